@@ -1,0 +1,1 @@
+//! Says what a code is: identity, shape, equations, source.

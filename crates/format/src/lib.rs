@@ -1,0 +1,1 @@
+//! One definition of every byte that Pantile stores.

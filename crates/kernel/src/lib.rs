@@ -1,0 +1,1 @@
+//! Moves bytes fast and exactly like the portable version.

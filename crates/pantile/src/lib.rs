@@ -1,0 +1,1 @@
+//! The facade people import: encode, reconstruct, update, verify, locate.

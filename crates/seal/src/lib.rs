@@ -1,0 +1,1 @@
+//! Protects real files with shards: seal, verify, heal, unseal.
