@@ -1,0 +1,513 @@
+//! The value itself: cells, user order, equations.
+
+use crate::CodeError;
+use pantile_gf::{Gf, Matrix};
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+/// The position of a cell in the stripe, both 0-based, as the papers write D\[row\]\[column\].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Cell {
+    /// The row within the column.
+    pub row: usize,
+    /// The column: one device.
+    pub column: usize,
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "[{}][{}]", self.row, self.column)
+    }
+}
+
+/// The number of a cell, counted column by column: the cells of one column are consecutive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CellIndex(pub u32);
+
+impl CellIndex {
+    /// The number as an index into a per-cell table.
+    pub fn usize(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One linear relation: the sum of coefficient times cell is zero.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Equation {
+    /// Ascending by cell, each cell once, no coefficient zero.
+    terms: Vec<(CellIndex, Gf)>,
+}
+
+impl Equation {
+    /// The terms, ascending by cell.
+    pub fn terms(&self) -> &[(CellIndex, Gf)] {
+        &self.terms
+    }
+
+    /// The coefficient of a cell, zero if it does not occur.
+    pub fn coefficient(&self, cell: CellIndex) -> Gf {
+        self.terms.binary_search_by_key(&cell, |t| t.0).map_or(Gf::ZERO, |i| self.terms[i].1)
+    }
+}
+
+/// What a column is in the user's machine room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ColumnRole {
+    /// An ordinary device.
+    Device,
+    /// A small add-on of another column's device (RAIDP's Lstor), which fails separately.
+    AddOn {
+        /// The column whose device it belongs to.
+        of: usize,
+    },
+}
+
+/// What the construction promises about lost columns; proofs and law suites hold it to this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Any so many columns may be lost.
+    pub tolerance: usize,
+    /// Whether the redundancy is exactly the rows of `tolerance` columns, so that nothing could do better.
+    pub mds: bool,
+}
+
+/// Whether a code may hold user data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// It keeps its claim.
+    Storage,
+    /// It is here to be studied and proved; storing with it is refused for this reason.
+    Study(&'static str),
+}
+
+/// A redundancy scheme: the shape of a stripe and the equations that its cells satisfy.
+///
+/// Invariants: every cell is data or parity, never both; the data cells are in user order; there are as many
+/// equations as parity cells, and they determine the parity cells from the data.
+#[derive(Clone)]
+pub struct Code {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    spec: String,
+    family: &'static str,
+    definition: Option<String>,
+    version: u16,
+    offsets: Vec<u32>,
+    roles: Vec<ColumnRole>,
+    data: Vec<CellIndex>,
+    positions: Vec<u32>,
+    parity: Vec<CellIndex>,
+    equations: Vec<Equation>,
+    claim: Claim,
+    purpose: Purpose,
+    generator: OnceLock<Matrix>,
+}
+
+const NOT_DATA: u32 = u32::MAX;
+
+impl Code {
+    /// The canonical text form; [`Code::parse`] reads it back to an equal code.
+    pub fn spec(&self) -> &str {
+        &self.inner.spec
+    }
+
+    /// The family's name, `custom` for a code file.
+    pub fn family(&self) -> &'static str {
+        self.inner.family
+    }
+
+    /// The whole text of a code file, from which alone the code can be made again; `None` for a named code.
+    pub fn definition(&self) -> Option<&str> {
+        self.inner.definition.as_deref()
+    }
+
+    /// The version of the construction. The equations behind one spec and version never change.
+    pub fn version(&self) -> u16 {
+        self.inner.version
+    }
+
+    /// The number of columns.
+    pub fn columns(&self) -> usize {
+        self.inner.roles.len()
+    }
+
+    /// The number of cells of one column.
+    pub fn rows(&self, column: usize) -> usize {
+        (self.inner.offsets[column + 1] - self.inner.offsets[column]) as usize
+    }
+
+    /// The most cells that a column has.
+    pub fn rows_max(&self) -> usize {
+        (0..self.columns()).map(|c| self.rows(c)).max().unwrap_or(0)
+    }
+
+    /// Whether all columns have the same number of rows and are devices, so that they may change places.
+    pub fn columns_are_interchangeable(&self) -> bool {
+        (0..self.columns()).all(|c| self.rows(c) == self.rows(0) && self.role(c) == ColumnRole::Device)
+    }
+
+    /// What a column is.
+    pub fn role(&self, column: usize) -> ColumnRole {
+        self.inner.roles[column]
+    }
+
+    /// The number of cells in the stripe.
+    pub fn cell_count(&self) -> usize {
+        self.inner.positions.len()
+    }
+
+    /// All cells, ascending: column by column, each from row 0.
+    pub fn cells(&self) -> impl DoubleEndedIterator<Item = CellIndex> + ExactSizeIterator + use<> {
+        (0..self.cell_count() as u32).map(CellIndex)
+    }
+
+    /// The cells of one column, from row 0.
+    pub fn column_cells(
+        &self,
+        column: usize,
+    ) -> impl DoubleEndedIterator<Item = CellIndex> + ExactSizeIterator + use<> {
+        let range: Range<u32> = self.inner.offsets[column]..self.inner.offsets[column + 1];
+        range.map(CellIndex)
+    }
+
+    /// Row and column of a cell.
+    pub fn cell(&self, index: CellIndex) -> Cell {
+        let column = self.inner.offsets.partition_point(|&offset| offset <= index.0) - 1;
+        Cell { row: (index.0 - self.inner.offsets[column]) as usize, column }
+    }
+
+    /// The column of a cell.
+    pub fn column_of(&self, index: CellIndex) -> usize {
+        self.cell(index).column
+    }
+
+    /// The index of a cell, `None` outside the shape.
+    pub fn index(&self, cell: Cell) -> Option<CellIndex> {
+        (cell.column < self.columns() && cell.row < self.rows(cell.column))
+            .then(|| CellIndex(self.inner.offsets[cell.column] + cell.row as u32))
+    }
+
+    /// The data cells in user order: element i of the user's data lies in the i-th of them.
+    pub fn data(&self) -> &[CellIndex] {
+        &self.inner.data
+    }
+
+    /// The place of a cell in user order, `None` for parity.
+    pub fn data_position(&self, index: CellIndex) -> Option<usize> {
+        let position = self.inner.positions[index.usize()];
+        (position != NOT_DATA).then_some(position as usize)
+    }
+
+    /// Whether a cell holds parity.
+    pub fn is_parity(&self, index: CellIndex) -> bool {
+        self.inner.positions[index.usize()] == NOT_DATA
+    }
+
+    /// The parity cells, in the order of their defining equations where each has one.
+    pub fn parity(&self) -> &[CellIndex] {
+        &self.inner.parity
+    }
+
+    /// The equations, in the order of the construction.
+    pub fn equations(&self) -> &[Equation] {
+        &self.inner.equations
+    }
+
+    /// What the construction promises.
+    pub fn claim(&self) -> Claim {
+        self.inner.claim
+    }
+
+    /// Whether it may store data.
+    pub fn purpose(&self) -> &Purpose {
+        &self.inner.purpose
+    }
+
+    /// Whether every coefficient is 1.
+    pub fn is_xor(&self) -> bool {
+        self.equations().iter().all(|e| e.terms.iter().all(|t| t.1 == Gf::ONE))
+    }
+
+    /// User bytes per stored byte.
+    pub fn rate(&self) -> f64 {
+        self.data().len() as f64 / self.cell_count() as f64
+    }
+
+    /// Each parity cell as a combination of the data: row i is `parity()[i]`, column j is `data()[j]`.
+    ///
+    /// Cost: one elimination of parity x (parity + data) symbols, once per code.
+    pub fn generator(&self) -> &Matrix {
+        self.inner.generator.get_or_init(|| match solve_parity(self) {
+            Ok(generator) => generator,
+            Err(rank) => unreachable!("checked when the code was built: rank {rank}"),
+        })
+    }
+
+    /// A digest of shape, user order and equations: equal codes have equal fingerprints.
+    ///
+    /// FNV-1a over 64 bits: it tells constructions apart, it does not resist an adversary.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+        let mut take = |value: u32| {
+            for byte in value.to_le_bytes() {
+                hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+            }
+        };
+        self.inner.offsets.iter().for_each(|&o| take(o));
+        self.inner.data.iter().for_each(|d| take(d.0));
+        for equation in self.equations() {
+            take(u32::MAX);
+            equation.terms.iter().for_each(|&(cell, coefficient)| {
+                take(cell.0);
+                take(coefficient.0.into());
+            });
+        }
+        hash
+    }
+}
+
+impl PartialEq for Code {
+    fn eq(&self, other: &Code) -> bool {
+        let (a, b) = (&self.inner, &other.inner);
+        a.spec == b.spec
+            && a.version == b.version
+            && a.offsets == b.offsets
+            && a.data == b.data
+            && a.equations == b.equations
+    }
+}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Code({} @{})", self.spec(), self.version())
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}", self.spec())
+    }
+}
+
+/// Solves the equations for the parity cells; the rank found if they do not determine them.
+fn solve_parity(code: &Code) -> Result<Matrix, usize> {
+    let (parity, data) = (code.parity(), code.data());
+    let mut place = vec![0usize; code.cell_count()];
+    parity.iter().enumerate().for_each(|(i, p)| place[p.usize()] = i);
+    data.iter().enumerate().for_each(|(i, d)| place[d.usize()] = parity.len() + i);
+    let width = parity.len() + data.len();
+    let mut rows: Vec<Vec<Gf>> = code
+        .equations()
+        .iter()
+        .map(|equation| {
+            let mut row = vec![Gf::ZERO; width];
+            equation.terms.iter().for_each(|&(cell, c)| row[place[cell.usize()]] = c);
+            row
+        })
+        .collect();
+    for pivot in 0..parity.len() {
+        // A sparse pivot row keeps the elimination of the large array codes cheap.
+        let found = (pivot..rows.len())
+            .filter(|&r| !rows[r][pivot].is_zero())
+            .min_by_key(|&r| rows[r].iter().filter(|x| !x.is_zero()).count());
+        let Some(found) = found else { return Err(pivot) };
+        rows.swap(pivot, found);
+        let scale = Gf::ONE / rows[pivot][pivot];
+        let support: Vec<(usize, Gf)> = rows[pivot]
+            .iter()
+            .enumerate()
+            .filter(|(_, x)| !x.is_zero())
+            .map(|(i, &x)| (i, x * scale))
+            .collect();
+        support.iter().for_each(|&(i, x)| rows[pivot][i] = x);
+        for (r, row) in rows.iter_mut().enumerate() {
+            let factor = row[pivot];
+            if r != pivot && !factor.is_zero() {
+                support.iter().for_each(|&(i, x)| row[i] += factor * x);
+            }
+        }
+    }
+    Ok(Matrix::from_fn(parity.len(), data.len(), |r, c| rows[r][parity.len() + c]))
+}
+
+/// Builds a [`Code`]: shape first, then equations, then the claim.
+///
+/// ```
+/// use pantile_code::{Claim, CodeBuilder};
+/// use pantile_gf::Gf;
+///
+/// // Two data columns and their XOR.
+/// let mut code = CodeBuilder::uniform(3, 1);
+/// code.define((0, 2), [((0, 0), Gf::ONE), ((0, 1), Gf::ONE)]);
+/// let code = code.finish("raid5:2", "raid5", Claim { tolerance: 1, mds: true });
+/// assert_eq!(code.data().len(), 2);
+/// ```
+pub struct CodeBuilder {
+    offsets: Vec<u32>,
+    roles: Vec<ColumnRole>,
+    parity: Vec<CellIndex>,
+    is_parity: Vec<bool>,
+    order: Option<Vec<CellIndex>>,
+    equations: Vec<Equation>,
+    purpose: Purpose,
+    version: u16,
+}
+
+impl CodeBuilder {
+    /// So many columns of so many rows each, all of them devices.
+    pub fn uniform(columns: usize, rows: usize) -> CodeBuilder {
+        CodeBuilder::ragged(&vec![rows; columns])
+    }
+
+    /// One column per entry, each with that many rows.
+    pub fn ragged(rows: &[usize]) -> CodeBuilder {
+        let mut offsets = vec![0u32];
+        rows.iter().for_each(|&r| offsets.push(offsets[offsets.len() - 1] + r as u32));
+        let cells = offsets[rows.len()] as usize;
+        CodeBuilder {
+            offsets,
+            roles: vec![ColumnRole::Device; rows.len()],
+            parity: Vec::new(),
+            is_parity: vec![false; cells],
+            order: None,
+            equations: Vec::new(),
+            purpose: Purpose::Storage,
+            version: 1,
+        }
+    }
+
+    /// The index of the cell at (row, column).
+    pub fn at(&self, (row, column): (usize, usize)) -> CellIndex {
+        let index = self.offsets[column] + row as u32;
+        assert!(index < self.offsets[column + 1], "row {row} lies outside column {column}");
+        CellIndex(index)
+    }
+
+    /// Makes a cell parity: cell = sum of coefficient * cell over `terms`.
+    ///
+    /// Terms may repeat a cell (their coefficients add up) and may name other parity cells.
+    pub fn define(&mut self, parity: (usize, usize), terms: impl IntoIterator<Item = ((usize, usize), Gf)>) {
+        self.parity_cell(parity);
+        let one = std::iter::once((parity, Gf::ONE));
+        self.equation(one.chain(terms));
+    }
+
+    /// [`CodeBuilder::define`] with every coefficient 1.
+    pub fn define_xor(&mut self, parity: (usize, usize), cells: impl IntoIterator<Item = (usize, usize)>) {
+        self.define(parity, cells.into_iter().map(|cell| (cell, Gf::ONE)));
+    }
+
+    /// Makes a cell parity without an equation of its own; [`CodeBuilder::equation`] must determine it.
+    pub fn parity_cell(&mut self, parity: (usize, usize)) {
+        let index = self.at(parity);
+        assert!(!self.is_parity[index.usize()], "cell {parity:?} is parity twice");
+        self.is_parity[index.usize()] = true;
+        self.parity.push(index);
+    }
+
+    /// Adds the equation: sum of coefficient * cell = 0.
+    pub fn equation(&mut self, terms: impl IntoIterator<Item = ((usize, usize), Gf)>) {
+        let mut sum: Vec<(CellIndex, Gf)> = Vec::new();
+        for (cell, coefficient) in terms {
+            sum.push((self.at(cell), coefficient));
+        }
+        sum.sort_by_key(|t| t.0);
+        let mut terms: Vec<(CellIndex, Gf)> = Vec::with_capacity(sum.len());
+        for (cell, coefficient) in sum {
+            match terms.last_mut() {
+                Some(last) if last.0 == cell => last.1 += coefficient,
+                _ => terms.push((cell, coefficient)),
+            }
+        }
+        terms.retain(|t| !t.1.is_zero());
+        self.equations.push(Equation { terms });
+    }
+
+    /// Sets the user order; without it, row-major over the data cells.
+    pub fn user_order(&mut self, cells: impl IntoIterator<Item = (usize, usize)>) {
+        self.order = Some(cells.into_iter().map(|cell| self.at(cell)).collect());
+    }
+
+    /// Marks a column as an add-on of another.
+    pub fn add_on(&mut self, column: usize, of: usize) {
+        self.roles[column] = ColumnRole::AddOn { of };
+    }
+
+    /// Refuses this code for storage, for a reason.
+    pub fn study_only(&mut self, reason: &'static str) {
+        self.purpose = Purpose::Study(reason);
+    }
+
+    /// The finished code of a family whose construction is known to be systematic.
+    ///
+    /// Panics if a user order was set that is not exactly the data cells: a fault of the family, not of a user.
+    pub fn finish(self, spec: impl Into<String>, family: &'static str, claim: Claim) -> Code {
+        self.assemble(spec.into(), family, None, claim)
+    }
+
+    /// The finished code of a user's file: the equations are checked to determine the parity cells.
+    pub(crate) fn finish_checked(
+        self,
+        spec: String,
+        definition: String,
+        claim: impl FnOnce(&Code) -> Claim,
+    ) -> Result<Code, CodeError> {
+        let fault = |parity, rank, equations| CodeError::File {
+            line: 0,
+            fault: crate::error::FileFault::NotSystematic { parity, rank, equations },
+        };
+        let draft =
+            self.assemble(spec.clone(), "custom", Some(definition), Claim { tolerance: 0, mds: false });
+        let (parity, equations) = (draft.parity().len(), draft.equations().len());
+        if parity != equations {
+            return Err(fault(parity, parity.min(equations), equations));
+        }
+        let generator = solve_parity(&draft).map_err(|rank| fault(parity, rank, equations))?;
+        let claim = claim(&draft);
+        let Ok(mut inner) = Arc::try_unwrap(draft.inner) else { unreachable!("the draft has one owner") };
+        inner.claim = claim;
+        inner.generator = OnceLock::from(generator);
+        Ok(Code { inner: Arc::new(inner) })
+    }
+
+    fn assemble(self, spec: String, family: &'static str, definition: Option<String>, claim: Claim) -> Code {
+        let columns = self.roles.len();
+        let rows_max = (0..columns).map(|c| self.offsets[c + 1] - self.offsets[c]).max().unwrap_or(0);
+        let data: Vec<CellIndex> = match self.order {
+            Some(order) => order,
+            None => (0..rows_max)
+                .flat_map(|row| (0..columns).map(move |column| (row, column)))
+                .filter(|&(row, column)| row < self.offsets[column + 1] - self.offsets[column])
+                .map(|(row, column)| CellIndex(self.offsets[column] + row))
+                .filter(|cell| !self.is_parity[cell.usize()])
+                .collect(),
+        };
+        let mut positions = vec![NOT_DATA; self.is_parity.len()];
+        for (position, cell) in data.iter().enumerate() {
+            assert!(!self.is_parity[cell.usize()], "a parity cell stands in the user order");
+            assert_eq!(positions[cell.usize()], NOT_DATA, "a cell stands twice in the user order");
+            positions[cell.usize()] = position as u32;
+        }
+        assert_eq!(data.len() + self.parity.len(), positions.len(), "every cell is data or parity");
+        Code {
+            inner: Arc::new(Inner {
+                spec,
+                family,
+                definition,
+                version: self.version,
+                offsets: self.offsets,
+                roles: self.roles,
+                data,
+                positions,
+                parity: self.parity,
+                equations: self.equations,
+                claim,
+                purpose: self.purpose,
+                generator: OnceLock::new(),
+            }),
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! A user's own code: a short text file of shape and equations.

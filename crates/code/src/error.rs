@@ -1,0 +1,242 @@
+//! What can be wrong with a spec or a code file, each with the limit and what to do.
+
+use std::fmt;
+
+/// Why a text does not name a code, or names one that would not keep its promise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CodeError {
+    /// The text does not follow the grammar `family:argument,argument,...`.
+    Syntax {
+        /// The whole text.
+        spec: String,
+        /// The part that could not be read.
+        part: String,
+        /// What was expected there.
+        expected: &'static str,
+    },
+    /// No family has this name.
+    UnknownFamily {
+        /// The name given.
+        family: String,
+        /// The nearest known name, if one is near.
+        nearest: Option<&'static str>,
+    },
+    /// The family lacks an argument that it needs.
+    MissingArgument {
+        /// The family.
+        family: &'static str,
+        /// What is missing.
+        argument: &'static str,
+        /// The forms the family takes.
+        forms: &'static [&'static str],
+    },
+    /// The family does not know this argument, or not together with the others.
+    UnexpectedArgument {
+        /// The family.
+        family: &'static str,
+        /// The argument as given.
+        argument: String,
+        /// The forms the family takes.
+        forms: &'static [&'static str],
+    },
+    /// A number is outside what the construction allows.
+    OutOfRange {
+        /// The family.
+        family: &'static str,
+        /// What the number is.
+        what: &'static str,
+        /// The number given.
+        given: usize,
+        /// The smallest allowed.
+        least: usize,
+        /// The largest allowed.
+        most: usize,
+        /// Why, or what to use instead.
+        hint: &'static str,
+    },
+    /// Numbers are each in range but not together.
+    Unsuitable {
+        /// The family.
+        family: &'static str,
+        /// The rule that is broken, as a sentence.
+        rule: String,
+    },
+    /// The matrix loses data within its own promise for so many data columns.
+    NotMds {
+        /// The spec as given.
+        spec: String,
+        /// The generators or rows in words.
+        rows: String,
+        /// Data columns asked for.
+        k: usize,
+        /// The largest number of data columns for which it keeps its promise.
+        limit: usize,
+        /// A certificate: columns whose loss is within the promise and yet fatal at `limit + 1` data columns.
+        fatal: Vec<usize>,
+        /// What to use instead.
+        instead: String,
+    },
+    /// This is a known code of another system that Pantile does not carry.
+    NotCarried {
+        /// What was asked for.
+        what: String,
+        /// Why, and what to use instead.
+        reason: &'static str,
+    },
+    /// A code file is wrong at a line.
+    File {
+        /// 1-based; 0 when the fault is of the whole file.
+        line: usize,
+        /// What is wrong there.
+        fault: FileFault,
+    },
+}
+
+/// What is wrong with a code file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileFault {
+    /// The first line is not `pantile-code 1`.
+    NotACodeFile,
+    /// A line that starts with none of the known words.
+    UnknownLine(String),
+    /// A keyword that may stand once stands twice.
+    Repeated(&'static str),
+    /// A keyword that must be there is not.
+    Missing(&'static str),
+    /// Something that should be a number, a cell or a coefficient is not.
+    Unreadable {
+        /// What stands there.
+        text: String,
+        /// What should.
+        expected: &'static str,
+    },
+    /// A number over the limit.
+    TooLarge {
+        /// What the number is.
+        what: &'static str,
+        /// The number given.
+        given: usize,
+        /// The largest allowed.
+        most: usize,
+    },
+    /// A cell outside the shape.
+    NoSuchCell {
+        /// Row.
+        row: usize,
+        /// Column.
+        column: usize,
+    },
+    /// A cell twice in one equation, or twice in the user order.
+    CellTwice {
+        /// Row.
+        row: usize,
+        /// Column.
+        column: usize,
+    },
+    /// A cell is said to be both data and parity, or parity twice.
+    RoleConflict {
+        /// Row.
+        row: usize,
+        /// Column.
+        column: usize,
+    },
+    /// The user order leaves out a data cell.
+    NotInOrder {
+        /// Row.
+        row: usize,
+        /// Column.
+        column: usize,
+    },
+    /// The equations do not determine every parity cell from the data, or constrain the data.
+    NotSystematic {
+        /// Parity cells.
+        parity: usize,
+        /// Independent equations on them.
+        rank: usize,
+        /// Equations given.
+        equations: usize,
+    },
+    /// There is no data cell at all.
+    NoData,
+}
+
+impl fmt::Display for CodeError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CodeError::Syntax { spec, part, expected } => write!(
+                out,
+                "'{spec}' is not a code: at '{part}' {expected} was expected. \
+                 A code is written family:arguments, such as raid6:8 or shec:6,4,3; 'pantile codes' lists them all."
+            ),
+            CodeError::UnknownFamily { family, nearest } => {
+                write!(out, "there is no code family '{family}'")?;
+                if let Some(nearest) = nearest {
+                    write!(out, "; did you mean '{nearest}'?")?;
+                }
+                write!(out, " 'pantile codes' lists them all; a code file of your own is named by its path.")
+            }
+            CodeError::MissingArgument { family, argument, forms } => {
+                write!(out, "{family} needs {argument}; write it as {}.", forms.join(" or "))
+            }
+            CodeError::UnexpectedArgument { family, argument, forms } => {
+                write!(out, "{family} does not take '{argument}' here; write it as {}.", forms.join(" or "))
+            }
+            CodeError::OutOfRange { family, what, given, least, most, hint } => {
+                write!(out, "{family}: {what} is {given}, but {least} to {most} is possible")?;
+                if hint.is_empty() { write!(out, ".") } else { write!(out, "; {hint}.") }
+            }
+            CodeError::Unsuitable { family, rule } => write!(out, "{family}: {rule}."),
+            CodeError::NotMds { spec, rows, k, limit, fatal, instead } => {
+                let fatal: Vec<String> = fatal.iter().map(usize::to_string).collect();
+                write!(
+                    out,
+                    "{spec} would lose data within its promise: {rows} holds up to {limit} data columns, not {k} \
+                     (with {} data columns the loss of columns {{{}}} is fatal). {instead}",
+                    limit + 1,
+                    fatal.join(",")
+                )
+            }
+            CodeError::NotCarried { what, reason } => write!(out, "{what} is not carried: {reason}."),
+            CodeError::File { line: 0, fault } => write!(out, "code file: {fault}."),
+            CodeError::File { line, fault } => write!(out, "code file, line {line}: {fault}."),
+        }
+    }
+}
+
+impl fmt::Display for FileFault {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FileFault::NotACodeFile => write!(out, "the first line must be 'pantile-code 1'"),
+            FileFault::UnknownLine(text) => write!(
+                out,
+                "'{text}' starts with none of name, columns, rows, order, parity, a cell such as [0][2], or 0"
+            ),
+            FileFault::Repeated(word) => write!(out, "'{word}' stands a second time"),
+            FileFault::Missing(word) => write!(out, "the line '{word} ...' is missing"),
+            FileFault::Unreadable { text, expected } => write!(out, "'{text}' is not {expected}"),
+            FileFault::TooLarge { what, given, most } => {
+                write!(out, "{what} is {given}, but at most {most} is possible")
+            }
+            FileFault::NoSuchCell { row, column } => {
+                write!(out, "the cell [{row}][{column}] lies outside the rows and columns given")
+            }
+            FileFault::CellTwice { row, column } => {
+                write!(out, "the cell [{row}][{column}] stands twice; add its coefficients into one")
+            }
+            FileFault::RoleConflict { row, column } => {
+                write!(out, "the cell [{row}][{column}] is already parity or already in the user order")
+            }
+            FileFault::NotInOrder { row, column } => {
+                write!(out, "the user order leaves out the data cell [{row}][{column}]")
+            }
+            FileFault::NotSystematic { parity, rank, equations } => write!(
+                out,
+                "the {equations} equations must determine the {parity} parity cells from the data and nothing \
+                 else, but have rank {rank} on them; give one independent equation per parity cell"
+            ),
+            FileFault::NoData => write!(out, "every cell is parity; at least one must hold data"),
+        }
+    }
+}
+
+impl std::error::Error for CodeError {}

@@ -1,0 +1,265 @@
+//! Dense matrices over GF(2^8), and the incremental elimination on which proofs and plans stand.
+
+use crate::Gf;
+use std::fmt;
+use std::ops::Mul;
+
+/// A dense matrix over GF(2^8), row-major.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Matrix {
+    rows: usize,
+    columns: usize,
+    entries: Vec<Gf>,
+}
+
+impl Matrix {
+    /// The all-zero matrix.
+    pub fn zero(rows: usize, columns: usize) -> Matrix {
+        Matrix { rows, columns, entries: vec![Gf::ZERO; rows * columns] }
+    }
+
+    /// The identity.
+    pub fn identity(size: usize) -> Matrix {
+        Matrix::from_fn(size, size, |r, c| if r == c { Gf::ONE } else { Gf::ZERO })
+    }
+
+    /// The matrix whose entry at (r, c) is `entry(r, c)`.
+    pub fn from_fn(rows: usize, columns: usize, entry: impl Fn(usize, usize) -> Gf) -> Matrix {
+        let entries = (0..rows * columns).map(|i| entry(i / columns, i % columns)).collect();
+        Matrix { rows, columns, entries }
+    }
+
+    /// Multiplication by T in GF(2^8)[T] / (T^d + c_{d-1} T^{d-1} + ... + c_0), given c_0 .. c_{d-1}.
+    ///
+    /// An element is the column vector of its coefficients, lowest power first. For d = 2 and
+    /// T^2 = bT + c this is (lo, hi) -> (c hi, lo + b hi).
+    pub fn companion(modulus: &[Gf]) -> Matrix {
+        let degree = modulus.len();
+        Matrix::from_fn(degree, degree, |r, c| match c + 1 == degree {
+            true => modulus[r],
+            false if r == c + 1 => Gf::ONE,
+            false => Gf::ZERO,
+        })
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The number of columns.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// One row as a slice.
+    pub fn row(&self, row: usize) -> &[Gf] {
+        &self.entries[row * self.columns..(row + 1) * self.columns]
+    }
+
+    /// The entry at (row, column).
+    pub fn get(&self, row: usize, column: usize) -> Gf {
+        self.entries[row * self.columns + column]
+    }
+
+    /// Replaces the entry at (row, column).
+    pub fn set(&mut self, row: usize, column: usize, value: Gf) {
+        self.entries[row * self.columns + column] = value;
+    }
+
+    /// Every entry times `factor`.
+    pub fn scaled(&self, factor: Gf) -> Matrix {
+        Matrix { entries: self.entries.iter().map(|&x| x * factor).collect(), ..*self }
+    }
+
+    /// self^exponent of a square matrix.
+    pub fn pow(&self, mut exponent: u64) -> Matrix {
+        let (mut result, mut base) = (Matrix::identity(self.rows), self.clone());
+        while exponent > 0 {
+            if exponent & 1 == 1 {
+                result = &result * &base;
+            }
+            base = &base * &base;
+            exponent >>= 1;
+        }
+        result
+    }
+
+    /// The rank, by elimination on a copy.
+    pub fn rank(&self) -> usize {
+        let mut echelon = Echelon::new(self.columns);
+        (0..self.rows).filter(|&r| echelon.insert(self.row(r).to_vec())).count()
+    }
+
+    /// The inverse of a square matrix, `None` if it is singular.
+    pub fn inverse(&self) -> Option<Matrix> {
+        assert_eq!(self.rows, self.columns, "only a square matrix has an inverse");
+        let n = self.rows;
+        let mut work: Vec<Vec<Gf>> = (0..n)
+            .map(|r| {
+                let mut row = self.row(r).to_vec();
+                row.extend((0..n).map(|c| if c == r { Gf::ONE } else { Gf::ZERO }));
+                row
+            })
+            .collect();
+        for pivot in 0..n {
+            let found = (pivot..n).find(|&r| !work[r][pivot].is_zero())?;
+            work.swap(pivot, found);
+            let scale = Gf::ONE / work[pivot][pivot];
+            work[pivot].iter_mut().for_each(|x| *x *= scale);
+            let source = work[pivot].clone();
+            for (r, row) in work.iter_mut().enumerate() {
+                if r != pivot {
+                    let factor = row[pivot];
+                    add_scaled(row, &source, factor);
+                }
+            }
+        }
+        Some(Matrix::from_fn(n, n, |r, c| work[r][n + c]))
+    }
+}
+
+impl Mul for &Matrix {
+    type Output = Matrix;
+    fn mul(self, other: &Matrix) -> Matrix {
+        assert_eq!(self.columns, other.rows, "inner dimensions of a product must agree");
+        Matrix::from_fn(self.rows, other.columns, |r, c| {
+            (0..self.columns).map(|i| self.get(r, i) * other.get(i, c)).sum()
+        })
+    }
+}
+
+impl fmt::Debug for Matrix {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (0..self.rows).try_for_each(|r| writeln!(out, "{:?}", self.row(r)))
+    }
+}
+
+/// target += factor * source, entry by entry.
+pub(crate) fn add_scaled(target: &mut [Gf], source: &[Gf], factor: Gf) {
+    if factor.is_zero() {
+        return;
+    }
+    for (x, &y) in target.iter_mut().zip(source) {
+        *x += factor * y;
+    }
+}
+
+/// A growing set of independent vectors, kept so that one more can be tested in O(rank * length).
+///
+/// Invariant: each kept vector has entry 1 at its pivot, and zero at the pivots of all earlier vectors.
+#[derive(Clone, Debug)]
+pub struct Echelon {
+    length: usize,
+    vectors: Vec<(usize, Vec<Gf>)>,
+}
+
+impl Echelon {
+    /// The empty set of vectors of the given length.
+    pub fn new(length: usize) -> Echelon {
+        Echelon { length, vectors: Vec::new() }
+    }
+
+    /// The number of independent vectors so far.
+    pub fn rank(&self) -> usize {
+        self.vectors.len()
+    }
+
+    /// Adds a vector; `false`, and nothing is changed, if it depends on those already there.
+    pub fn insert(&mut self, mut vector: Vec<Gf>) -> bool {
+        assert_eq!(vector.len(), self.length);
+        self.reduce(&mut vector);
+        let Some(pivot) = vector.iter().position(|x| !x.is_zero()) else { return false };
+        let scale = Gf::ONE / vector[pivot];
+        vector[pivot..].iter_mut().for_each(|x| *x *= scale);
+        self.vectors.push((pivot, vector));
+        true
+    }
+
+    /// Whether the vector is a combination of those already there.
+    pub fn contains(&self, vector: &[Gf]) -> bool {
+        let mut rest = vector.to_vec();
+        self.reduce(&mut rest);
+        rest.iter().all(|x| x.is_zero())
+    }
+
+    /// Forgets the vectors inserted last until `rank` remain: the undo of a depth-first search.
+    pub fn truncate(&mut self, rank: usize) {
+        self.vectors.truncate(rank);
+    }
+
+    fn reduce(&self, vector: &mut [Gf]) {
+        for (pivot, base) in &self.vectors {
+            let factor = vector[*pivot];
+            add_scaled(vector, base, factor);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(seed: u64, rows: usize, columns: usize) -> Matrix {
+        let mut state = seed;
+        let values: Vec<Gf> = (0..rows * columns)
+            .map(|_| {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                Gf((state >> 56) as u8)
+            })
+            .collect();
+        Matrix::from_fn(rows, columns, |r, c| values[r * columns + c])
+    }
+
+    #[test]
+    fn a_matrix_times_its_inverse_is_the_identity() {
+        let mut invertible = 0;
+        for seed in 0..200 {
+            let size = 1 + seed as usize % 8;
+            let matrix = sample(seed, size, size);
+            match matrix.inverse() {
+                Some(inverse) => {
+                    assert_eq!(&matrix * &inverse, Matrix::identity(size));
+                    assert_eq!(matrix.rank(), size);
+                    invertible += 1;
+                }
+                None => assert!(matrix.rank() < size),
+            }
+        }
+        assert!(invertible > 150);
+    }
+
+    #[test]
+    fn a_repeated_combination_adds_no_rank_and_truncate_undoes_it() {
+        let base = sample(7, 3, 6);
+        let mut echelon = Echelon::new(6);
+        assert!((0..3).all(|r| echelon.insert(base.row(r).to_vec())));
+        let sum: Vec<Gf> = (0..6).map(|c| base.get(0, c) * Gf(9) + base.get(2, c)).collect();
+        assert!(echelon.contains(&sum));
+        assert!(!echelon.insert(sum.clone()));
+        echelon.truncate(2);
+        assert_eq!(echelon.rank(), 2);
+        assert!(echelon.insert(sum));
+    }
+
+    #[test]
+    fn the_powers_of_x_are_those_printed_in_the_raidq_paper() {
+        // GF(2^16) = GF(2^8)[X] / (X^2 + a^3 X + 1); the element is the first column of the power.
+        let x = Matrix::companion(&[Gf::ONE, Gf::alpha_pow(3)]);
+        let printed = [0x0001u16, 0x0100, 0x0801, 0x4108, 0x3a41, 0x8c3a];
+        for (exponent, &element) in printed.iter().enumerate() {
+            let power = x.pow(exponent as u64);
+            let value = u16::from(power.get(1, 0).0) << 8 | u16::from(power.get(0, 0).0);
+            assert_eq!(value, element, "X^{exponent}");
+        }
+        assert_eq!(x.pow(257), Matrix::identity(2), "X has order 257");
+    }
+
+    #[test]
+    fn y_is_a_cube_root_of_alpha() {
+        let y = Matrix::companion(&[crate::ALPHA, Gf::ZERO, Gf::ZERO]);
+        assert_eq!(y.pow(3), Matrix::identity(3).scaled(crate::ALPHA));
+        assert_eq!(y.scaled(Gf::alpha_pow(85)).pow(3), Matrix::identity(3).scaled(crate::ALPHA));
+        assert_eq!(y.pow(765), Matrix::identity(3), "Y has order 765");
+    }
+}
