@@ -1,0 +1,307 @@
+//! Dot products over GF(2^8): the public shape, its checks and its errors.
+
+use std::fmt;
+
+use crate::Tier;
+use crate::dispatch::Program;
+
+/// A sparse or dense matrix of coefficients, outputs x sources, compiled for one tier.
+///
+/// Immutable, `Send + Sync` and reusable: build it once per matrix, apply it to any number of stripes.
+#[derive(Debug)]
+pub struct Dot {
+    program: Program,
+    tier: Tier,
+    sources: usize,
+    outputs: usize,
+    stores: Stores,
+}
+
+/// How outputs are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Stores {
+    /// Streaming if sources and outputs together exceed what a second-level cache holds, cached below that.
+    #[default]
+    Auto,
+    /// Through the cache: for outputs that are read again at once.
+    Cached,
+    /// Past the cache wherever alignment allows: for outputs that go to a device.
+    Streaming,
+}
+
+/// What happens to the bytes that an output held before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// They are overwritten.
+    Apply,
+    /// The sum is added to them.
+    Accumulate,
+}
+
+impl Dot {
+    /// The matrix whose row o is the (source index, coefficient) pairs `rows[o]`, for [`Tier::best`].
+    ///
+    /// Coefficients of one source in one row are summed; those that are zero are dropped.
+    /// Errors: `SourceOutOfRange` if a pair names a source at or past `sources`.
+    pub fn new(sources: usize, rows: &[Vec<(usize, u8)>]) -> Result<Dot, DotError> {
+        Dot::with_tier(Tier::best(), sources, rows)
+    }
+
+    /// As [`Dot::new`], for a tier of the caller's choice.
+    ///
+    /// Errors: also `TierUnavailable` if this machine lacks the tier.
+    pub fn with_tier(tier: Tier, sources: usize, rows: &[Vec<(usize, u8)>]) -> Result<Dot, DotError> {
+        for (output, row) in rows.iter().enumerate() {
+            if let Some(&(source, _)) = row.iter().find(|(source, _)| *source >= sources) {
+                return Err(DotError::SourceOutOfRange { output, source, sources });
+            }
+        }
+        let tidy: Vec<Vec<(usize, u8)>> = rows.iter().map(|row| tidied(row)).collect();
+        let program = Program::new(tier, &tidy).ok_or(DotError::TierUnavailable { tier })?;
+        Ok(Dot { program, tier, sources, outputs: rows.len(), stores: Stores::Auto })
+    }
+
+    /// The same matrix with another store policy; the results do not depend on it.
+    pub fn with_stores(self, stores: Stores) -> Dot {
+        Dot { stores, ..self }
+    }
+
+    /// The number of sources that `apply` takes.
+    pub fn sources(&self) -> usize {
+        self.sources
+    }
+
+    /// The number of outputs that `apply` fills.
+    pub fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// The tier that it was compiled for.
+    pub fn tier(&self) -> Tier {
+        self.tier
+    }
+
+    /// The store policy.
+    pub fn stores(&self) -> Stores {
+        self.stores
+    }
+
+    /// `outputs[o] = sum of coefficient * sources[s]`.
+    ///
+    /// Shape: every slice of one length; any length, any alignment. A row without coefficients gives zeros.
+    /// Errors: a count or a length is wrong; nothing is written then.
+    /// Cost: no allocation, no lock. One pass over the sources for up to eight dense outputs.
+    pub fn apply(&self, sources: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), ShapeError> {
+        self.run_checked(Mode::Apply, sources, outputs)
+    }
+
+    /// `outputs[o] ^= sum of coefficient * sources[s]`. Otherwise as [`Dot::apply`].
+    pub fn accumulate(&self, sources: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), ShapeError> {
+        self.run_checked(Mode::Accumulate, sources, outputs)
+    }
+
+    /// [`Dot::apply`] over raw pointers, for callers that hold many strided elements in one arena.
+    ///
+    /// Panics if the number of pointers is not the number of sources and outputs.
+    ///
+    /// # Safety
+    ///
+    /// Every source is valid for reads and every output for writes of `len` bytes; the `len` bytes of an output
+    /// overlap neither a source's nor another output's. Sources may overlap one another. Outputs need not be
+    /// initialised.
+    pub unsafe fn apply_raw(&self, sources: &[*const u8], outputs: &[*mut u8], len: usize) {
+        // SAFETY: the caller's promise is what `run_raw` asks for.
+        unsafe { self.run_raw(Mode::Apply, sources, outputs, len) }
+    }
+
+    /// [`Dot::accumulate`] over raw pointers.
+    ///
+    /// # Safety
+    ///
+    /// As [`Dot::apply_raw`]; outputs are also read, so they must be initialised.
+    pub unsafe fn accumulate_raw(&self, sources: &[*const u8], outputs: &[*mut u8], len: usize) {
+        // SAFETY: the caller's promise is what `run_raw` asks for.
+        unsafe { self.run_raw(Mode::Accumulate, sources, outputs, len) }
+    }
+
+    fn run_checked(
+        &self,
+        mode: Mode,
+        sources: &[&[u8]],
+        outputs: &mut [&mut [u8]],
+    ) -> Result<(), ShapeError> {
+        let len = self.check_shape(sources, outputs)?;
+        // SAFETY: the shape was checked: both counts are the program's and every slice is `len` bytes long. Slices
+        // are valid, and `&mut` keeps outputs apart from sources and from one another.
+        unsafe {
+            self.program.run(mode, self.stores, |s| sources[s].as_ptr(), |o| outputs[o].as_mut_ptr(), len);
+        }
+        Ok(())
+    }
+
+    unsafe fn run_raw(&self, mode: Mode, sources: &[*const u8], outputs: &[*mut u8], len: usize) {
+        assert_eq!(sources.len(), self.sources, "one pointer per source");
+        assert_eq!(outputs.len(), self.outputs, "one pointer per output");
+        // SAFETY: the counts are the program's; the caller promises the rest.
+        unsafe { self.program.run(mode, self.stores, |s| sources[s], |o| outputs[o], len) }
+    }
+
+    fn check_shape(&self, sources: &[&[u8]], outputs: &[&mut [u8]]) -> Result<usize, ShapeError> {
+        if sources.len() != self.sources {
+            return Err(ShapeError::SourceCount { have: sources.len(), need: self.sources });
+        }
+        if outputs.len() != self.outputs {
+            return Err(ShapeError::OutputCount { have: outputs.len(), need: self.outputs });
+        }
+        let need = match (outputs.first(), sources.first()) {
+            (Some(output), _) => output.len(),
+            (None, Some(source)) => source.len(),
+            (None, None) => 0,
+        };
+        if let Some(index) = sources.iter().position(|source| source.len() != need) {
+            return Err(ShapeError::SourceLen { index, have: sources[index].len(), need });
+        }
+        if let Some(index) = outputs.iter().position(|output| output.len() != need) {
+            return Err(ShapeError::OutputLen { index, have: outputs[index].len(), need });
+        }
+        Ok(need)
+    }
+}
+
+/// Why a matrix cannot be compiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DotError {
+    /// A row names a source that does not exist.
+    SourceOutOfRange {
+        /// The row.
+        output: usize,
+        /// The source that it names.
+        source: usize,
+        /// The number of sources.
+        sources: usize,
+    },
+    /// This machine lacks the tier.
+    TierUnavailable {
+        /// The tier asked for.
+        tier: Tier,
+    },
+}
+
+impl fmt::Display for DotError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DotError::SourceOutOfRange { output, source, sources } => {
+                write!(f, "output {output} names source {source} of {sources}; sources count from 0")
+            }
+            DotError::TierUnavailable { tier } => {
+                write!(f, "this machine lacks the {tier} instructions; use Tier::best()")
+            }
+        }
+    }
+}
+
+impl std::error::Error for DotError {}
+
+/// Why buffers do not fit a matrix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ShapeError {
+    /// The number of sources is wrong.
+    SourceCount {
+        /// Sources given.
+        have: usize,
+        /// Sources of the matrix.
+        need: usize,
+    },
+    /// The number of outputs is wrong.
+    OutputCount {
+        /// Outputs given.
+        have: usize,
+        /// Outputs of the matrix.
+        need: usize,
+    },
+    /// A source differs in length from the first output.
+    SourceLen {
+        /// Which source.
+        index: usize,
+        /// Its length in bytes.
+        have: usize,
+        /// The length of the first output in bytes.
+        need: usize,
+    },
+    /// An output differs in length from the first one.
+    OutputLen {
+        /// Which output.
+        index: usize,
+        /// Its length in bytes.
+        have: usize,
+        /// The length of the first output in bytes.
+        need: usize,
+    },
+}
+
+impl fmt::Display for ShapeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ShapeError::SourceCount { have, need } => {
+                write!(f, "{have} sources given, the matrix has {need}")
+            }
+            ShapeError::OutputCount { have, need } => {
+                write!(f, "{have} outputs given, the matrix has {need}")
+            }
+            ShapeError::SourceLen { index, have, need } => {
+                write!(f, "source {index} is {have} bytes long, the first buffer is {need}; give one length")
+            }
+            ShapeError::OutputLen { index, have, need } => {
+                write!(f, "output {index} is {have} bytes long, the first buffer is {need}; give one length")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ShapeError {}
+
+/// One non-zero coefficient per source, sources ascending.
+fn tidied(row: &[(usize, u8)]) -> Vec<(usize, u8)> {
+    let mut sorted = row.to_vec();
+    sorted.sort_unstable_by_key(|(source, _)| *source);
+    let mut tidy: Vec<(usize, u8)> = Vec::with_capacity(sorted.len());
+    for (source, coefficient) in sorted {
+        match tidy.last_mut() {
+            Some(last) if last.0 == source => last.1 ^= coefficient,
+            _ => tidy.push((source, coefficient)),
+        }
+    }
+    tidy.retain(|(_, coefficient)| *coefficient != 0);
+    tidy
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tidy_row_has_each_source_once_and_no_zero() {
+        assert_eq!(tidied(&[(3, 5), (1, 0), (2, 7), (3, 4), (2, 7)]), [(3, 1)]);
+    }
+
+    #[test]
+    fn errors_say_what_is_wrong() {
+        let error = Dot::new(2, &[vec![(0, 1)], vec![(2, 1)]]).unwrap_err();
+        assert_eq!(error, DotError::SourceOutOfRange { output: 1, source: 2, sources: 2 });
+        let dot = Dot::new(2, &[vec![(0, 1), (1, 1)]]).unwrap();
+        let (a, b) = ([1; 8], [2; 7]);
+        let mut out = [9; 8];
+        let error = dot.apply(&[&a], &mut [&mut out]).unwrap_err();
+        assert_eq!(error, ShapeError::SourceCount { have: 1, need: 2 });
+        let error = dot.apply(&[&a, &b], &mut [&mut out]).unwrap_err();
+        assert_eq!(error, ShapeError::SourceLen { index: 1, have: 7, need: 8 });
+        let error = dot.apply(&[&a, &a], &mut []).unwrap_err();
+        assert_eq!(error, ShapeError::OutputCount { have: 0, need: 1 });
+        let two = Dot::new(1, &[vec![(0, 1)], vec![(0, 2)]]).unwrap();
+        let error = two.apply(&[&a], &mut [&mut out, &mut [0; 9]]).unwrap_err();
+        assert_eq!(error, ShapeError::OutputLen { index: 1, have: 9, need: 8 });
+        assert_eq!(out, [9; 8], "nothing is written on error");
+    }
+}

@@ -1,0 +1,111 @@
+//! The specification: GF(2^8) products by table, one byte at a time.
+//!
+//! Every other tier must produce exactly these bytes; nothing here is fast, everything here can be checked by
+//! eye. The field is GF(2)\[x\] modulo x^8 + x^4 + x^3 + x^2 + 1 (0x11d), a byte's bit i is the coefficient of
+//! x^i. Invariant: `product(c, x) == LOW[c][x & 15] ^ HIGH[c][x >> 4]`, because multiplying by c is linear over
+//! GF(2) and x = (x & 15) + (x & 0xf0).
+//!
+//! It deliberately knows no schedule: rows are evaluated in the order in which the caller wrote them, so that a
+//! mistake in the schedule of the fast tiers cannot be shared with their judge.
+
+/// x^8 is replaced by x^4 + x^3 + x^2 + 1.
+const REDUCTION: u8 = 0x1d;
+
+/// `LOW[c][n]` is c times the byte n, for n < 16.
+pub(crate) const LOW: [[u8; 16]; 256] = nibble_products(0);
+
+/// `HIGH[c][n]` is c times the byte n << 4, for n < 16.
+pub(crate) const HIGH: [[u8; 16]; 256] = nibble_products(4);
+
+/// c times x in GF(2^8).
+#[inline]
+pub(crate) const fn product(c: u8, x: u8) -> u8 {
+    LOW[c as usize][(x & 15) as usize] ^ HIGH[c as usize][(x >> 4) as usize]
+}
+
+/// `destination[i] ^= coefficient * source[i]`.
+pub(crate) fn multiply_add(coefficient: u8, source: &[u8], destination: &mut [u8]) {
+    debug_assert_eq!(source.len(), destination.len());
+    match coefficient {
+        0 => {}
+        1 => destination.iter_mut().zip(source).for_each(|(d, s)| *d ^= s),
+        _ => {
+            let row: [u8; 256] = std::array::from_fn(|x| product(coefficient, x as u8));
+            destination.iter_mut().zip(source).for_each(|(d, s)| *d ^= row[usize::from(*s)]);
+        }
+    }
+}
+
+const fn nibble_products(shift: u32) -> [[u8; 16]; 256] {
+    let mut table = [[0; 16]; 256];
+    let mut c = 0;
+    while c < 256 {
+        // c * (n << shift) is the sum of c * x^(bit + shift) over the bits of n, so row n follows from row
+        // n without its highest bit.
+        let mut power = c as u8;
+        let mut step = 0;
+        while step < shift {
+            power = double(power);
+            step += 1;
+        }
+        let mut bit = 1;
+        while bit < 16 {
+            let mut rest = 0;
+            while rest < bit {
+                table[c][bit + rest] = table[c][rest] ^ power;
+                rest += 1;
+            }
+            power = double(power);
+            bit *= 2;
+        }
+        c += 1;
+    }
+    table
+}
+
+const fn double(x: u8) -> u8 {
+    (x << 1) ^ (REDUCTION * (x >> 7))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Multiplies as one does on paper: carry-less, then the remainder by 0x11d.
+    fn schoolbook(a: u8, b: u8) -> u8 {
+        let mut wide = 0u16;
+        for bit in 0..8 {
+            if b >> bit & 1 == 1 {
+                wide ^= u16::from(a) << bit;
+            }
+        }
+        for bit in (8..15).rev() {
+            if wide >> bit & 1 == 1 {
+                wide ^= 0x11d << (bit - 8);
+            }
+        }
+        u8::try_from(wide).expect("a remainder has degree below 8")
+    }
+
+    #[test]
+    fn every_product_is_the_schoolbook_product() {
+        for a in 0..=255 {
+            for b in 0..=255 {
+                assert_eq!(product(a, b), schoolbook(a, b), "{a} * {b}");
+            }
+        }
+    }
+
+    #[test]
+    fn multiply_add_adds_the_product_to_what_was_there() {
+        let source: Vec<u8> = (0..=255).collect();
+        for coefficient in 0..=255 {
+            let mut destination: Vec<u8> = (0..256).map(|i| (i % 251) as u8).collect();
+            let before = destination.clone();
+            multiply_add(coefficient, &source, &mut destination);
+            for x in 0..256 {
+                assert_eq!(destination[x], before[x] ^ schoolbook(coefficient, x as u8));
+            }
+        }
+    }
+}

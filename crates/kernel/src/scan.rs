@@ -1,0 +1,121 @@
+//! Where bytes stop being zero, whether they are equal, and plain XOR.
+//!
+//! Written as folds over 64-byte blocks, a shape that the compiler turns into vector code on every target. A
+//! block is examined byte by byte only once it is known to hold the answer.
+
+/// What one step of a scan looks at: a cache line.
+const BLOCK_BYTES: usize = 64;
+
+/// Offset of the first non-zero byte at or after `from`; `None` if there is none, or if `from` is past the end.
+pub fn first_nonzero(bytes: &[u8], from: usize) -> Option<usize> {
+    let rest = bytes.get(from..)?;
+    let (blocks, _) = rest.as_chunks::<BLOCK_BYTES>();
+    let clean = blocks.iter().take_while(|block| is_zero(block)).count() * BLOCK_BYTES;
+    rest[clean..].iter().position(|&byte| byte != 0).map(|at| from + clean + at)
+}
+
+/// First offset at or after `from` at which any of `buffers` is non-zero.
+///
+/// Shape: the buffers may differ in length; a short one counts as zero past its end.
+/// Cost: one pass over each buffer up to the answer, in pages, so that a late answer in one buffer does not make
+/// the others be read to their end first.
+pub fn first_nonzero_any(buffers: &[&[u8]], from: usize) -> Option<usize> {
+    const WINDOW_BYTES: usize = 4096;
+    let end = buffers.iter().map(|buffer| buffer.len()).max()?;
+    let mut start = from;
+    while start < end {
+        let stop = end.min(start.saturating_add(WINDOW_BYTES));
+        let found =
+            buffers.iter().filter_map(|buffer| first_nonzero(&buffer[..stop.min(buffer.len())], start)).min();
+        if found.is_some() {
+            return found;
+        }
+        start = stop;
+    }
+    None
+}
+
+/// `dst[i] ^= src[i]`. Panics if the lengths differ.
+pub fn xor_into(dst: &mut [u8], src: &[u8]) {
+    assert_eq!(dst.len(), src.len(), "xor_into takes two buffers of one length");
+    dst.iter_mut().zip(src).for_each(|(d, s)| *d ^= s);
+}
+
+/// Whether two buffers hold the same bytes; buffers of different lengths do not.
+pub fn equal(a: &[u8], b: &[u8]) -> bool {
+    a == b
+}
+
+fn is_zero(block: &[u8; BLOCK_BYTES]) -> bool {
+    block.iter().fold(0, |any, &byte| any | byte) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_single_byte_is_found_from_everywhere() {
+        let lengths = if cfg!(miri) { 60..70 } else { 0..200 };
+        for len in lengths {
+            let zeros = vec![0; len];
+            assert_eq!(first_nonzero(&zeros, 0), None);
+            for at in 0..len {
+                let mut bytes = zeros.clone();
+                bytes[at] = 1 << (at % 8);
+                for from in 0..=len + 1 {
+                    let wanted = (from <= at).then_some(at);
+                    assert_eq!(first_nonzero(&bytes, from), wanted, "len {len} at {at} from {from}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_of_two_is_found() {
+        let mut bytes = vec![0; 300];
+        (bytes[70], bytes[210]) = (9, 9);
+        assert_eq!(first_nonzero(&bytes, 0), Some(70));
+        assert_eq!(first_nonzero(&bytes, 71), Some(210));
+        assert_eq!(first_nonzero(&bytes, 211), None);
+    }
+
+    #[test]
+    fn the_earliest_of_all_buffers_is_found() {
+        let mut buffers = vec![vec![0u8; 9000]; 3];
+        buffers[0][8999] = 1;
+        buffers[1][5000] = 1;
+        buffers[2][4999] = 1;
+        let views: Vec<&[u8]> = buffers.iter().map(Vec::as_slice).collect();
+        assert_eq!(first_nonzero_any(&views, 0), Some(4999));
+        assert_eq!(first_nonzero_any(&views, 5000), Some(5000));
+        assert_eq!(first_nonzero_any(&views, 5001), Some(8999));
+        assert_eq!(first_nonzero_any(&views, 9000), None);
+        assert_eq!(first_nonzero_any(&views, usize::MAX), None);
+        assert_eq!(first_nonzero_any(&[], 0), None);
+    }
+
+    #[test]
+    fn a_short_buffer_is_zero_past_its_end() {
+        assert_eq!(first_nonzero_any(&[&[0; 10], &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5]], 0), Some(11));
+    }
+
+    #[test]
+    fn xor_into_is_its_own_inverse() {
+        for len in 0..150 {
+            let src: Vec<u8> = (0..len).map(|i| (i % 251) as u8 | 1).collect();
+            let before: Vec<u8> = (0..len).map(|i| (i * 7 % 251) as u8).collect();
+            let mut dst = before.clone();
+            xor_into(&mut dst, &src);
+            assert!(dst.iter().zip(&before).zip(&src).all(|((d, b), s)| d ^ b == *s));
+            xor_into(&mut dst, &src);
+            assert!(equal(&dst, &before));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "one length")]
+    fn xor_into_refuses_different_lengths() {
+        xor_into(&mut [0; 3], &[0; 4]);
+    }
+}
