@@ -21,6 +21,10 @@
 //! tier must give the same bytes for every length and alignment. This room is one of the few with `unsafe`.
 
 #![deny(unsafe_op_in_unsafe_fn)]
+#![allow(
+    clippy::needless_range_loop,
+    reason = "kernels index registers by output and column, as the text does"
+)]
 
 mod arch;
 mod arena;
@@ -28,6 +32,8 @@ mod dispatch;
 mod dot;
 mod portable;
 mod scan;
+#[cfg(any(test, all(target_arch = "x86_64", not(miri))))]
+mod schedule;
 mod tier;
 
 pub use arena::Arena;

@@ -8,6 +8,8 @@
 //! It deliberately knows no schedule: rows are evaluated in the order in which the caller wrote them, so that a
 //! mistake in the schedule of the fast tiers cannot be shared with their judge.
 
+use crate::dot::Mode;
+
 /// x^8 is replaced by x^4 + x^3 + x^2 + 1.
 const REDUCTION: u8 = 0x1d;
 
@@ -23,8 +25,46 @@ pub(crate) const fn product(c: u8, x: u8) -> u8 {
     LOW[c as usize][(x & 15) as usize] ^ HIGH[c as usize][(x >> 4) as usize]
 }
 
+/// Rows as the caller wrote them: the portable program.
+#[derive(Debug)]
+pub(crate) struct Rows(Vec<Vec<(usize, u8)>>);
+
+impl Rows {
+    pub(crate) fn new(rows: &[Vec<(usize, u8)>]) -> Rows {
+        Rows(rows.to_vec())
+    }
+
+    /// Computes every output, one after the other.
+    ///
+    /// # Safety
+    ///
+    /// As `Program::run`.
+    pub(crate) unsafe fn run(
+        &self,
+        mode: Mode,
+        source: impl Fn(usize) -> *const u8,
+        mut output: impl FnMut(usize) -> *mut u8,
+        len: usize,
+    ) {
+        for (o, row) in self.0.iter().enumerate() {
+            let output = output(o);
+            if mode == Mode::Apply {
+                // SAFETY: the output is valid for writes of `len` bytes.
+                unsafe { output.write_bytes(0, len) };
+            }
+            // SAFETY: the output is valid, initialised (just now, or by the caller's promise), and overlaps nothing.
+            let output = unsafe { std::slice::from_raw_parts_mut(output, len) };
+            for &(s, coefficient) in row {
+                // SAFETY: the source is valid for reads of `len` bytes and does not overlap the output.
+                let source = unsafe { std::slice::from_raw_parts(source(s), len) };
+                multiply_add(coefficient, source, output);
+            }
+        }
+    }
+}
+
 /// `destination[i] ^= coefficient * source[i]`.
-pub(crate) fn multiply_add(coefficient: u8, source: &[u8], destination: &mut [u8]) {
+fn multiply_add(coefficient: u8, source: &[u8], destination: &mut [u8]) {
     debug_assert_eq!(source.len(), destination.len());
     match coefficient {
         0 => {}

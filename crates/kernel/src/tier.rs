@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-use crate::arch;
+use crate::dispatch;
 
 /// The environment variable that forces a tier, for measurement and for tests of the slower ones.
 const FORCE_VARIABLE: &str = "PANTILE_KERNEL";
@@ -58,12 +58,7 @@ impl Tier {
 
     /// Whether this machine can run the tier.
     pub fn is_available(self) -> bool {
-        match self {
-            Tier::Portable => true,
-            Tier::Avx2 => arch::has_avx2(),
-            Tier::Avx2Gfni => arch::has_avx2_gfni(),
-            Tier::Avx512Gfni => arch::has_avx512_gfni(),
-        }
+        dispatch::is_available(self)
     }
 
     /// The tier that `PANTILE_KERNEL` asks for; `None` if it is unset or empty.

@@ -1,0 +1,134 @@
+//! AVX2 with GFNI: one affine transformation per product, for machines without 64-byte vectors.
+//!
+//! Sixteen registers: M outputs times C columns of sums, C of the source, one matrix and one product. There is no
+//! sum of three, so sources are taken one at a time.
+
+use std::arch::x86_64::*;
+
+use super::partial;
+use crate::schedule::{Engine, Job, Kernel};
+
+/// Bytes of a vector.
+const VECTOR: usize = 32;
+
+/// Distance of the software prefetch when streaming.
+const PREFETCH_AHEAD_BYTES: usize = 512;
+
+/// A witness that the machine has AVX2 and GFNI.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Avx2Gfni(());
+
+impl Avx2Gfni {
+    pub(crate) fn new() -> Option<Avx2Gfni> {
+        let has = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("gfni");
+        has.then_some(Avx2Gfni(()))
+    }
+}
+
+impl Engine for Avx2Gfni {
+    type Coefficient = u64;
+
+    const MULTIPLY_COST: usize = 3;
+
+    const STREAM_ALIGN_BYTES: usize = VECTOR;
+
+    fn coefficient(c: u8) -> u64 {
+        super::affine_matrix(c)
+    }
+
+    fn kernel(self, outputs: usize, ones: bool, streaming: bool) -> Kernel<u64> {
+        macro_rules! pick {
+            ($($m:literal with $c:literal),*) => {
+                match (outputs, ones, streaming) {
+                    $(
+                        ($m, false, false) => dot::<$m, $c, false, false>,
+                        ($m, false, true) => dot::<$m, $c, false, true>,
+                        ($m, true, false) => dot::<$m, $c, true, false>,
+                        ($m, true, true) => dot::<$m, $c, true, true>,
+                    )*
+                    _ => unreachable!("a pass has 1 to 8 outputs"),
+                }
+            };
+        }
+        pick!(1 with 4, 2 with 4, 3 with 2, 4 with 2, 5 with 2, 6 with 2, 7 with 1, 8 with 1)
+    }
+
+    fn fence(self) {
+        // SAFETY: SSE is part of x86-64.
+        unsafe { _mm_sfence() };
+    }
+}
+
+/// # Safety
+///
+/// As [`Kernel`], for M outputs, the first of them of ones if `ONES`; outputs aligned to [`VECTOR`] if `STREAMING`.
+#[target_feature(enable = "avx2,gfni")]
+unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STREAMING: bool>(job: &Job<'_, u64>) {
+    debug_assert_eq!(job.coefficients.len(), job.sources.len() * (M - usize::from(ONES)));
+    let mut at = 0;
+    while job.len - at >= C * VECTOR {
+        // SAFETY: at + C * VECTOR <= len.
+        unsafe { visit::<M, C, ONES, STREAMING>(job, at, VECTOR) };
+        at += C * VECTOR;
+    }
+    while job.len - at >= VECTOR {
+        // SAFETY: at + VECTOR <= len.
+        unsafe { visit::<M, 1, ONES, STREAMING>(job, at, VECTOR) };
+        at += VECTOR;
+    }
+    if at < job.len {
+        // SAFETY: len - at < VECTOR bytes are left.
+        unsafe { visit::<M, 1, ONES, false>(job, at, job.len - at) };
+    }
+}
+
+/// Columns `at .. at + C * 32` of every output, or the `live` bytes from `at` if C is 1.
+///
+/// # Safety
+///
+/// As [`dot`]; `at + (C - 1) * VECTOR + live <= len`, and `live` is VECTOR unless C is 1 and STREAMING is false.
+#[inline]
+#[target_feature(enable = "avx2,gfni")]
+unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMING: bool>(
+    job: &Job<'_, u64>,
+    at: usize,
+    live: usize,
+) {
+    let mut sums = [[_mm256_setzero_si256(); C]; M];
+    if let Some(start) = job.start {
+        for o in 0..M {
+            // SAFETY: `start` has M valid pointers, and the columns lie inside, by the caller's promise.
+            sums[o] = unsafe { partial::load::<C, 0>(start[o], at, live) };
+        }
+    }
+    let mut matrices = job.coefficients.as_ptr();
+    for &source in job.sources {
+        // SAFETY: the source is valid for the columns. `matrices` walks over the coefficients, of which there are
+        // M (less one if ONES) per source.
+        unsafe {
+            let x = if STREAMING {
+                partial::load::<C, PREFETCH_AHEAD_BYTES>(source, at, live)
+            } else {
+                partial::load::<C, 0>(source, at, live)
+            };
+            for o in 0..M {
+                if ONES && o == 0 {
+                    for c in 0..C {
+                        sums[o][c] = _mm256_xor_si256(sums[o][c], x[c]);
+                    }
+                    continue;
+                }
+                let a = _mm256_set1_epi64x(*matrices as i64);
+                matrices = matrices.add(1);
+                for c in 0..C {
+                    sums[o][c] = _mm256_xor_si256(sums[o][c], _mm256_gf2p8affine_epi64_epi8::<0>(x[c], a));
+                }
+            }
+        }
+    }
+    for o in 0..M {
+        // SAFETY: the M outputs are valid for the columns; streaming stores are aligned because the outputs are and
+        // `at` is a multiple of VECTOR.
+        unsafe { partial::store::<C, STREAMING>(job.outputs[o], at, live, sums[o]) };
+    }
+}

@@ -1,0 +1,200 @@
+//! AVX-512 with GFNI: one affine transformation per product, two products folded into a sum by one `vpternlogq`.
+//!
+//! A visit takes C columns of 64 bytes from each source, so that one fetched line draws its neighbours in and the
+//! broadcast of a coefficient is shared by C products. M outputs times C columns is at most 16 registers of sums;
+//! a pair of sources takes 2 C, two matrices and two products take 4: C = 4 up to M = 4, C = 2 up to M = 8.
+
+use std::arch::x86_64::*;
+
+use crate::schedule::{Engine, Job, Kernel};
+
+/// Bytes of a vector.
+const VECTOR: usize = 64;
+
+/// a ^ b ^ c as the truth table of `vpternlogq`.
+const XOR3: i32 = 0x96;
+
+/// Distance of the software prefetch when streaming.
+const PREFETCH_AHEAD_BYTES: usize = 512;
+
+/// A witness that the machine has AVX-512 F and BW, and GFNI.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Avx512Gfni(());
+
+impl Avx512Gfni {
+    pub(crate) fn new() -> Option<Avx512Gfni> {
+        let has = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("gfni");
+        has.then_some(Avx512Gfni(()))
+    }
+}
+
+impl Engine for Avx512Gfni {
+    type Coefficient = u64;
+
+    const MULTIPLY_COST: usize = 2;
+
+    const STREAM_ALIGN_BYTES: usize = VECTOR;
+
+    fn coefficient(c: u8) -> u64 {
+        super::affine_matrix(c)
+    }
+
+    fn kernel(self, outputs: usize, ones: bool, streaming: bool) -> Kernel<u64> {
+        macro_rules! pick {
+            ($($m:literal with $c:literal),*) => {
+                match (outputs, ones, streaming) {
+                    $(
+                        ($m, false, false) => dot::<$m, $c, false, false>,
+                        ($m, false, true) => dot::<$m, $c, false, true>,
+                        ($m, true, false) => dot::<$m, $c, true, false>,
+                        ($m, true, true) => dot::<$m, $c, true, true>,
+                    )*
+                    _ => unreachable!("a pass has 1 to 8 outputs"),
+                }
+            };
+        }
+        pick!(1 with 4, 2 with 4, 3 with 4, 4 with 4, 5 with 2, 6 with 2, 7 with 2, 8 with 2)
+    }
+
+    fn fence(self) {
+        // SAFETY: SSE is part of x86-64.
+        unsafe { _mm_sfence() };
+    }
+}
+
+/// # Safety
+///
+/// As [`Kernel`], for M outputs, the first of them of ones if `ONES`; outputs aligned to [`VECTOR`] if `STREAMING`.
+#[target_feature(enable = "avx512f,avx512bw,gfni")]
+unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STREAMING: bool>(job: &Job<'_, u64>) {
+    debug_assert_eq!(job.coefficients.len(), job.sources.len() * (M - usize::from(ONES)));
+    let mut at = 0;
+    while job.len - at >= C * VECTOR {
+        // SAFETY: at + C * VECTOR <= len.
+        unsafe { visit::<M, C, ONES, STREAMING>(job, at, !0) };
+        at += C * VECTOR;
+    }
+    while job.len - at >= VECTOR {
+        // SAFETY: at + VECTOR <= len.
+        unsafe { visit::<M, 1, ONES, STREAMING>(job, at, !0) };
+        at += VECTOR;
+    }
+    if at < job.len {
+        let mask = !0 >> (VECTOR - (job.len - at));
+        // SAFETY: the mask has a bit for each of the len - at < VECTOR bytes that are left.
+        unsafe { visit::<M, 1, ONES, false>(job, at, mask) };
+    }
+}
+
+/// Columns `at .. at + C * 64` of every output.
+///
+/// # Safety
+///
+/// As [`dot`]; `at + C * VECTOR <= len`, or C is 1, STREAMING is false and `mask` has bit i only if at + i < len.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,gfni")]
+unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMING: bool>(
+    job: &Job<'_, u64>,
+    at: usize,
+    mask: u64,
+) {
+    let width = M - usize::from(ONES);
+    let mut sums = [[_mm512_setzero_si512(); C]; M];
+    if let Some(start) = job.start {
+        for o in 0..M {
+            // SAFETY: `start` has M valid pointers, and the columns lie inside, by the caller's promise.
+            sums[o] = unsafe { load::<C, false>(start[o], at, mask) };
+        }
+    }
+    let mut sources = job.sources.as_ptr();
+    let mut matrices = job.coefficients.as_ptr();
+    // SAFETY: both pointers walk over their slices: 2 sources and 2 * width coefficients per round, of which there
+    // are sources.len() / 2, then once 1 and width if the number is odd; the slices are exactly that long. The
+    // loads stay inside the sources by the caller's promise.
+    unsafe {
+        for _ in 0..job.sources.len() / 2 {
+            let x = load::<C, STREAMING>(*sources, at, mask);
+            let y = load::<C, STREAMING>(*sources.add(1), at, mask);
+            sources = sources.add(2);
+            for o in 0..M {
+                if ONES && o == 0 {
+                    for c in 0..C {
+                        sums[o][c] = _mm512_ternarylogic_epi64::<XOR3>(sums[o][c], x[c], y[c]);
+                    }
+                    continue;
+                }
+                let a = _mm512_set1_epi64(*matrices as i64);
+                let b = _mm512_set1_epi64(*matrices.add(width) as i64);
+                matrices = matrices.add(1);
+                for c in 0..C {
+                    let ax = _mm512_gf2p8affine_epi64_epi8::<0>(x[c], a);
+                    let by = _mm512_gf2p8affine_epi64_epi8::<0>(y[c], b);
+                    sums[o][c] = _mm512_ternarylogic_epi64::<XOR3>(sums[o][c], ax, by);
+                }
+            }
+            matrices = matrices.add(width);
+        }
+        if job.sources.len() % 2 == 1 {
+            let x = load::<C, STREAMING>(*sources, at, mask);
+            for o in 0..M {
+                let a = if ONES && o == 0 {
+                    None
+                } else {
+                    let a = _mm512_set1_epi64(*matrices as i64);
+                    matrices = matrices.add(1);
+                    Some(a)
+                };
+                for c in 0..C {
+                    let ax = a.map_or(x[c], |a| _mm512_gf2p8affine_epi64_epi8::<0>(x[c], a));
+                    sums[o][c] = _mm512_xor_si512(sums[o][c], ax);
+                }
+            }
+        }
+    }
+    for o in 0..M {
+        for c in 0..C {
+            // SAFETY: the M outputs are valid for the columns, or for the bytes of the mask; streaming stores are
+            // aligned because the outputs are and `at` is a multiple of VECTOR.
+            unsafe {
+                let target = job.outputs[o].add(at + c * VECTOR);
+                if STREAMING {
+                    _mm512_stream_si512(target.cast(), sums[o][c]);
+                } else if C > 1 || mask == !0 {
+                    _mm512_storeu_si512(target.cast(), sums[o][c]);
+                } else {
+                    _mm512_mask_storeu_epi8(target.cast(), mask, sums[o][c]);
+                }
+            }
+        }
+    }
+}
+
+/// # Safety
+///
+/// `pointer + at` is valid for reads of C vectors, or of the bytes of the mask if C is 1.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn load<const C: usize, const PREFETCH: bool>(
+    pointer: *const u8,
+    at: usize,
+    mask: u64,
+) -> [__m512i; C] {
+    let mut columns = [_mm512_setzero_si512(); C];
+    for (c, column) in columns.iter_mut().enumerate() {
+        // SAFETY: the caller's promise; a prefetch may name any address.
+        unsafe {
+            let source = pointer.add(at + c * VECTOR);
+            if PREFETCH {
+                _mm_prefetch::<_MM_HINT_NTA>(source.wrapping_add(PREFETCH_AHEAD_BYTES).cast());
+            }
+            *column = if C > 1 || mask == !0 {
+                _mm512_loadu_si512(source.cast())
+            } else {
+                _mm512_maskz_loadu_epi8(mask, source.cast())
+            };
+        }
+    }
+    columns
+}

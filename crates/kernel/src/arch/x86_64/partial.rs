@@ -1,0 +1,71 @@
+//! Loads and stores of 32-byte columns whose last one may be short: AVX2 has no byte masks.
+
+use std::arch::x86_64::*;
+
+/// Bytes of a vector.
+const VECTOR: usize = 32;
+
+/// C columns from `pointer + at`; if C is 1, its first `live` bytes followed by zeros. Prefetches `AHEAD` bytes
+/// further on unless that is 0.
+///
+/// # Safety
+///
+/// `pointer + at` is valid for reads of C vectors, or of `live <= VECTOR` bytes if C is 1.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn load<const C: usize, const AHEAD: usize>(
+    pointer: *const u8,
+    at: usize,
+    live: usize,
+) -> [__m256i; C] {
+    let mut columns = [_mm256_setzero_si256(); C];
+    for (c, column) in columns.iter_mut().enumerate() {
+        // SAFETY: the caller's promise; a prefetch may name any address. The buffer of the short case is VECTOR
+        // bytes long and live < VECTOR.
+        unsafe {
+            let source = pointer.add(at + c * VECTOR);
+            if AHEAD > 0 && c % 2 == 0 {
+                _mm_prefetch::<_MM_HINT_NTA>(source.wrapping_add(AHEAD).cast());
+            }
+            *column = if C > 1 || live == VECTOR {
+                _mm256_loadu_si256(source.cast())
+            } else {
+                let mut short = [0u8; VECTOR];
+                std::ptr::copy_nonoverlapping(source, short.as_mut_ptr(), live);
+                _mm256_loadu_si256(short.as_ptr().cast())
+            };
+        }
+    }
+    columns
+}
+
+/// Stores C columns at `pointer + at`; if C is 1, the first `live` bytes of it.
+///
+/// # Safety
+///
+/// `pointer + at` is valid for writes of C vectors, or of `live <= VECTOR` bytes if C is 1. If STREAMING, it is
+/// aligned to VECTOR and `live` is VECTOR.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn store<const C: usize, const STREAMING: bool>(
+    pointer: *mut u8,
+    at: usize,
+    live: usize,
+    columns: [__m256i; C],
+) {
+    for (c, column) in columns.into_iter().enumerate() {
+        // SAFETY: the caller's promise; the buffer of the short case is VECTOR bytes long and live < VECTOR.
+        unsafe {
+            let target = pointer.add(at + c * VECTOR);
+            if STREAMING {
+                _mm256_stream_si256(target.cast(), column);
+            } else if C > 1 || live == VECTOR {
+                _mm256_storeu_si256(target.cast(), column);
+            } else {
+                let mut short = [0u8; VECTOR];
+                _mm256_storeu_si256(short.as_mut_ptr().cast(), column);
+                std::ptr::copy_nonoverlapping(short.as_ptr(), target, live);
+            }
+        }
+    }
+}
