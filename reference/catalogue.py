@@ -1,0 +1,80 @@
+"""Which specs the golden vectors cover, family by family."""
+
+RAIDQ_K = (1, 2, 4, 16, 21, 63, 92, 125, 164)
+
+
+def _raidq():
+    """Every option at every listed k that its limit allows; the limits are those that facts.json proves."""
+    limits = [("3", "", 255), ("3", ",powers", 255), ("3", ",b=0x1d", 255), ("3", ",b=0xfc", 85),
+              ("4", "", 92), ("4", ",x125", 125), ("4", ",x164", 164), ("4", ",x=02.8e", 107), ("4", ",x=08.d8", 113),
+              ("4", ",powers", 21), ("4", ",b=0xe8", 27), ("4", ",b=0xfc", 33), ("4", ",sqrt", 21),
+              ("4", ",cbrt", 63), ("4", ",cbrt=paper", 63), ("4", ",sixth", 63)]
+    specs = []
+    for m, option, most in limits:
+        wanted = sorted({k for k in RAIDQ_K if k <= most} | ({most} if most in (27, 33, 85, 107, 113, 255) else set()))
+        specs += [f"raidq:{k}+{m}{option}" for k in wanted]
+    return specs
+
+
+SHEC_PAPER = ("4,2,4", "4,3,3", "6,4,3", "5,3,3", "7,4,3", "10,6,5", "1,1,1", "8,4,6", "12,6,12")
+SHEC_CEPH = ("2,1,1", "4,3,2", "6,4,2", "6,4,3", "8,4,3", "8,6,3", "10,6,3", "10,6,5", "12,8,5", "12,8,8")
+
+SPECS = {
+    "raid0": [f"raid0:{k}" for k in (1, 2, 5, 16)],
+    "mirror": [f"mirror:{n}" for n in (2, 3, 4, 8)],
+    "raid5": [f"raid5:{k}" for k in (1, 2, 3, 4, 8, 16, 255)],
+    "raid6": [f"raid6:{k}" for k in (1, 2, 4, 8, 16, 255)],
+    "raidq": _raidq(),
+    "cauchy": [f"cauchy:{k}+{m}" for m in range(1, 7) for k in (1, 4, 14, 251)],
+    "rs": [f"rs:{size}{option}" for option in ("", ",vandermonde", ",jerasure")
+           for size in ("2+1", "4+2", "6+3", "10+4", "12+4", "16+4", "20+4")]
+    + ["rs:5+5,vandermonde", "rs:21+4,vandermonde", "rs:32+3,vandermonde", "rs:12+8", "rs:12+8,jerasure",
+       "rs:128+128", "rs:250+6,jerasure"],
+    "shec": [f"shec:{size}" for size in SHEC_PAPER]
+    + [f"shec:{size[:size.rindex(',')]},c={size[size.rindex(',') + 1:]}{t}" for size in SHEC_CEPH for t in ("", ",single")],
+    "lrc": [f"lrc:{size}" for size in ("4,2,0", "6,2,0", "12,2,0", "2,1,1", "6,2,1", "12,3,1", "255,1,1",
+                                       "4,2,2", "6,2,2", "6,3,2", "10,2,2", "12,2,2", "12,3,2", "12,4,2", "15,1,2", "34,17,2",
+                                       "60,20,2", "170,85,2", "6,2,3", "12,2,3", "12,3,4", "10,5,5", "251,1,5")],
+    "xorbas": [f"xorbas:{size}" for size in ("10,6,5", "4,4,2", "6,4,3", "12,6,6", "5,3,5", "20,9,4")],
+    "slpg": [f"slpg:{size}" for size in ("6,4,3", "4,2,2", "6,3,2", "8,5,4", "5,2,5", "12,6,4")],
+    **{family: [f"{family}:{n}" for n in range(least, 25)] for family, least in
+       (("dcode", 4), ("xcode", 4), ("rdp", 3), ("evenodd", 3), ("hcode", 4), ("hdp", 4))},
+    "raidp": [f"raidp:{n}{option}" for n in (3, 4, 5, 6, 8, 12, 16) for option in ("", ",weighted", ",stack=2")],
+}
+SPECS["dcode"] += ["dcode:9,raw", "dcode:15,raw"]
+SPECS["xcode"] += ["xcode:9,raw", "xcode:15,raw"]
+
+# Spec texts that are valid but not canonical, with their canonical form.
+SPELLINGS = [
+    ("raidq:4+4,x92", "raidq:4+4"), ("rs:4+2,cauchy1", "rs:4+2"), ("shec:6,4,c=3,multiple", "shec:6,4,c=3"),
+    ("shec:6,4,single,c=3", "shec:6,4,c=3,single"), ("raidp:5,stack=1", "raidp:5"), ("raidp:5,weighted,stack=1", "raidp:5,weighted"),
+    ("raidp:5,stack=2,weighted", "raidp:5,stack=2"), ("raidp:5,weighted,stack=2", "raidp:5,stack=2"),
+]
+
+# Texts that are no spec or name no code, with the reason.
+REFUSED = [
+    ("", "empty"), ("raid6", "no arguments"), ("raid6:", "no arguments"), ("raid7:4", "unknown family"),
+    ("RAID6:4", "upper case"), ("raid6: 4", "blank"), ("raid6:04", "leading zero"), ("raid6:0", "no data"), ("raid6:-1", "sign"),
+    ("raid6:4,", "empty argument"), ("raid6:4,fast", "unknown option"), ("raid6:4+2", "takes a count"), ("raid6:256", "a has order 255"),
+    ("mirror:1", "at least two columns"), ("raid0:0", "no data"), ("raid5:0", "no data"),
+    ("raidq:4", "takes k+m"), ("raidq:4,4", "takes k+m"), ("raidq:4+2", "3 or 4 parities"), ("raidq:4+5", "3 or 4 parities"),
+    ("raidq:256+3", "limit 255"), ("raidq:256+3,powers", "limit 255"), ("raidq:86+3,b=0xfc", "0xfc has order 85"), ("raidq:93+4", "limit 92"),
+    ("raidq:126+4,x125", "limit 125"), ("raidq:165+4,x164", "limit 164"), ("raidq:22+4,powers", "limit 21"), ("raidq:22+4,sqrt", "limit 21"),
+    ("raidq:28+4,b=0xe8", "limit 27"), ("raidq:34+4,b=0xfc", "limit 33"), ("raidq:64+4,cbrt", "limit 63"), ("raidq:64+4,cbrt=paper", "limit 63"),
+    ("raidq:64+4,sixth", "limit 63"), ("raidq:4+4,b=0x00", "b must not be 0"), ("raidq:2+4,b=0x01", "all powers of 1 are equal"),
+    ("raidq:4+3,x92", "needs 4 parities"), ("raidq:4+4,powers,sqrt", "options exclude each other"), ("raidq:4+4,x=00.01", "X^2 = 1 has the root 1"),
+    ("raidq:4+4,x=08", "no c"), ("raidq:4+4,cbrt=other", "unknown value"),
+    ("cauchy:4+7", "at most 6 parities"), ("cauchy:252+2", "at most 251 data"), ("cauchy:4", "takes k+m"),
+    ("rs:200+57", "more than 256 columns"), ("rs:22+4,vandermonde", "singular minor"), ("rs:6+5,vandermonde", "singular minor"),
+    ("rs:4+2,vandermonde,jerasure", "options exclude each other"), ("rs:4+2,cauchy2", "unknown option"), ("rs:4+0", "no parity"),
+    ("shec:4,3", "neither l nor c"), ("shec:4,3,5", "l > k"), ("shec:4,5,3", "m > k"), ("shec:4,3,3,single", "single needs c="), ("shec:4,3,c=4", "c > m"),
+    ("shec:4,3,c=0", "c starts at 1"), ("shec:13,4,c=2", "k > 12"), ("shec:12,9,c=2", "k + m > 20"),
+    ("lrc:12,5,2", "12 is no multiple of 5"), ("lrc:12,2", "g is missing"), ("lrc:12,0,2", "no groups"), ("lrc:12,2,6", "at most 5 globals"),
+    ("lrc:32,2,2", "groups of 16 for g=2"), ("lrc:72,18,2", "18 groups of 4 for g=2"), ("lrc:172,86,2", "86 groups of 2 for g=2"),
+    ("lrc:256,1,1", "a group of 256 for g=1"), ("lrc:252,2,3", "252 data for g=3"),
+    ("xorbas:10,6,4", "10 is no multiple of 4"), ("xorbas:10,3,5", "only one Reed-Solomon parity left"), ("slpg:6,4,4", "6 is no multiple of 4"),
+    ("dcode:3", "at least 4 disks"), ("rdp:2", "at least 3 disks"), ("evenodd:2", "at least 3 disks"), ("hcode:3", "at least 4 disks"),
+    ("hdp:3", "at least 4 disks"), ("xcode:3", "at least 4 disks"), ("dcode:8,raw", "even n"), ("dcode:3,raw", "at least 5"),
+    ("rdp:7,raw", "raw is for dcode and xcode"), ("raidp:2", "at least 3 disks"), ("raidp:4,stack=3", "stack is 1 or 2"),
+    ("raidp:4,weighted,weighted", "given twice"),
+]

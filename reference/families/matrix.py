@@ -1,0 +1,92 @@
+"""Codes with one row per column whose parity coefficients are a k by m matrix."""
+from functools import lru_cache
+from itertools import combinations
+
+import gf
+from value import CodeError, one_row_code
+
+
+# ---------------------------------------------------------------- extended Cauchy
+def extended_cauchy_rows(k, m):
+    """Row 0 ones, row 1 a^i, rows 2.. the Cauchy entries 1/(a^-i + a^j), j = 1.., divided by their first entry.
+
+    The x_i = a^-i (251 of them) and y_j in {0, a^1 .. a^4} are 256 different elements; that is the whole proof.
+    """
+    rows = [[1] * k, [gf.power(gf.A, i) for i in range(k)]]
+    for j in range(1, m - 1):
+        raw = [gf.inv(gf.power(gf.A, -i) ^ gf.power(gf.A, j)) for i in range(k)]
+        rows.append([gf.mul(gf.inv(raw[0]), entry) for entry in raw])
+    return rows[:m]
+
+
+def cauchy(spec, k, m):
+    if m > 6 or k > 251:
+        raise CodeError("cauchy takes at most 6 parities and 251 data columns")
+    return one_row_code(spec, k, extended_cauchy_rows(k, m))
+
+
+# ---------------------------------------------------------------- rs, three matrices
+def cauchy1_rows(k, m):
+    """Row r is 1/((k+r) xor j): rows and columns are labelled with different bytes."""
+    return [[gf.inv((k + r) ^ j) for j in range(k)] for r in range(m)]
+
+
+def vandermonde_rows(k, m):
+    """Row r holds the powers of 2^r, with exponents 0..k-1."""
+    return [[gf.power(gf.A, r * j) for j in range(k)] for r in range(m)]
+
+
+@lru_cache(maxsize=None)
+def vandermonde_is_mds(k, m):
+    """True if every square minor is nonzero.
+
+    Column j is the j-th power of column 1 entry by entry, so a minor may be shifted until it starts at column 0;
+    growing the last column finds the first singular one.
+    """
+    columns = list(zip(*vandermonde_rows(k, m)))
+    for last in range(1, k):
+        for size in range(2, min(m, last + 1) + 1):
+            for between in combinations(range(1, last), size - 2):
+                for parities in combinations(range(m), size):
+                    minor = [[columns[j][r] for r in parities] for j in (0, *between, last)]
+                    if gf.determinant_is_zero(minor):
+                        return False
+    return True
+
+
+def jerasure_rows(k, m):
+    """The matrix that jerasure calls reed_sol_van.
+
+    Start from the (k+m) x k matrix of powers of 0, 1, 2, ... whose first row is (1,0,..,0) and whose last is (0,..,0,1).
+    Column operations make the upper k x k part the identity; then scale columns until the first parity row is all
+    ones, and rows until the first parity column is.
+    """
+    height = k + m
+    table = [[gf.power(i, j) for j in range(k)] for i in range(height)]
+    table[0] = [1] + [0] * (k - 1)
+    table[-1] = [0] * (k - 1) + [1]
+    columns = [bytes(row[j] for row in table) for j in range(k)]
+    for i in range(1, k):
+        swap = next(r for r in range(i, height) if columns[i][r])
+        if swap != i:
+            columns = [_swapped(column, i, swap) for column in columns]
+        columns[i] = gf.scale(gf.inv(columns[i][i]), columns[i])
+        columns = [c if j == i else gf.add_scaled(c, c[i], columns[i]) for j, c in enumerate(columns)]
+    columns = [gf.scale(gf.inv(column[k]), column) for column in columns]
+    rows = [[column[k + r] for column in columns] for r in range(m)]
+    return [[gf.mul(gf.inv(row[0]), entry) for entry in row] for row in rows]
+
+
+def _swapped(column, i, j):
+    changed = bytearray(column)
+    changed[i], changed[j] = column[j], column[i]
+    return bytes(changed)
+
+
+def rs(spec, k, m, matrix):
+    if k + m > 256:
+        raise CodeError("rs takes at most 256 columns")
+    if matrix == "vandermonde" and not vandermonde_is_mds(k, m):
+        raise CodeError(f"the vandermonde matrix of {k}+{m} has a singular minor; take another matrix")
+    rows = {"cauchy1": cauchy1_rows, "vandermonde": vandermonde_rows, "jerasure": jerasure_rows}[matrix](k, m)
+    return one_row_code(spec, k, rows)
