@@ -12,9 +12,6 @@ use crate::schedule::{Engine, Job, Kernel};
 /// Bytes of a vector.
 const VECTOR: usize = 32;
 
-/// Distance of the software prefetch when streaming.
-const PREFETCH_AHEAD_BYTES: usize = 512;
-
 /// A witness that the machine has AVX2.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx2(());
@@ -107,48 +104,43 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
     let nibble = _mm256_set1_epi8(15);
     let mut sums = [[_mm256_setzero_si256(); C]; M];
     if let Some(start) = job.start {
-        for o in 0..M {
+        for_each_output!(o < M {
             // SAFETY: `start` has M valid pointers, and the columns lie inside, by the caller's promise.
-            sums[o] = unsafe { partial::load::<C, 0>(start[o], at, live) };
-        }
+            sums[o] = unsafe { partial::load::<C>(start[o], at, live) };
+        });
     }
     let mut tables = job.coefficients.as_ptr();
     for &source in job.sources {
         // SAFETY: the source is valid for the columns. `tables` walks over the coefficients, of which there are M
         // (less one if ONES) per source.
         unsafe {
-            let x = if STREAMING {
-                partial::load::<C, PREFETCH_AHEAD_BYTES>(source, at, live)
-            } else {
-                partial::load::<C, 0>(source, at, live)
-            };
+            let x = partial::load::<C>(source, at, live);
             let low = x.map(|x| _mm256_and_si256(x, nibble));
             let high = x.map(|x| _mm256_and_si256(_mm256_srli_epi64::<4>(x), nibble));
-            for o in 0..M {
+            for_each_output!(o < M {
                 if ONES && o == 0 {
                     for c in 0..C {
                         sums[o][c] = _mm256_xor_si256(sums[o][c], x[c]);
                     }
-                    continue;
+                } else {
+                    let table = tables.add(o - usize::from(ONES));
+                    let low_table = _mm256_broadcastsi128_si256(_mm_load_si128((&raw const (*table).low).cast()));
+                    let high_table = _mm256_broadcastsi128_si256(_mm_load_si128((&raw const (*table).high).cast()));
+                    for c in 0..C {
+                        let product = _mm256_xor_si256(
+                            _mm256_shuffle_epi8(low_table, low[c]),
+                            _mm256_shuffle_epi8(high_table, high[c]),
+                        );
+                        sums[o][c] = _mm256_xor_si256(sums[o][c], product);
+                    }
                 }
-                let low_table =
-                    _mm256_broadcastsi128_si256(_mm_load_si128((&raw const (*tables).low).cast()));
-                let high_table =
-                    _mm256_broadcastsi128_si256(_mm_load_si128((&raw const (*tables).high).cast()));
-                tables = tables.add(1);
-                for c in 0..C {
-                    let product = _mm256_xor_si256(
-                        _mm256_shuffle_epi8(low_table, low[c]),
-                        _mm256_shuffle_epi8(high_table, high[c]),
-                    );
-                    sums[o][c] = _mm256_xor_si256(sums[o][c], product);
-                }
-            }
+            });
+            tables = tables.add(M - usize::from(ONES));
         }
     }
-    for o in 0..M {
+    for_each_output!(o < M {
         // SAFETY: the M outputs are valid for the columns; streaming stores are aligned because the outputs are and
         // `at` is a multiple of VECTOR.
         unsafe { partial::store::<C, STREAMING>(job.outputs[o], at, live, sums[o]) };
-    }
+    });
 }

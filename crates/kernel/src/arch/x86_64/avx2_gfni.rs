@@ -11,9 +11,6 @@ use crate::schedule::{Engine, Job, Kernel};
 /// Bytes of a vector.
 const VECTOR: usize = 32;
 
-/// Distance of the software prefetch when streaming.
-const PREFETCH_AHEAD_BYTES: usize = 512;
-
 /// A witness that the machine has AVX2 and GFNI.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx2Gfni(());
@@ -96,39 +93,35 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
 ) {
     let mut sums = [[_mm256_setzero_si256(); C]; M];
     if let Some(start) = job.start {
-        for o in 0..M {
+        for_each_output!(o < M {
             // SAFETY: `start` has M valid pointers, and the columns lie inside, by the caller's promise.
-            sums[o] = unsafe { partial::load::<C, 0>(start[o], at, live) };
-        }
+            sums[o] = unsafe { partial::load::<C>(start[o], at, live) };
+        });
     }
     let mut matrices = job.coefficients.as_ptr();
     for &source in job.sources {
         // SAFETY: the source is valid for the columns. `matrices` walks over the coefficients, of which there are
         // M (less one if ONES) per source.
         unsafe {
-            let x = if STREAMING {
-                partial::load::<C, PREFETCH_AHEAD_BYTES>(source, at, live)
-            } else {
-                partial::load::<C, 0>(source, at, live)
-            };
-            for o in 0..M {
+            let x = partial::load::<C>(source, at, live);
+            for_each_output!(o < M {
                 if ONES && o == 0 {
                     for c in 0..C {
                         sums[o][c] = _mm256_xor_si256(sums[o][c], x[c]);
                     }
-                    continue;
+                } else {
+                    let a = _mm256_set1_epi64x(*matrices.add(o - usize::from(ONES)) as i64);
+                    for c in 0..C {
+                        sums[o][c] = _mm256_xor_si256(sums[o][c], _mm256_gf2p8affine_epi64_epi8::<0>(x[c], a));
+                    }
                 }
-                let a = _mm256_set1_epi64x(*matrices as i64);
-                matrices = matrices.add(1);
-                for c in 0..C {
-                    sums[o][c] = _mm256_xor_si256(sums[o][c], _mm256_gf2p8affine_epi64_epi8::<0>(x[c], a));
-                }
-            }
+            });
+            matrices = matrices.add(M - usize::from(ONES));
         }
     }
-    for o in 0..M {
+    for_each_output!(o < M {
         // SAFETY: the M outputs are valid for the columns; streaming stores are aligned because the outputs are and
         // `at` is a multiple of VECTOR.
         unsafe { partial::store::<C, STREAMING>(job.outputs[o], at, live, sums[o]) };
-    }
+    });
 }

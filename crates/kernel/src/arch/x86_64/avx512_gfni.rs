@@ -14,9 +14,6 @@ const VECTOR: usize = 64;
 /// a ^ b ^ c as the truth table of `vpternlogq`.
 const XOR3: i32 = 0x96;
 
-/// Distance of the software prefetch when streaming.
-const PREFETCH_AHEAD_BYTES: usize = 512;
-
 /// A witness that the machine has AVX-512 F and BW, and GFNI.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx512Gfni(());
@@ -103,10 +100,10 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
     let width = M - usize::from(ONES);
     let mut sums = [[_mm512_setzero_si512(); C]; M];
     if let Some(start) = job.start {
-        for o in 0..M {
+        for_each_output!(o < M {
             // SAFETY: `start` has M valid pointers, and the columns lie inside, by the caller's promise.
-            sums[o] = unsafe { load::<C, false>(start[o], at, mask) };
-        }
+            sums[o] = unsafe { load::<C>(start[o], at, mask) };
+        });
     }
     let mut sources = job.sources.as_ptr();
     let mut matrices = job.coefficients.as_ptr();
@@ -115,45 +112,43 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
     // loads stay inside the sources by the caller's promise.
     unsafe {
         for _ in 0..job.sources.len() / 2 {
-            let x = load::<C, STREAMING>(*sources, at, mask);
-            let y = load::<C, STREAMING>(*sources.add(1), at, mask);
+            let x = load::<C>(*sources, at, mask);
+            let y = load::<C>(*sources.add(1), at, mask);
             sources = sources.add(2);
-            for o in 0..M {
+            for_each_output!(o < M {
                 if ONES && o == 0 {
                     for c in 0..C {
                         sums[o][c] = _mm512_ternarylogic_epi64::<XOR3>(sums[o][c], x[c], y[c]);
                     }
-                    continue;
+                } else {
+                    let a = _mm512_set1_epi64(*matrices.add(o - usize::from(ONES)) as i64);
+                    let b = _mm512_set1_epi64(*matrices.add(o - usize::from(ONES) + width) as i64);
+                    for c in 0..C {
+                        let ax = _mm512_gf2p8affine_epi64_epi8::<0>(x[c], a);
+                        let by = _mm512_gf2p8affine_epi64_epi8::<0>(y[c], b);
+                        sums[o][c] = _mm512_ternarylogic_epi64::<XOR3>(sums[o][c], ax, by);
+                    }
                 }
-                let a = _mm512_set1_epi64(*matrices as i64);
-                let b = _mm512_set1_epi64(*matrices.add(width) as i64);
-                matrices = matrices.add(1);
-                for c in 0..C {
-                    let ax = _mm512_gf2p8affine_epi64_epi8::<0>(x[c], a);
-                    let by = _mm512_gf2p8affine_epi64_epi8::<0>(y[c], b);
-                    sums[o][c] = _mm512_ternarylogic_epi64::<XOR3>(sums[o][c], ax, by);
-                }
-            }
-            matrices = matrices.add(width);
+            });
+            matrices = matrices.add(2 * width);
         }
         if job.sources.len() % 2 == 1 {
-            let x = load::<C, STREAMING>(*sources, at, mask);
-            for o in 0..M {
-                let a = if ONES && o == 0 {
-                    None
+            let x = load::<C>(*sources, at, mask);
+            for_each_output!(o < M {
+                if ONES && o == 0 {
+                    for c in 0..C {
+                        sums[o][c] = _mm512_xor_si512(sums[o][c], x[c]);
+                    }
                 } else {
-                    let a = _mm512_set1_epi64(*matrices as i64);
-                    matrices = matrices.add(1);
-                    Some(a)
-                };
-                for c in 0..C {
-                    let ax = a.map_or(x[c], |a| _mm512_gf2p8affine_epi64_epi8::<0>(x[c], a));
-                    sums[o][c] = _mm512_xor_si512(sums[o][c], ax);
+                    let a = _mm512_set1_epi64(*matrices.add(o - usize::from(ONES)) as i64);
+                    for c in 0..C {
+                        sums[o][c] = _mm512_xor_si512(sums[o][c], _mm512_gf2p8affine_epi64_epi8::<0>(x[c], a));
+                    }
                 }
-            }
+            });
         }
     }
-    for o in 0..M {
+    for_each_output!(o < M {
         for c in 0..C {
             // SAFETY: the M outputs are valid for the columns, or for the bytes of the mask; streaming stores are
             // aligned because the outputs are and `at` is a multiple of VECTOR.
@@ -168,7 +163,7 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
                 }
             }
         }
-    }
+    });
 }
 
 /// # Safety
@@ -176,19 +171,12 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
 /// `pointer + at` is valid for reads of C vectors, or of the bytes of the mask if C is 1.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn load<const C: usize, const PREFETCH: bool>(
-    pointer: *const u8,
-    at: usize,
-    mask: u64,
-) -> [__m512i; C] {
+unsafe fn load<const C: usize>(pointer: *const u8, at: usize, mask: u64) -> [__m512i; C] {
     let mut columns = [_mm512_setzero_si512(); C];
     for (c, column) in columns.iter_mut().enumerate() {
-        // SAFETY: the caller's promise; a prefetch may name any address.
+        // SAFETY: the caller's promise.
         unsafe {
             let source = pointer.add(at + c * VECTOR);
-            if PREFETCH {
-                _mm_prefetch::<_MM_HINT_NTA>(source.wrapping_add(PREFETCH_AHEAD_BYTES).cast());
-            }
             *column = if C > 1 || mask == !0 {
                 _mm512_loadu_si512(source.cast())
             } else {

@@ -1,5 +1,20 @@
 //! x86-64: 32-byte vectors since 2013 (AVX2), one-instruction products since 2019 (GFNI), 64-byte vectors.
 
+/// A loop over outputs 0..M that is written out. The compiler stops unrolling nested loops of this size, and then
+/// keeps the sums in memory instead of registers: 31 instead of 55 GB/s with four outputs.
+macro_rules! for_each_output {
+    ($o:ident < $m:ident $body:block) => {
+        for_each_output!(@ $o $m $body 0 1 2 3 4 5 6 7)
+    };
+    (@ $o:ident $m:ident $body:block $($n:literal)*) => {
+        $(if $n < $m {
+            #[allow(non_upper_case_globals)]
+            const $o: usize = $n;
+            $body
+        })*
+    };
+}
+
 pub(crate) mod avx2;
 pub(crate) mod avx2_gfni;
 pub(crate) mod avx512_gfni;
