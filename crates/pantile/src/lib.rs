@@ -1,1 +1,41 @@
-//! The facade people import: encode, reconstruct, update, verify, locate.
+//! The facade: encode, reconstruct, update, verify and locate on real bytes, for any code.
+//!
+//! ```
+//! use pantile::Codec;
+//!
+//! let codec = Codec::parse("rs:4+2")?;
+//! let mut cells = vec![vec![0u8; 4096]; codec.code().cell_count()];
+//! for (i, cell) in cells.iter_mut().take(4).enumerate() {
+//!     cell.fill(i as u8 + 1);
+//! }
+//! let mut stripe: Vec<&mut [u8]> = cells.iter_mut().map(Vec::as_mut_slice).collect();
+//! codec.encode(&mut stripe)?;
+//!
+//! stripe[0].fill(0xee); // two columns are gone
+//! stripe[5].fill(0xee);
+//! codec.reconstruct(&mut stripe, &[0, 5])?;
+//! assert!(stripe[0].iter().all(|&byte| byte == 1));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A stripe is one buffer per cell, all of one length, numbered by [`CellIndex`]: column by column, each from row 0.
+//! For a code of one row per column that is one buffer per column. [`split_columns`] cuts column buffers into cells.
+//! Equations hold byte by byte, so any byte range of a stripe is a stripe.
+//!
+//! Plans are compiled once per pattern of losses and kept; a [`Codec`] is cheap to clone and share between threads.
+#![forbid(unsafe_code)]
+
+mod codec;
+mod locate;
+mod program;
+mod stripe;
+
+pub use codec::{Codec, RecoverError, Recovery};
+pub use locate::{Checker, Finding, Verdict};
+pub use pantile_code as code;
+pub use pantile_code::{Cell, CellIndex, Code, CodeError, CodeSpec};
+pub use pantile_gf as gf;
+pub use pantile_kernel as kernel;
+pub use pantile_plan as plan;
+pub use pantile_plan::{CellSet, Costs, Effort, NotRecoverable, Optimality, Plan};
+pub use stripe::{StripeError, split_columns};

@@ -1,1 +1,29 @@
-//! Decides what to read and compute, as data that can be printed, counted and checked.
+//! Decides what to read and what to compute, as data that can be printed, counted and checked.
+//!
+//! Everything here is computed from a [`Code`](pantile_code::Code) alone, by programs that do not know its family:
+//!
+//! * [`Planner::recover`]: the cheapest reads that yield the wanted cells while others are lost, with the
+//!   combination for each, and how good "cheapest" is;
+//! * [`Planner::encode`]: the parity cells from the data;
+//! * [`Planner::update`]: the cheapest way to keep parity true through a small write;
+//! * [`prove()`]: which sets of lost columns are survivable, counted exactly, with witnesses;
+//! * [`Locator`]: which columns lie, from what the equations do not add up to;
+//!
+//! What is deliberately not here: bytes, time, CPU features. A plan holds for every byte of an element alike.
+#![forbid(unsafe_code)]
+
+mod cells;
+mod chain;
+mod dual;
+mod locate;
+mod plan;
+mod planner;
+mod prove;
+mod update;
+
+pub use cells::{CellSet, Costs};
+pub use locate::{CheckCombination, Explanation, Locator};
+pub use plan::{Combination, NotRecoverable, Optimality, Plan, Step};
+pub use planner::{Effort, Planner, Request};
+pub use prove::{Certificate, Level, Method, ProveOptions, prove};
+pub use update::{Content, Strategy, UpdatePlan};

@@ -1,0 +1,96 @@
+//! The shape of the buffers that a stripe is handed over in.
+
+use pantile_code::Code;
+use std::fmt;
+
+/// Buffers that are not a stripe of the code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StripeError {
+    /// There must be one buffer per cell.
+    CellCount {
+        /// Buffers given.
+        have: usize,
+        /// Cells of the code.
+        need: usize,
+    },
+    /// All buffers must have one length.
+    UnequalLengths {
+        /// The first cell that differs from cell 0.
+        cell: usize,
+        /// Its length in bytes.
+        have: usize,
+        /// The length of cell 0.
+        need: usize,
+    },
+    /// A column buffer must be its rows, all of the same length.
+    ColumnLength {
+        /// The column.
+        column: usize,
+        /// Its length in bytes.
+        have: usize,
+        /// What it must be: rows times the length of an element.
+        need: usize,
+    },
+}
+
+impl fmt::Display for StripeError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StripeError::CellCount { have, need } => {
+                write!(
+                    out,
+                    "a stripe of this code has {need} cells, {have} buffers were given; give one per cell"
+                )
+            }
+            StripeError::UnequalLengths { cell, have, need } => {
+                write!(
+                    out,
+                    "all buffers must have one length: cell {cell} has {have} bytes, cell 0 has {need}"
+                )
+            }
+            StripeError::ColumnLength { column, have, need } => {
+                write!(out, "column {column} has {have} bytes, but its rows need {need}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for StripeError {}
+
+/// The common length of the cells, if they are a stripe of the code.
+pub(crate) fn element_len<B: AsRef<[u8]>>(code: &Code, cells: &[B]) -> Result<usize, StripeError> {
+    if cells.len() != code.cell_count() {
+        return Err(StripeError::CellCount { have: cells.len(), need: code.cell_count() });
+    }
+    let need = cells.first().map_or(0, |cell| cell.as_ref().len());
+    match cells.iter().position(|cell| cell.as_ref().len() != need) {
+        None => Ok(need),
+        Some(cell) => Err(StripeError::UnequalLengths { cell, have: cells[cell].as_ref().len(), need }),
+    }
+}
+
+/// Cuts one buffer per column into one per cell: element r of a column lies at r x element length.
+///
+/// Errors: `ColumnLength` unless every column has rows x `element_len` bytes.
+pub fn split_columns<'b>(
+    code: &Code,
+    columns: &'b mut [&mut [u8]],
+    element_len: usize,
+) -> Result<Vec<&'b mut [u8]>, StripeError> {
+    if columns.len() != code.columns() {
+        return Err(StripeError::CellCount { have: columns.len(), need: code.columns() });
+    }
+    let mut cells = Vec::with_capacity(code.cell_count());
+    for (column, buffer) in columns.iter_mut().enumerate() {
+        let need = code.rows(column) * element_len;
+        if buffer.len() != need {
+            return Err(StripeError::ColumnLength { column, have: buffer.len(), need });
+        }
+        if element_len == 0 {
+            cells.extend((0..code.rows(column)).map(|_| -> &'b mut [u8] { &mut [] }));
+        } else {
+            cells.extend(buffer.chunks_exact_mut(element_len));
+        }
+    }
+    Ok(cells)
+}

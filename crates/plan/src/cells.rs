@@ -1,0 +1,115 @@
+//! Sets of cells, and what reading a column costs.
+
+use pantile_code::{CellIndex, Code};
+
+/// A set of cells of one code.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CellSet {
+    words: Vec<u64>,
+    cells: usize,
+}
+
+impl CellSet {
+    /// No cell.
+    pub fn empty(code: &Code) -> CellSet {
+        CellSet { words: vec![0; code.cell_count().div_ceil(64)], cells: code.cell_count() }
+    }
+
+    /// All cells of the given columns.
+    pub fn of_columns(code: &Code, columns: &[usize]) -> CellSet {
+        let mut set = CellSet::empty(code);
+        columns.iter().flat_map(|&column| code.column_cells(column)).for_each(|cell| set.insert(cell));
+        set
+    }
+
+    /// The given cells.
+    pub fn of_cells(code: &Code, cells: &[CellIndex]) -> CellSet {
+        let mut set = CellSet::empty(code);
+        cells.iter().for_each(|&cell| set.insert(cell));
+        set
+    }
+
+    /// Adds a cell.
+    pub fn insert(&mut self, cell: CellIndex) {
+        assert!(cell.usize() < self.cells, "cell {} lies outside the code", cell.0);
+        self.words[cell.usize() / 64] |= 1 << (cell.usize() % 64);
+    }
+
+    /// Takes a cell out.
+    pub fn remove(&mut self, cell: CellIndex) {
+        self.words[cell.usize() / 64] &= !(1 << (cell.usize() % 64));
+    }
+
+    /// Whether a cell is in it.
+    pub fn contains(&self, cell: CellIndex) -> bool {
+        self.words[cell.usize() / 64] >> (cell.usize() % 64) & 1 == 1
+    }
+
+    /// The number of cells in it.
+    pub fn len(&self) -> usize {
+        self.words.iter().map(|w| w.count_ones() as usize).sum()
+    }
+
+    /// Whether it has no cell.
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|&w| w == 0)
+    }
+
+    /// Its cells, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = CellIndex> + '_ {
+        self.words.iter().enumerate().flat_map(|(i, &word)| {
+            let mut rest = word;
+            std::iter::from_fn(move || {
+                (rest != 0).then(|| {
+                    let bit = rest.trailing_zeros();
+                    rest &= rest - 1;
+                    CellIndex(i as u32 * 64 + bit)
+                })
+            })
+        })
+    }
+
+    /// The columns with at least one cell in it, ascending.
+    pub fn columns(&self, code: &Code) -> Vec<usize> {
+        let mut columns: Vec<usize> = self.iter().map(|cell| code.column_of(cell)).collect();
+        columns.dedup();
+        columns
+    }
+}
+
+/// What reading one cell costs, by column; 1 unless set.
+///
+/// A slow or dying device is made expensive, not forbidden: a plan goes around it where that is cheaper in sum.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Costs {
+    /// Empty while every column costs 1.
+    per_column: Vec<u32>,
+}
+
+impl Costs {
+    /// The largest cost of a cell, so that no sum overflows.
+    pub const MOST: u32 = 1_000_000;
+
+    /// Every column costs 1.
+    pub fn uniform() -> Costs {
+        Costs::default()
+    }
+
+    /// Sets the cost of one column, clamped to [`Costs::MOST`].
+    pub fn set(&mut self, column: usize, cost: u32) {
+        if self.per_column.len() <= column {
+            self.per_column.resize(column + 1, 1);
+        }
+        self.per_column[column] = cost.min(Costs::MOST);
+    }
+
+    /// The cost of reading one cell of a column.
+    pub fn of(&self, column: usize) -> u64 {
+        self.per_column.get(column).map_or(1, |&cost| u64::from(cost))
+    }
+
+    /// Whether every one of the first `columns` columns costs the same.
+    pub fn is_uniform(&self, columns: usize) -> bool {
+        (1..columns).all(|c| self.of(c) == self.of(0))
+    }
+}

@@ -1,0 +1,358 @@
+//! Recovery along the code's own sparse equations: each lost cell from one equation whose other cells are at hand.
+//!
+//! This is how array codes are meant to be decoded (D-Code's zig-zag: n - 3 additions per lost element), and what
+//! makes plans for hundreds of cells cheap to find. Three pieces:
+//!
+//! * [`peel`]: Knuth's generalisation of Dijkstra's algorithm to equations. The label of a cell is the cheapest sum of
+//!   reads that yields it, counting a shared read twice; cells already at hand are free. Wanted cells are taken one
+//!   after another, so later ones share what earlier ones read.
+//! * When no single equation helps, two are added so that one lost cell remains (EVENODD's adjuster); when that does
+//!   not help either, the caller supplies a combination from [`crate::dual`].
+//! * [`choose`]: if every wanted cell has equations that need no other lost cell, the choice among them that
+//!   minimises the union of reads, by branch and bound (the hybrid recovery of RDP, X-Code and D-Code).
+//!
+//! What it finds is an upper bound on the best cost; it proves nothing.
+
+use crate::{CellSet, Combination, Step};
+use pantile_code::{CellIndex, Code};
+use pantile_gf::Gf;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A partial recovery: what has been read and computed so far.
+pub(crate) struct Progress<'c> {
+    code: &'c Code,
+    price: &'c [u64],
+    /// For each cell, the equations that contain it.
+    touching: &'c [Vec<u32>],
+    pub(crate) lost: &'c CellSet,
+    /// Lost cells computed so far.
+    pub(crate) made: CellSet,
+    /// Survivors read so far.
+    pub(crate) read: CellSet,
+    pub(crate) steps: Vec<Step>,
+}
+
+const UNREACHED: u64 = u64::MAX;
+
+impl<'c> Progress<'c> {
+    pub(crate) fn new(
+        code: &'c Code,
+        touching: &'c [Vec<u32>],
+        lost: &'c CellSet,
+        price: &'c [u64],
+        read: CellSet,
+    ) -> Progress<'c> {
+        Progress { code, price, touching, lost, made: CellSet::empty(code), read, steps: Vec::new() }
+    }
+
+    fn at_hand(&self, cell: CellIndex) -> bool {
+        self.read.contains(cell) || self.made.contains(cell)
+    }
+
+    /// Adds a step, reading what it needs and has not got.
+    ///
+    /// Every term must be a survivor or a lost cell made before.
+    pub(crate) fn take(&mut self, target: CellIndex, terms: Combination) {
+        for &(cell, _) in &terms {
+            if !self.lost.contains(cell) {
+                self.read.insert(cell);
+            }
+        }
+        self.made.insert(target);
+        self.steps.push(Step { target, terms });
+    }
+
+    /// Makes as many of the wanted cells as single equations allow, the cheapest first; the rest.
+    pub(crate) fn peel(&mut self, wanted: &[CellIndex]) -> Vec<CellIndex> {
+        let mut rest: Vec<CellIndex> = wanted.iter().copied().filter(|&w| !self.made.contains(w)).collect();
+        while !rest.is_empty() {
+            let labels = self.labels();
+            let nearest = rest.iter().copied().min_by_key(|w| labels.cost[w.usize()]);
+            match nearest {
+                Some(cell) if labels.cost[cell.usize()] != UNREACHED => {
+                    self.follow(&labels, cell);
+                    rest.retain(|&w| !self.made.contains(w));
+                }
+                _ => break,
+            }
+        }
+        rest
+    }
+
+    /// Takes the steps that lead to a labelled cell.
+    fn follow(&mut self, labels: &Labels, cell: CellIndex) {
+        // Depth-first along the producers; a cell's producer has only cells of smaller rank.
+        let mut stack = vec![(cell, false)];
+        while let Some((cell, ready)) = stack.pop() {
+            if !self.lost.contains(cell) || self.made.contains(cell) {
+                continue;
+            }
+            let equation = &self.code.equations()[labels.producer[cell.usize()] as usize];
+            if ready {
+                let scale = Gf::ONE / equation.coefficient(cell);
+                let terms =
+                    equation.terms().iter().filter(|t| t.0 != cell).map(|t| (t.0, t.1 * scale)).collect();
+                self.take(cell, terms);
+            } else {
+                stack.push((cell, true));
+                stack.extend(equation.terms().iter().filter(|t| t.0 != cell).map(|t| (t.0, false)));
+            }
+        }
+    }
+
+    fn labels(&self) -> Labels {
+        let cells = self.code.cell_count();
+        let mut cost = vec![UNREACHED; cells];
+        let mut producer = vec![u32::MAX; cells];
+        for cell in self.code.cells() {
+            if self.at_hand(cell) {
+                cost[cell.usize()] = 0;
+            } else if !self.lost.contains(cell) {
+                cost[cell.usize()] = self.price[cell.usize()];
+            }
+        }
+        let mut heap = BinaryHeap::new();
+        let mut unknown: Vec<u32> = Vec::with_capacity(self.code.equations().len());
+        let offer = |cost: &[u64], equation: u32, heap: &mut BinaryHeap<_>| {
+            let terms = self.code.equations()[equation as usize].terms();
+            let target = terms.iter().map(|t| t.0).find(|c| cost[c.usize()] == UNREACHED);
+            if let Some(target) = target {
+                let sum: u64 = terms.iter().filter(|t| t.0 != target).map(|t| cost[t.0.usize()]).sum();
+                // Among equal costs the shorter equation, then the earlier one.
+                heap.push(Reverse((sum, terms.len(), equation, target)));
+            }
+        };
+        for (i, equation) in self.code.equations().iter().enumerate() {
+            unknown.push(equation.terms().iter().filter(|t| cost[t.0.usize()] == UNREACHED).count() as u32);
+            if unknown[i] == 1 {
+                offer(&cost, i as u32, &mut heap);
+            }
+        }
+        while let Some(Reverse((sum, _, equation, target))) = heap.pop() {
+            if cost[target.usize()] != UNREACHED {
+                continue;
+            }
+            cost[target.usize()] = sum;
+            producer[target.usize()] = equation;
+            for &next in &self.touching[target.usize()] {
+                unknown[next as usize] -= 1;
+                if unknown[next as usize] == 1 {
+                    offer(&cost, next, &mut heap);
+                }
+            }
+        }
+        Labels { cost, producer }
+    }
+
+    /// The cost of the reads so far.
+    pub(crate) fn cost(&self) -> u64 {
+        self.read.iter().map(|cell| self.price[cell.usize()]).sum()
+    }
+}
+
+struct Labels {
+    cost: Vec<u64>,
+    producer: Vec<u32>,
+}
+
+/// For each wanted cell, the equations that contain no other lost cell: single ones, and sums of two that share lost
+/// cells. `None` if some wanted cell has none.
+pub(crate) fn recipes(
+    code: &Code,
+    touching: &[Vec<u32>],
+    lost: &CellSet,
+    wanted: &[CellIndex],
+) -> Option<Vec<Vec<Combination>>> {
+    let equations = code.equations();
+    let lost_terms = |e: u32| equations[e as usize].terms().iter().filter(|t| lost.contains(t.0));
+    let mut all = Vec::with_capacity(wanted.len());
+    for &cell in wanted {
+        let mut found: Vec<Combination> = Vec::new();
+        for &e in &touching[cell.usize()] {
+            let others: Vec<CellIndex> = lost_terms(e).map(|t| t.0).filter(|&c| c != cell).collect();
+            if others.is_empty() {
+                found.push(solved(equations[e as usize].terms(), cell));
+                continue;
+            }
+            // A second equation that cancels the others and brings no new lost cell.
+            for &f in &touching[others[0].usize()] {
+                if f == e {
+                    continue;
+                }
+                let factor = equations[e as usize].coefficient(others[0])
+                    / equations[f as usize].coefficient(others[0]);
+                let sum = combine(equations[e as usize].terms(), equations[f as usize].terms(), factor);
+                let mut left = sum.iter().filter(|t| lost.contains(t.0));
+                if left.next().is_some_and(|t| t.0 == cell) && left.next().is_none() {
+                    found.push(solved(&sum, cell));
+                }
+            }
+        }
+        if found.is_empty() {
+            return None;
+        }
+        found.sort_by_key(Vec::len);
+        all.push(found);
+    }
+    Some(all)
+}
+
+/// a + factor * b, both ascending by cell.
+fn combine(a: &[(CellIndex, Gf)], b: &[(CellIndex, Gf)], factor: Gf) -> Combination {
+    let (mut i, mut j) = (0, 0);
+    let mut sum = Vec::with_capacity(a.len() + b.len());
+    while i < a.len() || j < b.len() {
+        let order = match (a.get(i), b.get(j)) {
+            (Some(x), Some(y)) => x.0.cmp(&y.0),
+            (Some(_), None) => std::cmp::Ordering::Less,
+            _ => std::cmp::Ordering::Greater,
+        };
+        match order {
+            std::cmp::Ordering::Less => {
+                sum.push(a[i]);
+                i += 1;
+            }
+            std::cmp::Ordering::Greater => {
+                sum.push((b[j].0, b[j].1 * factor));
+                j += 1;
+            }
+            std::cmp::Ordering::Equal => {
+                let value = a[i].1 + b[j].1 * factor;
+                if !value.is_zero() {
+                    sum.push((a[i].0, value));
+                }
+                (i, j) = (i + 1, j + 1);
+            }
+        }
+    }
+    sum
+}
+
+/// The terms of the other cells when the equation is solved for `cell`.
+fn solved(terms: &[(CellIndex, Gf)], cell: CellIndex) -> Combination {
+    let scale = terms.iter().find(|t| t.0 == cell).map_or(Gf::ONE, |t| Gf::ONE / t.1);
+    terms.iter().filter(|t| t.0 != cell).map(|t| (t.0, t.1 * scale)).collect()
+}
+
+/// The choice of one recipe per wanted cell whose union of reads costs least, within `nodes` steps of search.
+///
+/// Returns the index of the recipe for each wanted cell. Cells in `read` are free.
+pub(crate) fn choose(
+    code: &Code,
+    recipes: &[Vec<Combination>],
+    price: &[u64],
+    read: &CellSet,
+    nodes: usize,
+) -> Vec<usize> {
+    let words = code.cell_count().div_ceil(64);
+    let mask = |terms: &Combination| {
+        let mut bits = vec![0u64; words];
+        terms.iter().for_each(|t| bits[t.0.usize() / 64] |= 1 << (t.0.usize() % 64));
+        bits
+    };
+    let options: Vec<Vec<Vec<u64>>> = recipes.iter().map(|r| r.iter().map(mask).collect()).collect();
+    let mut order: Vec<usize> = (0..recipes.len()).collect();
+    order.sort_by_key(|&i| options[i].len());
+    let mut start = vec![0u64; words];
+    read.iter().for_each(|cell| start[cell.usize() / 64] |= 1 << (cell.usize() % 64));
+    let mut search = Choice {
+        options: &options,
+        order: &order,
+        price,
+        nodes,
+        best: UNREACHED,
+        pick: vec![0; order.len()],
+    };
+    let mut picked = vec![0usize; order.len()];
+    search.visit(0, &start, 0, &mut picked);
+    search.improve(&start);
+    search.pick
+}
+
+struct Choice<'a> {
+    options: &'a [Vec<Vec<u64>>],
+    order: &'a [usize],
+    price: &'a [u64],
+    nodes: usize,
+    best: u64,
+    pick: Vec<usize>,
+}
+
+impl Choice<'_> {
+    fn extra(&self, have: &[u64], option: &[u64]) -> u64 {
+        let mut sum = 0;
+        for (i, (&h, &o)) in have.iter().zip(option).enumerate() {
+            let mut word = o & !h;
+            while word != 0 {
+                sum += self.price[i * 64 + word.trailing_zeros() as usize];
+                word &= word - 1;
+            }
+        }
+        sum
+    }
+
+    fn visit(&mut self, depth: usize, have: &[u64], cost: u64, picked: &mut Vec<usize>) {
+        if cost >= self.best {
+            return;
+        }
+        if depth == self.order.len() {
+            self.best = cost;
+            self.pick.clone_from(picked);
+            return;
+        }
+        // The dive to the first leaf is always made; after that the budget decides.
+        if self.best != UNREACHED {
+            if self.nodes == 0 {
+                return;
+            }
+            self.nodes -= 1;
+        }
+        let cell = self.order[depth];
+        let mut ranked: Vec<(u64, usize)> =
+            self.options[cell].iter().enumerate().map(|(i, o)| (self.extra(have, o), i)).collect();
+        ranked.sort_unstable();
+        for (extra, i) in ranked {
+            if cost + extra >= self.best {
+                break;
+            }
+            let next: Vec<u64> = have.iter().zip(&self.options[cell][i]).map(|(&h, &o)| h | o).collect();
+            picked[cell] = i;
+            self.visit(depth + 1, &next, cost + extra, picked);
+        }
+    }
+
+    /// Changes one or two choices at a time while that helps: what a search cut short leaves on the table.
+    fn improve(&mut self, start: &[u64]) {
+        if self.nodes > 0 {
+            return;
+        }
+        let total = |pick: &[usize], this: &Self| {
+            let mut have = start.to_vec();
+            pick.iter().enumerate().for_each(|(cell, &i)| {
+                have.iter_mut().zip(&this.options[cell][i]).for_each(|(h, &o)| *h |= o);
+            });
+            this.extra(start, &have)
+        };
+        let count = self.options.len();
+        let mut better = true;
+        while better {
+            better = false;
+            for a in 0..count {
+                for b in a..count {
+                    for i in 0..self.options[a].len() {
+                        for j in 0..self.options[b].len() {
+                            let mut pick = self.pick.clone();
+                            pick[a] = i;
+                            pick[b] = j;
+                            let cost = total(&pick, self);
+                            if cost < self.best {
+                                (self.best, self.pick, better) = (cost, pick, true);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

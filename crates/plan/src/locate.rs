@@ -1,0 +1,305 @@
+//! Which columns lie: the search that explains what the equations do not add up to.
+//!
+//! Read every column that is there and form the *checks*: combinations of the equations that contain no erased cell.
+//! On an intact stripe every check is zero. If columns E are wrong, the check values (the syndrome) of a byte lie in
+//! the space spanned by what the cells of E contribute to the checks. So E explains a syndrome exactly when the
+//! syndrome lies in that space, and the question is which small E do.
+//!
+//! With column distance d (any d - 1 columns may be lost) and f erased columns, any two explanations of at most
+//! e columns each, 2e + f <= d - 1, are the same: the answer is unique and certain. Beyond that an answer can still be
+//! unique, but a different set of the same size, on other bytes, could have looked the same; it is reported as not
+//! certain and is never repaired without being told to.
+//!
+//! The search is per syndrome, that is per byte; callers that work on long buffers search once per stretch and check
+//! the answer on every byte with [`Locator::residual`], which is as cheap as encoding.
+
+use crate::{CellSet, Combination};
+use pantile_code::{CellIndex, Code};
+use pantile_gf::Gf;
+
+/// The answer for one syndrome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Explanation {
+    /// Every check is zero.
+    Clean,
+    /// Exactly one smallest set of columns explains it.
+    Located {
+        /// The columns, ascending.
+        columns: Vec<usize>,
+        /// Whether no other set of as many columns could ever have caused it.
+        certain: bool,
+    },
+    /// Several sets of the same smallest size explain it.
+    Ambiguous {
+        /// The size.
+        size: usize,
+        /// The first two of them.
+        examples: [Vec<usize>; 2],
+    },
+    /// No set of up to the searched size explains it.
+    Unlocatable,
+}
+
+/// What one column contributes to the checks.
+#[derive(Clone, Debug)]
+struct Block {
+    column: usize,
+    /// Its cells read, each with its coefficient in every check.
+    cells: Vec<(CellIndex, Vec<Gf>)>,
+}
+
+/// A combination of checks: (check, coefficient), no coefficient zero.
+pub type CheckCombination = Vec<(usize, Gf)>;
+
+/// Finds lying columns of one code with some cells erased.
+#[derive(Clone, Debug)]
+pub struct Locator {
+    code: Code,
+    /// Each check as terms over the cells read.
+    checks: Vec<Combination>,
+    /// Only columns with cells read.
+    blocks: Vec<Block>,
+    errors_certain: usize,
+}
+
+impl Locator {
+    /// A locator for stripes of `code` of which `erased` cannot be read, any `tolerance` columns of which may be lost.
+    ///
+    /// Cost: one elimination of equations x cells.
+    pub fn new(code: &Code, tolerance: usize, erased: &CellSet) -> Locator {
+        let cells = code.cell_count();
+        let mut rows: Vec<Vec<Gf>> = code
+            .equations()
+            .iter()
+            .map(|equation| {
+                let mut row = vec![Gf::ZERO; cells];
+                equation.terms().iter().for_each(|&(cell, c)| row[cell.usize()] = c);
+                row
+            })
+            .collect();
+        for cell in erased.iter() {
+            let found = rows
+                .iter()
+                .enumerate()
+                .filter(|(_, row)| !row[cell.usize()].is_zero())
+                .min_by_key(|(_, row)| row.iter().filter(|x| !x.is_zero()).count())
+                .map(|(i, _)| i);
+            let Some(found) = found else { continue };
+            let pivot = rows.swap_remove(found);
+            let scale = Gf::ONE / pivot[cell.usize()];
+            for row in &mut rows {
+                let factor = row[cell.usize()] * scale;
+                if !factor.is_zero() {
+                    row.iter_mut().zip(&pivot).for_each(|(x, &y)| *x += factor * y);
+                }
+            }
+        }
+        let terms = |row: &Vec<Gf>| {
+            let terms = row.iter().enumerate().filter(|(_, c)| !c.is_zero());
+            terms.map(|(cell, &c)| (CellIndex(cell as u32), c)).collect()
+        };
+        let blocks = (0..code.columns())
+            .map(|column| {
+                let contribution = |cell: CellIndex| (cell, rows.iter().map(|r| r[cell.usize()]).collect());
+                let read = code.column_cells(column).filter(|&c| !erased.contains(c));
+                Block { column, cells: read.map(contribution).collect() }
+            })
+            .filter(|block| !block.cells.is_empty())
+            .collect();
+        let lost = erased.columns(code).len();
+        Locator {
+            code: code.clone(),
+            checks: rows.iter().map(terms).collect(),
+            blocks,
+            errors_certain: tolerance.saturating_sub(lost) / 2,
+        }
+    }
+
+    /// The code.
+    pub fn code(&self) -> &Code {
+        &self.code
+    }
+
+    /// The checks: each a combination of cells read that is zero on an intact stripe.
+    pub fn checks(&self) -> &[Combination] {
+        &self.checks
+    }
+
+    /// The most wrong columns that are found with certainty: floor((d - 1 - f) / 2).
+    pub fn errors_certain(&self) -> usize {
+        self.errors_certain
+    }
+
+    /// Explains one syndrome: the values of the checks at one byte.
+    ///
+    /// Searches sets of one column, then two, up to [`Locator::errors_certain`] (and single columns in any case).
+    /// Cost: n^e small eliminations for e wrong columns.
+    pub fn explain(&self, syndrome: &[Gf]) -> Explanation {
+        assert_eq!(syndrome.len(), self.checks.len(), "one value per check");
+        if syndrome.iter().all(|s| s.is_zero()) {
+            return Explanation::Clean;
+        }
+        let all: Vec<(usize, Vec<Vec<Gf>>)> = self
+            .blocks
+            .iter()
+            .map(|block| (block.column, block.cells.iter().map(|(_, v)| v.clone()).collect()))
+            .collect();
+        for size in 1..=self.errors_certain.max(1) {
+            let mut found = Vec::new();
+            sets_that_explain(&all, syndrome, size, &mut Vec::new(), &mut found);
+            match found.len() {
+                0 => {}
+                1 => {
+                    let certain = size <= self.errors_certain;
+                    return Explanation::Located { columns: found.swap_remove(0), certain };
+                }
+                _ => {
+                    let second = found.swap_remove(1);
+                    return Explanation::Ambiguous { size, examples: [found.swap_remove(0), second] };
+                }
+            }
+        }
+        Explanation::Unlocatable
+    }
+
+    /// Combinations of the checks that are zero exactly where the given columns explain the syndrome.
+    ///
+    /// Each is a list of (check, coefficient).
+    pub fn residual(&self, columns: &[usize]) -> Vec<CheckCombination> {
+        let mut rows = identity(self.checks.len());
+        for vector in self.vectors(columns) {
+            let value = |row: &[Gf]| row.iter().zip(vector).map(|(&x, &y)| x * y).sum::<Gf>();
+            let Some(found) = rows.iter().position(|row| !value(row).is_zero()) else { continue };
+            let pivot = rows.swap_remove(found);
+            let scale = Gf::ONE / value(&pivot);
+            for row in &mut rows {
+                let factor = value(row) * scale;
+                row.iter_mut().zip(&pivot).for_each(|(x, &y)| *x += factor * y);
+            }
+        }
+        rows.iter().map(|row| sparse(row)).collect()
+    }
+
+    /// What was added to each cell of the given columns, as a combination of the checks.
+    ///
+    /// `None` if the columns' cells are not independent in the checks, so that their values are not determined.
+    pub fn corrections(&self, columns: &[usize]) -> Option<Vec<(CellIndex, CheckCombination)>> {
+        let vectors = self.vectors(columns);
+        let mut rows = identity(self.checks.len());
+        let mut pivots: Vec<Vec<Gf>> = Vec::new();
+        for (i, vector) in vectors.iter().enumerate() {
+            let value = |row: &[Gf], vector: &[Gf]| row.iter().zip(vector).map(|(&x, &y)| x * y).sum::<Gf>();
+            let found = rows.iter().position(|row| !value(row, vector).is_zero())?;
+            let mut pivot = rows.swap_remove(found);
+            let scale = Gf::ONE / value(&pivot, vector);
+            pivot.iter_mut().for_each(|x| *x *= scale);
+            for row in rows.iter_mut().chain(pivots.iter_mut()) {
+                let factor = value(row, vector);
+                row.iter_mut().zip(&pivot).for_each(|(x, &y)| *x += factor * y);
+            }
+            // The pivot must ignore the vectors before it.
+            for (j, earlier) in vectors[..i].iter().enumerate() {
+                let factor = value(&pivot, earlier);
+                let other = pivots[j].clone();
+                pivot.iter_mut().zip(&other).for_each(|(x, &y)| *x += factor * y);
+            }
+            pivots.push(pivot);
+        }
+        let cells = columns.iter().flat_map(|&column| self.block(column).iter().map(|(cell, _)| *cell));
+        Some(cells.zip(&pivots).map(|(cell, row)| (cell, sparse(row))).collect())
+    }
+
+    fn block(&self, column: usize) -> &[(CellIndex, Vec<Gf>)] {
+        self.blocks.iter().find(|block| block.column == column).map_or(&[], |block| &block.cells)
+    }
+
+    fn vectors(&self, columns: &[usize]) -> Vec<&[Gf]> {
+        columns.iter().flat_map(|&column| self.block(column).iter().map(|(_, v)| v.as_slice())).collect()
+    }
+}
+
+fn identity(size: usize) -> Vec<Vec<Gf>> {
+    (0..size).map(|i| (0..size).map(|j| if i == j { Gf::ONE } else { Gf::ZERO }).collect()).collect()
+}
+
+fn sparse(row: &[Gf]) -> CheckCombination {
+    row.iter().enumerate().filter(|(_, c)| !c.is_zero()).map(|(i, &c)| (i, c)).collect()
+}
+
+/// Finds the sets of exactly `size` more columns that explain what is left of a syndrome; stops at two.
+///
+/// Choosing a column removes its vectors from everything: from the rest of the syndrome and from the columns after it.
+fn sets_that_explain(
+    columns: &[(usize, Vec<Vec<Gf>>)],
+    syndrome: &[Gf],
+    size: usize,
+    chosen: &mut Vec<usize>,
+    found: &mut Vec<Vec<usize>>,
+) {
+    for (i, (column, block)) in columns.iter().enumerate() {
+        if found.len() >= 2 {
+            return;
+        }
+        chosen.push(*column);
+        if size == 1 {
+            if spans(block, syndrome) {
+                found.push(chosen.clone());
+            }
+        } else {
+            let pivots = echelon(block);
+            let mut rest = syndrome.to_vec();
+            reduce(&pivots, &mut rest);
+            // A zero rest would be an explanation by fewer columns, which was searched for before.
+            if rest.iter().any(|x| !x.is_zero()) {
+                let later: Vec<(usize, Vec<Vec<Gf>>)> = columns[i + 1..]
+                    .iter()
+                    .map(|(column, block)| {
+                        let reduced = block.iter().map(|v| {
+                            let mut v = v.clone();
+                            reduce(&pivots, &mut v);
+                            v
+                        });
+                        (*column, reduced.collect())
+                    })
+                    .collect();
+                sets_that_explain(&later, &rest, size - 1, chosen, found);
+            }
+        }
+        chosen.pop();
+    }
+}
+
+fn echelon(vectors: &[Vec<Gf>]) -> Vec<(usize, Vec<Gf>)> {
+    let mut pivots: Vec<(usize, Vec<Gf>)> = Vec::with_capacity(vectors.len());
+    for vector in vectors {
+        let mut rest = vector.clone();
+        reduce(&pivots, &mut rest);
+        if let Some(place) = rest.iter().position(|x| !x.is_zero()) {
+            let scale = Gf::ONE / rest[place];
+            rest.iter_mut().for_each(|x| *x *= scale);
+            pivots.push((place, rest));
+        }
+    }
+    pivots
+}
+
+fn reduce(pivots: &[(usize, Vec<Gf>)], vector: &mut [Gf]) {
+    for (place, pivot) in pivots {
+        let factor = vector[*place];
+        if !factor.is_zero() {
+            vector.iter_mut().zip(pivot).for_each(|(x, &y)| *x += factor * y);
+        }
+    }
+}
+
+fn spans(vectors: &[Vec<Gf>], target: &[Gf]) -> bool {
+    if let [vector] = vectors {
+        // One row per column, the usual case: is the target a multiple of the vector?
+        let Some(place) = vector.iter().position(|x| !x.is_zero()) else { return false };
+        let factor = target[place] / vector[place];
+        return !factor.is_zero() && vector.iter().zip(target).all(|(&v, &t)| factor * v == t);
+    }
+    let mut rest = target.to_vec();
+    reduce(&echelon(vectors), &mut rest);
+    rest.iter().all(|x| x.is_zero())
+}

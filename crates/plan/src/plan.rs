@@ -1,0 +1,137 @@
+//! A plan: what is read, and how each output follows from it.
+
+use crate::{CellSet, Costs};
+use pantile_code::{CellIndex, Code};
+use pantile_gf::Gf;
+use std::fmt;
+
+/// A sum of coefficient times cell: no coefficient is zero, no cell stands twice.
+pub type Combination = Vec<(CellIndex, Gf)>;
+
+/// One combination: target = sum of coefficient * cell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The cell that is computed.
+    pub target: CellIndex,
+    /// Over cells that were read or computed by an earlier step.
+    pub terms: Combination,
+}
+
+/// How good a plan is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Optimality {
+    /// No plan of any form costs less.
+    Exact,
+    /// The search ended at its limit of effort; no plan can cost less than this.
+    Bound {
+        /// A proven lower bound on the cost.
+        at_least: u64,
+    },
+}
+
+/// What to read and what to compute from it.
+///
+/// Invariants: reads are ascending and never lost; each step uses only cells read or computed by an earlier step;
+/// every output is read or computed.
+/// Units: cells; valid for any element length.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The cells to read, ascending.
+    pub reads: Vec<CellIndex>,
+    /// The combinations, in an order in which they can be done.
+    pub steps: Vec<Step>,
+    /// The wanted cells, as they were asked for.
+    pub outputs: Vec<CellIndex>,
+    /// The sum of the costs of the reads.
+    pub cost: u64,
+    /// How good the cost is.
+    pub optimality: Optimality,
+}
+
+impl Plan {
+    /// Cells read from each column.
+    pub fn reads_per_column(&self, code: &Code) -> Vec<usize> {
+        let mut reads = vec![0; code.columns()];
+        self.reads.iter().for_each(|&cell| reads[code.column_of(cell)] += 1);
+        reads
+    }
+
+    /// Additions of one element to another (XORs, in a code whose coefficients are all 1).
+    pub fn additions(&self) -> usize {
+        self.steps.iter().map(|step| step.terms.len().saturating_sub(1)).sum()
+    }
+
+    /// Multiplications of an element by a coefficient other than 1.
+    pub fn multiplications(&self) -> usize {
+        self.steps.iter().flat_map(|step| &step.terms).filter(|(_, c)| *c != Gf::ONE).count()
+    }
+
+    /// Whether the plan keeps its invariants and every step follows from the equations of the code.
+    ///
+    /// Cost: every step is expanded to the data cells through the generator; for tests and for `explain`.
+    pub fn is_sound(&self, code: &Code, lost: &CellSet) -> bool {
+        let generator = code.generator();
+        let mut row_of = vec![usize::MAX; code.cell_count()];
+        code.parity().iter().enumerate().for_each(|(i, p)| row_of[p.usize()] = i);
+        let expand = |sum: &mut [Gf], cell: CellIndex, factor: Gf| match code.data_position(cell) {
+            Some(position) => sum[position] += factor,
+            None => {
+                let row = generator.row(row_of[cell.usize()]);
+                sum.iter_mut().zip(row).for_each(|(x, &y)| *x += factor * y);
+            }
+        };
+        let mut known = CellSet::empty(code);
+        for &cell in &self.reads {
+            if lost.contains(cell) || known.contains(cell) {
+                return false;
+            }
+            known.insert(cell);
+        }
+        for step in &self.steps {
+            let mut sum = vec![Gf::ZERO; code.data().len()];
+            expand(&mut sum, step.target, Gf::ONE);
+            for &(cell, coefficient) in &step.terms {
+                if !known.contains(cell) || coefficient.is_zero() {
+                    return false;
+                }
+                expand(&mut sum, cell, coefficient);
+            }
+            if known.contains(step.target) || sum.iter().any(|x| !x.is_zero()) {
+                return false;
+            }
+            known.insert(step.target);
+        }
+        self.reads.is_sorted() && self.outputs.iter().all(|&cell| known.contains(cell))
+    }
+
+    /// The cost of a set of reads.
+    pub(crate) fn cost_of(code: &Code, costs: &Costs, reads: impl Iterator<Item = CellIndex>) -> u64 {
+        reads.map(|cell| costs.of(code.column_of(cell))).sum()
+    }
+}
+
+/// The wanted cells do not follow from what is left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotRecoverable {
+    /// The lost cells.
+    pub lost: CellSet,
+    /// The wanted cells that cannot be had.
+    pub unrecoverable: Vec<CellIndex>,
+    /// How many of the lost cells the equations determine independently.
+    pub rank: usize,
+}
+
+impl fmt::Display for NotRecoverable {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "{} of the wanted cells do not follow from what is left: {} cells are lost, and the equations left \
+             determine {}. Bring back one more column; 'pantile prove' shows which sets of losses are survivable",
+            self.unrecoverable.len(),
+            self.lost.len(),
+            self.rank
+        )
+    }
+}
+
+impl std::error::Error for NotRecoverable {}

@@ -1,0 +1,459 @@
+//! Recovery plans.
+//!
+//! Three solvers, tried in this order; each is general, none asks for the family:
+//!
+//! 1. One row per column and a code that claims to be MDS: any k surviving cells do, fewer never do, so the k
+//!    cheapest are exact, and only an m x m system is solved.
+//! 2. Along the code's own sparse equations ([`crate::chain`]): fast at any size, few additions.
+//! 3. Over all equations of the code ([`crate::dual`]): exact where its search ends within the effort allowed, which
+//!    it does for codes of one row and small array codes.
+//!
+//! The cheaper of 2 and 3 is the plan.
+
+use crate::chain::{Progress, choose, recipes};
+use crate::dual::{Found, Space, Word, search};
+use crate::{CellSet, Combination, Costs, NotRecoverable, Optimality, Plan, Step};
+use pantile_code::{CellIndex, Code};
+use pantile_gf::{Gf, Matrix};
+
+/// What a recovery plan is asked for.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    /// Cells that cannot be read.
+    pub lost: &'a CellSet,
+    /// Cells to obtain, lost or not, each once.
+    pub wanted: &'a [CellIndex],
+    /// What a read costs.
+    pub costs: &'a Costs,
+    /// How long to look for a cheaper plan.
+    pub effort: Effort,
+}
+
+/// How long to look for a cheaper plan. The same effort on the same request gives the same plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Effort {
+    /// For a read path: microseconds for one-row codes, below ten milliseconds for array codes.
+    Fast,
+    /// For a person who asks: up to so many steps of search.
+    Thorough {
+        /// Steps; a step takes about a microsecond on a code of a hundred cells.
+        nodes: usize,
+    },
+}
+
+impl Effort {
+    /// Enough to be exact for all one-row codes and for array codes of up to about 7 columns.
+    pub const THOROUGH: Effort = Effort::Thorough { nodes: 2_000_000 };
+
+    fn nodes(self) -> usize {
+        match self {
+            Effort::Fast => 2_000,
+            Effort::Thorough { nodes } => nodes,
+        }
+    }
+}
+
+/// Makes plans for one code.
+#[derive(Clone, Debug)]
+pub struct Planner {
+    code: Code,
+    touching: Vec<Vec<u32>>,
+    is_xor: bool,
+    /// One row per column, and any k cells determine all: the uniform matroid.
+    is_uniform: bool,
+}
+
+impl Planner {
+    /// A planner for the code. Cost: one pass over its equations.
+    pub fn new(code: &Code) -> Planner {
+        let mut touching = vec![Vec::new(); code.cell_count()];
+        for (i, equation) in code.equations().iter().enumerate() {
+            equation.terms().iter().for_each(|t| touching[t.0.usize()].push(i as u32));
+        }
+        Planner {
+            is_uniform: code.claim().mds && code.rows_max() == 1 && code.cell_count() == code.columns(),
+            is_xor: code.is_xor(),
+            touching,
+            code: code.clone(),
+        }
+    }
+
+    /// The code.
+    pub fn code(&self) -> &Code {
+        &self.code
+    }
+
+    /// Plans the recovery of `wanted` without reading `lost`, at the least cost that the effort finds.
+    ///
+    /// Wanted cells that are not lost are read, unless the others yield them for less.
+    /// Errors: `NotRecoverable`; nothing is partly planned.
+    /// Cost: see [`Effort`]; callers on a read path cache by request.
+    pub fn recover(&self, request: &Request<'_>) -> Result<Plan, NotRecoverable> {
+        let price: Vec<u64> = self.code.cells().map(|c| request.costs.of(self.code.column_of(c))).collect();
+        let mut best = self.recover_without(request, &price, request.lost)?;
+        // A wanted cell on a dear column may be cheaper to compute than to read.
+        let least = price.iter().copied().min().unwrap_or(0);
+        let mut dear: Vec<usize> = request
+            .wanted
+            .iter()
+            .filter(|&&cell| !request.lost.contains(cell) && price[cell.usize()] > least)
+            .map(|&cell| self.code.column_of(cell))
+            .collect();
+        dear.sort_unstable();
+        dear.dedup();
+        if self.is_uniform || dear.is_empty() {
+            return Ok(best);
+        }
+        let whole = dear.clone();
+        for columns in dear.iter().map(std::slice::from_ref).chain((whole.len() > 1).then_some(&whole[..])) {
+            let mut avoided = request.lost.clone();
+            CellSet::of_columns(&self.code, columns).iter().for_each(|cell| avoided.insert(cell));
+            match self.recover_without(request, &price, &avoided) {
+                Ok(plan) if plan.cost < best.cost => best = plan,
+                _ => {}
+            }
+        }
+        // Each alternative was searched for by itself; a mixture of them may still be cheaper.
+        let at_least = self.floor(request, &price);
+        best.optimality =
+            if best.cost <= at_least { Optimality::Exact } else { Optimality::Bound { at_least } };
+        Ok(best)
+    }
+
+    /// Plans the computation of every parity cell from the data cells.
+    ///
+    /// Shape: reads all data; one step per parity cell, along the code's own equations where they allow it (RDP's
+    /// diagonals use its row parities), else from the data alone.
+    pub fn encode(&self) -> Plan {
+        let lost = CellSet::of_cells(&self.code, self.code.parity());
+        let read = CellSet::of_cells(&self.code, self.code.data());
+        let price = vec![0; self.code.cell_count()];
+        let mut progress = Progress::new(&self.code, &self.touching, &lost, &price, read.clone());
+        progress.peel(self.code.parity());
+        for (row, &parity) in self.code.parity().iter().enumerate() {
+            if !progress.made.contains(parity) {
+                progress.take(parity, self.generator_terms(row));
+            }
+        }
+        Plan {
+            reads: read.iter().collect(),
+            steps: progress.steps,
+            outputs: self.code.parity().to_vec(),
+            cost: self.code.data().len() as u64,
+            optimality: Optimality::Exact,
+        }
+    }
+
+    /// One parity cell in terms of the data, from the generator.
+    pub(crate) fn generator_terms(&self, row: usize) -> Combination {
+        let coefficients = self.code.generator().row(row);
+        let mut terms: Combination = self
+            .code
+            .data()
+            .iter()
+            .zip(coefficients)
+            .filter(|(_, c)| !c.is_zero())
+            .map(|(&cell, &c)| (cell, c))
+            .collect();
+        terms.sort_unstable_by_key(|t| t.0);
+        terms
+    }
+
+    /// The plan that reads none of `avoided` (which includes what is lost).
+    fn recover_without(
+        &self,
+        request: &Request<'_>,
+        price: &[u64],
+        avoided: &CellSet,
+    ) -> Result<Plan, NotRecoverable> {
+        let (missing, direct): (Vec<CellIndex>, Vec<CellIndex>) =
+            request.wanted.iter().partition(|&&cell| avoided.contains(cell));
+        let direct = CellSet::of_cells(&self.code, &direct);
+        let (read, steps, optimality) = if missing.is_empty() && !self.is_uniform {
+            (direct, Vec::new(), Optimality::Exact)
+        } else if self.is_uniform {
+            let (read, steps) = self.cheapest_k(request.wanted, &missing, price, avoided)?;
+            (read, steps, Optimality::Exact)
+        } else {
+            self.cheapest_known(request, &missing, price, avoided, direct)?
+        };
+        let reads: Vec<CellIndex> = read.iter().collect();
+        let cost = Plan::cost_of(&self.code, request.costs, reads.iter().copied());
+        Ok(Plan { reads, steps, outputs: request.wanted.to_vec(), cost, optimality })
+    }
+
+    /// Solver 1: the wanted cells themselves, or any k cells.
+    fn cheapest_k(
+        &self,
+        wanted: &[CellIndex],
+        missing: &[CellIndex],
+        price: &[u64],
+        avoided: &CellSet,
+    ) -> Result<(CellSet, Vec<Step>), NotRecoverable> {
+        let k = self.code.data().len();
+        let mut order: Vec<CellIndex> = self.code.cells().filter(|&cell| !avoided.contains(cell)).collect();
+        order.sort_by_key(|cell| price[cell.usize()]);
+        let cost = |cells: &[CellIndex]| cells.iter().map(|c| price[c.usize()]).sum::<u64>();
+        if missing.is_empty() && (order.len() < k || cost(wanted) <= cost(&order[..k])) {
+            return Ok((CellSet::of_cells(&self.code, wanted), Vec::new()));
+        }
+        if order.len() < k {
+            return Err(NotRecoverable { lost: avoided.clone(), unrecoverable: missing.to_vec(), rank: 0 });
+        }
+        let read = CellSet::of_cells(&self.code, &order[..k]);
+        let unread: Vec<usize> =
+            (0..k).filter(|&position| !read.contains(self.code.data()[position])).collect();
+        let rows: Vec<usize> =
+            (0..self.code.parity().len()).filter(|&r| read.contains(self.code.parity()[r])).collect();
+        let generator = self.code.generator();
+        let system = Matrix::from_fn(rows.len(), unread.len(), |r, c| generator.get(rows[r], unread[c]));
+        let Some(inverse) = system.inverse() else {
+            unreachable!("{} claims to be MDS and is not; claims are held by the law suite", self.code)
+        };
+        // Each unread data cell over the cells read: inverse * (parity + generator * data read).
+        let mut expressions = Matrix::zero(unread.len(), self.code.cell_count());
+        for u in 0..unread.len() {
+            for (i, &row) in rows.iter().enumerate() {
+                let factor = inverse.get(u, i);
+                expressions.set(u, self.code.parity()[row].usize(), factor);
+                for (position, &cell) in self.code.data().iter().enumerate() {
+                    if read.contains(cell) {
+                        let value = expressions.get(u, cell.usize()) + factor * generator.get(row, position);
+                        expressions.set(u, cell.usize(), value);
+                    }
+                }
+            }
+        }
+        let place = |cell: CellIndex| self.code.parity().iter().position(|&p| p == cell);
+        let steps = wanted
+            .iter()
+            .filter(|&&cell| !read.contains(cell))
+            .map(|&target| {
+                let mut sum = vec![Gf::ZERO; self.code.cell_count()];
+                let mut add = |row: &[Gf], factor: Gf| {
+                    sum.iter_mut().zip(row).for_each(|(x, &y)| *x += factor * y);
+                };
+                match (self.code.data_position(target), place(target)) {
+                    (Some(position), _) => {
+                        let u = unread.iter().position(|&p| p == position);
+                        u.into_iter().for_each(|u| add(expressions.row(u), Gf::ONE));
+                    }
+                    (None, Some(row)) => {
+                        for (u, &position) in unread.iter().enumerate() {
+                            add(expressions.row(u), generator.get(row, position));
+                        }
+                        for (position, &cell) in self.code.data().iter().enumerate() {
+                            if read.contains(cell) {
+                                sum[cell.usize()] += generator.get(row, position);
+                            }
+                        }
+                    }
+                    (None, None) => unreachable!("a cell is data or parity"),
+                }
+                let terms = sum
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, c)| !c.is_zero())
+                    .map(|(cell, &c)| (CellIndex(cell as u32), c))
+                    .collect();
+                Step { target, terms }
+            })
+            .collect();
+        Ok((read, steps))
+    }
+
+    /// Solvers 2 and 3, whichever finds the cheaper plan.
+    fn cheapest_known(
+        &self,
+        request: &Request<'_>,
+        missing: &[CellIndex],
+        price: &[u64],
+        avoided: &CellSet,
+        direct: CellSet,
+    ) -> Result<(CellSet, Vec<Step>, Optimality), NotRecoverable> {
+        let lost: Vec<CellIndex> = avoided.iter().collect();
+        let mut open: Vec<u64> = price.to_vec();
+        direct.iter().for_each(|cell| open[cell.usize()] = 0);
+        let chain = self.along_equations(missing, &open, avoided, &direct, &lost)?;
+        let limit = chain.cost();
+        if limit == 0 {
+            return Ok((chain.read, chain.steps, Optimality::Exact));
+        }
+        let (found, at_least) = if self.is_xor {
+            self.over_all::<u64>(request.effort, missing, &open, &lost, limit)
+        } else {
+            self.over_all::<Gf>(request.effort, missing, &open, &lost, limit)
+        };
+        let paid: u64 = direct.iter().map(|cell| price[cell.usize()]).sum();
+        match found {
+            Some((combinations, complete, cost)) => {
+                let mut read = direct;
+                combinations.iter().flat_map(|c| &c.1).for_each(|t| read.insert(t.0));
+                let steps = combinations.into_iter().map(|(target, terms)| Step { target, terms }).collect();
+                let exact = complete || cost <= at_least;
+                let optimality = match exact {
+                    true => Optimality::Exact,
+                    false => Optimality::Bound { at_least: at_least + paid },
+                };
+                Ok((read, steps, optimality))
+            }
+            None if limit <= at_least => Ok((chain.read, chain.steps, Optimality::Exact)),
+            None => Ok((chain.read, chain.steps, Optimality::Bound { at_least: at_least + paid })),
+        }
+    }
+
+    /// Solver 3. A plan below the limit if it finds one, whether it is complete, and a lower bound.
+    #[allow(clippy::type_complexity)]
+    fn over_all<W: Word>(
+        &self,
+        effort: Effort,
+        missing: &[CellIndex],
+        price: &[u64],
+        lost: &[CellIndex],
+        limit: u64,
+    ) -> (Option<(Vec<(CellIndex, Combination)>, bool, u64)>, u64) {
+        // A search in a space of more words than this would not end; the chain's plan stands.
+        const WORDS_MOST: usize = 1 << 18;
+        let words = self.code.equations().len() * self.code.cell_count().div_ceil(W::CELLS);
+        let nodes = match effort {
+            Effort::Fast if words > 64 => effort.nodes() * 64 / words,
+            _ => effort.nodes(),
+        };
+        let each = missing.len() as u64 * lost_least(price, lost);
+        if words > WORDS_MOST {
+            return (None, each);
+        }
+        let Ok(space) = Space::<W>::new(&self.code, lost, missing) else {
+            return (None, each);
+        };
+        let cut = match effort {
+            Effort::Fast => 0,
+            Effort::Thorough { .. } => self.cut_bound(missing, price, lost),
+        };
+        if space.freedom() == 0 {
+            let Found { forced, .. } = search(space, price, 0, 1);
+            return (None, forced);
+        }
+        let Found { best, complete, forced } = search(space, price, limit, nodes);
+        let floor = forced.max(each).max(cut);
+        match best {
+            Some((cost, space)) => (Some((space.combinations(), complete, cost)), floor),
+            None if complete => (None, limit),
+            None => (None, floor),
+        }
+    }
+
+    /// Solver 2.
+    fn along_equations<'c>(
+        &'c self,
+        missing: &[CellIndex],
+        price: &'c [u64],
+        avoided: &'c CellSet,
+        direct: &CellSet,
+        lost: &[CellIndex],
+    ) -> Result<Progress<'c>, NotRecoverable> {
+        const CHOICES: usize = 20_000;
+        let fresh = || Progress::new(&self.code, &self.touching, avoided, price, direct.clone());
+        let mut progress = fresh();
+        loop {
+            let rest = progress.peel(missing);
+            if rest.is_empty() {
+                break;
+            }
+            let (target, terms) = self.one_combination(&rest, lost, &progress)?;
+            progress.take(target, terms);
+        }
+        if let Some(recipes) = recipes(&self.code, &self.touching, avoided, missing) {
+            let pick = choose(&self.code, &recipes, price, direct, CHOICES);
+            let mut chosen = fresh();
+            for ((&target, recipes), pick) in missing.iter().zip(recipes).zip(pick) {
+                chosen.take(target, recipes[pick].clone());
+            }
+            if chosen.cost() < progress.cost() {
+                return Ok(chosen);
+            }
+        }
+        Ok(progress)
+    }
+
+    /// A combination of equations for one of the cells that no single equation yields: the shortest.
+    fn one_combination(
+        &self,
+        rest: &[CellIndex],
+        lost: &[CellIndex],
+        progress: &Progress<'_>,
+    ) -> Result<(CellIndex, Combination), NotRecoverable> {
+        let unknown: Vec<CellIndex> =
+            lost.iter().copied().filter(|&cell| !progress.made.contains(cell)).collect();
+        let combinations = if self.is_xor {
+            Space::<u64>::new(&self.code, &unknown, rest).map(|space| space.combinations())
+        } else {
+            Space::<Gf>::new(&self.code, &unknown, rest).map(|space| space.combinations())
+        };
+        match combinations {
+            Ok(all) => match all.into_iter().min_by_key(|(cell, terms)| (terms.len(), *cell)) {
+                Some(shortest) => Ok(shortest),
+                None => unreachable!("there is at least one cell to combine for"),
+            },
+            Err((unrecoverable, rank)) => Err(NotRecoverable {
+                lost: progress.lost.clone(),
+                unrecoverable,
+                rank: rank + progress.made.len(),
+            }),
+        }
+    }
+
+    /// A lower bound on any plan for the request: every wanted cell needs one read of its own at the least.
+    fn floor(&self, request: &Request<'_>, price: &[u64]) -> u64 {
+        let lost: Vec<CellIndex> = request.lost.iter().collect();
+        request.wanted.len() as u64 * lost_least(price, &lost)
+    }
+
+    /// The cut-set bound: what a group of columns must yield because the others do not.
+    ///
+    /// If the survivors outside a pair of columns leave u of the missing cells undetermined, at least u cells of the
+    /// pair are read. Averaged over all pairs, each column is in as many; so the reads cost at least
+    /// sum(u * cheapest of the pair) / (columns - 1), and likewise for single columns.
+    fn cut_bound(&self, missing: &[CellIndex], price: &[u64], lost: &[CellIndex]) -> u64 {
+        let gone = CellSet::of_cells(&self.code, lost);
+        let columns: Vec<usize> = (0..self.code.columns())
+            .filter(|&c| self.code.column_cells(c).any(|cell| !gone.contains(cell)))
+            .collect();
+        // Beyond this the eliminations would cost more than the bound is worth.
+        if columns.len() > 40 || self.code.cell_count() > 1200 {
+            return 0;
+        }
+        let undetermined = |group: &[usize]| -> u64 {
+            let mut all = gone.clone();
+            CellSet::of_columns(&self.code, group).iter().for_each(|cell| all.insert(cell));
+            let unwanted: Vec<CellIndex> = all.iter().filter(|cell| !missing.contains(cell)).collect();
+            let known = if self.is_xor {
+                Space::<u64>::determined(&self.code, &unwanted, missing)
+            } else {
+                Space::<Gf>::determined(&self.code, &unwanted, missing)
+            };
+            let cheapest = CellSet::of_columns(&self.code, group)
+                .iter()
+                .filter(|&cell| !gone.contains(cell))
+                .map(|cell| price[cell.usize()])
+                .min()
+                .unwrap_or(0);
+            (missing.len() - known) as u64 * cheapest
+        };
+        let single: u64 = columns.iter().map(|&c| undetermined(&[c])).sum();
+        let mut pairs = 0;
+        for (i, &a) in columns.iter().enumerate() {
+            for &b in &columns[i + 1..] {
+                pairs += undetermined(&[a, b]);
+            }
+        }
+        single.max(pairs.div_ceil(columns.len().saturating_sub(1).max(1) as u64))
+    }
+}
+
+/// The cheapest price of a cell that is not lost.
+fn lost_least(price: &[u64], lost: &[CellIndex]) -> u64 {
+    let mut survivors = price.to_vec();
+    lost.iter().for_each(|cell| survivors[cell.usize()] = u64::MAX);
+    survivors.into_iter().min().filter(|&p| p != u64::MAX).unwrap_or(0)
+}
