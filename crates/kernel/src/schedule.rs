@@ -7,8 +7,8 @@
 //! Three traversals, chosen per call because they depend on addresses and lengths:
 //! * one pass, few streams: the whole length at once;
 //! * several passes: tiles, so that the sources that passes share stay in the first-level cache;
-//! * many sources, or more than [`MAX_SAME_SET`] of them at one place modulo 4 KiB: groups of sources, with the
-//!   partial sums of a tile in scratch that lies in the first-level cache and never aliases.
+//! * more sources than [`MAX_SOURCES`], or so many at one place modulo 4 KiB that a small first-level cache loses
+//!   their lines: groups of sources, with the partial sums of a tile in scratch that never aliases.
 //!
 //! Invariants: each output belongs to exactly one pass or is empty; every byte of an output is stored through its
 //! own pointer exactly once per call; scratch is written before it is read.
@@ -21,20 +21,26 @@ use crate::dot::Mode;
 /// Outputs of one pass: what 16 or 32 vector registers hold beside the sources.
 pub(crate) const MAX_OUTPUTS: usize = 8;
 
-/// Sources of one kernel call. Beyond it the streams outnumber what hardware prefetchers and the TLB follow.
-const MAX_SOURCES: usize = 32;
+/// Sources of one kernel call. Far beyond it the streams outnumber what the TLB holds: 120 streams from memory lose
+/// a quarter; below it groups only cost.
+const MAX_SOURCES: usize = 64;
 
 /// Auto streams above this footprint: twice the second-level cache of the machines in NOTES.md.
 const STREAMING_FOOTPRINT_BYTES: usize = 4 << 20;
 
-/// Streams that may start at one cache set before sources are taken in groups: NOTES.md has the measurements.
+/// Sources that may start at one cache set of a [`SMALL_CACHE_WAYS`] cache before they are taken in groups. Up to 12
+/// of them, four-column visits alone do as well.
 const MAX_SAME_SET: usize = 12;
 
-/// Sources of a group when they alias: the ways of the smallest first-level caches.
-const ALIASED_GROUP: usize = 8;
+/// First-level caches of at most this associativity need groups: measured on 8 ways (Zen 4: up to 20 % gained) and
+/// on 12 ways (Sapphire Rapids: up to 20 % lost). NOTES.md has the figures.
+const SMALL_CACHE_WAYS: usize = 8;
 
-/// Bytes of each stream of a group. Sources, scratch and outputs of a tile lie in 32 KiB together.
-const GROUP_TILE_BYTES: usize = 1024;
+/// Groups of sources that alias: sources, scratch and outputs of a tile lie in 32 KiB together.
+const ALIASED: Groups = Groups { sources: 8, tile_bytes: 1024 };
+
+/// Groups of sources that are merely many.
+const WIDE: Groups = Groups { sources: MAX_SOURCES, tile_bytes: 2048 };
 
 /// What the sources and outputs of a tile may fill together when several passes share them.
 const SHARED_TILE_FOOTPRINT_BYTES: usize = 24 * 1024;
@@ -60,6 +66,9 @@ pub(crate) trait Engine: Copy {
     /// sources and has no coefficients. If `streaming`, stores go past the cache and outputs must be aligned to
     /// `STREAM_ALIGN_BYTES`.
     fn kernel(self, outputs: usize, ones: bool, streaming: bool) -> Kernel<Self::Coefficient>;
+
+    /// The associativity of the first-level data cache.
+    fn cache_ways(self) -> usize;
 
     /// Orders streaming stores before everything that follows.
     fn fence(self);
@@ -100,6 +109,8 @@ pub(crate) struct Schedule<E: Engine> {
     widest: usize,
     /// Streams of the whole: sources read and outputs written.
     streams: usize,
+    /// Sources that may start at one cache set.
+    max_same_set: usize,
 }
 
 struct Pass<E: Engine> {
@@ -120,6 +131,13 @@ struct Walk {
     aliased: bool,
 }
 
+/// Sources taken together over a tile of the length.
+#[derive(Clone, Copy)]
+struct Groups {
+    sources: usize,
+    tile_bytes: usize,
+}
+
 impl<E: Engine> Schedule<E> {
     /// Compiles tidy rows: sources ascending, no zero coefficient.
     pub(crate) fn new(engine: E, rows: &[Vec<(usize, u8)>]) -> Schedule<E> {
@@ -131,7 +149,8 @@ impl<E: Engine> Schedule<E> {
         used.dedup();
         let widest = passes.iter().map(|pass| pass.sources.len()).max().unwrap_or(0);
         let streams = used.len() + rows.len();
-        Schedule { engine, passes, empty, used, widest, streams }
+        let max_same_set = if engine.cache_ways() <= SMALL_CACHE_WAYS { MAX_SAME_SET } else { usize::MAX };
+        Schedule { engine, passes, empty, used, widest, streams, max_same_set }
     }
 
     /// Computes every output.
@@ -158,7 +177,8 @@ impl<E: Engine> Schedule<E> {
             Stores::Streaming => true,
             Stores::Auto => self.streams.saturating_mul(len) > STREAMING_FOOTPRINT_BYTES,
         };
-        let aliased = self.widest > MAX_SAME_SET && len >= MIN_GROUPED_LEN_BYTES && self.is_aliased(&source);
+        let aliased =
+            self.widest > self.max_same_set && len >= MIN_GROUPED_LEN_BYTES && self.is_aliased(&source);
         let walk = Walk { mode, streaming, aliased };
         let tile = if self.passes.len() <= 1 { len } else { self.shared_tile() };
         let mut at = 0;
@@ -182,7 +202,7 @@ impl<E: Engine> Schedule<E> {
         self.used.iter().any(|&s| {
             let set = &mut starts[source(s).addr() / 64 % 64];
             *set += 1;
-            *set > MAX_SAME_SET
+            *set > self.max_same_set
         })
     }
 
@@ -239,11 +259,11 @@ impl<E: Engine> Pass<E> {
         let start = outputs.map(|pointer| pointer.cast_const());
         let start = (walk.mode == Mode::Accumulate).then_some(&start);
         let is_grouped =
-            self.sources.len() > MAX_SOURCES || (walk.aliased && self.sources.len() > MAX_SAME_SET);
+            self.sources.len() > MAX_SOURCES || (walk.aliased && self.sources.len() > ALIASED.sources);
         if is_grouped {
-            let group = if walk.aliased { ALIASED_GROUP } else { MAX_SOURCES };
+            let groups = if walk.aliased { ALIASED } else { WIDE };
             // SAFETY: the caller's promise, restated for the gathered pointers.
-            unsafe { self.run_grouped(group, kernel, start, &outputs, source, len) };
+            unsafe { self.run_grouped(groups, kernel, start, &outputs, source, len) };
         } else {
             // SAFETY: as above; there are at most MAX_SOURCES sources. The engine that made the kernels is a
             // witness of its instructions, and coefficients were laid out for the same shape.
@@ -255,10 +275,10 @@ impl<E: Engine> Pass<E> {
     ///
     /// # Safety
     ///
-    /// As [`Kernel`], for every source of the pass.
+    /// As [`Kernel`], for every source of the pass; groups no larger than [`WIDE`].
     unsafe fn run_grouped(
         &self,
-        group: usize,
+        groups: Groups,
         last_kernel: Kernel<E::Coefficient>,
         start: Option<&[*const u8; MAX_OUTPUTS]>,
         outputs: &[*mut u8; MAX_OUTPUTS],
@@ -266,17 +286,16 @@ impl<E: Engine> Pass<E> {
         len: usize,
     ) {
         let terms = self.sources.len();
-        let groups = terms.div_ceil(group);
+        let (groups, tile) = (terms.div_ceil(groups.sources), groups.tile_bytes);
         let mut scratch = MaybeUninit::<Scratch>::uninit();
         let sums: [*mut u8; MAX_OUTPUTS] =
-            // SAFETY: MAX_OUTPUTS tiles fit the scratch exactly.
-            std::array::from_fn(|o| unsafe { scratch.as_mut_ptr().cast::<u8>().add(o * GROUP_TILE_BYTES) });
+            // SAFETY: MAX_OUTPUTS tiles no longer than those of WIDE fit the scratch.
+            std::array::from_fn(|o| unsafe { scratch.as_mut_ptr().cast::<u8>().add(o * tile) });
         let sums_so_far = sums.map(|pointer| pointer.cast_const());
         let mut at = 0;
         while at < len {
-            let n = GROUP_TILE_BYTES.min(len - at);
-            // SAFETY: at + n <= len, for which the pointers are valid. Pointers past the outputs of this pass are
-            // null and, moved without arithmetic on the object, never used.
+            let n = tile.min(len - at);
+            // Pointers past the outputs of this pass are null and never used, so they are moved by wrapping.
             let tile_outputs = outputs.map(|pointer| pointer.wrapping_add(at));
             let tile_start = start.map(|start| start.map(|pointer| pointer.wrapping_add(at)));
             for g in 0..groups {
@@ -286,7 +305,7 @@ impl<E: Engine> Pass<E> {
                 let (kernel, target) =
                     if is_last { (last_kernel, &tile_outputs) } else { (self.cached, &sums) };
                 // SAFETY: sources are valid for `len >= at + n` bytes; targets and starts for n bytes: the outputs
-                // by the caller's promise, scratch because n <= GROUP_TILE_BYTES, and it was written by the group
+                // by the caller's promise, scratch because n <= tile, and it was written by the group
                 // before whenever it is read (g > 0). Scratch is ours, so it overlaps nothing of the caller's.
                 unsafe { self.run_terms(kernel, range, begin, target, |s| source(s).add(at), n) };
             }
@@ -309,12 +328,14 @@ impl<E: Engine> Pass<E> {
         source: impl Fn(usize) -> *const u8,
         len: usize,
     ) {
-        let mut pointers = [std::ptr::null(); MAX_SOURCES];
+        let mut pointers = [MaybeUninit::<*const u8>::uninit(); MAX_SOURCES];
         let indices = &self.sources[range.clone()];
         let pointers = &mut pointers[..indices.len()];
         for (pointer, &s) in pointers.iter_mut().zip(indices) {
-            *pointer = source(s);
+            pointer.write(source(s));
         }
+        // SAFETY: the loop wrote every element of the slice, and MaybeUninit<T> has the layout of T.
+        let pointers = unsafe { &*(&raw const *pointers as *const [*const u8]) };
         let coefficients = &self.coefficients[range.start * self.width..range.end * self.width];
         // SAFETY: the caller's promise.
         unsafe { kernel(&Job { sources: pointers, coefficients, start, outputs, len }) };
@@ -324,7 +345,7 @@ impl<E: Engine> Pass<E> {
 /// Partial sums of one tile. Its rows lie one after the other, so they never share a cache set.
 #[repr(align(64))]
 struct Scratch {
-    _tiles: [[u8; GROUP_TILE_BYTES]; MAX_OUTPUTS],
+    _tiles: [[u8; WIDE.tile_bytes]; MAX_OUTPUTS],
 }
 
 /// Which rows share a pass: each non-empty row once, at most [`MAX_OUTPUTS`] to a cluster.
@@ -407,5 +428,226 @@ impl<E: Engine> std::fmt::Debug for Schedule<E> {
         f.debug_list()
             .entries(self.passes.iter().map(|pass| (&pass.sources, &pass.outputs, pass.width)))
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! The schedule under a scalar engine, so that every machine and Miri can test it, and under every engine of
+    //! this machine with a small cache pretended, so that the aliased traversal runs whatever the real cache is.
+
+    use super::*;
+    use crate::{Dot, Tier, portable};
+
+    /// A scalar engine with the cache of a machine that needs groups.
+    #[derive(Clone, Copy)]
+    struct Scalar;
+
+    impl Engine for Scalar {
+        type Coefficient = u8;
+
+        const MULTIPLY_COST: usize = 2;
+
+        const STREAM_ALIGN_BYTES: usize = 1;
+
+        fn coefficient(c: u8) -> u8 {
+            c
+        }
+
+        fn kernel(self, outputs: usize, ones: bool, _streaming: bool) -> Kernel<u8> {
+            macro_rules! pick {
+                ($($m:literal)*) => {
+                    match (outputs, ones) {
+                        $(($m, false) => scalar::<$m, false>, ($m, true) => scalar::<$m, true>,)*
+                        _ => unreachable!("a pass has 1 to 8 outputs"),
+                    }
+                };
+            }
+            pick!(1 2 3 4 5 6 7 8)
+        }
+
+        fn cache_ways(self) -> usize {
+            SMALL_CACHE_WAYS
+        }
+
+        fn fence(self) {}
+    }
+
+    /// # Safety
+    ///
+    /// As [`Kernel`].
+    unsafe fn scalar<const M: usize, const ONES: bool>(job: &Job<'_, u8>) {
+        let width = M - usize::from(ONES);
+        assert_eq!(job.coefficients.len(), job.sources.len() * width);
+        for at in 0..job.len {
+            for o in 0..M {
+                // SAFETY: at < len, o < M.
+                let mut sum = job.start.map_or(0, |start| unsafe { start[o].add(at).read() });
+                for (t, source) in job.sources.iter().enumerate() {
+                    let c =
+                        if ONES && o == 0 { 1 } else { job.coefficients[t * width + o - usize::from(ONES)] };
+                    // SAFETY: at < len.
+                    sum ^= portable::product(c, unsafe { source.add(at).read() });
+                }
+                // SAFETY: at < len, o < M.
+                unsafe { job.outputs[o].add(at).write(sum) };
+            }
+        }
+    }
+
+    /// The same engine with the cache of a machine that needs groups.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[derive(Clone, Copy)]
+    struct SmallCache<E>(E);
+
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    impl<E: Engine> Engine for SmallCache<E> {
+        type Coefficient = E::Coefficient;
+
+        const MULTIPLY_COST: usize = E::MULTIPLY_COST;
+
+        const STREAM_ALIGN_BYTES: usize = E::STREAM_ALIGN_BYTES;
+
+        fn coefficient(c: u8) -> E::Coefficient {
+            E::coefficient(c)
+        }
+
+        fn kernel(self, outputs: usize, ones: bool, streaming: bool) -> Kernel<E::Coefficient> {
+            self.0.kernel(outputs, ones, streaming)
+        }
+
+        fn cache_ways(self) -> usize {
+            SMALL_CACHE_WAYS
+        }
+
+        fn fence(self) {
+            self.0.fence();
+        }
+    }
+
+    type Rows = Vec<Vec<(usize, u8)>>;
+
+    fn dense(sources: usize, outputs: usize) -> Rows {
+        let coefficient = |o: usize, s: usize| if o == 1 { 1 } else { (o * 37 + s * 11) as u8 | 2 };
+        (0..outputs).map(|o| (0..sources).map(|s| (s, coefficient(o, s))).collect()).collect()
+    }
+
+    /// Compares with the portable tier, over buffers at page boundaries in one allocation.
+    fn check<E: Engine>(engine: E, sources: usize, rows: &Rows, len: usize) {
+        let pitch = len.next_multiple_of(4096);
+        let mut memory: Vec<u8> =
+            (0..(sources + rows.len() + 1) * pitch + 4096).map(|i| (i % 251) as u8).collect();
+        let page = memory.as_ptr().addr().next_multiple_of(4096) - memory.as_ptr().addr();
+        let data: Vec<&[u8]> = (0..sources).map(|s| &memory[page + s * pitch..][..len]).collect();
+        let portable = Dot::with_tier(Tier::Portable, sources, rows).unwrap();
+        for (mode, stores) in
+            [Mode::Apply, Mode::Accumulate].into_iter().zip([Stores::Cached, Stores::Streaming])
+        {
+            let mut wanted: Vec<Vec<u8>> =
+                (0..rows.len()).map(|o| memory[page + (sources + o) * pitch..][..len].to_vec()).collect();
+            let mut views: Vec<&mut [u8]> = wanted.iter_mut().map(Vec::as_mut_slice).collect();
+            match mode {
+                Mode::Apply => portable.apply(&data, &mut views).unwrap(),
+                Mode::Accumulate => portable.accumulate(&data, &mut views).unwrap(),
+            }
+            let mut copy = memory.clone();
+            let shift = copy.as_ptr().addr().next_multiple_of(4096) - copy.as_ptr().addr();
+            copy.copy_within(page..memory.len() - 4096 + page, shift);
+            let base = copy.as_mut_ptr().wrapping_add(shift);
+            let at = |i: usize| base.wrapping_add(i * pitch);
+            // SAFETY: buffers are disjoint ranges of `copy`, each of them `len` bytes long.
+            unsafe {
+                let schedule = Schedule::new(engine, rows);
+                schedule.run(mode, stores, |s| at(s).cast_const(), |o| at(sources + o), len);
+            }
+            for (o, wanted) in wanted.iter().enumerate() {
+                assert!(&copy[shift + (sources + o) * pitch..][..len] == wanted, "{mode:?} output {o}");
+            }
+        }
+    }
+
+    fn check_everywhere(sources: usize, rows: &Rows, len: usize) {
+        check(Scalar, sources, rows, len);
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            use crate::arch::x86_64::{avx2::Avx2, avx2_gfni::Avx2Gfni, avx512_gfni::Avx512Gfni};
+            Avx2::new().into_iter().for_each(|engine| check(SmallCache(engine), sources, rows, len));
+            Avx2Gfni::new().into_iter().for_each(|engine| check(SmallCache(engine), sources, rows, len));
+            Avx512Gfni::new().into_iter().for_each(|engine| check(SmallCache(engine), sources, rows, len));
+        }
+    }
+
+    #[test]
+    fn aliased_sources_in_groups_give_the_portable_bytes() {
+        let counts: &[usize] = if cfg!(miri) { &[13] } else { &[8, 9, 12, 13, 16, 17, 20, 25, 40] };
+        for &sources in counts {
+            for outputs in if cfg!(miri) { 2..=2 } else { 1..=8 } {
+                for len in if cfg!(miri) { [2050].as_slice() } else { &[2048, 3000, 4096, 5121] } {
+                    check_everywhere(sources, &dense(sources, outputs), *len);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn more_sources_than_one_call_takes_give_the_portable_bytes() {
+        let counts: &[usize] = if cfg!(miri) { &[65] } else { &[64, 65, 128, 129, 255] };
+        for &sources in counts {
+            for outputs in [2, 3] {
+                for len in if cfg!(miri) { [70].as_slice() } else { &[70, 1024, 2048, 2049, 5000] } {
+                    check_everywhere(sources, &dense(sources, outputs), *len);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn several_passes_over_tiles_give_the_portable_bytes() {
+        let rows: Rows =
+            (0..12).map(|o| (0..3).map(|s| ((o * 5 + s * 7) % 30, (o + s) as u8)).collect()).collect();
+        let tidy: Rows = rows
+            .into_iter()
+            .map(|mut row: Vec<(usize, u8)>| {
+                row.sort_unstable();
+                row.retain(|(_, coefficient)| *coefficient != 0);
+                row
+            })
+            .collect();
+        for len in if cfg!(miri) { [1100].as_slice() } else { &[0, 1, 1024, 9000] } {
+            check_everywhere(30, &tidy, *len);
+        }
+    }
+
+    fn passes(rows: &Rows) -> Vec<Vec<usize>> {
+        let mut passes = clusters::<Scalar>(rows);
+        passes.sort_unstable();
+        passes
+    }
+
+    #[test]
+    fn dense_rows_share_passes_of_even_size() {
+        assert_eq!(passes(&dense(10, 4)), [vec![0, 1, 2, 3]]);
+        assert_eq!(passes(&dense(10, 9)), [vec![0, 1, 2, 3], vec![4, 5, 6, 7, 8]]);
+    }
+
+    #[test]
+    fn rows_over_different_sources_do_not_share_a_pass() {
+        let ones = |sources: &[usize]| sources.iter().map(|&s| (s, 1)).collect::<Vec<_>>();
+        assert_eq!(passes(&vec![ones(&[0, 1]), ones(&[2, 3]), vec![], ones(&[1, 2])]), [[0], [1], [3]]);
+        let q = vec![(0, 1), (1, 2), (2, 4), (3, 8)];
+        assert_eq!(passes(&vec![ones(&[0, 1, 2, 3]), q.clone()]), [[0, 1]]);
+        assert_eq!(passes(&vec![ones(&[4, 5, 6, 7]), q]), [[0], [1]]);
+    }
+
+    #[test]
+    fn a_row_of_ones_over_the_whole_pass_comes_first_and_has_no_coefficients() {
+        let pass = Pass::new(Scalar, &dense(5, 3), &[0, 1, 2]);
+        assert_eq!(
+            (pass.outputs.as_slice(), pass.width, pass.coefficients.len()),
+            ([1, 0, 2].as_slice(), 2, 10)
+        );
+        let partial: Rows = vec![vec![(0, 1), (1, 1)], vec![(0, 3), (1, 5), (2, 7)]];
+        let pass = Pass::new(Scalar, &partial, &[0, 1]);
+        assert_eq!((pass.width, pass.coefficients.as_slice()), (2, [1, 3, 1, 5, 0, 7].as_slice()));
     }
 }

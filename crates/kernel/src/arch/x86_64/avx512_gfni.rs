@@ -55,9 +55,12 @@ impl Engine for Avx512Gfni {
         pick!(1 with 4, 2 with 4, 3 with 4, 4 with 4, 5 with 2, 6 with 2, 7 with 2, 8 with 2)
     }
 
+    fn cache_ways(self) -> usize {
+        super::cache_ways()
+    }
+
     fn fence(self) {
-        // SAFETY: SSE is part of x86-64.
-        unsafe { _mm_sfence() };
+        super::fence();
     }
 }
 

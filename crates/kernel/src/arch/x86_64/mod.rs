@@ -20,6 +20,9 @@ pub(crate) mod avx2_gfni;
 pub(crate) mod avx512_gfni;
 mod partial;
 
+use std::arch::x86_64::{__cpuid, __cpuid_count, _mm_sfence};
+use std::sync::OnceLock;
+
 use crate::portable;
 
 /// Multiplication by c as the 8 x 8 bit matrix that `vgf2p8affineqb` takes.
@@ -36,4 +39,47 @@ fn affine_matrix(c: u8) -> u64 {
         }
     }
     matrix
+}
+
+/// Orders streaming stores before everything that follows.
+fn fence() {
+    // SAFETY: SSE is part of x86-64.
+    unsafe { _mm_sfence() };
+}
+
+/// The associativity of the first-level data cache; 8, the smallest of the last ten years, if the processor does
+/// not say. Asked once: CPUID traps into a hypervisor.
+///
+/// Source: Intel SDM, CPUID leaf 4; AMD APM volume 3, leaf 0x8000001d, which has the same fields.
+fn cache_ways() -> usize {
+    static WAYS: OnceLock<usize> = OnceLock::new();
+    *WAYS.get_or_init(|| {
+        cache_ways_of_leaf(0, 4).or_else(|| cache_ways_of_leaf(0x8000_0000, 0x8000_001d)).unwrap_or(8)
+    })
+}
+
+#[allow(unused_unsafe, reason = "CPUID became a safe function after the oldest compiler that we support")]
+fn cache_ways_of_leaf(range: u32, leaf: u32) -> Option<usize> {
+    // SAFETY: every x86-64 processor has CPUID, and answers zeros for sub-leaves that it lacks.
+    let last = unsafe { __cpuid(range) }.eax;
+    if last < leaf {
+        return None;
+    }
+    // SAFETY: as above.
+    (0..8)
+        .map(|index| unsafe { __cpuid_count(leaf, index) })
+        .take_while(|cache| cache.eax & 31 != 0)
+        .find_map(|cache| {
+            let (kind, level) = (cache.eax & 31, cache.eax >> 5 & 7);
+            let is_first_data = level == 1 && (kind == 1 || kind == 3);
+            is_first_data.then_some((cache.ebx >> 22) as usize + 1)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_first_level_cache_has_a_plausible_associativity() {
+        assert!((2..=64).contains(&super::cache_ways()), "{}", super::cache_ways());
+    }
 }
