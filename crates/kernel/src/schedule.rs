@@ -25,8 +25,8 @@ pub(crate) const MAX_OUTPUTS: usize = 8;
 /// a quarter; below it groups only cost.
 const MAX_SOURCES: usize = 64;
 
-/// Auto streams above this footprint: twice the second-level cache of the machines in NOTES.md.
-const STREAMING_FOOTPRINT_BYTES: usize = 4 << 20;
+/// Auto streams above this footprint: the largest second-level cache of the machines in NOTES.md.
+const STREAMING_FOOTPRINT_BYTES: usize = 2 << 20;
 
 /// Sources that may start at one cache set of a [`SMALL_CACHE_WAYS`] cache before they are taken in groups. Up to 12
 /// of them, four-column visits alone do as well.
@@ -535,7 +535,7 @@ mod tests {
     /// Compares with the portable tier, over buffers at page boundaries in one allocation.
     fn check<E: Engine>(engine: E, sources: usize, rows: &Rows, len: usize) {
         let pitch = len.next_multiple_of(4096);
-        let mut memory: Vec<u8> =
+        let memory: Vec<u8> =
             (0..(sources + rows.len() + 1) * pitch + 4096).map(|i| (i % 251) as u8).collect();
         let page = memory.as_ptr().addr().next_multiple_of(4096) - memory.as_ptr().addr();
         let data: Vec<&[u8]> = (0..sources).map(|s| &memory[page + s * pitch..][..len]).collect();

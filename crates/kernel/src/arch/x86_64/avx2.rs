@@ -109,7 +109,7 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
     if let Some(start) = job.start {
         for_each_output!(o < M {
             // SAFETY: `start` has M valid pointers, and the columns lie inside, by the caller's promise.
-            sums[o] = unsafe { partial::load::<C>(start[o], at, live) };
+            sums[o] = unsafe { partial::load::<C, false>(start[o], at, live) };
         });
     }
     let mut tables = job.coefficients.as_ptr();
@@ -117,7 +117,7 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
         // SAFETY: the source is valid for the columns. `tables` walks over the coefficients, of which there are M
         // (less one if ONES) per source.
         unsafe {
-            let x = partial::load::<C>(source, at, live);
+            let x = partial::load::<C, STREAMING>(source, at, live);
             let low = x.map(|x| _mm256_and_si256(x, nibble));
             let high = x.map(|x| _mm256_and_si256(_mm256_srli_epi64::<4>(x), nibble));
             for_each_output!(o < M {

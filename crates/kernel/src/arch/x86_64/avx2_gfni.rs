@@ -98,7 +98,7 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
     if let Some(start) = job.start {
         for_each_output!(o < M {
             // SAFETY: `start` has M valid pointers, and the columns lie inside, by the caller's promise.
-            sums[o] = unsafe { partial::load::<C>(start[o], at, live) };
+            sums[o] = unsafe { partial::load::<C, false>(start[o], at, live) };
         });
     }
     let mut matrices = job.coefficients.as_ptr();
@@ -106,7 +106,7 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
         // SAFETY: the source is valid for the columns. `matrices` walks over the coefficients, of which there are
         // M (less one if ONES) per source.
         unsafe {
-            let x = partial::load::<C>(source, at, live);
+            let x = partial::load::<C, STREAMING>(source, at, live);
             for_each_output!(o < M {
                 if ONES && o == 0 {
                     for c in 0..C {

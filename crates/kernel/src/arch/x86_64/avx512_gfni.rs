@@ -6,6 +6,7 @@
 
 use std::arch::x86_64::*;
 
+use super::PREFETCH_AHEAD_BYTES;
 use crate::schedule::{Engine, Job, Kernel};
 
 /// Bytes of a vector.
@@ -105,7 +106,7 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
     if let Some(start) = job.start {
         for_each_output!(o < M {
             // SAFETY: `start` has M valid pointers, and the columns lie inside, by the caller's promise.
-            sums[o] = unsafe { load::<C>(start[o], at, mask) };
+            sums[o] = unsafe { load::<C, false>(start[o], at, mask) };
         });
     }
     let mut sources = job.sources.as_ptr();
@@ -115,8 +116,8 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
     // loads stay inside the sources by the caller's promise.
     unsafe {
         for _ in 0..job.sources.len() / 2 {
-            let x = load::<C>(*sources, at, mask);
-            let y = load::<C>(*sources.add(1), at, mask);
+            let x = load::<C, STREAMING>(*sources, at, mask);
+            let y = load::<C, STREAMING>(*sources.add(1), at, mask);
             sources = sources.add(2);
             for_each_output!(o < M {
                 if ONES && o == 0 {
@@ -136,7 +137,7 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
             matrices = matrices.add(2 * width);
         }
         if job.sources.len() % 2 == 1 {
-            let x = load::<C>(*sources, at, mask);
+            let x = load::<C, STREAMING>(*sources, at, mask);
             for_each_output!(o < M {
                 if ONES && o == 0 {
                     for c in 0..C {
@@ -174,12 +175,19 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
 /// `pointer + at` is valid for reads of C vectors, or of the bytes of the mask if C is 1.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn load<const C: usize>(pointer: *const u8, at: usize, mask: u64) -> [__m512i; C] {
+unsafe fn load<const C: usize, const PREFETCH: bool>(
+    pointer: *const u8,
+    at: usize,
+    mask: u64,
+) -> [__m512i; C] {
     let mut columns = [_mm512_setzero_si512(); C];
     for (c, column) in columns.iter_mut().enumerate() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller's promise; a prefetch may name any address.
         unsafe {
             let source = pointer.add(at + c * VECTOR);
+            if PREFETCH {
+                _mm_prefetch::<_MM_HINT_T0>(source.wrapping_add(PREFETCH_AHEAD_BYTES).cast());
+            }
             *column = if C > 1 || mask == !0 {
                 _mm512_loadu_si512(source.cast())
             } else {

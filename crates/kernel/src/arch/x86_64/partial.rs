@@ -2,23 +2,32 @@
 
 use std::arch::x86_64::*;
 
+use super::PREFETCH_AHEAD_BYTES;
+
 /// Bytes of a vector.
 const VECTOR: usize = 32;
 
-/// C columns from `pointer + at`; if C is 1, its first `live` bytes followed by zeros.
+/// C columns from `pointer + at`; if C is 1, its first `live` bytes followed by zeros. May prefetch what follows.
 ///
 /// # Safety
 ///
 /// `pointer + at` is valid for reads of C vectors, or of `live <= VECTOR` bytes if C is 1.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn load<const C: usize>(pointer: *const u8, at: usize, live: usize) -> [__m256i; C] {
+pub(super) unsafe fn load<const C: usize, const PREFETCH: bool>(
+    pointer: *const u8,
+    at: usize,
+    live: usize,
+) -> [__m256i; C] {
     let mut columns = [_mm256_setzero_si256(); C];
     for (c, column) in columns.iter_mut().enumerate() {
-        // SAFETY: the caller's promise. The buffer of the short case is VECTOR
+        // SAFETY: the caller's promise; a prefetch may name any address. The buffer of the short case is VECTOR
         // bytes long and live < VECTOR.
         unsafe {
             let source = pointer.add(at + c * VECTOR);
+            if PREFETCH && c % 2 == 0 {
+                _mm_prefetch::<_MM_HINT_T0>(source.wrapping_add(PREFETCH_AHEAD_BYTES).cast());
+            }
             *column = if C > 1 || live == VECTOR {
                 _mm256_loadu_si256(source.cast())
             } else {
