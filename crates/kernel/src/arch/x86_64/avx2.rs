@@ -55,7 +55,7 @@ impl Engine for Avx2 {
                 }
             };
         }
-        pick!(1 with 4, 2 with 2, 3 with 2, 4 with 2, 5 with 1, 6 with 1, 7 with 1, 8 with 1)
+        pick!(1 with 4, 2 with 3, 3 with 2, 4 with 2, 5 with 1, 6 with 1, 7 with 1, 8 with 1)
     }
 
     fn cache_ways(self) -> usize {

@@ -47,7 +47,7 @@ impl Engine for Avx2Gfni {
                 }
             };
         }
-        pick!(1 with 4, 2 with 4, 3 with 2, 4 with 2, 5 with 2, 6 with 2, 7 with 1, 8 with 1)
+        pick!(1 with 4, 2 with 4, 3 with 3, 4 with 2, 5 with 2, 6 with 2, 7 with 1, 8 with 1)
     }
 
     fn cache_ways(self) -> usize {
