@@ -1,7 +1,7 @@
 //! How fast each tier of this machine computes dot products, beside the limit that memory sets.
 //!
 //! `cargo run --release -p pantile-kernel --example speed -- [--sizes 4096,65536,1048576] [--codes 10x4,...]
-//! [--tiers avx2,...] [--layouts aligned,staggered] [--repeats 9] [--dense]`
+//! [--stores auto|cached|streaming] [--tiers avx2,...] [--layouts aligned,staggered] [--repeats 9] [--dense]`
 //!
 //! Unit: GB/s (10^9) of source bytes, that is sources x length / time. Time is CPU time of this thread, so other
 //! jobs disturb only what is shared: caches and memory. Contenders are interleaved within every repeat; the median
@@ -207,6 +207,7 @@ impl Drop for Memory {
 }
 
 /// CPU time of this thread.
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 fn cpu_ns() -> u64 {
     #[repr(C)]
     struct Timespec {
@@ -222,6 +223,14 @@ fn cpu_ns() -> u64 {
     let status = unsafe { clock_gettime(CLOCK_THREAD_CPUTIME_ID, &mut time) };
     assert_eq!(status, 0, "a thread has a CPU clock");
     time.seconds as u64 * 1_000_000_000 + time.nanoseconds as u64
+}
+
+/// Wall time, where we do not know the thread's CPU clock.
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+fn cpu_ns() -> u64 {
+    use std::time::Instant;
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
 /// The XOR limit, in the widest vectors of the machine.
