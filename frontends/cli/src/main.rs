@@ -1,1 +1,34 @@
-fn main() {}
+//! The `pantile` command: arguments become calls of the facade, results become text or JSON.
+//!
+//! It translates and nothing more. Every number it prints was computed by `pantile` and its crates; what is decided
+//! here is words, order, width and colour. Three rules hold for every command:
+//!
+//! * standard output carries the answer and nothing else, so that it can be piped; progress and faults go to
+//!   standard error;
+//! * a fault is one line that says what is wrong, what the limit is and what to do ([`failure`]);
+//! * the exit status says which kind of answer it is ([`failure::Failure`], [`failure::Verdict`]).
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod describe;
+mod failure;
+mod interrupt;
+mod json;
+mod render;
+mod terminal;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = match commands::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return failure::usage(&error),
+    };
+    let terminal = terminal::Terminal::of_environment(cli.color);
+    match commands::run(cli.command, &terminal) {
+        Ok(verdict) => verdict.exit_code(),
+        Err(failure) => failure.report(),
+    }
+}

@@ -1,0 +1,245 @@
+//! Arguments that need more than clap: codes, sets of columns and cells, costs, effort, sizes.
+//!
+//! Columns are written `1,4` or `0-2`, cells `row.column` as in `3.0`; nothing may be named twice.
+
+use crate::failure::Failure;
+use pantile::{Cell, CellIndex, CellSet, Code, Costs, Effort};
+use std::path::Path;
+
+/// The code that an argument names: a spec, or the path of a code file.
+///
+/// A text is a path if it contains a slash, ends in `.code`, or names a file that is there and is no spec.
+pub fn code(text: &str) -> Result<Code, Failure> {
+    let path = Path::new(text);
+    if text.contains('/') || text.ends_with(".code") || (!text.contains(':') && path.is_file()) {
+        return code_file(path);
+    }
+    Code::parse(text).map_err(Failure::input)
+}
+
+fn code_file(path: &Path) -> Result<Code, Failure> {
+    // A code of a thousand columns needs a few hundred kilobytes; anything longer was not meant to be one.
+    const BYTES_MOST: u64 = 16 << 20;
+    let length = std::fs::metadata(path).map_err(|error| Failure::file("read", path, &error))?.len();
+    if length > BYTES_MOST {
+        return Err(Failure::Input(format!(
+            "{} has {length} bytes, but a code file has at most {BYTES_MOST}; name a file that 'pantile show CODE \
+             --text' could have written",
+            path.display()
+        )));
+    }
+    let bytes = std::fs::read(path).map_err(|error| Failure::file("read", path, &error))?;
+    let Ok(_text) = String::from_utf8(bytes) else {
+        return Err(Failure::Input(format!("{} is not UTF-8 text; a code file is", path.display())));
+    };
+    Err(Failure::Input(format!("{}: code files cannot be read by this version", path.display())))
+}
+
+/// Columns and cells that were named, in order.
+#[derive(Clone, Debug)]
+pub struct Named {
+    /// The columns that were named as a whole, ascending.
+    pub columns: Vec<usize>,
+    /// All cells, those of the columns included, ascending.
+    pub cells: Vec<CellIndex>,
+}
+
+impl Named {
+    pub fn set(&self, code: &Code) -> CellSet {
+        CellSet::of_cells(code, &self.cells)
+    }
+}
+
+/// Reads `1,4`, `0-2` and `3.0`, alone and mixed.
+pub fn cells(what: &str, text: &str, code: &Code) -> Result<Named, Failure> {
+    let mut set = CellSet::empty(code);
+    let mut columns = Vec::new();
+    for item in text.split(',') {
+        match item.split_once('.') {
+            Some((row, column)) => {
+                let cell = Cell { row: number(what, item, row)?, column: number(what, item, column)? };
+                let index = code.index(cell).ok_or_else(|| no_such_cell(what, item, cell, code))?;
+                if set.contains(index) {
+                    return Err(twice(what, &format!("cell {item}")));
+                }
+                set.insert(index);
+            }
+            None => {
+                for column in range(what, item)? {
+                    if column >= code.columns() {
+                        return Err(Failure::Input(format!(
+                            "{what} names column {column}, but {code} has columns 0 to {}",
+                            code.columns() - 1
+                        )));
+                    }
+                    if code.column_cells(column).any(|cell| set.contains(cell)) {
+                        return Err(twice(what, &format!("column {column}")));
+                    }
+                    columns.push(column);
+                    code.column_cells(column).for_each(|cell| set.insert(cell));
+                }
+            }
+        }
+    }
+    columns.sort_unstable();
+    Ok(Named { columns, cells: set.iter().collect() })
+}
+
+fn no_such_cell(what: &str, item: &str, cell: Cell, code: &Code) -> Failure {
+    Failure::Input(match cell.column < code.columns() {
+        true => format!(
+            "{what} names cell {item}, but column {} of {code} has rows 0 to {}; a cell is written row.column",
+            cell.column,
+            code.rows(cell.column) - 1
+        ),
+        false => format!(
+            "{what} names cell {item}, but {code} has columns 0 to {}; a cell is written row.column",
+            code.columns() - 1
+        ),
+    })
+}
+
+fn twice(what: &str, name: &str) -> Failure {
+    Failure::Input(format!("{what} names {name} twice; name everything once"))
+}
+
+/// Reads `0-3,7` as data cells by their place in user order.
+pub fn positions(what: &str, text: &str, code: &Code) -> Result<Vec<CellIndex>, Failure> {
+    let mut cells: Vec<CellIndex> = Vec::new();
+    for item in text.split(',') {
+        for position in range(what, item)? {
+            let Some(&cell) = code.data().get(position) else {
+                return Err(Failure::Input(format!(
+                    "{what} names data element {position}, but {code} has elements 0 to {} in user order",
+                    code.data().len() - 1
+                )));
+            };
+            if cells.contains(&cell) {
+                return Err(twice(what, &format!("element {position}")));
+            }
+            cells.push(cell);
+        }
+    }
+    Ok(cells)
+}
+
+/// Reads `0=5,3=1`: the cost of reading one element of a column.
+pub fn costs(text: &str, code: &Code) -> Result<Costs, Failure> {
+    let what = "--cost";
+    let mut costs = Costs::uniform();
+    let mut named: Vec<usize> = Vec::new();
+    for item in text.split(',') {
+        let Some((columns, cost)) = item.split_once('=') else {
+            return Err(Failure::Input(format!(
+                "{what}: '{item}' is not COLUMN=COST; write for example --cost 0=5,3=2"
+            )));
+        };
+        let cost = number(what, item, cost)?;
+        if cost > Costs::MOST as usize {
+            return Err(Failure::Input(format!("{what}: a cost is at most {}, not {cost}", Costs::MOST)));
+        }
+        for column in range(what, columns)? {
+            if column >= code.columns() {
+                return Err(Failure::Input(format!(
+                    "{what} names column {column}, but {code} has columns 0 to {}",
+                    code.columns() - 1
+                )));
+            }
+            if named.contains(&column) {
+                return Err(twice(what, &format!("column {column}")));
+            }
+            named.push(column);
+            costs.set(column, cost as u32);
+        }
+    }
+    Ok(costs)
+}
+
+/// `fast`, `thorough`, or a number of steps of search.
+pub fn effort(text: &str) -> Result<Effort, String> {
+    match text {
+        "fast" => Ok(Effort::Fast),
+        "thorough" => Ok(Effort::THOROUGH),
+        _ => match text.parse::<usize>() {
+            Ok(nodes) if (1..=1_000_000_000_000).contains(&nodes) => Ok(Effort::Thorough { nodes }),
+            _ => Err("expected 'fast', 'thorough' or a number of steps from 1 to 1000000000000".into()),
+        },
+    }
+}
+
+/// A number of bytes: `4096`, `4K`, `1M`, `1G` (powers of 1024).
+pub fn size(text: &str) -> Result<u64, String> {
+    let wrong = || "expected a size such as 4096, 16K, 1M or 2G (powers of 1024)".to_string();
+    let (digits, shift) = match text.char_indices().last() {
+        Some((i, 'K' | 'k')) => (&text[..i], 10),
+        Some((i, 'M' | 'm')) => (&text[..i], 20),
+        Some((i, 'G' | 'g')) => (&text[..i], 30),
+        Some((i, 'T' | 't')) => (&text[..i], 40),
+        _ => (text, 0),
+    };
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(wrong());
+    }
+    let value: u64 = digits.parse().map_err(|_| wrong())?;
+    value.checked_mul(1 << shift).ok_or_else(wrong)
+}
+
+fn range(what: &str, item: &str) -> Result<std::ops::RangeInclusive<usize>, Failure> {
+    match item.split_once('-') {
+        Some((first, last)) => {
+            let (first, last) = (number(what, item, first)?, number(what, item, last)?);
+            match first <= last {
+                true => Ok(first..=last),
+                false => Err(Failure::Input(format!(
+                    "{what}: the range {item} runs backwards; write {last}-{first}"
+                ))),
+            }
+        }
+        None => number(what, item, item).map(|n| n..=n),
+    }
+}
+
+fn number(what: &str, item: &str, text: &str) -> Result<usize, Failure> {
+    // Nothing in a stripe is numbered higher; a larger number would only make a long error.
+    const MOST: usize = 10_000_000;
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    match text.parse::<usize>() {
+        Ok(value) if digits && value <= MOST => Ok(value),
+        _ if digits => Err(Failure::Input(format!(
+            "{what}: {text} in '{item}' is too large; at most {MOST} is possible"
+        ))),
+        _ if item.is_empty() => Err(Failure::Input(format!(
+            "{what} has an empty entry; write numbers and ranges with commas between them, such as 1,4 or 0-2"
+        ))),
+        _ => Err(Failure::Input(format!(
+            "{what}: '{item}' is not a number; write columns as 1,4 or 0-2 and cells as row.column, such as 3.0"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_powers_of_1024() {
+        assert_eq!(size("4096"), Ok(4096));
+        assert_eq!(size("16K"), Ok(16384));
+        assert_eq!(size("1m"), Ok(1 << 20));
+        assert_eq!(size("2G"), Ok(2 << 30));
+        for wrong in ["", "K", "-1", "1.5K", "16KiB", "99999999999G", "１"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn columns_and_cells_mix() -> Result<(), Failure> {
+        let code = Code::parse("raid6:4").map_err(Failure::input)?;
+        let named = cells("--lost", "4-5,0.1", &code)?;
+        assert_eq!(named.columns, [4, 5]);
+        assert_eq!(named.cells.iter().map(|c| c.0).collect::<Vec<_>>(), [1, 4, 5]);
+        assert!(cells("--lost", "1,0.1", &code).is_err());
+        assert!(cells("--lost", "0.1,0-2", &code).is_err());
+        Ok(())
+    }
+}

@@ -1,0 +1,58 @@
+//! One file per command; this one holds what they have in common: the top of the help and the way to them.
+
+mod codes;
+mod completions;
+mod explain;
+mod plan;
+mod prove;
+mod show;
+
+use crate::failure::Outcome;
+use crate::terminal::{Color, Terminal};
+use clap::{Parser, Subcommand};
+
+const STATUS: &str = "\
+Exit status:
+  0  done; nothing is wrong
+  1  done, and the answer is bad: damage found, or a proof below the claim
+  2  the arguments, or a file you wrote, cannot be right
+  3  the machine failed: a file, a disk, the terminal
+  4  more is lost than the code can bear
+  130  ended by Ctrl-C
+
+A code is written family:arguments, such as raid6:8, rs:10+4, dcode:7 or shec:6,4,3, or it is the path of a code
+file. 'pantile codes' lists the families; 'pantile COMMAND --help' explains a command with examples.";
+
+/// Keeps data alive on disks that die: codes to look at, prove and compare, plans to count, files to protect.
+#[derive(Parser)]
+#[command(name = "pantile", version, after_help = STATUS, max_term_width = 100, subcommand_required = true)]
+#[command(arg_required_else_help = true, disable_help_subcommand = false)]
+pub struct Cli {
+    /// When to use colours; they are also off when NO_COLOR is set.
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    pub color: Color,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    Codes(codes::Codes),
+    Show(show::Show),
+    Explain(explain::Explain),
+    Prove(prove::Prove),
+    Plan(plan::PlanCommand),
+    Completions(completions::Completions),
+}
+
+/// Runs a command to its verdict.
+pub fn run(command: Command, terminal: &Terminal) -> Outcome {
+    match command {
+        Command::Codes(command) => command.run(terminal),
+        Command::Show(command) => command.run(terminal),
+        Command::Explain(command) => command.run(terminal),
+        Command::Prove(command) => command.run(terminal),
+        Command::Plan(command) => command.run(terminal),
+        Command::Completions(command) => command.run(),
+    }
+}

@@ -1,0 +1,293 @@
+//! `pantile prove`: which losses a code survives, counted.
+
+use crate::args;
+use crate::describe;
+use crate::failure::{Outcome, Verdict};
+use crate::interrupt;
+use crate::json::{self, ClaimJson, OUTPUT_VERSION};
+use crate::render::table::Table;
+use crate::terminal::{Terminal, print, print_json};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pantile::Code;
+use pantile::code::ColumnRole;
+use pantile::plan::{Certificate, Level, Method, ProveOptions, prove};
+use serde::Serialize;
+use std::fmt::Write;
+use std::num::NonZero;
+
+/// Count which sets of lost columns a code survives
+///
+/// Answers: how many columns may I lose, and which sets are fatal? Level by level, from one lost column up, every
+/// set of columns is decided from the equations alone, whatever the code claims. A level with too many sets is
+/// sampled, and says so, with the share of fatal sets that the sample cannot rule out.
+#[derive(Args)]
+#[command(after_long_help = "\
+Units: sets of columns. A fatal set of the smallest size is a witness: losing exactly these columns loses data.
+The result depends on the code and the options only, not on the number of cores.
+Exit status 1: the proof contradicts the claim of the code.
+
+Examples:
+  pantile prove shec:6,4,3                   how far a code goes beyond its claim
+  pantile prove rs:10+4 --max-lost 4         stop after four lost columns
+  pantile prove raidq:164+4,x164 --json      counted exactly, with shift invariance
+  pantile prove dcode:9,raw --witnesses 9    a construction that fails, and where")]
+pub struct Prove {
+    /// The code: a spec such as dcode:7, or the path of a code file.
+    code: String,
+    /// Stop after this many lost columns (default: until nothing survives).
+    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    max_lost: Option<u64>,
+    /// Sample a level that has more sets than this.
+    #[arg(long, value_name = "N", default_value_t = 20_000_000)]
+    sets: u64,
+    /// How many sets to draw for a sampled level.
+    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
+    sample: u64,
+    /// The seed of the samples.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// How many witnesses to keep (the text shows the first twenty; JSON shows all).
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(0..=10_000_000))]
+    witnesses: u64,
+    /// Print JSON: levels, witnesses, method, verdict.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct ProveJson<'c> {
+    code: &'c str,
+    columns: usize,
+    method: &'static str,
+    tolerance: Vec<LevelJson>,
+    fatal: &'c [Vec<usize>],
+    fatal_count: u64,
+    proved_tolerance: usize,
+    claim: ClaimJson,
+    holds: bool,
+    by_shift: bool,
+    complete: bool,
+    output_version: u32,
+}
+
+#[derive(Serialize)]
+struct LevelJson {
+    lost: usize,
+    sets: u64,
+    survived: u64,
+    method: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    drawn: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fatal_share_most: Option<f64>,
+}
+
+impl Prove {
+    pub fn run(self, terminal: &Terminal) -> Outcome {
+        let code = args::code(&self.code)?;
+        let certificate = run(&code, &self.options(), terminal);
+        let holds = !contradicted(&code, &certificate);
+        match self.json {
+            true => print_json(&answer(&code, &certificate, holds))?,
+            false => print(&report(&code, &certificate, holds, self.witnesses, terminal))?,
+        }
+        Ok(match (holds, interrupt::asked()) {
+            (false, _) => Verdict::Bad,
+            (true, true) => Verdict::Interrupted,
+            (true, false) => Verdict::Good,
+        })
+    }
+
+    fn options(&self) -> ProveOptions {
+        ProveOptions {
+            lost_most: self.max_lost.map(|t| t as usize),
+            sets_most: self.sets,
+            sample: self.sample,
+            seed: self.seed,
+            fatal_most: self.witnesses as usize,
+            threads: threads(),
+        }
+    }
+}
+
+/// Every core that there is.
+pub fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+/// Proves on all cores, with a bar where one can be seen; Ctrl-C ends it after the levels that are done.
+pub fn run(code: &Code, options: &ProveOptions, terminal: &Terminal) -> Certificate {
+    interrupt::listen();
+    let bar = match terminal.progress {
+        true => ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()),
+        false => ProgressBar::hidden(),
+    };
+    if let Ok(style) =
+        ProgressStyle::with_template("{msg} {bar:40} {human_pos} of {human_len} sets, {eta} left")
+    {
+        bar.set_style(style);
+    }
+    let certificate = prove(code, options, &|lost, done, of| {
+        bar.set_message(describe::count(lost, "lost column"));
+        bar.set_length(of);
+        bar.set_position(done);
+        !interrupt::asked()
+    });
+    bar.finish_and_clear();
+    certificate
+}
+
+/// Whether a set within the claim was found fatal.
+pub fn contradicted(code: &Code, certificate: &Certificate) -> bool {
+    let examined = |level: &Level| match level.method {
+        Method::Exact => level.sets,
+        Method::Sampled { drawn, .. } => drawn,
+    };
+    certificate
+        .levels
+        .iter()
+        .any(|level| level.lost <= code.claim().tolerance && level.survived < examined(level))
+}
+
+fn method(method: &Method) -> &'static str {
+    match method {
+        Method::Exact => "exact",
+        Method::Sampled { .. } => "sampled",
+    }
+}
+
+fn answer<'c>(code: &'c Code, certificate: &'c Certificate, holds: bool) -> ProveJson<'c> {
+    let levels = certificate
+        .levels
+        .iter()
+        .map(|level| {
+            let (drawn, fatal_share_most) = match level.method {
+                Method::Exact => (None, None),
+                Method::Sampled { drawn, fatal_share_most } => {
+                    (Some(drawn), Some((fatal_share_most * 1e9).round() / 1e9))
+                }
+            };
+            LevelJson {
+                lost: level.lost,
+                sets: level.sets,
+                survived: level.survived,
+                method: method(&level.method),
+                drawn,
+                fatal_share_most,
+            }
+        })
+        .collect();
+    ProveJson {
+        code: &certificate.code,
+        columns: certificate.columns,
+        method: if certificate.is_exact() { "exact" } else { "sampled" },
+        tolerance: levels,
+        fatal: &certificate.fatal,
+        fatal_count: certificate.fatal_count,
+        proved_tolerance: certificate.tolerance(),
+        claim: json::claim(code),
+        holds,
+        by_shift: certificate.by_shift,
+        complete: !certificate.cut,
+        output_version: OUTPUT_VERSION,
+    }
+}
+
+fn report(
+    code: &Code,
+    certificate: &Certificate,
+    holds: bool,
+    witnesses: u64,
+    terminal: &Terminal,
+) -> String {
+    let mut out = format!(
+        "{}, {}; the claim: {}\n\n",
+        terminal.bold(code.spec()),
+        describe::count(code.columns(), "column"),
+        describe::claim(code)
+    );
+    if (0..code.columns()).any(|c| code.role(c) != ColumnRole::Device) {
+        out.push_str("Sets are sets of all columns, add-ons included.\n\n");
+    }
+    let mut table = Table::new(&[">lost", ">sets", ">survived", ">share", ">fatal", "method"]);
+    certificate.levels.iter().for_each(|level| table.row(row(level)));
+    out.push_str(&table.render(terminal));
+    if certificate.by_shift {
+        out.push_str("\nSets that a shift of the data columns makes equal were decided once.\n");
+    }
+    if certificate.cut {
+        out.push_str("\nHigher levels were left out, as asked.\n");
+    }
+    if !certificate.fatal.is_empty() {
+        out.push_str(&fatal_sets(certificate));
+    } else if witnesses > 0 && !certificate.cut {
+        out.push_str("\nNo fatal set was met.\n");
+    }
+    let _ = writeln!(out, "\n{}", verdict(code, certificate, holds));
+    out
+}
+
+fn row(level: &Level) -> Vec<String> {
+    let (of, method) = match level.method {
+        Method::Exact => (level.sets, "exact".to_string()),
+        Method::Sampled { drawn, fatal_share_most } => (
+            drawn,
+            format!("sample of {drawn}: at most {:.4} % fatal (95 % confidence)", 100.0 * fatal_share_most),
+        ),
+    };
+    let share = 100.0 * level.survived as f64 / of.max(1) as f64;
+    // A share that only rounds to all or nothing must not read as if it were.
+    let share = match level.survived {
+        survived if survived == of => "100 %".to_string(),
+        0 => "0 %".to_string(),
+        _ => format!("{:.4} %", share.clamp(0.0001, 99.9999)),
+    };
+    vec![
+        level.lost.to_string(),
+        level.sets.to_string(),
+        level.survived.to_string(),
+        share,
+        (of - level.survived).to_string(),
+        method,
+    ]
+}
+
+fn fatal_sets(certificate: &Certificate) -> String {
+    const SHOWN: usize = 20;
+    let sets: Vec<String> = certificate.fatal.iter().take(SHOWN).map(|set| describe::set(set)).collect();
+    let size = certificate.fatal[0].len();
+    let more = match certificate.fatal_count.saturating_sub(sets.len() as u64) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let lines = crate::render::table::wrap(&sets.join(" "), 90).join("\n  ");
+    format!("\nThe smallest fatal sets have {}:\n  {lines}{more}\n", describe::count(size, "column"))
+}
+
+fn verdict(code: &Code, certificate: &Certificate, holds: bool) -> String {
+    let (claimed, proved) = (code.claim().tolerance, certificate.tolerance());
+    let first_open = certificate.levels.get(proved);
+    match (holds, first_open) {
+        (false, _) => format!(
+            "CONTRADICTED: it claims that any {} may be lost, but a smaller or equal loss above is fatal.",
+            describe::count(claimed, "column")
+        ),
+        (true, _) if proved > claimed => {
+            format!("Proved: any {} may be lost, more than is claimed.", describe::count(proved, "column"))
+        }
+        (true, _) if proved == claimed && proved == 0 => "Proved: no loss is promised.".to_string(),
+        (true, _) if proved == claimed => {
+            format!("Proved: any {} may be lost, as claimed.", describe::count(proved, "column"))
+        }
+        (true, Some(_)) => format!(
+            "Not contradicted: exact up to {}, sampled beyond; raise --sets for a proof.",
+            describe::count(proved, "lost column")
+        ),
+        (true, None) => format!(
+            "Not contradicted: proved up to {}, the claim is {}.",
+            describe::count(proved, "lost column"),
+            claimed
+        ),
+    }
+}

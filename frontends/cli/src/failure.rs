@@ -1,0 +1,130 @@
+//! How a run ends: the verdict of a run that worked, and the one line that a run that did not leaves behind.
+
+use clap::error::ErrorKind;
+use std::fmt::Display;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// What a run that worked has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing is wrong: status 0.
+    Good,
+    /// The question was answered, and the answer is bad: status 1.
+    Bad,
+    /// The user ended the run; what was finished until then has been printed: status 130, as shells have it.
+    Interrupted,
+}
+
+impl Verdict {
+    pub fn exit_code(self) -> ExitCode {
+        ExitCode::from(match self {
+            Verdict::Good => 0,
+            Verdict::Bad => 1,
+            Verdict::Interrupted => 130,
+        })
+    }
+}
+
+pub type Outcome = Result<Verdict, Failure>;
+
+/// Why a run could not answer. The text is what the user reads: the fact, the limit, what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The arguments or a file the user wrote cannot be right: status 2.
+    Input(String),
+    /// The machine did not do what was asked: status 3.
+    System(String),
+    /// More is lost than the code can bear: status 4.
+    Losses(String),
+}
+
+impl Failure {
+    /// An input that is wrong, in the words of whatever noticed it.
+    pub fn input(fact: impl Display) -> Failure {
+        Failure::Input(fact.to_string())
+    }
+
+    /// A file that could not be read or written.
+    pub fn file(verb: &str, path: &Path, error: &std::io::Error) -> Failure {
+        Failure::System(format!("cannot {verb} {}: {error}.", path.display()))
+    }
+
+    /// Prints the line and gives the status.
+    pub fn report(&self) -> ExitCode {
+        let (text, status) = match self {
+            Failure::Input(text) => (text, 2),
+            Failure::System(text) => (text, 3),
+            Failure::Losses(text) => (text, 4),
+        };
+        eprintln!("pantile: {}", sentence(text));
+        ExitCode::from(status)
+    }
+}
+
+/// One line, ended by a full stop.
+fn sentence(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.ends_with(['.', '?', '!']) {
+        true => line,
+        false => format!("{line}."),
+    }
+}
+
+/// Ends a run whose arguments clap did not accept, or that asked for help.
+pub fn usage(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let _ = error.print();
+            ExitCode::SUCCESS
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            ExitCode::from(2)
+        }
+        _ => Failure::Input(usage_line(&error.render().to_string())).report(),
+    }
+}
+
+/// Clap's paragraphs in one line: the fault, its tips, and where the help is.
+fn usage_line(rendered: &str) -> String {
+    let mut line = String::new();
+    let mut help = "pantile --help".to_string();
+    for paragraph in rendered.split("\n\n") {
+        let text = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+        if let Some(usage) = text.strip_prefix("Usage: ") {
+            let words: Vec<&str> = usage.split(' ').take(2).collect();
+            let is_command = words.get(1).is_some_and(|w| w.starts_with(|c: char| c.is_ascii_lowercase()));
+            if is_command {
+                help = format!("{} --help", words.join(" "));
+            }
+        } else if let Some(fault) = text.strip_prefix("error: ") {
+            line.push_str(fault.trim_end_matches('.'));
+        } else if text.starts_with("tip: ") || text.starts_with("[possible") {
+            line.push_str(&format!("; {}", text.replace(" tip: ", "; ").trim_start_matches("tip: ")));
+        }
+    }
+    format!("{line}; see '{help}'.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_of_usage_is_one_line_that_names_the_help() {
+        let rendered = "error: unexpected argument '--lots' found\n\n  tip: a similar argument exists: '--lost'\n\n\
+                        Usage: pantile plan --lost <LOST> <CODE>\n\nFor more information, try '--help'.\n";
+        let line = usage_line(rendered);
+        assert_eq!(
+            line,
+            "unexpected argument '--lots' found; a similar argument exists: '--lost'; see 'pantile plan --help'."
+        );
+    }
+
+    #[test]
+    fn a_sentence_is_one_line_with_a_full_stop() {
+        assert_eq!(sentence("one\n  two"), "one two.");
+        assert_eq!(sentence("is it?"), "is it?");
+    }
+}
