@@ -14,6 +14,8 @@ mod code;
 pub mod custom;
 mod error;
 pub mod families;
+mod parts;
+pub mod plank;
 mod spec;
 
 pub use code::{Cell, CellIndex, Claim, Code, CodeBuilder, ColumnRole, Equation, Purpose};

@@ -281,6 +281,11 @@ impl Arguments {
         CodeError::UnexpectedArgument { family: self.family.name, argument, forms: self.family.forms }
     }
 
+    /// The error for an argument that is not there.
+    pub fn missing(&self, argument: &'static str) -> CodeError {
+        CodeError::MissingArgument { family: self.family.name, argument, forms: self.family.forms }
+    }
+
     /// The error for numbers that do not go together; `rule` is a sentence without its full stop.
     pub fn unsuitable(&self, rule: String) -> CodeError {
         CodeError::Unsuitable { family: self.family.name, rule }
@@ -296,11 +301,7 @@ impl Arguments {
 
     fn missing_or_unexpected(&self, what: &'static str) -> CodeError {
         match self.rest.first() {
-            None => CodeError::MissingArgument {
-                family: self.family.name,
-                argument: what,
-                forms: self.family.forms,
-            },
+            None => self.missing(what),
             Some(argument) => self.unexpected(argument.to_string()),
         }
     }

@@ -27,9 +27,27 @@ macro_rules! families {
 }
 
 // Simple codes first, then Reed-Solomon and its kin, local codes, array codes, replication.
-families! { raid6 }
+families! {
+    raid0, mirror, raid5, raid6, raidq, cauchy, rs,
+    shec, lrc, xorbas, slpg,
+    dcode, xcode, rdp, evenodd, hcode, hdp,
+    raidp,
+}
 
 /// All families, in the order in which they are listed to users.
 pub fn families() -> &'static [Family] {
     FAMILIES
+}
+
+/// Refuses `w=16` and `w=32`, options under which Ceph's plugins compute in a larger field; `w=8` says nothing new.
+fn refuse_wide_words(arguments: &mut Arguments) -> Result<(), CodeError> {
+    match arguments.value("w").as_deref() {
+        None | Some("8") => Ok(()),
+        Some(w @ ("16" | "32")) => Err(CodeError::NotCarried {
+            what: format!("{} over GF(2^{w})", arguments.spec()),
+            reason: "one field, GF(2^8), serves every code here and no code within its limits gains by a larger one; \
+                     leave w out",
+        }),
+        Some(other) => Err(arguments.unexpected(format!("w={other}"))),
+    }
 }

@@ -1,0 +1,24 @@
+//! Copies: column 0 holds the data and each further column equals it, which is the equation cell0 + cell_i = 0.
+//!
+//! Any one column that is left gives back all, so n - 1 may be lost, and that is MDS: n - 1 of n columns are redundant.
+
+use super::Family;
+use crate::parts::MOST_COLUMNS;
+use crate::{Arguments, Claim, Code, CodeBuilder, CodeError};
+
+pub(super) const FAMILY: Family = Family {
+    name: "mirror",
+    summary: "n equal copies: all columns but one may be lost",
+    forms: &["mirror:n"],
+    examples: &["mirror:2", "mirror:3"],
+    source: "RAID-1; three copies are the default of HDFS and of Ceph",
+    build,
+};
+
+fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
+    let n = arguments.count("n, the number of copies,", 2, MOST_COLUMNS, "a mirror has at least two columns")?;
+    arguments.finish()?;
+    let mut code = CodeBuilder::uniform(n, 1);
+    (1..n).for_each(|copy| code.define_xor((0, copy), [(0, 0)]));
+    Ok(code.finish(format!("mirror:{n}"), "mirror", Claim { tolerance: n - 1, mds: true }))
+}

@@ -1,0 +1,102 @@
+//! RAIDP: two copies of everything, and a small add-on per disk that makes two copies survive what three would.
+//!
+//! Each of the N disks has N - 1 *superchunks*, and every pair of disks shares exactly one: it lies on both. Disk i's add-on holds
+//! the sum of the superchunks of disk i. So disks are the vertices of a complete graph, superchunks its edges.
+//! If two disks are lost, they share one superchunk and nothing else is gone twice; either add-on gives it back.
+//!
+//! - plain: the add-on is the XOR. A lost triple of disks leaves a triangle of unknown edges, and every two of its
+//!   edges meet in one equation: rank 2 of 3, always fatal.
+//! - `weighted`: in the add-on of a disk, a superchunk shared with a higher-numbered disk has coefficient 1, with a lower-numbered
+//!   one 2. For disks i < j < k the triangle (ij, ik, jk) has the rows (1,1,0), (2,0,1), (0,2,2) of determinant 2 + 4 = 6,
+//!   not zero, whatever the numbers are: **all triples survive**, at the same storage and traffic.
+//! - `stack=2`: a second add-on per disk, coefficient 2^(partner's number); the first is weighted. All quadruples survive. The
+//!   coefficients depend on the numbers of the disks alone, so one check of all quadruples of 64 disks holds for every N
+//!   (`tests/claims_are_true_where_small.rs`).
+//!
+//! Layout (circulant): superchunk (t, i), t = 1 .. floor(N / 2), lies on disk i at row 2(t - 1) and on disk (i + t) mod N at row
+//! 2(t - 1) + 1. For even N and t = N / 2 the two ends meet halfway: only i < N / 2 exist, and both copies lie at row N - 2.
+//! The copy on disk i is data. User order: t, then i. Equations: mirrors in that order, then first add-ons, then second.
+//!
+//! Claims count all columns, add-ons included: 2, 3 and 4. More is impossible at large (two disks that share a superchunk and both
+//! add-ons are four columns; for stack=2 a fifth disk may be fatal). The shape is ragged, so no claim of MDS.
+//!
+//! Limits: N = 3 .. 64. Source: E. Rosenfeld, N. Amit, D. Tsafrir, "RAIDP: replication with intra-disk parity" (EuroSys 2020 and the
+//! earlier poster). The paper has the plain form; weights and the stack of general coefficients are Pantile's.
+
+use super::Family;
+use crate::{Arguments, Claim, Code, CodeBuilder, CodeError};
+use pantile_gf::Gf;
+
+pub(super) const FAMILY: Family = Family {
+    name: "raidp",
+    summary: "two copies and a small parity add-on per disk: any 2 columns lost, weighted 3, stack=2 4",
+    forms: &["raidp:N", "raidp:N,weighted", "raidp:N,stack=2"],
+    examples: &["raidp:5", "raidp:8,weighted", "raidp:8,stack=2"],
+    source: "Rosenfeld, Amit, Tsafrir, RAIDP: replication with intra-disk parity (EuroSys 2020)",
+    build,
+};
+
+fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
+    let disks = arguments.count("N, the number of disks,", 3, 64, "a disk has N - 1 superchunks")?;
+    let weighted = arguments.flag("weighted");
+    let stack = arguments.count_value("stack", 1, 2, "a larger stack has no proof")?.unwrap_or(1);
+    arguments.finish()?;
+    let mut rows = vec![disks - 1; disks];
+    rows.resize(disks * (1 + stack), 1);
+    let mut code = CodeBuilder::ragged(&rows);
+    let superchunks = superchunks(disks);
+    superchunks.iter().for_each(|s| code.define_xor(s.copy, [s.data]));
+    code.user_order(superchunks.iter().map(|s| s.data));
+    for level in 0..stack {
+        let weight = |disk: usize, partner: usize| match (level, weighted || stack == 2) {
+            (1, _) => Gf::alpha_pow(partner as i64),
+            (_, true) if partner < disk => Gf(2),
+            _ => Gf::ONE,
+        };
+        for disk in 0..disks {
+            let column = disks * (1 + level) + disk;
+            code.add_on(column, disk);
+            code.define((0, column), superchunks.iter().filter_map(|s| {
+                let (cell, partner) = s.on(disk)?;
+                Some((cell, weight(disk, partner)))
+            }));
+        }
+    }
+    let (option, tolerance) = match (weighted, stack) {
+        (_, 2) => (",stack=2", 4),
+        (true, _) => (",weighted", 3),
+        _ => ("", 2),
+    };
+    Ok(code.finish(format!("raidp:{disks}{option}"), "raidp", Claim { tolerance, mds: false }))
+}
+
+/// One superchunk: the cells (row, disk) of its data and of its copy.
+struct Superchunk {
+    data: (usize, usize),
+    copy: (usize, usize),
+}
+
+impl Superchunk {
+    /// Its cell on a disk and the number of the other disk, if it lies there.
+    fn on(&self, disk: usize) -> Option<((usize, usize), usize)> {
+        match disk {
+            _ if self.data.1 == disk => Some((self.data, self.copy.1)),
+            _ if self.copy.1 == disk => Some((self.copy, self.data.1)),
+            _ => None,
+        }
+    }
+}
+
+/// All superchunks in user order.
+fn superchunks(disks: usize) -> Vec<Superchunk> {
+    let mut all = Vec::new();
+    for t in 1..=disks / 2 {
+        let halfway = 2 * t == disks;
+        for i in 0..if halfway { t } else { disks } {
+            let row = 2 * (t - 1);
+            let copy_row = if halfway { row } else { row + 1 };
+            all.push(Superchunk { data: (row, i), copy: (copy_row, (i + t) % disks) });
+        }
+    }
+    all
+}

@@ -1,0 +1,100 @@
+//! Reed-Solomon with the three coefficient matrices that existing systems write with.
+//!
+//! - `cauchy1` (default), ISA-L's `gf_gen_cauchy1_matrix` and Ceph's `isa` cauchy: 1 / ((k + r) xor j). The numbers
+//!   k + r and j are all distinct, so it is a Cauchy matrix and MDS for every k + m <= 256.
+//! - `jerasure`, Ceph's `jerasure` and `shec` plugins: [`reed_sol_van`], MDS by construction for k + m <= 256.
+//! - `vandermonde`, ISA-L's `gf_gen_rs_matrix` and Ceph's `isa` reed_sol_van: (2^r)^j. **Not** MDS for all sizes.
+//!
+//! The entry 2^(rj) is symmetric in r and j, so k and m may change places in the question which sizes are MDS:
+//!
+//! - With k or m up to 3 every minor is one of powers {0, 1, 2} of distinct elements, non-zero up to the order 255.
+//! - With 4 rows the minors on powers {0, 1, 3} need 1 + 2^j + 2^l != 0; the first failure is 1 + 2^10 + 2^21, so
+//!   at most 21 on the other side.
+//! - 5 x 5 has no vanishing minor, 5 x 6 has; and 6 x 6 contains it.
+//!
+//! So the limit is 21 for m = 4, 5 for m = 5, 4 for m = 6..21, and 3 from there on; larger sizes are refused with a
+//! set of columns that would be fatal. ISA-L documents the hazard and leaves it to the caller; its own bounds
+//! (m <= 4, k <= 21 for m = 4) agree.
+//!
+//! Codes of Ceph over GF(2^16) and GF(2^32) are not carried: see `not_carried_wide`.
+
+use super::{Family, refuse_wide_words};
+use crate::parts::one_row;
+use crate::parts::reed_sol_van::reed_sol_van;
+use crate::{Arguments, Claim, Code, CodeError};
+use pantile_gf::{Gf, Matrix};
+
+pub(super) const FAMILY: Family = Family {
+    name: "rs",
+    summary: "Reed-Solomon as ISA-L and Ceph write it: any m columns may be lost",
+    forms: &["rs:k+m", "rs:k+m,vandermonde", "rs:k+m,jerasure"],
+    examples: &["rs:6+3", "rs:10+4,vandermonde", "rs:6+4,jerasure"],
+    source: "Intel ISA-L erasure_code (cauchy1, rs); Plank's jerasure (reed_sol_van)",
+    build,
+};
+
+fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
+    let (k, m) = arguments.sum()?;
+    refuse_wide_words(arguments)?;
+    let (cauchy1, vandermonde, jerasure) =
+        (arguments.flag("cauchy1"), arguments.flag("vandermonde"), arguments.flag("jerasure"));
+    arguments.finish()?;
+    if usize::from(cauchy1) + usize::from(vandermonde) + usize::from(jerasure) > 1 {
+        return Err(arguments.unsuitable("cauchy1, vandermonde and jerasure exclude each other".into()));
+    }
+    arguments.in_range("k, the number of data columns,", k, 1, 255, "k + m is at most 256")?;
+    arguments.in_range("m, the number of parity columns,", m, 1, 255, "k + m is at most 256")?;
+    arguments.in_range("k + m", k + m, 2, 256, "GF(2^8) has no more elements")?;
+    let (matrix, option) = match (vandermonde, jerasure) {
+        (true, _) => {
+            refuse_beyond_limit(arguments, k, m)?;
+            (Matrix::from_fn(m, k, isa_vandermonde), ",vandermonde")
+        }
+        (_, true) => (reed_sol_van(k, m), ",jerasure"),
+        _ => (Matrix::from_fn(m, k, |r, j| Gf::ONE / Gf(((k + r) ^ j) as u8)), ""),
+    };
+    let spec = format!("rs:{k}+{m}{option}");
+    Ok(one_row::systematic(&matrix).finish(spec, "rs", Claim { tolerance: m, mds: true }))
+}
+
+fn isa_vandermonde(r: usize, j: usize) -> Gf {
+    Gf::alpha_pow((r * j) as i64)
+}
+
+/// The most data columns for which ISA-L's Vandermonde rows are MDS; the derivation is at the head of this file.
+fn vandermonde_limit(m: usize) -> usize {
+    match m {
+        1..=3 => 256 - m,
+        4 => 21,
+        5 => 5,
+        6..=21 => 4,
+        _ => 3.min(256 - m),
+    }
+}
+
+fn refuse_beyond_limit(arguments: &Arguments, k: usize, m: usize) -> Result<(), CodeError> {
+    let limit = vandermonde_limit(m);
+    if k <= limit {
+        return Ok(());
+    }
+    let (data, kept) = vanishing_minor(limit + 1, m).expect("one data column more has a vanishing minor");
+    let lost = (0..m).filter(|r| !kept.contains(r)).map(|r| limit + 1 + r);
+    Err(CodeError::NotMds {
+        spec: arguments.spec().into(),
+        rows: format!("ISA-L's Vandermonde matrix with {m} parities"),
+        k,
+        limit,
+        fatal: data.into_iter().chain(lost).collect(),
+        instead: format!("Use rs:{k}+{m}, whose Cauchy matrix holds for every size."),
+    })
+}
+
+/// The first vanishing 3 x 3 minor of the last data column; smaller ones do not exist within 256 columns.
+fn vanishing_minor(k: usize, m: usize) -> Option<([usize; 3], [usize; 3])> {
+    let rows = (0..m).flat_map(move |a| (a + 1..m).flat_map(move |b| (b + 1..m).map(move |c| [a, b, c])));
+    let columns = (0..k).flat_map(move |a| (a + 1..k).map(move |b| [a, b, k - 1])).filter(|c| c[1] < c[2]);
+    let pairs = columns.flat_map(|columns| rows.clone().map(move |rows| (columns, rows)));
+    pairs.into_iter().find(|(columns, rows)| {
+        Matrix::from_fn(3, 3, |r, c| isa_vandermonde(rows[r], columns[c])).rank() < 3
+    })
+}

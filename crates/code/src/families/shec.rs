@@ -1,0 +1,126 @@
+//! Shingled erasure codes: each parity covers only some neighbouring data chunks, and the ranges overlap like shingles,
+//! so that a lost chunk is repaired from few others.
+//!
+//! Two definitions of the ranges are in use, and both are here.
+//!
+//! - `shec:k,m,l`, the paper's: parity i covers the l data chunks from ceil(i k / m) on, cyclically.
+//! - `shec:k,m,c=C`, Ceph's plugin `shec`: C is the number of chunks that may always be lost. `single` gives parity i
+//!   the chunks floor(i k / m) .. floor((i + C) k / m) - 1. The default technique `multiple` splits the m parities into
+//!   two such groups, (m1, c1) and (m2, c2), tried in Ceph's order; the first with the strictly least recovery cost wins.
+//!   Here the cost is compared as a fraction with common denominator k + m, in integers, which decides as Ceph does.
+//!
+//! Coefficients in both: [`reed_sol_van`] of (k, m), set to zero outside the range; nothing is renormalised.
+//!
+//! Limits: Ceph's for its form (k <= 12, k + m <= 20, C <= m <= k); l <= k, m <= k, k + m <= 256 for the paper's.
+//!
+//! Claims. Ceph's form: C, checked by rank over every set of C columns for every layout that the limits allow
+//! (`tests/claims_are_true_where_small.rs`). The paper's form promises nothing by construction: `shec:5,3,3` has a fatal pair. Its tolerance is
+//! counted when it is built: it is below 1 + the number of parities that cover a data chunk (lose the chunk and all of
+//! them), and sets are tried up to there, within a bound on the work; of a wide code the level reached is claimed.
+//! With l = k, or C = m, every parity covers everything and the code is Reed-Solomon, MDS by construction.
+//!
+//! Source: T. Miyamae, T. Nakao, K. Shiozawa, "Erasure code with shingled local parity groups for efficient recovery
+//! from multiple disk failures" (HotDep 2014). The paper shifts by ceil and Ceph by floor: mirror images. The paper's
+//! (6,4,3) is `shec:6,4,c=2,single` seen in a mirror, not Ceph's `k=6 m=4 c=3`.
+
+use super::{Family, refuse_wide_words};
+use crate::parts::reed_sol_van::reed_sol_van;
+use crate::parts::{one_row, tolerance};
+use crate::{Arguments, Claim, Code, CodeError};
+use pantile_gf::{Gf, Matrix};
+
+pub(super) const FAMILY: Family = Family {
+    name: "shec",
+    summary: "shingled parities: cheap repair of one or two columns, fewer guaranteed losses than parities",
+    forms: &["shec:k,m,l", "shec:k,m,c=C", "shec:k,m,c=C,single"],
+    examples: &["shec:6,4,3", "shec:10,6,5", "shec:6,4,c=3", "shec:6,4,c=2,single"],
+    source: "Miyamae, Nakao, Shiozawa, Erasure code with shingled local parity groups (HotDep 2014); Ceph plugin shec",
+    build,
+};
+
+fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
+    let k = arguments.count("k, the number of data columns,", 1, 255, "k + m is at most 256")?;
+    let m = arguments.count("m, the number of parities,", 1, k, "m is at most k")?;
+    refuse_wide_words(arguments)?;
+    match arguments.optional_count() {
+        Some(l) => paper(arguments, k, m, l),
+        None => ceph(arguments, k, m),
+    }
+}
+
+fn paper(arguments: &mut Arguments, k: usize, m: usize, l: usize) -> Result<Code, CodeError> {
+    arguments.finish()?;
+    arguments.in_range("l, the data columns that a parity covers,", l, 1, k, "a parity covers each at most once")?;
+    arguments.in_range("k + m", k + m, 2, 256, "GF(2^8) has no more elements")?;
+    let ranges: Vec<(usize, usize)> = (0..m).map(|i| ((i * k).div_ceil(m), l)).collect();
+    let code = one_row::systematic(&shingled(k, &ranges));
+    let spec = format!("shec:{k},{m},{l}");
+    if l == k {
+        return Ok(code.finish(spec, "shec", Claim { tolerance: m, mds: true }));
+    }
+    let covering = |j: usize| ranges.iter().filter(|&&(first, width)| (j + k - first % k) % k < width).count();
+    let most = (0..k).map(covering).min().unwrap_or(0);
+    Ok(code.finish_proven(spec, "shec", |draft| tolerance::proven(draft, 0, most, tolerance::WORK_MAX)))
+}
+
+fn ceph(arguments: &mut Arguments, k: usize, m: usize) -> Result<Code, CodeError> {
+    let single = arguments.flag("single");
+    let multiple = arguments.flag("multiple");
+    let c = arguments.count_value("c", 1, m, "no more can be lost than there are parities")?;
+    arguments.finish()?;
+    let Some(c) = c else {
+        return Err(arguments.missing("l or c=C"));
+    };
+    if single && multiple {
+        return Err(arguments.unsuitable("the techniques single and multiple exclude each other".into()));
+    }
+    arguments.in_range("k, the number of data columns,", k, 1, 12, "Ceph's limit; shec:k,m,l goes further")?;
+    arguments.in_range("k + m", k + m, 2, 20, "Ceph's limit; shec:k,m,l goes further")?;
+    let groups = if single { vec![(m, c)] } else { cheapest_groups(k, m, c) };
+    let ranges: Vec<(usize, usize)> = groups.iter().flat_map(|&(m, c)| floor_ranges(k, m, c)).collect();
+    let spec = format!("shec:{k},{m},c={c}{}", if single { ",single" } else { "" });
+    let claim = Claim { tolerance: c, mds: c == m };
+    Ok(one_row::systematic(&shingled(k, &ranges)).finish(spec, "shec", claim))
+}
+
+/// Reed-Solomon coefficients inside each parity's (first, width), cyclically; zero outside.
+fn shingled(k: usize, ranges: &[(usize, usize)]) -> Matrix {
+    let full = reed_sol_van(k, ranges.len());
+    Matrix::from_fn(ranges.len(), k, |i, j| {
+        let (first, width) = ranges[i];
+        if (j + k - first % k) % k < width { full.get(i, j) } else { Gf::ZERO }
+    })
+}
+
+fn floor_ranges(k: usize, m: usize, c: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..m).map(move |i| (i * k / m, (i + c) * k / m - i * k / m))
+}
+
+/// Ceph's choice for the technique `multiple`: the groups (parities, losses) with the least recovery cost.
+fn cheapest_groups(k: usize, m: usize, c: usize) -> Vec<(usize, usize)> {
+    let mut best: Option<(usize, Vec<(usize, usize)>)> = None;
+    for c1 in 0..=c / 2 {
+        for m1 in 0..=m {
+            let groups = [(m1, c1), (m - m1, c - c1)];
+            if groups.iter().any(|&(m, c)| m < c || (m == 0) != (c == 0)) {
+                continue;
+            }
+            let groups: Vec<(usize, usize)> = groups.into_iter().filter(|&(m, _)| m > 0).collect();
+            let cost = recovery_cost(k, &groups);
+            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                best = Some((cost, groups));
+            }
+        }
+    }
+    best.expect("c1 = 0 always offers the single group").1
+}
+
+/// The sum of all widths and, over data chunks, of the smallest width that covers it: Ceph's measure times k + m.
+fn recovery_cost(k: usize, groups: &[(usize, usize)]) -> usize {
+    let ranges: Vec<(usize, usize)> = groups.iter().flat_map(|&(m, c)| floor_ranges(k, m, c)).collect();
+    let smallest = |j: usize| {
+        let covering = ranges.iter().filter(|&&(first, width)| (j + k - first % k) % k < width);
+        covering.map(|&(_, width)| width).min().expect("a group covers every data chunk")
+    };
+    ranges.iter().map(|&(_, width)| width).sum::<usize>() + (0..k).map(smallest).sum::<usize>()
+}

@@ -1,0 +1,68 @@
+//! Xorbas: Reed-Solomon to which XOR locals are added, with coefficients such that the Reed-Solomon parities need no
+//! local of their own.
+//!
+//! The g = m - s Reed-Solomon parities are defined by the parity checks sum_j a^(r j) c_j = 0, r = 0..g-1, over the data and
+//! themselves (j counts both). Check 0 is the row of ones, so with S_q = XOR of group q, S_1 + .. + S_s equals the sum
+//! of the Reed-Solomon parities: they form a group whose local is implied, and a lost one of them is repaired from the
+//! other g - 1 and the s locals.
+//!
+//! Claims. Any g losses are survived by construction: of the k + g Reed-Solomon columns any g may be lost, and locals
+//! follow from data. If a group has g + 1 columns or more (l > g), their loss is fatal (the local
+//! check of that group is what check 0 says there), so g is exact; with smaller groups more may be survived, and the
+//! tolerance is counted when the code is built, within a bound on the work. xorbas:10,6,5 tolerates 4 (distance 5), the paper's figure.
+//!
+//! Limits: l divides k, g >= 2 (with g = 1 the only Reed-Solomon parity would be the sum of the locals), k + g <= 255 (powers
+//! of a repeat after that).
+//!
+//! Source: M. Sathiamoorthy et al., "XORing elephants: novel erasure codes for big data" (VLDB 2013). Theorem 5 there proves existence for general
+//! sizes; the explicit form for all c_i = 1 is its section 2.1, and that is what is built for every size.
+
+use super::Family;
+use crate::parts::{MOST_COLUMNS, tolerance};
+use crate::{Arguments, Claim, Code, CodeBuilder, CodeError};
+use pantile_gf::Gf;
+
+pub(super) const FAMILY: Family = Family {
+    name: "xorbas",
+    summary: "Reed-Solomon plus XOR locals, one of them implied: every column has a cheap repair",
+    forms: &["xorbas:k,m,l"],
+    examples: &["xorbas:10,6,5", "xorbas:12,6,6"],
+    source: "Sathiamoorthy et al., XORing elephants (VLDB 2013)",
+    build,
+};
+
+fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
+    let k = arguments.count("k, the number of data columns,", 1, 253, "k + g is at most 255")?;
+    let m = arguments.count("m, the number of parities,", 1, MOST_COLUMNS, "no code has more columns")?;
+    let l = arguments.count("l, the size of a group,", 1, k, "a group has at most all data columns")?;
+    arguments.finish()?;
+    if !k.is_multiple_of(l) {
+        return Err(arguments.unsuitable(format!("{k} data columns cannot be split into groups of {l}")));
+    }
+    let locals = k / l;
+    if m < locals + 2 {
+        return Err(arguments.unsuitable(format!(
+            "{k} data columns in groups of {l} take {locals} local parities, and at least 2 Reed-Solomon parities \
+             are needed besides, so m is at least {}, not {m}",
+            locals + 2
+        )));
+    }
+    let g = m - locals;
+    arguments.in_range("k + g, data and Reed-Solomon columns,", k + g, 3, 255, "the powers of a repeat after 255")?;
+    arguments.in_range("k + m", k + m, 3, MOST_COLUMNS, "no code has more columns")?;
+    let mut code = CodeBuilder::uniform(k + m, 1);
+    for r in 0..g {
+        code.parity_cell((0, k + r));
+        code.equation((0..k + g).map(|j| ((0, j), Gf::alpha_pow((r * j) as i64))));
+    }
+    for q in 0..locals {
+        code.define_xor((0, k + g + q), (q * l..(q + 1) * l).map(|j| (0, j)));
+    }
+    let spec = format!("xorbas:{k},{m},{l}");
+    match l > g {
+        true => Ok(code.finish(spec, "xorbas", Claim { tolerance: g, mds: false })),
+        false => Ok(code.finish_proven(spec, "xorbas", |draft| {
+            tolerance::proven(draft, g, m, tolerance::WORK_MAX)
+        })),
+    }
+}

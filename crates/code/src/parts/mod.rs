@@ -1,0 +1,10 @@
+//! What more than one family is made of: coefficient matrices, the chains of array codes, and proof by enumeration.
+
+pub(crate) mod cauchy;
+pub(crate) mod chains;
+pub(crate) mod one_row;
+pub(crate) mod reed_sol_van;
+pub(crate) mod tolerance;
+
+/// The most columns that any code has, named or from a file: `raidq:255+3`.
+pub(crate) const MOST_COLUMNS: usize = 258;
