@@ -322,37 +322,55 @@ impl Choice<'_> {
         }
     }
 
-    /// Changes one or two choices at a time while that helps: what a search cut short leaves on the table.
+    /// Threshold accepting, for what a search cut short leaves on the table: one or two choices are changed at random,
+    /// and a loss is accepted up to a threshold that falls to nothing. The seed is fixed: same request, same plan.
     fn improve(&mut self, start: &[u64]) {
-        if self.nodes > 0 {
+        let open: Vec<usize> = (0..self.options.len()).filter(|&cell| self.options[cell].len() > 1).collect();
+        if self.nodes > 0 || open.is_empty() {
             return;
         }
-        let total = |pick: &[usize], this: &Self| {
-            let mut have = start.to_vec();
-            pick.iter().enumerate().for_each(|(cell, &i)| {
-                have.iter_mut().zip(&this.options[cell][i]).for_each(|(h, &o)| *h |= o);
-            });
-            this.extra(start, &have)
+        const STARTS: u64 = 32;
+        const MOVES: u64 = 768;
+        let dearest = self.price.iter().copied().max().unwrap_or(1);
+        let (mut best, mut best_pick) = (self.best, self.pick.clone());
+        let mut state = 1u64;
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as usize % below
         };
-        let count = self.options.len();
-        let mut better = true;
-        while better {
-            better = false;
-            for a in 0..count {
-                for b in a..count {
-                    for i in 0..self.options[a].len() {
-                        for j in 0..self.options[b].len() {
-                            let mut pick = self.pick.clone();
-                            pick[a] = i;
-                            pick[b] = j;
-                            let cost = total(&pick, self);
-                            if cost < self.best {
-                                (self.best, self.pick, better) = (cost, pick, true);
-                            }
-                        }
+        for _ in 0..STARTS {
+            for &cell in &open {
+                self.pick[cell] = random(self.options[cell].len());
+            }
+            let mut cost = self.total(start);
+            for step in 0..MOVES {
+                let threshold = 2 * dearest * (MOVES - step) / MOVES;
+                let (a, b) = (open[random(open.len())], open[random(open.len())]);
+                let before = (self.pick[a], self.pick[b]);
+                if random(2) == 0 {
+                    self.pick[b] =
+                        (self.pick[b] + 1 + random(self.options[b].len() - 1)) % self.options[b].len();
+                }
+                self.pick[a] = (self.pick[a] + 1 + random(self.options[a].len() - 1)) % self.options[a].len();
+                let new = self.total(start);
+                if new <= cost + threshold {
+                    cost = new;
+                    if cost < best {
+                        (best, best_pick) = (cost, self.pick.clone());
                     }
+                } else {
+                    (self.pick[a], self.pick[b]) = before;
                 }
             }
         }
+        (self.best, self.pick) = (best, best_pick);
+    }
+
+    fn total(&self, start: &[u64]) -> u64 {
+        let mut have = start.to_vec();
+        for (cell, &option) in self.pick.iter().enumerate() {
+            have.iter_mut().zip(&self.options[cell][option]).for_each(|(h, &o)| *h |= o);
+        }
+        self.extra(start, &have)
     }
 }
