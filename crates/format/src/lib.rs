@@ -1,1 +1,32 @@
-//! One definition of every byte that Pantile stores.
+//! One definition of every byte that Pantile stores in files: shard header, manifest, journal.
+//!
+//! The layouts are tables of [`Field`]s; encoding and decoding use the same constants that `docs/shard-format.md`
+//! prints, and a test compares the page with them. All integers are little-endian. Every structure ends in a
+//! CRC-64/NVME of what stands before it and begins with a magic and a version; a newer version is refused by
+//! number. What decodes is valid: paths stay below their root, extents lie in the grid and never overlap.
+//!
+//! No I/O here, and no `usize` in anything that is stored.
+#![forbid(unsafe_code)]
+
+mod error;
+mod header;
+mod journal;
+mod layout;
+mod manifest;
+mod wire;
+
+pub use error::{FormatError, Part};
+pub use header::{BODY_OFFSET, HEADER_BYTES, HEADER_COPIES, HEADER_LAYOUT, ShardHeader};
+pub use journal::{
+    JOURNAL_HEADER_BYTES, JOURNAL_LAYOUT, JournalHeader, RECORD_BYTES, RECORD_LAYOUT, RecordHead, RecordKind,
+    TARGET_BYTES, TARGET_LAYOUT, Target,
+};
+pub use layout::Field;
+pub use manifest::{
+    CodeRecord, ENTRY_LAYOUT, EXTENT_LAYOUT, Entry, EntryKind, Extent, MANIFEST_LAYOUT, Manifest, Mode,
+    SOURCE_LAYOUT, Source, Timestamp,
+};
+pub use wire::{BlockLen, Column, Crc64, CrcStream, Generation, Lane, SetId, Stripe};
+
+/// The version of all structures that this program writes, and the newest that it reads.
+pub const FORMAT_VERSION: u32 = 1;

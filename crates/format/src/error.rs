@@ -1,0 +1,87 @@
+//! What can be wrong with stored bytes.
+
+use std::fmt;
+
+/// The structure that was being read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The header of a shard.
+    Header,
+    /// The manifest that every shard carries.
+    Manifest,
+    /// The journal of a change that is under way.
+    Journal,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Part::Header => "shard header",
+            Part::Manifest => "manifest",
+            Part::Journal => "journal",
+        })
+    }
+}
+
+/// Why bytes are not what they should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FormatError {
+    /// The magic is missing: these bytes are something else.
+    NotPantile {
+        /// What was looked for.
+        part: Part,
+    },
+    /// Written by a newer program.
+    Newer {
+        /// What was read.
+        part: Part,
+        /// Its version.
+        version: u32,
+        /// The newest version known here.
+        known: u32,
+    },
+    /// The bytes end too early.
+    Truncated {
+        /// What was read.
+        part: Part,
+        /// Bytes at hand.
+        have: u64,
+        /// Bytes needed, at least.
+        need: u64,
+    },
+    /// The checksum does not fit the bytes.
+    Checksum {
+        /// What was read.
+        part: Part,
+    },
+    /// The checksum fits, but a field cannot be so.
+    Invalid {
+        /// What was read.
+        part: Part,
+        /// The field.
+        field: &'static str,
+        /// What must hold for it.
+        rule: &'static str,
+    },
+}
+
+impl fmt::Display for FormatError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FormatError::NotPantile { part } => write!(out, "there is no {part} of Pantile in it"),
+            FormatError::Newer { part, version, known } => write!(
+                out,
+                "its {part} has format version {version}, this program reads up to version {known}; use a newer pantile"
+            ),
+            FormatError::Truncated { part, have, need } => {
+                write!(out, "its {part} is cut off: {have} bytes are there, {need} are needed")
+            }
+            FormatError::Checksum { part } => write!(out, "the checksum of its {part} does not fit"),
+            FormatError::Invalid { part, field, rule } => {
+                write!(out, "its {part} is not valid: {field} {rule}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for FormatError {}

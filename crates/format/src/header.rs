@@ -1,0 +1,260 @@
+//! The header of a shard: which column of which set it is, and where its parts lie.
+//!
+//! A shard is `HEADER_COPIES` equal headers, the blocks of its column stripe by stripe, and a meta area: the
+//! manifest followed by the check table (one CRC per parity block of this column). The meta area lies behind the
+//! blocks, wherever `meta_offset` says; a new one is always written beside the live one, and a new header then
+//! points to it.
+
+use crate::layout::layout;
+use crate::{BlockLen, Column, Crc64, FORMAT_VERSION, FormatError, Generation, Part, SetId};
+
+/// The length of one copy of the header; a page, so that a copy is one sector of every device.
+pub const HEADER_BYTES: u64 = 4096;
+
+/// Equal copies at the start of a shard, so that one bad sector does not cost the shard.
+pub const HEADER_COPIES: u64 = 2;
+
+/// Where the blocks begin: block (stripe, stored row) lies at `BODY_OFFSET + (stripe * stored rows + row) * block`.
+pub const BODY_OFFSET: u64 = HEADER_BYTES * HEADER_COPIES;
+
+const MAGIC_BYTES: &[u8; 8] = b"PANTSHRD";
+
+layout! {
+    /// The header, byte by byte.
+    HEADER_LAYOUT {
+        MAGIC: "magic" @ 0 + 8, "`PANTSHRD`";
+        VERSION: "version" @ 8 + 4, "format version, 1";
+        COLUMN: "column" @ 12 + 4, "the column of the code that this shard holds, from 0";
+        SET: "set" @ 16 + 16, "the set's UUID";
+        GENERATION: "generation" @ 32 + 8, "the commit that this shard belongs to";
+        COLUMNS: "columns" @ 40 + 4, "columns of the code";
+        STORED_ROWS: "stored rows" @ 44 + 4, "blocks of each stripe in this shard";
+        BLOCK_LEN: "block length" @ 48 + 8, "bytes of a block: a power of two from 4096 to 1048576";
+        STRIPES: "stripes" @ 56 + 8, "stripes committed";
+        META_OFFSET: "meta offset" @ 64 + 8, "first byte of the manifest";
+        MANIFEST_LEN: "manifest length" @ 72 + 8, "bytes of the manifest; the check table follows it";
+        MANIFEST_CRC: "manifest checksum" @ 80 + 8, "CRC-64/NVME of the manifest, which is equal in all shards";
+        CHECKS_LEN: "check table length" @ 88 + 8, "bytes of the check table: 8 per parity block, by stripe and row; 0 without checksums";
+        CHECKS_CRC: "check table checksum" @ 96 + 8, "CRC-64/NVME of the check table";
+        RESERVED: "reserved" @ 104 + 3984, "zero";
+        CRC: "checksum" @ 4088 + 8, "CRC-64/NVME of the 4088 bytes before";
+    }
+}
+
+/// What a shard says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardHeader {
+    /// The set it belongs to.
+    pub set: SetId,
+    /// The commit it belongs to.
+    pub generation: Generation,
+    /// The column it holds.
+    pub column: Column,
+    /// Columns of the code.
+    pub columns: u32,
+    /// Blocks of each stripe in this shard.
+    pub stored_rows: u32,
+    /// The length of a block.
+    pub block_len: BlockLen,
+    /// Stripes committed.
+    pub stripes: u64,
+    /// First byte of the manifest.
+    pub meta_offset: u64,
+    /// Length of the manifest in bytes.
+    pub manifest_len: u64,
+    /// Its checksum.
+    pub manifest_crc: Crc64,
+    /// Length of the check table in bytes.
+    pub checks_len: u64,
+    /// Its checksum.
+    pub checks_crc: Crc64,
+}
+
+impl ShardHeader {
+    /// The bytes of one copy.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![0; HEADER_BYTES as usize];
+        MAGIC.put(&mut bytes, MAGIC_BYTES);
+        VERSION.put_u32(&mut bytes, FORMAT_VERSION);
+        COLUMN.put_u32(&mut bytes, self.column.0);
+        SET.put(&mut bytes, &self.set.0);
+        GENERATION.put_u64(&mut bytes, self.generation.0);
+        COLUMNS.put_u32(&mut bytes, self.columns);
+        STORED_ROWS.put_u32(&mut bytes, self.stored_rows);
+        BLOCK_LEN.put_u64(&mut bytes, self.block_len.bytes());
+        STRIPES.put_u64(&mut bytes, self.stripes);
+        META_OFFSET.put_u64(&mut bytes, self.meta_offset);
+        MANIFEST_LEN.put_u64(&mut bytes, self.manifest_len);
+        MANIFEST_CRC.put_u64(&mut bytes, self.manifest_crc.0);
+        CHECKS_LEN.put_u64(&mut bytes, self.checks_len);
+        CHECKS_CRC.put_u64(&mut bytes, self.checks_crc.0);
+        let crc = Crc64::of(&bytes[..CRC.offset as usize]);
+        CRC.put_u64(&mut bytes, crc.0);
+        bytes
+    }
+
+    /// Reads one copy.
+    ///
+    /// Errors: no magic, a newer version, cut off, a checksum that does not fit, or fields that contradict each other.
+    pub fn decode(bytes: &[u8]) -> Result<ShardHeader, FormatError> {
+        let part = Part::Header;
+        let have = bytes.len() as u64;
+        if bytes.len() >= 8 && bytes[..8] != *MAGIC_BYTES {
+            return Err(FormatError::NotPantile { part });
+        }
+        if have < HEADER_BYTES {
+            return Err(FormatError::Truncated { part, have, need: HEADER_BYTES });
+        }
+        let bytes = &bytes[..HEADER_BYTES as usize];
+        let fits = Crc64::of(&bytes[..CRC.offset as usize]).0 == CRC.u64(bytes);
+        // A newer format may keep its checksum elsewhere: its version is believed without one.
+        match VERSION.u32(bytes) {
+            FORMAT_VERSION => {}
+            version if version > FORMAT_VERSION => {
+                return Err(FormatError::Newer { part, version, known: FORMAT_VERSION });
+            }
+            _ => return Err(FormatError::Invalid { part, field: "version", rule: "must be 1 or more" }),
+        }
+        if !fits {
+            return Err(FormatError::Checksum { part });
+        }
+        let invalid = |field, rule| FormatError::Invalid { part, field, rule };
+        let block_len = BlockLen::new(BLOCK_LEN.u64(bytes))
+            .ok_or(invalid("block length", "must be a power of two from 4096 to 1048576"))?;
+        let header = ShardHeader {
+            set: SetId(SET.get(bytes)),
+            generation: Generation(GENERATION.u64(bytes)),
+            column: Column(COLUMN.u32(bytes)),
+            columns: COLUMNS.u32(bytes),
+            stored_rows: STORED_ROWS.u32(bytes),
+            block_len,
+            stripes: STRIPES.u64(bytes),
+            meta_offset: META_OFFSET.u64(bytes),
+            manifest_len: MANIFEST_LEN.u64(bytes),
+            manifest_crc: Crc64(MANIFEST_CRC.u64(bytes)),
+            checks_len: CHECKS_LEN.u64(bytes),
+            checks_crc: Crc64(CHECKS_CRC.u64(bytes)),
+        };
+        if header.column.0 >= header.columns {
+            return Err(invalid("column", "must be below the number of columns"));
+        }
+        if bytes[RESERVED.offset as usize..CRC.offset as usize].iter().any(|&byte| byte != 0) {
+            return Err(invalid("reserved", "must be zero"));
+        }
+        match (header.body_end(), header.file_len()) {
+            (Some(end), Some(_)) if end <= header.meta_offset => Ok(header),
+            _ => Err(invalid("meta offset", "must lie behind the blocks and within 2^63 bytes")),
+        }
+    }
+
+    /// The first byte behind the committed blocks; `None` if it does not fit 63 bits.
+    pub fn body_end(&self) -> Option<u64> {
+        body_end(self.stripes, self.stored_rows, self.block_len)
+    }
+
+    /// The length of the whole shard; `None` if it does not fit 63 bits.
+    pub fn file_len(&self) -> Option<u64> {
+        let end = self.meta_offset.checked_add(self.manifest_len)?.checked_add(self.checks_len)?;
+        (end <= i64::MAX as u64).then_some(end)
+    }
+
+    /// Where a block lies.
+    pub fn block_offset(&self, stripe: u64, stored_row: u32) -> u64 {
+        let rows = u64::from(self.stored_rows);
+        BODY_OFFSET + (stripe * rows + u64::from(stored_row)) * self.block_len.bytes()
+    }
+}
+
+fn body_end(stripes: u64, stored_rows: u32, block_len: BlockLen) -> Option<u64> {
+    let body = stripes.checked_mul(stored_rows.into())?.checked_mul(block_len.bytes())?;
+    let end = body.checked_add(BODY_OFFSET)?;
+    (end <= i64::MAX as u64).then_some(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sample() -> ShardHeader {
+        ShardHeader {
+            set: SetId([7; 16]),
+            generation: Generation(3),
+            column: Column(4),
+            columns: 14,
+            stored_rows: 2,
+            block_len: BlockLen::LEAST,
+            stripes: 10,
+            meta_offset: BODY_OFFSET + 20 * 4096 + 512,
+            manifest_len: 1000,
+            manifest_crc: Crc64(5),
+            checks_len: 160,
+            checks_crc: Crc64(6),
+        }
+    }
+
+    #[test]
+    fn a_header_is_read_back_as_written() {
+        let header = sample();
+        assert_eq!(ShardHeader::decode(&header.encode()), Ok(header));
+    }
+
+    #[test]
+    fn a_flipped_bit_anywhere_is_an_error() {
+        let good = sample().encode();
+        for i in 0..good.len() {
+            for bit in [0, 7] {
+                let mut bad = good.clone();
+                bad[i] ^= 1 << bit;
+                assert!(ShardHeader::decode(&bad).is_err(), "byte {i}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_header_cut_off_anywhere_is_an_error() {
+        let good = sample().encode();
+        for len in 0..good.len() {
+            assert!(ShardHeader::decode(&good[..len]).is_err(), "{len}");
+        }
+    }
+
+    #[test]
+    fn a_newer_version_is_refused_by_number() {
+        let mut bytes = sample().encode();
+        VERSION.put_u32(&mut bytes, 9);
+        let error = ShardHeader::decode(&bytes).unwrap_err();
+        assert_eq!(error, FormatError::Newer { part: Part::Header, version: 9, known: 1 });
+        assert!(error.to_string().contains("version 9"));
+    }
+
+    #[test]
+    fn sizes_that_overflow_are_refused() {
+        for change in [
+            |h: &mut ShardHeader| h.stripes = u64::MAX,
+            |h: &mut ShardHeader| h.meta_offset = u64::MAX,
+            |h: &mut ShardHeader| h.manifest_len = u64::MAX,
+            |h: &mut ShardHeader| h.checks_len = u64::MAX / 2,
+            |h: &mut ShardHeader| h.meta_offset = BODY_OFFSET,
+            |h: &mut ShardHeader| h.column = Column(14),
+        ] {
+            let mut header = sample();
+            change(&mut header);
+            assert!(matches!(ShardHeader::decode(&header.encode()), Err(FormatError::Invalid { .. })));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn random_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..9000), fix: bool) {
+            if fix && bytes.len() >= 4096 {
+                MAGIC.put(&mut bytes, MAGIC_BYTES);
+                VERSION.put_u32(&mut bytes, 1);
+                bytes[104..4088].fill(0);
+                let crc = Crc64::of(&bytes[..4088]);
+                CRC.put_u64(&mut bytes, crc.0);
+            }
+            let _ = ShardHeader::decode(&bytes);
+        }
+    }
+}

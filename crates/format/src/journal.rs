@@ -1,0 +1,189 @@
+//! The journal: what a commit will do to the shards, written down before it is done.
+//!
+//! A journal is a header, records, and an end record that holds the checksum of everything before its payload. It
+//! takes effect when it is renamed to its final name; whoever finds it there does what it says, however often it was
+//! done before. Records are read as a stream: a head, its targets, its payload.
+
+use crate::layout::layout;
+use crate::{Column, FORMAT_VERSION, FormatError, Generation, Part, SetId};
+
+/// The length of the journal's header.
+pub const JOURNAL_HEADER_BYTES: u64 = 40;
+/// The length of the head of a record.
+pub const RECORD_BYTES: u64 = 16;
+/// The length of a target.
+pub const TARGET_BYTES: u64 = 16;
+
+const MAGIC_BYTES: &[u8; 8] = b"PANTJRNL";
+
+layout! {
+    /// The journal's header, byte by byte.
+    JOURNAL_LAYOUT {
+        MAGIC: "magic" @ 0 + 8, "`PANTJRNL`";
+        VERSION: "version" @ 8 + 4, "format version, 1";
+        RESERVED: "reserved" @ 12 + 4, "zero";
+        SET: "set" @ 16 + 16, "the set's UUID";
+        GENERATION: "generation" @ 32 + 8, "the generation that the shards have afterwards";
+    }
+}
+
+layout! {
+    /// The head of a record; its targets and its payload follow.
+    RECORD_LAYOUT {
+        KIND: "kind" @ 0 + 4, "0 end, 1 write, 2 zero, 3 length, 4 replace";
+        TARGETS: "targets" @ 4 + 4, "number of targets";
+        PAYLOAD_LEN: "payload length" @ 8 + 8, "bytes of the payload; of kind 2 the number of zeros, which are not stored";
+    }
+}
+
+layout! {
+    /// One target of a record.
+    TARGET_LAYOUT {
+        COLUMN: "column" @ 0 + 4, "the shard";
+        TARGET_RESERVED: "reserved" @ 4 + 4, "zero";
+        OFFSET: "offset" @ 8 + 8, "where to write; of kind 3 the new length of the file; of kind 4 zero";
+    }
+}
+
+/// The start of a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JournalHeader {
+    /// The set it changes.
+    pub set: SetId,
+    /// The generation of the shards afterwards.
+    pub generation: Generation,
+}
+
+impl JournalHeader {
+    /// Its bytes.
+    pub fn encode(&self) -> [u8; JOURNAL_HEADER_BYTES as usize] {
+        let mut bytes = [0; JOURNAL_HEADER_BYTES as usize];
+        MAGIC.put(&mut bytes, MAGIC_BYTES);
+        VERSION.put_u32(&mut bytes, FORMAT_VERSION);
+        SET.put(&mut bytes, &self.set.0);
+        GENERATION.put_u64(&mut bytes, self.generation.0);
+        bytes
+    }
+
+    /// Reads it. Errors: no magic, another version, cut off.
+    pub fn decode(bytes: &[u8]) -> Result<JournalHeader, FormatError> {
+        let part = Part::Journal;
+        let have = bytes.len() as u64;
+        if have < JOURNAL_HEADER_BYTES {
+            return Err(FormatError::Truncated { part, have, need: JOURNAL_HEADER_BYTES });
+        }
+        if bytes[..8] != *MAGIC_BYTES {
+            return Err(FormatError::NotPantile { part });
+        }
+        match VERSION.u32(bytes) {
+            FORMAT_VERSION => {}
+            version if version > FORMAT_VERSION => {
+                return Err(FormatError::Newer { part, version, known: FORMAT_VERSION });
+            }
+            _ => return Err(FormatError::Invalid { part, field: "version", rule: "must be 1 or more" }),
+        }
+        if RESERVED.u32(bytes) != 0 {
+            return Err(FormatError::Invalid { part, field: "reserved", rule: "must be zero" });
+        }
+        Ok(JournalHeader { set: SetId(SET.get(bytes)), generation: Generation(GENERATION.u64(bytes)) })
+    }
+}
+
+/// What a record asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordKind {
+    /// Nothing follows; the payload is the CRC-64/NVME of all bytes before it.
+    End,
+    /// Write the payload to each target.
+    Write,
+    /// Write zeros to each target.
+    Zero,
+    /// Set the length of each target's file.
+    Length,
+    /// Rename each target's temporary file over it, if the temporary file exists.
+    Replace,
+}
+
+/// The head of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordHead {
+    /// What to do.
+    pub kind: RecordKind,
+    /// How many targets follow.
+    pub targets: u32,
+    /// Bytes of payload behind them; of [`RecordKind::Zero`] the number of zeros.
+    pub payload_len: u64,
+}
+
+impl RecordHead {
+    /// Its bytes.
+    pub fn encode(&self) -> [u8; RECORD_BYTES as usize] {
+        let mut bytes = [0; RECORD_BYTES as usize];
+        let kind = match self.kind {
+            RecordKind::End => 0,
+            RecordKind::Write => 1,
+            RecordKind::Zero => 2,
+            RecordKind::Length => 3,
+            RecordKind::Replace => 4,
+        };
+        KIND.put_u32(&mut bytes, kind);
+        TARGETS.put_u32(&mut bytes, self.targets);
+        PAYLOAD_LEN.put_u64(&mut bytes, self.payload_len);
+        bytes
+    }
+
+    /// Reads it. Errors: an unknown kind, or a payload where there is none.
+    pub fn decode(bytes: &[u8; RECORD_BYTES as usize]) -> Result<RecordHead, FormatError> {
+        let part = Part::Journal;
+        let (targets, payload_len) = (TARGETS.u32(bytes), PAYLOAD_LEN.u64(bytes));
+        let (kind, fits) = match KIND.u32(bytes) {
+            0 => (RecordKind::End, targets == 0 && payload_len == 8),
+            1 => (RecordKind::Write, true),
+            2 => (RecordKind::Zero, true),
+            3 => (RecordKind::Length, payload_len == 0),
+            4 => (RecordKind::Replace, payload_len == 0),
+            _ => return Err(FormatError::Invalid { part, field: "kind", rule: "must be 0 to 4" }),
+        };
+        if !fits {
+            return Err(FormatError::Invalid { part, field: "payload length", rule: "must fit the kind" });
+        }
+        Ok(RecordHead { kind, targets, payload_len })
+    }
+
+    /// Bytes that are stored behind the targets.
+    pub fn stored_len(&self) -> u64 {
+        if self.kind == RecordKind::Zero { 0 } else { self.payload_len }
+    }
+}
+
+/// A place in a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The shard.
+    pub column: Column,
+    /// The byte, or the length.
+    pub offset: u64,
+}
+
+impl Target {
+    /// Its bytes.
+    pub fn encode(&self) -> [u8; TARGET_BYTES as usize] {
+        let mut bytes = [0; TARGET_BYTES as usize];
+        COLUMN.put_u32(&mut bytes, self.column.0);
+        OFFSET.put_u64(&mut bytes, self.offset);
+        bytes
+    }
+
+    /// Reads it. Errors: a reserved byte that is not zero, an offset beyond 63 bits.
+    pub fn decode(bytes: &[u8; TARGET_BYTES as usize]) -> Result<Target, FormatError> {
+        let part = Part::Journal;
+        if TARGET_RESERVED.u32(bytes) != 0 {
+            return Err(FormatError::Invalid { part, field: "reserved", rule: "must be zero" });
+        }
+        let offset = OFFSET.u64(bytes);
+        if offset > i64::MAX as u64 {
+            return Err(FormatError::Invalid { part, field: "offset", rule: "must fit 63 bits" });
+        }
+        Ok(Target { column: Column(COLUMN.u32(bytes)), offset })
+    }
+}

@@ -1,0 +1,351 @@
+//! What can go wrong, each with the fact, the limit, and what to do.
+
+use crate::report::{HealReport, Losses};
+use pantile::CodeError;
+use pantile_format::FormatError;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a command did not do what it was asked for. Nothing that was there before is lost by any of them.
+#[derive(Debug)]
+pub enum SealError {
+    /// The system refused something.
+    Io {
+        /// What was being done, such as "reading".
+        doing: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The file system is full, or would be.
+    NoSpace {
+        /// Where.
+        path: PathBuf,
+        /// Bytes needed, if known beforehand.
+        need: Option<u64>,
+        /// Bytes free.
+        free: Option<u64>,
+    },
+    /// The caller ended it.
+    Cancelled,
+    /// Another command works in the directory.
+    Busy {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// Nothing was named to be sealed.
+    NoSources,
+    /// A source is not there, or is neither file nor directory.
+    BadSource {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Two sources would be restored under one name.
+    SameName {
+        /// The one.
+        first: PathBuf,
+        /// The other.
+        second: PathBuf,
+    },
+    /// A number of sources other than the set has was given.
+    SourceCount {
+        /// Given.
+        have: usize,
+        /// Sealed.
+        need: usize,
+    },
+    /// A name that cannot be part of a file name.
+    BadName {
+        /// The name.
+        name: String,
+    },
+    /// A new set needs a code.
+    CodeNeeded {
+        /// Where no set was found.
+        out: PathBuf,
+    },
+    /// The code is only here to be studied.
+    StudyOnly {
+        /// Its spec.
+        spec: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// The set was sealed with another setting.
+    Differs {
+        /// Which.
+        what: &'static str,
+        /// What the set has.
+        have: String,
+        /// What was asked for.
+        given: String,
+    },
+    /// Not a block length.
+    BlockLen {
+        /// The number given.
+        given: u64,
+    },
+    /// The set's code cannot be made here.
+    Code {
+        /// Its spec.
+        spec: String,
+        /// Why.
+        error: CodeError,
+    },
+    /// The set's code is made differently here.
+    OtherConstruction {
+        /// Its spec.
+        spec: String,
+        /// Version and fingerprint in the set.
+        set: (u32, u64),
+        /// Version and fingerprint here.
+        here: (u32, u64),
+    },
+    /// There is no shard.
+    NoShards {
+        /// Where was looked.
+        paths: Vec<PathBuf>,
+    },
+    /// No shard can be used.
+    NoGoodShard {
+        /// One of them.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: FormatError,
+    },
+    /// Shards of several sets lie there.
+    SeveralSets {
+        /// Name and UUID of each, and how many of its shards.
+        sets: Vec<(String, String, usize)>,
+    },
+    /// A structure cannot be read.
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        error: FormatError,
+    },
+    /// The set must be whole before it is changed.
+    NeedsHeal {
+        /// Columns whose shards are missing, stale or unreadable.
+        columns: Vec<usize>,
+        /// Damaged blocks found in stripes to be changed.
+        blocks: u64,
+    },
+    /// A journal names a shard that is not there.
+    JournalShard {
+        /// The journal.
+        journal: PathBuf,
+        /// The column.
+        column: usize,
+    },
+    /// More is lost than the code can bear.
+    TooMuchLost {
+        /// What, and what would help.
+        losses: Box<Losses>,
+        /// What was repaired in spite of it.
+        healed: Option<Box<HealReport>>,
+    },
+    /// A file is in the way.
+    InTheWay {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The set holds no data, and its original files are not all there.
+    NotWithoutOriginals {
+        /// The first that is missing or changed.
+        path: PathBuf,
+    },
+    /// A file changed while it was being read.
+    ChangedMeanwhile {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl SealError {
+    /// An error of the system, told apart by what to do about it.
+    pub(crate) fn io(doing: &'static str, path: &Path, error: io::Error) -> SealError {
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                SealError::NoSpace { path: path.to_path_buf(), need: None, free: None }
+            }
+            _ => SealError::Io { doing, path: path.to_path_buf(), error },
+        }
+    }
+}
+
+impl fmt::Display for SealError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SealError::Io { doing, path, error } => write!(out, "{doing} {} failed: {error}", path.display()),
+            SealError::NoSpace { path, need: Some(need), free: Some(free) } => write!(
+                out,
+                "{} has {free} bytes free, but {need} are needed; free some, or choose another directory. \
+                 Nothing was changed",
+                path.display()
+            ),
+            SealError::NoSpace { path, .. } => write!(
+                out,
+                "the file system of {} is full; free some space and run the command again. What was sealed \
+                 before is as it was",
+                path.display()
+            ),
+            SealError::Cancelled => write!(out, "ended on request; what was sealed before is as it was"),
+            SealError::Busy { dir } => {
+                write!(out, "another command works in {}; wait until it has ended", dir.display())
+            }
+            SealError::NoSources => write!(out, "nothing to seal was named; name a directory or files"),
+            SealError::BadSource { path } => write!(
+                out,
+                "{} is not there, or is neither a file nor a directory; name what exists",
+                path.display()
+            ),
+            SealError::SameName { first, second } => write!(
+                out,
+                "{} and {} would be restored under one name; seal them as two sets, or name a directory above both",
+                first.display(),
+                second.display()
+            ),
+            SealError::SourceCount { have, need } => {
+                write!(
+                    out,
+                    "{have} sources were given, but the set has {need}; give all of them, in their order"
+                )
+            }
+            SealError::BadName { name } => write!(
+                out,
+                "'{name}' cannot be the name of a set; a name is part of a file name: not empty, without '/', \
+                 and at most 200 bytes"
+            ),
+            SealError::CodeNeeded { out: dir } => write!(
+                out,
+                "there is no such set in {} yet, and a new one needs a code; name one, such as rs:10+4",
+                dir.display()
+            ),
+            SealError::StudyOnly { spec, reason } => {
+                write!(out, "{spec} is here to be studied, not to store with: {reason}; choose another code")
+            }
+            SealError::Differs { what, have, given } => write!(
+                out,
+                "the set was sealed with {what} {have}, not {given}; leave {what} out to update it, or seal \
+                 into another directory or under another name"
+            ),
+            SealError::BlockLen { given } => {
+                write!(
+                    out,
+                    "a block of {given} bytes is not possible; choose a power of two from 4096 to 1048576"
+                )
+            }
+            SealError::Code { spec, error } => {
+                write!(out, "the set's code {spec} cannot be made by this program: {error}")
+            }
+            SealError::OtherConstruction { spec, set, here } => write!(
+                out,
+                "the set was sealed by construction {} of {spec} (fingerprint {:016x}), this program has \
+                 construction {} ({:016x}); use the version of pantile that sealed it",
+                set.0, set.1, here.0, here.1
+            ),
+            SealError::NoShards { paths } => {
+                let paths: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
+                write!(
+                    out,
+                    "there is no shard in {}; name the directory of the shards, or the shards",
+                    paths.join(", ")
+                )
+            }
+            SealError::NoGoodShard { path, error } => write!(
+                out,
+                "no shard there can be used; the first, {}: {error}. One good shard is needed to know the set",
+                path.display()
+            ),
+            SealError::SeveralSets { sets } => {
+                let sets: Vec<String> = sets
+                    .iter()
+                    .map(|(name, set, count)| format!("'{name}' ({set}, {count} shards)"))
+                    .collect();
+                write!(out, "shards of several sets lie there: {}; choose one by its name", sets.join(", "))
+            }
+            SealError::Format { path, error } => write!(out, "{}: {error}", path.display()),
+            SealError::NeedsHeal { columns, blocks } => {
+                write!(out, "the set must be whole before it is brought up to date, but ")?;
+                match columns.is_empty() {
+                    true => write!(out, "{blocks} of its blocks are damaged")?,
+                    false => write!(out, "the shards of columns {} cannot be used", list(columns))?,
+                }
+                write!(out, "; heal it first")
+            }
+            SealError::JournalShard { journal, column } => write!(
+                out,
+                "{} tells of a change that was under way, and the shard of column {column} that it changes is \
+                 not beside it; bring shards and journal together in one directory",
+                journal.display()
+            ),
+            SealError::TooMuchLost { losses, healed } => {
+                losses.fmt(out)?;
+                match healed {
+                    Some(healed) if healed.blocks_repaired > 0 => {
+                        write!(out, ". {} blocks that could be repaired were", healed.blocks_repaired)
+                    }
+                    _ => Ok(()),
+                }
+            }
+            SealError::InTheWay { path } => write!(
+                out,
+                "{} is in the way and differs from what was sealed; move it, choose another target, or ask to overwrite",
+                path.display()
+            ),
+            SealError::NotWithoutOriginals { path } => write!(
+                out,
+                "the set holds parity only, and {} is missing or changed beyond what parity can restore; \
+                 heal repairs originals where they are",
+                path.display()
+            ),
+            SealError::ChangedMeanwhile { path } => {
+                write!(out, "{} changed while it was being read; run the command again", path.display())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Losses {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "more is lost than the code can bear: {} stripes (the first is {}) lack columns {}, and {} files \
+             cannot be had whole",
+            self.stripes,
+            self.first_stripe,
+            list(&self.columns),
+            self.file_count
+        )?;
+        if let Some(first) = self.files.first() {
+            write!(out, " (the first is {first})")?;
+        }
+        let sets: Vec<String> = self.enough.iter().map(|set| format!("{{{}}}", list(set))).collect();
+        match (self.any, self.enough.is_empty()) {
+            (true, _) => {
+                write!(out, "; bring back any {} of columns {}", self.bring_back, list(&self.columns))
+            }
+            (false, false) => write!(out, "; bring back columns {}", sets.join(" or ")),
+            (false, true) => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for SealError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            SealError::Io { error, .. } => Some(error),
+            SealError::Code { error, .. } => Some(error),
+            SealError::NoGoodShard { error, .. } | SealError::Format { error, .. } => Some(error),
+            _ => None,
+        }
+    }
+}
+
+fn list<T: ToString>(items: &[T]) -> String {
+    items.iter().map(T::to_string).collect::<Vec<String>>().join(", ")
+}

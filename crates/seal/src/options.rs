@@ -1,0 +1,116 @@
+//! What a caller asks for.
+
+use crate::disk::{Disk, SystemDisk};
+use pantile::Code;
+use std::path::PathBuf;
+
+pub use pantile_format::Mode;
+
+/// Hears how far the work is, and may end it.
+pub trait Progress {
+    /// A new part of the work begins; it will advance by about so many bytes.
+    fn phase(&mut self, name: &'static str, total_bytes: u64);
+    /// So many bytes more are done.
+    fn advance(&mut self, bytes: u64);
+    /// Asked often; `true` ends the work at a safe point with `SealError::Cancelled`.
+    fn cancelled(&self) -> bool {
+        false
+    }
+}
+
+/// Nobody listens.
+pub struct Silent;
+
+impl Progress for Silent {
+    fn phase(&mut self, _name: &'static str, _total_bytes: u64) {}
+    fn advance(&mut self, _bytes: u64) {}
+}
+
+/// What to seal, where to, and by which code. `None` means: as the set has it, or the default for a new one.
+#[derive(Clone)]
+pub struct SealOptions {
+    /// Directories and files. One directory is the root itself; several sources are kept apart by their names.
+    pub sources: Vec<PathBuf>,
+    /// The directory of the shards; created if it is not there.
+    pub out: PathBuf,
+    /// The name of the set; the name of the first source unless given.
+    pub name: Option<String>,
+    /// The code; needed the first time.
+    pub code: Option<Code>,
+    /// Whether data is stored too (the default) or parity beside the original files.
+    pub mode: Option<Mode>,
+    /// Whether each block has a checksum (the default).
+    pub checksums: Option<bool>,
+    /// Bytes of a block, a power of two from 4096 to 1048576; chosen from the size of the data unless given.
+    pub block_len: Option<u64>,
+}
+
+impl SealOptions {
+    /// Everything by default: an existing set is brought up to date.
+    pub fn new(sources: Vec<PathBuf>, out: PathBuf) -> SealOptions {
+        SealOptions { sources, out, name: None, code: None, mode: None, checksums: None, block_len: None }
+    }
+}
+
+/// Which set: directories that hold shards, or shards by their path, in any number.
+#[derive(Clone, Debug, Default)]
+pub struct SetPaths {
+    /// Directories and shards.
+    pub paths: Vec<PathBuf>,
+    /// The name of the set, if several lie there.
+    pub name: Option<String>,
+    /// Where the sources are now, if not where they were sealed: one for each, in their order.
+    pub sources: Vec<PathBuf>,
+}
+
+impl SetPaths {
+    /// The one set whose shards lie in a directory.
+    pub fn dir(path: impl Into<PathBuf>) -> SetPaths {
+        SetPaths { paths: vec![path.into()], ..SetPaths::default() }
+    }
+}
+
+/// How to verify.
+#[derive(Clone, Debug, Default)]
+pub struct VerifyOptions {
+    /// The set.
+    pub set: SetPaths,
+    /// Judge by the equations of the code alone, as if there were no checksums.
+    pub ignore_checksums: bool,
+}
+
+/// How to heal.
+#[derive(Clone, Debug, Default)]
+pub struct HealOptions {
+    /// The set.
+    pub set: SetPaths,
+    /// Judge by the equations of the code alone, as if there were no checksums.
+    pub ignore_checksums: bool,
+    /// Where shards that are lost entirely are made anew; where the others lie unless given.
+    pub out: Option<PathBuf>,
+}
+
+/// How to unseal.
+#[derive(Clone, Debug, Default)]
+pub struct UnsealOptions {
+    /// The set.
+    pub set: SetPaths,
+    /// Where the tree is restored; created if it is not there.
+    pub target: PathBuf,
+    /// Whether files of other content that are in the way are replaced.
+    pub overwrite: bool,
+}
+
+/// The world that the work is done in: files and time. Tests put a faulty one here.
+#[derive(Clone, Copy)]
+pub struct World<'a> {
+    /// The file layer.
+    pub disk: &'a dyn Disk,
+}
+
+impl World<'static> {
+    /// The files of this system.
+    pub fn system() -> World<'static> {
+        World { disk: &SystemDisk }
+    }
+}

@@ -1,0 +1,310 @@
+//! What was found and done: plain data, serialisable, with nothing of the machinery in it.
+
+use serde::{Deserialize, Serialize};
+
+/// What `open_set` finds: which set this is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetInfo {
+    /// Its UUID.
+    pub set: String,
+    /// Its name.
+    pub name: String,
+    /// Counts its commits.
+    pub generation: u64,
+    /// The spec of its code.
+    pub code: String,
+    /// `full` or `beside`.
+    pub mode: String,
+    /// Whether blocks have checksums.
+    pub checksums: bool,
+    /// Bytes of a block.
+    pub block_len: u64,
+    /// Stripes.
+    pub stripes: u64,
+    /// Data blocks of each stripe.
+    pub lanes: u64,
+    /// Absolute paths that were sealed.
+    pub sources: Vec<String>,
+    /// Files sealed.
+    pub files: u64,
+    /// Directories sealed.
+    pub dirs: u64,
+    /// Symbolic links sealed.
+    pub links: u64,
+    /// Bytes of all files.
+    pub file_bytes: u64,
+    /// Every shard that should be there.
+    pub shards: Vec<ShardReport>,
+}
+
+/// One shard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardReport {
+    /// The column of the code.
+    pub column: u64,
+    /// Where it was found; where it should be if it was not.
+    pub path: String,
+    /// How it is.
+    pub status: ShardStatus,
+    /// Blocks that are not what they should be.
+    pub wrong_blocks: u64,
+    /// The first of them.
+    pub first_wrong: Option<BlockPlace>,
+}
+
+/// How a shard is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "is")]
+pub enum ShardStatus {
+    /// Header and manifest are good, and its length is right.
+    Good,
+    /// One copy of its header is damaged; nothing is lost.
+    HeaderCopyDamaged,
+    /// It is not there.
+    Missing,
+    /// It ends too early.
+    Truncated {
+        /// Bytes there.
+        have: u64,
+        /// Bytes needed.
+        need: u64,
+    },
+    /// A shard of another set stands in its place.
+    OtherSet {
+        /// The UUID of that set.
+        set: String,
+    },
+    /// It missed a commit.
+    Stale {
+        /// Its generation.
+        generation: u64,
+    },
+    /// It cannot be used.
+    Unreadable {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl ShardStatus {
+    /// Whether its blocks can be read.
+    pub fn is_usable(&self) -> bool {
+        matches!(self, ShardStatus::Good | ShardStatus::HeaderCopyDamaged)
+    }
+}
+
+/// A block of a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockPlace {
+    /// The stripe.
+    pub stripe: u64,
+    /// The row of the column.
+    pub row: u64,
+    /// The byte of the shard at which it begins; in an original file, the byte of the file.
+    pub offset: u64,
+}
+
+/// How an original file is, compared with what was sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileStatus {
+    /// Size and time of modification are as sealed.
+    Unchanged,
+    /// Someone has changed it since; it is never repaired back.
+    Changed,
+    /// It is not there.
+    Missing,
+    /// It is there but was not sealed.
+    New,
+    /// It looks unchanged, but its content is not what was sealed.
+    Rotten,
+}
+
+/// One path of the tree of which there is something to say.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileReport {
+    /// Its path in the restored tree.
+    pub path: String,
+    /// How the original is.
+    pub status: FileStatus,
+    /// Blocks of its sealed content that are wrong or cannot be read.
+    pub lost_blocks: u64,
+    /// Those of them that do not follow from what is left.
+    pub unrecoverable_blocks: u64,
+}
+
+/// A stripe, and what its equations say, where there are no checksums.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StripeFinding {
+    /// The stripe.
+    pub stripe: u64,
+    /// First byte within the blocks.
+    pub start: u64,
+    /// The byte behind the last.
+    pub end: u64,
+    /// What explains it.
+    pub verdict: StripeVerdict,
+}
+
+/// What explains a byte range that does not satisfy the equations.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "is")]
+pub enum StripeVerdict {
+    /// These columns are wrong.
+    Located {
+        /// The columns.
+        columns: Vec<u64>,
+        /// Whether so many wrong columns are always found rightly; only then is anything repaired.
+        certain: bool,
+    },
+    /// Different columns would explain it equally well.
+    Ambiguous {
+        /// Two of the explanations.
+        examples: [Vec<u64>; 2],
+    },
+    /// More is wrong than can be told.
+    Unlocatable,
+}
+
+/// More was lost than the code can bear.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Losses {
+    /// Columns of the worst stripe that are lost.
+    pub columns: Vec<u64>,
+    /// Stripes with blocks that do not follow from what is left.
+    pub stripes: u64,
+    /// The first of them.
+    pub first_stripe: u64,
+    /// Files that cannot be had whole, the first 100.
+    pub files: Vec<String>,
+    /// Their number.
+    pub file_count: u64,
+    /// How many columns must come back at least.
+    pub bring_back: u64,
+    /// Sets of columns of which each would be enough, the first 16.
+    pub enough: Vec<Vec<u64>>,
+    /// Whether any set of so many of the lost columns would be enough.
+    pub any: bool,
+}
+
+/// What `seal` did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SealReport {
+    /// The set's UUID.
+    pub set: String,
+    /// The set's name.
+    pub name: String,
+    /// The spec of the code.
+    pub code: String,
+    /// The generation after the work.
+    pub generation: u64,
+    /// Whether the set is new.
+    pub first_time: bool,
+    /// Files now sealed.
+    pub files: u64,
+    /// Bytes of all files now sealed.
+    pub file_bytes: u64,
+    /// Paths that were not sealed before.
+    pub added: u64,
+    /// Files whose content was sealed anew.
+    pub changed: u64,
+    /// Paths that are no longer there.
+    pub removed: u64,
+    /// Files that were not read because size and time of modification were the same.
+    pub unchanged: u64,
+    /// Bytes read from the original files.
+    pub source_bytes_read: u64,
+    /// Bytes read from shards.
+    pub shard_bytes_read: u64,
+    /// Bytes written to shards and journal.
+    pub bytes_written: u64,
+    /// Stripes touched.
+    pub stripes_touched: u64,
+    /// Stripes in all.
+    pub stripes: u64,
+    /// Bytes of a block.
+    pub block_len: u64,
+    /// Bytes of all shards.
+    pub shard_bytes: u64,
+    /// Bytes of all shards that hold parity, and manifests.
+    pub shards: Vec<String>,
+    /// Files that changed while they were read; they are sealed as read and will be reported as changed. The first 100.
+    pub changed_meanwhile: Vec<String>,
+    /// Paths that are neither file, directory nor link, and were left out. The first 100.
+    pub skipped: Vec<String>,
+}
+
+/// What `verify` found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VerifyReport {
+    /// The set's UUID.
+    pub set: String,
+    /// The set's name.
+    pub name: String,
+    /// The spec of the code.
+    pub code: String,
+    /// `full` or `beside`.
+    pub mode: String,
+    /// The generation that was verified.
+    pub generation: u64,
+    /// Whether blocks were judged by checksums.
+    pub by_checksums: bool,
+    /// Every shard that should be there.
+    pub shards: Vec<ShardReport>,
+    /// Every path of which there is something to say.
+    pub files: Vec<FileReport>,
+    /// Files whose originals are as sealed.
+    pub files_unchanged: u64,
+    /// Whether the originals were there to be compared.
+    pub sources_seen: bool,
+    /// Without checksums: where the equations fail, the first 1000.
+    pub findings: Vec<StripeFinding>,
+    /// Without checksums: the number of all such places.
+    pub finding_count: u64,
+    /// Stripes checked.
+    pub stripes: u64,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Whether nothing at all is wrong with the shards and, beside originals, with those.
+    pub clean: bool,
+    /// Whether everything that is wrong can be repaired.
+    pub recoverable: bool,
+    /// What cannot.
+    pub losses: Option<Losses>,
+}
+
+/// What `heal` did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HealReport {
+    /// What was found before.
+    pub found: VerifyReport,
+    /// Shards that were made anew or repaired, by path.
+    pub shards_written: Vec<String>,
+    /// Original files that were repaired, by path.
+    pub files_healed: Vec<String>,
+    /// Blocks that were put right.
+    pub blocks_repaired: u64,
+    /// Files that have changed since and were therefore left alone, by path.
+    pub left_changed: Vec<String>,
+    /// Blocks that are wrong but could not be put right.
+    pub blocks_left: u64,
+}
+
+/// What `unseal` did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnsealReport {
+    /// Files written.
+    pub files: u64,
+    /// Their bytes.
+    pub file_bytes: u64,
+    /// Directories made.
+    pub dirs: u64,
+    /// Links made.
+    pub links: u64,
+    /// Files that were there already with the same content.
+    pub already_there: u64,
+    /// Blocks that had to be computed from others.
+    pub blocks_reconstructed: u64,
+    /// Without checksums no block can be judged alone: whether that was so.
+    pub unchecked: bool,
+}
