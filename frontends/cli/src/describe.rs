@@ -62,7 +62,7 @@ impl Labels {
         Labels { of, sets: sets.iter().map(Vec::len).collect(), touching, defines, defined_by }
     }
 
-    /// The labels of all equations that contain a cell, the defining one first, as drawn in it.
+    /// The equations that contain a cell, as drawn in it: the defining one first, the others by their labels.
     pub fn in_cell(&self, cell: CellIndex) -> Vec<usize> {
         let own = self.defined_by[cell.usize()];
         own.into_iter()
@@ -238,7 +238,7 @@ pub fn update_cost(code: &Code) -> (f64, usize) {
 pub fn rows(code: &Code) -> String {
     let most = code.rows_max();
     let least = (0..code.columns()).map(|c| code.rows(c)).min().unwrap_or(0);
-    if least == most { most.to_string() } else { format!("{least} to {most}") }
+    if least == most { count(most, "row") } else { format!("{least} to {most} rows") }
 }
 
 /// The claim in words.

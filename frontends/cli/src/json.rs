@@ -4,6 +4,8 @@
 use pantile::gf::Gf;
 use pantile::{CellIndex, Code};
 use serde::Serialize;
+use serde_json::ser::Formatter;
+use std::io::{self, Write};
 
 pub const OUTPUT_VERSION: u32 = 1;
 
@@ -52,4 +54,116 @@ pub fn claim(code: &Code) -> ClaimJson {
 /// A number as people want to read it in JSON: six digits after the point are more than any of them means.
 pub fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
+}
+
+/// The value as text for programs that people look at too: one line per field, and one per entry of a list of
+/// objects or lists; anything deeper stays on its line.
+pub fn text(value: &impl Serialize) -> String {
+    let mut out = Vec::new();
+    let mut serializer = serde_json::Serializer::with_formatter(&mut out, Lines { open: Vec::new() });
+    match value.serialize(&mut serializer) {
+        Ok(()) => format!("{}\n", String::from_utf8_lossy(&out)),
+        Err(error) => unreachable!("every answer has a JSON form: {error}"),
+    }
+}
+
+/// What is open around the place of writing, outermost first.
+struct Lines {
+    open: Vec<Open>,
+}
+
+#[derive(PartialEq, Eq)]
+enum Open {
+    Object,
+    /// An array, and whether its entries stand on lines of their own.
+    Array {
+        has_lines: bool,
+    },
+}
+
+impl Lines {
+    /// An entry of an array in a field of the answer: if it is itself a list or an object, it gets a line.
+    fn begin(&mut self, out: &mut (impl Write + ?Sized), opened: Open) -> io::Result<()> {
+        if let [Open::Object, Open::Array { has_lines }] = &mut self.open[..] {
+            *has_lines = true;
+            out.write_all(b"\n    ")?;
+        }
+        out.write_all(if opened == Open::Object { b"{" } else { b"[" })?;
+        self.open.push(opened);
+        Ok(())
+    }
+}
+
+impl Formatter for Lines {
+    fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.begin(out, Open::Object)
+    }
+
+    fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.begin(out, Open::Array { has_lines: false })
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        let comma: &[u8] = if first { b"" } else { b"," };
+        out.write_all(comma)?;
+        match (self.open.len(), first) {
+            (1, _) => out.write_all(b"\n  "),
+            (_, true) => Ok(()),
+            (_, false) => out.write_all(b" "),
+        }
+    }
+
+    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        out.write_all(b": ")
+    }
+
+    fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        let has_lines = self.open.last() == Some(&Open::Array { has_lines: true });
+        out.write_all(match (first, has_lines) {
+            (true, _) => b"",
+            (false, true) => b",",
+            (false, false) => b", ",
+        })
+    }
+
+    fn end_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        let has_lines = self.open.pop() == Some(Open::Array { has_lines: true });
+        out.write_all(if has_lines { b"\n  ]" } else { b"]" })
+    }
+
+    fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.open.pop();
+        out.write_all(if self.open.is_empty() { b"\n}" } else { b"}" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_per_field_and_per_entry() {
+        #[derive(Serialize)]
+        struct Answer {
+            code: &'static str,
+            cells: Vec<CellJson>,
+            reads: Vec<usize>,
+            none: Vec<CellJson>,
+            claim: ClaimJson,
+            terms: Vec<TermJson>,
+        }
+        let answer = Answer {
+            code: "a",
+            cells: vec![[0, 1], [2, 3]],
+            reads: vec![1, 2],
+            none: vec![],
+            claim: ClaimJson { tolerance: 2, mds: true },
+            terms: vec![TermJson { cell: [0, 1], coefficient: 2 }],
+        };
+        let expected = "{\n  \"code\": \"a\",\n  \"cells\": [\n    [0, 1],\n    [2, 3]\n  ],\n  \"reads\": [1, 2],\n  \
+                        \"none\": [],\n  \"claim\": {\"tolerance\": 2, \"mds\": true},\n  \"terms\": [\n    \
+                        {\"cell\": [0, 1], \"coefficient\": 2}\n  ]\n}\n";
+        assert_eq!(text(&answer), expected);
+        assert!(serde_json::from_str::<serde_json::Value>(expected).is_ok());
+    }
 }

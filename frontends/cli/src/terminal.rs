@@ -79,8 +79,5 @@ pub fn print(text: &str) -> Result<(), Failure> {
 
 /// Writes the answer as JSON, one document and a line feed.
 pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
-    match serde_json::to_string_pretty(value) {
-        Ok(text) => print(&format!("{text}\n")),
-        Err(error) => unreachable!("every answer has a JSON form: {error}"),
-    }
+    print(&crate::json::text(value))
 }

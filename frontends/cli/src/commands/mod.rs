@@ -1,6 +1,7 @@
 //! One file per command; this one holds what they have in common: the top of the help and the way to them.
 
 mod codes;
+mod compare;
 mod completions;
 mod explain;
 mod plan;
@@ -42,6 +43,7 @@ pub enum Command {
     Explain(explain::Explain),
     Prove(prove::Prove),
     Plan(plan::PlanCommand),
+    Compare(compare::Compare),
     Completions(completions::Completions),
 }
 
@@ -53,6 +55,7 @@ pub fn run(command: Command, terminal: &Terminal) -> Outcome {
         Command::Explain(command) => command.run(terminal),
         Command::Prove(command) => command.run(terminal),
         Command::Plan(command) => command.run(terminal),
+        Command::Compare(command) => command.run(terminal),
         Command::Completions(command) => command.run(),
     }
 }

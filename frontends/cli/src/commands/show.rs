@@ -125,7 +125,7 @@ impl Show {
 /// How the drawing is read.
 fn reading(code: &Code, labels: &Labels) -> &'static str {
     match (code.rows_max(), labels.sets.len()) {
-        (1, _) => "Letters name the equations; in each, the parity is the sum of its members:",
+        (1, _) => "Letters name the parity groups; in each, the parity is the sum of the members:",
         (_, 1) => "Cells with the same number add up to zero; solved for the parity:",
         (_, 2) => {
             "Cells with the same number, and cells with the same letter, add up to zero; solved for the parity:"
@@ -140,7 +140,7 @@ fn summary(code: &Code, out: &mut String) {
     let (data, parity) = (code.data().len(), code.parity().len());
     let _ = writeln!(
         out,
-        "  shape    {}, {} rows each, {} ({data} data, {parity} parity)",
+        "  shape    {} of {}, {} ({data} data, {parity} parity)",
         describe::count(code.columns(), "column"),
         describe::rows(code),
         describe::count(code.cell_count(), "cell"),
