@@ -198,9 +198,10 @@ class Shortening(unittest.TestCase):
         """All choices, each judged by elimination on a finished code; nothing is split into independent parts here."""
         for family, n in (("dcode", 4), ("dcode", 6), ("dcode", 8), ("xcode", 6), ("xcode", 9), ("hdp", 5), ("hdp", 7), ("hcode", 4)):
             after, before = arrays.layout_for(family, n), arrays.layout_for(family, n + 1)
-            last = n
-            kept = [(p, {c for c in m if c[1] < last}) for p, m in before.chains if p[1] < last]
-            bound = [{c for c in m if c[1] < last} for p, m in before.chains if p[1] == last]
+            gone = after.dropped[-1]
+            self.assertEqual(gone, n - 1 if family == "hcode" else n)
+            kept = [(p, {c for c in m if c[1] != gone}) for p, m in before.chains if p[1] != gone]
+            bound = [{c for c in m if c[1] != gone} for p, m in before.chains if p[1] == gone]
             data = set(before.data())
             best = None
             for cells in product(*(sorted(m & data) for m in bound)):
@@ -209,7 +210,8 @@ class Shortening(unittest.TestCase):
                 chains = kept + [(cell, m - {cell}) for cell, m in zip(cells, bound)]
                 if self.runs_in_a_circle(chains):
                     continue
-                cost = sum(arrays.Layout(before.rows, last, chains).code("trial").update_counts())
+                trial = arrays.Layout(before.rows, n + 1, chains)
+                cost = sum(trial.code("trial").update_counts())  # the empty disk counts for nothing
                 if best is None or cost < best[0]:
                     best = cost, list(cells)
             self.assertEqual(after.promoted[-1], best[1], (family, n))

@@ -71,13 +71,14 @@ def hdp_chains(p):
 class Construction:
     """How a family is built from p, which disks of it hold only data, and how n relates to p."""
 
-    def __init__(self, chains, rows_less, disks_more, data_only, least_prime, least_disks):
+    def __init__(self, chains, rows_less, disks_more, data_only, least_prime, least_disks, kept=0):
         self.chains = chains
         self.rows_less = rows_less        # rows = p - rows_less
         self.disks_more = disks_more      # disks = p + disks_more
         self.data_only = data_only        # data-only disks for p, in the order in which they are dropped
         self.least_prime = least_prime
         self.least_disks = least_disks
+        self.kept = kept                  # so many of the last disks are never dropped
 
 
 CONSTRUCTIONS = {
@@ -85,7 +86,8 @@ CONSTRUCTIONS = {
     "xcode": Construction(xcode_chains, 0, 0, lambda p: [], 5, 4),
     "rdp": Construction(rdp_chains, 1, 1, lambda p: list(range(p - 2, -1, -1)), 3, 3),
     "evenodd": Construction(evenodd_chains, 1, 2, lambda p: list(range(p - 1, -1, -1)), 3, 3),
-    "hcode": Construction(hcode_chains, 1, 1, lambda p: [0], 5, 4),
+    # Without its row-parity disk H-Code would have to promote a cell for every row, and each small write would touch three.
+    "hcode": Construction(hcode_chains, 1, 1, lambda p: [0], 5, 4, kept=1),
     "hdp": Construction(hdp_chains, 1, -1, lambda p: [], 5, 4),
 }
 
@@ -118,14 +120,18 @@ class Layout:
         chains = [(moved(parity), [moved(cell) for cell in members if cell[1] != disk]) for parity, members in self.chains]
         return self._followed_by(chains, disk, [])
 
-    def without_last_disk(self):
-        """The last disk holds zeros; a data cell takes over for each parity cell that lay there."""
-        last = self.disks - 1
-        kept = [(parity, frozenset(c for c in members if c[1] != last)) for parity, members in self.chains if parity[1] != last]
-        bound = [frozenset(c for c in members if c[1] != last) for parity, members in self.chains if parity[1] == last]
+    def without_disk(self, disk):
+        """The disk holds zeros; a data cell takes over for each parity cell that lay there; later disks move down by one."""
+        kept = [(parity, frozenset(c for c in members if c[1] != disk)) for parity, members in self.chains if parity[1] != disk]
+        bound = [frozenset(c for c in members if c[1] != disk) for parity, members in self.chains if parity[1] == disk]
         chosen = cheapest_promotion(kept, bound)
+
+        def moved(cell):
+            return (cell[0], cell[1] - (cell[1] > disk))
+
         chains = kept + [(cell, members - {cell}) for cell, members in zip(chosen, bound)]
-        return self._followed_by(chains, last, chosen)
+        chains = [(moved(parity), [moved(cell) for cell in members]) for parity, members in chains]
+        return self._followed_by(chains, disk, chosen)
 
     def _followed_by(self, chains, dropped, promoted):
         layout = Layout(self.rows, self.disks - 1, chains)
@@ -251,7 +257,7 @@ def layout_for(family, disks):
     if disks == most:
         return Layout(p - shape.rows_less, disks, shape.chains(p))
     free, gone, before = shape.data_only(p), most - disks - 1, layout_for(family, disks + 1)
-    return before.without_data_disk(free[gone]) if gone < len(free) else before.without_last_disk()
+    return before.without_data_disk(free[gone]) if gone < len(free) else before.without_disk(disks - shape.kept)
 
 
 def array(spec, family, disks, raw=False):
