@@ -110,6 +110,8 @@ const NOT_DATA: u32 = u32::MAX;
 
 impl Code {
     /// The canonical text form; [`Code::parse`] reads it back to an equal code.
+    ///
+    /// A code file's is `custom:NAME-FINGERPRINT`, which identifies the code but does not define it.
     pub fn spec(&self) -> &str {
         &self.inner.spec
     }
@@ -465,9 +467,11 @@ impl CodeBuilder {
     }
 
     /// The finished code of a user's file: the equations are checked to determine the parity cells.
+    ///
+    /// Its spec is the name with the fingerprint.
     pub(crate) fn finish_checked(
         self,
-        spec: String,
+        name: String,
         definition: String,
         claim: impl FnOnce(&Code) -> Claim,
     ) -> Result<Code, CodeError> {
@@ -476,14 +480,16 @@ impl CodeBuilder {
             fault: crate::error::FileFault::NotSystematic { parity, rank, equations },
         };
         let draft =
-            self.assemble(spec.clone(), "custom", Some(definition), Claim { tolerance: 0, mds: false });
+            self.assemble(String::new(), "custom", Some(definition), Claim { tolerance: 0, mds: false });
         let (parity, equations) = (draft.parity().len(), draft.equations().len());
         if parity != equations {
             return Err(fault(parity, parity.min(equations), equations));
         }
         let generator = solve_parity(&draft).map_err(|rank| fault(parity, rank, equations))?;
         let claim = claim(&draft);
+        let spec = format!("custom:{name}-{:016x}", draft.fingerprint());
         let Ok(mut inner) = Arc::try_unwrap(draft.inner) else { unreachable!("the draft has one owner") };
+        inner.spec = spec;
         inner.claim = claim;
         inner.generator = OnceLock::from(generator);
         Ok(Code { inner: Arc::new(inner) })

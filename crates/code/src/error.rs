@@ -83,6 +83,11 @@ pub enum CodeError {
         /// Why, and what to use instead.
         reason: &'static str,
     },
+    /// The spec of a code file identifies a code that only the file defines.
+    NeedsFile {
+        /// The spec as given.
+        spec: String,
+    },
     /// A code file is wrong at a line.
     File {
         /// 1-based; 0 when the fault is of the whole file.
@@ -197,6 +202,10 @@ impl fmt::Display for CodeError {
                 )
             }
             CodeError::NotCarried { what, reason } => write!(out, "{what} is not carried: {reason}."),
+            CodeError::NeedsFile { spec } => write!(
+                out,
+                "'{spec}' is defined by a code file, of which this is only the name and fingerprint; give the path of the file."
+            ),
             CodeError::File { line: 0, fault } => write!(out, "code file: {fault}."),
             CodeError::File { line, fault } => write!(out, "code file, line {line}: {fault}."),
         }

@@ -64,6 +64,9 @@ impl Code {
                 None => syntax(spec, "family:arguments"),
             });
         };
+        if name == "custom" {
+            return Err(CodeError::NeedsFile { spec: spec.into() });
+        }
         if !is_word(name) {
             return Err(syntax(name, "a family name in lower-case letters"));
         }

@@ -28,7 +28,7 @@ pub(super) const FAMILY: Family = Family {
 };
 
 const CONSTRUCTION: Construction =
-    Construction { family: "dcode", chains, columns_more: 0, least_prime: 5, data_only: |_| vec![] };
+    Construction { family: "dcode", chains, columns_more: 0, least_prime: 5, data_only: |_| vec![], last_kept: 0 };
 
 fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
     let (n, bare) = array(arguments, 4, true)?;

@@ -28,6 +28,7 @@ const CONSTRUCTION: Construction = Construction {
     columns_more: 2,
     least_prime: 3,
     data_only: |p| (0..p).rev().collect(),
+    last_kept: 0,
 };
 
 fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {

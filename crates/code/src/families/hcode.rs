@@ -4,8 +4,9 @@
 //! in a row share their row parity, and consecutive elements across a row's end share an anti-diagonal, so
 //! partial writes are cheap; every element stands in exactly two chains.
 //!
-//! Fewer disks: disk 0 holds only data and goes first; then the last disks are shortened away with promotion
-//! (`parts/chains.rs`), for any number from 4 on.
+//! Fewer disks: disk 0 holds only data and goes first; then the last disk before the row parity is shortened away, one
+//! at a time, with promotion (`parts/chains.rs`), for any number from 4 on. The row-parity disk stays: without it a cell of every row would have to
+//! be promoted, and each small write would change three parities.
 //!
 //! Source: C. Wu et al., "H-Code: a hybrid MDS array code to optimize partial stripe writes in RAID-6" (IPDPS 2011).
 
@@ -23,7 +24,7 @@ pub(super) const FAMILY: Family = Family {
 };
 
 const CONSTRUCTION: Construction =
-    Construction { family: "hcode", chains, columns_more: 1, least_prime: 5, data_only: |_| vec![0] };
+    Construction { family: "hcode", chains, columns_more: 1, least_prime: 5, data_only: |_| vec![0], last_kept: 1 };
 
 fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
     let (n, _) = array(arguments, 4, false)?;

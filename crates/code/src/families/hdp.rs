@@ -23,7 +23,7 @@ pub(super) const FAMILY: Family = Family {
 };
 
 const CONSTRUCTION: Construction =
-    Construction { family: "hdp", chains, columns_more: -1, least_prime: 5, data_only: |_| vec![] };
+    Construction { family: "hdp", chains, columns_more: -1, least_prime: 5, data_only: |_| vec![], last_kept: 0 };
 
 fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
     let (n, _) = array(arguments, 4, false)?;

@@ -27,6 +27,7 @@ const CONSTRUCTION: Construction = Construction {
     columns_more: 1,
     least_prime: 3,
     data_only: |p| (0..p - 1).rev().collect(),
+    last_kept: 0,
 };
 
 fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {

@@ -6,7 +6,7 @@
 //! then still recoverable, because the missing ones are known.
 //!
 //! 1. A column of data only is simply left out of every chain.
-//! 2. A column that holds parity leaves, for each of its parity cells, a *constraint*: the sum of the other members
+//! 2. After those the last column goes (of H-Code the last but one). A column that holds parity leaves, for each of its parity cells, a *constraint*: the sum of the other members
 //!    is zero. One data member of each constraint is *promoted*: it becomes parity, the sum of the rest.
 //!
 //! The choice of the promoted cells is part of what is stored on disk, hence exact: data cells that stand in one
@@ -34,6 +34,8 @@ pub(crate) struct Construction {
     pub least_prime: usize,
     /// Columns that hold only data, in the order in which they are dropped.
     pub data_only: fn(usize) -> Vec<usize>,
+    /// So many of the last columns are never dropped; when no column of data only is left, the last before them is.
+    pub last_kept: usize,
 }
 
 impl Construction {
@@ -54,7 +56,7 @@ impl Construction {
             }
         }
         while chains.columns > n {
-            chains = chains.without_last_column();
+            chains = chains.without_parity_column(chains.columns - 1 - self.last_kept);
         }
         chains
     }
@@ -127,20 +129,20 @@ impl Chains {
         Chains { rows: self.rows, columns: self.columns - 1, chains: chains.collect() }
     }
 
-    /// Step 2: the last column holds zeros, and a data cell takes over for each parity cell that lay there.
-    fn without_last_column(self) -> Chains {
-        let last = self.columns - 1;
-        let stored =
-            |members: &[Cell]| members.iter().copied().filter(|m| m.1 != last).collect::<Vec<Cell>>();
-        let (gone, kept): (Vec<_>, Vec<_>) = self.chains.iter().partition(|(parity, _)| parity.1 == last);
-        let mut next = Chains::new(self.rows, last);
-        kept.into_iter().for_each(|(parity, members)| next.chain(*parity, stored(members)));
-        let constraints: Vec<Vec<Cell>> = gone.iter().map(|(_, members)| stored(members)).collect();
+    /// Step 2: the column holds zeros, and a data cell takes over for each parity cell that lay there.
+    fn without_parity_column(&self, column: usize) -> Chains {
+        let rest =
+            |members: &[Cell]| members.iter().copied().filter(|m| m.1 != column).collect::<Vec<Cell>>();
+        let (gone, kept): (Vec<_>, Vec<_>) = self.chains.iter().partition(|(parity, _)| parity.1 == column);
+        let mut next = Chains::new(self.rows, self.columns);
+        kept.into_iter().for_each(|(parity, members)| next.chain(*parity, rest(members)));
+        let constraints: Vec<Vec<Cell>> = gone.iter().map(|(_, members)| rest(members)).collect();
         let promoted = Promotion::new(&next, &constraints).cheapest();
         for (constraint, cell) in constraints.iter().zip(promoted) {
             next.chain(cell, constraint.iter().copied().filter(|&member| member != cell));
         }
-        next
+        // Nothing is left in the column, so leaving it out only renumbers those after it.
+        next.without_data_column(column)
     }
 }
 
