@@ -37,6 +37,10 @@ pub enum Failure {
     System(String),
     /// More is lost than the code can bear: status 4.
     Losses(String),
+    /// Something is wrong with the data, and it must be dealt with first: status 1.
+    Damage(String),
+    /// The user ended the run: status 130.
+    Interrupted(String),
 }
 
 impl Failure {
@@ -56,6 +60,8 @@ impl Failure {
             Failure::Input(text) => (text, 2),
             Failure::System(text) => (text, 3),
             Failure::Losses(text) => (text, 4),
+            Failure::Damage(text) => (text, 1),
+            Failure::Interrupted(text) => (text, 130),
         };
         eprintln!("pantile: {}", sentence(text));
         ExitCode::from(status)

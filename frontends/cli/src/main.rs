@@ -16,6 +16,7 @@ mod failure;
 mod interrupt;
 mod json;
 mod render;
+mod sets;
 mod terminal;
 
 use clap::Parser;

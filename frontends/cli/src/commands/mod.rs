@@ -4,9 +4,15 @@ mod codes;
 mod compare;
 mod completions;
 mod explain;
+mod heal;
+mod info;
 mod plan;
 mod prove;
+mod seal;
+mod search;
 mod show;
+mod unseal;
+mod verify;
 
 use crate::failure::Outcome;
 use crate::terminal::{Color, Terminal};
@@ -44,6 +50,12 @@ pub enum Command {
     Prove(prove::Prove),
     Plan(plan::PlanCommand),
     Compare(compare::Compare),
+    Search(search::Search),
+    Seal(seal::Seal),
+    Verify(verify::Verify),
+    Heal(heal::Heal),
+    Unseal(unseal::Unseal),
+    Info(info::Info),
     Completions(completions::Completions),
 }
 
@@ -56,6 +68,12 @@ pub fn run(command: Command, terminal: &Terminal) -> Outcome {
         Command::Prove(command) => command.run(terminal),
         Command::Plan(command) => command.run(terminal),
         Command::Compare(command) => command.run(terminal),
+        Command::Search(command) => command.run(terminal),
+        Command::Seal(command) => command.run(terminal),
+        Command::Verify(command) => command.run(terminal),
+        Command::Heal(command) => command.run(terminal),
+        Command::Unseal(command) => command.run(terminal),
+        Command::Info(command) => command.run(terminal),
         Command::Completions(command) => command.run(),
     }
 }

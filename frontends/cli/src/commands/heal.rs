@@ -1,0 +1,135 @@
+//! `pantile heal`: repairs a sealed set.
+
+use crate::failure::{Failure, Outcome, Verdict};
+use crate::sets::{self, SetArgs, Shown, Versioned};
+use crate::terminal::{Terminal, print, print_json};
+use clap::Args;
+use pantile_seal::{HealOptions, HealReport, Losses, SealError, VerifyOptions, heal, verify};
+use serde::Serialize;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Repair what is missing or damaged, as far as the code can
+///
+/// Answers: make it whole again. Damaged blocks are put right where they lie, lost shards are made anew; a file that
+/// you have changed since sealing is never touched. Whatever can be repaired is, also when not everything can be.
+#[derive(Args)]
+#[command(after_long_help = "\
+Exit status: 0 whole again, 1 (--dry-run) there is something to repair, 4 something could not be repaired.
+Ctrl-C ends between two stripes; nothing is lost, and the next run goes on.
+
+Examples:
+  pantile heal shards --dry-run          say what would be done
+  pantile heal shards                    do it
+  pantile heal /disk1 /disk2 --out /disk9    make lost shards anew on another disk")]
+pub struct Heal {
+    #[command(flatten)]
+    set: SetArgs,
+    /// Only say what is wrong and whether it can be repaired; write nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Judge by the equations of the code alone, as if there were no checksums.
+    #[arg(long)]
+    ignore_checksums: bool,
+    /// Where shards that are lost entirely are made anew; where the others lie unless given.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Print JSON: what was found and what was repaired.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The answer when something could not be repaired.
+#[derive(Serialize)]
+struct PartlyJson<'r> {
+    losses: &'r Losses,
+    healed: Option<&'r HealReport>,
+}
+
+impl Heal {
+    pub fn run(self, terminal: &Terminal) -> Outcome {
+        if self.dry_run {
+            return self.rehearse(terminal);
+        }
+        let options = HealOptions {
+            set: self.set.into_paths(),
+            ignore_checksums: self.ignore_checksums,
+            out: self.out,
+        };
+        let mut progress = Shown::new(terminal);
+        let result = heal(&options, &mut progress);
+        progress.end();
+        match result {
+            Ok(report) => {
+                match self.json {
+                    true => print_json(&Versioned::new(&report))?,
+                    false => print(&text(&report, terminal))?,
+                }
+                match report.blocks_left {
+                    0 => Ok(Verdict::Good),
+                    left => Err(Failure::Losses(format!(
+                        "{left} blocks are wrong but could not be put right with certainty; the report says where"
+                    ))),
+                }
+            }
+            Err(error) => {
+                if let SealError::TooMuchLost { losses, healed } = &error {
+                    let healed = healed.as_deref();
+                    match (self.json, healed) {
+                        (true, _) => print_json(&Versioned::new(&PartlyJson { losses, healed }))?,
+                        (false, Some(report)) => print(&text(report, terminal))?,
+                        (false, None) => {}
+                    }
+                }
+                Err(sets::failure(&error))
+            }
+        }
+    }
+
+    /// What is found is what would be repaired.
+    fn rehearse(self, terminal: &Terminal) -> Outcome {
+        let options = VerifyOptions { set: self.set.into_paths(), ignore_checksums: self.ignore_checksums };
+        let mut progress = Shown::new(terminal);
+        let result = verify(&options, &mut progress);
+        progress.end();
+        let report = result.map_err(|error| sets::failure(&error))?;
+        match self.json {
+            true => print_json(&Versioned::new(&report))?,
+            false => print(&format!(
+                "{}Nothing was written (--dry-run).\n",
+                sets::verification(&report, terminal)
+            ))?,
+        }
+        match (report.clean, report.recoverable) {
+            (true, _) => Ok(Verdict::Good),
+            (false, true) => Ok(Verdict::Bad),
+            (false, false) => Err(Failure::Losses(sets::losses(report.losses.as_ref()))),
+        }
+    }
+}
+
+fn text(report: &HealReport, terminal: &Terminal) -> String {
+    if report.found.clean {
+        return format!("{} was whole; there was nothing to repair.\n", terminal.bold(&report.found.name));
+    }
+    let mut out = format!("{} ({})\n\n", terminal.bold(&report.found.name), report.found.code);
+    let _ = writeln!(out, "  repaired   {} blocks", report.blocks_repaired);
+    for path in &report.shards_written {
+        let _ = writeln!(out, "  shard      {path}");
+    }
+    for path in &report.files_healed {
+        let _ = writeln!(out, "  file       {path}");
+    }
+    for path in &report.left_changed {
+        let _ = writeln!(
+            out,
+            "  left alone {path} (changed since it was sealed; seal again to protect its new state)"
+        );
+    }
+    if report.blocks_left > 0 {
+        let _ = writeln!(out, "  not fixed  {} blocks", report.blocks_left);
+    }
+    let verdict = if report.blocks_left == 0 { "whole again" } else { "not whole" };
+    let _ = writeln!(out, "\nVerdict: {verdict}.");
+    out
+}

@@ -1,0 +1,72 @@
+//! `pantile info`: which set lies there.
+
+use crate::failure::{Outcome, Verdict};
+use crate::sets::{self, SetArgs, Versioned};
+use crate::terminal::{Terminal, print, print_json};
+use clap::Args;
+use pantile_seal::{SetInfo, open_set};
+use std::fmt::Write;
+
+/// Say which sealed set lies there and which of its shards are present
+///
+/// Answers: what is in these shards? Only headers and one manifest are read; 'pantile verify' reads everything.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  pantile info shards
+  pantile info /disk3/photos.2.pantile --json | jq -r .code")]
+pub struct Info {
+    #[command(flatten)]
+    set: SetArgs,
+    /// Print JSON: the set and its shards.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Info {
+    pub fn run(self, terminal: &Terminal) -> Outcome {
+        let info = open_set(&self.set.into_paths()).map_err(|error| sets::failure(&error))?;
+        match self.json {
+            true => print_json(&Versioned::new(&info))?,
+            false => print(&text(&info, terminal))?,
+        }
+        Ok(Verdict::Good)
+    }
+}
+
+fn text(info: &SetInfo, terminal: &Terminal) -> String {
+    let mut out = format!("{}\n\n", terminal.bold(&info.name));
+    let mut line = |what: &str, value: String| {
+        let _ = writeln!(out, "  {what:<10} {value}");
+    };
+    line("set", format!("{}, generation {}", info.set, info.generation));
+    line("code", info.code.clone());
+    line(
+        "mode",
+        match info.mode.as_str() {
+            "beside" => "beside: parity only, the original files are the data".to_string(),
+            _ => "full: the shards hold the data too".to_string(),
+        },
+    );
+    line("checksums", if info.checksums { "yes" } else { "no" }.to_string());
+    line(
+        "content",
+        format!(
+            "{} files ({}), {} directories, {} links",
+            info.files,
+            sets::bytes(info.file_bytes),
+            info.dirs,
+            info.links
+        ),
+    );
+    line(
+        "layout",
+        format!("{} stripes of {} data blocks of {}", info.stripes, info.lanes, sets::bytes(info.block_len)),
+    );
+    for source in &info.sources {
+        line("sealed", source.clone());
+    }
+    out.push('\n');
+    out.push_str(&sets::shards(&info.shards, true, terminal));
+    out
+}

@@ -1,0 +1,114 @@
+//! `pantile seal`: protects files with shards.
+
+use crate::args;
+use crate::failure::{Outcome, Verdict};
+use crate::sets::{self, Shown, Versioned};
+use crate::terminal::{Terminal, print, print_json};
+use clap::Args;
+use pantile_seal::{Mode, SealOptions, SealReport, seal};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Protect files with shards, or bring an existing set up to date
+///
+/// Answers: how do I make these files survive lost disks and silent damage? Seal writes one shard per column of the
+/// code into a directory; put the shards on different disks. Run again, it reads what has changed since and writes
+/// only that. With --beside the shards hold parity only, and the original files stay the data.
+#[derive(Args)]
+#[command(after_long_help = "\
+Sizes are bytes, or 4K, 1M, 1G (powers of 1024). Killed at any moment, the set is what it was before or what it is
+after; Ctrl-C ends at such a point too, and nothing is lost.
+
+Examples:
+  pantile seal photos --code rs:10+4 --out shards       14 shards, any 10 bring everything back
+  pantile seal photos --out shards                      later: seal what has changed
+  pantile seal films --code raid6:8 --out parity --beside --block 1M
+  pantile seal letters.txt taxes --code rdp:6 --out backup --name papers")]
+pub struct Seal {
+    /// Files and directories to protect.
+    #[arg(required = true, value_name = "PATH", num_args = 1..)]
+    paths: Vec<PathBuf>,
+    /// The code of a new set: a spec such as rs:10+4, or the path of a code file.
+    #[arg(long, value_name = "CODE")]
+    code: Option<String>,
+    /// The directory of the shards; made if it is not there.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Write parity only; the original files, where they are, remain the data.
+    #[arg(long)]
+    beside: bool,
+    /// Store no checksums; silent damage is then found by the equations of the code alone.
+    #[arg(long)]
+    no_checksums: bool,
+    /// Bytes of a block, a power of two from 4K to 1M; chosen from the amount of data unless given.
+    #[arg(long, value_name = "SIZE", value_parser = args::size)]
+    block: Option<u64>,
+    /// The name of the set; that of the first path unless given.
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Print JSON: what was read, written and sealed.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Seal {
+    pub fn run(self, terminal: &Terminal) -> Outcome {
+        let mut options = SealOptions::new(self.paths, self.out);
+        options.code = self.code.as_deref().map(args::code).transpose()?;
+        options.mode = self.beside.then_some(Mode::Beside);
+        options.checksums = self.no_checksums.then_some(false);
+        options.block_len = self.block;
+        options.name = self.name;
+        let mut progress = Shown::new(terminal);
+        let result = seal(&options, &mut progress);
+        progress.end();
+        let report = result.map_err(|error| sets::failure(&error))?;
+        match self.json {
+            true => print_json(&Versioned::new(&report))?,
+            false => print(&text(&report, terminal))?,
+        }
+        Ok(Verdict::Good)
+    }
+}
+
+fn text(report: &SealReport, terminal: &Terminal) -> String {
+    let mut out =
+        format!("{} ({}), generation {}\n\n", terminal.bold(&report.name), report.code, report.generation);
+    let mut line = |what: &str, value: String| {
+        let _ = writeln!(out, "  {what:<10} {value}");
+    };
+    line("sealed", format!("{} files, {}", report.files, sets::bytes(report.file_bytes)));
+    line(
+        "changes",
+        format!(
+            "{} added, {} changed, {} removed, {} unchanged and not read",
+            report.added, report.changed, report.removed, report.unchanged
+        ),
+    );
+    line(
+        "read",
+        format!(
+            "{} of files, {} of shards",
+            sets::bytes(report.source_bytes_read),
+            sets::bytes(report.shard_bytes_read)
+        ),
+    );
+    line("written", sets::bytes(report.bytes_written));
+    line("stripes", format!("{} of {} touched", report.stripes_touched, report.stripes));
+    line(
+        "shards",
+        format!(
+            "{}, {} in all, blocks of {}",
+            report.shards.len(),
+            sets::bytes(report.shard_bytes),
+            sets::bytes(report.block_len)
+        ),
+    );
+    for path in &report.changed_meanwhile {
+        let _ = writeln!(out, "\n{path} changed while it was read; seal again to have its last state.");
+    }
+    for path in &report.skipped {
+        let _ = writeln!(out, "\n{path} is neither file, directory nor link, and was left out.");
+    }
+    out
+}

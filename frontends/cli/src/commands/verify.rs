@@ -1,0 +1,51 @@
+//! `pantile verify`: reads a sealed set and says what is wrong.
+
+use crate::failure::{Failure, Outcome, Verdict};
+use crate::sets::{self, SetArgs, Shown, Versioned};
+use crate::terminal::{Terminal, print, print_json};
+use clap::Args;
+use pantile_seal::{VerifyOptions, verify};
+
+/// Read a sealed set and say what is missing, damaged or changed
+///
+/// Answers: is everything still there and right, and if not, can it be repaired? Every block is read and judged by
+/// its checksum; with --ignore-checksums, or where there are none, by the equations of the code, which locate silent
+/// damage without knowing anything about the content. Nothing is written.
+#[derive(Args)]
+#[command(after_long_help = "\
+Exit status: 0 clean, 1 damaged and repairable, 4 more is lost than the code can bear.
+
+Examples:
+  pantile verify shards
+  pantile verify /disk1/photos.0.pantile /disk2/photos.1.pantile ...
+  pantile verify shards --ignore-checksums     locate silent damage by parity alone
+  pantile verify shards --json | jq .recoverable")]
+pub struct Verify {
+    #[command(flatten)]
+    set: SetArgs,
+    /// Judge by the equations of the code alone, as if there were no checksums.
+    #[arg(long)]
+    ignore_checksums: bool,
+    /// Print JSON: shards, files, findings, losses.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Verify {
+    pub fn run(self, terminal: &Terminal) -> Outcome {
+        let options = VerifyOptions { set: self.set.into_paths(), ignore_checksums: self.ignore_checksums };
+        let mut progress = Shown::new(terminal);
+        let result = verify(&options, &mut progress);
+        progress.end();
+        let report = result.map_err(|error| sets::failure(&error))?;
+        match self.json {
+            true => print_json(&Versioned::new(&report))?,
+            false => print(&sets::verification(&report, terminal))?,
+        }
+        match (report.clean, report.recoverable) {
+            (true, _) => Ok(Verdict::Good),
+            (false, true) => Ok(Verdict::Bad),
+            (false, false) => Err(Failure::Losses(sets::losses(report.losses.as_ref()))),
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! What the commands on sealed sets share: which set, progress, what an error means for the exit status, tables.
+
+use crate::describe::count;
+use crate::failure::Failure;
+use crate::interrupt;
+use crate::json::OUTPUT_VERSION;
+use crate::render::table::Table;
+use crate::terminal::Terminal;
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pantile_seal::{
+    FileReport, FileStatus, Losses, Progress, SealError, SetPaths, ShardReport, ShardStatus, StripeFinding,
+    StripeVerdict, VerifyReport,
+};
+use serde::Serialize;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// Which set a command works on.
+#[derive(Args)]
+pub struct SetArgs {
+    /// The directory of the shards, or shards by their paths, in any number and order.
+    #[arg(required = true, value_name = "DIR|SHARD", num_args = 1..)]
+    paths: Vec<PathBuf>,
+    /// The name of the set, where shards of several lie together.
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Where a sealed source is now, if it was moved; give one for each, in the order of sealing.
+    #[arg(long = "source", value_name = "PATH")]
+    sources: Vec<PathBuf>,
+}
+
+impl SetArgs {
+    pub fn into_paths(self) -> SetPaths {
+        SetPaths { paths: self.paths, name: self.name, sources: self.sources }
+    }
+}
+
+/// A report under its version, as JSON.
+#[derive(Serialize)]
+pub struct Versioned<'r, T: Serialize> {
+    output_version: u32,
+    #[serde(flatten)]
+    report: &'r T,
+}
+
+impl<'r, T: Serialize> Versioned<'r, T> {
+    pub fn new(report: &'r T) -> Versioned<'r, T> {
+        Versioned { output_version: OUTPUT_VERSION, report }
+    }
+}
+
+/// Shows phases: a bar on a terminal, else a line for each on standard error.
+pub struct Shown {
+    bar: Option<ProgressBar>,
+}
+
+impl Shown {
+    pub fn new(terminal: &Terminal) -> Shown {
+        interrupt::listen();
+        let bar = terminal.progress.then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            let template = "{msg:24} {bar:32} {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left";
+            if let Ok(style) = ProgressStyle::with_template(template) {
+                bar.set_style(style);
+            }
+            bar
+        });
+        Shown { bar }
+    }
+
+    pub fn end(&self) {
+        self.bar.iter().for_each(ProgressBar::finish_and_clear);
+    }
+}
+
+impl Progress for Shown {
+    fn phase(&mut self, name: &'static str, total_bytes: u64) {
+        match &self.bar {
+            Some(bar) => {
+                bar.set_message(name);
+                bar.set_length(total_bytes);
+                bar.set_position(0);
+                bar.reset_eta();
+            }
+            None => eprintln!("pantile: {name}, {}", bytes(total_bytes)),
+        }
+    }
+
+    fn advance(&mut self, bytes: u64) {
+        self.bar.iter().for_each(|bar| bar.inc(bytes));
+    }
+
+    fn cancelled(&self) -> bool {
+        interrupt::asked()
+    }
+}
+
+/// What an error of the engine means for whoever called the command.
+pub fn failure(error: &SealError) -> Failure {
+    let text = error.to_string();
+    match error {
+        SealError::Io { .. }
+        | SealError::NoSpace { .. }
+        | SealError::Busy { .. }
+        | SealError::ChangedMeanwhile { .. } => Failure::System(text),
+        SealError::Cancelled => Failure::Interrupted(text),
+        SealError::TooMuchLost { .. }
+        | SealError::NoGoodShard { .. }
+        | SealError::NotWithoutOriginals { .. } => Failure::Losses(text),
+        SealError::Format { .. } | SealError::NeedsHeal { .. } | SealError::JournalShard { .. } => {
+            Failure::Damage(text)
+        }
+        SealError::NoSources
+        | SealError::BadSource { .. }
+        | SealError::SameName { .. }
+        | SealError::SourceCount { .. }
+        | SealError::BadName { .. }
+        | SealError::CodeNeeded { .. }
+        | SealError::StudyOnly { .. }
+        | SealError::Differs { .. }
+        | SealError::BlockLen { .. }
+        | SealError::Code { .. }
+        | SealError::OtherConstruction { .. }
+        | SealError::NoShards { .. }
+        | SealError::SeveralSets { .. }
+        | SealError::InTheWay { .. } => Failure::Input(text),
+    }
+}
+
+/// A number of bytes in the largest unit that keeps three digits.
+pub fn bytes(value: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if value < 1024 {
+        return count(value as usize, "byte");
+    }
+    let mut scaled = value as f64 / 1024.0;
+    let mut unit = 0;
+    while scaled >= 999.5 && unit + 1 < UNITS.len() {
+        scaled /= 1024.0;
+        unit += 1;
+    }
+    match scaled {
+        s if s < 9.995 => format!("{s:.2} {}", UNITS[unit]),
+        s if s < 99.95 => format!("{s:.1} {}", UNITS[unit]),
+        s => format!("{s:.0} {}", UNITS[unit]),
+    }
+}
+
+/// The shards in a table. `all` lists the good ones too.
+pub fn shards(shards: &[ShardReport], all: bool, terminal: &Terminal) -> String {
+    let mut table = Table::new(&[">column", "status", ">wrong blocks", "first at", "shard"]);
+    let mut good = 0;
+    for shard in shards {
+        let is_good = shard.status == ShardStatus::Good && shard.wrong_blocks == 0;
+        good += usize::from(is_good);
+        if is_good && !all {
+            continue;
+        }
+        table.row(vec![
+            shard.column.to_string(),
+            shard_status(&shard.status),
+            shard.wrong_blocks.to_string(),
+            shard.first_wrong.map_or(String::new(), |place| format!("byte {}", place.offset)),
+            shard.path.clone(),
+        ]);
+    }
+    match good == shards.len() && !all {
+        true => format!("All {} are good.\n", count(good, "shard")),
+        false => format!("{}{good} of {} good.\n", table.render(terminal), count(shards.len(), "shard")),
+    }
+}
+
+fn shard_status(status: &ShardStatus) -> String {
+    match status {
+        ShardStatus::Good => "good".into(),
+        ShardStatus::HeaderCopyDamaged => "one header copy damaged".into(),
+        ShardStatus::Missing => "missing".into(),
+        ShardStatus::Truncated { have, need } => format!("truncated: {have} of {need} bytes"),
+        ShardStatus::OtherSet { set } => format!("of another set, {set}"),
+        ShardStatus::Stale { generation } => format!("stale: generation {generation}"),
+        ShardStatus::Unreadable { reason } => format!("unreadable: {reason}"),
+    }
+}
+
+/// The files of which there is something to say, in a table of at most `most` lines.
+pub fn files(files: &[FileReport], most: usize, terminal: &Terminal) -> String {
+    let mut table = Table::new(&["status", ">lost blocks", ">unrecoverable", "file"]);
+    for file in files.iter().take(most) {
+        let status = match file.status {
+            FileStatus::Unchanged => "unchanged",
+            FileStatus::Changed => "changed",
+            FileStatus::Missing => "missing",
+            FileStatus::New => "new",
+            FileStatus::Rotten => "rotten",
+        };
+        table.row(vec![
+            status.to_string(),
+            file.lost_blocks.to_string(),
+            file.unrecoverable_blocks.to_string(),
+            file.path.clone(),
+        ]);
+    }
+    let mut out = table.render(terminal);
+    if files.len() > most {
+        let _ = writeln!(out, "... and {} more; --json lists them", files.len() - most);
+    }
+    out
+}
+
+fn findings(findings: &[StripeFinding], all: u64, terminal: &Terminal) -> String {
+    const LINES_MOST: usize = 30;
+    let columns = |columns: &[u64]| columns.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
+    let mut table = Table::new(&[">stripe", "bytes", "what the equations say"]);
+    for finding in findings.iter().take(LINES_MOST) {
+        let verdict = match &finding.verdict {
+            StripeVerdict::Located { columns: wrong, certain: true } => {
+                format!("column {} is wrong", columns(wrong))
+            }
+            StripeVerdict::Located { columns: wrong, certain: false } => {
+                format!("column {} is probably wrong; not repaired without certainty", columns(wrong))
+            }
+            StripeVerdict::Ambiguous { examples: [one, other] } => {
+                format!("ambiguous: column {} or column {} would explain it", columns(one), columns(other))
+            }
+            StripeVerdict::Unlocatable => "more is wrong than can be located".into(),
+        };
+        table.row(vec![finding.stripe.to_string(), format!("{}..{}", finding.start, finding.end), verdict]);
+    }
+    let mut out = table.render(terminal);
+    let more = all.saturating_sub(findings.len().min(LINES_MOST) as u64);
+    if more > 0 {
+        let _ = writeln!(out, "... and {more} more places");
+    }
+    out
+}
+
+/// What verify found, as text.
+pub fn verification(report: &VerifyReport, terminal: &Terminal) -> String {
+    const FILES_MOST: usize = 30;
+    let mut out = format!(
+        "{} ({}, {}), generation {}: {} read, {} checked by {}.\n\n",
+        terminal.bold(&report.name),
+        report.code,
+        report.mode,
+        report.generation,
+        bytes(report.bytes_read),
+        count(report.stripes as usize, "stripe"),
+        if report.by_checksums { "checksums" } else { "the equations of the code" }
+    );
+    out.push_str(&shards(&report.shards, false, terminal));
+    if !report.findings.is_empty() {
+        out.push('\n');
+        out.push_str(&findings(&report.findings, report.finding_count, terminal));
+    }
+    if !report.files.is_empty() {
+        out.push('\n');
+        out.push_str(&files(&report.files, FILES_MOST, terminal));
+    }
+    if report.sources_seen {
+        let _ = writeln!(out, "\n{} as sealed.", count(report.files_unchanged as usize, "original file"));
+    }
+    let verdict = match (report.clean, report.recoverable) {
+        (true, _) => "Verdict: clean; nothing is missing and nothing is wrong.".to_string(),
+        (false, true) => "Verdict: damaged, and all of it can be repaired: run 'pantile heal'.".to_string(),
+        (false, false) => format!("Verdict: {}.", losses(report.losses.as_ref())),
+    };
+    let _ = writeln!(out, "\n{verdict}");
+    out
+}
+
+/// What cannot be repaired, and what would help.
+pub fn losses(losses: Option<&Losses>) -> String {
+    losses.map_or_else(
+        || "damaged, and some of it cannot be repaired with certainty".to_string(),
+        |losses| losses.to_string().trim_end_matches('.').to_string(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bytes;
+
+    #[test]
+    fn bytes_keep_three_digits() {
+        let cases = [
+            (0, "0 bytes"),
+            (1, "1 byte"),
+            (1023, "1023 bytes"),
+            (1024, "1.00 KiB"),
+            (10 << 10, "10.0 KiB"),
+            (1000 << 10, "0.98 MiB"),
+            (300 << 30, "300 GiB"),
+            (u64::MAX, "16.0 EiB"),
+        ];
+        cases.into_iter().for_each(|(value, text)| assert_eq!(bytes(value), text));
+    }
+}
