@@ -1,13 +1,206 @@
-//! Every family's examples parse, and print as they were written.
+//! A spec is canonical when printed, means the same when parsed again, and anything else is an error, never a panic.
+
+mod common;
+
+use common::{json, list, text};
+use pantile_code::{Code, CodeError, CodeSpec, families};
+use proptest::prelude::*;
+
+/// All specs of the vectors and of the families' examples.
+fn good() -> Vec<String> {
+    let vectors = families().iter().flat_map(|family| {
+        let file = json(&format!("codes/{}.json", family.name));
+        list(&file["codes"]).iter().map(|entry| text(&entry["spec"]).to_string()).collect::<Vec<_>>()
+    });
+    vectors.chain(families().iter().flat_map(|f| f.examples).map(|e| e.to_string())).collect()
+}
 
 #[test]
-fn examples_are_canonical() {
-    for family in pantile_code::families() {
-        for example in family.examples {
-            let code =
-                pantile_code::Code::parse(example).unwrap_or_else(|error| panic!("{example}: {error}"));
-            assert_eq!(code.spec(), *example);
-            code.generator();
+fn canonical_specs_print_as_they_are() {
+    let good = good();
+    assert!(good.len() > 400);
+    for spec in good {
+        let code = Code::parse(&spec).unwrap_or_else(|error| panic!("{spec}: {error}"));
+        assert_eq!(code.spec(), spec);
+        assert_eq!(Code::parse(code.spec()).unwrap(), code);
+        let parsed: CodeSpec = spec.parse().unwrap();
+        assert_eq!((parsed.as_str(), parsed.code()), (spec.as_str(), code));
+    }
+}
+
+#[test]
+fn a_large_set_of_parameters_prints_and_parses() {
+    let mut built = 0;
+    let mut hold = |spec: String| match Code::parse(&spec) {
+        Ok(code) => {
+            built += 1;
+            assert_eq!(code.spec(), spec);
+            assert_eq!(Code::parse(code.spec()).unwrap(), code);
+        }
+        Err(CodeError::OutOfRange { .. } | CodeError::Unsuitable { .. } | CodeError::NotMds { .. }) => {}
+        Err(error) => panic!("{spec}: {error}"),
+    };
+    for family in
+        ["raid0", "mirror", "raid5", "raid6", "dcode", "xcode", "rdp", "evenodd", "hcode", "hdp", "raidp"]
+    {
+        (0..=70).for_each(|n| hold(format!("{family}:{n}")));
+    }
+    for b in 3..=255 {
+        (1..=2).for_each(|k| (3..=4).for_each(|m| hold(format!("raidq:{k}+{m},b=0x{b:02x}"))));
+        if ![8, 0x3c, 0xfe].contains(&b) {
+            hold(format!("raidq:2+4,x={b:02x}.{:02x}", b ^ 0x55));
+        }
+    }
+    for a in 1..=9 {
+        for b in 1..=9 {
+            ["", ",vandermonde", ",jerasure"].iter().for_each(|o| hold(format!("rs:{a}+{b}{o}")));
+            hold(format!("cauchy:{a}+{b}"));
+            for c in 0..=6 {
+                ["lrc", "slpg", "xorbas", "shec"].iter().for_each(|f| hold(format!("{f}:{a},{b},{c}")));
+                ["", ",single"].iter().for_each(|o| hold(format!("shec:{a},{b},c={c}{o}")));
+            }
+        }
+    }
+    assert!(built > 2000, "{built}");
+}
+
+#[test]
+fn other_spellings_print_canonically() {
+    let file = json("specs.json");
+    let recorded = list(&file["canonical"]).iter().map(|pair| (text(&pair[0]), text(&pair[1])));
+    let ours = [
+        ("raidq:4+4,x=08.01", "raidq:4+4"),
+        ("raidq:4+4,x=3c.01", "raidq:4+4,x125"),
+        ("raidq:4+4,x=fe.72", "raidq:4+4,x164"),
+        ("raidq:4+3,b=0x02", "raidq:4+3,powers"),
+        ("raidq:4+4,b=0x02", "raidq:4+4,powers"),
+        ("rs:4+2,w=8", "rs:4+2"),
+        ("shec:6,4,c=3,w=8", "shec:6,4,c=3"),
+        ("dcode:7,raw", "dcode:7"),
+        ("xcode:11,raw", "xcode:11"),
+    ];
+    for (given, canonical) in recorded.chain(ours) {
+        let code = Code::parse(given).unwrap_or_else(|error| panic!("{given}: {error}"));
+        assert_eq!(code.spec(), canonical);
+        assert_eq!(code, Code::parse(canonical).unwrap());
+    }
+}
+
+#[test]
+fn recorded_bad_specs_are_refused() {
+    let file = json("specs.json");
+    let refused = list(&file["refused"]);
+    assert!(refused.len() > 80);
+    for pair in refused {
+        let (spec, reason) = (text(&pair[0]), text(&pair[1]));
+        let error = Code::parse(spec).expect_err(&format!("{spec}: {reason}"));
+        assert!(error.to_string().len() > 20, "{error}");
+    }
+}
+
+#[test]
+fn every_good_spec_has_bad_neighbours() {
+    let mut tried = 0;
+    for spec in good() {
+        let (family, arguments) = spec.split_once(':').unwrap();
+        for bad in [
+            format!("{family}{arguments}"),
+            format!("{family};{arguments}"),
+            format!("{family}:"),
+            format!("{family}:0{arguments}"),
+            format!("{family}:-{arguments}"),
+            format!("{family}:{arguments},"),
+            format!("{family}:,{arguments}"),
+            format!("{family}:{arguments},,"),
+            format!("{family}:{arguments} "),
+            format!(" {spec}"),
+            format!("{family}: {arguments}"),
+            format!("{family}::{arguments}"),
+            format!("{family}:{arguments},quick"),
+            format!("{family}:{arguments},quick=1"),
+            format!("{family}:{arguments},c="),
+            format!("{family}:{arguments},=1"),
+            format!("{family}:{arguments},7+7"),
+            format!("{family}:{arguments},W=8"),
+            format!("{family}:{arguments},w=9"),
+            format!("{family}:99999999999999999999"),
+            format!("{family}:999999999+4"),
+            format!("{family}:\u{0664}"),
+            format!("{}:{arguments}", family.to_uppercase()),
+            format!("{family}s:{arguments}"),
+            format!("{spec}\n"),
+            format!("{spec}\0"),
+        ] {
+            assert!(Code::parse(&bad).is_err(), "'{bad}' was taken");
+            tried += 1;
+        }
+    }
+    assert!(tried > 10_000);
+}
+
+#[test]
+fn codes_that_are_not_carried_say_why() {
+    for (spec, word) in [
+        ("rs:4+2,w=16", "GF(2^16)"),
+        ("rs:4+2,jerasure,w=32", "GF(2^32)"),
+        ("shec:6,4,c=3,w=16", "GF(2^16)"),
+        ("shec:6,4,w=32,c=3,single", "GF(2^32)"),
+        ("clay:4,2", "Clay"),
+    ] {
+        match Code::parse(spec) {
+            Err(error @ CodeError::NotCarried { .. }) => assert!(error.to_string().contains(word), "{error}"),
+            other => panic!("{spec}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_refusal_beyond_the_limit_has_a_certificate_and_a_way_out() {
+    for (spec, limit, fatal) in [
+        ("raidq:93+4", 92, vec![0, 31, 92, 93]),
+        ("raidq:126+4,x125", 125, vec![0, 29, 93, 125]),
+        ("raidq:165+4,x164", 164, vec![0, 13, 79, 164]),
+        ("raidq:22+4,powers", 21, vec![0, 10, 21, 24]),
+        ("raidq:30+4,sqrt", 21, vec![0, 11, 21, 24]),
+        ("raidq:64+4,cbrt", 63, vec![0, 30, 63, 67]),
+        ("raidq:28+4,b=0xe8", 27, vec![0, 25, 27, 30]),
+        ("raidq:86+3,b=0xfc", 85, vec![0, 85, 88]),
+        ("raidq:114+4,x=08.d8", 113, vec![0, 85, 113, 115]),
+        ("raidq:2+4,b=0x01", 1, vec![0, 1, 4, 5]),
+    ] {
+        match Code::parse(spec) {
+            Err(error @ CodeError::NotMds { .. }) => {
+                let CodeError::NotMds { limit: found, fatal: columns, instead, .. } = &error else {
+                    unreachable!()
+                };
+                assert_eq!((*found, columns), (limit, &fatal), "{spec}");
+                // The first alternative can be used as it is written.
+                let alternative = instead.split_whitespace().nth(1).unwrap().trim_end_matches([',', '.']);
+                assert!(Code::parse(alternative).is_ok(), "{spec}: {error}");
+            }
+            other => panic!("{spec}: {other:?}"),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_text_never_panics(text in "\\PC{0,40}") {
+        let _ = Code::parse(&text);
+    }
+
+    #[test]
+    fn random_arguments_are_an_error_or_canonical(
+        family in proptest::sample::select(families().iter().map(|f| f.name).collect::<Vec<_>>()),
+        arguments in "(([0-9]{1,2}|[0-9]\\+[0-9]|c=[0-9]|b=0x[0-9a-f]{2}|x=[0-9a-f]{2}\\.[0-9a-f]{2}|w=8|w=16|single|raw|powers|cbrt|x92|stack=[0-3]|weighted|jerasure|vandermonde),){0,3}[0-9]{1,2}(\\+[0-9])?",
+        trailing in "(,(single|raw|powers|sqrt|weighted|stack=2|jerasure|c=2))?",
+    ) {
+        if let Ok(code) = Code::parse(&format!("{family}:{arguments}{trailing}")) {
+            let again = Code::parse(code.spec()).unwrap();
+            prop_assert_eq!(again.spec(), code.spec());
+            prop_assert_eq!(again, code);
         }
     }
 }

@@ -17,8 +17,8 @@
 //! 2(t - 1) + 1. For even N and t = N / 2 the two ends meet halfway: only i < N / 2 exist, and both copies lie at row N - 2.
 //! The copy on disk i is data. User order: t, then i. Equations: mirrors in that order, then first add-ons, then second.
 //!
-//! Claims count all columns, add-ons included: 2, 3 and 4. More is impossible at large (two disks that share a superchunk and both
-//! add-ons are four columns; for stack=2 a fifth disk may be fatal). The shape is ragged, so no claim of MDS.
+//! Claims count all columns, add-ons included: 2, 3 and 4. Two disks that share a superchunk and their add-ons are four columns, fatal
+//! with one add-on each. Only raidp:3,weighted is MDS: its redundancy of 6 elements is exactly three disks.
 //!
 //! Limits: N = 3 .. 64. Source: E. Rosenfeld, N. Amit, D. Tsafrir, "RAIDP: replication with intra-disk parity" (EuroSys 2020 and the
 //! earlier poster). The paper has the plain form; weights and the stack of general coefficients are Pantile's.
@@ -67,7 +67,7 @@ fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
         (true, _) => (",weighted", 3),
         _ => ("", 2),
     };
-    Ok(code.finish(format!("raidp:{disks}{option}"), "raidp", Claim { tolerance, mds: false }))
+    Ok(code.finish(format!("raidp:{disks}{option}"), "raidp", Claim { tolerance, mds: weighted && stack == 1 && disks == 3 }))
 }
 
 /// One superchunk: the cells (row, disk) of its data and of its copy.

@@ -16,11 +16,13 @@ pub(crate) fn reed_sol_van(k: usize, m: usize) -> Matrix {
         let pivot_row = (i..k + m).find(|&r| !table[r][i].is_zero()).expect("the columns are independent");
         table.swap(i, pivot_row);
         let scale = Gf::ONE / table[i][i];
-        table.iter_mut().for_each(|row| row[i] *= scale);
-        for j in (0..k).filter(|&j| j != i) {
-            let factor = table[i][j];
-            if !factor.is_zero() {
-                table.iter_mut().for_each(|row| row[j] = row[j] + factor * row[i]);
+        let factors: Vec<Gf> = (0..k).map(|j| if j == i { Gf::ZERO } else { table[i][j] }).collect();
+        // Rows above are unit vectors already, zero in column i.
+        for row in &mut table[i..] {
+            let pivot = row[i] * scale;
+            row[i] = pivot;
+            if !pivot.is_zero() {
+                row.iter_mut().zip(&factors).for_each(|(entry, &factor)| *entry += factor * pivot);
             }
         }
     }

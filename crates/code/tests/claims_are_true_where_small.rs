@@ -1,0 +1,286 @@
+//! A claim is a promise: every set of columns up to the tolerance is tried, for all small codes of all families, and
+//! where a code claims to be MDS one more lost column is fatal.
+
+use pantile_code::{Claim, Code, CodeError, Purpose, families};
+use pantile_gf::{Echelon, Gf};
+
+/// For each column the parity-check vectors of its cells.
+fn check_vectors(code: &Code) -> Vec<Vec<Vec<Gf>>> {
+    let vector = |cell| code.equations().iter().map(|equation| equation.coefficient(cell)).collect();
+    (0..code.columns()).map(|column| code.column_cells(column).map(vector).collect()).collect()
+}
+
+/// Whether every set of `size` columns can be computed from the others.
+fn all_survive(code: &Code, size: usize) -> bool {
+    fn walk(vectors: &[Vec<Vec<Gf>>], first: usize, left: usize, known: &mut Echelon) -> bool {
+        let rank = known.rank();
+        left == 0
+            || (first..=vectors.len() - left).all(|column| {
+                let alive = vectors[column].iter().all(|vector| known.insert(vector.clone()))
+                    && walk(vectors, column + 1, left - 1, known);
+                known.truncate(rank);
+                alive
+            })
+    }
+    size <= code.columns() && walk(&check_vectors(code), 0, size, &mut Echelon::new(code.equations().len()))
+}
+
+fn hold(code: &Code) {
+    let Claim { tolerance, mds } = code.claim();
+    assert!(all_survive(code, tolerance), "{code} does not survive {tolerance} losses");
+    let mut heights: Vec<usize> = (0..code.columns()).map(|c| code.rows(c)).collect();
+    heights.sort_unstable_by(|a, b| b.cmp(a));
+    let redundancy: usize = heights[..tolerance].iter().sum();
+    assert_eq!(mds, redundancy == code.parity().len(), "{code}: {:?}", code.claim());
+    if mds {
+        assert!(!all_survive(code, tolerance + 1), "{code} survives {} losses", tolerance + 1);
+    }
+}
+
+/// Builds, or skips what is refused for a reason that a size can have.
+fn built(spec: &str) -> Option<Code> {
+    match Code::parse(spec) {
+        Ok(code) => Some(code),
+        Err(CodeError::OutOfRange { .. } | CodeError::Unsuitable { .. } | CodeError::NotMds { .. }) => None,
+        Err(error) => panic!("{spec}: {error}"),
+    }
+}
+
+/// Holds all codes that exist among the specs, at least `least` of them.
+fn hold_all(least: usize, specs: impl IntoIterator<Item = String>) {
+    let codes: Vec<Code> = specs.into_iter().filter_map(|spec| built(&spec)).collect();
+    assert!(codes.len() >= least, "only {} codes", codes.len());
+    codes.iter().for_each(hold);
+}
+
+#[test]
+fn simple_codes() {
+    let one_number = ["raid0", "mirror", "raid5", "raid6"];
+    hold_all(32, one_number.iter().flat_map(|family| (1..=9).map(move |k| format!("{family}:{k}"))));
+}
+
+#[test]
+fn matrix_codes() {
+    let three = ["", ",powers", ",b=0x1d", ",b=0xfc"];
+    let four =
+        ["", ",x125", ",x164", ",x=02.8e", ",powers", ",b=0xe8", ",sqrt", ",cbrt", ",cbrt=paper", ",sixth"];
+    hold_all(32, three.iter().flat_map(|o| (1..=8).map(move |k| format!("raidq:{k}+3{o}"))));
+    hold_all(80, four.iter().flat_map(|o| (1..=8).map(move |k| format!("raidq:{k}+4{o}"))));
+    hold_all(48, (1..=6).flat_map(|m| (1..=8).map(move |k| format!("cauchy:{k}+{m}"))));
+    let rs = ["", ",vandermonde", ",jerasure"];
+    hold_all(
+        120,
+        rs.iter().flat_map(|o| (1..=7).flat_map(move |m| (1..=7).map(move |k| format!("rs:{k}+{m}{o}")))),
+    );
+}
+
+#[test]
+fn vandermonde_is_refused_exactly_where_it_is_not_mds() {
+    let exists = |k: usize, m: usize| Code::parse(&format!("rs:{k}+{m},vandermonde")).is_ok();
+    for (k, m) in [(21, 4), (4, 21), (5, 5), (4, 6), (3, 30), (30, 3)] {
+        assert!(exists(k, m), "{k}+{m}");
+        hold_minors(k, m);
+    }
+    for (spec, limit) in [
+        ("rs:22+4,vandermonde", 21),
+        ("rs:40+4,vandermonde", 21),
+        ("rs:6+5,vandermonde", 5),
+        ("rs:5+6,vandermonde", 4),
+        ("rs:5+21,vandermonde", 4),
+        ("rs:4+22,vandermonde", 3),
+        ("rs:4+40,vandermonde", 3),
+    ] {
+        match Code::parse(spec) {
+            Err(CodeError::NotMds { limit: found, fatal, .. }) => {
+                assert_eq!(found, limit, "{spec}");
+                let (_, m) = spec[3..spec.len() - 12].split_once('+').unwrap();
+                let m: usize = m.parse().unwrap();
+                assert_eq!(fatal.len(), m, "{spec}: {fatal:?}");
+                assert!(is_fatal_for_vandermonde(limit + 1, m, &fatal), "{spec}: {fatal:?}");
+            }
+            other => panic!("{spec}: {other:?}"),
+        }
+    }
+}
+
+/// All minors up to size 4 of the k x m matrix 2^(rj); by symmetry and size these decide the sizes of the test.
+fn hold_minors(k: usize, m: usize) {
+    let vectors = |r: usize| (0..k).map(|j| Gf::alpha_pow((r * j) as i64)).collect::<Vec<Gf>>();
+    let small = k.min(m);
+    let rows: Vec<Vec<Gf>> = (0..m).map(vectors).collect();
+    for size in 2..=small {
+        for columns in subsets(k, size) {
+            for chosen in subsets(m, size) {
+                let mut known = Echelon::new(size);
+                let independent =
+                    chosen.iter().all(|&r| known.insert(columns.iter().map(|&j| rows[r][j]).collect()));
+                assert!(independent, "{k}+{m}: rows {chosen:?}, columns {columns:?}");
+            }
+        }
+    }
+}
+
+fn is_fatal_for_vandermonde(k: usize, m: usize, fatal: &[usize]) -> bool {
+    let data: Vec<usize> = fatal.iter().copied().filter(|&c| c < k).collect();
+    let mut known = Echelon::new(data.len());
+    let kept = (0..m).filter(|r| !fatal.contains(&(k + r)));
+    let rank =
+        kept.filter(|r| known.insert(data.iter().map(|j| Gf::alpha_pow((r * j) as i64)).collect())).count();
+    rank < data.len()
+}
+
+fn subsets(n: usize, size: usize) -> Vec<Vec<usize>> {
+    match size {
+        0 => vec![vec![]],
+        _ => (size - 1..n)
+            .flat_map(|last| {
+                subsets(last, size - 1).into_iter().map(move |mut set| {
+                    set.push(last);
+                    set
+                })
+            })
+            .collect(),
+    }
+}
+
+#[test]
+fn shec_of_the_paper() {
+    let sizes = (1..=8).flat_map(|k| (1..=k).flat_map(move |m| (1..=k).map(move |l| (k, m, l))));
+    hold_all(200, sizes.map(|(k, m, l)| format!("shec:{k},{m},{l}")));
+    let exact = |spec: &str, tolerance| {
+        let code = Code::parse(spec).unwrap();
+        assert_eq!(code.claim().tolerance, tolerance, "{spec}");
+        assert!(!all_survive(&code, tolerance + 1), "{spec}");
+    };
+    exact("shec:4,3,3", 2);
+    exact("shec:5,3,3", 1);
+    exact("shec:6,4,3", 2);
+    exact("shec:7,4,3", 1);
+    exact("shec:10,6,5", 3);
+}
+
+#[test]
+fn shec_of_ceph_for_every_layout() {
+    let sizes =
+        (1..=12usize).flat_map(|k| (1..=k.min(20 - k)).flat_map(move |m| (1..=m).map(move |c| (k, m, c))));
+    let specs = sizes.flat_map(|(k, m, c)| ["", ",single"].map(|t| format!("shec:{k},{m},c={c}{t}")));
+    assert_eq!(specs.clone().count(), 602, "layouts within Ceph's limits, in both techniques");
+    hold_all(602, specs);
+}
+
+#[test]
+fn local_codes() {
+    let sizes = |most: usize| (1..=most).flat_map(move |k| (1..=k).map(move |l| (k, l)));
+    hold_all(100, sizes(10).flat_map(|(k, l)| (0..=5).map(move |g| format!("lrc:{k},{l},{g}"))));
+    hold_all(50, sizes(12).flat_map(|(k, l)| (2..=6).map(move |m| format!("xorbas:{k},{m},{l}"))));
+    hold_all(50, sizes(9).flat_map(|(k, l)| (1..=6).map(move |m| format!("slpg:{k},{m},{l}"))));
+}
+
+#[test]
+fn local_claims_are_exact_where_the_family_says_so() {
+    let specs =
+        ["lrc:12,2,2", "lrc:6,2,1", "lrc:4,2,0", "lrc:12,3,3", "xorbas:10,6,5", "slpg:6,4,3", "slpg:8,5,4"];
+    for spec in specs {
+        let code = Code::parse(spec).unwrap();
+        assert!(!all_survive(&code, code.claim().tolerance + 1), "{spec}: {:?}", code.claim());
+    }
+}
+
+#[test]
+fn array_codes() {
+    for family in ["dcode", "xcode", "rdp", "evenodd", "hcode", "hdp"] {
+        hold_all(15, (3..=18).map(|n| format!("{family}:{n}")));
+        hold_all(1, [format!("{family}:25")]);
+    }
+}
+
+#[test]
+fn bare_constructions_are_for_study() {
+    for (spec, fatal_pairs) in
+        [("dcode:9,raw", 9), ("dcode:15,raw", 45), ("xcode:9,raw", 9), ("xcode:8,raw", 4)]
+    {
+        let code = Code::parse(spec).unwrap();
+        assert!(matches!(code.purpose(), Purpose::Study(_)), "{spec}");
+        assert_eq!(code.claim(), Claim { tolerance: 1, mds: false });
+        hold(&code);
+        let vectors = check_vectors(&code);
+        let fatal = |a: usize, b: usize| {
+            let mut known = Echelon::new(code.equations().len());
+            !vectors[a].iter().chain(&vectors[b]).all(|vector| known.insert(vector.clone()))
+        };
+        let count = subsets(code.columns(), 2).iter().filter(|pair| fatal(pair[0], pair[1])).count();
+        assert!(count > 0, "{spec}");
+        if spec.ends_with("9,raw") || spec.starts_with("dcode:15") {
+            assert_eq!(count, fatal_pairs, "{spec}");
+        }
+    }
+    for code in families().iter().flat_map(|f| f.examples).map(|e| Code::parse(e).unwrap()) {
+        let study = code.spec().ends_with(",raw");
+        assert_eq!(matches!(code.purpose(), Purpose::Study(_)), study, "{code}");
+    }
+}
+
+#[test]
+fn raidp_small() {
+    let options = ["", ",weighted", ",stack=2"];
+    hold_all(18, options.iter().flat_map(|o| (3..=8).map(move |n| format!("raidp:{n}{o}"))));
+    for (option, tolerance) in [("", 2), (",weighted", 3)] {
+        let code = Code::parse(&format!("raidp:6{option}")).unwrap();
+        assert!(!all_survive(&code, tolerance + 1), "{code}");
+    }
+}
+
+/// The coefficients depend on the numbers of the disks and not on N, so the largest N decides for all.
+#[test]
+fn raidp_at_its_limit() {
+    let code = Code::parse("raidp:64,stack=2").unwrap();
+    let n = 64;
+    let mirrors = n * (n - 1) / 2;
+    let add_on = |level: usize, disk: usize| &code.equations()[mirrors + level * n + disk];
+    let mut superchunk = vec![vec![None; n]; n];
+    for equation in &code.equations()[..mirrors] {
+        let cells: Vec<_> = equation.terms().iter().map(|t| t.0).collect();
+        let (a, b) = (code.column_of(cells[0]), code.column_of(cells[1]));
+        assert!(superchunk[a][b].is_none(), "two disks share one superchunk");
+        (superchunk[a][b], superchunk[b][a]) = (Some(cells[0]), Some(cells[1]));
+    }
+    // weight[level][disk][partner]: the coefficient of their superchunk in the add-on of `disk`.
+    let weight: Vec<Vec<Vec<Gf>>> = (0..2)
+        .map(|level| {
+            let of = |disk: usize, partner: usize| {
+                superchunk[disk][partner].map_or(Gf::ZERO, |cell| add_on(level, disk).coefficient(cell))
+            };
+            (0..n).map(|disk| (0..n).map(|partner| of(disk, partner)).collect()).collect()
+        })
+        .collect();
+    // Lost disks, all their pairs unknown; add-ons without the one given, if any.
+    let survives = |disks: &[usize], without: Option<(usize, usize)>| {
+        let pairs = subsets(disks.len(), 2);
+        let mut known = Echelon::new(pairs.len());
+        for (level, weights) in weight.iter().enumerate() {
+            for (i, &disk) in disks.iter().enumerate() {
+                if without == Some((level, i)) {
+                    continue;
+                }
+                let row = pairs.iter().map(|pair| match pair.iter().position(|&x| x == i) {
+                    Some(place) => weights[disk][disks[pair[1 - place]]],
+                    None => Gf::ZERO,
+                });
+                known.insert(row.collect());
+            }
+        }
+        known.rank() == pairs.len()
+    };
+    for i in 0..n {
+        for j in i + 1..n {
+            for k in j + 1..n {
+                for without in [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)] {
+                    assert!(survives(&[i, j, k], Some(without)), "{i} {j} {k} without {without:?}");
+                }
+                for l in k + 1..n {
+                    assert!(survives(&[i, j, k, l], None), "{i} {j} {k} {l}");
+                }
+            }
+        }
+    }
+}
