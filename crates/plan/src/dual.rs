@@ -8,6 +8,9 @@
 //! or pay for it, until nothing is left to choose. Each node is itself a valid repair, so the search can stop at
 //! any time with its best; if it runs to the end, no repair of any form is cheaper.
 //!
+//! A wanted cell that is not lost may be read or computed. It enters as a copy of itself that is lost, with the equation
+//! copy + cell = 0 added; reading the cell is then one choice among the others.
+//!
 //! The search is a matroid question (which sets span which cells), so for codes whose coefficients are all 1 it
 //! runs on bits: the matroid does not change when the field grows.
 
@@ -94,17 +97,24 @@ pub(crate) struct Space<W> {
 impl<W: Word> Space<W> {
     /// Narrows the equations of the code to those that vanish on the lost cells, but for one wanted cell each.
     ///
+    /// `copied` are wanted cells that are not lost; the copy of the i-th has the number of cells plus i, and is wanted.
     /// Errors: the wanted cells that no equation yields, and the number of lost cells that were determined.
     pub(crate) fn new(
         code: &Code,
         lost: &[CellIndex],
         wanted: &[CellIndex],
+        copied: &[CellIndex],
     ) -> Result<Space<W>, (Vec<CellIndex>, usize)> {
-        let cells = code.cell_count();
+        let cells = code.cell_count() + copied.len();
         let stride = cells.div_ceil(W::CELLS);
-        let mut rows = vec![W::default(); stride * code.equations().len()];
+        let mut rows = vec![W::default(); stride * (code.equations().len() + copied.len())];
         for (row, equation) in rows.chunks_exact_mut(stride).zip(code.equations()) {
             equation.terms().iter().for_each(|&(cell, c)| W::set(row, cell.usize(), c));
+        }
+        let copies = (code.cell_count()..cells).zip(copied);
+        for (row, (copy, cell)) in rows.chunks_exact_mut(stride).skip(code.equations().len()).zip(copies) {
+            W::set(row, copy, Gf::ONE);
+            W::set(row, cell.usize(), Gf::ONE);
         }
         let mut space = Space { cells, stride, wanted: Vec::new(), rows };
         let mut unwanted: Vec<usize> =
@@ -115,14 +125,14 @@ impl<W: Word> Space<W> {
             rank += usize::from(space.exclude(cell));
         }
         let mut missing = Vec::new();
-        for &cell in wanted {
-            match space.pivot(cell.usize()) {
+        for cell in wanted.iter().map(|cell| cell.usize()).chain(code.cell_count()..cells) {
+            match space.pivot(cell) {
                 Some(row) => {
                     space.swap(row, space.wanted.len());
-                    space.wanted.push(cell.usize());
+                    space.wanted.push(cell);
                     rank += 1;
                 }
-                None => missing.push(cell),
+                None => missing.push(CellIndex(cell as u32)),
             }
         }
         if !missing.is_empty() {
@@ -141,7 +151,7 @@ impl<W: Word> Space<W> {
 
     /// The number of independent combinations of `wanted` that hold while these and `unwanted` are lost.
     pub(crate) fn determined(code: &Code, unwanted: &[CellIndex], wanted: &[CellIndex]) -> usize {
-        match Space::<W>::new(code, unwanted, &[]) {
+        match Space::<W>::new(code, unwanted, &[], &[]) {
             Ok(mut space) => wanted.iter().filter(|cell| space.exclude(cell.usize())).count(),
             Err(_) => unreachable!("nothing was wanted"),
         }
@@ -204,7 +214,7 @@ impl<W: Word> Space<W> {
         support
     }
 
-    /// The combination for each wanted cell: target and terms.
+    /// The combination for each wanted cell: target and terms. The target of a copy is its number, see [`Space::new`].
     pub(crate) fn combinations(&self) -> Vec<(CellIndex, Combination)> {
         self.wanted
             .iter()
@@ -225,7 +235,7 @@ impl<W: Word> Space<W> {
 /// What the search found.
 pub(crate) struct Found<W> {
     /// The cheapest repair below the given limit, if there is one.
-    pub(crate) best: Option<(u64, Space<W>)>,
+    pub(crate) best: Option<Space<W>>,
     /// Whether the whole space was walked, so that no repair is cheaper than `best` (or than the limit given).
     pub(crate) complete: bool,
     /// A lower bound that holds in any case: the cells that no choice avoids.
@@ -242,7 +252,7 @@ pub(crate) fn search<W: Word>(space: Space<W>, price: &[u64], limit: u64, nodes:
     let forced = weigh(root.iter().zip(&free).map(|(&a, &b)| a & !b), price);
     let mut walk = Walk { price, limit, best: None, nodes_left: nodes };
     let complete = walk.visit(space, &mut vec![0u64; words], 0);
-    Found { best: walk.best.map(|space| (walk.limit, space)), complete, forced }
+    Found { best: walk.best, complete, forced }
 }
 
 fn weigh(words: impl Iterator<Item = u64>, price: &[u64]) -> u64 {

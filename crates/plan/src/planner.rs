@@ -14,7 +14,7 @@ use crate::chain::{Progress, choose, recipes};
 use crate::dual::{Found, Space, Word, search};
 use crate::{CellSet, Combination, Costs, NotRecoverable, Optimality, Plan, Step};
 use pantile_code::{CellIndex, Code};
-use pantile_gf::{Gf, Matrix};
+use pantile_gf::{Echelon, Gf, Matrix};
 
 /// What a recovery plan is asked for.
 #[derive(Clone, Debug)]
@@ -51,6 +51,13 @@ impl Effort {
             Effort::Thorough { nodes } => nodes,
         }
     }
+}
+
+/// A plan in the making: its cost leaves out the cells that are read for certain.
+struct Draft {
+    cost: u64,
+    read: CellSet,
+    steps: Vec<Step>,
 }
 
 /// Makes plans for one code.
@@ -90,34 +97,17 @@ impl Planner {
     /// Cost: see [`Effort`]; callers on a read path cache by request.
     pub fn recover(&self, request: &Request<'_>) -> Result<Plan, NotRecoverable> {
         let price: Vec<u64> = self.code.cells().map(|c| request.costs.of(self.code.column_of(c))).collect();
-        let mut best = self.recover_without(request, &price, request.lost)?;
-        // A wanted cell on a dear column may be cheaper to compute than to read.
-        let least = price.iter().copied().min().unwrap_or(0);
-        let mut dear: Vec<usize> = request
-            .wanted
-            .iter()
-            .filter(|&&cell| !request.lost.contains(cell) && price[cell.usize()] > least)
-            .map(|&cell| self.code.column_of(cell))
-            .collect();
-        dear.sort_unstable();
-        dear.dedup();
-        if self.is_uniform || dear.is_empty() {
-            return Ok(best);
-        }
-        let whole = dear.clone();
-        for columns in dear.iter().map(std::slice::from_ref).chain((whole.len() > 1).then_some(&whole[..])) {
-            let mut avoided = request.lost.clone();
-            CellSet::of_columns(&self.code, columns).iter().for_each(|cell| avoided.insert(cell));
-            match self.recover_without(request, &price, &avoided) {
-                Ok(plan) if plan.cost < best.cost => best = plan,
-                _ => {}
-            }
-        }
-        // Each alternative was searched for by itself; a mixture of them may still be cheaper.
-        let at_least = self.floor(request, &price);
-        best.optimality =
-            if best.cost <= at_least { Optimality::Exact } else { Optimality::Bound { at_least } };
-        Ok(best)
+        let (missing, direct): (Vec<CellIndex>, Vec<CellIndex>) =
+            request.wanted.iter().partition(|&&cell| request.lost.contains(cell));
+        let (read, steps, optimality) = if self.is_uniform {
+            let (read, steps) = self.cheapest_k(request.wanted, &missing, &price, request.lost)?;
+            (read, steps, Optimality::Exact)
+        } else {
+            self.cheapest_known(request, missing, direct, &price)?
+        };
+        let reads: Vec<CellIndex> = read.iter().collect();
+        let cost = Plan::cost_of(&self.code, request.costs, reads.iter().copied());
+        Ok(Plan { reads, steps, outputs: request.wanted.to_vec(), cost, optimality })
     }
 
     /// Plans the computation of every parity cell from the data cells.
@@ -157,29 +147,6 @@ impl Planner {
             .collect();
         terms.sort_unstable_by_key(|t| t.0);
         terms
-    }
-
-    /// The plan that reads none of `avoided` (which includes what is lost).
-    fn recover_without(
-        &self,
-        request: &Request<'_>,
-        price: &[u64],
-        avoided: &CellSet,
-    ) -> Result<Plan, NotRecoverable> {
-        let (missing, direct): (Vec<CellIndex>, Vec<CellIndex>) =
-            request.wanted.iter().partition(|&&cell| avoided.contains(cell));
-        let direct = CellSet::of_cells(&self.code, &direct);
-        let (read, steps, optimality) = if missing.is_empty() && !self.is_uniform {
-            (direct, Vec::new(), Optimality::Exact)
-        } else if self.is_uniform {
-            let (read, steps) = self.cheapest_k(request.wanted, &missing, price, avoided)?;
-            (read, steps, Optimality::Exact)
-        } else {
-            self.cheapest_known(request, &missing, price, avoided, direct)?
-        };
-        let reads: Vec<CellIndex> = read.iter().collect();
-        let cost = Plan::cost_of(&self.code, request.costs, reads.iter().copied());
-        Ok(Plan { reads, steps, outputs: request.wanted.to_vec(), cost, optimality })
     }
 
     /// Solver 1: the wanted cells themselves, or any k cells.
@@ -263,55 +230,140 @@ impl Planner {
     }
 
     /// Solvers 2 and 3, whichever finds the cheaper plan.
+    ///
+    /// Wanted cells that are there and cost no more than any other are read for certain: whatever set yields them, one of
+    /// its cells can be exchanged for each of them at no loss. Of such cells only an independent set is read; the others
+    /// follow from it. Wanted cells on dearer columns may be read or computed.
     fn cheapest_known(
         &self,
         request: &Request<'_>,
-        missing: &[CellIndex],
+        mut missing: Vec<CellIndex>,
+        direct: Vec<CellIndex>,
         price: &[u64],
-        avoided: &CellSet,
-        direct: CellSet,
     ) -> Result<(CellSet, Vec<Step>, Optimality), NotRecoverable> {
-        let lost: Vec<CellIndex> = avoided.iter().collect();
+        let least = price.iter().copied().min().unwrap_or(0);
+        let (cheap, dear): (Vec<CellIndex>, Vec<CellIndex>) =
+            direct.into_iter().partition(|cell| price[cell.usize()] == least);
+        let (certain, derived) = self.independent(cheap);
+        let certain = CellSet::of_cells(&self.code, &certain);
+        let mut unread = request.lost.clone();
+        derived.iter().for_each(|&cell| unread.insert(cell));
+        missing.extend(derived);
+        if missing.is_empty() && dear.is_empty() {
+            return Ok((certain, Vec::new(), Optimality::Exact));
+        }
         let mut open: Vec<u64> = price.to_vec();
-        direct.iter().for_each(|cell| open[cell.usize()] = 0);
-        let chain = self.along_equations(missing, &open, avoided, &direct, &lost)?;
-        let limit = chain.cost();
-        if limit == 0 {
-            return Ok((chain.read, chain.steps, Optimality::Exact));
-        }
-        let (found, at_least) = if self.is_xor {
-            self.over_all::<u64>(request.effort, missing, &open, &lost, limit)
-        } else {
-            self.over_all::<Gf>(request.effort, missing, &open, &lost, limit)
-        };
-        let paid: u64 = direct.iter().map(|cell| price[cell.usize()]).sum();
-        match found {
-            Some((combinations, complete, cost)) => {
-                let mut read = direct;
-                combinations.iter().flat_map(|c| &c.1).for_each(|t| read.insert(t.0));
-                let steps = combinations.into_iter().map(|(target, terms)| Step { target, terms }).collect();
-                let exact = complete || cost <= at_least;
-                let optimality = match exact {
-                    true => Optimality::Exact,
-                    false => Optimality::Bound { at_least: at_least + paid },
-                };
-                Ok((read, steps, optimality))
+        certain.iter().for_each(|cell| open[cell.usize()] = 0);
+        let paid: u64 = certain.iter().map(|cell| price[cell.usize()]).sum();
+
+        let mut best = self.around(&[], &dear, &missing, &open, &unread, &certain)?;
+        let mut columns: Vec<usize> = dear.iter().map(|&cell| self.code.column_of(cell)).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        let each = columns.iter().map(std::slice::from_ref);
+        for avoided in each.chain((columns.len() > 1).then_some(&columns[..])) {
+            match self.around(avoided, &dear, &missing, &open, &unread, &certain) {
+                Ok(other) if other.cost < best.cost => best = other,
+                _ => {}
             }
-            None if limit <= at_least => Ok((chain.read, chain.steps, Optimality::Exact)),
-            None => Ok((chain.read, chain.steps, Optimality::Bound { at_least: at_least + paid })),
         }
+        let lost: Vec<CellIndex> = unread.iter().collect();
+        let (found, at_least) = if self.is_xor {
+            self.over_all::<u64>(request.effort, &missing, &dear, &open, &lost, best.cost)
+        } else {
+            self.over_all::<Gf>(request.effort, &missing, &dear, &open, &lost, best.cost)
+        };
+        let mut complete = best.cost <= at_least;
+        if let Some((combinations, all)) = found {
+            best = self.adopt(combinations, &dear, &certain, &open);
+            complete = all || best.cost <= at_least;
+        }
+        let optimality = match complete {
+            true => Optimality::Exact,
+            false => Optimality::Bound { at_least: at_least + paid },
+        };
+        Ok((best.read, best.steps, optimality))
     }
 
-    /// Solver 3. A plan below the limit if it finds one, whether it is complete, and a lower bound.
+    /// Splits cells into a largest independent set, earlier ones first, and those that follow from it.
+    fn independent(&self, cells: Vec<CellIndex>) -> (Vec<CellIndex>, Vec<CellIndex>) {
+        if cells.iter().all(|&cell| !self.code.is_parity(cell)) {
+            return (cells, Vec::new());
+        }
+        let data = self.code.data().len();
+        let mut span = Echelon::new(data);
+        cells.into_iter().partition(|&cell| {
+            span.insert(match self.code.data_position(cell) {
+                Some(position) => (0..data).map(|p| if p == position { Gf::ONE } else { Gf::ZERO }).collect(),
+                None => {
+                    let row = self.code.parity().iter().position(|&p| p == cell);
+                    row.map_or_else(Vec::new, |row| self.code.generator().row(row).to_vec())
+                }
+            })
+        })
+    }
+
+    /// Solver 2 with the dear cells read, but for those on the avoided columns, which are computed.
+    fn around(
+        &self,
+        avoided: &[usize],
+        dear: &[CellIndex],
+        missing: &[CellIndex],
+        open: &[u64],
+        unread: &CellSet,
+        certain: &CellSet,
+    ) -> Result<Draft, NotRecoverable> {
+        let (mut missing, mut unread, mut read) = (missing.to_vec(), unread.clone(), certain.clone());
+        let mut price = open.to_vec();
+        let mut paid = 0;
+        for &cell in dear {
+            if !avoided.contains(&self.code.column_of(cell)) {
+                read.insert(cell);
+                paid += std::mem::take(&mut price[cell.usize()]);
+            }
+        }
+        if !avoided.is_empty() {
+            CellSet::of_columns(&self.code, avoided).iter().for_each(|cell| unread.insert(cell));
+            missing.extend(dear.iter().filter(|cell| !read.contains(**cell)));
+        }
+        let lost: Vec<CellIndex> = unread.iter().collect();
+        let chain = self.along_equations(&missing, &price, &unread, &read, &lost)?;
+        Ok(Draft { cost: chain.cost() + paid, read: chain.read, steps: chain.steps })
+    }
+
+    /// The plan of a solution of solver 3.
+    fn adopt(
+        &self,
+        combinations: Vec<(CellIndex, Combination)>,
+        dear: &[CellIndex],
+        certain: &CellSet,
+        open: &[u64],
+    ) -> Draft {
+        let mut read = certain.clone();
+        combinations.iter().flat_map(|c| &c.1).for_each(|t| read.insert(t.0));
+        let cells = self.code.cell_count();
+        let steps = combinations
+            .into_iter()
+            .map(|(target, terms)| match target.usize().checked_sub(cells) {
+                Some(copy) => Step { target: dear[copy], terms },
+                None => Step { target, terms },
+            })
+            .filter(|step| !read.contains(step.target))
+            .collect();
+        Draft { cost: read.iter().map(|cell| open[cell.usize()]).sum(), read, steps }
+    }
+
+    /// Solver 3. A solution below the limit if it finds one, whether the search was complete, and a lower bound.
     #[allow(clippy::type_complexity)]
     fn over_all<W: Word>(
         &self,
         effort: Effort,
         missing: &[CellIndex],
+        dear: &[CellIndex],
         price: &[u64],
         lost: &[CellIndex],
         limit: u64,
-    ) -> (Option<(Vec<(CellIndex, Combination)>, bool, u64)>, u64) {
+    ) -> (Option<(Vec<(CellIndex, Combination)>, bool)>, u64) {
         // A search in a space of more words than this would not end; the chain's plan stands.
         const WORDS_MOST: usize = 1 << 18;
         let words = self.code.equations().len() * self.code.cell_count().div_ceil(W::CELLS);
@@ -319,25 +371,26 @@ impl Planner {
             Effort::Fast if words > 64 => effort.nodes() * 64 / words,
             _ => effort.nodes(),
         };
-        let each = missing.len() as u64 * lost_least(price, lost);
-        if words > WORDS_MOST {
-            return (None, each);
+        if words > WORDS_MOST || limit == 0 {
+            return (None, 0);
         }
-        let Ok(space) = Space::<W>::new(&self.code, lost, missing) else {
-            return (None, each);
+        let Ok(space) = Space::<W>::new(&self.code, lost, missing, dear) else {
+            return (None, 0);
         };
-        let cut = match effort {
-            Effort::Fast => 0,
-            Effort::Thorough { .. } => self.cut_bound(missing, price, lost),
-        };
+        let mut open = price.to_vec();
+        open.resize(price.len() + dear.len(), 0);
         if space.freedom() == 0 {
-            let Found { forced, .. } = search(space, price, 0, 1);
+            let Found { forced, .. } = search(space, &open, 0, 1);
             return (None, forced);
         }
-        let Found { best, complete, forced } = search(space, price, limit, nodes);
-        let floor = forced.max(each).max(cut);
+        let cut = match effort {
+            Effort::Thorough { .. } if dear.is_empty() => self.cut_bound(missing, price, lost),
+            _ => 0,
+        };
+        let Found { best, complete, forced } = search(space, &open, limit, nodes);
+        let floor = forced.max(cut);
         match best {
-            Some((cost, space)) => (Some((space.combinations(), complete, cost)), floor),
+            Some(space) => (Some((space.combinations(), complete)), floor),
             None if complete => (None, limit),
             None => (None, floor),
         }
@@ -386,9 +439,9 @@ impl Planner {
         let unknown: Vec<CellIndex> =
             lost.iter().copied().filter(|&cell| !progress.made.contains(cell)).collect();
         let combinations = if self.is_xor {
-            Space::<u64>::new(&self.code, &unknown, rest).map(|space| space.combinations())
+            Space::<u64>::new(&self.code, &unknown, rest, &[]).map(|space| space.combinations())
         } else {
-            Space::<Gf>::new(&self.code, &unknown, rest).map(|space| space.combinations())
+            Space::<Gf>::new(&self.code, &unknown, rest, &[]).map(|space| space.combinations())
         };
         match combinations {
             Ok(all) => match all.into_iter().min_by_key(|(cell, terms)| (terms.len(), *cell)) {
@@ -401,12 +454,6 @@ impl Planner {
                 rank: rank + progress.made.len(),
             }),
         }
-    }
-
-    /// A lower bound on any plan for the request: every wanted cell needs one read of its own at the least.
-    fn floor(&self, request: &Request<'_>, price: &[u64]) -> u64 {
-        let lost: Vec<CellIndex> = request.lost.iter().collect();
-        request.wanted.len() as u64 * lost_least(price, &lost)
     }
 
     /// The cut-set bound: what a group of columns must yield because the others do not.
@@ -449,11 +496,4 @@ impl Planner {
         }
         single.max(pairs.div_ceil(columns.len().saturating_sub(1).max(1) as u64))
     }
-}
-
-/// The cheapest price of a cell that is not lost.
-fn lost_least(price: &[u64], lost: &[CellIndex]) -> u64 {
-    let mut survivors = price.to_vec();
-    lost.iter().for_each(|cell| survivors[cell.usize()] = u64::MAX);
-    survivors.into_iter().min().filter(|&p| p != u64::MAX).unwrap_or(0)
 }

@@ -62,21 +62,23 @@ fn a_level_too_large_is_sampled_and_says_so() {
     let exact = certificate("shec:6,4,3", &ProveOptions::default());
     let sampled = certificate("shec:6,4,3", &options);
     assert!(!sampled.is_exact());
-    for (level, truth) in sampled.levels.iter().zip(&exact.levels) {
-        let Method::Sampled { drawn, fatal_share_most } = level.method else {
-            assert_eq!(level, truth);
-            continue;
-        };
-        assert_eq!(drawn, 20_000);
-        assert!(!level.all_survive());
-        let share = 1.0 - truth.survived as f64 / truth.sets as f64;
-        let seen = 1.0 - level.survived as f64 / drawn as f64;
-        assert!(
-            share <= fatal_share_most && (share - seen).abs() < 0.02,
-            "level {}: {share} {seen}",
-            level.lost
-        );
+    assert!(sampled.levels.iter().all(|level| level.sets < 100 || !level.all_survive()));
+    // The interval holds the truth in about 95 of 100 samples, and its end is near.
+    let truth =
+        |lost: usize| 1.0 - exact.levels[lost - 1].survived as f64 / exact.levels[lost - 1].sets as f64;
+    let mut held = [0; 2];
+    for seed in 0..100 {
+        let certificate = certificate("shec:6,4,3", &ProveOptions { seed, ..options.clone() });
+        for (lost, held) in [3, 4].into_iter().zip(&mut held) {
+            let Method::Sampled { drawn: 20_000, fatal_share_most } = certificate.levels[lost - 1].method
+            else {
+                panic!("level {lost} has more than 100 sets");
+            };
+            assert!((fatal_share_most - truth(lost)).abs() < 0.02, "seed {seed}, level {lost}");
+            *held += usize::from(truth(lost) <= fatal_share_most);
+        }
     }
+    assert!(held.iter().all(|&h| (88..=99).contains(&h)), "{held:?} of 100");
     assert_eq!(sampled, certificate("shec:6,4,3", &options), "the same seed draws the same sample");
     let none =
         certificate("rs:10+4", &ProveOptions { sets_most: 10, sample: 3_000, ..ProveOptions::default() });
