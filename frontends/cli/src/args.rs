@@ -3,7 +3,9 @@
 //! Columns are written `1,4` or `0-2`, cells `row.column` as in `3.0`; nothing may be named twice.
 
 use crate::failure::Failure;
-use pantile::{Cell, CellIndex, CellSet, Code, Costs, Effort};
+use pantile::code::custom::TEXT_LEN_BYTES_MAX;
+use pantile::{Cell, CellIndex, CellSet, Code, CodeError, Costs, Effort};
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// The code that an argument names: a spec, or the path of a code file.
@@ -18,21 +20,36 @@ pub fn code(text: &str) -> Result<Code, Failure> {
 }
 
 fn code_file(path: &Path) -> Result<Code, Failure> {
-    // A code of a thousand columns needs a few hundred kilobytes; anything longer was not meant to be one.
-    const BYTES_MOST: u64 = 16 << 20;
-    let length = std::fs::metadata(path).map_err(|error| Failure::file("read", path, &error))?.len();
-    if length > BYTES_MOST {
-        return Err(Failure::Input(format!(
-            "{} has {length} bytes, but a code file has at most {BYTES_MOST}; name a file that 'pantile show CODE \
-             --text' could have written",
-            path.display()
-        )));
+    let name = path.display();
+    match std::fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Err(Failure::Input(format!(
+                "there is no code file {name}; name one that is there, or a code such as dcode:7"
+            )));
+        }
+        Err(error) => return Err(Failure::file("read", path, &error)),
+        Ok(found) if found.is_dir() => {
+            return Err(Failure::Input(format!("{name} is a directory; a code file is a text file")));
+        }
+        Ok(found) if found.len() > TEXT_LEN_BYTES_MAX as u64 => {
+            return Err(Failure::Input(format!(
+                "{name} has {} bytes, but a code file has at most {TEXT_LEN_BYTES_MAX}",
+                found.len()
+            )));
+        }
+        Ok(_) => {}
     }
     let bytes = std::fs::read(path).map_err(|error| Failure::file("read", path, &error))?;
-    let Ok(_text) = String::from_utf8(bytes) else {
-        return Err(Failure::Input(format!("{} is not UTF-8 text; a code file is", path.display())));
+    let Ok(text) = String::from_utf8(bytes) else {
+        return Err(Failure::Input(format!(
+            "{name} is not UTF-8 text; 'pantile show CODE --text' writes a code file to start from"
+        )));
     };
-    Err(Failure::Input(format!("{}: code files cannot be read by this version", path.display())))
+    Code::from_text(&text).map_err(|error| match error {
+        CodeError::File { line: 0, fault } => Failure::Input(format!("{name}: {fault}")),
+        CodeError::File { line, fault } => Failure::Input(format!("{name}, line {line}: {fault}")),
+        other => Failure::Input(format!("{name}: {other}")),
+    })
 }
 
 /// Columns and cells that were named, in order.

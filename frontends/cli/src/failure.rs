@@ -68,13 +68,20 @@ impl Failure {
     }
 }
 
-/// One line, ended by a full stop.
+/// One line of bounded length, ended by a full stop, and nothing in it that a terminal would obey.
 fn sentence(text: &str) -> String {
+    const HEAD: usize = 320;
+    const TAIL: usize = 140;
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.ends_with(['.', '?', '!']) {
-        true => line,
-        false => format!("{line}."),
+    let mut characters: Vec<char> =
+        line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    if characters.len() > HEAD + TAIL {
+        characters.splice(HEAD..characters.len() - TAIL, "...".chars());
     }
+    if !matches!(characters.last(), Some('.' | '?' | '!')) {
+        characters.push('.');
+    }
+    characters.into_iter().collect()
 }
 
 /// Ends a run whose arguments clap did not accept, or that asked for help.
@@ -132,5 +139,7 @@ mod tests {
     fn a_sentence_is_one_line_with_a_full_stop() {
         assert_eq!(sentence("one\n  two"), "one two.");
         assert_eq!(sentence("is it?"), "is it?");
+        assert_eq!(sentence("a \x1b[31mb"), "a \u{fffd}[31mb.");
+        assert!(sentence(&"x".repeat(100_000)).len() < 500);
     }
 }

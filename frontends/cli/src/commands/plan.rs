@@ -74,8 +74,8 @@ struct PlanJson<'c> {
 #[derive(Serialize)]
 pub struct OptimalityJson {
     kind: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    at_least: Option<u64>,
+    /// No plan costs less than this; of an exact plan, its own cost.
+    at_least: u64,
 }
 
 #[derive(Serialize)]
@@ -157,8 +157,8 @@ impl PlanCommand {
 
 pub fn optimality(plan: &Plan) -> OptimalityJson {
     match plan.optimality {
-        Optimality::Exact => OptimalityJson { kind: "exact", at_least: None },
-        Optimality::Bound { at_least } => OptimalityJson { kind: "bound", at_least: Some(at_least) },
+        Optimality::Exact => OptimalityJson { kind: "exact", at_least: plan.cost },
+        Optimality::Bound { at_least } => OptimalityJson { kind: "bound", at_least },
     }
 }
 

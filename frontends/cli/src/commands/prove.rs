@@ -86,7 +86,8 @@ struct LevelJson {
 impl Prove {
     pub fn run(self, terminal: &Terminal) -> Outcome {
         let code = args::code(&self.code)?;
-        let certificate = run(&code, &self.options(), terminal);
+        let mut certificate = run(&code, &self.options(), terminal);
+        certificate.fatal.truncate(self.witnesses as usize);
         let holds = !contradicted(&code, &certificate);
         match self.json {
             true => print_json(&answer(&code, &certificate, holds))?,
@@ -105,7 +106,8 @@ impl Prove {
             sets_most: self.sets,
             sample: self.sample,
             seed: self.seed,
-            fatal_most: self.witnesses as usize,
+            // One is always kept: it marks the level of the smallest fatal sets, whose number is reported.
+            fatal_most: (self.witnesses as usize).max(1),
             threads: threads(),
         }
     }

@@ -32,7 +32,7 @@ enum What {
     /// depends on X in GF(2^16), that is on b and c in GF(2^8). The paper's X^2 = a^3 X + 1 holds 92; this search tries
     /// all irreducible polynomials and lists those that hold the most. The best hold 164, and 125 with c = 1.
     #[command(after_long_help = "\
-Units: data columns, at most so many with any 4 of all columns lost. Takes seconds to minutes, on all cores.
+Units: data columns, at most so many with any 4 of all columns lost. Takes about a second, on all cores.
 
 Examples:
   pantile search raidq4 --norm-one --top 3

@@ -97,7 +97,8 @@ impl Show {
             std::fs::write(path, picture).map_err(|error| Failure::file("write", path, &error))?;
         }
         if self.text {
-            return Err(Failure::Input("--text is not there yet".into()));
+            print(&code.to_text())?;
+            return Ok(Verdict::Good);
         }
         match self.json {
             true => print_json(&answer(&code, &labels))?,

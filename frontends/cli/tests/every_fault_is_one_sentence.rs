@@ -1,0 +1,227 @@
+//! Whatever is typed, the answer is a status that is documented and one line that says what to do.
+
+mod common;
+use common::*;
+
+#[test]
+fn wrong_codes() {
+    let cases: &[(&str, &[&str])] = &[
+        ("", &["pantile codes"]),
+        (":", &["family"]),
+        ("dcode", &["dcode", "dcode:n"]),
+        ("dcode:", &["argument"]),
+        ("dcode:x", &["dcode"]),
+        ("dcode:7,", &["argument"]),
+        ("dcode:07", &["leading zeros"]),
+        ("dcode:3", &["4 to"]),
+        ("dcode:7,7", &["dcode"]),
+        ("dcode:7,rawr", &["rawr"]),
+        ("dcode:8,raw", &["odd"]),
+        ("rdp:8,raw", &["raw"]),
+        ("DCODE:7", &["lower-case"]),
+        ("dcod:7", &["did you mean 'dcode'"]),
+        ("nosuch:7", &["pantile codes"]),
+        ("clay:4,2", &["Clay"]),
+        ("raid6:0", &["1 to 255"]),
+        ("raid6:256", &["1 to 255"]),
+        ("raid6:4+2", &["raid6:k"]),
+        ("raid6:99999999999999999999", &["at most 1000000"]),
+        ("raid6:-1", &["raid6:-1"]),
+        ("raid6: 4", &["raid6: 4"]),
+        ("raid6:４", &["raid6"]),
+        ("mirror:1", &["2 to"]),
+        ("rs:200+100", &["256"]),
+        ("rs:4+", &["rs:4+"]),
+        ("rs:4", &["rs:k+m"]),
+        ("rs:0+2", &["rs"]),
+        ("rs:10+4,fast", &["fast"]),
+        ("raidq:4+5", &["raidq"]),
+        ("raidq:256+4", &["raidq"]),
+        ("raidq:4+4,x=zz.01", &["zz.01"]),
+        ("raidq:4+4,b=0x00", &["b"]),
+        ("cauchy:252+2", &["251"]),
+        ("cauchy:10+7", &["1 to 6"]),
+        ("shec:6,4,7", &["shec"]),
+        ("shec:6,4", &["shec"]),
+        ("shec:13,4,c=2", &["shec"]),
+        ("lrc:12,5,2", &["lrc"]),
+        ("lrc:12,2,6", &["0 to 5"]),
+        ("xorbas:10,6,4", &["xorbas"]),
+        ("raidp:2", &["3 to"]),
+        ("raidp:8,stack=3", &["stack"]),
+        ("hdp:65", &["hdp"]),
+    ];
+    for (spec, needles) in cases {
+        assert_fault(&pantile(&["show", spec]), 2, needles, spec);
+    }
+    assert!(cases.len() >= 40);
+}
+
+/// Beyond the limit of a construction, the fault is a certificate: the limit and a set that would be fatal.
+#[test]
+fn raidq_beyond_its_limit_says_the_limit_and_a_fatal_set() {
+    let run = pantile(&["prove", "raidq:93+4"]);
+    assert_fault(&run, 2, &["92", "fatal", "{", "x164"], "raidq:93+4");
+    for (spec, limit) in
+        [("raidq:126+4,x125", "125"), ("raidq:165+4,x164", "164"), ("raidq:22+4,powers", "21")]
+    {
+        assert_fault(&pantile(&["show", spec]), 2, &[limit, "fatal"], spec);
+    }
+}
+
+#[test]
+fn wrong_options() {
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["nosuch"], &["nosuch", "pantile --help"]),
+        (&["shwo", "dcode:7"], &["show"]),
+        (&["show"], &["CODE", "pantile show --help"]),
+        (&["show", "dcode:7", "rdp:8"], &["rdp:8"]),
+        (&["show", "dcode:7", "--nosuch"], &["--nosuch"]),
+        (&["show", "dcode:7", "--svg"], &["--svg"]),
+        (&["show", "dcode:7", "--text", "--json"], &["--json"]),
+        (&["show", "dcode:7", "--color", "pink"], &["pink", "auto"]),
+        (&["explain", "dcode:7"], &["--lost"]),
+        (&["explain", "dcode:7", "--lost", ""], &["empty entry"]),
+        (&["explain", "dcode:7", "--lost", "7"], &["column 7", "0 to 6"]),
+        (&["explain", "dcode:7", "--lost", "5-9"], &["column 7", "0 to 6"]),
+        (&["explain", "dcode:7", "--lost", "1,1"], &["twice"]),
+        (&["explain", "dcode:7", "--lost", "1,0-2"], &["twice"]),
+        (&["explain", "dcode:7", "--lost", "1,3.1"], &["twice"]),
+        (&["explain", "dcode:7", "--lost", "3-1"], &["backwards", "1-3"]),
+        (&["explain", "dcode:7", "--lost", "-1"], &["-1"]),
+        (&["explain", "dcode:7", "--lost", "1,,2"], &["empty entry"]),
+        (&["explain", "dcode:7", "--lost", "two"], &["two"]),
+        (&["explain", "dcode:7", "--lost", "7.0"], &["rows 0 to 6"]),
+        (&["explain", "dcode:7", "--lost", "0.7"], &["columns 0 to 6"]),
+        (&["explain", "dcode:7", "--lost", "1.2.3"], &["1.2.3"]),
+        (&["explain", "dcode:7", "--lost", "99999999999999999999999"], &["too large"]),
+        (&["explain", "dcode:7", "--lost", "0-9999999"], &["column 7"]),
+        (&["explain", "dcode:7", "--lost", "1", "--effort", "some"], &["fast", "thorough"]),
+        (&["explain", "dcode:7", "--lost", "1", "--effort", "0"], &["from 1"]),
+        (&["plan", "dcode:7"], &["--lost"]),
+        (&["plan", "dcode:7", "--lost", "1", "--cost", "0"], &["COLUMN=COST"]),
+        (&["plan", "dcode:7", "--lost", "1", "--cost", "9=2"], &["column 9"]),
+        (&["plan", "dcode:7", "--lost", "1", "--cost", "0=2,0=3"], &["twice"]),
+        (&["plan", "dcode:7", "--lost", "1", "--cost", "0=x"], &["0=x"]),
+        (&["plan", "dcode:7", "--lost", "1", "--cost", "0=1000001"], &["1000000"]),
+        (&["plan", "dcode:7", "--lost", "1", "--want", "all"], &["all"]),
+        (&["plan", "dcode:7", "--lost", "1", "--want", "1,1"], &["--want", "twice"]),
+        (&["plan", "dcode:7", "--write", "35"], &["0 to 34"]),
+        (&["plan", "dcode:7", "--write", "3,3"], &["twice"]),
+        (&["plan", "dcode:7", "--write", "0", "--want", "1"], &["--want"]),
+        (&["prove", "dcode:7", "--max-lost", "0"], &["1.."]),
+        (&["prove", "dcode:7", "--sample", "0"], &["1.."]),
+        (&["prove", "dcode:7", "--sets", "many"], &["many"]),
+        (&["prove", "dcode:7", "--seed", "-1"], &["-1"]),
+        (&["compare"], &["CODES"]),
+        (&["compare", "dcode:7", "nosuch:3"], &["nosuch"]),
+        (&["compare", "dcode:7", "--sort", "beauty"], &["beauty", "rebuild"]),
+        (&["compare", "dcode:7", "--reverse"], &["--sort"]),
+        (&["search", "raidq5"], &["raidq5"]),
+        (&["search", "raidq4", "--top", "0"], &["1.."]),
+        (&["completions", "cmd"], &["cmd", "bash"]),
+        (&["seal", "--out", "x"], &["PATH"]),
+        (&["seal", "x"], &["--out"]),
+        (&["seal", "x", "--out", "y", "--block", "16KB"], &["16K"]),
+        (&["unseal", "x"], &["--to"]),
+        (&["verify"], &["DIR|SHARD"]),
+    ];
+    for (arguments, needles) in cases {
+        assert_fault(&pantile(arguments), 2, needles, &format!("{arguments:?}"));
+    }
+    assert!(cases.len() >= 50);
+}
+
+#[test]
+fn more_losses_than_the_code_can_bear_is_status_4() {
+    for arguments in [
+        &["explain", "dcode:7", "--lost", "0-2"][..],
+        &["plan", "raid6:4", "--lost", "0,1,2", "--json"],
+        &["plan", "raid0:4", "--lost", "1"],
+        &["plan", "raid6:4", "--lost", "1-3", "--write", "1", "--json"],
+        &["plan", "raidp:5", "--lost", "0-4"],
+    ] {
+        assert_fault(&pantile(arguments), 4, &["lost", "prove"], &format!("{arguments:?}"));
+    }
+}
+
+#[test]
+fn wrong_code_files_carry_the_name_and_the_line() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let head = "pantile-code 1\nname t\ncolumns 3\nrows 1\n";
+    let cases: &[(&str, Vec<u8>, &[&str])] = &[
+        ("empty.code", Vec::new(), &["first line"]),
+        ("binary.code", vec![0xff, 0xfe, 0, 1], &["UTF-8"]),
+        ("prose.code", b"Dear all,\n".to_vec(), &["line 1", "pantile-code 1"]),
+        ("word.code", format!("{head}colour red\n").into_bytes(), &["line 5", "colour red"]),
+        (
+            "outside.code",
+            format!("{head}[0][2] = [0][0] + [0][3]\n").into_bytes(),
+            &["line 5", "[0][3]", "outside"],
+        ),
+        (
+            "twice.code",
+            format!("{head}[0][2] = [0][0] + [0][0]\n").into_bytes(),
+            &["line 5", "[0][0]", "twice"],
+        ),
+        (
+            "role.code",
+            format!("{head}[0][2] = [0][0]\n[0][2] = [0][1]\n").into_bytes(),
+            &["line 6", "[0][2]"],
+        ),
+        ("zero.code", format!("{head}[0][2] = 0*[0][0]\n").into_bytes(), &["line 5"]),
+        ("large.code", format!("{head}[0][2] = 256*[0][0]\n").into_bytes(), &["line 5"]),
+        ("free.code", format!("{head}0 = [0][0] + [0][1]\n").into_bytes(), &["parity"]),
+        ("columns.code", b"pantile-code 1\nname t\ncolumns 99999999\nrows 1\n".to_vec(), &["line 3"]),
+        ("missing.code", b"pantile-code 1\nname t\nrows 1\n".to_vec(), &["columns"]),
+        ("long.code", format!("pantile-code 1\n{}\n", "x".repeat(100_000)).into_bytes(), &["line 2", "..."]),
+        ("escape.code", b"pantile-code 1\n\x1b[31mred\n".to_vec(), &["line 2"]),
+    ];
+    for (name, content, needles) in cases {
+        let path = directory.path().join(name);
+        std::fs::write(&path, content).expect("written");
+        for command in [&["show"][..], &["prove"], &["compare", "raid6:4"]] {
+            let mut arguments = command.to_vec();
+            arguments.push(path.to_str().expect("UTF-8"));
+            let run = pantile(&arguments);
+            assert!(!run.stderr.contains('\x1b'), "{name}: an escape reaches the terminal");
+            // The part of the line that a long path or a long fault pushes out is not looked at.
+            let needles: Vec<&str> = needles.iter().copied().chain([*name]).collect();
+            assert_fault(&run, 2, &needles, name);
+        }
+    }
+}
+
+#[test]
+fn a_code_survives_the_way_through_its_file() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for spec in ["dcode:7", "raidp:5,weighted", "raidq:4+4", "lrc:12,2,2"] {
+        let path = directory.path().join("mine.code");
+        std::fs::write(&path, text(&["show", spec, "--text"])).expect("written");
+        let path = path.to_str().expect("UTF-8");
+        let (named, read) = (json(&["show", spec, "--json"]), json(&["show", path, "--json"]));
+        assert_eq!(named["fingerprint"], read["fingerprint"], "{spec}");
+        assert_eq!(read["family"], "custom");
+        assert_eq!(
+            json(&["prove", spec, "--json"])["tolerance"],
+            json(&["prove", path, "--json"])["tolerance"]
+        );
+        // Without a slash or the extension, a file that is there is enough.
+        std::fs::copy(path, directory.path().join("plain")).expect("copied");
+        assert_eq!(pantile_in(directory.path(), &["show", "plain"]).status, 0);
+    }
+}
+
+#[test]
+fn what_is_not_there_is_input_and_what_the_machine_refuses_is_status_3() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let missing = directory.path().join("missing.code");
+    let missing = missing.to_str().expect("UTF-8");
+    assert_fault(&pantile(&["show", missing]), 2, &["no code file", "missing.code"], "no such file");
+    assert_fault(&pantile(&["show", "./no/such/file"]), 2, &["no code file"], "no such path");
+    let here = directory.path().to_str().expect("UTF-8");
+    assert_fault(&pantile(&["show", here]), 2, &["directory"], "a directory as a code file");
+    let nowhere = directory.path().join("no/such/directory/x.svg");
+    let run = pantile(&["show", "dcode:7", "--svg", nowhere.to_str().expect("UTF-8")]);
+    assert_fault(&run, 3, &["cannot write"], "an SVG into nowhere");
+}
