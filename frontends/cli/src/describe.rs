@@ -251,6 +251,11 @@ pub fn claim(code: &Code) -> String {
     }
 }
 
+/// What an equation of the code does with its members.
+pub fn sum_word(code: &Code) -> &'static str {
+    if code.is_xor() { "sum" } else { "weighted sum" }
+}
+
 /// "1 column", "2 columns".
 pub fn count(number: usize, word: &str) -> String {
     if number == 1 { format!("1 {word}") } else { format!("{number} {word}s") }

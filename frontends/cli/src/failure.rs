@@ -84,6 +84,16 @@ fn sentence(text: &str) -> String {
     characters.into_iter().collect()
 }
 
+/// Makes a fault of our own one line too; status 101 tells it apart, RUST_BACKTRACE=1 still shows the way to it.
+pub fn shorten_panics() {
+    if std::env::var_os("RUST_BACKTRACE").is_none() {
+        std::panic::set_hook(Box::new(|panic| {
+            let text = format!("a fault of pantile itself, not of yours: {panic}; please report it");
+            eprintln!("pantile: {}", sentence(&text));
+        }));
+    }
+}
+
 /// Ends a run whose arguments clap did not accept, or that asked for help.
 pub fn usage(error: &clap::Error) -> ExitCode {
     match error.kind() {

@@ -23,6 +23,7 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    failure::shorten_panics();
     let cli = match commands::Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return failure::usage(&error),

@@ -243,7 +243,7 @@ fn every_help_teaches() {
     for command in commands {
         let help = text(&[command, "--help"]);
         assert!(help.contains("Examples:"), "{command} has no examples");
-        assert!(help.lines().all(|line| line.chars().count() <= 120), "{command} has lines too long to read");
+        assert!(help.lines().all(|line| line.chars().count() <= 100), "{command} has lines too long to read");
         assert!(text(&[command, "-h"]).lines().count() <= 50, "{command} -h is longer than a screen");
         if command != "completions" {
             assert!(help.contains("Answers:"), "{command} does not say what it answers");
@@ -288,4 +288,24 @@ fn a_reader_that_has_had_enough_is_no_fault() {
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(0));
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_a_proof_with_the_levels_that_are_done() {
+    use std::process::{Command, Stdio};
+    let child = Command::new(env!("CARGO_BIN_EXE_pantile"))
+        .args(["prove", "shec:60,30,12", "--sets", "10000000000", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the built command can be run");
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let id = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().is_ok_and(|s| s.success()), "still at work");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    let answer: Value = serde_json::from_slice(&output.stdout).expect("the levels that are done");
+    assert_eq!(answer["complete"], false);
+    assert!(answer["tolerance"].as_array().is_some_and(|levels| !levels.is_empty()));
 }

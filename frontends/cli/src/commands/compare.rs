@@ -25,10 +25,10 @@ Columns:
   overhead   bytes stored per byte of user data        rate    user data per byte stored
   claimed    columns that may be lost, as claimed      proved  the same, proved (with --prove)
   updates    parity elements changed by one data element: mean and most
-  rebuild    elements read to rebuild one lost column, as a share of the stripe's data: mean and worst column
+  rebuild    elements read to rebuild one column, as a share of the stripe's data: mean and worst
   xor, mult  additions and multiplications of elements to encode, per data element
 
-Rebuild numbers are those of the best plan found with --effort; '~' marks a code for which the search could not prove
+Rebuild numbers are those of the best plan found with --effort; '~' marks a code for which the search could not prove \
 that no plan reads less. With --prove, exit status 1 means that a claim was contradicted.
 
 Examples:

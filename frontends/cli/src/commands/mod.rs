@@ -27,7 +27,7 @@ Exit status:
   4  more is lost than the code can bear
   130  ended by Ctrl-C
 
-A code is written family:arguments, such as raid6:8, rs:10+4, dcode:7 or shec:6,4,3, or it is the path of a code
+A code is written family:arguments, such as raid6:8, rs:10+4, dcode:7 or shec:6,4,3, or it is the path of a code \
 file. 'pantile codes' lists the families; 'pantile COMMAND --help' explains a command with examples.";
 
 /// Keeps data alive on disks that die: codes to look at, prove and compare, plans to count, files to protect.

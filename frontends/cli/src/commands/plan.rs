@@ -21,8 +21,8 @@ use std::fmt::Write;
 /// the parity true, and which strategy costs least?
 #[derive(Args)]
 #[command(after_long_help = "\
-Units: elements; reading one costs 1 unless --cost says otherwise. A dear column is avoided where that is cheaper in
-sum; a cost of 0 makes reads free. \"exact\" means that no plan of any form costs less; otherwise a proven lower bound
+Units: elements; reading one costs 1 unless --cost says otherwise. A dear column is avoided where that is cheaper in \
+sum; a cost of 0 makes reads free. \"exact\" means that no plan of any form costs less; otherwise a proven lower bound \
 is given. Writing one element costs what reading one of its column does.
 
 Examples:
@@ -30,7 +30,7 @@ Examples:
   pantile plan dcode:7 --lost 1 --cost 0=5,3=2       column 0 is slow: go around it
   pantile plan shec:6,4,3 --lost 2,7 --want data     a degraded read of the whole stripe
   pantile plan rdp:8 --lost 3.0 --want 3.0 --json    one bad element
-  pantile plan raid6:8 --write 0-3                   a write of the first four elements in user order
+  pantile plan raid6:8 --write 0-3                   write the first four elements
   pantile plan raid6:8 --write 0 --lost 2            the same on a degraded array")]
 pub struct PlanCommand {
     /// The code: a spec such as dcode:7, or the path of a code file.

@@ -23,8 +23,9 @@ use std::num::NonZero;
 /// sampled, and says so, with the share of fatal sets that the sample cannot rule out.
 #[derive(Args)]
 #[command(after_long_help = "\
-Units: sets of columns. A fatal set of the smallest size is a witness: losing exactly these columns loses data.
+Units: sets of columns. A fatal set of the smallest size is a witness: losing exactly these columns loses data. \
 The result depends on the code and the options only, not on the number of cores.
+
 Exit status 1: the proof contradicts the claim of the code.
 
 Examples:

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 /// up to zero.
 #[derive(Args)]
 #[command(after_long_help = "\
-Sets of groups that have no cell in common are numbered 1 2 3, lettered A B C, then a b c; coefficients other than 1
+Sets of groups that have no cell in common are numbered 1 2 3, lettered A B C, then a b c; coefficients other than 1 \
 are written in hex and multiply in GF(2^8) with the polynomial 0x11d.
 
 Examples:
@@ -124,15 +124,20 @@ impl Show {
 }
 
 /// How the drawing is read.
-fn reading(code: &Code, labels: &Labels) -> &'static str {
-    match (code.rows_max(), labels.sets.len()) {
-        (1, _) => "Letters name the parity groups; in each, the parity is the sum of the members:",
-        (_, 1) => "Cells with the same number add up to zero; solved for the parity:",
-        (_, 2) => {
-            "Cells with the same number, and cells with the same letter, add up to zero; solved for the parity:"
+fn reading(code: &Code, labels: &Labels) -> String {
+    let who = match (code.rows_max(), labels.sets.len()) {
+        (1, _) => {
+            return format!(
+                "Letters name the parity groups; the parity is the {} of the members:",
+                describe::sum_word(code)
+            );
         }
-        _ => "Cells with the same label add up to zero; solved for the parity:",
-    }
+        (_, 1) => "Cells with the same number",
+        (_, 2) => "Cells with the same number, and cells with the same letter,",
+        _ => "Cells with the same label",
+    };
+    let what = if code.is_xor() { "add up to zero" } else { "add up to zero with their coefficients" };
+    format!("{who} {what}; solved for the parity:")
 }
 
 /// The lines above every drawing.

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// directories; what is missing or damaged is computed from the others, and every block is checked on the way.
 #[derive(Args)]
 #[command(after_long_help = "\
-Files that are there already with the same content are left as they are; others in the way are not replaced without
+Files that are there already with the same content are left as they are; others in the way are not replaced without \
 --overwrite. Exit status 4: more is lost than the code can bear.
 
 Examples:

@@ -321,7 +321,8 @@ impl<'c> Picture<'c> {
         let (x, top) = self.legend;
         let _ = writeln!(
             out,
-            "<text class=\"section\" x=\"{x}\" y=\"{top}\">Parity groups: the parity is the sum of the members</text>"
+            "<text class=\"section\" x=\"{x}\" y=\"{top}\">Parity groups: the parity is the {} of the members</text>",
+            describe::sum_word(self.code)
         );
         let text_x = x + self.chip_width + 12;
         let characters = ((self.width - MARGIN - text_x) as f64 / CHARACTER) as usize + 1;
