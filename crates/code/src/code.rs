@@ -445,7 +445,8 @@ impl CodeBuilder {
 
     /// The finished code of a family whose construction is known to be systematic.
     ///
-    /// Panics if a user order was set that is not exactly the data cells: a fault of the family, not of a user.
+    /// Panics if a user order was set that is not exactly the data cells: a fault of the family, not of a
+    /// user.
     pub fn finish(self, spec: impl Into<String>, family: &'static str, claim: Claim) -> Code {
         self.assemble(spec.into(), family, None, claim)
     }

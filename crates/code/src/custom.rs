@@ -12,19 +12,20 @@
 //! [1][3] = [1][0] + [0][1]
 //! ```
 //!
-//! A cell is \[row\]\[column\]. `cell = sum` makes the cell parity. `0 = sum` is a free equation; the cells that such equations
-//! determine are named by lines `parity [r][c] ...`. Coefficients are 1..255, decimal or hexadecimal, over GF(2^8) with
-//! polynomial 0x11d. `#` starts a comment; lines are independent, except that `columns` and `rows` precede the first cell.
+//! A cell is \[row\]\[column\]. `cell = sum` makes the cell parity. `0 = sum` is a free equation; the cells
+//! that such equations determine are named by lines `parity [r][c] ...`. Coefficients are 1..255, decimal
+//! or hexadecimal, over GF(2^8) with polynomial 0x11d. `#` starts a comment; lines are independent, except
+//! that `columns` and `rows` precede the first cell.
 //!
-//! The parity cells are in the order of their definitions; if some are only named, no equation belongs to one cell and
-//! all parity cells are ordered column by column.
+//! The parity cells are in the order of their definitions; if some are only named, no equation belongs to
+//! one cell and all parity cells are ordered column by column.
 //!
 //! What a file claims is proven when it is read: its tolerance is counted by trying sets of columns, up to
 //! [`PROOF_WORK_MAX`] products; of a larger code the level reached is claimed. The spec of the code is
 //! `custom:NAME-FINGERPRINT`; it identifies, the file defines.
 //!
-//! Limits: 258 columns (the widest named code can be written out), 65,536 cells, 4 MiB of text, and parity cells times
-//! cells up to 2^25, because the equations are solved as one dense matrix.
+//! Limits: 258 columns (the widest named code can be written out), 65,536 cells, 4 MiB of text, and parity
+//! cells times cells up to 2^25, because the equations are solved as one dense matrix.
 
 use crate::error::FileFault;
 use crate::parts::{MOST_COLUMNS, tolerance};
@@ -51,7 +52,8 @@ impl Code {
     /// Reads a code file.
     ///
     /// Errors: [`CodeError::File`] with the line, or line 0 for a fault of the whole; nothing is built.
-    /// Cost: one elimination of parity x cells symbols, and a proof of the tolerance of at most [`PROOF_WORK_MAX`].
+    /// Cost: one elimination of parity x cells symbols, and a proof of the tolerance of at most
+    /// [`PROOF_WORK_MAX`].
     ///
     /// ```
     /// use pantile_code::Code;
@@ -89,8 +91,9 @@ impl Code {
 
     /// Writes any code as a code file, to be read back by [`Code::from_text`] or edited.
     ///
-    /// The code read back has the same shape, user order and equations. It is a code of its own: it does not know its family, its add-ons are
-    /// plain columns, and its claim is what the proof at reading reaches.
+    /// The code read back has the same shape, user order and equations. It is a code of its own: it does
+    /// not know its family, its add-ons are plain columns, and its claim is what the proof at reading
+    /// reaches.
     pub fn to_text(&self) -> String {
         let mut out = format!("pantile-code 1\nname {}\ncolumns {}\n", file_name(self), self.columns());
         let heights: Vec<String> = (0..self.columns()).map(|c| self.rows(c).to_string()).collect();

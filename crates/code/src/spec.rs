@@ -208,7 +208,8 @@ impl Arguments {
         }
     }
 
-    /// Takes the next argument, which must be k+m. Ranges are for the caller to check with [`Arguments::in_range`].
+    /// Takes the next argument, which must be k+m. Ranges are for the caller to check with
+    /// [`Arguments::in_range`].
     pub fn sum(&mut self) -> Result<(usize, usize), CodeError> {
         match self.rest.first() {
             Some(&Argument::Sum(k, m)) => {

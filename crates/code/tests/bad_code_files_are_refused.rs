@@ -1,4 +1,5 @@
-//! Code files: good ones are read as the reference reads them, bad ones are refused with their line, and nothing panics.
+//! Code files: good ones are read as the reference reads them, bad ones are refused with their line, and
+//! nothing panics.
 
 mod common;
 
@@ -183,7 +184,8 @@ proptest! {
         let _ = Code::from_text(&String::from_utf8_lossy(&bytes));
     }
 
-    /// A valid file with bytes replaced, lines swapped, dropped or doubled: an error or a code that reads back.
+    /// A valid file with bytes replaced, lines swapped, dropped or doubled: an error or a code that reads
+    /// back.
     #[test]
     fn mutated_files_never_panic(
         which in 0..GOOD.len(),

@@ -1,5 +1,5 @@
-//! A claim is a promise: every set of columns up to the tolerance is tried, for all small codes of all families, and
-//! where a code claims to be MDS one more lost column is fatal.
+//! A claim is a promise: every set of columns up to the tolerance is tried, for all small codes of all
+//! families, and where a code claims to be MDS one more lost column is fatal.
 
 use pantile_code::{Claim, Code, CodeError, Purpose, families};
 use pantile_gf::{Echelon, Gf};
@@ -103,7 +103,8 @@ fn vandermonde_is_refused_exactly_where_it_is_not_mds() {
     }
 }
 
-/// All minors up to size 4 of the k x m matrix 2^(rj); by symmetry and size these decide the sizes of the test.
+/// All minors up to size 4 of the k x m matrix 2^(rj); by symmetry and size these decide the sizes of the
+/// test.
 fn hold_minors(k: usize, m: usize) {
     let vectors = |r: usize| (0..k).map(|j| Gf::alpha_pow((r * j) as i64)).collect::<Vec<Gf>>();
     let small = k.min(m);

@@ -1,4 +1,5 @@
-//! The limits of `raidq` are those that the reference finds, by another scan, and no polynomial X^2 + bX + c does better.
+//! The limits of `raidq` are those that the reference finds, by another scan, and no polynomial X^2 + bX +
+//! c does better.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! A spec is canonical when printed, means the same when parsed again, and anything else is an error, never a panic.
+//! A spec is canonical when printed, means the same when parsed again, and anything else is an error, never
+//! a panic.
 
 mod common;
 

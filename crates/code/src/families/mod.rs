@@ -1,5 +1,6 @@
-//! The families, one file each. To add one: write `families/NAME.rs` with a `pub(super) const FAMILY: Family`,
-//! name it in the list below, add its page to `docs/codes` and its vectors; every feature then works for it.
+//! The families, one file each. To add one: write `families/NAME.rs` with a `pub(super) const FAMILY:
+//! Family`, name it in the list below, add its page to `docs/codes` and its vectors; every feature then
+//! works for it.
 
 use crate::{Arguments, Code, CodeError};
 
@@ -39,7 +40,8 @@ pub fn families() -> &'static [Family] {
     FAMILIES
 }
 
-/// Refuses `w=16` and `w=32`, options under which Ceph's plugins compute in a larger field; `w=8` says nothing new.
+/// Refuses `w=16` and `w=32`, options under which Ceph's plugins compute in a larger field; `w=8` says
+/// nothing new.
 fn refuse_wide_words(arguments: &mut Arguments) -> Result<(), CodeError> {
     match arguments.value("w").as_deref() {
         None | Some("8") => Ok(()),

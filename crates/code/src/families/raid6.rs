@@ -1,7 +1,7 @@
 //! RAID-6 as Linux md stores it: P is the XOR of the data, Q = sum a^i d_i.
 //!
-//! Source: H. P. Anvin, "The mathematics of RAID-6". MDS for k <= 255, because the elements a^i are distinct and
-//! non-zero exactly that far.
+//! Source: H. P. Anvin, "The mathematics of RAID-6". MDS for k <= 255, because the elements a^i are
+//! distinct and non-zero exactly that far.
 
 use super::Family;
 use crate::{Arguments, Claim, Code, CodeBuilder, CodeError};

@@ -1,12 +1,12 @@
-//! RAIDq: three or four parities made of powers, P_p = sum of g_p^i D_i, so that encoding is Horner's rule with a few
-//! fixed multipliers, and the first two parities stay RAID-6's P and Q.
+//! RAIDq: three or four parities made of powers, P_p = sum of g_p^i D_i, so that encoding is Horner's rule
+//! with a few fixed multipliers, and the first two parities stay RAID-6's P and Q.
 //!
 //! | form | generators | data columns up to |
 //! | --- | --- | --- |
 //! | `k+3` | 1, a, a^1/2 | 255 |
 //! | `k+3,powers` | 1, a, a^2 (triple parity) | 255 |
 //! | `k+3,b=0xHH` | 1, b, b^2 | the order of b |
-//! | `k+4` | 1, a, a^1/2, X with X^2 = a^3 X + 1 (`x92`, Plank's) | 92 |
+//! | `k+4` | 1, a, a^1/2, X with X^2 = a^3 X + 1 (`x92`, the paper's) | 92 |
 //! | `k+4,x125` | the same with X^2 = a^77 X + 1 | 125 |
 //! | `k+4,x164` | the same with X^2 = 0xfe X + 0x72 | 164 |
 //! | `k+4,x=bb.cc` | the same with X^2 = bX + c, b and c in hex | computed |
@@ -17,17 +17,20 @@
 //! | `k+4,cbrt=paper` | the same with the paper's root a^1/3 = a^85 Y | 63 |
 //! | `k+4,sixth` | 1, a^1/2, a^1/6, a^1/3 with a^1/6 = a^-1/2 Y^2 | 63 |
 //!
-//! X lies in GF(2^16) and Y in GF(2^24). Instead of a second field a column has 2 or 3 rows over GF(2^8), row t the coefficient of
-//! X^t, and a power of a generator acts on the rows as a matrix: X (lo, hi) = (c hi, lo + b hi),
-//! Y (c0, c1, c2) = (a c2, c0, c1). Generators from GF(2^8) act on every row alike, so those parities stay byte-identical
-//! to RAID-6's.
+//! X lies in GF(2^16) and Y in GF(2^24). Instead of a second field a column has 2 or 3 rows over GF(2^8),
+//! row t the coefficient of X^t, and a power of a generator acts on the rows as a matrix: X (lo, hi) = (c
+//! hi, lo + b hi), Y (c0, c1, c2) = (a c2, c0, c1). Generators from GF(2^8) act on every row alike, so
+//! those parities stay byte-identical to RAID-6's.
 //!
-//! Limits: MDS exactly up to the numbers in the table, which [`plank`](crate::plank) computes; the first vanishing minor beyond is the
-//! certificate in the refusal. 125 and 164 are the best of all 32,640 polynomials X^2 + bX + c with c = 1 and over all.
+//! Limits: MDS exactly up to the numbers in the table, which [`plank`](crate::plank) computes; the first
+//! vanishing minor beyond is the certificate in the refusal. 125 and 164 are the best of all 32,640
+//! polynomials X^2 + bX + c with c = 1 and over all.
 //!
-//! Source: the RAIDq report (J. S. Plank's checksums). Errata: it calls the X form "not an MDS code", which is so for
-//! general k only; it gives 27 as the limit of 1, b, b^2, b^3, which is so for generators b only; its a^1/3 = 0x00d600 is
-//! a^85 Y, one of three roots, while Y = 0x000100 itself is the one whose multiplication is a shift (the default here).
+//! Source: M.-S. Chen, B.-Y. Yang, C.-M. Cheng, "RAIDq: a software-friendly, multiple-parity RAID"
+//! (HotStorage 2013). Errata: it calls the X form "not an MDS code", which is so for general k only; it
+//! gives 27 as the limit of 1, b, b^2, b^3, which is so for generators b only; its a^1/3 = 0x00d600 is a^85
+//! Y, one of three roots, while Y = 0x000100 itself is the one whose multiplication is a shift (the default
+//! here).
 
 use super::Family;
 use crate::plank::{self, Element, Tower};
@@ -53,7 +56,7 @@ pub(super) const FAMILY: Family = Family {
         "raidq:k+4,sixth",
     ],
     examples: &["raidq:8+3", "raidq:16+4", "raidq:100+4,x125", "raidq:12+4,cbrt"],
-    source: "the RAIDq report on Plank's checksums; limits by pantile_code::plank",
+    source: "Chen, Yang, Cheng, RAIDq (HotStorage 2013); limits by pantile_code::plank",
     build,
 };
 

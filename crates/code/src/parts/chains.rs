@@ -1,21 +1,24 @@
 //! XOR array codes as lists of chains, and how they are shortened to any number of columns.
 //!
-//! A *chain* is a parity cell and the members that it is the XOR of; a member may be the parity cell of another chain.
-//! A construction exists for primes. For another number of columns the next larger one is shortened, which means: keep
-//! only the codewords that are zero in some columns, and do not store those columns. Any two lost columns are
-//! then still recoverable, because the missing ones are known.
+//! A *chain* is a parity cell and the members that it is the XOR of; a member may be the parity cell of
+//! another chain. A construction exists for primes. For another number of columns the next larger one is
+//! shortened, which means: keep only the codewords that are zero in some columns, and do not store those
+//! columns. Any two lost columns are then still recoverable, because the missing ones are known.
 //!
 //! 1. A column of data only is simply left out of every chain.
-//! 2. After those the last column goes (of H-Code the last but one). A column that holds parity leaves, for each of its parity cells, a *constraint*: the sum of the other members
-//!    is zero. One data member of each constraint is *promoted*: it becomes parity, the sum of the rest.
+//! 2. After those the last column goes (of H-Code the last but one). A column that holds parity leaves, for
+//!    each of its parity cells, a *constraint*: the sum of the other members is zero. One data member of
+//!    each constraint is *promoted*: it becomes parity, the sum of the rest.
 //!
-//! The choice of the promoted cells is part of what is stored on disk, hence exact: data cells that stand in one
-//! constraint only, so that the resulting chains are acyclic, with the least sum over data cells of the parity cells
-//! that change with them; among equals the lexicographically first (constraints in chain order, cells by row, column).
+//! The choice of the promoted cells is part of what is stored on disk, hence exact: data cells that stand
+//! in one constraint only, so that the resulting chains are acyclic, with the least sum over data cells of
+//! the parity cells that change with them; among equals the lexicographically first (constraints in chain
+//! order, cells by row, column).
 //!
-//! Cost: what a promotion does to the parity cells is an XOR with a combination of the constraints, so for r linked
-//! constraints the 2^r possible sizes of each parity cell are counted once, by bit masks, and a choice is priced by
-//! table look-ups. Constraints that reach no common cell do not influence each other and are decided one by one.
+//! Cost: what a promotion does to the parity cells is an XOR with a combination of the constraints, so for
+//! r linked constraints the 2^r possible sizes of each parity cell are counted once, by bit masks, and a
+//! choice is priced by table look-ups. Constraints that reach no common cell do not influence each other
+//! and are decided one by one.
 
 use crate::{Arguments, Claim, Code, CodeBuilder, CodeError};
 
@@ -34,7 +37,8 @@ pub(crate) struct Construction {
     pub least_prime: usize,
     /// Columns that hold only data, in the order in which they are dropped.
     pub data_only: fn(usize) -> Vec<usize>,
-    /// So many of the last columns are never dropped; when no column of data only is left, the last before them is.
+    /// So many of the last columns are never dropped; when no column of data only is left, the last before
+    /// them is.
     pub last_kept: usize,
 }
 
@@ -77,8 +81,8 @@ pub(crate) fn array(arguments: &mut Arguments, least: usize, raw: bool) -> Resul
     Ok((n, bare && !(n >= 5 && is_prime(n))))
 }
 
-/// The bare construction at a number that is not prime. One lost column is survived, because every chain has at most
-/// one cell in it.
+/// The bare construction at a number that is not prime. One lost column is survived, because every chain
+/// has at most one cell in it.
 pub(crate) fn raw(construction: &Construction, n: usize) -> Code {
     let mut code = (construction.chains)(n).builder();
     code.study_only("the construction holds for primes only, and this one has fatal pairs of columns");
@@ -291,8 +295,8 @@ impl Promotion {
 
     /// Whether the promoted cells can be computed one after another.
     ///
-    /// The kept chains are acyclic and a promoted cell stands in one constraint, so a circle leads from constraint to
-    /// constraint, each reaching the next one's cell (or its own) through a parity cell.
+    /// The kept chains are acyclic and a promoted cell stands in one constraint, so a circle leads from
+    /// constraint to constraint, each reaching the next one's cell (or its own) through a parity cell.
     fn is_acyclic(&self, group: &[usize], choice: &[usize]) -> bool {
         let mut waiting: u32 = (1 << choice.len()) - 1;
         let needs = |i: usize, j: usize| self.through[group[i]].contains(choice[j]);
@@ -350,9 +354,9 @@ impl Solver<'_> {
 
 /// What a choice of promoted cells costs, by table look-ups.
 ///
-/// The promoted cells are the solution of the group's constraints, so each is a sum S of some of them (less itself),
-/// and a parity cell that contained promoted cells becomes its old sum plus the S of each of them. All of these are
-/// the old sum plus one of the 2^r combinations of constraints.
+/// The promoted cells are the solution of the group's constraints, so each is a sum S of some of them (less
+/// itself), and a parity cell that contained promoted cells becomes its old sum plus the S of each of them.
+/// All of these are the old sum plus one of the 2^r combinations of constraints.
 struct Prices {
     /// For each constraint of the group its sum.
     expanded: Vec<Cells>,

@@ -1,4 +1,5 @@
-//! What more than one family is made of: coefficient matrices, the chains of array codes, and proof by enumeration.
+//! What more than one family is made of: coefficient matrices, the chains of array codes, and proof by
+//! enumeration.
 
 pub(crate) mod cauchy;
 pub(crate) mod chains;

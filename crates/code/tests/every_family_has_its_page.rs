@@ -1,0 +1,151 @@
+//! Each family has a page that names its spec forms, and what the pages show is computed, not drawn from
+//! memory.
+//!
+//! Three kinds of fenced block are checked, each followed by a spec: `layout` is the whole stripe, data in
+//! user order and parity in the order of the equations; each line of `equations` is a line of the code's
+//! file; `encode` gives data bytes and the parity bytes that belong to them. With `PANTILE_PAGES=write` in
+//! the environment a `layout` is printed as it should be.
+
+use pantile_code::{Cell, Code, families};
+use pantile_gf::Gf;
+use std::path::PathBuf;
+
+fn docs(path: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(path)
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(docs(path)).unwrap_or_else(|error| panic!("docs/{path}: {error}"))
+}
+
+#[test]
+fn every_family_has_a_page_with_its_forms() {
+    let index = read("codes/README.md");
+    for family in families() {
+        let page = read(&format!("codes/{}.md", family.name));
+        for form in family.forms {
+            assert!(
+                page.contains(&format!("`{form}`")),
+                "docs/codes/{}.md does not name `{form}`",
+                family.name
+            );
+        }
+        for part in [
+            "## What it is for",
+            "## Derivation",
+            "## Picture",
+            "## Limits",
+            "## Worked example",
+            "## Source",
+        ] {
+            assert!(page.contains(part), "docs/codes/{}.md has no part '{part}'", family.name);
+        }
+        assert!(page.contains("```layout "), "docs/codes/{}.md has no picture", family.name);
+        assert!(
+            index.contains(&format!("({}.md)", family.name)),
+            "docs/codes/README.md leaves out {}",
+            family.name
+        );
+    }
+}
+
+#[test]
+fn every_page_belongs_to_a_family() {
+    for file in std::fs::read_dir(docs("codes")).unwrap() {
+        let path = file.unwrap().path();
+        let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let known = stem == "README" || families().iter().any(|family| family.name == stem);
+        assert!(known, "{} is the page of no family", path.display());
+    }
+}
+
+#[test]
+fn what_the_pages_show_is_what_the_code_is() {
+    let pages = families().iter().map(|family| format!("codes/{}.md", family.name));
+    let mut checked = 0;
+    for page in pages.chain(["codes/README.md".into(), "code-files.md".into()]) {
+        for (kind, argument, lines) in blocks(&read(&page)) {
+            let place = format!("docs/{page}, block {kind} {argument}");
+            match kind.as_str() {
+                "layout" => assert_eq!(lines.join("\n"), layout(&code(&argument)), "{place}"),
+                "equations" => hold_equations(&code(&argument), &lines, &place),
+                "encode" => hold_encoding(&code(&argument), &lines, &place),
+                "code-file" => hold_file(&lines.join("\n"), &argument, &place),
+                _ => continue,
+            }
+            checked += 1;
+        }
+    }
+    assert!(checked >= 50, "only {checked} blocks");
+}
+
+fn code(spec: &str) -> Code {
+    Code::parse(spec).unwrap_or_else(|error| panic!("{spec}: {error}"))
+}
+
+/// The fenced blocks: first and second word after the fence, and the lines.
+fn blocks(page: &str) -> Vec<(String, String, Vec<String>)> {
+    let mut found = Vec::new();
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        if let Some(info) = line.strip_prefix("```") {
+            let (kind, argument) = info.split_once(' ').unwrap_or((info, ""));
+            let body =
+                lines.by_ref().take_while(|line| !line.starts_with("```")).map(str::to_string).collect();
+            found.push((kind.into(), argument.into(), body));
+        }
+    }
+    found
+}
+
+/// Column numbers above, row numbers to the left, data d0, d1, .. in user order, parity p0, p1, ..
+fn layout(code: &Code) -> String {
+    let width = 1 + format!("d{}", code.data().len()).len().max(format!("p{}", code.parity().len()).len());
+    let line = |head: &str, cell: &dyn Fn(usize) -> String| {
+        let cells: String = (0..code.columns()).map(|column| format!("{:>width$}", cell(column))).collect();
+        format!("{head:>2} {cells}").trim_end().to_string()
+    };
+    let mut lines = vec![line("", &|column| column.to_string())];
+    for row in 0..code.rows_max() {
+        lines.push(line(&row.to_string(), &|column| match code.index(Cell { row, column }) {
+            None => String::new(),
+            Some(index) => match code.data_position(index) {
+                Some(position) => format!("d{position}"),
+                None => format!("p{}", code.parity().iter().position(|&p| p == index).unwrap()),
+            },
+        }));
+    }
+    let drawn = lines.join("\n");
+    if std::env::var_os("PANTILE_PAGES").is_some() {
+        println!("```layout {code}\n{drawn}\n```");
+    }
+    drawn
+}
+
+fn hold_equations(code: &Code, lines: &[String], place: &str) {
+    let text = code.to_text();
+    for line in lines {
+        assert!(text.lines().any(|known| known == line), "{place}: '{line}' is not in\n{text}");
+    }
+}
+
+/// `data` and bytes in user order, then `parity` and bytes in the order of the parity cells.
+fn hold_encoding(code: &Code, lines: &[String], place: &str) {
+    let bytes = |line: &String, word: &str| -> Vec<Gf> {
+        let rest = line.strip_prefix(word).unwrap_or_else(|| panic!("{place}: '{line}' is not '{word} ..'"));
+        rest.split_whitespace().map(|byte| Gf(u8::from_str_radix(byte, 16).unwrap())).collect()
+    };
+    let (data, parity) = (bytes(&lines[0], "data"), bytes(&lines[1], "parity"));
+    assert_eq!(data.len(), code.data().len(), "{place}: data bytes");
+    let generator = code.generator();
+    let computed: Vec<Gf> = (0..generator.rows())
+        .map(|i| generator.row(i).iter().zip(&data).map(|(&coefficient, &byte)| coefficient * byte).sum())
+        .collect();
+    assert_eq!(parity, computed, "{place}");
+}
+
+/// A whole code file, and the tolerance that it proves.
+fn hold_file(text: &str, tolerance: &str, place: &str) {
+    let code = Code::from_text(text).unwrap_or_else(|error| panic!("{place}: {error}"));
+    assert_eq!(code.claim().tolerance.to_string(), tolerance, "{place}");
+}
