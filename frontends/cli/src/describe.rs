@@ -121,19 +121,21 @@ fn disjoint_sets(code: &Code, defines: &[Option<CellIndex>]) -> Vec<Vec<usize>> 
 
 /// Numbers, then capitals, then small letters, then Greek; sets beyond that carry their number.
 fn name(set: usize, index: usize) -> String {
-    let letters = |first: char, count: usize| {
-        let letter = char::from_u32(first as u32 + (index % count) as u32).unwrap_or('?');
-        match index / count {
-            0 => letter.to_string(),
-            round => format!("{letter}{round}"),
-        }
-    };
     match set {
         0 => (index + 1).to_string(),
-        1 => letters('A', 26),
-        2 => letters('a', 26),
-        3 => letters('α', 17),
+        1 => letters('A', 26, index),
+        2 => letters('a', 26, index),
+        3 => letters('α', 17, index),
         _ => format!("{set}/{}", index + 1),
+    }
+}
+
+/// A, B, ... Z, AA, AB, ... as the columns of a spreadsheet are named.
+fn letters(first: char, count: usize, index: usize) -> String {
+    let letter = char::from_u32(first as u32 + (index % count) as u32).unwrap_or('?');
+    match index / count {
+        0 => letter.to_string(),
+        rounds => format!("{}{letter}", letters(first, count, rounds - 1)),
     }
 }
 
@@ -264,4 +266,19 @@ pub fn count(number: usize, word: &str) -> String {
 /// Columns as `{0,3,5}`.
 pub fn set(columns: &[usize]) -> String {
     format!("{{{}}}", columns.iter().map(usize::to_string).collect::<Vec<_>>().join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_go_on_after_z() {
+        let capitals: Vec<String> = [0, 25, 26, 27, 52, 701, 702].iter().map(|&i| name(1, i)).collect();
+        assert_eq!(capitals, ["A", "Z", "AA", "AB", "BA", "ZZ", "AAA"]);
+        assert_eq!(
+            (name(0, 9), name(2, 1), name(3, 16), name(4, 0)),
+            ("10".into(), "b".into(), "ρ".into(), "4/1".into())
+        );
+    }
 }
