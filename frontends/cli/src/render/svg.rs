@@ -25,6 +25,8 @@ const EQUATIONS_MOST: usize = 64;
 const CHARACTER: f64 = 7.85;
 /// Longest line of a legend that stands beside its stripe.
 const CHARACTERS_BESIDE: usize = 84;
+/// And of one that stands below, which may make the picture wider.
+const CHARACTERS_BELOW: usize = 124;
 
 /// The picture.
 pub fn stripe(code: &Code, labels: &Labels) -> String {
@@ -132,11 +134,13 @@ impl<'c> Picture<'c> {
             height: top.max(legend_bottom) + MARGIN,
         };
         let text_x = legend.0 + chip_width + 12;
-        if beside {
-            let longest = picture.equations(CHARACTERS_BESIDE).map(|(_, line)| line.chars().count()).max();
-            picture.width = text_x + (longest.unwrap_or(0) as f64 * CHARACTER) as usize + MARGIN;
-            picture.width = picture.width.max(MARGIN * 2 + (facts as f64 * 7.1) as usize);
-        }
+        let room = if beside { CHARACTERS_BESIDE } else { CHARACTERS_BELOW };
+        let longest = picture.equations(room).map(|(_, line)| line.chars().count()).max().unwrap_or(0);
+        let for_legend = text_x + (longest as f64 * CHARACTER) as usize + MARGIN;
+        picture.width = match beside {
+            true => for_legend.max(2 * MARGIN + (facts as f64 * 7.1) as usize),
+            false => for_legend.max(picture.width),
+        };
         picture
     }
 
