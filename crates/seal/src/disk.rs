@@ -52,6 +52,8 @@ pub trait Disk: Send + Sync {
     fn make_link(&self, target: &Path, path: &Path) -> io::Result<()>;
     /// Sets permission bits (of anything but a link) and the time of modification.
     fn set_meta(&self, path: &Path, mode: u32, mtime: Timestamp) -> io::Result<()>;
+    /// Gives a file the owner and group of another.
+    fn copy_owner(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Describes a path; a link describes itself.
     fn meta(&self, path: &Path) -> io::Result<Meta>;
     /// Where a link points.
@@ -132,6 +134,11 @@ impl Disk for SystemDisk {
             last_modification: Timespec { tv_sec: mtime.seconds, tv_nsec: mtime.nanos.into() },
         };
         Ok(utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    fn copy_owner(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let meta = fs::symlink_metadata(from)?;
+        std::os::unix::fs::lchown(to, Some(meta.uid()), Some(meta.gid()))
     }
 
     fn meta(&self, path: &Path) -> io::Result<Meta> {

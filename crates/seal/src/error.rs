@@ -134,12 +134,12 @@ pub enum SealError {
         /// Damaged blocks found in stripes to be changed.
         blocks: u64,
     },
-    /// A journal names a shard that is not there.
-    JournalShard {
+    /// A journal is damaged.
+    BadJournal {
         /// The journal.
-        journal: PathBuf,
-        /// The column.
-        column: usize,
+        path: PathBuf,
+        /// What is wrong.
+        error: FormatError,
     },
     /// More is lost than the code can bear.
     TooMuchLost {
@@ -277,11 +277,11 @@ impl fmt::Display for SealError {
                 }
                 write!(out, "; heal it first")
             }
-            SealError::JournalShard { journal, column } => write!(
+            SealError::BadJournal { path, error } => write!(
                 out,
-                "{} tells of a change that was under way, and the shard of column {column} that it changes is \
-                 not beside it; bring shards and journal together in one directory",
-                journal.display()
+                "{}: {error}. It tells of a change that was under way; restore it from a copy, or move it away and \
+                 heal the set",
+                path.display()
             ),
             SealError::TooMuchLost { losses, healed } => {
                 losses.fmt(out)?;
@@ -340,7 +340,9 @@ impl std::error::Error for SealError {
         match self {
             SealError::Io { error, .. } => Some(error),
             SealError::Code { error, .. } => Some(error),
-            SealError::NoGoodShard { error, .. } | SealError::Format { error, .. } => Some(error),
+            SealError::NoGoodShard { error, .. }
+            | SealError::Format { error, .. }
+            | SealError::BadJournal { error, .. } => Some(error),
             _ => None,
         }
     }

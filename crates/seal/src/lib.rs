@@ -21,50 +21,105 @@
 //! The format is `docs/shard-format.md`; this crate reads and writes it through [`disk::Disk`] alone.
 #![forbid(unsafe_code)]
 
+mod commit;
 pub mod disk;
 mod error;
+mod first;
+mod grid;
+mod heal;
+mod journal;
+mod lock;
+mod meta;
+mod names;
 mod options;
+mod par;
 mod report;
+mod seal;
+mod set;
+mod tree;
+mod unseal;
+mod update;
+mod verify;
+mod window;
 
 pub use error::SealError;
-pub use options::{
-    HealOptions, Mode, Progress, SealOptions, SetPaths, Silent, UnsealOptions, VerifyOptions, World,
-};
+pub use options::{HealOptions, Mode, Progress, SealOptions, SetPaths, Silent, UnsealOptions, VerifyOptions, World};
 pub use report::{
     BlockPlace, FileReport, FileStatus, HealReport, Losses, SealReport, SetInfo, ShardReport, ShardStatus,
     StripeFinding, StripeVerdict, UnsealReport, VerifyReport,
 };
 
+use set::{Opening, Set};
+
 /// Seals the sources, or brings an existing set up to date with them.
 ///
 /// Errors: see [`SealError`]; what was sealed before is then as it was.
 pub fn seal(options: &SealOptions, progress: &mut dyn Progress) -> Result<SealReport, SealError> {
-    let _ = (options, progress);
-    todo!()
+    World::system().seal(options, progress)
 }
 
 /// Reads everything and says what is missing, wrong or changed.
 pub fn verify(options: &VerifyOptions, progress: &mut dyn Progress) -> Result<VerifyReport, SealError> {
-    let _ = (options, progress);
-    todo!()
+    World::system().verify(options, progress)
 }
 
 /// Repairs what [`verify`] finds, as far as the code can.
 ///
 /// Errors: [`SealError::TooMuchLost`] if something remains; whatever could be repaired was.
 pub fn heal(options: &HealOptions, progress: &mut dyn Progress) -> Result<HealReport, SealError> {
-    let _ = (options, progress);
-    todo!()
+    World::system().heal(options, progress)
 }
 
 /// Restores the sealed tree to a directory, from any sufficient part of the shards.
 pub fn unseal(options: &UnsealOptions, progress: &mut dyn Progress) -> Result<UnsealReport, SealError> {
-    let _ = (options, progress);
-    todo!()
+    World::system().unseal(options, progress)
 }
 
-/// Says which set lies there and which of its shards are present; reads headers and one manifest only.
+/// Says which set lies there and which of its shards are present; reads headers and manifests only.
 pub fn open_set(set: &SetPaths) -> Result<SetInfo, SealError> {
-    let _ = set;
-    todo!()
+    World::system().open_set(set)
+}
+
+impl World<'_> {
+    /// [`seal`] in this world.
+    pub fn seal(&self, options: &SealOptions, progress: &mut dyn Progress) -> Result<SealReport, SealError> {
+        seal::seal(*self, options, progress)
+    }
+
+    /// [`verify`] in this world.
+    pub fn verify(
+        &self,
+        options: &VerifyOptions,
+        progress: &mut dyn Progress,
+    ) -> Result<VerifyReport, SealError> {
+        let ignore_checksums = options.ignore_checksums;
+        let opening = Opening { paths: &options.set, alone: false, ignore_checksums, locked: false };
+        let mut set = Set::open(*self, &opening)?;
+        verify::scan(&mut set, progress).map(|(report, _)| report)
+    }
+
+    /// [`heal`] in this world.
+    pub fn heal(&self, options: &HealOptions, progress: &mut dyn Progress) -> Result<HealReport, SealError> {
+        let ignore_checksums = options.ignore_checksums;
+        let opening = Opening { paths: &options.set, alone: true, ignore_checksums, locked: false };
+        let mut set = Set::open(*self, &opening)?;
+        heal::heal(&mut set, options, progress)
+    }
+
+    /// [`unseal`] in this world.
+    pub fn unseal(
+        &self,
+        options: &UnsealOptions,
+        progress: &mut dyn Progress,
+    ) -> Result<UnsealReport, SealError> {
+        let opening = Opening { paths: &options.set, alone: false, ignore_checksums: false, locked: false };
+        let set = Set::open(*self, &opening)?;
+        unseal::unseal(&set, options, progress)
+    }
+
+    /// [`open_set`] in this world.
+    pub fn open_set(&self, paths: &SetPaths) -> Result<SetInfo, SealError> {
+        let opening = Opening { paths, alone: false, ignore_checksums: false, locked: false };
+        Set::open(*self, &opening).map(|set| set.info())
+    }
 }

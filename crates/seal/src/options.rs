@@ -101,16 +101,22 @@ pub struct UnsealOptions {
     pub overwrite: bool,
 }
 
-/// The world that the work is done in: files and time. Tests put a faulty one here.
+/// The world that the work is done in. Tests put a faulty one here.
 #[derive(Clone, Copy)]
 pub struct World<'a> {
     /// The file layer.
     pub disk: &'a dyn Disk,
+    /// Threads that read, compute and write; with one, operations have a fixed order.
+    pub threads: usize,
 }
 
+/// More threads than this wait for memory and for the disk.
+const THREADS_MOST: usize = 8;
+
 impl World<'static> {
-    /// The files of this system.
+    /// The files of this system, and its processors.
     pub fn system() -> World<'static> {
-        World { disk: &SystemDisk }
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(THREADS_MOST);
+        World { disk: &SystemDisk, threads }
     }
 }

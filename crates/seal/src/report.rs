@@ -60,6 +60,8 @@ pub enum ShardStatus {
     Good,
     /// One copy of its header is damaged; nothing is lost.
     HeaderCopyDamaged,
+    /// Its copy of the manifest or its check table is damaged; its blocks are judged by what is left.
+    MetaDamaged,
     /// It is not there.
     Missing,
     /// It ends too early.
@@ -89,7 +91,7 @@ pub enum ShardStatus {
 impl ShardStatus {
     /// Whether its blocks can be read.
     pub fn is_usable(&self) -> bool {
-        matches!(self, ShardStatus::Good | ShardStatus::HeaderCopyDamaged)
+        matches!(self, ShardStatus::Good | ShardStatus::HeaderCopyDamaged | ShardStatus::MetaDamaged)
     }
 }
 

@@ -1,0 +1,417 @@
+//! One commit: from a state of the set to the next, by way of the journal.
+//!
+//! New stripes and the new meta area lie where nothing live is; they are written and synced first. Blocks of existing
+//! stripes and headers go into the journal. Its rename is the commit.
+
+use crate::first::{Encoder, Output};
+use crate::grid::Grid;
+use crate::journal::{JournalWriter, replay};
+use crate::meta::Meta;
+use crate::options::Progress;
+use crate::report::SealReport;
+use crate::set::{Set, Shard, header_of};
+use crate::update::grid_of;
+use crate::verify::losses_of;
+use crate::window::{Window, crc_of, join, read_file_blocks};
+use crate::{SealError, names};
+use pantile::kernel::Arena;
+use pantile::{CellIndex, CellSet};
+use pantile_format::{Column, Crc64, Entry, EntryKind, HEADER_BYTES, Manifest, Mode, ShardHeader, Target};
+use std::collections::HashSet;
+use std::ops::Range;
+use std::path::PathBuf;
+
+/// A block whose content changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot {
+    pub(crate) stripe: u64,
+    pub(crate) lane: u32,
+    /// The block of its file.
+    pub(crate) block: u64,
+}
+
+/// What changes.
+pub(crate) struct Commit {
+    /// Ascending by stripe and lane.
+    pub(crate) slots: Vec<Slot>,
+    /// Entries whose checksums are known already; others get theirs as they are read.
+    pub(crate) scanned: HashSet<usize>,
+    /// Stripes for which room is kept free, so that the next commit can append them.
+    pub(crate) reserve_stripes: u64,
+}
+
+impl Commit {
+    /// Brings the set to the state that the manifest describes; the entries with their checksums.
+    ///
+    /// Errors: nothing is changed unless the journal has its name already; then it is finished by whoever opens the set.
+    pub(crate) fn run(
+        &self,
+        set: &mut Set<'_>,
+        mut manifest: Manifest,
+        report: &mut SealReport,
+        progress: &mut dyn Progress,
+    ) -> Result<Vec<Entry>, SealError> {
+        if meta_is_in_the_way(set, manifest.stripes) {
+            // The meta area moves behind the stripes to come; nothing else changes.
+            let moved = Commit { slots: vec![], scanned: HashSet::new(), reserve_stripes: manifest.stripes };
+            let mut same = set.manifest.clone();
+            same.generation = manifest.generation;
+            manifest.generation.0 += 1;
+            moved.run(set, same, report, progress)?;
+        }
+        let outputs = open_outputs(set)?;
+        let done = self.try_run(set, &outputs, &mut manifest, report, progress);
+        let journal = set.names.journal();
+        if done.is_err() && set.world.disk.meta(&journal).is_err() {
+            // Best effort: what was appended is not part of the set, and in nobody's way.
+            let _ = set.world.disk.remove(&names::temp(&journal));
+            for output in &outputs {
+                let live = set.shards[output.column].as_ref().and_then(|shard| shard.header.file_len());
+                let _ = live.map(|len| output.file.set_len(len));
+            }
+        }
+        let (headers, meta) = done?;
+        replay(&set.world, &journal)?;
+        report.bytes_written += outputs.len() as u64 * 2 * HEADER_BYTES;
+        for ((output, header), (_, table)) in outputs.into_iter().zip(headers).zip(meta.tables) {
+            let Output { column, path, file } = output;
+            set.shards[column] = Some(Shard { path, file, header, checks: Some(table) });
+        }
+        set.grid = grid_of(&manifest);
+        set.manifest = manifest;
+        set.originals = vec![None; set.manifest.entries.len()];
+        Ok(set.manifest.entries.clone())
+    }
+
+    /// Everything up to the rename of the journal.
+    fn try_run(
+        &self,
+        set: &Set<'_>,
+        outputs: &[Output],
+        manifest: &mut Manifest,
+        report: &mut SealReport,
+        progress: &mut dyn Progress,
+    ) -> Result<(Vec<ShardHeader>, Meta), SealError> {
+        let old_stripes = set.manifest.stripes;
+        let journaled = self.slots.partition_point(|slot| slot.stripe < old_stripes);
+        self.check_room(set, manifest, journaled)?;
+        let grid = grid_of(manifest);
+        let paths: Vec<PathBuf> = manifest
+            .entries
+            .iter()
+            .map(|entry| join(&set.sources[entry.source as usize], &entry.path))
+            .collect();
+        let mut meta = Meta { tables: Vec::new() };
+        for column in set.geometry.stored_columns() {
+            let mut table = set.shards[column].as_ref().and_then(|s| s.checks.clone()).unwrap_or_default();
+            let rows = if manifest.checksums { set.geometry.parity[column].len() } else { 0 };
+            table.resize(rows * manifest.stripes as usize, Crc64(0));
+            meta.tables.push((column, table));
+        }
+        if manifest.stripes > old_stripes {
+            let encoder = Encoder { world: set.world, geometry: &set.geometry, grid: &grid, paths: &paths };
+            let new = old_stripes..manifest.stripes;
+            encoder.encode(new, outputs, &mut manifest.entries, &mut meta, progress)?;
+            let appended = self.slots[journaled..].iter().map(|slot| (slot.stripe, slot.lane));
+            report.source_bytes_read += appended.count() as u64 * manifest.block_len.bytes();
+            report.bytes_written += (manifest.stripes - old_stripes) * set.geometry.stripe_bytes();
+            report.stripes_touched += manifest.stripes - old_stripes;
+        }
+        let journal =
+            JournalWriter::create(set.world.disk, set.names.journal(), manifest.set, manifest.generation)?;
+        let mut work =
+            Changing { set, grid: &grid, paths: &paths, scanned: &self.scanned, journal, meta, report };
+        for group in groups(&self.slots[..journaled], set.geometry.window_stripes()) {
+            if progress.cancelled() {
+                return Err(SealError::Cancelled);
+            }
+            work.change(&group, &mut manifest.entries)?;
+            progress.advance((group.lanes.len() as u64) * group.len() * manifest.block_len.bytes());
+        }
+        let Changing { mut journal, meta, .. } = work;
+        let reserve = manifest.stripes.max(self.reserve_stripes);
+        let place = |column: usize, _end: u64, len: u64| place(set, column, reserve, len);
+        let headers = meta.write(manifest, &set.geometry, outputs, place)?;
+        for output in outputs {
+            output.file.sync().map_err(|e| SealError::io("syncing", &output.path, e))?;
+        }
+        for copy in 0..pantile_format::HEADER_COPIES {
+            for header in &headers {
+                let target = Target { column: header.column, offset: copy * HEADER_BYTES };
+                journal.write(&[target], &header.encode())?;
+            }
+        }
+        for header in &headers {
+            let len = header.file_len().unwrap_or_else(|| unreachable!("it was just written"));
+            journal.length(Target { column: header.column, offset: len })?;
+        }
+        if progress.cancelled() {
+            return Err(SealError::Cancelled);
+        }
+        report.bytes_written += journal.len();
+        report.bytes_written += headers.iter().map(|h| h.manifest_len + h.checks_len).sum::<u64>();
+        journal.commit()?;
+        Ok((headers, meta))
+    }
+
+    fn check_room(&self, set: &Set<'_>, manifest: &Manifest, journaled: usize) -> Result<(), SealError> {
+        let block = manifest.block_len.bytes();
+        let parity = (set.geometry.cell_count() - set.geometry.lanes.len()) as u64;
+        let appended = (manifest.stripes - set.manifest.stripes).saturating_mul(set.geometry.stripe_bytes());
+        let need = appended.saturating_add((journaled as u64).saturating_mul(block * (1 + parity)));
+        match set.world.disk.free_bytes(&set.names.dir) {
+            Ok(free) if free < need => {
+                Err(SealError::NoSpace { path: set.names.dir.clone(), need: Some(need), free: Some(free) })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether stripes to be appended would be written over a live meta area.
+fn meta_is_in_the_way(set: &Set<'_>, stripes: u64) -> bool {
+    stripes > set.manifest.stripes
+        && set.shards.iter().flatten().any(|shard| {
+            let header = &shard.header;
+            header.meta_offset < header.block_offset(stripes, 0)
+        })
+}
+
+/// The first place for a meta area that lies behind the blocks of so many stripes and beside the live one.
+fn place(set: &Set<'_>, column: usize, stripes: u64, len: u64) -> u64 {
+    let header = header_of(&set.manifest, &set.geometry, column);
+    let end = header.block_offset(stripes, 0);
+    match &set.shards[column] {
+        Some(shard) => {
+            let live = shard.header.meta_offset;
+            let live_end = shard.header.file_len().unwrap_or(live);
+            if end + len <= live || live_end <= end { end } else { live_end }
+        }
+        None => end,
+    }
+}
+
+fn open_outputs(set: &Set<'_>) -> Result<Vec<Output>, SealError> {
+    let mut outputs = Vec::new();
+    for column in set.geometry.stored_columns() {
+        let Some(shard) = &set.shards[column] else {
+            return Err(SealError::NeedsHeal { columns: vec![column], blocks: 0 });
+        };
+        let path = shard.path.clone();
+        let file = set.world.disk.open_write(&path).map_err(|e| SealError::io("opening", &path, e))?;
+        outputs.push(Output { column, path, file });
+    }
+    Ok(outputs)
+}
+
+/// Consecutive stripes in which the same lanes change.
+struct Group {
+    stripes: Range<u64>,
+    lanes: Vec<u32>,
+}
+
+impl Group {
+    fn len(&self) -> u64 {
+        self.stripes.end - self.stripes.start
+    }
+}
+
+fn groups(slots: &[Slot], stripes_most: u64) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for stripe in slots.chunk_by(|a, b| a.stripe == b.stripe) {
+        let at = stripe[0].stripe;
+        let lanes: Vec<u32> = stripe.iter().map(|slot| slot.lane).collect();
+        match groups.last_mut() {
+            Some(last) if last.stripes.end == at && last.lanes == lanes && last.len() < stripes_most => {
+                last.stripes.end += 1;
+            }
+            _ => groups.push(Group { stripes: at..at + 1, lanes }),
+        }
+    }
+    groups
+}
+
+/// Existing stripes on their way into the journal.
+struct Changing<'a, 'w> {
+    set: &'a Set<'w>,
+    grid: &'a Grid,
+    paths: &'a [PathBuf],
+    scanned: &'a HashSet<usize>,
+    journal: JournalWriter<'w>,
+    meta: Meta,
+    report: &'a mut SealReport,
+}
+
+impl Changing<'_, '_> {
+    fn change(&mut self, group: &Group, entries: &mut [Entry]) -> Result<(), SealError> {
+        let geometry = &self.set.geometry;
+        let new = self.read_new(group, entries)?;
+        let mut window = Window::new(geometry, group.len());
+        window.move_to(group.stripes.clone(), &self.set.lost_cells());
+        let changed: Vec<CellIndex> = group.lanes.iter().map(|&lane| geometry.lanes[lane as usize]).collect();
+        let parity = match self.add_delta(&mut window, &changed, &new) {
+            Some(parity) => parity,
+            None => {
+                window.move_to(group.stripes.clone(), &self.set.lost_cells());
+                self.encode_again(&mut window, &changed, &new)?
+            }
+        };
+        for &cell in changed.iter().chain(&parity) {
+            self.log(&window, cell)?;
+        }
+        self.report.stripes_touched += group.len();
+        Ok(())
+    }
+
+    /// The new content of the changed lanes; checksums of new files are noted.
+    fn read_new(&mut self, group: &Group, entries: &mut [Entry]) -> Result<Arena, SealError> {
+        let block = self.set.geometry.block();
+        let mut new = Arena::new(group.lanes.len(), group.len() as usize * block);
+        for (i, &lane) in group.lanes.iter().enumerate() {
+            for run in self.grid.runs(lane, group.stripes.clone()) {
+                let from = (run.first - group.stripes.start) as usize * block;
+                let bytes = &mut new.get_mut(i)[from..from + run.count as usize * block];
+                let path = &self.paths[run.entry];
+                let entry = &mut entries[run.entry];
+                read_file_blocks(self.set.world.disk, path, entry, block, run.block, bytes)
+                    .map_err(|e| SealError::io("reading", path, e))?;
+                self.report.source_bytes_read += bytes.len() as u64;
+                let found: Vec<Crc64> = bytes.chunks_exact(block).map(Crc64::of).collect();
+                for (block, found) in (run.block..).zip(found) {
+                    let scanned = self.scanned.contains(&run.entry);
+                    if scanned && crc_of(entry, block) != Some(found) {
+                        return Err(SealError::ChangedMeanwhile { path: path.clone() });
+                    }
+                    if let EntryKind::File { crcs, .. } = &mut entry.kind
+                        && let Some(crc) = crcs.get_mut(block as usize)
+                    {
+                        *crc = found;
+                    }
+                }
+            }
+        }
+        Ok(new)
+    }
+
+    /// Adds the change to the parity that it reaches; `None` if old content is not to be had as it was sealed, or if
+    /// encoding again reads less. The parity cells that changed.
+    fn add_delta(&self, window: &mut Window, changed: &[CellIndex], new: &Arena) -> Option<Vec<CellIndex>> {
+        let (set, geometry) = (self.set, &self.set.geometry);
+        let code = geometry.codec.code();
+        let generator = code.generator();
+        let positions: Vec<usize> = changed.iter().filter_map(|&cell| code.data_position(cell)).collect();
+        let reached: Vec<CellIndex> = code
+            .parity()
+            .iter()
+            .enumerate()
+            .filter(|(row, _)| positions.iter().any(|&p| !generator.get(*row, p).is_zero()))
+            .map(|(_, &cell)| cell)
+            .collect();
+        let cheaper = changed.len() + reached.len() <= geometry.lanes.len() - changed.len();
+        // Without checksums a delta keeps an error visible that encoding again would hide.
+        if set.manifest.mode == Mode::Beside || (set.judge && !cheaper) {
+            return None;
+        }
+        let reads: Vec<CellIndex> = changed.iter().chain(&reached).copied().collect();
+        let whole = 0..window.count();
+        set.read(window, &reads, whole);
+        let had = (0..window.count()).all(|i| reads.iter().all(|&cell| window.have[i].contains(cell)));
+        if !had {
+            return None;
+        }
+        let len = window.count() * window.block;
+        for (i, &position) in positions.iter().enumerate() {
+            let mut cells = window.cells(0..window.count());
+            let update = geometry.codec.update(&mut cells, position, &new.get(i)[..len]);
+            update.unwrap_or_else(|e| unreachable!("a window is a stripe: {e}"));
+        }
+        Some(reached)
+    }
+
+    /// Computes all parity from the new content and the other blocks, repaired in memory where they are damaged.
+    ///
+    /// Errors: `TooMuchLost` if another block of a stripe cannot be had; `NeedsHeal` if, without checksums, the old
+    /// parity contradicts the other blocks.
+    fn encode_again(
+        &self,
+        window: &mut Window,
+        changed: &[CellIndex],
+        new: &Arena,
+    ) -> Result<Vec<CellIndex>, SealError> {
+        let (set, geometry) = (self.set, &self.set.geometry);
+        let code = geometry.codec.code();
+        let others: Vec<CellIndex> =
+            geometry.lanes.iter().copied().filter(|cell| !changed.contains(cell)).collect();
+        if !set.judge {
+            self.check_others(window)?;
+        }
+        set.obtain(window, &others)?;
+        for i in 0..window.count() {
+            if let Some(cell) = others.iter().find(|&&cell| !window.have[i].contains(cell)) {
+                let stripe = window.stripes.start + i as u64;
+                let owner = geometry.lane_of[cell.usize()].and_then(|lane| set.grid.owner(lane, stripe));
+                let files: Vec<usize> = owner.map(|(entry, _)| entry).into_iter().collect();
+                let losses = Box::new(losses_of(set, &window.lost[i], stripe, &files));
+                return Err(SealError::TooMuchLost { losses, healed: None });
+            }
+        }
+        let len = window.count() * window.block;
+        for (i, &cell) in changed.iter().enumerate() {
+            window.arena.get_mut(cell.usize())[..len].copy_from_slice(&new.get(i)[..len]);
+        }
+        let encode = geometry.codec.encode(&mut window.cells(0..window.count()));
+        encode.unwrap_or_else(|e| unreachable!("a window is a stripe: {e}"));
+        Ok(code.parity().to_vec())
+    }
+
+    /// Without checksums: whether what is left of the old stripes satisfies its equations.
+    fn check_others(&self, window: &mut Window) -> Result<(), SealError> {
+        let set = self.set;
+        let all: Vec<CellIndex> = set.geometry.codec.code().cells().collect();
+        let whole = 0..window.count();
+        set.read(window, &all, whole);
+        for group in window.groups(|i| window.lost[i].clone()) {
+            let erased: CellSet = window.lost[group.start].clone();
+            let checker = set.geometry.codec.checker(&erased);
+            let cells = window.cells(group);
+            let views: Vec<&[u8]> = cells.iter().map(|cell| &**cell).collect();
+            let fault = checker.first_fault(&views);
+            if fault.unwrap_or_else(|e| unreachable!("a window is a stripe: {e}")).is_some() {
+                return Err(SealError::NeedsHeal { columns: vec![], blocks: 1 });
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a cell of the window into the journal, and its checksum into the table if it is parity.
+    fn log(&mut self, window: &Window, cell: CellIndex) -> Result<(), SealError> {
+        let geometry = &self.set.geometry;
+        let (column, row) = geometry.place[cell.usize()];
+        if geometry.lane_of[cell.usize()].is_none() && self.set.manifest.checksums {
+            let table = self.meta.tables.iter_mut().find(|(c, _)| *c == column);
+            if let Some((_, table)) = table {
+                for i in 0..window.count() {
+                    let index = geometry.check_index(cell, window.stripes.start + i as u64);
+                    table[index] = Crc64::of(window.block(cell, i));
+                }
+            }
+        }
+        let Some(row) = row else { return Ok(()) };
+        let header = header_of(&self.set.manifest, geometry, column);
+        let whole = geometry.stored[column].len() == 1;
+        let pieces = if whole { 1 } else { window.count() };
+        let per_piece = window.count() / pieces;
+        for piece in 0..pieces {
+            let first = window.stripes.start + (piece * per_piece) as u64;
+            let target = Target { column: Column(column as u32), offset: header.block_offset(first, row) };
+            let bytes = &window.arena.get(cell.usize())[window.bytes(piece * per_piece..(piece + 1) * per_piece)];
+            // Zeros are named, not written out.
+            if bytes.iter().all(|&byte| byte == 0) {
+                self.journal.zero(target, bytes.len() as u64)?;
+            } else {
+                self.journal.write(&[target], bytes)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,334 @@
+//! Sealing for the first time: temporary shards are written stripe by stripe, and named all at once by a journal.
+
+use crate::disk::DiskFile;
+use crate::grid::{Allocator, Geometry, Grid, choose_block_len};
+use crate::journal::{JournalWriter, remove_temporaries, replay};
+use crate::meta::Meta;
+use crate::names::{Names, path_of, temp};
+use crate::options::{Progress, SealOptions};
+use crate::report::SealReport;
+use crate::set::{check_purpose, file_bytes, record_of};
+use crate::tree::{Tree, let_times_pass};
+use crate::window::{Window, join, read_file_blocks};
+use crate::{SealError, World, par};
+use pantile::{CellIndex, Codec};
+use pantile_format::{
+    BODY_OFFSET, BlockLen, Column, Crc64, Entry, EntryKind, Generation, Manifest, Mode, SetId,
+};
+use std::path::PathBuf;
+
+/// A shard that is being written.
+pub(crate) struct Output {
+    pub(crate) column: usize,
+    pub(crate) path: PathBuf,
+    pub(crate) file: Box<dyn DiskFile>,
+}
+
+/// Blocks of new stripes on their way from the sources to shards.
+pub(crate) struct Encoder<'a> {
+    pub(crate) world: World<'a>,
+    pub(crate) geometry: &'a Geometry,
+    /// The layout that is written.
+    pub(crate) grid: &'a Grid,
+    /// Where each entry's original is.
+    pub(crate) paths: &'a [PathBuf],
+}
+
+/// Makes a new set.
+pub(crate) fn first_seal(
+    world: World<'_>,
+    options: &SealOptions,
+    names: Names,
+    mut tree: Tree,
+    progress: &mut dyn Progress,
+) -> Result<SealReport, SealError> {
+    let code = options.code.as_ref().ok_or_else(|| SealError::CodeNeeded { out: options.out.clone() })?;
+    check_purpose(code)?;
+    let codec = Codec::new(code);
+    let sizes = |entry: &Entry| if let EntryKind::File { size, .. } = entry.kind { size } else { 0 };
+    let bytes: u64 = tree.entries.iter().map(sizes).sum();
+    let block_len = match options.block_len {
+        Some(given) => BlockLen::new(given).ok_or(SealError::BlockLen { given })?,
+        None => choose_block_len(bytes, code.cell_count()),
+    };
+    let mode = options.mode.unwrap_or(Mode::Full);
+    let geometry = Geometry::new(&codec, mode, block_len);
+    let names = Names { columns: geometry.columns(), ..names };
+    let lanes = geometry.lanes.len();
+    let blocks = tree.entries.iter().map(|entry| block_len.blocks(sizes(entry))).sum();
+    let mut allocator = Allocator::new(&Grid::new(lanes, &[]), 0, blocks);
+    for entry in &mut tree.entries {
+        let count = block_len.blocks(sizes(entry));
+        if let EntryKind::File { extents, crcs, .. } = &mut entry.kind {
+            *extents = allocator.take(count);
+            *crcs = vec![Crc64(0); if options.checksums.unwrap_or(true) { count as usize } else { 0 }];
+        }
+    }
+    let mut id = [0; 16];
+    getrandom::fill(&mut id).map_err(|e| SealError::io("drawing a UUID for", &names.dir, e.into()))?;
+    (id[6], id[8]) = (id[6] & 0x0f | 0x40, id[8] & 0x3f | 0x80);
+    let skipped = tree.skipped;
+    let mut manifest = Manifest {
+        set: SetId(id),
+        generation: Generation(1),
+        mode,
+        checksums: options.checksums.unwrap_or(true),
+        block_len,
+        stripes: allocator.stripes,
+        lanes: lanes as u32,
+        code: record_of(code),
+        name: names.name.clone(),
+        sources: tree.sources,
+        entries: tree.entries,
+    };
+    check_room(world, &geometry, &manifest, &names)?;
+    let mut report = SealReport { first_time: true, ..SealReport::default() };
+    let done = write_all(world, &geometry, &names, &mut manifest, &mut report, progress);
+    if done.is_err() && world.disk.meta(&names.journal()).is_err() {
+        // Best effort: the error at hand says more than a second one would.
+        let _ = remove_temporaries(world.disk, &names);
+    }
+    done?;
+    report.skipped = skipped.iter().take(100).map(|path| path.display().to_string()).collect();
+    report.added = manifest.entries.len() as u64;
+    Ok(describe(report, &manifest, &geometry, &names))
+}
+
+/// The part of a report that is the same for every seal.
+pub(crate) fn describe(mut report: SealReport, manifest: &Manifest, geometry: &Geometry, names: &Names) -> SealReport {
+    let is_file = |entry: &&Entry| matches!(entry.kind, EntryKind::File { .. });
+    report.set = manifest.set.to_string();
+    report.name = crate::names::shown(&manifest.name);
+    report.code = manifest.code.spec.clone();
+    report.generation = manifest.generation.0;
+    report.files = manifest.entries.iter().filter(is_file).count() as u64;
+    report.file_bytes = file_bytes(manifest);
+    report.stripes = manifest.stripes;
+    report.block_len = manifest.block_len.bytes();
+    report.shard_bytes = manifest.stripes * geometry.stripe_bytes();
+    report.shards = geometry.stored_columns().map(|c| names.shard(c).display().to_string()).collect();
+    report
+}
+
+fn check_room(world: World<'_>, geometry: &Geometry, manifest: &Manifest, names: &Names) -> Result<(), SealError> {
+    let shards = geometry.stored_columns().count() as u64;
+    let meta = manifest.encode().len() as u64 + BODY_OFFSET + 4096;
+    let checks = 8 * manifest.stripes * geometry.parity.iter().map(|p| p.len() as u64).sum::<u64>();
+    let need = (geometry.stripe_bytes().checked_mul(manifest.stripes)).and_then(|n| n.checked_add(shards * meta + checks));
+    let free = world.disk.free_bytes(&names.dir).ok();
+    match (need, free) {
+        (Some(need), Some(free)) if need > free => {
+            Err(SealError::NoSpace { path: names.dir.clone(), need: Some(need), free: Some(free) })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn write_all(
+    world: World<'_>,
+    geometry: &Geometry,
+    names: &Names,
+    manifest: &mut Manifest,
+    report: &mut SealReport,
+    progress: &mut dyn Progress,
+) -> Result<(), SealError> {
+    remove_temporaries(world.disk, names)?;
+    let mut outputs = Vec::new();
+    for column in geometry.stored_columns() {
+        let path = temp(&names.shard(column));
+        let file = world.disk.create(&path).map_err(|e| SealError::io("creating", &path, e))?;
+        outputs.push(Output { column, path, file });
+    }
+    let grid = Grid::new(geometry.lanes.len(), &manifest.entries);
+    let paths: Vec<PathBuf> = manifest.entries.iter().map(|entry| source_path(manifest, entry)).collect();
+    let encoder = Encoder { world, geometry, grid: &grid, paths: &paths };
+    let mut meta = Meta::empty(geometry, manifest);
+    progress.phase("sealing", file_bytes(manifest));
+    let_times_pass(manifest.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::File { .. })));
+    let stripes = 0..manifest.stripes;
+    encoder.encode(stripes, &outputs, &mut manifest.entries, &mut meta, progress)?;
+    report.source_bytes_read = file_bytes(manifest);
+    report.stripes_touched = manifest.stripes;
+    report.bytes_written = manifest.stripes * geometry.stripe_bytes();
+    report.changed_meanwhile = changed_meanwhile(world, manifest);
+    progress.phase("syncing", 0);
+    let place = |_column: usize, end: u64, _len: u64| end;
+    let headers = meta.write(manifest, geometry, &outputs, place)?;
+    for (output, header) in outputs.iter().zip(&headers) {
+        let twice = [header.encode(), header.encode()].concat();
+        output.file.write_at(&twice, 0).map_err(|e| SealError::io("writing", &output.path, e))?;
+    }
+    for output in &outputs {
+        output.file.sync().map_err(|e| SealError::io("syncing", &output.path, e))?;
+    }
+    let mut journal = JournalWriter::create(world.disk, names.journal(), manifest.set, manifest.generation)?;
+    for output in &outputs {
+        journal.replace(Column(output.column as u32))?;
+    }
+    if progress.cancelled() {
+        return Err(SealError::Cancelled);
+    }
+    journal.commit()?;
+    replay(&world, &names.journal())
+}
+
+/// Where an entry's original is.
+fn source_path(manifest: &Manifest, entry: &Entry) -> PathBuf {
+    join(path_of(&manifest.sources[entry.source as usize].path), &entry.path)
+}
+
+/// The files that are no longer as they were listed, the first 100.
+fn changed_meanwhile(
+    world: World<'_>,
+    manifest: &Manifest,
+) -> Vec<String> {
+    let mut changed = Vec::new();
+    for entry in &manifest.entries {
+        let EntryKind::File { size, .. } = entry.kind else { continue };
+        let path = source_path(manifest, entry);
+        let same = world.disk.meta(&path).is_ok_and(|meta| meta.size == size && meta.mtime == entry.mtime);
+        if !same && changed.len() < 100 {
+            changed.push(path.display().to_string());
+        }
+    }
+    changed
+}
+
+impl Encoder<'_> {
+    /// Reads the files of new stripes, computes parity and checksums, and writes everything to the shards.
+    pub(crate) fn encode(
+        &self,
+        stripes: std::ops::Range<u64>,
+        outputs: &[Output],
+        entries: &mut [Entry],
+        meta: &mut Meta,
+        progress: &mut dyn Progress,
+    ) -> Result<(), SealError> {
+        let step = self.geometry.window_stripes();
+        let mut window = Window::new(self.geometry, step.min(stripes.end - stripes.start));
+        let mut at = stripes.start;
+        while at < stripes.end {
+            if progress.cancelled() {
+                return Err(SealError::Cancelled);
+            }
+            window.move_to(at..stripes.end.min(at + step), &self.geometry.no_cells());
+            let read = self.fill(&mut window, entries)?;
+            self.compute(&mut window)?;
+            self.write(&window, outputs, meta)?;
+            progress.advance(read);
+            at = window.stripes.end;
+        }
+        Ok(())
+    }
+
+    /// Reads the data cells from the sources and notes the checksums of their blocks; the bytes of files read.
+    fn fill(&self, window: &mut Window, entries: &mut [Entry]) -> Result<u64, SealError> {
+        let block = self.geometry.block();
+        let part = window.bytes(0..window.count());
+        let stripes = window.stripes.clone();
+        let indices: Vec<usize> = self.geometry.lanes.iter().map(|cell| cell.usize()).collect();
+        let (_, buffers) = window.arena.split(&[], &indices);
+        let mut lanes: Vec<(u32, &mut [u8], Vec<Crc64>)> = (0u32..)
+            .zip(buffers)
+            .map(|(lane, buffer)| (lane, &mut buffer[part.clone()], Vec::new()))
+            .collect();
+        let shared: &[Entry] = entries;
+        let fill = |(lane, buffer, crcs): &mut (u32, &mut [u8], Vec<Crc64>)| {
+            let mut filled = 0;
+            for run in self.grid.runs(*lane, stripes.clone()) {
+                let from = (run.first - stripes.start) as usize * block;
+                let to = from + run.count as usize * block;
+                buffer[filled..from].fill(0);
+                let path = &self.paths[run.entry];
+                let bytes = &mut buffer[from..to];
+                // A file that became shorter is sealed as read, padded with zeros, and reported.
+                match read_file_blocks(self.world.disk, path, &shared[run.entry], block, run.block, bytes) {
+                    Ok(_) => {}
+                    Err(error) => return Err(SealError::io("reading", path, error)),
+                }
+                if self.with_checksums(&shared[run.entry]) {
+                    crcs.extend(bytes.chunks_exact(block).map(Crc64::of));
+                }
+                filled = to;
+            }
+            buffer[filled..].fill(0);
+            Ok(())
+        };
+        par::for_each(self.world.threads, lanes.iter_mut().collect(), fill)?;
+        let mut read = 0;
+        for (lane, _, crcs) in lanes {
+            let mut found = crcs.into_iter();
+            for run in self.grid.runs(lane, stripes.clone()) {
+                let EntryKind::File { size, crcs, .. } = &mut entries[run.entry].kind else { continue };
+                read += (*size - run.block * block as u64).min(run.count * block as u64);
+                for crc in crcs.iter_mut().skip(run.block as usize).take(run.count as usize) {
+                    *crc = found.next().unwrap_or(*crc);
+                }
+            }
+        }
+        Ok(read)
+    }
+
+    fn with_checksums(&self, entry: &Entry) -> bool {
+        matches!(&entry.kind, EntryKind::File { crcs, .. } if !crcs.is_empty())
+    }
+
+    /// Computes the parity, each thread a part of the bytes.
+    fn compute(&self, window: &mut Window) -> Result<(), SealError> {
+        let len = window.count() * window.block;
+        let piece = len.div_ceil(self.world.threads.max(1)).next_multiple_of(4096);
+        let mut parts: Vec<Vec<&mut [u8]>> = Vec::new();
+        let mut rest = window.cells(0..window.count());
+        while rest.first().is_some_and(|cell| !cell.is_empty()) {
+            let here = piece.min(rest[0].len());
+            let (part, behind) = rest.into_iter().map(|cell| cell.split_at_mut(here)).unzip();
+            parts.push(part);
+            rest = behind;
+        }
+        par::for_each(self.world.threads, parts, |mut part| {
+            self.geometry.codec.encode(&mut part).unwrap_or_else(|e| unreachable!("a window is a stripe: {e}"));
+            Ok(())
+        })
+    }
+
+    /// Writes every stored cell, each thread some shards, and notes the checksums of parity.
+    fn write(&self, window: &Window, outputs: &[Output], meta: &mut Meta) -> Result<(), SealError> {
+        let first = window.stripes.start;
+        let tables = meta.parts(self.geometry, window.stripes.clone());
+        let work: Vec<(&Output, &mut [Crc64])> = outputs.iter().zip(tables).collect();
+        par::for_each(self.world.threads, work, |(output, table)| {
+            let cells = &self.geometry.stored[output.column];
+            let parity = &self.geometry.parity[output.column];
+            if !table.is_empty() {
+                for (i, row) in table.chunks_exact_mut(parity.len()).enumerate() {
+                    let crcs = parity.iter().map(|&cell| Crc64::of(window.block(cell, i)));
+                    row.iter_mut().zip(crcs).for_each(|(to, crc)| *to = crc);
+                }
+            }
+            write_cells(window, cells, &*output.file, first, window.block)
+                .map_err(|e| SealError::io("writing", &output.path, e))
+        })
+    }
+}
+
+/// Writes the stored cells of one column: `cells[row]` of every stripe of the window.
+pub(crate) fn write_cells(
+    window: &Window,
+    cells: &[CellIndex],
+    file: &dyn DiskFile,
+    first: u64,
+    block: usize,
+) -> std::io::Result<()> {
+    let rows = cells.len() as u64;
+    let offset = |stripe: u64, row: u64| BODY_OFFSET + (stripe * rows + row) * block as u64;
+    if let [cell] = cells {
+        let bytes = &window.arena.get(cell.usize())[window.bytes(0..window.count())];
+        return file.write_at(bytes, offset(first, 0));
+    }
+    for i in 0..window.count() {
+        for (row, &cell) in cells.iter().enumerate() {
+            file.write_at(window.block(cell, i), offset(first + i as u64, row as u64))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,337 @@
+//! Repairing what a scan found: shards made anew, rotten originals put right, each by a temporary file and a rename.
+
+use crate::disk::MetaKind;
+use crate::first::{Output, write_cells};
+use crate::meta::Meta;
+use crate::names::{parent, shown, temp};
+use crate::options::{HealOptions, Progress};
+use crate::report::{FileStatus, HealReport, ShardStatus, VerifyReport};
+use crate::set::Set;
+use crate::unseal::{make_parents, restore};
+use crate::verify::{Damage, scan};
+use crate::window::Window;
+use crate::SealError;
+use pantile::CellIndex;
+use pantile_format::{Crc64, EntryKind, Mode};
+use std::path::{Path, PathBuf};
+
+/// Repairs the set as far as it can be.
+pub(crate) fn heal(
+    set: &mut Set<'_>,
+    options: &HealOptions,
+    progress: &mut dyn Progress,
+) -> Result<HealReport, SealError> {
+    let (found, damage) = scan(set, progress)?;
+    let mut report = HealReport {
+        left_changed: found
+            .files
+            .iter()
+            .filter(|file| set.manifest.mode == Mode::Beside && file.status == FileStatus::Changed)
+            .map(|file| file.path.clone())
+            .collect(),
+        found,
+        shards_written: Vec::new(),
+        files_healed: Vec::new(),
+        blocks_repaired: 0,
+        blocks_left: damage.unrecoverable.values().map(|cells| cells.len() as u64).sum::<u64>()
+            + damage.doubtful.len() as u64,
+    };
+    let columns = columns_to_write(set, &report.found, &damage);
+    heal_shards(set, &columns, options, &damage, &mut report, progress)?;
+    if set.manifest.mode == Mode::Beside {
+        heal_files(set, &damage, &mut report, progress)?;
+    }
+    match report.found.losses.clone() {
+        Some(losses) => {
+            Err(SealError::TooMuchLost { losses: Box::new(losses), healed: Some(Box::new(report)) })
+        }
+        None => Ok(report),
+    }
+}
+
+/// The columns whose shards are not what they should be and can be made better.
+fn columns_to_write(set: &Set<'_>, found: &VerifyReport, damage: &Damage) -> Vec<usize> {
+    let stripes = set.manifest.stripes;
+    found
+        .shards
+        .iter()
+        .filter(|shard| shard.status != ShardStatus::Good || shard.wrong_blocks > 0)
+        .map(|shard| shard.column as usize)
+        .filter(|&column| {
+            let own = |cells: &&Vec<CellIndex>| cells.iter().any(|&c| set.geometry.place[c.usize()].0 == column);
+            let gone = damage.unrecoverable.values().filter(own).count() as u64;
+            let lost = set.shards[column].is_none();
+            // Without checksums nothing marks a block that could not be had, or that rests on doubtful ones.
+            let marked = set.manifest.checksums || (gone == 0 && (damage.doubtful.is_empty() || !lost));
+            marked && (gone < stripes || stripes == 0)
+        })
+        .collect()
+}
+
+fn heal_shards(
+    set: &Set<'_>,
+    columns: &[usize],
+    options: &HealOptions,
+    damage: &Damage,
+    report: &mut HealReport,
+    progress: &mut dyn Progress,
+) -> Result<(), SealError> {
+    if columns.is_empty() {
+        return Ok(());
+    }
+    let disk = set.world.disk;
+    let mut outputs = Vec::new();
+    for &column in columns {
+        let path = match (&set.shards[column], &options.out) {
+            (Some(shard), _) => shard.path.clone(),
+            (None, Some(out)) => {
+                out.join(set.names.shard(column).file_name().unwrap_or_default())
+            }
+            (None, None) => set.names.shard(column),
+        };
+        disk.make_dir(&parent(&path)).map_err(|e| SealError::io("creating", &parent(&path), e))?;
+        outputs.push((column, path));
+    }
+    let done = write_shards(set, &outputs, damage, report, progress);
+    if done.is_err() {
+        for (_, path) in &outputs {
+            let _ = disk.remove(&temp(path));
+        }
+    }
+    done
+}
+
+fn write_shards(
+    set: &Set<'_>,
+    columns: &[(usize, PathBuf)],
+    damage: &Damage,
+    report: &mut HealReport,
+    progress: &mut dyn Progress,
+) -> Result<(), SealError> {
+    let disk = set.world.disk;
+    let mut outputs = Vec::new();
+    for (column, path) in columns {
+        let temp = temp(path);
+        let file = disk.create(&temp).map_err(|e| SealError::io("creating", &temp, e))?;
+        outputs.push(Output { column: *column, path: temp, file });
+    }
+    let mut meta = Meta::empty(&set.geometry, &set.manifest);
+    let want: Vec<CellIndex> =
+        columns.iter().flat_map(|(column, _)| set.geometry.stored[*column].iter().copied()).collect();
+    let stripe_bytes = want.len() as u64 * set.manifest.block_len.bytes();
+    let stripes = set.manifest.stripes;
+    progress.phase("healing shards", stripes * stripe_bytes);
+    let step = set.geometry.window_stripes();
+    let mut window = Window::new(&set.geometry, step.min(stripes));
+    let lost = set.lost_cells();
+    let mut at = 0;
+    while at < stripes {
+        if progress.cancelled() {
+            return Err(SealError::Cancelled);
+        }
+        window.move_to(at..stripes.min(at + step), &lost);
+        add_damage(&mut window, damage);
+        set.obtain(&mut window, &want)?;
+        write_window(set, &mut window, &outputs, &mut meta, report)?;
+        progress.advance(window.count() as u64 * stripe_bytes);
+        at = window.stripes.end;
+    }
+    finish_shards(set, columns, &outputs, &meta, report)
+}
+
+fn add_damage(window: &mut Window, damage: &Damage) {
+    for (&stripe, cells) in damage.cells.range(window.stripes.clone()) {
+        let lost = &mut window.lost[(stripe - window.stripes.start) as usize];
+        cells.iter().for_each(|cell| lost.insert(cell));
+    }
+}
+
+/// Writes the columns' blocks and notes their checksums. A block that cannot be had is written as zeros with a
+/// checksum that does not fit, so that it stays known as lost.
+fn write_window(
+    set: &Set<'_>,
+    window: &mut Window,
+    outputs: &[Output],
+    meta: &mut Meta,
+    report: &mut HealReport,
+) -> Result<(), SealError> {
+    for output in outputs {
+        let cells = &set.geometry.stored[output.column];
+        for i in 0..window.count() {
+            for &cell in cells {
+                let have = window.have[i].contains(cell);
+                report.blocks_repaired += u64::from(have && window.lost[i].contains(cell));
+                let stripe = window.stripes.start + i as u64;
+                if !have {
+                    let bytes = window.bytes(i..i + 1);
+                    // What stands there now may be nearly right: it stays for whoever wants to look at it.
+                    let kept = set.shards[output.column].as_ref().zip(set.geometry.place[cell.usize()].1);
+                    let buffer = &mut window.arena.get_mut(cell.usize())[bytes];
+                    buffer.fill(0);
+                    if let Some((shard, row)) = kept {
+                        let _ = shard.file.read_at(buffer, shard.header.block_offset(stripe, row));
+                    }
+                }
+                if set.manifest.checksums && set.geometry.lane_of[cell.usize()].is_none() {
+                    let crc = Crc64::of(window.block(cell, i));
+                    let crc = if have { crc } else { set.expected(cell, stripe).filter(|e| *e != crc).unwrap_or(Crc64(!crc.0)) };
+                    let table = meta.tables.iter_mut().find(|(column, _)| *column == output.column);
+                    if let Some((_, table)) = table {
+                        table[set.geometry.check_index(cell, stripe)] = crc;
+                    }
+                }
+            }
+        }
+        write_cells(window, cells, &*output.file, window.stripes.start, window.block)
+            .map_err(|e| SealError::io("writing", &output.path, e))?;
+    }
+    Ok(())
+}
+
+/// Headers, sync, rename.
+fn finish_shards(
+    set: &Set<'_>,
+    columns: &[(usize, PathBuf)],
+    outputs: &[Output],
+    meta: &Meta,
+    report: &mut HealReport,
+) -> Result<(), SealError> {
+    let disk = set.world.disk;
+    let headers = meta.write(&set.manifest, &set.geometry, outputs, |_, end, _| end)?;
+    for (output, header) in outputs.iter().zip(&headers) {
+        let twice = [header.encode(), header.encode()].concat();
+        output.file.write_at(&twice, 0).map_err(|e| SealError::io("writing", &output.path, e))?;
+        output.file.sync().map_err(|e| SealError::io("syncing", &output.path, e))?;
+    }
+    for ((column, path), output) in columns.iter().zip(outputs) {
+        if let Some((found, ShardStatus::OtherSet { set: other })) = set.status.get(column) {
+            // A shard of another set is somebody's data: it is moved aside, not replaced.
+            if found == path {
+                let mut aside = path.as_os_str().to_os_string();
+                aside.push(format!(".of-{other}"));
+                disk.rename(path, Path::new(&aside)).map_err(|e| SealError::io("renaming", path, e))?;
+            }
+        }
+        disk.rename(&output.path, path).map_err(|e| SealError::io("renaming", &output.path, e))?;
+        let dir = parent(path);
+        disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))?;
+        report.shards_written.push(path.display().to_string());
+    }
+    Ok(())
+}
+
+/// Originals that are missing, or that rotted under an unchanged time of modification.
+fn heal_files(
+    set: &Set<'_>,
+    damage: &Damage,
+    report: &mut HealReport,
+    progress: &mut dyn Progress,
+) -> Result<(), SealError> {
+    let broken: std::collections::HashSet<&str> = report
+        .found
+        .files
+        .iter()
+        .filter(|f| matches!(f.status, FileStatus::Rotten | FileStatus::Missing) && f.unrecoverable_blocks == 0)
+        .map(|f| f.path.as_str())
+        .collect();
+    let entries: Vec<usize> = (0..set.manifest.entries.len())
+        .filter(|&entry| broken.contains(shown(&set.restored_path(entry)).as_str()))
+        .collect();
+    progress.phase("healing files", 0);
+    let mut window = Window::new(&set.geometry, set.geometry.window_stripes().min(set.manifest.stripes));
+    let (mut healed, mut repaired) = (Vec::new(), 0);
+    for entry in entries {
+        if progress.cancelled() {
+            return Err(SealError::Cancelled);
+        }
+        let path = set.original_path(entry);
+        repaired += heal_file(set, entry, &path, damage, &mut window)?;
+        healed.push(path.display().to_string());
+    }
+    report.files_healed = healed;
+    report.blocks_repaired += repaired;
+    Ok(())
+}
+
+/// Repairs one original; the number of blocks computed.
+fn heal_file(
+    set: &Set<'_>,
+    index: usize,
+    path: &Path,
+    damage: &Damage,
+    window: &mut Window,
+) -> Result<u64, SealError> {
+    let disk = set.world.disk;
+    let entry = &set.manifest.entries[index];
+    let dir = make_parents(set, &set.sources[entry.source as usize], path)?;
+    match &entry.kind {
+        EntryKind::Dir => {
+            disk.make_dir(path).map_err(|e| SealError::io("creating", path, e))?;
+            disk.set_meta(path, entry.mode, entry.mtime).map_err(|e| SealError::io("setting the mode of", path, e))?;
+            return Ok(0);
+        }
+        EntryKind::Symlink { target } => {
+            disk.make_link(crate::names::path_of(target), path)
+                .map_err(|e| SealError::io("creating", path, e))?;
+            return Ok(0);
+        }
+        EntryKind::File { .. } => {}
+    }
+    let temp = free_name(set, path);
+    let done = write_original(set, index, path, &temp, damage, window);
+    if done.is_err() {
+        let _ = disk.remove(&temp);
+    }
+    let blocks = done?;
+    disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))?;
+    Ok(blocks)
+}
+
+/// A name beside a user's file that nothing has.
+fn free_name(set: &Set<'_>, path: &Path) -> PathBuf {
+    let name = |i: u32| {
+        let mut name = path.as_os_str().to_os_string();
+        name.push(format!(".pantile-{i}.tmp"));
+        PathBuf::from(name)
+    };
+    let free = (0..u32::MAX).map(name).find(|name| set.world.disk.meta(name).is_err());
+    free.unwrap_or_else(|| name(u32::MAX))
+}
+
+fn write_original(
+    set: &Set<'_>,
+    index: usize,
+    path: &Path,
+    temp: &Path,
+    damage: &Damage,
+    window: &mut Window,
+) -> Result<u64, SealError> {
+    let disk = set.world.disk;
+    let entry = &set.manifest.entries[index];
+    let EntryKind::File { size, .. } = entry.kind else { return Ok(0) };
+    let file = disk.create(temp).map_err(|e| SealError::io("creating", temp, e))?;
+    let sink =
+        |offset: u64, bytes: &[u8]| file.write_at(bytes, offset).map_err(|e| SealError::io("writing", temp, e));
+    let restored = restore(set, index, Some(damage), window, sink)?;
+    if let Some(losses) = restored.losses {
+        return Err(SealError::TooMuchLost { losses: Box::new(losses), healed: None });
+    }
+    let there = disk.meta(path).ok();
+    if there.is_some() {
+        // Best effort: only root may give files away.
+        let _ = disk.copy_owner(path, temp);
+    }
+    let mode = there.map_or(entry.mode, |meta| meta.mode);
+    disk.set_meta(temp, mode, entry.mtime).map_err(|e| SealError::io("setting the mode of", temp, e))?;
+    file.sync().map_err(|e| SealError::io("syncing", temp, e))?;
+    // Someone may have changed it since it was looked at: then it is not ours to replace.
+    let same = match disk.meta(path) {
+        Ok(now) => now.kind == MetaKind::File && now.size == size && now.mtime == entry.mtime && there.is_some(),
+        Err(_) => there.is_none(),
+    };
+    if !same {
+        return Err(SealError::ChangedMeanwhile { path: path.to_path_buf() });
+    }
+    disk.rename(temp, path).map_err(|e| SealError::io("renaming", temp, e))?;
+    Ok(restored.reconstructed)
+}

@@ -1,0 +1,75 @@
+//! The meta area of the shards: the manifest and the check tables, written beside the live ones.
+
+use crate::SealError;
+use crate::first::Output;
+use crate::grid::Geometry;
+use crate::set::header_of;
+use pantile_format::{Crc64, Manifest, ShardHeader};
+use std::ops::Range;
+
+/// The check tables of all stored columns, ascending by column.
+pub(crate) struct Meta {
+    /// Column, and a checksum per stripe and parity row; empty without checksums or parity.
+    pub(crate) tables: Vec<(usize, Vec<Crc64>)>,
+}
+
+impl Meta {
+    /// Tables for all stripes of a manifest, not yet filled.
+    pub(crate) fn empty(geometry: &Geometry, manifest: &Manifest) -> Meta {
+        let table = |column: usize| {
+            let rows = if manifest.checksums { geometry.parity[column].len() } else { 0 };
+            (column, vec![Crc64(0); rows * manifest.stripes as usize])
+        };
+        Meta { tables: geometry.stored_columns().map(table).collect() }
+    }
+
+    /// The parts of all tables that belong to some stripes.
+    pub(crate) fn parts(&mut self, geometry: &Geometry, stripes: Range<u64>) -> Vec<&mut [Crc64]> {
+        let part = |(column, table): &'_ mut (usize, Vec<Crc64>)| {
+            let rows = if table.is_empty() { 0 } else { geometry.parity[*column].len() };
+            rows * stripes.start as usize..rows * stripes.end as usize
+        };
+        self.tables
+            .iter_mut()
+            .map(|entry| {
+                let range = part(entry);
+                &mut entry.1[range]
+            })
+            .collect()
+    }
+
+    /// Bytes of the meta area of a column.
+    fn table_bytes(&self, column: usize) -> Vec<u8> {
+        let table = self.tables.iter().find(|(c, _)| *c == column).map(|(_, table)| table.as_slice());
+        table.unwrap_or_default().iter().flat_map(|crc| crc.0.to_le_bytes()).collect()
+    }
+
+    /// Writes manifest and check table into every shard, where `place(column, end of blocks, length)` says; the headers
+    /// that will make them live.
+    pub(crate) fn write(
+        &self,
+        manifest: &Manifest,
+        geometry: &Geometry,
+        outputs: &[Output],
+        place: impl Fn(usize, u64, u64) -> u64,
+    ) -> Result<Vec<ShardHeader>, SealError> {
+        let bytes = manifest.encode();
+        let crc = Crc64::of(&bytes);
+        let mut headers = Vec::new();
+        for output in outputs {
+            let table = self.table_bytes(output.column);
+            let mut header = header_of(manifest, geometry, output.column);
+            let Some(end) = header.body_end() else { unreachable!("a grid that was written fits a file") };
+            header.manifest_len = bytes.len() as u64;
+            header.manifest_crc = crc;
+            header.checks_len = table.len() as u64;
+            header.checks_crc = Crc64::of(&table);
+            header.meta_offset = place(output.column, end, header.manifest_len + header.checks_len);
+            let failed = |e| SealError::io("writing", &output.path, e);
+            output.file.write_at(&bytes, header.meta_offset).map_err(failed)?;
+            output.file.write_at(&table, header.meta_offset + header.manifest_len).map_err(failed)?;
+            headers.push(header);
+        }
+        Ok(headers)
+    }
+}

@@ -1,0 +1,96 @@
+//! Names of the files of a set.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+pub(crate) const SHARD: &str = ".shard";
+pub(crate) const TEMP: &str = ".tmp";
+pub(crate) const JOURNAL: &str = ".journal";
+
+/// A set's name in a directory.
+#[derive(Clone, Debug)]
+pub(crate) struct Names {
+    pub(crate) dir: PathBuf,
+    pub(crate) name: Vec<u8>,
+    pub(crate) columns: usize,
+}
+
+impl Names {
+    fn file(&self, rest: &str) -> PathBuf {
+        let mut name = self.name.clone();
+        name.extend_from_slice(rest.as_bytes());
+        self.dir.join(OsString::from_vec(name))
+    }
+
+    /// `NAME.07.shard`; as many digits as the last column needs, at least two.
+    pub(crate) fn shard(&self, column: usize) -> PathBuf {
+        let digits = self.columns.saturating_sub(1).max(10).ilog10() as usize + 1;
+        self.file(&format!(".{column:0digits$}{SHARD}"))
+    }
+
+    pub(crate) fn journal(&self) -> PathBuf {
+        self.file(JOURNAL)
+    }
+}
+
+/// The name of the temporary file that becomes a file.
+pub(crate) fn temp(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(TEMP);
+    PathBuf::from(name)
+}
+
+/// The column in a shard's file name, if it is one of the set of that name.
+pub(crate) fn column_of(file: &OsStr, name: &[u8]) -> Option<usize> {
+    let digits = file.as_bytes().strip_prefix(name)?.strip_prefix(b".")?.strip_suffix(SHARD.as_bytes())?;
+    let all_digits = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    if all_digits { std::str::from_utf8(digits).ok()?.parse().ok() } else { None }
+}
+
+/// The set's name in the name of a journal.
+pub(crate) fn journal_name(file: &OsStr) -> Option<&[u8]> {
+    file.as_bytes().strip_suffix(JOURNAL.as_bytes()).filter(|name| !name.is_empty())
+}
+
+/// Whether a file in the set's directory is one of its own, temporary ones included.
+pub(crate) fn is_own(file: &OsStr, name: &[u8]) -> bool {
+    let bytes = file.as_bytes();
+    let bytes = bytes.strip_suffix(TEMP.as_bytes()).unwrap_or(bytes);
+    column_of(OsStr::from_bytes(bytes), name).is_some() || journal_name(OsStr::from_bytes(bytes)) == Some(name)
+}
+
+pub(crate) fn path_of(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
+
+pub(crate) fn shown(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The directory that a file lies in.
+pub(crate) fn parent(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
+        _ => PathBuf::from("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_are_numbered_with_digits_enough_and_found_again() {
+        for (columns, column, file) in [(6, 3, "a.b.03.shard"), (100, 99, "a.b.99.shard"), (101, 7, "a.b.007.shard")] {
+            let names = Names { dir: "/x".into(), name: b"a.b".to_vec(), columns };
+            let path = names.shard(column);
+            assert_eq!(path, Path::new("/x").join(file));
+            assert_eq!(column_of(path.file_name().unwrap(), b"a.b"), Some(column));
+            assert!(is_own(temp(&path).file_name().unwrap(), b"a.b"));
+            assert_eq!(column_of(path.file_name().unwrap(), b"a"), None);
+        }
+        assert!(is_own(OsStr::new("a.journal"), b"a") && !is_own(OsStr::new("a.b.journal"), b"a"));
+        assert!(!is_own(OsStr::new("a.txt"), b"a") && !is_own(OsStr::new("a.+1.shard"), b"a"));
+    }
+}

@@ -1,0 +1,65 @@
+//! The way in to sealing: for the first time, or again.
+
+use crate::first::first_seal;
+use crate::lock::lock;
+use crate::names::{Names, column_of};
+use crate::options::{Progress, SealOptions, SetPaths};
+use crate::report::SealReport;
+use crate::set::{Opening, Set};
+use crate::tree::{Own, Tree, sources};
+use crate::{SealError, World};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+const NAME_BYTES_MOST: usize = 200;
+
+pub(crate) fn seal(
+    world: World<'_>,
+    options: &SealOptions,
+    progress: &mut dyn Progress,
+) -> Result<SealReport, SealError> {
+    let sources = sources(&world, &options.sources)?;
+    let name = match &options.name {
+        Some(name) => name.as_bytes().to_vec(),
+        None => {
+            let first = crate::names::path_of(&sources[0].1.path);
+            first.file_name().map(|name| name.as_bytes().to_vec()).unwrap_or_default()
+        }
+    };
+    check_name(&name)?;
+    if let Some(given) = options.block_len {
+        pantile_format::BlockLen::new(given).ok_or(SealError::BlockLen { given })?;
+    }
+    world.disk.make_dir(&options.out).map_err(|e| SealError::io("creating", &options.out, e))?;
+    let out = std::fs::canonicalize(&options.out).map_err(|e| SealError::io("opening", &options.out, e))?;
+    let _lock = lock(std::slice::from_ref(&out), true)?;
+    let exists = exists(world, &out, &name)?;
+    let own = Own { out: out.clone(), name: name.clone() };
+    let sources: Vec<_> = sources.into_iter().map(|(_, source)| source).collect();
+    if exists {
+        let paths = SetPaths { name: Some(crate::names::shown(&name)), ..SetPaths::dir(&out) };
+        let opening = Opening { paths: &paths, alone: true, ignore_checksums: false, locked: true };
+        let set = Set::open(world, &opening)?;
+        let tree = Tree::walk(world.disk, sources, &own)?;
+        return crate::update::update(set, options, tree, progress);
+    }
+    let tree = Tree::walk(world.disk, sources, &own)?;
+    first_seal(world, options, Names { dir: out, name, columns: 0 }, tree, progress)
+}
+
+fn check_name(name: &[u8]) -> Result<(), SealError> {
+    let bad = name.is_empty() || name.len() > NAME_BYTES_MOST || name.contains(&b'/') || name.contains(&0);
+    if bad || name == b"." || name == b".." {
+        return Err(SealError::BadName { name: crate::names::shown(name) });
+    }
+    Ok(())
+}
+
+/// Whether there is anything of a set of this name.
+fn exists(world: World<'_>, out: &Path, name: &[u8]) -> Result<bool, SealError> {
+    let files = world.disk.list(out).map_err(|e| SealError::io("reading", out, e))?;
+    let journal = Names { dir: out.to_path_buf(), name: name.to_vec(), columns: 0 }.journal();
+    Ok(files.iter().any(|file| {
+        column_of(file.as_os_str(), name).is_some() || Some(file.as_os_str()) == journal.file_name()
+    }))
+}

@@ -1,0 +1,592 @@
+//! Finding and opening a set: which shards belong to it, in which state each is, and the manifest they agree on.
+
+use crate::disk::{Disk, DiskFile, Meta, MetaKind};
+use crate::grid::{Geometry, Grid};
+use crate::journal::{journals, replay};
+use crate::lock::{Lock, lock};
+use crate::names::{Names, SHARD, column_of, parent, path_of, shown};
+use crate::options::SetPaths;
+use crate::report::{FileStatus, SetInfo, ShardReport, ShardStatus};
+use crate::{SealError, World};
+use pantile::code::Purpose;
+use pantile::{CellSet, Code, Codec};
+use pantile_format::{
+    BODY_OFFSET, CodeRecord, Crc64, EntryKind, FormatError, HEADER_BYTES, HEADER_COPIES, Manifest, Mode, Part,
+    SetId, ShardHeader,
+};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+
+/// A shard that can be read.
+pub(crate) struct Shard {
+    pub(crate) path: PathBuf,
+    pub(crate) file: Box<dyn DiskFile>,
+    pub(crate) header: ShardHeader,
+    /// One checksum per parity block; `None` if the table is damaged.
+    pub(crate) checks: Option<Vec<Crc64>>,
+}
+
+/// An original file, compared with what was sealed.
+#[derive(Clone, Debug)]
+pub(crate) struct Original {
+    pub(crate) path: PathBuf,
+    pub(crate) status: FileStatus,
+}
+
+/// An open set.
+pub(crate) struct Set<'w> {
+    pub(crate) world: World<'w>,
+    pub(crate) manifest: Manifest,
+    pub(crate) geometry: Geometry,
+    pub(crate) grid: Grid,
+    /// By column; `None` if it is lost, or not stored in this mode.
+    pub(crate) shards: Vec<Option<Shard>>,
+    /// By column; shards that are stored in this mode.
+    pub(crate) status: BTreeMap<usize, (PathBuf, ShardStatus)>,
+    /// By entry; filled where originals are looked at.
+    pub(crate) originals: Vec<Option<Original>>,
+    /// Where the sources are now.
+    pub(crate) sources: Vec<PathBuf>,
+    /// Whether blocks are judged by their checksums.
+    pub(crate) judge: bool,
+    pub(crate) names: Names,
+    /// Bytes read from shards.
+    pub(crate) shard_bytes_read: AtomicU64,
+    #[allow(dead_code, reason = "held until the set is closed")]
+    lock: Option<Lock>,
+}
+
+/// Reads the header; whether all its copies are good and equal.
+///
+/// Of two good copies that differ the newer counts: a commit writes one after the other.
+pub(crate) fn read_header(file: &dyn DiskFile) -> Result<(ShardHeader, bool), FormatError> {
+    let mut best: Option<ShardHeader> = None;
+    let mut first_error = None;
+    let mut all_good = true;
+    for copy in 0..HEADER_COPIES {
+        let mut bytes = vec![0; HEADER_BYTES as usize];
+        let have = file.read_at(&mut bytes, copy * HEADER_BYTES).unwrap_or(0);
+        match ShardHeader::decode(&bytes[..have]) {
+            Ok(header) => {
+                all_good &= best.as_ref().is_none_or(|best| *best == header);
+                if best.as_ref().is_none_or(|best| best.generation < header.generation) {
+                    best = Some(header);
+                }
+            }
+            Err(error) => {
+                all_good = false;
+                first_error.get_or_insert(error);
+            }
+        }
+    }
+    match (best, first_error) {
+        (Some(header), _) => Ok((header, all_good)),
+        (None, Some(error)) => Err(error),
+        (None, None) => unreachable!("there is at least one copy"),
+    }
+}
+
+/// A file that looks like a shard.
+struct Candidate {
+    path: PathBuf,
+    len: u64,
+    file: Box<dyn DiskFile>,
+    header: Result<(ShardHeader, bool), FormatError>,
+}
+
+impl Candidate {
+    fn open(disk: &dyn Disk, path: PathBuf) -> Result<Candidate, SealError> {
+        let file = disk.open(&path).map_err(|e| SealError::io("opening", &path, e))?;
+        let meta = file.meta().map_err(|e| SealError::io("reading", &path, e))?;
+        let header = read_header(&*file);
+        Ok(Candidate { len: meta.size, header, file, path })
+    }
+
+    fn set(&self) -> Option<SetId> {
+        self.header.as_ref().ok().map(|(header, _)| header.set)
+    }
+
+    /// The manifest, if it is whole.
+    fn manifest(&self) -> Result<Manifest, FormatError> {
+        let (header, _) = self.header.as_ref().map_err(Clone::clone)?;
+        let bytes = read_part(&*self.file, header.meta_offset, header.manifest_len, self.len)
+            .ok_or(FormatError::Truncated { part: Part::Manifest, have: self.len, need: need(header) })?;
+        if Crc64::of(&bytes) != header.manifest_crc {
+            return Err(FormatError::Checksum { part: Part::Manifest });
+        }
+        let manifest = Manifest::decode(&bytes)?;
+        let agree = manifest.set == header.set
+            && manifest.generation == header.generation
+            && manifest.stripes == header.stripes
+            && manifest.block_len == header.block_len;
+        let rule = "must agree with the header of its shard";
+        agree.then_some(manifest).ok_or(FormatError::Invalid { part: Part::Manifest, field: "set", rule })
+    }
+
+    fn checks(&self) -> Option<Vec<Crc64>> {
+        let (header, _) = self.header.as_ref().ok()?;
+        let at = header.meta_offset + header.manifest_len;
+        let bytes = read_part(&*self.file, at, header.checks_len, self.len)?;
+        if Crc64::of(&bytes) != header.checks_crc {
+            return None;
+        }
+        let crc = |bytes: &[u8]| Crc64(u64::from_le_bytes(bytes.try_into().expect("chunks of 8")));
+        Some(bytes.chunks_exact(8).map(crc).collect())
+    }
+}
+
+fn need(header: &ShardHeader) -> u64 {
+    header.file_len().unwrap_or(u64::MAX)
+}
+
+/// Bytes of a file; never more memory than the file is long.
+fn read_part(file: &dyn DiskFile, at: u64, len: u64, file_len: u64) -> Option<Vec<u8>> {
+    if at.checked_add(len)? > file_len {
+        return None;
+    }
+    let mut bytes = vec![0; usize::try_from(len).ok()?];
+    let have = file.read_at(&mut bytes, at).ok()?;
+    (have == bytes.len()).then_some(bytes)
+}
+
+/// How a set is opened.
+pub(crate) struct Opening<'a> {
+    pub(crate) paths: &'a SetPaths,
+    /// Whether nobody else may use it meanwhile.
+    pub(crate) alone: bool,
+    /// Whether checksums are left aside.
+    pub(crate) ignore_checksums: bool,
+    /// The lock, if the caller has it already.
+    pub(crate) locked: bool,
+}
+
+impl<'w> Set<'w> {
+    /// Finishes what a journal tells of, then opens the set.
+    ///
+    /// Errors: no shard, several sets, no shard with a good manifest, a code that is not to be had.
+    pub(crate) fn open(world: World<'w>, opening: &Opening<'_>) -> Result<Set<'w>, SealError> {
+        let disk = world.disk;
+        let paths = opening.paths;
+        let dirs = directories(disk, &paths.paths)?;
+        let mut pending = Vec::new();
+        for dir in &dirs {
+            pending.extend(journals(disk, dir)?);
+        }
+        let held = if opening.locked { None } else { Some(lock(&dirs, opening.alone || !pending.is_empty())?) };
+        for journal in &pending {
+            // Between looking and locking the other command may have finished it.
+            if disk.meta(journal).is_ok() {
+                replay(&world, journal)?;
+            }
+        }
+        let candidates = find(disk, &paths.paths)?;
+        if candidates.is_empty() {
+            return Err(SealError::NoShards { paths: paths.paths.clone() });
+        }
+        let (manifest, set) = choose(&candidates, paths)?;
+        let codec = Codec::new(&make_code(&manifest.code)?);
+        let geometry = Geometry::new(&codec, manifest.mode, manifest.block_len);
+        if geometry.lanes.len() != manifest.lanes as usize {
+            let path = candidates[0].path.clone();
+            let rule = "must be the number of data cells of the code";
+            let error = FormatError::Invalid { part: Part::Manifest, field: "lanes", rule };
+            return Err(SealError::Format { path, error });
+        }
+        let home = home(&candidates, set);
+        let names = Names { dir: home, name: manifest.name.clone(), columns: geometry.columns() };
+        let sources = sources(&manifest, &paths.sources)?;
+        let mut opened = Set {
+            world,
+            grid: Grid::new(geometry.lanes.len(), &manifest.entries),
+            shards: (0..geometry.columns()).map(|_| None).collect(),
+            status: BTreeMap::new(),
+            originals: vec![None; manifest.entries.len()],
+            sources,
+            judge: manifest.checksums && !opening.ignore_checksums,
+            names,
+            geometry,
+            manifest,
+            shard_bytes_read: AtomicU64::new(0),
+            lock: held,
+        };
+        opened.assign(candidates);
+        if opened.manifest.mode == Mode::Beside {
+            opened.look_at_originals();
+        }
+        Ok(opened)
+    }
+
+    /// Gives every column the best shard there is for it, and says how it is.
+    fn assign(&mut self, candidates: Vec<Candidate>) {
+        let columns: Vec<usize> = self.geometry.stored_columns().collect();
+        for &column in &columns {
+            let path = self.names.shard(column);
+            self.status.insert(column, (path, ShardStatus::Missing));
+        }
+        for candidate in candidates {
+            let column = match &candidate.header {
+                Ok((header, _)) if header.set == self.manifest.set => Some(header.column.0 as usize),
+                _ => candidate.path.file_name().and_then(|file| column_of(file, &self.manifest.name)),
+            };
+            let Some(column) = column.filter(|column| self.status.contains_key(column)) else { continue };
+            let status = self.judge_shard(&candidate, column);
+            let rank = |status: &ShardStatus| match status {
+                ShardStatus::Good => 0,
+                ShardStatus::HeaderCopyDamaged => 1,
+                ShardStatus::MetaDamaged => 2,
+                ShardStatus::Truncated { .. } => 3,
+                ShardStatus::Stale { .. } => 4,
+                ShardStatus::Unreadable { .. } => 5,
+                ShardStatus::OtherSet { .. } => 6,
+                ShardStatus::Missing => 7,
+            };
+            if rank(&status) >= rank(&self.status[&column].1) {
+                continue;
+            }
+            if status.is_usable() {
+                let Ok((header, _)) = candidate.header.clone() else { continue };
+                let checks = candidate.checks();
+                let path = candidate.path.clone();
+                self.shards[column] = Some(Shard { path, file: candidate.file, header, checks });
+            }
+            self.status.insert(column, (candidate.path, status));
+        }
+    }
+
+    fn judge_shard(&self, candidate: &Candidate, column: usize) -> ShardStatus {
+        let (header, whole) = match &candidate.header {
+            Ok(found) => found,
+            Err(FormatError::Truncated { have, need, .. }) => {
+                return ShardStatus::Truncated { have: *have, need: *need };
+            }
+            Err(error) => return ShardStatus::Unreadable { reason: error.to_string() },
+        };
+        if header.set != self.manifest.set {
+            return ShardStatus::OtherSet { set: header.set.to_string() };
+        }
+        if header.generation != self.manifest.generation {
+            return ShardStatus::Stale { generation: header.generation.0 };
+        }
+        let rows = self.geometry.stored[column].len();
+        let parity = if self.manifest.checksums { self.geometry.parity[column].len() } else { 0 };
+        let fits = header.columns as usize == self.geometry.columns()
+            && header.stored_rows as usize == rows
+            && header.block_len == self.manifest.block_len
+            && header.stripes == self.manifest.stripes
+            && Some(header.checks_len) == self.manifest.stripes.checked_mul(8 * parity as u64);
+        if !fits {
+            return ShardStatus::Unreadable { reason: "its header contradicts the manifest".into() };
+        }
+        if candidate.len < need(header) {
+            return ShardStatus::Truncated { have: candidate.len, need: need(header) };
+        }
+        match (candidate.manifest(), candidate.checks()) {
+            (Ok(manifest), Some(_)) if manifest == self.manifest => match whole {
+                true => ShardStatus::Good,
+                false => ShardStatus::HeaderCopyDamaged,
+            },
+            _ => ShardStatus::MetaDamaged,
+        }
+    }
+
+    /// Compares every original with what was sealed, by its size and time of modification.
+    pub(crate) fn look_at_originals(&mut self) {
+        for index in 0..self.manifest.entries.len() {
+            let path = self.original_path(index);
+            let entry = &self.manifest.entries[index];
+            let meta = self.world.disk.meta(&path).ok();
+            let status = match (&entry.kind, meta) {
+                (_, None) => FileStatus::Missing,
+                (EntryKind::File { size, .. }, Some(meta)) => {
+                    same(meta.kind == MetaKind::File && meta.size == *size && meta.mtime == entry.mtime)
+                }
+                (EntryKind::Dir, Some(meta)) => same(meta.kind == MetaKind::Dir),
+                (EntryKind::Symlink { target }, Some(Meta { kind: MetaKind::Symlink, .. })) => {
+                    same(self.world.disk.read_link(&path).is_ok_and(|to| to == path_of(target)))
+                }
+                (EntryKind::Symlink { .. }, Some(_)) => FileStatus::Changed,
+            };
+            self.originals[index] = Some(Original { path, status });
+        }
+    }
+
+    /// Where an entry's original is.
+    pub(crate) fn original_path(&self, entry: usize) -> PathBuf {
+        let entry = &self.manifest.entries[entry];
+        let source = &self.sources[entry.source as usize];
+        if entry.path.is_empty() { source.clone() } else { source.join(path_of(&entry.path)) }
+    }
+
+    /// Where an entry is restored, below the target.
+    pub(crate) fn restored_path(&self, entry: usize) -> Vec<u8> {
+        let entry = &self.manifest.entries[entry];
+        let prefix = &self.manifest.sources[entry.source as usize].prefix;
+        let parts: Vec<&[u8]> = [prefix.as_slice(), &entry.path].into_iter().filter(|p| !p.is_empty()).collect();
+        parts.join(&b'/')
+    }
+
+    /// The cells that no shard has: those of lost columns.
+    pub(crate) fn lost_cells(&self) -> CellSet {
+        let mut lost = self.geometry.no_cells();
+        for (column, cells) in self.geometry.stored.iter().enumerate() {
+            if self.shards[column].is_none() {
+                cells.iter().for_each(|&cell| lost.insert(cell));
+            }
+        }
+        lost
+    }
+
+    /// The columns whose shards cannot be read.
+    pub(crate) fn lost_columns(&self) -> Vec<usize> {
+        self.status.keys().copied().filter(|&column| self.shards[column].is_none()).collect()
+    }
+
+    pub(crate) fn shard_reports(&self) -> Vec<ShardReport> {
+        let report = |(&column, (path, status)): (&usize, &(PathBuf, ShardStatus))| ShardReport {
+            column: column as u64,
+            path: path.display().to_string(),
+            status: status.clone(),
+            wrong_blocks: 0,
+            first_wrong: None,
+        };
+        self.status.iter().map(report).collect()
+    }
+
+    pub(crate) fn info(&self) -> SetInfo {
+        let count = |want: fn(&EntryKind) -> bool| {
+            self.manifest.entries.iter().filter(|entry| want(&entry.kind)).count() as u64
+        };
+        SetInfo {
+            set: self.manifest.set.to_string(),
+            name: shown(&self.manifest.name),
+            generation: self.manifest.generation.0,
+            code: self.manifest.code.spec.clone(),
+            mode: mode_name(self.manifest.mode).into(),
+            checksums: self.manifest.checksums,
+            block_len: self.manifest.block_len.bytes(),
+            stripes: self.manifest.stripes,
+            lanes: self.manifest.lanes.into(),
+            sources: self.manifest.sources.iter().map(|source| shown(&source.path)).collect(),
+            files: count(|kind| matches!(kind, EntryKind::File { .. })),
+            dirs: count(|kind| matches!(kind, EntryKind::Dir)),
+            links: count(|kind| matches!(kind, EntryKind::Symlink { .. })),
+            file_bytes: file_bytes(&self.manifest),
+            shards: self.shard_reports(),
+        }
+    }
+}
+
+fn same(same: bool) -> FileStatus {
+    if same { FileStatus::Unchanged } else { FileStatus::Changed }
+}
+
+pub(crate) fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Full => "full",
+        Mode::Beside => "beside",
+    }
+}
+
+pub(crate) fn file_bytes(manifest: &Manifest) -> u64 {
+    let size = |kind: &EntryKind| if let EntryKind::File { size, .. } = kind { *size } else { 0 };
+    manifest.entries.iter().map(|entry| size(&entry.kind)).sum()
+}
+
+/// The code of a set, made anew and compared with what the set says of it.
+pub(crate) fn make_code(record: &CodeRecord) -> Result<Code, SealError> {
+    let made = match &record.definition {
+        Some(definition) => Code::from_text(definition),
+        None => Code::parse(&record.spec),
+    };
+    let code = made.map_err(|error| SealError::Code { spec: record.spec.clone(), error })?;
+    let here = (u32::from(code.version()), code.fingerprint());
+    let set = (record.version, record.fingerprint);
+    if here != set {
+        return Err(SealError::OtherConstruction { spec: record.spec.clone(), set, here });
+    }
+    check_purpose(&code)?;
+    Ok(code)
+}
+
+pub(crate) fn check_purpose(code: &Code) -> Result<(), SealError> {
+    match code.purpose() {
+        Purpose::Storage => Ok(()),
+        Purpose::Study(reason) => Err(SealError::StudyOnly { spec: code.spec().into(), reason }),
+    }
+}
+
+pub(crate) fn record_of(code: &Code) -> CodeRecord {
+    CodeRecord {
+        spec: code.spec().into(),
+        version: code.version().into(),
+        fingerprint: code.fingerprint(),
+        definition: code.definition().map(str::to_string),
+    }
+}
+
+/// The directories that paths are or lie in.
+fn directories(disk: &dyn Disk, paths: &[PathBuf]) -> Result<Vec<PathBuf>, SealError> {
+    let mut dirs = Vec::new();
+    for path in paths {
+        let dir = if is_dir(disk, path)? { path.clone() } else { parent(path) };
+        if !dirs.contains(&dir) {
+            dirs.push(dir);
+        }
+    }
+    Ok(dirs)
+}
+
+fn is_dir(disk: &dyn Disk, path: &Path) -> Result<bool, SealError> {
+    // A link to a directory is as good; the slash at the end makes the system follow it.
+    let followed = disk.meta(&path.join("."));
+    match followed {
+        Ok(meta) => Ok(meta.kind == MetaKind::Dir),
+        Err(_) => disk.meta(path).map(|_| false).map_err(|e| SealError::io("opening", path, e)),
+    }
+}
+
+/// Everything that looks like a shard, each file once.
+fn find(disk: &dyn Disk, paths: &[PathBuf]) -> Result<Vec<Candidate>, SealError> {
+    let mut files: Vec<PathBuf> = Vec::new();
+    for path in paths {
+        if !is_dir(disk, path)? {
+            files.push(path.clone());
+            continue;
+        }
+        for name in disk.list(path).map_err(|e| SealError::io("reading", path, e))? {
+            if name.as_os_str().as_encoded_bytes().ends_with(SHARD.as_bytes()) {
+                files.push(path.join(name));
+            }
+        }
+    }
+    let mut seen = std::collections::HashSet::new();
+    files.retain(|path| seen.insert(path.clone()));
+    files.into_iter().map(|path| Candidate::open(disk, path)).collect()
+}
+
+/// The one set that is meant, and its manifest of the newest generation that can be restored from what is there.
+fn choose(candidates: &[Candidate], paths: &SetPaths) -> Result<(Manifest, SetId), SealError> {
+    let mut sets: BTreeMap<SetId, Vec<&Candidate>> = BTreeMap::new();
+    for candidate in candidates {
+        if let Some(set) = candidate.set() {
+            sets.entry(set).or_default().push(candidate);
+        }
+    }
+    let mut manifests: Vec<(usize, Manifest)> = Vec::new();
+    let mut first_error = None;
+    for shards in sets.values() {
+        match newest(shards) {
+            Ok(manifest) => manifests.push((shards.len(), manifest)),
+            Err(error) => first_error = first_error.or(Some((shards[0].path.clone(), error))),
+        }
+    }
+    if let Some(name) = &paths.name {
+        manifests.retain(|(_, manifest)| shown(&manifest.name) == *name);
+    }
+    manifests.sort_by_key(|(shards, _)| std::cmp::Reverse(*shards));
+    // A stray shard of another set in the place of one of this set's is a fault of this set, to be reported.
+    let strays = |manifest: &Manifest| {
+        let own = |c: &&Candidate| c.set() == Some(manifest.set);
+        candidates.iter().filter(own).all(|c| {
+            let file = c.path.file_name();
+            file.and_then(|file| column_of(file, &manifests[0].1.name)).is_some()
+        })
+    };
+    if manifests.len() > 1
+        && (manifests[0].0 == manifests[1].0 || !manifests[1..].iter().all(|(_, m)| strays(m)))
+    {
+        let shown = |(count, m): &(usize, Manifest)| (shown(&m.name), m.set.to_string(), *count);
+        return Err(SealError::SeveralSets { sets: manifests.iter().map(shown).collect() });
+    }
+    if manifests.is_empty() {
+        let unreadable = candidates.iter().find_map(|c| Some((c.path.clone(), c.header.as_ref().err()?.clone())));
+        return match first_error.or(unreadable) {
+            Some((path, error)) if paths.name.is_none() => Err(SealError::NoGoodShard { path, error }),
+            _ => Err(SealError::NoShards { paths: paths.paths.clone() }),
+        };
+    }
+    let (_, manifest) = manifests.swap_remove(0);
+    let set = manifest.set;
+    Ok((manifest, set))
+}
+
+/// The manifest of the newest generation that what is there suffices for; of the newest if none does.
+fn newest(shards: &[&Candidate]) -> Result<Manifest, FormatError> {
+    let mut generations: BTreeMap<u64, Vec<&Candidate>> = BTreeMap::new();
+    for &shard in shards {
+        if let Ok((header, _)) = &shard.header {
+            generations.entry(header.generation.0).or_default().push(shard);
+        }
+    }
+    let mut best = None;
+    let mut error = FormatError::NotPantile { part: Part::Manifest };
+    for shards in generations.values().rev() {
+        let found = shards.iter().find_map(|shard| match shard.manifest() {
+            Ok(manifest) => Some(manifest),
+            Err(e) => {
+                error = e;
+                None
+            }
+        });
+        let Some(manifest) = found else { continue };
+        if generations.len() == 1 || suffices(&manifest, shards) {
+            return Ok(manifest);
+        }
+        best = best.or(Some(manifest));
+    }
+    best.ok_or(error)
+}
+
+fn suffices(manifest: &Manifest, shards: &[&Candidate]) -> bool {
+    let Ok(code) = make_code(&manifest.code) else { return false };
+    let column = |shard: &&Candidate| shard.header.as_ref().ok().map(|(header, _)| header.column.0 as usize);
+    let present: Vec<usize> = shards.iter().filter_map(column).collect();
+    let stored = |column: usize| {
+        manifest.mode == Mode::Full || code.column_cells(column).any(|cell| code.is_parity(cell))
+    };
+    let missing: Vec<usize> =
+        (0..code.columns()).filter(|c| !present.contains(c) && stored(*c)).collect();
+    let lost = CellSet::of_columns(&code, &missing);
+    let wanted: Vec<_> = lost.iter().collect();
+    let codec = Codec::new(&code);
+    manifest.mode == Mode::Beside || codec.recovery(&lost, &wanted, &pantile::Costs::uniform()).is_ok()
+}
+
+/// Where lost shards belong: beside most of the others.
+fn home(candidates: &[Candidate], set: SetId) -> PathBuf {
+    let mut dirs: BTreeMap<PathBuf, usize> = BTreeMap::new();
+    for candidate in candidates.iter().filter(|c| c.set() == Some(set)) {
+        *dirs.entry(parent(&candidate.path)).or_default() += 1;
+    }
+    dirs.into_iter().max_by_key(|(_, count)| *count).map(|(dir, _)| dir).unwrap_or_default()
+}
+
+/// Where the sources are now.
+fn sources(manifest: &Manifest, moved: &[PathBuf]) -> Result<Vec<PathBuf>, SealError> {
+    if moved.is_empty() {
+        return Ok(manifest.sources.iter().map(|source| path_of(&source.path).to_path_buf()).collect());
+    }
+    if moved.len() != manifest.sources.len() {
+        return Err(SealError::SourceCount { have: moved.len(), need: manifest.sources.len() });
+    }
+    Ok(moved.to_vec())
+}
+
+/// The header of a shard in a state of its set, without the places of its meta area.
+pub(crate) fn header_of(manifest: &Manifest, geometry: &Geometry, column: usize) -> ShardHeader {
+    ShardHeader {
+        set: manifest.set,
+        generation: manifest.generation,
+        column: pantile_format::Column(column as u32),
+        columns: geometry.columns() as u32,
+        stored_rows: geometry.stored[column].len() as u32,
+        block_len: manifest.block_len,
+        stripes: manifest.stripes,
+        meta_offset: BODY_OFFSET,
+        manifest_len: 0,
+        manifest_crc: Crc64(0),
+        checks_len: 0,
+        checks_crc: Crc64(0),
+    }
+}

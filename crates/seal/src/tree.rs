@@ -1,0 +1,130 @@
+//! Looking at the sources: what is there now, in an order in which directories come before what they hold.
+
+use crate::disk::{Disk, MetaKind};
+use crate::names::{is_own, path_of};
+use crate::window::join;
+use crate::{SealError, World};
+use pantile_format::{Entry, EntryKind, Source};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What was found.
+pub(crate) struct Tree {
+    pub(crate) sources: Vec<Source>,
+    /// Files without extents and checksums.
+    pub(crate) entries: Vec<Entry>,
+    /// Paths that are neither file, directory nor link.
+    pub(crate) skipped: Vec<PathBuf>,
+}
+
+/// What the walk leaves out: the set's own files, and the directory of the shards if it lies within a source.
+pub(crate) struct Own {
+    pub(crate) out: PathBuf,
+    pub(crate) name: Vec<u8>,
+}
+
+/// The sources as absolute paths, with the names under which they are restored.
+pub(crate) fn sources(world: &World<'_>, paths: &[PathBuf]) -> Result<Vec<(PathBuf, Source)>, SealError> {
+    let mut sources: Vec<(PathBuf, Source)> = Vec::new();
+    for path in paths {
+        let absolute =
+            std::fs::canonicalize(path).map_err(|_| SealError::BadSource { path: path.clone() })?;
+        let kind = world.disk.meta(&absolute).map(|meta| meta.kind);
+        let is_dir = match kind {
+            Ok(MetaKind::Dir) => true,
+            Ok(MetaKind::File) => false,
+            _ => return Err(SealError::BadSource { path: path.clone() }),
+        };
+        let prefix = match absolute.file_name() {
+            Some(name) if !(is_dir && paths.len() == 1) => name.as_bytes().to_vec(),
+            None if paths.len() > 1 => return Err(SealError::BadSource { path: path.clone() }),
+            _ => Vec::new(),
+        };
+        if let Some((first, _)) = sources.iter().find(|(_, source)| source.prefix == prefix) {
+            return Err(SealError::SameName { first: first.clone(), second: path.clone() });
+        }
+        sources.push((path.clone(), Source { path: absolute.as_os_str().as_bytes().to_vec(), prefix }));
+    }
+    if sources.is_empty() { Err(SealError::NoSources) } else { Ok(sources) }
+}
+
+impl Tree {
+    /// Walks the sources. Links are not followed.
+    pub(crate) fn walk(disk: &dyn Disk, sources: Vec<Source>, own: &Own) -> Result<Tree, SealError> {
+        let mut tree = Tree { sources: Vec::new(), entries: Vec::new(), skipped: Vec::new() };
+        for (index, source) in sources.iter().enumerate() {
+            tree.visit(disk, index as u32, path_of(&source.path), own)?;
+        }
+        tree.sources = sources;
+        Ok(tree)
+    }
+
+    fn visit(&mut self, disk: &dyn Disk, source: u32, root: &Path, own: &Own) -> Result<(), SealError> {
+        // Paths below the source that are still to be looked at; the next one is taken from the end.
+        let mut todo: Vec<Vec<u8>> = vec![Vec::new()];
+        while let Some(path) = todo.pop() {
+            let full = join(root, &path);
+            let meta = match disk.meta(&full) {
+                Ok(meta) => meta,
+                // It went away since the directory was read.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound && !path.is_empty() => continue,
+                Err(error) => return Err(SealError::io("reading", &full, error)),
+            };
+            let kind = match meta.kind {
+                MetaKind::Dir => EntryKind::Dir,
+                MetaKind::File => EntryKind::File { size: meta.size, extents: vec![], crcs: vec![] },
+                MetaKind::Symlink => {
+                    let target = disk.read_link(&full).map_err(|e| SealError::io("reading", &full, e))?;
+                    EntryKind::Symlink { target: target.as_os_str().as_bytes().to_vec() }
+                }
+                MetaKind::Other => {
+                    self.skipped.push(full);
+                    continue;
+                }
+            };
+            if kind == EntryKind::Dir {
+                let names = disk.list(&full).map_err(|e| SealError::io("reading", &full, e))?;
+                for name in names.iter().rev().filter(|name| !own.has(&full, name)) {
+                    let mut below = path.clone();
+                    if !below.is_empty() {
+                        below.push(b'/');
+                    }
+                    below.extend_from_slice(name.as_os_str().as_bytes());
+                    todo.push(below);
+                }
+            }
+            self.entries.push(Entry { source, path, mode: meta.mode, mtime: meta.mtime, kind });
+        }
+        Ok(())
+    }
+}
+
+impl Own {
+    /// Whether a name in a directory is left out.
+    fn has(&self, dir: &Path, name: &Path) -> bool {
+        (dir == self.out && is_own(name.as_os_str(), &self.name)) || dir.join(name) == self.out
+    }
+}
+
+/// Waits until the clock is past the times of modification, so that a later change shows in a later time.
+///
+/// A file that is read within one tick of the clock of its last change could be changed again with the same time,
+/// and the change would look like rot. File systems that keep whole seconds have ticks of up to two of them.
+pub(crate) fn let_times_pass<'e>(files: impl Iterator<Item = &'e Entry>) {
+    const TICK: Duration = Duration::from_millis(20);
+    const COARSE_TICK: Duration = Duration::from_secs(2);
+    let now = SystemTime::now();
+    let mut wait = Duration::ZERO;
+    for entry in files {
+        let tick = if entry.mtime.nanos == 0 { COARSE_TICK } else { TICK };
+        let Ok(seconds) = u64::try_from(entry.mtime.seconds) else { continue };
+        let Some(past) = UNIX_EPOCH.checked_add(Duration::new(seconds, entry.mtime.nanos) + tick) else { continue };
+        // A time in the future is left behind by any change.
+        match past.duration_since(now) {
+            Ok(left) if left <= tick => wait = wait.max(left),
+            _ => {}
+        }
+    }
+    std::thread::sleep(wait);
+}

@@ -1,0 +1,296 @@
+//! Restoring files: block by block from wherever the content can be had.
+
+use crate::disk::{DiskFile, MetaKind};
+use crate::names::{parent, path_of, shown, temp};
+use crate::options::{Progress, UnsealOptions};
+use crate::report::{Losses, UnsealReport};
+use crate::set::Set;
+use crate::verify::{Damage, losses_of};
+use crate::window::{Window, join};
+use crate::SealError;
+use pantile_format::EntryKind;
+use std::path::{Path, PathBuf};
+
+/// Bits that make no sense without the owner, which is not restored.
+const SETUID_SETGID: u32 = 0o6000;
+
+/// What restoring one file came to.
+#[derive(Default)]
+pub(crate) struct Restored {
+    pub(crate) reconstructed: u64,
+    /// Blocks that cannot be had; their bytes were not handed over.
+    pub(crate) gone: u64,
+    pub(crate) losses: Option<Losses>,
+}
+
+/// Hands over the content of a file, piece by piece in order, as far as it can be had.
+///
+/// `damage` are blocks known to be wrong, where there are no checksums to tell.
+pub(crate) fn restore(
+    set: &Set<'_>,
+    entry: usize,
+    damage: Option<&Damage>,
+    window: &mut Window,
+    mut sink: impl FnMut(u64, &[u8]) -> Result<(), SealError>,
+) -> Result<Restored, SealError> {
+    let mut restored = Restored::default();
+    let EntryKind::File { size, extents, .. } = &set.manifest.entries[entry].kind else { return Ok(restored) };
+    let block = set.manifest.block_len.bytes();
+    let lost = set.lost_cells();
+    let mut offset = 0;
+    for extent in extents {
+        let cell = set.geometry.lanes[extent.lane.0 as usize];
+        let end = extent.first.0 + extent.count;
+        let mut at = extent.first.0;
+        while at < end {
+            window.move_to(at..end.min(at + set.geometry.window_stripes()), &lost);
+            for (&stripe, cells) in damage.iter().flat_map(|d| d.cells.range(window.stripes.clone())) {
+                let lost = &mut window.lost[(stripe - at) as usize];
+                cells.iter().for_each(|cell| lost.insert(cell));
+            }
+            set.obtain(window, &[cell])?;
+            for group in window.groups(|i| window.have[i].contains(cell)) {
+                let first = offset + group.start as u64 * block;
+                if !window.have[group.start].contains(cell) {
+                    restored.gone += group.len() as u64;
+                    let stripe = at + group.start as u64;
+                    let losses = || losses_of(set, &window.lost[group.start], stripe, &[entry]);
+                    restored.losses.get_or_insert_with(losses);
+                    continue;
+                }
+                let bytes = window.bytes(group);
+                let within = (bytes.len() as u64).min(size.saturating_sub(first)) as usize;
+                sink(first, &window.arena.get(cell.usize())[bytes][..within])?;
+            }
+            restored.reconstructed += window.lost.iter().filter(|lost| lost.contains(cell)).count() as u64;
+            offset += window.count() as u64 * block;
+            at = window.stripes.end;
+        }
+    }
+    restored.reconstructed -= restored.gone;
+    Ok(restored)
+}
+
+/// Restores the whole tree.
+pub(crate) fn unseal(
+    set: &Set<'_>,
+    options: &UnsealOptions,
+    progress: &mut dyn Progress,
+) -> Result<UnsealReport, SealError> {
+    let target = &options.target;
+    progress.phase("restoring", crate::set::file_bytes(&set.manifest));
+    refuse_early(set, options)?;
+    set.world.disk.make_dir(target).map_err(|e| SealError::io("creating", target, e))?;
+    let mut work = Unsealing {
+        set,
+        options,
+        window: Window::new(&set.geometry, set.geometry.window_stripes().min(set.manifest.stripes)),
+        report: UnsealReport { unchecked: !set.judge, ..UnsealReport::default() },
+        made: Vec::new(),
+        losses: None,
+    };
+    for entry in 0..set.manifest.entries.len() {
+        if progress.cancelled() {
+            return Err(SealError::Cancelled);
+        }
+        work.entry(entry, progress)?;
+    }
+    work.finish()
+}
+
+struct Unsealing<'a, 'w> {
+    set: &'a Set<'w>,
+    options: &'a UnsealOptions,
+    window: Window,
+    report: UnsealReport,
+    /// Directories made, by entry.
+    made: Vec<usize>,
+    losses: Option<Losses>,
+}
+
+/// Looks for what is in the way before anything is written.
+fn refuse_early(set: &Set<'_>, options: &UnsealOptions) -> Result<(), SealError> {
+    for (index, entry) in set.manifest.entries.iter().enumerate() {
+        let path = join(&options.target, &set.restored_path(index));
+        let Ok(meta) = set.world.disk.meta(&path) else { continue };
+        let fits = match &entry.kind {
+            // The target itself may be a link to a directory: it was named by the user.
+            EntryKind::Dir => meta.kind == MetaKind::Dir || path == options.target,
+            EntryKind::File { size, .. } => {
+                meta.kind == MetaKind::File && (options.overwrite || meta.size == *size)
+            }
+            EntryKind::Symlink { target } => {
+                let same = || set.world.disk.read_link(&path).is_ok_and(|to| to == path_of(target));
+                meta.kind == MetaKind::Symlink && (options.overwrite || same())
+            }
+        };
+        if !fits {
+            return Err(SealError::InTheWay { path });
+        }
+    }
+    Ok(())
+}
+
+impl Unsealing<'_, '_> {
+    fn entry(&mut self, index: usize, progress: &mut dyn Progress) -> Result<(), SealError> {
+        let path = join(&self.options.target, &self.set.restored_path(index));
+        let disk = self.set.world.disk;
+        match &self.set.manifest.entries[index].kind {
+            EntryKind::Dir => {
+                match disk.meta(&path) {
+                    Ok(meta) if meta.kind == MetaKind::Dir || path == self.options.target => {}
+                    // A link that appeared since: what lies below would be written elsewhere.
+                    Ok(_) => return Err(SealError::InTheWay { path }),
+                    Err(_) => {
+                        disk.make_dir(&path).map_err(|e| SealError::io("creating", &path, e))?;
+                        self.made.push(index);
+                    }
+                }
+                self.report.dirs += 1;
+            }
+            EntryKind::Symlink { target } => self.link(index, path_of(target), &path)?,
+            EntryKind::File { size, .. } => {
+                let size = *size;
+                self.file(index, &path)?;
+                progress.advance(size);
+            }
+        }
+        Ok(())
+    }
+
+    fn link(&mut self, index: usize, to: &Path, path: &Path) -> Result<(), SealError> {
+        let disk = self.set.world.disk;
+        self.report.links += 1;
+        if disk.read_link(path).is_ok_and(|there| there == to) {
+            self.report.already_there += 1;
+            return Ok(());
+        }
+        let temp = self.temp(path)?;
+        disk.make_link(to, &temp).map_err(|e| SealError::io("creating", &temp, e))?;
+        let entry = &self.set.manifest.entries[index];
+        // Not every file system keeps times of links.
+        let _ = disk.set_meta(&temp, entry.mode, entry.mtime);
+        disk.rename(&temp, path).map_err(|e| SealError::io("renaming", &temp, e))
+    }
+
+    /// A name beside the final one that nothing has.
+    fn temp(&self, path: &Path) -> Result<PathBuf, SealError> {
+        let temp = temp(path);
+        match self.set.world.disk.meta(&temp) {
+            Ok(_) => Err(SealError::InTheWay { path: temp }),
+            Err(_) => Ok(temp),
+        }
+    }
+
+    fn file(&mut self, index: usize, path: &Path) -> Result<(), SealError> {
+        let disk = self.set.world.disk;
+        let temp = self.temp(path)?;
+        let written = self.write(index, &temp);
+        let restored = match written {
+            Ok(restored) if restored.gone == 0 => restored,
+            unfinished => {
+                let _ = disk.remove(&temp);
+                let losses = unfinished?.losses;
+                self.lose(index, losses);
+                return Ok(());
+            }
+        };
+        self.report.blocks_reconstructed += restored.reconstructed;
+        if !self.options.overwrite && disk.meta(path).is_ok() {
+            let equal = self.equal(path, &temp);
+            let _ = disk.remove(&temp);
+            if !equal? {
+                return Err(SealError::InTheWay { path: path.to_path_buf() });
+            }
+            self.report.already_there += 1;
+            return Ok(());
+        }
+        disk.rename(&temp, path).map_err(|e| SealError::io("renaming", &temp, e))?;
+        self.report.files += 1;
+        if let EntryKind::File { size, .. } = self.set.manifest.entries[index].kind {
+            self.report.file_bytes += size;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, index: usize, temp: &Path) -> Result<Restored, SealError> {
+        let disk = self.set.world.disk;
+        let file = disk.create(temp).map_err(|e| SealError::io("creating", temp, e))?;
+        let sink = |offset: u64, bytes: &[u8]| {
+            file.write_at(bytes, offset).map_err(|e| SealError::io("writing", temp, e))
+        };
+        let restored = restore(self.set, index, None, &mut self.window, sink)?;
+        if restored.gone == 0 {
+            let entry = &self.set.manifest.entries[index];
+            let mode = entry.mode & !SETUID_SETGID;
+            disk.set_meta(temp, mode, entry.mtime).map_err(|e| SealError::io("setting the mode of", temp, e))?;
+        }
+        Ok(restored)
+    }
+
+    fn equal(&self, a: &Path, b: &Path) -> Result<bool, SealError> {
+        let disk = self.set.world.disk;
+        let open = |path: &Path| disk.open(path).map_err(|e| SealError::io("opening", path, e));
+        equal_files(&*open(a)?, &*open(b)?).map_err(|e| SealError::io("reading", a, e))
+    }
+
+    fn lose(&mut self, index: usize, losses: Option<Losses>) {
+        let name = shown(&self.set.restored_path(index));
+        match &mut self.losses {
+            Some(all) => {
+                all.file_count += 1;
+                if all.files.len() < 100 {
+                    all.files.push(name);
+                }
+            }
+            None => self.losses = losses,
+        }
+    }
+
+    /// Times of directories come last: every file made in one sets its time anew.
+    fn finish(self) -> Result<UnsealReport, SealError> {
+        let disk = self.set.world.disk;
+        for &index in self.made.iter().rev() {
+            let entry = &self.set.manifest.entries[index];
+            let path = join(&self.options.target, &self.set.restored_path(index));
+            let mode = entry.mode & !SETUID_SETGID;
+            disk.set_meta(&path, mode, entry.mtime).map_err(|e| SealError::io("setting the mode of", &path, e))?;
+        }
+        disk.sync_dir(&self.options.target)
+            .map_err(|e| SealError::io("syncing", &self.options.target, e))?;
+        match self.losses {
+            Some(losses) => Err(SealError::TooMuchLost { losses: Box::new(losses), healed: None }),
+            None => Ok(self.report),
+        }
+    }
+}
+
+fn equal_files(a: &dyn DiskFile, b: &dyn DiskFile) -> std::io::Result<bool> {
+    let (mut x, mut y) = (vec![0; 1 << 18], vec![0; 1 << 18]);
+    let mut at = 0;
+    loop {
+        let (have, other) = (a.read_at(&mut x, at)?, b.read_at(&mut y, at)?);
+        if have != other || x[..have] != y[..other] {
+            return Ok(false);
+        }
+        if have == 0 {
+            return Ok(true);
+        }
+        at += have as u64;
+    }
+}
+
+/// The directory of a path, made if it is not there, as long as everything above it below `root` is a real directory.
+pub(crate) fn make_parents(set: &Set<'_>, root: &Path, path: &Path) -> Result<PathBuf, SealError> {
+    let dir = parent(path);
+    let mut above: Vec<&Path> = dir.ancestors().take_while(|above| above.starts_with(root)).collect();
+    above.reverse();
+    for above in above {
+        match set.world.disk.meta(above) {
+            Ok(meta) if meta.kind == MetaKind::Dir || above == root => {}
+            Ok(_) => return Err(SealError::InTheWay { path: above.to_path_buf() }),
+            Err(_) => set.world.disk.make_dir(above).map_err(|e| SealError::io("creating", above, e))?,
+        }
+    }
+    Ok(dir)
+}

@@ -1,0 +1,373 @@
+//! Reading everything once: what is missing, wrong, changed, and whether it can be had.
+
+use crate::grid::Geometry;
+use crate::names::shown;
+use crate::options::Progress;
+use crate::report::{
+    BlockPlace, FileReport, FileStatus, Losses, StripeFinding, StripeVerdict, VerifyReport,
+};
+use crate::set::{Original, Set, mode_name};
+use crate::tree::{Own, Tree};
+use crate::window::Window;
+use crate::SealError;
+use pantile::{CellIndex, CellSet, Finding, Verdict};
+use pantile_format::{Crc64, EntryKind, Mode};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ops::Range;
+
+const FINDINGS_SHOWN: usize = 1000;
+const FILES_SHOWN: usize = 100;
+
+/// What a scan found wrong, beyond columns that are lost as a whole.
+#[derive(Default)]
+pub(crate) struct Damage {
+    /// By stripe: cells that are wrong or cannot be read, among those of shards and originals that are there.
+    pub(crate) cells: BTreeMap<u64, CellSet>,
+    /// Without checksums: stripes in which something is wrong that cannot be told.
+    pub(crate) doubtful: BTreeSet<u64>,
+    /// By stripe: wanted cells that do not follow from what is left.
+    pub(crate) unrecoverable: BTreeMap<u64, Vec<CellIndex>>,
+    /// By entry: blocks lost, and of those unrecoverable.
+    files: BTreeMap<usize, (u64, u64)>,
+    /// By column: blocks wrong, and the first.
+    shards: BTreeMap<usize, (u64, BlockPlace)>,
+    findings: Vec<StripeFinding>,
+    finding_count: u64,
+    /// The lost cells of the worst stripe, and how many of them are unrecoverable.
+    worst: Option<(CellSet, usize)>,
+}
+
+/// Reads the whole set and reports.
+pub(crate) fn scan(
+    set: &mut Set<'_>,
+    progress: &mut dyn Progress,
+) -> Result<(VerifyReport, Damage), SealError> {
+    if set.manifest.mode == Mode::Full {
+        set.look_at_originals();
+    }
+    let lost = set.lost_cells();
+    let cells: Vec<CellIndex> =
+        set.geometry.codec.code().cells().filter(|&cell| !lost.contains(cell)).collect();
+    let stripes = set.manifest.stripes;
+    let stripe_bytes = cells.len() as u64 * set.manifest.block_len.bytes();
+    progress.phase("verifying", stripes * stripe_bytes);
+    let step = set.geometry.window_stripes();
+    let mut window = Window::new(&set.geometry, step.min(stripes));
+    let mut damage = Damage::default();
+    let mut at = 0;
+    while at < stripes {
+        if progress.cancelled() {
+            return Err(SealError::Cancelled);
+        }
+        window.move_to(at..stripes.min(at + step), &lost);
+        let all = 0..window.count();
+        set.read(&mut window, &cells, all);
+        if !set.judge {
+            damage.locate(set, &mut window)?;
+        }
+        damage.take(set, &window, &lost);
+        progress.advance(window.count() as u64 * stripe_bytes);
+        at = window.stripes.end;
+    }
+    let report = report(set, &damage, stripes * stripe_bytes)?;
+    Ok((report, damage))
+}
+
+impl Damage {
+    /// Without checksums: asks the equations, and counts as lost what they locate with certainty.
+    fn locate(&mut self, set: &Set<'_>, window: &mut Window) -> Result<(), SealError> {
+        for group in window.groups(|i| window.lost[i].clone()) {
+            let erased = window.lost[group.start].clone();
+            let checker = set.geometry.codec.checker(&erased);
+            let mut cells = window.cells(group.clone());
+            let views: Vec<&[u8]> = cells.iter().map(|cell| &**cell).collect();
+            let findings =
+                checker.locate(&views).unwrap_or_else(|e| unreachable!("a window is a stripe: {e}"));
+            if findings.is_empty() {
+                continue;
+            }
+            let before = crcs_of(&set.geometry, &views, &findings);
+            let certain = |f: &Finding| matches!(f.verdict, Verdict::Located { certain: true, .. });
+            checker
+                .correct(&mut cells, &findings, certain)
+                .unwrap_or_else(|e| unreachable!("a window is a stripe: {e}"));
+            let views: Vec<&[u8]> = cells.iter().map(|cell| &**cell).collect();
+            let after = crcs_of(&set.geometry, &views, &findings);
+            for (&(i, cell), crc) in &before {
+                if after[&(i, cell)] != *crc {
+                    window.lost[group.start + i].insert(cell);
+                    window.have[group.start + i].remove(cell);
+                }
+            }
+            let first = window.stripes.start + group.start as u64;
+            findings.iter().for_each(|finding| self.note(finding, first, window.block));
+        }
+        Ok(())
+    }
+
+    /// Notes a finding, cut at the borders of stripes.
+    fn note(&mut self, finding: &Finding, first_stripe: u64, block: usize) {
+        let verdict = match &finding.verdict {
+            Verdict::Located { columns, certain } => {
+                StripeVerdict::Located { columns: wide(columns), certain: *certain }
+            }
+            Verdict::Ambiguous { examples: [a, b] } => {
+                StripeVerdict::Ambiguous { examples: [wide(a), wide(b)] }
+            }
+            Verdict::Unlocatable => StripeVerdict::Unlocatable,
+        };
+        let certain = matches!(verdict, StripeVerdict::Located { certain: true, .. });
+        for i in finding.range.start / block..finding.range.end.div_ceil(block) {
+            let stripe = first_stripe + i as u64;
+            if !certain {
+                self.doubtful.insert(stripe);
+            }
+            self.finding_count += 1;
+            if self.findings.len() < FINDINGS_SHOWN {
+                let start = finding.range.start.max(i * block) - i * block;
+                let end = finding.range.end.min((i + 1) * block) - i * block;
+                let (start, end) = (start as u64, end as u64);
+                self.findings.push(StripeFinding { stripe, start, end, verdict: verdict.clone() });
+            }
+        }
+    }
+
+    /// Notes the lost cells of a window, whose they are, and which of them can be had.
+    fn take(&mut self, set: &Set<'_>, window: &Window, lost_columns: &CellSet) {
+        for group in window.groups(|i| window.lost[i].clone()) {
+            let lost = &window.lost[group.start];
+            if lost.is_empty() {
+                continue;
+            }
+            let wrong = *lost != *lost_columns;
+            let known = set.recoverable(lost, lost.iter().collect());
+            for i in group {
+                let stripe = window.stripes.start + i as u64;
+                if wrong {
+                    let mut cells = set.geometry.no_cells();
+                    lost.iter().filter(|&cell| !lost_columns.contains(cell)).for_each(|cell| cells.insert(cell));
+                    self.cells.insert(stripe, cells);
+                }
+                self.take_stripe(set, stripe, lost, lost_columns, &known);
+            }
+        }
+    }
+
+    fn take_stripe(
+        &mut self,
+        set: &Set<'_>,
+        stripe: u64,
+        lost: &CellSet,
+        lost_columns: &CellSet,
+        known: &[CellIndex],
+    ) {
+        let mut gone = Vec::new();
+        for cell in lost.iter() {
+            let owner = set.geometry.lane_of[cell.usize()].and_then(|lane| set.grid.owner(lane, stripe));
+            let is_changed = |entry: usize| matches!(&set.originals[entry], Some(Original { status: FileStatus::Changed, .. }));
+            let beside = set.manifest.mode == Mode::Beside;
+            // Nobody asks for the old content of a file that was changed.
+            let wanted = !(beside && owner.is_some_and(|(entry, _)| is_changed(entry)));
+            let unrecoverable = wanted && known.binary_search(&cell).is_err();
+            if let Some((entry, _)) = owner {
+                let counts = self.files.entry(entry).or_default();
+                counts.0 += 1;
+                counts.1 += u64::from(unrecoverable);
+            }
+            if let ((column, Some(row)), false) = (set.geometry.place[cell.usize()], lost_columns.contains(cell)) {
+                let offset = set.shards[column].as_ref().map_or(0, |s| s.header.block_offset(stripe, row));
+                let place = BlockPlace { stripe, row: set.geometry.codec.code().cell(cell).row as u64, offset };
+                self.shards.entry(column).or_insert((0, place)).0 += 1;
+            }
+            if unrecoverable {
+                gone.push(cell);
+            }
+        }
+        if gone.is_empty() {
+            return;
+        }
+        if self.worst.as_ref().is_none_or(|(_, count)| *count < gone.len()) {
+            self.worst = Some((lost.clone(), gone.len()));
+        }
+        self.unrecoverable.insert(stripe, gone);
+    }
+
+    /// What cannot be had, and what would help.
+    pub(crate) fn losses(&self, set: &Set<'_>) -> Option<Losses> {
+        let (lost, _) = self.worst.as_ref()?;
+        let files: Vec<usize> = self.files.iter().filter(|(_, n)| n.1 > 0).map(|(&entry, _)| entry).collect();
+        let first_stripe = self.unrecoverable.keys().next().copied().unwrap_or(0);
+        let shown_files = files.iter().take(FILES_SHOWN).map(|&entry| shown(&set.restored_path(entry)));
+        let advice = advice(set, lost);
+        Some(Losses {
+            columns: wide(&lost.columns(set.geometry.codec.code())),
+            stripes: self.unrecoverable.len() as u64,
+            first_stripe,
+            files: shown_files.collect(),
+            file_count: files.len() as u64,
+            bring_back: advice.first().map_or(0, |set| set.len() as u64),
+            any: is_any(&advice, lost.columns(set.geometry.codec.code()).len()),
+            enough: advice.iter().take(16).map(|columns| wide(columns)).collect(),
+        })
+    }
+}
+
+/// The losses of a few cells, found outside a scan.
+pub(crate) fn losses_of(set: &Set<'_>, lost: &CellSet, stripe: u64, files: &[usize]) -> Losses {
+    let mut damage = Damage { worst: Some((lost.clone(), lost.len())), ..Damage::default() };
+    damage.unrecoverable.insert(stripe, lost.iter().collect());
+    files.iter().for_each(|&entry| {
+        damage.files.insert(entry, (1, 1));
+    });
+    damage.losses(set).unwrap_or_else(|| unreachable!("a worst stripe was given"))
+}
+
+/// The smallest sets of lost columns of which each, brought back, would be enough. At most some thousand are tried.
+fn advice(set: &Set<'_>, lost: &CellSet) -> Vec<Vec<usize>> {
+    const TRIES_MOST: usize = 4000;
+    let code = set.geometry.codec.code();
+    let columns = lost.columns(code);
+    let mut tries = 0;
+    for size in 1..=columns.len() {
+        let mut enough = Vec::new();
+        let mut pick: Vec<usize> = (0..size).collect();
+        loop {
+            tries += 1;
+            let back: Vec<usize> = pick.iter().map(|&i| columns[i]).collect();
+            let mut still = set.geometry.no_cells();
+            lost.iter().filter(|&cell| !back.contains(&code.column_of(cell))).for_each(|cell| still.insert(cell));
+            let wanted: Vec<CellIndex> = still.iter().collect();
+            if set.recoverable(&still, wanted.clone()).len() == wanted.len() {
+                enough.push(back);
+            }
+            if tries >= TRIES_MOST || !next_pick(&mut pick, columns.len()) {
+                break;
+            }
+        }
+        if !enough.is_empty() || tries >= TRIES_MOST {
+            return enough;
+        }
+    }
+    Vec::new()
+}
+
+/// Whether the sets are all sets of their size.
+fn is_any(enough: &[Vec<usize>], columns: usize) -> bool {
+    let Some(size) = enough.first().map(Vec::len) else { return false };
+    let mut all = 1usize;
+    for i in 0..size {
+        all = all.saturating_mul(columns - i) / (i + 1);
+    }
+    enough.len() == all
+}
+
+/// The next ascending choice of numbers below `n`.
+fn next_pick(pick: &mut [usize], n: usize) -> bool {
+    let size = pick.len();
+    let Some(i) = (0..size).rev().find(|&i| pick[i] < n - size + i) else { return false };
+    pick[i] += 1;
+    for j in i + 1..size {
+        pick[j] = pick[j - 1] + 1;
+    }
+    true
+}
+
+fn wide(columns: &[usize]) -> Vec<u64> {
+    columns.iter().map(|&column| column as u64).collect()
+}
+
+/// Checksums of the blocks that findings may change.
+fn crcs_of(geometry: &Geometry, cells: &[&[u8]], findings: &[Finding]) -> BTreeMap<(usize, CellIndex), Crc64> {
+    let block = geometry.block();
+    let mut crcs = BTreeMap::new();
+    for finding in findings {
+        let Verdict::Located { columns, certain: true } = &finding.verdict else { continue };
+        for i in finding.range.start / block..finding.range.end.div_ceil(block) {
+            for cell in columns.iter().flat_map(|&column| geometry.codec.code().column_cells(column)) {
+                let bytes = |range: Range<usize>| &cells[cell.usize()][range];
+                crcs.entry((i, cell)).or_insert_with(|| Crc64::of(bytes(i * block..(i + 1) * block)));
+            }
+        }
+    }
+    crcs
+}
+
+fn report(set: &mut Set<'_>, damage: &Damage, bytes_read: u64) -> Result<VerifyReport, SealError> {
+    let mut shards = set.shard_reports();
+    for shard in &mut shards {
+        if let Some(&(count, first)) = damage.shards.get(&(shard.column as usize)) {
+            (shard.wrong_blocks, shard.first_wrong) = (count, Some(first));
+        }
+    }
+    let beside = set.manifest.mode == Mode::Beside;
+    let disk = set.world.disk;
+    let sources_seen = beside || set.sources.iter().all(|source| disk.meta(source).is_ok());
+    let mut files = Vec::new();
+    let mut files_unchanged = 0;
+    for (index, entry) in set.manifest.entries.iter().enumerate() {
+        let (lost_blocks, unrecoverable_blocks) = damage.files.get(&index).copied().unwrap_or((0, 0));
+        let seen = set.originals[index].as_ref().map(|original| original.status).filter(|_| sources_seen);
+        let status = match seen {
+            Some(FileStatus::Unchanged) if beside && lost_blocks > 0 => FileStatus::Rotten,
+            Some(status) => status,
+            None => FileStatus::Unchanged,
+        };
+        let is_file = matches!(entry.kind, EntryKind::File { .. });
+        if status != FileStatus::Unchanged || lost_blocks > 0 {
+            let path = shown(&set.restored_path(index));
+            files.push(FileReport { path, status, lost_blocks, unrecoverable_blocks });
+        }
+        files_unchanged += u64::from(is_file && sources_seen && status == FileStatus::Unchanged);
+    }
+    if sources_seen {
+        files.extend(new_files(set)?);
+    }
+    let losses = damage.losses(set);
+    let recoverable = losses.is_none() && damage.doubtful.is_empty();
+    let shards_good = shards.iter().all(|s| s.status == crate::ShardStatus::Good && s.wrong_blocks == 0);
+    let originals_good = !beside
+        || files.iter().all(|f| matches!(f.status, FileStatus::Unchanged | FileStatus::New) && f.lost_blocks == 0);
+    Ok(VerifyReport {
+        set: set.manifest.set.to_string(),
+        name: shown(&set.manifest.name),
+        code: set.manifest.code.spec.clone(),
+        mode: mode_name(set.manifest.mode).into(),
+        generation: set.manifest.generation.0,
+        by_checksums: set.judge,
+        clean: shards_good && originals_good && damage.cells.is_empty() && damage.doubtful.is_empty(),
+        shards,
+        files,
+        files_unchanged,
+        sources_seen,
+        findings: damage.findings.clone(),
+        finding_count: damage.finding_count,
+        stripes: set.manifest.stripes,
+        bytes_read,
+        recoverable,
+        losses,
+    })
+}
+
+/// What lies in the sources now and was not sealed.
+fn new_files(set: &Set<'_>) -> Result<Vec<FileReport>, SealError> {
+    let own = Own { out: set.names.dir.clone(), name: set.names.name.clone() };
+    let mut sources = set.manifest.sources.clone();
+    for (source, path) in sources.iter_mut().zip(&set.sources) {
+        source.path = path.as_os_str().as_encoded_bytes().to_vec();
+    }
+    sources.retain(|source| set.world.disk.meta(crate::names::path_of(&source.path)).is_ok());
+    if sources.len() != set.manifest.sources.len() {
+        return Ok(Vec::new());
+    }
+    let Ok(tree) = Tree::walk(set.world.disk, sources, &own) else { return Ok(Vec::new()) };
+    let known: HashSet<(u32, &[u8])> =
+        set.manifest.entries.iter().map(|entry| (entry.source, entry.path.as_slice())).collect();
+    let is_new = |entry: &&pantile_format::Entry| !known.contains(&(entry.source, entry.path.as_slice()));
+    let report = |entry: &pantile_format::Entry| {
+        let prefix = &set.manifest.sources[entry.source as usize].prefix;
+        let parts: Vec<&[u8]> = [prefix.as_slice(), &entry.path].into_iter().filter(|p| !p.is_empty()).collect();
+        let path = shown(&parts.join(&b'/'));
+        FileReport { path, status: FileStatus::New, lost_blocks: 0, unrecoverable_blocks: 0 }
+    };
+    Ok(tree.entries.iter().filter(is_new).map(report).collect())
+}

@@ -1,0 +1,297 @@
+//! A window: the blocks of all cells of some consecutive stripes in memory, and what is known of each.
+//!
+//! `have` are blocks whose content is in the buffer and right; `lost` are blocks that cannot be read, or are not what
+//! was sealed. Reading is judged at once: by checksum, or without checksums by having been readable at all.
+
+use crate::names::path_of;
+use crate::report::FileStatus;
+use crate::set::Set;
+use crate::{SealError, par};
+use pantile::kernel::Arena;
+use pantile::{CellIndex, CellSet, Costs};
+use pantile_format::{Crc64, Entry, EntryKind};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+pub(crate) struct Window {
+    pub(crate) arena: Arena,
+    /// The stripes it holds at present.
+    pub(crate) stripes: Range<u64>,
+    /// By stripe.
+    pub(crate) have: Vec<CellSet>,
+    /// By stripe.
+    pub(crate) lost: Vec<CellSet>,
+    pub(crate) block: usize,
+    nothing: CellSet,
+}
+
+impl Window {
+    /// Room for so many stripes.
+    pub(crate) fn new(geometry: &crate::grid::Geometry, stripes_most: u64) -> Window {
+        let block = geometry.block();
+        Window {
+            arena: Arena::new(geometry.cell_count(), block * stripes_most as usize),
+            stripes: 0..0,
+            have: Vec::new(),
+            lost: Vec::new(),
+            block,
+            nothing: geometry.no_cells(),
+        }
+    }
+
+    /// Moves to other stripes, of which nothing is known but that `lost` cannot be read.
+    pub(crate) fn move_to(&mut self, stripes: Range<u64>, lost: &CellSet) {
+        let count = (stripes.end - stripes.start) as usize;
+        assert!(count * self.block <= self.arena.len(), "the window is too small");
+        self.stripes = stripes;
+        self.have = vec![self.nothing.clone(); count];
+        self.lost = vec![lost.clone(); count];
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.have.len()
+    }
+
+    pub(crate) fn bytes(&self, part: Range<usize>) -> Range<usize> {
+        part.start * self.block..part.end * self.block
+    }
+
+    /// One block.
+    pub(crate) fn block(&self, cell: CellIndex, index: usize) -> &[u8] {
+        &self.arena.get(cell.usize())[self.bytes(index..index + 1)]
+    }
+
+    /// The buffers of all cells, cut to some of the stripes.
+    pub(crate) fn cells(&mut self, part: Range<usize>) -> Vec<&mut [u8]> {
+        let bytes = self.bytes(part);
+        self.arena.all_mut().into_iter().map(|cell| &mut cell[bytes.clone()]).collect()
+    }
+
+    /// The longest parts from `from` on in which `key` is equal.
+    pub(crate) fn groups<K: PartialEq>(&self, key: impl Fn(usize) -> K) -> Vec<Range<usize>> {
+        let mut groups: Vec<Range<usize>> = Vec::new();
+        for i in 0..self.count() {
+            match groups.last_mut() {
+                Some(group) if key(group.start) == key(i) => group.end = i + 1,
+                _ => groups.push(i..i + 1),
+            }
+        }
+        groups
+    }
+}
+
+/// One cell to be read: where to, and the verdict.
+struct Reading<'b> {
+    cell: CellIndex,
+    buffer: &'b mut [u8],
+    good: Vec<bool>,
+}
+
+impl Set<'_> {
+    /// Reads cells of some stripes of the window and notes which blocks are right. Cells known to be lost are left out.
+    pub(crate) fn read(&self, window: &mut Window, cells: &[CellIndex], part: Range<usize>) {
+        let bytes = window.bytes(part.clone());
+        let first = window.stripes.start + part.start as u64;
+        let stripes = first..first + part.len() as u64;
+        let wanted = |cell: &CellIndex| part.clone().any(|i| !window.lost[i].contains(*cell));
+        let cells: Vec<CellIndex> = cells.iter().copied().filter(wanted).collect();
+        let indices: Vec<usize> = cells.iter().map(|cell| cell.usize()).collect();
+        let (_, buffers) = window.arena.split(&[], &indices);
+        let mut readings: Vec<Reading<'_>> = cells
+            .iter()
+            .zip(buffers)
+            .map(|(&cell, buffer)| Reading { cell, buffer: &mut buffer[bytes.clone()], good: Vec::new() })
+            .collect();
+        let work = |reading: &mut Reading<'_>| {
+            reading.good = self.read_cell(reading.cell, stripes.clone(), reading.buffer);
+            Ok::<(), std::convert::Infallible>(())
+        };
+        let Ok(()) = par::for_each(self.world.threads, readings.iter_mut().collect(), work);
+        let verdicts: Vec<(CellIndex, Vec<bool>)> = readings.into_iter().map(|r| (r.cell, r.good)).collect();
+        for (cell, good) in verdicts {
+            for (i, good) in part.clone().zip(good) {
+                if window.lost[i].contains(cell) {
+                    continue;
+                }
+                if good { window.have[i].insert(cell) } else { window.lost[i].insert(cell) }
+            }
+        }
+    }
+
+    /// Reads one cell of consecutive stripes; for each block whether it is what was sealed.
+    fn read_cell(&self, cell: CellIndex, stripes: Range<u64>, buffer: &mut [u8]) -> Vec<bool> {
+        let mut good = match self.geometry.place[cell.usize()] {
+            (column, Some(row)) => self.read_stored(column, row, stripes.clone(), buffer),
+            (_, None) => self.read_originals(cell, stripes.clone(), buffer),
+        };
+        if self.judge {
+            let blocks = buffer.chunks_exact(self.geometry.block());
+            for ((good, stripe), block) in good.iter_mut().zip(stripes).zip(blocks) {
+                *good = *good && self.expected(cell, stripe) == Some(Crc64::of(block));
+            }
+        }
+        good
+    }
+
+    fn read_stored(&self, column: usize, row: u32, stripes: Range<u64>, buffer: &mut [u8]) -> Vec<bool> {
+        let block = self.geometry.block();
+        let count = buffer.len() / block;
+        let Some(shard) = &self.shards[column] else { return vec![false; count] };
+        self.shard_bytes_read.fetch_add(buffer.len() as u64, Ordering::Relaxed);
+        let read = |bytes: &mut [u8], stripe: u64| {
+            let have = shard.file.read_at(bytes, shard.header.block_offset(stripe, row));
+            have.is_ok_and(|have| have == bytes.len())
+        };
+        if shard.header.stored_rows == 1 && read(buffer, stripes.start) {
+            return vec![true; count];
+        }
+        // Several rows, or a place that cannot be read: block by block.
+        buffer.chunks_exact_mut(block).zip(stripes).map(|(bytes, stripe)| read(bytes, stripe)).collect()
+    }
+
+    /// Reads a data cell from the original files; what no file owns is zero.
+    fn read_originals(&self, cell: CellIndex, stripes: Range<u64>, buffer: &mut [u8]) -> Vec<bool> {
+        let block = self.geometry.block();
+        let mut good = vec![true; buffer.len() / block];
+        buffer.fill(0);
+        let Some(lane) = self.geometry.lane_of[cell.usize()] else { return vec![false; good.len()] };
+        for run in self.grid.runs(lane, stripes.clone()) {
+            let (from, to) = ((run.first - stripes.start) as usize, (run.first - stripes.start + run.count) as usize);
+            let bytes = &mut buffer[from * block..to * block];
+            let readable = match &self.originals[run.entry] {
+                Some(original) if original.status == FileStatus::Unchanged || self.judge => {
+                    let entry = &self.manifest.entries[run.entry];
+                    read_source(self, &original.path, entry, run.block, bytes).is_ok_and(|whole| whole)
+                }
+                _ => false,
+            };
+            good[from..to].fill(readable);
+            if !readable && self.judge {
+                // A part of the file may be there still: its blocks are judged one by one.
+                good[from..to].fill(true);
+            }
+        }
+        good
+    }
+
+    /// The checksum that a block was sealed with.
+    pub(crate) fn expected(&self, cell: CellIndex, stripe: u64) -> Option<Crc64> {
+        match self.geometry.lane_of[cell.usize()] {
+            Some(lane) => match self.grid.owner(lane, stripe) {
+                Some((entry, block)) => crc_of(&self.manifest.entries[entry], block),
+                None => Some(self.geometry.zero_crc),
+            },
+            None => {
+                let checks = self.shards[self.geometry.place[cell.usize()].0].as_ref()?.checks.as_ref()?;
+                checks.get(self.geometry.check_index(cell, stripe)).copied()
+            }
+        }
+    }
+
+    /// Has `want` in the window wherever it is possible: reads it, and computes what is lost from the cheapest others.
+    ///
+    /// Afterwards a wanted block that is not in `have` does not follow from what is left.
+    pub(crate) fn obtain(&self, window: &mut Window, want: &[CellIndex]) -> Result<(), SealError> {
+        let whole = 0..window.count();
+        self.read(window, want, whole);
+        let mut todo = window.groups(|i| window.lost[i].clone());
+        todo.reverse();
+        while let Some(group) = todo.pop() {
+            let lost = window.lost[group.start].clone();
+            let wanted: Vec<CellIndex> = want.iter().copied().filter(|&cell| lost.contains(cell)).collect();
+            let wanted = self.recoverable(&lost, wanted);
+            if wanted.is_empty() {
+                continue;
+            }
+            let codec = &self.geometry.codec;
+            let Ok(recovery) = codec.recovery(&lost, &wanted, &Costs::uniform()) else { continue };
+            let missing = |cell: &CellIndex| group.clone().any(|i| !window.have[i].contains(*cell));
+            let reads: Vec<CellIndex> = recovery.plan().reads.iter().copied().filter(missing).collect();
+            self.read(window, &reads, group.clone());
+            let as_before = |i: &usize| window.lost[*i] == lost;
+            if !group.clone().all(|i| as_before(&i)) {
+                // Something that the plan reads turned out to be lost too: plan again, part by part.
+                let parts = window.groups(|i| window.lost[i].clone());
+                let parts = parts.into_iter().map(|p| p.start.max(group.start)..p.end.min(group.end));
+                todo.extend(parts.filter(|p| p.start < p.end));
+                continue;
+            }
+            let run = recovery.run(codec.code(), &mut window.cells(group.clone()));
+            run.unwrap_or_else(|error| unreachable!("a window is a stripe: {error}"));
+            for i in group {
+                for &cell in &wanted {
+                    if self.is_right(window, cell, i) {
+                        window.have[i].insert(cell);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The wanted cells that follow from those not lost.
+    pub(crate) fn recoverable(&self, lost: &CellSet, mut wanted: Vec<CellIndex>) -> Vec<CellIndex> {
+        while !wanted.is_empty() {
+            match self.geometry.codec.recovery(lost, &wanted, &Costs::uniform()) {
+                Ok(_) => break,
+                Err(error) => {
+                    let before = wanted.len();
+                    wanted.retain(|cell| !error.unrecoverable.contains(cell));
+                    if wanted.len() == before {
+                        wanted.clear();
+                    }
+                }
+            }
+        }
+        wanted
+    }
+
+    /// Whether a computed block is what was sealed, as far as that is known.
+    fn is_right(&self, window: &Window, cell: CellIndex, i: usize) -> bool {
+        let expected = self.expected(cell, window.stripes.start + i as u64);
+        !self.judge || expected.is_none_or(|expected| expected == Crc64::of(window.block(cell, i)))
+    }
+}
+
+/// Reads blocks of a file, zeros behind its sealed size; whether all of it was there.
+pub(crate) fn read_source(
+    set: &Set<'_>,
+    path: &Path,
+    entry: &Entry,
+    first_block: u64,
+    bytes: &mut [u8],
+) -> std::io::Result<bool> {
+    read_file_blocks(set.world.disk, path, entry, set.geometry.block(), first_block, bytes)
+}
+
+/// As [`read_source`], without a set.
+pub(crate) fn read_file_blocks(
+    disk: &dyn crate::disk::Disk,
+    path: &Path,
+    entry: &Entry,
+    block: usize,
+    first_block: u64,
+    bytes: &mut [u8],
+) -> std::io::Result<bool> {
+    let EntryKind::File { size, .. } = &entry.kind else { return Ok(false) };
+    let offset = first_block * block as u64;
+    let within = size.saturating_sub(offset).min(bytes.len() as u64) as usize;
+    let file = disk.open(path)?;
+    let have = file.read_at(&mut bytes[..within], offset)?;
+    bytes[have..].fill(0);
+    Ok(have == within)
+}
+
+/// The checksum of a block of a file.
+pub(crate) fn crc_of(entry: &Entry, block: u64) -> Option<Crc64> {
+    match &entry.kind {
+        EntryKind::File { crcs, .. } => crcs.get(block as usize).copied(),
+        _ => None,
+    }
+}
+
+/// The path below its source that an entry has.
+pub(crate) fn join(root: &Path, relative: &[u8]) -> std::path::PathBuf {
+    if relative.is_empty() { root.to_path_buf() } else { root.join(path_of(relative)) }
+}
