@@ -130,10 +130,10 @@ impl Compare {
         interrupt::listen();
         let mut lines = Vec::new();
         for code in &codes {
-            let Some(rebuild) = rebuild(code, self.effort) else { return Ok(Verdict::Interrupted) };
+            let Some(rebuild) = rebuild(code, self.effort) else { return Err(ended()) };
             let proved = if self.prove { Some(proved(code, terminal)) } else { None };
             if interrupt::asked() {
-                return Ok(Verdict::Interrupted);
+                return Err(ended());
             }
             lines.push(line(code, rebuild, proved));
         }
@@ -150,6 +150,10 @@ impl Compare {
         }
         Ok(if holds { Verdict::Good } else { Verdict::Bad })
     }
+}
+
+fn ended() -> Failure {
+    Failure::Interrupted("the comparison was ended before it had all numbers; nothing is printed".into())
 }
 
 fn line(code: &Code, rebuild: Rebuild, proved: Option<Proved>) -> Line {

@@ -294,3 +294,38 @@ fn verdict(code: &Code, certificate: &Certificate, holds: bool) -> String {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn certificate(survived: u64, method: Method) -> Certificate {
+        Certificate {
+            code: "raid6:4".into(),
+            columns: 6,
+            levels: vec![Level { lost: 2, sets: 15, survived, method }],
+            fatal: Vec::new(),
+            fatal_count: 0,
+            by_shift: false,
+            cut: true,
+        }
+    }
+
+    /// No code that is shipped contradicts its claim, so that only a made-up certificate can.
+    #[test]
+    fn a_fatal_set_within_the_claim_contradicts_it() {
+        let code = Code::parse("raid6:4").expect("a spec");
+        let sampled = Method::Sampled { drawn: 10, fatal_share_most: 0.3 };
+        assert!(!contradicted(&code, &certificate(15, Method::Exact)));
+        assert!(contradicted(&code, &certificate(14, Method::Exact)));
+        assert!(!contradicted(&code, &certificate(10, sampled)));
+        assert!(contradicted(&code, &certificate(9, sampled)));
+        assert!(verdict(&code, &certificate(14, Method::Exact), false).starts_with("CONTRADICTED"));
+    }
+
+    #[test]
+    fn a_share_that_only_rounds_to_all_is_not_all() {
+        let level = Level { lost: 2, sets: 10_000_000, survived: 9_999_999, method: Method::Exact };
+        assert_eq!(row(&level)[3..5], ["99.9999 %", "1"]);
+    }
+}
