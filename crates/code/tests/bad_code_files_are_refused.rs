@@ -122,6 +122,15 @@ fn reads_back(code: &Code) {
 }
 
 #[test]
+fn named_parity_cells_are_ordered_column_by_column() {
+    let text = "pantile-code 1\nname n\ncolumns 3\nrows 2\nparity [0][2] [0][1] [1][1]\n\
+                0 = [0][0] + [0][1]\n0 = [1][0] + [1][1]\n0 = [0][0] + [1][0] + [0][2]\n";
+    let code = Code::from_text(text).unwrap();
+    let cells: Vec<String> = code.parity().iter().map(|&p| code.cell(p).to_string()).collect();
+    assert_eq!(cells, ["[0][1]", "[1][1]", "[0][2]"]);
+}
+
+#[test]
 fn the_claim_of_a_file_is_what_it_survives() {
     for (spec, tolerance, mds) in [
         ("raid6:4", 2, true),
