@@ -8,12 +8,14 @@ use crate::render::table::Table;
 use crate::terminal::Terminal;
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use pantile_format::FormatError;
 use pantile_seal::{
     FileReport, FileStatus, Losses, Progress, SealError, SetPaths, ShardReport, ShardStatus, StripeFinding,
     StripeVerdict, VerifyReport,
 };
 use serde::Serialize;
 use std::fmt::Write;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 /// Which set a command works on.
@@ -83,6 +85,7 @@ impl Progress for Shown {
                 bar.set_position(0);
                 bar.reset_eta();
             }
+            None if total_bytes == 0 => eprintln!("pantile: {name}"),
             None => eprintln!("pantile: {name}, {}", bytes(total_bytes)),
         }
     }
@@ -100,15 +103,28 @@ impl Progress for Shown {
 pub fn failure(error: &SealError) -> Failure {
     let text = error.to_string();
     match error {
+        // A path that is not there, or is not what it should be, is an argument that cannot be right.
+        SealError::Io { error, .. } if error.kind() == ErrorKind::NotFound => {
+            Failure::Input(format!("{text}; name a path that is there"))
+        }
+        SealError::Io { error, .. }
+            if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::NotADirectory) =>
+        {
+            Failure::Input(format!("{text}; a file is where a directory is needed, name another path"))
+        }
         SealError::Io { .. }
         | SealError::NoSpace { .. }
         | SealError::Busy { .. }
         | SealError::ChangedMeanwhile { .. } => Failure::System(text),
+        // What is no shard at all, or one of a newer version, was the wrong thing to name; a damaged one is a loss.
+        SealError::NoGoodShard {
+            error: FormatError::NotPantile { .. } | FormatError::Newer { .. }, ..
+        } => Failure::Input(text),
         SealError::Cancelled => Failure::Interrupted(text),
         SealError::TooMuchLost { .. }
         | SealError::NoGoodShard { .. }
         | SealError::NotWithoutOriginals { .. } => Failure::Losses(text),
-        SealError::Format { .. } | SealError::NeedsHeal { .. } | SealError::JournalShard { .. } => {
+        SealError::Format { .. } | SealError::NeedsHeal { .. } | SealError::BadJournal { .. } => {
             Failure::Damage(text)
         }
         SealError::NoSources
@@ -159,7 +175,10 @@ pub fn shards(shards: &[ShardReport], all: bool, terminal: &Terminal) -> String 
         }
         table.row(vec![
             shard.column.to_string(),
-            shard_status(&shard.status),
+            match &shard.status {
+                ShardStatus::Good if shard.wrong_blocks > 0 => "damaged".to_string(),
+                status => shard_status(status),
+            },
             shard.wrong_blocks.to_string(),
             shard.first_wrong.map_or(String::new(), |place| format!("byte {}", place.offset)),
             shard.path.clone(),
@@ -175,6 +194,7 @@ fn shard_status(status: &ShardStatus) -> String {
     match status {
         ShardStatus::Good => "good".into(),
         ShardStatus::HeaderCopyDamaged => "one header copy damaged".into(),
+        ShardStatus::MetaDamaged => "manifest or check table damaged".into(),
         ShardStatus::Missing => "missing".into(),
         ShardStatus::Truncated { have, need } => format!("truncated: {have} of {need} bytes"),
         ShardStatus::OtherSet { set } => format!("of another set, {set}"),
@@ -185,7 +205,7 @@ fn shard_status(status: &ShardStatus) -> String {
 
 /// The files of which there is something to say, in a table of at most `most` lines.
 pub fn files(files: &[FileReport], most: usize, terminal: &Terminal) -> String {
-    let mut table = Table::new(&["status", ">lost blocks", ">unrecoverable", "file"]);
+    let mut table = Table::new(&["original", ">lost blocks", ">unrecoverable", "file"]);
     for file in files.iter().take(most) {
         let status = match file.status {
             FileStatus::Unchanged => "unchanged",
@@ -259,6 +279,17 @@ pub fn verification(report: &VerifyReport, terminal: &Terminal) -> String {
     }
     if report.sources_seen {
         let _ = writeln!(out, "\n{} as sealed.", count(report.files_unchanged as usize, "original file"));
+        let newer = report.files.iter().filter(|f| matches!(f.status, FileStatus::New | FileStatus::Changed));
+        match newer.count() {
+            0 => {}
+            newer => {
+                let _ = writeln!(
+                    out,
+                    "{} new or changed since; 'pantile seal' protects it.",
+                    count(newer, "path")
+                );
+            }
+        }
     }
     let verdict = match (report.clean, report.recoverable) {
         (true, _) => "Verdict: clean; nothing is missing and nothing is wrong.".to_string(),

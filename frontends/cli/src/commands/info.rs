@@ -14,7 +14,7 @@ use std::fmt::Write;
 #[command(after_long_help = "\
 Examples:
   pantile info shards
-  pantile info /disk3/photos.2.pantile --json | jq -r .code")]
+  pantile info /disk3/photos.02.shard --json | jq -r .code")]
 pub struct Info {
     #[command(flatten)]
     set: SetArgs,

@@ -81,7 +81,7 @@ fn text(report: &SealReport, terminal: &Terminal) -> String {
     line(
         "changes",
         format!(
-            "{} added, {} changed, {} removed, {} unchanged and not read",
+            "{} paths added, {} changed, {} removed, {} unchanged and not read",
             report.added, report.changed, report.removed, report.unchanged
         ),
     );

@@ -19,7 +19,7 @@ Files that are there already with the same content are left as they are; others 
 
 Examples:
   pantile unseal shards --to restored
-  pantile unseal /disk3/photos.2.pantile /disk4 --to restored")]
+  pantile unseal /disk3/photos.02.shard /disk4 --to restored")]
 pub struct Unseal {
     #[command(flatten)]
     set: SetArgs,

@@ -17,7 +17,7 @@ Exit status: 0 clean, 1 damaged and repairable, 4 more is lost than the code can
 
 Examples:
   pantile verify shards
-  pantile verify /disk1/photos.0.pantile /disk2/photos.1.pantile ...
+  pantile verify /disk1/photos.00.shard /disk2/photos.01.shard ...
   pantile verify shards --ignore-checksums     locate silent damage by parity alone
   pantile verify shards --json | jq .recoverable")]
 pub struct Verify {

@@ -1,0 +1,274 @@
+//! The way of a file through seal, verify, heal and unseal, and what goes wrong on it.
+
+mod common;
+use common::*;
+use serde_json::{Value, json as value};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A directory with a small tree to protect.
+struct Place {
+    directory: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let place = Place { directory: tempfile::tempdir().expect("a directory") };
+        fs::create_dir_all(place.path("photos/2026")).expect("made");
+        fs::write(place.path("photos/a.raw"), painted(100_000, 1)).expect("written");
+        fs::write(place.path("photos/2026/b.raw"), painted(33_333, 2)).expect("written");
+        fs::write(place.path("photos/empty"), b"").expect("written");
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn run(&self, arguments: &[&str]) -> Run {
+        pantile_in(self.directory.path(), arguments)
+    }
+
+    fn json(&self, status: i32, arguments: &[&str]) -> Value {
+        let run = self.run(arguments);
+        assert_eq!(run.status, status, "{arguments:?}: {}{}", run.stdout, run.stderr);
+        serde_json::from_str(&run.stdout).unwrap_or_else(|e| panic!("{arguments:?}: {e}\n{}", run.stdout))
+    }
+
+    fn seal(&self, code: &str) -> Value {
+        self.json(0, &["seal", "photos", "--code", code, "--out", "shards", "--block", "4K", "--json"])
+    }
+
+    /// The shards, by column.
+    fn shards(&self) -> Vec<PathBuf> {
+        let info = self.json(0, &["info", "shards", "--json"]);
+        let shards = info["shards"].as_array().expect("shards").clone();
+        shards.iter().map(|s| self.path(s["path"].as_str().expect("a path"))).collect()
+    }
+
+    fn assert_same_tree(&self, restored: &str) {
+        for name in ["a.raw", "2026/b.raw", "empty"] {
+            let original = fs::read(self.path("photos").join(name)).expect("there");
+            assert_eq!(fs::read(self.path(restored).join(name)).expect("restored"), original, "{name}");
+        }
+    }
+}
+
+/// Bytes with period 251, never zeros only.
+fn painted(len: usize, seed: usize) -> Vec<u8> {
+    (0..len).map(|i| ((i * 7 + seed * 13) % 251) as u8).collect()
+}
+
+/// Spoils a byte in the middle of a file, keeping its time.
+fn spoil(path: &Path, from_end: usize) {
+    let mut bytes = fs::read(path).expect("there");
+    let at = bytes.len() - from_end;
+    bytes[at] ^= 0x5a;
+    fs::write(path, bytes).expect("written");
+}
+
+#[test]
+fn a_tree_comes_back_from_any_sufficient_shards() {
+    let place = Place::new();
+    let report = place.seal("rs:4+2");
+    assert_eq!((&report["output_version"], &report["code"]), (&value!(1), &value!("rs:4+2")));
+    assert_eq!(
+        (&report["files"], &report["file_bytes"], &report["first_time"]),
+        (&value!(3), &value!(133_333), &value!(true))
+    );
+    let shards = place.shards();
+    assert_eq!(shards.len(), 6);
+    assert_eq!(place.run(&["verify", "shards"]).status, 0);
+    let enough: Vec<&str> = shards[1..5].iter().filter_map(|s| s.to_str()).collect();
+    let arguments = [&["unseal"][..], &enough, &["--to", "restored"]].concat();
+    let run = place.run(&arguments);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    assert!(run.stdout.contains("Restored 3 files"), "{}", run.stdout);
+    place.assert_same_tree("restored");
+}
+
+#[test]
+fn damage_is_found_and_healed() {
+    let place = Place::new();
+    place.seal("rs:4+2");
+    let shards = place.shards();
+    spoil(&shards[2], 3000);
+    fs::remove_file(&shards[5]).expect("removed");
+    let report = place.json(1, &["verify", "shards", "--json"]);
+    assert_eq!((&report["clean"], &report["recoverable"]), (&value!(false), &value!(true)));
+    let text = place.run(&["verify", "shards"]);
+    assert!(
+        text.status == 1 && text.stdout.contains("missing") && text.stdout.contains("pantile heal"),
+        "{}",
+        text.stdout
+    );
+    let before = fs::read(&shards[2]).expect("there");
+    let rehearsal = place.run(&["heal", "shards", "--dry-run"]);
+    assert!(
+        rehearsal.status == 1 && rehearsal.stdout.contains("Nothing was written"),
+        "{}",
+        rehearsal.stdout
+    );
+    assert!(
+        fs::read(&shards[2]).expect("there") == before && !shards[5].exists(),
+        "a rehearsal writes nothing"
+    );
+    let healed = place.json(0, &["heal", "shards", "--json"]);
+    assert_eq!(healed["blocks_left"], 0);
+    assert!(healed["blocks_repaired"].as_u64() > Some(0), "{healed}");
+    assert_eq!(place.run(&["verify", "shards"]).status, 0);
+    assert!(place.run(&["heal", "shards"]).stdout.contains("nothing to repair"));
+}
+
+#[test]
+fn silent_damage_is_located_without_checksums() {
+    let place = Place::new();
+    place.seal("rs:4+2");
+    spoil(&place.shards()[3], 3000);
+    let report = place.json(1, &["verify", "shards", "--ignore-checksums", "--json"]);
+    assert_eq!(report["by_checksums"], false);
+    assert_eq!(report["findings"][0]["verdict"]["is"], "located");
+    assert_eq!(report["findings"][0]["verdict"]["columns"], value!([3]));
+    assert!(place.run(&["verify", "shards", "--ignore-checksums"]).stdout.contains("column 3 is wrong"));
+}
+
+#[test]
+fn more_than_the_code_can_bear_is_status_4() {
+    let place = Place::new();
+    place.seal("rs:4+2");
+    for shard in &place.shards()[..3] {
+        fs::remove_file(shard).expect("removed");
+    }
+    for arguments in [
+        &["verify", "shards"][..],
+        &["heal", "shards"],
+        &["heal", "shards", "--dry-run"],
+        &["unseal", "shards", "--to", "restored"],
+    ] {
+        let run = place.run(arguments);
+        assert_eq!(run.status, 4, "{arguments:?}: {}{}", run.stdout, run.stderr);
+        assert!(
+            run.stderr.lines().last().is_some_and(|l| l.contains("bring back any 1")),
+            "{arguments:?}: {}",
+            run.stderr
+        );
+        assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+    }
+}
+
+#[test]
+#[ignore = "sealing changes into an existing set is not finished in pantile-seal"]
+fn an_update_reads_only_what_changed() {
+    let place = Place::new();
+    place.seal("rdp:6");
+    fs::write(place.path("photos/new.txt"), b"hello").expect("written");
+    let report = place.json(0, &["seal", "photos", "--out", "shards", "--json"]);
+    assert_eq!(
+        (&report["first_time"], &report["added"], &report["unchanged"]),
+        (&value!(false), &value!(1), &value!(3))
+    );
+    assert_eq!(report["source_bytes_read"], 5);
+    assert!(place.run(&["seal", "photos", "--out", "shards"]).stdout.contains("0 paths added"));
+}
+
+#[test]
+fn beside_keeps_parity_only() {
+    let place = Place::new();
+    let arguments =
+        ["seal", "photos", "--code", "raid6:4", "--out", "parity", "--beside", "--block", "4K", "--json"];
+    let report = place.json(0, &arguments);
+    assert_eq!(report["shards"].as_array().map(Vec::len), Some(2));
+    let info = place.run(&["info", "parity"]);
+    assert!(info.status == 0 && info.stdout.contains("parity only"), "{}", info.stdout);
+    assert_eq!(place.run(&["verify", "parity"]).status, 0);
+}
+
+#[test]
+fn progress_away_from_a_terminal_is_a_line_per_phase() {
+    let place = Place::new();
+    let run = place.run(&["seal", "photos", "--code", "rs:4+2", "--out", "shards"]);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    assert!(
+        run.stderr.lines().count() <= 20 && !run.stderr.contains('\r') && !run.stderr.contains('\x1b'),
+        "{}",
+        run.stderr
+    );
+    assert!(run.stdout.contains("shards     6"), "{}", run.stdout);
+}
+
+#[test]
+fn what_cannot_be_right_is_status_2() {
+    let place = Place::new();
+    place.seal("rs:4+2");
+    fs::write(place.path("file"), b"in the way").expect("written");
+    fs::create_dir(place.path("nothing")).expect("made");
+    fs::create_dir(place.path("other")).expect("made");
+    fs::write(place.path("other/x"), b"other content").expect("written");
+    assert_eq!(place.run(&["seal", "other", "--code", "rs:4+2", "--out", "shards2"]).status, 0);
+    let first = place.shards()[0].to_str().expect("UTF-8").to_string();
+    let second = place.json(0, &["info", "shards2", "--json"]);
+    let second = second["shards"][1]["path"].as_str().expect("a path").to_string();
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["seal", "photos", "--out", "new"], &["rs:10+4"]),
+        (&["seal", "photos", "--code", "dcode:9,raw", "--out", "new"], &["studied", "dcode:9,raw"]),
+        (&["seal", "nosuch", "--code", "rs:4+2", "--out", "new"], &["nosuch"]),
+        (&["seal", "photos", "--code", "rs:4", "--out", "new"], &["rs:k+m"]),
+        (
+            &["seal", "photos", "--code", "rs:4+2", "--out", "new", "--block", "5000"],
+            &["5000", "power of two"],
+        ),
+        (&["seal", "photos", "--code", "rs:4+2", "--out", "new", "--block", "2M"], &["1048576"]),
+        (&["seal", "photos", "--code", "rs:4+2", "--out", "new", "--name", "a/b"], &["a/b"]),
+        (&["seal", "photos", "--code", "rs:6+2", "--out", "shards"], &["rs:4+2", "rs:6+2"]),
+        (&["seal", "photos", "--out", "shards", "--block", "8K"], &["8192"]),
+        (&["seal", "photos", "photos", "--code", "rs:4+2", "--out", "new"], &["one name"]),
+        (&["verify", "nothing"], &["no shard"]),
+        (&["verify", "nosuch"], &["nosuch"]),
+        (&["info", "file"], &["file"]),
+        (&["heal", "nothing"], &["no shard"]),
+        (&["unseal", "nothing", "--to", "restored"], &["no shard"]),
+        (&["verify", &first, &second], &["several sets"]),
+    ];
+    for (arguments, needles) in cases {
+        let run = place.run(arguments);
+        // A phase may have begun before the fault; the fault is the last line.
+        let last = run.stderr.lines().last().unwrap_or_default().to_string();
+        assert_eq!(run.status, 2, "{arguments:?}: {}{}", run.stdout, run.stderr);
+        assert!(last.starts_with("pantile: ") && last.ends_with(['.', '?']), "{arguments:?}: {last}");
+        assert!(!run.stderr.contains("panicked"), "{arguments:?}: {}", run.stderr);
+        for needle in *needles {
+            assert!(last.contains(needle), "{arguments:?}: '{needle}' is missing in: {last}");
+        }
+    }
+    assert!(!place.path("new").join("photos").exists());
+}
+
+#[test]
+fn an_out_that_is_a_file_is_refused() {
+    let place = Place::new();
+    fs::write(place.path("file"), b"in the way").expect("written");
+    for arguments in [
+        &["seal", "photos", "--code", "rs:4+2", "--out", "file"][..],
+        &["seal", "photos", "--code", "rs:4+2", "--out", "file/below"],
+    ] {
+        let run = place.run(arguments);
+        assert_eq!(run.status, 2, "{arguments:?}: {}", run.stderr);
+        assert!(run.stderr.lines().last().is_some_and(|l| l.contains("file")), "{}", run.stderr);
+        assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
+        assert_eq!(fs::read(place.path("file")).expect("there"), b"in the way");
+    }
+}
+
+#[test]
+fn files_in_the_way_are_not_replaced_unasked() {
+    let place = Place::new();
+    place.seal("rs:4+2");
+    fs::create_dir(place.path("restored")).expect("made");
+    fs::write(place.path("restored/a.raw"), b"mine").expect("written");
+    let run = place.run(&["unseal", "shards", "--to", "restored"]);
+    assert_eq!(run.status, 2, "{}", run.stderr);
+    assert!(run.stderr.contains("a.raw is in the way"), "{}", run.stderr);
+    assert_eq!(fs::read(place.path("restored/a.raw")).expect("there"), b"mine");
+    assert_eq!(place.run(&["unseal", "shards", "--to", "restored", "--overwrite"]).status, 0);
+    place.assert_same_tree("restored");
+}
