@@ -11,6 +11,14 @@ pub enum Part {
     Manifest,
     /// The journal of a change that is under way.
     Journal,
+    /// A superblock of a volume.
+    Superblock,
+    /// The header of a chunk of a volume.
+    ChunkHeader,
+    /// A record in the journal of a volume.
+    Record,
+    /// A snapshot of the maps of a volume.
+    Snapshot,
 }
 
 impl fmt::Display for Part {
@@ -19,6 +27,10 @@ impl fmt::Display for Part {
             Part::Header => "shard header",
             Part::Manifest => "manifest",
             Part::Journal => "journal",
+            Part::Superblock => "superblock",
+            Part::ChunkHeader => "chunk header",
+            Part::Record => "journal record",
+            Part::Snapshot => "map snapshot",
         })
     }
 }

@@ -13,6 +13,7 @@ mod header;
 mod journal;
 mod layout;
 mod manifest;
+pub mod volume;
 mod wire;
 
 pub use error::{FormatError, Part};

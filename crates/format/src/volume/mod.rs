@@ -1,0 +1,190 @@
+//! One definition of every byte that a volume stores on its devices.
+//!
+//! What is stored: a [`Superblock`] says what the volume is; a [`ChunkHeader`] stands before every chunk and says whose
+//! it is; a [`Record`] is one atomic change of the maps; a [`Snapshot`](SnapshotEncoder) is the maps at one record;
+//! [`Zones`] says where all of it lies. `docs/volume-format.md` prints the same tables, and a test compares the page
+//! with them. The design and its reasons are in `docs/decisions/0001-volume.md`.
+//!
+//! Invariants of everything that decodes: it belongs to the volume that was asked for; it lies within the volume's
+//! [`Shape`]; bytes without a meaning are zero; encoding it again gives the same bytes.
+//!
+//! What a decoder cannot see, because it would need all maps at once, is the reader's: that no two logical stripes name
+//! one physical stripe, and that no two cells of the log claim one user's block.
+//!
+//! A CRC must never cover bytes that end in their own CRC: the register is then the same whatever they say, so that a
+//! checksum over them would not tell one valid piece from another. Hence one CRC per structure, and chains where
+//! several belong together.
+
+mod chunk;
+mod record;
+mod snapshot;
+mod superblock;
+mod zones;
+
+pub use chunk::{CHUNK_LAYOUT, ChunkHeader};
+pub use record::{
+    Cell, ENTRY_HEAD_LAYOUT, Entry, FORGET_LAYOUT, Holds, LOG_CELL_LAYOUT, LOG_WRITE_LAYOUT, LogWrite,
+    MEMBER_LAYOUT, Member, MemberState, RECORD_BLOCKS_MAX, RECORD_HEAD_BYTES, RECORD_HEAD_LAYOUT, Record,
+    RecordHead, SWITCH_LAYOUT, StripeSwitch, UNMAP_LAYOUT,
+};
+pub use snapshot::{
+    PIECE_BLOCKS, PIECE_HEAD_LAYOUT, SNAPSHOT_LAYOUT, STRIPE_LAYOUT, SnapshotBlocks, SnapshotDecoder,
+    SnapshotEncoder, SnapshotHead, SnapshotItem, SnapshotSum,
+};
+pub use superblock::{DefinitionRef, Placement, Policy, SUPERBLOCK_LAYOUT, SnapshotRef, Superblock};
+pub use zones::{BlockRun, Place, Shape, Zones};
+
+use crate::layout::Field;
+use crate::{Crc64, CrcStream, FormatError, Generation, Part, SetId};
+use std::fmt;
+
+/// The version of a volume's structures that this program writes, and the newest that it reads.
+pub const VOLUME_VERSION: u32 = 1;
+
+/// Bytes of a block: the unit of checksums, of the log and of atomic writes.
+pub const BLOCK_BYTES: usize = 4096;
+
+/// Devices of a volume, at most: the log and the bitmaps name a slot by one byte.
+pub const DEVICES_MAX: u32 = 256;
+
+/// Blocks of an element, at most: 4 MiB.
+pub const ELEMENT_BLOCKS_MAX: u32 = 1 << 10;
+
+/// Blocks of a chunk without its header, at most: 256 MiB.
+pub const CHUNK_BLOCKS_MAX: u64 = 1 << 16;
+
+/// Physical stripes, at most: a snapshot names one by 4 bytes, of which the largest value says "unmapped".
+pub const STRIPES_MAX: u64 = u32::MAX as u64;
+
+/// Blocks of the user's address space, at most: 1 EiB, so that the log names one by 6 bytes.
+pub const USER_BLOCKS_MAX: u64 = 1 << 48;
+
+/// Blocks of a device, at most: 2^63 bytes.
+pub const DEVICE_BLOCKS_MAX: u64 = 1 << 51;
+
+/// The identity of a volume, drawn at random when it is made (a version 4 UUID).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VolumeId(pub [u8; 16]);
+
+/// Drawn anew whenever the set of members that are trusted changes; members of two histories are never mixed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HistoryId(pub [u8; 16]);
+
+/// A device's place in the volume, from 0. What column it holds of a stripe is the [`Placement`]'s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Slot(pub u32);
+
+/// An address on a device in blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DeviceBlock(pub u64);
+
+/// A user's block: byte address / 4096.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct UserBlock(pub u64);
+
+/// A stripe of the user's address space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LogicalStripe(pub u64);
+
+/// A place for one chunk on every device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PhysicalStripe(pub u64);
+
+/// One block on every device at one address of the log zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LogRow(pub u32);
+
+/// Counts the times that the volume was opened for writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Session(pub u64);
+
+/// Counts the records of the journal from 1; 0 is the state of a volume just made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RecordNumber(pub u64);
+
+impl fmt::Display for VolumeId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        SetId(self.0).fmt(out)
+    }
+}
+
+impl fmt::Display for HistoryId {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        SetId(self.0).fmt(out)
+    }
+}
+
+/// The checksum of a block in the data or log zone: CRC-64/NVME over volume id (16 bytes), slot (4), address (8) and
+/// generation (8), little-endian, then the content.
+///
+/// The same bytes elsewhere, on another device or of another time have another checksum.
+pub fn block_checksum(
+    volume: VolumeId,
+    slot: Slot,
+    address: DeviceBlock,
+    generation: Generation,
+    content: &[u8],
+) -> Crc64 {
+    let mut seed = [0; 36];
+    seed[..16].copy_from_slice(&volume.0);
+    seed[16..20].copy_from_slice(&slot.0.to_le_bytes());
+    seed[20..28].copy_from_slice(&address.0.to_le_bytes());
+    seed[28..].copy_from_slice(&generation.0.to_le_bytes());
+    let mut crc = CrcStream::new();
+    crc.update(&seed);
+    crc.update(content);
+    crc.crc()
+}
+
+/// Where magic and version stand in every structure of a volume.
+const MAGIC_BYTES: usize = 8;
+const VERSION_END: usize = 12;
+
+/// Refuses what is not the structure, cut off before `need` bytes, or of a version not known here.
+///
+/// A newer format may keep its checksum elsewhere: its version is believed without one.
+fn check_start(part: Part, magic: &[u8; 8], bytes: &[u8], need: u64) -> Result<(), FormatError> {
+    let have = bytes.len() as u64;
+    if bytes.len() >= MAGIC_BYTES && bytes[..MAGIC_BYTES] != *magic {
+        return Err(FormatError::NotPantile { part });
+    }
+    if bytes.len() >= VERSION_END {
+        let version = u32::from_le_bytes(bytes[MAGIC_BYTES..VERSION_END].try_into().expect("4 bytes"));
+        if version > VOLUME_VERSION {
+            return Err(FormatError::Newer { part, version, known: VOLUME_VERSION });
+        }
+        if version == 0 {
+            return Err(FormatError::Invalid { part, field: "version", rule: "must be 1 or more" });
+        }
+    }
+    if have < need { Err(FormatError::Truncated { part, have, need }) } else { Ok(()) }
+}
+
+/// The end of a structure of whole blocks: the CRC of everything before.
+fn seal(bytes: &mut [u8]) -> Crc64 {
+    let body = bytes.len() - 8;
+    let crc = Crc64::of(&bytes[..body]);
+    bytes[body..].copy_from_slice(&crc.0.to_le_bytes());
+    crc
+}
+
+/// Checks the CRC at the end and gives it.
+fn unseal(part: Part, bytes: &[u8]) -> Result<Crc64, FormatError> {
+    let (body, stored) = bytes.split_at(bytes.len() - 8);
+    let crc = Crc64::of(body);
+    if crc.0.to_le_bytes() == *stored { Ok(crc) } else { Err(FormatError::Checksum { part }) }
+}
+
+fn get_u16(field: Field, bytes: &[u8]) -> u16 {
+    u16::from_le_bytes(field.get(bytes))
+}
+
+fn must_be_zero(part: Part, bytes: &[u8]) -> Result<(), FormatError> {
+    let zero = bytes.iter().all(|&byte| byte == 0);
+    if zero { Ok(()) } else { Err(FormatError::Invalid { part, field: "reserved", rule: "must be zero" }) }
+}
+
+fn must_be_volume(part: Part, found: [u8; 16], volume: VolumeId) -> Result<(), FormatError> {
+    let rule = "must be the one that was asked for";
+    if found == volume.0 { Ok(()) } else { Err(FormatError::Invalid { part, field: "volume", rule }) }
+}

@@ -1,0 +1,400 @@
+//! The superblock: what the volume is, which device of it this one is, and where its maps begin.
+//!
+//! It is written in turns to blocks 0 and 1, so that a torn write leaves the one before, and copied to the last block.
+//! The newest counts: the highest update counter among those that decode. It holds nothing that a commit changes; the
+//! maps are in the snapshot and in the records behind it.
+
+use super::{
+    BLOCK_BYTES, HistoryId, PhysicalStripe, RecordNumber, Session, Shape, Slot, VOLUME_VERSION, VolumeId,
+    check_start, must_be_zero, seal, unseal,
+};
+use crate::layout::layout;
+use crate::{CodeRecord, Column, Crc64, FormatError, Generation, Part};
+
+const MAGIC_BYTES: &[u8; 8] = b"PANTVOLM";
+const PART: Part = Part::Superblock;
+
+/// What a code that no family names begins with; its text is in the definition area.
+const CUSTOM: &str = "custom:";
+
+layout! {
+    /// The superblock, byte by byte.
+    SUPERBLOCK_LAYOUT {
+        MAGIC: "magic" @ 0 + 8, "`PANTVOLM`";
+        VERSION: "version" @ 8 + 4, "format version, 1";
+        SLOT: "slot" @ 12 + 4, "this device's place in the volume, from 0";
+        VOLUME: "volume" @ 16 + 16, "the volume's UUID";
+        HISTORY: "history" @ 32 + 16, "drawn anew when a device is lost, returns or is replaced";
+        UPDATE: "update" @ 48 + 8, "counts the writes of this superblock; the highest counts";
+        SESSION: "session" @ 56 + 8, "counts the times that the volume was opened for writing";
+        GENERATION_FLOOR: "generation floor" @ 64 + 8, "the first generation that this session may give";
+        CREATED: "created" @ 72 + 8, "seconds since 1970, signed";
+        BLOCK: "block length" @ 80 + 4, "4096";
+        DEVICES: "devices" @ 84 + 4, "devices of the volume and columns of the code: 1 to 256";
+        ROWS: "rows" @ 88 + 4, "elements of a chunk";
+        DATA_CELLS: "data cells" @ 92 + 4, "data cells of a stripe";
+        ELEMENT_BLOCKS: "element blocks" @ 96 + 4, "blocks of an element: a power of two up to 1024";
+        PLACEMENT: "placement" @ 100 + 4, "0 fixed, 1 rotate";
+        POLICY: "policy" @ 104 + 4, "0 wcl, 1 inplace";
+        LOG_ROWS: "log rows" @ 108 + 4, "blocks of the log zone";
+        JOURNAL_BLOCKS: "journal blocks" @ 112 + 4, "blocks of the journal, 16 or more";
+        SNAPSHOT_BLOCKS: "snapshot blocks" @ 116 + 4, "blocks of each snapshot zone, enough for the largest maps";
+        PHYSICAL_STRIPES: "physical stripes" @ 120 + 8, "chunks of the data zone: 1 to 4294967295";
+        LOGICAL_STRIPES: "logical stripes" @ 128 + 8, "stripes of the user's address space, at most the physical ones";
+        SNAPSHOT: "snapshot" @ 136 + 4, "0 none, 1 snapshot 0, 2 snapshot 1 holds the maps; without one the four fields behind are zero";
+        SNAPSHOT_LEN: "snapshot length" @ 140 + 4, "its blocks";
+        SNAPSHOT_RECORD: "snapshot record" @ 144 + 8, "the last record that is in it; the next is the first to replay";
+        SNAPSHOT_CRC: "snapshot checksum" @ 152 + 8, "the CRC at the end of its last piece";
+        REPLAY: "replay block" @ 160 + 4, "the block of the journal where the first record to replay begins";
+        CODE_VERSION: "code version" @ 164 + 4, "version of the code's construction";
+        FINGERPRINT: "code fingerprint" @ 168 + 8, "digest of the code's shape and equations";
+        DEFINITION_LEN: "definition length" @ 176 + 4, "bytes in the definition area, at most 57344; 0 for a named code";
+        SPEC_LEN: "spec length" @ 180 + 4, "bytes of the code's spec: 1 to 512";
+        DEFINITION_CRC: "definition checksum" @ 184 + 8, "CRC-64/NVME of the definition; 0 for a named code";
+        NAME_LEN: "name length" @ 192 + 4, "bytes of the volume's name, at most 64";
+        RESERVED: "reserved" @ 196 + 4, "zero";
+        LOST: "lost" @ 200 + 32, "bit s of byte s / 8: the device in slot s is lost, its own superblock is out of date";
+        NAME: "name" @ 232 + 64, "the volume's name in UTF-8, then zeros";
+        SPEC: "spec" @ 296 + 512, "the code's spec in UTF-8, then zeros";
+        REST: "reserved" @ 808 + 3280, "zero";
+        CRC: "checksum" @ 4088 + 8, "CRC-64/NVME of the 4088 bytes before";
+    }
+}
+
+/// Which column of the code a device holds of a stripe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Placement {
+    /// Slot s holds column s of every stripe.
+    Fixed,
+    /// Slot s holds column (s + physical stripe) mod n, so that parity is spread over all devices.
+    Rotate,
+}
+
+impl Placement {
+    /// The column that a slot holds. Panics unless slot < devices.
+    pub fn column(self, stripe: PhysicalStripe, slot: Slot, devices: u32) -> Column {
+        assert!(slot.0 < devices, "slot {} of {devices}", slot.0);
+        let turn = self.turn(stripe, devices);
+        Column(((u64::from(slot.0) + turn) % u64::from(devices)) as u32)
+    }
+
+    /// The slot that holds a column. Panics unless column < devices.
+    pub fn slot(self, stripe: PhysicalStripe, column: Column, devices: u32) -> Slot {
+        assert!(column.0 < devices, "column {} of {devices}", column.0);
+        let (n, turn) = (u64::from(devices), self.turn(stripe, devices));
+        Slot(((u64::from(column.0) + n - turn) % n) as u32)
+    }
+
+    fn turn(self, stripe: PhysicalStripe, devices: u32) -> u64 {
+        match self {
+            Placement::Fixed => 0,
+            Placement::Rotate => stripe.0 % u64::from(devices),
+        }
+    }
+}
+
+/// How the volume writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Policy {
+    /// Writes are cached and logged; stripes are written as a whole to free places.
+    Wcl,
+    /// Stripes are updated where they lie: the baseline.
+    Inplace,
+}
+
+/// The snapshot that holds the maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SnapshotRef {
+    /// Snapshot 0 or 1.
+    pub area: u8,
+    /// The last record that is in it; the next is the first to replay.
+    pub record: RecordNumber,
+    /// Its length in blocks.
+    pub blocks: u32,
+    /// The CRC at the end of its last piece, which depends on all of it.
+    pub crc: Crc64,
+    /// The block of the journal where the first record to replay begins.
+    pub replay_at: u32,
+}
+
+/// What the volume is, which device of it this one is, and where its maps begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// The volume.
+    pub volume: VolumeId,
+    /// Drawn anew when a device is lost, returns or is replaced.
+    pub history: HistoryId,
+    /// This device.
+    pub slot: Slot,
+    /// Counts the writes of this superblock.
+    pub update: u64,
+    /// Counts the times that the volume was opened for writing.
+    pub session: Session,
+    /// The first generation that this session may give.
+    ///
+    /// It lies behind all that an earlier session can have given, so that no generation is used twice although
+    /// the last records of a session may be forgotten.
+    pub generation_floor: Generation,
+    /// When the volume was made: seconds since 1970.
+    pub created: i64,
+    /// The volume's name, at most 64 bytes.
+    pub name: String,
+    /// The code. `definition_len` and `definition_crc` stand for its definition.
+    pub spec: String,
+    /// The version of the code's construction.
+    pub code_version: u32,
+    /// The digest of the code's shape and equations.
+    pub fingerprint: u64,
+    /// Length and checksum of the code's text in the definition area, for a code that no family names.
+    pub definition: Option<DefinitionRef>,
+    /// The numbers from which all addresses follow.
+    pub shape: Shape,
+    /// Which column a device holds of a stripe.
+    pub placement: Placement,
+    /// How the volume writes.
+    pub policy: Policy,
+    /// The maps; `None`: the volume was just made, nothing is mapped, replay begins with record 1 at block 0.
+    pub snapshot: Option<SnapshotRef>,
+    /// The devices that are lost, ascending; never this one.
+    pub lost: Vec<Slot>,
+}
+
+/// What the definition area holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DefinitionRef {
+    /// Its bytes: 1 to [`DEFINITION_BYTES_MAX`](Superblock::DEFINITION_BYTES_MAX).
+    pub len: u32,
+    /// Their CRC-64/NVME.
+    pub crc: Crc64,
+}
+
+impl Superblock {
+    /// The longest definition: the area from 8 KiB to 64 KiB.
+    pub const DEFINITION_BYTES_MAX: u32 = 56 << 10;
+
+    /// Whether it can be a volume's; what this accepts, [`Superblock::encode`] writes and [`Superblock::decode`] reads.
+    ///
+    /// Errors: `Invalid` with the field that cannot be so.
+    pub fn check(&self) -> Result<(), FormatError> {
+        let rule = |holds: bool, field, rule| {
+            if holds { Ok(()) } else { Err(FormatError::Invalid { part: PART, field, rule }) }
+        };
+        self.shape.check()?;
+        let devices = self.shape.devices;
+        rule(self.slot.0 < devices, "slot", "must be below the number of devices")?;
+        let name = self.name.as_bytes();
+        let fits = name.len() <= NAME.len as usize && !name.contains(&0);
+        rule(fits, "name", "must be 64 bytes at most, none of them zero")?;
+        let spec = self.spec.as_bytes();
+        let fits = (1..=SPEC.len as usize).contains(&spec.len()) && spec.iter().all(u8::is_ascii_graphic);
+        rule(fits, "spec", "must be 1 to 512 visible ASCII characters")?;
+        let fits = self.spec.starts_with(CUSTOM) == self.definition.is_some();
+        rule(fits, "definition length", "must be 0 exactly for a named code")?;
+        let fits = |d: DefinitionRef| (1..=Superblock::DEFINITION_BYTES_MAX).contains(&d.len);
+        rule(self.definition.is_none_or(fits), "definition length", "must be 57344 at most")?;
+        let ascending = self.lost.windows(2).all(|pair| pair[0] < pair[1]);
+        let known = self.lost.iter().all(|&slot| slot.0 < devices && slot != self.slot);
+        rule(ascending && known, "lost", "must name devices of the volume, not this one")?;
+        if let Some(snapshot) = self.snapshot {
+            rule(snapshot.area < 2, "snapshot", "must be 0, 1 or 2")?;
+            let fits = (1..=self.shape.snapshot_blocks).contains(&snapshot.blocks);
+            rule(fits, "snapshot length", "must be 1 or more and fit the snapshot zone")?;
+            let fits = snapshot.replay_at < self.shape.journal_blocks;
+            rule(fits, "replay block", "must lie in the journal")?;
+        }
+        Ok(())
+    }
+
+    /// Its block.
+    ///
+    /// Panics unless [`Superblock::check`] passes.
+    pub fn encode(&self) -> Vec<u8> {
+        if let Err(error) = self.check() {
+            panic!("a superblock is written only if it can be read: {error}");
+        }
+        let mut bytes = vec![0; BLOCK_BYTES];
+        MAGIC.put(&mut bytes, MAGIC_BYTES);
+        VERSION.put_u32(&mut bytes, VOLUME_VERSION);
+        SLOT.put_u32(&mut bytes, self.slot.0);
+        VOLUME.put(&mut bytes, &self.volume.0);
+        HISTORY.put(&mut bytes, &self.history.0);
+        UPDATE.put_u64(&mut bytes, self.update);
+        SESSION.put_u64(&mut bytes, self.session.0);
+        GENERATION_FLOOR.put_u64(&mut bytes, self.generation_floor.0);
+        CREATED.put(&mut bytes, &self.created.to_le_bytes());
+        put_shape(&mut bytes, &self.shape);
+        PLACEMENT.put_u32(&mut bytes, matches!(self.placement, Placement::Rotate).into());
+        POLICY.put_u32(&mut bytes, matches!(self.policy, Policy::Inplace).into());
+        if let Some(snapshot) = self.snapshot {
+            SNAPSHOT.put_u32(&mut bytes, u32::from(snapshot.area) + 1);
+            SNAPSHOT_LEN.put_u32(&mut bytes, snapshot.blocks);
+            SNAPSHOT_RECORD.put_u64(&mut bytes, snapshot.record.0);
+            SNAPSHOT_CRC.put_u64(&mut bytes, snapshot.crc.0);
+            REPLAY.put_u32(&mut bytes, snapshot.replay_at);
+        }
+        CODE_VERSION.put_u32(&mut bytes, self.code_version);
+        FINGERPRINT.put_u64(&mut bytes, self.fingerprint);
+        if let Some(definition) = self.definition {
+            DEFINITION_LEN.put_u32(&mut bytes, definition.len);
+            DEFINITION_CRC.put_u64(&mut bytes, definition.crc.0);
+        }
+        for slot in &self.lost {
+            bytes[(LOST.offset + slot.0 / 8) as usize] |= 1 << (slot.0 % 8);
+        }
+        NAME_LEN.put_u32(&mut bytes, self.name.len() as u32);
+        put_text(NAME, &mut bytes, &self.name);
+        SPEC_LEN.put_u32(&mut bytes, self.spec.len() as u32);
+        put_text(SPEC, &mut bytes, &self.spec);
+        seal(&mut bytes);
+        bytes
+    }
+
+    /// Reads a superblock at the front of `bytes`.
+    ///
+    /// Errors: no magic, a newer version, cut off, a checksum that does not fit, or fields that contradict each other.
+    pub fn decode(bytes: &[u8]) -> Result<Superblock, FormatError> {
+        let invalid = |field, rule| FormatError::Invalid { part: PART, field, rule };
+        check_start(PART, MAGIC_BYTES, bytes, BLOCK_BYTES as u64)?;
+        let bytes = &bytes[..BLOCK_BYTES];
+        unseal(PART, bytes)?;
+        if BLOCK.u32(bytes) != BLOCK_BYTES as u32 {
+            return Err(invalid("block length", "must be 4096"));
+        }
+        let placement = match PLACEMENT.u32(bytes) {
+            0 => Placement::Fixed,
+            1 => Placement::Rotate,
+            _ => return Err(invalid("placement", "must be 0 or 1")),
+        };
+        let policy = match POLICY.u32(bytes) {
+            0 => Policy::Wcl,
+            1 => Policy::Inplace,
+            _ => return Err(invalid("policy", "must be 0 or 1")),
+        };
+        let lost: [u8; 32] = LOST.get(bytes);
+        let is_lost = |slot: &u32| lost[*slot as usize / 8] & (1 << (slot % 8)) != 0;
+        let superblock = Superblock {
+            volume: VolumeId(VOLUME.get(bytes)),
+            history: HistoryId(HISTORY.get(bytes)),
+            slot: Slot(SLOT.u32(bytes)),
+            update: UPDATE.u64(bytes),
+            session: Session(SESSION.u64(bytes)),
+            generation_floor: Generation(GENERATION_FLOOR.u64(bytes)),
+            created: i64::from_le_bytes(CREATED.get(bytes)),
+            name: get_text(NAME, "name", bytes, NAME_LEN.u32(bytes))?,
+            spec: get_text(SPEC, "spec", bytes, SPEC_LEN.u32(bytes))?,
+            code_version: CODE_VERSION.u32(bytes),
+            fingerprint: FINGERPRINT.u64(bytes),
+            definition: get_definition(bytes)?,
+            shape: get_shape(bytes),
+            placement,
+            policy,
+            snapshot: get_snapshot(bytes)?,
+            lost: (0..256).filter(is_lost).map(Slot).collect(),
+        };
+        must_be_zero(PART, &RESERVED.get::<4>(bytes))?;
+        must_be_zero(PART, &bytes[REST.offset as usize..CRC.offset as usize])?;
+        superblock.check()?;
+        Ok(superblock)
+    }
+
+    /// The code with its definition, taken from the bytes of the definition area.
+    ///
+    /// Errors: the area is cut off, or is not what this superblock speaks of.
+    pub fn code(&self, area: &[u8]) -> Result<CodeRecord, FormatError> {
+        let definition = match self.definition {
+            None => None,
+            Some(DefinitionRef { len, crc }) => {
+                let have = area.len() as u64;
+                let truncated = FormatError::Truncated { part: PART, have, need: len.into() };
+                let text = area.get(..len as usize).ok_or(truncated)?;
+                if Crc64::of(text) != crc {
+                    return Err(FormatError::Checksum { part: PART });
+                }
+                let rule = "must be UTF-8";
+                let text = std::str::from_utf8(text).ok();
+                let text = text.ok_or(FormatError::Invalid { part: PART, field: "definition", rule })?;
+                Some(text.to_owned())
+            }
+        };
+        let (version, fingerprint) = (self.code_version, self.fingerprint);
+        Ok(CodeRecord { spec: self.spec.clone(), version, fingerprint, definition })
+    }
+}
+
+impl DefinitionRef {
+    /// Of a text; `None` if it is empty or longer than the area.
+    pub fn of(text: &str) -> Option<DefinitionRef> {
+        let len = u32::try_from(text.len()).ok()?;
+        let fits = (1..=Superblock::DEFINITION_BYTES_MAX).contains(&len);
+        fits.then(|| DefinitionRef { len, crc: Crc64::of(text.as_bytes()) })
+    }
+}
+
+fn put_shape(bytes: &mut [u8], shape: &Shape) {
+    BLOCK.put_u32(bytes, BLOCK_BYTES as u32);
+    DEVICES.put_u32(bytes, shape.devices);
+    ROWS.put_u32(bytes, shape.rows);
+    DATA_CELLS.put_u32(bytes, shape.data_cells);
+    ELEMENT_BLOCKS.put_u32(bytes, shape.element_blocks);
+    LOG_ROWS.put_u32(bytes, shape.log_rows);
+    JOURNAL_BLOCKS.put_u32(bytes, shape.journal_blocks);
+    SNAPSHOT_BLOCKS.put_u32(bytes, shape.snapshot_blocks);
+    PHYSICAL_STRIPES.put_u64(bytes, shape.physical_stripes);
+    LOGICAL_STRIPES.put_u64(bytes, shape.logical_stripes);
+}
+
+fn get_shape(bytes: &[u8]) -> Shape {
+    Shape {
+        devices: DEVICES.u32(bytes),
+        rows: ROWS.u32(bytes),
+        data_cells: DATA_CELLS.u32(bytes),
+        element_blocks: ELEMENT_BLOCKS.u32(bytes),
+        physical_stripes: PHYSICAL_STRIPES.u64(bytes),
+        logical_stripes: LOGICAL_STRIPES.u64(bytes),
+        log_rows: LOG_ROWS.u32(bytes),
+        journal_blocks: JOURNAL_BLOCKS.u32(bytes),
+        snapshot_blocks: SNAPSHOT_BLOCKS.u32(bytes),
+    }
+}
+
+fn get_snapshot(bytes: &[u8]) -> Result<Option<SnapshotRef>, FormatError> {
+    let invalid = |field, rule| FormatError::Invalid { part: PART, field, rule };
+    let reference = |area| SnapshotRef {
+        area,
+        record: RecordNumber(SNAPSHOT_RECORD.u64(bytes)),
+        blocks: SNAPSHOT_LEN.u32(bytes),
+        crc: Crc64(SNAPSHOT_CRC.u64(bytes)),
+        replay_at: REPLAY.u32(bytes),
+    };
+    let nothing = SnapshotRef { area: 0, record: RecordNumber(0), blocks: 0, crc: Crc64(0), replay_at: 0 };
+    match SNAPSHOT.u32(bytes) {
+        0 if reference(0) == nothing => Ok(None),
+        0 => Err(invalid("snapshot length", "must be 0 without a snapshot")),
+        number @ 1..=2 => Ok(Some(reference(number as u8 - 1))),
+        _ => Err(invalid("snapshot", "must be 0, 1 or 2")),
+    }
+}
+
+fn get_definition(bytes: &[u8]) -> Result<Option<DefinitionRef>, FormatError> {
+    let rule = "must be 0 for a named code";
+    match (DEFINITION_LEN.u32(bytes), Crc64(DEFINITION_CRC.u64(bytes))) {
+        (0, Crc64(0)) => Ok(None),
+        (0, _) => Err(FormatError::Invalid { part: PART, field: "definition checksum", rule }),
+        (len, crc) => Ok(Some(DefinitionRef { len, crc })),
+    }
+}
+
+fn put_text(field: crate::Field, bytes: &mut [u8], text: &str) {
+    let start = field.offset as usize;
+    bytes[start..start + text.len()].copy_from_slice(text.as_bytes());
+}
+
+/// A text of `len` bytes and nothing but zeros behind it.
+fn get_text(field: crate::Field, name: &'static str, bytes: &[u8], len: u32) -> Result<String, FormatError> {
+    let invalid = |rule| FormatError::Invalid { part: PART, field: name, rule };
+    let (start, end) = (field.offset as usize, (field.offset + field.len) as usize);
+    let whole = &bytes[start..end];
+    let (text, rest) = whole.split_at_checked(len as usize).ok_or(invalid("must fit its field"))?;
+    must_be_zero(PART, rest)?;
+    String::from_utf8(text.to_vec()).map_err(|_| invalid("must be UTF-8"))
+}
