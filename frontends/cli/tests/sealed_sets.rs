@@ -157,7 +157,6 @@ fn more_than_the_code_can_bear_is_status_4() {
 }
 
 #[test]
-#[ignore = "pantile-seal does not yet seal a new file that fits into the stripes that are there"]
 fn an_update_reads_only_what_changed() {
     let place = Place::new();
     place.seal("rdp:6");
