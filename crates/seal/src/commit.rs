@@ -80,6 +80,9 @@ impl Commit {
         set.grid = grid_of(&manifest);
         set.manifest = manifest;
         set.originals = vec![None; set.manifest.entries.len()];
+        if set.manifest.mode == Mode::Beside {
+            set.look_at_originals();
+        }
         Ok(set.manifest.entries.clone())
     }
 
@@ -404,7 +407,8 @@ impl Changing<'_, '_> {
         for piece in 0..pieces {
             let first = window.stripes.start + (piece * per_piece) as u64;
             let target = Target { column: Column(column as u32), offset: header.block_offset(first, row) };
-            let bytes = &window.arena.get(cell.usize())[window.bytes(piece * per_piece..(piece + 1) * per_piece)];
+            let bytes =
+                &window.arena.get(cell.usize())[window.bytes(piece * per_piece..(piece + 1) * per_piece)];
             // Zeros are named, not written out.
             if bytes.iter().all(|&byte| byte == 0) {
                 self.journal.zero(target, bytes.len() as u64)?;

@@ -95,7 +95,12 @@ pub(crate) fn first_seal(
 }
 
 /// The part of a report that is the same for every seal.
-pub(crate) fn describe(mut report: SealReport, manifest: &Manifest, geometry: &Geometry, names: &Names) -> SealReport {
+pub(crate) fn describe(
+    mut report: SealReport,
+    manifest: &Manifest,
+    geometry: &Geometry,
+    names: &Names,
+) -> SealReport {
     let is_file = |entry: &&Entry| matches!(entry.kind, EntryKind::File { .. });
     report.set = manifest.set.to_string();
     report.name = crate::names::shown(&manifest.name);
@@ -110,11 +115,17 @@ pub(crate) fn describe(mut report: SealReport, manifest: &Manifest, geometry: &G
     report
 }
 
-fn check_room(world: World<'_>, geometry: &Geometry, manifest: &Manifest, names: &Names) -> Result<(), SealError> {
+fn check_room(
+    world: World<'_>,
+    geometry: &Geometry,
+    manifest: &Manifest,
+    names: &Names,
+) -> Result<(), SealError> {
     let shards = geometry.stored_columns().count() as u64;
     let meta = manifest.encode().len() as u64 + BODY_OFFSET + 4096;
     let checks = 8 * manifest.stripes * geometry.parity.iter().map(|p| p.len() as u64).sum::<u64>();
-    let need = (geometry.stripe_bytes().checked_mul(manifest.stripes)).and_then(|n| n.checked_add(shards * meta + checks));
+    let need = (geometry.stripe_bytes().checked_mul(manifest.stripes))
+        .and_then(|n| n.checked_add(shards * meta + checks));
     let free = world.disk.free_bytes(&names.dir).ok();
     match (need, free) {
         (Some(need), Some(free)) if need > free => {
@@ -178,10 +189,7 @@ fn source_path(manifest: &Manifest, entry: &Entry) -> PathBuf {
 }
 
 /// The files that are no longer as they were listed, the first 100.
-fn changed_meanwhile(
-    world: World<'_>,
-    manifest: &Manifest,
-) -> Vec<String> {
+fn changed_meanwhile(world: World<'_>, manifest: &Manifest) -> Vec<String> {
     let mut changed = Vec::new();
     for entry in &manifest.entries {
         let EntryKind::File { size, .. } = entry.kind else { continue };
@@ -286,7 +294,10 @@ impl Encoder<'_> {
             rest = behind;
         }
         par::for_each(self.world.threads, parts, |mut part| {
-            self.geometry.codec.encode(&mut part).unwrap_or_else(|e| unreachable!("a window is a stripe: {e}"));
+            self.geometry
+                .codec
+                .encode(&mut part)
+                .unwrap_or_else(|e| unreachable!("a window is a stripe: {e}"));
             Ok(())
         })
     }

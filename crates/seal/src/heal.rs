@@ -1,5 +1,6 @@
 //! Repairing what a scan found: shards made anew, rotten originals put right, each by a temporary file and a rename.
 
+use crate::SealError;
 use crate::disk::MetaKind;
 use crate::first::{Output, write_cells};
 use crate::meta::Meta;
@@ -10,7 +11,6 @@ use crate::set::Set;
 use crate::unseal::{make_parents, restore};
 use crate::verify::{Damage, scan};
 use crate::window::Window;
-use crate::SealError;
 use pantile::CellIndex;
 use pantile_format::{Crc64, EntryKind, Mode};
 use std::path::{Path, PathBuf};
@@ -58,7 +58,8 @@ fn columns_to_write(set: &Set<'_>, found: &VerifyReport, damage: &Damage) -> Vec
         .filter(|shard| shard.status != ShardStatus::Good || shard.wrong_blocks > 0)
         .map(|shard| shard.column as usize)
         .filter(|&column| {
-            let own = |cells: &&Vec<CellIndex>| cells.iter().any(|&c| set.geometry.place[c.usize()].0 == column);
+            let own =
+                |cells: &&Vec<CellIndex>| cells.iter().any(|&c| set.geometry.place[c.usize()].0 == column);
             let gone = damage.unrecoverable.values().filter(own).count() as u64;
             let lost = set.shards[column].is_none();
             // Without checksums nothing marks a block that could not be had, or that rests on doubtful ones.
@@ -84,9 +85,7 @@ fn heal_shards(
     for &column in columns {
         let path = match (&set.shards[column], &options.out) {
             (Some(shard), _) => shard.path.clone(),
-            (None, Some(out)) => {
-                out.join(set.names.shard(column).file_name().unwrap_or_default())
-            }
+            (None, Some(out)) => out.join(set.names.shard(column).file_name().unwrap_or_default()),
             (None, None) => set.names.shard(column),
         };
         disk.make_dir(&parent(&path)).map_err(|e| SealError::io("creating", &parent(&path), e))?;
@@ -174,7 +173,11 @@ fn write_window(
                 }
                 if set.manifest.checksums && set.geometry.lane_of[cell.usize()].is_none() {
                     let crc = Crc64::of(window.block(cell, i));
-                    let crc = if have { crc } else { set.expected(cell, stripe).filter(|e| *e != crc).unwrap_or(Crc64(!crc.0)) };
+                    let crc = if have {
+                        crc
+                    } else {
+                        set.expected(cell, stripe).filter(|e| *e != crc).unwrap_or(Crc64(!crc.0))
+                    };
                     let table = meta.tables.iter_mut().find(|(column, _)| *column == output.column);
                     if let Some((_, table)) = table {
                         table[set.geometry.check_index(cell, stripe)] = crc;
@@ -231,7 +234,9 @@ fn heal_files(
         .found
         .files
         .iter()
-        .filter(|f| matches!(f.status, FileStatus::Rotten | FileStatus::Missing) && f.unrecoverable_blocks == 0)
+        .filter(|f| {
+            matches!(f.status, FileStatus::Rotten | FileStatus::Missing) && f.unrecoverable_blocks == 0
+        })
         .map(|f| f.path.as_str())
         .collect();
     let entries: Vec<usize> = (0..set.manifest.entries.len())
@@ -267,7 +272,8 @@ fn heal_file(
     match &entry.kind {
         EntryKind::Dir => {
             disk.make_dir(path).map_err(|e| SealError::io("creating", path, e))?;
-            disk.set_meta(path, entry.mode, entry.mtime).map_err(|e| SealError::io("setting the mode of", path, e))?;
+            disk.set_meta(path, entry.mode, entry.mtime)
+                .map_err(|e| SealError::io("setting the mode of", path, e))?;
             return Ok(0);
         }
         EntryKind::Symlink { target } => {
@@ -310,8 +316,9 @@ fn write_original(
     let entry = &set.manifest.entries[index];
     let EntryKind::File { size, .. } = entry.kind else { return Ok(0) };
     let file = disk.create(temp).map_err(|e| SealError::io("creating", temp, e))?;
-    let sink =
-        |offset: u64, bytes: &[u8]| file.write_at(bytes, offset).map_err(|e| SealError::io("writing", temp, e));
+    let sink = |offset: u64, bytes: &[u8]| {
+        file.write_at(bytes, offset).map_err(|e| SealError::io("writing", temp, e))
+    };
     let restored = restore(set, index, Some(damage), window, sink)?;
     if let Some(losses) = restored.losses {
         return Err(SealError::TooMuchLost { losses: Box::new(losses), healed: None });
@@ -326,7 +333,9 @@ fn write_original(
     file.sync().map_err(|e| SealError::io("syncing", temp, e))?;
     // Someone may have changed it since it was looked at: then it is not ours to replace.
     let same = match disk.meta(path) {
-        Ok(now) => now.kind == MetaKind::File && now.size == size && now.mtime == entry.mtime && there.is_some(),
+        Ok(now) => {
+            now.kind == MetaKind::File && now.size == size && now.mtime == entry.mtime && there.is_some()
+        }
         Err(_) => there.is_none(),
     };
     if !same {

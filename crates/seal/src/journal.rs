@@ -9,8 +9,8 @@ use crate::names::{Names, column_of, journal_name, parent, temp};
 use crate::set::read_header;
 use crate::{SealError, World};
 use pantile_format::{
-    BODY_OFFSET, Column, CrcStream, FormatError, Generation, HEADER_BYTES, JOURNAL_HEADER_BYTES, JournalHeader, Part,
-    RECORD_BYTES, RecordHead, RecordKind, SetId, TARGET_BYTES, Target,
+    BODY_OFFSET, Column, CrcStream, FormatError, Generation, HEADER_BYTES, JOURNAL_HEADER_BYTES,
+    JournalHeader, Part, RECORD_BYTES, RecordHead, RecordKind, SetId, TARGET_BYTES, Target,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -116,7 +116,8 @@ pub(crate) fn replay(world: &World<'_>, path: &Path) -> Result<(), SealError> {
     let disk = world.disk;
     let header = check(disk, path)?;
     let dir = parent(path);
-    let mut replay = Replay { disk, header, shards: find_shards(disk, path)?, open: BTreeMap::new(), header_copy: None };
+    let mut replay =
+        Replay { disk, header, shards: find_shards(disk, path)?, open: BTreeMap::new(), header_copy: None };
     let mut stream = Stream::open(disk, path)?;
     stream.take::<{ JOURNAL_HEADER_BYTES as usize }>()?;
     while replay.step(&mut stream)? {}
@@ -208,7 +209,12 @@ impl Replay<'_> {
         Ok(true)
     }
 
-    fn write(&mut self, stream: &mut Stream<'_>, head: RecordHead, targets: &[Target]) -> Result<(), SealError> {
+    fn write(
+        &mut self,
+        stream: &mut Stream<'_>,
+        head: RecordHead,
+        targets: &[Target],
+    ) -> Result<(), SealError> {
         let zeros = vec![0; if head.kind == RecordKind::Zero { BUFFER_BYTES } else { 0 }];
         let mut at = 0;
         while at < head.payload_len {
@@ -321,7 +327,8 @@ impl<'p> Stream<'p> {
 /// Removes temporary files of a set that no journal refers to.
 pub(crate) fn remove_temporaries(disk: &dyn Disk, names: &Names) -> Result<(), SealError> {
     for file in disk.list(&names.dir).map_err(|e| SealError::io("reading", &names.dir, e))? {
-        if file.extension().is_some_and(|e| e == "tmp") && crate::names::is_own(file.as_os_str(), &names.name) {
+        if file.extension().is_some_and(|e| e == "tmp") && crate::names::is_own(file.as_os_str(), &names.name)
+        {
             let path = names.dir.join(file);
             disk.remove(&path).map_err(|e| SealError::io("removing", &path, e))?;
         }

@@ -43,7 +43,9 @@ mod verify;
 mod window;
 
 pub use error::SealError;
-pub use options::{HealOptions, Mode, Progress, SealOptions, SetPaths, Silent, UnsealOptions, VerifyOptions, World};
+pub use options::{
+    HealOptions, Mode, Progress, SealOptions, SetPaths, Silent, UnsealOptions, VerifyOptions, World,
+};
 pub use report::{
     BlockPlace, FileReport, FileStatus, HealReport, Losses, SealReport, SetInfo, ShardReport, ShardStatus,
     StripeFinding, StripeVerdict, UnsealReport, VerifyReport,

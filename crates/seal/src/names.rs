@@ -57,7 +57,8 @@ pub(crate) fn journal_name(file: &OsStr) -> Option<&[u8]> {
 pub(crate) fn is_own(file: &OsStr, name: &[u8]) -> bool {
     let bytes = file.as_bytes();
     let bytes = bytes.strip_suffix(TEMP.as_bytes()).unwrap_or(bytes);
-    column_of(OsStr::from_bytes(bytes), name).is_some() || journal_name(OsStr::from_bytes(bytes)) == Some(name)
+    column_of(OsStr::from_bytes(bytes), name).is_some()
+        || journal_name(OsStr::from_bytes(bytes)) == Some(name)
 }
 
 pub(crate) fn path_of(bytes: &[u8]) -> &Path {
@@ -82,7 +83,9 @@ mod tests {
 
     #[test]
     fn shards_are_numbered_with_digits_enough_and_found_again() {
-        for (columns, column, file) in [(6, 3, "a.b.03.shard"), (100, 99, "a.b.99.shard"), (101, 7, "a.b.007.shard")] {
+        for (columns, column, file) in
+            [(6, 3, "a.b.03.shard"), (100, 99, "a.b.99.shard"), (101, 7, "a.b.007.shard")]
+        {
             let names = Names { dir: "/x".into(), name: b"a.b".to_vec(), columns };
             let path = names.shard(column);
             assert_eq!(path, Path::new("/x").join(file));

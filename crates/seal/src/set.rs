@@ -11,8 +11,8 @@ use crate::{SealError, World};
 use pantile::code::Purpose;
 use pantile::{CellSet, Code, Codec};
 use pantile_format::{
-    BODY_OFFSET, CodeRecord, Crc64, EntryKind, FormatError, HEADER_BYTES, HEADER_COPIES, Manifest, Mode, Part,
-    SetId, ShardHeader,
+    BODY_OFFSET, CodeRecord, Crc64, EntryKind, FormatError, HEADER_BYTES, HEADER_COPIES, Manifest, Mode,
+    Part, SetId, ShardHeader,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -173,7 +173,8 @@ impl<'w> Set<'w> {
         for dir in &dirs {
             pending.extend(journals(disk, dir)?);
         }
-        let held = if opening.locked { None } else { Some(lock(&dirs, opening.alone || !pending.is_empty())?) };
+        let held =
+            if opening.locked { None } else { Some(lock(&dirs, opening.alone || !pending.is_empty())?) };
         for journal in &pending {
             // Between looking and locking the other command may have finished it.
             if disk.meta(journal).is_ok() {
@@ -322,7 +323,8 @@ impl<'w> Set<'w> {
     pub(crate) fn restored_path(&self, entry: usize) -> Vec<u8> {
         let entry = &self.manifest.entries[entry];
         let prefix = &self.manifest.sources[entry.source as usize].prefix;
-        let parts: Vec<&[u8]> = [prefix.as_slice(), &entry.path].into_iter().filter(|p| !p.is_empty()).collect();
+        let parts: Vec<&[u8]> =
+            [prefix.as_slice(), &entry.path].into_iter().filter(|p| !p.is_empty()).collect();
         parts.join(&b'/')
     }
 
@@ -335,11 +337,6 @@ impl<'w> Set<'w> {
             }
         }
         lost
-    }
-
-    /// The columns whose shards cannot be read.
-    pub(crate) fn lost_columns(&self) -> Vec<usize> {
-        self.status.keys().copied().filter(|&column| self.shards[column].is_none()).collect()
     }
 
     pub(crate) fn shard_reports(&self) -> Vec<ShardReport> {
@@ -500,7 +497,8 @@ fn choose(candidates: &[Candidate], paths: &SetPaths) -> Result<(Manifest, SetId
         return Err(SealError::SeveralSets { sets: manifests.iter().map(shown).collect() });
     }
     if manifests.is_empty() {
-        let unreadable = candidates.iter().find_map(|c| Some((c.path.clone(), c.header.as_ref().err()?.clone())));
+        let unreadable =
+            candidates.iter().find_map(|c| Some((c.path.clone(), c.header.as_ref().err()?.clone())));
         return match first_error.or(unreadable) {
             Some((path, error)) if paths.name.is_none() => Err(SealError::NoGoodShard { path, error }),
             _ => Err(SealError::NoShards { paths: paths.paths.clone() }),
@@ -545,8 +543,7 @@ fn suffices(manifest: &Manifest, shards: &[&Candidate]) -> bool {
     let stored = |column: usize| {
         manifest.mode == Mode::Full || code.column_cells(column).any(|cell| code.is_parity(cell))
     };
-    let missing: Vec<usize> =
-        (0..code.columns()).filter(|c| !present.contains(c) && stored(*c)).collect();
+    let missing: Vec<usize> = (0..code.columns()).filter(|c| !present.contains(c) && stored(*c)).collect();
     let lost = CellSet::of_columns(&code, &missing);
     let wanted: Vec<_> = lost.iter().collect();
     let codec = Codec::new(&code);

@@ -119,7 +119,9 @@ pub(crate) fn let_times_pass<'e>(files: impl Iterator<Item = &'e Entry>) {
     for entry in files {
         let tick = if entry.mtime.nanos == 0 { COARSE_TICK } else { TICK };
         let Ok(seconds) = u64::try_from(entry.mtime.seconds) else { continue };
-        let Some(past) = UNIX_EPOCH.checked_add(Duration::new(seconds, entry.mtime.nanos) + tick) else { continue };
+        let Some(past) = UNIX_EPOCH.checked_add(Duration::new(seconds, entry.mtime.nanos) + tick) else {
+            continue;
+        };
         // A time in the future is left behind by any change.
         match past.duration_since(now) {
             Ok(left) if left <= tick => wait = wait.max(left),

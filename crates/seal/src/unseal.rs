@@ -1,5 +1,6 @@
 //! Restoring files: block by block from wherever the content can be had.
 
+use crate::SealError;
 use crate::disk::{DiskFile, MetaKind};
 use crate::names::{parent, path_of, shown, temp};
 use crate::options::{Progress, UnsealOptions};
@@ -7,7 +8,6 @@ use crate::report::{Losses, UnsealReport};
 use crate::set::Set;
 use crate::verify::{Damage, losses_of};
 use crate::window::{Window, join};
-use crate::SealError;
 use pantile_format::EntryKind;
 use std::path::{Path, PathBuf};
 
@@ -34,7 +34,9 @@ pub(crate) fn restore(
     mut sink: impl FnMut(u64, &[u8]) -> Result<(), SealError>,
 ) -> Result<Restored, SealError> {
     let mut restored = Restored::default();
-    let EntryKind::File { size, extents, .. } = &set.manifest.entries[entry].kind else { return Ok(restored) };
+    let EntryKind::File { size, extents, .. } = &set.manifest.entries[entry].kind else {
+        return Ok(restored);
+    };
     let block = set.manifest.block_len.bytes();
     let lost = set.lost_cells();
     let mut offset = 0;
@@ -80,13 +82,15 @@ pub(crate) fn unseal(
     let target = &options.target;
     progress.phase("restoring", crate::set::file_bytes(&set.manifest));
     refuse_early(set, options)?;
+    let fresh = set.world.disk.meta(target).is_err();
     set.world.disk.make_dir(target).map_err(|e| SealError::io("creating", target, e))?;
+    let root = (0..set.manifest.entries.len()).filter(|&entry| fresh && set.restored_path(entry).is_empty());
     let mut work = Unsealing {
         set,
         options,
         window: Window::new(&set.geometry, set.geometry.window_stripes().min(set.manifest.stripes)),
         report: UnsealReport { unchecked: !set.judge, ..UnsealReport::default() },
-        made: Vec::new(),
+        made: root.collect(),
         losses: None,
     };
     for entry in 0..set.manifest.entries.len() {
@@ -223,7 +227,8 @@ impl Unsealing<'_, '_> {
         if restored.gone == 0 {
             let entry = &self.set.manifest.entries[index];
             let mode = entry.mode & !SETUID_SETGID;
-            disk.set_meta(temp, mode, entry.mtime).map_err(|e| SealError::io("setting the mode of", temp, e))?;
+            disk.set_meta(temp, mode, entry.mtime)
+                .map_err(|e| SealError::io("setting the mode of", temp, e))?;
         }
         Ok(restored)
     }
@@ -254,10 +259,10 @@ impl Unsealing<'_, '_> {
             let entry = &self.set.manifest.entries[index];
             let path = join(&self.options.target, &self.set.restored_path(index));
             let mode = entry.mode & !SETUID_SETGID;
-            disk.set_meta(&path, mode, entry.mtime).map_err(|e| SealError::io("setting the mode of", &path, e))?;
+            disk.set_meta(&path, mode, entry.mtime)
+                .map_err(|e| SealError::io("setting the mode of", &path, e))?;
         }
-        disk.sync_dir(&self.options.target)
-            .map_err(|e| SealError::io("syncing", &self.options.target, e))?;
+        disk.sync_dir(&self.options.target).map_err(|e| SealError::io("syncing", &self.options.target, e))?;
         match self.losses {
             Some(losses) => Err(SealError::TooMuchLost { losses: Box::new(losses), healed: None }),
             None => Ok(self.report),

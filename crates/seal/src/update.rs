@@ -8,8 +8,9 @@
 //!
 //! Invariant: parity is never computed from a block that is not known to be what was sealed or what is sealed now.
 
-use crate::first::describe;
+use crate::SealError;
 use crate::commit::{Commit, Slot};
+use crate::first::describe;
 use crate::grid::{Allocator, Grid};
 use crate::journal::remove_temporaries;
 use crate::options::{Progress, SealOptions};
@@ -17,7 +18,6 @@ use crate::report::SealReport;
 use crate::set::{Set, mode_name};
 use crate::tree::{Tree, let_times_pass};
 use crate::window::{join, read_file_blocks};
-use crate::SealError;
 use pantile_format::{Crc64, Entry, EntryKind, Extent, Manifest, Mode};
 use std::collections::{HashMap, HashSet};
 
@@ -164,7 +164,8 @@ impl Plan {
         let kept: HashSet<usize> = plan.replaces.values().copied().collect();
         let paths: HashSet<(u32, &[u8])> =
             plan.next.iter().map(|entry| (entry.source, entry.path.as_slice())).collect();
-        report.removed = old.iter().filter(|e| !paths.contains(&(e.source, e.path.as_slice()))).count() as u64;
+        report.removed =
+            old.iter().filter(|e| !paths.contains(&(e.source, e.path.as_slice()))).count() as u64;
         drop(paths);
         for (i, entry) in old.iter().enumerate() {
             if matches!(entry.kind, EntryKind::File { .. }) && !kept.contains(&i) {
@@ -250,10 +251,14 @@ impl Plan {
                 manifest.stripes = self.stripes;
             }
             manifest.generation.0 += 1;
-            if batch.is_empty() && unchanged(&manifest, before) && set.manifest.generation == before.generation {
+            if batch.is_empty()
+                && unchanged(&manifest, before)
+                && set.manifest.generation == before.generation
+            {
                 return Ok(());
             }
-            let mut slots: Vec<Slot> = batch.iter().flat_map(|&unit| self.units[unit].slots.clone()).collect();
+            let mut slots: Vec<Slot> =
+                batch.iter().flat_map(|&unit| self.units[unit].slots.clone()).collect();
             slots.sort_unstable_by_key(|slot| (slot.stripe, slot.lane));
             let scanned = (0..origin.len()).filter(|&i| origin[i].is_some_and(|n| self.scanned.contains(&n)));
             let commit = Commit { scanned: scanned.collect(), slots, reserve_stripes: self.stripes };
@@ -287,16 +292,17 @@ impl Plan {
             old * block * (1 + parity)
         };
         let pack = |units: Vec<usize>, batches: &mut Vec<Vec<usize>>| {
-            let mut bytes = JOURNAL_BYTES;
+            let (mut batch, mut bytes) = (Vec::new(), 0u64);
             for unit in units {
-                if bytes.saturating_add(journal(&unit)) > JOURNAL_BYTES {
-                    batches.push(Vec::new());
+                if !batch.is_empty() && bytes.saturating_add(journal(&unit)) > JOURNAL_BYTES {
+                    batches.push(std::mem::take(&mut batch));
                     bytes = 0;
                 }
                 bytes += journal(&unit);
-                if let Some(batch) = batches.last_mut() {
-                    batch.push(unit);
-                }
+                batch.push(unit);
+            }
+            if !batch.is_empty() {
+                batches.push(batch);
             }
         };
         let (gone, rest): (Vec<usize>, Vec<usize>) = all.partition(|&unit| self.units[unit].next.is_none());
@@ -304,8 +310,13 @@ impl Plan {
             rest.into_iter().partition(|&unit| self.grows(unit, stripes));
         let mut batches = Vec::new();
         pack(gone, &mut batches);
-        batches.push(growing);
+        if !growing.is_empty() {
+            batches.push(growing);
+        }
         pack(others, &mut batches);
+        if batches.is_empty() {
+            batches.push(Vec::new());
+        }
         batches
     }
 
@@ -326,11 +337,12 @@ impl Plan {
         }
         let waiting: HashSet<usize> =
             self.units.iter().zip(done).filter(|u| !is_done(u)).filter_map(|(unit, _)| unit.next).collect();
-        let entry = |(index, entry): (usize, &Entry)| match (waiting.contains(&index), self.replaces.get(&index)) {
-            (false, _) => Some((entry.clone(), Some(index))),
-            (true, Some(&old)) => Some((before.entries[old].clone(), None)),
-            (true, None) => None,
-        };
+        let entry =
+            |(index, entry): (usize, &Entry)| match (waiting.contains(&index), self.replaces.get(&index)) {
+                (false, _) => Some((entry.clone(), Some(index))),
+                (true, Some(&old)) => Some((before.entries[old].clone(), None)),
+                (true, None) => None,
+            };
         next.iter().enumerate().filter_map(entry).unzip()
     }
 }
@@ -354,7 +366,8 @@ fn crcs_of(entry: &Entry) -> &[Crc64] {
 
 /// The blocks of extents, the first of which is block `first` of the file.
 fn slots_of(extents: &[Extent], first: u64) -> Vec<Slot> {
-    let places = extents.iter().flat_map(|x| (x.first.0..x.first.0 + x.count).map(|stripe| (stripe, x.lane.0)));
+    let places =
+        extents.iter().flat_map(|x| (x.first.0..x.first.0 + x.count).map(|stripe| (stripe, x.lane.0)));
     places.zip(first..).map(|((stripe, lane), block)| Slot { stripe, lane, block }).collect()
 }
 
@@ -378,7 +391,9 @@ fn cut(extents: &mut Vec<Extent>, blocks: u64) -> Vec<Extent> {
 /// Adds an extent, joined to the last one if they touch.
 fn append(extents: &mut Vec<Extent>, new: Extent) {
     match extents.last_mut() {
-        Some(last) if last.lane == new.lane && last.first.0 + last.count == new.first.0 => last.count += new.count,
+        Some(last) if last.lane == new.lane && last.first.0 + last.count == new.first.0 => {
+            last.count += new.count
+        }
         _ => extents.push(new),
     }
 }

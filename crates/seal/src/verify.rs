@@ -1,15 +1,13 @@
 //! Reading everything once: what is missing, wrong, changed, and whether it can be had.
 
+use crate::SealError;
 use crate::grid::Geometry;
 use crate::names::shown;
 use crate::options::Progress;
-use crate::report::{
-    BlockPlace, FileReport, FileStatus, Losses, StripeFinding, StripeVerdict, VerifyReport,
-};
+use crate::report::{BlockPlace, FileReport, FileStatus, Losses, StripeFinding, StripeVerdict, VerifyReport};
 use crate::set::{Original, Set, mode_name};
 use crate::tree::{Own, Tree};
 use crate::window::Window;
-use crate::SealError;
 use pantile::{CellIndex, CellSet, Finding, Verdict};
 use pantile_format::{Crc64, EntryKind, Mode};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -145,7 +143,9 @@ impl Damage {
                 let stripe = window.stripes.start + i as u64;
                 if wrong {
                     let mut cells = set.geometry.no_cells();
-                    lost.iter().filter(|&cell| !lost_columns.contains(cell)).for_each(|cell| cells.insert(cell));
+                    lost.iter()
+                        .filter(|&cell| !lost_columns.contains(cell))
+                        .for_each(|cell| cells.insert(cell));
                     self.cells.insert(stripe, cells);
                 }
                 self.take_stripe(set, stripe, lost, lost_columns, &known);
@@ -164,7 +164,9 @@ impl Damage {
         let mut gone = Vec::new();
         for cell in lost.iter() {
             let owner = set.geometry.lane_of[cell.usize()].and_then(|lane| set.grid.owner(lane, stripe));
-            let is_changed = |entry: usize| matches!(&set.originals[entry], Some(Original { status: FileStatus::Changed, .. }));
+            let is_changed = |entry: usize| {
+                matches!(&set.originals[entry], Some(Original { status: FileStatus::Changed, .. }))
+            };
             let beside = set.manifest.mode == Mode::Beside;
             // Nobody asks for the old content of a file that was changed.
             let wanted = !(beside && owner.is_some_and(|(entry, _)| is_changed(entry)));
@@ -174,9 +176,12 @@ impl Damage {
                 counts.0 += 1;
                 counts.1 += u64::from(unrecoverable);
             }
-            if let ((column, Some(row)), false) = (set.geometry.place[cell.usize()], lost_columns.contains(cell)) {
+            if let ((column, Some(row)), false) =
+                (set.geometry.place[cell.usize()], lost_columns.contains(cell))
+            {
                 let offset = set.shards[column].as_ref().map_or(0, |s| s.header.block_offset(stripe, row));
-                let place = BlockPlace { stripe, row: set.geometry.codec.code().cell(cell).row as u64, offset };
+                let place =
+                    BlockPlace { stripe, row: set.geometry.codec.code().cell(cell).row as u64, offset };
                 self.shards.entry(column).or_insert((0, place)).0 += 1;
             }
             if unrecoverable {
@@ -235,7 +240,9 @@ fn advice(set: &Set<'_>, lost: &CellSet) -> Vec<Vec<usize>> {
             tries += 1;
             let back: Vec<usize> = pick.iter().map(|&i| columns[i]).collect();
             let mut still = set.geometry.no_cells();
-            lost.iter().filter(|&cell| !back.contains(&code.column_of(cell))).for_each(|cell| still.insert(cell));
+            lost.iter()
+                .filter(|&cell| !back.contains(&code.column_of(cell)))
+                .for_each(|cell| still.insert(cell));
             let wanted: Vec<CellIndex> = still.iter().collect();
             if set.recoverable(&still, wanted.clone()).len() == wanted.len() {
                 enough.push(back);
@@ -277,7 +284,11 @@ fn wide(columns: &[usize]) -> Vec<u64> {
 }
 
 /// Checksums of the blocks that findings may change.
-fn crcs_of(geometry: &Geometry, cells: &[&[u8]], findings: &[Finding]) -> BTreeMap<(usize, CellIndex), Crc64> {
+fn crcs_of(
+    geometry: &Geometry,
+    cells: &[&[u8]],
+    findings: &[Finding],
+) -> BTreeMap<(usize, CellIndex), Crc64> {
     let block = geometry.block();
     let mut crcs = BTreeMap::new();
     for finding in findings {
@@ -326,7 +337,9 @@ fn report(set: &mut Set<'_>, damage: &Damage, bytes_read: u64) -> Result<VerifyR
     let recoverable = losses.is_none() && damage.doubtful.is_empty();
     let shards_good = shards.iter().all(|s| s.status == crate::ShardStatus::Good && s.wrong_blocks == 0);
     let originals_good = !beside
-        || files.iter().all(|f| matches!(f.status, FileStatus::Unchanged | FileStatus::New) && f.lost_blocks == 0);
+        || files
+            .iter()
+            .all(|f| matches!(f.status, FileStatus::Unchanged | FileStatus::New) && f.lost_blocks == 0);
     Ok(VerifyReport {
         set: set.manifest.set.to_string(),
         name: shown(&set.manifest.name),
@@ -365,7 +378,8 @@ fn new_files(set: &Set<'_>) -> Result<Vec<FileReport>, SealError> {
     let is_new = |entry: &&pantile_format::Entry| !known.contains(&(entry.source, entry.path.as_slice()));
     let report = |entry: &pantile_format::Entry| {
         let prefix = &set.manifest.sources[entry.source as usize].prefix;
-        let parts: Vec<&[u8]> = [prefix.as_slice(), &entry.path].into_iter().filter(|p| !p.is_empty()).collect();
+        let parts: Vec<&[u8]> =
+            [prefix.as_slice(), &entry.path].into_iter().filter(|p| !p.is_empty()).collect();
         let path = shown(&parts.join(&b'/'));
         FileReport { path, status: FileStatus::New, lost_blocks: 0, unrecoverable_blocks: 0 }
     };

@@ -157,7 +157,8 @@ impl Set<'_> {
         buffer.fill(0);
         let Some(lane) = self.geometry.lane_of[cell.usize()] else { return vec![false; good.len()] };
         for run in self.grid.runs(lane, stripes.clone()) {
-            let (from, to) = ((run.first - stripes.start) as usize, (run.first - stripes.start + run.count) as usize);
+            let (from, to) =
+                ((run.first - stripes.start) as usize, (run.first - stripes.start + run.count) as usize);
             let bytes = &mut buffer[from * block..to * block];
             let readable = match &self.originals[run.entry] {
                 Some(original) if original.status == FileStatus::Unchanged || self.judge => {

@@ -12,7 +12,17 @@ const CUSTOM: &str = "pantile-code 1\nname own\ncolumns 4\nrows 2\n\
     [0][3] = 1*[0][0] + 2*[0][1]\n[1][3] = 1*[1][0] + 2*[1][1]\n";
 
 const CODES: &[&str] = &[
-    "raid6:4", "rs:4+2", "dcode:5", "raidp:4", "raidq:4+4", "lrc:6,2,2", "evenodd:5", "rdp:5", "xcode:5", "mirror:2", CUSTOM,
+    "raid6:4",
+    "rs:4+2",
+    "dcode:5",
+    "raidp:4",
+    "raidq:4+4",
+    "lrc:6,2,2",
+    "evenodd:5",
+    "rdp:5",
+    "xcode:5",
+    "mirror:2",
+    CUSTOM,
 ];
 
 #[test]

@@ -1,1 +1,407 @@
-//! placeholder
+//! A file layer over a real directory that counts, fails, fills up, and loses power.
+//!
+//! Operations pass through to the real files at once, so that the code under test sees what a running system shows.
+//! Beside that the layer keeps what is durable: content as of the last sync of each file, names as of the last sync
+//! of their directory. At a crash the real directory is turned into a possible state after it: of the names changed
+//! since the last sync a seeded number of first ones, of the writes since the last sync of each file a seeded choice,
+//! some of them torn.
+
+use super::Seed;
+use pantile_format::Timestamp;
+use pantile_seal::disk::{Disk, DiskFile, Meta, SystemDisk};
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+/// Faults to plant.
+#[derive(Clone, Copy, Default)]
+pub struct Faults {
+    /// After so many operations that change something, every one fails: the power is gone.
+    pub crash_after: Option<u64>,
+    /// After so many operations, writes fail because the disk is full; removing still works.
+    pub full_after: Option<u64>,
+    /// A planted bug: files whose name ends so are not synced, though the caller is told so.
+    pub skip_sync_of: Option<&'static str>,
+    /// A planted bug: the journal gets its name only when everything was applied.
+    pub journal_late: bool,
+}
+
+#[derive(Clone)]
+enum Change {
+    Write(u64, Vec<u8>),
+    Length(u64),
+}
+
+#[derive(Default, Clone)]
+struct Content {
+    durable: Vec<u8>,
+    pending: Vec<Change>,
+    meta: Option<(u32, Timestamp)>,
+}
+
+#[derive(Clone)]
+enum NameChange {
+    Link(PathBuf, u64),
+    Unlink(PathBuf),
+    /// One step: both names change, or neither.
+    Move(PathBuf, PathBuf, u64),
+}
+
+impl NameChange {
+    fn apply(&self, names: &mut BTreeMap<PathBuf, u64>) {
+        match self {
+            NameChange::Link(path, number) => {
+                names.insert(path.clone(), *number);
+            }
+            NameChange::Unlink(path) => {
+                names.remove(path);
+            }
+            NameChange::Move(from, to, number) => {
+                names.remove(from);
+                names.insert(to.clone(), *number);
+            }
+        }
+    }
+
+    fn is_in(&self, dir: &Path) -> bool {
+        let (NameChange::Link(path, _) | NameChange::Unlink(path) | NameChange::Move(_, path, _)) = self;
+        path.parent() == Some(dir)
+    }
+}
+
+#[derive(Default)]
+struct State {
+    /// Files by number.
+    contents: HashMap<u64, Content>,
+    next: u64,
+    /// Names as the running system sees them, and as they are after a loss of power.
+    names: BTreeMap<PathBuf, u64>,
+    durable_names: BTreeMap<PathBuf, u64>,
+    pending_names: Vec<NameChange>,
+    operations: u64,
+    pub bytes_written: u64,
+    pub bytes_read: BTreeMap<PathBuf, u64>,
+    delayed: Option<(PathBuf, PathBuf)>,
+}
+
+pub struct FaultDisk {
+    root: PathBuf,
+    faults: Faults,
+    state: Arc<Mutex<State>>,
+}
+
+struct FaultFile {
+    inner: Box<dyn DiskFile>,
+    path: PathBuf,
+    number: u64,
+    faults: Faults,
+    state: Arc<Mutex<State>>,
+}
+
+impl FaultDisk {
+    /// Over everything below `root`, all of it durable.
+    pub fn new(root: &Path, faults: Faults) -> FaultDisk {
+        let mut state = State::default();
+        let mut todo = vec![root.to_path_buf()];
+        while let Some(dir) = todo.pop() {
+            for entry in fs::read_dir(&dir).unwrap() {
+                let path = entry.unwrap().path();
+                let meta = fs::symlink_metadata(&path).unwrap();
+                if meta.is_dir() {
+                    todo.push(path);
+                } else if meta.is_file() {
+                    let described = SystemDisk.meta(&path).unwrap();
+                    let content = Content {
+                        durable: fs::read(&path).unwrap(),
+                        pending: vec![],
+                        meta: Some((described.mode, described.mtime)),
+                    };
+                    state.contents.insert(state.next, content);
+                    state.names.insert(path, state.next);
+                    state.next += 1;
+                }
+            }
+        }
+        state.durable_names = state.names.clone();
+        FaultDisk { root: root.to_path_buf(), faults, state: Arc::new(Mutex::new(state)) }
+    }
+
+    pub fn operations(&self) -> u64 {
+        self.state.lock().unwrap().operations
+    }
+
+    pub fn bytes_written(&self) -> u64 {
+        self.state.lock().unwrap().bytes_written
+    }
+
+    /// Bytes read from files whose path ends so.
+    pub fn bytes_read(&self, end: &str) -> u64 {
+        let state = self.state.lock().unwrap();
+        state
+            .bytes_read
+            .iter()
+            .filter(|(path, _)| path.to_string_lossy().ends_with(end))
+            .map(|(_, n)| n)
+            .sum()
+    }
+
+    /// Loses power: what lies below the root becomes one of the states that may be found afterwards.
+    pub fn lose_power(self, seed: u64) {
+        let mut seed = Seed(seed);
+        let state = self.state.lock().unwrap();
+        let mut names = state.durable_names.clone();
+        let kept = seed.below(state.pending_names.len() as u64 + 1) as usize;
+        for change in &state.pending_names[..kept] {
+            change.apply(&mut names);
+        }
+        for path in state.names.keys().filter(|path| !names.contains_key(*path)) {
+            let _ = fs::remove_file(path);
+        }
+        for (path, number) in &names {
+            let content = &state.contents[number];
+            let bytes = after_crash(content, &mut seed);
+            if fs::read(path).ok().as_ref() != Some(&bytes) {
+                let _ = fs::remove_file(path);
+                fs::write(path, bytes).unwrap();
+            }
+            if let Some((mode, mtime)) = content.meta {
+                SystemDisk.set_meta(path, mode, mtime).unwrap();
+            }
+        }
+        assert!(self.root.is_dir());
+    }
+}
+
+/// The durable content and a seeded choice of what was not yet synced.
+fn after_crash(content: &Content, seed: &mut Seed) -> Vec<u8> {
+    let mut bytes = content.durable.clone();
+    let all = seed.below(4) == 0;
+    for change in &content.pending {
+        let fate = if all { 0 } else { seed.below(3) };
+        match (change, fate) {
+            (_, 1) => {}
+            (Change::Length(len), _) => bytes.resize(*len as usize, 0),
+            (Change::Write(at, new), fate) => {
+                // Torn at a sector.
+                let keep = if fate == 2 {
+                    (seed.below(new.len() as u64 / 512 + 1) * 512) as usize
+                } else {
+                    new.len()
+                };
+                let end = *at as usize + keep;
+                if keep == 0 {
+                    continue;
+                }
+                if bytes.len() < end {
+                    bytes.resize(end, 0);
+                }
+                bytes[*at as usize..end].copy_from_slice(&new[..keep]);
+            }
+        }
+    }
+    bytes
+}
+
+fn power_is_gone() -> io::Error {
+    io::Error::other("the power is gone")
+}
+
+/// Counts an operation that changes something; whether it may happen.
+fn count(state: &mut State, faults: &Faults, grows: bool) -> io::Result<()> {
+    if faults.crash_after.is_some_and(|limit| state.operations >= limit) {
+        return Err(power_is_gone());
+    }
+    if grows && faults.full_after.is_some_and(|limit| state.operations >= limit) {
+        return Err(io::ErrorKind::StorageFull.into());
+    }
+    state.operations += 1;
+    Ok(())
+}
+
+impl FaultDisk {
+    fn wrap(&self, path: &Path, inner: Box<dyn DiskFile>, number: u64) -> Box<dyn DiskFile> {
+        let (path, faults, state) = (path.to_path_buf(), self.faults, self.state.clone());
+        Box::new(FaultFile { inner, path, number, faults, state })
+    }
+
+    fn alive(&self) -> io::Result<()> {
+        let state = self.state.lock().unwrap();
+        match self.faults.crash_after.is_some_and(|limit| state.operations > limit) {
+            true => Err(power_is_gone()),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Disk for FaultDisk {
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.alive()?;
+        let inner = SystemDisk.open(path)?;
+        let number = self.state.lock().unwrap().names.get(path).copied().unwrap_or(u64::MAX);
+        Ok(self.wrap(path, inner, number))
+    }
+
+    fn open_write(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.alive()?;
+        let inner = SystemDisk.open_write(path)?;
+        let number = self.state.lock().unwrap().names[path];
+        Ok(self.wrap(path, inner, number))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let mut state = self.state.lock().unwrap();
+        count(&mut state, &self.faults, true)?;
+        let inner = SystemDisk.create(path)?;
+        let number = state.next;
+        state.next += 1;
+        state.contents.insert(number, Content::default());
+        state.names.insert(path.to_path_buf(), number);
+        state.pending_names.push(NameChange::Link(path.to_path_buf(), number));
+        drop(state);
+        Ok(self.wrap(path, inner, number))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.state.lock().unwrap();
+        count(&mut state, &self.faults, false)?;
+        SystemDisk.rename(from, to)?;
+        let number = state.names.remove(from).unwrap();
+        state.names.insert(to.to_path_buf(), number);
+        if self.faults.journal_late && to.to_string_lossy().ends_with(".journal") {
+            state.delayed = Some((from.to_path_buf(), to.to_path_buf()));
+            return Ok(());
+        }
+        state.pending_names.push(NameChange::Move(from.to_path_buf(), to.to_path_buf(), number));
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state.lock().unwrap();
+        count(&mut state, &self.faults, false)?;
+        SystemDisk.remove(path)?;
+        state.names.remove(path);
+        if let Some((from, to)) = state.delayed.take_if(|(_, to)| to == path) {
+            state.pending_names.push(NameChange::Unlink(from));
+            state.pending_names.push(NameChange::Unlink(to));
+            return Ok(());
+        }
+        state.pending_names.push(NameChange::Unlink(path.to_path_buf()));
+        Ok(())
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state.lock().unwrap();
+        count(&mut state, &self.faults, false)?;
+        let (here, elsewhere): (Vec<NameChange>, Vec<NameChange>) =
+            state.pending_names.drain(..).partition(|change| change.is_in(path));
+        state.pending_names = elsewhere;
+        here.iter().for_each(|change| change.apply(&mut state.durable_names));
+        Ok(())
+    }
+
+    fn make_dir(&self, path: &Path) -> io::Result<()> {
+        self.alive()?;
+        SystemDisk.make_dir(path)
+    }
+
+    fn make_link(&self, target: &Path, path: &Path) -> io::Result<()> {
+        self.alive()?;
+        SystemDisk.make_link(target, path)
+    }
+
+    fn set_meta(&self, path: &Path, mode: u32, mtime: Timestamp) -> io::Result<()> {
+        let mut state = self.state.lock().unwrap();
+        count(&mut state, &self.faults, false)?;
+        SystemDisk.set_meta(path, mode, mtime)?;
+        if let Some(number) = state.names.get(path).copied() {
+            state.contents.get_mut(&number).unwrap().meta = Some((mode, mtime));
+        }
+        Ok(())
+    }
+
+    fn copy_owner(&self, from: &Path, to: &Path) -> io::Result<()> {
+        SystemDisk.copy_owner(from, to)
+    }
+
+    fn meta(&self, path: &Path) -> io::Result<Meta> {
+        self.alive()?;
+        SystemDisk.meta(path)
+    }
+
+    fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
+        SystemDisk.read_link(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        self.alive()?;
+        SystemDisk.list(path)
+    }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        SystemDisk.free_bytes(path)
+    }
+}
+
+impl DiskFile for FaultFile {
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        let have = self.inner.read_at(bytes, offset)?;
+        let mut state = self.state.lock().unwrap();
+        *state.bytes_read.entry(self.path.clone()).or_default() += have as u64;
+        Ok(have)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let mut state = self.state.lock().unwrap();
+        let torn = self.faults.crash_after == Some(state.operations);
+        if let Err(error) = count(&mut state, &self.faults, true) {
+            // The write that was under way when the power went may have happened in part.
+            if torn {
+                let content = state.contents.get_mut(&self.number).unwrap();
+                content.pending.push(Change::Write(offset, bytes.to_vec()));
+                state.operations += 1;
+            }
+            return Err(error);
+        }
+        self.inner.write_at(bytes, offset)?;
+        state.bytes_written += bytes.len() as u64;
+        let content = state.contents.get_mut(&self.number).unwrap();
+        content.pending.push(Change::Write(offset, bytes.to_vec()));
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let mut state = self.state.lock().unwrap();
+        count(&mut state, &self.faults, false)?;
+        self.inner.set_len(len)?;
+        state.contents.get_mut(&self.number).unwrap().pending.push(Change::Length(len));
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.state.lock().unwrap();
+        count(&mut state, &self.faults, false)?;
+        if self.faults.skip_sync_of.is_some_and(|end| self.path.to_string_lossy().ends_with(end)) {
+            return Ok(());
+        }
+        let content = state.contents.get_mut(&self.number).unwrap();
+        for change in std::mem::take(&mut content.pending) {
+            match change {
+                Change::Length(len) => content.durable.resize(len as usize, 0),
+                Change::Write(at, new) => {
+                    let end = at as usize + new.len();
+                    if content.durable.len() < end {
+                        content.durable.resize(end, 0);
+                    }
+                    content.durable[at as usize..end].copy_from_slice(&new);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn meta(&self) -> io::Result<Meta> {
+        self.inner.meta()
+    }
+}

@@ -1,0 +1,291 @@
+//! Claim: killed after any number of operations, with unsynced writes kept, dropped or torn, the state before or the
+//! state after is there in full. And the test would notice: planted bugs are caught.
+
+mod common;
+
+use common::fault::{FaultDisk, Faults};
+use common::*;
+use pantile_seal::*;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+type Picture = BTreeMap<PathBuf, String>;
+
+fn small_tree(place: &Place) {
+    let mut seed = Seed(5);
+    fs::create_dir_all(place.tree().join("d")).unwrap();
+    write(&place.tree().join("a"), &seed.bytes(9000));
+    write(&place.tree().join("b"), &seed.bytes(100));
+    write(&place.tree().join("d/c"), &seed.bytes(30_000));
+    write(&place.tree().join("d/gone"), &seed.bytes(8000));
+}
+
+/// Changes, grows, shrinks, removes and adds.
+fn change_tree(place: &Place) {
+    let mut seed = Seed(6);
+    let mut a = fs::read(place.tree().join("a")).unwrap();
+    a[5000] ^= 1;
+    write(&place.tree().join("a"), &a);
+    age(&place.tree().join("a"), 1_650_000_000);
+    write(&place.tree().join("d/c"), &seed.bytes(12_345));
+    write(&place.tree().join("b"), &seed.bytes(70_000));
+    fs::remove_file(place.tree().join("d/gone")).unwrap();
+    fs::create_dir(place.tree().join("d/gone")).unwrap();
+    write(&place.tree().join("d/gone/new"), &seed.bytes(5000));
+    write(&place.tree().join("empty"), b"");
+}
+
+/// Copies a directory of plain files and directories, with times. (A child process would inherit locks of other tests.)
+fn copy(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let (from, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
+        if from.is_dir() {
+            fs::create_dir_all(&to).unwrap();
+            copy(&from, &to);
+        } else {
+            fs::copy(&from, &to).unwrap();
+            let time = fs::metadata(&from).unwrap().modified().unwrap();
+            fs::File::options().read(true).open(&to).unwrap().set_modified(time).unwrap();
+        }
+    }
+}
+
+fn world(disk: &FaultDisk) -> World<'_> {
+    World { disk, threads: 1 }
+}
+
+/// What the shards alone restore, if they do.
+fn restored(place: &Place) -> Option<Picture> {
+    place.unseal().ok().map(|_| contents(picture(&place.target())))
+}
+
+/// Files and their content; times of directories change with every attempt.
+fn contents(picture: Picture) -> Picture {
+    picture.into_iter().filter(|(_, text)| text.starts_with("file")).collect()
+}
+
+/// Runs `act` from one start with a crash after every number of operations; `judge` looks at what is left.
+fn crash_everywhere(
+    start: &Place,
+    faults: Faults,
+    seeds: u64,
+    act: impl Fn(&World<'_>, &Place),
+    mut judge: impl FnMut(&Place, u64) -> bool,
+) -> (u64, u64) {
+    let (mut crashes, mut failures) = (0, 0);
+    for after in 0.. {
+        let mut ended = false;
+        for seed in 0..seeds {
+            let place = Place::new();
+            copy(start.dir.path(), place.dir.path());
+            let disk = FaultDisk::new(place.dir.path(), Faults { crash_after: Some(after), ..faults });
+            act(&world(&disk), &place);
+            ended = disk.operations() < after;
+            disk.lose_power(seed * 1000 + after);
+            crashes += 1;
+            failures += u64::from(!judge(&place, after));
+        }
+        if ended {
+            break;
+        }
+    }
+    (crashes, failures)
+}
+
+fn reseal_in(world: &World<'_>, place: &Place) {
+    let _ = world.seal(&SealOptions::new(vec![place.tree()], place.out()), &mut Silent);
+}
+
+/// A sealed tree that was changed since, in a place whose paths stay valid when it is copied.
+fn changed_set(code: &str, mode: Mode) -> (Place, Picture, Picture) {
+    let place = Place::new();
+    small_tree(&place);
+    let mut options = place.options(code);
+    options.mode = Some(mode);
+    seal(&options, &mut Silent).unwrap();
+    let old = contents(picture(&place.tree()));
+    change_tree(&place);
+    let new = contents(picture(&place.tree()));
+    (place, old, new)
+}
+
+#[test]
+fn a_first_seal_that_is_killed_leaves_nothing_or_all_and_can_be_run_again() {
+    let start = Place::new();
+    small_tree(&start);
+    fs::create_dir(start.out()).unwrap();
+    let tree = contents(picture(&start.tree()));
+    let act = |world: &World<'_>, place: &Place| {
+        let _ = world.seal(&place.options("rs:3+2"), &mut Silent);
+    };
+    let (crashes, failures) = crash_everywhere(&start, Faults::default(), 3, act, |place, after| {
+        if let Some(found) = restored(place) {
+            assert_eq!(found, tree, "after {after}");
+        }
+        assert_eq!(contents(picture(&place.tree())), tree);
+        // Whatever was left, sealing again works and all is there.
+        seal(&place.options("rs:3+2"), &mut Silent).unwrap();
+        let left = fs::read_dir(place.out()).unwrap().count();
+        assert_eq!(left, 5, "after {after}: something was left behind");
+        restored(place) == Some(tree.clone()) && place.verify().clean
+    });
+    assert_eq!(failures, 0);
+    assert!(crashes > 60, "{crashes}");
+}
+
+#[test]
+fn a_seal_again_that_is_killed_leaves_each_file_old_or_new() {
+    for code in ["rs:3+2", "dcode:5"] {
+        let (start, old, new) = changed_set(code, Mode::Full);
+        let mut seen = [0, 0];
+        let (crashes, failures) =
+            crash_everywhere(&start, Faults::default(), 3, reseal_in, |place, after| {
+                let found = restored(place)
+                    .unwrap_or_else(|| panic!("{code} after {after}: nothing can be restored"));
+                for (path, text) in &found {
+                    let is = |tree: &Picture| tree.get(path) == Some(text);
+                    assert!(is(&old) || is(&new), "{code} after {after}: {path:?} is neither old nor new");
+                }
+                seen[0] += u64::from(found == old);
+                seen[1] += u64::from(found == new);
+                let verified = place.verify();
+                assert!(
+                    verified.shards.iter().all(|s| s.status == ShardStatus::Good && s.wrong_blocks == 0),
+                    "{after}"
+                );
+                place.reseal();
+                // What is restored bears the loss of shards too: parity is that of the data.
+                fs::remove_file(place.shard(0)).unwrap();
+                fs::remove_file(place.shard(1)).unwrap();
+                restored(place) == Some(new.clone())
+            });
+        assert_eq!(failures, 0, "{code}");
+        assert!(crashes > 100 && seen[0] > 20 && seen[1] > 3, "{code}: {crashes} {seen:?}");
+    }
+}
+
+#[test]
+fn a_seal_again_beside_the_files_that_is_killed_can_be_run_again() {
+    let (start, _, new) = changed_set("rs:3+2", Mode::Beside);
+    let (crashes, failures) = crash_everywhere(
+        &start,
+        Faults::default(),
+        3,
+        |world, place| {
+            // The place was copied: the sources are where they are now.
+            reseal_in(world, place);
+        },
+        |place, after| {
+            assert_eq!(contents(picture(&place.tree())), new, "after {after}: an original was touched");
+            place.reseal();
+            fs::remove_file(place.tree().join("a")).unwrap();
+            place.heal().unwrap();
+            contents(picture(&place.tree())) == new
+        },
+    );
+    assert_eq!(failures, 0);
+    assert!(crashes > 40, "{crashes}");
+}
+
+#[test]
+fn a_heal_that_is_killed_loses_nothing() {
+    let start = Place::new();
+    small_tree(&start);
+    seal(&start.options("rs:3+2"), &mut Silent).unwrap();
+    let tree = contents(picture(&start.tree()));
+    fs::remove_file(start.shard(1)).unwrap();
+    flip(&start.shard(3), 9000);
+    let act = |world: &World<'_>, place: &Place| {
+        let _ = world.heal(&HealOptions { set: place.set(), ..Default::default() }, &mut Silent);
+    };
+    let (crashes, failures) = crash_everywhere(&start, Faults::default(), 3, act, |place, _| {
+        let there = restored(place) == Some(tree.clone());
+        place.heal().unwrap();
+        there
+            && restored(place) == Some(tree.clone())
+            && place.verify().shards.iter().all(|s| s.status == ShardStatus::Good)
+    });
+    assert_eq!(failures, 0);
+    assert!(crashes > 20, "{crashes}");
+}
+
+#[test]
+fn healing_an_original_that_is_killed_leaves_the_file_as_it_was_or_whole() {
+    let start = Place::new();
+    small_tree(&start);
+    let mut options = start.options("rs:3+2");
+    options.mode = Some(Mode::Beside);
+    seal(&options, &mut Silent).unwrap();
+    let whole = fs::read(start.tree().join("d/c")).unwrap();
+    flip(&start.tree().join("d/c"), 20_000);
+    let rotten = fs::read(start.tree().join("d/c")).unwrap();
+    let set = |place: &Place| SetPaths { sources: vec![place.tree()], ..place.set() };
+    let act = |world: &World<'_>, place: &Place| {
+        let _ = world.heal(&HealOptions { set: set(place), ..Default::default() }, &mut Silent);
+    };
+    let (_, failures) = crash_everywhere(&start, Faults::default(), 3, act, |place, _| {
+        let now = fs::read(place.tree().join("d/c")).unwrap();
+        assert!(now == rotten || now == whole);
+        heal(&HealOptions { set: set(place), ..Default::default() }, &mut Silent).unwrap();
+        fs::read(place.tree().join("d/c")).unwrap() == whole
+    });
+    assert_eq!(failures, 0);
+}
+
+/// Whether a set that was being changed is old or new, file by file, and sound.
+fn is_sound(place: &Place, old: &Picture, new: &Picture) -> bool {
+    let Some(found) = restored(place) else { return false };
+    let sound = found.iter().all(|(path, text)| old.get(path) == Some(text) || new.get(path) == Some(text));
+    let Ok(verified) = verify(&VerifyOptions { set: place.set(), ..Default::default() }, &mut Silent) else {
+        return false;
+    };
+    sound && verified.shards.iter().all(|s| s.status == ShardStatus::Good && s.wrong_blocks == 0)
+}
+
+#[test]
+fn planted_bugs_are_caught() {
+    let (start, old, new) = changed_set("rs:3+2", Mode::Full);
+    let planted = [
+        ("the journal is not synced", Faults { skip_sync_of: Some(".journal.tmp"), ..Faults::default() }),
+        ("the shards are not synced", Faults { skip_sync_of: Some(".shard"), ..Faults::default() }),
+        (
+            "the change is applied before the journal is there",
+            Faults { journal_late: true, ..Faults::default() },
+        ),
+    ];
+    for (bug, faults) in planted {
+        let (_, failures) =
+            crash_everywhere(&start, faults, 4, reseal_in, |place, _| is_sound(place, &old, &new));
+        assert!(failures > 0, "not noticed: {bug}");
+    }
+    let (_, failures) =
+        crash_everywhere(&start, Faults::default(), 4, reseal_in, |place, _| is_sound(place, &old, &new));
+    assert_eq!(failures, 0, "without a planted bug");
+}
+
+#[test]
+fn a_full_disk_at_any_moment_is_one_clear_error_and_loses_nothing() {
+    let (start, old, new) = changed_set("rs:3+2", Mode::Full);
+    for after in 0.. {
+        let place = Place::new();
+        copy(start.dir.path(), place.dir.path());
+        let disk = FaultDisk::new(place.dir.path(), Faults { full_after: Some(after), ..Faults::default() });
+        let done = world(&disk).seal(&SealOptions::new(vec![place.tree()], place.out()), &mut Silent);
+        let temporaries = || {
+            shards(&place.out()).into_keys().filter(|name| name.to_string_lossy().ends_with(".tmp")).count()
+        };
+        match done {
+            Ok(_) => {
+                assert!(after > 20);
+                break;
+            }
+            Err(error @ SealError::NoSpace { .. }) => assert!(error.to_string().contains("full"), "{error}"),
+            Err(error) => panic!("after {after}: {error}"),
+        }
+        assert_eq!(temporaries(), 0, "after {after}");
+        assert!(is_sound(&place, &old, &new), "after {after}: {:?}", place.verify());
+        place.reseal();
+        assert_eq!(restored(&place), Some(new.clone()));
+    }
+}
