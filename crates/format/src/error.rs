@@ -19,6 +19,8 @@ pub enum Part {
     Record,
     /// A snapshot of the maps of a volume.
     Snapshot,
+    /// The data zone of a volume's device.
+    DataZone,
 }
 
 impl fmt::Display for Part {
@@ -31,6 +33,7 @@ impl fmt::Display for Part {
             Part::ChunkHeader => "chunk header",
             Part::Record => "journal record",
             Part::Snapshot => "map snapshot",
+            Part::DataZone => "data zone",
         })
     }
 }

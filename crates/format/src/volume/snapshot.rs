@@ -6,10 +6,11 @@
 //! the last piece, which the superblock holds, depends on every byte. (A second CRC over the pieces would not: see the
 //! module's description.)
 
-use super::record::{Entry, LONE_CELL_BYTES, LogWrite, MEMBER_BYTES, Member};
+use super::entry::{LONE_CELL_BYTES, MEMBER_BYTES};
 use super::{
-    BLOCK_BYTES, LogRow, LogicalStripe, PhysicalStripe, RecordNumber, Session, Shape, Slot, SnapshotRef,
-    VOLUME_VERSION, VolumeId, check_start, must_be_volume, must_be_zero, seal, unseal,
+    BLOCK_BYTES, Entry, LogRow, LogWrite, LogicalStripe, Member, PhysicalStripe, RecordNumber, Session,
+    Shape, Slot, SnapshotRef, VOLUME_VERSION, VolumeId, check_start, must_be_volume, must_be_zero, seal,
+    unseal,
 };
 use crate::layout::layout;
 use crate::{Crc64, FormatError, Generation, Part};
@@ -232,7 +233,7 @@ impl SnapshotEncoder {
                     return Err(invalid("kind", "must be a member only at the front"));
                 }
                 self.order.member(member)?;
-                Entry::Member(*member).encode(&mut self.stream);
+                member.encode(&mut self.stream);
             }
             SnapshotItem::Stripe { logical, physical, generation } => {
                 if self.order.members != self.order.shape.devices || self.order.row.is_some() {
@@ -248,7 +249,7 @@ impl SnapshotEncoder {
                 }
                 self.unmapped_until(stripes)?;
                 self.order.log(write)?;
-                Entry::LogWrite(write.clone()).encode(&mut self.stream);
+                write.encode(&mut self.stream);
             }
         }
         Ok(())

@@ -20,6 +20,9 @@ const JOURNAL_START: u64 = 16;
 const JOURNAL_BLOCKS_MIN: u32 = 16;
 
 /// The numbers of a volume from which all addresses follow.
+///
+/// What is computed from a shape that does not pass [`Shape::check`] means nothing and may panic;
+/// [`Shape::snapshot_blocks_needed`] does not ask for a right `snapshot_blocks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// Devices, and columns of the code: 1 to [`DEVICES_MAX`].
@@ -176,18 +179,20 @@ pub struct Zones {
 }
 
 impl Zones {
-    /// Errors: the shape is none, or the device is too short for it (`Truncated`, in bytes).
+    /// Lays the zones on a device.
+    ///
+    /// Errors: the shape cannot be one, or the device is too short for it (`Truncated`, in bytes).
     pub fn new(shape: &Shape, device_blocks: u64) -> Result<Zones, FormatError> {
         shape.check()?;
-        let part = Part::Superblock;
         if device_blocks > DEVICE_BLOCKS_MAX {
+            let part = Part::Superblock;
             let rule = "must end within 2^63 bytes";
             return Err(FormatError::Invalid { part, field: "device", rule });
         }
         let need = shape.device_blocks_needed().expect("the shape was checked");
         if device_blocks < need {
             let (have, need) = (device_blocks * BLOCK_BYTES as u64, need * BLOCK_BYTES as u64);
-            return Err(FormatError::Truncated { part, have, need });
+            return Err(FormatError::Truncated { part: Part::DataZone, have, need });
         }
         Ok(Zones { shape: *shape, device_blocks })
     }

@@ -1,0 +1,496 @@
+//! The entries of a record: what one change of the maps can be. A snapshot is made of some of them, too.
+//!
+//! Every entry begins with its kind and its length. Whether an entry fits the volume's [`Shape`] is checked apart from
+//! its bytes, by [`Entry::check`], so that encoder and decoder ask the same rules.
+
+use super::{LogRow, LogicalStripe, PhysicalStripe, Shape, Slot, UserBlock, get_u16, must_be_zero};
+use crate::layout::layout;
+use crate::{Crc64, FormatError, Generation, Part};
+
+const KIND_SWITCH: u16 = 1;
+const KIND_UNMAP: u16 = 2;
+const KIND_LOG_WRITE: u16 = 3;
+const KIND_FORGET: u16 = 4;
+const KIND_MEMBER: u16 = 5;
+const ENTRY_HEAD_BYTES: usize = 8;
+const SWITCH_BYTES: usize = 64;
+const UNMAP_BYTES: usize = 24;
+const LOG_WRITE_BYTES: usize = 24;
+const CELL_BYTES: usize = 16;
+const FORGET_BYTES: usize = 24;
+pub(super) const MEMBER_BYTES: usize = 40;
+/// Bytes of a log write of one cell, the longest way to say one cell.
+pub(super) const LONE_CELL_BYTES: usize = LOG_WRITE_BYTES + CELL_BYTES;
+
+layout! {
+    /// How every entry begins.
+    ENTRY_HEAD_LAYOUT {
+        KIND: "kind" @ 0 + 2, "1 stripe switch, 2 unmap, 3 log write, 4 log forget, 5 member";
+        COUNT: "count" @ 2 + 2, "devices of a stripe switch, cells of a log write, else zero";
+        LEN: "length" @ 4 + 4, "bytes of the entry with this head";
+    }
+}
+
+layout! {
+    /// A stripe switch, behind the head. The digests follow, 8 bytes for each bit set, ascending.
+    SWITCH_LAYOUT {
+        S_LOGICAL: "logical stripe" @ 8 + 8, "the stripe that was written";
+        S_PHYSICAL: "physical stripe" @ 16 + 8, "where it lies from now on";
+        S_GENERATION: "generation" @ 24 + 8, "of the write";
+        S_WRITTEN: "written" @ 32 + 32, "bit s of byte s / 8: a chunk was written to the device in slot s";
+    }
+}
+
+layout! {
+    /// An unmapping, behind the head.
+    UNMAP_LAYOUT {
+        U_FIRST: "first logical stripe" @ 8 + 8, "of those that are mapped no more";
+        U_COUNT: "count" @ 16 + 8, "how many, at least 1";
+    }
+}
+
+layout! {
+    /// A log write, behind the head. Its cells follow.
+    LOG_WRITE_LAYOUT {
+        L_ROW: "row" @ 8 + 4, "the row of the log";
+        L_RESERVED: "reserved" @ 12 + 4, "zero";
+        L_GENERATION: "generation" @ 16 + 8, "of the write";
+    }
+}
+
+layout! {
+    /// One cell of a log write: one block on one device.
+    LOG_CELL_LAYOUT {
+        C_USER: "user block" @ 0 + 6, "the user's block that it holds; 0 for a cell that holds none";
+        C_SLOT: "slot" @ 6 + 1, "the device";
+        C_HOLDS: "holds" @ 7 + 1, "0 a user's block, 1 parity, 2 what was forgotten (in a snapshot only)";
+        C_CHECKSUM: "checksum" @ 8 + 8, "of the block, as it is or would be on that device";
+    }
+}
+
+layout! {
+    /// A log forgetting, behind the head.
+    FORGET_LAYOUT {
+        F_FIRST: "first user block" @ 8 + 8, "of those that the log hides no more";
+        F_COUNT: "count" @ 16 + 8, "how many, at least 1";
+    }
+}
+
+layout! {
+    /// The state of a member, behind the head.
+    MEMBER_LAYOUT {
+        M_SLOT: "slot" @ 8 + 4, "the device";
+        M_STATE: "state" @ 12 + 4, "0 present, 1 lost, 2 rebuilding";
+        M_FROM: "missed from" @ 16 + 8, "the first generation that it missed; 0 if present";
+        M_UNTIL: "missed until" @ 24 + 8, "the first generation that it did not miss; 0 unless rebuilding";
+        M_CURSOR: "cursor" @ 32 + 8, "the logical stripes before it are rebuilt; 0 unless rebuilding";
+    }
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A logical stripe was written as a whole to a physical one. The log's blocks of it stay; see `LogForget`.
+    StripeSwitch(StripeSwitch),
+    /// Logical stripes are mapped no more: they read as zeros. The log's blocks of them stay.
+    Unmap {
+        /// The first.
+        first: LogicalStripe,
+        /// How many, at least 1.
+        count: u64,
+    },
+    /// Blocks of one row of the log were written.
+    LogWrite(LogWrite),
+    /// The log hides these blocks no more: they were merged or trimmed.
+    LogForget {
+        /// The first.
+        first: UserBlock,
+        /// How many, at least 1.
+        count: u64,
+    },
+    /// The state of a member from now on.
+    Member(Member),
+}
+
+/// A logical stripe was written as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StripeSwitch {
+    /// The stripe.
+    pub logical: LogicalStripe,
+    /// Where it lies from now on.
+    pub physical: PhysicalStripe,
+    /// Of the write.
+    pub generation: Generation,
+    /// By slot, the digest of its chunk's header; `None`: not written there. As many as there are devices.
+    pub digests: Vec<Option<Crc64>>,
+}
+
+/// Blocks of one row of the log, written at once.
+///
+/// Cells with parity among them are a row of the log code; without, every block is there as often as its number
+/// stands in it. A cell that a lost device should hold is named like the others, since it can be computed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogWrite {
+    /// The row.
+    pub row: LogRow,
+    /// Of the write.
+    pub generation: Generation,
+    /// The cells, ascending by slot, at least one.
+    pub cells: Vec<Cell>,
+}
+
+/// One block of a row of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Cell {
+    /// The device.
+    pub slot: Slot,
+    /// What it holds.
+    pub holds: Holds,
+    /// Of the block; see [`block_checksum`](super::block_checksum).
+    pub checksum: Crc64,
+}
+
+/// What a block of the log holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Holds {
+    /// A user's block.
+    User(UserBlock),
+    /// Parity of the row.
+    Parity,
+    /// A block that was forgotten since, kept because the parity of its row covers it. In a snapshot only.
+    Forgotten,
+}
+
+/// The state of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Member {
+    /// The device.
+    pub slot: Slot,
+    /// Its state.
+    pub state: MemberState,
+}
+
+/// Whether what a device holds can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MemberState {
+    /// It holds everything.
+    Present,
+    /// It misses what is written.
+    Lost {
+        /// The first generation that it missed.
+        missed_from: Generation,
+    },
+    /// It takes what is written, and misses `missed_from..missed_until` except where the cursor has passed.
+    Rebuilding {
+        /// The first generation that it missed.
+        missed_from: Generation,
+        /// The first that it did not miss; not below `missed_from`.
+        missed_until: Generation,
+        /// The logical stripes before it are rebuilt.
+        cursor: LogicalStripe,
+    },
+}
+
+impl MemberState {
+    /// Whether a chunk of this generation, of this logical stripe, is on the device.
+    pub fn has(self, generation: Generation, logical: LogicalStripe) -> bool {
+        match self {
+            MemberState::Present => true,
+            MemberState::Lost { .. } => false,
+            MemberState::Rebuilding { missed_from, missed_until, cursor } => {
+                !(missed_from..missed_until).contains(&generation) || logical < cursor
+            }
+        }
+    }
+}
+
+impl Entry {
+    /// Its length in the record.
+    pub fn len_bytes(&self) -> usize {
+        match self {
+            Entry::StripeSwitch(switch) => switch.len_bytes(),
+            Entry::Unmap { .. } => UNMAP_BYTES,
+            Entry::LogWrite(write) => write.len_bytes(),
+            Entry::LogForget { .. } => FORGET_BYTES,
+            Entry::Member(_) => MEMBER_BYTES,
+        }
+    }
+
+    pub(super) fn check(&self, shape: &Shape) -> Result<(), FormatError> {
+        let rule = |holds: bool, field, rule| {
+            let part = Part::Record;
+            if holds { Ok(()) } else { Err(FormatError::Invalid { part, field, rule }) }
+        };
+        let within = |first: u64, count: u64, limit: u64| {
+            count >= 1 && first.checked_add(count).is_some_and(|end| end <= limit)
+        };
+        match self {
+            Entry::StripeSwitch(switch) => {
+                let fits = switch.digests.len() == shape.devices as usize;
+                rule(fits, "count", "must be the number of devices")?;
+                let fits = switch.digests.iter().flatten().count() > 0;
+                rule(fits, "written", "must name a device")?;
+                let fits = switch.logical.0 < shape.logical_stripes;
+                rule(fits, "logical stripe", "must be one of the volume's")?;
+                let fits = switch.physical.0 < shape.physical_stripes;
+                rule(fits, "physical stripe", "must be one of the volume's")
+            }
+            Entry::Unmap { first, count } => {
+                let fits = within(first.0, *count, shape.logical_stripes);
+                rule(fits, "first logical stripe", "must begin a range of the volume's")
+            }
+            Entry::LogWrite(write) => {
+                write.check(Part::Record, shape)?;
+                let forgotten = write.cells.iter().any(|cell| cell.holds == Holds::Forgotten);
+                rule(!forgotten, "holds", "must be 0 or 1 in a record")
+            }
+            Entry::LogForget { first, count } => {
+                let fits = within(first.0, *count, shape.user_blocks());
+                rule(fits, "first user block", "must begin a range of the volume's")
+            }
+            Entry::Member(member) => member.check(Part::Record, shape),
+        }
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        match self {
+            Entry::StripeSwitch(switch) => switch.encode(out),
+            Entry::Unmap { first, count } => {
+                let head = begin(out, KIND_UNMAP, 0, UNMAP_BYTES, UNMAP_BYTES);
+                U_FIRST.put_u64(head, first.0);
+                U_COUNT.put_u64(head, *count);
+            }
+            Entry::LogWrite(write) => write.encode(out),
+            Entry::LogForget { first, count } => {
+                let head = begin(out, KIND_FORGET, 0, FORGET_BYTES, FORGET_BYTES);
+                F_FIRST.put_u64(head, first.0);
+                F_COUNT.put_u64(head, *count);
+            }
+            Entry::Member(member) => member.encode(out),
+        }
+        debug_assert_eq!(out.len(), start + self.len_bytes());
+    }
+
+    /// The length of the entry that begins here; `None` if its head is not all here.
+    pub(super) fn len_at_front(part: Part, bytes: &[u8]) -> Result<Option<usize>, FormatError> {
+        if bytes.len() < ENTRY_HEAD_BYTES {
+            return Ok(None);
+        }
+        // The longest entry is a stripe switch or a log write over all devices.
+        match LEN.u32(bytes) as usize {
+            len @ ENTRY_HEAD_BYTES..=8192 => Ok(Some(len)),
+            _ => Err(FormatError::Invalid { part, field: "length", rule: "must fit the kind" }),
+        }
+    }
+
+    /// Reads an entry that is exactly these bytes. Whether it fits the volume's shape is not looked at.
+    pub(super) fn decode(part: Part, bytes: &[u8]) -> Result<Entry, FormatError> {
+        let invalid = |field, rule| FormatError::Invalid { part, field, rule };
+        let count = usize::from(get_u16(COUNT, bytes));
+        let (fixed, counted) = match get_u16(KIND, bytes) {
+            KIND_SWITCH => (SWITCH_BYTES, true),
+            KIND_UNMAP => (UNMAP_BYTES, false),
+            KIND_LOG_WRITE => (LOG_WRITE_BYTES, true),
+            KIND_FORGET => (FORGET_BYTES, false),
+            KIND_MEMBER => (MEMBER_BYTES, false),
+            _ => return Err(invalid("kind", "must be 1 to 5")),
+        };
+        if bytes.len() < fixed {
+            return Err(invalid("length", "must fit the kind"));
+        }
+        if !counted && count != 0 {
+            return Err(invalid("count", "must be zero for this kind"));
+        }
+        let (head, rest) = bytes.split_at(fixed);
+        let entry = match get_u16(KIND, bytes) {
+            KIND_SWITCH => Entry::StripeSwitch(StripeSwitch::decode(part, head, count, rest)?),
+            KIND_LOG_WRITE => Entry::LogWrite(LogWrite::decode(part, head, count, rest)?),
+            _ if !rest.is_empty() => return Err(invalid("length", "must fit the kind")),
+            KIND_UNMAP => Entry::Unmap { first: LogicalStripe(U_FIRST.u64(head)), count: U_COUNT.u64(head) },
+            KIND_FORGET => Entry::LogForget { first: UserBlock(F_FIRST.u64(head)), count: F_COUNT.u64(head) },
+            _ => Entry::Member(Member::decode(part, head)?),
+        };
+        Ok(entry)
+    }
+}
+
+impl StripeSwitch {
+    fn len_bytes(&self) -> usize {
+        SWITCH_BYTES + 8 * self.digests.iter().flatten().count()
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        let head = begin(out, KIND_SWITCH, self.digests.len(), SWITCH_BYTES, self.len_bytes());
+        S_LOGICAL.put_u64(head, self.logical.0);
+        S_PHYSICAL.put_u64(head, self.physical.0);
+        S_GENERATION.put_u64(head, self.generation.0);
+        let mut written = [0u8; 32];
+        for (slot, _) in self.digests.iter().enumerate().filter(|(_, digest)| digest.is_some()) {
+            written[slot / 8] |= 1 << (slot % 8);
+        }
+        S_WRITTEN.put(head, &written);
+        for digest in self.digests.iter().flatten() {
+            out.extend_from_slice(&digest.0.to_le_bytes());
+        }
+    }
+
+    fn decode(part: Part, head: &[u8], count: usize, rest: &[u8]) -> Result<StripeSwitch, FormatError> {
+        let invalid = |field, rule| FormatError::Invalid { part, field, rule };
+        let written: [u8; 32] = S_WRITTEN.get(head);
+        let is_written = |slot: usize| written[slot / 8] & (1 << (slot % 8)) != 0;
+        if count > 256 || (count..256).any(is_written) {
+            return Err(invalid("written", "must name devices of the volume"));
+        }
+        let mut digests = Vec::with_capacity(count);
+        let mut stored = rest.chunks_exact(8);
+        for slot in 0..count {
+            let digest = match is_written(slot) {
+                true => Some(stored.next().ok_or(invalid("length", "must fit the kind"))?),
+                false => None,
+            };
+            let crc = |bytes: &[u8]| Crc64(u64::from_le_bytes(bytes.try_into().expect("chunks of 8")));
+            digests.push(digest.map(crc));
+        }
+        if stored.len() != 0 || !stored.remainder().is_empty() {
+            return Err(invalid("length", "must fit the kind"));
+        }
+        Ok(StripeSwitch {
+            logical: LogicalStripe(S_LOGICAL.u64(head)),
+            physical: PhysicalStripe(S_PHYSICAL.u64(head)),
+            generation: Generation(S_GENERATION.u64(head)),
+            digests,
+        })
+    }
+}
+
+impl LogWrite {
+    pub(super) fn check(&self, part: Part, shape: &Shape) -> Result<(), FormatError> {
+        let rule = |holds: bool, field, rule| {
+            if holds { Ok(()) } else { Err(FormatError::Invalid { part, field, rule }) }
+        };
+        rule(self.row.0 < shape.log_rows, "row", "must be one of the log's")?;
+        rule(!self.cells.is_empty(), "count", "must be 1 or more")?;
+        let ascending = self.cells.windows(2).all(|pair| pair[0].slot < pair[1].slot);
+        rule(ascending, "slot", "must be above the one before")?;
+        let known = self.cells.iter().all(|cell| cell.slot.0 < shape.devices);
+        rule(known, "slot", "must be below the number of devices")?;
+        let known = |cell: &Cell| !matches!(cell.holds, Holds::User(user) if user.0 >= shape.user_blocks());
+        rule(self.cells.iter().all(known), "user block", "must be one of the volume's")
+    }
+
+    fn len_bytes(&self) -> usize {
+        LOG_WRITE_BYTES + CELL_BYTES * self.cells.len()
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        let head = begin(out, KIND_LOG_WRITE, self.cells.len(), LOG_WRITE_BYTES, self.len_bytes());
+        L_ROW.put_u32(head, self.row.0);
+        L_GENERATION.put_u64(head, self.generation.0);
+        for cell in &self.cells {
+            out.extend_from_slice(&cell.encode());
+        }
+    }
+
+    fn decode(part: Part, head: &[u8], count: usize, rest: &[u8]) -> Result<LogWrite, FormatError> {
+        if rest.len() != count * CELL_BYTES {
+            return Err(FormatError::Invalid { part, field: "length", rule: "must fit the kind" });
+        }
+        must_be_zero(part, &L_RESERVED.get::<4>(head))?;
+        let cells = rest.chunks_exact(CELL_BYTES).map(|bytes| Cell::decode(part, bytes));
+        Ok(LogWrite {
+            row: LogRow(L_ROW.u32(head)),
+            generation: Generation(L_GENERATION.u64(head)),
+            cells: cells.collect::<Result<Vec<Cell>, FormatError>>()?,
+        })
+    }
+}
+
+impl Cell {
+    fn encode(&self) -> [u8; CELL_BYTES] {
+        let mut bytes = [0; CELL_BYTES];
+        let (user, holds) = match self.holds {
+            Holds::User(user) => (user.0, 0),
+            Holds::Parity => (0, 1),
+            Holds::Forgotten => (0, 2),
+        };
+        C_USER.put(&mut bytes, &user.to_le_bytes()[..6]);
+        C_SLOT.put(&mut bytes, &[self.slot.0 as u8]);
+        C_HOLDS.put(&mut bytes, &[holds]);
+        C_CHECKSUM.put_u64(&mut bytes, self.checksum.0);
+        bytes
+    }
+
+    fn decode(part: Part, bytes: &[u8]) -> Result<Cell, FormatError> {
+        let mut user = [0; 8];
+        user[..6].copy_from_slice(&C_USER.get::<6>(bytes));
+        let [slot] = C_SLOT.get(bytes);
+        let [holds] = C_HOLDS.get(bytes);
+        let holds = match (holds, u64::from_le_bytes(user)) {
+            (0, user) => Holds::User(UserBlock(user)),
+            (1, 0) => Holds::Parity,
+            (2, 0) => Holds::Forgotten,
+            (1 | 2, _) => {
+                let rule = "must be 0 in a cell that holds none";
+                return Err(FormatError::Invalid { part, field: "user block", rule });
+            }
+            _ => return Err(FormatError::Invalid { part, field: "holds", rule: "must be 0, 1 or 2" }),
+        };
+        Ok(Cell { slot: Slot(slot.into()), holds, checksum: Crc64(C_CHECKSUM.u64(bytes)) })
+    }
+}
+
+impl Member {
+    pub(super) fn check(&self, part: Part, shape: &Shape) -> Result<(), FormatError> {
+        let rule = |holds: bool, field, rule| {
+            if holds { Ok(()) } else { Err(FormatError::Invalid { part, field, rule }) }
+        };
+        rule(self.slot.0 < shape.devices, "slot", "must be below the number of devices")?;
+        if let MemberState::Rebuilding { missed_from, missed_until, cursor } = self.state {
+            rule(missed_from <= missed_until, "missed until", "must not be below the start")?;
+            rule(cursor.0 <= shape.logical_stripes, "cursor", "must not be behind the last stripe")?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        let head = begin(out, KIND_MEMBER, 0, MEMBER_BYTES, MEMBER_BYTES);
+        let (state, from, until, cursor) = match self.state {
+            MemberState::Present => (0, Generation(0), Generation(0), LogicalStripe(0)),
+            MemberState::Lost { missed_from } => (1, missed_from, Generation(0), LogicalStripe(0)),
+            MemberState::Rebuilding { missed_from, missed_until, cursor } => {
+                (2, missed_from, missed_until, cursor)
+            }
+        };
+        M_SLOT.put_u32(head, self.slot.0);
+        M_STATE.put_u32(head, state);
+        M_FROM.put_u64(head, from.0);
+        M_UNTIL.put_u64(head, until.0);
+        M_CURSOR.put_u64(head, cursor.0);
+    }
+
+    fn decode(part: Part, head: &[u8]) -> Result<Member, FormatError> {
+        let invalid = |field, rule| FormatError::Invalid { part, field, rule };
+        let (missed_from, missed_until) = (Generation(M_FROM.u64(head)), Generation(M_UNTIL.u64(head)));
+        let cursor = LogicalStripe(M_CURSOR.u64(head));
+        let state = match (M_STATE.u32(head), missed_from.0, missed_until.0, cursor.0) {
+            (0, 0, 0, 0) => MemberState::Present,
+            (1, _, 0, 0) => MemberState::Lost { missed_from },
+            (2, ..) => MemberState::Rebuilding { missed_from, missed_until, cursor },
+            (0 | 1, ..) => return Err(invalid("missed from", "must be 0 where the state has none")),
+            _ => return Err(invalid("state", "must be 0, 1 or 2")),
+        };
+        Ok(Member { slot: Slot(M_SLOT.u32(head)), state })
+    }
+}
+
+/// The fixed part of an entry, zero but for its head.
+fn begin(out: &mut Vec<u8>, kind: u16, count: usize, fixed: usize, len: usize) -> &mut [u8] {
+    let start = out.len();
+    out.resize(start + fixed, 0);
+    let head = &mut out[start..];
+    KIND.put(head, &kind.to_le_bytes());
+    COUNT.put(head, &(count as u16).to_le_bytes());
+    LEN.put_u32(head, len as u32);
+    head
+}
