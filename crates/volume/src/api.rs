@@ -1,0 +1,248 @@
+//! The events that a volume takes and the actions that it gives.
+
+use pantile_gf::Gf;
+
+/// Bytes of a block: the unit of checksums, of the log and of atomic writes.
+pub const BLOCK_BYTES: u64 = 4096;
+
+/// A device's place in the volume, 0-based. What column it holds of a stripe is the placement's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Slot(pub u32);
+
+/// A user's block: byte address / 4096.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct UserBlock(pub u64);
+
+/// An address on a device in blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct DeviceBlock(pub u64);
+
+/// One block of memory that the driver holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BufferId(pub u64);
+
+/// Names an input or output; never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct IoId(pub u64);
+
+/// Names a computation; never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct JobId(pub u64);
+
+/// Names a user's request; chosen by the driver, unique among those not yet answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RequestId(pub u64);
+
+/// What makes the checksum of a block differ from that of the same bytes elsewhere or at another time.
+///
+/// The checksum is CRC-64/NVME over volume id (given to the driver once), slot, address and generation as little-endian
+/// integers of 16, 4, 8 and 8 bytes, then the content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Seed {
+    /// The device.
+    pub slot: Slot,
+    /// Where the block lies.
+    pub address: DeviceBlock,
+    /// The generation of the stripe or log write.
+    pub generation: u64,
+}
+
+/// What a user asks for. Blocks are whole; a front end completes partial ones with a read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Reads blocks; answered with one buffer each (`None`: zeros, never written or trimmed).
+    Read {
+        /// The first block.
+        first: UserBlock,
+        /// How many.
+        count: u32,
+    },
+    /// Writes blocks. The volume owns the buffers from now on.
+    Write {
+        /// The first block.
+        first: UserBlock,
+        /// One buffer a block.
+        buffers: Vec<BufferId>,
+        /// Answer only when it would survive a crash.
+        durable: bool,
+    },
+    /// Forgets blocks: they read as zeros.
+    Trim {
+        /// The first block.
+        first: UserBlock,
+        /// How many.
+        count: u64,
+    },
+    /// Answers when everything answered before it would survive a crash.
+    Flush,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A user's request.
+    Request(RequestId, Request),
+    /// An action with an [`IoId`] is done.
+    IoDone(IoId, IoResult),
+    /// A computation is done.
+    Computed(JobId, Computed),
+    /// A device is not there any more (pulled out, or declared dead by the driver).
+    DeviceGone(Slot),
+}
+
+/// How an input or output ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IoResult {
+    /// A read of blocks: the checksum of each under the seeds given, in order.
+    Checksums(Vec<u64>),
+    /// A read of metadata: the bytes.
+    Bytes(Vec<u8>),
+    /// A write, flush or discard.
+    Done,
+    /// These bytes cannot be read or written; the device lives.
+    MediaError,
+    /// The device does not answer any more.
+    Gone,
+}
+
+/// The result of a computation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Computed {
+    /// The checksums asked for, in the order of [`Compute::checksums`].
+    Checksums(Vec<u64>),
+}
+
+/// Where an operand of a computation comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operand {
+    /// A buffer.
+    Buffer(BufferId),
+    /// A block of zeros.
+    Zeros,
+}
+
+/// One step: `into` = sum of coefficient * operand, byte by byte over a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sum {
+    /// The buffer that is made.
+    pub into: BufferId,
+    /// Buffers that exist, or are made by an earlier step of the same computation.
+    pub terms: Vec<(Operand, Gf)>,
+}
+
+/// A computation over blocks: first the sums in order, then checksums.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compute {
+    /// The sums.
+    pub sums: Vec<Sum>,
+    /// The checksums that are wanted.
+    pub checksums: Vec<(Operand, Seed)>,
+}
+
+/// A piece of a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// One block of a buffer.
+    Block(Operand),
+    /// Metadata: a multiple of [`BLOCK_BYTES`].
+    Bytes(Vec<u8>),
+}
+
+/// How urgent an input or output is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Urgency {
+    /// A user waits.
+    User,
+    /// Rebuild, scrub, merging ahead of need.
+    Background,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Reads consecutive blocks, one buffer each, and reports their checksums.
+    Read {
+        /// Its name.
+        io: IoId,
+        /// The device.
+        slot: Slot,
+        /// The first block.
+        at: DeviceBlock,
+        /// One buffer a block.
+        into: Vec<BufferId>,
+        /// The generation to seed with.
+        generation: u64,
+        /// How urgent.
+        urgency: Urgency,
+    },
+    /// Reads consecutive blocks of metadata.
+    ReadBytes {
+        /// Its name.
+        io: IoId,
+        /// The device.
+        slot: Slot,
+        /// The first block.
+        at: DeviceBlock,
+        /// How many.
+        blocks: u32,
+    },
+    /// Writes consecutive blocks.
+    Write {
+        /// Its name.
+        io: IoId,
+        /// The device.
+        slot: Slot,
+        /// The first block.
+        at: DeviceBlock,
+        /// What is written.
+        pieces: Vec<Piece>,
+        /// How urgent.
+        urgency: Urgency,
+    },
+    /// Makes every write to the device that was reported done survive a crash.
+    Flush {
+        /// Its name.
+        io: IoId,
+        /// The device.
+        slot: Slot,
+    },
+    /// Computes.
+    Compute {
+        /// Its name.
+        job: JobId,
+        /// What.
+        work: Compute,
+    },
+    /// The buffer is not needed any more.
+    Release(BufferId),
+    /// Answers a user.
+    Reply(RequestId, Reply),
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// The content of each block; `None` is zeros. The driver copies it before it performs a later `Release`.
+    Read(Vec<Option<BufferId>>),
+    /// Done.
+    Done,
+    /// The request was refused or failed; nothing of it is promised.
+    Failed(Failure),
+}
+
+/// Why a request failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// It reaches beyond the end of the volume.
+    OutOfRange {
+        /// The first block beyond.
+        end: UserBlock,
+    },
+    /// More is lost than the code can bear; these blocks cannot be had.
+    Lost {
+        /// The first of them.
+        block: UserBlock,
+    },
+    /// Too many devices are gone to make anything durable.
+    NotDurable,
+}

@@ -1,0 +1,710 @@
+//! Making memory durable: one commit at a time, each one atomic change of the maps.
+//!
+//! A commit takes what is sealed, or as much of it as the log and the free stripes hold, and goes through four phases:
+//!
+//! 1. gather: what is current of the stripes that are merged is fetched;
+//! 2. compute: parity and the checksum of every block;
+//! 3. write: data, parity, headers, log blocks and the record, all at once;
+//! 4. flush: every device that is present, once.
+//!
+//! Then the maps are switched, what was replaced is freed, and memory is released. Nothing that the maps point to is
+//! overwritten before the record that replaces it is durable: new stripes and rows come from the free ones, and what this
+//! commit frees is free for the next.
+
+use crate::engine::{Dirty, Engine, IoOwner, JobOwner};
+use crate::fetch::{ChunkSums, Requester};
+use crate::maps::{Change, Row, RowCell, RowKind};
+use crate::{
+    Action, BufferId, Compute, Computed, DeviceBlock, Failure, Operand, Piece, Reply, RequestId, Seed, Slot,
+    Sum, Urgency, UserBlock,
+};
+use std::collections::BTreeMap;
+
+/// Stripes merged by one commit for no other reason than to empty the log.
+const MERGES_MOST: usize = 8;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Gather,
+    Compute,
+    Write,
+    Flush,
+}
+
+/// A commit under way.
+#[derive(Debug)]
+pub(crate) struct Commit {
+    /// The part of the sealed memory that it takes; readers still find it here.
+    pub(crate) taken: Dirty,
+    /// The first generation that it writes.
+    pub(crate) first_generation: u64,
+    phase: Phase,
+    stripes: Vec<StripeWrite>,
+    rows: Vec<RowWrite>,
+    changes: Vec<Change>,
+    /// Fetches, computations or inputs and outputs that the phase waits for.
+    outstanding: usize,
+    /// A block that a merge needs cannot be had: the commit is undone.
+    hopeless: bool,
+    members_changed: bool,
+    /// Writes again, byte for byte, what the last record maps; no record, no change.
+    again: bool,
+}
+
+/// One stripe that is written as a whole.
+#[derive(Debug)]
+struct StripeWrite {
+    logical: u32,
+    physical: u32,
+    generation: u64,
+    /// By place in the stripe.
+    content: Vec<Option<Operand>>,
+    /// By cell and offset, from the computation on.
+    blocks: Vec<Operand>,
+    parity: Vec<BufferId>,
+    checksums: Vec<u64>,
+}
+
+/// One log row that is written.
+#[derive(Debug)]
+struct RowWrite {
+    row: u32,
+    generation: u64,
+    kind: RowKind,
+    blocks: Vec<UserBlock>,
+    /// Slot and content of every block of the row.
+    cells: Vec<(Slot, Operand)>,
+    parity: Vec<BufferId>,
+    checksums: Vec<u64>,
+}
+
+impl Engine {
+    /// Starts a commit if one is wanted and none is under way.
+    pub(crate) fn drive_commit(&mut self) {
+        if self.commit.is_some() || self.snapshot.is_some() || self.failed {
+            self.give_up_if_failed();
+            return;
+        }
+        if self.sealed.is_empty() {
+            let done = std::mem::take(&mut self.sealed_waiters);
+            if self.members_changed {
+                // Nobody is answered before the loss of a device is durable on the others.
+                self.sealed_waiters = done;
+            } else {
+                done.into_iter().for_each(|id| self.reply(id, Reply::Done));
+            }
+            let wanted = !self.waiters.is_empty() || self.above_mark() || self.members_changed;
+            let cleaning = !self.repair.is_empty() || self.log_is_low();
+            if !wanted && !cleaning {
+                return;
+            }
+            if wanted {
+                self.sealed = std::mem::take(&mut self.dirty);
+                self.sealed_waiters.append(&mut self.waiters);
+            }
+        }
+        if self.journal_is_low() {
+            self.begin_snapshot();
+            return;
+        }
+        self.begin_commit();
+    }
+
+    /// A volume that has failed answers everybody and keeps nothing waiting.
+    fn give_up_if_failed(&mut self) {
+        if !self.failed {
+            return;
+        }
+        let waiting: Vec<RequestId> = self.waiters.drain(..).chain(self.sealed_waiters.drain(..)).collect();
+        waiting.into_iter().for_each(|id| self.reply(id, Reply::Failed(Failure::NotDurable)));
+    }
+
+    fn log_is_low(&self) -> bool {
+        !self.maps.log.is_empty() && self.maps.free_rows.len() < self.geometry.log_rows as usize / 4
+    }
+
+    /// Free physical stripes that nobody is reading.
+    fn usable_stripes(&self) -> Vec<u32> {
+        self.maps.free.iter().copied().filter(|p| !self.pins.contains_key(p)).collect()
+    }
+
+    /// User blocks that one row of copies holds.
+    fn copies_per_row(&self) -> usize {
+        self.geometry.slots() / (self.geometry.tolerance() + 1)
+    }
+
+    fn rows_needed(&self, blocks: usize) -> usize {
+        let full = self.planners.row.code().data().len();
+        blocks / full + (blocks % full).div_ceil(self.copies_per_row().max(1))
+    }
+
+    /// Chooses what the commit takes, and where it goes.
+    fn begin_commit(&mut self) {
+        let per_stripe = self.geometry.stripe_blocks() as usize;
+        let mut free = self.usable_stripes();
+        free.reverse();
+        let rows_free = self.maps.free_rows.len();
+        let mut by_stripe: BTreeMap<u32, Vec<UserBlock>> = BTreeMap::new();
+        for &block in self.sealed.blocks.keys() {
+            by_stripe.entry(self.geometry.locate(block).0).or_default().push(block);
+        }
+        // Stripes that are written as a whole: those that are full; those that did not verify; those with the most in
+        // the log, if it runs low.
+        let mut whole: Vec<u32> = Vec::new();
+        let mut rank: Vec<(usize, u32)> = Vec::new();
+        let mut in_log: BTreeMap<u32, usize> = BTreeMap::new();
+        for &block in self.maps.log.keys() {
+            *in_log.entry(self.geometry.locate(block).0).or_default() += 1;
+        }
+        for (&logical, blocks) in &by_stripe {
+            if blocks.len() == per_stripe {
+                whole.push(logical);
+            } else {
+                rank.push((blocks.len() + in_log.get(&logical).copied().unwrap_or(0), logical));
+            }
+        }
+        let mut forced: Vec<u32> = self.repair.iter().copied().filter(|l| !whole.contains(l)).collect();
+        if self.log_suspect {
+            forced.extend(in_log.keys().filter(|l| !whole.contains(l)));
+        }
+        if self.log_is_low() {
+            let mut heavy: Vec<(usize, u32)> = in_log.iter().map(|(&l, &count)| (count, l)).collect();
+            heavy.sort_unstable_by(|a, b| b.cmp(a));
+            forced.extend(heavy.into_iter().take(MERGES_MOST).map(|(_, l)| l).filter(|l| !whole.contains(l)));
+        }
+        forced.sort_unstable();
+        forced.dedup();
+        // Cleaning goes first: it is what makes room.
+        let mut chosen: Vec<u32> = forced;
+        chosen.extend(whole);
+        chosen.truncate(free.len());
+        // The rest goes to the log; when that has no room, home by merging, the fullest first; what then is left waits.
+        rank.retain(|(_, l)| !chosen.contains(l));
+        rank.sort_unstable();
+        let mut logged: usize =
+            by_stripe.iter().filter(|(l, _)| !chosen.contains(l)).map(|(_, b)| b.len()).sum();
+        let mut waiting: Vec<u32> = by_stripe
+            .iter()
+            .filter(|(l, b)| b.len() == per_stripe && !chosen.contains(l))
+            .map(|(&l, _)| l)
+            .collect();
+        logged -= waiting.len() * per_stripe;
+        while self.rows_needed(logged) > rows_free {
+            let Some((_, logical)) = rank.pop() else { break };
+            logged -= by_stripe[&logical].len();
+            if chosen.len() < free.len() {
+                chosen.push(logical);
+            } else {
+                waiting.push(logical);
+            }
+        }
+        let first_generation = self.maps.generation;
+        let mut taken = Dirty::default();
+        for (logical, blocks) in by_stripe.iter().filter(|(l, _)| !waiting.contains(l)) {
+            for block in blocks {
+                if let Some(content) = self.sealed.blocks.remove(block) {
+                    taken.blocks.insert(*block, content);
+                }
+            }
+            if self.sealed.unmapped.remove(logical) {
+                taken.unmapped.insert(*logical);
+            }
+        }
+        let trims: Vec<u32> = self.sealed.unmapped.iter().copied().filter(|l| !waiting.contains(l)).collect();
+        for logical in trims {
+            self.sealed.unmapped.remove(&logical);
+            taken.unmapped.insert(logical);
+        }
+        let mut commit = Commit {
+            taken,
+            first_generation,
+            phase: Phase::Gather,
+            stripes: Vec::new(),
+            rows: Vec::new(),
+            changes: Vec::new(),
+            outstanding: 0,
+            hopeless: false,
+            members_changed: std::mem::take(&mut self.members_changed),
+            again: false,
+        };
+        let mut generation = first_generation;
+        for &logical in &chosen {
+            let Some(physical) = free.pop() else { break };
+            commit.stripes.push(StripeWrite {
+                logical,
+                physical,
+                generation,
+                content: vec![None; per_stripe],
+                blocks: Vec::new(),
+                parity: Vec::new(),
+                checksums: Vec::new(),
+            });
+            generation += 1;
+        }
+        let to_log: Vec<(UserBlock, Operand)> = commit
+            .taken
+            .blocks
+            .iter()
+            .filter(|(b, _)| !chosen.contains(&self.geometry.locate(**b).0))
+            .map(|(&b, &c)| (b, c))
+            .collect();
+        commit.rows = self.fill_rows(&to_log, generation);
+        self.repair.retain(|l| !chosen.contains(l));
+        if chosen.len() >= in_log.len() {
+            self.log_suspect = false;
+        }
+        if commit.stripes.is_empty()
+            && commit.rows.is_empty()
+            && commit.taken.unmapped.is_empty()
+            && !commit.members_changed
+        {
+            // No room for anything: the log and the free stripes are held by reads under way. Try again after them.
+            return;
+        }
+        let wanted: Vec<(usize, u32)> =
+            (0..commit.stripes.len()).flat_map(|s| (0..per_stripe as u32).map(move |p| (s, p))).collect();
+        commit.outstanding = wanted.len() + 1;
+        self.commit = Some(commit);
+        for (stripe, place) in wanted {
+            self.gather(stripe, place);
+        }
+        self.phase_part_done();
+    }
+
+    /// Writes stripes and rows of the last record again, because a device that is present lacks a part of them.
+    ///
+    /// Called while a volume is opened, before anything else is written: the state before the record is still whole, so
+    /// that it can be returned to if this does not succeed.
+    pub(crate) fn begin_again(&mut self, stripes: &[u32], rows: &[u32]) {
+        let per_stripe = self.geometry.stripe_blocks() as usize;
+        let mut commit = Commit {
+            taken: Dirty::default(),
+            first_generation: self.maps.generation,
+            phase: Phase::Gather,
+            stripes: Vec::new(),
+            rows: Vec::new(),
+            changes: Vec::new(),
+            outstanding: 1,
+            hopeless: false,
+            members_changed: false,
+            again: true,
+        };
+        for &logical in stripes {
+            let Some(mapping) = self.maps.stripes[logical as usize] else { continue };
+            commit.stripes.push(StripeWrite {
+                logical,
+                physical: mapping.physical,
+                generation: mapping.generation,
+                content: vec![None; per_stripe],
+                blocks: Vec::new(),
+                parity: Vec::new(),
+                checksums: Vec::new(),
+            });
+        }
+        for &number in rows {
+            let Some(row) = self.maps.rows.get(&number) else { continue };
+            commit.rows.push(RowWrite {
+                row: number,
+                generation: row.generation,
+                kind: row.kind,
+                blocks: row.blocks.clone(),
+                cells: row.cells.iter().map(|c| (c.slot, Operand::Zeros)).collect(),
+                parity: Vec::new(),
+                checksums: Vec::new(),
+            });
+        }
+        let places: Vec<(usize, u32)> =
+            (0..commit.stripes.len()).flat_map(|s| (0..per_stripe as u32).map(move |p| (s, p))).collect();
+        let blocks: Vec<(usize, u32, usize)> = commit
+            .rows
+            .iter()
+            .enumerate()
+            .flat_map(|(r, row)| (0..row.blocks.len()).map(move |i| (r, row.row, i)))
+            .collect();
+        commit.outstanding += places.len() + blocks.len();
+        let logicals: Vec<u32> = commit.stripes.iter().map(|s| s.logical).collect();
+        self.commit = Some(commit);
+        for (stripe, place) in places {
+            let block = UserBlock(u64::from(logicals[stripe]) * self.geometry.stripe_blocks() + u64::from(place));
+            self.fetch_from_stripe(block, Requester::Commit { stripe, place });
+        }
+        for (row, number, index) in blocks {
+            self.fetch_from_row(number, index, Requester::CommitRow { row, index });
+        }
+        self.phase_part_done();
+    }
+
+    /// A block of a row that is written again is there, or cannot be had.
+    pub(crate) fn gathered_for_row(&mut self, row: usize, index: usize, content: Option<Operand>) {
+        let copies = self.geometry.tolerance() + 1;
+        let Some(commit) = &mut self.commit else { return };
+        commit.hopeless |= content.is_none();
+        let row = &mut commit.rows[row];
+        if let Some(content) = content {
+            let cells = match row.kind {
+                RowKind::Coded => index..index + 1,
+                RowKind::Copies => index * copies..(index + 1) * copies,
+            };
+            row.cells[cells].iter_mut().for_each(|cell| cell.1 = content);
+            // Held by the delivery; let go with the parity.
+            if let Operand::Buffer(buffer) = content {
+                row.parity.push(buffer);
+            }
+        }
+        self.phase_part_done();
+    }
+
+    /// Lays blocks out in log rows: full rows in the log code, the rest as copies.
+    fn fill_rows(&mut self, blocks: &[(UserBlock, Operand)], mut generation: u64) -> Vec<RowWrite> {
+        let full = self.planners.row.code().data().len();
+        let columns = self.geometry.slots();
+        let copies = self.geometry.tolerance() + 1;
+        let mut free: Vec<u32> = self.maps.free_rows.iter().copied().collect();
+        free.reverse();
+        let mut rows = Vec::new();
+        let split = blocks.len() / full * full;
+        for part in blocks[..split].chunks(full) {
+            let Some(row) = free.pop() else { break };
+            let mut cells: Vec<(Slot, Operand)> =
+                (0..columns).map(|c| (self.geometry.row_slot(row, c), Operand::Zeros)).collect();
+            for (column, &(_, content)) in part.iter().enumerate() {
+                cells[column].1 = content;
+            }
+            rows.push(RowWrite {
+                row,
+                generation,
+                kind: RowKind::Coded,
+                blocks: part.iter().map(|(b, _)| *b).collect(),
+                cells,
+                parity: Vec::new(),
+                checksums: Vec::new(),
+            });
+            generation += 1;
+        }
+        for part in blocks[split..].chunks(self.copies_per_row().max(1)) {
+            let Some(row) = free.pop() else { break };
+            let mut present: Vec<Slot> = (0..columns)
+                .map(|c| self.geometry.row_slot(row, c))
+                .filter(|slot| self.maps.members[slot.0 as usize].present)
+                .collect();
+            // Copies go to devices that are there first; with too few of them the rest is lost at once, within t.
+            let absent =
+                (0..columns).map(|c| self.geometry.row_slot(row, c)).filter(|s| !present.contains(s));
+            let absent: Vec<Slot> = absent.collect();
+            present.extend(absent);
+            let cells = part
+                .iter()
+                .enumerate()
+                .flat_map(|(i, &(_, content))| (0..copies).map(move |c| (i * copies + c, content)))
+                .map(|(i, content)| (present[i], content))
+                .collect();
+            rows.push(RowWrite {
+                row,
+                generation,
+                kind: RowKind::Copies,
+                blocks: part.iter().map(|(b, _)| *b).collect(),
+                cells,
+                parity: Vec::new(),
+                checksums: Vec::new(),
+            });
+            generation += 1;
+        }
+        rows
+    }
+
+    /// Gets one block of a stripe that is written as a whole.
+    fn gather(&mut self, stripe: usize, place: u32) {
+        let Some(commit) = &self.commit else { return };
+        let logical = commit.stripes[stripe].logical;
+        let block = UserBlock(u64::from(logical) * self.geometry.stripe_blocks() + u64::from(place));
+        let requester = Requester::Commit { stripe, place };
+        let content = match commit.taken.blocks.get(&block) {
+            Some(&content) => Some(content),
+            None => commit.taken.unmapped.contains(&logical).then_some(Operand::Zeros),
+        };
+        match content {
+            Some(content) => self.deliver(requester, block, Some(content)),
+            None => self.resolve(block, requester),
+        }
+    }
+
+    /// A block of a stripe is there, or cannot be had.
+    pub(crate) fn gathered(&mut self, stripe: usize, place: u32, content: Option<Operand>) {
+        let Some(commit) = &mut self.commit else { return };
+        commit.stripes[stripe].content[place as usize] = content;
+        commit.hopeless |= content.is_none();
+        self.phase_part_done();
+    }
+
+    fn phase_part_done(&mut self) {
+        let Some(commit) = &mut self.commit else { return };
+        commit.outstanding -= 1;
+        if commit.outstanding > 0 {
+            return;
+        }
+        match commit.phase {
+            Phase::Gather if commit.hopeless => self.undo_commit(),
+            Phase::Gather => self.compute_commit(),
+            Phase::Compute => self.write_commit(),
+            Phase::Write => self.flush_commit(),
+            Phase::Flush => self.finish_commit(),
+        }
+    }
+
+    pub(crate) fn commit_io_done(&mut self) {
+        self.phase_part_done();
+    }
+
+    /// A stripe that was to be merged has a block that cannot be had: what was taken waits on, the stripe stays as it is.
+    fn undo_commit(&mut self) {
+        let Some(commit) = self.commit.take() else { return };
+        let mut bad = Vec::new();
+        for stripe in commit.stripes {
+            if stripe.content.iter().any(Option::is_none) {
+                bad.push(stripe.logical);
+            }
+            stripe.content.into_iter().flatten().for_each(|content| self.release_operand(content));
+        }
+        for row in commit.rows {
+            row.parity.into_iter().for_each(|buffer| self.release(buffer));
+        }
+        for (block, content) in commit.taken.blocks {
+            match self.sealed.blocks.entry(block) {
+                std::collections::btree_map::Entry::Vacant(entry) => {
+                    entry.insert(content);
+                }
+                std::collections::btree_map::Entry::Occupied(_) => self.release_operand(content),
+            }
+        }
+        self.sealed.unmapped.extend(commit.taken.unmapped);
+        self.members_changed |= commit.members_changed;
+        // Such a stripe can only be written block by block from now on.
+        self.failed = true;
+        let _ = bad;
+    }
+
+    fn release_operand(&mut self, content: Operand) {
+        if let Operand::Buffer(buffer) = content {
+            self.release(buffer);
+        }
+    }
+
+    /// Parity and checksums of everything.
+    fn compute_commit(&mut self) {
+        let Some(mut commit) = self.commit.take() else { return };
+        commit.phase = Phase::Compute;
+        commit.outstanding = commit.stripes.len() + commit.rows.len() + 1;
+        let mut jobs = Vec::new();
+        let encode = self.planners.stripe.encode();
+        let code = self.geometry.code.clone();
+        let element = self.geometry.element_blocks;
+        for (index, stripe) in commit.stripes.iter_mut().enumerate() {
+            let mut blocks = vec![Operand::Zeros; code.cell_count() * element as usize];
+            for (place, content) in stripe.content.iter().enumerate() {
+                let (cell, offset) = self.geometry.cell_of(place as u32);
+                blocks[cell.usize() * element as usize + offset as usize] = content.unwrap_or(Operand::Zeros);
+            }
+            let mut sums = Vec::new();
+            for offset in 0..element as usize {
+                for step in &encode.steps {
+                    let into = self.new_buffer();
+                    stripe.parity.push(into);
+                    let at = |cell: pantile_code::CellIndex| cell.usize() * element as usize + offset;
+                    let terms = step.terms.iter().map(|&(cell, c)| (blocks[at(cell)], c)).collect();
+                    sums.push(Sum { into, terms });
+                    blocks[at(step.target)] = Operand::Buffer(into);
+                }
+            }
+            let checksums = code
+                .cells()
+                .flat_map(|cell| (0..element).map(move |offset| (cell, offset)))
+                .map(|(cell, offset)| {
+                    let (slot, address) = self.geometry.cell_block(stripe.physical, cell, offset);
+                    let content = blocks[cell.usize() * element as usize + offset as usize];
+                    (content, Seed { slot, address, generation: stripe.generation })
+                })
+                .collect();
+            stripe.blocks = blocks;
+            jobs.push((JobOwner::CommitStripe(index), Compute { sums, checksums }));
+        }
+        let encode = self.planners.row.encode();
+        for (index, row) in commit.rows.iter_mut().enumerate() {
+            let mut sums = Vec::new();
+            if row.kind == RowKind::Coded {
+                for step in &encode.steps {
+                    let into = self.new_buffer();
+                    row.parity.push(into);
+                    let terms = step.terms.iter().map(|&(cell, c)| (row.cells[cell.usize()].1, c)).collect();
+                    sums.push(Sum { into, terms });
+                    row.cells[step.target.usize()].1 = Operand::Buffer(into);
+                }
+            }
+            let (address, generation) = (self.geometry.row_block(row.row), row.generation);
+            let checksums = row
+                .cells
+                .iter()
+                .map(|&(slot, content)| (content, Seed { slot, address, generation }))
+                .collect();
+            jobs.push((JobOwner::CommitRow(index), Compute { sums, checksums }));
+        }
+        self.commit = Some(commit);
+        for (owner, work) in jobs {
+            let job = self.new_job(owner);
+            self.act(Action::Compute { job, work });
+        }
+        self.phase_part_done();
+    }
+
+    pub(crate) fn stripe_computed(&mut self, index: usize, computed: &Computed) {
+        let Computed::Checksums(sums) = computed;
+        if let Some(commit) = &mut self.commit {
+            commit.stripes[index].checksums.clone_from(sums);
+        }
+        self.phase_part_done();
+    }
+
+    pub(crate) fn row_computed(&mut self, index: usize, computed: &Computed) {
+        let Computed::Checksums(sums) = computed;
+        if let Some(commit) = &mut self.commit {
+            commit.rows[index].checksums.clone_from(sums);
+        }
+        self.phase_part_done();
+    }
+
+    /// Everything at once: chunks, rows, record.
+    fn write_commit(&mut self) {
+        let Some(mut commit) = self.commit.take() else { return };
+        commit.phase = Phase::Write;
+        let present: Vec<Slot> = (0..self.geometry.slots() as u32)
+            .map(Slot)
+            .filter(|slot| self.maps.members[slot.0 as usize].present)
+            .collect();
+        let element = self.geometry.element_blocks as usize;
+        let mut writes: Vec<(Slot, DeviceBlock, Vec<Piece>)> = Vec::new();
+        let mut changes: Vec<Change> = Vec::new();
+        let per_stripe = self.geometry.stripe_blocks();
+        for &logical in &commit.taken.unmapped {
+            changes.push(Change::Unmap { logical });
+            changes.push(Change::Forget {
+                first: UserBlock(u64::from(logical) * per_stripe),
+                count: per_stripe,
+            });
+        }
+        for stripe in &commit.stripes {
+            let mut digests = vec![None; self.geometry.slots()];
+            for &slot in &present {
+                let column = self.geometry.column(stripe.physical, slot);
+                let cells: Vec<usize> = self.geometry.code.column_cells(column).map(|c| c.usize()).collect();
+                let sums: Vec<u64> = cells
+                    .iter()
+                    .flat_map(|c| stripe.checksums[c * element..(c + 1) * element].to_vec())
+                    .collect();
+                let (header, digest) =
+                    self.chunk_header(stripe.logical, stripe.physical, stripe.generation, slot, &sums);
+                digests[slot.0 as usize] = Some(digest);
+                let mut pieces = vec![Piece::Bytes(header)];
+                for c in cells {
+                    pieces.extend(
+                        stripe.blocks[c * element..(c + 1) * element].iter().map(|&o| Piece::Block(o)),
+                    );
+                }
+                writes.push((slot, self.geometry.chunk_start(stripe.physical, slot), pieces));
+            }
+            let first = UserBlock(u64::from(stripe.logical) * per_stripe);
+            changes.push(Change::Forget { first, count: per_stripe });
+            changes.push(Change::Switch {
+                logical: stripe.logical,
+                physical: stripe.physical,
+                generation: stripe.generation,
+                digests,
+            });
+        }
+        for row in &commit.rows {
+            let cells: Vec<RowCell> = row
+                .cells
+                .iter()
+                .zip(&row.checksums)
+                .map(|(&(slot, _), &checksum)| RowCell { slot, checksum })
+                .collect();
+            for &(slot, content) in row.cells.iter().filter(|(slot, _)| present.contains(slot)) {
+                writes.push((slot, self.geometry.row_block(row.row), vec![Piece::Block(content)]));
+            }
+            let content = Row {
+                kind: row.kind,
+                generation: row.generation,
+                cells,
+                blocks: row.blocks.clone(),
+                live: 0,
+            };
+            changes.push(Change::Row { row: row.row, content });
+        }
+        if commit.members_changed {
+            for (slot, state) in self.maps.members.iter().enumerate() {
+                changes.push(Change::Member { slot: Slot(slot as u32), state: *state });
+            }
+        }
+        if commit.again {
+            changes.clear();
+        } else {
+            let record = self.encode_record(&changes);
+            for &slot in &present {
+                writes.push((slot, self.journal_place(record.len()), vec![Piece::Bytes(record.clone())]));
+            }
+            self.advance_journal(record.len());
+        }
+        commit.changes = changes;
+        commit.outstanding = writes.len() + 1;
+        self.commit = Some(commit);
+        for (slot, at, pieces) in writes {
+            let io = self.new_io(slot, IoOwner::CommitWrite);
+            self.act(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
+        }
+        self.phase_part_done();
+    }
+
+    fn flush_commit(&mut self) {
+        let present: Vec<Slot> = (0..self.geometry.slots() as u32)
+            .map(Slot)
+            .filter(|slot| self.maps.members[slot.0 as usize].present)
+            .collect();
+        if let Some(commit) = &mut self.commit {
+            commit.phase = Phase::Flush;
+            commit.outstanding = present.len() + 1;
+        }
+        for slot in present {
+            let io = self.new_io(slot, IoOwner::CommitFlush);
+            self.act(Action::Flush { io, slot });
+        }
+        self.phase_part_done();
+    }
+
+    /// The record is durable: switch the maps and let go of the memory.
+    fn finish_commit(&mut self) {
+        let Some(commit) = self.commit.take() else { return };
+        for change in &commit.changes {
+            // The member states in the record are those of when it was written; newer ones stay.
+            if !matches!(change, Change::Member { .. }) {
+                self.maps.apply(change);
+            }
+        }
+        self.record += u64::from(!commit.again);
+        let element = self.geometry.element_blocks as usize;
+        for stripe in commit.stripes {
+            self.sums.retain(|&(physical, _), _| physical != stripe.physical);
+            for slot in (0..self.geometry.slots() as u32).map(Slot) {
+                let column = self.geometry.column(stripe.physical, slot);
+                let cells = self.geometry.code.column_cells(column);
+                let sums = cells
+                    .flat_map(|c| stripe.checksums[c.usize() * element..(c.usize() + 1) * element].to_vec())
+                    .collect();
+                self.keep_sums(stripe.physical, slot, ChunkSums { generation: stripe.generation, sums });
+            }
+            stripe.content.into_iter().flatten().for_each(|content| self.release_operand(content));
+            stripe.parity.into_iter().for_each(|buffer| self.release(buffer));
+        }
+        for row in commit.rows {
+            row.parity.into_iter().for_each(|buffer| self.release(buffer));
+        }
+        commit.taken.blocks.into_values().for_each(|content| self.release_operand(content));
+    }
+}

@@ -1,0 +1,452 @@
+//! Getting one block: from where it lies if it verifies there, else from the others of its codeword.
+//!
+//! A block in a stripe and the blocks at the same offset of the stripe's other cells are a codeword of the volume's code; a
+//! block in the log is in a codeword of the log code, or one of t + 1 copies. A fetch reads the cheapest set that yields
+//! the block with what is lost right now. Every block read is held against its checksum under the generation of
+//! the map; one that fails is lost like one on a dead device, and the rest is planned again.
+
+use crate::engine::{Engine, IoOwner, JobOwner};
+use crate::maps::{Mapping, RowKind};
+use crate::{
+    Action, BufferId, Compute, Computed, DeviceBlock, IoResult, Operand, RequestId, Seed, Slot, Sum, Urgency,
+    UserBlock,
+};
+use pantile_code::CellIndex;
+use pantile_plan::{CellSet, Costs, Effort, Plan, Planner, Request};
+use std::collections::BTreeMap;
+
+/// Names a fetch within the engine.
+pub(crate) type FetchId = u64;
+
+/// Who waits for a block, and which of its blocks it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Requester {
+    User(RequestId, usize),
+    Commit {
+        stripe: usize,
+        place: u32,
+    },
+    /// A block of a log row that is written again.
+    CommitRow { row: usize, index: usize },
+    /// The check of a cell when a volume is opened.
+    Verify,
+}
+
+/// The codeword that a block belongs to.
+#[derive(Clone, Debug)]
+pub(crate) enum Word {
+    Stripe { logical: u32, mapping: Mapping, offset: u32 },
+    Row { generation: u64, kind: RowKind, cells: Vec<(Slot, DeviceBlock, u64)> },
+}
+
+#[derive(Debug)]
+pub(crate) struct Fetch {
+    pub(crate) block: UserBlock,
+    pub(crate) requester: Requester,
+    word: Word,
+    wanted: CellIndex,
+    lost: CellSet,
+    have: BTreeMap<CellIndex, BufferId>,
+    /// Reads under way.
+    asked: BTreeMap<CellIndex, BufferId>,
+    /// Chunk headers that are waited for.
+    headers: usize,
+    plan: Option<Plan>,
+    result: Option<(BufferId, Option<u64>)>,
+}
+
+/// The checksums of one chunk, from its header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ChunkSums {
+    pub(crate) generation: u64,
+    pub(crate) sums: Vec<u64>,
+}
+
+impl Engine {
+    /// Begins to get a block that is mapped to the log or to a stripe.
+    pub(crate) fn fetch(&mut self, block: UserBlock, requester: Requester) {
+        let (word, wanted) = match self.maps.log.get(&block) {
+            Some(log) => {
+                let row = &self.maps.rows[&log.row];
+                let address = self.geometry.row_block(log.row);
+                let copies = self.geometry.tolerance() + 1;
+                let (range, wanted) = match row.kind {
+                    RowKind::Coded => (0..row.cells.len(), log.index),
+                    RowKind::Copies => (log.index as usize * copies..(log.index as usize + 1) * copies, 0),
+                };
+                let cells = row.cells[range].iter().map(|c| (c.slot, address, c.checksum)).collect();
+                (Word::Row { generation: row.generation, kind: row.kind, cells }, CellIndex(wanted))
+            }
+            None => {
+                self.fetch_from_stripe(block, requester);
+                return;
+            }
+        };
+        self.start(block, requester, word, wanted);
+    }
+
+    /// Begins to get a block of a mapped stripe, whatever the log has of it.
+    pub(crate) fn fetch_from_stripe(&mut self, block: UserBlock, requester: Requester) {
+        let (logical, place) = self.geometry.locate(block);
+        let Some(mapping) = self.maps.stripes[logical as usize] else {
+            unreachable!("unmapped blocks are zeros and are not fetched")
+        };
+        let (cell, offset) = self.geometry.cell_of(place);
+        *self.pins.entry(mapping.physical).or_default() += 1;
+        self.start(block, requester, Word::Stripe { logical, mapping, offset }, cell);
+    }
+
+    /// Begins to read every block of a stripe, parity included, each for itself.
+    pub(crate) fn verify_stripe(&mut self, logical: u32) {
+        let Some(mapping) = self.maps.stripes[logical as usize] else { return };
+        let block = UserBlock(u64::from(logical) * self.geometry.stripe_blocks());
+        for cell in self.geometry.code.clone().cells() {
+            for offset in 0..self.geometry.element_blocks {
+                *self.pins.entry(mapping.physical).or_default() += 1;
+                self.start(block, Requester::Verify, Word::Stripe { logical, mapping, offset }, cell);
+            }
+        }
+    }
+
+    /// Begins to read every block of a log row, each for itself.
+    pub(crate) fn verify_row(&mut self, number: u32) {
+        let Some(row) = self.maps.rows.get(&number).cloned() else { return };
+        let address = self.geometry.row_block(number);
+        let copies = self.geometry.tolerance() + 1;
+        let words: Vec<&[crate::maps::RowCell]> = match row.kind {
+            RowKind::Coded => vec![&row.cells],
+            RowKind::Copies => row.cells.chunks(copies).collect(),
+        };
+        for word in words {
+            let cells: Vec<(Slot, DeviceBlock, u64)> =
+                word.iter().map(|c| (c.slot, address, c.checksum)).collect();
+            for cell in 0..cells.len() as u32 {
+                let word = Word::Row { generation: row.generation, kind: row.kind, cells: cells.clone() };
+                self.start(row.blocks[0], Requester::Verify, word, CellIndex(cell));
+            }
+        }
+    }
+
+    /// Begins to get a block of a log row, current or not.
+    pub(crate) fn fetch_from_row(&mut self, number: u32, index: usize, requester: Requester) {
+        let Some(row) = self.maps.rows.get(&number).cloned() else { return };
+        let address = self.geometry.row_block(number);
+        let copies = self.geometry.tolerance() + 1;
+        let (range, wanted) = match row.kind {
+            RowKind::Coded => (0..row.cells.len(), index as u32),
+            RowKind::Copies => (index * copies..(index + 1) * copies, 0),
+        };
+        let cells = row.cells[range].iter().map(|c| (c.slot, address, c.checksum)).collect();
+        let word = Word::Row { generation: row.generation, kind: row.kind, cells };
+        self.start(row.blocks[index], requester, word, CellIndex(wanted));
+    }
+
+    fn start(&mut self, block: UserBlock, requester: Requester, word: Word, wanted: CellIndex) {
+        let planner = self.planner(&word);
+        let lost_cells: Vec<CellIndex> = planner
+            .code()
+            .cells()
+            .filter(|&cell| {
+                let (slot, _) = self.cell_place(&word, cell);
+                let (generation, logical) = match &word {
+                    Word::Stripe { logical, mapping, .. } => (mapping.generation, Some(*logical)),
+                    Word::Row { generation, .. } => (*generation, None),
+                };
+                !self.maps.members[slot.0 as usize].has(generation, logical)
+            })
+            .collect();
+        let lost = CellSet::of_cells(planner.code(), &lost_cells);
+        let id = self.next_id();
+        let fetch = Fetch {
+            block,
+            requester,
+            word,
+            wanted,
+            lost,
+            have: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            headers: 0,
+            plan: None,
+            result: None,
+        };
+        self.fetches.insert(id, fetch);
+        self.advance(id);
+    }
+
+    fn planner(&self, word: &Word) -> &Planner {
+        match word {
+            Word::Stripe { .. } => &self.planners.stripe,
+            Word::Row { kind: RowKind::Coded, .. } => &self.planners.row,
+            Word::Row { kind: RowKind::Copies, .. } => &self.planners.copies,
+        }
+    }
+
+    fn cell_place(&self, word: &Word, cell: CellIndex) -> (Slot, DeviceBlock) {
+        match word {
+            Word::Stripe { mapping, offset, .. } => self.geometry.cell_block(mapping.physical, cell, *offset),
+            Word::Row { cells, .. } => (cells[cell.usize()].0, cells[cell.usize()].1),
+        }
+    }
+
+    /// The checksum that a cell must have, if it is known.
+    fn expected(&self, word: &Word, cell: CellIndex) -> Option<u64> {
+        match word {
+            Word::Row { cells, .. } => Some(cells[cell.usize()].2),
+            Word::Stripe { mapping, offset, .. } => {
+                let (slot, _) = self.geometry.cell_block(mapping.physical, cell, *offset);
+                let sums = self
+                    .sums
+                    .get(&(mapping.physical, slot))
+                    .filter(|s| s.generation == mapping.generation)?;
+                let row = self.geometry.code.cell(cell).row as u32;
+                sums.sums.get((row * self.geometry.element_blocks + offset) as usize).copied()
+            }
+        }
+    }
+
+    /// Plans what is missing and asks for it; finishes if nothing is.
+    pub(crate) fn advance(&mut self, id: FetchId) {
+        loop {
+            let Some(fetch) = self.fetches.get(&id) else { return };
+            let word = fetch.word.clone();
+            let planner = self.planner(&word);
+            let (lost, wanted) = (fetch.lost.clone(), fetch.wanted);
+            let request =
+                Request { lost: &lost, wanted: &[wanted], costs: &Costs::uniform(), effort: Effort::Fast };
+            let Ok(plan) = planner.recover(&request) else {
+                self.abandon(id);
+                return;
+            };
+            let missing: Vec<CellIndex> = plan
+                .reads
+                .iter()
+                .copied()
+                .filter(|c| !fetch.have.contains_key(c) && !fetch.asked.contains_key(c))
+                .collect();
+            let idle = fetch.asked.is_empty() && fetch.headers == 0;
+            if let Some(fetch) = self.fetches.get_mut(&id) {
+                fetch.plan = Some(plan);
+            }
+            if missing.is_empty() {
+                if idle {
+                    self.combine(id);
+                }
+                return;
+            }
+            let mut failed = false;
+            for cell in missing {
+                failed |= !self.ask(id, &word, cell);
+            }
+            if !failed {
+                return;
+            }
+        }
+    }
+
+    /// Asks for one cell, or for the header that has its checksum. `false`: it is lost, plan again.
+    fn ask(&mut self, id: FetchId, word: &Word, cell: CellIndex) -> bool {
+        let (slot, at) = self.cell_place(word, cell);
+        if !self.maps.members[slot.0 as usize].present {
+            self.lose(id, cell);
+            return false;
+        }
+        if self.expected(word, cell).is_some() {
+            let buffer = self.new_buffer();
+            let generation = match word {
+                Word::Stripe { mapping, .. } => mapping.generation,
+                Word::Row { generation, .. } => *generation,
+            };
+            let io = self.new_io(slot, IoOwner::FetchCell { fetch: id, cell, buffer });
+            let urgency = Urgency::User;
+            self.act(Action::Read { io, slot, at, into: vec![buffer], generation, urgency });
+            if let Some(fetch) = self.fetches.get_mut(&id) {
+                fetch.asked.insert(cell, buffer);
+            }
+            return true;
+        }
+        let Word::Stripe { logical, mapping, .. } = word else { unreachable!("rows carry their checksums") };
+        let blocks = self.geometry.header_blocks(self.geometry.column(mapping.physical, slot));
+        let owner = IoOwner::FetchHeader { fetch: id, cell, logical: *logical, mapping: *mapping, slot };
+        let io = self.new_io(slot, owner);
+        let at = self.geometry.chunk_start(mapping.physical, slot);
+        self.act(Action::ReadBytes { io, slot, at, blocks });
+        if let Some(fetch) = self.fetches.get_mut(&id) {
+            fetch.headers += 1;
+        }
+        true
+    }
+
+    fn lose(&mut self, id: FetchId, cell: CellIndex) {
+        if let Some(fetch) = self.fetches.get_mut(&id) {
+            fetch.lost.insert(cell);
+        }
+    }
+
+    /// A cell has been read, or could not be.
+    pub(crate) fn cell_read(&mut self, id: FetchId, cell: CellIndex, buffer: BufferId, result: &IoResult) {
+        let Some(fetch) = self.fetches.get_mut(&id) else { return };
+        fetch.asked.remove(&cell);
+        let word = fetch.word.clone();
+        let good = match result {
+            IoResult::Checksums(sums) => sums.len() == 1 && self.expected(&word, cell) == Some(sums[0]),
+            _ => false,
+        };
+        if good {
+            if let Some(fetch) = self.fetches.get_mut(&id) {
+                fetch.have.insert(cell, buffer);
+            }
+        } else {
+            self.release(buffer);
+            self.lose(id, cell);
+            if *result != IoResult::Gone {
+                self.suspect(&word);
+            }
+        }
+        self.advance(id);
+    }
+
+    /// The header of a cell's chunk has been read, or could not be.
+    pub(crate) fn header_read(
+        &mut self,
+        id: FetchId,
+        cell: CellIndex,
+        logical: u32,
+        mapping: Mapping,
+        slot: Slot,
+        result: &IoResult,
+    ) {
+        let sums = match result {
+            IoResult::Bytes(bytes) => self.chunk_sums(bytes, logical, mapping, slot),
+            _ => None,
+        };
+        let known = sums.is_some();
+        if let Some(sums) = sums {
+            self.keep_sums(mapping.physical, slot, sums);
+        }
+        let Some(fetch) = self.fetches.get_mut(&id) else { return };
+        fetch.headers -= 1;
+        if !known {
+            let word = fetch.word.clone();
+            self.lose(id, cell);
+            if *result != IoResult::Gone {
+                self.suspect(&word);
+            }
+        }
+        self.advance(id);
+    }
+
+    /// A block that should be good was not: its stripe, or its log row's stripe, is written anew by the next commit.
+    fn suspect(&mut self, word: &Word) {
+        match word {
+            Word::Stripe { logical, .. } => {
+                self.repair.insert(*logical);
+            }
+            Word::Row { .. } => self.log_suspect = true,
+        }
+    }
+
+    /// Everything that the plan reads is there: computes the block if it was not read itself.
+    fn combine(&mut self, id: FetchId) {
+        let Some(fetch) = self.fetches.get(&id) else { return };
+        let Some(plan) = fetch.plan.clone() else { return };
+        if let Some(&buffer) = fetch.have.get(&fetch.wanted) {
+            self.finish_fetch(id, Some(buffer));
+            return;
+        }
+        let (word, wanted) = (fetch.word.clone(), fetch.wanted);
+        let mut made: BTreeMap<CellIndex, BufferId> = fetch.have.clone();
+        let mut sums = Vec::new();
+        let mut scratch = Vec::new();
+        for step in &plan.steps {
+            let into = self.new_buffer();
+            let terms = step.terms.iter().map(|&(cell, c)| (Operand::Buffer(made[&cell]), c)).collect();
+            sums.push(Sum { into, terms });
+            made.insert(step.target, into);
+            scratch.push(into);
+        }
+        let result = made[&wanted];
+        scratch.retain(|&b| b != result);
+        let (slot, address) = self.cell_place(&word, wanted);
+        let generation = match &word {
+            Word::Stripe { mapping, .. } => mapping.generation,
+            Word::Row { generation, .. } => *generation,
+        };
+        let expected = self.expected(&word, wanted);
+        let checksums = match expected {
+            Some(_) => vec![(Operand::Buffer(result), Seed { slot, address, generation })],
+            None => Vec::new(),
+        };
+        if let Some(fetch) = self.fetches.get_mut(&id) {
+            fetch.result = Some((result, expected));
+        }
+        let job = self.new_job(JobOwner::Fetch { fetch: id, scratch });
+        self.act(Action::Compute { job, work: Compute { sums, checksums } });
+    }
+
+    /// A block has been computed.
+    pub(crate) fn fetch_computed(&mut self, id: FetchId, scratch: Vec<BufferId>, computed: &Computed) {
+        scratch.into_iter().for_each(|buffer| self.release(buffer));
+        let Some(fetch) = self.fetches.get_mut(&id) else { return };
+        let Some((buffer, expected)) = fetch.result.take() else { return };
+        let Computed::Checksums(sums) = computed;
+        if expected.is_some_and(|e| sums.first() != Some(&e)) {
+            self.release(buffer);
+            self.abandon(id);
+        } else {
+            self.finish_fetch(id, Some(buffer));
+            self.release(buffer);
+        }
+    }
+
+    /// The block cannot be had where it was looked for. If it has moved meanwhile, it is looked for again.
+    fn abandon(&mut self, id: FetchId) {
+        let Some(fetch) = self.fetches.get(&id) else { return };
+        if !fetch.asked.is_empty() || fetch.headers > 0 {
+            // What is under way still names this fetch; its reports come back here.
+            return;
+        }
+        let (block, requester) = (fetch.block, fetch.requester);
+        let moved = match &fetch.word {
+            Word::Stripe { logical, mapping, .. } => {
+                self.maps.stripes[*logical as usize] != Some(*mapping) || self.maps.log.contains_key(&block)
+            }
+            Word::Row { generation, .. } => {
+                self.maps.log.get(&block).and_then(|l| self.maps.rows.get(&l.row)).map(|r| r.generation)
+                    != Some(*generation)
+            }
+        };
+        self.finish_fetch_quietly(id);
+        if moved && matches!(requester, Requester::User(..) | Requester::Commit { .. }) {
+            self.resolve(block, requester);
+        } else {
+            self.deliver(requester, block, None);
+        }
+    }
+
+    fn finish_fetch(&mut self, id: FetchId, buffer: Option<BufferId>) {
+        let Some(fetch) = self.fetches.get(&id) else { return };
+        let (block, requester) = (fetch.block, fetch.requester);
+        if let Some(buffer) = buffer {
+            self.hold(buffer);
+        }
+        self.finish_fetch_quietly(id);
+        match buffer {
+            Some(buffer) => {
+                self.deliver(requester, block, Some(Operand::Buffer(buffer)));
+                self.release(buffer);
+            }
+            None => self.deliver(requester, block, None),
+        }
+    }
+
+    fn finish_fetch_quietly(&mut self, id: FetchId) {
+        let Some(fetch) = self.fetches.remove(&id) else { return };
+        fetch.have.into_values().for_each(|buffer| self.release(buffer));
+        if let Some((buffer, _)) = fetch.result {
+            self.release(buffer);
+        }
+        if let Word::Stripe { mapping, .. } = fetch.word {
+            self.unpin(mapping.physical);
+        }
+    }
+}

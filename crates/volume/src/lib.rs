@@ -1,0 +1,27 @@
+//! Decides, never does: a volume as a state machine. Events in, actions out.
+//!
+//! The design, its words and the reasons are in `docs/decisions/0001-volume.md`. This crate knows no bytes of user data, no files,
+//! no clock and no threads. Buffers are numbers; parity and checksums are actions whose results come back as events.
+//! Whoever drives it (`pantile-device` with real bytes, `pantile-sim` with virtual time) must:
+//!
+//! * perform every action, in any order and at any speed, and report each exactly once;
+//! * keep a buffer until [`Action::Release`]; a buffer that an action fills exists from then on;
+//! * let a [`Action::Flush`] cover every write to the device that was *reported done* before the flush was given.
+//!
+//! The same events give the same actions, byte for byte.
+#![forbid(unsafe_code)]
+
+mod api;
+mod commit;
+mod engine;
+mod fetch;
+mod geometry;
+mod journal;
+mod maps;
+mod open;
+mod store;
+
+pub use api::*;
+pub use engine::{ENGINE_BUFFERS, Engine};
+pub use geometry::{Geometry, Placement, Shape};
+pub use open::{OpenError, Opening, format_volume};
