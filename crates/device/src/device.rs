@@ -1,0 +1,169 @@
+//! What every device can do: five positioned operations on whole blocks.
+
+use crate::{DeviceError, Part, PartMut, Site};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A row of bytes of fixed length, read and written in whole blocks, by any number of threads at once.
+///
+/// Invariant: offsets and lengths are multiples of [`block_len_bytes`](Self::block_len_bytes), and so is the place
+/// of a part within its buffer; `offset + len <= len_bytes()`. Anything else is refused before it is tried.
+/// Order: operations that overlap in time and in place happen in any order, block by block.
+/// Errors: a read that failed may have changed its buffer; a write that failed may have written any of its blocks.
+pub trait Device: Send + Sync {
+    /// What the device is called in errors: its path.
+    fn path(&self) -> &Path;
+
+    /// Bytes that can be used, a multiple of the block length. Never changes.
+    fn len_bytes(&self) -> u64;
+
+    /// The unit of addresses and lengths: the logical sector, or what direct I/O demands of a file.
+    fn block_len_bytes(&self) -> u32;
+
+    /// Which device this is, under whatever name it was opened.
+    fn identity(&self) -> Identity;
+
+    /// Fills all of `into` with what lies at `offset_bytes`.
+    fn read_at(&self, offset_bytes: u64, into: PartMut<'_>) -> Result<(), DeviceError>;
+
+    /// Writes the parts one behind the other, from `offset_bytes` on.
+    ///
+    /// Acknowledged is not stable: see [`flush`](Self::flush).
+    fn write_at(&self, offset_bytes: u64, parts: &[Part<'_>]) -> Result<(), DeviceError>;
+
+    /// Makes every operation that was acknowledged before this call survive a crash.
+    ///
+    /// Errors: `FlushFailed`, and then for ever: what was written since the last good flush may be gone.
+    fn flush(&self) -> Result<(), DeviceError>;
+
+    /// Says that the content of a range is no longer needed. A device may ignore it.
+    ///
+    /// Afterwards each block reads as zeros or as it was before, and need not stay the one or the other.
+    fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError>;
+
+    /// Fills a range with zeros, and keeps the space for it. As stable as a write is.
+    fn zero(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError>;
+}
+
+/// Which device, by the system's own numbers: equal for the same file under two names.
+///
+/// A loop device and the file below it are different here; only the person who attached them knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Identity {
+    /// A regular file.
+    File {
+        /// Number of its file system.
+        device: u64,
+        /// Number within it.
+        inode: u64,
+    },
+    /// A block device.
+    Block {
+        /// Its number.
+        device: u64,
+    },
+    /// Memory of this process.
+    Memory {
+        /// Where it lies.
+        address: usize,
+    },
+}
+
+/// What was asked of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum OpKind {
+    /// To be opened.
+    Open,
+    /// To be made.
+    Create,
+    /// [`Device::read_at`].
+    Read,
+    /// [`Device::write_at`].
+    Write,
+    /// [`Device::flush`].
+    Flush,
+    /// [`Device::discard`].
+    Discard,
+    /// [`Device::zero`].
+    Zero,
+}
+
+impl fmt::Display for OpKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Open => "opening",
+            Self::Create => "creating",
+            Self::Read => "reading",
+            Self::Write => "writing",
+            Self::Flush => "flushing",
+            Self::Discard => "discarding",
+            Self::Zero => "zeroing",
+        })
+    }
+}
+
+impl<D: Device + ?Sized> Device for Arc<D> {
+    fn path(&self) -> &Path {
+        (**self).path()
+    }
+    fn len_bytes(&self) -> u64 {
+        (**self).len_bytes()
+    }
+    fn block_len_bytes(&self) -> u32 {
+        (**self).block_len_bytes()
+    }
+    fn identity(&self) -> Identity {
+        (**self).identity()
+    }
+    fn read_at(&self, offset_bytes: u64, into: PartMut<'_>) -> Result<(), DeviceError> {
+        (**self).read_at(offset_bytes, into)
+    }
+    fn write_at(&self, offset_bytes: u64, parts: &[Part<'_>]) -> Result<(), DeviceError> {
+        (**self).write_at(offset_bytes, parts)
+    }
+    fn flush(&self) -> Result<(), DeviceError> {
+        (**self).flush()
+    }
+    fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
+        (**self).discard(offset_bytes, len_bytes)
+    }
+    fn zero(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
+        (**self).zero(offset_bytes, len_bytes)
+    }
+}
+
+/// Sum of the lengths of some parts.
+pub(crate) fn parts_len(parts: &[Part<'_>]) -> u64 {
+    parts.iter().map(|part| part.len() as u64).sum()
+}
+
+/// An operation on a device, for errors.
+pub(crate) fn site(device: &Path, op: OpKind, offset_bytes: u64, len_bytes: u64) -> Site {
+    Site { device: device.to_path_buf(), op, offset_bytes, len_bytes }
+}
+
+/// Refuses what lies outside of the device or off its blocks; `starts_and_lens` are those of the parts in memory.
+pub(crate) fn check(
+    device: &(impl Device + ?Sized),
+    op: OpKind,
+    offset_bytes: u64,
+    len_bytes: u64,
+    starts_and_lens: impl Iterator<Item = (usize, usize)>,
+) -> Result<(), DeviceError> {
+    let block = u64::from(device.block_len_bytes());
+    let at = || site(device.path(), op, offset_bytes, len_bytes);
+    let mut unaligned = offset_bytes | len_bytes;
+    // A buffer begins on a page, so a start is as aligned as its buffer's place allows.
+    let memory_mask = block.min(crate::PAGE_BYTES as u64) - 1;
+    for (start, len) in starts_and_lens {
+        unaligned |= (start as u64 & memory_mask) | len as u64;
+    }
+    if unaligned & (block - 1) != 0 {
+        return Err(DeviceError::Misaligned { at: at(), block_len_bytes: device.block_len_bytes() });
+    }
+    match offset_bytes.checked_add(len_bytes) {
+        Some(end) if end <= device.len_bytes() => Ok(()),
+        _ => Err(DeviceError::OutOfRange { at: at(), device_len_bytes: device.len_bytes() }),
+    }
+}

@@ -1,0 +1,308 @@
+//! What can go wrong on a device, each with the place, the fact, and what to do.
+
+use crate::OpKind;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// What was being done, to which device, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Site {
+    /// Path of the device.
+    pub device: PathBuf,
+    /// What was asked of it.
+    pub op: OpKind,
+    /// First byte; 0 where an operation has no place.
+    pub offset_bytes: u64,
+    /// Number of bytes; 0 where an operation has no length.
+    pub len_bytes: u64,
+}
+
+/// Why an operation is not acknowledged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeviceError {
+    /// The device could not read or write these blocks; others may be well.
+    Media {
+        /// The operation.
+        at: Site,
+        /// Number of the system's error.
+        errno: i32,
+    },
+    /// The device does not answer any more.
+    Gone {
+        /// The operation.
+        at: Site,
+        /// Number of the system's error.
+        errno: i32,
+    },
+    /// The file became shorter than it was when it was opened.
+    Truncated {
+        /// The operation.
+        at: Site,
+        /// Where the file ends, as far as the operation saw.
+        end_bytes: u64,
+        /// Where it ended when it was opened.
+        device_len_bytes: u64,
+    },
+    /// A flush failed, now or earlier: everything written since the last good one may be lost.
+    FlushFailed {
+        /// The operation.
+        at: Site,
+        /// Number of the system's error, of the flush that failed first.
+        errno: i32,
+    },
+    /// The file system below a sparse file is full.
+    NoSpace {
+        /// The operation.
+        at: Site,
+        /// Number of the system's error.
+        errno: i32,
+    },
+    /// Offset, length or a part is not a multiple of the block length.
+    Misaligned {
+        /// The operation.
+        at: Site,
+        /// The block length.
+        block_len_bytes: u32,
+    },
+    /// The range does not lie on the device.
+    OutOfRange {
+        /// The operation.
+        at: Site,
+        /// Length of the device.
+        device_len_bytes: u64,
+    },
+    /// The device may be read only.
+    ReadOnly {
+        /// The operation.
+        at: Site,
+        /// Number of the system's error; 0 if it was opened for reading.
+        errno: i32,
+    },
+    /// Somebody else has it open, or has mounted it.
+    InUse {
+        /// The operation.
+        at: Site,
+    },
+    /// The same device is already there under another name.
+    SameDevice {
+        /// The operation.
+        at: Site,
+        /// The name it has there.
+        known_as: PathBuf,
+    },
+    /// There is something of that name.
+    AlreadyThere {
+        /// The operation.
+        at: Site,
+    },
+    /// There is nothing of that name, or it may not be opened.
+    NotThere {
+        /// The operation.
+        at: Site,
+        /// Number of the system's error.
+        errno: i32,
+    },
+    /// Neither a regular file nor a block device.
+    NotADevice {
+        /// The operation.
+        at: Site,
+    },
+    /// Not even one block long.
+    TooSmall {
+        /// The operation.
+        at: Site,
+        /// Its length.
+        len_bytes: u64,
+        /// The block length.
+        block_len_bytes: u32,
+    },
+    /// Anything else the system says.
+    System {
+        /// The operation.
+        at: Site,
+        /// Number of the system's error.
+        errno: i32,
+    },
+}
+
+/// What an error asks of whoever drives the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Remedy {
+    /// These blocks are lost: compute them from other devices, and write them again.
+    RepairRange,
+    /// Nothing more is to be expected of the device: go on without it.
+    DropDevice,
+    /// Space is wanted below; what is there already is well.
+    MakeSpace,
+    /// The request was wrong; the device is well.
+    FixCaller,
+    /// A person has to choose another device, or to free this one.
+    ChooseDevice,
+    /// The system was short of something: the same request may succeed later.
+    Retry,
+}
+
+impl DeviceError {
+    /// The error that a number of the system stands for.
+    ///
+    /// The numbers are those that Linux' block layer and file systems give to failed reads and writes
+    /// (`blk_errors` in block/blk-core.c): one list, so that a fault made by a test means what a real one does.
+    pub fn from_errno(at: Site, errno: i32) -> Self {
+        use rustix::io::Errno as E;
+        let one_of = |known: &[E]| known.iter().any(|known| known.raw_os_error() == errno);
+        if at.op == OpKind::Flush {
+            Self::FlushFailed { at, errno }
+        } else if one_of(&[E::IO, E::NODATA, E::ILSEQ, E::REMOTEIO, E::TIMEDOUT, E::BADMSG, E::UCLEAN]) {
+            // Medium, protection information, target, timeout, and a file system's own checksums.
+            Self::Media { at, errno }
+        } else if one_of(&[E::NODEV, E::NXIO, E::NOMEDIUM, E::NOLINK, E::STALE])
+            || one_of(&[E::NOTCONN, E::SHUTDOWN, E::CONNABORTED, E::CONNRESET, E::HOSTDOWN])
+        {
+            // Unplugged, offline, transport lost; the server of a FUSE or network file system is dead.
+            Self::Gone { at, errno }
+        } else if one_of(&[E::NOSPC, E::DQUOT, E::FBIG]) {
+            Self::NoSpace { at, errno }
+        } else if one_of(&[E::ROFS, E::BADF, E::PERM]) {
+            Self::ReadOnly { at, errno }
+        } else {
+            Self::System { at, errno }
+        }
+    }
+
+    /// The operation that failed.
+    pub fn at(&self) -> &Site {
+        match self {
+            Self::Media { at, .. }
+            | Self::Gone { at, .. }
+            | Self::Truncated { at, .. }
+            | Self::FlushFailed { at, .. }
+            | Self::NoSpace { at, .. }
+            | Self::Misaligned { at, .. }
+            | Self::OutOfRange { at, .. }
+            | Self::ReadOnly { at, .. }
+            | Self::InUse { at }
+            | Self::SameDevice { at, .. }
+            | Self::AlreadyThere { at }
+            | Self::NotThere { at, .. }
+            | Self::NotADevice { at }
+            | Self::TooSmall { at, .. }
+            | Self::System { at, .. } => at,
+        }
+    }
+
+    /// What to do about it.
+    pub fn remedy(&self) -> Remedy {
+        match self {
+            Self::Media { .. } => Remedy::RepairRange,
+            Self::Gone { .. } | Self::Truncated { .. } | Self::FlushFailed { .. } | Self::ReadOnly { .. } => {
+                Remedy::DropDevice
+            }
+            Self::NoSpace { .. } => Remedy::MakeSpace,
+            Self::Misaligned { .. } | Self::OutOfRange { .. } => Remedy::FixCaller,
+            Self::InUse { .. }
+            | Self::SameDevice { .. }
+            | Self::AlreadyThere { .. }
+            | Self::NotThere { .. }
+            | Self::NotADevice { .. }
+            | Self::TooSmall { .. } => Remedy::ChooseDevice,
+            Self::System { errno, .. } => {
+                use rustix::io::Errno as E;
+                let passing = [E::NOMEM, E::AGAIN, E::MFILE, E::NFILE, E::BUSY];
+                match passing.iter().any(|known| known.raw_os_error() == *errno) {
+                    true => Remedy::Retry,
+                    false => Remedy::DropDevice,
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.op, self.device.display())?;
+        match self.op {
+            OpKind::Open | OpKind::Create | OpKind::Flush => Ok(()),
+            _ => write!(f, " at byte {}, {} bytes", self.offset_bytes, self.len_bytes),
+        }
+    }
+}
+
+/// The system's words for one of its numbers.
+struct Said(i32);
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", std::io::Error::from_raw_os_error(self.0))
+    }
+}
+
+impl fmt::Display for DeviceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.at())?;
+        match self {
+            Self::Media { errno, .. } => {
+                write!(f, "{}; these blocks are lost, compute them from the other devices", Said(*errno))
+            }
+            Self::Gone { errno, .. } => {
+                write!(f, "{}; the device is gone, go on without it or attach it again", Said(*errno))
+            }
+            Self::Truncated { end_bytes, device_len_bytes, .. } => write!(
+                f,
+                "it ends at byte {end_bytes} and was {device_len_bytes} bytes long when opened; \
+                 somebody cut it, replace it"
+            ),
+            Self::FlushFailed { errno, .. } => write!(
+                f,
+                "{}; everything written since the last good flush may be lost, replace the device",
+                Said(*errno)
+            ),
+            Self::NoSpace { errno, .. } => {
+                write!(f, "{}; make room on the file system below it", Said(*errno))
+            }
+            Self::Misaligned { block_len_bytes, .. } => {
+                write!(f, "not whole blocks of {block_len_bytes} bytes; align the request")
+            }
+            Self::OutOfRange { device_len_bytes, .. } => {
+                write!(f, "the device has {device_len_bytes} bytes; ask for less")
+            }
+            Self::ReadOnly { errno: 0, .. } => {
+                f.write_str("it was opened for reading only; open it for writing")
+            }
+            Self::ReadOnly { errno, .. } => write!(f, "{}; make it writable or replace it", Said(*errno)),
+            Self::InUse { .. } => {
+                f.write_str("it is in use, mounted or held by another process; release it or choose another")
+            }
+            Self::SameDevice { known_as, .. } => {
+                write!(f, "it is the same device as {}; name each device once", known_as.display())
+            }
+            Self::AlreadyThere { .. } => f.write_str("it exists already; choose another name or remove it"),
+            Self::NotThere { errno, .. } => write!(f, "{}; check the path and its permissions", Said(*errno)),
+            Self::NotADevice { .. } => {
+                f.write_str("it is neither a regular file nor a block device; choose one of these")
+            }
+            Self::TooSmall { len_bytes, block_len_bytes, .. } => write!(
+                f,
+                "it is {len_bytes} bytes long and one block takes {block_len_bytes}; choose a larger one"
+            ),
+            Self::System { errno, .. } => match self.remedy() {
+                Remedy::Retry => write!(f, "{}; try again later", Said(*errno)),
+                _ => write!(f, "{}; replace the device", Said(*errno)),
+            },
+        }
+    }
+}
+
+impl std::error::Error for DeviceError {}
+
+/// An error of opening or making a device.
+pub(crate) fn opening(path: &Path, op: OpKind, errno: rustix::io::Errno) -> DeviceError {
+    use rustix::io::Errno as E;
+    let at = crate::device::site(path, op, 0, 0);
+    let number = errno.raw_os_error();
+    match errno {
+        E::NOENT | E::ACCESS | E::PERM | E::NOTDIR | E::LOOP => DeviceError::NotThere { at, errno: number },
+        E::BUSY | E::WOULDBLOCK | E::TXTBSY => DeviceError::InUse { at },
+        E::EXIST => DeviceError::AlreadyThere { at },
+        _ => DeviceError::from_errno(at, number),
+    }
+}

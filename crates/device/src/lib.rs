@@ -1,0 +1,52 @@
+//! Does, never decides: positioned reads and writes of files and block devices, and the threads that run them.
+//!
+//! A [`Device`] is a row of bytes of fixed length, read and written in whole blocks. [`FileDevice`] is a file or a
+//! block device, [`MemoryDevice`] is neither, and wrappers make any device slow ([`Throttled`]), counted
+//! ([`Counted`]) or faulty ([`Faulty`]). Bytes travel in page-aligned buffers ([`AlignedBuf`]) of a bounded
+//! [`BufferPool`]. An [`IoPool`] runs requests on threads, some for each device, so that one that hangs delays no
+//! other; it hands back completions, and knows neither what is written nor why.
+//!
+//! ```
+//! use pantile_device::*;
+//! use std::sync::Arc;
+//! use std::time::{Duration, Instant};
+//!
+//! let buffers = BufferPool::new(1 << 20);
+//! let pool = IoPool::new(PoolOptions::default());
+//! let disk = pool.attach(Arc::new(MemoryDevice::new("disk 0", 1 << 20)))?;
+//!
+//! let mut data = buffers.take(4096).expect("the pool is empty");
+//! data.fill(7);
+//! let write = Op::Write { offset_bytes: 8192, parts: vec![Segment::whole(data)] };
+//! pool.submit(Request { token: 1, device: disk, priority: Priority::User, op: write }).expect("room");
+//!
+//! let mut done = Vec::new();
+//! pool.wait(&mut done, Instant::now() + Duration::from_secs(1));
+//! assert!(done[0].token == 1 && done[0].result.is_ok());
+//! # Ok::<(), DeviceError>(())
+//! ```
+//!
+//! Invariants: what is acknowledged was handed to the system in full, what [`Device::flush`] acknowledges is on
+//! stable storage; an error is never an acknowledgement, and a flush that failed once fails for ever.
+//!
+//! What is deliberately not here: redundancy, retries, checksums, caches, and choosing between devices.
+
+mod buffer;
+mod counted;
+mod device;
+mod error;
+mod faulty;
+mod file;
+mod memory;
+mod pool;
+mod throttled;
+
+pub use buffer::{AlignedBuf, BufferPool, PAGE_BYTES, Part, PartMut};
+pub use counted::{Count, Counted, Counts};
+pub use device::{Device, Identity, OpKind};
+pub use error::{DeviceError, Remedy, Site};
+pub use faulty::{Fault, Faulty};
+pub use file::{Access, Caching, FileDevice, Mode, OpenOptions};
+pub use memory::MemoryDevice;
+pub use pool::{Completion, Drained, IoPool, Op, PoolOptions, Priority, Refusal, Rejected, Request, Segment};
+pub use throttled::{Throttle, Throttled};

@@ -1,0 +1,657 @@
+//! Runs requests on threads, some for each device, and hands back completions.
+//!
+//! Each device has its own queue and its own workers, so one that hangs holds up its own requests and nobody
+//! else's. Workers begin when there is work for them and stay. A worker takes, in this order: a user's flush, a
+//! user's request, a flush in the background, a request in the background; the last kind never has more than its
+//! share of the workers, so a user's request always finds one that is not busy with a rebuild.
+//!
+//! Order: requests of one device run side by side, in any order. Whoever needs one after the other waits for the
+//! first one's completion. A flush covers every operation whose completion was taken before the flush was
+//! submitted. All flushes that wait are one flush of the device (they began to wait before it begins, so it covers
+//! what each must); one that comes while a flush runs waits for the next.
+//!
+//! Bound: of each device and priority at most `depth_per_device` requests are accepted and not yet taken back as
+//! completions. So neither queues nor completions grow without end, and a background that is not served cannot
+//! keep a user out.
+//!
+//! What is deliberately not here: retries, timeouts, fairness between priorities. Completions carry times; the
+//! volume decides.
+
+use crate::device::site;
+use crate::{AlignedBuf, Device, DeviceError, OpKind};
+use std::any::Any;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Enough for a system call and a list of slices; a volume of 64 devices has 2048 of these.
+const STACK_BYTES: usize = 128 * 1024;
+
+/// Threads that do what they are told on a set of devices. All calls may come from any thread.
+///
+/// Dropped, it finishes everything that was accepted, however long that takes; see [`shutdown`](Self::shutdown).
+pub struct IoPool {
+    options: PoolOptions,
+    /// Index = the number that requests name. Invariant: a number is never used twice.
+    slots: RwLock<Vec<Option<Arc<Slot>>>>,
+    done: Arc<Done>,
+}
+
+/// Sizes of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolOptions {
+    /// Threads for each device at most: as many operations as a device is given at a time.
+    pub workers_per_device: usize,
+    /// How many of them may be busy in the background.
+    pub background_workers_per_device: usize,
+    /// Requests of one device and priority that are accepted and not yet taken back.
+    pub depth_per_device: usize,
+}
+
+/// What to do, to which device, for whom.
+#[derive(Debug)]
+pub struct Request {
+    /// The caller's name for it, handed back unread.
+    pub token: u64,
+    /// As [`IoPool::attach`] numbered it.
+    pub device: usize,
+    /// Who waits.
+    pub priority: Priority,
+    /// What to do.
+    pub op: Op,
+}
+
+/// Who waits for a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Priority {
+    /// A user.
+    User,
+    /// Rebuild, scrub, cleaning: served when no user's request waits.
+    Background,
+}
+
+/// One operation with its buffers, which come back with the completion.
+#[derive(Debug)]
+pub enum Op {
+    /// Fills a range of a buffer.
+    Read {
+        /// First byte on the device.
+        offset_bytes: u64,
+        /// Where to.
+        buffer: AlignedBuf,
+        /// Which part of it.
+        range: Range<usize>,
+    },
+    /// Writes segments one behind the other, as one operation.
+    Write {
+        /// First byte on the device.
+        offset_bytes: u64,
+        /// What.
+        parts: Vec<Segment>,
+    },
+    /// See [`Device::flush`].
+    Flush,
+    /// See [`Device::discard`].
+    Discard {
+        /// First byte on the device.
+        offset_bytes: u64,
+        /// How many.
+        len_bytes: u64,
+    },
+    /// See [`Device::zero`].
+    Zero {
+        /// First byte on the device.
+        offset_bytes: u64,
+        /// How many.
+        len_bytes: u64,
+    },
+}
+
+/// A range of a buffer that may be written to several devices at a time.
+#[derive(Debug, Clone)]
+pub struct Segment {
+    /// The bytes.
+    pub buffer: Arc<AlignedBuf>,
+    /// Which of them.
+    pub range: Range<usize>,
+}
+
+/// A request that is over.
+#[derive(Debug)]
+pub struct Completion {
+    /// Of the request.
+    pub token: u64,
+    /// Of the request.
+    pub device: usize,
+    /// Of the request.
+    pub priority: Priority,
+    /// Of the request, with its buffers.
+    pub op: Op,
+    /// What the device said.
+    pub result: Result<(), DeviceError>,
+    /// From being accepted to being begun.
+    pub queued: Duration,
+    /// From being begun to being over.
+    pub service: Duration,
+}
+
+/// A request that was not accepted: it will never run, and there is no completion.
+#[derive(Debug)]
+pub struct Rejected {
+    /// The request, with its buffers. In a box, for the sake of the calls that succeed.
+    pub request: Box<Request>,
+    /// Why.
+    pub why: Refusal,
+}
+
+/// Why a request is not accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// Its device has `depth_per_device` of that priority: take completions first.
+    Full,
+    /// There is no device of that number, or not any more.
+    Detached,
+}
+
+/// What [`IoPool::shutdown`] leaves.
+#[derive(Debug)]
+pub struct Drained {
+    /// Completions that nobody had taken.
+    pub completions: Vec<Completion>,
+    /// Devices that had not finished by the deadline. Their threads end when the device answers.
+    pub stuck: Vec<usize>,
+}
+
+impl Default for PoolOptions {
+    /// For devices that like 32 operations at a time.
+    fn default() -> Self {
+        Self { workers_per_device: 32, background_workers_per_device: 16, depth_per_device: 256 }
+    }
+}
+
+impl Segment {
+    /// All of a buffer.
+    pub fn whole(buffer: AlignedBuf) -> Self {
+        let range = 0..buffer.len();
+        Self { buffer: Arc::new(buffer), range }
+    }
+}
+
+impl Op {
+    /// Which kind it is.
+    pub fn kind(&self) -> OpKind {
+        match self {
+            Self::Read { .. } => OpKind::Read,
+            Self::Write { .. } => OpKind::Write,
+            Self::Flush => OpKind::Flush,
+            Self::Discard { .. } => OpKind::Discard,
+            Self::Zero { .. } => OpKind::Zero,
+        }
+    }
+
+    /// The buffer of a read.
+    pub fn into_read_buffer(self) -> Option<AlignedBuf> {
+        match self {
+            Self::Read { buffer, .. } => Some(buffer),
+            _ => None,
+        }
+    }
+
+    /// Lets the fault of a caller appear where it was made, not on a worker.
+    fn assert_ranges(&self) {
+        let within = |range: &Range<usize>, len| range.start <= range.end && range.end <= len;
+        let all_within = match self {
+            Self::Read { buffer, range, .. } => within(range, buffer.len()),
+            Self::Write { parts, .. } => parts.iter().all(|part| within(&part.range, part.buffer.len())),
+            _ => true,
+        };
+        assert!(all_within, "a range outside of its buffer: {self:?}");
+    }
+
+    fn run(&mut self, device: &dyn Device) -> Result<(), DeviceError> {
+        match self {
+            Self::Read { offset_bytes, buffer, range } => {
+                device.read_at(*offset_bytes, buffer.part_mut(range.clone()))
+            }
+            Self::Write { offset_bytes, parts } => match &parts[..] {
+                [only] => device.write_at(*offset_bytes, &[only.buffer.part(only.range.clone())]),
+                parts => {
+                    let parts: Vec<_> =
+                        parts.iter().map(|part| part.buffer.part(part.range.clone())).collect();
+                    device.write_at(*offset_bytes, &parts)
+                }
+            },
+            Self::Flush => device.flush(),
+            Self::Discard { offset_bytes, len_bytes } => device.discard(*offset_bytes, *len_bytes),
+            Self::Zero { offset_bytes, len_bytes } => device.zero(*offset_bytes, *len_bytes),
+        }
+    }
+}
+
+impl IoPool {
+    /// A pool without devices.
+    ///
+    /// Panics: unless workers > background workers > 0 (or both are 1), and the depth is not 0.
+    pub fn new(options: PoolOptions) -> Self {
+        let PoolOptions { workers_per_device: all, background_workers_per_device: some, depth_per_device } =
+            options;
+        assert!(some > 0 && (some < all || all == 1) && depth_per_device > 0, "{options:?}");
+        Self { options, slots: RwLock::default(), done: Arc::default() }
+    }
+
+    /// Adds a device, and says under which number; numbers are given from 0 and never again.
+    ///
+    /// Errors: `SameDevice` if it is attached already, under whatever name; `System` if no thread can be made.
+    pub fn attach(&self, device: Arc<dyn Device>) -> Result<usize, DeviceError> {
+        let mut slots = self.slots.write().expect("attaching does not panic");
+        if let Some(known) = slots.iter().flatten().find(|slot| slot.device.identity() == device.identity()) {
+            let known_as = known.device.path().to_path_buf();
+            return Err(DeviceError::SameDevice { at: site(device.path(), OpKind::Open, 0, 0), known_as });
+        }
+        let slot = Arc::new(Slot::new(slots.len(), device, self.options));
+        // The first worker begins now: the only moment at which a system without threads is no surprise.
+        slot.spawn(&mut slot.lock(), &self.done).map_err(|error| {
+            let at = site(slot.device.path(), OpKind::Open, 0, 0);
+            DeviceError::System { at, errno: error.raw_os_error().unwrap_or(0) }
+        })?;
+        slots.push(Some(slot));
+        Ok(slots.len() - 1)
+    }
+
+    /// Takes a device away. Requests that had not begun are handed back, those that run will still complete.
+    ///
+    /// The device is closed when its last worker ends, for which nobody waits: a device that hangs can be detached.
+    /// No-op for a number without a device.
+    pub fn detach(&self, device: usize) -> Vec<Request> {
+        let mut slots = self.slots.write().expect("attaching does not panic");
+        let Some(slot) = slots.get_mut(device).and_then(Option::take) else { return Vec::new() };
+        slot.close();
+        slot.take_queued(|_| true)
+    }
+
+    /// Accepts a request, or hands it back. Never blocks on a device.
+    ///
+    /// Panics: if a range is not within its buffer.
+    pub fn submit(&self, request: Request) -> Result<(), Rejected> {
+        request.op.assert_ranges();
+        match self.slot(request.device) {
+            Some(slot) => slot.accept(request, &self.done),
+            None => Err(Rejected { request: Box::new(request), why: Refusal::Detached }),
+        }
+    }
+
+    /// Takes back a request that has not begun; then there is no completion. `None`: it runs, is over, or never was.
+    pub fn cancel(&self, device: usize, token: u64) -> Option<Request> {
+        let mut first = true;
+        let found = self
+            .slot(device)?
+            .take_queued(|request| request.token == token && std::mem::replace(&mut first, false));
+        found.into_iter().next()
+    }
+
+    /// Takes back all requests of a device that have not begun.
+    pub fn cancel_queued(&self, device: usize) -> Vec<Request> {
+        self.slot(device).map_or_else(Vec::new, |slot| slot.take_queued(|_| true))
+    }
+
+    /// Appends the completions that are there, and says how many.
+    ///
+    /// Panics: with the panic of a device, if there was one.
+    pub fn poll(&self, into: &mut Vec<Completion>) -> usize {
+        self.done.take(self.done.lock(), into)
+    }
+
+    /// Waits for at least one completion, a [`wake`](Self::wake) or the deadline; appends, and says how many.
+    ///
+    /// Panics: with the panic of a device, if there was one.
+    pub fn wait(&self, into: &mut Vec<Completion>, deadline: Instant) -> usize {
+        let mut ended = self.done.lock();
+        while ended.list.is_empty() && !ended.woken && ended.panic.is_none() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return 0;
+            }
+            ended.waiting += 1;
+            ended = self.done.ready.wait_timeout(ended, left).expect("nothing panics under the lock").0;
+            ended.waiting -= 1;
+        }
+        ended.woken = false;
+        self.done.take(ended, into)
+    }
+
+    /// Lets one [`wait`](Self::wait), now or next, return at once: there is other work for its thread.
+    pub fn wake(&self) {
+        self.done.lock().woken = true;
+        self.done.ready.notify_one();
+    }
+
+    /// Requests of a device that are accepted and not yet taken back.
+    pub fn outstanding(&self, device: usize) -> usize {
+        let slot = self.slot(device);
+        slot.map_or(0, |slot| slot.accepted.iter().map(|count| count.load(Ordering::Acquire)).sum())
+    }
+
+    /// Accepts no more, finishes what was accepted, and leaves devices behind that have not by the deadline.
+    pub fn shutdown(self, deadline: Instant) -> Drained {
+        let stuck = self.close(Some(deadline));
+        let mut completions = Vec::new();
+        self.done.take(self.done.lock(), &mut completions);
+        Drained { completions, stuck }
+    }
+
+    fn slot(&self, device: usize) -> Option<Arc<Slot>> {
+        self.slots.read().expect("attaching does not panic").get(device)?.clone()
+    }
+
+    /// Ends all workers; which devices had not finished by the deadline.
+    fn close(&self, deadline: Option<Instant>) -> Vec<usize> {
+        let slots: Vec<_> =
+            self.slots.write().expect("attaching does not panic").drain(..).flatten().collect();
+        slots.iter().for_each(|slot| slot.close());
+        slots.iter().filter(|slot| !slot.join(deadline)).map(|slot| slot.number).collect()
+    }
+}
+
+impl Drop for IoPool {
+    fn drop(&mut self) {
+        self.close(None);
+    }
+}
+
+/// One device, what waits for it, and who works on it.
+struct Slot {
+    number: usize,
+    device: Arc<dyn Device>,
+    options: PoolOptions,
+    /// By priority; accepted and not yet taken back.
+    accepted: Arc<[AtomicUsize; 2]>,
+    state: Mutex<State>,
+    work: Condvar,
+    /// Told when the last worker ends.
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// By priority, in order of arrival; flushes apart.
+    queues: [VecDeque<Queued>; 2],
+    flushes: Vec<Queued>,
+    flush_runs: bool,
+    background_runs: usize,
+    closing: bool,
+    workers: usize,
+    idle: usize,
+    /// Idle workers that were called and have not come yet. Invariant: called <= idle.
+    called: usize,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Queued {
+    request: Request,
+    since: Instant,
+}
+
+/// What a worker does next.
+enum Job {
+    One(Queued),
+    /// One flush for all of these.
+    Flush(Vec<Queued>),
+}
+
+impl Slot {
+    fn new(number: usize, device: Arc<dyn Device>, options: PoolOptions) -> Self {
+        let (state, work, ended) = (Mutex::default(), Condvar::new(), Condvar::new());
+        Self { number, device, options, accepted: Arc::default(), state, work, ended }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no device is called under the lock")
+    }
+
+    fn accept(self: &Arc<Self>, request: Request, done: &Arc<Done>) -> Result<(), Rejected> {
+        let mut state = self.lock();
+        let accepted = &self.accepted[request.priority as usize];
+        let why = match () {
+            () if state.closing => Some(Refusal::Detached),
+            // Only this lock raises the count, so it cannot pass the bound in between.
+            () if accepted.load(Ordering::Acquire) >= self.options.depth_per_device => Some(Refusal::Full),
+            () => None,
+        };
+        if let Some(why) = why {
+            return Err(Rejected { request: Box::new(request), why });
+        }
+        accepted.fetch_add(1, Ordering::AcqRel);
+        let startable = state.push(Queued { request, since: Instant::now() }, self.options);
+        if !startable {
+            return Ok(());
+        }
+        if state.idle > state.called {
+            state.called += 1;
+            self.work.notify_one();
+        } else if state.workers < self.options.workers_per_device {
+            // Without another thread the request waits for one of those there are; there is always one.
+            let _ = self.spawn(&mut state, done);
+        }
+        Ok(())
+    }
+
+    fn spawn(self: &Arc<Self>, state: &mut State, done: &Arc<Done>) -> std::io::Result<()> {
+        let (slot, done) = (self.clone(), done.clone());
+        let name = format!("io-{}-{}", self.number, state.workers);
+        let builder = std::thread::Builder::new().name(name).stack_size(STACK_BYTES);
+        state.threads.push(builder.spawn(move || slot.work(&done))?);
+        state.workers += 1;
+        Ok(())
+    }
+
+    /// The life of a worker.
+    fn work(&self, done: &Done) {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.next(self.options) {
+                drop(state);
+                let (flush, background) = (job.is_flush(), job.is_background());
+                self.run(job, done);
+                state = self.lock();
+                state.flush_runs &= !flush;
+                state.background_runs -= usize::from(background);
+            } else if state.closing {
+                // What still waits, waits for a worker that is busy, and that one will look again.
+                break;
+            } else {
+                state.idle += 1;
+                state = self.work.wait(state).expect("no device is called under the lock");
+                state.idle -= 1;
+                state.called = state.called.saturating_sub(1).min(state.idle);
+            }
+        }
+        state.workers -= 1;
+        if state.workers == 0 {
+            self.ended.notify_all();
+        }
+    }
+
+    fn run(&self, job: Job, done: &Done) {
+        let begun = Instant::now();
+        match job {
+            Job::One(mut queued) => match self.call(&mut queued.request.op) {
+                Ok(result) => done.push([self.over(queued, result, begun)]),
+                Err(payload) => done.panicked(payload),
+            },
+            Job::Flush(all) => match self.call(&mut Op::Flush) {
+                Ok(result) => {
+                    done.push(all.into_iter().map(|queued| self.over(queued, result.clone(), begun)))
+                }
+                Err(payload) => done.panicked(payload),
+            },
+        }
+    }
+
+    /// A device that panics is our own fault: it must reach the caller, who would wait for ever otherwise.
+    fn call(&self, op: &mut Op) -> std::thread::Result<Result<(), DeviceError>> {
+        catch_unwind(AssertUnwindSafe(|| op.run(&*self.device)))
+    }
+
+    fn over(&self, queued: Queued, result: Result<(), DeviceError>, begun: Instant) -> Over {
+        let Queued { request: Request { token, device, priority, op }, since } = queued;
+        let (queued, service) = (begun - since, begun.elapsed());
+        let completion = Completion { token, device, priority, op, result, queued, service };
+        Over { completion, accepted: self.accepted.clone() }
+    }
+
+    /// Takes out of the queues what `which` accepts, oldest first within each.
+    fn take_queued(&self, mut which: impl FnMut(&Request) -> bool) -> Vec<Request> {
+        let mut state = self.lock();
+        let mut taken = Vec::new();
+        let State { queues: [user, background], flushes, .. } = &mut *state;
+        taken.extend(flushes.extract_if(.., |queued| which(&queued.request)));
+        for queue in [user, background] {
+            let (out, keep): (Vec<_>, Vec<_>) = queue.drain(..).partition(|queued| which(&queued.request));
+            *queue = keep.into();
+            taken.extend(out);
+        }
+        drop(state);
+        let requests = taken.into_iter().map(|queued| queued.request);
+        requests.inspect(|request| release(&self.accepted, request.priority)).collect()
+    }
+
+    fn close(&self) {
+        self.lock().closing = true;
+        self.work.notify_all();
+    }
+
+    /// Waits for the workers to end; false if some had not by the deadline.
+    fn join(&self, deadline: Option<Instant>) -> bool {
+        let mut state = self.lock();
+        while state.workers > 0 {
+            state = match deadline {
+                None => self.ended.wait(state).expect("no device is called under the lock"),
+                Some(deadline) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return false;
+                    }
+                    self.ended.wait_timeout(state, left).expect("no device is called under the lock").0
+                }
+            };
+        }
+        let threads = std::mem::take(&mut state.threads);
+        drop(state);
+        // They hold the device until they are quite gone, and the caller may want to open it again.
+        threads.into_iter().for_each(|thread| drop(thread.join()));
+        true
+    }
+}
+
+impl State {
+    /// Queues a request; whether another worker could begin something because of it.
+    fn push(&mut self, queued: Queued, options: PoolOptions) -> bool {
+        let priority = queued.request.priority;
+        if matches!(queued.request.op, Op::Flush) {
+            self.flushes.push(queued);
+            return !self.flush_runs && self.flushes.len() == 1;
+        }
+        let queue = &mut self.queues[priority as usize];
+        queue.push_back(queued);
+        let waiting = queue.len();
+        priority == Priority::User || self.background_runs + waiting <= options.background_workers_per_device
+    }
+
+    fn next(&mut self, options: PoolOptions) -> Option<Job> {
+        let flush_waits = |state: &Self, priority| {
+            !state.flush_runs && state.flushes.iter().any(|queued| queued.request.priority == priority)
+        };
+        if !flush_waits(self, Priority::User) {
+            if let Some(queued) = self.queues[Priority::User as usize].pop_front() {
+                return Some(Job::One(queued));
+            }
+            if !flush_waits(self, Priority::Background) {
+                if self.background_runs == options.background_workers_per_device {
+                    return None;
+                }
+                let queued = self.queues[Priority::Background as usize].pop_front()?;
+                self.background_runs += 1;
+                return Some(Job::One(queued));
+            }
+        }
+        self.flush_runs = true;
+        Some(Job::Flush(std::mem::take(&mut self.flushes)))
+    }
+}
+
+impl Job {
+    fn is_flush(&self) -> bool {
+        matches!(self, Self::Flush(_))
+    }
+
+    /// Whether it counts against the background's share; flushes do not, there is only one.
+    fn is_background(&self) -> bool {
+        matches!(self, Self::One(queued) if queued.request.priority == Priority::Background)
+    }
+}
+
+/// Completions of all devices.
+#[derive(Default)]
+struct Done {
+    ended: Mutex<Ended>,
+    ready: Condvar,
+}
+
+#[derive(Default)]
+struct Ended {
+    list: Vec<Over>,
+    waiting: usize,
+    woken: bool,
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+/// A completion, and the count that it is taken from when it is taken back.
+struct Over {
+    completion: Completion,
+    accepted: Arc<[AtomicUsize; 2]>,
+}
+
+impl Done {
+    fn lock(&self) -> MutexGuard<'_, Ended> {
+        self.ended.lock().expect("nothing panics under the lock")
+    }
+
+    fn push(&self, over: impl IntoIterator<Item = Over>) {
+        let mut ended = self.lock();
+        let before = ended.list.len();
+        ended.list.extend(over);
+        // Whoever was called for an earlier one takes the whole list.
+        let call = ended.waiting > 0 && before == 0;
+        drop(ended);
+        if call {
+            self.ready.notify_one();
+        }
+    }
+
+    fn panicked(&self, payload: Box<dyn Any + Send>) {
+        self.lock().panic.get_or_insert(payload);
+        self.ready.notify_all();
+    }
+
+    fn take(&self, mut ended: MutexGuard<'_, Ended>, into: &mut Vec<Completion>) -> usize {
+        let (list, panic) = (std::mem::take(&mut ended.list), ended.panic.take());
+        drop(ended);
+        let count = list.len();
+        into.extend(list.into_iter().map(|over| {
+            release(&over.accepted, over.completion.priority);
+            over.completion
+        }));
+        match panic {
+            Some(payload) => resume_unwind(payload),
+            None => count,
+        }
+    }
+}
+
+fn release(accepted: &[AtomicUsize; 2], priority: Priority) {
+    accepted[priority as usize].fetch_sub(1, Ordering::AcqRel);
+}
