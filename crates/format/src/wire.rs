@@ -66,6 +66,9 @@ impl BlockLen {
 pub struct Crc64(pub u64);
 
 impl Crc64 {
+    /// In a check table: the block could not be had when its shard was made anew; nothing is known of it.
+    pub const UNKNOWN: Crc64 = Crc64(u64::MAX);
+
     /// The checksum of some bytes.
     pub fn of(bytes: &[u8]) -> Crc64 {
         Crc64(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, bytes))

@@ -145,8 +145,8 @@ fn add_damage(window: &mut Window, damage: &Damage) {
     }
 }
 
-/// Writes the columns' blocks and notes their checksums. A block that cannot be had is written as zeros with a
-/// checksum that does not fit, so that it stays known as lost.
+/// Writes the columns' blocks and notes their checksums. A block that cannot be had keeps its checksum, or gets the one
+/// that says that nothing is known, so that it stays known as lost.
 fn write_window(
     set: &Set<'_>,
     window: &mut Window,
@@ -172,11 +172,9 @@ fn write_window(
                     }
                 }
                 if set.manifest.checksums && set.geometry.lane_of[cell.usize()].is_none() {
-                    let crc = Crc64::of(window.block(cell, i));
-                    let crc = if have {
-                        crc
-                    } else {
-                        set.expected(cell, stripe).filter(|e| *e != crc).unwrap_or(Crc64(!crc.0))
+                    let crc = match have {
+                        true => Crc64::of(window.block(cell, i)),
+                        false => set.expected(cell, stripe).unwrap_or(Crc64::UNKNOWN),
                     };
                     let table = meta.tables.iter_mut().find(|(column, _)| *column == output.column);
                     if let Some((_, table)) = table {

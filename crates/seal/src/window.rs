@@ -185,7 +185,8 @@ impl Set<'_> {
             },
             None => {
                 let checks = self.shards[self.geometry.place[cell.usize()].0].as_ref()?.checks.as_ref()?;
-                checks.get(self.geometry.check_index(cell, stripe)).copied()
+                let crc = checks.get(self.geometry.check_index(cell, stripe)).copied();
+                crc.filter(|&crc| crc != Crc64::UNKNOWN)
             }
         }
     }

@@ -1,0 +1,614 @@
+//! Claims: whatever is wrong with shards or originals is found and named, repaired where that is certain, and left
+//! alone where a person changed it.
+
+mod common;
+
+use common::fault::{FaultDisk, Faults};
+use common::*;
+use pantile_seal::*;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+const BODY: u64 = pantile_format::BODY_OFFSET;
+
+fn sealed(code: &str, mode: Mode, checksums: bool) -> Place {
+    let place = Place::new();
+    awkward_tree(&place.tree(), 9);
+    let mut options = place.options(code);
+    options.mode = Some(mode);
+    options.checksums = Some(checksums);
+    seal(&options, &mut Silent).unwrap();
+    place
+}
+
+fn verify_without_checksums(place: &Place) -> VerifyReport {
+    verify(&VerifyOptions { set: place.set(), ignore_checksums: true }, &mut Silent).unwrap()
+}
+
+fn heal_without_checksums(place: &Place) -> Result<HealReport, SealError> {
+    heal(&HealOptions { set: place.set(), ignore_checksums: true, out: None }, &mut Silent)
+}
+
+#[test]
+fn a_flipped_byte_anywhere_in_a_shard_is_found_and_healed() {
+    for code in ["rs:3+2", "dcode:5"] {
+        let place = sealed(code, Mode::Full, true);
+        let whole = shards(&place.out());
+        let mut seed = Seed(3);
+        for column in 0..code_of(code).columns() {
+            let len = fs::metadata(place.shard(column)).unwrap().len();
+            let places = [0, 9, 4095, 4096, 5000, BODY - 1, BODY, BODY + 4096, len - 1, len - 9];
+            for at in places.into_iter().chain((0..12).map(|_| seed.below(len))) {
+                flip(&place.shard(column), at);
+                let found = place.verify();
+                assert!(!found.clean && found.recoverable, "{code}: column {column}, byte {at}: {found:?}");
+                let bad: Vec<&ShardReport> = found
+                    .shards
+                    .iter()
+                    .filter(|s| s.status != ShardStatus::Good || s.wrong_blocks > 0)
+                    .collect();
+                assert_eq!(bad.len(), 1, "{code}: column {column}, byte {at}");
+                assert_eq!(bad[0].column, column as u64);
+                place.assert_restores();
+                place.heal().unwrap();
+                assert!(shards(&place.out()) == whole, "{code}: column {column}, byte {at}");
+            }
+        }
+    }
+}
+
+#[test]
+fn without_checksums_a_flipped_byte_is_located_and_healed_by_the_equations() {
+    for (code, checksums) in [("rs:3+2", false), ("rs:3+2", true), ("dcode:5", false), ("rs:4+4", false)] {
+        let place = sealed(code, Mode::Full, checksums);
+        let whole = shards(&place.out());
+        let mut seed = Seed(4);
+        for _ in 0..12 {
+            let column = seed.below(code_of(code).columns() as u64) as usize;
+            let rows = code_of(code).rows(column) as u64;
+            let at = BODY + seed.below(open_set(&place.set()).unwrap().stripes * rows * 4096);
+            flip(&place.shard(column), at);
+            let found = verify_without_checksums(&place);
+            assert!(!found.clean && found.recoverable && !found.by_checksums);
+            assert_eq!(found.finding_count, 1);
+            let located = StripeVerdict::Located { columns: vec![column as u64], certain: true };
+            assert_eq!(found.findings[0].verdict, located, "{code}");
+            assert_eq!(found.shards[column].wrong_blocks, 1);
+            let first = found.shards[column].first_wrong.unwrap();
+            assert!((first.offset..first.offset + 4096).contains(&at));
+            heal_without_checksums(&place).unwrap();
+            assert!(shards(&place.out()) == whole, "{code}");
+        }
+    }
+}
+
+#[test]
+fn what_the_equations_cannot_tell_is_reported_and_left_alone() {
+    // One parity: something is wrong, nobody knows where.
+    let place = sealed("raid5:4", Mode::Full, false);
+    flip(&place.shard(2), BODY + 100);
+    let before = shards(&place.out());
+    let found = place.verify();
+    assert!(!found.clean && !found.recoverable);
+    assert_eq!(found.finding_count, 1);
+    assert!(!matches!(found.findings[0].verdict, StripeVerdict::Located { certain: true, .. }));
+    let healed = place.heal().unwrap();
+    assert_eq!((healed.blocks_repaired, healed.blocks_left), (0, 1));
+    assert!(shards(&place.out()) == before);
+    // A lost shard is not made anew from stripes that may be wrong.
+    fs::remove_file(place.shard(0)).unwrap();
+    flip(&place.shard(2), BODY + 100);
+    place.heal().unwrap();
+    place.assert_restores();
+}
+
+#[test]
+fn missing_truncated_foreign_and_stale_shards_are_named_and_made_anew() {
+    let place = sealed("rs:3+2", Mode::Full, true);
+    let other = sealed("rs:3+2", Mode::Full, true);
+    let stale = fs::read(place.shard(1)).unwrap();
+    write(&place.tree().join("one more"), b"more");
+    place.reseal();
+    let status = |place: &Place, column: usize| place.verify().shards[column].status.clone();
+
+    fs::remove_file(place.shard(0)).unwrap();
+    assert_eq!(status(&place, 0), ShardStatus::Missing);
+    fs::write(place.shard(1), &stale).unwrap();
+    assert_eq!(status(&place, 1), ShardStatus::Stale { generation: 1 });
+    place.assert_restores();
+    place.heal().unwrap();
+    assert!(place.verify().clean);
+    place.assert_restores();
+
+    // A shard that is made anew has its manifest right behind its blocks.
+    fs::remove_file(place.shard(2)).unwrap();
+    fs::remove_file(place.shard(3)).unwrap();
+    place.heal().unwrap();
+    let whole = shards(&place.out());
+    let len = whole[std::path::Path::new("tree.02.shard")].len() as u64;
+    for keep in [0, 1, 4096, 8191, 8192, 20_000, len - 1] {
+        fs::File::options().write(true).open(place.shard(2)).unwrap().set_len(keep).unwrap();
+        let ShardStatus::Truncated { have, need } = status(&place, 2) else {
+            panic!("{keep}: {:?}", status(&place, 2))
+        };
+        assert_eq!(have, keep);
+        assert!(need > keep);
+        place.heal().unwrap();
+        assert!(shards(&place.out()) == whole, "{keep}");
+    }
+
+    let foreign = fs::read(other.shard(3)).unwrap();
+    fs::write(place.shard(3), &foreign).unwrap();
+    assert!(matches!(status(&place, 3), ShardStatus::OtherSet { .. }));
+    place.heal().unwrap();
+    // The other set's shard is somebody's: it was moved aside.
+    let mut after = shards(&place.out());
+    let aside: Vec<_> =
+        after.keys().filter(|name| name.to_string_lossy().contains(".of-")).cloned().collect();
+    assert_eq!(aside.len(), 1);
+    assert_eq!(after.remove(&aside[0]), Some(foreign));
+    assert!(after == whole);
+
+    fs::write(place.shard(4), b"something else entirely, and longer than nothing").unwrap();
+    assert!(!status(&place, 4).is_usable());
+    place.heal().unwrap();
+}
+
+#[test]
+fn shards_of_two_sets_are_refused_by_name_and_one_can_be_chosen() {
+    let place = sealed("rs:3+2", Mode::Full, true);
+    let mut options = place.options("rs:2+1");
+    options.name = Some("second".into());
+    seal(&options, &mut Silent).unwrap();
+    let error = verify(&VerifyOptions { set: place.set(), ..Default::default() }, &mut Silent).unwrap_err();
+    assert!(error.to_string().contains("'second'") && error.to_string().contains("'tree'"), "{error}");
+    let set = SetPaths { name: Some("second".into()), ..place.set() };
+    assert!(verify(&VerifyOptions { set, ..Default::default() }, &mut Silent).unwrap().clean);
+    // Loose shards of two sets.
+    let set =
+        SetPaths { paths: vec![place.shard(0), place.out().join("second.00.shard")], ..SetPaths::default() };
+    assert!(matches!(open_set(&set), Err(SealError::SeveralSets { .. })));
+}
+
+#[test]
+fn shards_may_be_renamed_and_lie_in_several_directories() {
+    let place = sealed("rs:3+2", Mode::Full, true);
+    let (a, b) = (place.dir.path().join("disk a"), place.dir.path().join("disk b"));
+    fs::create_dir(&a).unwrap();
+    fs::create_dir(&b).unwrap();
+    fs::rename(place.shard(0), a.join("x")).unwrap();
+    fs::rename(place.shard(3), b.join("whatever.shard")).unwrap();
+    fs::rename(place.shard(4), b.join("tree.00.shard")).unwrap();
+    let set = SetPaths { paths: vec![a.join("x"), b], ..SetPaths::default() };
+    unseal(&UnsealOptions { set, target: place.target(), overwrite: false }, &mut Silent).unwrap();
+    assert_same_trees(&place.tree(), &place.target());
+}
+
+#[test]
+fn more_losses_than_the_code_bears_are_an_error_that_says_what_would_help() {
+    let place = sealed("rs:3+2", Mode::Full, true);
+    for column in [0, 1, 4] {
+        fs::remove_file(place.shard(column)).unwrap();
+    }
+    let found = place.verify();
+    assert!(!found.recoverable);
+    let losses = found.losses.unwrap();
+    assert_eq!((losses.columns.clone(), losses.bring_back, losses.any), (vec![0, 1, 4], 1, true));
+    let error = place.heal().unwrap_err().to_string();
+    assert!(error.contains("bring back any 1 of columns 0, 1, 4"), "{error}");
+    assert!(place.unseal().is_err());
+
+    // A code whose columns are not all alike: not any column helps.
+    let place = sealed("lrc:4,2,1", Mode::Full, true);
+    let columns = code_of("lrc:4,2,1").columns();
+    for column in 0..columns - 3 {
+        fs::remove_file(place.shard(column)).unwrap();
+    }
+    let Err(SealError::TooMuchLost { losses, .. }) = place.heal() else { panic!("nothing was lost") };
+    assert!(losses.bring_back >= 1 && !losses.enough.is_empty());
+    let error = SealError::TooMuchLost { losses, healed: None }.to_string();
+    assert!(error.contains("bring back"), "{error}");
+}
+
+#[test]
+fn what_can_be_repaired_is_even_if_something_cannot() {
+    let place = sealed("rs:3+2", Mode::Full, true);
+    let whole = shards(&place.out());
+    // Stripe 0 loses three blocks, stripe 3 one.
+    for column in 0..3 {
+        flip(&place.shard(column), BODY + 5);
+    }
+    flip(&place.shard(4), BODY + 3 * 4096);
+    let Err(SealError::TooMuchLost { losses, healed }) = place.heal() else { panic!("not noticed") };
+    assert_eq!((losses.stripes, losses.first_stripe, losses.columns), (1, 0, vec![0, 1, 2]));
+    assert_eq!(healed.unwrap().blocks_repaired, 1);
+    assert!(fs::read(place.shard(4)).unwrap() == whole[std::path::Path::new("tree.04.shard")]);
+    // Files that do not lie there are restored.
+    assert!(matches!(place.unseal(), Err(SealError::TooMuchLost { .. })));
+    assert!(
+        fs::read(place.target().join("two blocks")).is_ok() || fs::read(place.target().join("large")).is_ok()
+    );
+    // What was not to be had stays known as lost, even when a shard is made anew.
+    fs::remove_file(place.shard(3)).unwrap();
+    let Err(SealError::TooMuchLost { .. }) = place.heal() else { panic!("blessed") };
+    assert!(!place.verify().clean);
+    for column in 0..3 {
+        flip(&place.shard(column), BODY + 5);
+    }
+    place.heal().unwrap();
+    assert!(shards(&place.out()) == whole);
+}
+
+#[test]
+fn beside_the_files_only_parity_is_stored_and_lost_files_come_back() {
+    for code in ["rs:3+2", "dcode:5", "raid6:4", "evenodd:5"] {
+        for checksums in [true, false] {
+            let place = sealed(code, Mode::Beside, checksums);
+            let before = picture(&place.tree());
+            let found = place.verify();
+            assert!(found.clean, "{code}: {found:?}");
+            let parity: usize = code_of(code).parity().len();
+            let stored: u64 = shards(&place.out()).values().map(|bytes| bytes.len() as u64).sum();
+            let info = open_set(&place.set()).unwrap();
+            assert!(stored < info.stripes * 4096 * parity as u64 + 20_000 * info.shards.len() as u64);
+
+            fs::remove_file(place.tree().join("block+1")).unwrap();
+            let found = place.verify();
+            let report = found.files.iter().find(|file| file.path == "block+1").unwrap();
+            assert_eq!((report.status, report.lost_blocks), (FileStatus::Missing, 2), "{code}");
+            let healed = place.heal().unwrap();
+            assert_eq!(healed.files_healed.len(), 1, "{code}");
+            let mut after = picture(&place.tree());
+            // The directory was written to.
+            after.insert("".into(), before[std::path::Path::new("")].clone());
+            assert_eq!(after, before, "{code}");
+        }
+    }
+}
+
+#[test]
+fn rot_in_an_original_is_healed_with_mode_and_time_kept() {
+    for checksums in [true, false] {
+        let place = sealed("rs:4+4", Mode::Beside, checksums);
+        let path = place.tree().join("large");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let before = picture(&place.tree());
+        flip(&path, 123_456);
+        let found = place.verify();
+        let report = found.files.iter().find(|file| file.path == "large").unwrap();
+        assert_eq!((report.status, report.lost_blocks), (FileStatus::Rotten, 1));
+        assert!(!found.clean && found.recoverable);
+        let healed = place.heal().unwrap();
+        assert_eq!((healed.files_healed.len(), healed.blocks_repaired), (1, 1));
+        let mut after = picture(&place.tree());
+        after.insert("".into(), before[std::path::Path::new("")].clone());
+        assert_eq!(after, before);
+    }
+}
+
+#[test]
+fn a_file_changed_since_is_reported_and_never_repaired_back() {
+    for checksums in [true, false] {
+        let place = sealed("rs:3+2", Mode::Beside, checksums);
+        let path = place.tree().join("two blocks");
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[10] ^= 1;
+        write(&path, &bytes);
+        age(&path, 1_700_000_000);
+        let found = place.verify();
+        let report = found.files.iter().find(|file| file.path == "two blocks").unwrap();
+        assert_eq!(report.status, FileStatus::Changed);
+        assert!(found.recoverable && !found.clean);
+        // Others are healed around it.
+        fs::remove_file(place.tree().join("one")).unwrap();
+        let healed = place.heal().unwrap();
+        assert_eq!(healed.left_changed, ["two blocks"]);
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+        assert_eq!(fs::read(place.tree().join("one")).unwrap(), [7]);
+        // Sealed again it is as it is now.
+        let report = place.reseal();
+        assert_eq!((report.changed, report.unchanged), (1, 9));
+        assert!(place.verify().clean);
+        fs::remove_file(&path).unwrap();
+        place.heal().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+    }
+    // In mode full too, and whatever is new or gone is named.
+    let place = sealed("rs:3+2", Mode::Full, true);
+    write(&place.tree().join("one more"), b"x");
+    write(&place.tree().join("block"), b"changed");
+    fs::remove_file(place.tree().join("empty")).unwrap();
+    let files = place.verify().files;
+    let status = |name: &str| files.iter().find(|file| file.path == name).unwrap().status;
+    assert_eq!(
+        (status("one more"), status("block"), status("empty")),
+        (FileStatus::New, FileStatus::Changed, FileStatus::Missing)
+    );
+    place.heal().unwrap();
+    assert_eq!(fs::read(place.tree().join("block")).unwrap(), b"changed");
+}
+
+#[test]
+fn new_parity_never_blesses_a_damaged_block() {
+    // Beside: a file changes, and in one of its stripes another file has rotted.
+    let place = sealed("rs:3+2", Mode::Beside, true);
+    let rotten = place.tree().join("large");
+    let good = fs::read(&rotten).unwrap();
+    for at in (0..good.len() as u64).step_by(4096) {
+        flip(&rotten, at);
+    }
+    write(&place.tree().join("two blocks"), &[3; 8192]);
+    age(&place.tree().join("two blocks"), 1_700_000_000);
+    // Most stripes hold the rotten file alone; those that changed were encoded from its true content.
+    match seal(&SealOptions::new(vec![place.tree()], place.out()), &mut Silent) {
+        Ok(_) | Err(SealError::TooMuchLost { .. }) => {}
+        Err(error) => panic!("{error}"),
+    }
+    let _ = place.heal();
+    let now = fs::read(&rotten).unwrap();
+    let wrong = now.chunks(4096).zip(good.chunks(4096)).filter(|(a, b)| a != b).count();
+    assert!(wrong == 0 || place.verify().losses.is_some(), "{wrong} blocks blessed");
+
+    // Full: the old content of a changed block has rotted in the shard.
+    let place = sealed("rs:3+2", Mode::Full, true);
+    for at in (0..30).map(|i| BODY + i * 4096) {
+        flip(&place.shard(0), at);
+    }
+    for name in ["two blocks", "large", "block"] {
+        let mut bytes = fs::read(place.tree().join(name)).unwrap();
+        bytes[0] ^= 1;
+        write(&place.tree().join(name), &bytes);
+        age(&place.tree().join(name), 1_700_000_000);
+    }
+    place.reseal();
+    place.heal().unwrap();
+    assert!(place.verify().clean);
+    fs::remove_file(place.shard(1)).unwrap();
+    fs::remove_file(place.shard(2)).unwrap();
+    place.assert_restores();
+}
+
+#[test]
+fn sealing_again_reads_and_writes_only_what_changed() {
+    for code in ["rs:4+2", "dcode:5"] {
+        let place = Place::new();
+        fs::create_dir(place.tree()).unwrap();
+        let mut seed = Seed(11);
+        for i in 0..40 {
+            write(&place.tree().join(format!("f{i}")), &seed.bytes(100_000));
+        }
+        seal(&place.options(code), &mut Silent).unwrap();
+        let run = |place: &Place| {
+            let disk = FaultDisk::new(place.dir.path(), Faults::default());
+            let world = World { disk: &disk, threads: 1 };
+            let report = world.seal(&SealOptions::new(vec![place.tree()], place.out()), &mut Silent).unwrap();
+            (report, disk)
+        };
+        let (report, disk) = run(&place);
+        assert_eq!((report.unchanged, report.changed, report.added, report.removed), (40, 0, 0, 0));
+        assert_eq!((disk.bytes_written(), report.source_bytes_read, report.generation), (0, 0, 1));
+        assert!((0..40).all(|i| disk.bytes_read(&format!("/f{i}")) == 0));
+
+        // One byte of one file.
+        let path = place.tree().join("f7");
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[50_000] ^= 1;
+        write(&path, &bytes);
+        age(&path, 1_700_000_000);
+        let (report, disk) = run(&place);
+        assert_eq!((report.changed, report.stripes_touched, report.generation), (1, 1, 2), "{code}");
+        assert!((0..40).filter(|i| *i != 7).all(|i| disk.bytes_read(&format!("/f{i}")) == 0));
+        // The file twice over, once to see what changed; a few blocks; the manifests.
+        let manifests = 8 * 20_000;
+        assert!(report.source_bytes_read <= 100_000 + 2 * 4096 + 4096);
+        assert!(disk.bytes_written() < 16 * 4096 + 4 * manifests, "{code}: {}", disk.bytes_written());
+        place.assert_restores();
+        assert!(place.verify().clean);
+
+        // A file that is gone gives its place to a new one of its size.
+        let stripes = report.stripes;
+        fs::remove_file(place.tree().join("f3")).unwrap();
+        run(&place);
+        write(&place.tree().join("new"), &seed.bytes(100_000));
+        let (report, _) = run(&place);
+        assert_eq!(report.stripes, stripes);
+        assert!(place.verify().clean);
+        place.assert_restores();
+        for column in [0, 2] {
+            fs::remove_file(place.shard(column)).unwrap();
+        }
+        place.assert_restores();
+    }
+}
+
+#[test]
+fn a_long_life_of_changes_stays_sound() {
+    for (code, mode, checksums) in [
+        ("rs:3+2", Mode::Full, true),
+        ("dcode:5", Mode::Full, false),
+        ("evenodd:5", Mode::Full, true),
+        ("rs:4+3", Mode::Beside, true),
+        ("dcode:7", Mode::Beside, false),
+    ] {
+        let place = Place::new();
+        awkward_tree(&place.tree(), 5);
+        let mut options = place.options(code);
+        (options.mode, options.checksums) = (Some(mode), Some(checksums));
+        seal(&options, &mut Silent).unwrap();
+        let mut seed = Seed(code.len() as u64);
+        let mut time = 1_610_000_000;
+        for round in 0..25 {
+            for _ in 0..seed.below(4) {
+                let path = place.tree().join(format!("file{}", seed.below(6)));
+                time += 1;
+                match seed.below(5) {
+                    0 => {
+                        let _ = fs::remove_file(&path);
+                    }
+                    1 if path.exists() => {
+                        let mut bytes = fs::read(&path).unwrap();
+                        if let Some(byte) = bytes.last_mut() {
+                            *byte ^= 1;
+                        }
+                        write(&path, &bytes);
+                        age(&path, time);
+                    }
+                    _ => {
+                        let len = seed.below(60_000) as usize;
+                        write(&path, &seed.bytes(len));
+                        age(&path, time);
+                    }
+                }
+            }
+            place.reseal();
+            let found = place.verify();
+            assert!(found.clean, "{code} round {round}: {found:?}");
+            place.assert_restores();
+            if mode == Mode::Full && round % 5 == 0 {
+                let columns = code_of(code).columns() as u64;
+                let (a, b) = (seed.below(columns) as usize, seed.below(columns) as usize);
+                let whole = shards(&place.out());
+                let _ = fs::remove_file(place.shard(a));
+                let _ = fs::remove_file(place.shard(b));
+                place.assert_restores();
+                place.heal().unwrap();
+                assert!(place.verify().clean);
+                let same = whole.keys().eq(shards(&place.out()).keys());
+                assert!(same, "{code} round {round}");
+            }
+        }
+    }
+}
+
+#[test]
+fn unsealing_overwrites_nothing_unless_told() {
+    let place = sealed("rs:3+2", Mode::Full, true);
+    fs::create_dir(place.target()).unwrap();
+    write(&place.target().join("one"), b"8");
+    let options = |overwrite| UnsealOptions { set: place.set(), target: place.target(), overwrite };
+    let error = unseal(&options(false), &mut Silent).unwrap_err();
+    assert!(matches!(&error, SealError::InTheWay { path } if path.ends_with("one")), "{error}");
+    assert_eq!(fs::read(place.target().join("one")).unwrap(), b"8");
+    unseal(&options(true), &mut Silent).unwrap();
+    assert_eq!(fs::read(place.target().join("one")).unwrap(), [7]);
+    // What is there already and the same is left alone.
+    let report = unseal(&options(false), &mut Silent).unwrap();
+    assert_eq!((report.files, report.already_there), (0, 13));
+    // A link in place of a directory leads elsewhere.
+    fs::remove_dir_all(place.target().join("deep")).unwrap();
+    std::os::unix::fs::symlink(place.dir.path(), place.target().join("deep")).unwrap();
+    assert!(matches!(unseal(&options(true), &mut Silent), Err(SealError::InTheWay { .. })));
+}
+
+#[test]
+fn bad_input_gets_one_sentence() {
+    let place = Place::new();
+    awkward_tree(&place.tree(), 1);
+    let fails = |options: &SealOptions| seal(options, &mut Silent).unwrap_err().to_string();
+    let mut options = SealOptions::new(vec![place.tree()], place.out());
+    assert!(fails(&options).contains("needs a code"));
+    options.code = Some(code_of("rs:3+2"));
+    options.block_len = Some(5000);
+    assert!(fails(&options).contains("power of two from 4096 to 1048576"));
+    options.block_len = None;
+    options.name = Some("a/b".into());
+    assert!(fails(&options).contains("cannot be the name"));
+    options.name = None;
+    options.sources.push(place.dir.path().join("nowhere"));
+    assert!(fails(&options).contains("not there"));
+    options.sources = vec![];
+    assert!(fails(&options).contains("name a directory or files"));
+    options.sources = vec![place.tree(), place.tree()];
+    assert!(fails(&options).contains("under one name"));
+    options.sources = vec![place.tree()];
+    options.code = Some(code_of("dcode:9,raw"));
+    assert!(fails(&options).contains("to be studied"));
+    assert_eq!(fs::read_dir(place.out()).unwrap().count(), 0);
+    options.code = Some(code_of("rs:3+2"));
+    seal(&options, &mut Silent).unwrap();
+    options.code = Some(code_of("rs:4+2"));
+    assert!(fails(&options).contains("rs:3+2, not rs:4+2"));
+    options.code = None;
+    options.mode = Some(Mode::Beside);
+    assert!(fails(&options).contains("full, not beside"));
+    options.mode = None;
+    fs::remove_file(place.shard(1)).unwrap();
+    assert!(fails(&options).contains("heal it first"));
+    let lock = fs::File::open(place.out()).unwrap();
+    lock.lock().unwrap();
+    assert!(fails(&options).contains("another command works"));
+    let empty = SetPaths::dir(place.tree());
+    assert!(open_set(&empty).unwrap_err().to_string().contains("no shard"));
+}
+
+#[test]
+fn several_sources_are_kept_apart_and_the_shards_may_lie_among_them() {
+    let place = Place::new();
+    let (a, b) = (place.dir.path().join("a"), place.dir.path().join("b"));
+    awkward_tree(&a, 1);
+    fs::create_dir(&b).unwrap();
+    write(&b.join("x"), b"in b");
+    write(&place.dir.path().join("single"), b"a file");
+    let mut options = SealOptions::new(vec![a.clone(), b, place.dir.path().join("single")], a.clone());
+    options.code = Some(code_of("rs:2+2"));
+    options.name = Some("all".into());
+    let report = seal(&options, &mut Silent).unwrap();
+    assert_eq!(report.files, 12);
+    assert_eq!(seal(&options, &mut Silent).unwrap().changed, 0);
+    let set = SetPaths::dir(&a);
+    unseal(&UnsealOptions { set, target: place.target(), overwrite: false }, &mut Silent).unwrap();
+    assert_eq!(fs::read(place.target().join("b/x")).unwrap(), b"in b");
+    assert_eq!(fs::read(place.target().join("single")).unwrap(), b"a file");
+    assert_eq!(picture(&place.target().join("a")).len(), picture(&a).len() - 4);
+}
+
+#[test]
+fn three_thousand_small_files_are_sealed_healed_and_restored() {
+    let place = Place::new();
+    let mut seed = Seed(8);
+    for i in 0..3000u64 {
+        let dir = place.tree().join(format!("{}/{}", i % 7, i % 11));
+        fs::create_dir_all(&dir).unwrap();
+        let len = seed.below(6000) as usize;
+        write(&dir.join(format!("{i}")), &seed.bytes(len));
+    }
+    seal(&place.options("rs:10+4"), &mut Silent).unwrap();
+    let whole = shards(&place.out());
+    for column in [0, 5, 9, 13] {
+        fs::remove_file(place.shard(column)).unwrap();
+    }
+    place.assert_restores();
+    place.heal().unwrap();
+    assert!(shards(&place.out()) == whole);
+}
+
+#[test]
+fn a_cancelled_seal_leaves_nothing_behind() {
+    struct Impatient(u32);
+    impl Progress for Impatient {
+        fn phase(&mut self, _: &'static str, _: u64) {}
+        fn advance(&mut self, _: u64) {
+            self.0 = self.0.saturating_sub(1);
+        }
+        fn cancelled(&self) -> bool {
+            self.0 == 0
+        }
+    }
+    let place = Place::new();
+    awkward_tree(&place.tree(), 1);
+    for patience in 0..2 {
+        let done = seal(&place.options("rs:3+2"), &mut Impatient(patience));
+        assert!(matches!(done, Err(SealError::Cancelled)));
+        assert_eq!(fs::read_dir(place.out()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn reports_are_json_and_back() {
+    let place = sealed("rs:3+2", Mode::Full, true);
+    flip(&place.shard(2), BODY + 4);
+    let report = place.verify();
+    let text = serde_json::to_string(&report).unwrap();
+    assert!(text.contains("\"wrong_blocks\":1"), "{text}");
+    assert_eq!(serde_json::from_str::<VerifyReport>(&text).unwrap(), report);
+}
