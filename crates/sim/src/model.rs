@@ -1,0 +1,553 @@
+//! What a user may expect: for each block the contents that a read may give now, and after a crash.
+//!
+//! Every write and trim makes a *version* of each of its blocks, with the time it was asked and the time it was answered. Version w
+//! *follows* v if v was over before w was asked. A read may give v unless some w follows v and was over before the read
+//! was asked. A crash may leave v unless some durable w follows v. So requests may overlap in any way.
+//!
+//! A version is durable when a flush is answered that was asked after the version was answered, or when its own write was
+//! durable. After a crash nobody knows which of the versions left is there, until a read tells: then it stays that one.
+//! A version that a read gives is thereby over, and follows all that were answered before that read was asked.
+//!
+//! Blocks stand alone: a request of many blocks that is not answered may be there in part.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use pantile_volume::{Failure, RequestId, UserBlock};
+
+use crate::random::mix;
+use crate::{Ask, Data, Kill, Told};
+
+const ZEROS: Data = [0; 16];
+
+/// The user's side of a volume.
+#[derive(Clone, Debug)]
+pub struct Model {
+    blocks: Vec<Vec<Version>>,
+    open: BTreeMap<RequestId, Open>,
+    /// Blocks with a version that is not durable.
+    dirty: BTreeSet<usize>,
+    now: Tick,
+    salt: u64,
+    made: BTreeMap<Data, UserBlock>,
+}
+
+/// Counts what happens; always even, so that there is room between two.
+type Tick = u64;
+
+const NEVER: Tick = Tick::MAX;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Version {
+    content: Data,
+    request: Option<RequestId>,
+    asked: Tick,
+    answered: Tick,
+    /// When it was over: answered, or seen by a read.
+    over: Tick,
+    durable: bool,
+    /// It lay on the devices after a power failure: if it is the one, it is durable.
+    survived: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Open {
+    asked: Tick,
+    ask: Ask,
+}
+
+/// An answer that a user may not get.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// A block holds what it may not hold.
+    Content {
+        /// The block.
+        block: UserBlock,
+        /// What the read gave.
+        got: Data,
+        /// What it may give.
+        may: Vec<Data>,
+        /// What that is.
+        verdict: Verdict,
+    },
+    /// A request within the volume and within the promise failed.
+    Failed {
+        /// The request.
+        request: RequestId,
+        /// Why, as the engine says.
+        failure: Failure,
+    },
+    /// A request beyond the end was not refused as such.
+    NotRefused {
+        /// The request.
+        request: RequestId,
+    },
+}
+
+/// What a wrong content is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// An older or lost version of the block.
+    Stale,
+    /// Zeros, where there should be data.
+    Zeros,
+    /// A version of another block.
+    Foreign {
+        /// That block.
+        of: UserBlock,
+    },
+    /// Sectors of several versions of the block.
+    Torn,
+    /// What nobody wrote.
+    Garbage,
+}
+
+impl Model {
+    /// A new volume: all zeros, durable.
+    pub fn new(blocks: u64, seed: u64) -> Model {
+        let zeros = Version {
+            content: ZEROS,
+            request: None,
+            asked: 0,
+            answered: 0,
+            over: 0,
+            durable: true,
+            survived: false,
+        };
+        Model {
+            blocks: vec![vec![zeros]; blocks as usize],
+            open: BTreeMap::new(),
+            dirty: BTreeSet::new(),
+            now: 0,
+            salt: mix(seed),
+            made: BTreeMap::new(),
+        }
+    }
+
+    /// The blocks of the volume.
+    pub fn blocks(&self) -> u64 {
+        self.blocks.len() as u64
+    }
+
+    /// A content for a block that nothing else has.
+    pub fn fresh(&mut self, block: UserBlock) -> Data {
+        let number = self.made.len() as u64 + 1;
+        let mut content = ZEROS;
+        content[..8].copy_from_slice(&mix(self.salt ^ number).to_le_bytes());
+        content[8..].copy_from_slice(&mix(!self.salt ^ mix(number)).to_le_bytes());
+        assert!(self.made.insert(content, block).is_none(), "the first half is one to one");
+        content
+    }
+
+    /// A request is made.
+    pub fn asked(&mut self, id: RequestId, ask: &Ask) {
+        let asked = self.tick();
+        if self.is_within(ask) {
+            match ask {
+                Ask::Write { first, contents, .. } => {
+                    for (block, &content) in (first.0 as usize..).zip(contents) {
+                        self.add_version(block, content, id, asked);
+                    }
+                }
+                &Ask::Trim { first, count } => {
+                    for block in first.0..first.0 + count {
+                        self.add_version(block as usize, ZEROS, id, asked);
+                    }
+                }
+                Ask::Read { .. } | Ask::Flush => {}
+            }
+        }
+        self.open.insert(id, Open { asked, ask: ask.clone() });
+    }
+
+    /// A request is answered. Panics if it was not made; the world has seen to that.
+    pub fn answered(&mut self, id: RequestId, told: &Told) -> Result<(), Wrong> {
+        let now = self.tick();
+        let open = self.open.remove(&id).expect("the request is open");
+        let within = self.is_within(&open.ask);
+        match told {
+            Told::Failed(Failure::OutOfRange { end }) if !within && end.0 == self.blocks() => return Ok(()),
+            _ if !within => return Err(Wrong::NotRefused { request: id }),
+            Told::Failed(failure) => return Err(Wrong::Failed { request: id, failure: failure.clone() }),
+            _ => {}
+        }
+        match (&open.ask, told) {
+            (Ask::Read { first, .. }, Told::Blocks(contents)) => {
+                for (block, content) in (first.0..).zip(contents) {
+                    self.seen(UserBlock(block), content.unwrap_or(ZEROS), open.asked)?;
+                }
+            }
+            (Ask::Write { first, contents, durable }, _) => {
+                (first.0..).zip(contents).for_each(|(block, _)| self.over(block as usize, id, now, *durable));
+            }
+            (&Ask::Trim { first, count }, _) => {
+                (first.0..first.0 + count).for_each(|block| self.over(block as usize, id, now, false));
+            }
+            _ => self.flushed(open.asked),
+        }
+        Ok(())
+    }
+
+    /// Everything ended at once; nobody answers what is open.
+    pub fn crashed(&mut self, kill: Kill) {
+        let now = self.tick();
+        self.open.clear();
+        for (block, versions) in self.blocks.iter_mut().enumerate() {
+            if let [only] = &versions[..]
+                && only.durable
+            {
+                continue;
+            }
+            let mut left: Vec<Version> = Vec::new();
+            for version in versions.iter() {
+                let replaced = versions.iter().any(|later| later.durable && version.over < later.asked);
+                let survived = kill == Kill::Power || version.survived;
+                match left.iter_mut().find(|other| other.content == version.content) {
+                    _ if replaced => {}
+                    Some(other) => other.survived |= survived,
+                    None => left.push(Version {
+                        request: None,
+                        asked: 0,
+                        answered: now,
+                        over: now,
+                        durable: false,
+                        survived,
+                        content: version.content,
+                    }),
+                }
+            }
+            // A single version that survived is known without a read.
+            if let [only] = &mut left[..] {
+                only.durable = true;
+                self.dirty.remove(&block);
+            } else {
+                self.dirty.insert(block);
+            }
+            *versions = left;
+        }
+    }
+
+    fn tick(&mut self) -> Tick {
+        self.now += 2;
+        self.now
+    }
+
+    fn is_within(&self, ask: &Ask) -> bool {
+        let end = match ask {
+            Ask::Read { first, count } => first.0.checked_add(u64::from(*count)),
+            Ask::Write { first, contents, .. } => first.0.checked_add(contents.len() as u64),
+            Ask::Trim { first, count } => first.0.checked_add(*count),
+            Ask::Flush => Some(0),
+        };
+        end.is_some_and(|end| end <= self.blocks())
+    }
+
+    fn add_version(&mut self, block: usize, content: Data, request: RequestId, asked: Tick) {
+        self.blocks[block].push(Version {
+            content,
+            request: Some(request),
+            asked,
+            answered: NEVER,
+            over: NEVER,
+            durable: false,
+            survived: false,
+        });
+        self.dirty.insert(block);
+    }
+
+    fn over(&mut self, block: usize, request: RequestId, now: Tick, durable: bool) {
+        if let Some(version) = self.blocks[block].iter_mut().find(|version| version.request == Some(request))
+        {
+            version.answered = now;
+            version.over = version.over.min(now);
+            version.durable |= durable;
+        }
+        self.prune(block);
+    }
+
+    fn flushed(&mut self, asked: Tick) {
+        for block in std::mem::take(&mut self.dirty) {
+            for version in self.blocks[block].iter_mut().filter(|version| version.answered < asked) {
+                version.durable = true;
+            }
+            if self.blocks[block].iter().any(|version| !version.durable) {
+                self.dirty.insert(block);
+            }
+            self.prune(block);
+        }
+    }
+
+    /// Forgets what neither a read under way nor a crash can bring back.
+    fn prune(&mut self, block: usize) {
+        let reads = self.open.values().filter(|open| matches!(open.ask, Ask::Read { .. }));
+        let oldest = reads.map(|open| open.asked).min().unwrap_or(NEVER);
+        let versions = &mut self.blocks[block];
+        if versions.len() > 1 {
+            let durable: Vec<(Tick, Tick)> = versions
+                .iter()
+                .filter(|version| version.durable && version.over < oldest)
+                .map(|version| (version.asked, version.over))
+                .collect();
+            versions.retain(|version| !durable.iter().any(|&(asked, _)| version.over < asked));
+        }
+    }
+
+    /// A read asked at a time gives a content.
+    fn seen(&mut self, block: UserBlock, got: Data, asked: Tick) -> Result<(), Wrong> {
+        let now = self.now;
+        let versions = &mut self.blocks[block.0 as usize];
+        let acceptable = |version: &Version, all: &[Version]| {
+            !all.iter().any(|later| version.over < later.asked && later.over < asked)
+        };
+        let fitting: Vec<usize> = (0..versions.len())
+            .filter(|&i| versions[i].content == got && acceptable(&versions[i], versions))
+            .collect();
+        let Some(&which) = fitting.first() else {
+            let may = versions.iter().filter(|version| acceptable(version, versions));
+            let may = may.map(|version| version.content).collect();
+            return Err(Wrong::Content { block, got, may, verdict: self.verdict(block, got) });
+        };
+        // Two trims look alike, and then nothing is known of their order.
+        if fitting.len() == 1 {
+            let others = versions.iter().enumerate().filter(|&(i, other)| i != which && other.over < asked);
+            let before = others.map(|(_, other)| other.over + 1).max().unwrap_or(0);
+            let version = &mut versions[which];
+            version.asked = version.asked.max(before);
+            version.over = version.over.min(now);
+            version.durable |= version.survived;
+            self.prune(block.0 as usize);
+        }
+        Ok(())
+    }
+
+    fn verdict(&self, block: UserBlock, got: Data) -> Verdict {
+        match self.made.get(&got) {
+            Some(&of) if of == block => return Verdict::Stale,
+            Some(&of) => return Verdict::Foreign { of },
+            None if got == ZEROS => return Verdict::Zeros,
+            None => {}
+        }
+        let own: Vec<&Data> =
+            self.made.iter().filter(|&(_, &of)| of == block).map(|(content, _)| content).collect();
+        let known =
+            |at: usize, two: &[u8]| two == [0, 0] || own.iter().any(|content| content[at * 2..][..2] == *two);
+        if got.chunks(2).enumerate().all(|(at, two)| known(at, two)) {
+            Verdict::Torn
+        } else {
+            Verdict::Garbage
+        }
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Wrong::Content { block, got, may, verdict } => {
+                write!(out, "user block {} reads as {} ({verdict}); it may be", block.0, Hex(got))?;
+                may.iter().try_for_each(|content| write!(out, " {}", Hex(content)))
+            }
+            Wrong::Failed { request, failure } => {
+                write!(out, "request {} failed within the promise: {failure:?}", request.0)
+            }
+            Wrong::NotRefused { request } => {
+                write!(out, "request {} reaches beyond the volume and was not refused as such", request.0)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Stale => out.write_str("an older or lost version of it"),
+            Verdict::Zeros => out.write_str("zeros"),
+            Verdict::Foreign { of } => write!(out, "a version of block {}", of.0),
+            Verdict::Torn => out.write_str("sectors of several versions of it"),
+            Verdict::Garbage => out.write_str("written by nobody"),
+        }
+    }
+}
+
+struct Hex<'a>(&'a Data);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct User {
+        model: Model,
+        next: u64,
+    }
+
+    impl User {
+        fn new() -> User {
+            User { model: Model::new(4, 1), next: 0 }
+        }
+
+        fn ask(&mut self, ask: Ask) -> RequestId {
+            self.next += 1;
+            self.model.asked(RequestId(self.next), &ask);
+            RequestId(self.next)
+        }
+
+        fn write(&mut self, block: u64, durable: bool) -> (RequestId, Data) {
+            let content = self.model.fresh(UserBlock(block));
+            (self.ask(Ask::Write { first: UserBlock(block), contents: vec![content], durable }), content)
+        }
+
+        fn read(&mut self, block: u64) -> RequestId {
+            self.ask(Ask::Read { first: UserBlock(block), count: 1 })
+        }
+
+        fn done(&mut self, id: RequestId) {
+            self.model.answered(id, &Told::Done).unwrap();
+        }
+
+        fn gives(&mut self, id: RequestId, content: Data) -> Result<(), Wrong> {
+            self.model.answered(id, &Told::Blocks(vec![Some(content)]))
+        }
+
+        /// Whether a read made now may give it; the model is as before.
+        fn may(&self, block: u64, content: Data) -> bool {
+            let mut user = User { model: self.model.clone(), next: self.next };
+            let read = user.read(block);
+            user.gives(read, content).is_ok()
+        }
+
+        fn may_after(&self, kill: Kill, block: u64, content: Data) -> bool {
+            let mut user = User { model: self.model.clone(), next: self.next };
+            user.model.crashed(kill);
+            user.may(block, content)
+        }
+    }
+
+    #[test]
+    fn a_read_gives_the_last_write_answered_or_one_under_way() {
+        let mut user = User::new();
+        let (first, a) = user.write(0, false);
+        assert!(user.may(0, ZEROS) && user.may(0, a));
+        user.done(first);
+        assert!(!user.may(0, ZEROS) && user.may(0, a));
+        let (second, b) = user.write(0, false);
+        assert!(user.may(0, a) && user.may(0, b));
+        // Once seen, it is there.
+        let read = user.read(0);
+        user.gives(read, b).unwrap();
+        assert!(!user.may(0, a) && user.may(0, b));
+        user.done(second);
+        assert!(!user.may(1, b) && user.may(1, ZEROS));
+    }
+
+    #[test]
+    fn a_read_that_began_before_a_write_was_answered_may_give_the_old() {
+        let mut user = User::new();
+        let read = user.read(0);
+        let (write, _) = user.write(0, true);
+        user.done(write);
+        user.gives(read, ZEROS).unwrap();
+    }
+
+    #[test]
+    fn a_crash_leaves_what_a_flush_covered_or_anything_later() {
+        let mut user = User::new();
+        let (first, a) = user.write(0, false);
+        user.done(first);
+        let (second, b) = user.write(0, false);
+        let flush = user.ask(Ask::Flush);
+        user.done(second);
+        assert!(user.may_after(Kill::Power, 0, ZEROS));
+        user.done(flush);
+        let (_, c) = user.write(0, false);
+        assert!([a, b, c].into_iter().all(|content| user.may_after(Kill::Power, 0, content)));
+        assert!(!user.may_after(Kill::Power, 0, ZEROS));
+        let flush = user.ask(Ask::Flush);
+        user.done(flush);
+        assert!(!user.may_after(Kill::Power, 0, a));
+        let (fourth, d) = user.write(0, true);
+        user.done(fourth);
+        assert!(user.may_after(Kill::Power, 0, d) && !user.may_after(Kill::Power, 0, b));
+    }
+
+    #[test]
+    fn what_is_read_after_a_power_failure_stays() {
+        let mut user = User::new();
+        let (first, a) = user.write(0, false);
+        user.done(first);
+        user.model.crashed(Kill::Power);
+        assert!(user.may(0, ZEROS) && user.may(0, a));
+        let unread = user.model.clone();
+        let read = user.read(0);
+        user.gives(read, ZEROS).unwrap();
+        assert!(!user.may(0, a) && !user.may_after(Kill::Power, 0, a));
+        user.model = unread;
+        user.model.crashed(Kill::Power);
+        assert!(user.may(0, ZEROS) && user.may(0, a));
+    }
+
+    #[test]
+    fn what_is_read_after_a_dead_process_may_still_be_lost_with_the_power() {
+        let mut user = User::new();
+        let (first, a) = user.write(0, false);
+        user.done(first);
+        user.model.crashed(Kill::Process);
+        let read = user.read(0);
+        user.gives(read, a).unwrap();
+        assert!(!user.may(0, ZEROS) && user.may_after(Kill::Power, 0, ZEROS));
+        let flush = user.ask(Ask::Flush);
+        user.done(flush);
+        assert!(!user.may_after(Kill::Power, 0, ZEROS) && user.may_after(Kill::Power, 0, a));
+    }
+
+    #[test]
+    fn trimmed_blocks_are_zeros() {
+        let mut user = User::new();
+        let (write, a) = user.write(1, true);
+        user.done(write);
+        let trim = user.ask(Ask::Trim { first: UserBlock(0), count: 3 });
+        assert!(user.may(1, a));
+        user.done(trim);
+        assert!(user.may(1, ZEROS) && !user.may(1, a));
+        assert!(user.may_after(Kill::Power, 1, ZEROS) && user.may_after(Kill::Power, 1, a));
+    }
+
+    #[test]
+    fn a_wrong_content_is_named() {
+        let mut user = User::new();
+        let writes: Vec<(RequestId, Data)> = (0..3).map(|i| user.write(i % 2, false)).collect();
+        writes.iter().for_each(|&(id, _)| user.done(id));
+        let [old, other, new] = [writes[0].1, writes[1].1, writes[2].1];
+        let mut torn = old;
+        torn[8..].copy_from_slice(&new[8..]);
+        let cases = [
+            (old, Verdict::Stale),
+            (other, Verdict::Foreign { of: UserBlock(1) }),
+            (torn, Verdict::Torn),
+            (ZEROS, Verdict::Zeros),
+            ([1; 16], Verdict::Garbage),
+        ];
+        for (got, expected) in cases {
+            let read = user.read(0);
+            match user.gives(read, got) {
+                Err(Wrong::Content { verdict, may, .. }) => assert_eq!((verdict, may), (expected, vec![new])),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn requests_beyond_the_end_are_to_be_refused() {
+        let mut user = User::new();
+        let read = user.ask(Ask::Read { first: UserBlock(3), count: 2 });
+        user.model.answered(read, &Told::Failed(Failure::OutOfRange { end: UserBlock(4) })).unwrap();
+        let trim = user.ask(Ask::Trim { first: UserBlock(u64::MAX), count: 2 });
+        assert_eq!(user.model.answered(trim, &Told::Done), Err(Wrong::NotRefused { request: trim }));
+        let flush = user.ask(Ask::Flush);
+        assert!(user.model.answered(flush, &Told::Failed(Failure::NotDurable)).is_err());
+    }
+}

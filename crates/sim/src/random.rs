@@ -1,0 +1,81 @@
+//! The only source of chance: one number in, the same choices out, on every machine.
+//!
+//! The generator is splitmix64 (Steele, Lea, Flood 2014). No floating point, so that no mathematics library can make two machines
+//! choose differently.
+
+/// A stream of choices.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// The stream of a seed.
+    pub fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    /// 64 bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.0)
+    }
+
+    /// A number in `0..bound`; 0 if there is none. The bias is below bound / 2^64.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// A number in `least..=most`.
+    pub fn between(&mut self, least: u64, most: u64) -> u64 {
+        least + self.below(most - least + 1)
+    }
+
+    /// True in `of` out of `among` cases.
+    pub fn chance(&mut self, of: u64, among: u64) -> bool {
+        self.below(among) < of
+    }
+
+    /// A number in `0..bound` whose order of magnitude is uniform: small ones are hot, much as in Zipf's law.
+    pub fn skewed(&mut self, bound: u64) -> u64 {
+        let magnitude = self.below(u64::from(u64::BITS - bound.leading_zeros()) + 1);
+        self.below(bound.min(1 << magnitude.min(63)))
+    }
+
+    /// One of them; `None` if there is none.
+    pub fn pick<'a, T>(&mut self, among: &'a [T]) -> Option<&'a T> {
+        if among.is_empty() { None } else { Some(&among[self.below(among.len() as u64) as usize]) }
+    }
+
+    /// A stream of its own, so that more choices in one part of the world do not shift those of another.
+    pub fn fork(&mut self) -> Random {
+        Random(self.bits())
+    }
+}
+
+/// Spreads a number over 64 bits, one to one.
+pub(crate) fn mix(mut value: u64) -> u64 {
+    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stream_is_that_of_splitmix64() {
+        let mut random = Random::new(1234567);
+        let first = [random.bits(), random.bits(), random.bits()];
+        assert_eq!(first, [6457827717110365317, 3203168211198807973, 9817491932198370423]);
+    }
+
+    #[test]
+    fn choices_stay_in_range_and_reach_both_ends() {
+        let mut random = Random::new(1);
+        let mut seen = [false; 10];
+        (0..1000).for_each(|_| seen[random.skewed(10) as usize] = true);
+        assert_eq!(seen, [true; 10]);
+        assert!((0..1000).all(|_| (3..=5).contains(&random.between(3, 5))));
+        assert!((0..1000).all(|_| !random.chance(0, 7) && random.chance(7, 7)));
+    }
+}

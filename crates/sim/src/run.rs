@@ -1,0 +1,322 @@
+//! One seed from beginning to end: load, faults and kills; then peace, and everything must be there.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use pantile_volume::{Action, Event, Slot, UserBlock};
+
+use crate::faults::Faults;
+use crate::workload::Workload;
+use crate::{
+    Ask, Cause, Disk, Engine, Failure, Fault, Kill, Load, Model, Promise, Random, Stats, World, WorldConfig,
+};
+
+/// Actions that an engine may give after one event.
+const ACTIONS_MOST: u64 = 1 << 20;
+
+/// Lines of the trace in a report.
+const TAIL_LINES: usize = 60;
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The devices.
+    pub world: WorldConfig,
+    /// The blocks of the volume.
+    pub user_blocks: u64,
+    /// What the code bears.
+    pub promise: Promise,
+    /// Requests before peace comes.
+    pub requests: u32,
+    /// Their shape.
+    pub load: Load,
+    /// The kinds of faults, of which each seed has some.
+    pub faults: Vec<Fault>,
+    /// About the most kills of a seed; some have none.
+    pub kills_most: u32,
+    /// Steps within which the engine must be ready, come to rest, or be clean.
+    pub steps_most: u64,
+    /// Buffers that the engine may keep when all is flushed and done.
+    pub buffers_kept: usize,
+    /// A command that has a run back, with `{seed}` where the seed belongs.
+    pub replay: String,
+}
+
+impl Config {
+    /// 300 requests on a small world with all faults.
+    pub fn small(devices: u32, device_blocks: u64, user_blocks: u64, tolerance: u32) -> Config {
+        Config {
+            world: WorldConfig { volume: *b"pantile-sim-test", devices, device_blocks },
+            user_blocks,
+            promise: Promise::whole_devices(tolerance),
+            requests: 300,
+            load: Load { blocks_most: 8, open_most: 8 },
+            faults: Fault::ALL.to_vec(),
+            kills_most: 4,
+            steps_most: 100_000,
+            buffers_kept: 0,
+            replay: "PANTILE_SEED={seed} cargo test --release --package pantile-sim".to_owned(),
+        }
+    }
+}
+
+/// What an engine is made from.
+pub struct Start<'a> {
+    /// What the devices hold. For a new volume all are zeros, and what is put here is durable at once.
+    pub disks: &'a mut [Disk],
+    /// 0 for a new volume; else the volume is to be opened.
+    pub session: u32,
+}
+
+/// Why no engine could be made.
+pub type Refusal = Box<dyn std::error::Error>;
+
+/// Runs one seed. `make` makes the first engine, and one after each kill.
+#[allow(clippy::result_large_err, reason = "one a run")]
+pub fn run_seed<E: Engine>(
+    seed: u64,
+    make: impl FnMut(Start<'_>) -> Result<E, Refusal>,
+    config: &Config,
+) -> Result<Stats, Failure> {
+    let mut run = Run::new(seed, make, config);
+    let cause = match catch_unwind(AssertUnwindSafe(|| run.all())) {
+        Ok(Ok(())) => return Ok(run.stats()),
+        Ok(Err(cause)) => cause,
+        Err(panic) => Cause::Panicked { says: words(&*panic) },
+    };
+    Err(run.failure(cause))
+}
+
+fn words(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no words").to_owned()
+}
+
+struct Run<'a, E, M> {
+    seed: u64,
+    config: &'a Config,
+    make: M,
+    engine: Option<E>,
+    world: World,
+    model: Model,
+    workload: Workload,
+    faults: Faults,
+    random: Random,
+    session: u32,
+    /// One kill in so many steps; `None` for never.
+    kill_rarity: Option<u64>,
+    /// Steps until a kill that is certain.
+    kill_in: Option<u64>,
+    stats: Stats,
+}
+
+/// Whether anything still goes wrong.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Weather {
+    Storm,
+    Calm,
+}
+
+impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
+    fn new(seed: u64, make: M, config: &'a Config) -> Run<'a, E, M> {
+        let mut random = Random::new(seed);
+        let kills = random.below(u64::from(config.kills_most) + 1);
+        Run {
+            seed,
+            config,
+            make,
+            engine: None,
+            world: World::new(&config.world, random.bits()),
+            model: Model::new(config.user_blocks, random.bits()),
+            workload: Workload::new(&config.load, random.fork()),
+            faults: Faults::new(config.promise, &config.faults, random.fork()),
+            session: 0,
+            // A request takes about five steps.
+            kill_rarity: (u64::from(config.requests) * 5).checked_div(kills),
+            kill_in: None,
+            stats: Stats::default(),
+            random,
+        }
+    }
+
+    fn all(&mut self) -> Result<(), Cause> {
+        self.start()?;
+        self.until(Weather::Calm, |run| run.ready())?;
+        for _ in 0..self.config.requests {
+            while !self.workload.wants(self.world.open_requests(), self.world.is_idle()) || !self.ready() {
+                self.step(Weather::Storm)?;
+            }
+            let ask = self.workload.next(&mut self.model);
+            self.ask(&ask)?;
+        }
+        self.until(Weather::Storm, |run| run.ready() && run.world.open_requests() == 0)?;
+        self.peace()
+    }
+
+    /// Nothing goes wrong any more. All devices come back, and the volume becomes clean; then it bears what it promises.
+    fn peace(&mut self) -> Result<(), Cause> {
+        self.faults.stop();
+        self.kill_rarity = None;
+        self.kill_in = None;
+        let absent = self.world.disks().iter().any(|disk| !disk.is_present());
+        if absent || self.random.chance(1, 2) {
+            self.kill(true)?;
+        }
+        let before = self.stats.steps;
+        self.until(Weather::Calm, |run| run.ready() && run.world.is_idle())?;
+        if !self.engine().is_clean() {
+            return Err(Cause::NotClean);
+        }
+        self.stats.steps_to_clean = self.stats.steps - before;
+        self.faults.clean(self.world.disks(), self.session);
+        self.read_all()?;
+        self.ask_and_rest(&Ask::Flush)?;
+        self.world.check_leaks(self.config.buffers_kept).map_err(Cause::Breach)?;
+        self.lose_all_that_may_be_lost();
+        self.kill(false)?;
+        self.until(Weather::Calm, |run| run.ready())?;
+        self.read_all()
+    }
+
+    fn lose_all_that_may_be_lost(&mut self) {
+        let mut slots: Vec<Slot> = (0..self.config.world.devices).map(Slot).collect();
+        while !slots.is_empty() {
+            let slot = slots.swap_remove(self.random.below(slots.len() as u64) as usize);
+            self.faults.lose(&mut self.world, slot, self.session);
+        }
+    }
+
+    fn read_all(&mut self) -> Result<(), Cause> {
+        let step = u64::from(self.config.load.blocks_most);
+        for first in (0..self.config.user_blocks).step_by(step as usize) {
+            let count = step.min(self.config.user_blocks - first) as u32;
+            self.ask_and_rest(&Ask::Read { first: UserBlock(first), count })?;
+        }
+        Ok(())
+    }
+
+    fn ask_and_rest(&mut self, ask: &Ask) -> Result<(), Cause> {
+        self.ask(ask)?;
+        self.until(Weather::Calm, |run| run.world.is_idle() && run.world.open_requests() == 0)
+    }
+
+    fn until(&mut self, weather: Weather, done: impl Fn(&Self) -> bool) -> Result<(), Cause> {
+        for _ in 0..self.config.steps_most {
+            if done(self) {
+                return Ok(());
+            }
+            self.step(weather)?;
+        }
+        Err(Cause::Endless { steps: self.config.steps_most })
+    }
+
+    fn engine(&self) -> &E {
+        self.engine.as_ref().expect("an engine runs between starts")
+    }
+
+    fn ready(&self) -> bool {
+        self.engine().is_ready()
+    }
+
+    fn ask(&mut self, ask: &Ask) -> Result<(), Cause> {
+        let (id, event) = self.world.ask(ask);
+        self.model.asked(id, ask);
+        self.stats.requests += 1;
+        self.tell(event)
+    }
+
+    /// One action is performed; before and after it, anything may happen.
+    fn step(&mut self, weather: Weather) -> Result<(), Cause> {
+        if weather == Weather::Storm {
+            self.faults.strike(&mut self.world, self.session);
+        }
+        let lie = self.faults.lie(&self.world, self.session);
+        let Some(event) = self.world.step(lie) else {
+            return Err(Cause::Stuck { open: self.world.open_requests(), ready: self.ready() });
+        };
+        self.stats.steps += 1;
+        self.tell(event)?;
+        if self.ready() && self.engine().is_clean() {
+            self.faults.clean(self.world.disks(), self.session);
+        }
+        if weather == Weather::Storm && self.is_time_to_kill() {
+            self.kill(false)?;
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, event: Event) -> Result<(), Cause> {
+        self.engine.as_mut().expect("an engine runs").handle(event);
+        self.perform_all()
+    }
+
+    fn perform_all(&mut self) -> Result<(), Cause> {
+        for _ in 0..ACTIONS_MOST {
+            let Some(action) = self.next_action() else { return Ok(()) };
+            if let Some(answer) = self.world.perform(action).map_err(Cause::Breach)? {
+                self.model.answered(answer.request, &answer.told).map_err(Cause::Wrong)?;
+            }
+        }
+        Err(Cause::Endless { steps: ACTIONS_MOST })
+    }
+
+    fn next_action(&mut self) -> Option<Action> {
+        self.engine.as_mut().expect("an engine runs").next_action()
+    }
+
+    fn is_time_to_kill(&mut self) -> bool {
+        if let Some(left) = self.kill_in {
+            self.kill_in = left.checked_sub(1);
+            return left == 0;
+        }
+        self.kill_rarity.is_some_and(|rarity| self.random.chance(1, rarity))
+    }
+
+    /// Everything ends at once, and begins again.
+    fn kill(&mut self, all_back: bool) -> Result<(), Cause> {
+        self.stats.kills += 1;
+        self.stats.kills_in_recovery += u32::from(!self.ready());
+        let kill = if self.random.chance(1, 4) { Kill::Process } else { Kill::Power };
+        self.engine = None;
+        self.world.kill(kill);
+        self.model.crashed(kill);
+        if self.kill_rarity.is_some() || all_back {
+            self.faults.put_back(&mut self.world, self.session, all_back);
+            (0..3).for_each(|_| self.faults.strike(&mut self.world, self.session));
+        }
+        // The next may come in the middle of recovery.
+        self.kill_in =
+            (self.kill_rarity.is_some() && self.random.chance(1, 3)).then(|| self.random.skewed(100));
+        self.session += 1;
+        self.start()
+    }
+
+    fn start(&mut self) -> Result<(), Cause> {
+        let start = Start { disks: self.world.disks_mut(), session: self.session };
+        match (self.make)(start) {
+            Ok(engine) => self.engine = Some(engine),
+            Err(refusal) => return Err(Cause::NotOpened { says: refusal.to_string() }),
+        }
+        self.perform_all()
+    }
+
+    fn stats(mut self) -> Stats {
+        self.stats.faults = self.faults.done().clone();
+        self.stats.buffers_most = self.world.buffers_most() as u64;
+        self.stats.virtual_ns = self.world.now_ns();
+        self.stats.counts = self.world.counts().to_vec();
+        self.stats.trace_hash = self.world.trace().hash();
+        self.stats
+    }
+
+    fn failure(mut self, cause: Cause) -> Failure {
+        Failure {
+            seed: self.seed,
+            step: self.stats.steps,
+            session: self.session,
+            at_ns: self.world.now_ns(),
+            cause,
+            tail: self.world.trace().tail(TAIL_LINES).to_owned(),
+            replay: self.config.replay.replace("{seed}", &self.seed.to_string()),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! What users ask: a mixture that differs from seed to seed.
+
+use pantile_volume::UserBlock;
+
+use crate::{Ask, Model, Random};
+
+/// The shape of a load.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// The most blocks of a write or read.
+    pub blocks_most: u32,
+    /// The most requests that are open at a time.
+    pub open_most: u32,
+}
+
+/// Draws requests.
+#[derive(Clone, Debug)]
+pub(crate) struct Workload {
+    random: Random,
+    blocks_most: u64,
+    open_most: usize,
+    pattern: Pattern,
+    weights: [u64; KINDS.len()],
+    durable_of_8: u64,
+    cursor: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Write,
+    Read,
+    Trim,
+    Flush,
+    Beyond,
+}
+
+const KINDS: [Kind; 5] = [Kind::Write, Kind::Read, Kind::Trim, Kind::Flush, Kind::Beyond];
+
+/// Where requests go.
+#[derive(Clone, Copy, Debug)]
+enum Pattern {
+    Uniform,
+    /// Low addresses are hot.
+    Skewed,
+    /// One after the other, with a jump now and then.
+    Sequential,
+    /// Around one place, so that nearly all overlap.
+    Hot,
+}
+
+const PATTERNS: [Pattern; 4] = [Pattern::Uniform, Pattern::Skewed, Pattern::Sequential, Pattern::Hot];
+
+impl Workload {
+    pub(crate) fn new(load: &Load, mut random: Random) -> Workload {
+        let weights = [
+            random.between(4, 16),
+            random.between(1, 12),
+            random.below(2) * random.between(1, 3),
+            random.below(4) * random.between(0, 2),
+            random.below(2),
+        ];
+        Workload {
+            blocks_most: random.between(1, u64::from(load.blocks_most)),
+            open_most: random.between(1, u64::from(load.open_most)) as usize,
+            pattern: *random.pick(&PATTERNS).expect("there are patterns"),
+            weights: weights.map(|weight| weight * 4),
+            durable_of_8: random.below(3) * random.below(4),
+            cursor: 0,
+            random,
+        }
+    }
+
+    /// Whether a user asks now, rather than waits for what is under way.
+    pub(crate) fn wants(&mut self, open: usize, idle: bool) -> bool {
+        open < self.open_most && (idle || self.random.chance(1, 3))
+    }
+
+    /// The next request.
+    pub(crate) fn next(&mut self, model: &mut Model) -> Ask {
+        let kind = self.kind();
+        let (first, count) = self.range(model.blocks());
+        match kind {
+            Kind::Read => Ask::Read { first: UserBlock(first), count: count as u32 },
+            Kind::Flush => Ask::Flush,
+            Kind::Beyond => self.beyond(model),
+            Kind::Trim => {
+                let most = model.blocks() - first;
+                let count = if self.random.chance(1, 8) { most } else { most.min(count * 4) };
+                Ask::Trim { first: UserBlock(first), count }
+            }
+            Kind::Write => Ask::Write {
+                first: UserBlock(first),
+                contents: (first..first + count).map(|block| model.fresh(UserBlock(block))).collect(),
+                durable: self.random.chance(self.durable_of_8, 8),
+            },
+        }
+    }
+
+    fn kind(&mut self) -> Kind {
+        let mut point = self.random.below(self.weights.iter().sum::<u64>() + 1);
+        for (kind, weight) in KINDS.into_iter().zip(self.weights) {
+            if point < weight {
+                return kind;
+            }
+            point -= weight;
+        }
+        Kind::Flush
+    }
+
+    fn range(&mut self, blocks: u64) -> (u64, u64) {
+        let most = self.blocks_most.min(blocks);
+        let count = if self.random.chance(1, 4) { most } else { 1 + self.random.skewed(most) };
+        let first = match self.pattern {
+            Pattern::Uniform => self.random.below(blocks),
+            Pattern::Skewed => self.random.skewed(blocks),
+            Pattern::Sequential if self.random.chance(1, 32) => self.random.below(blocks),
+            Pattern::Sequential => self.cursor % blocks,
+            Pattern::Hot => blocks / 2 + self.random.skewed(blocks / 2),
+        };
+        let count = count.min(blocks - first);
+        self.cursor = first + count;
+        (first, count)
+    }
+
+    fn beyond(&mut self, model: &mut Model) -> Ask {
+        let blocks = model.blocks();
+        let first =
+            UserBlock(if self.random.chance(1, 4) { u64::MAX } else { blocks - self.random.below(2) });
+        match self.random.below(3) {
+            0 => Ask::Read { first, count: 2 },
+            1 => Ask::Trim { first, count: 2 + self.random.skewed(u64::MAX - 2) },
+            _ => Ask::Write { first, contents: vec![model.fresh(first), model.fresh(first)], durable: false },
+        }
+    }
+}

@@ -1,0 +1,686 @@
+//! Devices, memory and time: performs actions in an order and at a speed that the seed decides.
+//!
+//! Every action given waits until its time has come; [`World::step`] performs the one whose time comes first and gives the event.
+//! A reply and a release are performed at once. What the engine does against the rules of its driver is a [`Breach`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pantile_gf::Gf;
+use pantile_volume::{
+    Action, BLOCK_BYTES, BufferId, Compute, Computed, DeviceBlock, Event, Failure, IoId, IoResult, JobId,
+    Operand, Piece, Reply, Request, RequestId, Seed, Slot, Urgency, UserBlock,
+};
+
+use crate::content::{Content, Data, data_checksum};
+use crate::disk::{Disk, FlushMark, Ticket};
+use crate::memory::Memory;
+use crate::{Breach, Random, Trace};
+
+/// The fixed numbers of a world.
+#[derive(Clone, Debug)]
+pub struct WorldConfig {
+    /// The volume's identity, which seeds all checksums.
+    pub volume: [u8; 16],
+    /// Devices.
+    pub devices: u32,
+    /// The length of each.
+    pub device_blocks: u64,
+}
+
+/// Fake devices under a virtual clock.
+pub struct World {
+    volume: [u8; 16],
+    random: Random,
+    now_ns: u64,
+    pace: Pace,
+    disks: Vec<Disk>,
+    /// How many times slower each device is than usual.
+    slowness: Vec<u64>,
+    counts: Vec<Counts>,
+    memory: Memory,
+    pending: BTreeMap<(u64, u64), Pending>,
+    given: u64,
+    names: BTreeSet<(bool, u64)>,
+    open: BTreeMap<RequestId, Expected>,
+    next_request: u64,
+    trace: Trace,
+}
+
+/// What is done on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum IoKind {
+    /// A read of data.
+    Read,
+    /// A read of metadata.
+    ReadBytes,
+    /// A write.
+    Write,
+    /// A flush.
+    Flush,
+}
+
+impl IoKind {
+    /// All of them.
+    pub const ALL: [IoKind; 4] = [IoKind::Read, IoKind::ReadBytes, IoKind::Write, IoKind::Flush];
+}
+
+/// What was given to a device, performed or not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    ios: [u64; 4],
+    blocks: [u64; 4],
+}
+
+impl Counts {
+    /// Inputs and outputs of a kind.
+    pub fn ios(&self, kind: IoKind) -> u64 {
+        self.ios[kind as usize]
+    }
+
+    /// Their blocks.
+    pub fn blocks(&self, kind: IoKind) -> u64 {
+        self.blocks[kind as usize]
+    }
+
+    /// Adds those of another.
+    pub fn add(&mut self, other: &Counts) {
+        for kind in IoKind::ALL {
+            self.ios[kind as usize] += other.ios(kind);
+            self.blocks[kind as usize] += other.blocks(kind);
+        }
+    }
+}
+
+/// What a user is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The request.
+    pub request: RequestId,
+    /// The answer, with contents where the engine has buffers.
+    pub told: Told,
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// The content of each block.
+    Blocks(Vec<Option<Data>>),
+    /// Done.
+    Done,
+    /// Refused.
+    Failed(Failure),
+}
+
+/// What a user asks for: [`Request`] with contents for buffers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// Reads blocks.
+    Read {
+        /// The first.
+        first: UserBlock,
+        /// How many.
+        count: u32,
+    },
+    /// Writes blocks.
+    Write {
+        /// The first.
+        first: UserBlock,
+        /// The content of each.
+        contents: Vec<Data>,
+        /// Whether it is to survive a crash when answered.
+        durable: bool,
+    },
+    /// Forgets blocks.
+    Trim {
+        /// The first.
+        first: UserBlock,
+        /// How many.
+        count: u64,
+    },
+    /// Makes everything answered survive a crash.
+    Flush,
+}
+
+/// What a device does with a write that is due, while it says something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lie {
+    /// Nothing: it writes.
+    Honest,
+    /// Reports it done and drops it.
+    Lost,
+    /// Reports it done and writes it there.
+    Misdirected(DeviceBlock),
+    /// Refuses it with a media error, and drops it.
+    Refused,
+}
+
+/// How everything ends at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kill {
+    /// The process dies; the devices keep their caches, and writes in flight end one way or another.
+    Process,
+    /// The power fails: caches are lost by the rule of crashes.
+    Power,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expected {
+    Blocks(u32),
+    Done,
+}
+
+#[derive(Debug)]
+enum Pending {
+    Read { io: IoId, slot: Slot, at: DeviceBlock, into: Vec<BufferId>, generation: u64 },
+    ReadBytes { io: IoId, slot: Slot, at: DeviceBlock, blocks: u32 },
+    Write { io: IoId, slot: Slot, at: DeviceBlock, count: u64, ticket: Option<Ticket>, uses: Vec<BufferId> },
+    Flush { io: IoId, slot: Slot, mark: FlushMark },
+    Compute { job: JobId, work: Compute },
+    Notice(Slot),
+}
+
+/// How fast things are. A seed has one of several, because each lets other races happen.
+#[derive(Clone, Copy, Debug)]
+enum Pace {
+    /// Everything takes as long: first in, first out.
+    Even,
+    /// Like good devices: reads, writes and flushes of 50 to 150 us, 1 to 3 us for a computation.
+    Usual,
+    /// Any time from 1 us to 65 ms: any order.
+    Wild,
+}
+
+impl World {
+    /// Devices of zeros at time 0.
+    pub fn new(config: &WorldConfig, seed: u64) -> World {
+        let disks = (0..config.devices).map(|_| Disk::new(config.device_blocks)).collect();
+        World::with_disks(config, seed, disks)
+    }
+
+    /// Devices as they are, at time 0.
+    pub fn with_disks(config: &WorldConfig, seed: u64, disks: Vec<Disk>) -> World {
+        let mut random = Random::new(seed);
+        let pace = *random.pick(&[Pace::Even, Pace::Usual, Pace::Wild, Pace::Wild]).expect("there are paces");
+        World {
+            volume: config.volume,
+            random,
+            now_ns: 0,
+            pace,
+            slowness: vec![1; disks.len()],
+            counts: vec![Counts::default(); disks.len()],
+            disks,
+            memory: Memory::default(),
+            pending: BTreeMap::new(),
+            given: 0,
+            names: BTreeSet::new(),
+            open: BTreeMap::new(),
+            next_request: 1,
+            trace: Trace::default(),
+        }
+    }
+
+    /// Nanoseconds since the beginning.
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// The devices.
+    pub fn disks(&self) -> &[Disk] {
+        &self.disks
+    }
+
+    /// The devices, to be made or harmed.
+    pub fn disks_mut(&mut self) -> &mut [Disk] {
+        &mut self.disks
+    }
+
+    /// What each device was given so far.
+    pub fn counts(&self) -> &[Counts] {
+        &self.counts
+    }
+
+    /// What happened so far.
+    pub fn trace(&mut self) -> &mut Trace {
+        &mut self.trace
+    }
+
+    /// Whether no action waits to be performed.
+    pub fn is_idle(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Requests that are not answered.
+    pub fn open_requests(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Buffers that the engine holds.
+    pub fn buffers_held(&self) -> usize {
+        self.memory.held().len()
+    }
+
+    /// The most buffers that there were at a time.
+    pub fn buffers_most(&self) -> usize {
+        self.memory.most()
+    }
+
+    /// Asserts that the engine, idle and flushed, holds no more than `most` buffers.
+    pub fn check_leaks(&self, most: usize) -> Result<(), Breach> {
+        match self.memory.held().next() {
+            Some(first) if self.buffers_held() > most => {
+                Err(Breach::BuffersLeaked { held: self.buffers_held(), most, first })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The event of a user's request.
+    pub fn ask(&mut self, ask: &Ask) -> (RequestId, Event) {
+        let id = RequestId(self.next_request);
+        self.next_request += 1;
+        let request = match ask {
+            &Ask::Read { first, count } => Request::Read { first, count },
+            &Ask::Trim { first, count } => Request::Trim { first, count },
+            &Ask::Flush => Request::Flush,
+            Ask::Write { first, contents, durable } => {
+                let buffers = contents.iter().map(|&content| self.memory.hand_out(content)).collect();
+                Request::Write { first: *first, buffers, durable: *durable }
+            }
+        };
+        let expected =
+            if let Ask::Read { count, .. } = *ask { Expected::Blocks(count) } else { Expected::Done };
+        self.open.insert(id, expected);
+        self.trace.line(format_args!("{} ask {} {}", self.now_ns, id.0, Asked(&request)));
+        (id, Event::Request(id, request))
+    }
+
+    /// Takes an action of the engine. An answer is given at once, everything else happens in later steps.
+    pub fn perform(&mut self, action: Action) -> Result<Option<Answer>, Breach> {
+        match action {
+            Action::Read { io, slot, at, into, generation, urgency } => {
+                self.take_name(true, io.0)?;
+                self.check_range(io, slot, at, into.len() as u64)?;
+                into.iter().try_for_each(|&buffer| self.memory.promise(buffer))?;
+                self.count(slot, IoKind::Read, into.len() as u64);
+                self.give(Some(slot), urgency, Pending::Read { io, slot, at, into, generation });
+            }
+            Action::ReadBytes { io, slot, at, blocks } => {
+                self.take_name(true, io.0)?;
+                self.check_range(io, slot, at, u64::from(blocks))?;
+                self.count(slot, IoKind::ReadBytes, u64::from(blocks));
+                self.give(Some(slot), Urgency::User, Pending::ReadBytes { io, slot, at, blocks });
+            }
+            Action::Write { io, slot, at, pieces, urgency } => self.write(io, slot, at, &pieces, urgency)?,
+            Action::Flush { io, slot } => {
+                self.take_name(true, io.0)?;
+                let mark =
+                    self.disks.get(slot.0 as usize).ok_or(Breach::NoSuchDevice { slot })?.begin_flush();
+                self.count(slot, IoKind::Flush, 0);
+                self.give(Some(slot), Urgency::User, Pending::Flush { io, slot, mark });
+            }
+            Action::Compute { job, work } => {
+                self.take_name(false, job.0)?;
+                self.begin_compute(&work)?;
+                self.give(None, Urgency::User, Pending::Compute { job, work });
+            }
+            Action::Release(buffer) => self.memory.release(buffer)?,
+            Action::Reply(request, reply) => return self.answer(request, reply).map(Some),
+        }
+        Ok(None)
+    }
+
+    fn write(
+        &mut self,
+        io: IoId,
+        slot: Slot,
+        at: DeviceBlock,
+        pieces: &[Piece],
+        urgency: Urgency,
+    ) -> Result<(), Breach> {
+        self.take_name(true, io.0)?;
+        let mut contents = Vec::new();
+        let mut uses = Vec::new();
+        for piece in pieces {
+            match piece {
+                Piece::Block(Operand::Zeros) => contents.push(Content::ZEROS),
+                &Piece::Block(Operand::Buffer(buffer)) => {
+                    contents.push(Content::of_data(self.memory.begin_use(buffer)?));
+                    uses.push(buffer);
+                }
+                Piece::Bytes(bytes) => {
+                    let blocks = bytes.chunks_exact(BLOCK_BYTES as usize);
+                    if !blocks.remainder().is_empty() {
+                        return Err(Breach::NotBlocks { name: io.0 });
+                    }
+                    contents.extend(blocks.map(Content::of_bytes));
+                }
+            }
+        }
+        let count = contents.len() as u64;
+        self.check_range(io, slot, at, count)?;
+        self.count(slot, IoKind::Write, count);
+        let disk = &mut self.disks[slot.0 as usize];
+        let ticket = disk.is_present().then(|| disk.begin_write(at, contents));
+        self.give(Some(slot), urgency, Pending::Write { io, slot, at, count, ticket, uses });
+        Ok(())
+    }
+
+    fn begin_compute(&mut self, work: &Compute) -> Result<(), Breach> {
+        let mut made = BTreeSet::new();
+        for sum in &work.sums {
+            for buffer in buffers_of(sum.terms.iter().map(|&(operand, _)| operand)) {
+                if !made.contains(&buffer) {
+                    self.memory.begin_use(buffer)?;
+                }
+            }
+            self.memory.promise(sum.into)?;
+            made.insert(sum.into);
+        }
+        for buffer in buffers_of(work.checksums.iter().map(|&(operand, _)| operand)) {
+            if !made.contains(&buffer) {
+                self.memory.begin_use(buffer)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, request: RequestId, reply: Reply) -> Result<Answer, Breach> {
+        let expected = self.open.remove(&request).ok_or(Breach::NotAsked { request })?;
+        let told = match (reply, expected) {
+            (Reply::Failed(failure), _) => Told::Failed(failure),
+            (Reply::Done, Expected::Done) => Told::Done,
+            (Reply::Read(blocks), Expected::Blocks(count)) if blocks.len() == count as usize => {
+                let content =
+                    |block: &Option<BufferId>| block.map(|buffer| self.memory.get(buffer)).transpose();
+                Told::Blocks(blocks.iter().map(content).collect::<Result<_, _>>()?)
+            }
+            _ => return Err(Breach::WrongAnswer { request }),
+        };
+        self.trace.line(format_args!("{} answer {} {:?}", self.now_ns, request.0, told));
+        Ok(Answer { request, told })
+    }
+
+    fn take_name(&mut self, io: bool, name: u64) -> Result<(), Breach> {
+        if self.names.insert((io, name)) { Ok(()) } else { Err(Breach::NameUsedTwice { name }) }
+    }
+
+    fn check_range(&self, io: IoId, slot: Slot, at: DeviceBlock, count: u64) -> Result<(), Breach> {
+        let disk = self.disks.get(slot.0 as usize).ok_or(Breach::NoSuchDevice { slot })?;
+        if count == 0 {
+            return Err(Breach::NotBlocks { name: io.0 });
+        }
+        match at.0.checked_add(count) {
+            Some(end) if end <= disk.blocks() => Ok(()),
+            _ => Err(Breach::BeyondTheEnd { slot, at, count, blocks: disk.blocks() }),
+        }
+    }
+
+    fn count(&mut self, slot: Slot, kind: IoKind, blocks: u64) {
+        let counts = &mut self.counts[slot.0 as usize];
+        counts.ios[kind as usize] += 1;
+        counts.blocks[kind as usize] += blocks;
+    }
+
+    fn give(&mut self, slot: Option<Slot>, urgency: Urgency, pending: Pending) {
+        let mut takes_ns = match (self.pace, slot) {
+            (Pace::Even, _) => 1_000,
+            (Pace::Usual, Some(_)) => self.random.between(50_000, 150_000),
+            (Pace::Usual, None) => self.random.between(1_000, 3_000),
+            (Pace::Wild, _) => 1_000 << self.random.below(16) | self.random.below(1_000),
+        };
+        if urgency == Urgency::Background {
+            takes_ns *= 2;
+        }
+        if let Some(slot) = slot {
+            takes_ns *= self.slowness[slot.0 as usize];
+        }
+        self.given += 1;
+        self.trace.line(format_args!("{} give {} {}", self.now_ns, self.given, Given(&pending)));
+        self.pending.insert((self.now_ns + takes_ns, self.given), pending);
+    }
+
+    /// The write that is due next, if it is one that could go wrong: where and how many blocks.
+    pub fn next_write(&self) -> Option<(Slot, DeviceBlock, u64)> {
+        match self.pending.first_key_value()?.1 {
+            &Pending::Write { slot, at, count, ticket: Some(_), .. }
+                if self.disks[slot.0 as usize].is_present() =>
+            {
+                Some((slot, at, count))
+            }
+            _ => None,
+        }
+    }
+
+    /// Performs what is due next, and gives the event; `None` if nothing waits. A write does as the lie says.
+    pub fn step(&mut self, lie: Lie) -> Option<Event> {
+        let ((due_ns, order), pending) = self.pending.pop_first()?;
+        self.now_ns = self.now_ns.max(due_ns);
+        let event = match pending {
+            Pending::Read { io, slot, at, into, generation } => {
+                Event::IoDone(io, self.read(slot, at, &into, generation))
+            }
+            Pending::ReadBytes { io, slot, at, blocks } => {
+                Event::IoDone(io, self.read_bytes(slot, at, blocks))
+            }
+            Pending::Write { io, slot, ticket, uses, .. } => {
+                uses.iter().for_each(|&buffer| self.memory.end_use(buffer));
+                Event::IoDone(io, self.end_write(slot, ticket, lie))
+            }
+            Pending::Flush { io, slot, mark } => {
+                let disk = &mut self.disks[slot.0 as usize];
+                if disk.is_present() {
+                    disk.end_flush(mark);
+                }
+                Event::IoDone(io, if disk.is_present() { IoResult::Done } else { IoResult::Gone })
+            }
+            Pending::Compute { job, work } => Event::Computed(job, self.compute(&work)),
+            Pending::Notice(slot) => Event::DeviceGone(slot),
+        };
+        let lied = if lie == Lie::Honest { String::new() } else { format!(" {lie:?}") };
+        self.trace.line(format_args!("{} done {order} {}{lied}", self.now_ns, Happened(&event)));
+        Some(event)
+    }
+
+    fn read(&mut self, slot: Slot, at: DeviceBlock, into: &[BufferId], generation: u64) -> IoResult {
+        let disk = &self.disks[slot.0 as usize];
+        let contents = disk.read(at, into.len() as u64, &mut self.random);
+        let (true, Ok(contents)) = (disk.is_present(), contents) else {
+            into.iter().for_each(|&buffer| self.memory.fill(buffer, None));
+            return self.failed(slot);
+        };
+        let mut sums = Vec::with_capacity(into.len());
+        for ((content, &buffer), address) in contents.iter().zip(into).zip(at.0..) {
+            let seed = Seed { slot, address: DeviceBlock(address), generation };
+            sums.push(content.checksum(&self.volume, seed));
+            self.memory.fill(buffer, Some(content.data()));
+        }
+        IoResult::Checksums(sums)
+    }
+
+    fn read_bytes(&mut self, slot: Slot, at: DeviceBlock, blocks: u32) -> IoResult {
+        let disk = &self.disks[slot.0 as usize];
+        match disk.read(at, u64::from(blocks), &mut self.random) {
+            Ok(contents) if disk.is_present() => {
+                let mut bytes = Vec::with_capacity(blocks as usize * BLOCK_BYTES as usize);
+                contents.iter().for_each(|content| content.append_to(&mut bytes));
+                IoResult::Bytes(bytes)
+            }
+            _ => self.failed(slot),
+        }
+    }
+
+    fn failed(&self, slot: Slot) -> IoResult {
+        if self.disks[slot.0 as usize].is_present() { IoResult::MediaError } else { IoResult::Gone }
+    }
+
+    fn end_write(&mut self, slot: Slot, ticket: Option<Ticket>, lie: Lie) -> IoResult {
+        let disk = &mut self.disks[slot.0 as usize];
+        let (true, Some(ticket)) = (disk.is_present(), ticket) else { return IoResult::Gone };
+        match lie {
+            Lie::Honest => disk.land(ticket),
+            Lie::Lost | Lie::Refused => disk.lose(ticket),
+            Lie::Misdirected(to) => disk.misdirect(ticket, to),
+        }
+        if lie == Lie::Refused { IoResult::MediaError } else { IoResult::Done }
+    }
+
+    fn compute(&mut self, work: &Compute) -> Computed {
+        let mut made: BTreeMap<BufferId, Data> = BTreeMap::new();
+        let value = |memory: &Memory, made: &BTreeMap<BufferId, Data>, operand| match operand {
+            Operand::Zeros => [0; 16],
+            Operand::Buffer(buffer) => match made.get(&buffer) {
+                Some(&data) => data,
+                None => memory.get(buffer).expect("it was filled when the computation was given"),
+            },
+        };
+        for sum in &work.sums {
+            let mut total = [0; 16];
+            for &(operand, coefficient) in &sum.terms {
+                add_times(&mut total, coefficient, &value(&self.memory, &made, operand));
+            }
+            made.insert(sum.into, total);
+        }
+        let sums = work
+            .checksums
+            .iter()
+            .map(|&(operand, seed)| data_checksum(&value(&self.memory, &made, operand), &self.volume, seed));
+        let sums = sums.collect();
+        self.end_compute(work, &made);
+        Computed::Checksums(sums)
+    }
+
+    fn end_compute(&mut self, work: &Compute, made: &BTreeMap<BufferId, Data>) {
+        let terms = work.sums.iter().flat_map(|sum| sum.terms.iter().map(|&(operand, _)| operand));
+        let operands = terms.chain(work.checksums.iter().map(|&(operand, _)| operand));
+        buffers_of(operands)
+            .filter(|buffer| !made.contains_key(buffer))
+            .for_each(|buffer| self.memory.end_use(buffer));
+        made.iter().for_each(|(&buffer, &data)| self.memory.fill(buffer, Some(data)));
+    }
+
+    /// A device is pulled out. With `told`, an event says so at some time; without, inputs and outputs find it gone.
+    pub fn pull_out(&mut self, slot: Slot, told: bool) {
+        self.trace.line(format_args!(
+            "{} pull out {}{}",
+            self.now_ns,
+            slot.0,
+            if told { ", told" } else { "" }
+        ));
+        self.disks[slot.0 as usize].vanish(&mut self.random);
+        if told {
+            self.give(None, Urgency::User, Pending::Notice(slot));
+        }
+    }
+
+    /// A device is there again, with what it held. For a time when no engine runs.
+    pub fn put_back(&mut self, slot: Slot) {
+        self.trace.line(format_args!("{} put back {}", self.now_ns, slot.0));
+        self.disks[slot.0 as usize].return_stale();
+    }
+
+    /// From now on a device takes so many times longer; 1 is the usual.
+    pub fn slow_down(&mut self, slot: Slot, times: u64) {
+        self.trace.line(format_args!("{} slow down {} by {times}", self.now_ns, slot.0));
+        self.slowness[slot.0 as usize] = times;
+    }
+
+    /// The engine is no more: memory, actions and requests are gone.
+    pub fn kill(&mut self, kill: Kill) {
+        self.trace.line(format_args!("{} kill {kill:?}", self.now_ns));
+        for disk in &mut self.disks {
+            match kill {
+                Kill::Process => disk.abandon(&mut self.random),
+                Kill::Power => disk.crash(&mut self.random),
+            }
+        }
+        self.memory.clear();
+        self.pending.clear();
+        self.names.clear();
+        self.open.clear();
+    }
+}
+
+fn buffers_of(operands: impl Iterator<Item = Operand>) -> impl Iterator<Item = BufferId> {
+    operands.filter_map(|operand| match operand {
+        Operand::Buffer(buffer) => Some(buffer),
+        Operand::Zeros => None,
+    })
+}
+
+fn add_times(total: &mut Data, coefficient: Gf, data: &Data) {
+    for (total, &byte) in total.iter_mut().zip(data) {
+        *total ^= (coefficient * Gf(byte)).0;
+    }
+}
+
+/// One line about a request.
+struct Asked<'a>(&'a Request);
+
+impl std::fmt::Display for Asked<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Request::Read { first, count } => write!(out, "read {}+{count}", first.0),
+            Request::Write { first, buffers, durable } => {
+                let durable = if *durable { " durable" } else { "" };
+                write!(out, "write {}+{}{durable}", first.0, buffers.len())
+            }
+            Request::Trim { first, count } => write!(out, "trim {}+{count}", first.0),
+            Request::Flush => out.write_str("flush"),
+        }
+    }
+}
+
+/// One line about an action.
+struct Given<'a>(&'a Pending);
+
+impl std::fmt::Display for Given<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Pending::Read { io, slot, at, into, generation } => {
+                write!(
+                    out,
+                    "io {} read slot {} at {}+{} generation {generation}",
+                    io.0,
+                    slot.0,
+                    at.0,
+                    into.len()
+                )
+            }
+            Pending::ReadBytes { io, slot, at, blocks } => {
+                write!(out, "io {} read bytes slot {} at {}+{blocks}", io.0, slot.0, at.0)
+            }
+            Pending::Write { io, slot, at, count, uses, .. } => {
+                write!(out, "io {} write slot {} at {}+{count}, {} buffers", io.0, slot.0, at.0, uses.len())
+            }
+            Pending::Flush { io, slot, .. } => write!(out, "io {} flush slot {}", io.0, slot.0),
+            Pending::Compute { job, work } => {
+                write!(out, "job {} {} sums {} checksums", job.0, work.sums.len(), work.checksums.len())
+            }
+            Pending::Notice(slot) => write!(out, "notice that slot {} is gone", slot.0),
+        }
+    }
+}
+
+/// One line about an event.
+struct Happened<'a>(&'a Event);
+
+impl std::fmt::Display for Happened<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Event::Request(id, _) => write!(out, "request {}", id.0),
+            Event::IoDone(io, IoResult::Bytes(bytes)) => {
+                write!(out, "io {} bytes {:016x}", io.0, pantile_format::Crc64::of(bytes).0)
+            }
+            Event::IoDone(io, IoResult::Checksums(sums)) => {
+                write!(out, "io {}", io.0)?;
+                sums.iter().try_for_each(|sum| write!(out, " {sum:016x}"))
+            }
+            Event::IoDone(io, result) => write!(out, "io {} {result:?}", io.0),
+            Event::Computed(job, Computed::Checksums(sums)) => {
+                write!(out, "job {}", job.0)?;
+                sums.iter().try_for_each(|sum| write!(out, " {sum:016x}"))
+            }
+            Event::DeviceGone(slot) => write!(out, "slot {} is gone", slot.0),
+        }
+    }
+}
