@@ -8,6 +8,7 @@
 //! * [`Planner::update`]: the cheapest way to keep parity true through a small write;
 //! * [`prove()`]: which sets of lost columns are survivable, counted exactly, with witnesses;
 //! * [`Locator`]: which columns lie, from what the equations do not add up to;
+//! * [`search_fourth_generators`]: better generators for RAIDq's fourth parity.
 //!
 //! What is deliberately not here: bytes, time, CPU features. A plan holds for every byte of an element alike.
 #![forbid(unsafe_code)]
@@ -19,6 +20,7 @@ mod locate;
 mod plan;
 mod planner;
 mod prove;
+mod search;
 mod update;
 
 pub use cells::{CellSet, Costs};
@@ -26,4 +28,5 @@ pub use locate::{CheckCombination, Explanation, Locator};
 pub use plan::{Combination, NotRecoverable, Optimality, Plan, Step};
 pub use planner::{Effort, Planner, Request};
 pub use prove::{Certificate, Level, Method, ProveOptions, prove};
+pub use search::{FourthGenerator, search_fourth_generators};
 pub use update::{Content, Strategy, UpdatePlan};

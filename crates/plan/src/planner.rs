@@ -165,7 +165,8 @@ impl Planner {
             return Ok((CellSet::of_cells(&self.code, wanted), Vec::new()));
         }
         if order.len() < k {
-            return Err(NotRecoverable { lost: avoided.clone(), unrecoverable: missing.to_vec(), rank: 0 });
+            let rank = self.code.equations().len().min(avoided.len());
+            return Err(NotRecoverable { lost: avoided.clone(), unrecoverable: missing.to_vec(), rank });
         }
         let read = CellSet::of_cells(&self.code, &order[..k]);
         let unread: Vec<usize> =

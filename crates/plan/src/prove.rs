@@ -147,7 +147,7 @@ pub fn prove(
             Some(data) => sets_with_shift(data as u64, (columns - data) as u64, lost as u64),
             None => sets,
         };
-        let witnesses = if certificate.fatal.is_empty() { options.fatal_most } else { 0 };
+        let witnesses = if certificate.fatal_count == 0 { options.fatal_most } else { 0 };
         let hopeless = rows_least(lost) > code.equations().len();
         let outcome = if hopeless {
             // More unknown cells than equations: no set survives, by counting.
@@ -170,7 +170,7 @@ pub fn prove(
                 fatal_share_most: share_at_most(outcome.fatal_count, options.sample),
             },
         };
-        if certificate.fatal.is_empty() && outcome.fatal_count > 0 {
+        if certificate.fatal_count == 0 {
             certificate.fatal = outcome.fatal;
             certificate.fatal_count = outcome.fatal_count;
         }

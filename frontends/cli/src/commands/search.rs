@@ -8,11 +8,9 @@ use crate::render::table::Table;
 use crate::terminal::{Terminal, print, print_json};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use pantile::code::plank::limit_of_fourth_generator_from;
-use pantile::gf::Gf;
+use pantile::plan::search_fourth_generators;
 use serde::Serialize;
 use std::fmt::Write;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Search for constructions that hold more columns
@@ -82,24 +80,44 @@ impl Search {
 impl Raidq4 {
     fn run(self, terminal: &Terminal) -> Outcome {
         interrupt::listen();
-        let candidates: Vec<(u8, u8)> = match self.norm_one {
-            true => (1..=255).map(|b| (b, 1)).collect(),
-            false => (1..=255).flat_map(|b| (1..=255).map(move |c| (b, c))).collect(),
+        let bar = match terminal.progress {
+            true => ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()),
+            false => ProgressBar::hidden(),
         };
-        let mut found = exhaust(&candidates, self.top as usize, terminal);
-        if interrupt::asked() {
+        if let Ok(style) =
+            ProgressStyle::with_template("{bar:40} {human_pos} of {human_len} tried, {eta} left")
+        {
+            bar.set_style(style);
+        }
+        let tried = AtomicUsize::new(0);
+        let found = search_fourth_generators(self.norm_one, self.top as usize, threads(), &|_, all| {
+            tried.store(all, Ordering::Relaxed);
+            bar.set_length(all as u64);
+            bar.inc(1);
+            !interrupt::asked()
+        });
+        bar.finish_and_clear();
+        let Some(found) = found else {
             return Err(Failure::Interrupted(
                 "the search was ended before it had tried all; nothing is listed".into(),
             ));
-        }
-        found.sort_by_key(|f| (std::cmp::Reverse(f.limit), f.b, f.c));
-        found.truncate(self.top as usize);
+        };
+        let tried = tried.into_inner();
+        let found: Vec<FoundJson> = found
+            .iter()
+            .map(|f| FoundJson {
+                b: f.b.0,
+                c: f.c.0,
+                limit: f.limit,
+                spec: format!("raidq:{}+4,x={:02x}.{:02x}", f.limit, f.b.0, f.c.0),
+            })
+            .collect();
         if self.json {
             let answer = SearchJson {
                 output_version: OUTPUT_VERSION,
                 search: "raidq4",
                 norm_one: self.norm_one,
-                tried: candidates.len(),
+                tried,
                 found,
             };
             print_json(&answer)?;
@@ -110,52 +128,9 @@ impl Raidq4 {
                 table.row(vec![polynomial, f.limit.to_string(), f.spec.clone()]);
             }
             let mut out = table.render(terminal);
-            let _ = writeln!(out, "\nTried all {} pairs of b and c.", candidates.len());
+            let _ = writeln!(out, "\nTried all {} pairs of b and c.", tried);
             print(&out)?;
         }
         Ok(Verdict::Good)
     }
-}
-
-/// Tries every candidate on all cores; keeps those that are among the best `top` so far, which include the best.
-fn exhaust(candidates: &[(u8, u8)], top: usize, terminal: &Terminal) -> Vec<FoundJson> {
-    let bar = match terminal.progress {
-        true => ProgressBar::with_draw_target(Some(candidates.len() as u64), ProgressDrawTarget::stderr()),
-        false => ProgressBar::hidden(),
-    };
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {human_pos} of {human_len} tried, {eta} left") {
-        bar.set_style(style);
-    }
-    let next = AtomicUsize::new(0);
-    let least = AtomicUsize::new(1);
-    let found: Mutex<Vec<FoundJson>> = Mutex::new(Vec::new());
-    let work = || {
-        loop {
-            let i = next.fetch_add(1, Ordering::Relaxed);
-            if i >= candidates.len() || interrupt::asked() {
-                return;
-            }
-            let (b, c) = candidates[i];
-            if let Some(limit) = limit_of_fourth_generator_from(Gf(b), Gf(c), least.load(Ordering::Relaxed)) {
-                let mut found = found.lock().unwrap_or_else(|e| e.into_inner());
-                found.push(FoundJson { b, c, limit, spec: format!("raidq:{limit}+4,x={b:02x}.{c:02x}") });
-                found.sort_by_key(|f| std::cmp::Reverse(f.limit));
-                if let Some(last) = found.get(top - 1) {
-                    // Equals of the last one stay, so that the order of b and c decides and not that of the cores.
-                    let bound = last.limit;
-                    found.retain(|f| f.limit >= bound);
-                    least.store(bound, Ordering::Relaxed);
-                }
-            }
-            bar.inc(1);
-        }
-    };
-    std::thread::scope(|scope| {
-        (1..threads()).for_each(|_| {
-            scope.spawn(work);
-        });
-        work();
-    });
-    bar.finish_and_clear();
-    found.into_inner().unwrap_or_else(|e| e.into_inner())
 }
