@@ -312,7 +312,7 @@ impl<I: Iterator<Item = SnapshotItem>> SnapshotBlocks<I> {
     }
 
     /// Length and checksum, once all blocks were taken.
-    pub fn sum(&self) -> Option<SnapshotSum> {
+    pub fn done(&self) -> Option<SnapshotSum> {
         self.sum.filter(|_| self.rest.is_empty())
     }
 }
