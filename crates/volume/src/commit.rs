@@ -47,8 +47,10 @@ pub(crate) struct Commit {
     /// A block that a merge needs cannot be had: the commit is undone.
     hopeless: bool,
     members_changed: bool,
-    /// Writes again, byte for byte, what the last record maps; no record, no change.
+    /// Writes again, byte for byte, what the last record maps; no record of its own, no change.
     again: bool,
+    /// The last record, for the devices that lack it.
+    copies: Vec<(Slot, DeviceBlock, Vec<u8>)>,
 }
 
 /// One stripe that is written as a whole.
@@ -86,21 +88,18 @@ impl Engine {
             return;
         }
         if self.sealed.is_empty() {
-            let done = std::mem::take(&mut self.sealed_waiters);
-            if self.members_changed {
-                // Nobody is answered before the loss of a device is durable on the others.
-                self.sealed_waiters = done;
-            } else {
-                done.into_iter().for_each(|id| self.reply(id, Reply::Done));
-            }
+            self.answer_sealed();
             let wanted = !self.waiters.is_empty() || self.above_mark() || self.members_changed;
-            let cleaning = !self.repair.is_empty() || self.log_is_low();
-            if !wanted && !cleaning {
-                return;
-            }
             if wanted {
                 self.sealed = std::mem::take(&mut self.dirty);
                 self.sealed_waiters.append(&mut self.waiters);
+                if self.sealed.is_empty() {
+                    self.answer_sealed();
+                }
+            }
+            let cleaning = !self.repair.is_empty() || self.log_is_low();
+            if self.sealed.is_empty() && !self.members_changed && !cleaning {
+                return;
             }
         }
         if self.journal_is_low() {
@@ -108,6 +107,14 @@ impl Engine {
             return;
         }
         self.begin_commit();
+    }
+
+    /// Everything sealed is durable: answers those who wait for it, unless a device was lost and no record says so yet.
+    fn answer_sealed(&mut self) {
+        if !self.members_changed {
+            let done = std::mem::take(&mut self.sealed_waiters);
+            done.into_iter().for_each(|id| self.reply(id, Reply::Done));
+        }
     }
 
     /// A volume that has failed answers everybody and keeps nothing waiting.
@@ -226,6 +233,7 @@ impl Engine {
             hopeless: false,
             members_changed: std::mem::take(&mut self.members_changed),
             again: false,
+            copies: Vec::new(),
         };
         let mut generation = first_generation;
         for &logical in &chosen {
@@ -275,7 +283,12 @@ impl Engine {
     ///
     /// Called while a volume is opened, before anything else is written: the state before the record is still whole, so
     /// that it can be returned to if this does not succeed.
-    pub(crate) fn begin_again(&mut self, stripes: &[u32], rows: &[u32]) {
+    pub(crate) fn begin_again(
+        &mut self,
+        stripes: &[u32],
+        rows: &[u32],
+        copies: Vec<(Slot, DeviceBlock, Vec<u8>)>,
+    ) {
         let per_stripe = self.geometry.stripe_blocks() as usize;
         let mut commit = Commit {
             taken: Dirty::default(),
@@ -288,6 +301,7 @@ impl Engine {
             hopeless: false,
             members_changed: false,
             again: true,
+            copies,
         };
         for &logical in stripes {
             let Some(mapping) = self.maps.stripes[logical as usize] else { continue };
@@ -325,7 +339,8 @@ impl Engine {
         let logicals: Vec<u32> = commit.stripes.iter().map(|s| s.logical).collect();
         self.commit = Some(commit);
         for (stripe, place) in places {
-            let block = UserBlock(u64::from(logicals[stripe]) * self.geometry.stripe_blocks() + u64::from(place));
+            let block =
+                UserBlock(u64::from(logicals[stripe]) * self.geometry.stripe_blocks() + u64::from(place));
             self.fetch_from_stripe(block, Requester::Commit { stripe, place });
         }
         for (row, number, index) in blocks {
@@ -645,6 +660,8 @@ impl Engine {
         }
         if commit.again {
             changes.clear();
+            let copies = std::mem::take(&mut commit.copies);
+            writes.extend(copies.into_iter().map(|(slot, at, bytes)| (slot, at, vec![Piece::Bytes(bytes)])));
         } else {
             let record = self.encode_record(&changes);
             for &slot in &present {

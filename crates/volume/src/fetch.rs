@@ -27,7 +27,10 @@ pub(crate) enum Requester {
         place: u32,
     },
     /// A block of a log row that is written again.
-    CommitRow { row: usize, index: usize },
+    CommitRow {
+        row: usize,
+        index: usize,
+    },
     /// The check of a cell when a volume is opened.
     Verify,
 }

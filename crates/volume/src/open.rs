@@ -6,8 +6,8 @@
 //!    of that session; of older ones the highest session counts: what a crash made us forget can never come back.
 //! 3. All but the last record were durable before the last was written. The last is durable only if what it maps is there:
 //!    every block that it wrote, on every device that is present, is read and held against its checksum. If a block cannot
-//!    be had even from the others, the record is forgotten. If it can, the record counts once all of its stripes and rows
-//!    have been written again, byte for byte: until then nothing of the state before it has been touched.
+//!    be had even from the others, the record is forgotten. If it can, the record counts once it and all of its stripes and
+//!    rows are on every device that is present, written again, byte for byte: until then nothing of the state before it has been touched.
 //! 4. A new session begins: its block is durable on every device that is present before anything else is written.
 
 use crate::engine::Engine;
@@ -93,6 +93,8 @@ pub struct Opening {
     engine: Option<Engine>,
     /// Stripes and rows that the last record maps.
     last: (Vec<u32>, Vec<u32>),
+    /// The last record for the devices that lack it.
+    copies: Vec<(Slot, DeviceBlock, Vec<u8>)>,
     /// The maps without the last record, to fall back to.
     before: Option<(Maps, u64, u32)>,
     error: Option<OpenError>,
@@ -116,6 +118,7 @@ impl Opening {
             actions: std::collections::VecDeque::new(),
             engine: None,
             last: (Vec::new(), Vec::new()),
+            copies: Vec::new(),
             before: None,
             error: None,
         };
@@ -324,6 +327,18 @@ impl Opening {
         self.phase = Phase::Verify;
         // Of an older session the last record has been verified when the newest began.
         let last = last.filter(|record| record.session == newest.session);
+        if let Some(record) = &last {
+            let bytes = record.encode(&self.geometry.volume);
+            let start = head - (bytes.len() as u64 / BLOCK_BYTES) as u32;
+            for (&slot, ring) in &self.journals {
+                let there =
+                    ring.get(start as usize * BLOCK_BYTES as usize..).is_some_and(|r| r.starts_with(&bytes));
+                if !there && !self.gone[slot.0 as usize] {
+                    let at = DeviceBlock(self.geometry.journal_start.0 + u64::from(start));
+                    self.copies.push((slot, at, bytes.clone()));
+                }
+            }
+        }
         for change in last.iter().flat_map(|record| &record.changes) {
             match change {
                 Change::Switch { logical, .. } => {
@@ -346,10 +361,11 @@ impl Opening {
         if !engine.is_idle() {
             return;
         }
-        if self.phase == Phase::Verify && !engine.verify_failed() && engine.has_suspects() {
+        let lacking = engine.has_suspects() || !self.copies.is_empty();
+        if self.phase == Phase::Verify && !engine.verify_failed() && lacking {
             // What a device lacks is written again before the record counts.
             self.phase = Phase::Again;
-            engine.begin_again(&self.last.0, &self.last.1);
+            engine.begin_again(&self.last.0, &self.last.1, std::mem::take(&mut self.copies));
             if !engine.is_idle() {
                 return;
             }
