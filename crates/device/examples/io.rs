@@ -1,6 +1,6 @@
 //! What the pool costs: the same direct I/O through [`IoPool`] and through plain loops of pread and pwrite.
 //!
-//!   cargo run --release -p pantile-device --example io [-- DIR [ROUNDS]]
+//!   cargo run --release -p pantile-device --example io [-- DIR [ROUNDS [WORKERS]]]
 //!
 //! One file of 256 MiB in DIR, opened with O_DIRECT and written once. Rounds are interleaved; each measures plain,
 //! then pool, for half a second each, and gives the ratio of the two. Printed: medians, the ratio's median and
@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 
 const FILE_BYTES: u64 = 256 << 20;
 const MEASURED: Duration = Duration::from_millis(500);
+
+/// Threads of the pool at most; never more than there are operations at a time.
+static WORKERS: AtomicU64 = AtomicU64::new(32);
 
 #[derive(Clone, Copy)]
 struct Work {
@@ -31,6 +34,9 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let dir = args.next().map_or_else(std::env::temp_dir, Into::into);
     let rounds: usize = args.next().map_or(9, |rounds| rounds.parse().expect("ROUNDS is a number"));
+    if let Some(workers) = args.next() {
+        WORKERS.store(workers.parse().expect("WORKERS is a number"), Relaxed);
+    }
     let path = dir.join(format!("pantile-io-{}.img", std::process::id()));
     let file =
         FileDevice::create_with(&path, FILE_BYTES, true, OpenOptions::default()).expect("a file in DIR");
@@ -159,7 +165,7 @@ fn pool(work: Work, device: Arc<dyn Device>) -> Rate {
     let (next, mut rng, buffers) =
         (AtomicU64::new(0), fastrand::Rng::with_seed(1), BufferPool::new(64 << 20));
     let (cpu, begun) = (cpu_time(), Instant::now());
-    let workers = work.at_a_time.max(2);
+    let workers = work.at_a_time.min(WORKERS.load(Relaxed) as usize).max(2);
     let pool = IoPool::new(PoolOptions {
         workers_per_device: workers,
         background_workers_per_device: 1,

@@ -24,7 +24,7 @@ use crate::error::opening;
 use crate::{AlignedBuf, Device, DeviceError, Identity, OpKind, PAGE_BYTES, Part, PartMut};
 use rustix::fs::{
     FallocateFlags, FileType, FlockOperation, OFlags, Stat, StatxFlags, fallocate, fcntl_getfl, fcntl_setfl,
-    fdatasync, flock, fstat, fsync, ftruncate, statx,
+    fdatasync, flock, fstat, fstatvfs, fsync, ftruncate, statx,
 };
 use rustix::io::{Errno, pread, pwrite, pwritev, retry_on_intr};
 use std::io::IoSlice;
@@ -373,6 +373,14 @@ impl Drop for FileDevice {
 /// Gives a new file its length, and its name durability.
 fn fill_new(file: &OwnedFd, path: &Path, len_bytes: u64, reserve: bool) -> Result<(), Errno> {
     retry_on_intr(|| flock(file, FlockOperation::NonBlockingLockExclusive))?;
+    if reserve {
+        // Asked first: a file system takes all that it has before it says that this was not enough, and meanwhile
+        // nobody else can write.
+        let free = fstatvfs(file)?;
+        if free.f_bavail.saturating_mul(free.f_frsize) < len_bytes {
+            return Err(Errno::NOSPC);
+        }
+    }
     retry_on_intr(|| ftruncate(file, len_bytes))?;
     if reserve && len_bytes > 0 {
         retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, len_bytes))?;

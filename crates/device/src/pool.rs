@@ -31,6 +31,10 @@ use std::time::{Duration, Instant};
 /// Enough for a system call and a list of slices; a volume of 64 devices has 2048 of these.
 const STACK_BYTES: usize = 128 * 1024;
 
+/// How often a worker without work gives way and looks again before it sleeps: the taker of its completion often
+/// has the next request, and a sleeper has to be called. NOTES.md has the figures.
+const LOOKS: u32 = 2;
+
 /// Threads that do what they are told on a set of devices. All calls may come from any thread.
 ///
 /// Dropped, it finishes everything that was accepted, however long that takes; see [`shutdown`](Self::shutdown).
@@ -310,7 +314,15 @@ impl IoPool {
     /// Panics: with the panic of a device, if there was one.
     pub fn wait(&self, into: &mut Vec<Completion>, deadline: Instant) -> usize {
         let mut ended = self.done.lock();
+        let mut looked = 0;
         while ended.list.is_empty() && !ended.woken && ended.panic.is_none() {
+            if looked < LOOKS {
+                looked += 1;
+                drop(ended);
+                std::thread::yield_now();
+                ended = self.done.lock();
+                continue;
+            }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return 0;
@@ -431,6 +443,8 @@ impl Slot {
         }
         if state.idle > state.called {
             state.called += 1;
+            // Unlocked first, or whoever is called would wait for the lock at once.
+            drop(state);
             self.work.notify_one();
         } else if state.workers < self.options.workers_per_device {
             // Without another thread the request waits for one of those there are; there is always one.
@@ -451,6 +465,7 @@ impl Slot {
     /// The life of a worker.
     fn work(&self, done: &Done) {
         let mut state = self.lock();
+        let mut looked = 0;
         loop {
             if let Some(job) = state.next(self.options) {
                 drop(state);
@@ -459,9 +474,15 @@ impl Slot {
                 state = self.lock();
                 state.flush_runs &= !flush;
                 state.background_runs -= usize::from(background);
+                looked = 0;
             } else if state.closing {
                 // What still waits, waits for a worker that is busy, and that one will look again.
                 break;
+            } else if looked < LOOKS {
+                looked += 1;
+                drop(state);
+                std::thread::yield_now();
+                state = self.lock();
             } else {
                 state.idle += 1;
                 state = self.work.wait(state).expect("no device is called under the lock");

@@ -141,6 +141,21 @@ fn wrapped_devices_agree() {
     }
 }
 
+/// More than the kernel takes in one call (1024), so the rest begins within the list.
+#[test]
+fn a_write_of_very_many_parts_is_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let device = FileDevice::create(dir.path().join("disk"), 3000 * 4096).unwrap();
+    let block = device.block_len_bytes() as usize;
+    let mut buffer = AlignedBuf::zeroed(2500 * block);
+    paint(&mut buffer, 3);
+    let parts: Vec<_> = (0..2500).map(|i| buffer.part(i * block..(i + 1) * block)).collect();
+    device.write_at(0, &parts).unwrap();
+    let mut found = AlignedBuf::zeroed(2500 * block);
+    device.read_at(0, found.whole_mut()).unwrap();
+    assert!(found[..] == buffer[..]);
+}
+
 /// Detaches when the test ends, however it ends.
 struct Loop(String);
 
