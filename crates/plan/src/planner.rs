@@ -274,6 +274,10 @@ impl Planner {
         } else {
             self.over_all::<Gf>(request.effort, &missing, &dear, &open, &lost, best.cost)
         };
+        let at_least = match at_least < best.cost {
+            true => at_least.max(self.rank_bound(&missing, &certain, &open, &unread)),
+            false => at_least,
+        };
         let mut complete = best.cost <= at_least;
         if let Some((combinations, all)) = found {
             best = self.adopt(combinations, &dear, &certain, &open);
@@ -291,17 +295,43 @@ impl Planner {
         if cells.iter().all(|&cell| !self.code.is_parity(cell)) {
             return (cells, Vec::new());
         }
-        let data = self.code.data().len();
-        let mut span = Echelon::new(data);
-        cells.into_iter().partition(|&cell| {
-            span.insert(match self.code.data_position(cell) {
-                Some(position) => (0..data).map(|p| if p == position { Gf::ONE } else { Gf::ZERO }).collect(),
-                None => {
-                    let row = self.code.parity().iter().position(|&p| p == cell);
-                    row.map_or_else(Vec::new, |row| self.code.generator().row(row).to_vec())
-                }
-            })
-        })
+        let mut span = Echelon::new(self.code.data().len());
+        cells.into_iter().partition(|&cell| span.insert(self.over_data(cell)))
+    }
+
+    /// A cell as a combination of the data.
+    fn over_data(&self, cell: CellIndex) -> Vec<Gf> {
+        match self.code.data_position(cell) {
+            Some(position) => {
+                let data = 0..self.code.data().len();
+                data.map(|p| if p == position { Gf::ONE } else { Gf::ZERO }).collect()
+            }
+            None => {
+                let row = self.code.parity().iter().position(|&p| p == cell);
+                row.map_or_else(Vec::new, |row| self.code.generator().row(row).to_vec())
+            }
+        }
+    }
+
+    /// What the missing cells must cost at the least: one read for each that is independent of the others and of
+    /// what is read for certain, at the least price.
+    fn rank_bound(&self, missing: &[CellIndex], certain: &CellSet, open: &[u64], unread: &CellSet) -> u64 {
+        let least = self
+            .code
+            .cells()
+            .filter(|&cell| !unread.contains(cell) && !certain.contains(cell))
+            .map(|cell| open[cell.usize()])
+            .min()
+            .unwrap_or(0);
+        let mut span = Echelon::new(self.code.data().len());
+        for cell in certain.iter() {
+            span.insert(self.over_data(cell));
+        }
+        let before = span.rank();
+        for &cell in missing {
+            span.insert(self.over_data(cell));
+        }
+        (span.rank() - before) as u64 * least
     }
 
     /// Solver 2 with the dear cells read, but for those on the avoided columns, which are computed.
