@@ -138,8 +138,8 @@ impl RecordHead {
         let (targets, payload_len) = (TARGETS.u32(bytes), PAYLOAD_LEN.u64(bytes));
         let (kind, fits) = match KIND.u32(bytes) {
             0 => (RecordKind::End, targets == 0 && payload_len == 8),
-            1 => (RecordKind::Write, true),
-            2 => (RecordKind::Zero, true),
+            1 => (RecordKind::Write, payload_len <= i64::MAX as u64),
+            2 => (RecordKind::Zero, payload_len <= i64::MAX as u64),
             3 => (RecordKind::Length, payload_len == 0),
             4 => (RecordKind::Replace, payload_len == 0),
             _ => return Err(FormatError::Invalid { part, field: "kind", rule: "must be 0 to 4" }),
@@ -185,5 +185,47 @@ impl Target {
             return Err(FormatError::Invalid { part, field: "offset", rule: "must fit 63 bits" });
         }
         Ok(Target { column: Column(COLUMN.u32(bytes)), offset })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_and_targets_are_read_back_as_written() {
+        let header = JournalHeader { set: SetId([3; 16]), generation: Generation(9) };
+        assert_eq!(JournalHeader::decode(&header.encode()), Ok(header));
+        for len in 0..JOURNAL_HEADER_BYTES as usize {
+            assert!(JournalHeader::decode(&header.encode()[..len]).is_err());
+        }
+        for (kind, payload_len) in [
+            (RecordKind::End, 8),
+            (RecordKind::Write, 77),
+            (RecordKind::Zero, 1 << 40),
+            (RecordKind::Length, 0),
+            (RecordKind::Replace, 0),
+        ] {
+            let targets = if kind == RecordKind::End { 0 } else { 3 };
+            let head = RecordHead { kind, targets, payload_len };
+            assert_eq!(RecordHead::decode(&head.encode()), Ok(head));
+        }
+        let target = Target { column: Column(5), offset: 12345 };
+        assert_eq!(Target::decode(&target.encode()), Ok(target));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let head = |kind: u32, payload_len: u64| {
+            let mut bytes = RecordHead { kind: RecordKind::Write, targets: 1, payload_len }.encode();
+            KIND.put_u32(&mut bytes, kind);
+            RecordHead::decode(&bytes)
+        };
+        assert!(head(1, 5).is_ok() && head(5, 5).is_err() && head(0, 8).is_err());
+        assert!(head(3, 1).is_err() && head(4, 1).is_err() && head(2, u64::MAX).is_err());
+        assert!(Target::decode(&Target { column: Column(0), offset: u64::MAX }.encode()).is_err());
+        let mut newer = JournalHeader { set: SetId([0; 16]), generation: Generation(0) }.encode();
+        VERSION.put_u32(&mut newer, 2);
+        assert!(matches!(JournalHeader::decode(&newer), Err(FormatError::Newer { version: 2, .. })));
     }
 }

@@ -37,7 +37,8 @@ pub enum SealError {
     },
     /// Nothing was named to be sealed.
     NoSources,
-    /// A source is not there, or is neither file nor directory.
+    /// A source is not there, is neither file nor directory, or is empty although files of it are sealed: most likely
+    /// it is not mounted, and the sealed files are not to be forgotten for that.
     BadSource {
         /// The path.
         path: PathBuf,
@@ -92,7 +93,7 @@ pub enum SealError {
         /// Its spec.
         spec: String,
         /// Why.
-        error: CodeError,
+        error: Box<CodeError>,
     },
     /// The set's code is made differently here.
     OtherConstruction {
@@ -200,7 +201,8 @@ impl fmt::Display for SealError {
             SealError::NoSources => write!(out, "nothing to seal was named; name a directory or files"),
             SealError::BadSource { path } => write!(
                 out,
-                "{} is not there, or is neither a file nor a directory; name what exists",
+                "{} is not there, is neither a file nor a directory, or is empty although files of it are sealed; \
+                 name what exists, and mount it first if it must be",
                 path.display()
             ),
             SealError::SameName { first, second } => write!(
@@ -339,7 +341,7 @@ impl std::error::Error for SealError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             SealError::Io { error, .. } => Some(error),
-            SealError::Code { error, .. } => Some(error),
+            SealError::Code { error, .. } => Some(&**error),
             SealError::NoGoodShard { error, .. }
             | SealError::Format { error, .. }
             | SealError::BadJournal { error, .. } => Some(error),

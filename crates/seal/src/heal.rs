@@ -4,7 +4,7 @@ use crate::SealError;
 use crate::disk::MetaKind;
 use crate::first::{Output, write_cells};
 use crate::meta::Meta;
-use crate::names::{parent, shown, temp};
+use crate::names::{parent, temp};
 use crate::options::{HealOptions, Progress};
 use crate::report::{FileStatus, HealReport, ShardStatus, VerifyReport};
 use crate::set::Set;
@@ -172,7 +172,8 @@ fn write_window(
                     }
                 }
                 if set.manifest.checksums && set.geometry.lane_of[cell.usize()].is_none() {
-                    let crc = match have {
+                    // A block that was only copied keeps its checksum: it may be wrong without anybody knowing.
+                    let crc = match have && (set.judge || window.lost[i].contains(cell)) {
                         true => Crc64::of(window.block(cell, i)),
                         false => set.expected(cell, stripe).unwrap_or(Crc64::UNKNOWN),
                     };
@@ -228,18 +229,8 @@ fn heal_files(
     report: &mut HealReport,
     progress: &mut dyn Progress,
 ) -> Result<(), SealError> {
-    let broken: std::collections::HashSet<&str> = report
-        .found
-        .files
-        .iter()
-        .filter(|f| {
-            matches!(f.status, FileStatus::Rotten | FileStatus::Missing) && f.unrecoverable_blocks == 0
-        })
-        .map(|f| f.path.as_str())
-        .collect();
-    let entries: Vec<usize> = (0..set.manifest.entries.len())
-        .filter(|&entry| broken.contains(shown(&set.restored_path(entry)).as_str()))
-        .collect();
+    let entries: Vec<usize> =
+        (0..set.manifest.entries.len()).filter(|&entry| is_to_be_healed(set, entry, damage)).collect();
     progress.phase("healing files", 0);
     let mut window = Window::new(&set.geometry, set.geometry.window_stripes().min(set.manifest.stripes));
     let (mut healed, mut repaired) = (Vec::new(), 0);
@@ -254,6 +245,24 @@ fn heal_files(
     report.files_healed = healed;
     report.blocks_repaired += repaired;
     Ok(())
+}
+
+/// Whether an original is missing or rotten, and can be had whole and for certain.
+fn is_to_be_healed(set: &Set<'_>, index: usize, damage: &Damage) -> bool {
+    let (lost, gone) = damage.files.get(&index).copied().unwrap_or((0, 0));
+    let Some(original) = &set.originals[index] else { return false };
+    let broken = match original.status {
+        FileStatus::Missing => true,
+        FileStatus::Unchanged => lost > 0,
+        FileStatus::Changed | FileStatus::New | FileStatus::Rotten => false,
+    };
+    let doubtful = match &set.manifest.entries[index].kind {
+        EntryKind::File { extents, .. } => extents.iter().any(|extent| {
+            damage.doubtful.range(extent.first.0..extent.first.0 + extent.count).next().is_some()
+        }),
+        _ => false,
+    };
+    broken && gone == 0 && !doubtful
 }
 
 /// Repairs one original; the number of blocks computed.

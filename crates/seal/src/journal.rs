@@ -143,7 +143,12 @@ fn check(disk: &dyn Disk, path: &Path) -> Result<JournalHeader, SealError> {
             if crc.0 != stored {
                 return Err(stream.bad(FormatError::Checksum { part: Part::Journal }));
             }
-            return Ok(header);
+            let mut behind = [0];
+            let more =
+                stream.file.read_at(&mut behind, stream.at).map_err(|e| SealError::io("reading", path, e))?;
+            let rule = "must be the last record";
+            let error = FormatError::Invalid { part: Part::Journal, field: "end", rule };
+            return if more == 0 { Ok(header) } else { Err(stream.bad(error)) };
         }
         let mut left = head.stored_len();
         while left > 0 {
@@ -334,4 +339,60 @@ pub(crate) fn remove_temporaries(disk: &dyn Disk, names: &Names) -> Result<(), S
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::SystemDisk;
+    use proptest::prelude::*;
+
+    fn journal(dir: &Path) -> PathBuf {
+        let path = dir.join("x.journal");
+        let mut journal =
+            JournalWriter::create(&SystemDisk, path.clone(), SetId([1; 16]), Generation(2)).unwrap();
+        let target = |column, offset| Target { column: Column(column), offset };
+        journal.write(&[target(0, 8192), target(1, 9000)], b"some bytes").unwrap();
+        journal.zero(target(2, 8192), 1 << 20).unwrap();
+        journal.length(target(2, 77)).unwrap();
+        journal.replace(Column(3)).unwrap();
+        journal.commit().unwrap();
+        path
+    }
+
+    #[test]
+    fn a_journal_with_a_flipped_bit_or_cut_off_or_too_long_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = journal(dir.path());
+        let good = std::fs::read(&path).unwrap();
+        let header = JournalHeader { set: SetId([1; 16]), generation: Generation(2) };
+        assert_eq!(check(&SystemDisk, &path).unwrap(), header);
+        for i in 0..good.len() {
+            for bit in 0..8 {
+                let mut bad = good.clone();
+                bad[i] ^= 1 << bit;
+                std::fs::write(&path, &bad).unwrap();
+                assert!(matches!(check(&SystemDisk, &path), Err(SealError::BadJournal { .. })), "byte {i}");
+            }
+        }
+        for len in 0..good.len() {
+            std::fs::write(&path, &good[..len]).unwrap();
+            assert!(check(&SystemDisk, &path).is_err(), "{len}");
+        }
+        std::fs::write(&path, [&good[..], &[0]].concat()).unwrap();
+        assert!(check(&SystemDisk, &path).is_err());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn random_journals_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400), head: bool) {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("x.journal");
+            let header = JournalHeader { set: SetId([1; 16]), generation: Generation(2) }.encode();
+            let start: &[u8] = if head { &header } else { &[] };
+            std::fs::write(&path, [start, &bytes].concat()).unwrap();
+            prop_assert!(check(&SystemDisk, &path).is_err());
+        }
+    }
 }

@@ -169,18 +169,7 @@ impl<'w> Set<'w> {
         let disk = world.disk;
         let paths = opening.paths;
         let dirs = directories(disk, &paths.paths)?;
-        let mut pending = Vec::new();
-        for dir in &dirs {
-            pending.extend(journals(disk, dir)?);
-        }
-        let held =
-            if opening.locked { None } else { Some(lock(&dirs, opening.alone || !pending.is_empty())?) };
-        for journal in &pending {
-            // Between looking and locking the other command may have finished it.
-            if disk.meta(journal).is_ok() {
-                replay(&world, journal)?;
-            }
-        }
+        let held = finish_journals(world, &dirs, opening)?;
         let candidates = find(disk, &paths.paths)?;
         if candidates.is_empty() {
             return Err(SealError::NoShards { paths: paths.paths.clone() });
@@ -374,6 +363,38 @@ impl<'w> Set<'w> {
     }
 }
 
+/// Locks the directories and does what journals there say. Where one is found the lock is for this command alone.
+fn finish_journals(
+    world: World<'_>,
+    dirs: &[PathBuf],
+    opening: &Opening<'_>,
+) -> Result<Option<Lock>, SealError> {
+    let pending = || -> Result<Vec<PathBuf>, SealError> {
+        let mut pending = Vec::new();
+        for dir in dirs {
+            pending.extend(journals(world.disk, dir)?);
+        }
+        // Of other sets only if no name says which one is meant.
+        let name = opening.paths.name.as_deref();
+        pending.retain(|path| {
+            let file = path.file_name().and_then(crate::names::journal_name);
+            name.is_none_or(|name| file.is_some_and(|file| shown(file) == name))
+        });
+        Ok(pending)
+    };
+    let mut held = if opening.locked { None } else { Some(lock(dirs, opening.alone)?) };
+    if pending()?.is_empty() {
+        return Ok(held);
+    }
+    if !opening.locked && !opening.alone {
+        drop(held.take());
+        held = Some(lock(dirs, true)?);
+    }
+    // Listed again: between two locks another command may have finished it.
+    pending()?.iter().try_for_each(|journal| replay(&world, journal))?;
+    Ok(held)
+}
+
 fn same(same: bool) -> FileStatus {
     if same { FileStatus::Unchanged } else { FileStatus::Changed }
 }
@@ -396,7 +417,7 @@ pub(crate) fn make_code(record: &CodeRecord) -> Result<Code, SealError> {
         Some(definition) => Code::from_text(definition),
         None => Code::parse(&record.spec),
     };
-    let code = made.map_err(|error| SealError::Code { spec: record.spec.clone(), error })?;
+    let code = made.map_err(|error| SealError::Code { spec: record.spec.clone(), error: Box::new(error) })?;
     let here = (u32::from(code.version()), code.fingerprint());
     let set = (record.version, record.fingerprint);
     if here != set {

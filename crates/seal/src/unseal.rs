@@ -8,7 +8,7 @@ use crate::report::{Losses, UnsealReport};
 use crate::set::Set;
 use crate::verify::{Damage, losses_of};
 use crate::window::{Window, join};
-use pantile_format::EntryKind;
+use pantile_format::{EntryKind, Mode};
 use std::path::{Path, PathBuf};
 
 /// Bits that make no sense without the owner, which is not restored.
@@ -264,6 +264,10 @@ impl Unsealing<'_, '_> {
         }
         disk.sync_dir(&self.options.target).map_err(|e| SealError::io("syncing", &self.options.target, e))?;
         match self.losses {
+            Some(Losses { files, .. }) if self.set.manifest.mode == Mode::Beside => {
+                let path = files.into_iter().next().unwrap_or_default().into();
+                Err(SealError::NotWithoutOriginals { path })
+            }
             Some(losses) => Err(SealError::TooMuchLost { losses: Box::new(losses), healed: None }),
             None => Ok(self.report),
         }

@@ -56,6 +56,7 @@ pub(crate) fn update(
     progress: &mut dyn Progress,
 ) -> Result<SealReport, SealError> {
     check_settings(&set, options, &tree)?;
+    check_not_emptied(&set, &tree)?;
     let broken: Vec<usize> = (set.status.keys().copied())
         .filter(|&column| set.shards[column].as_ref().is_none_or(|shard| shard.checks.is_none()))
         .collect();
@@ -63,8 +64,9 @@ pub(crate) fn update(
         return Err(SealError::NeedsHeal { columns: broken, blocks: 0 });
     }
     remove_temporaries(set.world.disk, &set.names)?;
-    let mut report = SealReport::default();
-    report.skipped = tree.skipped.iter().take(100).map(|path| path.display().to_string()).collect();
+    give_names_back(&mut set)?;
+    let skipped = tree.skipped.iter().take(100).map(|path| path.display().to_string()).collect();
+    let mut report = SealReport { skipped, ..SealReport::default() };
     let before = set.manifest.clone();
     set.sources = tree.sources.iter().map(|s| crate::names::path_of(&s.path).to_path_buf()).collect();
     set.manifest.sources = tree.sources.clone();
@@ -123,6 +125,42 @@ fn check_settings(set: &Set<'_>, options: &SealOptions, tree: &Tree) -> Result<(
             paths.join(", ")
         };
         return differs("the sources", list(&manifest.sources), list(&tree.sources));
+    }
+    Ok(())
+}
+
+/// Shards that were renamed within their directory: the journal knows them by their names.
+fn give_names_back(set: &mut Set<'_>) -> Result<(), SealError> {
+    let (disk, names) = (set.world.disk, &set.names);
+    for (column, shard) in set.shards.iter_mut().enumerate() {
+        let Some(shard) = shard else { continue };
+        let name = names.shard(column);
+        if shard.path == name {
+            continue;
+        }
+        if disk.meta(&name).is_ok() {
+            let (have, given) = (name.display().to_string(), shard.path.display().to_string());
+            return Err(SealError::Differs { what: "the name of a shard", have, given });
+        }
+        disk.rename(&shard.path, &name).map_err(|e| SealError::io("renaming", &shard.path, e))?;
+        disk.sync_dir(&names.dir).map_err(|e| SealError::io("syncing", &names.dir, e))?;
+        shard.path = name;
+    }
+    Ok(())
+}
+
+/// Refuses to forget a whole source: it is more likely not mounted than empty.
+fn check_not_emptied(set: &Set<'_>, tree: &Tree) -> Result<(), SealError> {
+    for (index, source) in tree.sources.iter().enumerate() {
+        let files = |entries: &[Entry]| {
+            let is_own = |e: &&Entry| e.source as usize == index && matches!(e.kind, EntryKind::File { .. });
+            entries.iter().any(|entry| is_own(&entry))
+        };
+        let holds_anything = tree.entries.iter().any(|e| e.source as usize == index && !e.path.is_empty());
+        if files(&set.manifest.entries) && !files(&tree.entries) && !holds_anything {
+            let path = crate::names::path_of(&source.path).to_path_buf();
+            return Err(SealError::BadSource { path });
+        }
     }
     Ok(())
 }

@@ -26,7 +26,7 @@ pub(crate) struct Damage {
     /// By stripe: wanted cells that do not follow from what is left.
     pub(crate) unrecoverable: BTreeMap<u64, Vec<CellIndex>>,
     /// By entry: blocks lost, and of those unrecoverable.
-    files: BTreeMap<usize, (u64, u64)>,
+    pub(crate) files: BTreeMap<usize, (u64, u64)>,
     /// By column: blocks wrong, and the first.
     shards: BTreeMap<usize, (u64, BlockPlace)>,
     findings: Vec<StripeFinding>,

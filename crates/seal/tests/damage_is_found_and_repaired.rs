@@ -542,6 +542,38 @@ fn bad_input_gets_one_sentence() {
 }
 
 #[test]
+fn a_source_that_is_not_mounted_is_not_forgotten() {
+    let place = sealed("rs:3+2", Mode::Full, true);
+    let before = shards(&place.out());
+    fs::rename(place.tree(), place.dir.path().join("elsewhere")).unwrap();
+    fs::create_dir(place.tree()).unwrap();
+    let error = seal(&SealOptions::new(vec![place.tree()], place.out()), &mut Silent).unwrap_err();
+    assert!(error.to_string().contains("mount"), "{error}");
+    assert!(shards(&place.out()) == before);
+}
+
+#[test]
+fn a_shard_that_was_renamed_is_updated_with_the_others() {
+    let place = sealed("rs:3+2", Mode::Full, true);
+    fs::rename(place.shard(1), place.out().join("odd.shard")).unwrap();
+    write(&place.tree().join("one more"), b"more");
+    place.reseal();
+    assert!(place.verify().clean);
+    for column in [0, 2] {
+        fs::remove_file(place.shard(column)).unwrap();
+    }
+    place.assert_restores();
+}
+
+#[test]
+fn parity_without_its_originals_says_so() {
+    let place = sealed("rs:3+2", Mode::Beside, true);
+    fs::remove_dir_all(place.tree()).unwrap();
+    assert!(matches!(place.unseal(), Err(SealError::NotWithoutOriginals { .. })));
+    assert!(matches!(place.heal(), Err(SealError::TooMuchLost { .. })));
+}
+
+#[test]
 fn several_sources_are_kept_apart_and_the_shards_may_lie_among_them() {
     let place = Place::new();
     let (a, b) = (place.dir.path().join("a"), place.dir.path().join("b"));

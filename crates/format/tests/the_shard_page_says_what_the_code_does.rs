@@ -1,0 +1,56 @@
+//! Claim: every table of `docs/shard-format.md` is the table that the code encodes and decodes by.
+//!
+//! With PANTILE_WRITE_PAGE=1 the tables of the page are written anew.
+
+use pantile_format::*;
+use std::fmt::Write;
+
+const TABLES: &[(&str, &[Field])] = &[
+    ("header", HEADER_LAYOUT),
+    ("manifest", MANIFEST_LAYOUT),
+    ("source", SOURCE_LAYOUT),
+    ("entry", ENTRY_LAYOUT),
+    ("extent", EXTENT_LAYOUT),
+    ("journal", JOURNAL_LAYOUT),
+    ("record", RECORD_LAYOUT),
+    ("target", TARGET_LAYOUT),
+];
+
+fn table(fields: &[Field]) -> String {
+    let mut text = String::from("| offset | bytes | field | meaning |\n| --: | --: | --- | --- |\n");
+    for field in fields {
+        writeln!(text, "| {} | {} | {} | {} |", field.offset, field.len, field.name, field.meaning).unwrap();
+    }
+    text
+}
+
+#[test]
+fn the_shard_page_says_what_the_code_does() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/shard-format.md");
+    let mut page = std::fs::read_to_string(path).unwrap();
+    for &(name, fields) in TABLES {
+        let start = format!("<!-- table: {name} -->\n");
+        let from = page.find(&start).unwrap_or_else(|| panic!("the page has no table {name}")) + start.len();
+        let to =
+            from + page[from..].find("<!-- end -->").unwrap_or_else(|| panic!("the table {name} has no end"));
+        if std::env::var_os("PANTILE_WRITE_PAGE").is_some() {
+            page.replace_range(from..to, &table(fields));
+        } else {
+            assert_eq!(
+                &page[from..to],
+                table(fields),
+                "the table {name} differs; PANTILE_WRITE_PAGE=1 writes it anew"
+            );
+        }
+    }
+    if std::env::var_os("PANTILE_WRITE_PAGE").is_some() {
+        std::fs::write(path, &page).unwrap();
+    }
+    for (words, number) in [
+        ("format version", u64::from(FORMAT_VERSION)),
+        ("blocks begin at byte", BODY_OFFSET),
+        ("header copies", HEADER_COPIES),
+    ] {
+        assert!(page.contains(&format!("{words} **{number}**")), "{words} {number}");
+    }
+}
