@@ -1,7 +1,7 @@
 //! Page-aligned memory, owned, recycled and bounded: the only `unsafe` of this room.
 //!
 //! Direct I/O wants memory that begins on a sector; a page suffices for every device. Each buffer is a mapping of
-//! its own, so it costs exactly its pages (an aligned allocation of 4 KiB costs glibc nearly two), arrives zeroed,
+//! its own, so it costs exactly its pages (an aligned allocation leaves a gap before it), arrives zeroed,
 //! and goes back to the system at once. The kernel merges neighbouring mappings, so many buffers are few areas.
 //!
 //! Invariant: capacity in use + capacity idle <= `max_bytes` of the pool, at every moment.

@@ -404,6 +404,18 @@ fn a_dropped_pool_has_done_everything_and_lets_go_of_its_devices() {
 }
 
 #[test]
+fn nobody_holds_a_device_once_its_pool_is_dropped() {
+    for round in 0..300 {
+        let device = Arc::new(MemoryDevice::new("memory", 1 << 20));
+        let pool = IoPool::new(options(8, 4, 64));
+        pool.attach(device.clone()).unwrap();
+        (0..16).for_each(|token| pool.submit(write(token, 0, Priority::User)).unwrap());
+        drop(pool);
+        assert_eq!(Arc::strong_count(&device), 1, "round {round}");
+    }
+}
+
+#[test]
 fn shutdown_hands_back_what_is_done_and_leaves_the_hung_behind() {
     let pool = IoPool::new(options(2, 1, 16));
     let (hung, well) = (Gated::gate(false), Gated::gate(true));
@@ -436,6 +448,10 @@ fn waiting_ends_at_the_deadline_and_at_a_call() {
         pool.wake();
     });
     assert!(begun.elapsed() < LONG / 2);
+    // One call ends one wait.
+    let again = Instant::now();
+    pool.wait(&mut done, again + Duration::from_millis(30));
+    assert!(again.elapsed() >= Duration::from_millis(30));
 }
 
 #[test]
