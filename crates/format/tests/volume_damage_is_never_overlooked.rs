@@ -351,6 +351,47 @@ fn a_record_whose_fields_cannot_be_so_is_refused() {
 }
 
 #[test]
+fn an_entry_whose_length_and_counts_disagree_is_refused() {
+    let switch = |len: u32, written: u8| {
+        let mut entry = vec![0; len as usize];
+        (entry[0], entry[2]) = (1, 5);
+        entry[4..8].copy_from_slice(&len.to_le_bytes());
+        entry[32] = written;
+        entry
+    };
+    let log_write = [&[3, 0, 0, 0, 24, 0, 0, 0][..], &[0; 16]].concat();
+    for (body, field) in [
+        (switch(88, 0b111), None),
+        (switch(92, 0b111), Some("length")),
+        (switch(96, 0b111), Some("length")),
+        (switch(64, 0), Some("written")),
+        (log_write, Some("count")),
+    ] {
+        let mut bytes = Record { entries: vec![], ..record() }.encode(&SHAPE);
+        bytes[RECORD_HEAD_BYTES..][..body.len()].copy_from_slice(&body);
+        put(&mut bytes, RECORD_HEAD_LAYOUT, "entries", 1);
+        put(&mut bytes, RECORD_HEAD_LAYOUT, "body length", body.len() as u64);
+        reseal(&mut bytes);
+        let found = match Record::decode(&bytes, VOLUME, &SHAPE) {
+            Ok(_) => None,
+            Err(FormatError::Invalid { field, .. }) => Some(field),
+            Err(error) => panic!("{error}"),
+        };
+        assert_eq!(found, field, "{} bytes", body.len());
+    }
+}
+
+#[test]
+fn a_peek_never_asks_for_more_than_the_limit() {
+    let mut bytes = record().encode(&SHAPE);
+    for (blocks, is_good) in [(4096u64, true), (4097, false), (1 << 20, false)] {
+        put(&mut bytes, RECORD_HEAD_LAYOUT, "blocks", blocks);
+        put(&mut bytes, RECORD_HEAD_LAYOUT, "body length", (blocks * 4096 - 72).min(u64::from(u32::MAX)));
+        assert_eq!(Record::peek(&bytes, VOLUME).is_ok(), is_good, "{blocks}");
+    }
+}
+
+#[test]
 fn records_are_as_long_as_the_journal_and_the_limit_allow() {
     let forget = Entry::LogForget { first: UserBlock(0), count: 1 };
     let of = |entries: usize| Record { entries: vec![forget.clone(); entries], ..record() };
@@ -442,6 +483,9 @@ fn pieces_of_two_snapshots_are_never_mixed() {
         bytes[PIECE * take..end].copy_from_slice(&other[PIECE * take..end]);
         assert!(read_snapshot(&bytes, &shape, &reference).is_err(), "piece {take}");
     }
+    // All of the other one: whole, but not what the superblock speaks of.
+    let error = read_snapshot(&other, &shape, &reference).unwrap_err();
+    assert_eq!(error, FormatError::Checksum { part: Part::Snapshot });
     // Two pieces in each other's place.
     let mut bytes = good.clone();
     let (first, second) = bytes.split_at_mut(PIECE);
@@ -453,6 +497,75 @@ fn pieces_of_two_snapshots_are_never_mixed() {
         let len = good.len().min(blocks as usize * BLOCK);
         assert!(read_snapshot(&good[..len], &shape, &reference).is_err(), "{blocks}");
     }
+}
+
+#[test]
+fn pieces_in_one_chain_that_do_not_agree_are_refused() {
+    let shape = long_shape();
+    let (good, reference) = snapshot_bytes(&shape, &snapshot_items(&shape));
+    const PIECE: usize = 256 * BLOCK;
+    for (offset, value, field) in [
+        (32, 6, "session"),
+        (40, 899, "record"),
+        (12, 2, "piece"),
+        (56, 1_048_503, "payload"),
+        (56, 1_048_505, "payload"),
+        (60, 1, "last"),
+    ] {
+        let mut bytes = good.clone();
+        let changed = &mut bytes[PIECE + offset..][..4];
+        changed.copy_from_slice(&u32::to_le_bytes(value));
+        bytes[2 * PIECE - 9] = 0;
+        let mut before = [0; 8];
+        for piece in bytes.chunks_mut(PIECE) {
+            piece[48..56].copy_from_slice(&before);
+            reseal(piece);
+            before = *piece.last_chunk().unwrap();
+        }
+        let reference = SnapshotRef { crc: Crc64(u64::from_le_bytes(before)), ..reference };
+        match read_snapshot(&bytes, &shape, &reference) {
+            Err(FormatError::Invalid { field: found, .. }) => assert_eq!(found, field),
+            other => panic!("{field}: {:?}", other.map(|_| ())),
+        }
+    }
+}
+
+#[test]
+fn a_stream_that_ends_too_early_is_refused() {
+    let (good, reference) = small_snapshot();
+    let end = 64 + u32::from_le_bytes(good[56..60].try_into().unwrap()) as usize;
+    let table = 64 + 24 + 5 * 40;
+    // In the middle of the head, a member, an entry of the table, a log write; between two that must come.
+    for cut in [64 + 23, 64 + 24, table - 1, table, table + 12, table + 18, end - 16, end - 1] {
+        let mut bytes = good.clone();
+        put(&mut bytes, PIECE_HEAD_LAYOUT, "payload", cut as u64 - 64);
+        bytes[cut..end].fill(0);
+        reseal(&mut bytes);
+        let crc = ChunkHeader::digest_of(&bytes);
+        match read_snapshot(&bytes, &SHAPE, &SnapshotRef { crc, ..reference }) {
+            Err(FormatError::Invalid { field, .. }) => assert_eq!(field, "last", "{cut}"),
+            other => panic!("{cut}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_refused_piece_leaves_no_trace() {
+    let shape = long_shape();
+    let items = snapshot_items(&shape);
+    let (good, reference) = snapshot_bytes(&shape, &items);
+    const PIECE: usize = 256 * BLOCK;
+    // Whole, in its place, and nonsense near its end: a physical stripe that is none.
+    let mut bad = good[..PIECE].to_vec();
+    bad[64 + 24 + 5 * 40 + 12 * 80_000..][..4].fill(0xee);
+    reseal(&mut bad);
+    let mut decoder = SnapshotDecoder::new(VOLUME, &shape, &reference);
+    let results: Vec<_> = bad.chunks(BLOCK).map(|block| decoder.push(block)).collect();
+    let error = results[255].as_ref().unwrap_err();
+    assert!(matches!(error, FormatError::Invalid { field: "physical stripe", .. }), "{error}");
+    let read: Vec<SnapshotItem> = good.chunks(BLOCK).flat_map(|block| decoder.push(block).unwrap()).collect();
+    assert_eq!(decoder.finish(), Ok(snapshot_head()));
+    assert_eq!(read, items);
 }
 
 #[test]

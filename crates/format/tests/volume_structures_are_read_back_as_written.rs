@@ -95,8 +95,11 @@ fn pushing_gives_the_same_blocks_as_iterating_and_holds_one_piece() {
 
 #[test]
 fn the_fullest_maps_fill_the_snapshot_exactly() {
-    for logical_stripes in [1, 32, 86_000, 87_330, 87_331, 87_332, 87_333, 87_340, 180_000] {
-        let shape = Shape { logical_stripes, physical_stripes: logical_stripes, ..SHAPE };
+    // 24 + 5 * 40 + 5 * 40 + 12 * 87340 bytes are one full piece.
+    for (logical_stripes, log_rows) in
+        [(1, 0), (32, 8), (87_339, 1), (87_340, 1), (87_341, 1), (87_500, 0), (180_000, 3)]
+    {
+        let shape = Shape { logical_stripes, physical_stripes: logical_stripes, log_rows, ..SHAPE };
         let mut items: Vec<SnapshotItem> = members(&shape).collect();
         items.extend((0..logical_stripes).map(|l| stripe(l, l, l)));
         for (row, slot) in (0..shape.log_rows).flat_map(|row| (0..5).map(move |slot| (row, slot))) {
