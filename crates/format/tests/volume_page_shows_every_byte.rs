@@ -29,8 +29,11 @@ const TABLES: &[(&str, &[Field])] = &[
 ];
 
 #[test]
-fn the_page_is_what_the_code_says() {
+fn the_page_has_every_table_and_says_what_the_code_says() {
     let page = std::fs::read_to_string(PAGE).unwrap();
+    for (name, _) in TABLES {
+        assert_eq!(page.matches(&format!("<!-- begin fields {name} -->\n")).count(), 1, "{name}");
+    }
     let made = with_parts(&page);
     if std::env::var("PANTILE_PAGES").is_ok_and(|value| value == "write") {
         std::fs::write(PAGE, made).unwrap();
@@ -40,14 +43,6 @@ fn the_page_is_what_the_code_says() {
         assert_eq!(page, made, "docs/volume-format.md, line {}", line + 1);
     }
     assert_eq!(page, made);
-}
-
-#[test]
-fn the_page_has_every_table() {
-    let page = std::fs::read_to_string(PAGE).unwrap();
-    for (name, _) in TABLES {
-        assert_eq!(page.matches(&format!("<!-- begin fields {name} -->\n")).count(), 1, "{name}");
-    }
 }
 
 /// The page with all parts made anew.

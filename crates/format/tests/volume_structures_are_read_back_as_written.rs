@@ -176,7 +176,7 @@ fn every_stripe_has_every_column_once_and_back() {
             assert_eq!(columns, [0, 1, 2, 3, 4]);
         }
     }
-    assert_eq!(Placement::Rotate.column(PhysicalStripe(7), Slot(4), 5).0, 1);
+    assert_eq!(Placement::Rotate.column(PhysicalStripe(7), Slot(4), 5).0, 2);
     assert_eq!(Placement::Fixed.column(PhysicalStripe(7), Slot(4), 5).0, 4);
 }
 

@@ -63,7 +63,7 @@ layout! {
     LOG_CELL_LAYOUT {
         C_USER: "user block" @ 0 + 6, "the user's block that it holds; 0 for a cell that holds none";
         C_SLOT: "slot" @ 6 + 1, "the device";
-        C_HOLDS: "holds" @ 7 + 1, "0 a user's block, 1 parity, 2 what was forgotten (in a snapshot only)";
+        C_HOLDS: "holds" @ 7 + 1, "0 a user's block, 1 parity, 2 neither: zeros that fill a row of the log code, or what was forgotten";
         C_CHECKSUM: "checksum" @ 8 + 8, "of the block, as it is or would be on that device";
     }
 }
@@ -127,8 +127,8 @@ pub struct StripeSwitch {
 
 /// Blocks of one row of the log, written at once.
 ///
-/// Cells with parity among them are a row of the log code; without, every block is there as often as its number
-/// stands in it. A cell that a lost device should hold is named like the others, since it can be computed.
+/// Cells with parity among them are a row of the log code, of which slot s holds column (s - row) mod n; without, every
+/// block is there as often as its number stands in it. A cell that a lost device should hold is named like the others, since it can be computed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogWrite {
     /// The row.
@@ -157,8 +157,9 @@ pub enum Holds {
     User(UserBlock),
     /// Parity of the row.
     Parity,
-    /// A block that was forgotten since, kept because the parity of its row covers it. In a snapshot only.
-    Forgotten,
+    /// No user's block: zeros that fill the row, or one that was forgotten. It is named because the parity of its row
+    /// covers it.
+    Unused,
 }
 
 /// The state of a device.
@@ -239,11 +240,7 @@ impl Entry {
                 let fits = within(first.0, *count, shape.logical_stripes);
                 rule(fits, "first logical stripe", "must begin a range of the volume's")
             }
-            Entry::LogWrite(write) => {
-                write.check(Part::Record, shape)?;
-                let forgotten = write.cells.iter().any(|cell| cell.holds == Holds::Forgotten);
-                rule(!forgotten, "holds", "must be 0 or 1 in a record")
-            }
+            Entry::LogWrite(write) => write.check(Part::Record, shape),
             Entry::LogForget { first, count } => {
                 let fits = within(first.0, *count, shape.user_blocks());
                 rule(fits, "first user block", "must begin a range of the volume's")
@@ -412,7 +409,7 @@ impl Cell {
         let (user, holds) = match self.holds {
             Holds::User(user) => (user.0, 0),
             Holds::Parity => (0, 1),
-            Holds::Forgotten => (0, 2),
+            Holds::Unused => (0, 2),
         };
         C_USER.put(&mut bytes, &user.to_le_bytes()[..6]);
         C_SLOT.put(&mut bytes, &[self.slot.0 as u8]);
@@ -429,7 +426,7 @@ impl Cell {
         let holds = match (holds, u64::from_le_bytes(user)) {
             (0, user) => Holds::User(UserBlock(user)),
             (1, 0) => Holds::Parity,
-            (2, 0) => Holds::Forgotten,
+            (2, 0) => Holds::Unused,
             (1 | 2, _) => {
                 let rule = "must be 0 in a cell that holds none";
                 return Err(FormatError::Invalid { part, field: "user block", rule });

@@ -1,8 +1,9 @@
 //! A record of the journal: one atomic change of the maps.
 //!
 //! A record is whole blocks: a head, entries, zeros, a CRC over all of it. It takes effect whole or not at all. Its
-//! entries take effect in their order. Numbers are consecutive; a record follows another only if its session is not
-//! lower, so that the records that an earlier session left behind it are never taken for its successors.
+//! entries take effect in their order. Numbers are consecutive. From the first record of the newest session on, only
+//! records of that session count; of those before, of one number, that of the highest session below it. So a record that was
+//! forgotten once never comes back.
 //!
 //! A record names what was written (the digest of each chunk's header, the checksum of each block of the log), because
 //! it is written together with it: it is valid only if what it maps is there.

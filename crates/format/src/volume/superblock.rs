@@ -28,35 +28,36 @@ layout! {
         UPDATE: "update" @ 48 + 8, "counts the writes of this superblock; the highest counts";
         SESSION: "session" @ 56 + 8, "counts the times that the volume was opened for writing";
         GENERATION_FLOOR: "generation floor" @ 64 + 8, "the first generation that this session may give";
-        CREATED: "created" @ 72 + 8, "seconds since 1970, signed";
-        BLOCK: "block length" @ 80 + 4, "4096";
-        DEVICES: "devices" @ 84 + 4, "devices of the volume and columns of the code: 1 to 256";
-        ROWS: "rows" @ 88 + 4, "elements of a chunk";
-        DATA_CELLS: "data cells" @ 92 + 4, "data cells of a stripe";
-        ELEMENT_BLOCKS: "element blocks" @ 96 + 4, "blocks of an element: a power of two up to 1024";
-        PLACEMENT: "placement" @ 100 + 4, "0 fixed, 1 rotate";
-        POLICY: "policy" @ 104 + 4, "0 wcl, 1 inplace";
-        LOG_ROWS: "log rows" @ 108 + 4, "blocks of the log zone";
-        JOURNAL_BLOCKS: "journal blocks" @ 112 + 4, "blocks of the journal, 16 or more";
-        SNAPSHOT_BLOCKS: "snapshot blocks" @ 116 + 4, "blocks of each snapshot zone, enough for the largest maps";
-        PHYSICAL_STRIPES: "physical stripes" @ 120 + 8, "chunks of the data zone: 1 to 4294967295";
-        LOGICAL_STRIPES: "logical stripes" @ 128 + 8, "stripes of the user's address space, at most the physical ones";
-        SNAPSHOT: "snapshot" @ 136 + 4, "0 none, 1 snapshot 0, 2 snapshot 1 holds the maps; without one the four fields behind are zero";
-        SNAPSHOT_LEN: "snapshot length" @ 140 + 4, "its blocks";
-        SNAPSHOT_RECORD: "snapshot record" @ 144 + 8, "the last record that is in it; the next is the first to replay";
-        SNAPSHOT_CRC: "snapshot checksum" @ 152 + 8, "the CRC at the end of its last piece";
-        REPLAY: "replay block" @ 160 + 4, "the block of the journal where the first record to replay begins";
-        CODE_VERSION: "code version" @ 164 + 4, "version of the code's construction";
-        FINGERPRINT: "code fingerprint" @ 168 + 8, "digest of the code's shape and equations";
-        DEFINITION_LEN: "definition length" @ 176 + 4, "bytes in the definition area, at most 57344; 0 for a named code";
-        SPEC_LEN: "spec length" @ 180 + 4, "bytes of the code's spec: 1 to 512";
-        DEFINITION_CRC: "definition checksum" @ 184 + 8, "CRC-64/NVME of the definition; 0 for a named code";
-        NAME_LEN: "name length" @ 192 + 4, "bytes of the volume's name, at most 64";
-        RESERVED: "reserved" @ 196 + 4, "zero";
-        LOST: "lost" @ 200 + 32, "bit s of byte s / 8: the device in slot s is lost, its own superblock is out of date";
-        NAME: "name" @ 232 + 64, "the volume's name in UTF-8, then zeros";
-        SPEC: "spec" @ 296 + 512, "the code's spec in UTF-8, then zeros";
-        REST: "reserved" @ 808 + 3280, "zero";
+        FIRST_RECORD: "first record" @ 72 + 8, "records from this one on count only if they are of this session, those before only if they are not";
+        CREATED: "created" @ 80 + 8, "seconds since 1970, signed";
+        BLOCK: "block length" @ 88 + 4, "4096";
+        DEVICES: "devices" @ 92 + 4, "devices of the volume and columns of the code: 1 to 256";
+        ROWS: "rows" @ 96 + 4, "elements of a chunk on this device";
+        DATA_CELLS: "data cells" @ 100 + 4, "data cells of a stripe";
+        ELEMENT_BLOCKS: "element blocks" @ 104 + 4, "blocks of an element: a power of two up to 1024";
+        PLACEMENT: "placement" @ 108 + 4, "0 fixed, 1 rotate";
+        POLICY: "policy" @ 112 + 4, "0 wcl, 1 inplace";
+        LOG_ROWS: "log rows" @ 116 + 4, "blocks of the log zone";
+        JOURNAL_BLOCKS: "journal blocks" @ 120 + 4, "blocks of the journal, 16 or more";
+        SNAPSHOT_BLOCKS: "snapshot blocks" @ 124 + 4, "blocks of each snapshot zone, enough for the largest maps";
+        PHYSICAL_STRIPES: "physical stripes" @ 128 + 8, "chunks of the data zone: 1 to 4294967295";
+        LOGICAL_STRIPES: "logical stripes" @ 136 + 8, "stripes of the user's address space, at most the physical ones";
+        SNAPSHOT: "snapshot" @ 144 + 4, "0 none, 1 snapshot 0, 2 snapshot 1 holds the maps; without one the four fields behind are zero";
+        SNAPSHOT_LEN: "snapshot length" @ 148 + 4, "its blocks";
+        SNAPSHOT_RECORD: "snapshot record" @ 152 + 8, "the last record that is in it; the next is the first to replay";
+        SNAPSHOT_CRC: "snapshot checksum" @ 160 + 8, "the CRC at the end of its last piece";
+        REPLAY: "replay block" @ 168 + 4, "the block of the journal where the first record to replay begins";
+        CODE_VERSION: "code version" @ 172 + 4, "version of the code's construction";
+        FINGERPRINT: "code fingerprint" @ 176 + 8, "digest of the code's shape and equations";
+        DEFINITION_LEN: "definition length" @ 184 + 4, "bytes in the definition area, at most 57344; 0 for a named code";
+        SPEC_LEN: "spec length" @ 188 + 4, "bytes of the code's spec: 1 to 512";
+        DEFINITION_CRC: "definition checksum" @ 192 + 8, "CRC-64/NVME of the definition; 0 for a named code";
+        NAME_LEN: "name length" @ 200 + 4, "bytes of the volume's name, at most 64";
+        RESERVED: "reserved" @ 204 + 4, "zero";
+        LOST: "lost" @ 208 + 32, "bit s of byte s / 8: the device in slot s is lost, its own superblock is out of date";
+        NAME: "name" @ 240 + 64, "the volume's name in UTF-8, then zeros";
+        SPEC: "spec" @ 304 + 512, "the code's spec in UTF-8, then zeros";
+        REST: "reserved" @ 816 + 3272, "zero";
         CRC: "checksum" @ 4088 + 8, "CRC-64/NVME of the 4088 bytes before";
     }
 }
@@ -66,7 +67,7 @@ layout! {
 pub enum Placement {
     /// Slot s holds column s of every stripe.
     Fixed,
-    /// Slot s holds column (s + physical stripe) mod n, so that parity is spread over all devices.
+    /// Column c lies in slot (c + physical stripe) mod n, so that parity is spread over all devices.
     Rotate,
 }
 
@@ -74,15 +75,15 @@ impl Placement {
     /// The column that a slot holds. Panics unless slot < devices.
     pub fn column(self, stripe: PhysicalStripe, slot: Slot, devices: u32) -> Column {
         assert!(slot.0 < devices, "slot {} of {devices}", slot.0);
-        let turn = self.turn(stripe, devices);
-        Column(((u64::from(slot.0) + turn) % u64::from(devices)) as u32)
+        let (n, turn) = (u64::from(devices), self.turn(stripe, devices));
+        Column(((u64::from(slot.0) + n - turn) % n) as u32)
     }
 
     /// The slot that holds a column. Panics unless column < devices.
     pub fn slot(self, stripe: PhysicalStripe, column: Column, devices: u32) -> Slot {
         assert!(column.0 < devices, "column {} of {devices}", column.0);
-        let (n, turn) = (u64::from(devices), self.turn(stripe, devices));
-        Slot(((u64::from(column.0) + n - turn) % n) as u32)
+        let turn = self.turn(stripe, devices);
+        Slot(((u64::from(column.0) + turn) % u64::from(devices)) as u32)
     }
 
     fn turn(self, stripe: PhysicalStripe, devices: u32) -> u64 {
@@ -135,6 +136,10 @@ pub struct Superblock {
     /// It lies behind all that an earlier session can have given, so that no generation is used twice although
     /// the last records of a session may be forgotten.
     pub generation_floor: Generation,
+    /// The first record of this session: from it on only records of this session count, before it only others.
+    ///
+    /// So a record that was forgotten when the session began cannot come back, even if the session wrote none.
+    pub first_record: RecordNumber,
     /// When the volume was made: seconds since 1970.
     pub created: i64,
     /// The volume's name, at most 64 bytes.
@@ -221,6 +226,7 @@ impl Superblock {
         UPDATE.put_u64(&mut bytes, self.update);
         SESSION.put_u64(&mut bytes, self.session.0);
         GENERATION_FLOOR.put_u64(&mut bytes, self.generation_floor.0);
+        FIRST_RECORD.put_u64(&mut bytes, self.first_record.0);
         CREATED.put(&mut bytes, &self.created.to_le_bytes());
         put_shape(&mut bytes, &self.shape);
         PLACEMENT.put_u32(&mut bytes, matches!(self.placement, Placement::Rotate).into());
@@ -279,6 +285,7 @@ impl Superblock {
             update: UPDATE.u64(bytes),
             session: Session(SESSION.u64(bytes)),
             generation_floor: Generation(GENERATION_FLOOR.u64(bytes)),
+            first_record: RecordNumber(FIRST_RECORD.u64(bytes)),
             created: i64::from_le_bytes(CREATED.get(bytes)),
             name: get_text(NAME, "name", bytes, NAME_LEN.u32(bytes))?,
             spec: get_text(SPEC, "spec", bytes, SPEC_LEN.u32(bytes))?,

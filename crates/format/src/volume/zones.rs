@@ -27,7 +27,8 @@ const JOURNAL_BLOCKS_MIN: u32 = 16;
 pub struct Shape {
     /// Devices, and columns of the code: 1 to [`DEVICES_MAX`].
     pub devices: u32,
-    /// Elements of a chunk: the most stored cells that a column of the code has.
+    /// Elements of a chunk on this device: the stored cells of its column. The one number here that may differ between
+    /// the devices of a volume, where the columns of the code do and each stays on its device.
     pub rows: u32,
     /// Data cells of a stripe.
     pub data_cells: u32,
@@ -60,8 +61,8 @@ impl Shape {
         rule(fits, "element blocks", "must be a power of two up to 1024")?;
         let fits = self.rows >= 1 && self.chunk_blocks() <= CHUNK_BLOCKS_MAX;
         rule(fits, "rows", "must be 1 or more and give a chunk of 65536 blocks at most")?;
-        let cells = u64::from(self.rows) * u64::from(self.devices);
-        let fits = (1..=cells).contains(&self.data_cells.into());
+        let most = u64::from(self.devices) * CHUNK_BLOCKS_MAX;
+        let fits = (1..=most).contains(&self.stripe_user_blocks());
         rule(fits, "data cells", "must be 1 or more and have room in the stripe")?;
         let fits = (1..=STRIPES_MAX).contains(&self.physical_stripes);
         rule(fits, "physical stripes", "must be 1 to 4294967295")?;
@@ -171,7 +172,7 @@ pub enum Place {
     Unused,
 }
 
-/// The addresses of a device of known length.
+/// The addresses of a device of known length. Only those of chunks may differ between the devices of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Zones {
     shape: Shape,

@@ -40,6 +40,7 @@ pub fn superblock() -> Superblock {
         update: 77,
         session: Session(5),
         generation_floor: Generation(1 << 40),
+        first_record: RecordNumber(890),
         created: 1_700_000_000,
         name: "Bücher".into(),
         spec: "rs:3+2".into(),
@@ -142,7 +143,7 @@ pub fn snapshot_items(shape: &Shape) -> Vec<SnapshotItem> {
     let user = |block| Holds::User(UserBlock(block));
     items.push(SnapshotItem::LogWrite(log_write(2, 50, &[(0, user(5)), (2, user(5))])));
     items.push(SnapshotItem::LogWrite(log_write(2, 51, &[(1, user(6)), (4, user(6))])));
-    let coded = [(0, Holds::Forgotten), (1, user(7)), (2, user(9)), (3, Holds::Parity), (4, Holds::Parity)];
+    let coded = [(0, Holds::Unused), (1, user(7)), (2, user(9)), (3, Holds::Parity), (4, Holds::Parity)];
     items.push(SnapshotItem::LogWrite(log_write(7, 52, &coded)));
     items
 }
@@ -204,10 +205,9 @@ pub fn any_member_state() -> impl Strategy<Value = MemberState> {
     prop_oneof![Just(MemberState::Present), lost, rebuilding]
 }
 
-pub fn any_log_write(in_snapshot: bool) -> impl Strategy<Value = LogWrite> {
+pub fn any_log_write() -> impl Strategy<Value = LogWrite> {
     let user = (0..SHAPE.user_blocks()).prop_map(|block| Holds::User(UserBlock(block)));
-    let other = if in_snapshot { Holds::Forgotten } else { Holds::Parity };
-    let holds = prop_oneof![3 => user, 1 => Just(Holds::Parity), 1 => Just(other)];
+    let holds = prop_oneof![3 => user, 1 => Just(Holds::Parity), 1 => Just(Holds::Unused)];
     let cell = proptest::option::of((holds, any::<u64>()));
     (0..SHAPE.log_rows, any_generation(), vec(cell, SHAPE.devices as usize))
         .prop_map(|(row, generation, cells)| {
@@ -232,7 +232,7 @@ pub fn any_entry() -> impl Strategy<Value = Entry> {
     prop_oneof![
         switch,
         range(SHAPE.logical_stripes).prop_map(|(at, count)| Entry::Unmap { first: LogicalStripe(at), count }),
-        any_log_write(false).prop_map(Entry::LogWrite),
+        any_log_write().prop_map(Entry::LogWrite),
         range(SHAPE.user_blocks()).prop_map(|(at, count)| Entry::LogForget { first: UserBlock(at), count }),
         (0..SHAPE.devices, any_member_state())
             .prop_map(|(slot, state)| Entry::Member(Member { slot: Slot(slot), state })),
@@ -271,6 +271,7 @@ pub fn any_superblock() -> impl Strategy<Value = Superblock> {
                 update: n[0],
                 session: Session(n[1]),
                 generation_floor: Generation(n[2]),
+                first_record: RecordNumber(n[1] ^ n[2]),
                 created,
                 name,
                 spec,
@@ -309,7 +310,7 @@ pub fn any_snapshot() -> impl Strategy<Value = Vec<SnapshotItem>> {
     let members = vec(any_member_state(), SHAPE.devices as usize);
     let mapped = proptest::option::of((0..SHAPE.physical_stripes, 0..1u64 << 20));
     let stripes = vec(mapped, SHAPE.logical_stripes as usize);
-    (members, stripes, vec(any_log_write(true), 0..12)).prop_map(|(members, stripes, log)| {
+    (members, stripes, vec(any_log_write(), 0..12)).prop_map(|(members, stripes, log)| {
         let member = |(slot, state)| SnapshotItem::Member(Member { slot: Slot(slot), state });
         let mut items: Vec<SnapshotItem> = (0..).zip(members).map(member).collect();
         for (logical, mapped) in (0..).zip(stripes) {
