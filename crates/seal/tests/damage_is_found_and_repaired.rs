@@ -328,44 +328,78 @@ fn a_file_changed_since_is_reported_and_never_repaired_back() {
     assert_eq!(fs::read(place.tree().join("block")).unwrap(), b"changed");
 }
 
-#[test]
-fn new_parity_never_blesses_a_damaged_block() {
-    // Beside: a file changes, and in one of its stripes another file has rotted.
-    let place = sealed("rs:3+2", Mode::Beside, true);
-    let rotten = place.tree().join("large");
-    let good = fs::read(&rotten).unwrap();
-    for at in (0..good.len() as u64).step_by(4096) {
-        flip(&rotten, at);
+/// Two files of so many blocks on two lanes, beside parity.
+fn two_files(code: &str, blocks: usize) -> Place {
+    let place = Place::new();
+    fs::create_dir(place.tree()).unwrap();
+    let mut seed = Seed(21);
+    for name in ["a", "b"] {
+        write(&place.tree().join(name), &seed.bytes(blocks * 4096));
     }
-    write(&place.tree().join("two blocks"), &[3; 8192]);
-    age(&place.tree().join("two blocks"), 1_700_000_000);
-    // Most stripes hold the rotten file alone; those that changed were encoded from its true content.
-    match seal(&SealOptions::new(vec![place.tree()], place.out()), &mut Silent) {
-        Ok(_) | Err(SealError::TooMuchLost { .. }) => {}
-        Err(error) => panic!("{error}"),
-    }
-    let _ = place.heal();
-    let now = fs::read(&rotten).unwrap();
-    let wrong = now.chunks(4096).zip(good.chunks(4096)).filter(|(a, b)| a != b).count();
-    assert!(wrong == 0 || place.verify().losses.is_some(), "{wrong} blocks blessed");
+    let mut options = place.options(code);
+    options.mode = Some(Mode::Beside);
+    seal(&options, &mut Silent).unwrap();
+    place
+}
 
-    // Full: the old content of a changed block has rotted in the shard.
-    let place = sealed("rs:3+2", Mode::Full, true);
-    for at in (0..30).map(|i| BODY + i * 4096) {
-        flip(&place.shard(0), at);
+#[test]
+fn new_parity_beside_the_files_never_blesses_a_rotten_block() {
+    for (code, bearable) in [("rs:2+1", false), ("rs:2+2", true)] {
+        let place = two_files(code, 6);
+        let good = fs::read(place.tree().join("b")).unwrap();
+        // While every block of one file changes, a block of the other has rotted.
+        flip(&place.tree().join("b"), 3 * 4096 + 5);
+        write(&place.tree().join("a"), &Seed(22).bytes(6 * 4096));
+        age(&place.tree().join("a"), 1_700_000_000);
+        let before = shards(&place.out());
+        let sealed = seal(&SealOptions::new(vec![place.tree()], place.out()), &mut Silent);
+        if bearable {
+            // Its true content followed from the old parity, and the new one was made from that.
+            sealed.unwrap();
+            assert_eq!(place.verify().files.len(), 1);
+            place.heal().unwrap();
+            assert!(fs::read(place.tree().join("b")).unwrap() == good);
+            assert!(place.verify().clean);
+        } else {
+            let Err(SealError::TooMuchLost { losses, .. }) = sealed else { panic!("blessed") };
+            assert_eq!((losses.first_stripe, losses.files), (3, vec!["b".to_string()]));
+            assert!(shards(&place.out()) == before);
+        }
     }
-    for name in ["two blocks", "large", "block"] {
-        let mut bytes = fs::read(place.tree().join(name)).unwrap();
-        bytes[0] ^= 1;
-        write(&place.tree().join(name), &bytes);
-        age(&place.tree().join(name), 1_700_000_000);
+}
+
+#[test]
+fn a_delta_is_never_taken_from_a_damaged_block() {
+    let place = Place::new();
+    fs::create_dir(place.tree()).unwrap();
+    let mut seed = Seed(31);
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        write(&place.tree().join(name), &seed.bytes(8 * 4096));
     }
-    place.reseal();
+    seal(&place.options("rs:6+2"), &mut Silent).unwrap();
+    // The old content of the block that changes, a parity that it reaches, and a block that is not asked for.
+    for (column, stripe) in [(0, 1), (6, 2), (3, 4)] {
+        flip(&place.shard(column), BODY + stripe * 4096 + 9);
+    }
+    let mut bytes = fs::read(place.tree().join("a")).unwrap();
+    for stripe in [1, 2, 4] {
+        bytes[stripe * 4096] ^= 1;
+    }
+    write(&place.tree().join("a"), &bytes);
+    age(&place.tree().join("a"), 1_700_000_000);
+    let report = place.reseal();
+    assert_eq!(report.stripes_touched, 3);
+    // What stood in the way was written anew; what was not read is still to be healed.
+    let wrong: Vec<u64> = place.verify().shards.iter().map(|shard| shard.wrong_blocks).collect();
+    assert_eq!(wrong, [0, 0, 0, 1, 0, 0, 0, 0]);
     place.heal().unwrap();
-    assert!(place.verify().clean);
-    fs::remove_file(place.shard(1)).unwrap();
-    fs::remove_file(place.shard(2)).unwrap();
-    place.assert_restores();
+    for pair in [[1, 2], [0, 7], [6, 7]] {
+        for column in pair {
+            fs::remove_file(place.shard(column)).unwrap();
+        }
+        place.assert_restores();
+        place.heal().unwrap();
+    }
 }
 
 #[test]

@@ -195,7 +195,10 @@ fn a_heal_that_is_killed_loses_nothing() {
     seal(&start.options("rs:3+2"), &mut Silent).unwrap();
     let tree = contents(picture(&start.tree()));
     fs::remove_file(start.shard(1)).unwrap();
-    flip(&start.shard(3), 9000);
+    // One block each of three more, in different stripes: what replaces them must be durable before it does.
+    for (column, stripe) in [(0, 0), (3, 1), (4, 2)] {
+        flip(&start.shard(column), pantile_format::BODY_OFFSET + stripe * 4096 + 7);
+    }
     let act = |world: &World<'_>, place: &Place| {
         let _ = world.heal(&HealOptions { set: place.set(), ..Default::default() }, &mut Silent);
     };
