@@ -75,7 +75,8 @@ pub(crate) struct Faults {
 impl Faults {
     /// A seed has a random part of the kinds at a random rate, because rare combinations need the others to be quiet.
     pub(crate) fn new(promise: Promise, among: &[Fault], mut random: Random) -> Faults {
-        let kinds: Vec<Fault> = among.iter().copied().filter(|_| random.chance(1, 2)).collect();
+        let share = random.between(1, 4);
+        let kinds: Vec<Fault> = among.iter().copied().filter(|_| random.chance(share, 4)).collect();
         let rarity = *random.pick(&[30, 100, 300, 1000]).expect("there are rates");
         Faults { promise, random, kinds, rarity, suspects: BTreeMap::new(), done: BTreeMap::new() }
     }
@@ -107,6 +108,15 @@ impl Faults {
             // Lies need a write.
             Some(Fault::Lost | Fault::Misdirected | Fault::Refused) | None => {}
         }
+    }
+
+    /// While nobody runs. A device that does not come up again after a power failure is the usual case, not the rare one.
+    pub(crate) fn strike_at_kill(&mut self, world: &mut World, session: u32) {
+        if self.kinds.contains(&Fault::Gone) && self.random.chance(1, 2) {
+            let slot = Slot(self.random.below(world.disks().len() as u64) as u32);
+            self.pull_out(world, slot, session);
+        }
+        (0..3).for_each(|_| self.strike(world, session));
     }
 
     fn pull_out(&mut self, world: &mut World, slot: Slot, session: u32) {
@@ -192,6 +202,11 @@ impl Faults {
     /// An engine started in this session has nothing left to repair.
     pub(crate) fn clean(&mut self, disks: &[Disk], session: u32) {
         self.suspects.retain(|slot, &mut since| !disks[slot.0 as usize].is_present() || since >= session);
+    }
+
+    /// Whether a device is, or was in this session, affected as a whole.
+    pub(crate) fn has_suspects(&self) -> bool {
+        !self.suspects.is_empty()
     }
 
     /// Whether a device that is present may be lost as a whole.

@@ -294,8 +294,7 @@ impl Model {
 
     /// A read asked at a time gives a content.
     fn seen(&mut self, block: UserBlock, got: Data, asked: Tick) -> Result<(), Wrong> {
-        let now = self.now;
-        let versions = &mut self.blocks[block.0 as usize];
+        let versions = &self.blocks[block.0 as usize];
         let acceptable = |version: &Version, all: &[Version]| {
             !all.iter().any(|later| version.over < later.asked && later.over < asked)
         };
@@ -309,15 +308,28 @@ impl Model {
         };
         // Two trims look alike, and then nothing is known of their order.
         if fitting.len() == 1 {
-            let others = versions.iter().enumerate().filter(|&(i, other)| i != which && other.over < asked);
-            let before = others.map(|(_, other)| other.over + 1).max().unwrap_or(0);
-            let version = &mut versions[which];
-            version.asked = version.asked.max(before);
-            version.over = version.over.min(now);
-            version.durable |= version.survived;
-            self.prune(block.0 as usize);
+            self.put_last(block, which, asked);
         }
         Ok(())
+    }
+
+    /// A version follows every other that was over at a time; so those were over before it was.
+    fn put_last(&mut self, block: UserBlock, which: usize, time: Tick) {
+        let now = self.now;
+        let versions = &mut self.blocks[block.0 as usize];
+        let over = versions[which].over.min(now);
+        let mut before = 0;
+        for (_, other) in
+            versions.iter_mut().enumerate().filter(|(i, other)| *i != which && other.over < time)
+        {
+            other.over = other.over.min(over - 1);
+            before = before.max(other.over + 1);
+        }
+        let version = &mut versions[which];
+        version.over = over;
+        version.asked = version.asked.max(before);
+        version.durable |= version.survived;
+        self.prune(block.0 as usize);
     }
 
     fn verdict(&self, block: UserBlock, got: Data) -> Verdict {
@@ -505,6 +517,23 @@ mod tests {
     }
 
     #[test]
+    fn of_two_writes_at_a_time_the_one_seen_stays() {
+        let mut user = User::new();
+        let (first, a) = user.write(0, false);
+        let (second, b) = user.write(0, false);
+        user.done(first);
+        user.done(second);
+        assert!(user.may(0, a) && user.may(0, b) && !user.may(0, ZEROS));
+        let read = user.read(0);
+        user.gives(read, a).unwrap();
+        assert!(user.may(0, a) && !user.may(0, b));
+        assert!(user.may_after(Kill::Power, 0, b));
+        let flush = user.ask(Ask::Flush);
+        user.done(flush);
+        assert!(user.may_after(Kill::Power, 0, a) && !user.may_after(Kill::Power, 0, b));
+    }
+
+    #[test]
     fn trimmed_blocks_are_zeros() {
         let mut user = User::new();
         let (write, a) = user.write(1, true);
@@ -519,9 +548,11 @@ mod tests {
     #[test]
     fn a_wrong_content_is_named() {
         let mut user = User::new();
-        let writes: Vec<(RequestId, Data)> = (0..3).map(|i| user.write(i % 2, false)).collect();
-        writes.iter().for_each(|&(id, _)| user.done(id));
-        let [old, other, new] = [writes[0].1, writes[1].1, writes[2].1];
+        let [old, other, new] = [0, 1, 0].map(|block| {
+            let (write, content) = user.write(block, false);
+            user.done(write);
+            content
+        });
         let mut torn = old;
         torn[8..].copy_from_slice(&new[8..]);
         let cases = [

@@ -51,7 +51,7 @@ impl Config {
             requests: 300,
             load: Load { blocks_most: 8, open_most: 8 },
             faults: Fault::ALL.to_vec(),
-            kills_most: 4,
+            kills_most: 8,
             steps_most: 100_000,
             buffers_kept: 0,
             replay: "PANTILE_SEED={seed} cargo test --release --package pantile-sim".to_owned(),
@@ -102,9 +102,11 @@ struct Run<'a, E, M> {
     faults: Faults,
     random: Random,
     session: u32,
-    /// One kill in so many steps; `None` for never.
-    kill_rarity: Option<u64>,
-    /// Steps until a kill that is certain.
+    /// About so many kills while requests are made.
+    kills: u64,
+    /// The next block of those that are read one after the other after some kills, so that all is known of what came up.
+    audit: Option<u64>,
+    /// Steps until the next kill, once that is certain.
     kill_in: Option<u64>,
     stats: Stats,
 }
@@ -130,8 +132,8 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
             workload: Workload::new(&config.load, random.fork()),
             faults: Faults::new(config.promise, &config.faults, random.fork()),
             session: 0,
-            // A request takes about five steps.
-            kill_rarity: (u64::from(config.requests) * 5).checked_div(kills),
+            kills,
+            audit: None,
             kill_in: None,
             stats: Stats::default(),
             random,
@@ -141,11 +143,18 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
     fn all(&mut self) -> Result<(), Cause> {
         self.start()?;
         self.until(Weather::Calm, |run| run.ready())?;
-        for _ in 0..self.config.requests {
+        let mut left = self.config.requests;
+        while left > 0 {
             while !self.workload.wants(self.world.open_requests(), self.world.is_idle()) || !self.ready() {
                 self.step(Weather::Storm)?;
             }
-            let ask = self.workload.next(&mut self.model);
+            let ask = self.next_audit().unwrap_or_else(|| {
+                left -= 1;
+                self.workload.next(&mut self.model)
+            });
+            if self.kill_in.is_none() && self.random.chance(self.kills, u64::from(self.config.requests)) {
+                self.kill_in = Some(self.random.skewed(200));
+            }
             self.ask(&ask)?;
         }
         self.until(Weather::Storm, |run| run.ready() && run.world.open_requests() == 0)?;
@@ -155,10 +164,9 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
     /// Nothing goes wrong any more. All devices come back, and the volume becomes clean; then it bears what it promises.
     fn peace(&mut self) -> Result<(), Cause> {
         self.faults.stop();
-        self.kill_rarity = None;
+        self.kills = 0;
         self.kill_in = None;
-        let absent = self.world.disks().iter().any(|disk| !disk.is_present());
-        if absent || self.random.chance(1, 2) {
+        if self.faults.has_suspects() || self.random.chance(1, 2) {
             self.kill(true)?;
         }
         let before = self.stats.steps;
@@ -186,12 +194,18 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
     }
 
     fn read_all(&mut self) -> Result<(), Cause> {
-        let step = u64::from(self.config.load.blocks_most);
-        for first in (0..self.config.user_blocks).step_by(step as usize) {
-            let count = step.min(self.config.user_blocks - first) as u32;
-            self.ask_and_rest(&Ask::Read { first: UserBlock(first), count })?;
+        self.audit = Some(0);
+        while let Some(ask) = self.next_audit() {
+            self.ask_and_rest(&ask)?;
         }
         Ok(())
+    }
+
+    fn next_audit(&mut self) -> Option<Ask> {
+        let first = self.audit.filter(|&first| first < self.config.user_blocks)?;
+        let count = self.config.load.blocks_most.min((self.config.user_blocks - first) as u32);
+        self.audit = Some(first + u64::from(count));
+        Some(Ask::Read { first: UserBlock(first), count })
     }
 
     fn ask_and_rest(&mut self, ask: &Ask) -> Result<(), Cause> {
@@ -264,11 +278,14 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
     }
 
     fn is_time_to_kill(&mut self) -> bool {
-        if let Some(left) = self.kill_in {
-            self.kill_in = left.checked_sub(1);
-            return left == 0;
+        match self.kill_in {
+            Some(0) => true,
+            Some(left) => {
+                self.kill_in = Some(left - 1);
+                false
+            }
+            None => false,
         }
-        self.kill_rarity.is_some_and(|rarity| self.random.chance(1, rarity))
     }
 
     /// Everything ends at once, and begins again.
@@ -279,13 +296,13 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         self.engine = None;
         self.world.kill(kill);
         self.model.crashed(kill);
-        if self.kill_rarity.is_some() || all_back {
+        if self.kills > 0 || all_back {
             self.faults.put_back(&mut self.world, self.session, all_back);
-            (0..3).for_each(|_| self.faults.strike(&mut self.world, self.session));
+            self.faults.strike_at_kill(&mut self.world, self.session);
         }
         // The next may come in the middle of recovery.
-        self.kill_in =
-            (self.kill_rarity.is_some() && self.random.chance(1, 3)).then(|| self.random.skewed(100));
+        self.kill_in = (self.kills > 0 && self.random.chance(1, 3)).then(|| self.random.skewed(100));
+        self.audit = self.random.chance(1, 2).then_some(0);
         self.session += 1;
         self.start()
     }

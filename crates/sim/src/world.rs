@@ -396,7 +396,7 @@ impl World {
             }
             _ => return Err(Breach::WrongAnswer { request }),
         };
-        self.trace.line(format_args!("{} answer {} {:?}", self.now_ns, request.0, told));
+        self.trace.line(format_args!("{} answer {}: {}", self.now_ns, request.0, Answered(&told)));
         Ok(Answer { request, told })
     }
 
@@ -626,6 +626,23 @@ impl std::fmt::Display for Asked<'_> {
             }
             Request::Trim { first, count } => write!(out, "trim {}+{count}", first.0),
             Request::Flush => out.write_str("flush"),
+        }
+    }
+}
+
+/// One line about an answer.
+struct Answered<'a>(&'a Told);
+
+impl std::fmt::Display for Answered<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Told::Blocks(blocks) => blocks.iter().try_for_each(|block| match block {
+                None => out.write_str(" zeros"),
+                Some(data) => {
+                    write!(out, " {:016x}", u64::from_be_bytes(data[..8].try_into().expect("8 of 16")))
+                }
+            }),
+            told => write!(out, "{told:?}"),
         }
     }
 }
