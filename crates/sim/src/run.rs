@@ -91,7 +91,7 @@ fn words(panic: &(dyn std::any::Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no words").to_owned()
 }
 
-struct Run<'a, E, M> {
+pub(crate) struct Run<'a, E, M> {
     seed: u64,
     config: &'a Config,
     make: M,
@@ -119,7 +119,7 @@ enum Weather {
 }
 
 impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
-    fn new(seed: u64, make: M, config: &'a Config) -> Run<'a, E, M> {
+    pub(crate) fn new(seed: u64, make: M, config: &'a Config) -> Run<'a, E, M> {
         let mut random = Random::new(seed);
         let kills = random.below(u64::from(config.kills_most) + 1);
         Run {
@@ -138,6 +138,62 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
             stats: Stats::default(),
             random,
         }
+    }
+
+    /// A world after a power failure, with nothing to go wrong any more.
+    pub(crate) fn resumed(
+        seed: u64,
+        make: M,
+        config: &'a Config,
+        disks: Vec<Disk>,
+        model: Model,
+    ) -> Run<'a, E, M> {
+        let mut run = Run::new(seed, make, config);
+        run.world = World::with_disks(&config.world, seed, disks);
+        run.model = model;
+        run.session = 1;
+        run.calm();
+        run
+    }
+
+    pub(crate) fn open_and_read_all(&mut self) -> Result<(), Cause> {
+        self.start()?;
+        self.until(Weather::Calm, |run| run.ready())?;
+        self.read_all()
+    }
+
+    pub(crate) fn begin_in_peace(&mut self) -> Result<(), Cause> {
+        self.calm();
+        self.start()?;
+        self.until(Weather::Calm, |run| run.ready())
+    }
+
+    /// One request or one step; false when all are done.
+    pub(crate) fn go_on_in_peace(&mut self) -> Result<bool, Cause> {
+        let more = self.stats.requests < u64::from(self.config.requests);
+        if more && self.workload.wants(self.world.open_requests(), self.world.is_idle()) {
+            let ask = self.workload.next(&mut self.model);
+            self.ask(&ask)?;
+        } else if more || !self.world.is_idle() || self.world.open_requests() > 0 {
+            self.step(Weather::Calm)?;
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    pub(crate) fn model(&self) -> &Model {
+        &self.model
+    }
+
+    pub(crate) fn disks(&self) -> &[Disk] {
+        self.world.disks()
+    }
+
+    fn calm(&mut self) {
+        self.faults.stop();
+        self.kills = 0;
+        self.kill_in = None;
     }
 
     fn all(&mut self) -> Result<(), Cause> {
@@ -163,9 +219,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
 
     /// Nothing goes wrong any more. All devices come back, and the volume becomes clean; then it bears what it promises.
     fn peace(&mut self) -> Result<(), Cause> {
-        self.faults.stop();
-        self.kills = 0;
-        self.kill_in = None;
+        self.calm();
         if self.faults.has_suspects() || self.random.chance(1, 2) {
             self.kill(true)?;
         }
@@ -325,7 +379,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         self.stats
     }
 
-    fn failure(mut self, cause: Cause) -> Failure {
+    pub(crate) fn failure(mut self, cause: Cause) -> Failure {
         Failure {
             seed: self.seed,
             step: self.stats.steps,
