@@ -6,8 +6,9 @@
 
 use std::sync::Arc;
 
-use pantile_format::CrcStream;
 use pantile_volume::{BLOCK_BYTES, Seed};
+
+use crate::random::hash;
 
 /// Sectors in a block; no crash tears one.
 pub const SECTORS: usize = 8;
@@ -51,7 +52,7 @@ impl Content {
         Content(Form::Data(data))
     }
 
-    /// The block as data. A sector of metadata gives two bytes of its checksum: something, and the same each time.
+    /// The block as data. A sector of metadata gives two bytes of its hash: something, and the same each time.
     pub fn data(&self) -> Data {
         match &self.0 {
             Form::Data(data) => *data,
@@ -59,7 +60,7 @@ impl Content {
                 let mut data = [0; 16];
                 for (sector, two) in bytes.chunks_exact(SECTOR_BYTES).zip(data.chunks_exact_mut(DATA_SECTOR))
                 {
-                    let short = if repeats(sector) { [sector[0], sector[1]] } else { checksum_of(sector) };
+                    let short = if repeats(sector) { [sector[0], sector[1]] } else { short_hash(sector) };
                     two.copy_from_slice(&short);
                 }
                 data
@@ -157,11 +158,9 @@ fn repeats(sector: &[u8]) -> bool {
     sector[DATA_SECTOR..] == sector[..sector.len() - DATA_SECTOR]
 }
 
-fn checksum_of(sector: &[u8]) -> [u8; 2] {
-    let mut stream = CrcStream::new();
-    stream.update(sector);
-    let low = stream.crc().0.to_le_bytes();
-    [low[0], low[1]]
+fn short_hash(sector: &[u8]) -> [u8; 2] {
+    let [low, high, ..] = hash(sector).to_le_bytes();
+    [low, high]
 }
 
 #[cfg(test)]

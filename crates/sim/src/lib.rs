@@ -39,7 +39,7 @@ pub use memory::FIRST_ENGINE_BUFFER;
 pub use model::{Model, Verdict, Wrong};
 pub use random::Random;
 pub use report::{Cause, Failure, Stats};
-pub use run::{Config, Refusal, Start, run_seed};
+pub use run::{Config, Refusal, Start, run_seed, run_seeds};
 pub use trace::Trace;
 pub use workload::Load;
 pub use world::{Answer, Ask, Counts, IoKind, Kill, Lie, Told, World, WorldConfig};

@@ -1,6 +1,8 @@
 //! One seed from beginning to end: load, faults and kills; then peace, and everything must be there.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pantile_volume::{Action, Event, Slot, UserBlock};
 
@@ -84,6 +86,46 @@ pub fn run_seed<E: Engine>(
         Err(panic) => Cause::Panicked { says: words(&*panic) },
     };
     Err(run.failure(cause))
+}
+
+/// Runs many seeds on some threads, and adds up what they did; the failure with the least seed if any fails.
+#[allow(clippy::result_large_err, reason = "one a run")]
+pub fn run_seeds<E: Engine>(
+    seeds: Range<u64>,
+    threads: u64,
+    make: impl Fn(Start<'_>) -> Result<E, Refusal> + Sync,
+    config: &Config,
+) -> Result<Stats, Failure> {
+    // Thread i takes every seed that is i modulo threads, up to the least that failed anywhere.
+    let end = AtomicU64::new(seeds.end);
+    let part = |thread: u64| {
+        let mut total = Stats::default();
+        for seed in (seeds.start + thread..seeds.end).step_by(threads as usize) {
+            if seed >= end.load(Ordering::Relaxed) {
+                break;
+            }
+            match run_seed(seed, &make, config) {
+                Ok(stats) => total.add(&stats),
+                Err(failure) => {
+                    end.fetch_min(seed, Ordering::Relaxed);
+                    return Err(failure);
+                }
+            }
+        }
+        Ok(total)
+    };
+    let ends: Vec<Result<Stats, Failure>> = std::thread::scope(|scope| {
+        let part = &part;
+        let running: Vec<_> = (0..threads).map(|thread| scope.spawn(move || part(thread))).collect();
+        running.into_iter().map(|thread| thread.join().expect("panics of engines are caught")).collect()
+    });
+    if let Some(failure) = ends.iter().filter_map(|end| end.as_ref().err()).min_by_key(|failure| failure.seed)
+    {
+        return Err(failure.clone());
+    }
+    let mut total = Stats::default();
+    ends.iter().flatten().for_each(|stats| total.add(stats));
+    Ok(total)
 }
 
 fn words(panic: &(dyn std::any::Any + Send)) -> String {
