@@ -2,20 +2,10 @@
 
 use pantile_gf::Gf;
 
+pub use pantile_format::volume::{DeviceBlock, Slot, UserBlock};
+
 /// Bytes of a block: the unit of checksums, of the log and of atomic writes.
-pub const BLOCK_BYTES: u64 = 4096;
-
-/// A device's place in the volume, 0-based. What column it holds of a stripe is the placement's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Slot(pub u32);
-
-/// A user's block: byte address / 4096.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct UserBlock(pub u64);
-
-/// An address on a device in blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct DeviceBlock(pub u64);
+pub const BLOCK_BYTES: u64 = pantile_format::volume::BLOCK_BYTES as u64;
 
 /// One block of memory that the driver holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -35,8 +25,8 @@ pub struct RequestId(pub u64);
 
 /// What makes the checksum of a block differ from that of the same bytes elsewhere or at another time.
 ///
-/// The checksum is CRC-64/NVME over volume id (given to the driver once), slot, address and generation as little-endian
-/// integers of 16, 4, 8 and 8 bytes, then the content.
+/// The checksum is [`block_checksum`](pantile_format::volume::block_checksum): CRC-64/NVME over volume id (16 bytes; given to
+/// the driver once), slot (4), address (8) and generation (8), little-endian, then the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seed {
     /// The device.

@@ -73,7 +73,7 @@ struct RowWrite {
     row: u32,
     generation: u64,
     kind: RowKind,
-    blocks: Vec<UserBlock>,
+    blocks: Vec<Option<UserBlock>>,
     /// Slot and content of every block of the row.
     cells: Vec<(Slot, Operand)>,
     parity: Vec<BufferId>,
@@ -127,7 +127,7 @@ impl Engine {
     }
 
     fn log_is_low(&self) -> bool {
-        !self.maps.log.is_empty() && self.maps.free_rows.len() < self.geometry.log_rows as usize / 4
+        !self.maps.log.is_empty() && self.maps.free_rows.len() < self.geometry.log_rows() as usize / 4
     }
 
     /// Free physical stripes that nobody is reading.
@@ -389,7 +389,7 @@ impl Engine {
                 row,
                 generation,
                 kind: RowKind::Coded,
-                blocks: part.iter().map(|(b, _)| *b).collect(),
+                blocks: part.iter().map(|(b, _)| Some(*b)).collect(),
                 cells,
                 parity: Vec::new(),
                 checksums: Vec::new(),
@@ -400,7 +400,7 @@ impl Engine {
             let Some(row) = free.pop() else { break };
             let mut present: Vec<Slot> = (0..columns)
                 .map(|c| self.geometry.row_slot(row, c))
-                .filter(|slot| self.maps.members[slot.0 as usize].present)
+                .filter(|slot| self.maps.is_present(*slot))
                 .collect();
             // Copies go to devices that are there first; with too few of them the rest is lost at once, within t.
             let absent =
@@ -417,7 +417,7 @@ impl Engine {
                 row,
                 generation,
                 kind: RowKind::Copies,
-                blocks: part.iter().map(|(b, _)| *b).collect(),
+                blocks: part.iter().map(|(b, _)| Some(*b)).collect(),
                 cells,
                 parity: Vec::new(),
                 checksums: Vec::new(),
@@ -512,7 +512,7 @@ impl Engine {
         let mut jobs = Vec::new();
         let encode = self.planners.stripe.encode();
         let code = self.geometry.code.clone();
-        let element = self.geometry.element_blocks;
+        let element = self.geometry.element_blocks();
         for (index, stripe) in commit.stripes.iter_mut().enumerate() {
             let mut blocks = vec![Operand::Zeros; code.cell_count() * element as usize];
             for (place, content) in stripe.content.iter().enumerate() {
@@ -590,16 +590,14 @@ impl Engine {
     fn write_commit(&mut self) {
         let Some(mut commit) = self.commit.take() else { return };
         commit.phase = Phase::Write;
-        let present: Vec<Slot> = (0..self.geometry.slots() as u32)
-            .map(Slot)
-            .filter(|slot| self.maps.members[slot.0 as usize].present)
-            .collect();
-        let element = self.geometry.element_blocks as usize;
+        let present: Vec<Slot> =
+            (0..self.geometry.slots() as u32).map(Slot).filter(|slot| self.maps.is_present(*slot)).collect();
+        let element = self.geometry.element_blocks() as usize;
         let mut writes: Vec<(Slot, DeviceBlock, Vec<Piece>)> = Vec::new();
         let mut changes: Vec<Change> = Vec::new();
         let per_stripe = self.geometry.stripe_blocks();
         for &logical in &commit.taken.unmapped {
-            changes.push(Change::Unmap { logical });
+            changes.push(Change::Unmap { first: logical, count: 1 });
             changes.push(Change::Forget {
                 first: UserBlock(u64::from(logical) * per_stripe),
                 count: per_stripe,
@@ -644,13 +642,8 @@ impl Engine {
             for &(slot, content) in row.cells.iter().filter(|(slot, _)| present.contains(slot)) {
                 writes.push((slot, self.geometry.row_block(row.row), vec![Piece::Block(content)]));
             }
-            let content = Row {
-                kind: row.kind,
-                generation: row.generation,
-                cells,
-                blocks: row.blocks.clone(),
-                live: 0,
-            };
+            let content =
+                Row { kind: row.kind, generation: row.generation, cells, blocks: row.blocks.clone() };
             changes.push(Change::Row { row: row.row, content });
         }
         if commit.members_changed {
@@ -662,12 +655,11 @@ impl Engine {
             changes.clear();
             let copies = std::mem::take(&mut commit.copies);
             writes.extend(copies.into_iter().map(|(slot, at, bytes)| (slot, at, vec![Piece::Bytes(bytes)])));
-        } else {
-            let record = self.encode_record(&changes);
+        } else if !present.is_empty() {
+            let runs = self.write_record(&changes);
             for &slot in &present {
-                writes.push((slot, self.journal_place(record.len()), vec![Piece::Bytes(record.clone())]));
+                writes.extend(runs.iter().map(|(at, bytes)| (slot, *at, vec![Piece::Bytes(bytes.clone())])));
             }
-            self.advance_journal(record.len());
         }
         commit.changes = changes;
         commit.outstanding = writes.len() + 1;
@@ -680,10 +672,8 @@ impl Engine {
     }
 
     fn flush_commit(&mut self) {
-        let present: Vec<Slot> = (0..self.geometry.slots() as u32)
-            .map(Slot)
-            .filter(|slot| self.maps.members[slot.0 as usize].present)
-            .collect();
+        let present: Vec<Slot> =
+            (0..self.geometry.slots() as u32).map(Slot).filter(|slot| self.maps.is_present(*slot)).collect();
         if let Some(commit) = &mut self.commit {
             commit.phase = Phase::Flush;
             commit.outstanding = present.len() + 1;
@@ -705,7 +695,7 @@ impl Engine {
             }
         }
         self.record += u64::from(!commit.again);
-        let element = self.geometry.element_blocks as usize;
+        let element = self.geometry.element_blocks() as usize;
         for stripe in commit.stripes {
             self.sums.retain(|&(physical, _), _| physical != stripe.physical);
             for slot in (0..self.geometry.slots() as u32).map(Slot) {

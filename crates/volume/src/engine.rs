@@ -8,12 +8,13 @@ use crate::fetch::{ChunkSums, Fetch, FetchId, Requester};
 use crate::geometry::Planners;
 use crate::journal::Snapshot;
 use crate::maps::{Mapping, Maps};
-use crate::store::SessionBlock;
 use crate::{
     Action, BufferId, Computed, Event, Failure, Geometry, IoId, IoResult, JobId, Operand, Reply, Request,
     RequestId, Slot, UserBlock,
 };
 use pantile_code::CellIndex;
+use pantile_format::Generation;
+use pantile_format::volume::{MemberState, Superblock};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Dirty blocks that start a commit although nobody waits for one.
@@ -103,9 +104,8 @@ pub struct Engine {
     pub(crate) journal_head: u32,
     /// Blocks of the ring that hold records newer than the snapshot.
     pub(crate) journal_used: u32,
-    pub(crate) session: u64,
-    /// As it is on the devices.
-    pub(crate) session_block: SessionBlock,
+    /// As it is on the devices; each has it with its own slot.
+    pub(crate) superblock: Superblock,
     pub(crate) snapshot: Option<Snapshot>,
     /// Blocks that could not be had while the volume was opened.
     verify_lost: usize,
@@ -115,11 +115,11 @@ impl Engine {
     pub(crate) fn resume(
         geometry: Geometry,
         maps: Maps,
-        session_block: SessionBlock,
+        superblock: Superblock,
         record: u64,
         journal_head: u32,
     ) -> Result<Engine, pantile_code::CodeError> {
-        let geometry_journal = geometry.journal_blocks;
+        let geometry_journal = geometry.journal_blocks();
         Ok(Engine {
             planners: Planners::new(&geometry)?,
             geometry,
@@ -146,17 +146,15 @@ impl Engine {
             journal_head,
             // Until the next snapshot all of the ring may hold records that are still needed.
             journal_used: geometry_journal / 2 + 1,
-            session: session_block.session,
-            session_block,
+            superblock,
             snapshot: None,
             verify_lost: 0,
         })
     }
 
-    /// Enters a new session, whose block the caller makes durable before anything else is written.
-    pub(crate) fn enter_session(&mut self, block: SessionBlock) {
-        self.session = block.session;
-        self.session_block = block;
+    /// Enters a new session, whose superblock the caller makes durable before anything else is written.
+    pub(crate) fn enter_session(&mut self, superblock: Superblock) {
+        self.superblock = superblock;
     }
 
     pub(crate) fn next_record(&self) -> u64 {
@@ -423,19 +421,15 @@ impl Engine {
     /// A device is lost from the generation on that no flush of it has covered.
     fn device_gone(&mut self, slot: Slot) {
         let since = self.commit.as_ref().map_or(self.maps.generation, |commit| commit.first_generation);
-        let member = &mut self.maps.members[slot.0 as usize];
-        if !member.present {
-            return;
-        }
-        member.present = false;
-        if member.missed_from == member.missed_until {
-            member.missed_from = since;
-            member.cursor = 0;
-        }
-        member.missed_until = u64::MAX;
+        let missed_from = match self.maps.members[slot.0 as usize] {
+            MemberState::Lost { .. } => return,
+            MemberState::Present => Generation(since),
+            MemberState::Rebuilding { missed_from, .. } => missed_from,
+        };
+        self.maps.members[slot.0 as usize] = MemberState::Lost { missed_from };
         self.members_changed = true;
         self.sums.retain(|&(_, s), _| s != slot);
-        self.failed |= self.maps.absent() > self.geometry.tolerance();
+        self.failed |= self.maps.absent().len() > self.geometry.tolerance();
     }
 
     /// Whether enough is dirty that a commit should start by itself.

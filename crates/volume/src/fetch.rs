@@ -104,7 +104,7 @@ impl Engine {
         let Some(mapping) = self.maps.stripes[logical as usize] else { return };
         let block = UserBlock(u64::from(logical) * self.geometry.stripe_blocks());
         for cell in self.geometry.code.clone().cells() {
-            for offset in 0..self.geometry.element_blocks {
+            for offset in 0..self.geometry.element_blocks() {
                 *self.pins.entry(mapping.physical).or_default() += 1;
                 self.start(block, Requester::Verify, Word::Stripe { logical, mapping, offset }, cell);
             }
@@ -125,7 +125,7 @@ impl Engine {
                 word.iter().map(|c| (c.slot, address, c.checksum)).collect();
             for cell in 0..cells.len() as u32 {
                 let word = Word::Row { generation: row.generation, kind: row.kind, cells: cells.clone() };
-                self.start(row.blocks[0], Requester::Verify, word, CellIndex(cell));
+                self.start(row.any_block(), Requester::Verify, word, CellIndex(cell));
             }
         }
     }
@@ -141,7 +141,7 @@ impl Engine {
         };
         let cells = row.cells[range].iter().map(|c| (c.slot, address, c.checksum)).collect();
         let word = Word::Row { generation: row.generation, kind: row.kind, cells };
-        self.start(row.blocks[index], requester, word, CellIndex(wanted));
+        self.start(row.any_block(), requester, word, CellIndex(wanted));
     }
 
     fn start(&mut self, block: UserBlock, requester: Requester, word: Word, wanted: CellIndex) {
@@ -155,7 +155,7 @@ impl Engine {
                     Word::Stripe { logical, mapping, .. } => (mapping.generation, Some(*logical)),
                     Word::Row { generation, .. } => (*generation, None),
                 };
-                !self.maps.members[slot.0 as usize].has(generation, logical)
+                !self.maps.has(slot, generation, logical)
             })
             .collect();
         let lost = CellSet::of_cells(planner.code(), &lost_cells);
@@ -202,7 +202,7 @@ impl Engine {
                     .get(&(mapping.physical, slot))
                     .filter(|s| s.generation == mapping.generation)?;
                 let row = self.geometry.code.cell(cell).row as u32;
-                sums.sums.get((row * self.geometry.element_blocks + offset) as usize).copied()
+                sums.sums.get((row * self.geometry.element_blocks() + offset) as usize).copied()
             }
         }
     }
@@ -249,7 +249,7 @@ impl Engine {
     /// Asks for one cell, or for the header that has its checksum. `false`: it is lost, plan again.
     fn ask(&mut self, id: FetchId, word: &Word, cell: CellIndex) -> bool {
         let (slot, at) = self.cell_place(word, cell);
-        if !self.maps.members[slot.0 as usize].present {
+        if !self.maps.is_present(slot) {
             self.lose(id, cell);
             return false;
         }
@@ -268,7 +268,7 @@ impl Engine {
             return true;
         }
         let Word::Stripe { logical, mapping, .. } = word else { unreachable!("rows carry their checksums") };
-        let blocks = self.geometry.header_blocks(self.geometry.column(mapping.physical, slot));
+        let blocks = self.geometry.header_blocks(slot);
         let owner = IoOwner::FetchHeader { fetch: id, cell, logical: *logical, mapping: *mapping, slot };
         let io = self.new_io(slot, owner);
         let at = self.geometry.chunk_start(mapping.physical, slot);

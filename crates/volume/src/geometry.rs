@@ -1,57 +1,29 @@
-//! Where everything lies: which column a device holds of a stripe, and the address of every block.
-//!
-//! Inequalities: header_blocks(c) * 4096 >= header bytes for every block of the chunk; logical stripes plus the reserve
-//! <= physical stripes; zones do not overlap and end before the device's last block.
+//! Which device and block holds what: the code laid over the zones that `pantile_format::volume` lays on a device.
 
 use crate::{DeviceBlock, Slot, UserBlock};
 use pantile_code::{CellIndex, Code, CodeError};
+use pantile_format::volume::{LogRow, PhysicalStripe, Placement, Shape, VolumeId, Zones};
+use pantile_format::{Column, FormatError};
 use pantile_plan::Planner;
 
-/// How columns are laid over devices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Placement {
-    /// Column c of physical stripe p lies on slot (c + p) mod n.
-    Rotate,
-    /// Column c always lies on slot c.
-    Fixed,
-}
-
-/// The numbers of a volume, from its superblock.
+/// The numbers of a volume.
 #[derive(Clone, Debug)]
 pub struct Geometry {
     /// The volume's identity.
-    pub volume: [u8; 16],
+    pub volume: VolumeId,
     /// The code of its stripes.
     pub code: Code,
     /// How columns are laid over devices.
     pub placement: Placement,
-    /// Blocks per element.
-    pub element_blocks: u32,
-    /// Stripes of the user's address space.
-    pub logical_stripes: u32,
-    /// Places for stripes.
-    pub physical_stripes: u32,
-    /// Rows of the log.
-    pub log_rows: u32,
-    /// Blocks of the journal on each device.
-    pub journal_blocks: u32,
-    /// The first block of the journal.
-    pub journal_start: DeviceBlock,
-    /// The first block of each snapshot area.
-    pub snapshot_start: [DeviceBlock; 2],
-    /// Blocks of a snapshot area.
-    pub snapshot_blocks: u32,
-    /// The first block of the log.
-    pub log_start: DeviceBlock,
-    /// The first block of the data zone.
-    pub data_start: DeviceBlock,
+    /// By slot, as if each device ended where it may. They differ only where columns have unlike numbers of rows.
+    zones: Vec<Zones>,
 }
 
 /// The numbers from which a geometry follows.
 #[derive(Clone, Debug)]
-pub struct Shape {
+pub struct NewVolume {
     /// The volume's identity.
-    pub volume: [u8; 16],
+    pub volume: VolumeId,
     /// The code of its stripes.
     pub code: Code,
     /// Blocks per element.
@@ -67,46 +39,79 @@ pub struct Shape {
 }
 
 impl Geometry {
-    /// Lays the zones out one after another: two session blocks, journal, two snapshots, log, data.
-    pub fn new(shape: Shape) -> Geometry {
-        let Shape { volume, code, element_blocks, logical_stripes, spare_stripes, log_rows, journal_blocks } =
-            shape;
+    /// Lays the zones on every device.
+    ///
+    /// Errors: `Invalid` with the number that no volume can have.
+    pub fn new(new: NewVolume) -> Result<Geometry, FormatError> {
+        let NewVolume { volume, code, .. } = new;
         let placement = match code.columns_are_interchangeable() {
             true => Placement::Rotate,
             false => Placement::Fixed,
         };
-        let n = code.columns() as u64;
-        let snapshot_bytes = 64
-            + 32 * n
-            + 16 * (u64::from(logical_stripes) + 1)
-            + u64::from(log_rows) * (32 + 12 * n + 8 * n + 16 * n)
-            + 64;
-        let snapshot_blocks = snapshot_bytes.div_ceil(crate::BLOCK_BYTES) as u32;
-        let journal_start = 2;
-        let first = journal_start + u64::from(journal_blocks);
-        let second = first + u64::from(snapshot_blocks);
-        let log_start = second + u64::from(snapshot_blocks);
-        Geometry {
-            volume,
-            code,
-            placement,
-            element_blocks,
-            logical_stripes,
-            physical_stripes: logical_stripes + spare_stripes,
-            log_rows,
-            journal_blocks,
-            journal_start: DeviceBlock(journal_start),
-            snapshot_start: [DeviceBlock(first), DeviceBlock(second)],
-            snapshot_blocks,
-            log_start: DeviceBlock(log_start),
-            data_start: DeviceBlock(log_start + u64::from(log_rows)),
-        }
+        let zones = (0..code.columns()).map(|column| {
+            let mut shape = Shape {
+                devices: code.columns() as u32,
+                rows: code.rows(column) as u32,
+                data_cells: code.data().len() as u32,
+                element_blocks: new.element_blocks,
+                physical_stripes: u64::from(new.logical_stripes) + u64::from(new.spare_stripes),
+                logical_stripes: new.logical_stripes.into(),
+                log_rows: new.log_rows,
+                journal_blocks: new.journal_blocks,
+                snapshot_blocks: 0,
+            };
+            // One that is too long to be counted is refused with the shape.
+            shape.snapshot_blocks = u32::try_from(shape.snapshot_blocks_needed()).unwrap_or(0);
+            shape.check()?;
+            Zones::new(&shape, shape.device_blocks_needed().unwrap_or(0))
+        });
+        let zones = zones.collect::<Result<Vec<Zones>, FormatError>>()?;
+        Ok(Geometry { volume, code, placement, zones })
+    }
+
+    /// The addresses of a device.
+    pub fn zones(&self, slot: Slot) -> &Zones {
+        &self.zones[slot.0 as usize]
+    }
+
+    /// The numbers that all devices have in common, with the rows of the first.
+    pub(crate) fn shape(&self) -> &Shape {
+        self.zones[0].shape()
+    }
+
+    /// Where all devices have the same: journal, snapshots, log.
+    pub(crate) fn common(&self) -> &Zones {
+        &self.zones[0]
+    }
+
+    /// Blocks per element.
+    pub fn element_blocks(&self) -> u32 {
+        self.shape().element_blocks
+    }
+
+    /// Stripes of the user's address space.
+    pub fn logical_stripes(&self) -> u32 {
+        self.shape().logical_stripes as u32
+    }
+
+    /// Places for stripes.
+    pub fn physical_stripes(&self) -> u32 {
+        self.shape().physical_stripes as u32
+    }
+
+    /// Rows of the log.
+    pub fn log_rows(&self) -> u32 {
+        self.shape().log_rows
+    }
+
+    /// Blocks of the journal on each device.
+    pub fn journal_blocks(&self) -> u32 {
+        self.shape().journal_blocks
     }
 
     /// Blocks that a device needs.
     pub fn device_blocks(&self, slot: Slot) -> u64 {
-        let column = self.column(0, slot);
-        self.data_start.0 + u64::from(self.physical_stripes) * u64::from(self.chunk_blocks(column))
+        self.zones(slot).superblock_copy().0 + 1
     }
 
     /// Devices, one per column.
@@ -131,68 +136,63 @@ impl Geometry {
         }
     }
 
+    /// User blocks of a full log row: the columns before the parity of [`Geometry::log_code`].
+    pub(crate) fn log_data(&self) -> usize {
+        match self.code.rows_max() {
+            1 => self.code.data().len(),
+            _ => self.slots() - self.tolerance(),
+        }
+    }
+
     /// The column that a slot holds of a physical stripe.
     pub fn column(&self, physical: u32, slot: Slot) -> usize {
-        match self.placement {
-            Placement::Fixed => slot.0 as usize,
-            Placement::Rotate => {
-                let n = self.slots();
-                (slot.0 as usize + n - physical as usize % n) % n
-            }
-        }
+        self.placement.column(PhysicalStripe(physical.into()), slot, self.slots() as u32).0 as usize
     }
 
     /// The slot that holds a column of a physical stripe.
     pub fn slot(&self, physical: u32, column: usize) -> Slot {
-        match self.placement {
-            Placement::Fixed => Slot(column as u32),
-            Placement::Rotate => Slot(((column + physical as usize) % self.slots()) as u32),
-        }
+        let column = Column(column as u32);
+        self.placement.slot(PhysicalStripe(physical.into()), column, self.slots() as u32)
     }
 
     /// Blocks of the header of a chunk.
-    pub fn header_blocks(&self, column: usize) -> u32 {
-        let blocks = self.code.rows(column) as u64 * u64::from(self.element_blocks);
-        crate::store::header_blocks(blocks) as u32
-    }
-
-    /// Blocks of a chunk, header included.
-    pub fn chunk_blocks(&self, column: usize) -> u32 {
-        self.header_blocks(column) + self.code.rows(column) as u32 * self.element_blocks
+    pub fn header_blocks(&self, slot: Slot) -> u32 {
+        let shape = self.zones(slot).shape();
+        (shape.chunk_span() - shape.chunk_blocks()) as u32
     }
 
     /// The first block of a chunk.
     pub fn chunk_start(&self, physical: u32, slot: Slot) -> DeviceBlock {
-        let column = self.column(physical, slot);
-        DeviceBlock(self.data_start.0 + u64::from(physical) * u64::from(self.chunk_blocks(column)))
+        self.zones(slot).chunk(PhysicalStripe(physical.into())).first
     }
 
     /// The device and address of one block of a cell.
     pub fn cell_block(&self, physical: u32, cell: CellIndex, offset: u32) -> (Slot, DeviceBlock) {
         let place = self.code.cell(cell);
         let slot = self.slot(physical, place.column);
-        let within = self.header_blocks(place.column) + place.row as u32 * self.element_blocks + offset;
-        (slot, DeviceBlock(self.chunk_start(physical, slot).0 + u64::from(within)))
+        let stripe = PhysicalStripe(physical.into());
+        (slot, self.zones(slot).element(stripe, place.row as u32, offset))
     }
 
     /// The slot that holds a column of a log row.
     pub fn row_slot(&self, row: u32, column: usize) -> Slot {
-        Slot(((column + row as usize) % self.slots()) as u32)
+        let column = Column(column as u32);
+        Placement::Rotate.slot(PhysicalStripe(row.into()), column, self.slots() as u32)
     }
 
     /// The address of a log row, on every device.
     pub fn row_block(&self, row: u32) -> DeviceBlock {
-        DeviceBlock(self.log_start.0 + u64::from(row))
+        self.common().log_row(LogRow(row))
     }
 
     /// User blocks of a stripe.
     pub fn stripe_blocks(&self) -> u64 {
-        self.code.data().len() as u64 * u64::from(self.element_blocks)
+        self.shape().stripe_user_blocks()
     }
 
     /// User blocks of the volume.
     pub fn user_blocks(&self) -> u64 {
-        u64::from(self.logical_stripes) * self.stripe_blocks()
+        self.shape().user_blocks()
     }
 
     /// The logical stripe of a user block and its place in it.
@@ -203,7 +203,7 @@ impl Geometry {
 
     /// The cell and the offset in it of a place in a stripe.
     pub fn cell_of(&self, place: u32) -> (CellIndex, u32) {
-        (self.code.data()[(place / self.element_blocks) as usize], place % self.element_blocks)
+        (self.code.data()[(place / self.element_blocks()) as usize], place % self.element_blocks())
     }
 }
 

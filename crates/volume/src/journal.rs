@@ -1,58 +1,59 @@
 //! The journal ring, and the snapshots that let it be overwritten.
 //!
 //! Invariant: the blocks from the oldest record that the newest durable snapshot does not contain up to the head are never
-//! overwritten. A record lies in consecutive blocks; one that does not fit before the end of the ring begins at its start.
+//! overwritten.
 
 use crate::engine::{Engine, IoOwner};
 use crate::fetch::ChunkSums;
 use crate::maps::{Change, Mapping};
-use crate::store::{ChunkHeader, Record, SessionBlock, encode_snapshot};
+use crate::stored::{encode_snapshot, entry, superblock_of};
 use crate::{Action, BLOCK_BYTES, DeviceBlock, Piece, Slot, Urgency};
+use pantile_format::volume::{
+    BlockRun, ChunkHeader, LogicalStripe, PhysicalStripe, Record, RecordNumber, SnapshotHead, SnapshotRef,
+    Superblock, Zones,
+};
+use pantile_format::{Column, Crc64, Generation};
 
 /// A snapshot under way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Snapshot {
     phase: SnapshotPhase,
     outstanding: usize,
-    session_block: SessionBlock,
+    superblock: Superblock,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SnapshotPhase {
     Write,
     Flush,
-    WriteSession,
-    FlushSession,
+    WriteSuperblock,
+    FlushSuperblock,
 }
 
 impl Engine {
-    pub(crate) fn encode_record(&self, changes: &[Change]) -> Vec<u8> {
-        let record = Record { session: self.session, number: self.record, changes: changes.to_vec() };
-        record.encode(&self.geometry.volume)
-    }
-
-    /// Where a record of so many bytes goes.
-    pub(crate) fn journal_place(&self, bytes: usize) -> DeviceBlock {
-        let blocks = (bytes as u64 / BLOCK_BYTES) as u32;
-        let head =
-            if self.journal_head + blocks > self.geometry.journal_blocks { 0 } else { self.journal_head };
-        DeviceBlock(self.geometry.journal_start.0 + u64::from(head))
-    }
-
-    /// Moves the head behind a record that goes to [`Engine::journal_place`].
-    pub(crate) fn advance_journal(&mut self, bytes: usize) {
-        let blocks = (bytes as u64 / BLOCK_BYTES) as u32;
-        if self.journal_head + blocks > self.geometry.journal_blocks {
-            self.journal_used += self.geometry.journal_blocks - self.journal_head;
-            self.journal_head = 0;
-        }
-        self.journal_head += blocks;
+    /// The next record: what is to be written where, one run or two around the end of the ring. Moves the head behind it.
+    ///
+    /// One commit runs at a time, so the record before is durable.
+    pub(crate) fn write_record(&mut self, changes: &[Change]) -> Vec<(DeviceBlock, Vec<u8>)> {
+        let record = Record {
+            volume: self.geometry.volume,
+            session: self.superblock.session,
+            number: RecordNumber(self.record),
+            flushed_through: RecordNumber(self.record - 1),
+            entries: changes.iter().map(|change| entry(change, &self.geometry)).collect(),
+        };
+        let bytes = record.encode(self.geometry.shape());
+        let blocks = (bytes.len() as u64 / BLOCK_BYTES) as u32;
+        let zones = self.geometry.common();
+        let runs = record_runs(zones, self.journal_head, &bytes);
+        self.journal_head = zones.record_after(self.journal_head, blocks);
         self.journal_used += blocks;
+        runs
     }
 
     /// Whether a snapshot must come before the next record: less than half of the ring is certain to be free.
     pub(crate) fn journal_is_low(&self) -> bool {
-        2 * self.journal_used > self.geometry.journal_blocks
+        2 * self.journal_used > self.geometry.journal_blocks()
     }
 
     /// The header of a chunk, and its digest.
@@ -63,10 +64,19 @@ impl Engine {
         generation: u64,
         slot: Slot,
         sums: &[u64],
-    ) -> (Vec<u8>, u64) {
-        let column = self.geometry.column(physical, slot) as u32;
-        ChunkHeader { physical, logical, column, slot, generation, sums: sums.to_vec() }
-            .encode(&self.geometry.volume)
+    ) -> (Vec<u8>, Crc64) {
+        let header = ChunkHeader {
+            volume: self.geometry.volume,
+            slot,
+            physical: PhysicalStripe(physical.into()),
+            logical: LogicalStripe(logical.into()),
+            generation: Generation(generation),
+            column: Column(self.geometry.column(physical, slot) as u32),
+            checksums: sums.iter().copied().map(Crc64).collect(),
+        };
+        let bytes = header.encode();
+        let digest = ChunkHeader::digest_of(&bytes);
+        (bytes, digest)
     }
 
     /// The checksums in a header, if it is the one that the map asks for.
@@ -77,42 +87,47 @@ impl Engine {
         mapping: Mapping,
         slot: Slot,
     ) -> Option<ChunkSums> {
-        let header = ChunkHeader::decode(bytes, &self.geometry.volume)?;
-        let column = self.geometry.column(mapping.physical, slot);
-        let blocks = self.geometry.code.rows(column) * self.geometry.element_blocks as usize;
-        let fits = header.physical == mapping.physical
-            && header.logical == logical
-            && header.column as usize == column
+        let header = ChunkHeader::decode(bytes, self.geometry.volume).ok()?;
+        let fits = header.physical == PhysicalStripe(mapping.physical.into())
+            && header.logical == LogicalStripe(logical.into())
+            && header.column == Column(self.geometry.column(mapping.physical, slot) as u32)
             && header.slot == slot
-            && header.generation == mapping.generation
-            && header.sums.len() == blocks;
-        fits.then_some(ChunkSums { generation: header.generation, sums: header.sums })
+            && header.generation == Generation(mapping.generation)
+            && header.checksums.len() as u64 == self.geometry.zones(slot).shape().chunk_blocks();
+        let sums = || header.checksums.iter().map(|sum| sum.0).collect();
+        fits.then(|| ChunkSums { generation: mapping.generation, sums: sums() })
     }
 
     /// Begins to write the maps as they are. No commit is under way.
     pub(crate) fn begin_snapshot(&mut self) {
-        let area = match self.session_block.snapshot {
-            Some((0, _, _)) => 1,
+        let area = match &self.superblock.snapshot {
+            Some(SnapshotRef { area: 0, .. }) => 1,
             _ => 0,
         };
-        let (bytes, digest) = encode_snapshot(&self.maps, self.record - 1, &self.geometry.volume);
-        let blocks = (bytes.len() as u64 / BLOCK_BYTES) as u32;
-        assert!(blocks <= self.geometry.snapshot_blocks, "a snapshot is larger than its area");
-        let session_block = SessionBlock {
-            update: self.session_block.update + 1,
-            snapshot: Some((area, blocks, digest)),
-            ..self.session_block
+        let record = RecordNumber(self.record - 1);
+        let head = SnapshotHead {
+            volume: self.geometry.volume,
+            session: self.superblock.session,
+            record,
+            next_generation: Generation(self.maps.generation),
         };
-        let at = self.geometry.snapshot_start[usize::from(area)];
-        self.snapshot = Some(Snapshot { phase: SnapshotPhase::Write, outstanding: 1, session_block });
-        self.snapshot_write(at, &bytes);
+        let (bytes, sum) = encode_snapshot(&self.maps, head, &self.geometry);
+        let (blocks, crc, replay_at) = (sum.blocks, sum.crc, self.journal_head);
+        let superblock = Superblock {
+            update: self.superblock.update + 1,
+            snapshot: Some(SnapshotRef { area, record, blocks, crc, replay_at }),
+            ..self.superblock.clone()
+        };
+        let at = self.geometry.common().snapshot(area).first;
+        self.snapshot = Some(Snapshot { phase: SnapshotPhase::Write, outstanding: 1, superblock });
+        self.snapshot_write(at, |_| bytes.clone());
     }
 
-    fn snapshot_write(&mut self, at: DeviceBlock, bytes: &[u8]) {
+    fn snapshot_write(&mut self, at: DeviceBlock, bytes: impl Fn(Slot) -> Vec<u8>) {
         for slot in self.present() {
             let io = self.new_io(slot, IoOwner::Snapshot);
             self.snapshot_waits();
-            let pieces = vec![Piece::Bytes(bytes.to_vec())];
+            let pieces = vec![Piece::Bytes(bytes(slot))];
             self.act(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
         }
         self.snapshot_part_done();
@@ -140,24 +155,26 @@ impl Engine {
             return;
         }
         snapshot.outstanding = 1;
-        let block = snapshot.session_block;
+        let superblock = snapshot.superblock.clone();
         match snapshot.phase {
             SnapshotPhase::Write => {
                 snapshot.phase = SnapshotPhase::Flush;
                 self.snapshot_flush();
             }
             SnapshotPhase::Flush => {
-                snapshot.phase = SnapshotPhase::WriteSession;
-                let bytes = block.encode(&self.geometry.volume);
-                self.snapshot_write(DeviceBlock(block.update % 2), &bytes);
+                snapshot.phase = SnapshotPhase::WriteSuperblock;
+                let at = self.geometry.common().superblock(superblock.update);
+                let lost = self.maps.absent();
+                let geometry = self.geometry.clone();
+                self.snapshot_write(at, |slot| superblock_of(slot, &lost, &geometry, &superblock).encode());
             }
-            SnapshotPhase::WriteSession => {
-                snapshot.phase = SnapshotPhase::FlushSession;
+            SnapshotPhase::WriteSuperblock => {
+                snapshot.phase = SnapshotPhase::FlushSuperblock;
                 self.snapshot_flush();
             }
-            SnapshotPhase::FlushSession => {
+            SnapshotPhase::FlushSuperblock => {
                 self.snapshot = None;
-                self.session_block = block;
+                self.superblock = superblock;
                 self.journal_used = 0;
             }
         }
@@ -165,6 +182,14 @@ impl Engine {
 
     pub(crate) fn present(&self) -> Vec<Slot> {
         let slots = (0..self.geometry.slots() as u32).map(Slot);
-        slots.filter(|slot| self.maps.members[slot.0 as usize].present).collect()
+        slots.filter(|&slot| self.maps.is_present(slot)).collect()
     }
+}
+
+/// Where the bytes of a record lie that begins at a block of the ring.
+pub(crate) fn record_runs(zones: &Zones, at: u32, bytes: &[u8]) -> Vec<(DeviceBlock, Vec<u8>)> {
+    let (front, rest) = zones.record(at, (bytes.len() as u64 / BLOCK_BYTES) as u32);
+    let (head, tail) = bytes.split_at((front.blocks * BLOCK_BYTES) as usize);
+    let run = |run: BlockRun, bytes: &[u8]| (run.first, bytes.to_vec());
+    std::iter::once(run(front, head)).chain(rest.map(|rest| run(rest, tail))).collect()
 }

@@ -1,7 +1,7 @@
 //! Decides, never does: a volume as a state machine. Events in, actions out.
 //!
 //! The design, its words and the reasons are in `docs/decisions/0001-volume.md`. This crate knows no bytes of user data, no files,
-//! no clock and no threads. Buffers are numbers; parity and checksums are actions whose results come back as events.
+//! no clock and no threads. What it stores is defined byte by byte in `pantile_format::volume`. Buffers are numbers; parity and checksums are actions whose results come back as events.
 //! Whoever drives it (`pantile-device` with real bytes, `pantile-sim` with virtual time) must:
 //!
 //! * perform every action, in any order and at any speed, and report each exactly once;
@@ -19,9 +19,9 @@ mod geometry;
 mod journal;
 mod maps;
 mod open;
-mod store;
+mod stored;
 
 pub use api::*;
 pub use engine::{ENGINE_BUFFERS, Engine};
-pub use geometry::{Geometry, Placement, Shape};
-pub use open::{OpenError, Opening, format_volume};
+pub use geometry::{Geometry, NewVolume};
+pub use open::{Birth, OpenError, Opening, format_volume};

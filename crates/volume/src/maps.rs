@@ -5,6 +5,8 @@
 //! is used once.
 
 use crate::{Geometry, Slot, UserBlock};
+use pantile_format::volume::{LogicalStripe, MemberState};
+use pantile_format::{Crc64, Generation};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where a logical stripe lies.
@@ -43,30 +45,19 @@ pub(crate) struct Row {
     pub(crate) kind: RowKind,
     pub(crate) generation: u64,
     pub(crate) cells: Vec<RowCell>,
-    /// The user block that each index of the row was written for; whether it is still current, the log map says.
-    pub(crate) blocks: Vec<UserBlock>,
-    pub(crate) live: u32,
+    /// The user block that each index of the row holds; `None`: one that was forgotten.
+    pub(crate) blocks: Vec<Option<UserBlock>>,
 }
 
-/// Whether a device has what it should.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Member {
-    pub(crate) present: bool,
-    /// It lacks generations from here ..
-    pub(crate) missed_from: u64,
-    /// .. to here, exclusive; equal means that it lacks none.
-    pub(crate) missed_until: u64,
-    /// Logical stripes below this have been brought back.
-    pub(crate) cursor: u32,
-}
+impl Row {
+    /// How many of its blocks are current.
+    pub(crate) fn live(&self) -> usize {
+        self.blocks.iter().flatten().count()
+    }
 
-impl Member {
-    pub(crate) const WHOLE: Member = Member { present: true, missed_from: 0, missed_until: 0, cursor: 0 };
-
-    /// Whether it has its part of something written with a generation; `logical` for stripes, `None` for log rows.
-    pub(crate) fn has(&self, generation: u64, logical: Option<u32>) -> bool {
-        let missed = (self.missed_from..self.missed_until).contains(&generation);
-        self.present && (!missed || logical.is_some_and(|l| l < self.cursor))
+    /// A user block that stands for the row where none is meant.
+    pub(crate) fn any_block(&self) -> UserBlock {
+        self.blocks.iter().flatten().next().copied().expect("a row in use has a live block")
     }
 }
 
@@ -74,15 +65,15 @@ impl Member {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// A logical stripe has been written anew.
-    Switch { logical: u32, physical: u32, generation: u64, digests: Vec<Option<u64>> },
-    /// A logical stripe reads as zeros.
-    Unmap { logical: u32 },
+    Switch { logical: u32, physical: u32, generation: u64, digests: Vec<Option<Crc64>> },
+    /// Logical stripes read as zeros.
+    Unmap { first: u32, count: u32 },
     /// A log row has been written.
     Row { row: u32, content: Row },
     /// Blocks are no longer in the log: they have moved home or are forgotten.
     Forget { first: UserBlock, count: u64 },
     /// A device's state.
-    Member { slot: Slot, state: Member },
+    Member { slot: Slot, state: MemberState },
 }
 
 /// Everything that survives a restart.
@@ -94,7 +85,7 @@ pub(crate) struct Maps {
     pub(crate) log: BTreeMap<UserBlock, LogPlace>,
     pub(crate) rows: BTreeMap<u32, Row>,
     pub(crate) free_rows: BTreeSet<u32>,
-    pub(crate) members: Vec<Member>,
+    pub(crate) members: Vec<MemberState>,
     /// The next generation.
     pub(crate) generation: u64,
 }
@@ -103,12 +94,12 @@ impl Maps {
     /// An empty volume: nothing is written.
     pub(crate) fn new(geometry: &Geometry) -> Maps {
         Maps {
-            stripes: vec![None; geometry.logical_stripes as usize],
-            free: (0..geometry.physical_stripes).collect(),
+            stripes: vec![None; geometry.logical_stripes() as usize],
+            free: (0..geometry.physical_stripes()).collect(),
             log: BTreeMap::new(),
             rows: BTreeMap::new(),
-            free_rows: (0..geometry.log_rows).collect(),
-            members: vec![Member::WHOLE; geometry.slots()],
+            free_rows: (0..geometry.log_rows()).collect(),
+            members: vec![MemberState::Present; geometry.slots()],
             generation: 1,
         }
     }
@@ -124,9 +115,11 @@ impl Maps {
                 }
                 self.generation = self.generation.max(generation + 1);
             }
-            Change::Unmap { logical } => {
-                if let Some(old) = self.stripes[*logical as usize].take() {
-                    self.free.insert(old.physical);
+            Change::Unmap { first, count } => {
+                for mapping in &mut self.stripes[*first as usize..][..*count as usize] {
+                    if let Some(old) = mapping.take() {
+                        self.free.insert(old.physical);
+                    }
                 }
             }
             Change::Row { row, content } => {
@@ -134,11 +127,9 @@ impl Maps {
                 self.generation = self.generation.max(content.generation + 1);
                 self.rows.insert(*row, content.clone());
                 for (index, &block) in content.blocks.iter().enumerate() {
+                    let Some(block) = block else { continue };
                     self.forget(block);
                     self.log.insert(block, LogPlace { row: *row, index: index as u32 });
-                }
-                if let Some(new) = self.rows.get_mut(row) {
-                    new.live = content.blocks.len() as u32;
                 }
             }
             Change::Forget { first, count } => {
@@ -153,16 +144,28 @@ impl Maps {
     fn forget(&mut self, block: UserBlock) {
         let Some(place) = self.log.remove(&block) else { return };
         let Some(row) = self.rows.get_mut(&place.row) else { return };
-        row.live -= 1;
-        if row.live == 0 {
+        row.blocks[place.index as usize] = None;
+        if row.live() == 0 {
             self.rows.remove(&place.row);
             self.free_rows.insert(place.row);
         }
     }
 
+    /// Whether a device takes part: it is written to, and read where it has what is wanted.
+    pub(crate) fn is_present(&self, slot: Slot) -> bool {
+        !matches!(self.members[slot.0 as usize], MemberState::Lost { .. })
+    }
+
+    /// Whether a device has its part of something written with a generation; `logical` for stripes, `None` for log rows.
+    pub(crate) fn has(&self, slot: Slot, generation: u64, logical: Option<u32>) -> bool {
+        // What is no stripe lies before no cursor.
+        let logical = LogicalStripe(logical.map_or(u64::MAX, u64::from));
+        self.members[slot.0 as usize].has(Generation(generation), logical)
+    }
+
     /// The slots that cannot be read at all.
-    pub(crate) fn absent(&self) -> usize {
-        self.members.iter().filter(|m| !m.present).count()
+    pub(crate) fn absent(&self) -> Vec<Slot> {
+        (0..self.members.len() as u32).map(Slot).filter(|&slot| !self.is_present(slot)).collect()
     }
 
     /// Asserts the invariants; cheap enough for the simulation, not for every commit of a large volume.
@@ -175,13 +178,13 @@ impl Maps {
         assert!(owned.is_disjoint(&self.free), "a physical stripe is owned and free");
         assert_eq!(
             owned.len() + self.free.len(),
-            geometry.physical_stripes as usize,
+            geometry.physical_stripes() as usize,
             "physical stripes leak"
         );
-        assert_eq!(self.rows.len() + self.free_rows.len(), geometry.log_rows as usize, "log rows leak");
+        assert_eq!(self.rows.len() + self.free_rows.len(), geometry.log_rows() as usize, "log rows leak");
         for (number, row) in &self.rows {
             let live = self.log.values().filter(|place| place.row == *number).count();
-            assert_eq!(live, row.live as usize, "live count of row {number}");
+            assert_eq!(live, row.live(), "live count of row {number}");
             assert!(live > 0, "row {number} is in use without a live block");
         }
     }

@@ -2,7 +2,8 @@
 //! unflushed writes are kept or dropped one by one and devices are lost, again and again on the same disks.
 
 use pantile_code::Code;
-use pantile_format::Crc64;
+use pantile_format::Generation;
+use pantile_format::volume::{HistoryId, VolumeId, block_checksum};
 use pantile_gf::Gf;
 use pantile_volume::*;
 use std::collections::BTreeMap;
@@ -25,7 +26,7 @@ impl Random {
 
 /// A block of user data is 16 bytes here; the engine cannot tell.
 const CONTENT: usize = 16;
-const VOLUME: [u8; 16] = *b"a little volume!";
+const VOLUME: VolumeId = VolumeId(*b"a little volume!");
 
 type Content = Vec<u8>;
 
@@ -64,12 +65,7 @@ impl Disk {
 }
 
 fn checksum(content: &[u8], seed: Seed) -> u64 {
-    let mut bytes = VOLUME.to_vec();
-    bytes.extend(seed.slot.0.to_le_bytes());
-    bytes.extend(seed.address.0.to_le_bytes());
-    bytes.extend(seed.generation.to_le_bytes());
-    bytes.extend(content);
-    Crc64::of(&bytes).0
+    block_checksum(VOLUME, seed.slot, seed.address, Generation(seed.generation), content).0
 }
 
 struct World {
@@ -191,7 +187,7 @@ impl World {
 }
 
 fn geometry(spec: &str) -> Geometry {
-    Geometry::new(Shape {
+    Geometry::new(NewVolume {
         volume: VOLUME,
         code: Code::parse(spec).unwrap(),
         element_blocks: 2,
@@ -200,6 +196,7 @@ fn geometry(spec: &str) -> Geometry {
         log_rows: 12,
         journal_blocks: 24,
     })
+    .unwrap()
 }
 
 /// What may be read of one block: its content when last known durable, and everything written since.
@@ -231,7 +228,8 @@ fn run(spec: &str, seed: u64) {
         replies: Vec::new(),
         random: Random(seed ^ 0xabcd),
     };
-    for (slot, at, bytes) in format_volume(&geometry) {
+    let birth = Birth { history: HistoryId([7; 16]), name: "little".into(), created: 0 };
+    for (slot, at, bytes) in format_volume(&geometry, &birth).unwrap() {
         world.disks[slot.0 as usize].durable.insert(at.0, bytes);
     }
     let mut acceptable: Acceptable = (0..geometry.user_blocks())

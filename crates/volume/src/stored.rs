@@ -1,0 +1,173 @@
+//! The maps in the words of the format: changes as entries of a record, all of it as a snapshot, one block as a superblock.
+//!
+//! No byte is defined here; `pantile_format::volume` does that. What is read here fits the maps: rows have the cells that
+//! their kind has, no physical stripe has two owners, no block is twice in the log.
+
+use crate::maps::{Change, LogPlace, Mapping, Maps, Row, RowCell, RowKind};
+use crate::{BLOCK_BYTES, Geometry, Slot, UserBlock};
+use pantile_format::volume::{
+    Cell, Entry, Holds, LogRow, LogWrite, LogicalStripe, Member, PhysicalStripe, SnapshotBlocks,
+    SnapshotDecoder, SnapshotHead, SnapshotItem, SnapshotRef, SnapshotSum, StripeSwitch, Superblock,
+};
+use pantile_format::{Crc64, Generation};
+use std::collections::BTreeMap;
+
+pub(crate) fn entry(change: &Change, geometry: &Geometry) -> Entry {
+    match change {
+        Change::Switch { logical, physical, generation, digests } => Entry::StripeSwitch(StripeSwitch {
+            logical: LogicalStripe((*logical).into()),
+            physical: PhysicalStripe((*physical).into()),
+            generation: Generation(*generation),
+            digests: digests.clone(),
+        }),
+        Change::Unmap { first, count } => {
+            Entry::Unmap { first: LogicalStripe((*first).into()), count: (*count).into() }
+        }
+        Change::Row { row, content } => Entry::LogWrite(log_write(*row, content, geometry)),
+        Change::Forget { first, count } => Entry::LogForget { first: *first, count: *count },
+        Change::Member { slot, state } => Entry::Member(Member { slot: *slot, state: *state }),
+    }
+}
+
+/// What a decoded entry changes; `None` if it is a log write that cannot be one of this code.
+pub(crate) fn change(entry: &Entry, geometry: &Geometry) -> Option<Change> {
+    Some(match entry {
+        Entry::StripeSwitch(switch) => Change::Switch {
+            logical: switch.logical.0 as u32,
+            physical: switch.physical.0 as u32,
+            generation: switch.generation.0,
+            digests: switch.digests.clone(),
+        },
+        Entry::Unmap { first, count } => Change::Unmap { first: first.0 as u32, count: *count as u32 },
+        Entry::LogWrite(write) => Change::Row { row: write.row.0, content: row(write, geometry)? },
+        Entry::LogForget { first, count } => Change::Forget { first: *first, count: *count },
+        Entry::Member(Member { slot, state }) => Change::Member { slot: *slot, state: *state },
+    })
+}
+
+/// A row in use; of copies without those of a block that was forgotten.
+fn log_write(number: u32, row: &Row, geometry: &Geometry) -> LogWrite {
+    let named =
+        |holds: Holds, cell: &RowCell| Cell { slot: cell.slot, holds, checksum: Crc64(cell.checksum) };
+    let mut cells: Vec<Cell> = match row.kind {
+        RowKind::Coded => {
+            let user = row.blocks.iter().map(|block| block.map_or(Holds::Unused, Holds::User));
+            let holds = user.chain(std::iter::repeat(Holds::Parity));
+            holds.zip(&row.cells).map(|(holds, cell)| named(holds, cell)).collect()
+        }
+        RowKind::Copies => {
+            let copies = row.cells.chunks(geometry.tolerance() + 1);
+            let known = row.blocks.iter().zip(copies).filter_map(|(&block, cells)| Some((block?, cells)));
+            known.flat_map(|(b, cells)| cells.iter().map(move |c| named(Holds::User(b), c))).collect()
+        }
+    };
+    cells.sort_unstable_by_key(|cell| cell.slot);
+    LogWrite { row: LogRow(number), generation: Generation(row.generation), cells }
+}
+
+/// The row that a log write made, if it can be one of this code and holds a user's block.
+fn row(write: &LogWrite, geometry: &Geometry) -> Option<Row> {
+    let stored = |cell: &Cell| RowCell { slot: cell.slot, checksum: cell.checksum.0 };
+    let is_coded = write.cells.iter().any(|cell| cell.holds == Holds::Parity);
+    let mut cells = Vec::with_capacity(write.cells.len());
+    let mut blocks = Vec::new();
+    if is_coded {
+        // Ascending by slot and as many as there are slots: each stands at its own number.
+        if write.cells.len() != geometry.slots() {
+            return None;
+        }
+        for column in 0..geometry.slots() {
+            let cell = &write.cells[geometry.row_slot(write.row.0, column).0 as usize];
+            match (cell.holds, column < geometry.log_data()) {
+                (Holds::User(block), true) => blocks.push(Some(block)),
+                (Holds::Unused, true) => blocks.push(None),
+                (Holds::Parity, false) => {}
+                _ => return None,
+            }
+            cells.push(stored(cell));
+        }
+    } else {
+        let mut copies: BTreeMap<UserBlock, Vec<RowCell>> = BTreeMap::new();
+        for cell in &write.cells {
+            let Holds::User(block) = cell.holds else { return None };
+            copies.entry(block).or_default().push(stored(cell));
+        }
+        for (block, of_block) in copies {
+            if of_block.len() != geometry.tolerance() + 1 {
+                return None;
+            }
+            blocks.push(Some(block));
+            cells.extend(of_block);
+        }
+    }
+    let kind = if is_coded { RowKind::Coded } else { RowKind::Copies };
+    let row = Row { kind, generation: write.generation.0, cells, blocks };
+    (row.live() > 0).then_some(row)
+}
+
+/// The maps as the blocks of a snapshot.
+pub(crate) fn encode_snapshot(
+    maps: &Maps,
+    head: SnapshotHead,
+    geometry: &Geometry,
+) -> (Vec<u8>, SnapshotSum) {
+    let members = (0..).map(Slot).zip(&maps.members);
+    let members = members.map(|(slot, &state)| SnapshotItem::Member(Member { slot, state }));
+    let stripes = maps.stripes.iter().enumerate().filter_map(|(logical, mapping)| {
+        let Mapping { physical, generation } = (*mapping)?;
+        let (logical, physical) = (LogicalStripe(logical as u64), PhysicalStripe(physical.into()));
+        Some(SnapshotItem::Stripe { logical, physical, generation: Generation(generation) })
+    });
+    let rows =
+        maps.rows.iter().map(|(&row, content)| SnapshotItem::LogWrite(log_write(row, content, geometry)));
+    let mut blocks = SnapshotBlocks::new(head, geometry.shape(), members.chain(stripes).chain(rows));
+    let bytes = blocks.by_ref().flatten().collect();
+    (bytes, blocks.done().expect("all blocks were taken"))
+}
+
+/// The maps of the snapshot that a superblock refers to; `None` if it is not whole.
+pub(crate) fn decode_snapshot(bytes: &[u8], geometry: &Geometry, reference: &SnapshotRef) -> Option<Maps> {
+    let mut decoder = SnapshotDecoder::new(geometry.volume, geometry.shape(), reference);
+    let mut maps = Maps::new(geometry);
+    for block in bytes.chunks_exact(BLOCK_BYTES as usize) {
+        decoder.wanted()?;
+        for item in decoder.push(block).ok()? {
+            match item {
+                SnapshotItem::Member(Member { slot, state }) => maps.members[slot.0 as usize] = state,
+                SnapshotItem::Stripe { logical, physical, generation } => {
+                    let mapping = Mapping { physical: physical.0 as u32, generation: generation.0 };
+                    if !maps.free.remove(&mapping.physical) {
+                        return None;
+                    }
+                    maps.stripes[logical.0 as usize] = Some(mapping);
+                }
+                SnapshotItem::LogWrite(write) => {
+                    let content = row(&write, geometry)?;
+                    if !maps.free_rows.remove(&write.row.0) {
+                        return None;
+                    }
+                    for (index, &block) in content.blocks.iter().enumerate() {
+                        let Some(block) = block else { continue };
+                        let place = LogPlace { row: write.row.0, index: index as u32 };
+                        if maps.log.insert(block, place).is_some() {
+                            return None;
+                        }
+                    }
+                    maps.rows.insert(write.row.0, content);
+                }
+            }
+        }
+    }
+    maps.generation = decoder.finish().ok()?.next_generation.0;
+    Some(maps)
+}
+
+/// The superblock of one device, made from that of any: they differ in the slot, its chunks and whom it calls lost.
+pub(crate) fn superblock_of(slot: Slot, lost: &[Slot], geometry: &Geometry, any: &Superblock) -> Superblock {
+    Superblock {
+        slot,
+        shape: *geometry.zones(slot).shape(),
+        lost: lost.iter().copied().filter(|&other| other != slot).collect(),
+        ..any.clone()
+    }
+}
