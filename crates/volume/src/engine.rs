@@ -154,6 +154,7 @@ impl Engine {
 
     /// Enters a new session, whose superblock the caller makes durable before anything else is written.
     pub(crate) fn enter_session(&mut self, superblock: Superblock) {
+        self.maps.generation = self.maps.generation.max(superblock.generation_floor.0);
         self.superblock = superblock;
     }
 

@@ -420,11 +420,14 @@ impl Opening {
 
     fn begin_session(&mut self) {
         let (Some(newest), Some(engine)) = (&self.newest, &mut self.engine) else { return };
+        // Behind all that the session before can have given: what its maps have, and one commit that was forgotten.
+        let given = engine.maps.generation.max(newest.generation_floor.0);
+        let most = u64::from(self.geometry.physical_stripes()) + u64::from(self.geometry.log_rows());
         let superblock = Superblock {
             session: Session(newest.session.0 + 1),
             update: newest.update + 1,
             first_record: RecordNumber(engine.next_record()),
-            generation_floor: Generation(engine.maps.generation),
+            generation_floor: Generation(given + most),
             ..newest.clone()
         };
         engine.enter_session(superblock.clone());

@@ -3,7 +3,7 @@
 
 use pantile_code::Code;
 use pantile_format::Generation;
-use pantile_format::volume::{HistoryId, VolumeId, block_checksum};
+use pantile_format::volume::{ChunkHeader, HistoryId, VolumeId, block_checksum};
 use pantile_gf::Gf;
 use pantile_volume::*;
 use std::collections::BTreeMap;
@@ -74,9 +74,18 @@ struct World {
     pending: Vec<Action>,
     replies: Vec<(RequestId, Reply, Vec<Option<Content>>)>,
     random: Random,
+    /// Every chunk header ever written, by generation.
+    headers: BTreeMap<(Generation, Slot), Vec<u8>>,
 }
 
 impl World {
+    /// A generation names one content: what it does not name apart cannot be told apart after a crash.
+    fn watch(&mut self, slot: Slot, bytes: &[u8]) {
+        let Ok(header) = ChunkHeader::decode(bytes, VOLUME) else { return };
+        let old = self.headers.insert((header.generation, slot), bytes.to_vec());
+        assert!(old.is_none_or(|old| old == bytes), "{:?} is used twice", header.generation);
+    }
+
     fn content(&self, operand: Operand) -> Content {
         match operand {
             Operand::Zeros => vec![0; CONTENT],
@@ -147,6 +156,7 @@ impl World {
                             address += 1;
                         }
                         Piece::Bytes(bytes) => {
+                            self.watch(slot, &bytes);
                             for chunk in bytes.chunks(BLOCK_BYTES as usize) {
                                 writes.push((address, chunk.to_vec()));
                                 address += 1;
@@ -227,6 +237,7 @@ fn run(spec: &str, seed: u64) {
         pending: Vec::new(),
         replies: Vec::new(),
         random: Random(seed ^ 0xabcd),
+        headers: BTreeMap::new(),
     };
     let birth = Birth { history: HistoryId([7; 16]), name: "little".into(), created: 0 };
     for (slot, at, bytes) in format_volume(&geometry, &birth).unwrap() {
