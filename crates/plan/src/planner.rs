@@ -36,7 +36,7 @@ pub enum Effort {
     Fast,
     /// For a person who asks: up to so many steps of search.
     Thorough {
-        /// Steps; a step takes about a microsecond on a code of a hundred cells.
+        /// Steps of about a microsecond; in a code of many equations and cells a step counts for more.
         nodes: usize,
     },
 }
@@ -395,13 +395,12 @@ impl Planner {
         lost: &[CellIndex],
         limit: u64,
     ) -> (Option<(Vec<(CellIndex, Combination)>, bool)>, u64) {
-        // A search in a space of more words than this would not end; the chain's plan stands.
-        const WORDS_MOST: usize = 1 << 18;
+        // Each level of the search keeps a copy of the space: beyond this it would take more memory than it is worth, and
+        // find little; the chain's plan stands.
+        const WORDS_MOST: usize = 1 << 14;
         let words = self.code.equations().len() * self.code.cell_count().div_ceil(W::CELLS);
-        let nodes = match effort {
-            Effort::Fast if words > 64 => effort.nodes() * 64 / words,
-            _ => effort.nodes(),
-        };
+        // A step in a larger space takes longer: the effort is one of time, not of steps.
+        let nodes = effort.nodes() * 64 / words.max(64);
         if words > WORDS_MOST || limit == 0 {
             return (None, 0);
         }
