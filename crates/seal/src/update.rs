@@ -280,7 +280,8 @@ impl Plan {
         let last = batches.len() - 1;
         for (number, batch) in batches.iter().enumerate() {
             batch.iter().for_each(|&unit| done[unit] = true);
-            let removing = number < last && batch.iter().all(|&unit| self.units[unit].next.is_none());
+            let added = self.units.iter().zip(&done).any(|(unit, done)| *done && unit.next.is_some());
+            let removing = number < last && !added;
             let (entries, origin) = self.entries_after(before, &next, &done, removing);
             let mut manifest = set.manifest.clone();
             manifest.entries = entries;
@@ -315,8 +316,9 @@ impl Plan {
         self.units[unit].slots.iter().any(|slot| slot.stripe >= stripes)
     }
 
-    /// Units by batch: what is gone first, then what needs new stripes, then the others. At least one batch, for
-    /// entries without content.
+    /// Units by batch: what needs new stripes, then the others, and what is gone last, so that a file that was renamed is
+    /// in the set under one of its names at any time. What is gone but in the way of a new path goes first. At least
+    /// one batch, for entries without content.
     fn batches(&self, set: &Set<'_>) -> Vec<Vec<usize>> {
         let all = 0..self.units.len();
         if set.manifest.mode == Mode::Beside {
@@ -346,12 +348,15 @@ impl Plan {
         let (gone, rest): (Vec<usize>, Vec<usize>) = all.partition(|&unit| self.units[unit].next.is_none());
         let (growing, others): (Vec<usize>, Vec<usize>) =
             rest.into_iter().partition(|&unit| self.grows(unit, stripes));
+        let (in_the_way, gone): (Vec<usize>, Vec<usize>) =
+            gone.into_iter().partition(|&unit| self.is_in_the_way(&set.manifest, unit));
         let mut batches = Vec::new();
-        pack(gone, &mut batches);
+        pack(in_the_way, &mut batches);
         if !growing.is_empty() {
             batches.push(growing);
         }
         pack(others, &mut batches);
+        pack(gone, &mut batches);
         if batches.is_empty() {
             batches.push(Vec::new());
         }
@@ -381,8 +386,35 @@ impl Plan {
                 (true, Some(&old)) => Some((before.entries[old].clone(), None)),
                 (true, None) => None,
             };
-        next.iter().enumerate().filter_map(entry).unzip()
+        let mut entries: Vec<(Entry, Option<usize>)> = next.iter().enumerate().filter_map(entry).collect();
+        // What is gone keeps its name until its own batch, and so do the directories that it lies in.
+        let gone = self.units.iter().zip(done).filter(|u| !is_done(u) && u.0.next.is_none());
+        let kept: Vec<&Entry> =
+            gone.filter_map(|(unit, _)| unit.old.map(|old| &before.entries[old])).collect();
+        let known: HashSet<(u32, &[u8])> = next.iter().map(|e| (e.source, e.path.as_slice())).collect();
+        let holds = |dir: &Entry| kept.iter().any(|e| e.source == dir.source && is_below(&e.path, &dir.path));
+        let dirs = before.entries.iter().filter(|e| {
+            matches!(e.kind, EntryKind::Dir) && !known.contains(&(e.source, e.path.as_slice())) && holds(e)
+        });
+        entries.extend(dirs.chain(kept.iter().copied()).map(|entry| (entry.clone(), None)));
+        entries.into_iter().unzip()
     }
+
+    /// Whether the path of a file that is gone is needed otherwise: for a directory, or below what is no directory now.
+    fn is_in_the_way(&self, before: &Manifest, unit: usize) -> bool {
+        let Some(old) = self.units[unit].old.map(|old| &before.entries[old]) else { return false };
+        self.next.iter().any(|entry| {
+            entry.source == old.source
+                && (entry.path == old.path
+                    || is_below(&entry.path, &old.path)
+                    || (!matches!(entry.kind, EntryKind::Dir) && is_below(&old.path, &entry.path)))
+        })
+    }
+}
+
+/// Whether a path lies below a directory.
+fn is_below(path: &[u8], dir: &[u8]) -> bool {
+    path.len() > dir.len() && path.starts_with(dir) && path[dir.len()] == b'/'
 }
 
 /// Whether two manifests say the same of the tree.
