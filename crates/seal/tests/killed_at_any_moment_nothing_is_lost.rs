@@ -166,6 +166,38 @@ fn a_seal_again_that_is_killed_leaves_each_file_old_or_new() {
 }
 
 #[test]
+fn a_file_that_was_renamed_is_in_the_set_under_one_of_its_names_at_any_time() {
+    let start = Place::new();
+    small_tree(&start);
+    seal(&start.options("rs:3+2"), &mut Silent).unwrap();
+    let old = contents(picture(&start.tree()));
+    // With files that need new stripes and files that do not, there are several commits.
+    change_tree(&start);
+    fs::remove_file(start.tree().join("d/c")).unwrap();
+    write(&start.tree().join("d/c2"), &Seed(7).bytes(90_000));
+    fs::create_dir(start.tree().join("e")).unwrap();
+    write(&start.tree().join("e/moved"), &Seed(8).bytes(1));
+    let kept = old.iter().find(|(path, _)| path.ends_with("d/c")).map(|(_, text)| text.clone()).unwrap();
+    let place = Place::new();
+    copy(start.dir.path(), place.dir.path());
+    assert_eq!(restored(&place), Some(old), "before");
+    let content = fs::read(place.target().join("d/c")).unwrap();
+    write(&start.tree().join("e/moved"), &content);
+    fs::File::options()
+        .read(true)
+        .open(start.tree().join("e/moved"))
+        .unwrap()
+        .set_modified(fs::metadata(place.target().join("d/c")).unwrap().modified().unwrap())
+        .unwrap();
+    let (crashes, failures) = crash_everywhere(&start, Faults::default(), 3, reseal_in, |place, after| {
+        let found = restored(place).unwrap_or_else(|| panic!("after {after}: nothing can be restored"));
+        found.values().any(|text| *text == kept)
+    });
+    assert_eq!(failures, 0);
+    assert!(crashes > 100, "{crashes}");
+}
+
+#[test]
 fn a_seal_again_beside_the_files_that_is_killed_can_be_run_again() {
     let (start, _, new) = changed_set("rs:3+2", Mode::Beside);
     let (crashes, failures) = crash_everywhere(
