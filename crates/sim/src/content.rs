@@ -141,13 +141,9 @@ fn assembled_of_bytes(parts: [&Content; SECTORS]) -> Content {
 
 /// The checksum of a block of data under a seed.
 pub(crate) fn data_checksum(data: &Data, volume: &[u8; 16], seed: Seed) -> u64 {
-    let mut bytes = [0; 16 + 4 + 8 + 8 + 16];
-    bytes[..16].copy_from_slice(volume);
-    bytes[16..20].copy_from_slice(&seed.slot.0.to_le_bytes());
-    bytes[20..28].copy_from_slice(&seed.address.0.to_le_bytes());
-    bytes[28..36].copy_from_slice(&seed.generation.to_le_bytes());
-    bytes[36..].copy_from_slice(data);
-    pantile_format::Crc64::of(&bytes).0
+    use pantile_format::volume::{VolumeId, block_checksum};
+    let generation = pantile_format::Generation(seed.generation);
+    block_checksum(VolumeId(*volume), seed.slot, seed.address, generation, data).0
 }
 
 fn range_of(sector: usize) -> std::ops::Range<usize> {
