@@ -489,6 +489,7 @@ pub fn format_volume(
     let any = Superblock {
         volume: geometry.volume,
         history: birth.history,
+        ancestors: Vec::new(),
         slot: Slot(0),
         update: 0,
         session: Session(1),

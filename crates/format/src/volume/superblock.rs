@@ -24,7 +24,7 @@ layout! {
         VERSION: "version" @ 8 + 4, "format version, 1";
         SLOT: "slot" @ 12 + 4, "this device's place in the volume, from 0";
         VOLUME: "volume" @ 16 + 16, "the volume's UUID";
-        HISTORY: "history" @ 32 + 16, "drawn anew when a device is lost, returns or is replaced";
+        HISTORY: "history" @ 32 + 16, "drawn anew whenever the volume is opened without all of its devices";
         UPDATE: "update" @ 48 + 8, "counts the writes of this superblock; the highest counts";
         SESSION: "session" @ 56 + 8, "counts the times that the volume was opened for writing";
         GENERATION_FLOOR: "generation floor" @ 64 + 8, "the first generation that this session may give";
@@ -57,7 +57,8 @@ layout! {
         LOST: "lost" @ 208 + 32, "bit s of byte s / 8: the device in slot s is lost, its own superblock is out of date";
         NAME: "name" @ 240 + 64, "the volume's name in UTF-8, then zeros";
         SPEC: "spec" @ 304 + 512, "the code's spec in UTF-8, then zeros";
-        REST: "reserved" @ 816 + 3272, "zero";
+        ANCESTORS: "ancestors" @ 816 + 2048, "the histories before this one, the newest first, 16 bytes each, then zeros";
+        REST: "reserved" @ 2864 + 1224, "zero";
         CRC: "checksum" @ 4088 + 8, "CRC-64/NVME of the 4088 bytes before";
     }
 }
@@ -123,8 +124,11 @@ pub struct SnapshotRef {
 pub struct Superblock {
     /// The volume.
     pub volume: VolumeId,
-    /// Drawn anew when a device is lost, returns or is replaced.
+    /// Drawn anew whenever the volume is opened without all of its devices, so that devices which ran separately differ.
     pub history: HistoryId,
+    /// The histories that this one goes on from, the newest first; at most [`Superblock::ANCESTORS_MOST`], older ones are
+    /// forgotten. A device with one of them was left behind; one with another history ran separately.
+    pub ancestors: Vec<HistoryId>,
     /// This device.
     pub slot: Slot,
     /// Counts the writes of this superblock.
@@ -177,6 +181,9 @@ impl Superblock {
     /// The longest definition: the area from 8 KiB to 64 KiB.
     pub const DEFINITION_BYTES_MAX: u32 = 56 << 10;
 
+    /// Earlier histories that are remembered.
+    pub const ANCESTORS_MOST: usize = ANCESTORS.len as usize / size_of::<HistoryId>();
+
     /// Whether it can be a volume's; what this accepts, [`Superblock::encode`] writes and [`Superblock::decode`] reads.
     ///
     /// Errors: `Invalid` with the field that cannot be so.
@@ -197,6 +204,12 @@ impl Superblock {
         rule(fits, "definition length", "must be 0 exactly for a named code")?;
         let fits = |d: DefinitionRef| (1..=Superblock::DEFINITION_BYTES_MAX).contains(&d.len);
         rule(self.definition.is_none_or(fits), "definition length", "must be 57344 at most")?;
+        let fits = self.ancestors.len() <= Superblock::ANCESTORS_MOST;
+        rule(
+            fits && !self.ancestors.contains(&HistoryId([0; 16])),
+            "ancestors",
+            "must be 128 at most, none zero",
+        )?;
         let ascending = self.lost.windows(2).all(|pair| pair[0] < pair[1]);
         let known = self.lost.iter().all(|&slot| slot.0 < devices && slot != self.slot);
         rule(ascending && known, "lost", "must name devices of the volume, not this one")?;
@@ -244,6 +257,10 @@ impl Superblock {
             DEFINITION_LEN.put_u32(&mut bytes, definition.len);
             DEFINITION_CRC.put_u64(&mut bytes, definition.crc.0);
         }
+        for (place, ancestor) in bytes[ANCESTORS.offset as usize..].chunks_exact_mut(16).zip(&self.ancestors)
+        {
+            place.copy_from_slice(&ancestor.0);
+        }
         for slot in &self.lost {
             bytes[(LOST.offset + slot.0 / 8) as usize] |= 1 << (slot.0 % 8);
         }
@@ -281,6 +298,7 @@ impl Superblock {
         let superblock = Superblock {
             volume: VolumeId(VOLUME.get(bytes)),
             history: HistoryId(HISTORY.get(bytes)),
+            ancestors: get_ancestors(bytes)?,
             slot: Slot(SLOT.u32(bytes)),
             update: UPDATE.u64(bytes),
             session: Session(SESSION.u64(bytes)),
@@ -380,6 +398,14 @@ fn get_snapshot(bytes: &[u8]) -> Result<Option<SnapshotRef>, FormatError> {
         number @ 1..=2 => Ok(Some(reference(number as u8 - 1))),
         _ => Err(invalid("snapshot", "must be 0, 1 or 2")),
     }
+}
+
+fn get_ancestors(bytes: &[u8]) -> Result<Vec<HistoryId>, FormatError> {
+    let area = &bytes[ANCESTORS.offset as usize..][..ANCESTORS.len as usize];
+    let all = area.chunks_exact(16).map(|id| HistoryId(id.try_into().expect("16 bytes")));
+    let ancestors: Vec<HistoryId> = all.take_while(|id| id.0 != [0; 16]).collect();
+    must_be_zero(PART, &area[16 * ancestors.len()..])?;
+    Ok(ancestors)
 }
 
 fn get_definition(bytes: &[u8]) -> Result<Option<DefinitionRef>, FormatError> {

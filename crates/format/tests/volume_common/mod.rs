@@ -36,6 +36,7 @@ pub fn superblock() -> Superblock {
     Superblock {
         volume: VOLUME,
         history: HistoryId([8; 16]),
+        ancestors: vec![HistoryId([7; 16]), HistoryId([9; 16])],
         slot: Slot(3),
         update: 77,
         session: Session(5),
@@ -267,6 +268,7 @@ pub fn any_superblock() -> impl Strategy<Value = Superblock> {
             Superblock {
                 volume: VolumeId(volume),
                 history: HistoryId(history),
+                ancestors: lost.iter().map(|&l| HistoryId([1 + u8::from(l); 16])).collect(),
                 slot: Slot(slot),
                 update: n[0],
                 session: Session(n[1]),
