@@ -1,7 +1,7 @@
 //! One commit: from a state of the set to the next, by way of the journal.
 //!
 //! New stripes and the new meta area lie where nothing live is; they are written and synced first. Blocks of existing
-//! stripes and headers go into the journal. Its rename is the commit.
+//! stripes and headers go into the journal. Its rename is the commit, of everything at once.
 
 use crate::first::{Encoder, Output};
 use crate::grid::Grid;
@@ -12,12 +12,11 @@ use crate::report::SealReport;
 use crate::set::{Set, Shard, header_of};
 use crate::update::grid_of;
 use crate::verify::losses_of;
-use crate::window::{Window, crc_of, join, read_file_blocks};
+use crate::window::{Window, join, read_file_blocks};
 use crate::{SealError, names};
 use pantile::kernel::Arena;
 use pantile::{CellIndex, CellSet};
 use pantile_format::{Column, Crc64, Entry, EntryKind, HEADER_BYTES, Manifest, Mode, ShardHeader, Target};
-use std::collections::HashSet;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -31,38 +30,42 @@ pub(crate) struct Slot {
 }
 
 /// What changes.
-pub(crate) struct Commit {
+pub(crate) struct Commit<'s> {
     /// Ascending by stripe and lane.
-    pub(crate) slots: Vec<Slot>,
-    /// Entries whose checksums are known already; others get theirs as they are read.
-    pub(crate) scanned: HashSet<usize>,
+    pub(crate) slots: &'s [Slot],
     /// Stripes for which room is kept free, so that the next commit can append them.
     pub(crate) reserve_stripes: u64,
 }
 
-impl Commit {
-    /// Brings the set to the state that the manifest describes; the entries with their checksums.
+impl Commit<'_> {
+    /// Brings the set to the state that the manifest describes; checksums of what is read are noted in it.
     ///
-    /// Errors: nothing is changed unless the journal has its name already; then it is finished by whoever opens the set.
+    /// Errors: nothing is changed, or it is `Unfinished`: then whoever opens the set next finishes it.
     pub(crate) fn run(
         &self,
         set: &mut Set<'_>,
         mut manifest: Manifest,
         report: &mut SealReport,
         progress: &mut dyn Progress,
-    ) -> Result<Vec<Entry>, SealError> {
+    ) -> Result<(), SealError> {
+        self.check_room(set, &manifest)?;
         if meta_is_in_the_way(set, manifest.stripes) {
             // The meta area moves behind the stripes to come; nothing else changes.
-            let moved = Commit { slots: vec![], scanned: HashSet::new(), reserve_stripes: manifest.stripes };
+            let moved = Commit { slots: &[], reserve_stripes: manifest.stripes };
             let mut same = set.manifest.clone();
             same.generation = manifest.generation;
             manifest.generation.0 += 1;
-            moved.run(set, same, report, progress)?;
+            moved.run(set, same, report, progress).map_err(|error| match error {
+                // The tree is as it was, whether the move is finished now or by the next command.
+                SealError::Unfinished { error, .. } => *error,
+                error => error,
+            })?;
         }
         let outputs = open_outputs(set)?;
         let done = self.try_run(set, &outputs, &mut manifest, report, progress);
         let journal = set.names.journal();
-        if done.is_err() && set.world.disk.meta(&journal).is_err() {
+        let decided = set.world.disk.meta(&journal).is_ok();
+        if done.is_err() && !decided {
             // Best effort: what was appended is not part of the set, and in nobody's way.
             let _ = set.world.disk.remove(&names::temp(&journal));
             for output in &outputs {
@@ -70,8 +73,12 @@ impl Commit {
                 let _ = live.map(|len| output.file.set_len(len));
             }
         }
-        let (headers, meta) = done?;
-        replay(&set.world, &journal)?;
+        let finish = |error: SealError| match decided {
+            true => SealError::Unfinished { journal: journal.clone(), error: Box::new(error) },
+            false => error,
+        };
+        let (headers, meta) = done.map_err(&finish)?;
+        replay(&set.world, &journal).map_err(&finish)?;
         report.bytes_written += outputs.len() as u64 * 2 * HEADER_BYTES;
         for ((output, header), (_, table)) in outputs.into_iter().zip(headers).zip(meta.tables) {
             let Output { column, path, file } = output;
@@ -79,11 +86,7 @@ impl Commit {
         }
         set.grid = grid_of(&manifest);
         set.manifest = manifest;
-        set.originals = vec![None; set.manifest.entries.len()];
-        if set.manifest.mode == Mode::Beside {
-            set.look_at_originals();
-        }
-        Ok(set.manifest.entries.clone())
+        Ok(())
     }
 
     /// Everything up to the rename of the journal.
@@ -97,7 +100,6 @@ impl Commit {
     ) -> Result<(Vec<ShardHeader>, Meta), SealError> {
         let old_stripes = set.manifest.stripes;
         let journaled = self.slots.partition_point(|slot| slot.stripe < old_stripes);
-        self.check_room(set, manifest, journaled)?;
         let grid = grid_of(manifest);
         let paths: Vec<PathBuf> = manifest
             .entries
@@ -114,16 +116,14 @@ impl Commit {
         if manifest.stripes > old_stripes {
             let encoder = Encoder { world: set.world, geometry: &set.geometry, grid: &grid, paths: &paths };
             let new = old_stripes..manifest.stripes;
-            encoder.encode(new, outputs, &mut manifest.entries, &mut meta, progress)?;
-            let appended = self.slots[journaled..].iter().map(|slot| (slot.stripe, slot.lane));
-            report.source_bytes_read += appended.count() as u64 * manifest.block_len.bytes();
+            report.source_bytes_read +=
+                encoder.encode(new, outputs, &mut manifest.entries, &mut meta, progress)?;
             report.bytes_written += (manifest.stripes - old_stripes) * set.geometry.stripe_bytes();
             report.stripes_touched += manifest.stripes - old_stripes;
         }
         let journal =
             JournalWriter::create(set.world.disk, set.names.journal(), manifest.set, manifest.generation)?;
-        let mut work =
-            Changing { set, grid: &grid, paths: &paths, scanned: &self.scanned, journal, meta, report };
+        let mut work = Changing { set, grid: &grid, paths: &paths, journal, meta, report };
         for group in groups(&self.slots[..journaled], set.geometry.window_stripes()) {
             if progress.cancelled() {
                 return Err(SealError::Cancelled);
@@ -157,11 +157,25 @@ impl Commit {
         Ok((headers, meta))
     }
 
-    fn check_room(&self, set: &Set<'_>, manifest: &Manifest, journaled: usize) -> Result<(), SealError> {
+    /// Refuses what would not fit: new stripes, the journal, and the new meta areas beside the live ones.
+    fn check_room(&self, set: &Set<'_>, manifest: &Manifest) -> Result<(), SealError> {
+        let geometry = &set.geometry;
         let block = manifest.block_len.bytes();
-        let parity = (set.geometry.cell_count() - set.geometry.lanes.len()) as u64;
-        let appended = (manifest.stripes - set.manifest.stripes).saturating_mul(set.geometry.stripe_bytes());
-        let need = appended.saturating_add((journaled as u64).saturating_mul(block * (1 + parity)));
+        let journaled = &self.slots[..self.slots.partition_point(|slot| slot.stripe < set.manifest.stripes)];
+        let stripes = journaled.chunk_by(|a, b| a.stripe == b.stripe).count() as u64;
+        let grid = grid_of(manifest);
+        // What nobody owns any more is zero, and zeros are not written out.
+        let is_written =
+            |slot: &&Slot| manifest.mode == Mode::Full && grid.owner(slot.lane, slot.stripe).is_some();
+        let data = journaled.iter().filter(is_written).count() as u64;
+        let parity = (geometry.cell_count() - geometry.lanes.len()) as u64;
+        let columns = geometry.stored_columns().count() as u64;
+        let checks = manifest.stripes.saturating_mul(8 * parity);
+        let meta = columns.saturating_mul(manifest.encode().len() as u64 + 4 * HEADER_BYTES);
+        let appended = (manifest.stripes - set.manifest.stripes).saturating_mul(geometry.stripe_bytes());
+        let need = [parity.saturating_mul(stripes).saturating_add(data).saturating_mul(block), checks, meta]
+            .into_iter()
+            .fold(appended, u64::saturating_add);
         match set.world.disk.free_bytes(&set.names.dir) {
             Ok(free) if free < need => {
                 Err(SealError::NoSpace { path: set.names.dir.clone(), need: Some(need), free: Some(free) })
@@ -239,7 +253,6 @@ struct Changing<'a, 'w> {
     set: &'a Set<'w>,
     grid: &'a Grid,
     paths: &'a [PathBuf],
-    scanned: &'a HashSet<usize>,
     journal: JournalWriter<'w>,
     meta: Meta,
     report: &'a mut SealReport,
@@ -276,15 +289,12 @@ impl Changing<'_, '_> {
                 let bytes = &mut new.get_mut(i)[from..from + run.count as usize * block];
                 let path = &self.paths[run.entry];
                 let entry = &mut entries[run.entry];
-                read_file_blocks(self.set.world.disk, path, entry, block, run.block, bytes)
-                    .map_err(|e| SealError::io("reading", path, e))?;
-                self.report.source_bytes_read += bytes.len() as u64;
+                let read = read_file_blocks(self.set.world.disk, path, entry, block, run.block, bytes)
+                    .map_err(|e| SealError::source("reading", path, e))?;
+                self.report.source_bytes_read += read.bytes;
+                // A file that changed since it was scanned is sealed as read, and will be reported as changed.
                 let found: Vec<Crc64> = bytes.chunks_exact(block).map(Crc64::of).collect();
                 for (block, found) in (run.block..).zip(found) {
-                    let scanned = self.scanned.contains(&run.entry);
-                    if scanned && crc_of(entry, block) != Some(found) {
-                        return Err(SealError::ChangedMeanwhile { path: path.clone() });
-                    }
                     if let EntryKind::File { crcs, .. } = &mut entry.kind
                         && let Some(crc) = crcs.get_mut(block as usize)
                     {

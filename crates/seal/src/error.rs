@@ -159,14 +159,38 @@ pub enum SealError {
         /// The first that is missing or changed.
         path: PathBuf,
     },
-    /// A file changed while it was being read.
+    /// A file changed, or went away, while it was being read.
     ChangedMeanwhile {
         /// The file.
         path: PathBuf,
     },
+    /// Files that are to be sealed cannot be read.
+    CannotRead {
+        /// The first.
+        path: PathBuf,
+        /// What the system said of it.
+        error: io::Error,
+        /// How many.
+        count: usize,
+    },
+    /// The new state is decided, but not all of it is in the shards yet.
+    Unfinished {
+        /// What tells of it.
+        journal: PathBuf,
+        /// What stood in the way.
+        error: Box<SealError>,
+    },
 }
 
 impl SealError {
+    /// As [`SealError::io`], for a file that is being sealed: one that went away has changed.
+    pub(crate) fn source(doing: &'static str, path: &Path, error: io::Error) -> SealError {
+        match error.kind() {
+            io::ErrorKind::NotFound => SealError::ChangedMeanwhile { path: path.to_path_buf() },
+            _ => SealError::io(doing, path, error),
+        }
+    }
+
     /// An error of the system, told apart by what to do about it.
     pub(crate) fn io(doing: &'static str, path: &Path, error: io::Error) -> SealError {
         match error.kind() {
@@ -306,7 +330,32 @@ impl fmt::Display for SealError {
                 path.display()
             ),
             SealError::ChangedMeanwhile { path } => {
-                write!(out, "{} changed while it was being read; run the command again", path.display())
+                write!(
+                    out,
+                    "{} changed or went away while it was being read; run the command again. What was sealed before \
+                     is as it was",
+                    path.display()
+                )
+            }
+            SealError::CannotRead { path, error, count } => write!(
+                out,
+                "{count} of the files to be sealed cannot be read; the first, {}: {error}. Nothing was changed; make \
+                 them readable, or leave them out",
+                path.display()
+            ),
+            SealError::Unfinished { journal, error } => {
+                write!(out, "the new state is decided but not all of it is in the shards yet: ")?;
+                match &**error {
+                    SealError::NoSpace { path, .. } => {
+                        write!(out, "the file system of {} is full", path.display())?;
+                    }
+                    error => error.fmt(out)?,
+                }
+                write!(
+                    out,
+                    ". When that is mended, any command on the set finishes it first, as {} says",
+                    journal.display()
+                )
             }
         }
     }
@@ -341,6 +390,8 @@ impl std::error::Error for SealError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             SealError::Io { error, .. } => Some(error),
+            SealError::CannotRead { error, .. } => Some(error),
+            SealError::Unfinished { error, .. } => Some(&**error),
             SealError::Code { error, .. } => Some(&**error),
             SealError::NoGoodShard { error, .. }
             | SealError::Format { error, .. }

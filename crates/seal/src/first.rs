@@ -1,6 +1,6 @@
 //! Sealing for the first time: temporary shards are written stripe by stripe, and named all at once by a journal.
 
-use crate::disk::DiskFile;
+use crate::disk::{Disk, DiskFile};
 use crate::grid::{Allocator, Geometry, Grid, choose_block_len};
 use crate::journal::{JournalWriter, remove_temporaries, replay};
 use crate::meta::Meta;
@@ -16,6 +16,7 @@ use pantile_format::{
     BODY_OFFSET, BlockLen, Column, Crc64, Entry, EntryKind, Generation, Manifest, Mode, SetId,
 };
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A shard that is being written.
 pub(crate) struct Output {
@@ -144,6 +145,10 @@ fn write_all(
     progress: &mut dyn Progress,
 ) -> Result<(), SealError> {
     remove_temporaries(world.disk, names)?;
+    let paths: Vec<PathBuf> = manifest.entries.iter().map(|entry| source_path(manifest, entry)).collect();
+    let is_file = |i: &usize| matches!(manifest.entries[*i].kind, EntryKind::File { .. });
+    let files: Vec<PathBuf> = (0..paths.len()).filter(is_file).map(|i| paths[i].clone()).collect();
+    check_readable(world.disk, &files)?;
     let mut outputs = Vec::new();
     for column in geometry.stored_columns() {
         let path = temp(&names.shard(column));
@@ -151,14 +156,13 @@ fn write_all(
         outputs.push(Output { column, path, file });
     }
     let grid = Grid::new(geometry.lanes.len(), &manifest.entries);
-    let paths: Vec<PathBuf> = manifest.entries.iter().map(|entry| source_path(manifest, entry)).collect();
     let encoder = Encoder { world, geometry, grid: &grid, paths: &paths };
     let mut meta = Meta::empty(geometry, manifest);
     progress.phase("sealing", file_bytes(manifest));
     let_times_pass(manifest.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::File { .. })));
     let stripes = 0..manifest.stripes;
-    encoder.encode(stripes, &outputs, &mut manifest.entries, &mut meta, progress)?;
-    report.source_bytes_read = file_bytes(manifest);
+    report.source_bytes_read =
+        encoder.encode(stripes, &outputs, &mut manifest.entries, &mut meta, progress)?;
     report.stripes_touched = manifest.stripes;
     report.bytes_written = manifest.stripes * geometry.stripe_bytes();
     report.changed_meanwhile = changed_meanwhile(world, manifest);
@@ -183,6 +187,27 @@ fn write_all(
     replay(&world, &names.journal())
 }
 
+/// Opens every file that is to be sealed: what cannot be read is said before the work begins.
+pub(crate) fn check_readable(disk: &dyn Disk, files: &[PathBuf]) -> Result<(), SealError> {
+    let (mut count, mut first) = (0, None);
+    for path in files {
+        match disk.open(path) {
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(SealError::ChangedMeanwhile { path: path.clone() });
+            }
+            Err(error) => {
+                count += 1;
+                first.get_or_insert((path, error));
+            }
+        }
+    }
+    match first {
+        Some((path, error)) => Err(SealError::CannotRead { path: path.clone(), error, count }),
+        None => Ok(()),
+    }
+}
+
 /// Where an entry's original is.
 fn source_path(manifest: &Manifest, entry: &Entry) -> PathBuf {
     join(path_of(&manifest.sources[entry.source as usize].path), &entry.path)
@@ -203,7 +228,8 @@ fn changed_meanwhile(world: World<'_>, manifest: &Manifest) -> Vec<String> {
 }
 
 impl Encoder<'_> {
-    /// Reads the files of new stripes, computes parity and checksums, and writes everything to the shards.
+    /// Reads the files of new stripes, computes parity and checksums, and writes everything to the shards; the bytes
+    /// read.
     pub(crate) fn encode(
         &self,
         stripes: std::ops::Range<u64>,
@@ -211,10 +237,11 @@ impl Encoder<'_> {
         entries: &mut [Entry],
         meta: &mut Meta,
         progress: &mut dyn Progress,
-    ) -> Result<(), SealError> {
+    ) -> Result<u64, SealError> {
         let step = self.geometry.window_stripes();
         let mut window = Window::new(self.geometry, step.min(stripes.end - stripes.start));
         let mut at = stripes.start;
+        let mut bytes_read = 0;
         while at < stripes.end {
             if progress.cancelled() {
                 return Err(SealError::Cancelled);
@@ -224,9 +251,10 @@ impl Encoder<'_> {
             self.compute(&mut window)?;
             self.write(&window, outputs, meta)?;
             progress.advance(read);
+            bytes_read += read;
             at = window.stripes.end;
         }
-        Ok(())
+        Ok(bytes_read)
     }
 
     /// Reads the data cells from the sources and notes the checksums of their blocks; the bytes of files read.
@@ -240,6 +268,7 @@ impl Encoder<'_> {
             .zip(buffers)
             .map(|(lane, buffer)| (lane, &mut buffer[part.clone()], Vec::new()))
             .collect();
+        let bytes_read = AtomicU64::new(0);
         let shared: &[Entry] = entries;
         let fill = |(lane, buffer, crcs): &mut (u32, &mut [u8], Vec<Crc64>)| {
             let mut filled = 0;
@@ -250,10 +279,10 @@ impl Encoder<'_> {
                 let path = &self.paths[run.entry];
                 let bytes = &mut buffer[from..to];
                 // A file that became shorter is sealed as read, padded with zeros, and reported.
-                match read_file_blocks(self.world.disk, path, &shared[run.entry], block, run.block, bytes) {
-                    Ok(_) => {}
-                    Err(error) => return Err(SealError::io("reading", path, error)),
-                }
+                let read =
+                    read_file_blocks(self.world.disk, path, &shared[run.entry], block, run.block, bytes)
+                        .map_err(|e| SealError::source("reading", path, e))?;
+                bytes_read.fetch_add(read.bytes, Ordering::Relaxed);
                 if self.with_checksums(&shared[run.entry]) {
                     crcs.extend(bytes.chunks_exact(block).map(Crc64::of));
                 }
@@ -263,18 +292,16 @@ impl Encoder<'_> {
             Ok(())
         };
         par::for_each(self.world.threads, lanes.iter_mut().collect(), fill)?;
-        let mut read = 0;
         for (lane, _, crcs) in lanes {
             let mut found = crcs.into_iter();
             for run in self.grid.runs(lane, stripes.clone()) {
-                let EntryKind::File { size, crcs, .. } = &mut entries[run.entry].kind else { continue };
-                read += (*size - run.block * block as u64).min(run.count * block as u64);
+                let EntryKind::File { crcs, .. } = &mut entries[run.entry].kind else { continue };
                 for crc in crcs.iter_mut().skip(run.block as usize).take(run.count as usize) {
                     *crc = found.next().unwrap_or(*crc);
                 }
             }
         }
-        Ok(read)
+        Ok(bytes_read.into_inner())
     }
 
     fn with_checksums(&self, entry: &Entry) -> bool {

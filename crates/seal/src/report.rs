@@ -212,6 +212,8 @@ pub struct SealReport {
     pub changed: u64,
     /// Paths that are no longer there.
     pub removed: u64,
+    /// Files, among those added, whose content was sealed under a path that is gone; it was not sealed anew.
+    pub renamed: u64,
     /// Files that were not read because size and time of modification were the same.
     pub unchanged: u64,
     /// Bytes read from the original files.

@@ -53,6 +53,8 @@ pub(crate) struct Set<'w> {
     pub(crate) names: Names,
     /// Bytes read from shards.
     pub(crate) shard_bytes_read: AtomicU64,
+    /// Bytes read from originals as data beside parity.
+    pub(crate) source_bytes_read: AtomicU64,
     #[allow(dead_code, reason = "held until the set is closed")]
     lock: Option<Lock>,
 }
@@ -198,6 +200,7 @@ impl<'w> Set<'w> {
             geometry,
             manifest,
             shard_bytes_read: AtomicU64::new(0),
+            source_bytes_read: AtomicU64::new(0),
             lock: held,
         };
         opened.assign(candidates);
@@ -391,7 +394,12 @@ fn finish_journals(
         held = Some(lock(dirs, true)?);
     }
     // Listed again: between two locks another command may have finished it.
-    pending()?.iter().try_for_each(|journal| replay(&world, journal))?;
+    pending()?.iter().try_for_each(|journal| {
+        replay(&world, journal).map_err(|error| match error {
+            bad @ SealError::BadJournal { .. } => bad,
+            error => SealError::Unfinished { journal: journal.clone(), error: Box::new(error) },
+        })
+    })?;
     Ok(held)
 }
 

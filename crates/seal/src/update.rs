@@ -1,51 +1,40 @@
-//! Sealing again: only what changed is read, computed and written.
+//! Sealing again: only what changed is read, computed and written, in one commit.
 //!
-//! A changed file keeps its blocks and gets others as it grows; new files take what was free before, then new
-//! stripes. The change is made in batches, each a commit: in mode full a batch is some whole files whose journal is
-//! about 64 MiB, so that every file is at any moment sealed in its old or its new state. In mode beside one batch is
-//! everything: a stripe whose old content is gone in several files can only be encoded at once, and the journal holds
-//! parity alone.
+//! A changed file keeps its blocks and gets others as it grows; a file that was only renamed keeps all of them; new
+//! files take what was free before, then new stripes. Everything that can refuse the work, such as a file that cannot
+//! be read or too little room, is asked before anything is written, and everything is read before the one rename
+//! that commits the whole change: killed or failing at any moment, the set is the whole old tree or the whole new one.
 //!
 //! Invariant: parity is never computed from a block that is not known to be what was sealed or what is sealed now.
 
 use crate::SealError;
 use crate::commit::{Commit, Slot};
-use crate::first::describe;
+use crate::first::{check_readable, describe};
 use crate::grid::{Allocator, Grid};
 use crate::journal::remove_temporaries;
 use crate::options::{Progress, SealOptions};
-use crate::report::SealReport;
-use crate::set::{Set, mode_name};
+use crate::report::{FileStatus, SealReport};
+use crate::set::{Original, Set, mode_name};
 use crate::tree::{Tree, let_times_pass};
 use crate::window::{join, read_file_blocks};
 use pantile_format::{Crc64, Entry, EntryKind, Extent, Manifest, Mode};
 use std::collections::{HashMap, HashSet};
-
-/// The journal of one batch is about this long; a single larger file makes it longer.
-const JOURNAL_BYTES: u64 = 64 << 20;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 /// Bytes of a file that are read at a time to see what changed in it.
 const SCAN_BYTES: usize = 1 << 20;
-
-/// What becomes of one file, to be committed as a whole.
-struct Unit {
-    /// Of the tree as it is now; `None` for a file that is gone.
-    next: Option<usize>,
-    /// Of the manifest as it was; `None` for a new file.
-    old: Option<usize>,
-    /// The blocks whose content changes.
-    slots: Vec<Slot>,
-}
 
 /// The tree as it is now, and what must be done for it to be sealed.
 struct Plan {
     /// By entry of the tree; files have their extents, and checksums as far as they are known.
     next: Vec<Entry>,
-    /// Entries whose checksums are known from reading them once.
-    scanned: HashSet<usize>,
-    /// Old entries by the new ones that replace them, files only.
-    replaces: HashMap<usize, usize>,
-    units: Vec<Unit>,
+    /// Entries of the tree whose content is read.
+    fresh: Vec<usize>,
+    /// Old entries whose content lies under another path now: the old one, the new one.
+    moved: Vec<(usize, usize)>,
+    /// The blocks whose content changes.
+    slots: Vec<Slot>,
     stripes: u64,
 }
 
@@ -74,21 +63,19 @@ pub(crate) fn update(
         set.look_at_originals();
     }
     let plan = Plan::new(&set, tree, &mut report, progress)?;
+    for &(old, new) in &plan.moved {
+        let entry = &plan.next[new];
+        set.originals[old] = Some(Original { path: path_now(&set, entry), status: FileStatus::Unchanged });
+    }
     plan.execute(&mut set, &before, &mut report, progress)?;
-    let fresh: HashSet<usize> = plan.units.iter().filter_map(|unit| unit.next).collect();
-    let mut fresh = plan.next.iter().enumerate().filter(|(i, _)| fresh.contains(i)).map(|(_, entry)| entry);
-    let changed = |entry: &Entry| {
-        let EntryKind::File { size, .. } = entry.kind else { return false };
-        let path = join(&set.sources[entry.source as usize], &entry.path);
-        !set.world.disk.meta(&path).is_ok_and(|meta| meta.size == size && meta.mtime == entry.mtime)
+    let changed = |entry: &&Entry| {
+        let now = set.world.disk.meta(&path_now(&set, entry));
+        !now.is_ok_and(|meta| meta.size == size_of(entry) && meta.mtime == entry.mtime)
     };
-    report.changed_meanwhile = fresh
-        .by_ref()
-        .filter(|entry| changed(entry))
-        .take(100)
-        .map(|entry| join(&set.sources[entry.source as usize], &entry.path).display().to_string())
-        .collect();
-    report.shard_bytes_read = set.shard_bytes_read.load(std::sync::atomic::Ordering::Relaxed);
+    let changed = plan.fresh.iter().map(|&index| &plan.next[index]).filter(changed).take(100);
+    report.changed_meanwhile = changed.map(|entry| path_now(&set, entry).display().to_string()).collect();
+    report.shard_bytes_read = set.shard_bytes_read.load(Ordering::Relaxed);
+    report.source_bytes_read += set.source_bytes_read.load(Ordering::Relaxed);
     Ok(describe(report, &set.manifest, &set.geometry, &set.names))
 }
 
@@ -177,20 +164,19 @@ impl Plan {
             old.iter().enumerate().map(|(i, entry)| ((entry.source, entry.path.as_slice()), i)).collect();
         let mut plan = Plan {
             next: tree.entries,
-            scanned: HashSet::new(),
-            replaces: HashMap::new(),
-            units: Vec::new(),
+            fresh: Vec::new(),
+            moved: Vec::new(),
+            slots: Vec::new(),
             stripes: set.manifest.stripes,
         };
         let mut fresh: Vec<(usize, Option<usize>)> = Vec::new();
+        let mut kept: HashSet<usize> = HashSet::new();
         for (index, entry) in plan.next.iter_mut().enumerate() {
             let known = by_path.get(&(entry.source, entry.path.as_slice())).copied();
             report.added += u64::from(known.is_none());
             let EntryKind::File { size, .. } = entry.kind else { continue };
             let before = known.filter(|&i| matches!(old[i].kind, EntryKind::File { .. }));
-            if let Some(i) = before {
-                plan.replaces.insert(index, i);
-            }
+            kept.extend(before);
             match before.map(|i| &old[i]) {
                 Some(before) if before.mtime == entry.mtime && size_of(before) == size => {
                     entry.kind = before.kind.clone();
@@ -199,19 +185,67 @@ impl Plan {
                 _ => fresh.push((index, before)),
             }
         }
-        let kept: HashSet<usize> = plan.replaces.values().copied().collect();
         let paths: HashSet<(u32, &[u8])> =
             plan.next.iter().map(|entry| (entry.source, entry.path.as_slice())).collect();
         report.removed =
             old.iter().filter(|e| !paths.contains(&(e.source, e.path.as_slice()))).count() as u64;
         drop(paths);
-        for (i, entry) in old.iter().enumerate() {
-            if matches!(entry.kind, EntryKind::File { .. }) && !kept.contains(&i) {
-                plan.units.push(Unit { next: None, old: Some(i), slots: slots_of(extents_of(entry), 0) });
-            }
-        }
+        let is_gone = |i: &usize| matches!(old[*i].kind, EntryKind::File { .. }) && !kept.contains(i);
+        let mut gone: Vec<usize> = (0..old.len()).filter(is_gone).collect();
+        let files: Vec<PathBuf> = fresh.iter().map(|&(index, _)| path_now(set, &plan.next[index])).collect();
+        check_readable(set.world.disk, &files)?;
+        let_times_pass(fresh.iter().map(|&(index, _)| &plan.next[index]));
+        plan.find_moved(set, &mut fresh, &mut gone, report, progress)?;
+        gone.iter().for_each(|&i| plan.slots.extend(slots_of(extents_of(&old[i]), 0)));
         plan.place(set, &fresh, report, progress)?;
         Ok(plan)
+    }
+
+    /// Takes from `fresh` and `gone` the files whose content was sealed under another path: they keep their blocks.
+    ///
+    /// Without checksums nothing tells that the content is the same, and they are sealed anew.
+    fn find_moved(
+        &mut self,
+        set: &Set<'_>,
+        fresh: &mut Vec<(usize, Option<usize>)>,
+        gone: &mut Vec<usize>,
+        report: &mut SealReport,
+        progress: &mut dyn Progress,
+    ) -> Result<(), SealError> {
+        if !set.judge {
+            return Ok(());
+        }
+        let old = &set.manifest.entries;
+        let mut by_size: HashMap<u64, Vec<usize>> = HashMap::new();
+        for &i in gone.iter().filter(|&&i| size_of(&old[i]) > 0) {
+            by_size.entry(size_of(&old[i])).or_default().push(i);
+        }
+        let may_be = |index: usize| by_size.contains_key(&size_of(&self.next[index]));
+        let candidates = fresh.iter().filter(|&&(index, before)| before.is_none() && may_be(index));
+        let bytes: u64 = candidates.map(|&(index, _)| size_of(&self.next[index])).sum();
+        if bytes > 0 {
+            progress.phase("looking for renamed files", bytes);
+        }
+        let mut found: HashMap<usize, usize> = HashMap::new();
+        for &(index, before) in fresh.iter() {
+            let entry = &self.next[index];
+            let (None, Some(same_size)) = (before, by_size.get_mut(&size_of(entry))) else { continue };
+            let starts_so = |i: &usize, crcs: &[Crc64]| crcs_of(&old[*i]).starts_with(crcs);
+            let hope = |crcs: &[Crc64]| same_size.iter().any(|i| starts_so(i, crcs));
+            let Some(crcs) = scan_file(set, entry, report, progress, hope)? else { continue };
+            if let Some(at) = same_size.iter().position(|i| starts_so(i, &crcs)) {
+                found.insert(index, same_size.remove(at));
+            }
+        }
+        for (&index, &i) in &found {
+            self.next[index].kind = old[i].kind.clone();
+        }
+        let taken: HashSet<usize> = found.values().copied().collect();
+        fresh.retain(|(index, _)| !found.contains_key(index));
+        gone.retain(|i| !taken.contains(i));
+        report.renamed = found.len() as u64;
+        self.moved = found.into_iter().map(|(index, i)| (i, index)).collect();
+        Ok(())
     }
 
     /// Gives every new and changed file its blocks, and finds out which of them change.
@@ -232,39 +266,36 @@ impl Plan {
         self.stripes = allocator.stripes;
         let changed = fresh.iter().filter(|(_, before)| before.is_some());
         progress.phase("looking for changes", changed.map(|&(index, _)| size_of(&self.next[index])).sum());
-        let_times_pass(fresh.iter().map(|&(index, _)| &self.next[index]));
         for &(index, before) in fresh {
             let count = blocks(&self.next[index]);
             let mut extents: Vec<Extent> = before.map(|i| extents_of(&old[i]).to_vec()).unwrap_or_default();
             let dropped = cut(&mut extents, count);
             let had: u64 = extents.iter().map(|extent| extent.count).sum();
-            let crcs = match before {
-                Some(_) if set.judge => {
-                    report.source_bytes_read += size_of(&self.next[index]);
-                    self.scanned.insert(index);
-                    scan_file(set, &self.next[index], progress)?
-                }
-                _ => vec![Crc64(0); if set.manifest.checksums { count as usize } else { 0 }],
+            let scanned = match before {
+                Some(_) if set.judge => scan_file(set, &self.next[index], report, progress, |_| true)?,
+                _ => None,
             };
+            let unknown = || vec![Crc64(0); if set.manifest.checksums { count as usize } else { 0 }];
+            let crcs = scanned.unwrap_or_else(unknown);
             let old_crcs = before.map_or(&[][..], |i| crcs_of(&old[i]));
             let same = |block: u64| {
                 block < had && set.judge && old_crcs.get(block as usize) == crcs.get(block as usize)
             };
-            let mut slots = slots_of(&extents, 0);
-            slots.retain(|slot| !same(slot.block));
+            self.slots.extend(slots_of(&extents, 0).into_iter().filter(|slot| !same(slot.block)));
             let added = allocator.take(count - had);
-            slots.extend(slots_of(&added, had));
-            slots.extend(slots_of(&dropped, count));
+            self.slots.extend(slots_of(&added, had));
+            self.slots.extend(slots_of(&dropped, count));
             added.into_iter().for_each(|extent| append(&mut extents, extent));
             let size = size_of(&self.next[index]);
             self.next[index].kind = EntryKind::File { size, extents, crcs };
             report.changed += u64::from(before.is_some());
-            self.units.push(Unit { next: Some(index), old: before, slots });
+            self.fresh.push(index);
         }
+        self.slots.sort_unstable_by_key(|slot| (slot.stripe, slot.lane));
         Ok(())
     }
 
-    /// Commits batch by batch.
+    /// Commits everything at once.
     fn execute(
         &self,
         set: &mut Set<'_>,
@@ -272,154 +303,26 @@ impl Plan {
         report: &mut SealReport,
         progress: &mut dyn Progress,
     ) -> Result<(), SealError> {
-        let batches = self.batches(set);
-        let bytes = |unit: &Unit| unit.slots.len() as u64 * set.manifest.block_len.bytes();
-        progress.phase("sealing changes", self.units.iter().map(bytes).sum());
-        let mut next = self.next.clone();
-        let mut done = vec![false; self.units.len()];
-        let last = batches.len() - 1;
-        for (number, batch) in batches.iter().enumerate() {
-            batch.iter().for_each(|&unit| done[unit] = true);
-            let added = self.units.iter().zip(&done).any(|(unit, done)| *done && unit.next.is_some());
-            let removing = number < last && !added;
-            let (entries, origin) = self.entries_after(before, &next, &done, removing);
-            let mut manifest = set.manifest.clone();
-            manifest.entries = entries;
-            let grows = batch.iter().any(|&unit| self.grows(unit, before.stripes));
-            if grows {
-                manifest.stripes = self.stripes;
-            }
-            manifest.generation.0 += 1;
-            if batch.is_empty()
-                && unchanged(&manifest, before)
-                && set.manifest.generation == before.generation
-            {
-                return Ok(());
-            }
-            let mut slots: Vec<Slot> =
-                batch.iter().flat_map(|&unit| self.units[unit].slots.clone()).collect();
-            slots.sort_unstable_by_key(|slot| (slot.stripe, slot.lane));
-            let scanned = (0..origin.len()).filter(|&i| origin[i].is_some_and(|n| self.scanned.contains(&n)));
-            let commit = Commit { scanned: scanned.collect(), slots, reserve_stripes: self.stripes };
-            let committed = commit.run(set, manifest, report, progress)?;
-            // Checksums of new files are known only now.
-            for (entry, origin) in committed.iter().zip(&origin) {
-                if let Some(origin) = origin {
-                    next[*origin] = entry.clone();
-                }
-            }
+        let mut manifest = set.manifest.clone();
+        manifest.entries = self.next.clone();
+        if self.slots.is_empty() && unchanged(&manifest, before) {
+            return Ok(());
         }
-        Ok(())
+        manifest.stripes = self.stripes;
+        manifest.generation.0 += 1;
+        progress.phase("sealing changes", self.slots.len() as u64 * set.manifest.block_len.bytes());
+        Commit { slots: &self.slots, reserve_stripes: self.stripes }.run(set, manifest, report, progress)
     }
-
-    fn grows(&self, unit: usize, stripes: u64) -> bool {
-        self.units[unit].slots.iter().any(|slot| slot.stripe >= stripes)
-    }
-
-    /// Units by batch: what needs new stripes, then the others, and what is gone last, so that a file that was renamed is
-    /// in the set under one of its names at any time. What is gone but in the way of a new path goes first. At least
-    /// one batch, for entries without content.
-    fn batches(&self, set: &Set<'_>) -> Vec<Vec<usize>> {
-        let all = 0..self.units.len();
-        if set.manifest.mode == Mode::Beside {
-            return vec![all.collect()];
-        }
-        let stripes = set.manifest.stripes;
-        let block = set.manifest.block_len.bytes();
-        let parity = set.geometry.cell_count() as u64 - set.geometry.lanes.len() as u64;
-        let journal = |unit: &usize| {
-            let old = self.units[*unit].slots.iter().filter(|slot| slot.stripe < stripes).count() as u64;
-            old * block * (1 + parity)
-        };
-        let pack = |units: Vec<usize>, batches: &mut Vec<Vec<usize>>| {
-            let (mut batch, mut bytes) = (Vec::new(), 0u64);
-            for unit in units {
-                if !batch.is_empty() && bytes.saturating_add(journal(&unit)) > JOURNAL_BYTES {
-                    batches.push(std::mem::take(&mut batch));
-                    bytes = 0;
-                }
-                bytes += journal(&unit);
-                batch.push(unit);
-            }
-            if !batch.is_empty() {
-                batches.push(batch);
-            }
-        };
-        let (gone, rest): (Vec<usize>, Vec<usize>) = all.partition(|&unit| self.units[unit].next.is_none());
-        let (growing, others): (Vec<usize>, Vec<usize>) =
-            rest.into_iter().partition(|&unit| self.grows(unit, stripes));
-        let (in_the_way, gone): (Vec<usize>, Vec<usize>) =
-            gone.into_iter().partition(|&unit| self.is_in_the_way(&set.manifest, unit));
-        let mut batches = Vec::new();
-        pack(in_the_way, &mut batches);
-        if !growing.is_empty() {
-            batches.push(growing);
-        }
-        pack(others, &mut batches);
-        pack(gone, &mut batches);
-        if batches.is_empty() {
-            batches.push(Vec::new());
-        }
-        batches
-    }
-
-    /// The entries once the units that are `done` are; for each the entry of the tree that it is.
-    fn entries_after(
-        &self,
-        before: &Manifest,
-        next: &[Entry],
-        done: &[bool],
-        removing: bool,
-    ) -> (Vec<Entry>, Vec<Option<usize>>) {
-        let is_done = |(_, done): &(&Unit, &bool)| **done;
-        if removing {
-            let gone: HashSet<usize> =
-                self.units.iter().zip(done).filter(is_done).filter_map(|(unit, _)| unit.old).collect();
-            let left = before.entries.iter().enumerate().filter(|(i, _)| !gone.contains(i));
-            return left.map(|(_, entry)| (entry.clone(), None)).unzip();
-        }
-        let waiting: HashSet<usize> =
-            self.units.iter().zip(done).filter(|u| !is_done(u)).filter_map(|(unit, _)| unit.next).collect();
-        let entry =
-            |(index, entry): (usize, &Entry)| match (waiting.contains(&index), self.replaces.get(&index)) {
-                (false, _) => Some((entry.clone(), Some(index))),
-                (true, Some(&old)) => Some((before.entries[old].clone(), None)),
-                (true, None) => None,
-            };
-        let mut entries: Vec<(Entry, Option<usize>)> = next.iter().enumerate().filter_map(entry).collect();
-        // What is gone keeps its name until its own batch, and so do the directories that it lies in.
-        let gone = self.units.iter().zip(done).filter(|u| !is_done(u) && u.0.next.is_none());
-        let kept: Vec<&Entry> =
-            gone.filter_map(|(unit, _)| unit.old.map(|old| &before.entries[old])).collect();
-        let known: HashSet<(u32, &[u8])> = next.iter().map(|e| (e.source, e.path.as_slice())).collect();
-        let holds = |dir: &Entry| kept.iter().any(|e| e.source == dir.source && is_below(&e.path, &dir.path));
-        let dirs = before.entries.iter().filter(|e| {
-            matches!(e.kind, EntryKind::Dir) && !known.contains(&(e.source, e.path.as_slice())) && holds(e)
-        });
-        entries.extend(dirs.chain(kept.iter().copied()).map(|entry| (entry.clone(), None)));
-        entries.into_iter().unzip()
-    }
-
-    /// Whether the path of a file that is gone is needed otherwise: for a directory, or below what is no directory now.
-    fn is_in_the_way(&self, before: &Manifest, unit: usize) -> bool {
-        let Some(old) = self.units[unit].old.map(|old| &before.entries[old]) else { return false };
-        self.next.iter().any(|entry| {
-            entry.source == old.source
-                && (entry.path == old.path
-                    || is_below(&entry.path, &old.path)
-                    || (!matches!(entry.kind, EntryKind::Dir) && is_below(&old.path, &entry.path)))
-        })
-    }
-}
-
-/// Whether a path lies below a directory.
-fn is_below(path: &[u8], dir: &[u8]) -> bool {
-    path.len() > dir.len() && path.starts_with(dir) && path[dir.len()] == b'/'
 }
 
 /// Whether two manifests say the same of the tree.
 fn unchanged(a: &Manifest, b: &Manifest) -> bool {
     a.entries == b.entries && a.sources == b.sources
+}
+
+/// Where a file of the tree is.
+fn path_now(set: &Set<'_>, entry: &Entry) -> PathBuf {
+    join(&set.sources[entry.source as usize], &entry.path)
 }
 
 fn size_of(entry: &Entry) -> u64 {
@@ -468,9 +371,15 @@ fn append(extents: &mut Vec<Extent>, new: Extent) {
     }
 }
 
-/// The checksums of a file's blocks as it is now.
-fn scan_file(set: &Set<'_>, entry: &Entry, progress: &mut dyn Progress) -> Result<Vec<Crc64>, SealError> {
-    let path = join(&set.sources[entry.source as usize], &entry.path);
+/// The checksums of a file's blocks as it is now; `None` as soon as there is no `hope` in those read so far.
+fn scan_file(
+    set: &Set<'_>,
+    entry: &Entry,
+    report: &mut SealReport,
+    progress: &mut dyn Progress,
+    hope: impl Fn(&[Crc64]) -> bool,
+) -> Result<Option<Vec<Crc64>>, SealError> {
+    let path = path_now(set, entry);
     let block = set.geometry.block();
     let count = set.manifest.block_len.blocks(size_of(entry));
     let step = (SCAN_BYTES / block).max(1) as u64;
@@ -483,13 +392,17 @@ fn scan_file(set: &Set<'_>, entry: &Entry, progress: &mut dyn Progress) -> Resul
         }
         let here = step.min(count - at);
         let bytes = &mut bytes[..here as usize * block];
-        read_file_blocks(set.world.disk, &path, entry, block, at, bytes)
-            .map_err(|e| SealError::io("reading", &path, e))?;
+        let read = read_file_blocks(set.world.disk, &path, entry, block, at, bytes)
+            .map_err(|e| SealError::source("reading", &path, e))?;
+        report.source_bytes_read += read.bytes;
         crcs.extend(bytes.chunks_exact(block).map(Crc64::of));
-        progress.advance(bytes.len() as u64);
+        progress.advance(read.bytes);
         at += here;
+        if !hope(&crcs) {
+            return Ok(None);
+        }
     }
-    Ok(crcs)
+    Ok(Some(crcs))
 }
 
 /// The grid of a manifest.

@@ -163,7 +163,7 @@ impl Set<'_> {
             let readable = match &self.originals[run.entry] {
                 Some(original) if original.status == FileStatus::Unchanged || self.judge => {
                     let entry = &self.manifest.entries[run.entry];
-                    read_source(self, &original.path, entry, run.block, bytes).is_ok_and(|whole| whole)
+                    read_source(self, &original.path, entry, run.block, bytes).is_ok_and(|read| read.whole)
                 }
                 _ => false,
             };
@@ -256,15 +256,25 @@ impl Set<'_> {
     }
 }
 
-/// Reads blocks of a file, zeros behind its sealed size; whether all of it was there.
+/// What reading some blocks of a file came to.
+pub(crate) struct FileRead {
+    /// Bytes that were there; zeros stand for the others.
+    pub(crate) bytes: u64,
+    /// Whether all of them were there.
+    pub(crate) whole: bool,
+}
+
+/// Reads blocks of an original file, zeros behind its sealed size, and counts the bytes.
 pub(crate) fn read_source(
     set: &Set<'_>,
     path: &Path,
     entry: &Entry,
     first_block: u64,
     bytes: &mut [u8],
-) -> std::io::Result<bool> {
-    read_file_blocks(set.world.disk, path, entry, set.geometry.block(), first_block, bytes)
+) -> std::io::Result<FileRead> {
+    let read = read_file_blocks(set.world.disk, path, entry, set.geometry.block(), first_block, bytes)?;
+    set.source_bytes_read.fetch_add(read.bytes, Ordering::Relaxed);
+    Ok(read)
 }
 
 /// As [`read_source`], without a set.
@@ -275,14 +285,14 @@ pub(crate) fn read_file_blocks(
     block: usize,
     first_block: u64,
     bytes: &mut [u8],
-) -> std::io::Result<bool> {
-    let EntryKind::File { size, .. } = &entry.kind else { return Ok(false) };
+) -> std::io::Result<FileRead> {
+    let EntryKind::File { size, .. } = &entry.kind else { return Ok(FileRead { bytes: 0, whole: false }) };
     let offset = first_block * block as u64;
     let within = size.saturating_sub(offset).min(bytes.len() as u64) as usize;
     let file = disk.open(path)?;
     let have = file.read_at(&mut bytes[..within], offset)?;
     bytes[have..].fill(0);
-    Ok(have == within)
+    Ok(FileRead { bytes: have as u64, whole: have == within })
 }
 
 /// The checksum of a block of a file.

@@ -115,7 +115,9 @@ pub fn failure(error: &SealError) -> Failure {
         SealError::Io { .. }
         | SealError::NoSpace { .. }
         | SealError::Busy { .. }
-        | SealError::ChangedMeanwhile { .. } => Failure::System(text),
+        | SealError::ChangedMeanwhile { .. }
+        | SealError::CannotRead { .. }
+        | SealError::Unfinished { .. } => Failure::System(text),
         // What is no shard at all, or one of a newer version, was the wrong thing to name; a damaged one is a loss.
         SealError::NoGoodShard {
             error: FormatError::NotPantile { .. } | FormatError::Newer { .. }, ..

@@ -22,6 +22,8 @@ pub struct Faults {
     pub crash_after: Option<u64>,
     /// After so many operations, writes fail because the disk is full; removing still works.
     pub full_after: Option<u64>,
+    /// Files whose name ends so cannot be opened.
+    pub unreadable: Option<&'static str>,
     /// A planted bug: files whose name ends so are not synced, though the caller is told so.
     pub skip_sync_of: Option<&'static str>,
     /// A planted bug: the journal gets its name only when everything was applied.
@@ -238,6 +240,9 @@ impl FaultDisk {
 impl Disk for FaultDisk {
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         self.alive()?;
+        if self.faults.unreadable.is_some_and(|end| path.to_string_lossy().ends_with(end)) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
         let inner = SystemDisk.open(path)?;
         let number = self.state.lock().unwrap().names.get(path).copied().unwrap_or(u64::MAX);
         Ok(self.wrap(path, inner, number))

@@ -17,7 +17,8 @@ use std::path::PathBuf;
 #[derive(Args)]
 #[command(after_long_help = "\
 Sizes are bytes, or 4K, 1M, 1G (powers of 1024). Killed at any moment, the set is what it was before or what it is \
-after; Ctrl-C ends at such a point too, and nothing is lost.
+after, as a whole; Ctrl-C, a full disk or a file that cannot be read leave it as it was. Sealing again needs free room \
+for what changed: the new blocks and the parity of their stripes. A file that was only renamed is not sealed anew.
 
 Examples:
   pantile seal photos --code rs:10+4 --out shards       14 shards, any 10 bring everything back
@@ -85,6 +86,9 @@ fn text(report: &SealReport, terminal: &Terminal) -> String {
             report.added, report.changed, report.removed, report.unchanged
         ),
     );
+    if report.renamed > 0 {
+        line("renamed", format!("{} of those added had the content of a file that is gone", report.renamed));
+    }
     line(
         "read",
         format!(
