@@ -1,0 +1,112 @@
+//! Why a request to a running volume is not done.
+
+use pantile_device::DeviceError;
+use pantile_volume::{Failure, OpenError, Slot};
+use std::fmt;
+
+/// Why a volume does not run, or a request to it is not done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostError {
+    /// The volume could not be opened.
+    Open(OpenError),
+    /// The engine refused or failed.
+    Failed(Failure),
+    /// The range reaches beyond the end.
+    OutOfRange {
+        /// The first byte behind what was asked for.
+        end_bytes: u64,
+        /// The length of the volume.
+        len_bytes: u64,
+    },
+    /// The engine has stopped, or was told to.
+    Stopped,
+    /// No memory became free in time: the devices are too slow for what is written to them, or hang.
+    NoMemory {
+        /// The bound on memory for writes under way.
+        max_bytes: usize,
+    },
+    /// A thread could not be made.
+    Thread {
+        /// Number of the system's error.
+        errno: i32,
+    },
+    /// A device could not be used.
+    Device(DeviceError),
+    /// A device is shorter than its slot needs.
+    TooShort {
+        /// The slot.
+        slot: Slot,
+        /// Bytes that it has.
+        have: u64,
+        /// Bytes that it needs.
+        need: u64,
+    },
+    /// There is no such slot.
+    NoSuchSlot {
+        /// The slot.
+        slot: Slot,
+        /// How many there are.
+        slots: usize,
+    },
+    /// The slot has a device already.
+    SlotTaken {
+        /// The slot.
+        slot: Slot,
+    },
+}
+
+impl fmt::Display for HostError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HostError::Open(error) => write!(out, "{error}"),
+            HostError::Failed(Failure::OutOfRange { end }) => {
+                write!(out, "the volume ends at block {}; ask for less", end.0)
+            }
+            HostError::Failed(Failure::Lost { block }) => write!(
+                out,
+                "block {} cannot be had: more is lost than the code can bear; bring devices back",
+                block.0
+            ),
+            HostError::Failed(Failure::NotDurable) => {
+                write!(out, "too many devices are gone to write anything that lasts; bring devices back")
+            }
+            HostError::Failed(Failure::NotOpen) => {
+                write!(out, "the volume could not be opened; 'pantile status' says why")
+            }
+            HostError::OutOfRange { end_bytes, len_bytes } => {
+                write!(
+                    out,
+                    "the request ends at byte {end_bytes}, the volume has {len_bytes} bytes; ask for less"
+                )
+            }
+            HostError::Stopped => write!(out, "the volume has stopped; serve it again"),
+            HostError::NoMemory { max_bytes } => write!(
+                out,
+                "the {max_bytes} bytes for writes under way did not become free in time; a device hangs, look at 'pantile status'"
+            ),
+            HostError::Thread { errno } => write!(
+                out,
+                "no thread could be made: {}; raise the limit on processes",
+                std::io::Error::from_raw_os_error(*errno)
+            ),
+            HostError::Device(error) => write!(out, "{error}"),
+            HostError::TooShort { slot, have, need } => {
+                write!(out, "device {} has {have} bytes, its slot needs {need}; choose a larger one", slot.0)
+            }
+            HostError::NoSuchSlot { slot, slots } => {
+                write!(out, "there is no device {}; the volume has devices 0 to {}", slot.0, slots - 1)
+            }
+            HostError::SlotTaken { slot } => {
+                write!(out, "slot {} has a device; declare it failed first", slot.0)
+            }
+        }
+    }
+}
+
+impl std::error::Error for HostError {}
+
+impl From<DeviceError> for HostError {
+    fn from(error: DeviceError) -> HostError {
+        HostError::Device(error)
+    }
+}

@@ -1,0 +1,378 @@
+//! What a client of a running volume holds: reads and writes of any range of bytes, by any number of threads at once.
+//!
+//! The volume knows whole blocks. A write that begins or ends within one reads it, changes it, and writes it back; from its read to its
+//! write nobody else may write that block, or what they wrote would be undone. [`Gate`] sees to that. Everything else needs no
+//! lock, because the engine takes requests in the order in which they come.
+//!
+//! Bound: writes under way, and what the engine has not made durable of them, lie in memory of a bounded pool. When it is
+//! empty the writer waits, and the engine is told to make room.
+
+use crate::HostError;
+use crate::inbox::{Ask, Awaited, Inbox, Message, answer};
+use crate::memory::{BLOCK, Block};
+use pantile_device::{AlignedBuf, BufferPool};
+use pantile_volume::UserBlock;
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// Blocks of one request to the engine; longer ones are cut.
+const PIECE_BLOCKS: u64 = 256;
+
+/// How long a writer waits for memory before it tells the engine to make room.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// How long it waits in all: longer than a device may hang before it is given up.
+const MEMORY_DEADLINE: Duration = Duration::from_secs(300);
+
+/// A client's end of a running volume. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct Handle {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    inbox: Arc<Inbox>,
+    len_bytes: u64,
+    memory: BufferPool,
+    gate: Gate,
+    reads: Permits,
+}
+
+type Waiting = Awaited<Vec<Option<Block>>>;
+
+impl Handle {
+    pub(crate) fn new(inbox: Arc<Inbox>, len_bytes: u64, write_bytes: usize, read_bytes: usize) -> Handle {
+        let memory = BufferPool::new(write_bytes.max(PIECE_BLOCKS as usize * BLOCK * 2));
+        let reads = Permits::new(read_bytes.max(PIECE_BLOCKS as usize * BLOCK));
+        Handle { shared: Arc::new(Shared { inbox, len_bytes, memory, gate: Gate::default(), reads }) }
+    }
+
+    /// Length of the volume.
+    pub fn len_bytes(&self) -> u64 {
+        self.shared.len_bytes
+    }
+
+    /// Fills `into` with what lies at `offset`.
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), HostError> {
+        self.check(offset, into.len() as u64)?;
+        let end = offset + into.len() as u64;
+        let mut under_way: VecDeque<(Range<u64>, Permit<'_>, Waiting)> = VecDeque::new();
+        let mut take = |(range, _permit, waiting): (Range<u64>, Permit<'_>, Waiting)| {
+            copy_out(&waiting.wait()?, range, offset, into);
+            Ok::<(), HostError>(())
+        };
+        for blocks in pieces(blocks_of(offset, end)) {
+            let bytes = (blocks.end - blocks.start) as usize * BLOCK;
+            // Whoever waits for a permit holds none, or two could wait for each other.
+            let permit = loop {
+                match (self.shared.reads.try_take(bytes), under_way.pop_front()) {
+                    (Some(permit), Some(first)) => {
+                        under_way.push_front(first);
+                        break permit;
+                    }
+                    (Some(permit), None) => break permit,
+                    (None, Some(first)) => take(first)?,
+                    (None, None) => break self.shared.reads.take(bytes),
+                }
+            };
+            let (first, count) = (UserBlock(blocks.start), (blocks.end - blocks.start) as u32);
+            under_way.push_back((blocks, permit, self.ask(Ask::Read { first, count })));
+        }
+        under_way.into_iter().try_for_each(take)
+    }
+
+    /// Writes `data` at `offset`; `durable`: it is answered when it would survive a crash.
+    pub fn write(&self, offset: u64, data: &[u8], durable: bool) -> Result<(), HostError> {
+        self.check(offset, data.len() as u64)?;
+        self.write_from(offset, data.len() as u64, durable, |range, into| {
+            into.copy_from_slice(&data[range]);
+        })
+    }
+
+    /// Lets a range read as zeros. Whole blocks take no space any more.
+    pub fn zero(&self, offset: u64, len: u64, durable: bool) -> Result<(), HostError> {
+        self.check(offset, len)?;
+        let whole = whole_blocks(offset, offset + len);
+        if whole.is_empty() {
+            return self.write_from(offset, len, durable, |_, into| into.fill(0));
+        }
+        let (start, end) = (whole.start * BLOCK as u64, whole.end * BLOCK as u64);
+        self.write_from(offset, start - offset, false, |_, into| into.fill(0))?;
+        self.write_from(end, offset + len - end, false, |_, into| into.fill(0))?;
+        self.forget(whole)?;
+        if durable { self.flush() } else { Ok(()) }
+    }
+
+    /// Says that a range is not needed any more. Whole blocks of it read as zeros afterwards, the rest stays.
+    pub fn trim(&self, offset: u64, len: u64) -> Result<(), HostError> {
+        self.check(offset, len)?;
+        self.forget(whole_blocks(offset, offset + len))
+    }
+
+    /// Answers when everything that was answered before would survive a crash.
+    pub fn flush(&self) -> Result<(), HostError> {
+        self.ask(Ask::Flush).wait().map(drop)
+    }
+
+    fn forget(&self, blocks: Range<u64>) -> Result<(), HostError> {
+        if blocks.is_empty() {
+            return Ok(());
+        }
+        let (first, count) = (UserBlock(blocks.start), blocks.end - blocks.start);
+        let waiting = self.shared.gate.pass(blocks, || self.ask(Ask::Trim { first, count }));
+        waiting.wait().map(drop)
+    }
+
+    /// Writes `len` bytes at `offset`; `fill` gives them by their place in the request.
+    fn write_from(
+        &self,
+        offset: u64,
+        len: u64,
+        durable: bool,
+        fill: impl Fn(Range<usize>, &mut [u8]),
+    ) -> Result<(), HostError> {
+        let end = offset + len;
+        let mut under_way = Vec::new();
+        for blocks in pieces(blocks_of(offset, end)) {
+            // Memory first: whoever holds a block exclusively may not wait for those who hold memory and wait for the block.
+            let mut data = self.memory((blocks.end - blocks.start) as usize * BLOCK)?;
+            let first = blocks.start * BLOCK as u64;
+            let (from, to) = (offset.max(first), end.min(blocks.end * BLOCK as u64));
+            let write = |data: &mut AlignedBuf| {
+                fill(
+                    (from - offset) as usize..(to - offset) as usize,
+                    &mut data[(from - first) as usize..(to - first) as usize],
+                );
+            };
+            let edges = partial_blocks(from, to);
+            let first = UserBlock(blocks.start);
+            under_way.push(if edges.is_empty() {
+                write(&mut data);
+                self.shared.gate.pass(blocks, || self.ask(Ask::Write { first, data, durable }))
+            } else {
+                let _held = self.shared.gate.hold(&edges);
+                for &edge in &edges {
+                    let found = self.ask(Ask::Read { first: UserBlock(edge), count: 1 }).wait()?;
+                    let place = (edge - blocks.start) as usize * BLOCK;
+                    let into = &mut data[place..place + BLOCK];
+                    match found.first() {
+                        Some(Some(block)) => into.copy_from_slice(block.bytes()),
+                        _ => into.fill(0),
+                    }
+                }
+                write(&mut data);
+                let others = blocks.clone().filter(|block| !edges.contains(block));
+                self.shared.gate.pass_those(others, || self.ask(Ask::Write { first, data, durable }))
+            });
+        }
+        under_way.into_iter().try_for_each(|waiting| waiting.wait().map(drop))
+    }
+
+    /// Memory for a write, when there is some.
+    fn memory(&self, bytes: usize) -> Result<AlignedBuf, HostError> {
+        let memory = &self.shared.memory;
+        if let Some(buffer) = memory.take(bytes) {
+            return Ok(buffer);
+        }
+        let begun = Instant::now();
+        loop {
+            if let Some(buffer) = memory.take_until(bytes, Instant::now() + PATIENCE) {
+                return Ok(buffer);
+            }
+            if begun.elapsed() > MEMORY_DEADLINE {
+                return Err(HostError::NoMemory { max_bytes: memory.max_bytes() });
+            }
+            // What is written little by little can hold more memory than the engine knows of.
+            self.flush()?;
+        }
+    }
+
+    fn ask(&self, ask: Ask) -> Waiting {
+        let (answer, waiting) = answer();
+        self.shared.inbox.push(Message::User { ask, answer });
+        waiting
+    }
+
+    fn check(&self, offset: u64, len: u64) -> Result<(), HostError> {
+        let end_bytes = offset.saturating_add(len);
+        let len_bytes = self.shared.len_bytes;
+        if end_bytes > len_bytes { Err(HostError::OutOfRange { end_bytes, len_bytes }) } else { Ok(()) }
+    }
+}
+
+/// The blocks that a range of bytes touches.
+fn blocks_of(start: u64, end: u64) -> Range<u64> {
+    match start < end {
+        true => start / BLOCK as u64..end.div_ceil(BLOCK as u64),
+        false => 0..0,
+    }
+}
+
+/// The blocks that lie in a range of bytes as a whole.
+fn whole_blocks(start: u64, end: u64) -> Range<u64> {
+    let (first, behind) = (start.div_ceil(BLOCK as u64), end / BLOCK as u64);
+    if first < behind { first..behind } else { 0..0 }
+}
+
+/// The blocks that a range of bytes touches, but not as a whole: none, one or two.
+fn partial_blocks(start: u64, end: u64) -> Vec<u64> {
+    let whole = whole_blocks(start, end);
+    let touched = blocks_of(start, end);
+    let mut partial: Vec<u64> = [touched.start, touched.end.saturating_sub(1)].to_vec();
+    partial.dedup();
+    partial.retain(|block| touched.contains(block) && !whole.contains(block));
+    partial
+}
+
+/// Cut where a request to the engine ends.
+fn pieces(blocks: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let end = blocks.end;
+    blocks.step_by(PIECE_BLOCKS as usize).map(move |first| first..end.min(first + PIECE_BLOCKS))
+}
+
+/// Copies what was read of some blocks to where it belongs in a request that begins at `offset`.
+fn copy_out(found: &[Option<Block>], blocks: Range<u64>, offset: u64, into: &mut [u8]) {
+    let end = offset + into.len() as u64;
+    for (index, block) in blocks.zip(found) {
+        let start = index * BLOCK as u64;
+        let (from, to) = (start.max(offset), (start + BLOCK as u64).min(end));
+        let into = &mut into[(from - offset) as usize..(to - offset) as usize];
+        match block {
+            Some(block) => {
+                into.copy_from_slice(&block.bytes()[(from - start) as usize..(to - start) as usize])
+            }
+            None => into.fill(0),
+        }
+    }
+}
+
+/// Lets writes of whole blocks pass, except of those that somebody is changing a part of.
+#[derive(Default)]
+struct Gate {
+    held: Mutex<BTreeSet<u64>>,
+    freed: Condvar,
+}
+
+struct Held<'g> {
+    gate: &'g Gate,
+    blocks: Vec<u64>,
+}
+
+impl Gate {
+    /// Gives a request to the engine when nobody holds one of its blocks. `submit` only leaves a message.
+    fn pass<T>(&self, blocks: Range<u64>, submit: impl FnOnce() -> T) -> T {
+        let mut held = self.held.lock().expect("nothing panics under the lock");
+        while held.range(blocks.clone()).next().is_some() {
+            held = self.freed.wait(held).expect("nothing panics under the lock");
+        }
+        submit()
+    }
+
+    /// The same for a few blocks, which may lie apart.
+    fn pass_those<T>(&self, blocks: impl Iterator<Item = u64> + Clone, submit: impl FnOnce() -> T) -> T {
+        let mut held = self.held.lock().expect("nothing panics under the lock");
+        while blocks.clone().any(|block| held.contains(&block)) {
+            held = self.freed.wait(held).expect("nothing panics under the lock");
+        }
+        submit()
+    }
+
+    /// Takes some blocks, all at once, for as long as the result lives.
+    fn hold(&self, blocks: &[u64]) -> Held<'_> {
+        let mut held = self.held.lock().expect("nothing panics under the lock");
+        while blocks.iter().any(|block| held.contains(block)) {
+            held = self.freed.wait(held).expect("nothing panics under the lock");
+        }
+        held.extend(blocks);
+        Held { gate: self, blocks: blocks.to_vec() }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let mut held = self.gate.held.lock().expect("nothing panics under the lock");
+        for block in &self.blocks {
+            held.remove(block);
+        }
+        drop(held);
+        self.gate.freed.notify_all();
+    }
+}
+
+/// A number of bytes that may be under way at a time.
+struct Permits {
+    free: Mutex<usize>,
+    returned: Condvar,
+}
+
+struct Permit<'p> {
+    permits: &'p Permits,
+    bytes: usize,
+}
+
+impl Permits {
+    fn new(bytes: usize) -> Permits {
+        Permits { free: Mutex::new(bytes), returned: Condvar::new() }
+    }
+
+    fn try_take(&self, bytes: usize) -> Option<Permit<'_>> {
+        let mut free = self.free.lock().expect("nothing panics under the lock");
+        *free = free.checked_sub(bytes)?;
+        Some(Permit { permits: self, bytes })
+    }
+
+    fn take(&self, bytes: usize) -> Permit<'_> {
+        let mut free = self.free.lock().expect("nothing panics under the lock");
+        while *free < bytes {
+            free = self.returned.wait(free).expect("nothing panics under the lock");
+        }
+        *free -= bytes;
+        Permit { permits: self, bytes }
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        *self.permits.free.lock().expect("nothing panics under the lock") += self.bytes;
+        self.permits.returned.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_bytes_are_cut_into_blocks() {
+        let b = BLOCK as u64;
+        assert_eq!(blocks_of(0, 0), 0..0);
+        assert_eq!(blocks_of(1, b + 1), 0..2);
+        assert_eq!(whole_blocks(1, 2 * b), 1..2);
+        assert!(whole_blocks(1, b + 1).is_empty());
+        assert_eq!(partial_blocks(0, b), []);
+        assert_eq!(partial_blocks(1, b), [0]);
+        assert_eq!(partial_blocks(1, b + 1), [0, 1]);
+        assert_eq!(partial_blocks(b, 3 * b - 1), [2]);
+        assert_eq!(partial_blocks(b + 5, b + 9), [1]);
+        assert_eq!(partial_blocks(7, 7), []);
+        let cut: Vec<_> = pieces(3..3 + 2 * PIECE_BLOCKS + 1).collect();
+        assert_eq!(cut, [3..259, 259..515, 515..516]);
+    }
+
+    #[test]
+    fn what_is_held_does_not_pass() {
+        let gate = Gate::default();
+        let held = gate.hold(&[4, 9]);
+        gate.pass(0..4, || ());
+        gate.pass_those([5, 8].into_iter(), || ());
+        std::thread::scope(|scope| {
+            let passed = scope.spawn(|| gate.pass(3..5, Instant::now));
+            std::thread::sleep(Duration::from_millis(30));
+            let freed = Instant::now();
+            drop(held);
+            assert!(passed.join().expect("no panic") >= freed);
+        });
+    }
+}

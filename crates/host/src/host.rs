@@ -1,0 +1,184 @@
+//! A running volume: opened on devices, served to clients, looked at and told what to do by its operator.
+
+use crate::engine::{Engine, Report};
+use crate::inbox::{Inbox, Message, answer};
+use crate::memory::BLOCK;
+use crate::{Handle, HostError};
+use pantile_device::{Device, IoPool, PoolOptions};
+use pantile_volume::{Found, Geometry, Scrub, Slot};
+use std::sync::{Arc, Mutex, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long the devices of a volume that stops may take to end what they are doing.
+const CLOSE_DEADLINE: Duration = Duration::from_secs(30);
+
+/// Sizes and deadlines of a host.
+#[derive(Clone, Debug)]
+pub struct HostOptions {
+    /// Memory for writes that are not durable yet.
+    pub write_bytes: usize,
+    /// Memory for reads under way.
+    pub read_bytes: usize,
+    /// Memory kept for reuse by the engine.
+    pub kept_bytes: usize,
+    /// A device that owes something and does not answer anything for so long is given up.
+    pub device_deadline: Duration,
+    /// Bytes a second that rebuild and scrub may read and write; `None`: as fast as it goes.
+    pub background_bytes_per_s: Option<u64>,
+    /// Threads for long computations.
+    pub workers: usize,
+    /// Threads for each device.
+    pub io: PoolOptions,
+}
+
+impl HostOptions {
+    /// For a volume of so many devices: fewer threads for each where there are many.
+    pub fn for_devices(devices: usize) -> HostOptions {
+        let per_device = (512 / devices.max(1)).clamp(4, 32);
+        let io = PoolOptions {
+            workers_per_device: per_device,
+            background_workers_per_device: per_device / 2,
+            // The engine bounds what it begins; what is beyond this is tried again.
+            depth_per_device: 1 << 16,
+        };
+        HostOptions {
+            write_bytes: 96 << 20,
+            read_bytes: 64 << 20,
+            kept_bytes: 64 << 20,
+            device_deadline: Duration::from_secs(30),
+            background_bytes_per_s: None,
+            workers: std::thread::available_parallelism().map_or(1, usize::from),
+            io,
+        }
+    }
+}
+
+/// Ends with the devices that it had.
+type Thread = JoinHandle<Vec<Weak<dyn Device>>>;
+
+/// A running volume. Dropped, it ends abruptly, as by [`Host::kill`].
+pub struct Host {
+    handle: Handle,
+    inbox: Arc<Inbox>,
+    geometry: Geometry,
+    thread: Mutex<Option<Thread>>,
+}
+
+impl Host {
+    /// Opens a volume on its devices, by slot, and serves it.
+    ///
+    /// `fresh`: 16 random bytes.
+    /// Errors: what the engine says of the devices, one that is too short, one device in two slots, no threads.
+    pub fn open(
+        geometry: Geometry,
+        devices: Vec<Option<Arc<dyn Device>>>,
+        fresh: pantile_volume::HistoryId,
+        options: &HostOptions,
+    ) -> Result<Host, HostError> {
+        let pool = Arc::new(IoPool::new(options.io));
+        let inbox = Arc::new(Inbox::new(pool.clone()));
+        let (opened, opening) = answer();
+        let engine = Engine::new(geometry.clone(), devices, fresh, options, (pool, inbox.clone()), opened)?;
+        let builder = std::thread::Builder::new().name("engine".into());
+        let thread = builder
+            .spawn(move || engine.run())
+            .map_err(|error| HostError::Thread { errno: error.raw_os_error().unwrap_or(0) })?;
+        let len_bytes = geometry.user_blocks() * BLOCK as u64;
+        let handle = Handle::new(inbox.clone(), len_bytes, options.write_bytes, options.read_bytes);
+        let host = Host { handle, inbox, geometry, thread: Mutex::new(Some(thread)) };
+        match opening.wait() {
+            Ok(()) => Ok(host),
+            Err(error) => {
+                host.kill();
+                Err(error)
+            }
+        }
+    }
+
+    /// For clients.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// The numbers of the volume.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// How it stands.
+    pub fn report(&self) -> Result<Report, HostError> {
+        self.call(|engine| engine.report())
+    }
+
+    /// Whether nothing is dirty, being rebuilt or waiting to be made good.
+    pub fn is_clean(&self) -> Result<bool, HostError> {
+        self.call(|engine| Ok(engine.is_clean()))
+    }
+
+    /// Declares a device failed and closes it.
+    pub fn fail(&self, slot: Slot) -> Result<(), HostError> {
+        self.call(move |engine| engine.fail(slot))
+    }
+
+    /// Puts a device into a slot that has none. The engine rebuilds what it lacks.
+    pub fn attach(&self, slot: Slot, device: Arc<dyn Device>, found: Found) -> Result<(), HostError> {
+        self.call(move |engine| engine.attach(slot, device, found))
+    }
+
+    /// Tells the scrub what to do.
+    pub fn scrub(&self, what: Scrub) -> Result<(), HostError> {
+        self.call(move |engine| {
+            engine.scrub(what);
+            Ok(())
+        })
+    }
+
+    /// Bytes a second that rebuild and scrub may read and write from now on; `None`: as fast as it goes.
+    pub fn set_throttle(&self, bytes_per_s_max: Option<u64>) -> Result<(), HostError> {
+        self.call(move |engine| {
+            engine.set_throttle(bytes_per_s_max);
+            Ok(())
+        })
+    }
+
+    /// Ends in order: what was answered is made durable, the devices are closed.
+    ///
+    /// Errors: it could not be made durable; it has ended all the same.
+    pub fn stop(&self) -> Result<(), HostError> {
+        let flushed = self.handle.flush();
+        self.kill();
+        match flushed {
+            // It was stopped already.
+            Err(HostError::Stopped) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Ends at once, as a crash of the process would: what was not flushed may be lost. Waits until the devices are closed.
+    pub fn kill(&self) {
+        let thread = self.thread.lock().expect("nothing panics under the lock").take();
+        let Some(thread) = thread else { return };
+        self.inbox.push(Message::Call(Box::new(Engine::stop)));
+        let Ok(devices) = thread.join() else { return };
+        let deadline = Instant::now() + CLOSE_DEADLINE;
+        while devices.iter().any(|device| device.strong_count() > 0) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn call<T: Send + 'static>(
+        &self,
+        what: impl FnOnce(&mut Engine) -> Result<T, HostError> + Send + 'static,
+    ) -> Result<T, HostError> {
+        let (answer, waiting) = answer();
+        self.inbox.push(Message::Call(Box::new(move |engine| answer.give(what(engine)))));
+        waiting.wait()
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,128 @@
+//! How other threads reach the engine's thread, and how it answers them.
+
+use crate::HostError;
+use crate::memory::Block;
+use pantile_device::{AlignedBuf, IoPool};
+use pantile_volume::{BufferId, Computed, IoId, IoResult, JobId, UserBlock};
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+/// What other threads say to the engine's.
+pub(crate) enum Message {
+    /// A user's request.
+    User { ask: Ask, answer: Answer<Vec<Option<Block>>> },
+    /// The checksums of a read.
+    Read { io: IoId, result: IoResult, blocks: Vec<(BufferId, Block)> },
+    /// A computation.
+    Computed { job: JobId, made: Vec<(BufferId, Block)>, result: Computed },
+    /// Something to be done on the engine's thread.
+    Call(Box<dyn FnOnce(&mut crate::engine::Engine) + Send>),
+}
+
+/// A user's request with its bytes.
+pub(crate) enum Ask {
+    Read { first: UserBlock, count: u32 },
+    Write { first: UserBlock, data: AlignedBuf, durable: bool },
+    Trim { first: UserBlock, count: u64 },
+    Flush,
+}
+
+/// Messages, in the order of their coming.
+pub(crate) struct Inbox {
+    state: Mutex<State>,
+    /// Whoever waits for completions of this pool takes messages too.
+    pool: Arc<IoPool>,
+}
+
+#[derive(Default)]
+struct State {
+    messages: VecDeque<Message>,
+    closed: bool,
+}
+
+impl Inbox {
+    pub(crate) fn new(pool: Arc<IoPool>) -> Inbox {
+        Inbox { state: Mutex::default(), pool }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics under the lock")
+    }
+
+    /// Leaves a message. After the engine has stopped it is dropped, and with it the answer that it asked for.
+    pub(crate) fn push(&self, message: Message) {
+        let mut state = self.lock();
+        if state.closed {
+            drop(state);
+            return;
+        }
+        let was_empty = state.messages.is_empty();
+        state.messages.push_back(message);
+        drop(state);
+        if was_empty {
+            self.pool.wake();
+        }
+    }
+
+    /// Takes all messages.
+    pub(crate) fn take(&self, into: &mut VecDeque<Message>) {
+        std::mem::swap(&mut self.lock().messages, into);
+    }
+
+    /// Drops what is there and all that comes.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        let dropped = std::mem::take(&mut state.messages);
+        drop(state);
+        drop(dropped);
+    }
+}
+
+/// A place for one result, of which the engine fills in one end and another thread waits at the other.
+pub(crate) struct Awaited<T>(Arc<Place<T>>);
+
+/// The end that is filled in. Dropped without, it says [`HostError::Stopped`].
+pub(crate) struct Answer<T>(Option<Arc<Place<T>>>);
+
+struct Place<T> {
+    result: Mutex<Option<Result<T, HostError>>>,
+    there: Condvar,
+}
+
+/// Both ends.
+pub(crate) fn answer<T>() -> (Answer<T>, Awaited<T>) {
+    let place = Arc::new(Place { result: Mutex::new(None), there: Condvar::new() });
+    (Answer(Some(place.clone())), Awaited(place))
+}
+
+impl<T> Answer<T> {
+    pub(crate) fn give(mut self, result: Result<T, HostError>) {
+        self.fill(result);
+    }
+
+    fn fill(&mut self, result: Result<T, HostError>) {
+        if let Some(place) = self.0.take() {
+            *place.result.lock().expect("nothing panics under the lock") = Some(result);
+            place.there.notify_one();
+        }
+    }
+}
+
+impl<T> Drop for Answer<T> {
+    fn drop(&mut self) {
+        self.fill(Err(HostError::Stopped));
+    }
+}
+
+impl<T> Awaited<T> {
+    pub(crate) fn wait(self) -> Result<T, HostError> {
+        let mut result = self.0.result.lock().expect("nothing panics under the lock");
+        loop {
+            match result.take() {
+                Some(result) => return result,
+                None => result = self.0.there.wait(result).expect("nothing panics under the lock"),
+            }
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Computations over blocks: sums over GF(2^8) and checksums, and the threads that do the long ones.
+//!
+//! Sums over the same operands become one pass over them (the parities of a stripe, say), as long as no sum uses what
+//! another one of the same pass makes.
+
+use crate::memory::{BLOCK, Block, Buffers};
+use pantile_format::Generation;
+use pantile_format::volume::{VolumeId, block_checksum};
+use pantile_kernel::Dot;
+use pantile_volume::{BufferId, Compute, Operand, Seed, Sum};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+
+/// The checksum of a block under a seed.
+pub(crate) fn checksum(volume: VolumeId, seed: Seed, content: &[u8]) -> u64 {
+    block_checksum(volume, seed.slot, seed.address, Generation(seed.generation), content).0
+}
+
+/// Coefficients by output and source.
+type Matrix = Vec<Vec<u8>>;
+
+/// Compiled matrices, shared by all workers. A volume has few of them: its parities, and one for each pattern of losses met.
+#[derive(Default)]
+pub(crate) struct Matrices {
+    compiled: Mutex<HashMap<Matrix, Arc<Dot>>>,
+}
+
+/// Beyond this many the matrices are forgotten and compiled again: bounded, whatever patterns of losses are met.
+const MATRICES_MAX: usize = 1024;
+
+impl Matrices {
+    fn get(&self, matrix: Matrix) -> Arc<Dot> {
+        let mut compiled = self.compiled.lock().expect("compiling does not panic");
+        if let Some(dot) = compiled.get(&matrix) {
+            return dot.clone();
+        }
+        let rows: Vec<Vec<(usize, u8)>> =
+            matrix.iter().map(|row| row.iter().copied().enumerate().collect()).collect();
+        let sources = matrix.first().map_or(0, Vec::len);
+        let dot = Arc::new(Dot::new(sources, &rows).expect("every source is in the matrix"));
+        if compiled.len() >= MATRICES_MAX {
+            compiled.clear();
+        }
+        compiled.insert(matrix, dot.clone());
+        dot
+    }
+}
+
+/// A computation with all that it needs, so that it can be done anywhere.
+pub(crate) struct Task {
+    volume: VolumeId,
+    work: Compute,
+    /// What it takes from outside.
+    given: HashMap<Operand, Block>,
+}
+
+/// What a computation gives.
+pub(crate) struct Outcome {
+    pub(crate) made: Vec<(BufferId, Block)>,
+    pub(crate) checksums: Vec<u64>,
+}
+
+impl Task {
+    /// `get` gives the operands that the computation does not make itself.
+    pub(crate) fn new(volume: VolumeId, work: Compute, mut get: impl FnMut(Operand) -> Block) -> Task {
+        let made: std::collections::HashSet<BufferId> = work.sums.iter().map(|sum| sum.into).collect();
+        let terms = work.sums.iter().flat_map(|sum| sum.terms.iter().map(|(operand, _)| *operand));
+        let mut given = HashMap::new();
+        for operand in terms.chain(work.checksums.iter().map(|(operand, _)| *operand)) {
+            let inner = matches!(operand, Operand::Buffer(id) if made.contains(&id));
+            if !inner && !given.contains_key(&operand) {
+                given.insert(operand, get(operand));
+            }
+        }
+        Task { volume, work, given }
+    }
+
+    /// Bytes that it goes over, roughly.
+    pub(crate) fn bytes(&self) -> usize {
+        let terms: usize = self.work.sums.iter().map(|sum| sum.terms.len()).sum();
+        (terms + self.work.checksums.len()) * BLOCK
+    }
+
+    /// Does it.
+    pub(crate) fn run(self, matrices: &Matrices, buffers: &Buffers) -> Outcome {
+        let Task { volume, work, given } = self;
+        let mut have = given;
+        let mut made = Vec::with_capacity(work.sums.len());
+        for pass in passes(&work.sums) {
+            // One buffer a pass: what a pass makes, only later ones use.
+            let mut buffer = buffers.take(pass.iter().map(Vec::len).sum());
+            let mut places = buffer.chunks_exact_mut(BLOCK);
+            let mut order = Vec::new();
+            for group in &pass {
+                let terms = &work.sums[group[0]].terms;
+                let sources: Vec<&[u8]> = terms.iter().map(|(operand, _)| have[operand].bytes()).collect();
+                let mut outputs: Vec<&mut [u8]> = places.by_ref().take(group.len()).collect();
+                let matrix = group.iter().map(|&i| coefficients(&work.sums[i], terms)).collect();
+                if sources.is_empty() {
+                    outputs.iter_mut().for_each(|output| output.fill(0));
+                } else {
+                    let applied = matrices.get(matrix).apply(&sources, &mut outputs);
+                    applied.expect("blocks have one length");
+                }
+                order.extend(group.iter().map(|&i| work.sums[i].into));
+            }
+            for (id, block) in order.into_iter().zip(Block::all_of(buffer)) {
+                have.insert(Operand::Buffer(id), block.clone());
+                made.push((id, block));
+            }
+        }
+        let sums = work.checksums.iter();
+        let checksums = sums.map(|(operand, seed)| checksum(volume, *seed, have[operand].bytes())).collect();
+        Outcome { made, checksums }
+    }
+}
+
+/// The coefficients of a sum in the order of `terms`, which are its own.
+fn coefficients(sum: &Sum, terms: &[(Operand, pantile_gf::Gf)]) -> Vec<u8> {
+    debug_assert!(sum.terms.iter().map(|t| t.0).eq(terms.iter().map(|t| t.0)));
+    sum.terms.iter().map(|(_, coefficient)| coefficient.0).collect()
+}
+
+/// The sums as passes of groups: a group has one list of operands, a pass uses only what earlier passes made.
+fn passes(sums: &[Sum]) -> Vec<Vec<Vec<usize>>> {
+    let mut level_of: HashMap<BufferId, usize> = HashMap::new();
+    let mut groups: HashMap<(usize, Vec<Operand>), (usize, usize)> = HashMap::new();
+    let mut passes: Vec<Vec<Vec<usize>>> = Vec::new();
+    for (i, sum) in sums.iter().enumerate() {
+        let above = sum.terms.iter().filter_map(|(operand, _)| match operand {
+            Operand::Buffer(id) => level_of.get(id).map(|level| level + 1),
+            Operand::Zeros => None,
+        });
+        let level = above.max().unwrap_or(0);
+        level_of.insert(sum.into, level);
+        if passes.len() == level {
+            passes.push(Vec::new());
+        }
+        let key = (level, sum.terms.iter().map(|(operand, _)| *operand).collect());
+        let pass = &mut passes[level];
+        let &mut (_, group) = groups.entry(key).or_insert_with(|| {
+            pass.push(Vec::new());
+            (level, pass.len() - 1)
+        });
+        pass[group].push(i);
+    }
+    passes
+}
+
+/// Threads for what takes long.
+pub(crate) struct Workers {
+    queue: Arc<Queue>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    called: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    jobs: VecDeque<Job>,
+    closed: bool,
+}
+
+impl Workers {
+    pub(crate) fn new(threads: usize) -> std::io::Result<Workers> {
+        let queue: Arc<Queue> = Arc::default();
+        let mut workers = Workers { queue, threads: Vec::new() };
+        for i in 0..threads.max(1) {
+            let queue = workers.queue.clone();
+            let builder = std::thread::Builder::new().name(format!("sum-{i}"));
+            workers.threads.push(builder.spawn(move || queue.work())?);
+        }
+        Ok(workers)
+    }
+
+    pub(crate) fn give(&self, job: impl FnOnce() + Send + 'static) {
+        self.queue.lock().jobs.push_back(Box::new(job));
+        self.queue.called.notify_one();
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.queue.lock().closed = true;
+        self.queue.called.notify_all();
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().expect("no job runs under the lock")
+    }
+
+    fn work(&self) {
+        let mut waiting = self.lock();
+        loop {
+            if let Some(job) = waiting.jobs.pop_front() {
+                drop(waiting);
+                job();
+                waiting = self.lock();
+            } else if waiting.closed {
+                return;
+            } else {
+                waiting = self.called.wait(waiting).expect("no job runs under the lock");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pantile_gf::Gf;
+    use pantile_volume::{DeviceBlock, Slot};
+
+    fn painted(seed: usize) -> Block {
+        let mut buffer = pantile_device::AlignedBuf::zeroed(BLOCK);
+        buffer.iter_mut().enumerate().for_each(|(i, byte)| *byte = ((i * (seed + 3)) % 251) as u8);
+        Block::all_of(buffer).remove(0)
+    }
+
+    /// Sums that use sums, zeros, no operands at all and the same operands: against the definition, byte by byte.
+    #[test]
+    fn sums_are_what_the_definition_says() {
+        let inputs: Vec<Block> = (0..4).map(painted).collect();
+        let operand = |id: u64| Operand::Buffer(BufferId(id));
+        let sum = |into: u64, terms: &[(Operand, u8)]| Sum {
+            into: BufferId(into),
+            terms: terms.iter().map(|&(operand, c)| (operand, Gf(c))).collect(),
+        };
+        let work = Compute {
+            sums: vec![
+                sum(10, &[(operand(0), 1), (operand(1), 1), (operand(2), 1)]),
+                sum(11, &[(operand(0), 1), (operand(1), 2), (operand(2), 0x1d)]),
+                sum(12, &[(operand(11), 7), (operand(3), 1)]),
+                sum(13, &[(Operand::Zeros, 9), (operand(12), 3)]),
+                sum(14, &[]),
+                sum(15, &[(operand(2), 5), (operand(1), 1), (operand(0), 1)]),
+            ],
+            checksums: vec![
+                (operand(13), Seed { slot: Slot(1), address: DeviceBlock(2), generation: 3 }),
+                (operand(0), Seed { slot: Slot(1), address: DeviceBlock(2), generation: 3 }),
+            ],
+        };
+        let mut expected: HashMap<u64, Vec<u8>> =
+            (0..4).map(|i| (i, inputs[i as usize].bytes().to_vec())).collect();
+        for sum in &work.sums {
+            let mut bytes = vec![0; BLOCK];
+            for (operand, coefficient) in &sum.terms {
+                if let Operand::Buffer(id) = operand {
+                    let source = &expected[&id.0];
+                    bytes.iter_mut().zip(source).for_each(|(b, s)| *b = (Gf(*b) + *coefficient * Gf(*s)).0);
+                }
+            }
+            expected.insert(sum.into.0, bytes);
+        }
+        let volume = VolumeId([7; 16]);
+        let seeds: Vec<_> = work.checksums.clone();
+        let zeros = Block::all_of(pantile_device::AlignedBuf::zeroed(BLOCK)).remove(0);
+        let task = Task::new(volume, work, |operand| match operand {
+            Operand::Buffer(id) => inputs[id.0 as usize].clone(),
+            Operand::Zeros => zeros.clone(),
+        });
+        let outcome = task.run(&Matrices::default(), &Buffers::new(1 << 20));
+        assert_eq!(outcome.made.len(), 6);
+        for (id, block) in &outcome.made {
+            assert_eq!(block.bytes(), &expected[&id.0][..], "{id:?}");
+        }
+        for ((operand, seed), sum) in seeds.into_iter().zip(outcome.checksums) {
+            let Operand::Buffer(id) = operand else { unreachable!("both are buffers") };
+            assert_eq!(sum, checksum(volume, seed, &expected[&id.0]));
+        }
+    }
+
+    #[test]
+    fn parities_of_the_same_data_are_one_pass() {
+        let terms = |c| vec![(Operand::Buffer(BufferId(0)), Gf(1)), (Operand::Buffer(BufferId(1)), Gf(c))];
+        let sums: Vec<Sum> = (0..3).map(|i| Sum { into: BufferId(10 + i), terms: terms(i as u8) }).collect();
+        assert_eq!(passes(&sums), vec![vec![vec![0, 1, 2]]]);
+    }
+}

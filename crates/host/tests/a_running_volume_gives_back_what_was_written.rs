@@ -1,0 +1,295 @@
+//! Any bytes written anywhere are read back: against a model, by many threads, after a stop, after a crash, without devices.
+
+mod common;
+
+use common::{format, geometry, memory, open, open_with, painted};
+use pantile_device::{Device, Fault, Faulty, FileDevice, MemoryDevice, OpKind};
+use pantile_host::{HostError, HostOptions};
+use pantile_volume::{BLOCK_BYTES, DeviceState, OpenError, Slot};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Random reads, writes, zeroes, trims and flushes of any byte range against a plain array.
+#[test]
+fn every_range_of_bytes_is_read_back() {
+    for (seed, code) in [(1, "raid6:4"), (2, "rdp:5"), (3, "cauchy:3+3"), (4, "mirror:3")] {
+        let geometry = geometry(code);
+        let devices = memory(&geometry);
+        format(&geometry, &devices);
+        let mut host = open(&geometry, &devices).expect("it opens");
+        let len = host.handle().len_bytes();
+        let mut model = vec![0u8; len as usize];
+        let mut random = fastrand::Rng::with_seed(seed);
+        for step in 0..600 {
+            let handle = host.handle();
+            let most = if random.bool() { 3 * BLOCK_BYTES } else { len / 4 };
+            let at = random.u64(0..len);
+            let count = random.u64(0..=most.min(len - at));
+            let range = at as usize..(at + count) as usize;
+            match random.u8(0..20) {
+                0..9 => {
+                    let data = painted(seed << 32 | step, count as usize);
+                    handle.write(at, &data, random.u8(0..8) == 0).expect("it writes");
+                    model[range].copy_from_slice(&data);
+                }
+                9..11 => {
+                    handle.zero(at, count, random.bool()).expect("it zeroes");
+                    model[range].fill(0);
+                }
+                11 => {
+                    handle.trim(at, count).expect("it trims");
+                    let (first, behind) = (at.div_ceil(BLOCK_BYTES), (at + count) / BLOCK_BYTES);
+                    if first < behind {
+                        model[(first * BLOCK_BYTES) as usize..(behind * BLOCK_BYTES) as usize].fill(0);
+                    }
+                }
+                12 => handle.flush().expect("it flushes"),
+                13 if random.u8(0..4) == 0 => {
+                    host.stop().expect("it stops");
+                    assert_eq!(handle.flush(), Err(HostError::Stopped));
+                    host = open(&geometry, &devices).expect("it opens again");
+                }
+                _ => {
+                    let mut found = vec![1; count as usize];
+                    handle.read(at, &mut found).expect("it reads");
+                    assert!(found == model[range], "{code}, seed {seed}, step {step}: {at} + {count}");
+                }
+            }
+        }
+        let mut found = vec![1; len as usize];
+        host.handle().read(0, &mut found).expect("it reads");
+        assert!(found == model, "{code}, seed {seed}: at the end");
+        assert!(host.report().expect("it serves").blocks_in_memory < 100_000);
+    }
+}
+
+/// Eight threads write bytes of their own into the same blocks, while a ninth writes whole blocks beside them.
+#[test]
+fn writers_of_one_block_do_not_undo_each_other() {
+    let geometry = geometry("raid6:4");
+    let devices = memory(&geometry);
+    format(&geometry, &devices);
+    let host = open(&geometry, &devices).expect("it opens");
+    let rounds = 60u8;
+    std::thread::scope(|scope| {
+        for thread in 0..8u64 {
+            let handle = host.handle();
+            scope.spawn(move || {
+                for round in 1..=rounds {
+                    // Every eighth piece of 512 bytes of 8 blocks, with pieces across the ends of blocks.
+                    for piece in 0..8u64 {
+                        let at = 300 + (piece * 8 + thread) * 512;
+                        handle.write(at, &[round + thread as u8; 512], false).expect("it writes");
+                    }
+                }
+            });
+        }
+    });
+    let mut found = vec![0; 64 * 512];
+    host.handle().read(300, &mut found).expect("it reads");
+    for (piece, bytes) in found.chunks(512).enumerate() {
+        assert!(bytes.iter().all(|&byte| byte == rounds + (piece % 8) as u8), "piece {piece}: {}", bytes[0]);
+    }
+}
+
+/// Whole blocks and parts of them, written at the same time: the part is from before or after, the rest is never old.
+#[test]
+fn a_whole_block_is_not_undone_by_a_part_of_it() {
+    let geometry = geometry("raid6:4");
+    let devices = memory(&geometry);
+    format(&geometry, &devices);
+    let host = open(&geometry, &devices).expect("it opens");
+    for round in 1..=200u8 {
+        let (whole, part) = (host.handle(), host.handle());
+        std::thread::scope(|scope| {
+            scope.spawn(move || part.write(100, &[255; 8], false).expect("it writes"));
+            scope.spawn(move || whole.write(0, &[round; 4096], false).expect("it writes"));
+        });
+        let mut found = [0; 4096];
+        host.handle().read(0, &mut found).expect("it reads");
+        assert!(found[..100].iter().chain(&found[108..]).all(|&byte| byte == round), "round {round}");
+        assert!(found[100..108] == [255; 8] || found[100..108] == [round; 8], "round {round}");
+    }
+}
+
+/// What was flushed is there after the process has died, on files, with devices missing.
+#[test]
+fn what_was_flushed_is_there_after_a_kill() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let geometry = geometry("raid6:4");
+    let path = |slot: u32| folder.path().join(format!("d{slot}"));
+    let open_files = |without: &[u32]| -> Vec<Option<Arc<dyn Device>>> {
+        (0..6u32)
+            .map(|slot| match without.contains(&slot) {
+                true => None,
+                false => Some(Arc::new(FileDevice::open(path(slot)).expect("it is free")) as Arc<dyn Device>),
+            })
+            .collect()
+    };
+    for slot in 0..6 {
+        let len = geometry.device_blocks(Slot(slot)) * BLOCK_BYTES;
+        drop(FileDevice::create(path(slot), len).expect("a file"));
+    }
+    format(&geometry, &open_files(&[]));
+    let data = painted(5, 1_000_000);
+    let host = open(&geometry, &open_files(&[])).expect("it opens");
+    host.handle().write(12_345, &data, false).expect("it writes");
+    host.handle().flush().expect("it flushes");
+    host.handle().write(12_345, &painted(6, 5000), false).expect("it writes");
+    host.kill();
+    for without in [&[][..], &[0], &[0, 2]] {
+        let host = open(&geometry, &open_files(without)).expect("it opens");
+        let mut found = vec![0; data.len()];
+        host.handle().read(12_345, &mut found).expect("it reads");
+        assert!(found[8000..] == data[8000..], "without {without:?}");
+        host.handle().write(12_345, &data, true).expect("it writes");
+        host.stop().expect("it stops");
+    }
+    assert!(matches!(
+        open(&geometry, &open_files(&[0, 1, 2])).err(),
+        Some(HostError::Open(OpenError::TooFewDevices { .. }))
+    ));
+}
+
+#[test]
+fn a_device_declared_failed_is_closed_and_read_around() {
+    let geometry = geometry("raid6:4");
+    let devices = memory(&geometry);
+    format(&geometry, &devices);
+    let host = open(&geometry, &devices).expect("it opens");
+    let data = painted(9, 700_000);
+    host.handle().write(0, &data, true).expect("it writes");
+    let read = |host: &pantile_host::Host| {
+        let mut found = vec![0; data.len()];
+        host.handle().read(0, &mut found).map(|()| found == data)
+    };
+    for slot in [4, 1] {
+        host.fail(Slot(slot)).expect("there is one");
+        assert_eq!(read(&host), Ok(true));
+        host.handle().write(0, &data, true).expect("it writes");
+    }
+    let report = host.report().expect("it serves");
+    assert_eq!(report.status.devices[4].state, DeviceState::Lost);
+    assert!(!report.members[1].attached && report.members[0].attached);
+    assert_eq!(host.fail(Slot(6)), Err(HostError::NoSuchSlot { slot: Slot(6), slots: 6 }));
+    host.fail(Slot(0)).expect("there is one");
+    assert!(matches!(host.handle().write(0, &data, true), Err(HostError::Failed(_))));
+    host.kill();
+    assert!(devices.iter().all(|device| Arc::strong_count(device.as_ref().expect("ours")) == 1));
+}
+
+/// A device that answers no more costs its deadline, and nothing else.
+#[test]
+fn a_device_that_hangs_is_given_up() {
+    let geometry = geometry("raid6:4");
+    let mut devices = memory(&geometry);
+    let len = geometry.device_blocks(Slot(2)) * BLOCK_BYTES;
+    let faulty = Arc::new(Faulty::new(MemoryDevice::new("slow", len)));
+    devices[2] = Some(faulty.clone());
+    format(&geometry, &devices);
+    let options = HostOptions { device_deadline: Duration::from_millis(400), ..HostOptions::for_devices(6) };
+    let host = open_with(&geometry, &devices, &options).expect("it opens");
+    faulty.fail_from(OpKind::Write, 1, Fault::Delay(Duration::from_secs(4)));
+    let begun = Instant::now();
+    host.handle().write(0, &painted(1, 300_000), true).expect("it writes without the device");
+    assert!(begun.elapsed() < Duration::from_secs(4), "it waited for the device");
+    let report = host.report().expect("it serves");
+    assert_eq!(report.status.devices[2].state, DeviceState::Lost);
+    assert!(report.members[2].error.is_some());
+    host.stop().expect("it stops");
+}
+
+/// A device that errors: its blocks are read from the others; one that is gone is lost.
+#[test]
+fn errors_of_devices_do_not_reach_the_reader() {
+    let geometry = geometry("raid6:4");
+    for (errno, state) in [(5, DeviceState::Present), (19, DeviceState::Lost)] {
+        let mut devices = memory(&geometry);
+        let len = geometry.device_blocks(Slot(1)) * BLOCK_BYTES;
+        let faulty = Arc::new(Faulty::new(MemoryDevice::new("bad", len)));
+        devices[1] = Some(faulty.clone());
+        format(&geometry, &devices);
+        let host = open(&geometry, &devices).expect("it opens");
+        let data = painted(3, 2_000_000);
+        host.handle().write(0, &data, true).expect("it writes");
+        faulty.fail_from(OpKind::Read, 1, Fault::Errno(errno));
+        let mut found = vec![0; data.len()];
+        host.handle().read(0, &mut found).expect("it reads");
+        assert!(found == data, "errno {errno}");
+        assert_eq!(host.report().expect("it serves").status.devices[1].state, state, "errno {errno}");
+        faulty.heal();
+        host.stop().expect("it stops");
+    }
+}
+
+/// Space that is short below comes back: the write waits, nobody is given up.
+#[test]
+fn a_write_waits_for_space() {
+    let geometry = geometry("raid6:4");
+    let mut devices = memory(&geometry);
+    let len = geometry.device_blocks(Slot(0)) * BLOCK_BYTES;
+    let faulty = Arc::new(Faulty::new(MemoryDevice::new("full", len)));
+    devices[0] = Some(faulty.clone());
+    format(&geometry, &devices);
+    let host = open(&geometry, &devices).expect("it opens");
+    faulty.fail_from(OpKind::Write, 1, Fault::Errno(28));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(500));
+            assert!(host.report().expect("it serves").members[0].error.is_some());
+            faulty.heal();
+        });
+        host.handle().write(0, &painted(1, 100_000), true).expect("it writes in the end");
+    });
+    let report = host.report().expect("it serves");
+    assert_eq!(report.status.devices[0].state, DeviceState::Present);
+    assert!(report.members[0].error.is_none());
+}
+
+/// Far more is written than there is memory for, one block of each piece of memory staying in use.
+#[test]
+fn writers_wait_for_memory_and_are_served() {
+    let geometry = geometry("raid6:4");
+    let devices = memory(&geometry);
+    format(&geometry, &devices);
+    let options = HostOptions { write_bytes: 2 << 20, read_bytes: 1 << 20, ..HostOptions::for_devices(6) };
+    let host = open_with(&geometry, &devices, &options).expect("it opens");
+    let len = host.handle().len_bytes();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let handle = host.handle();
+            scope.spawn(move || {
+                let data = painted(thread, 1 << 20);
+                for round in 0..40 {
+                    let at = (round * 37 + thread * 11) * 4096 % (len - (1 << 20));
+                    handle.write(at, &data, false).expect("it writes");
+                    let mut found = vec![0; 1 << 20];
+                    handle.read(at, &mut found).expect("it reads");
+                }
+            });
+        }
+    });
+    host.stop().expect("it stops");
+}
+
+#[test]
+fn wrong_requests_and_devices_are_refused() {
+    let geometry = geometry("raid6:4");
+    let mut devices = memory(&geometry);
+    format(&geometry, &devices);
+    let host = open(&geometry, &devices).expect("it opens");
+    let (handle, len) = (host.handle(), host.handle().len_bytes());
+    assert!(matches!(handle.read(len, &mut [0]), Err(HostError::OutOfRange { .. })));
+    assert!(matches!(handle.write(u64::MAX, &[0], false), Err(HostError::OutOfRange { .. })));
+    assert!(matches!(handle.trim(len - 1, 2), Err(HostError::OutOfRange { .. })));
+    assert_eq!(handle.read(len, &mut []), Ok(()));
+    assert_eq!(handle.write(len, &[], true), Ok(()));
+    let spare: Arc<dyn Device> = Arc::new(MemoryDevice::new("spare", 1 << 20));
+    let attached = host.attach(Slot(0), spare.clone(), pantile_volume::Found::Blank);
+    assert_eq!(attached, Err(HostError::SlotTaken { slot: Slot(0) }));
+    host.stop().expect("it stops");
+    devices[3] = Some(spare);
+    assert!(matches!(open(&geometry, &devices), Err(HostError::TooShort { slot: Slot(3), .. })));
+    devices[3] = devices[2].clone();
+    assert!(matches!(open(&geometry, &devices), Err(HostError::Device(_))));
+}

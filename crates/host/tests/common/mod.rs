@@ -1,0 +1,65 @@
+//! Volumes on memory and on files, small enough to be tried often.
+#![allow(dead_code, reason = "each test uses its part")]
+
+use pantile_code::Code;
+use pantile_device::{AlignedBuf, Device, MemoryDevice};
+use pantile_host::{Host, HostError, HostOptions};
+use pantile_volume::{BLOCK_BYTES, Birth, Geometry, HistoryId, NewVolume, VolumeId, format_volume};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// A volume of 48 stripes of 16 KiB elements.
+pub fn geometry(code: &str) -> Geometry {
+    let code = Code::parse(code).expect("a spec");
+    Geometry::new(NewVolume {
+        volume: VolumeId([7; 16]),
+        code,
+        element_blocks: 4,
+        logical_stripes: 48,
+        spare_stripes: 16,
+        log_rows: 600,
+        journal_blocks: 256,
+    })
+    .expect("a geometry")
+}
+
+/// Writes the first blocks of a volume to its devices.
+pub fn format(geometry: &Geometry, devices: &[Option<Arc<dyn Device>>]) {
+    let birth = Birth { history: HistoryId([1; 16]), name: "test".into(), created: 0 };
+    for (slot, at, bytes) in format_volume(geometry, &birth).expect("it can be written") {
+        let device = devices[slot.0 as usize].as_ref().expect("all are there");
+        let mut buffer = AlignedBuf::zeroed(bytes.len());
+        buffer.copy_from_slice(&bytes);
+        device.write_at(at.0 * BLOCK_BYTES, &[buffer.whole()]).expect("memory writes");
+        device.flush().expect("memory flushes");
+    }
+}
+
+/// Devices of memory, as long as their slots need.
+pub fn memory(geometry: &Geometry) -> Vec<Option<Arc<dyn Device>>> {
+    let device = |slot: u32| {
+        let len = geometry.device_blocks(pantile_volume::Slot(slot)) * BLOCK_BYTES;
+        Some(Arc::new(MemoryDevice::new(format!("memory {slot}"), len)) as Arc<dyn Device>)
+    };
+    (0..geometry.slots() as u32).map(device).collect()
+}
+
+pub fn open(geometry: &Geometry, devices: &[Option<Arc<dyn Device>>]) -> Result<Host, HostError> {
+    open_with(geometry, devices, &HostOptions::for_devices(devices.len()))
+}
+
+pub fn open_with(
+    geometry: &Geometry,
+    devices: &[Option<Arc<dyn Device>>],
+    options: &HostOptions,
+) -> Result<Host, HostError> {
+    static FRESH: AtomicU8 = AtomicU8::new(10);
+    let fresh = HistoryId([FRESH.fetch_add(1, Ordering::Relaxed); 16]);
+    Host::open(geometry.clone(), devices.to_vec(), fresh, options)
+}
+
+/// Bytes that tell where and when they were written.
+pub fn painted(seed: u64, len: usize) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    (0..len).map(|_| random.u8(..)).collect()
+}
