@@ -187,6 +187,8 @@ fn a_superblock_whose_fields_cannot_be_so_is_refused() {
         ("snapshot length", 0, "snapshot length"),
         ("snapshot length", 3, "snapshot length"),
         ("replay block", 20, "replay block"),
+        ("snapshot session", 6, "snapshot session"),
+        ("base session", 6, "base session"),
         ("definition length", 1, "definition length"),
         ("definition checksum", 1, "definition checksum"),
         ("spec length", 0, "reserved"),
@@ -225,7 +227,7 @@ fn a_superblock_whose_fields_cannot_be_so_is_refused() {
     for lost in [vec![Slot(4), Slot(0)], vec![Slot(0), Slot(0)]] {
         assert!(Superblock { lost, ..superblock() }.check().is_err());
     }
-    for at in [816 + 64, 2864, 4087] {
+    for at in [816 + 64, 2880, 4087] {
         let mut bytes = superblock().encode();
         bytes[at] = 1;
         reseal(&mut bytes);

@@ -304,11 +304,11 @@ impl World {
                 self.count(slot, IoKind::Read, into.len() as u64);
                 self.give(Some(slot), urgency, Pending::Read { io, slot, at, into, generation });
             }
-            Action::ReadBytes { io, slot, at, blocks } => {
+            Action::ReadBytes { io, slot, at, blocks, urgency } => {
                 self.take_name(true, io.0)?;
                 self.check_range(io, slot, at, u64::from(blocks))?;
                 self.count(slot, IoKind::ReadBytes, u64::from(blocks));
-                self.give(Some(slot), Urgency::User, Pending::ReadBytes { io, slot, at, blocks });
+                self.give(Some(slot), urgency, Pending::ReadBytes { io, slot, at, blocks });
             }
             Action::Write { io, slot, at, pieces, urgency } => self.write(io, slot, at, &pieces, urgency)?,
             Action::Flush { io, slot } => {
@@ -698,6 +698,8 @@ impl std::fmt::Display for Happened<'_> {
                 sums.iter().try_for_each(|sum| write!(out, " {sum:016x}"))
             }
             Event::DeviceGone(slot) => write!(out, "slot {} is gone", slot.0),
+            Event::DeviceCame(slot, found) => write!(out, "slot {} came, {found:?}", slot.0),
+            Event::Scrub(wish) => write!(out, "scrub {wish:?}"),
         }
     }
 }

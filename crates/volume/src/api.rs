@@ -8,14 +8,17 @@ pub use pantile_format::volume::{DeviceBlock, Slot, UserBlock};
 pub const BLOCK_BYTES: u64 = pantile_format::volume::BLOCK_BYTES as u64;
 
 /// One block of memory that the driver holds.
+///
+/// Those below [`ENGINE_BUFFERS`](crate::ENGINE_BUFFERS) are named by the driver and come with writes, the others by the volume. A buffer that an
+/// action makes exists until it is released, whether the action succeeds or not; only then may its name be used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BufferId(pub u64);
 
-/// Names an input or output; never used twice.
+/// Names an input or output; never used twice by a [`Volume`](crate::Volume).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IoId(pub u64);
 
-/// Names a computation; never used twice.
+/// Names a computation; never used twice by a [`Volume`](crate::Volume).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct JobId(pub u64);
 
@@ -76,8 +79,37 @@ pub enum Event {
     IoDone(IoId, IoResult),
     /// A computation is done.
     Computed(JobId, Computed),
-    /// A device is not there any more (pulled out, or declared dead by the driver).
+    /// A device is not there any more (pulled out, failed by its operator, or declared dead by the driver).
     DeviceGone(Slot),
+    /// A device answers in a slot that was lost. The volume catches it up by itself.
+    DeviceCame(Slot, Found),
+    /// What the scrub should do.
+    Scrub(Scrub),
+}
+
+/// What a device that comes holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Found {
+    /// Nothing of use: all of it is made anew.
+    Blank,
+    /// What it held when it was lost, of this volume, in this slot, and of a history that this one goes on from.
+    Stale,
+}
+
+/// What the scrub should do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scrub {
+    /// Begin at the first stripe; one under way is begun again.
+    Start {
+        /// Write anew what is found bad.
+        repair: bool,
+    },
+    /// Stop for now, and keep the place.
+    Pause,
+    /// Go on.
+    Resume,
+    /// Forget the place; what was found stays to be seen.
+    Stop,
 }
 
 /// How an input or output ended.
@@ -175,6 +207,8 @@ pub enum Action {
         at: DeviceBlock,
         /// How many.
         blocks: u32,
+        /// How urgent.
+        urgency: Urgency,
     },
     /// Writes consecutive blocks.
     Write {
@@ -235,4 +269,6 @@ pub enum Failure {
     },
     /// Too many devices are gone to make anything durable.
     NotDurable,
+    /// The volume could not be opened.
+    NotOpen,
 }

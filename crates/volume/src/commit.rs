@@ -13,12 +13,16 @@
 
 use crate::engine::{Dirty, Engine, IoOwner, JobOwner};
 use crate::fetch::{ChunkSums, Requester};
-use crate::maps::{Change, Row, RowCell, RowKind};
+use crate::maps::{Change, Mapping, Row, RowCell, RowKind};
 use crate::{
-    Action, BufferId, Compute, Computed, DeviceBlock, Failure, Operand, Piece, Reply, RequestId, Seed, Slot,
-    Sum, Urgency, UserBlock,
+    Action, BLOCK_BYTES, BufferId, Compute, Computed, DeviceBlock, Failure, Operand, Piece, Reply, RequestId,
+    Seed, Slot, Sum, Urgency, UserBlock,
 };
-use std::collections::BTreeMap;
+use pantile_format::volume::{RECORD_BLOCKS_MAX, RECORD_HEAD_BYTES};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Bytes of the entry of a record that says a member's state.
+const MEMBER_BYTES: u64 = 40;
 
 /// Stripes merged by one commit for no other reason than to empty the log.
 const MERGES_MOST: usize = 8;
@@ -67,6 +71,26 @@ struct StripeWrite {
     checksums: Vec<u64>,
 }
 
+impl StripeWrite {
+    fn new(logical: u32, physical: u32, generation: u64, per_stripe: usize) -> StripeWrite {
+        let (content, blocks) = (vec![None; per_stripe], Vec::new());
+        let (parity, checksums) = (Vec::new(), Vec::new());
+        StripeWrite { logical, physical, generation, content, blocks, parity, checksums }
+    }
+}
+
+/// Consecutive numbers as first and count.
+fn runs_of(numbers: &BTreeSet<u32>) -> Vec<(u32, u32)> {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for &number in numbers {
+        match runs.last_mut() {
+            Some((first, count)) if *first + *count == number => *count += 1,
+            _ => runs.push((number, 1)),
+        }
+    }
+    runs
+}
+
 /// One log row that is written.
 #[derive(Debug)]
 struct RowWrite {
@@ -85,6 +109,11 @@ impl Engine {
     pub(crate) fn drive_commit(&mut self) {
         if self.commit.is_some() || self.snapshot.is_some() || self.failed {
             self.give_up_if_failed();
+            return;
+        }
+        if !self.arrivals.is_empty() || self.snapshot_wanted {
+            self.admit_arrivals();
+            self.begin_snapshot();
             return;
         }
         if self.sealed.is_empty() {
@@ -130,11 +159,6 @@ impl Engine {
         !self.maps.log.is_empty() && self.maps.free_rows.len() < self.geometry.log_rows() as usize / 4
     }
 
-    /// Free physical stripes that nobody is reading.
-    fn usable_stripes(&self) -> Vec<u32> {
-        self.maps.free.iter().copied().filter(|p| !self.pins.contains_key(p)).collect()
-    }
-
     /// User blocks that one row of copies holds.
     fn copies_per_row(&self) -> usize {
         self.geometry.slots() / (self.geometry.tolerance() + 1)
@@ -145,83 +169,85 @@ impl Engine {
         blocks / full + (blocks % full).div_ceil(self.copies_per_row().max(1))
     }
 
-    /// Chooses what the commit takes, and where it goes.
+    /// Stripes that are written as a whole for a reason other than what is dirty: those that did not verify, and, if the log
+    /// runs low, those with the most in it.
+    fn forced(&self) -> BTreeSet<u32> {
+        let mut forced = self.repair.clone();
+        if self.log_is_low() {
+            let mut heavy: Vec<(u32, u32)> = self.maps.logged.iter().map(|(&l, &count)| (count, l)).collect();
+            heavy.retain(|(_, logical)| !self.broken.contains(logical));
+            heavy.sort_unstable_by(|a, b| b.cmp(a));
+            forced.extend(heavy.into_iter().take(MERGES_MOST).map(|(_, logical)| logical));
+        }
+        forced
+    }
+
+    /// Bytes that the entries of a record may have.
+    fn record_room(&self) -> u64 {
+        let blocks = u64::from(self.geometry.journal_blocks() / 4).min(u64::from(RECORD_BLOCKS_MAX));
+        let members = self.geometry.slots() as u64 * MEMBER_BYTES;
+        (blocks * BLOCK_BYTES).saturating_sub(members + RECORD_HEAD_BYTES as u64 + size_of::<u64>() as u64)
+    }
+
+    /// Chooses what the commit takes, and where it goes: stripes that are dirty as a whole, or that must be written anew, to free
+    /// places; the rest to the log; when that has no room, home by merging, the fullest first; what then is left waits.
     fn begin_commit(&mut self) {
         let per_stripe = self.geometry.stripe_blocks() as usize;
-        let mut free = self.usable_stripes();
-        free.reverse();
-        let rows_free = self.maps.free_rows.len();
-        let mut by_stripe: BTreeMap<u32, Vec<UserBlock>> = BTreeMap::new();
+        let free_rows = self.maps.free_rows.len().saturating_sub(self.pinned_rows.len());
+        let mut by_stripe: BTreeMap<u32, usize> = BTreeMap::new();
         for &block in self.sealed.blocks.keys() {
-            by_stripe.entry(self.geometry.locate(block).0).or_default().push(block);
+            *by_stripe.entry(self.geometry.locate(block).0).or_default() += 1;
         }
-        // Stripes that are written as a whole: those that are full; those that did not verify; those with the most in
-        // the log, if it runs low.
-        let mut whole: Vec<u32> = Vec::new();
-        let mut rank: Vec<(usize, u32)> = Vec::new();
-        let mut in_log: BTreeMap<u32, usize> = BTreeMap::new();
-        for &block in self.maps.log.keys() {
-            *in_log.entry(self.geometry.locate(block).0).or_default() += 1;
-        }
-        for (&logical, blocks) in &by_stripe {
-            if blocks.len() == per_stripe {
-                whole.push(logical);
-            } else {
-                rank.push((blocks.len() + in_log.get(&logical).copied().unwrap_or(0), logical));
+        let is_full = |count: usize| count == per_stripe;
+        let usable = self.maps.free.iter().copied().filter(|stripe| !self.pins.contains_key(stripe));
+        let mut free: Vec<u32> = usable.take(by_stripe.len() + self.repair.len() + MERGES_MOST).collect();
+        free.reverse();
+        // Cleaning goes first: it is what makes room.
+        let switch_bytes = 2 * 64 + 8 * self.geometry.slots() as u64;
+        let mut room = self.record_room();
+        let mut chosen: BTreeSet<u32> = BTreeSet::new();
+        let full = by_stripe.iter().filter(|(_, count)| is_full(**count)).map(|(&logical, _)| logical);
+        for logical in self.forced().into_iter().chain(full) {
+            if chosen.len() < free.len() && room >= switch_bytes && chosen.insert(logical) {
+                room -= switch_bytes;
             }
         }
-        let mut forced: Vec<u32> = self.repair.iter().copied().filter(|l| !whole.contains(l)).collect();
-        if self.log_suspect {
-            forced.extend(in_log.keys().filter(|l| !whole.contains(l)));
-        }
-        if self.log_is_low() {
-            let mut heavy: Vec<(usize, u32)> = in_log.iter().map(|(&l, &count)| (count, l)).collect();
-            heavy.sort_unstable_by(|a, b| b.cmp(a));
-            forced.extend(heavy.into_iter().take(MERGES_MOST).map(|(_, l)| l).filter(|l| !whole.contains(l)));
-        }
-        forced.sort_unstable();
-        forced.dedup();
-        // Cleaning goes first: it is what makes room.
-        let mut chosen: Vec<u32> = forced;
-        chosen.extend(whole);
-        chosen.truncate(free.len());
-        // The rest goes to the log; when that has no room, home by merging, the fullest first; what then is left waits.
-        rank.retain(|(_, l)| !chosen.contains(l));
-        rank.sort_unstable();
-        let mut logged: usize =
-            by_stripe.iter().filter(|(l, _)| !chosen.contains(l)).map(|(_, b)| b.len()).sum();
-        let mut waiting: Vec<u32> = by_stripe
-            .iter()
-            .filter(|(l, b)| b.len() == per_stripe && !chosen.contains(l))
-            .map(|(&l, _)| l)
-            .collect();
-        logged -= waiting.len() * per_stripe;
-        while self.rows_needed(logged) > rows_free {
-            let Some((_, logical)) = rank.pop() else { break };
-            logged -= by_stripe[&logical].len();
-            if chosen.len() < free.len() {
-                chosen.push(logical);
+        let mut waiting: BTreeSet<u32> = BTreeSet::new();
+        let mut rank: Vec<(usize, u32)> = Vec::new();
+        let mut logged = 0;
+        let block_bytes = 24 + 16 * (self.geometry.tolerance() as u64 + 1).max(2);
+        let others: Vec<(u32, usize)> =
+            by_stripe.iter().map(|(&l, &n)| (l, n)).filter(|(l, _)| !chosen.contains(l)).collect();
+        for (logical, count) in others {
+            let bytes = count as u64 * block_bytes;
+            if is_full(count) || room < switch_bytes {
+                waiting.insert(logical);
+            } else if room < bytes {
+                // Too many blocks to name them one by one.
+                match chosen.len() < free.len() && !self.broken.contains(&logical) {
+                    true => chosen.insert(logical),
+                    false => waiting.insert(logical),
+                };
+                room -= switch_bytes;
             } else {
-                waiting.push(logical);
+                room -= bytes.max(switch_bytes);
+                logged += count;
+                let in_log = self.maps.logged.get(&logical).copied().unwrap_or(0);
+                rank.push((count + in_log as usize, logical));
+            }
+        }
+        rank.sort_unstable();
+        while self.rows_needed(logged) > free_rows {
+            let Some((_, logical)) = rank.pop() else { break };
+            logged -= by_stripe[&logical];
+            if chosen.len() < free.len() && !self.broken.contains(&logical) {
+                chosen.insert(logical);
+            } else {
+                waiting.insert(logical);
             }
         }
         let first_generation = self.maps.generation;
-        let mut taken = Dirty::default();
-        for (logical, blocks) in by_stripe.iter().filter(|(l, _)| !waiting.contains(l)) {
-            for block in blocks {
-                if let Some(content) = self.sealed.blocks.remove(block) {
-                    taken.blocks.insert(*block, content);
-                }
-            }
-            if self.sealed.unmapped.remove(logical) {
-                taken.unmapped.insert(*logical);
-            }
-        }
-        let trims: Vec<u32> = self.sealed.unmapped.iter().copied().filter(|l| !waiting.contains(l)).collect();
-        for logical in trims {
-            self.sealed.unmapped.remove(&logical);
-            taken.unmapped.insert(logical);
-        }
+        let taken = self.take(&waiting, room);
         let mut commit = Commit {
             taken,
             first_generation,
@@ -238,15 +264,7 @@ impl Engine {
         let mut generation = first_generation;
         for &logical in &chosen {
             let Some(physical) = free.pop() else { break };
-            commit.stripes.push(StripeWrite {
-                logical,
-                physical,
-                generation,
-                content: vec![None; per_stripe],
-                blocks: Vec::new(),
-                parity: Vec::new(),
-                checksums: Vec::new(),
-            });
+            commit.stripes.push(StripeWrite::new(logical, physical, generation, per_stripe));
             generation += 1;
         }
         let to_log: Vec<(UserBlock, Operand)> = commit
@@ -258,25 +276,55 @@ impl Engine {
             .collect();
         commit.rows = self.fill_rows(&to_log, generation);
         self.repair.retain(|l| !chosen.contains(l));
-        if chosen.len() >= in_log.len() {
-            self.log_suspect = false;
-        }
-        if commit.stripes.is_empty()
-            && commit.rows.is_empty()
-            && commit.taken.unmapped.is_empty()
-            && !commit.members_changed
-        {
-            // No room for anything: the log and the free stripes are held by reads under way. Try again after them.
+        let is_empty = commit.stripes.is_empty() && commit.rows.is_empty() && commit.taken.is_empty();
+        if is_empty && !commit.members_changed {
+            // No room for anything: the log and the free stripes are held by reads under way; it is tried again after them. Unless
+            // nothing is under way: then what is dirty can go nowhere, because broken stripes hold the log.
+            self.failed |= !waiting.is_empty() && self.is_idle() && !self.broken.is_empty();
+            self.give_up_if_failed();
             return;
         }
-        let wanted: Vec<(usize, u32)> =
-            (0..commit.stripes.len()).flat_map(|s| (0..per_stripe as u32).map(move |p| (s, p))).collect();
+        let mut wanted = Vec::new();
+        for (stripe, write) in commit.stripes.iter().enumerate() {
+            let first = u64::from(write.logical) * per_stripe as u64;
+            wanted.extend(
+                (0..per_stripe as u32)
+                    .map(|place| (UserBlock(first + u64::from(place)), Requester::Commit { stripe, place })),
+            );
+        }
         commit.outstanding = wanted.len() + 1;
         self.commit = Some(commit);
-        for (stripe, place) in wanted {
-            self.gather(stripe, place);
-        }
+        self.gather(wanted);
         self.phase_part_done();
+    }
+
+    /// Takes what is sealed, but for stripes that wait and for trims beyond the room in the record.
+    fn take(&mut self, waiting: &BTreeSet<u32>, room: u64) -> Dirty {
+        let (mut blocks, mut unmapped) = (BTreeMap::new(), BTreeSet::new());
+        if waiting.is_empty() {
+            blocks = std::mem::take(&mut self.sealed.blocks);
+        } else {
+            for (block, content) in std::mem::take(&mut self.sealed.blocks) {
+                let waits = waiting.contains(&self.geometry.locate(block).0);
+                let to = if waits { &mut self.sealed.blocks } else { &mut blocks };
+                to.insert(block, content);
+            }
+        }
+        let written: BTreeSet<u32> = blocks.keys().map(|&block| self.geometry.locate(block).0).collect();
+        let mut runs_left = room / (24 + 24);
+        let mut last = None;
+        for logical in std::mem::take(&mut self.sealed.unmapped) {
+            let goes_on = last == Some(logical.wrapping_sub(1));
+            // The trim of a stripe that is written afterwards goes with what is written.
+            if waiting.contains(&logical) || (!written.contains(&logical) && !goes_on && runs_left == 0) {
+                self.sealed.unmapped.insert(logical);
+                continue;
+            }
+            runs_left = runs_left.saturating_sub(u64::from(!goes_on));
+            last = Some(logical);
+            unmapped.insert(logical);
+        }
+        Dirty { blocks, unmapped }
     }
 
     /// Writes stripes and rows of the last record again, because a device that is present lacks a part of them.
@@ -305,18 +353,14 @@ impl Engine {
         };
         for &logical in stripes {
             let Some(mapping) = self.maps.stripes[logical as usize] else { continue };
-            commit.stripes.push(StripeWrite {
-                logical,
-                physical: mapping.physical,
-                generation: mapping.generation,
-                content: vec![None; per_stripe],
-                blocks: Vec::new(),
-                parity: Vec::new(),
-                checksums: Vec::new(),
-            });
+            let Mapping { physical, generation } = mapping;
+            // A device that dies under way lacks what is written again.
+            commit.first_generation = commit.first_generation.min(generation);
+            commit.stripes.push(StripeWrite::new(logical, physical, generation, per_stripe));
         }
         for &number in rows {
             let Some(row) = self.maps.rows.get(&number) else { continue };
+            commit.first_generation = commit.first_generation.min(row.generation);
             commit.rows.push(RowWrite {
                 row: number,
                 generation: row.generation,
@@ -374,7 +418,8 @@ impl Engine {
         let full = self.planners.row.code().data().len();
         let columns = self.geometry.slots();
         let copies = self.geometry.tolerance() + 1;
-        let mut free: Vec<u32> = self.maps.free_rows.iter().copied().collect();
+        let usable = self.maps.free_rows.iter().copied().filter(|row| !self.pinned_rows.contains(row));
+        let mut free: Vec<u32> = usable.take(self.rows_needed(blocks.len())).collect();
         free.reverse();
         let mut rows = Vec::new();
         let split = blocks.len() / full * full;
@@ -427,20 +472,19 @@ impl Engine {
         rows
     }
 
-    /// Gets one block of a stripe that is written as a whole.
-    fn gather(&mut self, stripe: usize, place: u32) {
-        let Some(commit) = &self.commit else { return };
-        let logical = commit.stripes[stripe].logical;
-        let block = UserBlock(u64::from(logical) * self.geometry.stripe_blocks() + u64::from(place));
-        let requester = Requester::Commit { stripe, place };
-        let content = match commit.taken.blocks.get(&block) {
-            Some(&content) => Some(content),
-            None => commit.taken.unmapped.contains(&logical).then_some(Operand::Zeros),
-        };
-        match content {
-            Some(content) => self.deliver(requester, block, Some(content)),
-            None => self.resolve(block, requester),
+    /// Gets the blocks of stripes that are written as a whole: from what is taken, else from where they lie.
+    fn gather(&mut self, wanted: Vec<(UserBlock, Requester)>) {
+        let mut elsewhere = Vec::new();
+        for (block, requester) in wanted {
+            let Some(commit) = &self.commit else { return };
+            let trimmed = commit.taken.unmapped.contains(&self.geometry.locate(block).0);
+            let zeros = trimmed.then_some(Operand::Zeros);
+            match commit.taken.blocks.get(&block).copied().or(zeros) {
+                Some(content) => self.deliver(requester, block, Some(content)),
+                None => elsewhere.push((block, requester)),
+            }
         }
+        self.resolve_all(elsewhere);
     }
 
     /// A block of a stripe is there, or cannot be had.
@@ -470,13 +514,13 @@ impl Engine {
         self.phase_part_done();
     }
 
-    /// A stripe that was to be merged has a block that cannot be had: what was taken waits on, the stripe stays as it is.
+    /// A stripe that was to be merged has a block that cannot be had: what was taken waits on, the stripe stays as it is and is
+    /// called broken. What is written to it goes to the log from now on.
     fn undo_commit(&mut self) {
         let Some(commit) = self.commit.take() else { return };
-        let mut bad = Vec::new();
         for stripe in commit.stripes {
             if stripe.content.iter().any(Option::is_none) {
-                bad.push(stripe.logical);
+                self.broken.insert(stripe.logical);
             }
             stripe.content.into_iter().flatten().for_each(|content| self.release_operand(content));
         }
@@ -484,18 +528,12 @@ impl Engine {
             row.parity.into_iter().for_each(|buffer| self.release(buffer));
         }
         for (block, content) in commit.taken.blocks {
-            match self.sealed.blocks.entry(block) {
-                std::collections::btree_map::Entry::Vacant(entry) => {
-                    entry.insert(content);
-                }
-                std::collections::btree_map::Entry::Occupied(_) => self.release_operand(content),
-            }
+            self.sealed.blocks.insert(block, content);
         }
         self.sealed.unmapped.extend(commit.taken.unmapped);
         self.members_changed |= commit.members_changed;
-        // Such a stripe can only be written block by block from now on.
-        self.failed = true;
-        let _ = bad;
+        // While a volume is opened, the caller goes back to the state before the last record.
+        self.failed |= commit.again;
     }
 
     fn release_operand(&mut self, content: Operand) {
@@ -510,7 +548,7 @@ impl Engine {
         commit.phase = Phase::Compute;
         commit.outstanding = commit.stripes.len() + commit.rows.len() + 1;
         let mut jobs = Vec::new();
-        let encode = self.planners.stripe.encode();
+        let encode = self.planners.encode_stripe.clone();
         let code = self.geometry.code.clone();
         let element = self.geometry.element_blocks();
         for (index, stripe) in commit.stripes.iter_mut().enumerate() {
@@ -542,7 +580,7 @@ impl Engine {
             stripe.blocks = blocks;
             jobs.push((JobOwner::CommitStripe(index), Compute { sums, checksums }));
         }
-        let encode = self.planners.row.encode();
+        let encode = self.planners.encode_row.clone();
         for (index, row) in commit.rows.iter_mut().enumerate() {
             let mut sums = Vec::new();
             if row.kind == RowKind::Coded {
@@ -596,12 +634,10 @@ impl Engine {
         let mut writes: Vec<(Slot, DeviceBlock, Vec<Piece>)> = Vec::new();
         let mut changes: Vec<Change> = Vec::new();
         let per_stripe = self.geometry.stripe_blocks();
-        for &logical in &commit.taken.unmapped {
-            changes.push(Change::Unmap { first: logical, count: 1 });
-            changes.push(Change::Forget {
-                first: UserBlock(u64::from(logical) * per_stripe),
-                count: per_stripe,
-            });
+        for (first, count) in runs_of(&commit.taken.unmapped) {
+            changes.push(Change::Unmap { first, count });
+            let (first, count) = (UserBlock(u64::from(first) * per_stripe), u64::from(count) * per_stripe);
+            changes.push(Change::Forget { first, count });
         }
         for stripe in &commit.stripes {
             let mut digests = vec![None; self.geometry.slots()];
@@ -695,6 +731,14 @@ impl Engine {
             }
         }
         self.record += u64::from(!commit.again);
+        if commit.again {
+            // What was suspect has just been written again.
+            self.repair.clear();
+        }
+        let unmapped = commit.taken.unmapped.iter();
+        for logical in unmapped.chain(commit.stripes.iter().map(|stripe| &stripe.logical)) {
+            self.broken.remove(logical);
+        }
         let element = self.geometry.element_blocks() as usize;
         for stripe in commit.stripes {
             self.sums.retain(|&(physical, _), _| physical != stripe.physical);

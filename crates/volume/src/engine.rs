@@ -8,17 +8,24 @@ use crate::fetch::{ChunkSums, Fetch, FetchId, Requester};
 use crate::geometry::Planners;
 use crate::journal::Snapshot;
 use crate::maps::{Mapping, Maps};
+use crate::members::Rebuild;
+use crate::scrub::Scrubbing;
+use crate::span::{Span, SpanId};
+use crate::status::DeviceCounts;
 use crate::{
-    Action, BufferId, Computed, Event, Failure, Geometry, IoId, IoResult, JobId, Operand, Reply, Request,
-    RequestId, Slot, UserBlock,
+    Action, BufferId, Computed, Event, Failure, Found, Geometry, IoId, IoResult, JobId, Operand, Reply,
+    Request, RequestId, Slot, UserBlock,
 };
 use pantile_code::CellIndex;
-use pantile_format::Generation;
 use pantile_format::volume::{MemberState, Superblock};
+use pantile_format::{Crc64, Generation};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Dirty blocks that start a commit although nobody waits for one.
+/// Dirty blocks that start a commit although nobody waits for one: 16 MiB.
 const DIRTY_BLOCKS_MARK: usize = 4096;
+
+/// Blocks in memory, dirty or being made durable, beyond which writes are answered only when there are fewer: 64 MiB.
+const DIRTY_BLOCKS_MOST: usize = 4 * DIRTY_BLOCKS_MARK;
 
 /// Buffers that the engine names start here; the driver's own stay below.
 pub const ENGINE_BUFFERS: u64 = 1 << 63;
@@ -31,17 +38,25 @@ const HEADERS_MOST: usize = 4096;
 pub(crate) enum IoOwner {
     FetchCell { fetch: FetchId, cell: CellIndex, buffer: BufferId },
     FetchHeader { fetch: FetchId, cell: CellIndex, logical: u32, mapping: Mapping, slot: Slot },
+    SpanRun { span: SpanId, run: usize },
+    SpanHeader { span: SpanId, slot: Slot },
     CommitWrite,
     CommitFlush,
     Snapshot,
+    RebuildWrite,
+    RebuildFlush,
+    ScrubRow { row: u32, cell: usize },
 }
 
 /// What a computation was for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum JobOwner {
     Fetch { fetch: FetchId, scratch: Vec<BufferId> },
+    Span(SpanId),
     CommitStripe(usize),
     CommitRow(usize),
+    RebuildStripe(u32),
+    ScrubStripe(u32),
 }
 
 /// Content in memory: newest writes and trims that are not in a commit yet, or that one commit takes.
@@ -69,7 +84,7 @@ struct UserRead {
 
 /// A volume.
 #[derive(Debug)]
-pub struct Engine {
+pub(crate) struct Engine {
     pub(crate) geometry: Geometry,
     pub(crate) planners: Planners,
     pub(crate) maps: Maps,
@@ -83,17 +98,32 @@ pub struct Engine {
     pub(crate) waiters: Vec<RequestId>,
     pub(crate) commit: Option<Commit>,
     pub(crate) fetches: BTreeMap<FetchId, Fetch>,
+    pub(crate) spans: BTreeMap<SpanId, Span>,
     reads: BTreeMap<RequestId, UserRead>,
     ios: BTreeMap<IoId, (Slot, IoOwner)>,
     jobs: BTreeMap<JobId, JobOwner>,
     actions: VecDeque<Action>,
     references: BTreeMap<BufferId, u32>,
-    /// Physical stripes that a fetch is reading.
+    /// Writes in memory that are answered when there is less of it.
+    blocked: VecDeque<RequestId>,
+    /// Physical stripes that something reads, or writes again for a device that lacks them.
     pub(crate) pins: BTreeMap<u32, u32>,
+    /// Log rows of which a part is written again for a device that lacks it.
+    pub(crate) pinned_rows: BTreeSet<u32>,
     pub(crate) sums: BTreeMap<(u32, Slot), ChunkSums>,
     /// Logical stripes with a block that did not verify.
     pub(crate) repair: BTreeSet<u32>,
-    pub(crate) log_suspect: bool,
+    /// Logical stripes of which more is bad than the code can bear: they are not merged, what can be read of them is.
+    pub(crate) broken: BTreeSet<u32>,
+    /// Devices that have come and take part from the next moment on in which nothing is being made durable.
+    pub(crate) arrivals: BTreeMap<Slot, Found>,
+    /// Those of them that have never had a snapshot: they get the text of the code, too.
+    pub(crate) blank: BTreeSet<Slot>,
+    /// A snapshot is to be written at the next moment, whatever the journal says.
+    pub(crate) snapshot_wanted: bool,
+    pub(crate) rebuild: Option<Rebuild>,
+    pub(crate) scrubbing: Option<Scrubbing>,
+    pub(crate) counts: Vec<DeviceCounts>,
     /// A device's state has changed and no record says so yet.
     pub(crate) members_changed: bool,
     /// More devices are gone than the code can bear.
@@ -106,6 +136,12 @@ pub struct Engine {
     pub(crate) journal_used: u32,
     /// As it is on the devices; each has it with its own slot.
     pub(crate) superblock: Superblock,
+    /// By slot, counts the writes of the superblock: in turns to the one place and the other.
+    pub(crate) turns: Vec<u64>,
+    /// While the volume is opened: the first generation of the last record, which a device may lack.
+    pub(crate) opening_since: Option<u64>,
+    /// While the last record is verified: what the headers of the chunks that it wrote must be.
+    pub(crate) digests: BTreeMap<(u32, Slot), Crc64>,
     pub(crate) snapshot: Option<Snapshot>,
     /// Blocks that could not be had while the volume was opened.
     verify_lost: usize,
@@ -118,9 +154,19 @@ impl Engine {
         superblock: Superblock,
         record: u64,
         journal_head: u32,
+        journal_used: u32,
+        counter: u64,
     ) -> Result<Engine, pantile_code::CodeError> {
-        let geometry_journal = geometry.journal_blocks();
         Ok(Engine {
+            blocked: VecDeque::new(),
+            pinned_rows: BTreeSet::new(),
+            broken: BTreeSet::new(),
+            arrivals: BTreeMap::new(),
+            rebuild: None,
+            scrubbing: None,
+            counts: vec![DeviceCounts::default(); geometry.slots()],
+            turns: vec![0; geometry.slots()],
+            spans: BTreeMap::new(),
             planners: Planners::new(&geometry)?,
             geometry,
             maps,
@@ -138,14 +184,16 @@ impl Engine {
             pins: BTreeMap::new(),
             sums: BTreeMap::new(),
             repair: BTreeSet::new(),
-            log_suspect: false,
+            blank: BTreeSet::new(),
+            snapshot_wanted: false,
+            opening_since: None,
+            digests: BTreeMap::new(),
             members_changed: false,
             failed: false,
-            counter: 0,
+            counter,
             record,
             journal_head,
-            // Until the next snapshot all of the ring may hold records that are still needed.
-            journal_used: geometry_journal / 2 + 1,
+            journal_used,
             superblock,
             snapshot: None,
             verify_lost: 0,
@@ -154,6 +202,7 @@ impl Engine {
 
     /// Enters a new session, whose superblock the caller makes durable before anything else is written.
     pub(crate) fn enter_session(&mut self, superblock: Superblock) {
+        self.digests.clear();
         self.maps.generation = self.maps.generation.max(superblock.generation_floor.0);
         self.superblock = superblock;
     }
@@ -162,9 +211,19 @@ impl Engine {
         self.record
     }
 
-    /// A device does not answer when the volume is opened.
-    pub(crate) fn missing_at_start(&mut self, slot: Slot) {
-        self.device_gone(slot);
+    /// The last name given; another engine of the same volume goes on behind it.
+    pub(crate) fn counter(&self) -> u64 {
+        self.counter
+    }
+
+    /// Names up to this one are given.
+    pub(crate) fn go_on_from(&mut self, counter: u64) {
+        self.counter = self.counter.max(counter);
+    }
+
+    /// A device does not answer, or holds nothing, when the volume is opened: it misses what is written from a generation on.
+    pub(crate) fn missing_at_start(&mut self, slot: Slot, since: u64) {
+        self.lose_member(slot, since);
     }
 
     /// Takes an event while nothing may be written yet.
@@ -173,13 +232,20 @@ impl Engine {
             Event::IoDone(io, result) => self.io_done(io, &result),
             Event::Computed(job, computed) => self.computed(job, &computed),
             Event::DeviceGone(slot) => self.device_gone(slot),
-            Event::Request(..) => {}
+            Event::Request(..) | Event::DeviceCame(..) | Event::Scrub(..) => {}
         }
     }
 
     /// Whether nothing is under way.
-    pub fn is_idle(&self) -> bool {
-        self.ios.is_empty() && self.jobs.is_empty() && self.fetches.is_empty()
+    pub(crate) fn is_idle(&self) -> bool {
+        self.ios.is_empty() && self.jobs.is_empty() && self.fetches.is_empty() && self.spans.is_empty()
+    }
+
+    /// Whether every device has all that it should have, as far as anybody has looked, and records say so.
+    pub(crate) fn is_clean(&self) -> bool {
+        let present = self.maps.members.iter().all(|state| *state == MemberState::Present);
+        let recorded = !self.members_changed && self.snapshot.is_none() && self.commit.is_none();
+        present && recorded && self.repair.is_empty() && self.broken.is_empty() && !self.failed
     }
 
     pub(crate) fn verify_failed(&self) -> bool {
@@ -188,32 +254,37 @@ impl Engine {
 
     /// Whether something that a present device should hold did not verify.
     pub(crate) fn has_suspects(&self) -> bool {
-        !self.repair.is_empty() || self.log_suspect
-    }
-
-    /// The numbers of the volume.
-    pub fn geometry(&self) -> &Geometry {
-        &self.geometry
+        !self.repair.is_empty() || !self.broken.is_empty()
     }
 
     /// Asserts what must hold between events.
-    pub fn check(&self) {
+    pub(crate) fn check(&self) {
         self.maps.check(&self.geometry);
     }
 
     /// Takes an event. The actions that follow are had from [`Engine::next_action`].
-    pub fn handle(&mut self, event: Event) {
+    pub(crate) fn handle(&mut self, event: Event) {
         match event {
             Event::Request(id, request) => self.request(id, request),
             Event::IoDone(io, result) => self.io_done(io, &result),
             Event::Computed(job, computed) => self.computed(job, &computed),
             Event::DeviceGone(slot) => self.device_gone(slot),
+            Event::DeviceCame(slot, found) => self.device_came(slot, found),
+            Event::Scrub(wish) => self.scrub(wish),
         }
+        self.drive();
+    }
+
+    /// Begins whatever can be begun.
+    pub(crate) fn drive(&mut self) {
         self.drive_commit();
+        self.drive_rebuild();
+        self.drive_scrub();
+        self.unblock();
     }
 
     /// The next thing to be done, until there is none.
-    pub fn next_action(&mut self) -> Option<Action> {
+    pub(crate) fn next_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
@@ -253,7 +324,26 @@ impl Engine {
         match (self.failed, durable) {
             (true, _) => self.reply(id, Reply::Failed(Failure::NotDurable)),
             (false, true) => self.flush(id),
+            (false, false) if self.is_full() => self.blocked.push_back(id),
             (false, false) => self.reply(id, Reply::Done),
+        }
+    }
+
+    /// Blocks in memory that are not durable.
+    pub(crate) fn dirty_blocks(&self) -> usize {
+        let taken = self.commit.as_ref().map_or(0, |commit| commit.taken.blocks.len());
+        self.dirty.blocks.len() + self.sealed.blocks.len() + taken
+    }
+
+    fn is_full(&self) -> bool {
+        self.dirty_blocks() > DIRTY_BLOCKS_MOST
+    }
+
+    fn unblock(&mut self) {
+        while !self.blocked.is_empty() && (self.failed || !self.is_full()) {
+            let Some(id) = self.blocked.pop_front() else { return };
+            let reply = if self.failed { Reply::Failed(Failure::NotDurable) } else { Reply::Done };
+            self.reply(id, reply);
         }
     }
 
@@ -301,31 +391,47 @@ impl Engine {
 
     fn user_read(&mut self, id: RequestId, first: UserBlock, count: u32) {
         let blocks = vec![None; count as usize];
-        self.reads.insert(id, UserRead { first, blocks, missing: count as usize, lost: None });
-        for i in 0..u64::from(count) {
-            self.resolve(UserBlock(first.0 + i), Requester::User(id, i as usize));
+        self.reads.insert(id, UserRead { first, blocks, missing: count as usize + 1, lost: None });
+        let wanted = (0..count as usize).map(|i| (UserBlock(first.0 + i as u64), Requester::User(id, i)));
+        self.resolve_all(wanted.collect());
+        self.read_part_done(id);
+    }
+
+    /// Finds the newest content of blocks, in memory or on the devices; runs of a stripe are read together.
+    pub(crate) fn resolve_all(&mut self, wanted: Vec<(UserBlock, Requester)>) {
+        let mut spans: BTreeMap<u32, Vec<(UserBlock, Requester)>> = BTreeMap::new();
+        for (block, requester) in wanted {
+            let (logical, _) = self.geometry.locate(block);
+            if let Some(content) = self.in_memory(block, requester) {
+                self.deliver(requester, block, Some(content));
+            } else if !self.maps.log.contains_key(&block) && self.maps.stripes[logical as usize].is_some() {
+                spans.entry(logical).or_default().push((block, requester));
+            } else {
+                self.resolve(block, requester);
+            }
         }
-        if count == 0 {
-            self.finish_read(id);
+        for (logical, wanted) in spans {
+            self.read_together(logical, wanted);
         }
+    }
+
+    /// What memory has of a block that a user reads.
+    fn in_memory(&self, block: UserBlock, requester: Requester) -> Option<Operand> {
+        let Requester::User(..) = requester else { return None };
+        let (logical, _) = self.geometry.locate(block);
+        let taken = self.commit.as_ref().map(|c| &c.taken);
+        [Some(&self.dirty), Some(&self.sealed), taken].into_iter().flatten().find_map(|memory| {
+            let trimmed = || memory.unmapped.contains(&logical).then_some(Operand::Zeros);
+            memory.blocks.get(&block).copied().or_else(trimmed)
+        })
     }
 
     /// Finds the newest content of a block, in memory or on the devices.
     pub(crate) fn resolve(&mut self, block: UserBlock, requester: Requester) {
         let (logical, _) = self.geometry.locate(block);
-        if let Requester::User(..) = requester {
-            let taken = self.commit.as_ref().map(|c| &c.taken);
-            let found =
-                [Some(&self.dirty), Some(&self.sealed), taken].into_iter().flatten().find_map(|memory| {
-                    let trimmed = || memory.unmapped.contains(&logical).then_some(Operand::Zeros);
-                    memory.blocks.get(&block).copied().or_else(trimmed)
-                });
-            if let Some(content) = found {
-                self.deliver(requester, block, Some(content));
-                return;
-            }
-        }
-        if self.maps.log.contains_key(&block) || self.maps.stripes[logical as usize].is_some() {
+        if let Some(content) = self.in_memory(block, requester) {
+            self.deliver(requester, block, Some(content));
+        } else if self.maps.log.contains_key(&block) || self.maps.stripes[logical as usize].is_some() {
             self.fetch(block, requester);
         } else {
             self.deliver(requester, block, Some(Operand::Zeros));
@@ -341,14 +447,13 @@ impl Engine {
             Requester::User(id, index) => {
                 let Some(read) = self.reads.get_mut(&id) else { return };
                 read.blocks[index] = Some(content);
-                read.missing -= 1;
                 if content.is_none() {
-                    read.lost.get_or_insert(block);
+                    read.lost = Some(read.lost.map_or(block, |lost| lost.min(block)));
                 }
-                if read.missing == 0 {
-                    self.finish_read(id);
-                }
+                self.read_part_done(id);
             }
+            Requester::Rebuild { logical, index } => self.rebuilt_block(logical, index, content),
+            Requester::RebuildRow { row, cell } => self.rebuilt_row_cell(row, cell, content),
             Requester::Commit { stripe, place } => self.gathered(stripe, place, content),
             Requester::CommitRow { row, index } => self.gathered_for_row(row, index, content),
             Requester::Verify => {
@@ -357,6 +462,14 @@ impl Engine {
                     self.release(buffer);
                 }
             }
+        }
+    }
+
+    fn read_part_done(&mut self, id: RequestId) {
+        let Some(read) = self.reads.get_mut(&id) else { return };
+        read.missing -= 1;
+        if read.missing == 0 {
+            self.finish_read(id);
         }
     }
 
@@ -407,6 +520,15 @@ impl Engine {
                 }
                 self.snapshot_part_done();
             }
+            IoOwner::SpanRun { span, run } => self.run_read(span, run, slot, result),
+            IoOwner::SpanHeader { span, slot } => self.span_header_read(span, slot, result),
+            IoOwner::RebuildWrite | IoOwner::RebuildFlush => {
+                if *result == IoResult::MediaError {
+                    self.device_gone(slot);
+                }
+                self.rebuild_io_done();
+            }
+            IoOwner::ScrubRow { row, cell } => self.scrubbed_row_cell(row, cell, slot, result),
         }
     }
 
@@ -415,19 +537,29 @@ impl Engine {
             Some(JobOwner::Fetch { fetch, scratch }) => self.fetch_computed(fetch, scratch, computed),
             Some(JobOwner::CommitStripe(index)) => self.stripe_computed(index, computed),
             Some(JobOwner::CommitRow(index)) => self.row_computed(index, computed),
+            Some(JobOwner::Span(span)) => self.span_computed(span, computed),
+            Some(JobOwner::RebuildStripe(logical)) => self.rebuild_computed(logical, computed),
+            Some(JobOwner::ScrubStripe(logical)) => self.scrub_computed(logical, computed),
             None => {}
         }
     }
 
     /// A device is lost from the generation on that no flush of it has covered.
     fn device_gone(&mut self, slot: Slot) {
-        let since = self.commit.as_ref().map_or(self.maps.generation, |commit| commit.first_generation);
+        let now = self.commit.as_ref().map_or(self.maps.generation, |commit| commit.first_generation);
+        let since = self.opening_since.map_or(now, |since| since.min(now));
+        self.lose_member(slot, since);
+    }
+
+    fn lose_member(&mut self, slot: Slot, since: u64) {
+        self.arrivals.remove(&slot);
         let missed_from = match self.maps.members[slot.0 as usize] {
             MemberState::Lost { .. } => return,
             MemberState::Present => Generation(since),
             MemberState::Rebuilding { missed_from, .. } => missed_from,
         };
         self.maps.members[slot.0 as usize] = MemberState::Lost { missed_from };
+        self.leave_rebuild(slot);
         self.members_changed = true;
         self.sums.retain(|&(_, s), _| s != slot);
         self.failed |= self.maps.absent().len() > self.geometry.tolerance();

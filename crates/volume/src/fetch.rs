@@ -12,6 +12,7 @@ use crate::{
     UserBlock,
 };
 use pantile_code::CellIndex;
+use pantile_format::volume::ChunkHeader;
 use pantile_plan::{CellSet, Costs, Effort, Plan, Planner, Request};
 use std::collections::BTreeMap;
 
@@ -33,13 +34,23 @@ pub(crate) enum Requester {
     },
     /// The check of a cell when a volume is opened.
     Verify,
+    /// A block of a stripe that is made again for devices that lack it.
+    Rebuild {
+        logical: u32,
+        index: usize,
+    },
+    /// A cell of a log row that is made again for a device that lacks it.
+    RebuildRow {
+        row: u32,
+        cell: usize,
+    },
 }
 
 /// The codeword that a block belongs to.
 #[derive(Clone, Debug)]
 pub(crate) enum Word {
     Stripe { logical: u32, mapping: Mapping, offset: u32 },
-    Row { generation: u64, kind: RowKind, cells: Vec<(Slot, DeviceBlock, u64)> },
+    Row { row: u32, generation: u64, kind: RowKind, cells: Vec<(Slot, DeviceBlock, u64)> },
 }
 
 #[derive(Debug)]
@@ -78,7 +89,10 @@ impl Engine {
                     RowKind::Copies => (log.index as usize * copies..(log.index as usize + 1) * copies, 0),
                 };
                 let cells = row.cells[range].iter().map(|c| (c.slot, address, c.checksum)).collect();
-                (Word::Row { generation: row.generation, kind: row.kind, cells }, CellIndex(wanted))
+                (
+                    Word::Row { row: log.row, generation: row.generation, kind: row.kind, cells },
+                    CellIndex(wanted),
+                )
             }
             None => {
                 self.fetch_from_stripe(block, requester);
@@ -95,8 +109,35 @@ impl Engine {
             unreachable!("unmapped blocks are zeros and are not fetched")
         };
         let (cell, offset) = self.geometry.cell_of(place);
+        self.fetch_cell(block, requester, logical, mapping, cell, offset);
+    }
+
+    /// Begins to get a block of a stripe, of data or parity.
+    pub(crate) fn fetch_cell(
+        &mut self,
+        block: UserBlock,
+        requester: Requester,
+        logical: u32,
+        mapping: Mapping,
+        cell: CellIndex,
+        offset: u32,
+    ) {
         *self.pins.entry(mapping.physical).or_default() += 1;
         self.start(block, requester, Word::Stripe { logical, mapping, offset }, cell);
+    }
+
+    /// Begins to get one cell of a log row, data or parity.
+    pub(crate) fn fetch_row_cell(&mut self, number: u32, cell: usize, requester: Requester) {
+        let Some(row) = self.maps.rows.get(&number).cloned() else { return };
+        let address = self.geometry.row_block(number);
+        let copies = self.geometry.tolerance() + 1;
+        let (range, wanted) = match row.kind {
+            RowKind::Coded => (0..row.cells.len(), cell),
+            RowKind::Copies => (cell / copies * copies..(cell / copies + 1) * copies, cell % copies),
+        };
+        let cells = row.cells[range].iter().map(|c| (c.slot, address, c.checksum)).collect();
+        let word = Word::Row { row: number, generation: row.generation, kind: row.kind, cells };
+        self.start(row.any_block(), requester, word, CellIndex(wanted as u32));
     }
 
     /// Begins to read every block of a stripe, parity included, each for itself.
@@ -124,7 +165,8 @@ impl Engine {
             let cells: Vec<(Slot, DeviceBlock, u64)> =
                 word.iter().map(|c| (c.slot, address, c.checksum)).collect();
             for cell in 0..cells.len() as u32 {
-                let word = Word::Row { generation: row.generation, kind: row.kind, cells: cells.clone() };
+                let (generation, kind, cells) = (row.generation, row.kind, cells.clone());
+                let word = Word::Row { row: number, generation, kind, cells };
                 self.start(row.any_block(), Requester::Verify, word, CellIndex(cell));
             }
         }
@@ -140,7 +182,7 @@ impl Engine {
             RowKind::Copies => (index * copies..(index + 1) * copies, 0),
         };
         let cells = row.cells[range].iter().map(|c| (c.slot, address, c.checksum)).collect();
-        let word = Word::Row { generation: row.generation, kind: row.kind, cells };
+        let word = Word::Row { row: number, generation: row.generation, kind: row.kind, cells };
         self.start(row.any_block(), requester, word, CellIndex(wanted));
     }
 
@@ -272,7 +314,7 @@ impl Engine {
         let owner = IoOwner::FetchHeader { fetch: id, cell, logical: *logical, mapping: *mapping, slot };
         let io = self.new_io(slot, owner);
         let at = self.geometry.chunk_start(mapping.physical, slot);
-        self.act(Action::ReadBytes { io, slot, at, blocks });
+        self.act(Action::ReadBytes { io, slot, at, blocks, urgency: Urgency::User });
         if let Some(fetch) = self.fetches.get_mut(&id) {
             fetch.headers += 1;
         }
@@ -294,6 +336,13 @@ impl Engine {
             IoResult::Checksums(sums) => sums.len() == 1 && self.expected(&word, cell) == Some(sums[0]),
             _ => false,
         };
+        let slot = self.cell_place(&word, cell).0;
+        let counts = &mut self.counts[slot.0 as usize];
+        match result {
+            IoResult::MediaError => counts.media_errors += 1,
+            IoResult::Checksums(_) if !good => counts.checksum_errors += 1,
+            _ => counts.blocks_read += u64::from(good),
+        }
         if good {
             if let Some(fetch) = self.fetches.get_mut(&id) {
                 fetch.have.insert(cell, buffer);
@@ -318,11 +367,17 @@ impl Engine {
         slot: Slot,
         result: &IoResult,
     ) {
+        let digest = self.digests.get(&(mapping.physical, slot));
         let sums = match result {
-            IoResult::Bytes(bytes) => self.chunk_sums(bytes, logical, mapping, slot),
+            IoResult::Bytes(bytes)
+                if digest.is_none_or(|digest| *digest == ChunkHeader::digest_of(bytes)) =>
+            {
+                self.chunk_sums(bytes, logical, mapping, slot)
+            }
             _ => None,
         };
         let known = sums.is_some();
+        self.count_header(slot, result, known);
         if let Some(sums) = sums {
             self.keep_sums(mapping.physical, slot, sums);
         }
@@ -338,13 +393,30 @@ impl Engine {
         self.advance(id);
     }
 
-    /// A block that should be good was not: its stripe, or its log row's stripe, is written anew by the next commit.
+    pub(crate) fn count_header(&mut self, slot: Slot, result: &IoResult, is_good: bool) {
+        let counts = &mut self.counts[slot.0 as usize];
+        counts.media_errors += u64::from(*result == IoResult::MediaError);
+        counts.checksum_errors += u64::from(matches!(result, IoResult::Bytes(_)) && !is_good);
+    }
+
+    /// A block that should be good was not: its stripe, or the stripes of all blocks of its log row, are written anew by the
+    /// next commit.
     fn suspect(&mut self, word: &Word) {
         match word {
-            Word::Stripe { logical, .. } => {
-                self.repair.insert(*logical);
+            Word::Stripe { logical, mapping, .. } => self.suspect_stripe(*logical, *mapping),
+            Word::Row { row, generation, .. } => {
+                if let Some(row) = self.maps.rows.get(row).filter(|now| now.generation == *generation) {
+                    let homes = row.blocks.iter().flatten().map(|&block| self.geometry.locate(block).0);
+                    self.repair.extend(homes.filter(|home| !self.broken.contains(home)));
+                }
             }
-            Word::Row { .. } => self.log_suspect = true,
+        }
+    }
+
+    pub(crate) fn suspect_stripe(&mut self, logical: u32, mapping: Mapping) {
+        let is_current = self.maps.stripes[logical as usize] == Some(mapping);
+        if is_current && !self.broken.contains(&logical) {
+            self.repair.insert(logical);
         }
     }
 

@@ -4,7 +4,12 @@ use crate::{DeviceBlock, Slot, UserBlock};
 use pantile_code::{CellIndex, Code, CodeError};
 use pantile_format::volume::{LogRow, PhysicalStripe, Placement, Shape, VolumeId, Zones};
 use pantile_format::{Column, FormatError};
-use pantile_plan::Planner;
+use pantile_plan::{CellSet, Costs, Effort, Plan, Planner, Request};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Plans kept for stripes.
+const PLANS_MOST: usize = 1024;
 
 /// The numbers of a volume.
 #[derive(Clone, Debug)]
@@ -214,18 +219,47 @@ pub(crate) struct Planners {
     pub(crate) row: Planner,
     /// t + 1 copies of one block.
     pub(crate) copies: Planner,
+    /// Parity of a stripe, and of a log row.
+    pub(crate) encode_stripe: Arc<Plan>,
+    pub(crate) encode_row: Arc<Plan>,
+    /// By lost and wanted cells.
+    known: BTreeMap<(Vec<CellIndex>, Vec<CellIndex>), Option<Arc<Plan>>>,
 }
 
 impl Planners {
+    /// The cheapest way to the cells of a stripe that are wanted, once for each pattern; `None` if there is none.
+    pub(crate) fn recover_in_stripe(
+        &mut self,
+        lost: &CellSet,
+        wanted: &BTreeSet<CellIndex>,
+    ) -> Option<Arc<Plan>> {
+        let wanted: Vec<CellIndex> = wanted.iter().copied().collect();
+        let key = (lost.iter().collect(), wanted);
+        if let Some(known) = self.known.get(&key) {
+            return known.clone();
+        }
+        let (costs, effort) = (&Costs::uniform(), Effort::Fast);
+        let plan = self.stripe.recover(&Request { lost, wanted: &key.1, costs, effort }).ok().map(Arc::new);
+        if self.known.len() >= PLANS_MOST {
+            self.known.clear();
+        }
+        self.known.insert(key, plan.clone());
+        plan
+    }
+
     pub(crate) fn new(geometry: &Geometry) -> Result<Planners, CodeError> {
         let copies = match geometry.tolerance() {
             0 => Code::parse("raid0:1")?,
             t => Code::parse(&format!("mirror:{}", t + 1))?,
         };
+        let (stripe, row) = (Planner::new(&geometry.code), Planner::new(&geometry.log_code()?));
         Ok(Planners {
-            stripe: Planner::new(&geometry.code),
-            row: Planner::new(&geometry.log_code()?),
+            encode_stripe: Arc::new(stripe.encode()),
+            encode_row: Arc::new(row.encode()),
+            stripe,
+            row,
             copies: Planner::new(&copies),
+            known: BTreeMap::new(),
         })
     }
 }

@@ -100,6 +100,7 @@ impl Engine {
 
     /// Begins to write the maps as they are. No commit is under way.
     pub(crate) fn begin_snapshot(&mut self) {
+        self.snapshot_wanted = false;
         let area = match &self.superblock.snapshot {
             Some(SnapshotRef { area: 0, .. }) => 1,
             _ => 0,
@@ -113,22 +114,46 @@ impl Engine {
         };
         let (bytes, sum) = encode_snapshot(&self.maps, head, &self.geometry);
         let (blocks, crc, replay_at) = (sum.blocks, sum.crc, self.journal_head);
+        let session = self.superblock.session;
         let superblock = Superblock {
             update: self.superblock.update + 1,
-            snapshot: Some(SnapshotRef { area, record, blocks, crc, replay_at }),
+            snapshot: Some(SnapshotRef { area, record, blocks, crc, replay_at, session }),
             ..self.superblock.clone()
         };
         let at = self.geometry.common().snapshot(area).first;
         self.snapshot = Some(Snapshot { phase: SnapshotPhase::Write, outstanding: 1, superblock });
-        self.snapshot_write(at, |_| bytes.clone());
+        // A device that has just come has not even the code.
+        let text = self.geometry.code.definition().map(definition_bytes);
+        for slot in std::mem::take(&mut self.blank) {
+            if let Some(text) = text.clone().filter(|_| self.maps.is_present(slot)) {
+                let at = self.geometry.zones(slot).definition().first;
+                self.snapshot_write_to(slot, at, text);
+            }
+        }
+        for slot in self.present() {
+            self.snapshot_write_to(slot, at, bytes.clone());
+        }
+        self.snapshot_part_done();
     }
 
-    fn snapshot_write(&mut self, at: DeviceBlock, bytes: impl Fn(Slot) -> Vec<u8>) {
+    fn snapshot_write_to(&mut self, slot: Slot, at: DeviceBlock, bytes: Vec<u8>) {
+        let io = self.new_io(slot, IoOwner::Snapshot);
+        self.snapshot_waits();
+        let pieces = vec![Piece::Bytes(bytes)];
+        self.act(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
+    }
+
+    /// The superblock in its turn, and its copy at the end.
+    fn write_superblocks(&mut self, superblock: &Superblock) {
+        let lost = self.maps.absent();
         for slot in self.present() {
-            let io = self.new_io(slot, IoOwner::Snapshot);
-            self.snapshot_waits();
-            let pieces = vec![Piece::Bytes(bytes(slot))];
-            self.act(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
+            let bytes = superblock_of(slot, &lost, &self.geometry, superblock).encode();
+            let zones = self.geometry.zones(slot);
+            let turn = &mut self.turns[slot.0 as usize];
+            let (at, copy) = (zones.superblock(*turn), zones.superblock_copy());
+            *turn += 1;
+            self.snapshot_write_to(slot, at, bytes.clone());
+            self.snapshot_write_to(slot, copy, bytes);
         }
         self.snapshot_part_done();
     }
@@ -163,10 +188,7 @@ impl Engine {
             }
             SnapshotPhase::Flush => {
                 snapshot.phase = SnapshotPhase::WriteSuperblock;
-                let at = self.geometry.common().superblock(superblock.update);
-                let lost = self.maps.absent();
-                let geometry = self.geometry.clone();
-                self.snapshot_write(at, |slot| superblock_of(slot, &lost, &geometry, &superblock).encode());
+                self.write_superblocks(&superblock);
             }
             SnapshotPhase::WriteSuperblock => {
                 snapshot.phase = SnapshotPhase::FlushSuperblock;
@@ -184,6 +206,13 @@ impl Engine {
         let slots = (0..self.geometry.slots() as u32).map(Slot);
         slots.filter(|&slot| self.maps.is_present(slot)).collect()
     }
+}
+
+/// A code's text as whole blocks.
+pub(crate) fn definition_bytes(text: &str) -> Vec<u8> {
+    let mut bytes = text.as_bytes().to_vec();
+    bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES as usize), 0);
+    bytes
 }
 
 /// Where the bytes of a record lie that begins at a block of the ring.

@@ -18,10 +18,20 @@ mod fetch;
 mod geometry;
 mod journal;
 mod maps;
+mod members;
 mod open;
+mod scrub;
+mod span;
+mod status;
 mod stored;
+mod volume;
 
 pub use api::*;
-pub use engine::{ENGINE_BUFFERS, Engine};
+pub use engine::ENGINE_BUFFERS;
 pub use geometry::{Geometry, NewVolume};
-pub use open::{Birth, OpenError, Opening, format_volume};
+pub use open::{Birth, OpenError, format_volume};
+pub use status::{DeviceCounts, DeviceState, DeviceStatus, ScrubStatus, Status};
+pub use volume::{State, Volume};
+
+use engine::Engine;
+use open::Opening;

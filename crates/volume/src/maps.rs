@@ -83,6 +83,9 @@ pub(crate) struct Maps {
     /// Physical stripes without an owner, ascending.
     pub(crate) free: BTreeSet<u32>,
     pub(crate) log: BTreeMap<UserBlock, LogPlace>,
+    /// Blocks in the log, by logical stripe; no zeros.
+    pub(crate) logged: BTreeMap<u32, u32>,
+    stripe_blocks: u64,
     pub(crate) rows: BTreeMap<u32, Row>,
     pub(crate) free_rows: BTreeSet<u32>,
     pub(crate) members: Vec<MemberState>,
@@ -97,6 +100,8 @@ impl Maps {
             stripes: vec![None; geometry.logical_stripes() as usize],
             free: (0..geometry.physical_stripes()).collect(),
             log: BTreeMap::new(),
+            logged: BTreeMap::new(),
+            stripe_blocks: geometry.stripe_blocks(),
             rows: BTreeMap::new(),
             free_rows: (0..geometry.log_rows()).collect(),
             members: vec![MemberState::Present; geometry.slots()],
@@ -129,7 +134,7 @@ impl Maps {
                 for (index, &block) in content.blocks.iter().enumerate() {
                     let Some(block) = block else { continue };
                     self.forget(block);
-                    self.log.insert(block, LogPlace { row: *row, index: index as u32 });
+                    self.place_in_log(block, LogPlace { row: *row, index: index as u32 });
                 }
             }
             Change::Forget { first, count } => {
@@ -141,8 +146,21 @@ impl Maps {
         }
     }
 
+    /// A block lies in the log from now on; `false`: it did already.
+    pub(crate) fn place_in_log(&mut self, block: UserBlock, place: LogPlace) -> bool {
+        *self.logged.entry((block.0 / self.stripe_blocks) as u32).or_default() += 1;
+        self.log.insert(block, place).is_none()
+    }
+
     fn forget(&mut self, block: UserBlock) {
         let Some(place) = self.log.remove(&block) else { return };
+        let logical = (block.0 / self.stripe_blocks) as u32;
+        if let Some(count) = self.logged.get_mut(&logical) {
+            *count -= 1;
+            if *count == 0 {
+                self.logged.remove(&logical);
+            }
+        }
         let Some(row) = self.rows.get_mut(&place.row) else { return };
         row.blocks[place.index as usize] = None;
         if row.live() == 0 {
@@ -181,6 +199,7 @@ impl Maps {
             geometry.physical_stripes() as usize,
             "physical stripes leak"
         );
+        assert_eq!(self.logged.values().map(|&n| n as usize).sum::<usize>(), self.log.len(), "logged blocks");
         assert_eq!(self.rows.len() + self.free_rows.len(), geometry.log_rows() as usize, "log rows leak");
         for (number, row) in &self.rows {
             let live = self.log.values().filter(|place| place.row == *number).count();

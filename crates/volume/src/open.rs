@@ -1,10 +1,12 @@
 //! Opening: from what the devices hold to an engine that serves.
 //!
-//! 1. Read the superblocks; the newest counts. Read its snapshot from any device that has it whole, and the journal of
-//!    every device.
-//! 2. Replay the records that follow the snapshot in sequence, each at the block behind the one before. Records from
-//!    `first_record` of the newest session on must be of that session; of older ones the highest session counts: what a
-//!    crash made us forget can never come back.
+//! 1. Read the superblocks and the journal of every device. The newest superblock counts, but a session that has written
+//!    neither record nor snapshot has changed nothing and counts no more than the session it began from: it may be on a device
+//!    that the others went on without. A device whose session did change something that the newest does not go on from
+//!    ran separately: then nothing is opened.
+//! 2. Read the newest snapshot from any device that has it whole and replay the records that follow in sequence, each at the block behind
+//!    the one before. Records from `first_record` of the newest session on must be of that session; of older ones the highest
+//!    session counts: what a crash made us forget can never come back.
 //! 3. All but the last record were durable before the last was written. The last is durable only if what it maps is there:
 //!    every block that it wrote, on every device that is present, is read and held against its checksum. If a block cannot
 //!    be had even from the others, the record is forgotten. If it can, the record counts once it and all of its stripes and
@@ -12,10 +14,10 @@
 //! 4. A new session begins: its superblock is durable on every device that is present before anything else is written.
 
 use crate::engine::Engine;
-use crate::journal::record_runs;
+use crate::journal::{definition_bytes, record_runs};
 use crate::maps::{Change, Maps};
 use crate::stored::{change, decode_snapshot, superblock_of};
-use crate::{Action, BLOCK_BYTES, DeviceBlock, Event, Geometry, IoId, IoResult, Piece, Slot, Urgency};
+use crate::{Action, BLOCK_BYTES, DeviceBlock, Event, Found, Geometry, IoId, IoResult, Piece, Slot, Urgency};
 use pantile_format::volume::{
     DefinitionRef, HistoryId, Policy, Record, RecordNumber, Session, SnapshotRef, Superblock,
 };
@@ -37,6 +39,13 @@ pub enum OpenError {
     },
     /// No device has the snapshot whole.
     NoSnapshot,
+    /// Devices that ran separately: each side has written what the other has not.
+    RanSeparately {
+        /// The newest history.
+        newest: HistoryId,
+        /// Devices with another one, which the newest does not go on from.
+        others: Vec<(Slot, HistoryId)>,
+    },
     /// The code cannot be laid out on the devices.
     Code(String),
 }
@@ -50,7 +59,17 @@ impl fmt::Display for OpenError {
             OpenError::TooFewDevices { have, need } => {
                 write!(out, "{have} devices are there, {need} are needed; bring back {} more", need - have)
             }
-            OpenError::NoSnapshot => write!(out, "no device has the maps of the volume whole"),
+            OpenError::NoSnapshot => {
+                write!(
+                    out,
+                    "no device that is here has the newest maps whole; bring back those that were lost last"
+                )
+            }
+            OpenError::RanSeparately { newest, others } => {
+                write!(out, "devices ran separately: the newest have history {newest}")?;
+                others.iter().try_for_each(|(slot, its)| write!(out, ", device {} has {its}", slot.0))?;
+                write!(out, "; open one side alone, then replace the devices of the other")
+            }
             OpenError::Code(error) => write!(out, "{error}"),
         }
     }
@@ -72,26 +91,38 @@ enum Phase {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reading {
-    Superblock(Slot),
+    /// And at which of its two turns; the copy has none.
+    Superblock(Slot, Option<u64>),
     Snapshot,
     Journal(Slot),
-    Begin,
+    Begin(Slot),
+}
+
+/// The highest numbers in any superblock, whether it counts or not.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    session: Session,
+    update: u64,
+    floor: u64,
 }
 
 /// The way to an engine. Drive it like one until [`Opening::finish`] gives the engine.
 #[derive(Debug)]
-pub struct Opening {
+pub(crate) struct Opening {
     geometry: Geometry,
     phase: Phase,
     gone: Vec<bool>,
-    superblocks: Vec<Option<Superblock>>,
+    /// By slot, those that are this volume's, each with the turn that it was found at; the copy at the end has none.
+    superblocks: Vec<Vec<(Option<u64>, Superblock)>>,
     newest: Option<Superblock>,
     /// Devices to try for the snapshot.
     sources: Vec<Slot>,
     base: Option<Maps>,
     journals: BTreeMap<Slot, Vec<u8>>,
+    /// What `fresh` was given to [`Opening::new`].
+    fresh: HistoryId,
     ios: BTreeMap<IoId, Reading>,
-    next_io: u64,
+    counter: u64,
     actions: std::collections::VecDeque<Action>,
     /// During verification and after: the engine, whose reads do the work.
     engine: Option<Engine>,
@@ -101,35 +132,54 @@ pub struct Opening {
     copies: Vec<(Slot, DeviceBlock, Vec<u8>)>,
     /// The maps without the last record, to fall back to.
     before: Option<(Maps, u64, u32)>,
+    /// The newest session that has changed anything.
+    base_session: Session,
+    seen: Seen,
+    /// The first generation of the last record: what a device that is not there may lack.
+    since: u64,
+    /// Devices that answer and hold nothing of the volume.
+    blank: Vec<Slot>,
     error: Option<OpenError>,
 }
 
 impl Opening {
     /// Begins to open a volume with this geometry on devices of which `there` answer.
-    pub fn new(geometry: Geometry, there: &[bool]) -> Opening {
+    ///
+    /// `fresh` becomes the history if not all devices take part.
+    pub(crate) fn new(geometry: Geometry, there: &[bool], fresh: HistoryId) -> Opening {
         let slots = geometry.slots();
         let mut opening = Opening {
             geometry,
             phase: Phase::Superblocks,
             gone: there.iter().map(|t| !t).collect(),
-            superblocks: vec![None; slots],
+            superblocks: vec![Vec::new(); slots],
             newest: None,
             sources: Vec::new(),
             base: None,
             journals: BTreeMap::new(),
             ios: BTreeMap::new(),
-            next_io: 0,
+            fresh,
+            counter: 0,
             actions: std::collections::VecDeque::new(),
             engine: None,
             last: (Vec::new(), Vec::new()),
             copies: Vec::new(),
             before: None,
+            base_session: Session(0),
+            seen: Seen { session: Session(0), update: 0, floor: 0 },
+            since: 0,
+            blank: Vec::new(),
             error: None,
         };
         for slot in (0..slots as u32).map(Slot).filter(|s| there[s.0 as usize]) {
-            for turn in 0..2 {
-                let at = opening.geometry.zones(slot).superblock(turn);
-                opening.read(slot, at, 1, Reading::Superblock(slot));
+            let zones = opening.geometry.zones(slot);
+            let places = [
+                (zones.superblock(0), Some(0)),
+                (zones.superblock(1), Some(1)),
+                (zones.superblock_copy(), None),
+            ];
+            for (at, turn) in places {
+                opening.read(slot, at, 1, Reading::Superblock(slot, turn));
             }
         }
         opening.next_phase_if_done();
@@ -137,14 +187,18 @@ impl Opening {
     }
 
     fn read(&mut self, slot: Slot, at: DeviceBlock, blocks: u32, reading: Reading) {
-        self.next_io += 1;
-        let io = IoId(self.next_io);
-        self.ios.insert(io, reading);
-        self.actions.push_back(Action::ReadBytes { io, slot, at, blocks });
+        let io = self.new_io(reading);
+        self.actions.push_back(Action::ReadBytes { io, slot, at, blocks, urgency: Urgency::User });
+    }
+
+    fn new_io(&mut self, reading: Reading) -> IoId {
+        self.counter += 1;
+        self.ios.insert(IoId(self.counter), reading);
+        IoId(self.counter)
     }
 
     /// Takes an event.
-    pub fn handle(&mut self, event: Event) {
+    pub(crate) fn handle(&mut self, event: Event) {
         if matches!(self.phase, Phase::Verify | Phase::Again) {
             if let Some(engine) = &mut self.engine {
                 engine.handle_while_opening(event);
@@ -158,21 +212,18 @@ impl Opening {
                 self.had(reading, &result);
                 self.next_phase_if_done();
             }
-            Event::DeviceGone(slot) => self.gone[slot.0 as usize] = true,
-            Event::Request(..) | Event::Computed(..) => {}
+            Event::DeviceGone(slot) => self.lost(slot),
+            Event::Request(..) | Event::Computed(..) | Event::DeviceCame(..) | Event::Scrub(..) => {}
         }
     }
 
     /// The next thing to be done, until there is none.
-    pub fn next_action(&mut self) -> Option<Action> {
-        match (&mut self.engine, self.phase) {
-            (Some(engine), Phase::Verify | Phase::Again) => engine.next_action(),
-            _ => self.actions.pop_front(),
-        }
+    pub(crate) fn next_action(&mut self) -> Option<Action> {
+        self.actions.pop_front().or_else(|| self.engine.as_mut()?.next_action())
     }
 
     /// The engine, when all is done; `None` while there is more to do.
-    pub fn finish(&mut self) -> Option<Result<Engine, OpenError>> {
+    pub(crate) fn finish(&mut self) -> Option<Result<Engine, OpenError>> {
         if let Some(error) = self.error.take() {
             return Some(Err(error));
         }
@@ -184,13 +235,9 @@ impl Opening {
 
     fn had(&mut self, reading: Reading, result: &IoResult) {
         match (reading, result) {
-            (Reading::Superblock(slot), IoResult::Bytes(bytes)) => {
+            (Reading::Superblock(slot, turn), IoResult::Bytes(bytes)) => {
                 let found = Superblock::decode(bytes).ok().filter(|found| self.is_ours(slot, found));
-                let known = &mut self.superblocks[slot.0 as usize];
-                let order = |b: &Superblock| (b.session, b.update);
-                if found.as_ref().map(order) > known.as_ref().map(order) {
-                    *known = found;
-                }
+                self.superblocks[slot.0 as usize].extend(found.map(|found| (turn, found)));
             }
             (Reading::Snapshot, IoResult::Bytes(bytes)) => {
                 let reference = self.newest.as_ref().and_then(|newest| newest.snapshot);
@@ -199,10 +246,22 @@ impl Opening {
             (Reading::Journal(slot), IoResult::Bytes(bytes)) => {
                 self.journals.entry(slot).or_default().extend(bytes);
             }
-            (Reading::Superblock(slot) | Reading::Journal(slot), IoResult::Gone) => {
-                self.gone[slot.0 as usize] = true
+            (
+                Reading::Superblock(slot, _) | Reading::Journal(slot) | Reading::Begin(slot),
+                IoResult::Gone,
+            ) => {
+                self.lost(slot);
             }
+            // A device that cannot take the new session's superblock would be taken for one of the session before.
+            (Reading::Begin(slot), IoResult::MediaError) => self.lost(slot),
             _ => {}
+        }
+    }
+
+    fn lost(&mut self, slot: Slot) {
+        self.gone[slot.0 as usize] = true;
+        if let Some(engine) = &mut self.engine {
+            engine.missing_at_start(slot, self.since);
         }
     }
 
@@ -221,27 +280,94 @@ impl Opening {
             return;
         }
         match self.phase {
-            Phase::Superblocks => self.choose_superblock(),
+            Phase::Superblocks => self.read_journals(),
+            Phase::Journals => self.choose_superblock(),
             Phase::Snapshot => self.snapshot_read(),
-            Phase::Journals => self.replay(),
             Phase::WriteSuperblocks => self.flush_superblocks(),
-            Phase::FlushSuperblocks => self.phase = Phase::Done,
+            Phase::FlushSuperblocks => self.serve(),
             Phase::Verify | Phase::Again | Phase::Done => {}
         }
     }
 
+    fn read_journals(&mut self) {
+        self.phase = Phase::Journals;
+        for slot in (0..self.geometry.slots() as u32).map(Slot) {
+            if !self.gone[slot.0 as usize] {
+                let at = self.geometry.common().journal().first;
+                self.read(slot, at, self.geometry.journal_blocks(), Reading::Journal(slot));
+            }
+        }
+        self.next_phase_if_done();
+    }
+
+    /// The superblock of a device that counts.
+    fn superblock(&self, slot: Slot) -> Option<&Superblock> {
+        let found = self.superblocks[slot.0 as usize].iter().map(|(_, superblock)| superblock);
+        found.max_by_key(|superblock| (superblock.session, superblock.update))
+    }
+
+    /// Whether a device has something that the session of its superblock wrote.
+    fn is_established(&self, slot: Slot, superblock: &Superblock) -> bool {
+        let Superblock { volume, session, first_record, .. } = *superblock;
+        let has_snapshot = superblock.snapshot.is_some_and(|snapshot| snapshot.session == session);
+        let Some(ring) = self.journals.get(&slot).filter(|_| !has_snapshot) else { return has_snapshot };
+        (0..(ring.len() as u64 / BLOCK_BYTES) as u32).any(|at| {
+            let head = self.in_ring(ring, at, 1).and_then(|block| Record::peek(&block, volume).ok());
+            let head = head.filter(|head| head.session == session && head.number >= first_record);
+            let bytes = head.and_then(|head| self.in_ring(ring, at, head.blocks));
+            bytes.is_some_and(|bytes| Record::decode(&bytes, volume, self.geometry.shape()).is_ok())
+        })
+    }
+
     fn choose_superblock(&mut self) {
+        let slots = (0..self.geometry.slots() as u32).map(Slot).filter(|slot| !self.gone[slot.0 as usize]);
+        let known: Vec<(Superblock, bool)> = slots
+            .filter_map(|slot| {
+                let superblock = self.superblock(slot)?;
+                Some((superblock.clone(), self.is_established(slot, superblock)))
+            })
+            .collect();
+        let level = |(block, established): &(Superblock, bool)| {
+            (if *established { block.session } else { block.base }, block.session, block.update)
+        };
+        let Some(newest) = known.iter().max_by_key(|known| level(known)) else {
+            self.error = Some(OpenError::NotThere);
+            return;
+        };
+        self.base_session = level(newest).0;
+        let mut newest = newest.0.clone();
+        let goes_on_from =
+            |history: &HistoryId| newest.history == *history || newest.ancestors.contains(history);
+        let others: Vec<(Slot, HistoryId)> = known
+            .iter()
+            .filter(|(block, established)| *established && !goes_on_from(&block.history))
+            .map(|(block, _)| (block.slot, block.history))
+            .collect();
+        if !others.is_empty() {
+            self.error = Some(OpenError::RanSeparately { newest: newest.history, others });
+            return;
+        }
+        // Sessions that changed nothing are gone on from, too: what was begun is never begun again under the same name.
+        let begun: Vec<HistoryId> =
+            known.iter().map(|(block, _)| block.history).filter(|history| !goes_on_from(history)).collect();
+        newest.ancestors.extend(begun);
+        self.seen = Seen {
+            session: known.iter().map(|(block, _)| block.session).max().unwrap_or(newest.session),
+            update: known.iter().map(|(block, _)| block.update).max().unwrap_or(newest.update),
+            floor: known.iter().map(|(block, _)| block.generation_floor.0).max().unwrap_or(0),
+        };
+        for slot in (0..self.geometry.slots() as u32).map(Slot) {
+            if self.superblocks[slot.0 as usize].is_empty() && !self.gone[slot.0 as usize] {
+                self.blank.push(slot);
+                self.gone[slot.0 as usize] = true;
+            }
+        }
         let need = self.geometry.slots() - self.geometry.tolerance();
         let have = self.gone.iter().filter(|gone| !**gone).count();
         if have < need {
             self.error = Some(OpenError::TooFewDevices { have, need });
             return;
         }
-        let newest = self.superblocks.iter().flatten().max_by_key(|b| (b.session, b.update)).cloned();
-        let Some(newest) = newest else {
-            self.error = Some(OpenError::NotThere);
-            return;
-        };
         let has_snapshot = newest.snapshot.is_some();
         self.newest = Some(newest);
         self.sources =
@@ -272,16 +398,13 @@ impl Opening {
             self.try_snapshot();
             return;
         }
-        self.phase = Phase::Journals;
-        // In pieces, so that one bad sector does not cost the whole ring.
-        for slot in (0..self.geometry.slots() as u32).map(Slot) {
-            if !self.gone[slot.0 as usize] {
-                self.journals.insert(slot, Vec::new());
-                let at = self.geometry.common().journal().first;
-                self.read(slot, at, self.geometry.journal_blocks(), Reading::Journal(slot));
-            }
-        }
-        self.next_phase_if_done();
+        self.replay();
+    }
+
+    /// Blocks from one place of the ring up to another. Records never fill it, so that equal places mean none.
+    fn ring_blocks(&self, from: u32, to: u32) -> u32 {
+        let blocks = self.geometry.journal_blocks();
+        (to + blocks - from) % blocks
     }
 
     /// The bytes of a ring from a block on, around its end if need be; `None` if the ring could not be read.
@@ -344,16 +467,22 @@ impl Opening {
             self.error = Some(OpenError::NoSnapshot);
             return;
         }
-        let mut engine = match Engine::resume(self.geometry.clone(), maps, newest.clone(), number + 1, head) {
+        self.since = before.0.generation;
+        let replay_at = newest.snapshot.map_or(0, |snapshot| snapshot.replay_at);
+        let used = self.ring_blocks(replay_at, head);
+        let (geometry, counter) = (self.geometry.clone(), self.counter);
+        let mut engine = match Engine::resume(geometry, maps, newest.clone(), number + 1, head, used, counter)
+        {
             Ok(engine) => engine,
             Err(error) => {
                 self.error = Some(OpenError::Code(error.to_string()));
                 return;
             }
         };
+        engine.opening_since = Some(self.since);
         for (slot, gone) in self.gone.iter().enumerate() {
             if *gone {
-                engine.missing_at_start(Slot(slot as u32));
+                engine.missing_at_start(Slot(slot as u32), self.since);
             }
         }
         self.before = Some(before);
@@ -373,7 +502,9 @@ impl Opening {
         }
         for change in last.iter().flat_map(|(_, changes)| changes) {
             match change {
-                Change::Switch { logical, .. } => {
+                Change::Switch { logical, physical, digests, .. } => {
+                    let written = (0..).map(Slot).zip(digests).filter_map(|(slot, d)| Some((slot, (*d)?)));
+                    engine.digests.extend(written.map(|(slot, digest)| ((*physical, slot), digest)));
                     engine.verify_stripe(*logical);
                     self.last.0.push(*logical);
                 }
@@ -406,13 +537,15 @@ impl Opening {
             return;
         };
         if engine.verify_failed() {
-            let gone = self.gone.clone();
-            let resumed = Engine::resume(self.geometry.clone(), maps, newest, number + 1, head);
+            // What is still to be let go comes first.
+            self.actions.extend(std::iter::from_fn(|| engine.next_action()));
+            let (absent, counter) = (engine.maps.absent(), engine.counter());
+            let used = self.ring_blocks(newest.snapshot.map_or(0, |snapshot| snapshot.replay_at), head);
+            let resumed =
+                Engine::resume(self.geometry.clone(), maps, newest, number + 1, head, used, counter);
             let Ok(mut old) = resumed else { return };
-            gone.iter()
-                .enumerate()
-                .filter(|(_, g)| **g)
-                .for_each(|(s, _)| old.missing_at_start(Slot(s as u32)));
+            old.opening_since = Some(self.since);
+            absent.into_iter().for_each(|slot| old.missing_at_start(slot, self.since));
             self.engine = Some(old);
         }
         self.begin_session();
@@ -421,11 +554,21 @@ impl Opening {
     fn begin_session(&mut self) {
         let (Some(newest), Some(engine)) = (&self.newest, &mut self.engine) else { return };
         // Behind all that the session before can have given: what its maps have, and one commit that was forgotten.
-        let given = engine.maps.generation.max(newest.generation_floor.0);
+        let given = engine.maps.generation.max(self.seen.floor);
         let most = u64::from(self.geometry.physical_stripes()) + u64::from(self.geometry.log_rows());
+        // Without all devices it could be that the others are opened elsewhere.
+        let (mut history, mut ancestors) = (newest.history, newest.ancestors.clone());
+        if !engine.maps.absent().is_empty() && history != self.fresh {
+            ancestors.insert(0, history);
+            ancestors.truncate(Superblock::ANCESTORS_MOST);
+            history = self.fresh;
+        }
         let superblock = Superblock {
-            session: Session(newest.session.0 + 1),
-            update: newest.update + 1,
+            history,
+            ancestors,
+            session: Session(self.seen.session.0 + 1),
+            base: self.base_session,
+            update: self.seen.update + 1,
             first_record: RecordNumber(engine.next_record()),
             generation_floor: Generation(given + most),
             ..newest.clone()
@@ -433,25 +576,48 @@ impl Opening {
         engine.enter_session(superblock.clone());
         let (present, lost) = (engine.present(), engine.maps.absent());
         self.phase = Phase::WriteSuperblocks;
+        // From here on names are given here until the engine serves.
+        self.counter = engine.counter();
+        for slot in present.iter().copied() {
+            // The place that does not hold what counts.
+            let found = self.superblocks[slot.0 as usize].iter().filter(|(turn, _)| turn.is_some());
+            let newest = found.max_by_key(|(_, block)| (block.session, block.update));
+            engine.turns[slot.0 as usize] = newest.and_then(|(turn, _)| *turn).map_or(0, |turn| turn + 1);
+        }
+        let turns = engine.turns.clone();
+        engine.turns.iter_mut().for_each(|turn| *turn += 1);
         for slot in present {
-            self.next_io += 1;
-            let io = IoId(self.next_io);
-            self.ios.insert(io, Reading::Begin);
             let bytes = superblock_of(slot, &lost, &self.geometry, &superblock).encode();
-            let pieces = vec![Piece::Bytes(bytes)];
-            let at = self.geometry.zones(slot).superblock(superblock.update);
-            self.actions.push_back(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
+            let zones = self.geometry.zones(slot);
+            for at in [zones.superblock(turns[slot.0 as usize]), zones.superblock_copy()] {
+                let io = self.new_io(Reading::Begin(slot));
+                let pieces = vec![Piece::Bytes(bytes.clone())];
+                self.actions.push_back(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
+            }
         }
         self.next_phase_if_done();
+    }
+
+    /// The session has begun. Devices that are here and are called lost come back.
+    fn serve(&mut self) {
+        self.phase = Phase::Done;
+        let Some(engine) = &mut self.engine else { return };
+        engine.go_on_from(self.counter);
+        engine.opening_since = None;
+        for slot in engine.maps.absent() {
+            let is_blank = self.blank.contains(&slot);
+            if is_blank || !self.gone[slot.0 as usize] {
+                engine.device_came(slot, if is_blank { Found::Blank } else { Found::Stale });
+            }
+        }
+        engine.drive();
     }
 
     fn flush_superblocks(&mut self) {
         self.phase = Phase::FlushSuperblocks;
         let present = self.engine.as_ref().map(Engine::present).unwrap_or_default();
         for slot in present {
-            self.next_io += 1;
-            let io = IoId(self.next_io);
-            self.ios.insert(io, Reading::Begin);
+            let io = self.new_io(Reading::Begin(slot));
             self.actions.push_back(Action::Flush { io, slot });
         }
         self.next_phase_if_done();
@@ -493,6 +659,7 @@ pub fn format_volume(
         slot: Slot(0),
         update: 0,
         session: Session(1),
+        base: Session(1),
         generation_floor: Generation(1),
         first_record: RecordNumber(1),
         created: birth.created,
@@ -511,11 +678,11 @@ pub fn format_volume(
     for slot in (0..geometry.slots() as u32).map(Slot) {
         let (superblock, zones) = (superblock_of(slot, &[], geometry, &any), geometry.zones(slot));
         superblock.check()?;
-        writes.push((slot, zones.superblock(superblock.update), superblock.encode()));
+        let bytes = superblock.encode();
+        writes.push((slot, zones.superblock(superblock.update), bytes.clone()));
+        writes.push((slot, zones.superblock_copy(), bytes));
         if let Some(text) = code.definition() {
-            let mut bytes = text.as_bytes().to_vec();
-            bytes.resize(bytes.len().next_multiple_of(BLOCK_BYTES as usize), 0);
-            writes.push((slot, zones.definition().first, bytes));
+            writes.push((slot, zones.definition().first, definition_bytes(text)));
         }
     }
     Ok(writes)

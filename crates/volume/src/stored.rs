@@ -149,7 +149,7 @@ pub(crate) fn decode_snapshot(bytes: &[u8], geometry: &Geometry, reference: &Sna
                     for (index, &block) in content.blocks.iter().enumerate() {
                         let Some(block) = block else { continue };
                         let place = LogPlace { row: write.row.0, index: index as u32 };
-                        if maps.log.insert(block, place).is_some() {
+                        if !maps.place_in_log(block, place) {
                             return None;
                         }
                     }

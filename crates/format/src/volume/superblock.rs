@@ -42,7 +42,7 @@ layout! {
         SNAPSHOT_BLOCKS: "snapshot blocks" @ 124 + 4, "blocks of each snapshot zone, enough for the largest maps";
         PHYSICAL_STRIPES: "physical stripes" @ 128 + 8, "chunks of the data zone: 1 to 4294967295";
         LOGICAL_STRIPES: "logical stripes" @ 136 + 8, "stripes of the user's address space, at most the physical ones";
-        SNAPSHOT: "snapshot" @ 144 + 4, "0 none, 1 snapshot 0, 2 snapshot 1 holds the maps; without one the four fields behind are zero";
+        SNAPSHOT: "snapshot" @ 144 + 4, "0 none, 1 snapshot 0, 2 snapshot 1 holds the maps; without one its other fields are zero";
         SNAPSHOT_LEN: "snapshot length" @ 148 + 4, "its blocks";
         SNAPSHOT_RECORD: "snapshot record" @ 152 + 8, "the last record that is in it; the next is the first to replay";
         SNAPSHOT_CRC: "snapshot checksum" @ 160 + 8, "the CRC at the end of its last piece";
@@ -58,7 +58,9 @@ layout! {
         NAME: "name" @ 240 + 64, "the volume's name in UTF-8, then zeros";
         SPEC: "spec" @ 304 + 512, "the code's spec in UTF-8, then zeros";
         ANCESTORS: "ancestors" @ 816 + 2048, "the histories before this one, the newest first, 16 bytes each, then zeros";
-        REST: "reserved" @ 2864 + 1224, "zero";
+        SNAPSHOT_SESSION: "snapshot session" @ 2864 + 8, "the session that wrote the snapshot";
+        BASE: "base session" @ 2872 + 8, "the newest session that had written a record or a snapshot when this one began";
+        REST: "reserved" @ 2880 + 1208, "zero";
         CRC: "checksum" @ 4088 + 8, "CRC-64/NVME of the 4088 bytes before";
     }
 }
@@ -117,6 +119,8 @@ pub struct SnapshotRef {
     pub crc: Crc64,
     /// The block of the journal where the first record to replay begins.
     pub replay_at: u32,
+    /// The session that wrote it.
+    pub session: Session,
 }
 
 /// What the volume is, which device of it this one is, and where its maps begin.
@@ -135,6 +139,11 @@ pub struct Superblock {
     pub update: u64,
     /// Counts the times that the volume was opened for writing.
     pub session: Session,
+    /// The newest session that had written a record or a snapshot when this one began; what this session goes on from.
+    ///
+    /// A session that has written neither has changed nothing: its superblock, which only one device may have, counts no more
+    /// than its base.
+    pub base: Session,
     /// The first generation that this session may give.
     ///
     /// It lies behind all that an earlier session can have given, so that no generation is used twice although
@@ -213,7 +222,10 @@ impl Superblock {
         let ascending = self.lost.windows(2).all(|pair| pair[0] < pair[1]);
         let known = self.lost.iter().all(|&slot| slot.0 < devices && slot != self.slot);
         rule(ascending && known, "lost", "must name devices of the volume, not this one")?;
+        rule(self.base <= self.session, "base session", "must not be after the session")?;
         if let Some(snapshot) = self.snapshot {
+            let fits = snapshot.session <= self.session;
+            rule(fits, "snapshot session", "must not be after the session")?;
             rule(snapshot.area < 2, "snapshot", "must be 0, 1 or 2")?;
             let fits = (1..=self.shape.snapshot_blocks).contains(&snapshot.blocks);
             rule(fits, "snapshot length", "must be 1 or more and fit the snapshot zone")?;
@@ -238,6 +250,7 @@ impl Superblock {
         HISTORY.put(&mut bytes, &self.history.0);
         UPDATE.put_u64(&mut bytes, self.update);
         SESSION.put_u64(&mut bytes, self.session.0);
+        BASE.put_u64(&mut bytes, self.base.0);
         GENERATION_FLOOR.put_u64(&mut bytes, self.generation_floor.0);
         FIRST_RECORD.put_u64(&mut bytes, self.first_record.0);
         CREATED.put(&mut bytes, &self.created.to_le_bytes());
@@ -250,6 +263,7 @@ impl Superblock {
             SNAPSHOT_RECORD.put_u64(&mut bytes, snapshot.record.0);
             SNAPSHOT_CRC.put_u64(&mut bytes, snapshot.crc.0);
             REPLAY.put_u32(&mut bytes, snapshot.replay_at);
+            SNAPSHOT_SESSION.put_u64(&mut bytes, snapshot.session.0);
         }
         CODE_VERSION.put_u32(&mut bytes, self.code_version);
         FINGERPRINT.put_u64(&mut bytes, self.fingerprint);
@@ -302,6 +316,7 @@ impl Superblock {
             slot: Slot(SLOT.u32(bytes)),
             update: UPDATE.u64(bytes),
             session: Session(SESSION.u64(bytes)),
+            base: Session(BASE.u64(bytes)),
             generation_floor: Generation(GENERATION_FLOOR.u64(bytes)),
             first_record: RecordNumber(FIRST_RECORD.u64(bytes)),
             created: i64::from_le_bytes(CREATED.get(bytes)),
@@ -390,8 +405,10 @@ fn get_snapshot(bytes: &[u8]) -> Result<Option<SnapshotRef>, FormatError> {
         blocks: SNAPSHOT_LEN.u32(bytes),
         crc: Crc64(SNAPSHOT_CRC.u64(bytes)),
         replay_at: REPLAY.u32(bytes),
+        session: Session(SNAPSHOT_SESSION.u64(bytes)),
     };
-    let nothing = SnapshotRef { area: 0, record: RecordNumber(0), blocks: 0, crc: Crc64(0), replay_at: 0 };
+    let (record, crc, session) = (RecordNumber(0), Crc64(0), Session(0));
+    let nothing = SnapshotRef { area: 0, record, blocks: 0, crc, replay_at: 0, session };
     match SNAPSHOT.u32(bytes) {
         0 if reference(0) == nothing => Ok(None),
         0 => Err(invalid("snapshot length", "must be 0 without a snapshot")),

@@ -40,6 +40,7 @@ pub fn superblock() -> Superblock {
         slot: Slot(3),
         update: 77,
         session: Session(5),
+        base: Session(4),
         generation_floor: Generation(1 << 40),
         first_record: RecordNumber(890),
         created: 1_700_000_000,
@@ -57,6 +58,7 @@ pub fn superblock() -> Superblock {
             blocks: 1,
             crc: Crc64(99),
             replay_at: 19,
+            session: Session(5),
         }),
         lost: vec![Slot(0), Slot(4)],
     }
@@ -156,7 +158,8 @@ pub fn snapshot_bytes(shape: &Shape, items: &[SnapshotItem]) -> (Vec<u8>, Snapsh
     let bytes: Vec<u8> = blocks.by_ref().flatten().collect();
     let SnapshotSum { blocks, crc } = blocks.done().unwrap();
     assert_eq!(bytes.len(), blocks as usize * BLOCK);
-    (bytes, SnapshotRef { area: 0, record: head.record, blocks, crc, replay_at: 0 })
+    let (record, session) = (head.record, head.session);
+    (bytes, SnapshotRef { area: 0, record, blocks, crc, replay_at: 0, session })
 }
 
 pub fn read_snapshot(
@@ -272,6 +275,7 @@ pub fn any_superblock() -> impl Strategy<Value = Superblock> {
                 slot: Slot(slot),
                 update: n[0],
                 session: Session(n[1]),
+                base: Session(n[1] / 2),
                 generation_floor: Generation(n[2]),
                 first_record: RecordNumber(n[1] ^ n[2]),
                 created,
@@ -289,6 +293,7 @@ pub fn any_superblock() -> impl Strategy<Value = Superblock> {
                     blocks,
                     crc: Crc64(crc),
                     replay_at,
+                    session: Session(n[1] / 3),
                 }),
                 lost: (0..5).filter(|&s| lost[s as usize] && s != slot).map(Slot).collect(),
             }

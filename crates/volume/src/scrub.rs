@@ -1,0 +1,348 @@
+//! Scrub: everything that the maps point to is read and judged; what is bad is named, and on wish written anew.
+//!
+//! A stripe is judged in two steps. First by checksums: a block that is not what its chunk's header says, or a header that is not what
+//! the maps say, names the device. Only if all of them are right, by the code: parity is computed from the data and must have the checksums of
+//! the parity that was written. If it has not, memory or a computation was wrong when the stripe was written; the columns are
+//! tried one by one for the one that explains it alone: one such column is *located*, several are *ambiguous*, none is
+//! *unlocatable*.
+
+use crate::engine::{Engine, IoOwner, JobOwner};
+use crate::maps::Mapping;
+use crate::span::Place;
+use crate::{
+    Action, BufferId, Compute, Computed, IoResult, Operand, Scrub, ScrubStatus, Seed, Slot, Sum, Urgency,
+};
+use pantile_code::CellIndex;
+use pantile_plan::CellSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Blocks read at a time: 8 MiB.
+const WINDOW_BLOCKS: u64 = 2048;
+
+/// A scrub, running, paused or at its end.
+#[derive(Debug)]
+pub(crate) struct Scrubbing {
+    pub(crate) status: ScrubStatus,
+    next_row: u32,
+    next_stripe: u32,
+    checking: BTreeMap<u32, Checking>,
+    /// Cells of rows that are read: their buffer, checksum and generation.
+    rows: BTreeMap<(u32, usize), RowCheck>,
+    outstanding: usize,
+}
+
+#[derive(Debug)]
+struct RowCheck {
+    buffer: BufferId,
+    expected: u64,
+    generation: u64,
+}
+
+#[derive(Debug)]
+struct Checking {
+    mapping: Mapping,
+    /// What was read, kept until the code has judged it.
+    blocks: BTreeMap<Place, BufferId>,
+    scratch: Vec<BufferId>,
+    /// Of each column that is tried, how many checksums it has. Empty in the first step.
+    trials: Vec<usize>,
+}
+
+impl Engine {
+    /// What the scrub should do.
+    pub(crate) fn scrub(&mut self, wish: Scrub) {
+        let outstanding = self.scrubbing.as_ref().map_or(0, |scrub| scrub.outstanding);
+        match wish {
+            Scrub::Start { repair } if outstanding == 0 => {
+                let total = u64::from(self.geometry.logical_stripes());
+                let status = ScrubStatus { total, repair, running: true, ..ScrubStatus::default() };
+                let (checking, rows) = (BTreeMap::new(), BTreeMap::new());
+                let new = Scrubbing { status, next_row: 0, next_stripe: 0, checking, rows, outstanding: 0 };
+                self.scrubbing = Some(new);
+            }
+            Scrub::Start { repair } => {
+                // What is under way ends first; then it begins again.
+                if let Some(scrub) = &mut self.scrubbing {
+                    let (running, total) = (true, scrub.status.total);
+                    scrub.status = ScrubStatus { total, repair, running, ..ScrubStatus::default() };
+                    (scrub.next_row, scrub.next_stripe) = (0, 0);
+                }
+            }
+            Scrub::Pause | Scrub::Resume | Scrub::Stop => {
+                if let Some(scrub) = &mut self.scrubbing {
+                    scrub.status.paused = wish == Scrub::Pause && scrub.status.running;
+                    scrub.status.running &= wish != Scrub::Stop;
+                }
+            }
+        }
+    }
+
+    /// Begins the next part if none is under way.
+    pub(crate) fn drive_scrub(&mut self) {
+        loop {
+            let Some(scrub) = &mut self.scrubbing else { return };
+            if scrub.outstanding > 0 || !scrub.status.running || scrub.status.paused || self.failed {
+                return;
+            }
+            scrub.outstanding = 1;
+            if scrub.next_row < self.geometry.log_rows() {
+                self.scrub_rows();
+            } else if scrub.next_stripe < self.geometry.logical_stripes() {
+                self.scrub_stripes();
+            } else {
+                scrub.outstanding = 0;
+                scrub.status.running = false;
+                // The maps are on every device, anew.
+                self.snapshot_wanted |= scrub.status.repair;
+                return;
+            }
+            self.scrub_part_done();
+        }
+    }
+
+    fn scrub_rows(&mut self) {
+        let Some(scrub) = &mut self.scrubbing else { return };
+        let mut reads = Vec::new();
+        let from = scrub.next_row;
+        scrub.next_row = self.geometry.log_rows();
+        for (&number, row) in self.maps.rows.range(from..) {
+            if reads.len() as u64 >= WINDOW_BLOCKS {
+                scrub.next_row = number;
+                break;
+            }
+            for (index, cell) in row.cells.iter().enumerate() {
+                if self.maps.has(cell.slot, row.generation, None) {
+                    reads.push((number, index, cell.slot, cell.checksum, row.generation));
+                }
+            }
+        }
+        scrub.outstanding += reads.len();
+        for (row, cell, slot, expected, generation) in reads {
+            let buffer = self.new_buffer();
+            if let Some(scrub) = &mut self.scrubbing {
+                scrub.rows.insert((row, cell), RowCheck { buffer, expected, generation });
+            }
+            let io = self.new_io(slot, IoOwner::ScrubRow { row, cell });
+            let (at, urgency) = (self.geometry.row_block(row), Urgency::Background);
+            self.act(Action::Read { io, slot, at, into: vec![buffer], generation, urgency });
+        }
+    }
+
+    pub(crate) fn scrubbed_row_cell(&mut self, row: u32, cell: usize, slot: Slot, result: &IoResult) {
+        let Some(scrub) = &mut self.scrubbing else { return };
+        let Some(RowCheck { buffer, expected, generation }) = scrub.rows.remove(&(row, cell)) else { return };
+        self.release(buffer);
+        let is_good = matches!(result, IoResult::Checksums(sums) if sums[..] == [expected]);
+        // A row that was freed meanwhile may have been written again.
+        let current = self.maps.rows.get(&row).filter(|now| now.generation == generation);
+        if let (false, Some(current), true) = (is_good, current, self.maps.has(slot, generation, None)) {
+            let homes: BTreeSet<u32> =
+                current.blocks.iter().flatten().map(|&block| self.geometry.locate(block).0).collect();
+            let counts = &mut self.counts[slot.0 as usize];
+            counts.media_errors += u64::from(*result == IoResult::MediaError);
+            counts.checksum_errors += u64::from(*result != IoResult::MediaError);
+            if let Some(scrub) = &mut self.scrubbing {
+                scrub.status.checksum += 1;
+                if scrub.status.repair {
+                    self.repair.extend(homes);
+                }
+            }
+        }
+        self.scrub_part_done();
+    }
+
+    fn scrub_stripes(&mut self) {
+        let Some(scrub) = &mut self.scrubbing else { return };
+        let stripe_blocks =
+            self.geometry.code.cell_count() as u64 * u64::from(self.geometry.element_blocks());
+        let mut wanted = Vec::new();
+        let mut blocks = 0;
+        while scrub.next_stripe < self.geometry.logical_stripes() && blocks < WINDOW_BLOCKS {
+            let logical = scrub.next_stripe;
+            scrub.next_stripe += 1;
+            match self.maps.stripes[logical as usize] {
+                Some(mapping) => {
+                    blocks += stripe_blocks;
+                    wanted.push((logical, mapping));
+                }
+                None => scrub.status.done += 1,
+            }
+        }
+        scrub.outstanding += wanted.len();
+        for &(logical, mapping) in &wanted {
+            let (blocks, scratch, trials) = (BTreeMap::new(), Vec::new(), Vec::new());
+            scrub.checking.insert(logical, Checking { mapping, blocks, scratch, trials });
+        }
+        wanted.into_iter().for_each(|(logical, mapping)| self.check_stripe(logical, mapping));
+    }
+
+    /// Everything of a stripe has been read. `bad`: devices with something that is not what it should be.
+    pub(crate) fn stripe_checked(
+        &mut self,
+        logical: u32,
+        mapping: Mapping,
+        bad: &BTreeSet<Slot>,
+        found: BTreeMap<Place, BufferId>,
+    ) {
+        let is_current = self.maps.stripes[logical as usize] == Some(mapping);
+        let should = |slot: &&Slot| self.maps.has(**slot, mapping.generation, Some(logical));
+        let is_bad = is_current && bad.iter().filter(should).count() > 0;
+        let is_whole =
+            found.len() == self.geometry.code.cell_count() * self.geometry.element_blocks() as usize;
+        if !is_current || is_bad || !bad.is_empty() || !is_whole {
+            let Some(scrub) = &mut self.scrubbing else { return };
+            scrub.status.checksum += u64::from(is_bad);
+            scrub.status.clean += u64::from(!is_bad);
+            let repair = is_bad && scrub.status.repair;
+            self.stripe_judged(logical, repair);
+            return;
+        }
+        let encode = self.planners.encode_stripe.clone();
+        let blocks = found;
+        blocks.values().for_each(|&buffer| self.hold(buffer));
+        let (mut sums, mut checksums, mut scratch) = (Vec::new(), Vec::new(), Vec::new());
+        for offset in 0..self.geometry.element_blocks() {
+            let mut made = BTreeMap::new();
+            self.add_steps(&encode.steps, &blocks, offset, &mut made, &mut sums, &mut scratch);
+            checksums
+                .extend(made.iter().map(|(&cell, &buffer)| self.seeded(mapping, (cell, offset), buffer)));
+        }
+        let Some(scrub) = &mut self.scrubbing else { return };
+        if let Some(checking) = scrub.checking.get_mut(&logical) {
+            (checking.blocks, checking.scratch) = (blocks, scratch);
+        }
+        let job = self.new_job(JobOwner::ScrubStripe(logical));
+        self.act(Action::Compute { job, work: Compute { sums, checksums } });
+    }
+
+    fn seeded(&self, mapping: Mapping, (cell, offset): Place, buffer: BufferId) -> (Operand, Seed) {
+        let (slot, address) = self.geometry.cell_block(mapping.physical, cell, offset);
+        (Operand::Buffer(buffer), Seed { slot, address, generation: mapping.generation })
+    }
+
+    /// The steps of a plan on the blocks of one offset; what is made hides what was read.
+    fn add_steps(
+        &mut self,
+        steps: &[pantile_plan::Step],
+        blocks: &BTreeMap<Place, BufferId>,
+        offset: u32,
+        made: &mut BTreeMap<CellIndex, BufferId>,
+        sums: &mut Vec<Sum>,
+        scratch: &mut Vec<BufferId>,
+    ) {
+        for step in steps {
+            let into = self.new_buffer();
+            let of = |cell: CellIndex| made.get(&cell).copied().unwrap_or_else(|| blocks[&(cell, offset)]);
+            let terms = step.terms.iter().map(|&(cell, c)| (Operand::Buffer(of(cell)), c)).collect();
+            sums.push(Sum { into, terms });
+            made.insert(step.target, into);
+            scratch.push(into);
+        }
+    }
+
+    pub(crate) fn scrub_computed(&mut self, logical: u32, computed: &Computed) {
+        let Computed::Checksums(found) = computed;
+        let Some(checking) = self.scrubbing.as_ref().and_then(|scrub| scrub.checking.get(&logical)) else {
+            return;
+        };
+        let (mapping, trials) = (checking.mapping, checking.trials.clone());
+        if trials.is_empty() {
+            let encode = self.planners.encode_stripe.clone();
+            let mut parity: Vec<CellIndex> = encode.steps.iter().map(|step| step.target).collect();
+            parity.sort_unstable();
+            let places = (0..self.geometry.element_blocks())
+                .flat_map(|offset| parity.iter().map(move |&cell| (cell, offset)));
+            let expected = places.map(|place| self.expected_in_stripe(mapping, place));
+            if expected.eq(found.iter().copied().map(Some)) {
+                if let Some(scrub) = &mut self.scrubbing {
+                    scrub.status.clean += 1;
+                }
+                self.stripe_judged(logical, false);
+            } else {
+                self.try_columns(logical, mapping);
+            }
+            return;
+        }
+        // Each trial gave pairs of checksums that must be equal.
+        let mut from = 0;
+        let mut explained = Vec::new();
+        for (column, count) in trials.into_iter().enumerate() {
+            let part = &found[from..from + count];
+            from += count;
+            if count > 0 && part.chunks_exact(2).all(|pair| pair[0] == pair[1]) {
+                explained.push(column);
+            }
+        }
+        // Only parity can be made again from the rest without a doubt about what the user wrote.
+        let is_parity = |column: usize| {
+            let data: BTreeSet<CellIndex> = self.geometry.code.data().iter().copied().collect();
+            self.geometry.code.column_cells(column).all(|cell| !data.contains(&cell))
+        };
+        let repair = matches!(explained[..], [column] if is_parity(column));
+        if let Some(scrub) = &mut self.scrubbing {
+            match explained.len() {
+                0 => scrub.status.unlocatable += 1,
+                1 => scrub.status.located += 1,
+                _ => scrub.status.ambiguous += 1,
+            }
+        }
+        let repair = repair && self.scrubbing.as_ref().is_some_and(|scrub| scrub.status.repair);
+        self.stripe_judged(logical, repair);
+    }
+
+    /// All checksums are right and the equations are not: tries each column as the one that is wrong.
+    fn try_columns(&mut self, logical: u32, mapping: Mapping) {
+        let blocks = match self.scrubbing.as_ref().and_then(|scrub| scrub.checking.get(&logical)) {
+            Some(checking) => checking.blocks.clone(),
+            None => return,
+        };
+        let code = self.geometry.code.clone();
+        let encode = self.planners.encode_stripe.clone();
+        let (mut sums, mut checksums, mut scratch, mut trials) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for column in 0..code.columns() {
+            let wanted: BTreeSet<CellIndex> = code.column_cells(column).collect();
+            let plan = self.planners.recover_in_stripe(&CellSet::of_columns(&code, &[column]), &wanted);
+            let before = checksums.len();
+            for offset in 0..if plan.is_some() { self.geometry.element_blocks() } else { 0 } {
+                let mut recovered = BTreeMap::new();
+                let steps = plan.as_ref().map(|plan| plan.steps.clone()).unwrap_or_default();
+                self.add_steps(&steps, &blocks, offset, &mut recovered, &mut sums, &mut scratch);
+                let mut made = recovered.clone();
+                self.add_steps(&encode.steps, &blocks, offset, &mut made, &mut sums, &mut scratch);
+                for step in &encode.steps {
+                    let cell = step.target;
+                    let there = recovered.get(&cell).copied().unwrap_or_else(|| blocks[&(cell, offset)]);
+                    checksums.push(self.seeded(mapping, (cell, offset), made[&cell]));
+                    checksums.push(self.seeded(mapping, (cell, offset), there));
+                }
+            }
+            trials.push(checksums.len() - before);
+        }
+        if let Some(checking) = self.scrubbing.as_mut().and_then(|scrub| scrub.checking.get_mut(&logical)) {
+            checking.trials = trials;
+            checking.scratch.extend(scratch);
+        }
+        let job = self.new_job(JobOwner::ScrubStripe(logical));
+        self.act(Action::Compute { job, work: Compute { sums, checksums } });
+    }
+
+    fn stripe_judged(&mut self, logical: u32, repair: bool) {
+        let Some(scrub) = &mut self.scrubbing else { return };
+        scrub.status.done += 1;
+        if let Some(checking) = scrub.checking.remove(&logical) {
+            let buffers = checking.blocks.into_values().chain(checking.scratch);
+            buffers.collect::<Vec<_>>().into_iter().for_each(|buffer| self.release(buffer));
+        }
+        if repair {
+            self.repair.insert(logical);
+        }
+        self.scrub_part_done();
+    }
+
+    fn scrub_part_done(&mut self) {
+        if let Some(scrub) = &mut self.scrubbing {
+            scrub.outstanding -= 1;
+        }
+    }
+}

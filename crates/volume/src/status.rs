@@ -1,0 +1,123 @@
+//! What can be said about a volume at any time, as plain numbers.
+
+use crate::{Engine, Slot};
+use pantile_format::volume::MemberState;
+
+/// What a device has done since the volume was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceCounts {
+    /// Blocks that were read and are what they should be, or are not.
+    pub blocks_read: u64,
+    /// Blocks and headers that could be read and are not what they should be.
+    pub checksum_errors: u64,
+    /// Reads that failed.
+    pub media_errors: u64,
+}
+
+/// Whether a device takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceState {
+    /// It holds everything.
+    Present,
+    /// It is not there.
+    Lost,
+    /// What it lacks is being made again.
+    Rebuilding {
+        /// Logical stripes that are looked after.
+        done_stripes: u64,
+        /// Of so many.
+        total_stripes: u64,
+    },
+}
+
+/// One device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceStatus {
+    /// Its place.
+    pub slot: Slot,
+    /// Whether it takes part.
+    pub state: DeviceState,
+    /// What it has done.
+    pub counts: DeviceCounts,
+}
+
+/// How far a scrub is and what it has found, in stripes; a bad log row counts for one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScrubStatus {
+    /// Logical stripes that are judged.
+    pub done: u64,
+    /// Of so many.
+    pub total: u64,
+    /// Whether what is bad is written anew.
+    pub repair: bool,
+    /// Whether it waits to be told to go on.
+    pub paused: bool,
+    /// Whether it is not at its end.
+    pub running: bool,
+    /// Nothing is wrong.
+    pub clean: u64,
+    /// A device's blocks are not what their checksums say.
+    pub checksum: u64,
+    /// The equations do not hold, and one column explains it.
+    pub located: u64,
+    /// The equations do not hold, and several columns could explain it.
+    pub ambiguous: u64,
+    /// The equations do not hold, and no single column explains it.
+    pub unlocatable: u64,
+}
+
+/// A volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// By slot.
+    pub devices: Vec<DeviceStatus>,
+    /// Blocks in memory that are not durable.
+    pub dirty_blocks: u64,
+    /// Log rows in use, and all.
+    pub log_rows_used: u64,
+    /// All rows of the log.
+    pub log_rows: u64,
+    /// Physical stripes in use.
+    pub stripes_used: u64,
+    /// Physical stripes that nothing maps to.
+    pub free_stripes: u64,
+    /// Logical stripes of which more is bad than the code can bear.
+    pub broken_stripes: u64,
+    /// Logical stripes that wait to be written anew because something in them did not verify.
+    pub suspect_stripes: u64,
+    /// Blocks written to devices that came, since they came.
+    pub rebuilt_blocks: u64,
+    /// The scrub, if there was one since the volume was opened.
+    pub scrub: Option<ScrubStatus>,
+    /// More devices were lost than the code can bear: nothing more is written until the volume is opened again.
+    pub failed: bool,
+}
+
+impl Engine {
+    pub(crate) fn status(&self) -> Status {
+        let total_stripes = u64::from(self.geometry.logical_stripes());
+        let state = |state: &MemberState| match state {
+            MemberState::Present => DeviceState::Present,
+            MemberState::Lost { .. } => DeviceState::Lost,
+            MemberState::Rebuilding { cursor, .. } => {
+                DeviceState::Rebuilding { done_stripes: cursor.0, total_stripes }
+            }
+        };
+        let devices = (0..).map(Slot).zip(&self.maps.members).zip(&self.counts);
+        Status {
+            devices: devices
+                .map(|((slot, member), &counts)| DeviceStatus { slot, state: state(member), counts })
+                .collect(),
+            dirty_blocks: self.dirty_blocks() as u64,
+            log_rows_used: self.maps.rows.len() as u64,
+            log_rows: self.geometry.log_rows().into(),
+            stripes_used: u64::from(self.geometry.physical_stripes()) - self.maps.free.len() as u64,
+            free_stripes: self.maps.free.len() as u64,
+            broken_stripes: self.broken.len() as u64,
+            suspect_stripes: self.repair.len() as u64,
+            rebuilt_blocks: self.rebuild.as_ref().map_or(0, |rebuild| rebuild.blocks_written),
+            scrub: self.scrubbing.as_ref().map(|scrub| scrub.status),
+            failed: self.failed,
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! A volume from the first superblock read to the last request: opening, then serving.
+
+use crate::{
+    Action, BufferId, Engine, Event, Failure, Geometry, OpenError, Opening, Reply, Request, RequestId, Status,
+};
+use pantile_format::volume::HistoryId;
+use std::collections::VecDeque;
+
+/// How far a volume is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// What the devices hold is being read; requests wait.
+    Opening,
+    /// Requests are answered.
+    Serving,
+    /// It cannot be opened. Nothing was written, or nothing but what was there already.
+    Refused(OpenError),
+}
+
+/// A volume. Events go in, actions come out.
+#[derive(Debug)]
+pub struct Volume {
+    inner: Inner,
+    /// Events that wait for the volume to be open.
+    waiting: Vec<Event>,
+    /// Answers and releases of what a volume that is refused was asked.
+    refusals: VecDeque<Action>,
+}
+
+#[derive(Debug)]
+enum Inner {
+    Opening(Box<Opening>),
+    Serving(Box<Engine>),
+    Refused(OpenError),
+}
+
+impl Volume {
+    /// Begins to open a volume whose devices hold what [`format_volume`](crate::format_volume) or an earlier life wrote.
+    ///
+    /// `there`: by slot, whether the device answers. `fresh`: drawn at random for this opening; it becomes the volume's
+    /// history if not all devices take part.
+    pub fn open(geometry: Geometry, there: &[bool], fresh: HistoryId) -> Volume {
+        let opening = Box::new(Opening::new(geometry, there, fresh));
+        let mut volume =
+            Volume { inner: Inner::Opening(opening), waiting: Vec::new(), refusals: VecDeque::new() };
+        volume.go_on();
+        volume
+    }
+
+    /// Takes an event. The actions that follow are had from [`Volume::next_action`].
+    pub fn handle(&mut self, event: Event) {
+        match (&mut self.inner, event) {
+            (Inner::Serving(engine), event) => engine.handle(event),
+            (Inner::Opening(_), event @ (Event::Request(..) | Event::DeviceCame(..) | Event::Scrub(..))) => {
+                self.waiting.push(event);
+            }
+            (Inner::Opening(opening), event) => opening.handle(event),
+            (Inner::Refused(_), Event::Request(id, request)) => self.refuse(id, request),
+            (Inner::Refused(_), _) => {}
+        }
+        self.go_on();
+    }
+
+    /// The next thing to be done, until there is none.
+    pub fn next_action(&mut self) -> Option<Action> {
+        match &mut self.inner {
+            Inner::Opening(opening) => opening.next_action(),
+            Inner::Serving(engine) => engine.next_action(),
+            Inner::Refused(_) => self.refusals.pop_front(),
+        }
+    }
+
+    /// How far it is.
+    pub fn state(&self) -> State {
+        match &self.inner {
+            Inner::Opening(_) => State::Opening,
+            Inner::Serving(_) => State::Serving,
+            Inner::Refused(error) => State::Refused(error.clone()),
+        }
+    }
+
+    /// What can be said about it; `None` unless it serves.
+    pub fn status(&self) -> Option<Status> {
+        match &self.inner {
+            Inner::Serving(engine) => Some(engine.status()),
+            Inner::Opening(_) | Inner::Refused(_) => None,
+        }
+    }
+
+    /// Whether every device has all that it should have, as far as anybody has looked, and records say so.
+    pub fn is_clean(&self) -> bool {
+        matches!(&self.inner, Inner::Serving(engine) if engine.is_clean())
+    }
+
+    /// Asserts what must hold between events; for tests, since it looks at all of the maps.
+    pub fn check(&self) {
+        if let Inner::Serving(engine) = &self.inner {
+            engine.check();
+        }
+    }
+
+    fn go_on(&mut self) {
+        let Inner::Opening(opening) = &mut self.inner else { return };
+        match opening.finish() {
+            None => {}
+            Some(Ok(engine)) => {
+                self.inner = Inner::Serving(Box::new(engine));
+                std::mem::take(&mut self.waiting).into_iter().for_each(|event| self.handle(event));
+            }
+            Some(Err(error)) => {
+                self.inner = Inner::Refused(error);
+                std::mem::take(&mut self.waiting).into_iter().for_each(|event| self.handle(event));
+            }
+        }
+    }
+
+    fn refuse(&mut self, id: RequestId, request: Request) {
+        if let Request::Write { buffers, .. } = request {
+            let releases = buffers.into_iter().map(|buffer: BufferId| Action::Release(buffer));
+            self.refusals.extend(releases);
+        }
+        self.refusals.push_back(Action::Reply(id, Reply::Failed(Failure::NotOpen)));
+    }
+}
