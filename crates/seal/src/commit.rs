@@ -3,6 +3,7 @@
 //! New stripes and the new meta area lie where nothing live is; they are written and synced first. Blocks of existing
 //! stripes and headers go into the journal. Its rename is the commit, of everything at once.
 
+use crate::disk::resolve;
 use crate::first::{Encoder, Output};
 use crate::grid::Grid;
 use crate::journal::{JournalWriter, replay};
@@ -215,7 +216,8 @@ fn open_outputs(set: &Set<'_>) -> Result<Vec<Output>, SealError> {
             return Err(SealError::NeedsHeal { columns: vec![column], blocks: 0 });
         };
         let path = shard.path.clone();
-        let file = set.world.disk.open_write(&path).map_err(|e| SealError::io("opening", &path, e))?;
+        let open = resolve(set.world.disk, &path).and_then(|path| set.world.disk.open_write(&path));
+        let file = open.map_err(|e| SealError::io("opening", &path, e))?;
         outputs.push(Output { column, path, file });
     }
     Ok(outputs)

@@ -78,6 +78,21 @@ pub trait DiskFile: Send + Sync {
     fn meta(&self) -> io::Result<Meta>;
 }
 
+/// Where a path leads: to itself, or along its links to a file that may not be there.
+pub(crate) fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
+    const LINKS_MOST: usize = 40;
+    let mut path = path.to_path_buf();
+    for _ in 0..LINKS_MOST {
+        match disk.meta(&path) {
+            Ok(meta) if meta.kind == MetaKind::Symlink => {
+                path = crate::names::parent(&path).join(disk.read_link(&path)?);
+            }
+            _ => return Ok(path),
+        }
+    }
+    Err(io::Error::other("its links lead in a circle"))
+}
+
 /// The files of this system.
 pub struct SystemDisk;
 

@@ -1,6 +1,6 @@
 //! What can go wrong, each with the fact, the limit, and what to do.
 
-use crate::report::{HealReport, Losses};
+use crate::report::{HealReport, Losses, UnsealReport};
 use pantile::CodeError;
 use pantile_format::FormatError;
 use std::fmt;
@@ -116,6 +116,13 @@ pub enum SealError {
         /// What is wrong with it.
         error: FormatError,
     },
+    /// No shard can be opened.
+    NoShardOpens {
+        /// One of them.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
     /// Shards of several sets lie there.
     SeveralSets {
         /// Name and UUID of each, and how many of its shards.
@@ -149,10 +156,31 @@ pub enum SealError {
         /// What was repaired in spite of it.
         healed: Option<Box<HealReport>>,
     },
-    /// A file is in the way.
+    /// Something is in the way.
     InTheWay {
-        /// The file.
+        /// The path.
         path: PathBuf,
+        /// Whether overwriting was asked for; it does not help here.
+        asked: bool,
+    },
+    /// Without checksums: the equations say that something is wrong, but not where.
+    Doubtful {
+        /// The first file.
+        path: PathBuf,
+        /// A stripe that contradicts the equations.
+        stripe: u64,
+    },
+    /// Not everything was restored.
+    NotRestored {
+        /// The worst reason.
+        why: Box<SealError>,
+        /// What was restored, and everything that was not.
+        report: Box<UnsealReport>,
+    },
+    /// Something stood in the way of healing.
+    NotHealed {
+        /// What was healed, and what was not.
+        report: Box<HealReport>,
     },
     /// The set holds no data, and its original files are not all there.
     NotWithoutOriginals {
@@ -287,6 +315,11 @@ impl fmt::Display for SealError {
                 "no shard there can be used; the first, {}: {error}. One good shard is needed to know the set",
                 path.display()
             ),
+            SealError::NoShardOpens { path, reason } => write!(
+                out,
+                "no shard there can be opened; the first, {}: {reason}. One good shard is needed to know the set",
+                path.display()
+            ),
             SealError::SeveralSets { sets } => {
                 let sets: Vec<String> = sets
                     .iter()
@@ -318,11 +351,36 @@ impl fmt::Display for SealError {
                     _ => Ok(()),
                 }
             }
-            SealError::InTheWay { path } => write!(
+            SealError::InTheWay { path, asked: false } => write!(
                 out,
                 "{} is in the way and differs from what was sealed; move it, choose another target, or ask to overwrite",
                 path.display()
             ),
+            SealError::InTheWay { path, asked: true } => write!(
+                out,
+                "{} is in the way and is of another kind than what was sealed, so it is not overwritten; move it away, \
+                 or choose another target",
+                path.display()
+            ),
+            SealError::Doubtful { path, stripe } => write!(
+                out,
+                "{} cannot be restored with certainty: the set has no checksums, and stripe {stripe} contradicts the \
+                 equations of the code without showing which of its blocks is wrong; verify names all such stripes, and \
+                 if you know which shard is wrong, name only the others",
+                path.display()
+            ),
+            SealError::NotRestored { why, report } => {
+                why.fmt(out)?;
+                let (lost, others) = (report.not_restored_count, report.files + report.already_there);
+                write!(out, ". Paths not restored: {lost}; files restored: {others}")
+            }
+            SealError::NotHealed { report } => {
+                write!(out, "shards and files that could not be healed: {}", report.not_healed.len())?;
+                match report.not_healed.first() {
+                    Some(first) => write!(out, "; the first, {}: {}", first.path, first.reason),
+                    None => Ok(()),
+                }
+            }
             SealError::NotWithoutOriginals { path } => write!(
                 out,
                 "the set holds parity only, and {} is missing or changed beyond what parity can restore; \
@@ -375,14 +433,32 @@ impl fmt::Display for Losses {
         if let Some(first) = self.files.first() {
             write!(out, " (the first is {first})")?;
         }
-        let sets: Vec<String> = self.enough.iter().map(|set| format!("{{{}}}", list(set))).collect();
-        match (self.any, self.enough.is_empty()) {
-            (true, _) => {
-                write!(out, "; bring back any {} of columns {}", self.bring_back, list(&self.columns))
+        // In mode full columns are shards; beside originals a column may be a file.
+        let (word, of) = match self.holders.is_empty() {
+            true => ("columns ", list(&self.columns)),
+            false => ("", list_most(&self.holders)),
+        };
+        let sets: Vec<String> = match self.holders.is_empty() {
+            true => self.enough.iter().take(SETS_SHOWN).map(|set| format!("{{{}}}", list(set))).collect(),
+            false => {
+                self.enough_holders.iter().take(SETS_SHOWN).map(|set| format!("{{{}}}", list(set))).collect()
             }
-            (false, false) => write!(out, "; bring back columns {}", sets.join(" or ")),
-            (false, true) => Ok(()),
+        };
+        match (self.any, sets.is_empty()) {
+            (true, _) if self.bring_back > 1 && self.enough_count == 1 => {
+                write!(out, "; bring back all of {word}{of}")?;
+            }
+            (true, _) => write!(out, "; bring back any {} of {word}{of}", self.bring_back)?,
+            (false, false) => {
+                write!(out, "; bring back {} of {word}{of}: {}", self.bring_back, sets.join(" or "))?;
+                match self.enough_count.saturating_sub(sets.len() as u64) {
+                    0 => {}
+                    more => write!(out, " or one of {more} other sets")?,
+                }
+            }
+            (false, true) => {}
         }
+        Ok(())
     }
 }
 
@@ -392,12 +468,25 @@ impl std::error::Error for SealError {
             SealError::Io { error, .. } => Some(error),
             SealError::CannotRead { error, .. } => Some(error),
             SealError::Unfinished { error, .. } => Some(&**error),
+            SealError::NotRestored { why, .. } => Some(&**why),
             SealError::Code { error, .. } => Some(&**error),
             SealError::NoGoodShard { error, .. }
             | SealError::Format { error, .. }
             | SealError::BadJournal { error, .. } => Some(error),
             _ => None,
         }
+    }
+}
+
+/// Sets that a sentence names.
+const SETS_SHOWN: usize = 4;
+
+/// A list that is cut off where a sentence would be.
+fn list_most(items: &[String]) -> String {
+    const MOST: usize = 6;
+    match items.len() {
+        len if len > MOST => format!("{} and {} others", items[..MOST].join(", "), len - MOST),
+        _ => items.join(", "),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Sealing for the first time: temporary shards are written stripe by stripe, and named all at once by a journal.
 
 use crate::disk::{Disk, DiskFile};
-use crate::grid::{Allocator, Geometry, Grid, choose_block_len};
+use crate::grid::{Allocator, Apart, Geometry, Grid, choose_block_len, exposed};
 use crate::journal::{JournalWriter, remove_temporaries, replay};
 use crate::meta::Meta;
 use crate::names::{Names, path_of, temp};
@@ -58,17 +58,27 @@ pub(crate) fn first_seal(
     let lanes = geometry.lanes.len();
     let blocks = tree.entries.iter().map(|entry| block_len.blocks(sizes(entry))).sum();
     let mut allocator = Allocator::new(&Grid::new(lanes, &[]), 0, blocks);
-    for entry in &mut tree.entries {
+    let apart = (mode == Mode::Beside).then(|| Apart::new(&geometry));
+    let mut order: Vec<usize> = (0..tree.entries.len()).collect();
+    if mode == Mode::Beside {
+        // The largest file first, as long as there is most room to keep its blocks apart.
+        order.sort_by_key(|&index| std::cmp::Reverse(sizes(&tree.entries[index])));
+    }
+    for index in order {
+        let entry = &mut tree.entries[index];
         let count = block_len.blocks(sizes(entry));
         if let EntryKind::File { extents, crcs, .. } = &mut entry.kind {
-            *extents = allocator.take(count);
+            *extents = match &apart {
+                Some(apart) => allocator.take_apart(count, &[], apart),
+                None => allocator.take(count),
+            };
             *crcs = vec![Crc64(0); if options.checksums.unwrap_or(true) { count as usize } else { 0 }];
         }
     }
     let mut id = [0; 16];
     getrandom::fill(&mut id).map_err(|e| SealError::io("drawing a UUID for", &names.dir, e.into()))?;
     (id[6], id[8]) = (id[6] & 0x0f | 0x40, id[8] & 0x3f | 0x80);
-    let skipped = tree.skipped;
+    let (skipped, strays) = (shown(&tree.skipped), shown(&tree.strays));
     let mut manifest = Manifest {
         set: SetId(id),
         generation: Generation(1),
@@ -90,9 +100,21 @@ pub(crate) fn first_seal(
         let _ = remove_temporaries(world.disk, &names);
     }
     done?;
-    report.skipped = skipped.iter().take(100).map(|path| path.display().to_string()).collect();
+    (report.skipped, report.strays) = (skipped, strays);
     report.added = manifest.entries.len() as u64;
     Ok(describe(report, &manifest, &geometry, &names))
+}
+
+/// The files whose loss alone is more than the code bears: the first 100, and their number.
+pub(crate) fn names_exposed(geometry: &Geometry, manifest: &Manifest) -> (Vec<String>, u64) {
+    let exposed = exposed(geometry, &manifest.entries);
+    let name = |&index: &usize| crate::names::shown(&crate::set::restored_path(manifest, index));
+    (exposed.iter().take(100).map(name).collect(), exposed.len() as u64)
+}
+
+/// The first of some paths.
+pub(crate) fn shown(paths: &[PathBuf]) -> Vec<String> {
+    paths.iter().take(100).map(|path| path.display().to_string()).collect()
 }
 
 /// The part of a report that is the same for every seal.
@@ -112,6 +134,9 @@ pub(crate) fn describe(
     report.stripes = manifest.stripes;
     report.block_len = manifest.block_len.bytes();
     report.shard_bytes = manifest.stripes * geometry.stripe_bytes();
+    if manifest.mode == Mode::Beside {
+        (report.exposed, report.exposed_count) = names_exposed(geometry, manifest);
+    }
     report.shards = geometry.stored_columns().map(|c| names.shard(c).display().to_string()).collect();
     report
 }

@@ -1,12 +1,12 @@
 //! Repairing what a scan found: shards made anew, rotten originals put right, each by a temporary file and a rename.
 
 use crate::SealError;
-use crate::disk::MetaKind;
+use crate::disk::{MetaKind, resolve};
 use crate::first::{Output, write_cells};
 use crate::meta::Meta;
-use crate::names::{parent, temp};
+use crate::names::{parent, stray, stray_of};
 use crate::options::{HealOptions, Progress};
-use crate::report::{FileStatus, HealReport, ShardStatus, VerifyReport};
+use crate::report::{FileStatus, HealReport, NotDone, ShardStatus, VerifyReport};
 use crate::set::Set;
 use crate::unseal::{make_parents, restore};
 use crate::verify::{Damage, scan};
@@ -35,6 +35,8 @@ pub(crate) fn heal(
         blocks_repaired: 0,
         blocks_left: damage.unrecoverable.values().map(|cells| cells.len() as u64).sum::<u64>()
             + damage.doubtful.len() as u64,
+        not_healed: Vec::new(),
+        strays_removed: remove_strays(set),
     };
     let columns = columns_to_write(set, &report.found, &damage);
     heal_shards(set, &columns, options, &damage, &mut report, progress)?;
@@ -45,8 +47,33 @@ pub(crate) fn heal(
         Some(losses) => {
             Err(SealError::TooMuchLost { losses: Box::new(losses), healed: Some(Box::new(report)) })
         }
-        None => Ok(report),
+        None if report.not_healed.is_empty() => Ok(report),
+        None => Err(SealError::NotHealed { report: Box::new(report) }),
     }
+}
+
+/// Removes what a command on this set left when it was killed: beside shards, and in the sources.
+fn remove_strays(set: &Set<'_>) -> Vec<String> {
+    let disk = set.world.disk;
+    let mut found: Vec<PathBuf> = Vec::new();
+    let mut dirs = set.dirs.clone();
+    let links = set.status.values().filter_map(|(path, _)| resolve(disk, path).ok());
+    dirs.extend(links.map(|path| parent(&path)));
+    dirs.sort_unstable();
+    dirs.dedup();
+    for dir in dirs {
+        let names = disk.list(&dir).unwrap_or_default();
+        found.extend(names.iter().map(|name| dir.join(name)));
+    }
+    found.extend(crate::verify::tree_now(set).map(|tree| tree.strays).unwrap_or_default());
+    let own = set.manifest.set.to_string();
+    found.retain(|path| path.file_name().and_then(stray_of) == Some(own.as_str()));
+    found.sort_unstable();
+    found.dedup();
+    // Best effort: what cannot be removed is in nobody's way.
+    found.retain(|path| disk.remove(path).is_ok());
+    let _ = crate::journal::remove_temporaries(disk, &set.names);
+    found.iter().map(|path| path.display().to_string()).collect()
 }
 
 /// The columns whose shards are not what they should be and can be made better.
@@ -81,42 +108,113 @@ fn heal_shards(
         return Ok(());
     }
     let disk = set.world.disk;
-    let mut outputs = Vec::new();
+    let mut outputs: Vec<Replacement> = Vec::new();
     for &column in columns {
-        let path = match (&set.shards[column], &options.out) {
-            (Some(shard), _) => shard.path.clone(),
-            (None, Some(out)) => out.join(set.names.shard(column).file_name().unwrap_or_default()),
-            (None, None) => set.names.shard(column),
-        };
-        disk.make_dir(&parent(&path)).map_err(|e| SealError::io("creating", &parent(&path), e))?;
-        outputs.push((column, path));
+        match replacement(set, column, options) {
+            Ok(output) => outputs.push(output),
+            Err((path, reason)) => {
+                report.not_healed.push(NotDone { path: path.display().to_string(), reason })
+            }
+        }
     }
     let done = write_shards(set, &outputs, damage, report, progress);
     if done.is_err() {
-        for (_, path) in &outputs {
-            let _ = disk.remove(&temp(path));
+        for output in &outputs {
+            let _ = disk.remove(&output.temp);
         }
     }
     done
 }
 
+/// A shard that is to be made anew.
+struct Replacement {
+    column: usize,
+    /// What is replaced: where a link leads, not the link.
+    path: PathBuf,
+    /// Beside it.
+    temp: PathBuf,
+    /// A shard of another set that is moved aside.
+    aside: Option<PathBuf>,
+}
+
+/// Where a shard is made anew; or the path at which it cannot be, and why.
+fn replacement(
+    set: &Set<'_>,
+    column: usize,
+    options: &HealOptions,
+) -> Result<Replacement, (PathBuf, String)> {
+    let disk = set.world.disk;
+    let home = set.names.shard(column);
+    let (path, aside) = match (&set.shards[column], &options.out, set.status.get(&column)) {
+        (Some(shard), _, _) => (shard.path.clone(), None),
+        (None, Some(out), _) => (out.join(home.file_name().unwrap_or_default()), None),
+        // Somebody's data: it is moved aside, not replaced.
+        (None, None, Some((found, ShardStatus::OtherSet { set: other }))) if *found == home => {
+            let mut aside = home.as_os_str().to_os_string();
+            aside.push(format!(".of-{other}"));
+            (home, Some(PathBuf::from(aside)))
+        }
+        (None, None, Some((found, status)))
+            if !matches!(status, ShardStatus::Missing | ShardStatus::OtherSet { .. }) =>
+        {
+            (found.clone(), None)
+        }
+        (None, None, _) => (home, None),
+    };
+    let refuse = |reason: String| Err((path.clone(), reason));
+    let to = match &aside {
+        Some(_) => path.clone(),
+        None => match resolve(disk, &path) {
+            Ok(to) => to,
+            Err(error) => return refuse(error.to_string()),
+        },
+    };
+    let dir = parent(&to);
+    if to == path {
+        if let Err(error) = disk.make_dir(&dir) {
+            return refuse(format!("{} cannot be made: {error}", dir.display()));
+        }
+    } else if disk.list(&dir).is_err() {
+        // Most likely a disk that is not mounted: nothing is written in its place.
+        return refuse(format!(
+            "it is a link to {}, whose directory is not there; mount it, or heal to another directory",
+            to.display()
+        ));
+    }
+    if disk.meta(&to).is_ok_and(|meta| meta.kind == MetaKind::Dir) {
+        return refuse("a directory stands where the shard belongs; move it away".into());
+    }
+    let temp = stray(&dir, set.manifest.set, Some(column));
+    Ok(Replacement { column, path: to, temp, aside })
+}
+
 fn write_shards(
     set: &Set<'_>,
-    columns: &[(usize, PathBuf)],
+    replacements: &[Replacement],
     damage: &Damage,
     report: &mut HealReport,
     progress: &mut dyn Progress,
 ) -> Result<(), SealError> {
     let disk = set.world.disk;
+    let mut columns: Vec<&Replacement> = Vec::new();
     let mut outputs = Vec::new();
-    for (column, path) in columns {
-        let temp = temp(path);
-        let file = disk.create(&temp).map_err(|e| SealError::io("creating", &temp, e))?;
-        outputs.push(Output { column: *column, path: temp, file });
+    for replacement in replacements {
+        let Replacement { column, path, temp, .. } = replacement;
+        match disk.create(temp).map_err(|e| SealError::io("creating", temp, e)) {
+            Ok(file) => {
+                outputs.push(Output { column: *column, path: temp.clone(), file });
+                columns.push(replacement);
+            }
+            Err(error @ SealError::NoSpace { .. }) => return Err(error),
+            Err(error) => report.not_healed.push(not_done(path, &error)),
+        }
+    }
+    if columns.is_empty() {
+        return Ok(());
     }
     let mut meta = Meta::empty(&set.geometry, &set.manifest);
     let want: Vec<CellIndex> =
-        columns.iter().flat_map(|(column, _)| set.geometry.stored[*column].iter().copied()).collect();
+        outputs.iter().flat_map(|output| set.geometry.stored[output.column].iter().copied()).collect();
     let stripe_bytes = want.len() as u64 * set.manifest.block_len.bytes();
     let stripes = set.manifest.stripes;
     progress.phase("healing shards", stripes * stripe_bytes);
@@ -135,7 +233,11 @@ fn write_shards(
         progress.advance(window.count() as u64 * stripe_bytes);
         at = window.stripes.end;
     }
-    finish_shards(set, columns, &outputs, &meta, report)
+    finish_shards(set, &columns, &outputs, &meta, report)
+}
+
+fn not_done(path: &Path, error: &SealError) -> NotDone {
+    NotDone { path: path.display().to_string(), reason: error.to_string() }
 }
 
 fn add_damage(window: &mut Window, damage: &Damage) {
@@ -193,7 +295,7 @@ fn write_window(
 /// Headers, sync, rename.
 fn finish_shards(
     set: &Set<'_>,
-    columns: &[(usize, PathBuf)],
+    columns: &[&Replacement],
     outputs: &[Output],
     meta: &Meta,
     report: &mut HealReport,
@@ -205,21 +307,27 @@ fn finish_shards(
         output.file.write_at(&twice, 0).map_err(|e| SealError::io("writing", &output.path, e))?;
         output.file.sync().map_err(|e| SealError::io("syncing", &output.path, e))?;
     }
-    for ((column, path), output) in columns.iter().zip(outputs) {
-        if let Some((found, ShardStatus::OtherSet { set: other })) = set.status.get(column) {
-            // A shard of another set is somebody's data: it is moved aside, not replaced.
-            if found == path {
-                let mut aside = path.as_os_str().to_os_string();
-                aside.push(format!(".of-{other}"));
-                disk.rename(path, Path::new(&aside)).map_err(|e| SealError::io("renaming", path, e))?;
+    for replacement in columns {
+        match give_name(set, replacement) {
+            Ok(()) => report.shards_written.push(replacement.path.display().to_string()),
+            Err(error) => {
+                let _ = disk.remove(&replacement.temp);
+                report.not_healed.push(not_done(&replacement.path, &error));
             }
         }
-        disk.rename(&output.path, path).map_err(|e| SealError::io("renaming", &output.path, e))?;
-        let dir = parent(path);
-        disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))?;
-        report.shards_written.push(path.display().to_string());
     }
     Ok(())
+}
+
+fn give_name(set: &Set<'_>, replacement: &Replacement) -> Result<(), SealError> {
+    let disk = set.world.disk;
+    let Replacement { path, temp, aside, .. } = replacement;
+    if let Some(aside) = aside {
+        disk.rename(path, aside).map_err(|e| SealError::io("renaming", path, e))?;
+    }
+    disk.rename(temp, path).map_err(|e| SealError::io("renaming", temp, e))?;
+    let dir = parent(path);
+    disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))
 }
 
 /// Originals that are missing, or that rotted under an unchanged time of modification.
@@ -239,8 +347,14 @@ fn heal_files(
             return Err(SealError::Cancelled);
         }
         let path = set.original_path(entry);
-        repaired += heal_file(set, entry, &path, damage, &mut window)?;
-        healed.push(path.display().to_string());
+        match heal_file(set, entry, &path, damage, &mut window) {
+            Ok(blocks) => {
+                repaired += blocks;
+                healed.push(path.display().to_string());
+            }
+            Err(error @ (SealError::Cancelled | SealError::NoSpace { .. })) => return Err(error),
+            Err(error) => report.not_healed.push(not_done(&path, &error)),
+        }
     }
     report.files_healed = healed;
     report.blocks_repaired += repaired;
@@ -256,13 +370,7 @@ fn is_to_be_healed(set: &Set<'_>, index: usize, damage: &Damage) -> bool {
         FileStatus::Unchanged => lost > 0,
         FileStatus::Changed | FileStatus::New | FileStatus::Rotten => false,
     };
-    let doubtful = match &set.manifest.entries[index].kind {
-        EntryKind::File { extents, .. } => extents.iter().any(|extent| {
-            damage.doubtful.range(extent.first.0..extent.first.0 + extent.count).next().is_some()
-        }),
-        _ => false,
-    };
-    broken && gone == 0 && !doubtful
+    broken && gone == 0 && damage.doubt(set, index).is_none()
 }
 
 /// Repairs one original; the number of blocks computed.
@@ -290,7 +398,7 @@ fn heal_file(
         }
         EntryKind::File { .. } => {}
     }
-    let temp = free_name(set, path);
+    let temp = stray(&dir, set.manifest.set, None);
     let done = write_original(set, index, path, &temp, damage, window);
     if done.is_err() {
         let _ = disk.remove(&temp);
@@ -298,17 +406,6 @@ fn heal_file(
     let blocks = done?;
     disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))?;
     Ok(blocks)
-}
-
-/// A name beside a user's file that nothing has.
-fn free_name(set: &Set<'_>, path: &Path) -> PathBuf {
-    let name = |i: u32| {
-        let mut name = path.as_os_str().to_os_string();
-        name.push(format!(".pantile-{i}.tmp"));
-        PathBuf::from(name)
-    };
-    let free = (0..u32::MAX).map(name).find(|name| set.world.disk.meta(name).is_err());
-    free.unwrap_or_else(|| name(u32::MAX))
 }
 
 fn write_original(

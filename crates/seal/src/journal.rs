@@ -4,7 +4,7 @@
 //! one copy at a time, each after a sync, so that every shard always has one good header: of the state before, or
 //! after. A shard whose header is of neither state is not touched.
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, resolve};
 use crate::names::{Names, column_of, journal_name, parent, temp};
 use crate::set::read_header;
 use crate::{SealError, World};
@@ -256,7 +256,7 @@ impl Replay<'_> {
         let Some(path) = self.shards.get(&column.0) else { return Ok(()) };
         let (disk, header) = (self.disk, self.header);
         let file = self.open.entry(column.0).or_insert_with(|| {
-            let file = disk.open_write(path).ok()?;
+            let file = disk.open_write(&resolve(disk, path).ok()?).ok()?;
             let (found, _) = read_header(&*file).ok()?;
             let (now, before) = (header.generation.0, header.generation.0.wrapping_sub(1));
             let fits = found.set == header.set && [now, before].contains(&found.generation.0);

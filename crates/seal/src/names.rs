@@ -1,5 +1,6 @@
 //! Names of the files of a set.
 
+use pantile_format::SetId;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 pub(crate) const SHARD: &str = ".shard";
 pub(crate) const TEMP: &str = ".tmp";
 pub(crate) const JOURNAL: &str = ".journal";
+const STRAY: &str = ".pantile-";
 
 /// A set's name in a directory.
 #[derive(Clone, Debug)]
@@ -39,6 +41,27 @@ pub(crate) fn temp(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_os_string();
     name.push(TEMP);
     PathBuf::from(name)
+}
+
+/// The temporary file of a set in a directory that is not its own; of a column, if it becomes a shard there.
+///
+/// Its length does not depend on the file that it becomes, whose name may have all the bytes that a name can.
+pub(crate) fn stray(dir: &Path, set: SetId, column: Option<usize>) -> PathBuf {
+    let column = column.map(|column| format!(".{column}")).unwrap_or_default();
+    dir.join(format!("{STRAY}{set}{column}{TEMP}"))
+}
+
+/// The set, as text, whose temporary file this is by its name.
+pub(crate) fn stray_of(file: &OsStr) -> Option<&str> {
+    const UUID_LEN: usize = 36;
+    let rest = file.to_str()?.strip_prefix(STRAY)?.strip_suffix(TEMP)?;
+    let (set, column) = rest.split_at_checked(UUID_LEN)?;
+    let is_dash = |i: usize| matches!(i, 8 | 13 | 18 | 23);
+    let is_hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+    let is_uuid = set.bytes().enumerate().all(|(i, b)| if is_dash(i) { b == b'-' } else { is_hex(b) });
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let is_column = column.is_empty() || column.strip_prefix('.').is_some_and(digits);
+    (is_uuid && is_column).then_some(set)
 }
 
 /// The column in a shard's file name, if it is one of the set of that name.
@@ -92,6 +115,15 @@ mod tests {
             assert_eq!(column_of(path.file_name().unwrap(), b"a.b"), Some(column));
             assert!(is_own(temp(&path).file_name().unwrap(), b"a.b"));
             assert_eq!(column_of(path.file_name().unwrap(), b"a"), None);
+        }
+        let set = SetId([0xa5; 16]);
+        for column in [None, Some(0), Some(107)] {
+            let path = stray(Path::new("/x"), set, column);
+            assert_eq!(stray_of(path.file_name().unwrap()), Some(set.to_string().as_str()), "{path:?}");
+        }
+        for name in [".pantile-1.tmp", ".pantile-.tmp", ".pantile-a5a5a5a5-a5a5-a5a5-a5a5-a5a5a5a5a5a5.x.tmp"]
+        {
+            assert_eq!(stray_of(OsStr::new(name)), None, "{name}");
         }
         assert!(is_own(OsStr::new("a.journal"), b"a") && !is_own(OsStr::new("a.b.journal"), b"a"));
         assert!(!is_own(OsStr::new("a.txt"), b"a") && !is_own(OsStr::new("a.+1.shard"), b"a"));

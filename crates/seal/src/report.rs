@@ -35,6 +35,11 @@ pub struct SetInfo {
     pub file_bytes: u64,
     /// Every shard that should be there.
     pub shards: Vec<ShardReport>,
+    /// Mode beside: files that are too large for the code, so that parity alone does not bring them back if they are lost
+    /// as a whole; the first 100.
+    pub exposed: Vec<String>,
+    /// The number of all such files.
+    pub exposed_count: u64,
 }
 
 /// One shard.
@@ -187,6 +192,12 @@ pub struct Losses {
     pub enough: Vec<Vec<u64>>,
     /// Whether any set of so many of the lost columns would be enough.
     pub any: bool,
+    /// The number of sets that would be enough, of those that were tried.
+    pub enough_count: u64,
+    /// Mode beside: what holds the lost blocks of the worst stripe, shards and files.
+    pub holders: Vec<String>,
+    /// Mode beside: sets of holders of which each would be enough, the first 16; `enough` are their columns.
+    pub enough_holders: Vec<Vec<String>>,
 }
 
 /// What `seal` did.
@@ -236,6 +247,13 @@ pub struct SealReport {
     pub changed_meanwhile: Vec<String>,
     /// Paths that are neither file, directory nor link, and were left out. The first 100.
     pub skipped: Vec<String>,
+    /// Temporary files that a killed command left, which were left out. The first 100.
+    pub strays: Vec<String>,
+    /// Mode beside: files that are too large for the code, so that parity alone does not bring them back if they are lost
+    /// as a whole; the first 100.
+    pub exposed: Vec<String>,
+    /// The number of all such files.
+    pub exposed_count: u64,
 }
 
 /// What `verify` found.
@@ -275,6 +293,17 @@ pub struct VerifyReport {
     pub recoverable: bool,
     /// What cannot.
     pub losses: Option<Losses>,
+    /// Whether there is anything that healing would repair or report.
+    pub needs_heal: bool,
+    /// Mode beside: whether files were changed since, so that only sealing again protects them.
+    pub needs_seal: bool,
+    /// Sources that are not there, so that originals were not compared.
+    pub sources_missing: Vec<String>,
+    /// Mode beside: files that are too large for the code, so that parity alone does not bring them back if they are lost
+    /// as a whole; the first 100.
+    pub exposed: Vec<String>,
+    /// The number of all such files.
+    pub exposed_count: u64,
 }
 
 /// What `heal` did.
@@ -292,6 +321,10 @@ pub struct HealReport {
     pub left_changed: Vec<String>,
     /// Blocks that are wrong but could not be put right.
     pub blocks_left: u64,
+    /// Shards and files that could have been healed, but something stood in the way.
+    pub not_healed: Vec<NotDone>,
+    /// Temporary files of commands that were killed, which were removed, by path.
+    pub strays_removed: Vec<String>,
 }
 
 /// What `unseal` did.
@@ -311,4 +344,20 @@ pub struct UnsealReport {
     pub blocks_reconstructed: u64,
     /// Without checksums no block can be judged alone: whether that was so.
     pub unchecked: bool,
+    /// What could not be restored, the first 100.
+    pub not_restored: Vec<NotDone>,
+    /// The number of all of that.
+    pub not_restored_count: u64,
+}
+
+/// How many paths are named that something could not be done to.
+pub(crate) const FAILED_SHOWN: usize = 100;
+
+/// A path, and why it could not be restored or healed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotDone {
+    /// The path.
+    pub path: String,
+    /// Why not.
+    pub reason: String,
 }

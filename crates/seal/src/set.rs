@@ -1,6 +1,6 @@
 //! Finding and opening a set: which shards belong to it, in which state each is, and the manifest they agree on.
 
-use crate::disk::{Disk, DiskFile, Meta, MetaKind};
+use crate::disk::{Disk, DiskFile, Meta, MetaKind, resolve};
 use crate::grid::{Geometry, Grid};
 use crate::journal::{journals, replay};
 use crate::lock::{Lock, lock};
@@ -48,6 +48,8 @@ pub(crate) struct Set<'w> {
     pub(crate) originals: Vec<Option<Original>>,
     /// Where the sources are now.
     pub(crate) sources: Vec<PathBuf>,
+    /// The directories that are locked: those of the shards that were named.
+    pub(crate) dirs: Vec<PathBuf>,
     /// Whether blocks are judged by their checksums.
     pub(crate) judge: bool,
     pub(crate) names: Names,
@@ -93,16 +95,43 @@ pub(crate) fn read_header(file: &dyn DiskFile) -> Result<(ShardHeader, bool), Fo
 struct Candidate {
     path: PathBuf,
     len: u64,
-    file: Box<dyn DiskFile>,
-    header: Result<(ShardHeader, bool), FormatError>,
+    /// `None` if it cannot be opened.
+    file: Option<Box<dyn DiskFile>>,
+    header: Result<(ShardHeader, bool), Unusable>,
+}
+
+/// Why a file is no shard that can be used.
+#[derive(Clone)]
+enum Unusable {
+    Format(FormatError),
+    /// What the system said when it was opened, or what it is instead of a file.
+    System(String),
 }
 
 impl Candidate {
-    fn open(disk: &dyn Disk, path: PathBuf) -> Result<Candidate, SealError> {
-        let file = disk.open(&path).map_err(|e| SealError::io("opening", &path, e))?;
-        let meta = file.meta().map_err(|e| SealError::io("reading", &path, e))?;
-        let header = read_header(&*file);
-        Ok(Candidate { len: meta.size, header, file, path })
+    /// Whatever stands there: what cannot be opened is a shard that is lost, and no reason to stop.
+    fn open(disk: &dyn Disk, path: PathBuf) -> Candidate {
+        let opened = disk.open(&path).and_then(|file| file.meta().map(|meta| (file, meta)));
+        let unusable = |reason: String, path: PathBuf| {
+            let header = Err(Unusable::System(reason));
+            Candidate { path, len: 0, file: None, header }
+        };
+        match opened {
+            Ok((file, meta)) if meta.kind == MetaKind::File => {
+                let header = read_header(&*file).map_err(Unusable::Format);
+                Candidate { len: meta.size, header, file: Some(file), path }
+            }
+            Ok((_, meta)) if meta.kind == MetaKind::Dir => unusable("it is a directory".into(), path),
+            Ok(_) => unusable("it is a device, a pipe or a socket".into(), path),
+            Err(error) => {
+                let is_link = disk.meta(&path).is_ok_and(|meta| meta.kind == MetaKind::Symlink);
+                let reason = match resolve(disk, &path) {
+                    Ok(to) if is_link => format!("the link leads to {}: {error}", to.display()),
+                    _ => format!("it cannot be opened: {error}"),
+                };
+                unusable(reason, path)
+            }
+        }
     }
 
     fn set(&self) -> Option<SetId> {
@@ -111,8 +140,10 @@ impl Candidate {
 
     /// The manifest, if it is whole.
     fn manifest(&self) -> Result<Manifest, FormatError> {
-        let (header, _) = self.header.as_ref().map_err(Clone::clone)?;
-        let bytes = read_part(&*self.file, header.meta_offset, header.manifest_len, self.len)
+        let (Ok((header, _)), Some(file)) = (&self.header, &self.file) else {
+            return Err(FormatError::NotPantile { part: Part::Manifest });
+        };
+        let bytes = read_part(&**file, header.meta_offset, header.manifest_len, self.len)
             .ok_or(FormatError::Truncated { part: Part::Manifest, have: self.len, need: need(header) })?;
         if Crc64::of(&bytes) != header.manifest_crc {
             return Err(FormatError::Checksum { part: Part::Manifest });
@@ -129,7 +160,7 @@ impl Candidate {
     fn checks(&self) -> Option<Vec<Crc64>> {
         let (header, _) = self.header.as_ref().ok()?;
         let at = header.meta_offset + header.manifest_len;
-        let bytes = read_part(&*self.file, at, header.checks_len, self.len)?;
+        let bytes = read_part(&**self.file.as_ref()?, at, header.checks_len, self.len)?;
         if Crc64::of(&bytes) != header.checks_crc {
             return None;
         }
@@ -187,7 +218,7 @@ impl<'w> Set<'w> {
         }
         let home = home(&candidates, set);
         let names = Names { dir: home, name: manifest.name.clone(), columns: geometry.columns() };
-        let sources = sources(&manifest, &paths.sources)?;
+        let sources = sources(disk, &manifest, &paths.sources)?;
         let mut opened = Set {
             world,
             grid: Grid::new(geometry.lanes.len(), &manifest.entries),
@@ -195,6 +226,7 @@ impl<'w> Set<'w> {
             status: BTreeMap::new(),
             originals: vec![None; manifest.entries.len()],
             sources,
+            dirs,
             judge: manifest.checksums && !opening.ignore_checksums,
             names,
             geometry,
@@ -238,10 +270,10 @@ impl<'w> Set<'w> {
                 continue;
             }
             if status.is_usable() {
-                let Ok((header, _)) = candidate.header.clone() else { continue };
                 let checks = candidate.checks();
                 let path = candidate.path.clone();
-                self.shards[column] = Some(Shard { path, file: candidate.file, header, checks });
+                let (Ok((header, _)), Some(file)) = (candidate.header, candidate.file) else { continue };
+                self.shards[column] = Some(Shard { path, file, header, checks });
             }
             self.status.insert(column, (candidate.path, status));
         }
@@ -250,10 +282,11 @@ impl<'w> Set<'w> {
     fn judge_shard(&self, candidate: &Candidate, column: usize) -> ShardStatus {
         let (header, whole) = match &candidate.header {
             Ok(found) => found,
-            Err(FormatError::Truncated { have, need, .. }) => {
+            Err(Unusable::Format(FormatError::Truncated { have, need, .. })) => {
                 return ShardStatus::Truncated { have: *have, need: *need };
             }
-            Err(error) => return ShardStatus::Unreadable { reason: error.to_string() },
+            Err(Unusable::Format(error)) => return ShardStatus::Unreadable { reason: error.to_string() },
+            Err(Unusable::System(reason)) => return ShardStatus::Unreadable { reason: reason.clone() },
         };
         if header.set != self.manifest.set {
             return ShardStatus::OtherSet { set: header.set.to_string() };
@@ -313,11 +346,7 @@ impl<'w> Set<'w> {
 
     /// Where an entry is restored, below the target.
     pub(crate) fn restored_path(&self, entry: usize) -> Vec<u8> {
-        let entry = &self.manifest.entries[entry];
-        let prefix = &self.manifest.sources[entry.source as usize].prefix;
-        let parts: Vec<&[u8]> =
-            [prefix.as_slice(), &entry.path].into_iter().filter(|p| !p.is_empty()).collect();
-        parts.join(&b'/')
+        restored_path(&self.manifest, entry)
     }
 
     /// The cells that no shard has: those of lost columns.
@@ -346,7 +375,13 @@ impl<'w> Set<'w> {
         let count = |want: fn(&EntryKind) -> bool| {
             self.manifest.entries.iter().filter(|entry| want(&entry.kind)).count() as u64
         };
+        let (exposed, exposed_count) = match self.manifest.mode {
+            Mode::Beside => crate::first::names_exposed(&self.geometry, &self.manifest),
+            Mode::Full => Default::default(),
+        };
         SetInfo {
+            exposed,
+            exposed_count,
             set: self.manifest.set.to_string(),
             name: shown(&self.manifest.name),
             generation: self.manifest.generation.0,
@@ -364,6 +399,14 @@ impl<'w> Set<'w> {
             shards: self.shard_reports(),
         }
     }
+}
+
+/// Where an entry of a manifest is restored, below the target.
+pub(crate) fn restored_path(manifest: &Manifest, entry: usize) -> Vec<u8> {
+    let entry = &manifest.entries[entry];
+    let prefix = &manifest.sources[entry.source as usize].prefix;
+    let parts: Vec<&[u8]> = [prefix.as_slice(), &entry.path].into_iter().filter(|p| !p.is_empty()).collect();
+    parts.join(&b'/')
 }
 
 /// Locks the directories and does what journals there say. Where one is found the lock is for this command alone.
@@ -488,7 +531,7 @@ fn find(disk: &dyn Disk, paths: &[PathBuf]) -> Result<Vec<Candidate>, SealError>
     }
     let mut seen = std::collections::HashSet::new();
     files.retain(|path| seen.insert(path.clone()));
-    files.into_iter().map(|path| Candidate::open(disk, path)).collect()
+    Ok(files.into_iter().map(|path| Candidate::open(disk, path)).collect())
 }
 
 /// The one set that is meant, and its manifest of the newest generation that can be restored from what is there.
@@ -526,10 +569,19 @@ fn choose(candidates: &[Candidate], paths: &SetPaths) -> Result<(Manifest, SetId
         return Err(SealError::SeveralSets { sets: manifests.iter().map(shown).collect() });
     }
     if manifests.is_empty() {
-        let unreadable =
-            candidates.iter().find_map(|c| Some((c.path.clone(), c.header.as_ref().err()?.clone())));
-        return match first_error.or(unreadable) {
-            Some((path, error)) if paths.name.is_none() => Err(SealError::NoGoodShard { path, error }),
+        let of_format = candidates.iter().find_map(|c| match &c.header {
+            Err(Unusable::Format(error)) => Some((c.path.clone(), error.clone())),
+            _ => None,
+        });
+        let of_system = candidates.iter().find_map(|c| match &c.header {
+            Err(Unusable::System(reason)) => Some((c.path.clone(), reason.clone())),
+            _ => None,
+        });
+        return match (first_error.or(of_format), of_system) {
+            (Some((path, error)), _) if paths.name.is_none() => Err(SealError::NoGoodShard { path, error }),
+            (None, Some((path, reason))) if paths.name.is_none() => {
+                Err(SealError::NoShardOpens { path, reason })
+            }
             _ => Err(SealError::NoShards { paths: paths.paths.clone() }),
         };
     }
@@ -589,12 +641,25 @@ fn home(candidates: &[Candidate], set: SetId) -> PathBuf {
 }
 
 /// Where the sources are now.
-fn sources(manifest: &Manifest, moved: &[PathBuf]) -> Result<Vec<PathBuf>, SealError> {
+///
+/// Errors: their number is not that of the set, or one that was named is not there; the parent is enough for a file.
+fn sources(disk: &dyn Disk, manifest: &Manifest, moved: &[PathBuf]) -> Result<Vec<PathBuf>, SealError> {
     if moved.is_empty() {
         return Ok(manifest.sources.iter().map(|source| path_of(&source.path).to_path_buf()).collect());
     }
     if moved.len() != manifest.sources.len() {
         return Err(SealError::SourceCount { have: moved.len(), need: manifest.sources.len() });
+    }
+    for (index, path) in moved.iter().enumerate() {
+        let is_file = manifest.entries.iter().any(|entry| {
+            entry.source as usize == index
+                && entry.path.is_empty()
+                && matches!(entry.kind, EntryKind::File { .. })
+        });
+        let needed = if is_file { parent(path) } else { path.clone() };
+        if !is_dir(disk, &needed).unwrap_or(false) {
+            return Err(SealError::BadSource { path: needed });
+        }
     }
     Ok(moved.to_vec())
 }

@@ -1,7 +1,7 @@
 //! Looking at the sources: what is there now, in an order in which directories come before what they hold.
 
 use crate::disk::{Disk, MetaKind};
-use crate::names::{is_own, path_of};
+use crate::names::{is_own, path_of, stray_of};
 use crate::window::join;
 use crate::{SealError, World};
 use pantile_format::{Entry, EntryKind, Source};
@@ -16,6 +16,8 @@ pub(crate) struct Tree {
     pub(crate) entries: Vec<Entry>,
     /// Paths that are neither file, directory nor link.
     pub(crate) skipped: Vec<PathBuf>,
+    /// Temporary files of sets, left by a command that was killed; they are no part of the tree.
+    pub(crate) strays: Vec<PathBuf>,
 }
 
 /// What the walk leaves out: the set's own files, and the directory of the shards if it lies within a source.
@@ -52,7 +54,8 @@ pub(crate) fn sources(world: &World<'_>, paths: &[PathBuf]) -> Result<Vec<(PathB
 impl Tree {
     /// Walks the sources. Links are not followed.
     pub(crate) fn walk(disk: &dyn Disk, sources: Vec<Source>, own: &Own) -> Result<Tree, SealError> {
-        let mut tree = Tree { sources: Vec::new(), entries: Vec::new(), skipped: Vec::new() };
+        let mut tree =
+            Tree { sources: Vec::new(), entries: Vec::new(), skipped: Vec::new(), strays: Vec::new() };
         for (index, source) in sources.iter().enumerate() {
             tree.visit(disk, index as u32, path_of(&source.path), own)?;
         }
@@ -71,6 +74,11 @@ impl Tree {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound && !path.is_empty() => continue,
                 Err(error) => return Err(SealError::io("reading", &full, error)),
             };
+            let is_stray = full.file_name().is_some_and(|name| stray_of(name).is_some());
+            if is_stray && !path.is_empty() && matches!(meta.kind, MetaKind::File | MetaKind::Symlink) {
+                self.strays.push(full);
+                continue;
+            }
             let kind = match meta.kind {
                 MetaKind::Dir => EntryKind::Dir,
                 MetaKind::File => EntryKind::File { size: meta.size, extents: vec![], crcs: vec![] },

@@ -2,11 +2,12 @@
 
 use crate::SealError;
 use crate::disk::{DiskFile, MetaKind};
-use crate::names::{parent, path_of, shown, temp};
+use crate::lock::{Lock, lock};
+use crate::names::{parent, path_of, shown, stray};
 use crate::options::{Progress, UnsealOptions};
-use crate::report::{Losses, UnsealReport};
+use crate::report::{FAILED_SHOWN, Losses, NotDone, UnsealReport};
 use crate::set::Set;
-use crate::verify::{Damage, losses_of};
+use crate::verify::{Damage, find_damage, losses_of};
 use crate::window::{Window, join};
 use pantile_format::{EntryKind, Mode};
 use std::path::{Path, PathBuf};
@@ -73,17 +74,24 @@ pub(crate) fn restore(
     Ok(restored)
 }
 
-/// Restores the whole tree.
+/// Restores the whole tree, as far as it can be had; one file that cannot be does not stop the others.
+///
+/// Without checksums the equations are asked first: what they locate with certainty is repaired on the way, and a file of
+/// which they say that something is wrong, but not what, is not restored.
+///
+/// Errors: `NotRestored` if anything is missing in the end, with the reason of the worst case.
 pub(crate) fn unseal(
     set: &Set<'_>,
     options: &UnsealOptions,
     progress: &mut dyn Progress,
 ) -> Result<UnsealReport, SealError> {
     let target = &options.target;
-    progress.phase("restoring", crate::set::file_bytes(&set.manifest));
     refuse_early(set, options)?;
     let fresh = set.world.disk.meta(target).is_err();
     set.world.disk.make_dir(target).map_err(|e| SealError::io("creating", target, e))?;
+    let _lock = lock_target(set, target)?;
+    let damage = if set.judge { None } else { Some(find_damage(set, progress)?.0) };
+    progress.phase("restoring", crate::set::file_bytes(&set.manifest));
     let root = (0..set.manifest.entries.len()).filter(|&entry| fresh && set.restored_path(entry).is_empty());
     let mut work = Unsealing {
         set,
@@ -91,15 +99,35 @@ pub(crate) fn unseal(
         window: Window::new(&set.geometry, set.geometry.window_stripes().min(set.manifest.stripes)),
         report: UnsealReport { unchecked: !set.judge, ..UnsealReport::default() },
         made: root.collect(),
+        damage,
         losses: None,
+        doubtful: None,
+        failed: None,
     };
     for entry in 0..set.manifest.entries.len() {
         if progress.cancelled() {
             return Err(SealError::Cancelled);
         }
-        work.entry(entry, progress)?;
+        match work.entry(entry, progress) {
+            Err(error @ (SealError::Cancelled | SealError::NoSpace { .. })) => return Err(error),
+            Err(error) => work.fail(entry, error),
+            Ok(()) => {}
+        }
     }
     work.finish()
+}
+
+/// Keeps two commands from restoring to one directory: their temporary files have one name. The directory of the shards
+/// is locked already.
+fn lock_target(set: &Set<'_>, target: &Path) -> Result<Option<Lock>, SealError> {
+    let same = |dir: &Path| {
+        let real = |path: &Path| std::fs::canonicalize(path).ok();
+        real(dir).is_some_and(|dir| Some(dir) == real(target))
+    };
+    if set.dirs.iter().any(|dir| same(dir)) {
+        return Ok(None);
+    }
+    lock(&[target.to_path_buf()], true).map(Some)
 }
 
 struct Unsealing<'a, 'w> {
@@ -109,7 +137,13 @@ struct Unsealing<'a, 'w> {
     report: UnsealReport,
     /// Directories made, by entry.
     made: Vec<usize>,
+    /// What the equations say where there are no checksums.
+    damage: Option<Damage>,
     losses: Option<Losses>,
+    /// The first file in doubt, and a stripe that contradicts the equations.
+    doubtful: Option<(PathBuf, u64)>,
+    /// The first path that could not be restored for another reason.
+    failed: Option<SealError>,
 }
 
 /// Looks for what is in the way before anything is written.
@@ -129,7 +163,7 @@ fn refuse_early(set: &Set<'_>, options: &UnsealOptions) -> Result<(), SealError>
             }
         };
         if !fits {
-            return Err(SealError::InTheWay { path });
+            return Err(SealError::InTheWay { path, asked: options.overwrite });
         }
     }
     Ok(())
@@ -144,7 +178,7 @@ impl Unsealing<'_, '_> {
                 match disk.meta(&path) {
                     Ok(meta) if meta.kind == MetaKind::Dir || path == self.options.target => {}
                     // A link that appeared since: what lies below would be written elsewhere.
-                    Ok(_) => return Err(SealError::InTheWay { path }),
+                    Ok(_) => return Err(self.in_the_way(&path)),
                     Err(_) => {
                         disk.make_dir(&path).map_err(|e| SealError::io("creating", &path, e))?;
                         self.made.push(index);
@@ -169,26 +203,52 @@ impl Unsealing<'_, '_> {
             self.report.already_there += 1;
             return Ok(());
         }
-        let temp = self.temp(path)?;
-        disk.make_link(to, &temp).map_err(|e| SealError::io("creating", &temp, e))?;
+        if !self.options.overwrite && disk.meta(path).is_ok() {
+            return Err(self.in_the_way(path));
+        }
+        let temp = self.temp(path);
+        // One that a killed command left.
+        let _ = disk.remove(&temp);
+        disk.make_link(to, &temp).map_err(|e| SealError::io("creating", path, e))?;
         let entry = &self.set.manifest.entries[index];
         // Not every file system keeps times of links.
         let _ = disk.set_meta(&temp, entry.mode, entry.mtime);
-        disk.rename(&temp, path).map_err(|e| SealError::io("renaming", &temp, e))
+        self.give_name(&temp, path)?;
+        self.report.links += 1;
+        Ok(())
     }
 
-    /// A name beside the final one that nothing has.
-    fn temp(&self, path: &Path) -> Result<PathBuf, SealError> {
-        let temp = temp(path);
-        match self.set.world.disk.meta(&temp) {
-            Ok(_) => Err(SealError::InTheWay { path: temp }),
-            Err(_) => Ok(temp),
-        }
+    /// The temporary file in the directory of a path.
+    fn temp(&self, path: &Path) -> PathBuf {
+        stray(&parent(path), self.set.manifest.set, None)
+    }
+
+    fn in_the_way(&self, path: &Path) -> SealError {
+        SealError::InTheWay { path: path.to_path_buf(), asked: self.options.overwrite }
+    }
+
+    fn give_name(&self, temp: &Path, path: &Path) -> Result<(), SealError> {
+        let disk = self.set.world.disk;
+        disk.rename(temp, path).map_err(|e| {
+            let _ = disk.remove(temp);
+            SealError::io("creating", path, e)
+        })
     }
 
     fn file(&mut self, index: usize, path: &Path) -> Result<(), SealError> {
         let disk = self.set.world.disk;
-        let temp = self.temp(path)?;
+        if let Some(stripe) = self.damage.as_ref().and_then(|damage| damage.doubt(self.set, index)) {
+            self.doubtful.get_or_insert((path.to_path_buf(), stripe));
+            self.note(
+                index,
+                &format!("stripe {stripe} contradicts the equations, and nobody can tell where"),
+            );
+            return Ok(());
+        }
+        let temp = self.temp(path);
+        if temp == path {
+            return Err(self.in_the_way(path));
+        }
         let written = self.write(index, &temp);
         let restored = match written {
             Ok(restored) if restored.gone == 0 => restored,
@@ -204,12 +264,12 @@ impl Unsealing<'_, '_> {
             let equal = self.equal(path, &temp);
             let _ = disk.remove(&temp);
             if !equal? {
-                return Err(SealError::InTheWay { path: path.to_path_buf() });
+                return Err(self.in_the_way(path));
             }
             self.report.already_there += 1;
             return Ok(());
         }
-        disk.rename(&temp, path).map_err(|e| SealError::io("renaming", &temp, e))?;
+        self.give_name(&temp, path)?;
         self.report.files += 1;
         if let EntryKind::File { size, .. } = self.set.manifest.entries[index].kind {
             self.report.file_bytes += size;
@@ -223,7 +283,7 @@ impl Unsealing<'_, '_> {
         let sink = |offset: u64, bytes: &[u8]| {
             file.write_at(bytes, offset).map_err(|e| SealError::io("writing", temp, e))
         };
-        let restored = restore(self.set, index, None, &mut self.window, sink)?;
+        let restored = restore(self.set, index, self.damage.as_ref(), &mut self.window, sink)?;
         if restored.gone == 0 {
             let entry = &self.set.manifest.entries[index];
             let mode = entry.mode & !SETUID_SETGID;
@@ -241,6 +301,7 @@ impl Unsealing<'_, '_> {
 
     fn lose(&mut self, index: usize, losses: Option<Losses>) {
         let name = shown(&self.set.restored_path(index));
+        self.note(index, "more of it is lost than the code can bear");
         match &mut self.losses {
             Some(all) => {
                 all.file_count += 1;
@@ -252,23 +313,43 @@ impl Unsealing<'_, '_> {
         }
     }
 
+    /// Notes a path that could not be restored.
+    fn fail(&mut self, index: usize, error: SealError) {
+        self.note(index, &error.to_string());
+        self.failed.get_or_insert(error);
+    }
+
+    fn note(&mut self, index: usize, reason: &str) {
+        self.report.not_restored_count += 1;
+        if self.report.not_restored.len() < FAILED_SHOWN {
+            let path = shown(&self.set.restored_path(index));
+            self.report.not_restored.push(NotDone { path, reason: reason.into() });
+        }
+    }
+
     /// Times of directories come last: every file made in one sets its time anew.
-    fn finish(self) -> Result<UnsealReport, SealError> {
+    fn finish(mut self) -> Result<UnsealReport, SealError> {
         let disk = self.set.world.disk;
-        for &index in self.made.iter().rev() {
+        for index in std::mem::take(&mut self.made).into_iter().rev() {
             let entry = &self.set.manifest.entries[index];
             let path = join(&self.options.target, &self.set.restored_path(index));
             let mode = entry.mode & !SETUID_SETGID;
-            disk.set_meta(&path, mode, entry.mtime)
-                .map_err(|e| SealError::io("setting the mode of", &path, e))?;
+            if let Err(error) = disk.set_meta(&path, mode, entry.mtime) {
+                self.fail(index, SealError::io("setting the mode of", &path, error));
+            }
         }
         disk.sync_dir(&self.options.target).map_err(|e| SealError::io("syncing", &self.options.target, e))?;
-        match self.losses {
-            Some(Losses { files, .. }) if self.set.manifest.mode == Mode::Beside => {
-                let path = files.into_iter().next().unwrap_or_default().into();
-                Err(SealError::NotWithoutOriginals { path })
+        let lost = |losses: Losses| match self.set.manifest.mode {
+            Mode::Beside => {
+                let path = losses.files.into_iter().next().unwrap_or_default().into();
+                SealError::NotWithoutOriginals { path }
             }
-            Some(losses) => Err(SealError::TooMuchLost { losses: Box::new(losses), healed: None }),
+            Mode::Full => SealError::TooMuchLost { losses: Box::new(losses), healed: None },
+        };
+        let doubtful = |(path, stripe)| SealError::Doubtful { path, stripe };
+        let why = self.losses.map(lost).or(self.doubtful.map(doubtful)).or(self.failed);
+        match why {
+            Some(why) => Err(SealError::NotRestored { why: Box::new(why), report: Box::new(self.report) }),
             None => Ok(self.report),
         }
     }
@@ -297,7 +378,7 @@ pub(crate) fn make_parents(set: &Set<'_>, root: &Path, path: &Path) -> Result<Pa
     for above in above {
         match set.world.disk.meta(above) {
             Ok(meta) if meta.kind == MetaKind::Dir || above == root => {}
-            Ok(_) => return Err(SealError::InTheWay { path: above.to_path_buf() }),
+            Ok(_) => return Err(SealError::InTheWay { path: above.to_path_buf(), asked: true }),
             Err(_) => set.world.disk.make_dir(above).map_err(|e| SealError::io("creating", above, e))?,
         }
     }

@@ -9,8 +9,8 @@
 
 use crate::SealError;
 use crate::commit::{Commit, Slot};
-use crate::first::{check_readable, describe};
-use crate::grid::{Allocator, Grid};
+use crate::first::{check_readable, describe, shown};
+use crate::grid::{Allocator, Apart, Grid};
 use crate::journal::remove_temporaries;
 use crate::options::{Progress, SealOptions};
 use crate::report::{FileStatus, SealReport};
@@ -54,8 +54,8 @@ pub(crate) fn update(
     }
     remove_temporaries(set.world.disk, &set.names)?;
     give_names_back(&mut set)?;
-    let skipped = tree.skipped.iter().take(100).map(|path| path.display().to_string()).collect();
-    let mut report = SealReport { skipped, ..SealReport::default() };
+    let (skipped, strays) = (shown(&tree.skipped), shown(&tree.strays));
+    let mut report = SealReport { skipped, strays, ..SealReport::default() };
     let before = set.manifest.clone();
     set.sources = tree.sources.iter().map(|s| crate::names::path_of(&s.path).to_path_buf()).collect();
     set.manifest.sources = tree.sources.clone();
@@ -263,7 +263,7 @@ impl Plan {
             blocks(&self.next[index]).saturating_sub(before.map_or(0, |i| blocks(&old[i])))
         };
         let mut allocator = Allocator::new(&set.grid, set.manifest.stripes, fresh.iter().map(more).sum());
-        self.stripes = allocator.stripes;
+        let apart = (set.manifest.mode == Mode::Beside).then(|| Apart::new(&set.geometry));
         let changed = fresh.iter().filter(|(_, before)| before.is_some());
         progress.phase("looking for changes", changed.map(|&(index, _)| size_of(&self.next[index])).sum());
         for &(index, before) in fresh {
@@ -282,7 +282,10 @@ impl Plan {
                 block < had && set.judge && old_crcs.get(block as usize) == crcs.get(block as usize)
             };
             self.slots.extend(slots_of(&extents, 0).into_iter().filter(|slot| !same(slot.block)));
-            let added = allocator.take(count - had);
+            let added = match &apart {
+                Some(apart) => allocator.take_apart(count - had, &extents, apart),
+                None => allocator.take(count - had),
+            };
             self.slots.extend(slots_of(&added, had));
             self.slots.extend(slots_of(&dropped, count));
             added.into_iter().for_each(|extent| append(&mut extents, extent));
@@ -291,6 +294,7 @@ impl Plan {
             report.changed += u64::from(before.is_some());
             self.fresh.push(index);
         }
+        self.stripes = allocator.stripes;
         self.slots.sort_unstable_by_key(|slot| (slot.stripe, slot.lane));
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Reading everything once: what is missing, wrong, changed, and whether it can be had.
 
 use crate::SealError;
+use crate::first::names_exposed;
 use crate::grid::Geometry;
 use crate::names::shown;
 use crate::options::Progress;
@@ -9,7 +10,7 @@ use crate::set::{Original, Set, mode_name};
 use crate::tree::{Own, Tree};
 use crate::window::Window;
 use pantile::{CellIndex, CellSet, Finding, Verdict};
-use pantile_format::{Crc64, EntryKind, Mode};
+use pantile_format::{Crc64, EntryKind, Extent, Mode};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
@@ -33,6 +34,7 @@ pub(crate) struct Damage {
     finding_count: u64,
     /// The lost cells of the worst stripe, and how many of them are unrecoverable.
     worst: Option<(CellSet, usize)>,
+    worst_stripe: Option<u64>,
 }
 
 /// Reads the whole set and reports.
@@ -43,6 +45,12 @@ pub(crate) fn scan(
     if set.manifest.mode == Mode::Full {
         set.look_at_originals();
     }
+    let (damage, bytes_read) = find_damage(set, progress)?;
+    Ok((report(set, &damage, bytes_read), damage))
+}
+
+/// Reads the whole set; what is wrong with it, and the bytes read.
+pub(crate) fn find_damage(set: &Set<'_>, progress: &mut dyn Progress) -> Result<(Damage, u64), SealError> {
     let lost = set.lost_cells();
     let cells: Vec<CellIndex> =
         set.geometry.codec.code().cells().filter(|&cell| !lost.contains(cell)).collect();
@@ -67,11 +75,19 @@ pub(crate) fn scan(
         progress.advance(window.count() as u64 * stripe_bytes);
         at = window.stripes.end;
     }
-    let report = report(set, &damage, stripes * stripe_bytes)?;
-    Ok((report, damage))
+    Ok((damage, stripes * stripe_bytes))
 }
 
 impl Damage {
+    /// Without checksums: the first stripe of a file of which nobody can tell what is wrong in it.
+    pub(crate) fn doubt(&self, set: &Set<'_>, entry: usize) -> Option<u64> {
+        let EntryKind::File { extents, .. } = &set.manifest.entries[entry].kind else { return None };
+        let first = |extent: &Extent| {
+            self.doubtful.range(extent.first.0..extent.first.0 + extent.count).next().copied()
+        };
+        extents.iter().filter_map(first).min()
+    }
+
     /// Without checksums: asks the equations, and counts as lost what they locate with certainty.
     fn locate(&mut self, set: &Set<'_>, window: &mut Window) -> Result<(), SealError> {
         for group in window.groups(|i| window.lost[i].clone()) {
@@ -193,6 +209,7 @@ impl Damage {
         }
         if self.worst.as_ref().is_none_or(|(_, count)| *count < gone.len()) {
             self.worst = Some((lost.clone(), gone.len()));
+            self.worst_stripe = Some(stripe);
         }
         self.unrecoverable.insert(stripe, gone);
     }
@@ -203,18 +220,68 @@ impl Damage {
         let files: Vec<usize> = self.files.iter().filter(|(_, n)| n.1 > 0).map(|(&entry, _)| entry).collect();
         let first_stripe = self.unrecoverable.keys().next().copied().unwrap_or(0);
         let shown_files = files.iter().take(FILES_SHOWN).map(|&entry| shown(&set.restored_path(entry)));
-        let advice = advice(set, lost);
+        let first = self.unrecoverable.first_key_value();
+        let stripe = self.worst_stripe.or(first.map(|(&stripe, _)| stripe)).unwrap_or(0);
+        let holders = holders(set, lost, stripe);
+        let advice = advice(set, lost, &holders);
+        let code = set.geometry.codec.code();
+        let columns = |picks: &Vec<usize>| {
+            let cells = picks.iter().flat_map(|&i| holders[i].cells.iter());
+            let mut columns: Vec<u64> = cells.map(|&cell| code.column_of(cell) as u64).collect();
+            columns.sort_unstable();
+            columns.dedup();
+            columns
+        };
+        let names = |picks: &Vec<usize>| picks.iter().map(|&i| holders[i].name.clone()).collect();
+        let beside = set.manifest.mode == Mode::Beside;
+        let shown_advice = advice.iter().take(16);
         Some(Losses {
-            columns: wide(&lost.columns(set.geometry.codec.code())),
+            columns: wide(&lost.columns(code)),
             stripes: self.unrecoverable.len() as u64,
             first_stripe,
             files: shown_files.collect(),
             file_count: files.len() as u64,
             bring_back: advice.first().map_or(0, |set| set.len() as u64),
-            any: is_any(&advice, lost.columns(set.geometry.codec.code()).len()),
-            enough: advice.iter().take(16).map(|columns| wide(columns)).collect(),
+            any: is_any(&advice, holders.len()),
+            enough: shown_advice.clone().map(columns).collect(),
+            enough_count: advice.len() as u64,
+            enough_holders: if beside { shown_advice.map(names).collect() } else { Vec::new() },
+            holders: if beside { holders.iter().map(|h| h.name.clone()).collect() } else { Vec::new() },
         })
     }
+}
+
+/// What must come back for its cells to be there: a shard, or in mode beside a file.
+struct Holder {
+    name: String,
+    cells: Vec<CellIndex>,
+}
+
+/// Who holds the lost cells of a stripe.
+fn holders(set: &Set<'_>, lost: &CellSet, stripe: u64) -> Vec<Holder> {
+    let code = set.geometry.codec.code();
+    let mut holders: Vec<(Option<usize>, Holder)> = Vec::new();
+    for cell in lost.iter() {
+        let column = code.column_of(cell);
+        let lane = set.geometry.lane_of[cell.usize()].filter(|_| set.manifest.mode == Mode::Beside);
+        let entry = lane.and_then(|lane| set.grid.owner(lane, stripe)).map(|(entry, _)| entry);
+        let known = holders.iter_mut().find(|(of, holder)| match (of, entry) {
+            (Some(a), Some(b)) => *a == b,
+            (None, None) => code.column_of(holder.cells[0]) == column,
+            _ => false,
+        });
+        match known {
+            Some((_, holder)) => holder.cells.push(cell),
+            None => {
+                let name = match entry {
+                    Some(entry) => shown(&set.restored_path(entry)),
+                    None => format!("shard {column}"),
+                };
+                holders.push((entry, Holder { name, cells: vec![cell] }));
+            }
+        }
+    }
+    holders.into_iter().map(|(_, holder)| holder).collect()
 }
 
 /// The losses of a few cells, found outside a scan.
@@ -227,35 +294,45 @@ pub(crate) fn losses_of(set: &Set<'_>, lost: &CellSet, stripe: u64, files: &[usi
     damage.losses(set).unwrap_or_else(|| unreachable!("a worst stripe was given"))
 }
 
-/// The smallest sets of lost columns of which each, brought back, would be enough. At most some thousand are tried.
-fn advice(set: &Set<'_>, lost: &CellSet) -> Vec<Vec<usize>> {
+/// The smallest sets of holders of which each, brought back, would be enough; if some thousand tries find none, one
+/// set from which none can be left out.
+fn advice(set: &Set<'_>, lost: &CellSet, holders: &[Holder]) -> Vec<Vec<usize>> {
     const TRIES_MOST: usize = 4000;
-    let code = set.geometry.codec.code();
-    let columns = lost.columns(code);
+    let is_enough = |back: &[usize]| {
+        let mut still = set.geometry.no_cells();
+        let comes_back = |cell: &CellIndex| back.iter().any(|&i| holders[i].cells.contains(cell));
+        lost.iter().filter(|cell| !comes_back(cell)).for_each(|cell| still.insert(cell));
+        let wanted: Vec<CellIndex> = still.iter().collect();
+        set.recoverable(&still, wanted.clone()).len() == wanted.len()
+    };
     let mut tries = 0;
-    for size in 1..=columns.len() {
+    for size in 1..=holders.len() {
         let mut enough = Vec::new();
         let mut pick: Vec<usize> = (0..size).collect();
         loop {
             tries += 1;
-            let back: Vec<usize> = pick.iter().map(|&i| columns[i]).collect();
-            let mut still = set.geometry.no_cells();
-            lost.iter()
-                .filter(|&cell| !back.contains(&code.column_of(cell)))
-                .for_each(|cell| still.insert(cell));
-            let wanted: Vec<CellIndex> = still.iter().collect();
-            if set.recoverable(&still, wanted.clone()).len() == wanted.len() {
-                enough.push(back);
+            if is_enough(&pick) {
+                enough.push(pick.clone());
             }
-            if tries >= TRIES_MOST || !next_pick(&mut pick, columns.len()) {
+            if tries >= TRIES_MOST || !next_pick(&mut pick, holders.len()) {
                 break;
             }
         }
-        if !enough.is_empty() || tries >= TRIES_MOST {
+        if !enough.is_empty() {
             return enough;
         }
+        if tries >= TRIES_MOST {
+            break;
+        }
     }
-    Vec::new()
+    let mut all: Vec<usize> = (0..holders.len()).collect();
+    for i in (0..holders.len()).rev() {
+        let without: Vec<usize> = all.iter().copied().filter(|&other| other != i).collect();
+        if is_enough(&without) {
+            all = without;
+        }
+    }
+    vec![all]
 }
 
 /// Whether the sets are all sets of their size.
@@ -303,7 +380,7 @@ fn crcs_of(
     crcs
 }
 
-fn report(set: &mut Set<'_>, damage: &Damage, bytes_read: u64) -> Result<VerifyReport, SealError> {
+fn report(set: &Set<'_>, damage: &Damage, bytes_read: u64) -> VerifyReport {
     let mut shards = set.shard_reports();
     for shard in &mut shards {
         if let Some(&(count, first)) = damage.shards.get(&(shard.column as usize)) {
@@ -312,7 +389,9 @@ fn report(set: &mut Set<'_>, damage: &Damage, bytes_read: u64) -> Result<VerifyR
     }
     let beside = set.manifest.mode == Mode::Beside;
     let disk = set.world.disk;
-    let sources_seen = beside || set.sources.iter().all(|source| disk.meta(source).is_ok());
+    let missing = set.sources.iter().filter(|source| disk.meta(source).is_err());
+    let sources_missing: Vec<String> = missing.map(|source| source.display().to_string()).collect();
+    let sources_seen = beside || sources_missing.is_empty();
     let mut files = Vec::new();
     let mut files_unchanged = 0;
     for (index, entry) in set.manifest.entries.iter().enumerate() {
@@ -331,7 +410,7 @@ fn report(set: &mut Set<'_>, damage: &Damage, bytes_read: u64) -> Result<VerifyR
         files_unchanged += u64::from(is_file && sources_seen && status == FileStatus::Unchanged);
     }
     if sources_seen {
-        files.extend(new_files(set)?);
+        files.extend(new_files(set));
     }
     let losses = damage.losses(set);
     let recoverable = losses.is_none() && damage.doubtful.is_empty();
@@ -340,7 +419,23 @@ fn report(set: &mut Set<'_>, damage: &Damage, bytes_read: u64) -> Result<VerifyR
         || files
             .iter()
             .all(|f| matches!(f.status, FileStatus::Unchanged | FileStatus::New) && f.lost_blocks == 0);
-    Ok(VerifyReport {
+    let is_rotten = |f: &FileReport| match f.status {
+        FileStatus::Missing | FileStatus::Rotten => true,
+        FileStatus::Unchanged => f.lost_blocks > 0,
+        FileStatus::Changed | FileStatus::New => false,
+    };
+    let needs_heal = !shards_good || !damage.doubtful.is_empty() || (beside && files.iter().any(is_rotten));
+    let needs_seal = beside && files.iter().any(|f| f.status == FileStatus::Changed);
+    let (exposed, exposed_count) = match set.manifest.mode {
+        Mode::Beside => names_exposed(&set.geometry, &set.manifest),
+        Mode::Full => Default::default(),
+    };
+    VerifyReport {
+        needs_heal,
+        needs_seal,
+        sources_missing,
+        exposed,
+        exposed_count,
         set: set.manifest.set.to_string(),
         name: shown(&set.manifest.name),
         code: set.manifest.code.spec.clone(),
@@ -358,21 +453,22 @@ fn report(set: &mut Set<'_>, damage: &Damage, bytes_read: u64) -> Result<VerifyR
         bytes_read,
         recoverable,
         losses,
-    })
+    }
 }
 
-/// What lies in the sources now and was not sealed.
-fn new_files(set: &Set<'_>) -> Result<Vec<FileReport>, SealError> {
+/// The tree as it is now, if all of it can be listed.
+pub(crate) fn tree_now(set: &Set<'_>) -> Option<Tree> {
     let own = Own { out: set.names.dir.clone(), name: set.names.name.clone() };
     let mut sources = set.manifest.sources.clone();
     for (source, path) in sources.iter_mut().zip(&set.sources) {
         source.path = path.as_os_str().as_encoded_bytes().to_vec();
     }
-    sources.retain(|source| set.world.disk.meta(crate::names::path_of(&source.path)).is_ok());
-    if sources.len() != set.manifest.sources.len() {
-        return Ok(Vec::new());
-    }
-    let Ok(tree) = Tree::walk(set.world.disk, sources, &own) else { return Ok(Vec::new()) };
+    Tree::walk(set.world.disk, sources, &own).ok()
+}
+
+/// What lies in the sources now and was not sealed.
+fn new_files(set: &Set<'_>) -> Vec<FileReport> {
+    let Some(tree) = tree_now(set) else { return Vec::new() };
     let known: HashSet<(u32, &[u8])> =
         set.manifest.entries.iter().map(|entry| (entry.source, entry.path.as_slice())).collect();
     let is_new = |entry: &&pantile_format::Entry| !known.contains(&(entry.source, entry.path.as_slice()));
@@ -383,5 +479,5 @@ fn new_files(set: &Set<'_>) -> Result<Vec<FileReport>, SealError> {
         let path = shown(&parts.join(&b'/'));
         FileReport { path, status: FileStatus::New, lost_blocks: 0, unrecoverable_blocks: 0 }
     };
-    Ok(tree.entries.iter().filter(is_new).map(report).collect())
+    tree.entries.iter().filter(is_new).map(report).collect()
 }

@@ -21,6 +21,17 @@ fn sealed(code: &str, mode: Mode, checksums: bool) -> Place {
     place
 }
 
+/// The worst reason why not everything is restored.
+fn why_not(place: &Place) -> SealError {
+    match place.unseal() {
+        Err(SealError::NotRestored { why, report }) => {
+            assert!(report.not_restored_count > 0);
+            *why
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 fn verify_without_checksums(place: &Place) -> VerifyReport {
     verify(&VerifyOptions { set: place.set(), ignore_checksums: true }, &mut Silent).unwrap()
 }
@@ -224,7 +235,7 @@ fn what_can_be_repaired_is_even_if_something_cannot() {
     assert_eq!(healed.unwrap().blocks_repaired, 1);
     assert!(fs::read(place.shard(4)).unwrap() == whole[std::path::Path::new("tree.04.shard")]);
     // Files that do not lie there are restored.
-    assert!(matches!(place.unseal(), Err(SealError::TooMuchLost { .. })));
+    assert!(matches!(why_not(&place), SealError::TooMuchLost { .. }));
     assert!(
         fs::read(place.target().join("two blocks")).is_ok() || fs::read(place.target().join("large")).is_ok()
     );
@@ -521,7 +532,9 @@ fn unsealing_overwrites_nothing_unless_told() {
     write(&place.target().join("one"), b"8");
     let options = |overwrite| UnsealOptions { set: place.set(), target: place.target(), overwrite };
     let error = unseal(&options(false), &mut Silent).unwrap_err();
-    assert!(matches!(&error, SealError::InTheWay { path } if path.ends_with("one")), "{error}");
+    let SealError::NotRestored { why, report } = &error else { panic!("{error}") };
+    assert!(matches!(&**why, SealError::InTheWay { path, asked: false } if path.ends_with("one")), "{error}");
+    assert_eq!((report.not_restored_count, report.files), (1, 9));
     assert_eq!(fs::read(place.target().join("one")).unwrap(), b"8");
     unseal(&options(true), &mut Silent).unwrap();
     assert_eq!(fs::read(place.target().join("one")).unwrap(), [7]);
@@ -531,7 +544,9 @@ fn unsealing_overwrites_nothing_unless_told() {
     // A link in place of a directory leads elsewhere.
     fs::remove_dir_all(place.target().join("deep")).unwrap();
     std::os::unix::fs::symlink(place.dir.path(), place.target().join("deep")).unwrap();
-    assert!(matches!(unseal(&options(true), &mut Silent), Err(SealError::InTheWay { .. })));
+    let error = unseal(&options(true), &mut Silent).unwrap_err();
+    assert!(matches!(error, SealError::InTheWay { asked: true, .. }), "{error}");
+    assert!(error.to_string().contains("another kind"), "{error}");
 }
 
 #[test]
@@ -603,7 +618,7 @@ fn a_shard_that_was_renamed_is_updated_with_the_others() {
 fn parity_without_its_originals_says_so() {
     let place = sealed("rs:3+2", Mode::Beside, true);
     fs::remove_dir_all(place.tree()).unwrap();
-    assert!(matches!(place.unseal(), Err(SealError::NotWithoutOriginals { .. })));
+    assert!(matches!(why_not(&place), SealError::NotWithoutOriginals { .. }));
     assert!(matches!(place.heal(), Err(SealError::TooMuchLost { .. })));
 }
 

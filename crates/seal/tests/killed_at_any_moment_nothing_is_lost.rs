@@ -101,6 +101,12 @@ fn crash_everywhere(
     (crashes, failures)
 }
 
+/// Temporary files beside the originals.
+fn strays(place: &Place) -> usize {
+    let is_stray = |path: &PathBuf| path.to_string_lossy().contains(".pantile-");
+    picture(&place.tree()).into_keys().filter(is_stray).count()
+}
+
 fn reseal_in(world: &World<'_>, place: &Place) {
     let _ = world.seal(&SealOptions::new(vec![place.tree()], place.out()), &mut Silent);
 }
@@ -312,13 +318,20 @@ fn healing_an_original_that_is_killed_leaves_the_file_as_it_was_or_whole() {
     let act = |world: &World<'_>, place: &Place| {
         let _ = world.heal(&HealOptions { set: set(place), ..Default::default() }, &mut Silent);
     };
+    let mut seen = 0;
     let (_, failures) = crash_everywhere(&start, Faults::default(), 3, act, |place, _| {
         let now = fs::read(place.tree().join("d/c")).unwrap();
         assert!(now == rotten || now == whole);
+        // What it left beside the files is never sealed, and the next one removes it.
+        let left = strays(place);
+        seen += left;
+        assert_eq!(place.reseal().files, 4);
         heal(&HealOptions { set: set(place), ..Default::default() }, &mut Silent).unwrap();
+        assert_eq!(strays(place), 0);
         fs::read(place.tree().join("d/c")).unwrap() == whole
     });
     assert_eq!(failures, 0);
+    assert!(seen > 5, "{seen}");
 }
 
 /// Whether a set that was being changed is old or new, and sound.

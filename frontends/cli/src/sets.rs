@@ -99,10 +99,27 @@ impl Progress for Shown {
     }
 }
 
+/// A name in a text: what a terminal would obey, or what would hide how the name is read, is shown as an escape.
+pub fn name(text: &str) -> String {
+    let turns = |c: char| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() || turns(c) {
+            true => out.extend(c.escape_default()),
+            false => out.push(c),
+        }
+    }
+    out
+}
+
 /// What an error of the engine means for whoever called the command.
 pub fn failure(error: &SealError) -> Failure {
-    let text = error.to_string();
+    verdict(error, name(&error.to_string()))
+}
+
+fn verdict(error: &SealError, text: String) -> Failure {
     match error {
+        SealError::NotRestored { why, .. } => verdict(why, text),
         // A path that is not there, or is not what it should be, is an argument that cannot be right.
         SealError::Io { error, .. } if error.kind() == ErrorKind::NotFound => {
             Failure::Input(format!("{text}; name a path that is there"))
@@ -117,6 +134,8 @@ pub fn failure(error: &SealError) -> Failure {
         | SealError::Busy { .. }
         | SealError::ChangedMeanwhile { .. }
         | SealError::CannotRead { .. }
+        | SealError::NoShardOpens { .. }
+        | SealError::NotHealed { .. }
         | SealError::Unfinished { .. } => Failure::System(text),
         // What is no shard at all, or one of a newer version, was the wrong thing to name; a damaged one is a loss.
         SealError::NoGoodShard {
@@ -124,6 +143,7 @@ pub fn failure(error: &SealError) -> Failure {
         } => Failure::Input(text),
         SealError::Cancelled => Failure::Interrupted(text),
         SealError::TooMuchLost { .. }
+        | SealError::Doubtful { .. }
         | SealError::NoGoodShard { .. }
         | SealError::NotWithoutOriginals { .. } => Failure::Losses(text),
         SealError::Format { .. } | SealError::NeedsHeal { .. } | SealError::BadJournal { .. } => {
@@ -183,7 +203,7 @@ pub fn shards(shards: &[ShardReport], all: bool, terminal: &Terminal) -> String 
             },
             shard.wrong_blocks.to_string(),
             shard.first_wrong.map_or(String::new(), |place| format!("byte {}", place.offset)),
-            shard.path.clone(),
+            name(&shard.path),
         ]);
     }
     match good == shards.len() && !all {
@@ -201,7 +221,7 @@ fn shard_status(status: &ShardStatus) -> String {
         ShardStatus::Truncated { have, need } => format!("truncated: {have} of {need} bytes"),
         ShardStatus::OtherSet { set } => format!("of another set, {set}"),
         ShardStatus::Stale { generation } => format!("stale: generation {generation}"),
-        ShardStatus::Unreadable { reason } => format!("unreadable: {reason}"),
+        ShardStatus::Unreadable { reason } => format!("unreadable: {}", name(reason)),
     }
 }
 
@@ -220,7 +240,7 @@ pub fn files(files: &[FileReport], most: usize, terminal: &Terminal) -> String {
             status.to_string(),
             file.lost_blocks.to_string(),
             file.unrecoverable_blocks.to_string(),
-            file.path.clone(),
+            name(&file.path),
         ]);
     }
     let mut out = table.render(terminal);
@@ -262,7 +282,7 @@ pub fn verification(report: &VerifyReport, terminal: &Terminal) -> String {
     const FILES_MOST: usize = 30;
     let mut out = format!(
         "{} ({}, {}), generation {}: {} read, {} checked by {}.\n\n",
-        terminal.bold(&report.name),
+        terminal.bold(name(&report.name)),
         report.code,
         report.mode,
         report.generation,
@@ -279,6 +299,13 @@ pub fn verification(report: &VerifyReport, terminal: &Terminal) -> String {
         out.push('\n');
         out.push_str(&files(&report.files, FILES_MOST, terminal));
     }
+    for source in &report.sources_missing {
+        let _ = writeln!(
+            out,
+            "\nThe originals were not compared: {} is not there; --source says where it is now.",
+            name(source)
+        );
+    }
     if report.sources_seen {
         let _ = writeln!(out, "\n{} as sealed.", count(report.files_unchanged as usize, "original file"));
         let newer = report.files.iter().filter(|f| matches!(f.status, FileStatus::New | FileStatus::Changed));
@@ -293,8 +320,15 @@ pub fn verification(report: &VerifyReport, terminal: &Terminal) -> String {
             }
         }
     }
+    out.push_str(&exposed(&report.exposed, report.exposed_count));
     let verdict = match (report.clean, report.recoverable) {
         (true, _) => "Verdict: clean; nothing is missing and nothing is wrong.".to_string(),
+        (false, true) if !report.needs_heal => changed_only(),
+        (false, true) if report.needs_seal => {
+            "Verdict: damaged, and all of it can be repaired: run 'pantile heal', then 'pantile seal' for what was \
+             changed since."
+                .to_string()
+        }
         (false, true) => "Verdict: damaged, and all of it can be repaired: run 'pantile heal'.".to_string(),
         (false, false) => format!("Verdict: {}.", losses(report.losses.as_ref())),
     };
@@ -302,17 +336,48 @@ pub fn verification(report: &VerifyReport, terminal: &Terminal) -> String {
     out
 }
 
+/// The verdict where files were changed since and nothing else is to be said.
+pub fn changed_only() -> String {
+    "Verdict: nothing is damaged, but files were changed since they were sealed: run 'pantile seal'."
+        .to_string()
+}
+
+/// The files that parity alone does not bring back, if there are any.
+pub fn exposed(files: &[String], all: u64) -> String {
+    const FILES_MOST: usize = 3;
+    if all == 0 {
+        return String::new();
+    }
+    let names: Vec<String> = files.iter().take(FILES_MOST).map(|file| name(file)).collect();
+    let more = if all > names.len() as u64 { ", ..." } else { "" };
+    format!(
+        "\n{} too large for this parity: damage in it is repaired, but if it is lost as a whole it does not come back \
+         ({}{more}).\n",
+        match all {
+            1 => "1 file is".to_string(),
+            all => format!("{all} files are each"),
+        },
+        names.join(", ")
+    )
+}
+
 /// What cannot be repaired, and what would help.
 pub fn losses(losses: Option<&Losses>) -> String {
     losses.map_or_else(
         || "damaged, and some of it cannot be repaired with certainty".to_string(),
-        |losses| losses.to_string().trim_end_matches('.').to_string(),
+        |losses| name(losses.to_string().trim_end_matches('.')),
     )
 }
 
 #[cfg(test)]
 mod tests {
-    use super::bytes;
+    use super::{bytes, name};
+
+    #[test]
+    fn a_name_cannot_command_the_terminal_or_lie_about_its_letters() {
+        assert_eq!(name("plain é 漢.txt"), "plain é 漢.txt");
+        assert_eq!(name("a\nb\x1b[2Jc\u{202e}txt"), "a\\nb\\u{1b}[2Jc\\u{202e}txt");
+    }
 
     #[test]
     fn bytes_keep_three_digits() {

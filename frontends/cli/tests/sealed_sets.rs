@@ -166,8 +166,8 @@ fn an_update_reads_only_what_changed() {
         (&report["first_time"], &report["added"], &report["unchanged"]),
         (&value!(false), &value!(1), &value!(3))
     );
-    // Whole blocks are read, and only those of the new file.
-    assert!((1..=4096).contains(&report["source_bytes_read"].as_u64().expect("bytes")), "{report}");
+    // Only the bytes of the new file are read.
+    assert_eq!(report["source_bytes_read"], 5, "{report}");
     assert_eq!(place.run(&["unseal", "shards", "--to", "restored"]).status, 0);
     assert_eq!(fs::read(place.path("restored/new.txt")).expect("restored"), b"hello");
     assert!(place.run(&["seal", "photos", "--out", "shards"]).stdout.contains("0 paths added"));
@@ -196,6 +196,101 @@ fn progress_away_from_a_terminal_is_a_line_per_phase() {
         run.stderr
     );
     assert!(run.stdout.contains("shards     6"), "{}", run.stdout);
+}
+
+#[test]
+fn names_with_control_characters_are_shown_as_escapes() {
+    let place = Place::new();
+    fs::write(place.path("photos/evil\n\x1b[2Jname"), painted(9000, 5)).expect("written");
+    for arguments in [&["--beside"][..], &[]] {
+        let out = if arguments.is_empty() { "full" } else { "beside" };
+        let seal = [&["seal", "photos", "--code", "rs:4+2", "--out", out], arguments].concat();
+        assert_eq!(place.run(&seal).status, 0);
+        fs::remove_file(place.path("photos/evil\n\x1b[2Jname")).expect("removed");
+        for command in ["verify", "heal"] {
+            let run = place.run(&[command, out]);
+            assert!(!run.stdout.contains('\x1b') && !run.stderr.contains('\x1b'), "{}", run.stdout);
+            assert!(run.stdout.contains("evil\\n\\u{1b}[2Jname") || command == "heal", "{}", run.stdout);
+        }
+        fs::write(place.path("photos/evil\n\x1b[2Jname"), painted(9000, 5)).expect("written");
+    }
+}
+
+#[test]
+fn a_touched_file_beside_its_parity_says_seal_and_not_heal() {
+    let place = Place::new();
+    fs::write(place.path("photos/c.raw"), painted(50_000, 4)).expect("written");
+    let seal = ["seal", "photos", "--code", "rs:4+2", "--out", "parity", "--beside", "--block", "4K"];
+    assert_eq!(place.run(&seal).status, 0);
+    fs::write(place.path("photos/c.raw"), painted(50_000, 6)).expect("written");
+    for (status, arguments) in
+        [(1, &["verify", "parity"][..]), (0, &["heal", "parity", "--dry-run"]), (0, &["heal", "parity"])]
+    {
+        let run = place.run(arguments);
+        assert_eq!(run.status, status, "{arguments:?}: {}{}", run.stdout, run.stderr);
+        assert!(run.stdout.contains("run 'pantile seal'"), "{arguments:?}: {}", run.stdout);
+        assert!(
+            !run.stdout.contains("pantile heal") && !run.stdout.contains("whole again"),
+            "{}",
+            run.stdout
+        );
+    }
+    assert_eq!(place.run(&["seal", "photos", "--out", "parity"]).status, 0);
+    assert_eq!(place.run(&["verify", "parity"]).status, 0);
+}
+
+#[test]
+fn what_is_not_restored_is_listed_and_the_status_says_so() {
+    let place = Place::new();
+    place.seal("rs:4+2");
+    fs::create_dir_all(place.path("restored")).expect("made");
+    fs::write(place.path("restored/a.raw"), painted(100_000, 9)).expect("written");
+    let run = place.run(&["unseal", "shards", "--to", "restored"]);
+    assert_eq!(run.status, 2, "{}", run.stderr);
+    assert!(
+        run.stdout.contains("Not restored: a.raw") && run.stdout.contains("Restored 2 files"),
+        "{}",
+        run.stdout
+    );
+    let report = place.json(2, &["unseal", "shards", "--to", "restored", "--json"]);
+    assert_eq!((&report["not_restored_count"], &report["already_there"]), (&value!(1), &value!(2)));
+    // A directory is not overwritten, and the sentence does not ask for what was asked.
+    fs::remove_file(place.path("restored/a.raw")).expect("removed");
+    fs::create_dir(place.path("restored/a.raw")).expect("made");
+    let run = place.run(&["unseal", "shards", "--to", "restored", "--overwrite"]);
+    assert_eq!(run.status, 2, "{}", run.stderr);
+    assert!(run.stderr.contains("a.raw is in the way") && !run.stderr.contains("ask to"), "{}", run.stderr);
+    // Without checksums, and one parity: nobody can tell which block is wrong.
+    let seal = [
+        "seal",
+        "photos",
+        "--code",
+        "raid5:3",
+        "--out",
+        "plain",
+        "--no-checksums",
+        "--block",
+        "4K",
+        "--json",
+    ];
+    let report = place.json(0, &seal);
+    spoil(Path::new(report["shards"][0].as_str().expect("a path")), 20_000);
+    let run = place.run(&["unseal", "plain", "--to", "other"]);
+    assert_eq!(run.status, 4, "{}{}", run.stdout, run.stderr);
+    assert!(run.stderr.contains("cannot be restored with certainty"), "{}", run.stderr);
+}
+
+#[test]
+fn sources_that_are_not_there_are_said() {
+    let place = Place::new();
+    place.seal("rs:4+2");
+    let run = place.run(&["verify", "shards", "--source", "nosuch"]);
+    assert!(run.status == 2 && run.stderr.contains("nosuch is not there"), "{}{}", run.stdout, run.stderr);
+    fs::rename(place.path("photos"), place.path("moved")).expect("renamed");
+    let run = place.run(&["verify", "shards"]);
+    assert!(run.status == 0 && run.stdout.contains("were not compared"), "{}", run.stdout);
+    let run = place.run(&["verify", "shards", "--source", "moved"]);
+    assert!(run.status == 0 && run.stdout.contains("3 original files as sealed"), "{}", run.stdout);
 }
 
 #[test]

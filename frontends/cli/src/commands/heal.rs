@@ -42,7 +42,7 @@ pub struct Heal {
 /// The answer when something could not be repaired.
 #[derive(Serialize)]
 struct PartlyJson<'r> {
-    losses: &'r Losses,
+    losses: Option<&'r Losses>,
     healed: Option<&'r HealReport>,
 }
 
@@ -73,13 +73,15 @@ impl Heal {
                 }
             }
             Err(error) => {
-                if let SealError::TooMuchLost { losses, healed } = &error {
-                    let healed = healed.as_deref();
-                    match (self.json, healed) {
-                        (true, _) => print_json(&Versioned::new(&PartlyJson { losses, healed }))?,
-                        (false, Some(report)) => print(&text(report, terminal))?,
-                        (false, None) => {}
-                    }
+                let (losses, healed) = match &error {
+                    SealError::TooMuchLost { losses, healed } => (Some(&**losses), healed.as_deref()),
+                    SealError::NotHealed { report } => (None, Some(&**report)),
+                    _ => return Err(sets::failure(&error)),
+                };
+                match (self.json, healed) {
+                    (true, _) => print_json(&Versioned::new(&PartlyJson { losses, healed }))?,
+                    (false, Some(report)) => print(&text(report, terminal))?,
+                    (false, None) => {}
                 }
                 Err(sets::failure(&error))
             }
@@ -100,7 +102,7 @@ impl Heal {
                 sets::verification(&report, terminal)
             ))?,
         }
-        match (report.clean, report.recoverable) {
+        match (report.clean || !report.needs_heal, report.recoverable) {
             (true, _) => Ok(Verdict::Good),
             (false, true) => Ok(Verdict::Bad),
             (false, false) => Err(Failure::Losses(sets::losses(report.losses.as_ref()))),
@@ -109,27 +111,43 @@ impl Heal {
 }
 
 fn text(report: &HealReport, terminal: &Terminal) -> String {
-    if report.found.clean {
-        return format!("{} was whole; there was nothing to repair.\n", terminal.bold(&report.found.name));
+    let title = terminal.bold(sets::name(&report.found.name));
+    let mut strays = String::new();
+    for path in &report.strays_removed {
+        let _ = writeln!(strays, "  removed    {} (left by a command that was killed)", sets::name(path));
     }
-    let mut out = format!("{} ({})\n\n", terminal.bold(&report.found.name), report.found.code);
+    if report.found.clean {
+        return format!("{strays}{title} was whole; there was nothing to repair.\n");
+    }
+    let mut out = format!("{title} ({})\n\n{strays}", report.found.code);
     let _ = writeln!(out, "  repaired   {} blocks", report.blocks_repaired);
     for path in &report.shards_written {
-        let _ = writeln!(out, "  shard      {path}");
+        let _ = writeln!(out, "  shard      {}", sets::name(path));
     }
     for path in &report.files_healed {
-        let _ = writeln!(out, "  file       {path}");
+        let _ = writeln!(out, "  file       {}", sets::name(path));
     }
     for path in &report.left_changed {
         let _ = writeln!(
             out,
-            "  left alone {path} (changed since it was sealed; seal again to protect its new state)"
+            "  left alone {} (changed since it was sealed; seal again to protect its new state)",
+            sets::name(path)
         );
     }
     if report.blocks_left > 0 {
         let _ = writeln!(out, "  not fixed  {} blocks", report.blocks_left);
     }
-    let verdict = if report.blocks_left == 0 { "whole again" } else { "not whole" };
-    let _ = writeln!(out, "\nVerdict: {verdict}.");
+    for failed in &report.not_healed {
+        let _ = writeln!(out, "  not healed {}: {}", sets::name(&failed.path), sets::name(&failed.reason));
+    }
+    let verdict = match report.blocks_left == 0 && report.not_healed.is_empty() {
+        true if !report.found.needs_heal => sets::changed_only(),
+        true if report.found.needs_seal => {
+            "Verdict: whole again, but for what was changed since: run 'pantile seal'.".to_string()
+        }
+        true => "Verdict: whole again.".to_string(),
+        false => "Verdict: not whole.".to_string(),
+    };
+    let _ = writeln!(out, "\n{verdict}");
     out
 }

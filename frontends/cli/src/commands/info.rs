@@ -35,7 +35,7 @@ impl Info {
 }
 
 fn text(info: &SetInfo, terminal: &Terminal) -> String {
-    let mut out = format!("{}\n\n", terminal.bold(&info.name));
+    let mut out = format!("{}\n\n", terminal.bold(sets::name(&info.name)));
     let mut line = |what: &str, value: String| {
         let _ = writeln!(out, "  {what:<10} {value}");
     };
@@ -64,8 +64,9 @@ fn text(info: &SetInfo, terminal: &Terminal) -> String {
         format!("{} stripes of {} data blocks of {}", info.stripes, info.lanes, sets::bytes(info.block_len)),
     );
     for source in &info.sources {
-        line("sealed", source.clone());
+        line("sealed", sets::name(source));
     }
+    out.push_str(&sets::exposed(&info.exposed, info.exposed_count));
     out.push('\n');
     out.push_str(&sets::shards(&info.shards, true, terminal));
     out

@@ -73,8 +73,12 @@ impl Seal {
 }
 
 fn text(report: &SealReport, terminal: &Terminal) -> String {
-    let mut out =
-        format!("{} ({}), generation {}\n\n", terminal.bold(&report.name), report.code, report.generation);
+    let mut out = format!(
+        "{} ({}), generation {}\n\n",
+        terminal.bold(sets::name(&report.name)),
+        report.code,
+        report.generation
+    );
     let mut line = |what: &str, value: String| {
         let _ = writeln!(out, "  {what:<10} {value}");
     };
@@ -109,10 +113,17 @@ fn text(report: &SealReport, terminal: &Terminal) -> String {
         ),
     );
     for path in &report.changed_meanwhile {
+        let path = sets::name(path);
         let _ = writeln!(out, "\n{path} changed while it was read; seal again to have its last state.");
     }
     for path in &report.skipped {
+        let path = sets::name(path);
         let _ = writeln!(out, "\n{path} is neither file, directory nor link, and was left out.");
     }
+    for path in &report.strays {
+        let path = sets::name(path);
+        let _ = writeln!(out, "\n{path} is what a command left that was killed, and was left out.");
+    }
+    out.push_str(&sets::exposed(&report.exposed, report.exposed_count));
     out
 }

@@ -4,7 +4,7 @@ use crate::failure::{Outcome, Verdict};
 use crate::sets::{self, SetArgs, Shown, Versioned};
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
-use pantile_seal::{UnsealOptions, UnsealReport, unseal};
+use pantile_seal::{SealError, UnsealOptions, UnsealReport, unseal};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -15,7 +15,9 @@ use std::path::PathBuf;
 #[derive(Args)]
 #[command(after_long_help = "\
 Files that are there already with the same content are left as they are; others in the way are not replaced without \
---overwrite. Exit status 4: more is lost than the code can bear.
+--overwrite. One file that cannot be restored does not stop the others; the status is then not 0. Without checksums \
+the equations of the code are asked first, and a file that contradicts them is repaired or not restored. Exit status 4: \
+more is lost than the code can bear, or nobody can tell what is wrong.
 
 Examples:
   pantile unseal shards --to restored
@@ -41,14 +43,24 @@ impl Unseal {
         let mut progress = Shown::new(terminal);
         let result = unseal(&options, &mut progress);
         progress.end();
-        let report = result.map_err(|error| sets::failure(&error))?;
-        match self.json {
-            true => print_json(&Versioned::new(&report))?,
-            false => print(&text(&report, &options.target))?,
+        let show = |report: &UnsealReport| match self.json {
+            true => print_json(&Versioned::new(report)),
+            false => print(&text(report, &options.target)),
+        };
+        match result {
+            Ok(report) => show(&report).map(|()| Verdict::Good),
+            Err(error) => {
+                if let SealError::NotRestored { report, .. } = &error {
+                    show(report)?;
+                }
+                Err(sets::failure(&error))
+            }
         }
-        Ok(Verdict::Good)
     }
 }
+
+/// Paths that the text names.
+const LINES_MOST: usize = 30;
 
 fn text(report: &UnsealReport, target: &std::path::Path) -> String {
     let mut out = format!(
@@ -57,8 +69,15 @@ fn text(report: &UnsealReport, target: &std::path::Path) -> String {
         sets::bytes(report.file_bytes),
         report.dirs,
         report.links,
-        target.display()
+        sets::name(&target.display().to_string())
     );
+    for failed in report.not_restored.iter().take(LINES_MOST) {
+        let _ = writeln!(out, "Not restored: {}: {}.", sets::name(&failed.path), sets::name(&failed.reason));
+    }
+    let more = report.not_restored_count.saturating_sub(LINES_MOST as u64);
+    if more > 0 {
+        let _ = writeln!(out, "... and {more} more; --json lists them");
+    }
     if report.already_there > 0 {
         let _ = writeln!(out, "{} files were there already with the same content.", report.already_there);
     }
@@ -70,7 +89,10 @@ fn text(report: &UnsealReport, target: &std::path::Path) -> String {
         );
     }
     if report.unchecked {
-        out.push_str("The set has no checksums: the content could not be checked block by block.\n");
+        out.push_str(
+            "The set has no checksums: blocks were judged by the equations of the code, as far as the shards at hand \
+             allow.\n",
+        );
     }
     out
 }

@@ -1,0 +1,387 @@
+//! Claims: what is odd about one file, one shard or one name does not stop the work on the others, and is named.
+
+mod common;
+
+use common::fault::{FaultDisk, Faults};
+use common::*;
+use pantile_seal::*;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+const BODY: u64 = pantile_format::BODY_OFFSET;
+
+fn sealed(code: &str, mode: Mode, checksums: bool) -> Place {
+    let place = Place::new();
+    awkward_tree(&place.tree(), 9);
+    let mut options = place.options(code);
+    (options.mode, options.checksums) = (Some(mode), Some(checksums));
+    seal(&options, &mut Silent).unwrap();
+    place
+}
+
+/// The temporary files anywhere below a directory.
+fn strays(root: PathBuf) -> Vec<PathBuf> {
+    let is_stray = |path: &PathBuf| path.to_string_lossy().contains(".pantile-");
+    picture(&root).into_keys().filter(is_stray).collect()
+}
+
+fn stray_of(place: &Place) -> String {
+    format!(".pantile-{}.tmp", open_set(&place.set()).unwrap().set)
+}
+
+#[test]
+fn without_checksums_nothing_corrupt_is_restored_as_if_it_were_right() {
+    for code in ["rs:3+2", "dcode:5", "rs:4+4"] {
+        let place = sealed(code, Mode::Full, false);
+        for (column, stripe) in [(0, 1), (2, 3), (1, 0)] {
+            flip(&place.shard(column), BODY + stripe * 4096 * code_of(code).rows(0) as u64 + 77);
+        }
+        let report = place.unseal().unwrap();
+        assert!(report.blocks_reconstructed > 0 && report.unchecked, "{code}");
+        assert_same_trees(&place.tree(), &place.target());
+    }
+    // One parity: something is wrong, nobody can tell where. Only the files of that stripe are not restored.
+    let place = sealed("raid5:4", Mode::Full, false);
+    flip(&place.shard(2), BODY + 100);
+    let Err(SealError::NotRestored { why, report }) = place.unseal() else { panic!("restored") };
+    assert!(matches!(*why, SealError::Doubtful { stripe: 0, .. }), "{why}");
+    assert!(report.files > 0 && report.not_restored_count > 0, "{report:?}");
+    assert_eq!(report.files + report.not_restored_count, 10);
+    let (tree, target) = (picture(&place.tree()), picture(&place.target()));
+    let restored = target.iter().filter(|(_, text)| text.starts_with("file"));
+    for (path, text) in restored {
+        assert_eq!(tree.get(path), Some(text), "{path:?}");
+        assert!(report.not_restored.iter().all(|lost| *path != *lost.path), "{path:?}");
+    }
+    // Whoever knows which shard is wrong leaves it out.
+    let paths = (0..5).filter(|&column| column != 2).map(|column| place.shard(column)).collect();
+    let set = SetPaths { paths, ..SetPaths::default() };
+    let _ = fs::remove_dir_all(place.target());
+    unseal(&UnsealOptions { set, target: place.target(), overwrite: false }, &mut Silent).unwrap();
+    assert_same_trees(&place.tree(), &place.target());
+}
+
+#[test]
+fn names_of_any_length_are_restored_and_healed() {
+    for mode in [Mode::Full, Mode::Beside] {
+        let place = Place::new();
+        fs::create_dir(place.tree()).unwrap();
+        let names: Vec<PathBuf> = [1, 251, 252, 253, 254, 255]
+            .into_iter()
+            .map(|len| place.tree().join(OsStr::from_bytes(&vec![b'n'; len])))
+            .collect();
+        for (i, name) in names.iter().enumerate() {
+            write(name, &Seed(i as u64).bytes(5000 + i));
+        }
+        symlink("somewhere", place.tree().join(OsStr::from_bytes(&[b'l'; 255]))).unwrap();
+        let mut options = place.options("rs:3+2");
+        options.mode = Some(mode);
+        seal(&options, &mut Silent).unwrap();
+        place.assert_restores();
+        for name in &names {
+            let content = fs::read(name).unwrap();
+            fs::remove_file(name).unwrap();
+            if mode == Mode::Beside {
+                place.heal().unwrap();
+                assert!(fs::read(name).unwrap() == content);
+            }
+        }
+    }
+}
+
+#[test]
+fn one_file_that_cannot_be_restored_does_not_stop_the_others() {
+    let place = sealed("rs:3+2", Mode::Full, true);
+    // A directory where the temporary files of one directory would be.
+    let deepest = "deep/er/still/deeper/and/deeper";
+    fs::create_dir_all(place.target().join(deepest).join(stray_of(&place))).unwrap();
+    let options = UnsealOptions { set: place.set(), target: place.target(), overwrite: false };
+    let error = unseal(&options, &mut Silent).unwrap_err();
+    let SealError::NotRestored { report, .. } = &error else { panic!("{error}") };
+    assert_eq!((report.files, report.not_restored_count), (9, 1));
+    assert_eq!(report.not_restored[0].path, format!("{deepest}/file"));
+    assert!(error.to_string().contains("Paths not restored: 1; files restored: 9"), "{error}");
+    for name in ["two blocks", "large", "deep/er/still"] {
+        assert!(place.target().join(name).exists(), "{name}");
+    }
+}
+
+#[test]
+fn what_a_killed_command_left_is_passed_over_by_seal_and_removed_by_heal() {
+    for mode in [Mode::Full, Mode::Beside] {
+        let place = sealed("rs:3+2", mode, true);
+        let set = open_set(&place.set()).unwrap().set;
+        for left in [
+            place.tree().join(stray_of(&place)),
+            place.tree().join("deep/er").join(stray_of(&place)),
+            place.out().join(format!(".pantile-{set}.3.tmp")),
+            place.out().join("tree.03.shard.tmp"),
+        ] {
+            fs::write(left, b"half of a file").unwrap();
+        }
+        // One that looks alike is somebody's file, and one of another set is not ours to remove.
+        let other = place.tree().join(".pantile-00000000-0000-4000-8000-000000000000.tmp");
+        write(&other, b"of another set");
+        write(&place.tree().join(".pantile-notes.tmp"), b"mine");
+        let report = place.reseal();
+        assert_eq!((report.added, report.strays.len()), (1, 3), "{mode:?}");
+        assert!(place.verify().files.iter().all(|file| !file.path.contains(&set)));
+        let healed = place.heal().unwrap();
+        assert_eq!(healed.strays_removed.len(), 3, "{healed:?}");
+        assert_eq!(strays(place.tree()).len(), 2);
+        assert!(other.exists() && strays(place.out()).is_empty());
+        assert!(!place.out().join("tree.03.shard.tmp").exists());
+        place.unseal().unwrap();
+        assert_eq!(fs::read(place.target().join(".pantile-notes.tmp")).unwrap(), b"mine");
+    }
+}
+
+#[test]
+fn a_shard_that_cannot_be_opened_is_missing_with_its_reason_and_the_work_goes_on() {
+    type Spoil = fn(&Place) -> &'static str;
+    let spoils: [Spoil; 4] = [
+        |place| {
+            fs::remove_file(place.shard(1)).unwrap();
+            symlink(place.dir.path().join("nowhere/x"), place.shard(1)).unwrap();
+            "the link leads to"
+        },
+        |place| {
+            fs::remove_file(place.shard(1)).unwrap();
+            fs::create_dir(place.shard(1)).unwrap();
+            "it is a directory"
+        },
+        |place| {
+            fs::remove_file(place.shard(1)).unwrap();
+            symlink(place.shard(1), place.shard(1)).unwrap();
+            "it cannot be opened"
+        },
+        |_| "it cannot be opened",
+    ];
+    for (i, spoil) in spoils.into_iter().enumerate() {
+        let place = sealed("rs:3+2", Mode::Full, true);
+        let reason = spoil(&place);
+        let faults = Faults { unreadable: (i == 3).then_some(".01.shard"), ..Faults::default() };
+        let disk = FaultDisk::new(place.dir.path(), faults);
+        let world = World { disk: &disk, threads: 1 };
+        let info = world.open_set(&place.set()).unwrap();
+        let ShardStatus::Unreadable { reason: found } = &info.shards[1].status else { panic!("{info:?}") };
+        assert!(found.contains(reason), "{i}: {found}");
+        let options = VerifyOptions { set: place.set(), ..Default::default() };
+        let found = world.verify(&options, &mut Silent).unwrap();
+        assert!(!found.clean && found.recoverable && found.needs_heal, "{i}");
+        let options = UnsealOptions { set: place.set(), target: place.target(), overwrite: false };
+        world.unseal(&options, &mut Silent).unwrap();
+        assert_same_trees(&place.tree(), &place.target());
+        let again = world.seal(&SealOptions::new(vec![place.tree()], place.out()), &mut Silent).unwrap_err();
+        assert!(again.to_string().contains("columns 1 cannot be used"), "{again}");
+        // Others are healed; what stands in the way is named, and still there.
+        flip(&place.shard(4), BODY + 9);
+        let options = HealOptions { set: place.set(), ..Default::default() };
+        match world.heal(&options, &mut Silent) {
+            Ok(report) => {
+                assert!(i == 3 && report.shards_written.len() == 2, "{i}");
+                continue;
+            }
+            Err(SealError::NotHealed { report }) => {
+                assert_eq!((report.not_healed.len(), report.shards_written.len()), (1, 1), "{i}");
+            }
+            Err(error) => panic!("{i}: {error}"),
+        }
+        assert!(fs::symlink_metadata(place.shard(1)).is_ok(), "{i}");
+        let elsewhere = place.dir.path().join("elsewhere");
+        let options = HealOptions { set: place.set(), out: Some(elsewhere.clone()), ..Default::default() };
+        world.heal(&options, &mut Silent).unwrap();
+        assert!(elsewhere.join("tree.01.shard").exists(), "{i}");
+        assert_eq!(strays(place.dir.path().to_path_buf()), Vec::<PathBuf>::new());
+    }
+    // If none can be opened, the first reason is the answer.
+    let place = Place::new();
+    fs::create_dir_all(place.shard(0)).unwrap();
+    let error = open_set(&place.set()).unwrap_err().to_string();
+    assert!(error.contains("it is a directory") && error.contains("One good shard"), "{error}");
+}
+
+#[test]
+fn a_shard_behind_a_link_is_changed_and_healed_where_it_lies() {
+    let place = sealed("rs:3+2", Mode::Full, true);
+    let disks: Vec<PathBuf> = (0..5).map(|i| place.dir.path().join(format!("disk{i}"))).collect();
+    for (column, disk) in disks.iter().enumerate() {
+        fs::create_dir(disk).unwrap();
+        let shard = disk.join(format!("of column {column}"));
+        fs::rename(place.shard(column), &shard).unwrap();
+        // One link is relative, one leads to a link.
+        match column {
+            0 => symlink("../disk0/of column 0", place.shard(0)).unwrap(),
+            1 => {
+                symlink(&shard, disk.join("link")).unwrap();
+                symlink(disk.join("link"), place.shard(1)).unwrap();
+            }
+            _ => symlink(&shard, place.shard(column)).unwrap(),
+        }
+    }
+    let is_link = |column: usize| fs::symlink_metadata(place.shard(column)).unwrap().is_symlink();
+    write(&place.tree().join("one more"), b"more");
+    place.reseal();
+    assert!(place.verify().clean);
+    for (column, disk) in disks.iter().enumerate() {
+        let shard = disk.join(format!("of column {column}"));
+        flip(&shard, BODY + 10);
+        let healed = place.heal().unwrap();
+        assert_eq!(healed.shards_written.len(), 1);
+        assert!(is_link(column) && place.verify().clean, "{column}");
+        // A link that dangles, on a disk that is there: the shard is made anew where it leads.
+        fs::remove_file(&shard).unwrap();
+        place.heal().unwrap();
+        assert!(is_link(column) && place.verify().clean, "{column}");
+        assert!(!fs::symlink_metadata(&shard).unwrap().is_symlink());
+    }
+    place.assert_restores();
+    // A link to a shard of another set is moved aside; the shard is somebody's.
+    let other = sealed("rs:3+2", Mode::Full, true);
+    let foreign = fs::read(other.shard(2)).unwrap();
+    fs::remove_file(place.shard(2)).unwrap();
+    symlink(other.shard(2), place.shard(2)).unwrap();
+    place.heal().unwrap();
+    assert!(place.verify().clean && !is_link(2));
+    assert!(fs::read(other.shard(2)).unwrap() == foreign);
+}
+
+#[test]
+fn a_file_that_was_touched_beside_its_parity_asks_for_sealing_not_for_healing() {
+    let place = sealed("rs:3+2", Mode::Beside, true);
+    age(&place.tree().join("large"), 1_700_000_000);
+    let found = place.verify();
+    assert!(
+        (found.clean, found.recoverable, found.needs_heal, found.needs_seal) == (false, true, false, true)
+    );
+    let healed = place.heal().unwrap();
+    assert_eq!((healed.left_changed, healed.shards_written.len()), (vec!["large".to_string()], 0));
+    // With damage beside it, both.
+    flip(&place.shard(4), BODY + 10);
+    let found = place.verify();
+    assert!(found.needs_heal && found.needs_seal);
+    place.heal().unwrap();
+    place.reseal();
+    let found = place.verify();
+    assert!(found.clean && !found.needs_heal && !found.needs_seal);
+}
+
+#[test]
+fn beside_its_parity_any_one_file_comes_back_after_a_long_life_unless_it_is_named() {
+    for (code, seeds) in [("rs:6+2", 12), ("raid5:4", 6), ("dcode:5", 4)] {
+        for seed in 0..seeds {
+            let place = Place::new();
+            fs::create_dir(place.tree()).unwrap();
+            let mut seed = Seed(seed);
+            let path = |i: u64| place.tree().join(format!("f{i}"));
+            let mut time = 1_610_000_000;
+            let mut put = |seed: &mut Seed, i: u64, most: u64| {
+                time += 1;
+                let len = seed.below(most * 4096) as usize;
+                write(&path(i), &seed.bytes(len));
+                age(&path(i), time);
+            };
+            (0..14).for_each(|i| put(&mut seed, i, 6));
+            let mut options = place.options(code);
+            options.mode = Some(Mode::Beside);
+            seal(&options, &mut Silent).unwrap();
+            for _ in 0..6 {
+                for _ in 0..3 {
+                    let _ = fs::remove_file(path(seed.below(14)));
+                    let i = seed.below(14);
+                    put(&mut seed, i, 9);
+                }
+                place.reseal();
+            }
+            let found = place.verify();
+            assert!(found.clean, "{code}: {found:?}");
+            assert_eq!(found.exposed_count as usize, found.exposed.len());
+            // At most nine blocks, where two columns have five stripes at least: each has room to lie apart.
+            assert!(code != "rs:6+2" || (found.stripes >= 5 && found.exposed.is_empty()), "{found:?}");
+            let mut came_back = 0;
+            for i in 0..14 {
+                let Ok(content) = fs::read(path(i)) else { continue };
+                fs::remove_file(path(i)).unwrap();
+                let healed = place.heal().is_ok();
+                let named = found.exposed.contains(&format!("f{i}"));
+                assert_eq!(healed, !named, "{code}: f{i}, exposed {:?}", found.exposed);
+                came_back += u64::from(healed);
+                if !healed {
+                    write(&path(i), &content);
+                    place.reseal();
+                }
+            }
+            assert!(came_back > 3, "{code}: {came_back}");
+        }
+    }
+    // A single file has nobody beside it.
+    let place = Place::new();
+    fs::create_dir(place.tree()).unwrap();
+    write(&place.tree().join("film"), &Seed(1).bytes(100_000));
+    let mut options = place.options("raid6:4");
+    options.mode = Some(Mode::Beside);
+    assert_eq!(seal(&options, &mut Silent).unwrap().exposed, ["film"]);
+    assert_eq!(open_set(&place.set()).unwrap().exposed_count, 1);
+}
+
+#[test]
+fn a_source_that_is_named_and_not_there_is_refused_and_one_that_is_gone_is_said() {
+    for mode in [Mode::Full, Mode::Beside] {
+        let place = sealed("rs:3+2", mode, true);
+        let moved = place.dir.path().join("moved");
+        let set = || SetPaths { sources: vec![moved.clone()], ..place.set() };
+        let options = VerifyOptions { set: set(), ..Default::default() };
+        let error = verify(&options, &mut Silent).unwrap_err();
+        assert!(matches!(&error, SealError::BadSource { path } if *path == moved), "{error}");
+        let options = HealOptions { set: set(), ..Default::default() };
+        assert!(heal(&options, &mut Silent).is_err());
+        assert!(!moved.exists());
+        fs::rename(place.tree(), &moved).unwrap();
+        let found = verify(&VerifyOptions { set: set(), ..Default::default() }, &mut Silent).unwrap();
+        assert!(found.clean && found.sources_seen && found.sources_missing.is_empty());
+        let found = place.verify();
+        assert_eq!(found.sources_missing, [place.tree().display().to_string()]);
+        assert_eq!(found.sources_seen, mode == Mode::Beside);
+    }
+}
+
+#[test]
+fn losses_beside_the_files_name_the_files_and_shards_that_would_help() {
+    let place = Place::new();
+    fs::create_dir(place.tree()).unwrap();
+    for name in ["a", "b", "c", "d"] {
+        write(&place.tree().join(name), &Seed(name.len() as u64).bytes(8 * 4096));
+    }
+    let mut options = place.options("rs:4+2");
+    options.mode = Some(Mode::Beside);
+    seal(&options, &mut Silent).unwrap();
+    fs::remove_file(place.tree().join("a")).unwrap();
+    fs::remove_file(place.tree().join("b")).unwrap();
+    fs::remove_file(place.shard(5)).unwrap();
+    let error = place.heal().unwrap_err().to_string();
+    assert!(error.contains("bring back any 1 of a, b, shard 5"), "{error}");
+}
+
+#[test]
+fn losses_of_a_code_whose_columns_differ_name_sets_that_are_enough() {
+    for (code, lost) in [("lrc:12,2,2", 8), ("shec:12,6,4", 14), ("lrc:6,2,2", 7)] {
+        let place = sealed(code, Mode::Full, true);
+        (0..lost).for_each(|column| fs::remove_file(place.shard(column)).unwrap());
+        let Err(SealError::TooMuchLost { losses, .. }) = place.heal() else { panic!("{code}") };
+        assert!(losses.bring_back > 0 && losses.enough_count > 0, "{code}: {losses:?}");
+        let text = losses.to_string();
+        let sentence = format!("bring back {}", losses.bring_back);
+        assert!(text.contains(&sentence) || losses.any, "{code}: {text}");
+        // What it says is true: with these back, the rest is healed.
+        let whole = sealed(code, Mode::Full, true);
+        let back: Vec<u64> = losses.enough[0].clone();
+        assert_eq!(back.len() as u64, losses.bring_back, "{code}");
+        for column in (0..lost).filter(|column| !back.contains(&(*column as u64))) {
+            fs::remove_file(whole.shard(column)).unwrap();
+        }
+        whole.heal().unwrap();
+    }
+}
