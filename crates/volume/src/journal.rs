@@ -20,6 +20,8 @@ pub(crate) struct Snapshot {
     phase: SnapshotPhase,
     outstanding: usize,
     superblock: Superblock,
+    /// The devices that it calls present.
+    on: Vec<Slot>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +123,7 @@ impl Engine {
             ..self.superblock.clone()
         };
         let at = self.geometry.common().snapshot(area).first;
-        self.snapshot = Some(Snapshot { phase: SnapshotPhase::Write, outstanding: 1, superblock });
+        self.snapshot = Some(Snapshot { phase: SnapshotPhase::Write, outstanding: 1, superblock, on: self.present() });
         // A device that has just come has not even the code.
         let text = self.geometry.code.definition().map(definition_bytes);
         for slot in std::mem::take(&mut self.blank) {
@@ -181,10 +183,16 @@ impl Engine {
         }
         snapshot.outstanding = 1;
         let superblock = snapshot.superblock.clone();
+        let lost_one = snapshot.on.iter().any(|&slot| !self.maps.is_present(slot));
         match snapshot.phase {
             SnapshotPhase::Write => {
                 snapshot.phase = SnapshotPhase::Flush;
                 self.snapshot_flush();
+            }
+            // It calls a device present that does not have it: nothing may begin from it.
+            SnapshotPhase::Flush if lost_one => {
+                self.snapshot = None;
+                self.begin_snapshot();
             }
             SnapshotPhase::Flush => {
                 snapshot.phase = SnapshotPhase::WriteSuperblock;

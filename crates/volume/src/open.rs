@@ -487,8 +487,7 @@ impl Opening {
         }
         self.before = Some(before);
         self.phase = Phase::Verify;
-        // Of an older session the last record has been verified when the newest began.
-        let last = last.filter(|(record, _)| record.session == newest.session);
+        // Also if an earlier opening has done so: a device that is here now may not have been there then, and no record says so.
         if let Some((record, _)) = &last {
             let bytes = record.encode(self.geometry.shape());
             let blocks = record.len_blocks() as u32;
