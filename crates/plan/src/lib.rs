@@ -16,6 +16,7 @@
 mod cells;
 mod chain;
 mod dual;
+mod independence;
 mod locate;
 mod plan;
 mod planner;

@@ -5,13 +5,18 @@
 //! set is tested by adding one column's vectors to an elimination already done, and a set with a fatal subset is
 //! never visited.
 //!
-//! A level (all sets of t columns) is counted exactly unless it has more sets than the option allows; then a seeded
-//! sample is drawn and the level says so, with the bound that the sample supports. Codes whose data columns are powers of
-//! one matrix (the Plank codes of RAIDq) look the same after a shift of all data columns; only sets that contain the
-//! first data column are then visited, and each is counted with its shifts.
+//! A level (all sets of t columns) is counted exactly unless it has more sets, or costs more work, than the options
+//! allow; then a seeded sample is drawn and the level says so, with the bound that the sample supports. One draw serves all
+//! levels: the first t columns of a random order are a random set of t, and an order is survivable up to some length.
+//!
+//! Two things make large levels small. Codes whose data columns are powers of one matrix (the Plank codes of RAIDq)
+//! look the same after a shift of all data columns; only sets that contain the first data column are then visited, and
+//! each is counted with its shifts. And whatever is contained in a survivable set is survivable: where a higher level
+//! has fewer sets, as in mirrors, it is walked first, and if all of it survives, so do all levels below.
 
+use crate::independence::{Blocks, Test, TestKind, random_order};
 use pantile_code::Code;
-use pantile_gf::{Gf, Matrix};
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -64,7 +69,9 @@ pub struct Certificate {
     pub fatal_count: u64,
     /// Whether shift invariance was used.
     pub by_shift: bool,
-    /// Whether higher levels were left out because the option said so.
+    /// Whether levels were decided by one above them, all of which survives.
+    pub by_inclusion: bool,
+    /// Whether higher levels were left out because the option said so, or the caller ended the proof.
     pub cut: bool,
 }
 
@@ -87,7 +94,10 @@ pub struct ProveOptions {
     pub lost_most: Option<usize>,
     /// A level with more sets (after shift invariance) than this is sampled.
     pub sets_most: u64,
-    /// Sets drawn for a sampled level.
+    /// Steps, each of about a nanosecond of one core: a level that would take more is sampled, and a sample that has taken
+    /// more is not drawn any further.
+    pub work_most: u64,
+    /// Sets drawn for the sampled levels, at the most.
     pub sample: u64,
     /// The seed of the samples.
     pub seed: u64,
@@ -102,6 +112,7 @@ impl Default for ProveOptions {
         ProveOptions {
             lost_most: None,
             sets_most: 20_000_000,
+            work_most: 20_000_000_000,
             sample: 200_000,
             seed: 1,
             fatal_most: 1000,
@@ -112,315 +123,402 @@ impl Default for ProveOptions {
 
 /// Proves which sets of columns are survivable.
 ///
-/// `progress` is told the level, the sets done and the sets in all; it may be called from several threads, and ends
-/// the proof by answering `false`: the levels finished so far are then returned with `cut` set.
-/// Cost: at most `sets_most` eliminations of one column's vectors per level.
+/// `progress` is told the level, the sets done and the sets in all, at the start of each level and often while it is
+/// counted; it may be called from several threads, and ends the proof by answering `false`: the levels finished so far
+/// are then returned with `cut` set.
+/// Cost: at most `work_most` steps per counted level, and for the sample of all others together.
 pub fn prove(
     code: &Code,
     options: &ProveOptions,
     progress: &(dyn Fn(usize, u64, u64) -> bool + Sync),
 ) -> Certificate {
-    let columns = code.columns();
-    let blocks = Blocks::new(code);
-    let shift = blocks.shiftable();
     let mut certificate = Certificate {
         code: code.spec().to_string(),
-        columns,
+        columns: code.columns(),
         levels: Vec::new(),
         fatal: Vec::new(),
         fatal_count: 0,
         by_shift: false,
+        by_inclusion: false,
         cut: false,
     };
-    let rows_least = |lost: usize| -> usize {
-        let mut rows: Vec<usize> = (0..columns).map(|c| code.rows(c)).collect();
-        rows.sort_unstable();
-        rows[..lost].iter().sum()
+    if !progress(1, 0, code.columns() as u64) {
+        certificate.cut = true;
+        return certificate;
+    }
+    let blocks = Blocks::new(code);
+    let mut proof = Proof {
+        rows_least: rows_least(code),
+        equations: code.equations().len(),
+        shift: blocks.shiftable(),
+        blocks: &blocks,
+        options,
+        progress,
+        walked: BTreeMap::new(),
+        all_survive: 0,
+        sampled: None,
+        fatal_met: false,
+        shift_used: false,
+        inclusion_used: false,
+        costs: BTreeMap::new(),
     };
-    for lost in 1..=columns {
+    for lost in 1..=code.columns() {
         if options.lost_most.is_some_and(|most| lost > most) {
             certificate.cut = true;
             break;
         }
-        let sets = choose(columns as u64, lost as u64);
-        let visits = match shift {
-            Some(data) => sets_with_shift(data as u64, (columns - data) as u64, lost as u64),
-            None => sets,
-        };
-        let witnesses = if certificate.fatal_count == 0 { options.fatal_most } else { 0 };
-        let hopeless = rows_least(lost) > code.equations().len();
-        let outcome = if hopeless {
-            // More unknown cells than equations: no set survives, by counting.
-            Some(Outcome { survived: 0, fatal: first_sets(columns, lost, witnesses), fatal_count: sets })
-        } else if visits <= options.sets_most {
-            certificate.by_shift |= shift.is_some();
-            walk(&blocks, lost, shift, visits, witnesses, options.threads, progress)
-        } else {
-            sample(&blocks, lost, witnesses, options, progress)
-        };
-        let Some(outcome) = outcome else {
+        let Some((outcome, method)) = proof.level(lost) else {
             certificate.cut = true;
             break;
-        };
-        let exact = hopeless || visits <= options.sets_most;
-        let method = match exact {
-            true => Method::Exact,
-            false => Method::Sampled {
-                drawn: options.sample,
-                fatal_share_most: share_at_most(outcome.fatal_count, options.sample),
-            },
         };
         if certificate.fatal_count == 0 {
             certificate.fatal = outcome.fatal;
             certificate.fatal_count = outcome.fatal_count;
         }
-        certificate.levels.push(Level { lost, sets, survived: outcome.survived, method });
+        let level = Level { lost, sets: proof.sets(lost), survived: outcome.survived, method };
+        certificate.levels.push(level);
         if outcome.survived == 0 {
             break;
         }
     }
+    certificate.by_shift = proof.shift_used;
+    certificate.by_inclusion = proof.inclusion_used;
     certificate
 }
 
+/// Entry t is the number of cells of the t shortest columns.
+fn rows_least(code: &Code) -> Vec<usize> {
+    let mut rows: Vec<usize> = (0..code.columns()).map(|c| code.rows(c)).collect();
+    rows.sort_unstable();
+    let mut sums = vec![0];
+    rows.iter().for_each(|row| sums.push(sums[sums.len() - 1] + row));
+    sums
+}
+
+#[derive(Clone, Default)]
 struct Outcome {
     survived: u64,
     fatal: Vec<Vec<usize>>,
     fatal_count: u64,
 }
 
-/// For each column the vectors that its cells have in the equations.
-struct Blocks {
+/// How a level can be decided.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// No set survives: more unknown cells than equations.
+    Hopeless,
+    Walk(TestKind),
+    Sample,
+}
+
+/// What is known while levels are decided one by one.
+struct Proof<'p> {
+    rows_least: Vec<usize>,
     equations: usize,
-    is_xor: bool,
-    /// Entries per vector: equations, or machine words of 64 of them.
-    columns: Vec<Vec<Vec<Gf>>>,
-    bits: Vec<Vec<Vec<u64>>>,
-    /// Data columns 0..this carry data only.
-    data_columns: usize,
-}
-
-impl Blocks {
-    fn new(code: &Code) -> Blocks {
-        let equations = code.equations().len();
-        let is_xor = code.is_xor();
-        let mut columns: Vec<Vec<Vec<Gf>>> = Vec::new();
-        let mut bits: Vec<Vec<Vec<u64>>> = Vec::new();
-        for column in 0..code.columns() {
-            columns.push(vec![vec![Gf::ZERO; if is_xor { 0 } else { equations }]; code.rows(column)]);
-            bits.push(vec![vec![0u64; if is_xor { equations.div_ceil(64) } else { 0 }]; code.rows(column)]);
-        }
-        for (e, equation) in code.equations().iter().enumerate() {
-            for &(cell, coefficient) in equation.terms() {
-                let cell = code.cell(cell);
-                match is_xor {
-                    true => bits[cell.column][cell.row][e / 64] |= 1 << (e % 64),
-                    false => columns[cell.column][cell.row][e] = coefficient,
-                }
-            }
-        }
-        let data_columns = (0..code.columns())
-            .take_while(|&c| code.column_cells(c).all(|cell| !code.is_parity(cell)))
-            .count();
-        Blocks { equations, is_xor, columns, bits, data_columns }
-    }
-
-    fn count(&self) -> usize {
-        self.columns.len()
-    }
-
-    /// The number of data columns, if they are the powers of one block-diagonal matrix and parity columns are unit
-    /// blocks: then any set of columns and the same set with all data columns shifted survive alike.
-    fn shiftable(&self) -> Option<usize> {
-        let k = self.data_columns;
-        if self.is_xor || k < 3 || k == self.count() {
-            return None;
-        }
-        let rows = self.columns[0].len();
-        let even =
-            self.columns.iter().all(|c| c.len() == rows) && self.equations == rows * (self.count() - k);
-        if !even || rows == 0 {
-            return None;
-        }
-        // The block of a column in one parity: rows x rows, transposed alike everywhere.
-        let block = |column: usize, parity: usize| {
-            Matrix::from_fn(rows, rows, |e, r| self.columns[column][r][parity * rows + e])
-        };
-        let identity = Matrix::identity(rows);
-        let zero = Matrix::zero(rows, rows);
-        let parities = self.count() - k;
-        for p in 0..parities {
-            let step = block(1, p);
-            let mut power = identity.clone();
-            for column in 0..k {
-                if block(column, p) != power {
-                    return None;
-                }
-                power = &step * &power;
-            }
-            for other in 0..parities {
-                let expected = if other == p { &identity } else { &zero };
-                if &block(k + other, p) != expected {
-                    return None;
-                }
-            }
-        }
-        Some(k)
-    }
-}
-
-/// An elimination that can be undone, in bits or in bytes.
-struct Basis<'b> {
-    blocks: &'b Blocks,
-    bytes: Vec<(usize, Vec<Gf>)>,
-    bits: Vec<(usize, Vec<u64>)>,
-}
-
-impl<'b> Basis<'b> {
-    fn new(blocks: &'b Blocks) -> Basis<'b> {
-        Basis { blocks, bytes: Vec::new(), bits: Vec::new() }
-    }
-
-    fn rank(&self) -> usize {
-        self.bytes.len() + self.bits.len()
-    }
-
-    fn truncate(&mut self, rank: usize) {
-        match self.blocks.is_xor {
-            true => self.bits.truncate(rank),
-            false => self.bytes.truncate(rank),
-        }
-    }
-
-    /// Adds a column's vectors; `false` if they are not independent of what is there (the caller truncates).
-    fn add(&mut self, column: usize) -> bool {
-        if self.blocks.is_xor {
-            self.blocks.bits[column].iter().all(|vector| self.add_bits(vector))
-        } else {
-            self.blocks.columns[column].iter().all(|vector| self.add_bytes(vector))
-        }
-    }
-
-    fn add_bits(&mut self, vector: &[u64]) -> bool {
-        let mut rest = vector.to_vec();
-        for (pivot, base) in &self.bits {
-            if rest[pivot / 64] >> (pivot % 64) & 1 == 1 {
-                rest.iter_mut().zip(base).for_each(|(x, &y)| *x ^= y);
-            }
-        }
-        let Some(word) = rest.iter().position(|&w| w != 0) else { return false };
-        self.bits.push((word * 64 + rest[word].trailing_zeros() as usize, rest));
-        true
-    }
-
-    fn add_bytes(&mut self, vector: &[Gf]) -> bool {
-        let mut rest = vector.to_vec();
-        for (pivot, base) in &self.bytes {
-            let factor = rest[*pivot];
-            if !factor.is_zero() {
-                rest.iter_mut().zip(base).for_each(|(x, &y)| *x += factor * y);
-            }
-        }
-        let Some(pivot) = rest.iter().position(|x| !x.is_zero()) else { return false };
-        let scale = Gf::ONE / rest[pivot];
-        rest.iter_mut().for_each(|x| *x *= scale);
-        self.bytes.push((pivot, rest));
-        true
-    }
-}
-
-/// A part of a level: all sets that start with these columns, and how often each counts.
-struct Part {
-    start: Vec<usize>,
-}
-
-/// Walks a level. `None` if the caller ended it.
-fn walk(
-    blocks: &Blocks,
-    lost: usize,
     shift: Option<usize>,
-    visits: u64,
-    witnesses: usize,
-    threads: usize,
-    progress: &(dyn Fn(usize, u64, u64) -> bool + Sync),
-) -> Option<Outcome> {
-    let columns = blocks.count();
-    // One part per first one or two columns: enough for every core, and in ascending order.
-    let depth = lost.min(2);
-    let parts: Vec<Part> = first_sets(columns, depth, usize::MAX)
-        .into_iter()
-        .filter(|start| shift.is_none_or(|data| start[0] == 0 || start[0] >= data))
-        .map(|start| Part { start })
-        .collect();
-    let next = AtomicUsize::new(0);
-    let done = AtomicU64::new(0);
-    let ended = AtomicBool::new(false);
-    let results: Mutex<Vec<(usize, Outcome)>> = Mutex::new(Vec::new());
-    let work = || {
-        loop {
-            let i = next.fetch_add(1, Ordering::Relaxed);
-            if i >= parts.len() || ended.load(Ordering::Relaxed) {
-                return;
-            }
-            let mut visitor = Visitor {
-                basis: Basis::new(blocks),
-                lost,
-                shift,
-                witnesses,
-                outcome: Outcome { survived: 0, fatal: Vec::new(), fatal_count: 0 },
-                unreported: 0,
-                done: &done,
-                visits,
-                progress,
-                ended: &ended,
-            };
-            visitor.part(&parts[i].start);
-            let counted = visitor.unreported;
-            done.fetch_add(counted, Ordering::Relaxed);
-            let outcome = visitor.outcome;
-            results.lock().unwrap_or_else(|e| e.into_inner()).push((i, outcome));
+    blocks: &'p Blocks,
+    options: &'p ProveOptions,
+    progress: &'p (dyn Fn(usize, u64, u64) -> bool + Sync),
+    /// Levels counted ahead of their turn.
+    walked: BTreeMap<usize, Outcome>,
+    /// Every set of up to so many columns is known to survive.
+    all_survive: usize,
+    /// Drawn when the first level needs it.
+    sampled: Option<Sample>,
+    /// Whether a fatal set has been met, so that no more witnesses are wanted.
+    fatal_met: bool,
+    shift_used: bool,
+    inclusion_used: bool,
+    /// The cheaper test of a level and what a set costs with it.
+    costs: BTreeMap<usize, (TestKind, u64)>,
+}
+
+impl Proof<'_> {
+    fn sets(&self, lost: usize) -> u64 {
+        choose(self.blocks.count() as u64, lost as u64)
+    }
+
+    /// How many sets a walk of the level visits.
+    fn visits(&self, lost: usize) -> u64 {
+        let columns = self.blocks.count();
+        match self.shift {
+            Some(data) => sets_with_shift(data as u64, (columns - data) as u64, lost as u64),
+            None => self.sets(lost),
         }
-    };
+    }
+
+    fn is_hopeless(&self, lost: usize) -> bool {
+        self.rows_least[lost] > self.equations
+    }
+
+    fn way(&mut self, lost: usize) -> Way {
+        let visits = self.visits(lost);
+        if self.is_hopeless(lost) {
+            return Way::Hopeless;
+        }
+        // A number that is saturated cannot be counted up to.
+        if visits > self.options.sets_most || visits == u64::MAX {
+            return Way::Sample;
+        }
+        let (kind, cost) = self.cost(lost);
+        match visits.saturating_mul(cost) <= self.options.work_most {
+            true => Way::Walk(kind),
+            false => Way::Sample,
+        }
+    }
+
+    fn cost(&mut self, lost: usize) -> (TestKind, u64) {
+        let blocks = self.blocks;
+        *self.costs.entry(lost).or_insert_with(|| blocks.cheaper_test(lost))
+    }
+
+    /// Decides one level. `None` if the caller ended the proof.
+    fn level(&mut self, lost: usize) -> Option<(Outcome, Method)> {
+        let sets = self.sets(lost);
+        let way = self.way(lost);
+        if way == Way::Hopeless {
+            let fatal = first_sets(self.blocks.count(), lost, self.witnesses());
+            self.fatal_met = true;
+            return Some((Outcome { survived: 0, fatal, fatal_count: sets }, Method::Exact));
+        }
+        self.look_above(lost)?;
+        if lost <= self.all_survive {
+            return Some((Outcome { survived: sets, ..Outcome::default() }, Method::Exact));
+        }
+        let (outcome, method) = match (self.walked.remove(&lost), way) {
+            (Some(outcome), _) => (outcome, Method::Exact),
+            (None, Way::Walk(kind)) => (self.walk(lost, kind)?, Method::Exact),
+            (None, _) => self.sampled(lost)?,
+        };
+        if outcome.fatal_count == 0 && method == Method::Exact {
+            self.all_survive = lost;
+        }
+        self.fatal_met |= outcome.fatal_count > 0;
+        Some((outcome, method))
+    }
+
+    /// Walks the levels above that have fewer sets than this one, down from the highest, until all of one survives.
+    fn look_above(&mut self, lost: usize) -> Option<()> {
+        if lost <= self.all_survive || self.walked.contains_key(&lost) || self.fatal_met {
+            return Some(());
+        }
+        let here = self.visits(lost);
+        for above in (lost + 1..=self.blocks.count()).rev() {
+            if self.is_hopeless(above) || self.walked.contains_key(&above) {
+                continue;
+            }
+            if self.visits(above) >= here {
+                break;
+            }
+            let Way::Walk(kind) = self.way(above) else { break };
+            let outcome = self.walk(above, kind)?;
+            if outcome.fatal_count == 0 {
+                self.all_survive = above;
+                self.inclusion_used = true;
+                break;
+            }
+            self.walked.insert(above, outcome);
+        }
+        Some(())
+    }
+
+    /// How many witnesses are still wanted.
+    fn witnesses(&self) -> usize {
+        if self.fatal_met { 0 } else { self.options.fatal_most }
+    }
+
+    fn walk(&mut self, lost: usize, kind: TestKind) -> Option<Outcome> {
+        let visits = self.visits(lost);
+        if !(self.progress)(lost, 0, visits) {
+            return None;
+        }
+        self.shift_used |= self.shift.is_some();
+        let walk = Walk {
+            blocks: self.blocks,
+            kind,
+            lost,
+            shift: self.shift,
+            visits,
+            witnesses: self.witnesses(),
+            progress: self.progress,
+            done: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+        };
+        walk.all(self.options.threads)
+    }
+
+    /// What the sample says of a level.
+    fn sampled(&mut self, lost: usize) -> Option<(Outcome, Method)> {
+        if self.sampled.is_none() {
+            self.sampled = Some(self.draw(lost)?);
+        }
+        let sample = self.sampled.as_ref()?;
+        let fatal_count = sample.first_fatal.range(..=lost).map(|(_, count)| count).sum();
+        let method = Method::Sampled {
+            drawn: sample.drawn,
+            fatal_share_most: share_at_most(fatal_count, sample.drawn),
+        };
+        let is_smallest = sample.first_fatal.keys().next() == Some(&lost);
+        let fatal = if is_smallest && !self.fatal_met { sample.witnesses.clone() } else { Vec::new() };
+        Some((Outcome { survived: sample.drawn - fatal_count, fatal, fatal_count }, method))
+    }
+
+    /// Draws random orders, for this level and all above it, until there are enough or the work is done.
+    fn draw(&mut self, lost: usize) -> Option<Sample> {
+        // Between rounds the work is compared with its limit, so that the number drawn does not depend on the threads.
+        const ROUND: u64 = 512;
+        let (kind, _) = self.cost(lost);
+        let asked = self.options.lost_most.unwrap_or(usize::MAX);
+        let length = (lost..=self.blocks.count().min(asked)).rev().find(|&t| !self.is_hopeless(t))?;
+        let mut sample = Sample { drawn: 0, first_fatal: BTreeMap::new(), witnesses: Vec::new() };
+        let mut work = 0;
+        while sample.drawn < self.options.sample && work < self.options.work_most {
+            let round = sample.drawn..self.options.sample.min(sample.drawn + ROUND);
+            let next = AtomicU64::new(round.start);
+            let ended = AtomicBool::new(false);
+            let results: Mutex<Vec<(FirstFatal, u64)>> = Mutex::new(Vec::new());
+            let draw = || {
+                let mut test = self.blocks.test(kind);
+                let mut fatal = Vec::new();
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    if i >= round.end || ended.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    let mut order = random_order(self.blocks.count(), length, self.options.seed, i);
+                    if let Some(first) = test.first_fatal(&order, self.all_survive) {
+                        order.truncate(first);
+                        order.sort_unstable();
+                        fatal.push((first, order));
+                    }
+                    if i.is_multiple_of(16) && !(self.progress)(lost, i, self.options.sample) {
+                        ended.store(true, Ordering::Relaxed);
+                    }
+                }
+                results.lock().unwrap_or_else(|e| e.into_inner()).push((fatal, test.work()));
+            };
+            on_threads(self.options.threads, &draw);
+            if ended.into_inner() {
+                return None;
+            }
+            for (fatal, steps) in results.into_inner().unwrap_or_else(|e| e.into_inner()) {
+                work += steps;
+                fatal.into_iter().for_each(|(first, set)| sample.take(first, set));
+            }
+            sample.drawn = round.end;
+            sample.witnesses.sort_unstable();
+            sample.witnesses.dedup();
+            sample.witnesses.truncate(self.options.fatal_most);
+        }
+        Some(sample)
+    }
+}
+
+/// Fatal sets, each with its size, no part of which was fatal in the order in which it was drawn.
+type FirstFatal = Vec<(usize, Vec<usize>)>;
+
+/// Random orders, each looked at up to its first fatal length.
+struct Sample {
+    drawn: u64,
+    /// How many first became fatal at each length.
+    first_fatal: BTreeMap<usize, u64>,
+    /// The fatal sets of the smallest such length.
+    witnesses: Vec<Vec<usize>>,
+}
+
+impl Sample {
+    fn take(&mut self, first: usize, set: Vec<usize>) {
+        match self.witnesses.first().map_or(usize::MAX, Vec::len) {
+            size if first < size => self.witnesses = vec![set],
+            size if first == size => self.witnesses.push(set),
+            _ => {}
+        }
+        *self.first_fatal.entry(first).or_insert(0) += 1;
+    }
+}
+
+fn on_threads(threads: usize, work: &(dyn Fn() + Sync)) {
     std::thread::scope(|scope| {
         (1..threads.max(1)).for_each(|_| {
             scope.spawn(work);
         });
         work();
     });
-    if ended.load(Ordering::Relaxed) || !progress(lost, visits, visits) {
-        return None;
+}
+
+/// One level, visited depth first.
+struct Walk<'w> {
+    blocks: &'w Blocks,
+    kind: TestKind,
+    lost: usize,
+    shift: Option<usize>,
+    visits: u64,
+    witnesses: usize,
+    progress: &'w (dyn Fn(usize, u64, u64) -> bool + Sync),
+    done: AtomicU64,
+    ended: AtomicBool,
+}
+
+impl Walk<'_> {
+    /// Counts the level. `None` if the caller ended it.
+    fn all(&self, threads: usize) -> Option<Outcome> {
+        // One part per first one or two columns: enough for every core.
+        let starts: Vec<Vec<usize>> = first_sets(self.blocks.count(), self.lost.min(2), usize::MAX)
+            .into_iter()
+            .filter(|start| self.shift.is_none_or(|data| start[0] == 0 || start[0] >= data))
+            .collect();
+        let next = AtomicUsize::new(0);
+        let sum = Mutex::new(Outcome::default());
+        on_threads(threads, &|| {
+            loop {
+                let i = next.fetch_add(1, Ordering::Relaxed);
+                if i >= starts.len() || self.ended.load(Ordering::Relaxed) {
+                    return;
+                }
+                let mut visitor = Visitor {
+                    walk: self,
+                    test: self.blocks.test(self.kind),
+                    outcome: Outcome::default(),
+                    unreported: 0,
+                    reported_work: 0,
+                };
+                visitor.part(&starts[i]);
+                self.done.fetch_add(visitor.unreported, Ordering::Relaxed);
+                let mut sum = sum.lock().unwrap_or_else(|e| e.into_inner());
+                sum.survived += visitor.outcome.survived;
+                sum.fatal_count += visitor.outcome.fatal_count;
+                sum.fatal.extend(visitor.outcome.fatal);
+                // The smallest of all that were kept: which part came first does not matter.
+                if sum.fatal.len() > self.witnesses.saturating_mul(2) {
+                    sum.fatal.sort_unstable();
+                    sum.fatal.truncate(self.witnesses);
+                }
+            }
+        });
+        if self.ended.load(Ordering::Relaxed) || !(self.progress)(self.lost, self.visits, self.visits) {
+            return None;
+        }
+        let mut sum = sum.into_inner().unwrap_or_else(|e| e.into_inner());
+        sum.fatal.sort_unstable();
+        sum.fatal.truncate(self.witnesses);
+        Some(sum)
     }
-    let mut results = results.into_inner().unwrap_or_else(|e| e.into_inner());
-    results.sort_by_key(|(i, _)| *i);
-    let mut sum = Outcome { survived: 0, fatal: Vec::new(), fatal_count: 0 };
-    for (_, outcome) in results {
-        sum.survived += outcome.survived;
-        sum.fatal_count += outcome.fatal_count;
-        sum.fatal.extend(outcome.fatal);
-    }
-    sum.fatal.sort_unstable();
-    sum.fatal.truncate(witnesses);
-    Some(sum)
 }
 
 struct Visitor<'v> {
-    basis: Basis<'v>,
-    lost: usize,
-    shift: Option<usize>,
-    witnesses: usize,
+    walk: &'v Walk<'v>,
+    test: Test<'v>,
     outcome: Outcome,
     unreported: u64,
-    done: &'v AtomicU64,
-    visits: u64,
-    progress: &'v (dyn Fn(usize, u64, u64) -> bool + Sync),
-    ended: &'v AtomicBool,
+    reported_work: u64,
 }
 
 impl Visitor<'_> {
     fn part(&mut self, start: &[usize]) {
-        let mut set = Vec::with_capacity(self.lost);
+        let mut set = Vec::with_capacity(self.walk.lost);
         for &column in start {
             set.push(column);
-            if !self.basis.add(column) {
+            if !self.test.push(column) {
                 self.all_fatal(&mut set.clone(), start);
                 return;
             }
@@ -429,25 +527,25 @@ impl Visitor<'_> {
     }
 
     fn descend(&mut self, set: &mut Vec<usize>) {
-        if self.ended.load(Ordering::Relaxed) {
+        if self.walk.ended.load(Ordering::Relaxed) {
             return;
         }
-        if set.len() == self.lost {
+        if set.len() == self.walk.lost {
             self.outcome.survived += self.weight(set);
             self.tick(1);
             return;
         }
-        let columns = self.basis.blocks.count();
+        let columns = self.walk.blocks.count();
         let first = set.last().map_or(0, |c| c + 1);
-        for column in first..=columns - (self.lost - set.len()) {
-            let rank = self.basis.rank();
+        for column in first..=columns - (self.walk.lost - set.len()) {
+            let mark = self.test.mark();
             set.push(column);
-            match self.basis.add(column) {
+            match self.test.push(column) {
                 true => self.descend(set),
                 false => self.fatal_below(set),
             }
             set.pop();
-            self.basis.truncate(rank);
+            self.test.truncate(mark);
         }
     }
 
@@ -460,8 +558,8 @@ impl Visitor<'_> {
 
     /// Counts all sets of the level that start with this fatal set, and keeps witnesses.
     fn fatal_below(&mut self, set: &mut Vec<usize>) {
-        let columns = self.basis.blocks.count();
-        let missing = self.lost - set.len();
+        let columns = self.walk.blocks.count();
+        let missing = self.walk.lost - set.len();
         let first = set.last().map_or(0, |c| c + 1);
         if missing == 0 {
             let weight = self.weight(set);
@@ -470,7 +568,7 @@ impl Visitor<'_> {
             self.keep(set);
             return;
         }
-        if self.outcome.fatal.len() >= self.witnesses && self.shift.is_none() {
+        if self.outcome.fatal.len() >= self.walk.witnesses && self.walk.shift.is_none() {
             let count = choose((columns - first) as u64, missing as u64);
             self.outcome.fatal_count += count;
             self.tick(count);
@@ -485,17 +583,17 @@ impl Visitor<'_> {
 
     /// How many sets of the level this one stands for.
     fn weight(&self, set: &[usize]) -> u64 {
-        match self.shift {
+        match self.walk.shift {
             Some(data) => shifts(set, data) as u64,
             None => 1,
         }
     }
 
     fn keep(&mut self, set: &[usize]) {
-        let data = self.shift.unwrap_or(0);
-        let count = self.shift.map_or(1, |data| shifts(set, data));
+        let data = self.walk.shift.unwrap_or(0);
+        let count = self.walk.shift.map_or(1, |data| shifts(set, data));
         for shift in 0..count {
-            if self.outcome.fatal.len() >= self.witnesses {
+            if self.outcome.fatal.len() >= self.walk.witnesses {
                 return;
             }
             self.outcome.fatal.push(set.iter().map(|&c| if c < data { c + shift } else { c }).collect());
@@ -503,12 +601,15 @@ impl Visitor<'_> {
     }
 
     fn tick(&mut self, sets: u64) {
+        const SETS: u64 = 1 << 16;
+        const WORK: u64 = 1 << 22;
         self.unreported += sets;
-        if self.unreported >= 1 << 16 {
-            let done = self.done.fetch_add(self.unreported, Ordering::Relaxed) + self.unreported;
-            self.unreported = 0;
-            if !(self.progress)(self.lost, done.min(self.visits), self.visits) {
-                self.ended.store(true, Ordering::Relaxed);
+        if self.unreported >= SETS || self.test.work() - self.reported_work >= WORK {
+            let walk = self.walk;
+            let done = walk.done.fetch_add(self.unreported, Ordering::Relaxed) + self.unreported;
+            (self.unreported, self.reported_work) = (0, self.test.work());
+            if !(walk.progress)(walk.lost, done.min(walk.visits), walk.visits) {
+                walk.ended.store(true, Ordering::Relaxed);
             }
         }
     }
@@ -527,49 +628,6 @@ fn sets_with_shift(data: u64, parity: u64, lost: u64) -> u64 {
             sum.saturating_add(choose(data - 1, of_data - 1).saturating_mul(choose(parity, lost - of_data)));
     }
     sum
-}
-
-fn sample(
-    blocks: &Blocks,
-    lost: usize,
-    witnesses: usize,
-    options: &ProveOptions,
-    progress: &(dyn Fn(usize, u64, u64) -> bool + Sync),
-) -> Option<Outcome> {
-    let columns = blocks.count();
-    let mut state = options.seed ^ (lost as u64) << 32;
-    let mut outcome = Outcome { survived: 0, fatal: Vec::new(), fatal_count: 0 };
-    let mut order: Vec<usize> = (0..columns).collect();
-    for drawn in 0..options.sample {
-        for i in 0..lost {
-            let j = i + (splitmix(&mut state) % (columns - i) as u64) as usize;
-            order.swap(i, j);
-        }
-        let mut set = order[..lost].to_vec();
-        set.sort_unstable();
-        let mut basis = Basis::new(blocks);
-        if set.iter().all(|&column| basis.add(column)) {
-            outcome.survived += 1;
-        } else {
-            outcome.fatal_count += 1;
-            if outcome.fatal.len() < witnesses && !outcome.fatal.contains(&set) {
-                outcome.fatal.push(set);
-            }
-        }
-        if drawn % 4096 == 0 && !progress(lost, drawn, options.sample) {
-            return None;
-        }
-    }
-    outcome.fatal.sort_unstable();
-    Some(outcome)
-}
-
-fn splitmix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ z >> 31
 }
 
 /// The upper end of the one-sided 95 % interval of a share of which `hits` of `drawn` were met.

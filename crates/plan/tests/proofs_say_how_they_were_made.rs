@@ -107,3 +107,57 @@ fn a_code_without_redundancy_survives_nothing() {
     assert_eq!((certificate.levels[0].survived, certificate.tolerance()), (0, 0));
     assert_eq!(certificate.fatal, [[0], [1], [2]]);
 }
+
+#[test]
+fn wide_codes_are_proven_through_a_higher_level_with_fewer_sets() {
+    // Level 100 has more sets than there are atoms; but the last level that can survive has as many as columns.
+    for (spec, tolerance) in [("mirror:258", 257), ("rs:1+255", 255), ("mirror:3", 2), ("rs:2+200", 200)] {
+        let certificate = certificate(spec, &ProveOptions::default());
+        assert_eq!((certificate.tolerance(), certificate.is_exact()), (tolerance, true), "{spec}");
+        assert!(!certificate.cut && certificate.by_inclusion == (spec != "mirror:3"), "{spec}");
+        assert_eq!(certificate.fatal[0], (0..=tolerance).collect::<Vec<_>>(), "{spec}");
+    }
+    // Fatal sets in the higher level: it says nothing of the lower ones, and is counted once, at its turn.
+    let text = "pantile-code 1\nname weak-mirror\ncolumns 12\nrows 1\n[0][2] = [0][0]\n".to_string();
+    let copies: String = (3..12).map(|c| format!("[0][{c}] = [0][1]\n")).collect();
+    let weak = Code::from_text(&(text + &copies)).unwrap();
+    let walked =
+        prove(&weak, &ProveOptions { lost_most: Some(10), ..ProveOptions::default() }, &|_, _, _| true);
+    assert!(walked.is_exact() && walked.tolerance() == 1 && !walked.by_inclusion);
+    assert_eq!((walked.fatal, walked.fatal_count), (vec![vec![0, 2]], 1));
+    // All ten copies but one may go, and one of the two others: 2 * 10 sets of ten columns.
+    assert_eq!((walked.levels[9].sets, walked.levels[9].survived), (66, 20));
+}
+
+#[test]
+fn a_level_that_would_cost_too_much_is_sampled_whatever_the_threads() {
+    let options = ProveOptions { work_most: 1_000_000, ..ProveOptions::default() };
+    for spec in ["rs:20+20", "raidp:12", "xorbas:60,20,6", "raidq:60+4"] {
+        let one = certificate(spec, &options);
+        assert_eq!(one, certificate(spec, &ProveOptions { threads: 3, ..options.clone() }), "{spec}");
+        let sampled: Vec<u64> = one
+            .levels
+            .iter()
+            .filter_map(|level| match level.method {
+                Method::Sampled { drawn, .. } => Some(drawn),
+                Method::Exact => None,
+            })
+            .collect();
+        assert_eq!(one.levels[0].method, Method::Exact, "{spec}: the first level is small");
+        assert!(
+            !sampled.is_empty() && sampled.iter().all(|drawn| (512..200_000).contains(drawn)),
+            "{spec}: {sampled:?}"
+        );
+    }
+}
+
+#[test]
+fn progress_is_told_before_anything_is_counted() {
+    let first = std::sync::Mutex::new(None);
+    let code = Code::parse("raidp:12").unwrap();
+    let ended = prove(&code, &ProveOptions::default(), &|lost, done, _| {
+        first.lock().unwrap().get_or_insert((lost, done));
+        false
+    });
+    assert_eq!((first.into_inner().unwrap(), ended.levels.len(), ended.cut), (Some((1, 0)), 0, true));
+}

@@ -15,6 +15,7 @@ mod describe;
 mod failure;
 mod interrupt;
 mod json;
+mod progress;
 mod render;
 mod sets;
 mod terminal;

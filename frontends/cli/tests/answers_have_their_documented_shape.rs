@@ -119,6 +119,52 @@ fn a_sampled_level_says_what_was_drawn() {
 }
 
 #[test]
+fn wide_codes_are_proven_and_their_long_tables_folded() {
+    for (spec, tolerance) in [("rs:1+255", 255), ("mirror:258", 257)] {
+        let answer = json(&["prove", spec, "--json", "--witnesses", "1"]);
+        assert_eq!((&answer["method"], &answer["proved_tolerance"]), (&value!("exact"), &value!(tolerance)));
+        assert_eq!((&answer["by_inclusion"], &answer["complete"]), (&value!(true), &value!(true)));
+        assert_eq!(answer["tolerance"].as_array().map(Vec::len), Some(tolerance + 1));
+        let table = text(&["prove", spec]);
+        assert!(
+            table.lines().count() < 40 && table.contains("...") && table.contains("as claimed"),
+            "{table}"
+        );
+    }
+}
+
+#[test]
+fn a_long_proof_speaks_and_says_at_ctrl_c_what_was_proved() {
+    use std::io::{BufRead, BufReader, Read};
+    // Level five has 8.8 thousand million sets: nobody waits for the end of this one.
+    let arguments =
+        ["prove", "rs:128+128", "--sets", "10000000000", "--work", "1000000000000000000", "--json"];
+    let mut run = std::process::Command::new(env!("CARGO_BIN_EXE_pantile"))
+        .args(arguments)
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the built command can be run");
+    let mut said = BufReader::new(run.stderr.take().expect("a pipe")).lines();
+    let line = said.find(|line| line.as_ref().is_ok_and(|line| line.contains("4 lost columns")));
+    let line = line.expect("a line about the level under way").expect("UTF-8");
+    assert!(
+        line.starts_with("pantile: raidp:64: 4 lost columns: ") && line.contains(" of 10,668,000 sets"),
+        "{line}"
+    );
+    let kill = std::process::Command::new("sh").args(["-c", &format!("kill -INT {}", run.id())]).status();
+    assert!(kill.is_ok_and(|status| status.success()));
+    let mut answer = String::new();
+    run.stdout.take().expect("a pipe").read_to_string(&mut answer).expect("UTF-8");
+    assert_eq!(run.wait().expect("it ends").code(), Some(130));
+    let answer: Value = serde_json::from_str(&answer).expect("JSON");
+    let known = [(1, 256, 256), (2, 32_640, 32_640), (3, 2_763_520, 2_763_520)];
+    assert_eq!(counts(&answer["tolerance"])[..3], known);
+    assert_eq!(answer["complete"], false);
+}
+
+#[test]
 fn plan_has_the_promised_fields() {
     let run = pantile(&["plan", "rdp:6", "--lost", "0", "--json"]);
     assert_eq!(run.status, 0);

@@ -49,7 +49,7 @@ fn with_real_output(page: &str) -> String {
     out
 }
 
-/// What a command prints, its fault included, as far as `| head -N` lets it.
+/// What a command prints, or its fault, as far as `| head -N` lets it.
 fn printed(command: &str) -> String {
     let (command, lines) = match command.split_once(" | head -") {
         Some((command, lines)) => (command, lines.parse().expect("head -N")),
@@ -58,7 +58,9 @@ fn printed(command: &str) -> String {
     let arguments: Vec<&str> = command.split(' ').collect();
     let run = pantile(&arguments);
     let mut out = String::new();
-    for line in run.stdout.lines().chain(run.stderr.lines()).take(lines) {
+    // Beside an answer standard error has progress only, and that only where the machine is slow.
+    let shown = if run.stdout.is_empty() { &run.stderr } else { &run.stdout };
+    for line in shown.lines().take(lines) {
         out.push_str(&format!("{line}\n"));
     }
     out

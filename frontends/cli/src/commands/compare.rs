@@ -6,6 +6,7 @@ use crate::describe;
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::interrupt;
 use crate::json::{self, ClaimJson, OUTPUT_VERSION, rounded};
+use crate::progress::Progress;
 use crate::render::table::Table;
 use crate::terminal::{Terminal, print, print_json};
 use clap::{Args, ValueEnum};
@@ -128,15 +129,17 @@ impl Compare {
         let codes: Vec<Code> =
             self.codes.iter().map(|text| args::code(text)).collect::<Result<_, Failure>>()?;
         interrupt::listen();
+        let progress = Progress::start(terminal, "comparing");
         let mut lines = Vec::new();
         for code in &codes {
             let Some(rebuild) = rebuild(code, self.effort) else { return Err(ended()) };
-            let proved = if self.prove { Some(proved(code, terminal)) } else { None };
+            let proved = if self.prove { Some(proved(code, &progress)) } else { None };
             if interrupt::asked() {
                 return Err(ended());
             }
             lines.push(line(code, rebuild, proved));
         }
+        drop(progress);
         if let Some(sort) = self.sort {
             lines.sort_by(|a, b| order(sort, a, b));
             if self.reverse {
@@ -223,14 +226,14 @@ fn rebuild(code: &Code, effort: Effort) -> Option<Rebuild> {
     })
 }
 
-fn proved(code: &Code, terminal: &Terminal) -> Proved {
+fn proved(code: &Code, progress: &Progress) -> Proved {
     let options = ProveOptions {
         lost_most: Some(code.claim().tolerance + 1),
         fatal_most: 1,
         threads: prove::threads(),
         ..ProveOptions::default()
     };
-    let certificate = prove::run(code, &options, terminal);
+    let certificate = prove::run(code, &options, progress);
     Proved {
         tolerance: certificate.tolerance(),
         exact: certificate.is_exact(),

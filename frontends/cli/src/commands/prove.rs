@@ -5,10 +5,10 @@ use crate::describe;
 use crate::failure::{Outcome, Verdict};
 use crate::interrupt;
 use crate::json::{self, ClaimJson, OUTPUT_VERSION};
+use crate::progress::Progress;
 use crate::render::table::Table;
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pantile::Code;
 use pantile::code::ColumnRole;
 use pantile::plan::{Certificate, Level, Method, ProveOptions, prove};
@@ -26,6 +26,8 @@ use std::num::NonZero;
 Units: sets of columns. A fatal set of the smallest size is a witness: losing exactly these columns loses data. \
 The result depends on the code and the options only, not on the number of cores.
 
+Ctrl-C ends the proof and prints what was decided until then, with status 130.
+
 Exit status 1: the proof contradicts the claim of the code.
 
 Examples:
@@ -42,14 +44,17 @@ pub struct Prove {
     /// Sample a level that has more sets than this.
     #[arg(long, value_name = "N", default_value_t = 20_000_000)]
     sets: u64,
-    /// How many sets to draw for a sampled level.
+    /// Sample a level that takes more work than this, in steps of about a nanosecond of one core; a sample ends there too.
+    #[arg(long, value_name = "N", default_value_t = 20_000_000_000)]
+    work: u64,
+    /// How many sets to draw for a sampled level, if --work allows them.
     #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     sample: u64,
     /// The seed of the samples.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// How many witnesses to keep (the text shows the first twenty; JSON shows all).
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(0..=10_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(0..=100_000))]
     witnesses: u64,
     /// Print JSON: levels, witnesses, method, verdict.
     #[arg(long)]
@@ -68,6 +73,7 @@ struct ProveJson<'c> {
     claim: ClaimJson,
     holds: bool,
     by_shift: bool,
+    by_inclusion: bool,
     complete: bool,
     output_version: u32,
 }
@@ -87,7 +93,9 @@ struct LevelJson {
 impl Prove {
     pub fn run(self, terminal: &Terminal) -> Outcome {
         let code = args::code(&self.code)?;
-        let mut certificate = run(&code, &self.options(), terminal);
+        let progress = Progress::start(terminal, format!("{code}: setting up the proof"));
+        let mut certificate = run(&code, &self.options(), &progress);
+        drop(progress);
         certificate.fatal.truncate(self.witnesses as usize);
         let holds = !contradicted(&code, &certificate);
         match self.json {
@@ -105,6 +113,7 @@ impl Prove {
         ProveOptions {
             lost_most: self.max_lost.map(|t| t as usize),
             sets_most: self.sets,
+            work_most: self.work,
             sample: self.sample,
             seed: self.seed,
             // One is always kept: it marks the level of the smallest fatal sets, whose number is reported.
@@ -119,26 +128,13 @@ pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Proves on all cores, with a bar where one can be seen; Ctrl-C ends it after the levels that are done.
-pub fn run(code: &Code, options: &ProveOptions, terminal: &Terminal) -> Certificate {
+/// Proves on all cores; Ctrl-C ends it after the levels that are done.
+pub fn run(code: &Code, options: &ProveOptions, progress: &Progress) -> Certificate {
     interrupt::listen();
-    let bar = match terminal.progress {
-        true => ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()),
-        false => ProgressBar::hidden(),
-    };
-    if let Ok(style) =
-        ProgressStyle::with_template("{msg} {bar:40} {human_pos} of {human_len} sets, {eta} left")
-    {
-        bar.set_style(style);
-    }
-    let certificate = prove(code, options, &|lost, done, of| {
-        bar.set_message(describe::count(lost, "lost column"));
-        bar.set_length(of);
-        bar.set_position(done);
+    prove(code, options, &|lost, done, of| {
+        progress.set(format!("{code}: {}", describe::count(lost, "lost column")), "sets", done, of);
         !interrupt::asked()
-    });
-    bar.finish_and_clear();
-    certificate
+    })
 }
 
 /// Whether a set within the claim was found fatal.
@@ -192,6 +188,7 @@ fn answer<'c>(code: &'c Code, certificate: &'c Certificate, holds: bool) -> Prov
         claim: json::claim(code),
         holds,
         by_shift: certificate.by_shift,
+        by_inclusion: certificate.by_inclusion,
         complete: !certificate.cut,
         output_version: OUTPUT_VERSION,
     }
@@ -214,13 +211,22 @@ fn report(
         out.push_str("Sets are sets of all columns, add-ons included.\n\n");
     }
     let mut table = Table::new(&[">lost", ">sets", ">survived", ">share", ">fatal", "method"]);
-    certificate.levels.iter().for_each(|level| table.row(row(level)));
+    rows(certificate).into_iter().for_each(|row| table.row(row));
     out.push_str(&table.render(terminal));
     if certificate.by_shift {
         out.push_str("\nSets that a shift of the data columns makes equal were decided once.\n");
     }
+    if certificate.by_inclusion {
+        out.push_str("\nA level of fewer sets, all of which survive, decided those below it.\n");
+    }
+    if !certificate.is_exact() {
+        out.push_str("\nSampled levels: random sets, the same orders of columns for all levels; raise --sets and --work to count them.\n");
+    }
     if certificate.cut {
-        out.push_str("\nHigher levels were left out, as asked.\n");
+        out.push_str(match interrupt::asked() {
+            true => "\nEnded by Ctrl-C; this is what was decided until then.\n",
+            false => "\nHigher levels were left out, as asked.\n",
+        });
     }
     if !certificate.fatal.is_empty() {
         out.push_str(&fatal_sets(certificate));
@@ -229,6 +235,25 @@ fn report(
     }
     let _ = writeln!(out, "\n{}", verdict(code, certificate, holds));
     out
+}
+
+/// A row per level; of a long run of levels of which everything survives, the first and the last.
+fn rows(certificate: &Certificate) -> Vec<Vec<String>> {
+    const RUN_MOST: usize = 16;
+    let whole = certificate.levels.iter().take_while(|level| level.all_survive()).count();
+    let mut rows: Vec<Vec<String>> = certificate.levels.iter().map(row).collect();
+    if whole > RUN_MOST {
+        rows.splice(
+            4..whole - 1,
+            [["...", "...", "...", "100 %", "0", "exact"].map(str::to_string).to_vec()],
+        );
+    }
+    rows
+}
+
+/// A number of sets; the largest stands for all that are larger.
+fn number(sets: u64) -> String {
+    if sets == u64::MAX { "over 10^19".to_string() } else { sets.to_string() }
 }
 
 fn row(level: &Level) -> Vec<String> {
@@ -248,10 +273,10 @@ fn row(level: &Level) -> Vec<String> {
     };
     vec![
         level.lost.to_string(),
-        level.sets.to_string(),
-        level.survived.to_string(),
+        number(level.sets),
+        number(level.survived),
         share,
-        (of - level.survived).to_string(),
+        number(of - level.survived),
         method,
     ]
 }
@@ -265,7 +290,12 @@ fn fatal_sets(certificate: &Certificate) -> String {
         more => format!(" and {more} more"),
     };
     let lines = crate::render::table::wrap(&sets.join(" "), 90).join("\n  ");
-    format!("\nThe smallest fatal sets have {}:\n  {lines}{more}\n", describe::count(size, "column"))
+    let met = match certificate.levels.iter().any(|level| level.lost <= size && level.method != Method::Exact)
+    {
+        true => " that were met",
+        false => "",
+    };
+    format!("\nThe smallest fatal sets{met} have {}:\n  {lines}{more}\n", describe::count(size, "column"))
 }
 
 fn verdict(code: &Code, certificate: &Certificate, holds: bool) -> String {
@@ -284,7 +314,7 @@ fn verdict(code: &Code, certificate: &Certificate, holds: bool) -> String {
             format!("Proved: any {} may be lost, as claimed.", describe::count(proved, "column"))
         }
         (true, Some(_)) => format!(
-            "Not contradicted: exact up to {}, sampled beyond; raise --sets for a proof.",
+            "Not contradicted: exact up to {}, sampled beyond; raise --sets and --work for a proof.",
             describe::count(proved, "lost column")
         ),
         (true, None) => format!(
@@ -307,6 +337,7 @@ mod tests {
             fatal: Vec::new(),
             fatal_count: 0,
             by_shift: false,
+            by_inclusion: false,
             cut: true,
         }
     }

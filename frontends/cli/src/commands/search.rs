@@ -4,10 +4,10 @@ use crate::commands::prove::threads;
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::interrupt;
 use crate::json::OUTPUT_VERSION;
+use crate::progress::Progress;
 use crate::render::table::Table;
 use crate::terminal::{Terminal, print, print_json};
 use clap::{Args, Subcommand};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pantile::plan::search_fourth_generators;
 use serde::Serialize;
 use std::fmt::Write;
@@ -80,29 +80,21 @@ impl Search {
 impl Raidq4 {
     fn run(self, terminal: &Terminal) -> Outcome {
         interrupt::listen();
-        let bar = match terminal.progress {
-            true => ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()),
-            false => ProgressBar::hidden(),
-        };
-        if let Ok(style) =
-            ProgressStyle::with_template("{bar:40} {human_pos} of {human_len} tried, {eta} left")
-        {
-            bar.set_style(style);
-        }
-        let tried = AtomicUsize::new(0);
+        let progress = Progress::start(terminal, "searching");
+        let (tried, pairs) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let found = search_fourth_generators(self.norm_one, self.top as usize, threads(), &|_, all| {
-            tried.store(all, Ordering::Relaxed);
-            bar.set_length(all as u64);
-            bar.inc(1);
+            pairs.store(all, Ordering::Relaxed);
+            let done = tried.fetch_add(1, Ordering::Relaxed) + 1;
+            progress.set("searching", "pairs", done as u64, all as u64);
             !interrupt::asked()
         });
-        bar.finish_and_clear();
+        drop(progress);
         let Some(found) = found else {
             return Err(Failure::Interrupted(
                 "the search was ended before it had tried all; nothing is listed".into(),
             ));
         };
-        let tried = tried.into_inner();
+        let tried = pairs.into_inner();
         let found: Vec<FoundJson> = found
             .iter()
             .map(|f| FoundJson {

@@ -1,0 +1,459 @@
+//! Whether a set of columns may be lost: whether the vectors that its cells have in the equations are independent.
+//!
+//! Two tests that answer alike; which is the cheaper depends on the code and is tried out, see [`Blocks::cheaper_test`]:
+//!
+//! * dense: an elimination that grows and shrinks by one column, so that sets with a common beginning share its work;
+//! * sparse: a cell that is the only lost one of some equation is independent of all others and goes out with that
+//!   equation, again and again; only what is left when no such cell remains is eliminated. In array codes and mirrored
+//!   ones that is nothing or little, where the dense test would carry thousands of equations.
+//!
+//! Both count their work in steps of about a nanosecond, so that a limit of work does not depend on the machine.
+
+use pantile_code::{CellIndex, Code};
+use pantile_gf::{Gf, Matrix};
+
+/// For each column the vectors that its cells have in the equations.
+pub(crate) struct Blocks {
+    equations: usize,
+    is_xor: bool,
+    /// Entries per vector: equations, or machine words of 64 of them.
+    columns: Vec<Vec<Vec<Gf>>>,
+    bits: Vec<Vec<Vec<u64>>>,
+    /// The cells of column c are `offsets[c] .. offsets[c + 1]`.
+    offsets: Vec<u32>,
+    /// For each cell the equations that it stands in.
+    touching: Vec<Vec<(u32, Gf)>>,
+    /// Data columns 0..this carry data only.
+    data_columns: usize,
+}
+
+impl Blocks {
+    pub(crate) fn new(code: &Code) -> Blocks {
+        let equations = code.equations().len();
+        let is_xor = code.is_xor();
+        let mut columns: Vec<Vec<Vec<Gf>>> = Vec::new();
+        let mut bits: Vec<Vec<Vec<u64>>> = Vec::new();
+        let mut offsets = vec![0u32];
+        for column in 0..code.columns() {
+            columns.push(vec![vec![Gf::ZERO; if is_xor { 0 } else { equations }]; code.rows(column)]);
+            bits.push(vec![vec![0u64; if is_xor { equations.div_ceil(64) } else { 0 }]; code.rows(column)]);
+            offsets.push(offsets[column] + code.rows(column) as u32);
+        }
+        let mut touching = vec![Vec::new(); code.cell_count()];
+        for (e, equation) in code.equations().iter().enumerate() {
+            for &(index, coefficient) in equation.terms() {
+                touching[index.usize()].push((e as u32, coefficient));
+                let cell = code.cell(index);
+                match is_xor {
+                    true => bits[cell.column][cell.row][e / 64] |= 1 << (e % 64),
+                    false => columns[cell.column][cell.row][e] = coefficient,
+                }
+            }
+        }
+        let data_only = |&column: &usize| code.column_cells(column).all(|cell| !code.is_parity(cell));
+        let data_columns = (0..code.columns()).take_while(data_only).count();
+        Blocks { equations, is_xor, columns, bits, offsets, touching, data_columns }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// The test that costs less per set when sets of so many columns are walked, and what it costs: the mean over a
+    /// few sets drawn from a fixed seed.
+    pub(crate) fn cheaper_test(&self, lost: usize) -> (TestKind, u64) {
+        const SETS: u64 = 8;
+        let cost = |kind: TestKind| {
+            let mut test = self.test(kind);
+            let mut sum = 0;
+            for draw in 0..SETS {
+                let order = random_order(self.count(), lost, 0x7072_6f62_6521, draw);
+                let mut before = 0;
+                test.clear();
+                for &column in &order {
+                    before = test.work();
+                    if !test.push(column) {
+                        break;
+                    }
+                }
+                // A walk shares all but the last column with the set before it.
+                sum += test.work() - before;
+            }
+            sum / SETS
+        };
+        let (dense, sparse) = (cost(TestKind::Dense), cost(TestKind::Sparse));
+        if sparse < dense { (TestKind::Sparse, sparse) } else { (TestKind::Dense, dense) }
+    }
+
+    pub(crate) fn test(&self, kind: TestKind) -> Test<'_> {
+        match kind {
+            TestKind::Dense => {
+                Test::Dense(Dense { blocks: self, bytes: Vec::new(), bits: Vec::new(), work: 0 })
+            }
+            TestKind::Sparse => Test::Sparse(Sparse {
+                blocks: self,
+                set: Vec::new(),
+                unknown: vec![(0, 0); self.equations],
+                touched: Vec::new(),
+                alone: Vec::new(),
+                is_out: vec![false; self.touching.len()],
+                work: 0,
+            }),
+        }
+    }
+
+    /// The number of data columns, if they are the powers of one block-diagonal matrix and parity columns are unit
+    /// blocks: then any set of columns and the same set with all data columns shifted survive alike.
+    pub(crate) fn shiftable(&self) -> Option<usize> {
+        let k = self.data_columns;
+        if self.is_xor || k < 3 || k == self.count() {
+            return None;
+        }
+        let rows = self.columns[0].len();
+        let even =
+            self.columns.iter().all(|c| c.len() == rows) && self.equations == rows * (self.count() - k);
+        if !even || rows == 0 {
+            return None;
+        }
+        // The block of a column in one parity: rows x rows, transposed alike everywhere.
+        let block = |column: usize, parity: usize| {
+            Matrix::from_fn(rows, rows, |e, r| self.columns[column][r][parity * rows + e])
+        };
+        let identity = Matrix::identity(rows);
+        let zero = Matrix::zero(rows, rows);
+        let parities = self.count() - k;
+        for p in 0..parities {
+            let step = block(1, p);
+            let mut power = identity.clone();
+            for column in 0..k {
+                if block(column, p) != power {
+                    return None;
+                }
+                power = &step * &power;
+            }
+            for other in 0..parities {
+                let expected = if other == p { &identity } else { &zero };
+                if &block(k + other, p) != expected {
+                    return None;
+                }
+            }
+        }
+        Some(k)
+    }
+}
+
+/// Which test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TestKind {
+    Dense,
+    Sparse,
+}
+
+/// A set of columns that grows and shrinks at its end, and whether it may be lost.
+pub(crate) enum Test<'b> {
+    Dense(Dense<'b>),
+    Sparse(Sparse<'b>),
+}
+
+impl Test<'_> {
+    /// The present end, for [`Test::truncate`].
+    pub(crate) fn mark(&self) -> usize {
+        match self {
+            Test::Dense(dense) => dense.bytes.len() + dense.bits.len(),
+            Test::Sparse(sparse) => sparse.set.len(),
+        }
+    }
+
+    /// Takes back what was added since the mark.
+    pub(crate) fn truncate(&mut self, mark: usize) {
+        match self {
+            Test::Dense(dense) => match dense.blocks.is_xor {
+                true => dense.bits.truncate(mark),
+                false => dense.bytes.truncate(mark),
+            },
+            Test::Sparse(sparse) => sparse.set.truncate(mark),
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.truncate(0);
+    }
+
+    /// Adds a column to a survivable set; `false` if the loss is then fatal, and the caller goes back to a mark.
+    pub(crate) fn push(&mut self, column: usize) -> bool {
+        match self {
+            Test::Dense(dense) => dense.add(column),
+            Test::Sparse(sparse) => {
+                sparse.set.push(column);
+                sparse.survives()
+            }
+        }
+    }
+
+    /// The length of the shortest beginning of `order` that is fatal, `None` if all of it may be lost.
+    ///
+    /// The first `known` columns are known to be survivable.
+    pub(crate) fn first_fatal(&mut self, order: &[usize], known: usize) -> Option<usize> {
+        self.clear();
+        match self {
+            Test::Dense(dense) => order.iter().position(|&column| !dense.add(column)).map(|i| i + 1),
+            Test::Sparse(sparse) => {
+                let mut survives = |length: usize| {
+                    sparse.set.clear();
+                    sparse.set.extend_from_slice(&order[..length]);
+                    sparse.survives()
+                };
+                // Whatever contains a fatal set is fatal, so the lengths can be halved.
+                let (mut good, mut bad) = (known.min(order.len()), order.len() + 1);
+                while bad - good > 1 {
+                    let middle = usize::midpoint(good, bad);
+                    if survives(middle) { good = middle } else { bad = middle }
+                }
+                (bad <= order.len()).then_some(bad)
+            }
+        }
+    }
+
+    /// Steps so far.
+    pub(crate) fn work(&self) -> u64 {
+        match self {
+            Test::Dense(dense) => dense.work,
+            Test::Sparse(sparse) => sparse.work,
+        }
+    }
+}
+
+/// What a column costs besides its arithmetic.
+const COLUMN_WORK: u64 = 20;
+
+/// An elimination that can be undone, in bits or in bytes.
+pub(crate) struct Dense<'b> {
+    blocks: &'b Blocks,
+    bytes: Vec<(usize, Vec<Gf>)>,
+    bits: Vec<(usize, Vec<u64>)>,
+    work: u64,
+}
+
+impl Dense<'_> {
+    /// Adds a column's vectors; `false` if they are not independent of what is there.
+    fn add(&mut self, column: usize) -> bool {
+        self.work += COLUMN_WORK;
+        if self.blocks.is_xor {
+            self.blocks.bits[column].iter().all(|vector| add_bits(&mut self.bits, vector, &mut self.work))
+        } else {
+            self.blocks.columns[column]
+                .iter()
+                .all(|vector| add_bytes(&mut self.bytes, vector, &mut self.work))
+        }
+    }
+}
+
+fn add_bits(basis: &mut Vec<(usize, Vec<u64>)>, vector: &[u64], work: &mut u64) -> bool {
+    let mut rest = vector.to_vec();
+    let mut added = 1;
+    for (pivot, base) in basis.iter() {
+        if rest[pivot / 64] >> (pivot % 64) & 1 == 1 {
+            rest.iter_mut().zip(base).for_each(|(x, &y)| *x ^= y);
+            added += 1;
+        }
+    }
+    *work += (basis.len() + added * vector.len()) as u64;
+    let Some(word) = rest.iter().position(|&w| w != 0) else { return false };
+    basis.push((word * 64 + rest[word].trailing_zeros() as usize, rest));
+    true
+}
+
+fn add_bytes(basis: &mut Vec<(usize, Vec<Gf>)>, vector: &[Gf], work: &mut u64) -> bool {
+    let mut rest = vector.to_vec();
+    let mut added = 1;
+    for (pivot, base) in basis.iter() {
+        let factor = rest[*pivot];
+        if !factor.is_zero() {
+            rest.iter_mut().zip(base).for_each(|(x, &y)| *x += factor * y);
+            added += 1;
+        }
+    }
+    *work += (basis.len() + 2 * added * vector.len()) as u64;
+    let Some(pivot) = rest.iter().position(|x| !x.is_zero()) else { return false };
+    let scale = Gf::ONE / rest[pivot];
+    rest.iter_mut().for_each(|x| *x *= scale);
+    basis.push((pivot, rest));
+    true
+}
+
+/// The set, decided anew each time from the few equations that its cells stand in.
+pub(crate) struct Sparse<'b> {
+    blocks: &'b Blocks,
+    set: Vec<usize>,
+    /// For each equation the number of its lost cells and the XOR of their numbers: of a single one, its number.
+    unknown: Vec<(u32, u32)>,
+    /// The equations that some lost cell stands in.
+    touched: Vec<u32>,
+    /// Equations that had one lost cell when they were noted.
+    alone: Vec<u32>,
+    /// Whether a lost cell went out with an equation of its own.
+    is_out: Vec<bool>,
+    work: u64,
+}
+
+impl Sparse<'_> {
+    fn survives(&mut self) -> bool {
+        let (blocks, unknown) = (self.blocks, &mut self.unknown);
+        let cells = || self.set.iter().flat_map(|&c| blocks.offsets[c]..blocks.offsets[c + 1]);
+        let touching = |cell: u32| &blocks.touching[CellIndex(cell).usize()];
+        for cell in cells() {
+            self.is_out[cell as usize] = false;
+            for &(equation, _) in touching(cell) {
+                let unknown = &mut unknown[equation as usize];
+                if unknown.0 == 0 {
+                    self.touched.push(equation);
+                }
+                *unknown = (unknown.0 + 1, unknown.1 ^ cell);
+                self.work += 6;
+            }
+        }
+        self.alone.extend(self.touched.iter().filter(|&&e| unknown[e as usize].0 == 1));
+        while let Some(equation) = self.alone.pop() {
+            let (1, cell) = unknown[equation as usize] else { continue };
+            self.is_out[cell as usize] = true;
+            for &(other, _) in touching(cell) {
+                let unknown = &mut unknown[other as usize];
+                *unknown = (unknown.0 - 1, unknown.1 ^ cell);
+                if unknown.0 == 1 {
+                    self.alone.push(other);
+                }
+            }
+        }
+        self.work += COLUMN_WORK * self.set.len() as u64;
+        let rest: Vec<u32> = cells().filter(|&cell| !self.is_out[cell as usize]).collect();
+        let survives = rest.is_empty() || self.are_independent(&rest);
+        self.touched.drain(..).for_each(|e| self.unknown[e as usize] = (0, 0));
+        survives
+    }
+
+    /// Whether lost cells, none of which any equation has alone, are independent.
+    fn are_independent(&mut self, rest: &[u32]) -> bool {
+        let mut open = 0;
+        for &equation in &self.touched {
+            // From here on the second number is the place of the equation among those that are left.
+            let unknown = &mut self.unknown[equation as usize];
+            if unknown.0 > 0 {
+                unknown.1 = open;
+                open += 1;
+            }
+        }
+        let open = open as usize;
+        if rest.len() > open {
+            return false;
+        }
+        let terms = |cell: u32| {
+            let touching = self.blocks.touching[CellIndex(cell).usize()].iter();
+            touching
+                .map(|&(equation, c)| (self.unknown[equation as usize], c))
+                .filter(|((count, _), _)| *count > 0)
+        };
+        if self.blocks.is_xor {
+            let mut basis = Vec::with_capacity(rest.len());
+            rest.iter().all(|&cell| {
+                let mut vector = vec![0u64; open.div_ceil(64)];
+                terms(cell).for_each(|((_, place), _)| vector[place as usize / 64] |= 1 << (place % 64));
+                add_bits(&mut basis, &vector, &mut self.work)
+            })
+        } else {
+            let mut basis = Vec::with_capacity(rest.len());
+            rest.iter().all(|&cell| {
+                let mut vector = vec![Gf::ZERO; open];
+                terms(cell).for_each(|((_, place), c)| vector[place as usize] = c);
+                add_bytes(&mut basis, &vector, &mut self.work)
+            })
+        }
+    }
+}
+
+/// The first `length` columns of the order that the seed and the number of the draw give.
+///
+/// All of its beginnings of one length are drawn evenly from the sets of that size.
+pub(crate) fn random_order(columns: usize, length: usize, seed: u64, draw: u64) -> Vec<usize> {
+    let mut state = seed ^ splitmix(draw.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut order: Vec<usize> = (0..columns).collect();
+    for i in 0..length.min(columns) {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let j = i + (splitmix(state) % (columns - i) as u64) as usize;
+        order.swap(i, j);
+    }
+    order.truncate(length);
+    order
+}
+
+fn splitmix(mut z: u64) -> u64 {
+    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_tests_say_the_same_of_every_set() {
+        let named = [
+            "raid6:5",
+            "rs:5+4",
+            "shec:6,4,3",
+            "dcode:7",
+            "dcode:9,raw",
+            "evenodd:7",
+            "hdp:6",
+            "rdp:8,",
+            "raidp:6",
+            "raidp:6,weighted",
+            "lrc:6,2,2",
+            "xorbas:4,4,2",
+            "raidq:4+4,cbrt",
+            "mirror:5",
+            "raid0:4",
+        ];
+        let mut fatal = 0;
+        for spec in named {
+            let code = Code::parse(spec.trim_end_matches(',')).expect("a good spec");
+            let blocks = Blocks::new(&code);
+            let (mut dense, mut sparse) = (blocks.test(TestKind::Dense), blocks.test(TestKind::Sparse));
+            for draw in 0..200 {
+                let order = random_order(code.columns(), code.columns(), 5, draw);
+                let first = dense.first_fatal(&order, 0);
+                assert_eq!(first, sparse.first_fatal(&order, 0), "{spec} {order:?}");
+                // Column by column, as a walk does, with steps back in between.
+                for test in [&mut dense, &mut sparse] {
+                    test.clear();
+                    for (i, &column) in order.iter().enumerate() {
+                        let mark = test.mark();
+                        let survives = first.is_none_or(|first| i + 1 < first);
+                        assert_eq!(test.push(column), survives, "{spec} {:?}", &order[..=i]);
+                        if !survives {
+                            break;
+                        }
+                        test.truncate(mark);
+                        assert!(test.push(column));
+                    }
+                }
+                fatal += usize::from(first.is_some());
+            }
+        }
+        assert!(fatal > 1000);
+    }
+
+    #[test]
+    fn orders_are_drawn_evenly() {
+        let mut first = [0; 6];
+        let mut pairs = std::collections::BTreeMap::new();
+        for draw in 0..30_000 {
+            let order = random_order(6, 2, 1, draw);
+            assert!(order.len() == 2 && order[0] != order[1]);
+            first[order[0]] += 1;
+            *pairs.entry((order[0].min(order[1]), order[0].max(order[1]))).or_insert(0) += 1;
+        }
+        assert!(first.iter().all(|&n| (4_700..5_300).contains(&n)), "{first:?}");
+        assert!(pairs.len() == 15 && pairs.values().all(|&n: &i32| (1_800..2_200).contains(&n)), "{pairs:?}");
+    }
+}
