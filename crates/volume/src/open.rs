@@ -462,6 +462,8 @@ impl Opening {
             last = Some((record, changes));
         }
         let last_at = before.2;
+        // What the last record says of members is true even if it is forgotten: it is about what was written before it.
+        before.0.members.clone_from(&maps.members);
         if RecordNumber(number + 1) < newest.first_record {
             // The session was begun after more than is here: the devices that are here do not reach it.
             self.error = Some(OpenError::NoSnapshot);
