@@ -5,7 +5,8 @@ use crate::arch::x86_64::{avx2::Avx2, avx2_gfni::Avx2Gfni, avx512_gfni::Avx512Gf
 use crate::dot::Mode;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::schedule::Schedule;
-use crate::{Stores, Tier, portable};
+use crate::weave::{self, Weave};
+use crate::{Tier, portable};
 
 /// A matrix compiled for one tier.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ impl Program {
     pub(crate) unsafe fn run(
         &self,
         mode: Mode,
-        stores: Stores,
+        streaming: bool,
         source: impl Fn(usize) -> *const u8,
         output: impl FnMut(usize) -> *mut u8,
         len: usize,
@@ -54,15 +55,15 @@ impl Program {
             match self {
                 Program::Portable(rows) => rows.run(mode, source, output, len),
                 #[cfg(all(target_arch = "x86_64", not(miri)))]
-                Program::Avx2(schedule) => schedule.run(mode, stores, source, output, len),
+                Program::Avx2(schedule) => schedule.run(mode, streaming, source, output, len),
                 #[cfg(all(target_arch = "x86_64", not(miri)))]
-                Program::Avx2Gfni(schedule) => schedule.run(mode, stores, source, output, len),
+                Program::Avx2Gfni(schedule) => schedule.run(mode, streaming, source, output, len),
                 #[cfg(all(target_arch = "x86_64", not(miri)))]
-                Program::Avx512Gfni(schedule) => schedule.run(mode, stores, source, output, len),
+                Program::Avx512Gfni(schedule) => schedule.run(mode, streaming, source, output, len),
             }
         }
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let _ = stores;
+        let _ = streaming;
     }
 }
 
@@ -78,5 +79,111 @@ pub(crate) fn is_available(tier: Tier) -> bool {
         Tier::Avx512Gfni => Avx512Gfni::new().is_some(),
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]
         Tier::Avx2 | Tier::Avx2Gfni | Tier::Avx512Gfni => false,
+    }
+}
+
+/// Runs weaves with the vectors of one tier.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sweep {
+    tier: Tier,
+}
+
+/// What a vector loop does with a weave: `visits` slices of its width. The table is left at what follows.
+///
+/// # Safety
+///
+/// The machine has the instructions. The table has the places of the weave, the cells are its cells (null where none
+/// is). Buffers are valid for reads and writes of all slices and apart from one another, slots for those of one slice;
+/// goals that nothing reads again are aligned to a vector if the loop streams.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub(crate) type Loop = unsafe fn(&Weave, &mut [*mut u8], &mut [*mut u8], usize);
+
+impl Sweep {
+    /// `None` if the tier has no vectors, or this machine not the tier.
+    pub(crate) fn new(tier: Tier) -> Option<Sweep> {
+        (tier != Tier::Portable && is_available(tier)).then_some(Sweep { tier })
+    }
+
+    /// Whether its registers suffice for grids.
+    pub(crate) fn has_grids(self) -> bool {
+        self.tier == Tier::Avx512Gfni
+    }
+
+    /// Carries out the weave on `len` bytes of every buffer.
+    ///
+    /// # Safety
+    ///
+    /// The table has the places of the weave, and `cells` as many as the weave has; their content does not matter.
+    /// Every buffer is valid for reads and writes of `len` bytes and apart from the others, every slot for
+    /// `SLICE_BYTES_MOST`.
+    pub(crate) unsafe fn run(
+        self,
+        weave: &Weave,
+        table: &mut [*mut u8],
+        cells: &mut [*mut u8],
+        streaming: bool,
+        len: usize,
+    ) {
+        let mut left = len;
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            let vector = if self.has_grids() { 64 } else { 32 };
+            let streaming =
+                streaming && weave.last_goals().all(|to| table[to as usize].addr().is_multiple_of(vector));
+            for (sweep, bytes) in self.loops(weave, streaming) {
+                let visits = left / bytes;
+                if visits > 0 {
+                    let places = weave.cells().iter();
+                    cells.iter_mut().zip(places).for_each(|(cell, &place)| {
+                        *cell = table.get(place as usize).copied().unwrap_or(std::ptr::null_mut());
+                    });
+                    // SAFETY: the caller's promise; the tier is available, and alignment was looked at.
+                    unsafe { sweep(weave, table, cells, visits) };
+                    left -= visits * bytes;
+                }
+            }
+            if streaming {
+                crate::arch::x86_64::fence();
+            }
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = (cells, streaming);
+        if left > 0 {
+            // SAFETY: the caller's promise; the table stands at the bytes that are left, fewer than a vector has.
+            unsafe { weave::weave_bytes(weave, table, left) };
+        }
+    }
+
+    /// The loops for ever narrower slices, and the bytes of these.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    fn loops(self, weave: &Weave, streaming: bool) -> [(Loop, usize); 3] {
+        use crate::arch::x86_64::{avx2, avx512_gfni};
+        macro_rules! wide {
+            ($w:literal, $c:literal) => {
+                match streaming {
+                    false => [
+                        (avx512_gfni::weave::<$w, $c, false>, 64 * $c),
+                        (avx512_gfni::weave::<$w, 2, false>, 128),
+                        (avx512_gfni::weave::<$w, 1, false>, 64),
+                    ],
+                    true => [
+                        (avx512_gfni::weave::<$w, $c, true>, 64 * $c),
+                        (avx512_gfni::weave::<$w, 2, true>, 128),
+                        (avx512_gfni::weave::<$w, 1, true>, 64),
+                    ],
+                }
+            };
+        }
+        match (self.tier, weave.width(), streaming) {
+            (Tier::Avx512Gfni, 0..=6, _) => wide!(6, 4),
+            (Tier::Avx512Gfni, 7..=10, _) => wide!(10, 2),
+            (Tier::Avx512Gfni, _, _) => wide!(14, 2),
+            (_, _, false) => {
+                [(avx2::weave::<8, false>, 256), (avx2::weave::<2, false>, 64), (avx2::weave::<1, false>, 32)]
+            }
+            (_, _, true) => {
+                [(avx2::weave::<8, true>, 256), (avx2::weave::<2, true>, 64), (avx2::weave::<1, true>, 32)]
+            }
+        }
     }
 }

@@ -15,6 +15,8 @@ pub struct Dot {
     sources: usize,
     outputs: usize,
     stores: Stores,
+    /// Sources that a row uses, and outputs.
+    streams: usize,
 }
 
 /// How outputs are written.
@@ -28,6 +30,9 @@ pub enum Stores {
     /// Past the cache wherever alignment allows: for outputs that go to a device.
     Streaming,
 }
+
+/// Auto streams above this footprint: the largest second-level cache of the machines in NOTES.md.
+pub(crate) const STREAMING_FOOTPRINT_BYTES: usize = 2 << 20;
 
 /// What happens to the bytes that an output held before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +63,10 @@ impl Dot {
         }
         let tidy: Vec<Vec<(usize, u8)>> = rows.iter().map(|row| tidied(row)).collect();
         let program = Program::new(tier, &tidy).ok_or(DotError::TierUnavailable { tier })?;
-        Ok(Dot { program, tier, sources, outputs: rows.len(), stores: Stores::Auto })
+        let mut used = vec![false; sources];
+        tidy.iter().flatten().for_each(|&(source, _)| used[source] = true);
+        let streams = rows.len() + used.iter().filter(|&&used| used).count();
+        Ok(Dot { program, tier, sources, outputs: rows.len(), stores: Stores::Auto, streams })
     }
 
     /// The same matrix with another store policy; the results do not depend on it.
@@ -134,7 +142,13 @@ impl Dot {
         // SAFETY: the shape was checked: both counts are the program's and every slice is `len` bytes long. Slices
         // are valid, and `&mut` keeps outputs apart from sources and from one another.
         unsafe {
-            self.program.run(mode, self.stores, |s| sources[s].as_ptr(), |o| outputs[o].as_mut_ptr(), len);
+            self.program.run(
+                mode,
+                self.streams_at(len),
+                |s| sources[s].as_ptr(),
+                |o| outputs[o].as_mut_ptr(),
+                len,
+            );
         }
         Ok(())
     }
@@ -143,7 +157,32 @@ impl Dot {
         assert_eq!(sources.len(), self.sources, "one pointer per source");
         assert_eq!(outputs.len(), self.outputs, "one pointer per output");
         // SAFETY: the counts are the program's; the caller promises the rest.
-        unsafe { self.program.run(mode, self.stores, |s| sources[s], |o| outputs[o], len) }
+        unsafe { self.program.run(mode, self.streams_at(len), |s| sources[s], |o| outputs[o], len) }
+    }
+
+    /// As [`Dot::apply_raw`], with pointers by number and the stores decided by the caller.
+    ///
+    /// # Safety
+    ///
+    /// As [`Dot::apply_raw`].
+    pub(crate) unsafe fn run_streaming(
+        &self,
+        mode: Mode,
+        streaming: bool,
+        source: impl Fn(usize) -> *const u8,
+        output: impl FnMut(usize) -> *mut u8,
+        len: usize,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { self.program.run(mode, streaming, source, output, len) }
+    }
+
+    fn streams_at(&self, len: usize) -> bool {
+        match self.stores {
+            Stores::Cached => false,
+            Stores::Streaming => true,
+            Stores::Auto => self.streams.saturating_mul(len) > STREAMING_FOOTPRINT_BYTES,
+        }
     }
 
     fn check_shape(&self, sources: &[&[u8]], outputs: &[&mut [u8]]) -> Result<usize, ShapeError> {
@@ -221,6 +260,22 @@ pub enum ShapeError {
         /// Outputs of the matrix.
         need: usize,
     },
+    /// The number of buffers is wrong.
+    BufferCount {
+        /// Buffers given.
+        have: usize,
+        /// Buffers of the program.
+        need: usize,
+    },
+    /// A buffer differs in length from the first one.
+    BufferLen {
+        /// Which buffer.
+        index: usize,
+        /// Its length in bytes.
+        have: usize,
+        /// The length of the first buffer in bytes.
+        need: usize,
+    },
     /// A source differs in length from the first output.
     SourceLen {
         /// Which source.
@@ -249,6 +304,12 @@ impl fmt::Display for ShapeError {
             }
             ShapeError::OutputCount { have, need } => {
                 write!(f, "{have} outputs given, the matrix has {need}")
+            }
+            ShapeError::BufferCount { have, need } => {
+                write!(f, "{have} buffers given, the program works on {need}")
+            }
+            ShapeError::BufferLen { index, have, need } => {
+                write!(f, "buffer {index} is {have} bytes long, the first is {need}; give one length")
             }
             ShapeError::SourceLen { index, have, need } => {
                 write!(f, "source {index} is {have} bytes long, the first buffer is {need}; give one length")

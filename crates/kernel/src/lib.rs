@@ -31,12 +31,18 @@ mod arena;
 mod dispatch;
 mod dot;
 mod portable;
+mod program;
 mod scan;
 #[cfg(any(test, all(target_arch = "x86_64", not(miri))))]
 mod schedule;
+mod scratch;
 mod tier;
+mod update;
+mod weave;
 
 pub use arena::Arena;
 pub use dot::{Dot, DotError, ShapeError, Stores};
+pub use program::{Program, ProgramError, Step};
 pub use scan::{equal, first_nonzero, first_nonzero_any, xor_into};
 pub use tier::{ForcedTierError, Tier};
+pub use update::Update;

@@ -15,7 +15,6 @@
 
 use std::mem::MaybeUninit;
 
-use crate::Stores;
 use crate::dot::Mode;
 
 /// Outputs of one pass: what 16 or 32 vector registers hold beside the sources.
@@ -24,9 +23,6 @@ pub(crate) const MAX_OUTPUTS: usize = 8;
 /// Sources of one kernel call. Far beyond it the streams outnumber what the TLB holds: 120 streams from memory lose
 /// a quarter; below it groups only cost.
 const MAX_SOURCES: usize = 64;
-
-/// Auto streams above this footprint: the largest second-level cache of the machines in NOTES.md.
-const STREAMING_FOOTPRINT_BYTES: usize = 2 << 20;
 
 /// Sources that may start at one cache set of a [`SMALL_CACHE_WAYS`] cache before they are taken in groups. Up to 12
 /// of them, four-column visits alone do as well.
@@ -161,7 +157,7 @@ impl<E: Engine> Schedule<E> {
     pub(crate) unsafe fn run(
         &self,
         mode: Mode,
-        stores: Stores,
+        streaming: bool,
         source: impl Fn(usize) -> *const u8,
         mut output: impl FnMut(usize) -> *mut u8,
         len: usize,
@@ -172,11 +168,6 @@ impl<E: Engine> Schedule<E> {
                 unsafe { output(o).write_bytes(0, len) };
             }
         }
-        let streaming = match stores {
-            Stores::Cached => false,
-            Stores::Streaming => true,
-            Stores::Auto => self.streams.saturating_mul(len) > STREAMING_FOOTPRINT_BYTES,
-        };
         let aliased =
             self.widest > self.max_same_set && len >= MIN_GROUPED_LEN_BYTES && self.is_aliased(&source);
         let walk = Walk { mode, streaming, aliased };
@@ -540,9 +531,7 @@ mod tests {
         let page = memory.as_ptr().addr().next_multiple_of(4096) - memory.as_ptr().addr();
         let data: Vec<&[u8]> = (0..sources).map(|s| &memory[page + s * pitch..][..len]).collect();
         let portable = Dot::with_tier(Tier::Portable, sources, rows).unwrap();
-        for (mode, stores) in
-            [Mode::Apply, Mode::Accumulate].into_iter().zip([Stores::Cached, Stores::Streaming])
-        {
+        for (mode, streaming) in [Mode::Apply, Mode::Accumulate].into_iter().zip([false, true]) {
             let mut wanted: Vec<Vec<u8>> =
                 (0..rows.len()).map(|o| memory[page + (sources + o) * pitch..][..len].to_vec()).collect();
             let mut views: Vec<&mut [u8]> = wanted.iter_mut().map(Vec::as_mut_slice).collect();
@@ -558,7 +547,7 @@ mod tests {
             // SAFETY: buffers are disjoint ranges of `copy`, each of them `len` bytes long.
             unsafe {
                 let schedule = Schedule::new(engine, rows);
-                schedule.run(mode, stores, |s| at(s).cast_const(), |o| at(sources + o), len);
+                schedule.run(mode, streaming, |s| at(s).cast_const(), |o| at(sources + o), len);
             }
             for (o, wanted) in wanted.iter().enumerate() {
                 assert!(&copy[shift + (sources + o) * pitch..][..len] == wanted, "{mode:?} output {o}");

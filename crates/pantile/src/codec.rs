@@ -1,10 +1,11 @@
 //! One code, ready for bytes.
 
 use crate::locate::Checker;
-use crate::program::Program;
+use crate::program::compile;
+use crate::shelf::Shelf;
 use crate::stripe::{StripeError, element_len};
 use pantile_code::{CellIndex, Code, CodeError};
-use pantile_kernel::Dot;
+use pantile_kernel::{Program, Update};
 use pantile_plan::{CellSet, Costs, Effort, NotRecoverable, Plan, Planner, Request};
 use std::collections::HashMap;
 use std::fmt;
@@ -22,7 +23,9 @@ struct Inner {
     planner: Planner,
     encode: OnceLock<(Plan, Program)>,
     /// For each data position: the parity cells that it reaches and the coefficients.
-    deltas: Vec<OnceLock<(Vec<usize>, Dot)>>,
+    updates: Vec<OnceLock<Update>>,
+    /// The recoveries of whole columns, all of them wanted, at uniform costs.
+    columns: Shelf<Recovery>,
     recoveries: Cache<(CellSet, Vec<CellIndex>, Costs), Recovery>,
     checkers: Cache<CellSet, Checker>,
 }
@@ -44,10 +47,14 @@ impl Recovery {
     ///
     /// Buffers of other lost cells may be overwritten with their true content; no other buffer is changed.
     /// Errors: buffers that are not a stripe; nothing is then written.
+    /// Cost: no lock, and no allocation after the first run on a thread.
     pub fn run(&self, code: &Code, cells: &mut [&mut [u8]]) -> Result<(), StripeError> {
-        element_len(code, cells)?;
-        self.program.run(cells);
-        Ok(())
+        debug_assert_eq!(
+            self.program.buffers(),
+            code.cell_count(),
+            "a recovery runs on stripes of its own code"
+        );
+        Ok(self.program.run(cells)?)
     }
 }
 
@@ -86,13 +93,14 @@ impl From<NotRecoverable> for RecoverError {
 impl Codec {
     /// A codec for the code. Cost: one pass over its equations; programs are made when first used.
     pub fn new(code: &Code) -> Codec {
-        let deltas = (0..code.data().len()).map(|_| OnceLock::new()).collect();
+        let updates = (0..code.data().len()).map(|_| OnceLock::new()).collect();
         Codec {
             inner: Arc::new(Inner {
                 planner: Planner::new(code),
                 code: code.clone(),
                 encode: OnceLock::new(),
-                deltas,
+                updates,
+                columns: Shelf::default(),
                 recoveries: Cache::default(),
                 checkers: Cache::default(),
             }),
@@ -122,7 +130,7 @@ impl Codec {
     fn encoder(&self) -> &(Plan, Program) {
         self.inner.encode.get_or_init(|| {
             let plan = self.inner.planner.encode();
-            let program = Program::new(&plan.steps);
+            let program = compile(&self.inner.code, &plan.steps);
             (plan, program)
         })
     }
@@ -131,9 +139,7 @@ impl Codec {
     ///
     /// Errors: buffers that are not a stripe; nothing is then written.
     pub fn encode(&self, cells: &mut [&mut [u8]]) -> Result<(), StripeError> {
-        element_len(self.code(), cells)?;
-        self.encoder().1.run(cells);
-        Ok(())
+        Ok(self.encoder().1.run(cells)?)
     }
 
     /// The cheapest way to have `wanted` while `lost` cannot be read; planned and compiled once per request.
@@ -147,9 +153,24 @@ impl Codec {
         self.inner.recoveries.get(key, |(lost, wanted, costs)| {
             let request = Request { lost, wanted, costs, effort: Effort::Fast };
             let plan = self.inner.planner.recover(&request)?;
-            let program = Program::new(&plan.steps);
+            let program = compile(&self.inner.code, &plan.steps);
             Ok(Recovery { plan, program })
         })
+    }
+
+    /// The recovery of whole columns from the others, at uniform costs: what [`Codec::reconstruct`] runs.
+    ///
+    /// Planned and compiled once per list of columns, then found without a lock: cheap enough for every stripe, and a
+    /// caller that keeps the handle pays nothing.
+    pub fn decoder(&self, lost: &[usize]) -> Result<Arc<Recovery>, NotRecoverable> {
+        if let Some(known) = self.inner.columns.get(lost) {
+            return Ok(known.clone());
+        }
+        let cells = CellSet::of_columns(self.code(), lost);
+        let wanted: Vec<CellIndex> = cells.iter().collect();
+        let recovery = self.recovery(&cells, &wanted, &Costs::uniform())?;
+        self.inner.columns.put(lost, recovery.clone());
+        Ok(recovery)
     }
 
     /// Recomputes the given columns from the others, in place.
@@ -157,9 +178,10 @@ impl Codec {
     /// Errors: too many are lost, or the buffers are not a stripe; nothing is then written.
     pub fn reconstruct(&self, cells: &mut [&mut [u8]], lost: &[usize]) -> Result<(), RecoverError> {
         element_len(self.code(), cells)?;
-        let lost = CellSet::of_columns(self.code(), lost);
-        let wanted: Vec<CellIndex> = lost.iter().collect();
-        self.recovery(&lost, &wanted, &Costs::uniform())?.run(self.code(), cells)?;
+        match self.inner.columns.get(lost) {
+            Some(known) => known.run(self.code(), cells)?,
+            None => self.decoder(lost)?.run(self.code(), cells)?,
+        }
         Ok(())
     }
 
@@ -174,26 +196,18 @@ impl Codec {
         if new.len() != need {
             return Err(StripeError::UnequalLengths { cell, have: new.len(), need });
         }
-        let (parity, dot) = self.inner.deltas[position].get_or_init(|| {
+        let update = self.inner.updates[position].get_or_init(|| {
             let generator = code.generator();
-            let reached = (0..code.parity().len()).filter(|&row| !generator.get(row, position).is_zero());
-            let (cells, rows): (Vec<usize>, Vec<Vec<(usize, u8)>>) = reached
-                .map(|row| (code.parity()[row].usize(), vec![(0, generator.get(row, position).0)]))
-                .unzip();
-            let Ok(dot) = Dot::new(1, &rows) else { unreachable!("the one source is numbered 0") };
-            (cells, dot)
+            let reached: Vec<(usize, u8)> = (0..code.parity().len())
+                .map(|row| (code.parity()[row].usize(), generator.get(row, position).0))
+                .filter(|&(_, coefficient)| coefficient != 0)
+                .collect();
+            match Update::new(code.cell_count(), cell, &reached) {
+                Ok(update) => update,
+                Err(error) => unreachable!("parity cells are other cells of the code: {error}"),
+            }
         });
-        // The old content becomes the change, the change goes to the parities, the new content takes its place.
-        pantile_kernel::xor_into(cells[cell], new);
-        let mut taken: Vec<&mut [u8]> = parity.iter().map(|&p| std::mem::take(&mut cells[p])).collect();
-        let Ok(()) = dot.accumulate(&[&*cells[cell]], &mut taken) else {
-            unreachable!("all cells have one length")
-        };
-        for (&p, buffer) in parity.iter().zip(taken) {
-            cells[p] = buffer;
-        }
-        cells[cell].copy_from_slice(new);
-        Ok(())
+        Ok(update.run(cells, new)?)
     }
 
     /// The checks of stripes of which `erased` cannot be read, compiled once.

@@ -8,6 +8,7 @@ use std::arch::x86_64::*;
 use super::partial;
 use crate::portable;
 use crate::schedule::{Engine, Job, Kernel};
+use crate::weave::Weave;
 
 /// Bytes of a vector.
 const VECTOR: usize = 32;
@@ -65,6 +66,41 @@ impl Engine for Avx2 {
     fn fence(self) {
         super::fence();
     }
+}
+
+define_rows!(
+    "avx2",
+    __m256i,
+    VECTOR,
+    _mm256_setzero_si256,
+    _mm256_loadu_si256,
+    _mm256_storeu_si256,
+    _mm256_stream_si256,
+    _mm256_xor_si256,
+    |a, b, c| _mm256_xor_si256(_mm256_xor_si256(a, b), c)
+);
+
+/// `visits` slices of C vectors of a weave without grids.
+///
+/// # Safety
+///
+/// As [`crate::dispatch::Loop`].
+#[target_feature(enable = "avx2")]
+pub(crate) unsafe fn weave<const C: usize, const STREAMING: bool>(
+    weave: &Weave,
+    table: &mut [*mut u8],
+    cells: &mut [*mut u8],
+    visits: usize,
+) {
+    debug_assert!(cells.is_empty() && weave.grids().is_empty());
+    let buffers = weave.buffers().len();
+    for visit in 0..visits {
+        // SAFETY: the caller's promise; slots are moved back below.
+        unsafe { rows::<C, STREAMING>(weave, table, visit * C * VECTOR) };
+        table[buffers..].iter_mut().for_each(|slot| *slot = slot.wrapping_sub(C * VECTOR));
+    }
+    table[..buffers].iter_mut().for_each(|place| *place = place.wrapping_add(visits * C * VECTOR));
+    table[buffers..].iter_mut().for_each(|slot| *slot = slot.wrapping_add(visits * C * VECTOR));
 }
 
 /// # Safety

@@ -8,6 +8,7 @@ use std::arch::x86_64::*;
 
 use super::PREFETCH_AHEAD_BYTES;
 use crate::schedule::{Engine, Job, Kernel};
+use crate::weave::{NONE, Weave};
 
 /// Bytes of a vector.
 const VECTOR: usize = 64;
@@ -63,6 +64,109 @@ impl Engine for Avx512Gfni {
     fn fence(self) {
         super::fence();
     }
+}
+
+define_rows!(
+    "avx512f",
+    __m512i,
+    VECTOR,
+    _mm512_setzero_si512,
+    _mm512_loadu_si512,
+    _mm512_storeu_si512,
+    _mm512_stream_si512,
+    _mm512_xor_si512,
+    _mm512_ternarylogic_epi64::<XOR3>
+);
+
+/// `visits` slices of C vectors: grids of at most W columns, then rows. W times C held sums, C swept ones and a source
+/// fill the registers; a null in a cell is skipped, for which the branch is free: its pattern repeats every visit.
+///
+/// # Safety
+///
+/// As [`crate::dispatch::Loop`].
+#[target_feature(enable = "avx512f")]
+pub(crate) unsafe fn weave<const W: usize, const C: usize, const STREAMING: bool>(
+    weave: &Weave,
+    table: &mut [*mut u8],
+    cells: &mut [*mut u8],
+    visits: usize,
+) {
+    let (buffers, width) = (weave.buffers().len(), weave.width());
+    debug_assert!(width <= W && cells.len() == weave.cells().len());
+    for visit in 0..visits {
+        let at = visit * C * VECTOR;
+        let mut cell = cells.as_ptr();
+        for grid in weave.grids() {
+            let mut held = [[_mm512_setzero_si512(); C]; W];
+            let mut plain = grid.plain.as_ptr();
+            for swept in &grid.swept {
+                let mut sums = [_mm512_setzero_si512(); C];
+                // SAFETY: places are numbers in the table, every place is valid for the slice; `plain` and `cells` hold
+                // what the grid counts: `width` cells for each swept sum.
+                unsafe {
+                    if swept.from != NONE {
+                        let from = table.get_unchecked(swept.from as usize).wrapping_add(at);
+                        for c in 0..C {
+                            sums[c] = _mm512_loadu_si512(from.add(c * VECTOR).cast());
+                        }
+                    }
+                    for _ in 0..swept.plain {
+                        let x = table.get_unchecked(*plain as usize).wrapping_add(at);
+                        plain = plain.add(1);
+                        for c in 0..C {
+                            sums[c] = _mm512_xor_si512(sums[c], _mm512_loadu_si512(x.add(c * VECTOR).cast()));
+                        }
+                    }
+                    for_each_column!(j < W {
+                        if j < width {
+                            let x = *cell.add(j);
+                            if !x.is_null() {
+                                for c in 0..C {
+                                    let x = _mm512_loadu_si512(x.wrapping_add(at + c * VECTOR).cast());
+                                    sums[c] = _mm512_xor_si512(sums[c], x);
+                                    held[j][c] = _mm512_xor_si512(held[j][c], x);
+                                }
+                            }
+                        }
+                    });
+                    cell = cell.add(width);
+                    if swept.to.place != NONE {
+                        let to = table.get_unchecked(swept.to.place as usize).wrapping_add(at);
+                        for c in 0..C {
+                            if STREAMING && swept.to.is_last {
+                                _mm512_stream_si512(to.add(c * VECTOR).cast(), sums[c]);
+                            } else {
+                                _mm512_storeu_si512(to.add(c * VECTOR).cast(), sums[c]);
+                            }
+                        }
+                    }
+                }
+            }
+            for_each_column!(j < W {
+                if let Some(&to) = grid.held.get(j) {
+                    // SAFETY: as above.
+                    unsafe {
+                        let target = table.get_unchecked(to.place as usize).wrapping_add(at);
+                        for c in 0..C {
+                            if STREAMING && to.is_last {
+                                _mm512_stream_si512(target.add(c * VECTOR).cast(), held[j][c]);
+                            } else {
+                                _mm512_storeu_si512(target.add(c * VECTOR).cast(), held[j][c]);
+                            }
+                        }
+                    }
+                }
+            });
+        }
+        // SAFETY: the caller's promise; slots are moved back below.
+        unsafe { rows::<C, STREAMING>(weave, table, at) };
+        table[buffers..].iter_mut().for_each(|slot| *slot = slot.wrapping_sub(C * VECTOR));
+        for &cell in weave.slot_cells() {
+            cells[cell as usize] = cells[cell as usize].wrapping_sub(C * VECTOR);
+        }
+    }
+    table[..buffers].iter_mut().for_each(|place| *place = place.wrapping_add(visits * C * VECTOR));
+    table[buffers..].iter_mut().for_each(|slot| *slot = slot.wrapping_add(visits * C * VECTOR));
 }
 
 /// # Safety

@@ -15,6 +15,16 @@ macro_rules! for_each_output {
     };
 }
 
+/// As [`for_each_output`], for the columns of a grid.
+macro_rules! for_each_column {
+    ($o:ident < $m:ident $body:block) => {
+        for_each_output!(@ $o $m $body 0 1 2 3 4 5 6 7 8 9 10 11 12 13)
+    };
+}
+
+#[macro_use]
+mod loops;
+
 pub(crate) mod avx2;
 pub(crate) mod avx2_gfni;
 pub(crate) mod avx512_gfni;
@@ -46,7 +56,7 @@ fn affine_matrix(c: u8) -> u64 {
 const PREFETCH_AHEAD_BYTES: usize = 1024;
 
 /// Orders streaming stores before everything that follows.
-fn fence() {
+pub(crate) fn fence() {
     // SAFETY: SSE is part of x86-64.
     unsafe { _mm_sfence() };
 }

@@ -1,0 +1,287 @@
+//! Whole computations: steps over the buffers of a stripe, compiled once, run in place on any number of stripes.
+//!
+//! Steps that read mostly the same buffers become one [`Dot`]; a program of XORs alone becomes a weave (`weave.rs`).
+//! What a step writes, later steps may read.
+//!
+//! Invariants: a run allocates nothing but the scratch of its thread, once; it takes no lock; it writes the targets of
+//! its steps and no other buffer.
+
+use std::fmt;
+
+use crate::dispatch::Sweep;
+use crate::dot::{Mode, STREAMING_FOOTPRINT_BYTES};
+use crate::scratch::with_scratch;
+use crate::weave::{SLICE_BYTES_MOST, Weave};
+use crate::{Dot, DotError, ShapeError, Stores, Tier};
+
+/// Bytes of every buffer that all stages work on before the next: what one stage writes is still near when the next
+/// reads it.
+const TILE_BYTES: usize = 16 * 1024;
+
+/// Below this, all buffers stay in the first-level cache, and reading one twice costs less than a grid: D-Code(13),
+/// chunks of 4 KiB, two lost, 59 instead of 49 GB/s.
+const ROWS_FOOTPRINT_BYTES: usize = 48 * 1024;
+
+/// A buffer as the sum of coefficients times buffers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The buffer that is written.
+    pub target: usize,
+    /// Buffers, each with its coefficient: not the target of this step or of a later one.
+    pub terms: Vec<(usize, u8)>,
+}
+
+/// Steps compiled for one tier.
+///
+/// Immutable, `Send + Sync` and reusable.
+#[derive(Debug)]
+pub struct Program {
+    stages: Vec<Stage>,
+    tier: Tier,
+    /// Buffers of a run.
+    buffers: usize,
+    /// Buffers that are read or written.
+    streams: usize,
+    stores: Stores,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Dot {
+        dot: Dot,
+        sources: Vec<usize>,
+        outputs: Vec<usize>,
+    },
+    /// The same sums twice: with grids where the engine has registers for them, and as rows alone.
+    Weave {
+        grids: Option<Weave>,
+        rows: Weave,
+        sweep: Sweep,
+    },
+}
+
+impl Program {
+    /// The steps, for [`Tier::best`], over `buffers` buffers.
+    ///
+    /// Errors: a step names a buffer that does not exist, writes what was written or read before, or reads its target.
+    pub fn new(buffers: usize, steps: &[Step]) -> Result<Program, ProgramError> {
+        Program::with_tier(Tier::best(), buffers, steps)
+    }
+
+    /// As [`Program::new`], for a tier of the caller's choice.
+    ///
+    /// Errors: also if this machine lacks the tier.
+    pub fn with_tier(tier: Tier, buffers: usize, steps: &[Step]) -> Result<Program, ProgramError> {
+        let streams = check(buffers, steps)?;
+        let stages = match (is_xor_alone(steps), Sweep::new(tier)) {
+            (true, Some(sweep)) => vec![weave_of(steps, sweep)],
+            _ => groups(steps).iter().map(|group| dot_of(tier, group)).collect::<Result<_, DotError>>()?,
+        };
+        Ok(Program { stages, tier, buffers, streams, stores: Stores::Auto })
+    }
+
+    /// The same program with another store policy; the results do not depend on it.
+    pub fn with_stores(self, stores: Stores) -> Program {
+        Program { stores, ..self }
+    }
+
+    /// The number of buffers that a run takes.
+    pub fn buffers(&self) -> usize {
+        self.buffers
+    }
+
+    /// The tier that it was compiled for.
+    pub fn tier(&self) -> Tier {
+        self.tier
+    }
+
+    /// Carries out every step, in place.
+    ///
+    /// Shape: buffers of one length; any length, any alignment.
+    /// Errors: a count or a length is wrong; nothing is written then.
+    /// Cost: one pass over what is read for a tape and for one group of steps.
+    pub fn run(&self, buffers: &mut [&mut [u8]]) -> Result<(), ShapeError> {
+        if buffers.len() != self.buffers {
+            return Err(ShapeError::BufferCount { have: buffers.len(), need: self.buffers });
+        }
+        let len = buffers.first().map_or(0, |buffer| buffer.len());
+        if let Some(index) = buffers.iter().position(|buffer| buffer.len() != len) {
+            return Err(ShapeError::BufferLen { index, have: buffers[index].len(), need: len });
+        }
+        let streaming = match self.stores {
+            Stores::Cached => false,
+            Stores::Streaming => true,
+            Stores::Auto => self.streams.saturating_mul(len) > STREAMING_FOOTPRINT_BYTES,
+        };
+        let tile = if self.stages.len() > 1 { TILE_BYTES } else { usize::MAX };
+        let base = buffers.as_mut_ptr();
+        // SAFETY: `buffer` is called with numbers below `buffers.len()` only, which `check` saw to. Each call borrows
+        // that one slice anew, and the pointer stays valid because nothing else touches the slices until we return.
+        let buffer = |i: usize| unsafe { (*base.add(i)).as_mut_ptr() };
+        let mut start = 0;
+        while start < len {
+            let n = tile.min(len - start);
+            for stage in &self.stages {
+                // SAFETY: every buffer is valid for `len >= start + n` bytes, and they are apart from one another.
+                unsafe { stage.run(streaming, |i| buffer(i).add(start), n) };
+            }
+            start += n;
+        }
+        Ok(())
+    }
+}
+
+impl Stage {
+    /// # Safety
+    ///
+    /// `buffer(i)` is valid for reads and writes of `len` bytes and apart from the others, for every buffer of a step.
+    unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
+        match self {
+            Stage::Dot { dot, sources, outputs } => {
+                let source = |s: usize| buffer(sources[s]).cast_const();
+                // SAFETY: the caller's promise; no step reads what its group writes.
+                unsafe { dot.run_streaming(Mode::Apply, streaming, source, |o| buffer(outputs[o]), len) };
+            }
+            Stage::Weave { grids, rows, sweep } => {
+                let weave = match grids {
+                    Some(grids) if rows.buffers().len() * len > ROWS_FOOTPRINT_BYTES => grids,
+                    _ => rows,
+                };
+                let (buffers, slots) = (weave.buffers(), weave.slots());
+                let places = buffers.len() + slots;
+                with_scratch(places + weave.cells().len(), slots * SLICE_BYTES_MOST, |pointers, lines| {
+                    let (table, cells) = pointers.split_at_mut(places);
+                    let first_slot = lines.as_mut_ptr().cast::<u8>();
+                    table.iter_mut().zip(buffers).for_each(|(place, &i)| *place = buffer(i));
+                    table[buffers.len()..]
+                        .iter_mut()
+                        .enumerate()
+                        .for_each(|(i, slot)| *slot = first_slot.wrapping_add(i * SLICE_BYTES_MOST));
+                    // SAFETY: the caller's promise for the buffers; the slots are ours, and side by side.
+                    unsafe { sweep.run(weave, table, cells, streaming, len) };
+                });
+            }
+        }
+    }
+}
+
+/// Whether all steps are plain sums, and more than one.
+fn is_xor_alone(steps: &[Step]) -> bool {
+    steps.len() > 1 && steps.iter().all(|step| step.terms.iter().all(|&(_, c)| c == 1))
+}
+
+fn weave_of(steps: &[Step], sweep: Sweep) -> Stage {
+    let sums: Vec<(usize, Vec<usize>)> =
+        steps.iter().map(|step| (step.target, step.terms.iter().map(|term| term.0).collect())).collect();
+    let grids = sweep.has_grids().then(|| Weave::new(&sums, true)).filter(|weave| !weave.grids().is_empty());
+    Stage::Weave { grids, rows: Weave::new(&sums, false), sweep }
+}
+
+/// Steps that are done in one pass over their sources.
+fn groups(steps: &[Step]) -> Vec<Vec<&Step>> {
+    let mut groups: Vec<Vec<&Step>> = Vec::new();
+    for step in steps {
+        match groups.last_mut() {
+            Some(group) if belong_together(group, step) => group.push(step),
+            _ => groups.push(vec![step]),
+        }
+    }
+    groups
+}
+
+/// Whether a step may be computed with a group: it uses none of its results, and mostly its sources.
+fn belong_together(group: &[&Step], step: &Step) -> bool {
+    let uses = |buffer: usize| step.terms.iter().any(|term| term.0 == buffer);
+    if group.iter().any(|other| uses(other.target)) {
+        return false;
+    }
+    let shared = group[0].terms.iter().filter(|term| uses(term.0)).count();
+    2 * shared >= step.terms.len()
+}
+
+fn dot_of(tier: Tier, steps: &[&Step]) -> Result<Stage, DotError> {
+    let mut sources: Vec<usize> = steps.iter().flat_map(|s| s.terms.iter().map(|t| t.0)).collect();
+    sources.sort_unstable();
+    sources.dedup();
+    let place = |buffer: usize| sources.partition_point(|&s| s < buffer);
+    let rows: Vec<Vec<(usize, u8)>> =
+        steps.iter().map(|s| s.terms.iter().map(|&(buffer, c)| (place(buffer), c)).collect()).collect();
+    let dot = Dot::with_tier(tier, sources.len(), &rows)?;
+    Ok(Stage::Dot { dot, outputs: steps.iter().map(|s| s.target).collect(), sources })
+}
+
+/// Checks what a run relies on; the number of buffers in use.
+fn check(buffers: usize, steps: &[Step]) -> Result<usize, ProgramError> {
+    let mut used = vec![false; buffers];
+    let mut written = vec![false; buffers];
+    for (step, Step { target, terms }) in steps.iter().enumerate() {
+        for &buffer in terms.iter().map(|(buffer, _)| buffer).chain([target]) {
+            if buffer >= buffers {
+                return Err(ProgramError::BufferOutOfRange { step, buffer, buffers });
+            }
+        }
+        terms.iter().for_each(|&(buffer, _)| used[buffer] = true);
+        if used[*target] || written[*target] {
+            return Err(ProgramError::TargetInUse { step, target: *target });
+        }
+        written[*target] = true;
+    }
+    Ok((0..buffers).filter(|&i| used[i] || written[i]).count())
+}
+
+/// Why steps cannot be compiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProgramError {
+    /// A step names a buffer that does not exist.
+    BufferOutOfRange {
+        /// The step.
+        step: usize,
+        /// The buffer that it names.
+        buffer: usize,
+        /// The number of buffers.
+        buffers: usize,
+    },
+    /// A step writes a buffer that it, or a step before it, reads or writes.
+    TargetInUse {
+        /// The step.
+        step: usize,
+        /// The buffer that it writes.
+        target: usize,
+    },
+    /// This machine lacks the tier.
+    TierUnavailable {
+        /// The tier asked for.
+        tier: Tier,
+    },
+}
+
+impl fmt::Display for ProgramError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProgramError::BufferOutOfRange { step, buffer, buffers } => {
+                write!(f, "step {step} names buffer {buffer} of {buffers}; buffers count from 0")
+            }
+            ProgramError::TargetInUse { step, target } => {
+                write!(
+                    f,
+                    "step {step} writes buffer {target}, which was read or written before; write each buffer once, before it is read"
+                )
+            }
+            ProgramError::TierUnavailable { tier } => {
+                write!(f, "this machine lacks the {tier} instructions; use Tier::best()")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ProgramError {}
+
+impl From<DotError> for ProgramError {
+    fn from(error: DotError) -> ProgramError {
+        match error {
+            DotError::TierUnavailable { tier } => ProgramError::TierUnavailable { tier },
+            DotError::SourceOutOfRange { .. } => unreachable!("sources are numbered by `place`"),
+        }
+    }
+}

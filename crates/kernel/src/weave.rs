@@ -1,0 +1,518 @@
+//! XOR programs: many sparse sums over many small buffers, as array codes have them, woven into one sweep.
+//!
+//! An array code adds most buffers to two sums each. Computed sum by sum, every buffer is fetched twice, and what lies
+//! between the two fetches (a stripe of D-Code(13) is 169 buffers) does not stay in the first-level cache, least of all
+//! if all buffers start at one cache set. So the sums are parted into two sets such that a buffer lies in one of each,
+//! if possible: sums that are *held*, all at once, in registers, and sums that are *swept*, one after the other. A
+//! [`Grid`] has a row per swept and a column per held sum; a buffer that lies in both stands where they meet, is loaded
+//! once, and added to both. No buffer is read twice, nothing must stay in a cache, and so the place of the buffers does
+//! not matter.
+//!
+//! What follows from other sums (the chains of a double recovery) is done after the grid by [`Row`]s, on the same few
+//! cache lines. What several sums have in common (EVENODD's adjuster) is a sum of its own.
+//!
+//! Invariants: all of it is done for one slice of the buffers, of [`SLICE_BYTES_MOST`] at most, before the next slice; a
+//! slot is written before it is read; every target is stored once per slice.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// Bytes of a slice: four vectors of the widest engine.
+pub(crate) const SLICE_BYTES_MOST: usize = 256;
+
+/// Sums that are held at once: with two vectors each they fill 28 of 32 registers.
+pub(crate) const HELD_MOST: usize = 14;
+
+/// "No such place".
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// A compiled XOR program. Places are numbers in a table of pointers: the buffers in use, then the slots.
+#[derive(Debug, Default)]
+pub(crate) struct Weave {
+    grids: Vec<Grid>,
+    rows: Vec<Row>,
+    /// The sources of the rows, row after row.
+    words: Vec<u32>,
+    /// The places in the cells of the grids, grid after grid, row after row; [`NONE`] where no buffer stands.
+    cells: Vec<u32>,
+    /// Where in `cells` slots stand.
+    slot_cells: Vec<u32>,
+    /// The buffers in use, ascending; they are the first places of the table.
+    buffers: Vec<usize>,
+    slots: usize,
+    /// Columns of every grid.
+    width: usize,
+}
+
+/// Swept sums against held sums.
+#[derive(Debug)]
+pub(crate) struct Grid {
+    pub(crate) swept: Vec<Swept>,
+    /// Sources of swept sums that lie in no held one, sum after sum.
+    pub(crate) plain: Vec<u32>,
+    pub(crate) held: Vec<Goal>,
+}
+
+/// A row of a grid.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Swept {
+    /// Its places in `plain`.
+    pub(crate) plain: u32,
+    /// Where the grid before left the sum, or [`NONE`].
+    pub(crate) from: u32,
+    pub(crate) to: Goal,
+}
+
+/// Where a sum is stored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Goal {
+    /// A buffer or a slot, or [`NONE`].
+    pub(crate) place: u32,
+    /// Whether nothing reads it again, so that it may go past the cache.
+    pub(crate) is_last: bool,
+}
+
+/// A sum that needs other sums.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    /// Its places in the words.
+    pub(crate) sources: u32,
+    /// Whether the sum of the row before is added: it is still in registers.
+    pub(crate) carries: bool,
+    pub(crate) to: Goal,
+}
+
+impl Goal {
+    const NOWHERE: Goal = Goal { place: NONE, is_last: false };
+}
+
+impl Weave {
+    /// Compiles `steps`, each a target and the buffers whose sum it is, in an order in which they can be done.
+    ///
+    /// Without grids, for engines of few registers, every sum is a row.
+    pub(crate) fn new(steps: &[(usize, Vec<usize>)], has_grids: bool) -> Weave {
+        let mut buffers: Vec<usize> =
+            steps.iter().flat_map(|(target, terms)| terms.iter().chain([target])).copied().collect();
+        buffers.sort_unstable();
+        buffers.dedup();
+        let place = |buffer: usize| buffers.partition_point(|&b| b < buffer) as u32;
+        let sums: Vec<Sum> = steps
+            .iter()
+            .map(|(target, terms)| Sum {
+                out: place(*target),
+                terms: odd(terms.iter().map(|&t| place(t)).collect()),
+            })
+            .collect();
+        let first_new = buffers.len() as u32;
+        Loom::new(shared(sums, first_new), first_new).weave(buffers, has_grids)
+    }
+
+    pub(crate) fn grids(&self) -> &[Grid] {
+        &self.grids
+    }
+
+    pub(crate) fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    pub(crate) fn words(&self) -> &[u32] {
+        &self.words
+    }
+
+    /// The places in the cells of all grids.
+    pub(crate) fn cells(&self) -> &[u32] {
+        &self.cells
+    }
+
+    /// Where in the cells slots stand, which do not move with the slices.
+    pub(crate) fn slot_cells(&self) -> &[u32] {
+        &self.slot_cells
+    }
+
+    /// The columns of every grid; 0 without grids.
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The buffers in use, ascending.
+    pub(crate) fn buffers(&self) -> &[usize] {
+        &self.buffers
+    }
+
+    /// Slots of [`SLICE_BYTES_MOST`] that a run needs.
+    pub(crate) fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// The goals that are buffers and may be stored past the cache.
+    pub(crate) fn last_goals(&self) -> impl Iterator<Item = u32> + '_ {
+        let swept = self.grids.iter().flat_map(|grid| grid.swept.iter().map(|swept| swept.to));
+        let held = self.grids.iter().flat_map(|grid| grid.held.iter().copied());
+        swept
+            .chain(held)
+            .chain(self.rows.iter().map(|row| row.to))
+            .filter(|goal| goal.is_last)
+            .map(|goal| goal.place)
+    }
+}
+
+/// A sum to be computed: a buffer, or a number past all buffers, as the sum of buffers and of earlier sums.
+#[derive(Clone, Debug)]
+struct Sum {
+    out: u32,
+    terms: Vec<u32>,
+}
+
+/// Terms that stand an odd number of times, ascending.
+fn odd(mut terms: Vec<u32>) -> Vec<u32> {
+    terms.sort_unstable();
+    let mut kept: Vec<u32> = Vec::with_capacity(terms.len());
+    for term in terms {
+        match kept.last() {
+            Some(&last) if last == term => {
+                kept.pop();
+            }
+            _ => kept.push(term),
+        }
+    }
+    kept
+}
+
+/// Work on common parts that a program is worth, in comparisons of 64 buffers.
+const SHARING_EFFORT: usize = 1 << 24;
+
+/// Computes once what several sums have in common, the largest common part first. New sums are numbered from `next`.
+///
+/// Cost: O(sums^2) comparisons of bit sets per common part.
+fn shared(mut sums: Vec<Sum>, mut next: u32) -> Vec<Sum> {
+    let bits = |terms: &[u32], next: u32| {
+        let mut set = vec![0u64; next as usize / 64 + 1];
+        terms.iter().for_each(|&t| set[t as usize / 64] |= 1 << (t % 64));
+        set
+    };
+    let common = |a: &[u64], b: &[u64]| a.iter().zip(b).map(|(x, y)| (x & y).count_ones()).sum::<u32>();
+    let mut effort = 0;
+    loop {
+        let sets: Vec<Vec<u64>> = sums.iter().map(|sum| bits(&sum.terms, next)).collect();
+        effort += sums.len() * sums.len() / 2 * (next as usize / 64 + 1);
+        if effort > SHARING_EFFORT {
+            return sums;
+        }
+        let (mut size, mut pair) = (1, (0, 0));
+        for b in 1..sets.len() {
+            for a in 0..b {
+                let found = common(&sets[a], &sets[b]);
+                if found > size {
+                    (size, pair) = (found, (a, b));
+                }
+            }
+        }
+        if size < 2 {
+            return sums;
+        }
+        let part: Vec<u64> = sets[pair.0].iter().zip(&sets[pair.1]).map(|(x, y)| x & y).collect();
+        let users: Vec<usize> = (0..sets.len()).filter(|&s| common(&sets[s], &part) == size).collect();
+        let is_in = |t: u32| part[t as usize / 64] >> (t % 64) & 1 == 1;
+        // A sum that is the common part already lends its own result, if it comes first.
+        let first = users[0];
+        let lends = sums[first].terms.len() as u32 == size;
+        let out = if lends { sums[first].out } else { next };
+        for &user in users.iter().skip(usize::from(lends)) {
+            sums[user].terms.retain(|&t| !is_in(t));
+            // It may have been there already: what is added twice is gone.
+            sums[user].terms.push(out);
+            sums[user].terms = odd(std::mem::take(&mut sums[user].terms));
+        }
+        if !lends {
+            let terms: Vec<u32> = (0..next).filter(|&t| is_in(t)).collect();
+            sums.insert(first, Sum { out, terms });
+            next += 1;
+        }
+    }
+}
+
+/// The sums with what is known of them.
+struct Loom {
+    sums: Vec<Sum>,
+    /// Places below this are buffers.
+    buffers: u32,
+    /// For each place, the sum that computes it.
+    made_by: Vec<Option<usize>>,
+    /// For each place, the sums that use it, ascending.
+    users: Vec<Vec<usize>>,
+    /// For each place past the buffers and each sum that needs one, its slot.
+    slot_of: Vec<u32>,
+    slots: u32,
+}
+
+impl Loom {
+    fn new(sums: Vec<Sum>, buffers: u32) -> Loom {
+        let places = sums.iter().map(|sum| sum.out + 1).max().unwrap_or(0).max(buffers) as usize;
+        let mut made_by = vec![None; places];
+        let mut users = vec![Vec::new(); places];
+        for (i, sum) in sums.iter().enumerate() {
+            made_by[sum.out as usize] = Some(i);
+            sum.terms.iter().for_each(|&t| users[t as usize].push(i));
+        }
+        Loom { slot_of: vec![NONE; sums.len()], sums, buffers, made_by, users, slots: 0 }
+    }
+
+    /// The place of the slot of a sum.
+    fn slot(&mut self, sum: usize) -> u32 {
+        if self.slot_of[sum] == NONE {
+            self.slot_of[sum] = self.slots;
+            self.slots += 1;
+        }
+        self.buffers + self.slot_of[sum]
+    }
+
+    /// Where the finished sum is.
+    fn result(&mut self, sum: usize) -> u32 {
+        if self.sums[sum].out < self.buffers { self.sums[sum].out } else { self.slot(sum) }
+    }
+
+    fn goal(&mut self, sum: usize) -> Goal {
+        let out = self.sums[sum].out;
+        Goal { place: self.result(sum), is_last: out < self.buffers && self.users[out as usize].is_empty() }
+    }
+
+    fn needs(&self, sum: usize) -> bool {
+        self.sums[sum].terms.iter().any(|&t| self.made_by[t as usize].is_some())
+    }
+
+    /// Which sums to hold: neighbours of swept ones, where sums with a common source are neighbours.
+    fn held(&self) -> Vec<bool> {
+        let mut neighbours = vec![Vec::new(); self.sums.len()];
+        for (place, users) in
+            self.users.iter().enumerate().filter(|(place, _)| self.made_by[*place].is_none())
+        {
+            debug_assert!(place < self.buffers as usize, "a new place is made by its sum");
+            for &a in users {
+                neighbours[a].extend(users.iter().copied().filter(|&b| b != a));
+            }
+        }
+        let mut side: Vec<Option<bool>> = vec![None; self.sums.len()];
+        for root in 0..self.sums.len() {
+            if side[root].is_some() || neighbours[root].is_empty() {
+                continue;
+            }
+            side[root] = Some(false);
+            let mut component = vec![root];
+            let mut at = 0;
+            while let Some(&sum) = component.get(at) {
+                at += 1;
+                for &neighbour in &neighbours[sum] {
+                    if side[neighbour].is_none() {
+                        side[neighbour] = side[sum].map(|held| !held);
+                        component.push(neighbour);
+                    }
+                }
+            }
+            // Sums that need others are better held: a swept one is finished when its row is.
+            let weight = |held: bool| {
+                let of_side = component.iter().filter(|&&sum| side[sum] == Some(held));
+                of_side.map(|&sum| if self.needs(sum) { 1 } else { -1i64 }).sum::<i64>()
+            };
+            if weight(false) > weight(true) {
+                component.iter().for_each(|&sum| side[sum] = side[sum].map(|held| !held));
+            }
+        }
+        side.into_iter().map(|side| side == Some(true)).collect()
+    }
+
+    fn weave(mut self, buffers: Vec<usize>, has_grids: bool) -> Weave {
+        let is_held: Vec<bool> = if has_grids { self.held() } else { vec![false; self.sums.len()] };
+        let (held, swept): (Vec<usize>, Vec<usize>) = (0..self.sums.len()).partition(|&sum| is_held[sum]);
+        let mut weave = Weave { buffers, ..Weave::default() };
+        let mut state = vec![Progress::Open; self.sums.len()];
+        if !held.is_empty() {
+            let batches = held.len().div_ceil(HELD_MOST);
+            weave.width = held.len().div_ceil(batches);
+            let mut meetings = self.meetings(&held, &swept, weave.width);
+            for b in 0..batches {
+                let batch = b * weave.width..held.len().min((b + 1) * weave.width);
+                self.grid(&mut weave, &swept, &held, batch, &mut meetings, &mut state);
+            }
+        }
+        self.finish(&mut weave, &state);
+        let is_slot = |place: u32| place != NONE && place >= self.buffers;
+        weave.slot_cells =
+            (0u32..).zip(&weave.cells).filter(|(_, place)| is_slot(**place)).map(|(i, _)| i).collect();
+        weave.slots = self.slots as usize;
+        weave
+    }
+
+    /// Where sources of swept and of held sums are added.
+    fn meetings(&self, held: &[usize], swept: &[usize], width: usize) -> Meetings {
+        let column: HashMap<usize, usize> = held.iter().enumerate().map(|(j, &sum)| (sum, j)).collect();
+        let sources =
+            |sum: usize| self.sums[sum].terms.iter().copied().filter(|&t| self.made_by[t as usize].is_none());
+        let mut rest: Vec<Vec<u32>> = held.iter().map(|&sum| sources(sum).collect()).collect();
+        let mut meetings = Meetings { cells: vec![], plain: vec![], last: vec![], rest: vec![] };
+        for &sum in swept {
+            let mut row = vec![NONE; held.len()];
+            let mut plain = Vec::new();
+            for term in sources(sum) {
+                let columns = self.users[term as usize].iter().filter_map(|user| column.get(user).copied());
+                match columns.into_iter().find(|&j| row[j] == NONE && rest[j].contains(&term)) {
+                    Some(j) => {
+                        row[j] = term;
+                        rest[j].retain(|&t| t != term);
+                    }
+                    None => plain.push(term),
+                }
+            }
+            let last = row.iter().rposition(|&cell| cell != NONE).map(|j| j / width);
+            meetings.last.push(last.or((!plain.is_empty()).then_some(0)));
+            meetings.cells.push(row);
+            meetings.plain.push(plain);
+        }
+        meetings.rest = rest;
+        meetings
+    }
+
+    /// One grid: all swept sums against a batch of held ones.
+    fn grid(
+        &mut self,
+        weave: &mut Weave,
+        swept: &[usize],
+        held: &[usize],
+        batch: Range<usize>,
+        meetings: &mut Meetings,
+        state: &mut [Progress],
+    ) {
+        let number = weave.grids.len();
+        let is_final = batch.end == held.len();
+        let mut grid = Grid { swept: Vec::new(), plain: Vec::new(), held: Vec::new() };
+        let row_of = |cells: &[u32]| -> Vec<u32> {
+            cells.iter().copied().chain(std::iter::repeat(NONE)).take(weave.width).collect()
+        };
+        let mut cells = Vec::new();
+        for (s, &sum) in swept.iter().enumerate() {
+            let row = &meetings.cells[s][batch.clone()];
+            let plain = if number == 0 { std::mem::take(&mut meetings.plain[s]) } else { Vec::new() };
+            if plain.is_empty() && row.iter().all(|&cell| cell == NONE) {
+                continue;
+            }
+            let from = if state[sum] == Progress::Begun { self.slot(sum) } else { NONE };
+            let is_done = meetings.last[s] == Some(number) && !self.needs(sum);
+            let to = if is_done { self.goal(sum) } else { Goal { place: self.slot(sum), is_last: false } };
+            state[sum] = if is_done { Progress::Done } else { Progress::Begun };
+            grid.swept.push(Swept { plain: plain.len() as u32, from, to });
+            grid.plain.extend(plain);
+            cells.extend(row_of(row));
+        }
+        // What held sums still need: sources that no swept sum has, and, in the last grid, swept sums that are done.
+        let mut rest: Vec<Vec<u32>> = meetings.rest[batch.clone()].to_vec();
+        for (j, &sum) in held[batch.clone()].iter().enumerate() {
+            let needed: Vec<usize> =
+                self.sums[sum].terms.iter().filter_map(|&t| self.made_by[t as usize]).collect();
+            let is_done = needed.is_empty()
+                || is_final && needed.iter().all(|&by| swept.contains(&by) && state[by] == Progress::Done);
+            state[sum] = if is_done { Progress::Done } else { Progress::Begun };
+            if is_done {
+                needed.iter().for_each(|&by| rest[j].push(self.result(by)));
+            }
+            let to = if is_done { self.goal(sum) } else { Goal { place: self.slot(sum), is_last: false } };
+            grid.held.push(to);
+        }
+        while rest.iter().any(|terms| !terms.is_empty()) {
+            grid.swept.push(Swept { plain: 0, from: NONE, to: Goal::NOWHERE });
+            let row: Vec<u32> = rest.iter_mut().map(|terms| terms.pop().unwrap_or(NONE)).collect();
+            cells.extend(row_of(&row));
+        }
+        weave.cells.extend(cells);
+        weave.grids.push(grid);
+    }
+
+    /// The sums that no grid finished.
+    fn finish(&mut self, weave: &mut Weave, state: &[Progress]) {
+        let mut last_out = NONE;
+        for sum in 0..self.sums.len() {
+            if state[sum] == Progress::Done {
+                continue;
+            }
+            let has_begun = state[sum] == Progress::Begun;
+            let mut sources = if has_begun { vec![self.slot(sum)] } else { Vec::new() };
+            let mut carries = false;
+            for term in self.sums[sum].terms.clone() {
+                match self.made_by[term as usize] {
+                    Some(_) if term == last_out => carries = true,
+                    Some(by) => sources.push(self.result(by)),
+                    None if !has_begun => sources.push(term),
+                    None => {}
+                }
+            }
+            let to = self.goal(sum);
+            weave.rows.push(Row { sources: sources.len() as u32, carries, to });
+            weave.words.extend(sources);
+            last_out = self.sums[sum].out;
+        }
+    }
+}
+
+/// How far a sum has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// Nothing is computed.
+    Open,
+    /// Its slot has the sum of its sources, not of the sums that it needs.
+    Begun,
+    /// It is where it belongs.
+    Done,
+}
+
+/// Which source is added in which cell.
+struct Meetings {
+    /// For each swept sum, a cell for each held one.
+    cells: Vec<Vec<u32>>,
+    /// Sources of each swept sum that stand in no cell.
+    plain: Vec<Vec<u32>>,
+    /// The last grid that each swept sum has anything in.
+    last: Vec<Option<usize>>,
+    /// Sources of each held sum that stand in no cell of a swept one.
+    rest: Vec<Vec<u32>>,
+}
+
+/// Carries out a weave on `len` bytes at the places of the table, a byte at a time: for what vectors leave over.
+///
+/// # Safety
+///
+/// Every place is valid for `len <= SLICE_BYTES_MOST` bytes, and places overlap nothing.
+pub(crate) unsafe fn weave_bytes(weave: &Weave, table: &[*mut u8], len: usize) {
+    // SAFETY: i < len at every place.
+    let read = |place: u32, i: usize| unsafe { table[place as usize].add(i).read() };
+    let write = |goal: Goal, i: usize, sum: u8| {
+        if goal.place != NONE {
+            // SAFETY: as above.
+            unsafe { table[goal.place as usize].add(i).write(sum) };
+        }
+    };
+    for i in 0..len {
+        let mut rows = weave.cells.chunks_exact(weave.width.max(1));
+        for grid in &weave.grids {
+            let mut held = [0; HELD_MOST];
+            let mut plain = grid.plain.iter();
+            for swept in &grid.swept {
+                let mut sum = if swept.from == NONE { 0 } else { read(swept.from, i) };
+                plain.by_ref().take(swept.plain as usize).for_each(|&place| sum ^= read(place, i));
+                for (held, &place) in held.iter_mut().zip(rows.next().unwrap_or_default()) {
+                    if place != NONE {
+                        let x = read(place, i);
+                        sum ^= x;
+                        *held ^= x;
+                    }
+                }
+                write(swept.to, i, sum);
+            }
+            grid.held.iter().zip(held).for_each(|(&to, sum)| write(to, i, sum));
+        }
+        let mut words = weave.words.iter();
+        let mut sum = 0;
+        for row in &weave.rows {
+            sum = if row.carries { sum } else { 0 };
+            words.by_ref().take(row.sources as usize).for_each(|&place| sum ^= read(place, i));
+            write(row.to, i, sum);
+        }
+    }
+}

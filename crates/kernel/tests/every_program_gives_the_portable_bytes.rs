@@ -1,0 +1,230 @@
+//! Claim: for every program, length, alignment and store policy, every tier of this machine writes exactly the bytes
+//! that the portable tier writes, step by step, and no byte beside them.
+
+// Miri has no tier to compare with.
+#![cfg(not(miri))]
+
+use pantile_kernel::{Program, ProgramError, ShapeError, Step, Stores, Tier};
+
+/// Bytes around every buffer that must stay as they were painted.
+const GUARD_BYTES: usize = 64;
+
+/// A small generator with a printed seed (SplitMix64; Steele, Lea and Flood 2014).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+}
+
+fn xor(target: usize, terms: impl IntoIterator<Item = usize>) -> Step {
+    Step { target, terms: terms.into_iter().map(|buffer| (buffer, 1)).collect() }
+}
+
+/// Runs the steps on every tier over painted buffers and compares, guards included.
+fn check(
+    buffers: usize,
+    steps: &[Step],
+    len: usize,
+    distance: usize,
+    shift: &dyn Fn(usize) -> usize,
+    what: &str,
+) {
+    assert!(distance >= len + 2 * GUARD_BYTES + 64);
+    let run = |program: &Program| {
+        let mut memory = vec![0u8; buffers * distance + 8192];
+        let page = memory.as_ptr().align_offset(4096);
+        memory.iter_mut().enumerate().for_each(|(i, byte)| *byte = ((i + 4096 - page) % 251) as u8);
+        let mut views: Vec<&mut [u8]> = Vec::new();
+        let mut rest = &mut memory[page..];
+        let mut passed = 0;
+        for i in 0..buffers {
+            let start = i * distance + GUARD_BYTES + shift(i);
+            let (_, tail) = rest.split_at_mut(start - passed);
+            let (view, tail) = tail.split_at_mut(len);
+            views.push(view);
+            rest = tail;
+            passed = start + len;
+        }
+        program.run(&mut views).expect("buffers of one length");
+        memory[page..page + buffers * distance].to_vec()
+    };
+    let portable = run(&Program::with_tier(Tier::Portable, buffers, steps).expect("good steps"));
+    for tier in Tier::available() {
+        for stores in [Stores::Cached, Stores::Streaming] {
+            let program = Program::with_tier(tier, buffers, steps).expect("good steps").with_stores(stores);
+            assert!(run(&program) == portable, "{what}, {tier}, {stores:?}, length {len}");
+        }
+    }
+}
+
+/// A code in which each buffer lies in a row and in a diagonal; the diagonals hold the row parities as well.
+fn rows_and_diagonals(rows: usize, columns: usize) -> (usize, Vec<Step>) {
+    let data = |row: usize, column: usize| row * columns + column;
+    let first = rows * columns;
+    let mut steps: Vec<Step> =
+        (0..rows).map(|row| xor(first + row, (0..columns).map(|c| data(row, c)))).collect();
+    let diagonals = columns + 1;
+    for d in 0..diagonals {
+        let cells = (0..rows).flat_map(|row| (0..=columns).map(move |c| (row, c)));
+        let on = cells.filter(|(row, c)| (row + c) % diagonals == d);
+        let terms = on.map(|(row, c)| if c == columns { first + row } else { data(row, c) });
+        steps.push(xor(first + rows + d, terms));
+    }
+    (first + rows + diagonals, steps)
+}
+
+/// What is lost comes back along a chain: each step needs the one before.
+fn chain(links: usize, width: usize) -> (usize, Vec<Step>) {
+    let data = links * width;
+    let steps = (0..links)
+        .map(|i| {
+            let own = (0..width).map(|c| i * width + c);
+            let neighbours = (0..width).map(move |c| (i + 1) % links * width + c).filter(|b| b % 2 == 0);
+            xor(data + i, own.chain(neighbours).chain((i > 0).then(|| data + i - 1)))
+        })
+        .collect();
+    (data + links, steps)
+}
+
+/// Steps over random earlier buffers; `percent` of those that could be read are.
+fn random_steps(
+    random: &mut Random,
+    sources: usize,
+    targets: usize,
+    percent: usize,
+    plain: bool,
+) -> Vec<Step> {
+    (0..targets)
+        .map(|t| {
+            let mut terms = Vec::new();
+            for buffer in 0..sources + t {
+                if random.below(100) < percent {
+                    terms.push((buffer, if plain { 1 } else { random.next() as u8 }));
+                    if random.below(20) == 0 {
+                        terms.push((buffer, 1));
+                    }
+                }
+            }
+            Step { target: sources + t, terms }
+        })
+        .collect()
+}
+
+#[test]
+fn at_every_length_and_offset() {
+    let (buffers, steps) = rows_and_diagonals(3, 4);
+    let (chained, links) = chain(5, 3);
+    for len in 0..=257 {
+        for offset in 0..64 {
+            let shift = move |i: usize| (offset + i * 7) % 64;
+            check(buffers, &steps, len, 512, &shift, &format!("rows and diagonals, offset {offset}"));
+            if len % 3 == 0 {
+                check(chained, &links, len, 512, &shift, &format!("chain, offset {offset}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn for_grids_of_every_width_in_one_batch_and_in_several() {
+    for columns in 1..=32 {
+        let (buffers, steps) = rows_and_diagonals(columns.min(9), columns);
+        for len in [1023, 1600, 4096] {
+            for offset in [0, 8] {
+                check(buffers, &steps, len, 4608, &|_| offset, &format!("{columns} columns"));
+            }
+        }
+        let (buffers, steps) = chain(columns, 5);
+        check(buffers, &steps, 3333, 4096, &|i| i % 3, &format!("a chain of {columns}"));
+    }
+}
+
+#[test]
+fn for_random_programs_of_every_shape() {
+    let seed = 0x5eed_0011;
+    let mut random = Random(seed);
+    for sources in [1, 2, 5, 13, 40, 90] {
+        for targets in [1, 2, 3, 9, 20, 45] {
+            for percent in [3, 20, 70] {
+                for plain in [true, false] {
+                    let steps = random_steps(&mut random, sources, targets, percent, plain);
+                    let shift = random.below(64);
+                    let len = random.below(3000);
+                    let what = format!("seed {seed:#x}, {sources} and {targets}, {percent} %, plain {plain}");
+                    check(sources + targets, &steps, len, 4096, &|i| (shift + i * 13) % 64, &what);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn copies_empty_sums_and_doubled_terms() {
+    let steps = [xor(3, []), xor(4, [0]), xor(5, [0]), xor(6, [1, 1, 2]), xor(7, [4, 5]), xor(8, [3, 6])];
+    for len in [0, 63, 64, 300, 9000] {
+        check(9, &steps, len, 9600, &|i| i, "copies");
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_refused() {
+    let error = |steps: &[Step]| Program::new(4, steps).expect_err("bad steps");
+    assert_eq!(error(&[xor(4, [0])]), ProgramError::BufferOutOfRange { step: 0, buffer: 4, buffers: 4 });
+    assert_eq!(
+        error(&[xor(1, [0]), xor(2, [7])]),
+        ProgramError::BufferOutOfRange { step: 1, buffer: 7, buffers: 4 }
+    );
+    assert_eq!(error(&[xor(1, [0, 1])]), ProgramError::TargetInUse { step: 0, target: 1 });
+    assert_eq!(error(&[xor(1, [0]), xor(1, [2])]), ProgramError::TargetInUse { step: 1, target: 1 });
+    assert_eq!(error(&[xor(1, [0]), xor(0, [2])]), ProgramError::TargetInUse { step: 1, target: 0 });
+    let program = Program::new(2, &[xor(1, [0])]).expect("good steps");
+    let (mut a, mut b) = ([1u8; 5], [2u8; 6]);
+    assert_eq!(program.run(&mut [&mut a]), Err(ShapeError::BufferCount { have: 1, need: 2 }));
+    assert_eq!(program.run(&mut [&mut a, &mut b]), Err(ShapeError::BufferLen { index: 1, have: 6, need: 5 }));
+    assert_eq!(b, [2; 6], "nothing is written on error");
+}
+
+#[test]
+fn an_update_is_the_sum_of_the_change_at_every_length() {
+    use pantile_kernel::Update;
+    let paint = |seed: usize, len: usize| (0..len).map(|i| ((i * 7 + seed) % 251) as u8).collect::<Vec<u8>>();
+    let coefficients = [1u8, 0x8e, 0, 2, 0xff, 1, 0x1d, 3, 9];
+    for tier in Tier::available() {
+        for outputs in [0, 1, 2, 4, 9] {
+            let targets: Vec<(usize, u8)> = (0..outputs).map(|o| (o + 2, coefficients[o])).collect();
+            let update = Update::with_tier(tier, 12, 1, &targets).expect("good targets");
+            for len in (0..=257).chain([2047, 2048, 2049, 5000]) {
+                let mut cells: Vec<Vec<u8>> = (0..12).map(|i| paint(i, len)).collect();
+                let new = paint(100, len);
+                let mut views: Vec<&mut [u8]> = cells.iter_mut().map(Vec::as_mut_slice).collect();
+                update.run(&mut views, &new).expect("one length");
+                // What the portable tier makes of the change.
+                let change: Vec<u8> = paint(1, len).iter().zip(&new).map(|(a, b)| a ^ b).collect();
+                for (i, cell) in cells.iter().enumerate() {
+                    let mut wanted = paint(i, len);
+                    if i == 1 {
+                        wanted.clone_from(&new);
+                    } else if let Some(&(_, c)) = targets.iter().find(|target| target.0 == i) {
+                        let dot =
+                            pantile_kernel::Dot::with_tier(Tier::Portable, 1, &[vec![(0, c)]]).expect("one");
+                        dot.accumulate(&[&change], &mut [&mut wanted]).expect("one length");
+                    }
+                    assert!(*cell == wanted, "{tier}, {outputs} targets, length {len}, buffer {i}");
+                }
+            }
+        }
+    }
+    assert!(matches!(Update::new(3, 1, &[(1, 1)]), Err(ProgramError::TargetInUse { .. })));
+    assert!(matches!(Update::new(3, 1, &[(0, 1), (0, 2)]), Err(ProgramError::TargetInUse { .. })));
+    assert!(matches!(Update::new(3, 3, &[(0, 1)]), Err(ProgramError::BufferOutOfRange { .. })));
+}

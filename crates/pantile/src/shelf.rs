@@ -1,0 +1,121 @@
+//! What was made once per set of columns, found again without a lock.
+//!
+//! A hash table of linked lists in which every link is written once and never again: to look something up is to follow
+//! pointers that no writer moves. So nothing is ever thrown away, and therefore the number of entries is bounded; what
+//! finds no room is not kept here.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+const LISTS: usize = 64;
+
+/// 1024 patterns are all pairs of 45 columns; their programs are some megabytes.
+const ENTRIES_MOST: usize = 1024;
+
+/// Values by set of columns, as the columns are written.
+pub(crate) struct Shelf<V> {
+    lists: [Link<V>; LISTS],
+    /// Entries made or in the making.
+    entries: AtomicUsize,
+}
+
+type Link<V> = OnceLock<Box<Entry<V>>>;
+
+struct Entry<V> {
+    columns: Box<[usize]>,
+    value: Arc<V>,
+    next: Link<V>,
+}
+
+impl<V> Default for Shelf<V> {
+    fn default() -> Self {
+        Shelf { lists: [const { OnceLock::new() }; LISTS], entries: AtomicUsize::new(0) }
+    }
+}
+
+impl<V> Shelf<V> {
+    /// What was put here for these columns. Cost: no lock, no allocation.
+    pub(crate) fn get(&self, columns: &[usize]) -> Option<&Arc<V>> {
+        let mut link = &self.lists[list_of(columns)];
+        while let Some(entry) = link.get() {
+            if *entry.columns == *columns {
+                return Some(&entry.value);
+            }
+            link = &entry.next;
+        }
+        None
+    }
+
+    /// Keeps a value, unless there is one already or no room.
+    pub(crate) fn put(&self, columns: &[usize], value: Arc<V>) {
+        if self.entries.fetch_add(1, Ordering::Relaxed) >= ENTRIES_MOST {
+            self.entries.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        let mut entry = Box::new(Entry { columns: columns.into(), value, next: OnceLock::new() });
+        let mut link = &self.lists[list_of(columns)];
+        // Another thread may hang its entry here first; then ours goes behind it.
+        while let Err(refused) = link.set(entry) {
+            let Some(there) = link.get() else { unreachable!("a link that refuses is set") };
+            if *there.columns == *columns {
+                self.entries.fetch_sub(1, Ordering::Relaxed);
+                return;
+            }
+            entry = refused;
+            link = &there.next;
+        }
+    }
+}
+
+/// Fibonacci hashing of the columns, one after another.
+fn list_of(columns: &[usize]) -> usize {
+    let mixed = columns.iter().fold(0u64, |hash, &column| {
+        (hash ^ (column as u64 + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+    });
+    (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_put_first_is_found_and_nothing_else() {
+        let shelf = Shelf::default();
+        for a in 0..30 {
+            for b in 0..a {
+                shelf.put(&[a, b], Arc::new((a, b)));
+                shelf.put(&[a, b], Arc::new((0, 0)));
+            }
+        }
+        for a in 0..30 {
+            for b in 0..a {
+                assert_eq!(shelf.get(&[a, b]).map(|v| **v), Some((a, b)));
+                assert!(shelf.get(&[b, a]).is_none() && shelf.get(&[a]).is_none());
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_shelf_takes_nothing_more_and_keeps_what_it_has() {
+        let shelf = Shelf::default();
+        (0..2 * ENTRIES_MOST).for_each(|i| shelf.put(&[i], Arc::new(i)));
+        assert_eq!((0..2 * ENTRIES_MOST).filter(|&i| shelf.get(&[i]).is_some()).count(), ENTRIES_MOST);
+        assert!((0..ENTRIES_MOST).all(|i| shelf.get(&[i]).map(|v| **v) == Some(i)));
+    }
+
+    #[test]
+    fn threads_that_put_the_same_see_one_value() {
+        let shelf = Shelf::default();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let shelf = &shelf;
+                scope.spawn(move || (0..200).for_each(|i| shelf.put(&[i], Arc::new((thread, i)))));
+            }
+        });
+        for i in 0..200 {
+            let found = shelf.get(&[i]).map(|v| v.1);
+            assert_eq!(found, Some(i));
+        }
+    }
+}
