@@ -127,7 +127,7 @@ impl Engine {
     pub(crate) fn new(
         geometry: Geometry,
         devices: Vec<Option<Arc<dyn Device>>>,
-        fresh: pantile_volume::HistoryId,
+        fresh: pantile_format::volume::HistoryId,
         options: &HostOptions,
         (pool, inbox): (Arc<IoPool>, Arc<Inbox>),
         opened: Answer<()>,

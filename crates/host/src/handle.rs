@@ -351,12 +351,12 @@ mod tests {
         assert_eq!(blocks_of(1, b + 1), 0..2);
         assert_eq!(whole_blocks(1, 2 * b), 1..2);
         assert!(whole_blocks(1, b + 1).is_empty());
-        assert_eq!(partial_blocks(0, b), []);
+        assert!(partial_blocks(0, b).is_empty());
         assert_eq!(partial_blocks(1, b), [0]);
         assert_eq!(partial_blocks(1, b + 1), [0, 1]);
         assert_eq!(partial_blocks(b, 3 * b - 1), [2]);
         assert_eq!(partial_blocks(b + 5, b + 9), [1]);
-        assert_eq!(partial_blocks(7, 7), []);
+        assert!(partial_blocks(7, 7).is_empty());
         let cut: Vec<_> = pieces(3..3 + 2 * PIECE_BLOCKS + 1).collect();
         assert_eq!(cut, [3..259, 259..515, 515..516]);
     }

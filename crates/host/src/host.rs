@@ -73,7 +73,7 @@ impl Host {
     pub fn open(
         geometry: Geometry,
         devices: Vec<Option<Arc<dyn Device>>>,
-        fresh: pantile_volume::HistoryId,
+        fresh: pantile_format::volume::HistoryId,
         options: &HostOptions,
     ) -> Result<Host, HostError> {
         let pool = Arc::new(IoPool::new(options.io));

@@ -1,21 +1,34 @@
 //! Runs a volume on real devices: performs what the engine decides.
 //!
 //! [`Host`] has one thread that owns the engine of `pantile_volume`, an I/O pool of `pantile_device`, and the memory that the engine knows
-//! by number. [`Handle`] is what clients read and write through.
+//! by number. [`Handle`] is what clients read and write through. [`Folder`] says where the devices of a volume are; [`Service`] is
+//! a running volume with its folder, which obeys an operator's [`Order`]s, in process or over the control socket.
 //!
 //! What is deliberately not here: redundancy (the engine decides), protocols (front ends speak them).
 #![forbid(unsafe_code)]
 
+mod control;
 mod engine;
 mod error;
+mod folder;
+mod geometry;
 mod handle;
 mod host;
 mod inbox;
+mod margin;
 mod memory;
+mod service;
 mod throttle;
 mod work;
 
+pub use control::{
+    Answer, CONTROL_SOCKET, ControlServer, DeviceReport, DeviceWord, Order, RebuildReport, ScrubReport,
+    StatusReport, Verdict, order,
+};
 pub use engine::{MemberReport, Report};
 pub use error::HostError;
+pub use folder::{Assembled, Config, FaultKind, Folder, FolderError, NewDevices, NewFolder, Opened, Place};
 pub use handle::Handle;
 pub use host::{Host, HostOptions};
+pub use margin::{Margin, NextLoss, margin};
+pub use service::Service;

@@ -3,8 +3,9 @@
 
 use pantile_code::Code;
 use pantile_device::{AlignedBuf, Device, MemoryDevice};
+use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_host::{Host, HostError, HostOptions};
-use pantile_volume::{BLOCK_BYTES, Birth, Geometry, HistoryId, NewVolume, VolumeId, format_volume};
+use pantile_volume::{BLOCK_BYTES, Birth, Geometry, NewVolume, format_volume};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 

@@ -1,0 +1,195 @@
+//! How fast a volume is beside plain positioned I/O on one file of the same file system, in one run.
+//!
+//! `cargo run --release -p pantile-host --example speed -- DIR [CODE] [ROUNDS]`
+//!
+//! Plain is a loop over one `FileDevice`, four threads for sequential work, 32 for random. The share in the last column is of what
+//! is possible: for a write of the whole volume k of n devices' bytes are the user's, and all devices lie on one disk here, so plain
+//! is multiplied by k / n.
+
+use pantile_code::Code;
+use pantile_device::{AlignedBuf, Device, FileDevice};
+use pantile_format::volume::{HistoryId, VolumeId};
+use pantile_host::{Host, HostOptions};
+use pantile_volume::{BLOCK_BYTES, Birth, Geometry, NewVolume, Slot, format_volume};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+const MIB: u64 = 1 << 20;
+const SEQUENTIAL: u64 = MIB;
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    let dir = args.next().expect("DIR: a folder on the file system to measure");
+    let code = args.next().unwrap_or_else(|| "raid6:6".into());
+    let rounds: usize = args.next().map_or(3, |text| text.parse().expect("ROUNDS is a number"));
+    let dir = Path::new(&dir);
+    let code = Code::parse(&code).expect("CODE is a code");
+    let (k, n) = (code.data().len() as f64, code.cell_count() as f64);
+    let per_stripe = code.data().len() as u64 * 16 * BLOCK_BYTES;
+    let user = 512 * MIB / per_stripe * per_stripe;
+    let geometry = Geometry::new(NewVolume {
+        volume: VolumeId([9; 16]),
+        code,
+        element_blocks: 16,
+        logical_stripes: (user / per_stripe) as u32,
+        spare_stripes: (user / per_stripe / 4) as u32,
+        log_rows: 4096,
+        journal_blocks: 1024,
+    })
+    .expect("a geometry");
+    let devices: Vec<Option<Arc<dyn Device>>> = (0..geometry.slots() as u32)
+        .map(|slot| {
+            let path = dir.join(format!("speed-{slot}"));
+            let _ = std::fs::remove_file(&path);
+            let len = geometry.device_blocks(Slot(slot)) * BLOCK_BYTES;
+            Some(Arc::new(FileDevice::create(&path, len).expect("a device")) as Arc<dyn Device>)
+        })
+        .collect();
+    let birth = Birth { history: HistoryId([1; 16]), name: "speed".into(), created: 0 };
+    for (slot, at, bytes) in format_volume(&geometry, &birth).expect("a format") {
+        let mut buffer = AlignedBuf::zeroed(bytes.len());
+        buffer.copy_from_slice(&bytes);
+        let device = devices[slot.0 as usize].as_ref().expect("there");
+        device.write_at(at.0 * BLOCK_BYTES, &[buffer.whole()]).expect("written");
+    }
+    let plain_path = dir.join("speed-plain");
+    let _ = std::fs::remove_file(&plain_path);
+    let plain = FileDevice::create(&plain_path, user).expect("a file");
+    let open = |missing: &[usize]| {
+        let mut there = devices.clone();
+        missing.iter().for_each(|&slot| there[slot] = None);
+        let options = HostOptions::for_devices(there.len());
+        Host::open(geometry.clone(), there, HistoryId([fastrand::u8(1..); 16]), &options).expect("opened")
+    };
+    println!("{} on {}: {} MiB, medians of {rounds}", geometry.code.spec(), dir.display(), user / MIB);
+    println!("{:34} {:>12} {:>12} {:>7} {:>9}", "", "plain", "volume", "ratio", "of limit");
+    let mut rows: Vec<(&str, Vec<f64>, Vec<f64>, f64)> = Vec::new();
+    let mut note = |name: &'static str, plain: f64, volume: f64, limit: f64| {
+        match rows.iter_mut().find(|row| row.0 == name) {
+            Some(row) => {
+                row.1.push(plain);
+                row.2.push(volume);
+            }
+            None => rows.push((name, vec![plain], vec![volume], limit)),
+        }
+    };
+    for round in 0..rounds {
+        let pattern: Vec<u8> = (0..SEQUENTIAL).map(|i| (i * 31 + round as u64 + (i >> 9)) as u8).collect();
+        let plain_write = |offset: u64| {
+            let mut buffer = AlignedBuf::zeroed(pattern.len());
+            buffer.copy_from_slice(&pattern);
+            plain.write_at(offset, &[buffer.whole()]).expect("written");
+        };
+        let plain_read = |offset: u64, len: usize| {
+            let mut buffer = AlignedBuf::zeroed(len);
+            plain.read_at(offset, buffer.whole_mut()).expect("read");
+        };
+        let host = open(&[]);
+        let handle = host.handle();
+        let base = speed(4, user / SEQUENTIAL, |i| plain_write(i * SEQUENTIAL), || plain.flush().expect("flushed"));
+        let volume = speed(
+            4,
+            user / SEQUENTIAL,
+            |i| handle.write(i * SEQUENTIAL, &pattern, false).expect("written"),
+            || handle.flush().expect("flushed"),
+        );
+        note("sequential write, MiB/s", base, volume, k / n);
+        eprintln!("{:?}", host.report());
+        let into = |offset: u64, len: usize| {
+            let mut bytes = vec![0; len];
+            handle.read(offset, &mut bytes).expect("read");
+        };
+        let base = speed(4, user / SEQUENTIAL, |i| plain_read(i * SEQUENTIAL, SEQUENTIAL as usize), || ());
+        let volume = speed(4, user / SEQUENTIAL, |i| into(i * SEQUENTIAL, SEQUENTIAL as usize), || ());
+        note("sequential read, MiB/s", base, volume, 1.0);
+        let places = |i: u64| fastrand::Rng::with_seed(i).u64(..user / 4096) * 4096;
+        let base = speed(32, 20_000, |i| plain_read(places(i), 4096), || ());
+        let volume = speed(32, 20_000, |i| into(places(i), 4096), || ());
+        note("random 4 KiB read, op/s, 32 at once", base, volume, 1.0);
+        host.kill();
+        let host = open(&[]);
+        let handle = host.handle();
+        let cold = speed(32, 20_000, |i| handle.read(places(i), &mut [0; 4096]).expect("read"), || ());
+        note("the same, cold", base, cold, 1.0);
+        let block = &pattern[..4096];
+        let base = speed(32, 20_000, |i| {
+            let mut buffer = AlignedBuf::zeroed(4096);
+            buffer.copy_from_slice(block);
+            plain.write_at(places(i), &[buffer.whole()]).expect("written");
+        }, || plain.flush().expect("flushed"));
+        let volume = speed(32, 20_000, |i| handle.write(places(i), block, false).expect("written"), || {
+            handle.flush().expect("flushed");
+        });
+        note("random 4 KiB write, op/s, burst", base, volume, 1.0);
+        let volume = speed(8, 500, |i| handle.write(places(i), block, true).expect("written"), || ());
+        let base = speed(8, 500, |i| {
+            let mut buffer = AlignedBuf::zeroed(4096);
+            buffer.copy_from_slice(block);
+            plain.write_at(places(i), &[buffer.whole()]).expect("written");
+            plain.flush().expect("flushed");
+        }, || ());
+        note("random 4 KiB FUA, op/s, 8 at once", base, volume, 1.0);
+        host.stop().expect("stopped");
+        let host = open(&[0]);
+        let handle = host.handle();
+        let base = speed(4, user / SEQUENTIAL, |i| plain_read(i * SEQUENTIAL, SEQUENTIAL as usize), || ());
+        let volume = speed(
+            4,
+            user / SEQUENTIAL,
+            |i| handle.read(i * SEQUENTIAL, &mut vec![0; SEQUENTIAL as usize]).expect("read"),
+            || (),
+        );
+        note("degraded sequential read, MiB/s", base, volume, 1.0);
+        host.kill();
+        // The device comes back by the next opening.
+        let begun = Instant::now();
+        let host = open(&[]);
+        while !host.is_clean().expect("served") {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        let bytes = user as f64 / k * (n / geometry.slots() as f64);
+        note("rebuild of one device, MiB/s", 0.0, bytes / MIB as f64 / begun.elapsed().as_secs_f64(), 1.0);
+        host.stop().expect("stopped");
+    }
+    for (name, mut base, mut volume, limit) in rows {
+        let ratio = median(&mut volume) / median(&mut base);
+        println!(
+            "{name:34} {:>12.0} {:>12.0} {ratio:>7.2} {:>9.2}",
+            median(&mut base),
+            median(&mut volume),
+            ratio / limit
+        );
+    }
+    (0..geometry.slots()).for_each(|slot| {
+        let _ = std::fs::remove_file(dir.join(format!("speed-{slot}")));
+    });
+    let _ = std::fs::remove_file(plain_path);
+}
+
+/// Operations a second of `count` operations on some threads, the end included. One of a MiB: MiB/s.
+fn speed(threads: u64, count: u64, operation: impl Fn(u64) + Sync, end: impl Fn()) -> f64 {
+    let next = AtomicU64::new(0);
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    if i >= count {
+                        return;
+                    }
+                    operation(i);
+                }
+            });
+        }
+    });
+    end();
+    count as f64 / begun.elapsed().as_secs_f64()
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

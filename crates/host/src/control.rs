@@ -1,0 +1,366 @@
+//! What the commands and a served volume say to each other: one definition for both sides, and both sides.
+//!
+//! Over the socket `control.sock` in the volume's folder: one order a line, one answer a line, each a JSON object. docs/control-socket.md
+//! describes it for other programs.
+
+use crate::margin::Margin;
+use crate::service::Service;
+use crate::{FaultKind, FolderError};
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// The socket's name in the folder.
+pub const CONTROL_SOCKET: &str = "control.sock";
+
+/// The longest line that is read.
+const LINE_BYTES_MAX: u64 = 1 << 20;
+
+/// How long an order may take to come, and an answer to go.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a volume is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+pub enum Order {
+    /// Say how you are.
+    Status,
+    /// Make everything durable and end.
+    Stop,
+    /// A device has failed.
+    Fail {
+        /// Its slot.
+        device: u32,
+    },
+    /// Put a device into a slot.
+    Replace {
+        /// The slot.
+        device: u32,
+        /// The device: an absolute path.
+        path: PathBuf,
+        /// Whether what it holds may be destroyed.
+        #[serde(default)]
+        overwrite: bool,
+    },
+    /// Keep a device for the next loss.
+    AddSpare {
+        /// The device: an absolute path.
+        path: PathBuf,
+        /// Whether what it holds may be destroyed.
+        #[serde(default)]
+        overwrite: bool,
+    },
+    /// Bring back lost devices that are there again, and set the rate of background work.
+    Rebuild {
+        /// Bytes a second; 0: as fast as it goes; none: as before.
+        #[serde(default)]
+        throttle_bytes_per_s: Option<u64>,
+    },
+    /// Begin a scrub.
+    ScrubStart {
+        /// Write anew what is found bad.
+        #[serde(default)]
+        repair: bool,
+    },
+    /// Let the scrub wait.
+    ScrubPause,
+    /// Let the scrub go on.
+    ScrubResume,
+    /// End the scrub.
+    ScrubStop,
+}
+
+/// What it says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "kebab-case")]
+pub enum Answer {
+    /// It is done, or begun.
+    Done {
+        /// What, in a sentence.
+        text: String,
+    },
+    /// How the volume is.
+    Status(Box<StatusReport>),
+    /// It is not done.
+    Fault {
+        /// What kind of fault.
+        kind: FaultKind,
+        /// The fact, the limit, what to do.
+        text: String,
+    },
+}
+
+impl Answer {
+    /// The answer for an error.
+    pub fn fault(error: &FolderError) -> Answer {
+        Answer::Fault { kind: error.kind(), text: error.to_string() }
+    }
+}
+
+/// How a volume is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatusReport {
+    /// Its name.
+    pub name: String,
+    /// Its id.
+    pub volume: String,
+    /// Its code.
+    pub code: String,
+    /// Its length.
+    pub len_bytes: u64,
+    /// In one word.
+    pub verdict: Verdict,
+    /// What is wrong, in sentences; the worst first.
+    pub wrong: Vec<String>,
+    /// What may be lost beyond what is lost.
+    pub margin: Margin,
+    /// By slot.
+    pub devices: Vec<DeviceReport>,
+    /// Devices for the next loss.
+    pub spares: Vec<PathBuf>,
+    /// Devices being made whole.
+    pub rebuild: Option<RebuildReport>,
+    /// The scrub of this opening.
+    pub scrub: Option<ScrubReport>,
+    /// Bytes a second that rebuild and scrub may read and write; none: as fast as it goes.
+    pub throttle_bytes_per_s: Option<u64>,
+    /// Blocks that are not durable yet.
+    pub dirty_blocks: u64,
+    /// Rows of the log in use.
+    pub log_rows_used: u64,
+    /// Rows of the log.
+    pub log_rows: u64,
+    /// Places for stripes in use.
+    pub stripes_used: u64,
+    /// Places for stripes that are free.
+    pub free_stripes: u64,
+    /// Stripes of which more is bad than the code can bear.
+    pub broken_stripes: u64,
+    /// Stripes that wait to be written anew.
+    pub suspect_stripes: u64,
+}
+
+/// A volume in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Nothing is wrong.
+    Clean,
+    /// Everything can be read and written, and something is wrong.
+    Degraded,
+    /// Data are lost, or nothing can be written.
+    Failed,
+}
+
+/// One device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceReport {
+    /// Its slot.
+    pub device: u32,
+    /// Where it is, or was.
+    pub path: Option<PathBuf>,
+    /// Whether it takes part.
+    pub state: DeviceWord,
+    /// Stripes that are looked after, while it is rebuilt.
+    pub done_stripes: Option<u64>,
+    /// Blocks read since the volume was opened.
+    pub blocks_read: u64,
+    /// Of these, blocks that were not what they should be.
+    pub checksum_errors: u64,
+    /// Reads that failed.
+    pub media_errors: u64,
+    /// Why it is not there, or what ails it.
+    pub problem: Option<String>,
+}
+
+/// Whether a device takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceWord {
+    /// It holds everything.
+    Present,
+    /// It is not there.
+    Lost,
+    /// It is being made whole.
+    Rebuilding,
+}
+
+/// How far a rebuild is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RebuildReport {
+    /// Stripes looked after, of the device that is furthest behind.
+    pub done_stripes: u64,
+    /// Of so many.
+    pub total_stripes: u64,
+    /// Bytes written to devices a second, of late.
+    pub bytes_per_s: u64,
+    /// Seconds left at this rate of stripes; none: not known yet.
+    pub seconds_left: Option<u64>,
+}
+
+/// How far a scrub is, and what it has found, in stripes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScrubReport {
+    /// Looked at.
+    pub done: u64,
+    /// Of so many.
+    pub total: u64,
+    /// Whether what is bad is written anew.
+    pub repair: bool,
+    /// Whether it waits.
+    pub paused: bool,
+    /// Whether it is not at its end.
+    pub running: bool,
+    /// Nothing is wrong.
+    pub clean: u64,
+    /// Blocks are not what their checksums say.
+    pub checksum: u64,
+    /// Equations do not hold, and one column explains it.
+    pub located: u64,
+    /// Several columns could explain it.
+    pub ambiguous: u64,
+    /// No single column explains it.
+    pub unlocatable: u64,
+}
+
+/// Gives an order to the volume that is served from a folder; `None`: none is.
+///
+/// Errors: `File` if it does not answer.
+pub fn order(root: &Path, order: &Order) -> Result<Option<Answer>, FolderError> {
+    let path = root.join(CONTROL_SOCKET);
+    let mut stream = match UnixStream::connect(&path) {
+        Ok(stream) => stream,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(FolderError::file("reach", &path, &error)),
+    };
+    let mut say = || {
+        stream.set_read_timeout(Some(PATIENCE * 5))?;
+        let mut line = serde_json::to_string(order)?;
+        line.push('\n');
+        stream.write_all(line.as_bytes())?;
+        let mut answer = String::new();
+        BufReader::new((&mut stream).take(LINE_BYTES_MAX)).read_line(&mut answer)?;
+        Ok::<Answer, std::io::Error>(serde_json::from_str(&answer)?)
+    };
+    say().map(Some).map_err(|error| FolderError::file("talk to", &path, &error))
+}
+
+/// Listens on the control socket of a folder that this process has locked.
+pub struct ControlServer {
+    path: PathBuf,
+    ended: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ControlServer {
+    /// Begins to listen for orders to `service`. The lock on the folder makes sure that nobody else does.
+    pub fn start(root: &Path, service: Arc<Service>) -> Result<ControlServer, FolderError> {
+        let path = root.join(CONTROL_SOCKET);
+        let _ = std::fs::remove_file(&path);
+        let failed = |error: std::io::Error| FolderError::file("listen on", &path, &error);
+        let listener = UnixListener::bind(&path).map_err(failed)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        let ended = Arc::new(AtomicBool::new(false));
+        let flag = ended.clone();
+        let accept = move || {
+            for stream in listener.incoming() {
+                if flag.load(Ordering::Acquire) {
+                    return;
+                }
+                let (Ok(stream), service) = (stream, service.clone()) else { continue };
+                let builder = std::thread::Builder::new().name("order".into());
+                // Without a thread the client finds its connection closed, and may try again.
+                let _ = builder.spawn(move || drop(converse(&stream, &service)));
+            }
+        };
+        let thread = std::thread::Builder::new().name("control".into()).spawn(accept).map_err(failed)?;
+        Ok(ControlServer { path, ended, thread: Some(thread) })
+    }
+}
+
+impl Drop for ControlServer {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Release);
+        // Ends the wait for a connection.
+        let _ = UnixStream::connect(&self.path);
+        self.thread.take().into_iter().for_each(|thread| drop(thread.join()));
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Answers orders, line by line, until the other side ends or talks nonsense without an end.
+fn converse(stream: &UnixStream, service: &Service) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut reader = BufReader::new(stream);
+    loop {
+        let mut line = String::new();
+        if (&mut reader).take(LINE_BYTES_MAX).read_line(&mut line)? == 0 {
+            return Ok(());
+        }
+        let (order, answer) = match serde_json::from_str::<Order>(&line) {
+            Ok(order) => {
+                let answer = service.obey(&order);
+                (Some(order), answer)
+            }
+            Err(error) => {
+                let text = format!("not an order: {error}; docs/control-socket.md lists them");
+                (None, Answer::Fault { kind: FaultKind::Input, text })
+            }
+        };
+        let mut text = serde_json::to_string(&answer)?;
+        text.push('\n');
+        let mut writer = stream;
+        writer.write_all(text.as_bytes())?;
+        if order == Some(Order::Stop) {
+            service.end();
+            return Ok(());
+        }
+        if !line.ends_with('\n') {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_have_their_documented_form() {
+        let page = include_str!("../../../docs/control-socket.md");
+        for (order, text) in [
+            (Order::Status, r#"{"do":"status"}"#),
+            (Order::Stop, r#"{"do":"stop"}"#),
+            (Order::Fail { device: 3 }, r#"{"do":"fail","device":3}"#),
+            (
+                Order::Replace { device: 3, path: "/dev/sdx".into(), overwrite: false },
+                r#"{"do":"replace","device":3,"path":"/dev/sdx","overwrite":false}"#,
+            ),
+            (
+                Order::AddSpare { path: "/dev/sdx".into(), overwrite: true },
+                r#"{"do":"add-spare","path":"/dev/sdx","overwrite":true}"#,
+            ),
+            (
+                Order::Rebuild { throttle_bytes_per_s: Some(1000000) },
+                r#"{"do":"rebuild","throttle-bytes-per-s":1000000}"#,
+            ),
+            (Order::ScrubStart { repair: true }, r#"{"do":"scrub-start","repair":true}"#),
+            (Order::ScrubPause, r#"{"do":"scrub-pause"}"#),
+            (Order::ScrubResume, r#"{"do":"scrub-resume"}"#),
+            (Order::ScrubStop, r#"{"do":"scrub-stop"}"#),
+        ] {
+            assert_eq!(serde_json::to_string(&order).expect("JSON"), text);
+            assert_eq!(serde_json::from_str::<Order>(text).expect("JSON"), order);
+            assert!(page.contains(text), "docs/control-socket.md does not show {text}");
+        }
+    }
+}

@@ -1,0 +1,898 @@
+//! The folder of a volume: which devices it has, a lock, sockets. The superblocks stay the truth; this only says where to look.
+//!
+//! docs/volume-folder.md describes it.
+
+use crate::geometry::{self, Misfit};
+use crate::memory::BLOCK;
+use crate::{Host, HostError, HostOptions};
+use pantile_code::{Code, CodeError};
+use pantile_device::{AlignedBuf, Device, DeviceError, FileDevice};
+use pantile_format::FormatError;
+use pantile_format::volume::{HistoryId, Superblock, VolumeId};
+use pantile_plan::{ProveOptions, prove};
+use pantile_volume::{Birth, Found, Geometry, OpenError, Slot, format_volume};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{File, TryLockError};
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The file that says where the devices are.
+const CONFIG: &str = "volume.conf";
+
+/// Its first line.
+const CONFIG_MAGIC: &str = "pantile volume 1";
+
+/// Bytes at the front of a device that say whether it holds anything: where file systems and partition tables have their marks.
+const FRONT_BYTES: u64 = 128 << 10;
+
+/// What is where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The volume.
+    pub volume: VolumeId,
+    /// The device of each slot that has one. Paths that are not absolute are within the folder.
+    pub devices: BTreeMap<u32, Place>,
+    /// Devices that take the place of one that is lost.
+    pub spares: Vec<PathBuf>,
+    /// Bytes a second that rebuild and scrub may read and write.
+    pub throttle_bytes_per_s: Option<u64>,
+}
+
+/// A device in a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Where it is.
+    pub path: PathBuf,
+    /// It was given to the slot and need not hold anything of the volume yet.
+    pub joining: bool,
+}
+
+/// A folder that this process alone may use.
+#[derive(Debug)]
+pub struct Folder {
+    root: PathBuf,
+    config: Config,
+    /// Held as long as this lives.
+    _lock: File,
+}
+
+/// What a volume is made of.
+#[derive(Clone, Debug)]
+pub struct NewFolder {
+    /// Its code.
+    pub code: Code,
+    /// Its devices.
+    pub devices: NewDevices,
+    /// A name; the folder's unless given.
+    pub name: Option<String>,
+    /// Whether devices that hold something may be overwritten.
+    pub overwrite: bool,
+}
+
+/// Where the devices of a new volume come from.
+#[derive(Clone, Debug)]
+pub enum NewDevices {
+    /// These, by slot.
+    Given(Vec<PathBuf>),
+    /// Sparse files in the folder, for a volume of at least so many bytes.
+    Made {
+        /// For the user.
+        user_bytes: u64,
+    },
+}
+
+/// The devices of a folder, opened.
+pub struct Opened {
+    /// The numbers of the volume.
+    pub geometry: Geometry,
+    /// The newest superblock.
+    pub superblock: Superblock,
+    /// By slot.
+    pub devices: Vec<Option<Arc<dyn Device>>>,
+    /// Devices that have to be made anew: they were given to a slot and hold nothing of the volume yet.
+    pub joining: Vec<(Slot, Arc<dyn Device>)>,
+    /// What was not as the folder says, by slot.
+    pub problems: BTreeMap<u32, String>,
+}
+
+/// Why something could not be done with a folder or its devices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FolderError {
+    /// There is no volume.
+    NotAVolume {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// There is something already.
+    NotEmpty {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// Another process has it.
+    Busy {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A file could not be used.
+    File {
+        /// What was tried.
+        verb: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Number of the system's error.
+        errno: i32,
+    },
+    /// A line of the configuration says nothing.
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// Its number, from 1.
+        line: usize,
+        /// What was expected.
+        expected: &'static str,
+    },
+    /// A path that the configuration cannot hold.
+    Path {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A device could not be used.
+    Device(DeviceError),
+    /// The volume did not open, or does not run.
+    Host(HostError),
+    /// The numbers cannot be those of a volume.
+    Format(FormatError),
+    /// The code cannot be had.
+    Code(CodeError),
+    /// The code was not proved to bear what it claims.
+    NotProved {
+        /// Its spec.
+        spec: String,
+        /// What was proved.
+        proved: usize,
+        /// What it claims.
+        claimed: usize,
+    },
+    /// A wrong number of devices.
+    DeviceCount {
+        /// Of which code.
+        spec: String,
+        /// Devices given.
+        have: usize,
+        /// Devices needed.
+        need: usize,
+    },
+    /// Devices too short for the smallest volume.
+    TooShort {
+        /// The shortest.
+        path: PathBuf,
+        /// Its length.
+        have: u64,
+        /// What is needed.
+        need: u64,
+    },
+    /// A device is part of a volume.
+    HoldsVolume {
+        /// The device.
+        path: PathBuf,
+        /// The volume.
+        volume: VolumeId,
+        /// Its name.
+        name: String,
+    },
+    /// A device holds something.
+    HoldsData {
+        /// The device.
+        path: PathBuf,
+    },
+    /// No device of the volume could be found.
+    NoDevices {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The code that is named in the superblock has other equations here.
+    OtherCode {
+        /// Its spec.
+        spec: String,
+    },
+    /// The superblock is of a volume that this program does not make.
+    OtherNumbers {
+        /// The device.
+        path: PathBuf,
+    },
+    /// Devices of several volumes were given.
+    SeveralVolumes {
+        /// One of them.
+        first: VolumeId,
+        /// Another.
+        second: VolumeId,
+    },
+    /// Two devices say that they are the same one.
+    SlotTwice {
+        /// The slot.
+        slot: Slot,
+        /// One.
+        first: PathBuf,
+        /// The other.
+        second: PathBuf,
+    },
+    /// A slot that the volume does not have.
+    NoSuchDevice {
+        /// What was asked for.
+        device: u32,
+        /// How many there are.
+        devices: usize,
+    },
+}
+
+/// A device that was opened: the slot that the folder says, whether it is joining, and its superblock.
+type There = (u32, bool, Arc<dyn Device>, Option<Superblock>);
+
+/// What kind of answer an error is, for exit statuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultKind {
+    /// What was asked cannot be right.
+    Input,
+    /// The machine did not do what was asked.
+    System,
+    /// More is lost than the code can bear.
+    Losses,
+}
+
+impl FolderError {
+    /// What kind of answer it is.
+    pub fn kind(&self) -> FaultKind {
+        match self {
+            FolderError::Host(HostError::Open(OpenError::TooFewDevices { .. } | OpenError::NoSnapshot))
+            | FolderError::Host(HostError::Failed(_))
+            | FolderError::NoDevices { .. } => FaultKind::Losses,
+            FolderError::File { .. } | FolderError::Busy { .. } => FaultKind::System,
+            FolderError::Device(error) => match error {
+                DeviceError::InUse { .. }
+                | DeviceError::SameDevice { .. }
+                | DeviceError::NotThere { .. }
+                | DeviceError::NotADevice { .. }
+                | DeviceError::TooSmall { .. } => FaultKind::Input,
+                _ => FaultKind::System,
+            },
+            FolderError::Host(
+                HostError::NoSuchSlot { .. } | HostError::SlotTaken { .. } | HostError::TooShort { .. },
+            ) => FaultKind::Input,
+            FolderError::Host(HostError::Open(OpenError::RanSeparately { .. })) => FaultKind::Input,
+            FolderError::Host(_) => FaultKind::System,
+            _ => FaultKind::Input,
+        }
+    }
+
+    pub(crate) fn file(verb: &'static str, path: &Path, error: &std::io::Error) -> FolderError {
+        FolderError::File { verb, path: path.to_path_buf(), errno: error.raw_os_error().unwrap_or(0) }
+    }
+}
+
+impl From<DeviceError> for FolderError {
+    fn from(error: DeviceError) -> FolderError {
+        FolderError::Device(error)
+    }
+}
+
+impl From<HostError> for FolderError {
+    fn from(error: HostError) -> FolderError {
+        FolderError::Host(error)
+    }
+}
+
+impl From<FormatError> for FolderError {
+    fn from(error: FormatError) -> FolderError {
+        FolderError::Format(error)
+    }
+}
+
+impl fmt::Display for FolderError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FolderError::NotAVolume { folder } => write!(
+                out,
+                "{} is not the folder of a volume; make one with 'pantile create' or find its devices with 'pantile assemble'",
+                folder.display()
+            ),
+            FolderError::NotEmpty { folder } => {
+                write!(out, "{} is there and not empty; name a new folder", folder.display())
+            }
+            FolderError::Busy { folder } => write!(
+                out,
+                "another process works on the volume in {} and does not answer; wait for it or end it",
+                folder.display()
+            ),
+            FolderError::File { verb, path, errno } => {
+                write!(out, "cannot {verb} {}: {}", path.display(), std::io::Error::from_raw_os_error(*errno))
+            }
+            FolderError::Config { path, line, expected } => {
+                write!(out, "{}, line {line}: expected {expected}", path.display())
+            }
+            FolderError::Path { path } => {
+                write!(out, "the path {path:?} is not text of one line; give the device such a name")
+            }
+            FolderError::Device(error) => write!(out, "{error}"),
+            FolderError::Host(error) => write!(out, "{error}"),
+            FolderError::Format(error) => write!(out, "{error}"),
+            FolderError::Code(error) => write!(out, "{error}"),
+            FolderError::NotProved { spec, proved, claimed } => write!(
+                out,
+                "{spec} claims to bear any {claimed} lost devices, but only {proved} could be proved; choose a code that 'pantile prove' proves"
+            ),
+            FolderError::DeviceCount { spec, have, need } => {
+                write!(out, "{spec} has {need} columns and {have} devices are given; give one for each")
+            }
+            FolderError::TooShort { path, have, need } => write!(
+                out,
+                "{} has {have} bytes, the smallest volume of this code needs {need} on a device; give longer ones",
+                path.display()
+            ),
+            FolderError::HoldsVolume { path, volume, name } => write!(
+                out,
+                "{} belongs to the volume '{name}' ({volume}); give another device, or --yes to destroy what it holds",
+                path.display()
+            ),
+            FolderError::HoldsData { path } => write!(
+                out,
+                "{} is not empty; give another device, or --yes to destroy what it holds",
+                path.display()
+            ),
+            FolderError::NoDevices { folder } => write!(
+                out,
+                "none of the devices that {} names is there and of this volume; bring them back or use 'pantile assemble'",
+                folder.display()
+            ),
+            FolderError::OtherCode { spec } => write!(
+                out,
+                "the code {spec} of the volume has other equations in this version; use the version that made it"
+            ),
+            FolderError::OtherNumbers { path } => write!(
+                out,
+                "the superblock of {} has numbers that this version does not give a volume; use the version that made it",
+                path.display()
+            ),
+            FolderError::SeveralVolumes { first, second } => {
+                write!(out, "the devices are of the volumes {first} and {second}; name those of one")
+            }
+            FolderError::SlotTwice { slot, first, second } => write!(
+                out,
+                "{} and {} both are device {} of the volume; give only the one that was written last",
+                first.display(),
+                second.display(),
+                slot.0
+            ),
+            FolderError::NoSuchDevice { device, devices } => {
+                write!(out, "there is no device {device}; the volume has devices 0 to {}", devices - 1)
+            }
+        }
+    }
+}
+
+impl std::error::Error for FolderError {}
+
+/// 16 random bytes.
+pub(crate) fn random_id() -> Result<[u8; 16], FolderError> {
+    let path = Path::new("/dev/urandom");
+    let mut id = [0; 16];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut id));
+    read.map_err(|error| FolderError::file("read", path, &error))?;
+    Ok(id)
+}
+
+/// A history that no other opening has.
+pub(crate) fn fresh_history() -> Result<HistoryId, FolderError> {
+    random_id().map(HistoryId)
+}
+
+impl Folder {
+    /// Makes a volume.
+    ///
+    /// Errors: a code that is not proved, devices that are in use, too short or hold something. Devices that were given are changed only
+    /// when nothing can be refused any more; files that were made are removed again.
+    pub fn create(root: &Path, new: &NewFolder) -> Result<(Folder, Geometry), FolderError> {
+        check_proved(&new.code)?;
+        let mut id = random_id()?;
+        // A version 4 UUID.
+        id[6] = id[6] & 0x0f | 0x40;
+        id[8] = id[8] & 0x3f | 0x80;
+        let volume = VolumeId(id);
+        let made_root = make_root(root)?;
+        let result = Folder::create_in(root, new, volume);
+        if result.is_err() {
+            let _ = std::fs::remove_file(root.join("lock"));
+            if made_root {
+                let _ = std::fs::remove_dir(root);
+            }
+        }
+        result
+    }
+
+    fn create_in(root: &Path, new: &NewFolder, volume: VolumeId) -> Result<(Folder, Geometry), FolderError> {
+        let lock = lock(root)?;
+        let (geometry, places, devices) = match &new.devices {
+            NewDevices::Given(paths) => given(new, volume, paths)?,
+            NewDevices::Made { user_bytes } => made(root, new, volume, *user_bytes)?,
+        };
+        let own = matches!(new.devices, NewDevices::Made { .. });
+        let written = write_new(root, new, &geometry, &devices).and_then(|()| {
+            let devices =
+                (0..).zip(places.clone()).map(|(slot, path)| (slot, Place { path, joining: false }));
+            let config =
+                Config { volume, devices: devices.collect(), spares: Vec::new(), throttle_bytes_per_s: None };
+            let folder = Folder { root: root.to_path_buf(), config, _lock: lock };
+            folder.save()?;
+            Ok(folder)
+        });
+        if written.is_err() && own {
+            places.iter().for_each(|path| drop(std::fs::remove_file(root.join(path))));
+        }
+        Ok((written?, geometry))
+    }
+
+    /// Takes the folder of a volume for this process.
+    ///
+    /// Errors: `Busy` if another process has it, `NotAVolume`, or a configuration that says nothing.
+    pub fn open(root: &Path) -> Result<Folder, FolderError> {
+        let path = root.join(CONFIG);
+        if !path.is_file() {
+            return Err(FolderError::NotAVolume { folder: root.to_path_buf() });
+        }
+        let lock = lock(root)?;
+        let text =
+            std::fs::read_to_string(&path).map_err(|error| FolderError::file("read", &path, &error))?;
+        let config = Config::parse(&path, &text)?;
+        Ok(Folder { root: root.to_path_buf(), config, _lock: lock })
+    }
+
+    /// Finds the devices of a volume among some, and makes its folder anew.
+    pub fn assemble(root: &Path, paths: &[PathBuf]) -> Result<(Folder, Assembled), FolderError> {
+        let found = scan(paths)?;
+        make_root(root)?;
+        let lock = lock(root)?;
+        let devices = found.devices.iter().map(|(&slot, path)| {
+            let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            (slot, Place { path, joining: false })
+        });
+        let config = Config {
+            volume: found.superblock.volume,
+            devices: devices.collect(),
+            spares: Vec::new(),
+            throttle_bytes_per_s: None,
+        };
+        let folder = Folder { root: root.to_path_buf(), config, _lock: lock };
+        folder.save()?;
+        Ok((folder, found))
+    }
+
+    /// The folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// What is where.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Changes what is where, on disk first.
+    pub fn change(&mut self, change: impl FnOnce(&mut Config)) -> Result<(), FolderError> {
+        let mut config = self.config.clone();
+        change(&mut config);
+        let before = std::mem::replace(&mut self.config, config);
+        let saved = self.save();
+        if saved.is_err() {
+            self.config = before;
+        }
+        saved
+    }
+
+    /// The path of a device.
+    pub fn path(&self, path: &Path) -> PathBuf {
+        self.root.join(path)
+    }
+
+    fn save(&self) -> Result<(), FolderError> {
+        let (path, new) = (self.root.join(CONFIG), self.root.join(format!("{CONFIG}.new")));
+        let text = self.config.text()?;
+        let write = || {
+            let mut file = File::create(&new)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            std::fs::rename(&new, &path)?;
+            File::open(&self.root)?.sync_all()
+        };
+        write().map_err(|error| FolderError::file("write", &path, &error))
+    }
+
+    /// Opens the devices. One that is missing, in use or not what the folder says is a problem, not an error.
+    pub fn open_devices(&self) -> Result<Opened, FolderError> {
+        let mut problems = BTreeMap::new();
+        let mut there: Vec<There> = Vec::new();
+        for (&slot, place) in &self.config.devices {
+            match FileDevice::open(self.path(&place.path)) {
+                Ok(device) => {
+                    let superblock = newest_superblock(&device, Some(self.config.volume));
+                    there.push((slot, place.joining, Arc::new(device), superblock));
+                }
+                Err(error) => drop(problems.insert(slot, error.to_string())),
+            }
+        }
+        let order = |superblock: &Superblock| (superblock.session, superblock.update);
+        let newest = there.iter().filter_map(|(_, _, device, found)| Some((found.as_ref()?, device)));
+        let newest = newest.max_by_key(|(found, _)| order(found));
+        let Some((superblock, device)) = newest else {
+            return Err(FolderError::NoDevices { folder: self.root.clone() });
+        };
+        let (geometry, superblock) = (geometry_of(superblock, device)?, superblock.clone());
+        let mut devices: Vec<Option<Arc<dyn Device>>> = vec![None; geometry.slots()];
+        let mut joining = Vec::new();
+        for (slot, is_joining, device, found) in there {
+            let need = geometry.device_blocks(Slot(slot.min(geometry.slots() as u32 - 1))) * BLOCK as u64;
+            match found {
+                Some(found) => {
+                    // The superblock is the truth; the folder only says where to look.
+                    let own = found.slot.0 as usize;
+                    if devices[own].is_some() {
+                        problems
+                            .insert(slot, format!("it says that it is device {own}, as another one does"));
+                    } else {
+                        devices[own] = Some(device);
+                    }
+                }
+                None if slot as usize >= geometry.slots() => {
+                    problems.insert(slot, "the volume has no such device".into());
+                }
+                None if is_joining && device.len_bytes() >= need => joining.push((Slot(slot), device)),
+                None => {
+                    problems.insert(slot, "it holds nothing of this volume".into());
+                }
+            }
+        }
+        Ok(Opened { geometry, superblock, devices, joining, problems })
+    }
+
+    /// Opens the devices and runs the volume on them.
+    pub fn host(&self, options: Option<HostOptions>) -> Result<(Host, Opened), FolderError> {
+        let opened = self.open_devices()?;
+        let mut options = options.unwrap_or_else(|| HostOptions::for_devices(opened.geometry.slots()));
+        options.background_bytes_per_s = self.config.throttle_bytes_per_s.or(options.background_bytes_per_s);
+        let fresh = fresh_history()?;
+        let host = Host::open(opened.geometry.clone(), opened.devices.clone(), fresh, &options)?;
+        for (slot, device) in &opened.joining {
+            host.attach(*slot, device.clone(), Found::Blank)?;
+        }
+        Ok((host, opened))
+    }
+}
+
+impl Config {
+    fn text(&self) -> Result<String, FolderError> {
+        let mut text = format!("{CONFIG_MAGIC}\nid {}\n", self.volume);
+        for (slot, place) in &self.devices {
+            let word = if place.joining { "joining" } else { "device" };
+            text.push_str(&format!("{word} {slot} {}\n", one_line(&place.path)?));
+        }
+        for path in &self.spares {
+            text.push_str(&format!("spare {}\n", one_line(path)?));
+        }
+        if let Some(rate) = self.throttle_bytes_per_s {
+            text.push_str(&format!("throttle {rate}\n"));
+        }
+        Ok(text)
+    }
+
+    fn parse(path: &Path, text: &str) -> Result<Config, FolderError> {
+        let wrong = |line, expected| FolderError::Config { path: path.to_path_buf(), line, expected };
+        let mut lines = (1..).zip(text.lines());
+        if lines.next().is_none_or(|(_, line)| line != CONFIG_MAGIC) {
+            return Err(wrong(1, "'pantile volume 1'"));
+        }
+        let mut volume = None;
+        let mut config = Config {
+            volume: VolumeId([0; 16]),
+            devices: BTreeMap::new(),
+            spares: Vec::new(),
+            throttle_bytes_per_s: None,
+        };
+        for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
+            let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+            match word {
+                "id" => {
+                    volume =
+                        Some(parse_id(rest).ok_or(wrong(number, "a volume id of 32 hexadecimal digits"))?)
+                }
+                "device" | "joining" => {
+                    let expected = "'device NUMBER PATH', each number once, 0 to 255";
+                    let (slot, path) = rest.split_once(' ').ok_or(wrong(number, expected))?;
+                    let slot = slot.parse().ok().filter(|slot| *slot < 256).ok_or(wrong(number, expected))?;
+                    let place = Place { path: path.into(), joining: word == "joining" };
+                    if path.is_empty() || config.devices.insert(slot, place).is_some() {
+                        return Err(wrong(number, expected));
+                    }
+                }
+                "spare" if !rest.is_empty() => config.spares.push(rest.into()),
+                "throttle" => {
+                    let rate = rest.parse().ok().filter(|rate| *rate > 0);
+                    config.throttle_bytes_per_s =
+                        Some(rate.ok_or(wrong(number, "a number of bytes a second"))?);
+                }
+                _ => return Err(wrong(number, "id, device, joining, spare, throttle or a comment")),
+            }
+        }
+        config.volume = volume.ok_or(wrong(1, "a line 'id' with the volume's id"))?;
+        Ok(config)
+    }
+}
+
+fn one_line(path: &Path) -> Result<&str, FolderError> {
+    let text = path.to_str().filter(|text| !text.contains(['\n', '\r']) && !text.is_empty());
+    text.ok_or_else(|| FolderError::Path { path: path.to_path_buf() })
+}
+
+fn parse_id(text: &str) -> Option<VolumeId> {
+    let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b'-').collect();
+    let mut id = [0; 16];
+    if digits.len() != 32 || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    for (byte, pair) in id.iter_mut().zip(digits.chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(VolumeId(id))
+}
+
+fn make_root(root: &Path) -> Result<bool, FolderError> {
+    match std::fs::create_dir(root) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let mut entries =
+                std::fs::read_dir(root).map_err(|error| FolderError::file("read", root, &error))?;
+            match entries.next() {
+                None => Ok(false),
+                Some(_) => Err(FolderError::NotEmpty { folder: root.to_path_buf() }),
+            }
+        }
+        Err(error) => Err(FolderError::file("make", root, &error)),
+    }
+}
+
+fn lock(root: &Path) -> Result<File, FolderError> {
+    let path = root.join("lock");
+    let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
+    let file = file.map_err(|error| FolderError::file("open", &path, &error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(FolderError::Busy { folder: root.to_path_buf() }),
+        Err(TryLockError::Error(error)) => Err(FolderError::file("lock", &path, &error)),
+    }
+}
+
+/// Refuses a code whose tolerance is not proved by trying every set.
+fn check_proved(code: &Code) -> Result<(), FolderError> {
+    let claimed = code.claim().tolerance;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let options = ProveOptions { lost_most: Some(claimed.max(1)), threads, ..ProveOptions::default() };
+    let proved = prove(code, &options, &|_, _, _| true).tolerance();
+    match proved >= claimed {
+        true => Ok(()),
+        false => Err(FolderError::NotProved { spec: code.spec().to_owned(), proved, claimed }),
+    }
+}
+
+type NewParts = (Geometry, Vec<PathBuf>, Vec<FileDevice>);
+
+fn given(new: &NewFolder, volume: VolumeId, paths: &[PathBuf]) -> Result<NewParts, FolderError> {
+    let spec = || new.code.spec().to_owned();
+    if paths.len() != new.code.columns() {
+        return Err(FolderError::DeviceCount { spec: spec(), have: paths.len(), need: new.code.columns() });
+    }
+    let mut devices: Vec<FileDevice> = Vec::new();
+    for path in paths {
+        let device = FileDevice::open(path)?;
+        if !new.overwrite {
+            check_blank(&device)?;
+        }
+        devices.push(device);
+    }
+    let len: Vec<u64> = devices.iter().map(Device::len_bytes).collect();
+    let Some(geometry) = geometry::for_devices(&new.code, volume, &len) else {
+        let shortest = devices.iter().min_by_key(|device| device.len_bytes());
+        let (path, have) =
+            shortest.map_or_else(Default::default, |d| (d.path().to_path_buf(), d.len_bytes()));
+        return Err(FolderError::TooShort { path, have, need: geometry::least_bytes(&new.code, volume)? });
+    };
+    let places = paths.iter().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()));
+    let places: Vec<PathBuf> = places.collect();
+    places.iter().try_for_each(|path| one_line(path).map(drop))?;
+    Ok((geometry, places, devices))
+}
+
+fn made(root: &Path, new: &NewFolder, volume: VolumeId, user_bytes: u64) -> Result<NewParts, FolderError> {
+    let geometry = geometry::for_user_bytes(&new.code, volume, user_bytes)?;
+    let places: Vec<PathBuf> =
+        (0..geometry.slots()).map(|slot| format!("device-{slot:02}.pantile").into()).collect();
+    let mut devices = Vec::new();
+    for (slot, place) in (0..).map(Slot).zip(&places) {
+        let len = geometry.device_blocks(slot) * BLOCK as u64;
+        match FileDevice::create(root.join(place), len) {
+            Ok(device) => devices.push(device),
+            Err(error) => {
+                places[..devices.len()].iter().for_each(|path| drop(std::fs::remove_file(root.join(path))));
+                return Err(error.into());
+            }
+        }
+    }
+    Ok((geometry, places, devices))
+}
+
+/// Refuses a device that is part of a volume or holds anything at its front.
+pub(crate) fn check_blank(device: &dyn Device) -> Result<(), FolderError> {
+    let path = device.path().to_path_buf();
+    if let Some(found) = newest_superblock(device, None) {
+        return Err(FolderError::HoldsVolume { path, volume: found.volume, name: found.name });
+    }
+    let len = FRONT_BYTES.min(device.len_bytes()) as usize;
+    let mut front = AlignedBuf::zeroed(len);
+    device.read_at(0, front.whole_mut())?;
+    if front.iter().any(|&byte| byte != 0) { Err(FolderError::HoldsData { path }) } else { Ok(()) }
+}
+
+/// Takes away what says that a device is part of a volume.
+pub(crate) fn wipe(device: &dyn Device) -> Result<(), FolderError> {
+    let zeros = AlignedBuf::zeroed(16 * BLOCK);
+    let front = zeros.len().min(device.len_bytes() as usize);
+    device.write_at(0, &[zeros.part(0..front)])?;
+    if let Some(last) = (device.len_bytes() / BLOCK as u64).checked_sub(1) {
+        device.write_at(last * BLOCK as u64, &[zeros.part(0..BLOCK)])?;
+    }
+    device.flush()?;
+    Ok(())
+}
+
+fn write_new(
+    root: &Path,
+    new: &NewFolder,
+    geometry: &Geometry,
+    devices: &[FileDevice],
+) -> Result<(), FolderError> {
+    let own = root.file_name().and_then(|name| name.to_str()).unwrap_or("volume");
+    let mut name = new.name.clone().unwrap_or_else(|| own.to_owned());
+    if new.name.is_none() {
+        while name.len() > 64 {
+            name.pop();
+        }
+    }
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let created = now.map_or(0, |since| since.as_secs() as i64);
+    let writes = format_volume(geometry, &Birth { history: fresh_history()?, name, created })?;
+    devices.iter().try_for_each(|device| wipe(device))?;
+    for (slot, at, bytes) in writes {
+        let mut buffer = AlignedBuf::zeroed(bytes.len());
+        buffer.copy_from_slice(&bytes);
+        devices[slot.0 as usize].write_at(at.0 * BLOCK as u64, &[buffer.whole()])?;
+    }
+    devices.iter().try_for_each(|device| device.flush())?;
+    Ok(())
+}
+
+/// The newest superblock of a device, from any of its three places; of this volume, if one is named.
+pub(crate) fn newest_superblock(device: &dyn Device, volume: Option<VolumeId>) -> Option<Superblock> {
+    let blocks = device.len_bytes() / BLOCK as u64;
+    let read = |block: u64| {
+        let mut buffer = AlignedBuf::zeroed(BLOCK);
+        device.read_at(block * BLOCK as u64, buffer.whole_mut()).ok()?;
+        Superblock::decode(&buffer).ok()
+    };
+    let places = [0, 1, blocks.saturating_sub(1)].into_iter().filter(|&block| block < blocks);
+    let found = places.filter_map(read).filter(|found| volume.is_none_or(|volume| found.volume == volume));
+    found.max_by_key(|found| (found.session, found.update))
+}
+
+fn geometry_of(superblock: &Superblock, device: &dyn Device) -> Result<Geometry, FolderError> {
+    let mut area = AlignedBuf::zeroed(14 * BLOCK);
+    if superblock.definition.is_some() {
+        device.read_at(2 * BLOCK as u64, area.whole_mut())?;
+    }
+    geometry::of(superblock, &area).map_err(|misfit| match misfit {
+        Misfit::Code(error) => FolderError::Code(error),
+        Misfit::Equations => FolderError::OtherCode { spec: superblock.spec.clone() },
+        Misfit::Format(error) => FolderError::Format(error),
+        Misfit::Numbers => FolderError::OtherNumbers { path: device.path().to_path_buf() },
+    })
+}
+
+/// What a scan of devices has found.
+#[derive(Clone, Debug)]
+pub struct Assembled {
+    /// The newest superblock.
+    pub superblock: Superblock,
+    /// Columns of the code.
+    pub slots: usize,
+    /// By slot.
+    pub devices: BTreeMap<u32, PathBuf>,
+    /// Slots whose device is an older one, which will be caught up.
+    pub stale: Vec<u32>,
+    /// Devices that hold nothing of any volume, or cannot be looked at, and why.
+    pub left_out: Vec<(PathBuf, String)>,
+}
+
+/// Looks at devices, under any name and in any order; the newest superblock says what the volume is.
+fn scan(paths: &[PathBuf]) -> Result<Assembled, FolderError> {
+    let mut found: Vec<(PathBuf, FileDevice, Superblock)> = Vec::new();
+    let mut left_out = Vec::new();
+    for path in paths {
+        match FileDevice::open(path) {
+            Err(error) => left_out.push((path.clone(), error.to_string())),
+            Ok(device) => match newest_superblock(&device, None) {
+                None => left_out.push((path.clone(), "it holds no superblock of a volume".into())),
+                Some(superblock) => found.push((path.clone(), device, superblock)),
+            },
+        }
+    }
+    let order = |superblock: &Superblock| (superblock.session, superblock.update);
+    let Some((_, device, newest)) = found.iter().max_by_key(|(_, _, superblock)| order(superblock)) else {
+        let folder = paths.first().cloned().unwrap_or_default();
+        return Err(FolderError::NoDevices { folder });
+    };
+    let (newest, geometry) = (newest.clone(), geometry_of(newest, device)?);
+    let mut devices: BTreeMap<u32, PathBuf> = BTreeMap::new();
+    let (mut stale, mut others) = (Vec::new(), Vec::new());
+    for (path, _, superblock) in &found {
+        if superblock.volume != newest.volume {
+            return Err(FolderError::SeveralVolumes { first: newest.volume, second: superblock.volume });
+        }
+        let slot = superblock.slot;
+        if superblock.history != newest.history {
+            match newest.ancestors.contains(&superblock.history) {
+                true => stale.push(slot.0),
+                false => others.push((slot, superblock.history)),
+            }
+        }
+        if let Some(first) = devices.insert(slot.0, path.clone()) {
+            return Err(FolderError::SlotTwice { slot, first, second: path.clone() });
+        }
+    }
+    if !others.is_empty() {
+        let error = OpenError::RanSeparately { newest: newest.history, others };
+        return Err(HostError::Open(error).into());
+    }
+    Ok(Assembled { superblock: newest, slots: geometry.slots(), devices, stale, left_out })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_is_read_back_and_nonsense_is_refused() {
+        let place = |path: &str, joining| Place { path: path.into(), joining };
+        let config = Config {
+            volume: VolumeId([0xab; 16]),
+            devices: [(0, place("device-00.pantile", false)), (3, place("/dev/disk with spaces", true))]
+                .into(),
+            spares: vec!["/dev/spare".into()],
+            throttle_bytes_per_s: Some(5000),
+        };
+        let text = config.text().expect("paths of one line");
+        assert_eq!(Config::parse(Path::new("c"), &text), Ok(config.clone()));
+        for (from, to) in [
+            ("pantile volume 1", "pantile volume 2"),
+            ("abababab-", "xbababab-"),
+            ("device 0 ", "device 256 "),
+            ("device 0 device", "device 3 device"),
+            ("throttle 5000", "throttle 0"),
+            ("spare /dev/spare", "spare"),
+            ("spare", "spar"),
+        ] {
+            let wrong = text.replacen(from, to, 1);
+            assert_ne!(wrong, text, "{from}");
+            assert!(matches!(Config::parse(Path::new("c"), &wrong), Err(FolderError::Config { .. })), "{to}");
+        }
+        let config = Config { spares: vec!["a\nb".into()], ..config };
+        assert!(matches!(config.text(), Err(FolderError::Path { .. })));
+    }
+}

@@ -1,0 +1,167 @@
+//! Numbers for a new volume that need no thought, and the geometry that a superblock tells of.
+
+use crate::memory::BLOCK;
+use pantile_code::{Code, CodeError};
+use pantile_format::FormatError;
+use pantile_format::volume::{Superblock, VolumeId};
+use pantile_volume::{Geometry, NewVolume, Slot};
+
+/// Chunks are at most so long: long enough for a disk to stream, short enough for a header to stay small in memory.
+const CHUNK_BYTES_MAX: u64 = 256 << 10;
+
+/// A volume has at least so many stripes, if need be of shorter elements, so that merging has something to choose from.
+const STRIPES_WANTED: u64 = 128;
+
+/// Blocks that the log may hold: each costs about 100 bytes of memory.
+const LOG_BLOCKS_MAX: u64 = 1 << 20;
+
+/// Rows of the log, at least.
+const LOG_ROWS_MIN: u64 = 512;
+
+/// A volume of at least `user_bytes`.
+pub(crate) fn for_user_bytes(
+    code: &Code,
+    volume: VolumeId,
+    user_bytes: u64,
+) -> Result<Geometry, FormatError> {
+    let user_blocks = user_bytes.div_ceil(BLOCK as u64).max(1);
+    let element_blocks = element_blocks(code, user_blocks);
+    let stripes = user_blocks.div_ceil(code.data().len() as u64 * u64::from(element_blocks));
+    Geometry::new(numbers(code, volume, element_blocks, stripes))
+}
+
+/// The largest volume that fits devices of these lengths, by slot; `None` if not even the smallest does.
+pub(crate) fn for_devices(code: &Code, volume: VolumeId, len_bytes: &[u64]) -> Option<Geometry> {
+    let blocks = |slot: usize| len_bytes[slot] / BLOCK as u64;
+    let rows = |slot: usize| blocks(slot) / code.rows(slot) as u64;
+    let user = (0..len_bytes.len()).map(rows).min().unwrap_or(0).saturating_mul(code.data().len() as u64);
+    let fits = |geometry: &Geometry| {
+        (0..len_bytes.len()).all(|slot| geometry.device_blocks(Slot(slot as u32)) <= blocks(slot))
+    };
+    let mut best: Option<Geometry> = None;
+    let mut element = element_blocks(code, user);
+    while element > 0 {
+        let (mut low, mut high) = (1, user.clamp(1, u32::MAX.into()));
+        while low <= high {
+            let middle = low + (high - low) / 2;
+            match Geometry::new(numbers(code, volume, element, middle)) {
+                Ok(geometry) if fits(&geometry) => {
+                    let better = |best: &Geometry| geometry.user_blocks() > best.user_blocks();
+                    if best.as_ref().is_none_or(better) {
+                        best = Some(geometry);
+                    }
+                    low = middle + 1;
+                }
+                // Too many stripes for the format are too many for the devices.
+                Ok(_) | Err(_) => high = middle - 1,
+            }
+        }
+        element /= 2;
+    }
+    best
+}
+
+/// Bytes that the smallest volume of a code needs on its longest device.
+pub(crate) fn least_bytes(code: &Code, volume: VolumeId) -> Result<u64, FormatError> {
+    let geometry = Geometry::new(numbers(code, volume, 1, 1))?;
+    let slots = (0..geometry.slots() as u32).map(Slot);
+    Ok(slots.map(|slot| geometry.device_blocks(slot)).max().unwrap_or(0) * BLOCK as u64)
+}
+
+fn element_blocks(code: &Code, user_blocks: u64) -> u32 {
+    let most = CHUNK_BYTES_MAX / BLOCK as u64 / code.rows_max() as u64;
+    let mut element = if most == 0 { 1 } else { 1u64 << most.ilog2() };
+    while element > 1 && user_blocks / (code.data().len() as u64 * element) < STRIPES_WANTED {
+        element /= 2;
+    }
+    element as u32
+}
+
+fn numbers(code: &Code, volume: VolumeId, element_blocks: u32, stripes: u64) -> NewVolume {
+    let chunk = code.rows_max() as u64 * u64::from(element_blocks);
+    let row_data = match code.rows_max() {
+        1 => code.data().len(),
+        _ => code.columns() - code.claim().tolerance,
+    };
+    // A tenth of the data, as the design has it, within what memory allows.
+    let log_rows =
+        (stripes.saturating_mul(chunk) / 10).clamp(LOG_ROWS_MIN, LOG_BLOCKS_MAX / row_data.max(1) as u64);
+    let user_blocks = stripes.saturating_mul(code.data().len() as u64 * u64::from(element_blocks));
+    NewVolume {
+        volume,
+        code: code.clone(),
+        element_blocks,
+        logical_stripes: stripes.try_into().unwrap_or(u32::MAX),
+        spare_stripes: (stripes / 32).clamp(16, 4096) as u32,
+        log_rows: log_rows as u32,
+        // Records of up to a quarter of it: 256 KiB for small volumes, 1 MiB for others.
+        journal_blocks: if user_blocks < 1 << 16 { 256 } else { 1024 },
+    }
+}
+
+/// Why a superblock tells of no geometry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Misfit {
+    Code(CodeError),
+    /// The code that the spec names here has other equations.
+    Equations,
+    Format(FormatError),
+    /// The numbers are not those of any volume that this program makes.
+    Numbers,
+}
+
+/// The geometry that a superblock tells of; `area` is the definition area of its device.
+pub(crate) fn of(superblock: &Superblock, area: &[u8]) -> Result<Geometry, Misfit> {
+    let record = superblock.code(area).map_err(Misfit::Format)?;
+    let code = match &record.definition {
+        Some(text) => Code::from_text(text),
+        None => Code::parse(&record.spec),
+    };
+    let code = code.map_err(Misfit::Code)?;
+    if code.fingerprint() != record.fingerprint {
+        return Err(Misfit::Equations);
+    }
+    let shape = &superblock.shape;
+    let number = |n: u64| u32::try_from(n).map_err(|_| Misfit::Numbers);
+    let geometry = Geometry::new(NewVolume {
+        volume: superblock.volume,
+        code,
+        element_blocks: shape.element_blocks,
+        logical_stripes: number(shape.logical_stripes)?,
+        spare_stripes: number(shape.physical_stripes.saturating_sub(shape.logical_stripes))?,
+        log_rows: shape.log_rows,
+        journal_blocks: shape.journal_blocks,
+    });
+    let geometry = geometry.map_err(Misfit::Format)?;
+    let fits = (superblock.slot.0 as usize) < geometry.slots()
+        && geometry.zones(superblock.slot).shape() == shape
+        && geometry.placement == superblock.placement;
+    if fits { Ok(geometry) } else { Err(Misfit::Numbers) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: VolumeId = VolumeId([3; 16]);
+
+    #[test]
+    fn a_size_is_reached_and_devices_are_filled() {
+        for spec in ["raid6:6", "mirror:2", "dcode:7", "raidp:4", "raid0:1", "raidq:60+4"] {
+            let Ok(code) = Code::parse(spec) else { continue };
+            for user_bytes in [1, 1 << 20, 64 << 20, 1 << 30, 16 << 40] {
+                let geometry = for_user_bytes(&code, ID, user_bytes).expect("a volume");
+                let have = geometry.user_blocks() * BLOCK as u64;
+                assert!(have >= user_bytes, "{spec}: {user_bytes}");
+                let slots = 0..geometry.slots() as u32;
+                let len: Vec<u64> =
+                    slots.map(|slot| geometry.device_blocks(Slot(slot)) * BLOCK as u64).collect();
+                let again = for_devices(&code, ID, &len).expect("it fits");
+                assert!(again.user_blocks() * 100 >= geometry.user_blocks() * 95, "{spec}: {user_bytes}");
+            }
+            let least = least_bytes(&code, ID).expect("a volume");
+            let devices = vec![least - 1; code.columns()];
+            assert!(for_devices(&code, ID, &devices).is_none(), "{spec}");
+        }
+    }
+}

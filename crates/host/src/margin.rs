@@ -1,0 +1,187 @@
+//! How much more may be lost: what an operator wants to know first when a device has died.
+//!
+//! Counted on the code itself, given what is lost. A set of devices may be lost if, of every stripe, what lies on them can be had from
+//! the others: the equations, restricted to the cells of the set, have full rank. Where columns are turned from stripe
+//! to stripe, that has to hold for every turn.
+
+use pantile_code::Code;
+use pantile_format::volume::{PhysicalStripe, Placement};
+use pantile_gf::{Echelon, Gf};
+use pantile_volume::Slot;
+use serde::{Deserialize, Serialize};
+
+/// Sets that are tried, at most; what is beyond is not claimed.
+const SETS_MAX: u64 = 50_000;
+
+/// Fatal sets that are named.
+const NAMED_MAX: usize = 8;
+
+/// What may be lost beyond what is lost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Margin {
+    /// Devices that are not whole now.
+    pub lost: Vec<u32>,
+    /// Whether what is lost now can be borne.
+    pub survives: bool,
+    /// Any so many more devices may fail.
+    pub any_more: u32,
+    /// The first number of devices of which not every set may fail; `None`: not counted, there are too many sets.
+    pub next: Option<NextLoss>,
+}
+
+/// All sets of one more device than any.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NextLoss {
+    /// Devices in a set.
+    pub devices: u32,
+    /// Sets of so many of the devices that are there.
+    pub sets: u64,
+    /// Those that may fail.
+    pub survived: u64,
+    /// Some of those that may not.
+    pub fatal: Vec<Vec<u32>>,
+}
+
+/// Counts what may be lost beyond `lost`.
+pub fn margin(code: &Code, placement: Placement, lost: &[Slot]) -> Margin {
+    let lost: Vec<u32> = lost.iter().map(|slot| slot.0).collect();
+    let test = Test::new(code, placement);
+    let there: Vec<u32> = (0..code.columns() as u32).filter(|slot| !lost.contains(slot)).collect();
+    let mut margin = Margin { survives: test.survives(&lost), lost, any_more: 0, next: None };
+    if !margin.survives {
+        return margin;
+    }
+    // What is promised of any set needs no trial: it was proved when the volume was made.
+    let mut more = code.claim().tolerance.saturating_sub(margin.lost.len()) as u32;
+    let mut tried = 0;
+    loop {
+        margin.any_more = more;
+        let devices = more + 1;
+        let sets = choose(there.len() as u64, devices.into());
+        tried += sets;
+        if devices as usize > there.len() || tried > SETS_MAX {
+            return margin;
+        }
+        let mut next = NextLoss { devices, sets, survived: 0, fatal: Vec::new() };
+        each_set(&there, devices as usize, &mut |set| {
+            let all: Vec<u32> = margin.lost.iter().chain(set).copied().collect();
+            match test.survives(&all) {
+                true => next.survived += 1,
+                false if next.fatal.len() < NAMED_MAX => next.fatal.push(set.to_vec()),
+                false => {}
+            }
+        });
+        if next.survived < next.sets {
+            margin.next = Some(next);
+            return margin;
+        }
+        more += 1;
+    }
+}
+
+struct Test<'c> {
+    code: &'c Code,
+    placement: Placement,
+    /// By column and cell: its coefficient in every equation.
+    vectors: Vec<Vec<Vec<Gf>>>,
+}
+
+impl Test<'_> {
+    fn new(code: &Code, placement: Placement) -> Test<'_> {
+        let vector = |cell| code.equations().iter().map(|equation| equation.coefficient(cell)).collect();
+        let column = |column| code.column_cells(column).map(vector).collect();
+        Test { code, placement, vectors: (0..code.columns()).map(column).collect() }
+    }
+
+    fn survives(&self, slots: &[u32]) -> bool {
+        let devices = self.code.columns() as u32;
+        let turns = match self.placement {
+            Placement::Fixed => 1,
+            Placement::Rotate => u64::from(devices),
+        };
+        if slots.len() <= self.code.claim().tolerance {
+            return true;
+        }
+        (0..turns).all(|turn| {
+            let mut echelon = Echelon::new(self.code.equations().len());
+            slots.iter().all(|&slot| {
+                let column = self.placement.column(PhysicalStripe(turn), Slot(slot), devices);
+                self.vectors[column.0 as usize].iter().all(|vector| echelon.insert(vector.clone()))
+            })
+        })
+    }
+}
+
+fn choose(n: u64, k: u64) -> u64 {
+    if k > n {
+        return 0;
+    }
+    let mut sets: u64 = 1;
+    for i in 0..k {
+        sets = match sets.checked_mul(n - i) {
+            Some(product) => product / (i + 1),
+            None => return u64::MAX,
+        };
+    }
+    sets
+}
+
+/// Calls `each` with every set of so many of `of`, in order.
+fn each_set(of: &[u32], count: usize, each: &mut impl FnMut(&[u32])) {
+    fn go(of: &[u32], count: usize, set: &mut Vec<u32>, each: &mut impl FnMut(&[u32])) {
+        if count == 0 {
+            return each(set);
+        }
+        for i in 0..of.len().saturating_sub(count - 1) {
+            set.push(of[i]);
+            go(&of[i + 1..], count - 1, set, each);
+            set.pop();
+        }
+    }
+    go(of, count, &mut Vec::new(), each);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pantile_plan::{ProveOptions, prove};
+
+    #[test]
+    fn a_code_with_two_parities_bears_two() {
+        let code = Code::parse("raid6:6").expect("a spec");
+        let whole = margin(&code, Placement::Rotate, &[]);
+        assert_eq!((whole.any_more, whole.survives), (2, true));
+        let next = whole.next.expect("counted");
+        assert_eq!((next.devices, next.sets, next.survived), (3, 56, 0));
+        let one = margin(&code, Placement::Rotate, &[Slot(3)]);
+        assert_eq!(one.any_more, 1);
+        let next = one.next.expect("counted");
+        assert_eq!((next.devices, next.sets, next.survived), (2, 21, 0));
+        let gone = margin(&code, Placement::Rotate, &[Slot(3), Slot(4), Slot(5)]);
+        assert!(!gone.survives && gone.next.is_none());
+    }
+
+    /// Codes that bear some sets beyond their promise: without turning, the numbers are those of the proof.
+    #[test]
+    fn the_count_is_that_of_the_proof() {
+        for spec in ["shec:6,4,3", "lrc:4,2,2", "raidp:4", "mirror:3", "dcode:5"] {
+            let Ok(code) = Code::parse(spec) else { continue };
+            let certificate = prove(&code, &ProveOptions::default(), &|_, _, _| true);
+            let found = margin(&code, Placement::Fixed, &[]);
+            assert_eq!(found.any_more as usize, certificate.tolerance(), "{spec}");
+            let level = certificate.levels.get(certificate.tolerance());
+            if let (Some(level), Some(next)) = (level, found.next) {
+                assert_eq!((next.sets, next.survived), (level.sets, level.survived), "{spec}");
+            }
+        }
+    }
+
+    /// Where columns turn, a set is survived only if every turn of it is.
+    #[test]
+    fn turning_can_only_lower_the_count() {
+        let code = Code::parse("shec:6,4,3").expect("a spec");
+        let fixed = margin(&code, Placement::Fixed, &[]).next.expect("counted");
+        let turned = margin(&code, Placement::Rotate, &[]).next.expect("counted");
+        assert!(turned.survived < fixed.survived, "{turned:?} {fixed:?}");
+    }
+}

@@ -1,0 +1,496 @@
+//! A volume with its folder: obeys orders, takes spares, remembers what is where.
+//!
+//! The same whether the volume is served (orders come over the control socket) or opened for one command.
+
+use crate::control::{
+    Answer, DeviceReport, DeviceWord, Order, RebuildReport, ScrubReport, StatusReport, Verdict,
+};
+use crate::folder::{Folder, Place, check_blank, newest_superblock, wipe};
+use crate::margin::margin;
+use crate::memory::BLOCK;
+use crate::{FolderError, Handle, Host, HostError, HostOptions, Report};
+use pantile_device::{Device, DeviceError, FileDevice};
+use pantile_format::volume::Superblock;
+use pantile_volume::{DeviceState, Found, Geometry, Scrub, Slot};
+use std::collections::{BTreeMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// How often it looks after devices.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Over how many looks a rate is measured.
+const SAMPLES: usize = 20;
+
+/// How long a device that was just given up may take to be closed.
+const CLOSING: Duration = Duration::from_secs(3);
+
+/// A volume with its folder.
+pub struct Service {
+    host: Host,
+    geometry: Geometry,
+    superblock: Superblock,
+    state: Mutex<State>,
+    ending: Mutex<bool>,
+    ended: Condvar,
+}
+
+struct State {
+    /// `None`: given back.
+    folder: Option<Folder>,
+    devices: Vec<Option<Arc<dyn Device>>>,
+    spares: Vec<(PathBuf, Arc<dyn Device>)>,
+    problems: BTreeMap<u32, String>,
+    /// When, stripes rebuilt, blocks written by it.
+    samples: VecDeque<(Instant, u64, u64)>,
+}
+
+impl Service {
+    /// Opens the volume of a folder.
+    pub fn start(folder: Folder, options: Option<HostOptions>) -> Result<Service, FolderError> {
+        let (host, opened) = folder.host(options)?;
+        let mut problems = opened.problems;
+        let mut devices = opened.devices;
+        for (slot, device) in opened.joining {
+            devices[slot.0 as usize] = Some(device);
+        }
+        let mut spares: Vec<(PathBuf, Arc<dyn Device>)> = Vec::new();
+        for path in &folder.config().spares {
+            if let Ok(device) = FileDevice::open(folder.path(path)) {
+                spares.push((path.clone(), Arc::new(device)));
+            }
+        }
+        // What is there needs no excuse.
+        problems.retain(|&slot, _| devices.get(slot as usize).is_none_or(Option::is_none));
+        let state = State { folder: Some(folder), devices, spares, problems, samples: VecDeque::new() };
+        let service = Service {
+            host,
+            geometry: opened.geometry,
+            superblock: opened.superblock,
+            state: Mutex::new(state),
+            ending: Mutex::new(false),
+            ended: Condvar::new(),
+        };
+        service.look_after();
+        Ok(service)
+    }
+
+    /// For clients.
+    pub fn handle(&self) -> Handle {
+        self.host.handle()
+    }
+
+    /// The volume below.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Looks after devices until the end is asked for: spares for what is lost, and what the folder says of it.
+    pub fn wait_for_end(&self) {
+        let mut ending = self.lock_ending();
+        while !*ending {
+            ending = self.ended.wait_timeout(ending, LOOK_EVERY).expect("nothing panics under the lock").0;
+            if !*ending {
+                drop(ending);
+                self.look_after();
+                ending = self.lock_ending();
+            }
+        }
+    }
+
+    /// Asks for the end: [`wait_for_end`](Self::wait_for_end) returns.
+    pub fn end(&self) {
+        *self.lock_ending() = true;
+        self.ended.notify_all();
+    }
+
+    /// Makes everything durable, closes the devices and gives the folder back.
+    pub fn stop(&self) -> Result<(), FolderError> {
+        self.end();
+        self.look_after();
+        let stopped = self.host.stop();
+        let mut state = self.lock();
+        state.devices.clear();
+        state.spares.clear();
+        state.folder = None;
+        stopped.map_err(FolderError::from)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics under the lock")
+    }
+
+    fn lock_ending(&self) -> MutexGuard<'_, bool> {
+        self.ending.lock().expect("nothing panics under the lock")
+    }
+
+    /// Does what it is told.
+    pub fn obey(&self, order: &Order) -> Answer {
+        let done = |text: String| Answer::Done { text };
+        let result = match order {
+            Order::Status => self.status().map(|report| Answer::Status(Box::new(report))),
+            Order::Stop => {
+                self.host.handle().flush().map_err(FolderError::from).map(|()| done("Stopping.".into()))
+            }
+            Order::Fail { device } => self.fail(*device).map(done),
+            Order::Replace { device, path, overwrite } => self.replace(*device, path, *overwrite).map(done),
+            Order::AddSpare { path, overwrite } => self.add_spare(path, *overwrite).map(done),
+            Order::Rebuild { throttle_bytes_per_s } => self.rebuild(*throttle_bytes_per_s).map(done),
+            Order::ScrubStart { repair } => {
+                let what = if *repair { "Scrubbing, and writing anew what is bad." } else { "Scrubbing." };
+                self.scrub(Scrub::Start { repair: *repair }, what).map(done)
+            }
+            Order::ScrubPause => self.scrub(Scrub::Pause, "The scrub waits.").map(done),
+            Order::ScrubResume => self.scrub(Scrub::Resume, "The scrub goes on.").map(done),
+            Order::ScrubStop => self.scrub(Scrub::Stop, "The scrub has ended.").map(done),
+        };
+        result.unwrap_or_else(|error| Answer::fault(&error))
+    }
+
+    fn scrub(&self, what: Scrub, text: &str) -> Result<String, FolderError> {
+        self.host.scrub(what)?;
+        Ok(text.to_owned())
+    }
+
+    fn slot(&self, device: u32) -> Result<Slot, FolderError> {
+        let devices = self.geometry.slots();
+        if (device as usize) < devices {
+            Ok(Slot(device))
+        } else {
+            Err(FolderError::NoSuchDevice { device, devices })
+        }
+    }
+
+    fn fail(&self, device: u32) -> Result<String, FolderError> {
+        let slot = self.slot(device)?;
+        let mut state = self.lock();
+        self.host.fail(slot)?;
+        self.forget(&mut state, slot)?;
+        state.problems.insert(device, "declared failed by its operator".into());
+        drop(state);
+        self.look_after();
+        Ok(format!("Device {device} is out of the volume."))
+    }
+
+    /// A device that was taken out on purpose does not come back by itself at the next start.
+    fn forget(&self, state: &mut State, slot: Slot) -> Result<(), FolderError> {
+        state.devices[slot.0 as usize] = None;
+        let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
+        folder.change(|config| drop(config.devices.remove(&slot.0)))
+    }
+
+    fn replace(&self, device: u32, path: &Path, overwrite: bool) -> Result<String, FolderError> {
+        let slot = self.slot(device)?;
+        let report = self.host.report()?;
+        let mut state = self.lock();
+        if report.members[device as usize].attached {
+            self.host.fail(slot)?;
+            self.forget(&mut state, slot)?;
+        }
+        let new: Arc<dyn Device> = Arc::new(open_soon(path)?);
+        let found = self.found(&state, slot, &*new)?;
+        if found == Found::Blank {
+            if !overwrite {
+                check_blank(&*new)?;
+            }
+            self.check_len(slot, &*new)?;
+            wipe(&*new)?;
+        }
+        self.put(&mut state, slot, path, new, found)?;
+        Ok(match found {
+            Found::Blank => format!("{} is device {device} now and is being rebuilt.", path.display()),
+            Found::Stale => format!("{} is device {device} again and is being caught up.", path.display()),
+        })
+    }
+
+    fn check_len(&self, slot: Slot, device: &dyn Device) -> Result<(), FolderError> {
+        let (have, need) = (device.len_bytes(), self.geometry.device_blocks(slot) * BLOCK as u64);
+        if have < need { Err(HostError::TooShort { slot, have, need }.into()) } else { Ok(()) }
+    }
+
+    /// What a device holds, in the eyes of the volume as it is now.
+    fn found(&self, state: &State, slot: Slot, device: &dyn Device) -> Result<Found, FolderError> {
+        let Some(held) = newest_superblock(device, Some(self.geometry.volume)) else {
+            return Ok(Found::Blank);
+        };
+        let others = state.devices.iter().flatten();
+        let newest = others.filter_map(|other| newest_superblock(&**other, Some(self.geometry.volume)));
+        let Some(newest) = newest.max_by_key(|found| (found.session, found.update)) else {
+            return Ok(Found::Blank);
+        };
+        let goes_on = newest.history == held.history || newest.ancestors.contains(&held.history);
+        Ok(if held.slot == slot && goes_on { Found::Stale } else { Found::Blank })
+    }
+
+    /// Puts a device into a slot, in the folder first.
+    fn put(
+        &self,
+        state: &mut State,
+        slot: Slot,
+        path: &Path,
+        device: Arc<dyn Device>,
+        found: Found,
+    ) -> Result<(), FolderError> {
+        let place = Place { path: path.to_path_buf(), joining: found == Found::Blank };
+        let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
+        folder.change(|config| {
+            config.devices.insert(slot.0, place);
+            config.spares.retain(|spare| spare != path);
+        })?;
+        self.host.attach(slot, device.clone(), found)?;
+        state.devices[slot.0 as usize] = Some(device);
+        state.problems.remove(&slot.0);
+        Ok(())
+    }
+
+    fn add_spare(&self, path: &Path, overwrite: bool) -> Result<String, FolderError> {
+        let device = FileDevice::open(path)?;
+        for slot in (0..self.geometry.slots() as u32).map(Slot) {
+            self.check_len(slot, &device)?;
+        }
+        if !overwrite {
+            check_blank(&device)?;
+        }
+        wipe(&device)?;
+        let mut state = self.lock();
+        let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
+        folder.change(|config| config.spares.push(path.to_path_buf()))?;
+        state.spares.push((path.to_path_buf(), Arc::new(device)));
+        drop(state);
+        self.look_after();
+        Ok(format!("{} takes the place of the next device that is lost.", path.display()))
+    }
+
+    fn rebuild(&self, throttle: Option<u64>) -> Result<String, FolderError> {
+        let mut state = self.lock();
+        if let Some(rate) = throttle {
+            let rate = Some(rate).filter(|rate| *rate > 0);
+            self.host.set_throttle(rate)?;
+            let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
+            folder.change(|config| config.throttle_bytes_per_s = rate)?;
+        }
+        let report = self.host.report()?;
+        for (slot, member) in (0..).map(Slot).zip(&report.members) {
+            let folder = state.folder.as_ref().ok_or(HostError::Stopped)?;
+            let place = folder.config().devices.get(&slot.0).cloned();
+            let (Some(place), false) = (place, member.attached) else { continue };
+            let path = folder.path(&place.path);
+            state.devices[slot.0 as usize] = None;
+            let tried = open_soon(&path).map_err(FolderError::from).and_then(|device| {
+                let device: Arc<dyn Device> = Arc::new(device);
+                let found = self.found(&state, slot, &*device)?;
+                match found == Found::Stale || place.joining {
+                    true => self.put(&mut state, slot, &place.path, device, found),
+                    // Only its operator may say that what is in it can go.
+                    false => check_blank(&*device),
+                }
+            });
+            if let Err(error) = tried {
+                state.problems.insert(slot.0, error.to_string());
+            }
+        }
+        drop(state);
+        self.look_after();
+        let lost = |report: &Report| {
+            report.status.devices.iter().filter(|device| device.state == DeviceState::Lost).count()
+        };
+        Ok(match lost(&self.host.report()?) {
+            0 => "Every slot has a device; what is missing is being rebuilt.".into(),
+            lost => {
+                format!("{lost} devices are lost; give others with 'pantile replace' or 'pantile add-spare'.")
+            }
+        })
+    }
+
+    /// Spares for what is lost; what has joined is said to have; samples for rates.
+    fn look_after(&self) {
+        let Ok(report) = self.host.report() else { return };
+        let mut state = self.lock();
+        for device in &report.status.devices {
+            let slot = device.slot;
+            if report.members[slot.0 as usize].attached {
+                self.has_joined(&mut state, slot, device.state);
+            } else if device.state == DeviceState::Lost {
+                state.devices[slot.0 as usize] = None;
+                let Some((path, spare)) = state.spares.pop() else { continue };
+                if let Err(error) = self.put(&mut state, slot, &path, spare, Found::Blank) {
+                    state.problems.insert(slot.0, error.to_string());
+                }
+            }
+        }
+        let rebuilding = rebuilding(&report);
+        match rebuilding {
+            None => state.samples.clear(),
+            Some((done, _)) => {
+                state.samples.push_back((Instant::now(), done, report.status.rebuilt_blocks));
+                if state.samples.len() > SAMPLES {
+                    state.samples.pop_front();
+                }
+            }
+        }
+    }
+
+    /// A device that was blank counts as one of the volume once it has a superblock of it.
+    fn has_joined(&self, state: &mut State, slot: Slot, device: DeviceState) {
+        let Some(folder) = &mut state.folder else { return };
+        let joining = folder.config().devices.get(&slot.0).is_some_and(|place| place.joining);
+        let known = state.devices[slot.0 as usize].as_ref();
+        let has =
+            |device: &Arc<dyn Device>| newest_superblock(&**device, Some(self.geometry.volume)).is_some();
+        if joining && device != DeviceState::Lost && known.is_some_and(has) {
+            // Tried again at the next look.
+            let _ = folder.change(|config| {
+                if let Some(place) = config.devices.get_mut(&slot.0) {
+                    place.joining = false;
+                }
+            });
+        }
+    }
+
+    fn status(&self) -> Result<StatusReport, FolderError> {
+        let report = self.host.report()?;
+        let state = self.lock();
+        let status = &report.status;
+        let not_whole = |device: &&pantile_volume::DeviceStatus| device.state != DeviceState::Present;
+        let lost: Vec<Slot> = status.devices.iter().filter(not_whole).map(|device| device.slot).collect();
+        let margin = margin(&self.geometry.code, self.geometry.placement, &lost);
+        let device = |device: &pantile_volume::DeviceStatus| {
+            let member = &report.members[device.slot.0 as usize];
+            let listed = state.folder.as_ref().and_then(|f| f.config().devices.get(&device.slot.0));
+            let path = member.path.clone().or_else(|| listed.map(|place| place.path.clone()));
+            let (state_word, done_stripes) = match device.state {
+                DeviceState::Present => (DeviceWord::Present, None),
+                DeviceState::Lost => (DeviceWord::Lost, None),
+                DeviceState::Rebuilding { done_stripes, .. } => (DeviceWord::Rebuilding, Some(done_stripes)),
+            };
+            let problem = member.error.as_ref().map(ToString::to_string);
+            DeviceReport {
+                device: device.slot.0,
+                path,
+                state: state_word,
+                done_stripes,
+                blocks_read: device.counts.blocks_read,
+                checksum_errors: device.counts.checksum_errors,
+                media_errors: device.counts.media_errors,
+                problem: problem.or_else(|| state.problems.get(&device.slot.0).cloned()),
+            }
+        };
+        let devices: Vec<DeviceReport> = status.devices.iter().map(device).collect();
+        let wrong = wrong(&report, &margin.survives, &devices);
+        let verdict = match () {
+            () if status.failed || !margin.survives || status.broken_stripes > 0 => Verdict::Failed,
+            () if wrong.is_empty() => Verdict::Clean,
+            () => Verdict::Degraded,
+        };
+        Ok(StatusReport {
+            name: self.superblock.name.clone(),
+            volume: self.geometry.volume.to_string(),
+            code: self.geometry.code.spec().to_owned(),
+            len_bytes: self.host.handle().len_bytes(),
+            verdict,
+            wrong,
+            margin,
+            devices,
+            spares: state.spares.iter().map(|(path, _)| path.clone()).collect(),
+            rebuild: rebuilding(&report).map(|(done, total)| progress(&state.samples, done, total)),
+            scrub: status.scrub.map(|scrub| ScrubReport {
+                done: scrub.done,
+                total: scrub.total,
+                repair: scrub.repair,
+                paused: scrub.paused,
+                running: scrub.running,
+                clean: scrub.clean,
+                checksum: scrub.checksum,
+                located: scrub.located,
+                ambiguous: scrub.ambiguous,
+                unlocatable: scrub.unlocatable,
+            }),
+            throttle_bytes_per_s: report.throttle_bytes_per_s,
+            dirty_blocks: status.dirty_blocks,
+            log_rows_used: status.log_rows_used,
+            log_rows: status.log_rows,
+            stripes_used: status.stripes_used,
+            free_stripes: status.free_stripes,
+            broken_stripes: status.broken_stripes,
+            suspect_stripes: status.suspect_stripes,
+        })
+    }
+}
+
+/// Opens a device; one that was just given up may take a moment to be closed.
+fn open_soon(path: &Path) -> Result<FileDevice, DeviceError> {
+    let begun = Instant::now();
+    loop {
+        match FileDevice::open(path) {
+            Err(DeviceError::InUse { .. }) if begun.elapsed() < CLOSING => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            result => return result,
+        }
+    }
+}
+
+/// Stripes done and in all, of the device that is furthest behind; `None`: nothing is rebuilt.
+fn rebuilding(report: &Report) -> Option<(u64, u64)> {
+    let states = report.status.devices.iter().filter_map(|device| match device.state {
+        DeviceState::Rebuilding { done_stripes, total_stripes } => Some((done_stripes, total_stripes)),
+        _ => None,
+    });
+    states.min()
+}
+
+fn progress(samples: &VecDeque<(Instant, u64, u64)>, done: u64, total: u64) -> RebuildReport {
+    let mut report =
+        RebuildReport { done_stripes: done, total_stripes: total, bytes_per_s: 0, seconds_left: None };
+    let (Some(&(from, stripes, blocks)), Some(&(to, _, last_blocks))) = (samples.front(), samples.back())
+    else {
+        return report;
+    };
+    let seconds = (to - from).as_secs_f64();
+    if seconds > 0.0 {
+        report.bytes_per_s = (last_blocks.saturating_sub(blocks) as f64 * BLOCK as f64 / seconds) as u64;
+        let rate = done.saturating_sub(stripes) as f64 / from.elapsed().as_secs_f64();
+        report.seconds_left = (rate > 0.0).then(|| (total.saturating_sub(done) as f64 / rate).ceil() as u64);
+    }
+    report
+}
+
+/// What is wrong, the worst first.
+fn wrong(report: &Report, survives: &bool, devices: &[DeviceReport]) -> Vec<String> {
+    let status = &report.status;
+    let mut wrong = Vec::new();
+    if status.failed || !survives {
+        wrong.push(
+            "More devices are lost than the code can bear: bring one back; nothing is written until then."
+                .into(),
+        );
+    }
+    if status.broken_stripes > 0 {
+        wrong.push(format!(
+            "{} stripes have lost data: more of them is bad than the code can bear.",
+            status.broken_stripes
+        ));
+    }
+    for device in devices {
+        let why = device.problem.as_ref().map_or(String::new(), |problem| format!(": {problem}"));
+        match device.state {
+            DeviceWord::Lost => wrong.push(format!("Device {} is lost{why}.", device.device)),
+            DeviceWord::Rebuilding => wrong.push(format!("Device {} is being rebuilt.", device.device)),
+            DeviceWord::Present if device.problem.is_some() => {
+                wrong.push(format!("Device {} is in trouble{why}.", device.device));
+            }
+            DeviceWord::Present => {}
+        }
+        if device.checksum_errors + device.media_errors > 0 {
+            wrong.push(format!(
+                "Device {} gave {} wrong blocks and failed {} reads; what it lacked was read from the others.",
+                device.device, device.checksum_errors, device.media_errors
+            ));
+        }
+    }
+    if status.suspect_stripes > 0 {
+        wrong.push(format!("{} stripes wait to be written anew.", status.suspect_stripes));
+    }
+    wrong
+}

@@ -1,0 +1,238 @@
+//! Volumes in folders, as the commands use them: made, opened, lost devices, spares, assembled from strangers' names.
+
+use pantile_code::Code;
+use pantile_device::{Device, DeviceError, FileDevice};
+use pantile_host::{
+    Answer, ControlServer, DeviceWord, FaultKind, Folder, FolderError, NewDevices, NewFolder, Order, Service,
+    StatusReport, Verdict, order,
+};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+fn new(code: &str, devices: NewDevices) -> NewFolder {
+    NewFolder { code: Code::parse(code).expect("a spec"), devices, name: None, overwrite: false }
+}
+
+fn create(root: &Path) {
+    let made = Folder::create(root, &new("raid6:4", NewDevices::Made { user_bytes: 8 << 20 }));
+    drop(made.expect("a volume"));
+}
+
+fn start(root: &Path) -> Service {
+    Service::start(Folder::open(root).expect("a folder"), None).expect("it opens")
+}
+
+fn status(service: &Service) -> StatusReport {
+    match service.obey(&Order::Status) {
+        Answer::Status(report) => *report,
+        other => panic!("no status: {other:?}"),
+    }
+}
+
+fn done(answer: Answer) {
+    assert!(matches!(answer, Answer::Done { .. }), "{answer:?}");
+}
+
+fn painted(seed: u64, len: usize) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    (0..len).map(|_| random.u8(..)).collect()
+}
+
+fn read(service: &Service, len: usize) -> Vec<u8> {
+    let mut found = vec![0; len];
+    service.handle().read(0, &mut found).expect("it reads");
+    found
+}
+
+/// Waits until the volume is clean: a rebuild has no deadline but this one.
+fn until_clean(service: &Service) {
+    let begun = Instant::now();
+    while status(service).verdict != Verdict::Clean || status(service).rebuild.is_some() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", status(service));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn file(path: PathBuf, len: u64) -> PathBuf {
+    drop(FileDevice::create(&path, len).expect("a file"));
+    path
+}
+
+#[test]
+fn a_volume_in_a_folder_is_locked_and_keeps_its_data() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("photos");
+    create(&root);
+    let service = start(&root);
+    assert_eq!(Folder::open(&root).err(), Some(FolderError::Busy { folder: root.clone() }));
+    let data = painted(1, 3_000_000);
+    service.handle().write(0, &data, false).expect("it writes");
+    let report = status(&service);
+    assert_eq!((report.name.as_str(), report.verdict), ("photos", Verdict::Clean));
+    assert!(report.len_bytes >= 8 << 20);
+    assert_eq!(report.margin.any_more, 2);
+    service.stop().expect("it stops");
+    let service = start(&root);
+    assert!(read(&service, data.len()) == data);
+    service.stop().expect("it stops");
+    assert!(matches!(
+        Folder::create(&root, &new("raid6:4", NewDevices::Made { user_bytes: 1 })),
+        Err(FolderError::NotEmpty { .. })
+    ));
+}
+
+#[test]
+fn a_spare_takes_the_place_of_what_is_lost() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("v");
+    create(&root);
+    let service = start(&root);
+    let data = painted(2, 5_000_000);
+    service.handle().write(0, &data, true).expect("it writes");
+    let len = root.join("device-00.pantile").metadata().expect("a device").len();
+    done(service.obey(&Order::Fail { device: 2 }));
+    let report = status(&service);
+    assert_eq!((report.verdict, report.margin.any_more), (Verdict::Degraded, 1));
+    assert_eq!(report.devices[2].state, DeviceWord::Lost);
+    assert!(read(&service, data.len()) == data);
+    let spare = file(folder.path().join("spare"), len);
+    done(service.obey(&Order::AddSpare { path: spare.clone(), overwrite: false }));
+    until_clean(&service);
+    assert_eq!(status(&service).devices[2].path, Some(spare.clone()));
+    done(service.obey(&Order::Fail { device: 0 }));
+    done(service.obey(&Order::Fail { device: 1 }));
+    assert!(read(&service, data.len()) == data);
+    service.stop().expect("it stops");
+    // What was taken out on purpose stays out, what was put in stays in.
+    let service = start(&root);
+    let report = status(&service);
+    assert_eq!(report.margin.lost, [0, 1]);
+    assert_eq!(report.margin.any_more, 0);
+    assert!(read(&service, data.len()) == data);
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn a_device_that_comes_back_is_caught_up() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("v");
+    create(&root);
+    let service = start(&root);
+    service.handle().write(0, &painted(3, 4_000_000), true).expect("it writes");
+    done(service.obey(&Order::Fail { device: 3 }));
+    let data = painted(4, 2_000_000);
+    service.handle().write(0, &data, true).expect("it writes");
+    let path = root.join("device-03.pantile");
+    let answer = service.obey(&Order::Replace { device: 3, path, overwrite: false });
+    assert!(matches!(&answer, Answer::Done { text } if text.contains("caught up")), "{answer:?}");
+    until_clean(&service);
+    done(service.obey(&Order::Fail { device: 0 }));
+    done(service.obey(&Order::Fail { device: 5 }));
+    assert!(read(&service, data.len()) == data);
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn devices_with_something_on_them_are_not_overwritten() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (first, second) = (folder.path().join("a"), folder.path().join("b"));
+    let paths: Vec<PathBuf> = (0..6).map(|i| file(folder.path().join(format!("d{i}")), 16 << 20)).collect();
+    let given = || new("raid6:4", NewDevices::Given(paths.clone()));
+    let (made, geometry) = Folder::create(&first, &given()).expect("a volume");
+    assert!(geometry.user_blocks() * 4096 > 40 << 20, "{} blocks", geometry.user_blocks());
+    assert!(matches!(
+        Folder::create(&second, &given()),
+        Err(FolderError::Device(DeviceError::InUse { .. })) | Err(FolderError::HoldsVolume { .. })
+    ));
+    drop(made);
+    let refused = Folder::create(&second, &given());
+    assert!(matches!(refused, Err(FolderError::HoldsVolume { ref name, .. }) if name == "a"));
+    assert!(!second.exists(), "a folder without a volume was left behind");
+    std::fs::write(folder.path().join("text"), vec![7; 16 << 20]).expect("a file");
+    let service = start(&first);
+    let path = folder.path().join("text");
+    let replace = |overwrite| Order::Replace { device: 1, path: path.clone(), overwrite };
+    assert!(matches!(service.obey(&replace(false)), Answer::Fault { kind: FaultKind::Input, .. }));
+    assert_eq!(std::fs::read(&path).expect("a file")[0], 7);
+    done(service.obey(&replace(true)));
+    until_clean(&service);
+    service.stop().expect("it stops");
+    let overwriting = NewFolder { overwrite: true, ..given() };
+    assert!(Folder::create(&second, &overwriting).is_ok());
+    let few = new("raid6:4", NewDevices::Given(paths[..5].to_vec()));
+    assert!(matches!(
+        Folder::create(&folder.path().join("c"), &few),
+        Err(FolderError::DeviceCount { have: 5, need: 6, .. })
+    ));
+    let twice = vec![paths[0].clone(); 6];
+    let twice = NewFolder { overwrite: true, ..new("raid6:4", NewDevices::Given(twice)) };
+    assert!(matches!(
+        Folder::create(&folder.path().join("c"), &twice),
+        Err(FolderError::Device(DeviceError::InUse { .. }))
+    ));
+}
+
+#[test]
+fn a_volume_is_assembled_whatever_its_devices_are_called() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("v");
+    create(&root);
+    let service = start(&root);
+    let data = painted(5, 1_000_000);
+    service.handle().write(0, &data, false).expect("it writes");
+    service.stop().expect("it stops");
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for i in [4, 1, 5, 0, 2] {
+        let path = folder.path().join(format!("disk{}", 9 - i));
+        std::fs::rename(root.join(format!("device-{i:02}.pantile")), &path).expect("a device");
+        paths.push(path);
+    }
+    paths.push(folder.path().join("text"));
+    std::fs::write(&paths[5], [7; 8192]).expect("a file");
+    let again = folder.path().join("again");
+    let (made, found) = Folder::assemble(&again, &paths).expect("a volume");
+    assert_eq!((found.slots, found.devices.len(), found.left_out.len()), (6, 5, 1));
+    assert_eq!(found.devices[&4], paths[0]);
+    drop(made);
+    let service = start(&again);
+    assert!(read(&service, data.len()) == data);
+    assert_eq!(status(&service).margin.lost, [3]);
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn orders_reach_a_served_volume_over_its_socket() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("v");
+    create(&root);
+    assert_eq!(order(&root, &Order::Status), Ok(None));
+    let service = Arc::new(start(&root));
+    let control = ControlServer::start(&root, service.clone()).expect("a socket");
+    let answer = order(&root, &Order::Fail { device: 9 }).expect("it answers").expect("it is served");
+    assert!(matches!(answer, Answer::Fault { kind: FaultKind::Input, .. }), "{answer:?}");
+    done(order(&root, &Order::Fail { device: 1 }).expect("it answers").expect("it is served"));
+    let Ok(Some(Answer::Status(report))) = order(&root, &Order::Status) else { panic!("no status") };
+    assert_eq!(report.margin.lost, [1]);
+    let waits = std::thread::spawn({
+        let service = service.clone();
+        move || service.wait_for_end()
+    });
+    done(order(&root, &Order::Stop).expect("it answers").expect("it is served"));
+    waits.join().expect("no panic");
+    service.stop().expect("it stops");
+    drop(control);
+    assert_eq!(order(&root, &Order::Status), Ok(None));
+    drop(Folder::open(&root).expect("it is free"));
+}
+
+#[test]
+fn devices_too_short_for_any_volume_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let small = file(folder.path().join("small"), 1 << 16);
+    let others: Vec<PathBuf> = (0..5).map(|i| file(folder.path().join(format!("d{i}")), 16 << 20)).collect();
+    let paths: Vec<PathBuf> = others.into_iter().chain([small.clone()]).collect();
+    let refused = Folder::create(&folder.path().join("v"), &new("raid6:4", NewDevices::Given(paths)));
+    assert!(matches!(refused, Err(FolderError::TooShort { path, have: 65536, .. }) if path == small));
+    assert!(FileDevice::open(&small).expect("closed again").len_bytes() == 1 << 16);
+}

@@ -1,0 +1,243 @@
+//! Serves a volume over NBD: a plug-in of nbdkit, which does the protocol.
+//!
+//! nbdkit's process holds the volume; `volume=FOLDER` says which. Its threads read and write through one
+//! [`Handle`](pantile_host::Handle), side by side. Orders come over the control socket, which is opened with the volume.
+//!
+//! A fault while the volume is opened is told on standard error in a line that begins with `pantile-fault ` and goes on as an
+//! [`Answer`] in JSON, for the command that waits for the server.
+//!
+//! This is the entry module: the table that nbdkit asks for is made by a macro that needs `unsafe`.
+
+#![allow(missing_docs, reason = "the one public function is made by the macro")]
+
+use nbdkit::{Error, Flags, FuaFlags, Result, Server, ThreadModel, plugin};
+use pantile_host::{Answer, ControlServer, Folder, FolderError, Handle, HostError, Service};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+/// Numbers of the system's errors that clients are told.
+const EIO: i32 = 5;
+const ENOMEM: i32 = 12;
+const EINVAL: i32 = 22;
+const ESHUTDOWN: i32 = 108;
+
+/// nbdkit calls functions without a place for data of ours before the first client comes.
+static STATE: Mutex<State> = Mutex::new(State { folder: None, running: None });
+
+struct State {
+    folder: Option<PathBuf>,
+    running: Option<Running>,
+}
+
+struct Running {
+    service: Arc<Service>,
+    control: ControlServer,
+}
+
+/// One connection of a client.
+struct Connection {
+    handle: Handle,
+}
+
+impl Server for Connection {
+    fn name() -> &'static str {
+        "pantile"
+    }
+
+    fn longname() -> Option<&'static str> {
+        Some("Pantile volume")
+    }
+
+    fn version() -> Option<&'static str> {
+        Some(env!("CARGO_PKG_VERSION"))
+    }
+
+    fn config_help() -> Option<&'static str> {
+        Some("volume=FOLDER  (required) The folder of the volume.")
+    }
+
+    fn magic_config_key() -> Option<&'static str> {
+        Some("volume")
+    }
+
+    fn config(key: &str, value: &str) -> Result<()> {
+        match key {
+            "volume" => {
+                // nbdkit may change its directory when it goes into the background.
+                let path =
+                    std::path::absolute(value).map_err(|error| Error::new(EINVAL, error.to_string()))?;
+                state().folder = Some(path);
+                Ok(())
+            }
+            _ => Err(Error::new(EINVAL, format!("there is no parameter {key}; give volume=FOLDER"))),
+        }
+    }
+
+    fn config_complete() -> Result<()> {
+        match state().folder {
+            Some(_) => Ok(()),
+            None => Err(Error::new(EINVAL, "which volume? give volume=FOLDER")),
+        }
+    }
+
+    fn thread_model() -> Result<ThreadModel> {
+        Ok(ThreadModel::Parallel)
+    }
+
+    /// Threads do not survive a fork, so the volume is opened behind it.
+    fn after_fork() -> Result<()> {
+        guarded(|| {
+            let folder = state().folder.clone().unwrap_or_default();
+            let running = start(&folder).map_err(|error| {
+                if let Ok(line) = serde_json::to_string(&Answer::fault(&error)) {
+                    eprintln!("pantile-fault {line}");
+                }
+                Error::new(EIO, error.to_string())
+            })?;
+            let service = running.service.clone();
+            state().running = Some(running);
+            let wait = move || {
+                service.wait_for_end();
+                nbdkit::shutdown();
+            };
+            let thread = std::thread::Builder::new().name("watch".into()).spawn(wait);
+            thread.map(drop).map_err(|error| Error::new(EIO, error.to_string()))
+        })
+    }
+
+    /// The last that nbdkit calls, when all clients are gone.
+    fn unload() {
+        let running = state().running.take();
+        let Some(Running { service, control }) = running else { return };
+        if let Err(error) = service.stop() {
+            eprintln!("pantile: {error}");
+        }
+        drop(control);
+    }
+
+    fn open(_readonly: bool) -> Result<Box<dyn Server>> {
+        guarded(|| match &state().running {
+            Some(running) => Ok(Box::new(Connection { handle: running.service.handle() }) as Box<dyn Server>),
+            None => Err(Error::new(ESHUTDOWN, HostError::Stopped)),
+        })
+    }
+
+    fn get_size(&self) -> Result<i64> {
+        Ok(self.handle.len_bytes() as i64)
+    }
+
+    fn can_write(&self) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn can_flush(&self) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn can_fua(&self) -> Result<FuaFlags> {
+        Ok(FuaFlags::Native)
+    }
+
+    fn can_trim(&self) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn can_zero(&self) -> Result<bool> {
+        Ok(true)
+    }
+
+    /// Zeros are a change of the maps, whatever their number.
+    fn can_fast_zero(&self) -> Result<bool> {
+        Ok(true)
+    }
+
+    /// All connections are one volume, and a flush covers what any of them was answered.
+    fn can_multi_conn(&self) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn is_rotational(&self) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn read_at(&self, into: &mut [u8], offset: u64) -> Result<()> {
+        answer(|| self.handle.read(offset, into))
+    }
+
+    fn write_at(&self, data: &[u8], offset: u64, flags: Flags) -> Result<()> {
+        answer(|| self.handle.write(offset, data, flags.contains(Flags::FUA)))
+    }
+
+    fn flush(&self) -> Result<()> {
+        answer(|| self.handle.flush())
+    }
+
+    fn trim(&self, len: u32, offset: u64, flags: Flags) -> Result<()> {
+        answer(|| {
+            self.handle.trim(offset, len.into())?;
+            if flags.contains(Flags::FUA) { self.handle.flush() } else { Ok(()) }
+        })
+    }
+
+    fn zero(&self, len: u32, offset: u64, flags: Flags) -> Result<()> {
+        answer(|| self.handle.zero(offset, len.into(), flags.contains(Flags::FUA)))
+    }
+}
+
+fn state() -> std::sync::MutexGuard<'static, State> {
+    // A panic under the lock leaves nothing half done: fields are set as a whole.
+    STATE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn start(folder: &std::path::Path) -> std::result::Result<Running, FolderError> {
+    let service = Arc::new(Service::start(Folder::open(folder)?, None)?);
+    match ControlServer::start(folder, service.clone()) {
+        Ok(control) => Ok(Running { service, control }),
+        Err(error) => {
+            // The first error is the one to tell.
+            let _ = service.stop();
+            Err(error)
+        }
+    }
+}
+
+fn answer(what: impl FnOnce() -> std::result::Result<(), HostError>) -> Result<()> {
+    guarded(|| {
+        what().map_err(|error| {
+            let errno = match &error {
+                HostError::OutOfRange { .. } => EINVAL,
+                HostError::NoMemory { .. } => ENOMEM,
+                HostError::Stopped => ESHUTDOWN,
+                _ => EIO,
+            };
+            Error::new(errno, error)
+        })
+    })
+}
+
+/// A panic must not pass through nbdkit, which would end with all clients: it is a failure of one request.
+fn guarded<T>(what: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(what))
+        .unwrap_or_else(|_| Err(Error::new(EIO, "a fault of pantile itself, not of yours; please report it")))
+}
+
+plugin!(Connection {
+    after_fork,
+    can_fast_zero,
+    can_flush,
+    can_fua,
+    can_multi_conn,
+    can_trim,
+    can_write,
+    can_zero,
+    config,
+    config_complete,
+    flush,
+    is_rotational,
+    thread_model,
+    trim,
+    unload,
+    write_at,
+    zero
+});
