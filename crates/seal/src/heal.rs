@@ -4,10 +4,10 @@ use crate::SealError;
 use crate::disk::{MetaKind, resolve};
 use crate::first::{Output, write_cells};
 use crate::meta::Meta;
-use crate::names::{parent, stray, stray_of};
+use crate::names::{column_of, parent, stray, stray_of};
 use crate::options::{HealOptions, Progress};
 use crate::report::{FileStatus, HealReport, NotDone, ShardStatus, VerifyReport};
-use crate::set::Set;
+use crate::set::{Set, Shard};
 use crate::unseal::{make_parents, restore};
 use crate::verify::{Damage, scan};
 use crate::window::Window;
@@ -39,6 +39,7 @@ pub(crate) fn heal(
         strays_removed: remove_strays(set),
     };
     let columns = columns_to_write(set, &report.found, &damage);
+    give_names_back(set)?;
     heal_shards(set, &columns, options, &damage, &mut report, progress)?;
     if set.manifest.mode == Mode::Beside {
         heal_files(set, &damage, &mut report, progress)?;
@@ -76,6 +77,31 @@ fn remove_strays(set: &Set<'_>) -> Vec<String> {
     found.iter().map(|path| path.display().to_string()).collect()
 }
 
+/// Gives shards that bear the name of another column their own names, as far as these are free, so that no good shard
+/// stands where a lost one is made anew.
+fn give_names_back(set: &mut Set<'_>) -> Result<(), SealError> {
+    let disk = set.world.disk;
+    let misnamed = |set: &Set<'_>, column: usize| {
+        let shard = set.shards[column].as_ref()?;
+        let (name, own) = (shard.path.clone(), set.names.shard(column));
+        let of_a_column = name.file_name().and_then(|file| column_of(file, &set.names.name)).is_some();
+        let here = name.parent() == own.parent();
+        (of_a_column && here && name != own && disk.meta(&own).is_err()).then_some((name, own))
+    };
+    while let Some((column, (name, own))) =
+        (0..set.shards.len()).find_map(|column| Some((column, misnamed(set, column)?)))
+    {
+        disk.rename(&name, &own).map_err(|e| SealError::io("renaming", &name, e))?;
+        let dir = parent(&own);
+        disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))?;
+        set.shards[column].iter_mut().for_each(|shard| shard.path.clone_from(&own));
+        if let Some((path, _)) = set.status.get_mut(&column) {
+            *path = own;
+        }
+    }
+    Ok(())
+}
+
 /// The columns whose shards are not what they should be and can be made better.
 fn columns_to_write(set: &Set<'_>, found: &VerifyReport, damage: &Damage) -> Vec<usize> {
     let stripes = set.manifest.stripes;
@@ -111,7 +137,13 @@ fn heal_shards(
     let mut outputs: Vec<Replacement> = Vec::new();
     for &column in columns {
         match replacement(set, column, options) {
-            Ok(output) => outputs.push(output),
+            Ok(output) => match outputs.iter().find(|other| other.path == output.path) {
+                None => outputs.push(output),
+                Some(other) => report.not_healed.push(NotDone {
+                    path: output.path.display().to_string(),
+                    reason: format!("the shard of column {} is made anew at this place", other.column),
+                }),
+            },
             Err((path, reason)) => {
                 report.not_healed.push(NotDone { path: path.display().to_string(), reason })
             }
@@ -145,6 +177,11 @@ fn replacement(
 ) -> Result<Replacement, (PathBuf, String)> {
     let disk = set.world.disk;
     let home = set.names.shard(column);
+    // A broken shard under the name of another column is not replaced there.
+    let bears_another = |found: &Path| {
+        let named = found.file_name().and_then(|file| column_of(file, &set.names.name));
+        named.is_some_and(|named| named != column)
+    };
     let (path, aside) = match (&set.shards[column], &options.out, set.status.get(&column)) {
         (Some(shard), _, _) => (shard.path.clone(), None),
         (None, Some(out), _) => (out.join(home.file_name().unwrap_or_default()), None),
@@ -155,13 +192,19 @@ fn replacement(
             (home, Some(PathBuf::from(aside)))
         }
         (None, None, Some((found, status)))
-            if !matches!(status, ShardStatus::Missing | ShardStatus::OtherSet { .. }) =>
+            if !matches!(status, ShardStatus::Missing | ShardStatus::OtherSet { .. })
+                && !bears_another(found) =>
         {
             (found.clone(), None)
         }
         (None, None, _) => (home, None),
     };
     let refuse = |reason: String| Err((path.clone(), reason));
+    let holds = |(_, shard): &(usize, &Shard)| *shard.path == *path;
+    let good = set.shards.iter().enumerate().filter_map(|(other, shard)| Some((other, shard.as_ref()?)));
+    if let Some((other, _)) = good.filter(|(other, _)| *other != column).find(holds) {
+        return refuse(format!("the shard of column {other} has this name; give it its own"));
+    }
     let to = match &aside {
         Some(_) => path.clone(),
         None => match resolve(disk, &path) {

@@ -344,6 +344,8 @@ pub struct UnsealReport {
     pub blocks_reconstructed: u64,
     /// Without checksums no block can be judged alone: whether that was so.
     pub unchecked: bool,
+    /// Without checksums: whether so many shards are lost that no equation is left, and silent damage would not show.
+    pub blind: bool,
     /// What could not be restored, the first 100.
     pub not_restored: Vec<NotDone>,
     /// The number of all of that.

@@ -90,6 +90,8 @@ pub(crate) fn unseal(
     let fresh = set.world.disk.meta(target).is_err();
     set.world.disk.make_dir(target).map_err(|e| SealError::io("creating", target, e))?;
     let _lock = lock_target(set, target)?;
+    let no_check = |lost| set.geometry.codec.checker(lost).locator().checks().is_empty();
+    let blind = !set.judge && no_check(&set.lost_cells());
     let damage = if set.judge { None } else { Some(find_damage(set, progress)?.0) };
     progress.phase("restoring", crate::set::file_bytes(&set.manifest));
     let root = (0..set.manifest.entries.len()).filter(|&entry| fresh && set.restored_path(entry).is_empty());
@@ -97,7 +99,7 @@ pub(crate) fn unseal(
         set,
         options,
         window: Window::new(&set.geometry, set.geometry.window_stripes().min(set.manifest.stripes)),
-        report: UnsealReport { unchecked: !set.judge, ..UnsealReport::default() },
+        report: UnsealReport { unchecked: !set.judge, blind, ..UnsealReport::default() },
         made: root.collect(),
         damage,
         losses: None,
@@ -198,8 +200,8 @@ impl Unsealing<'_, '_> {
 
     fn link(&mut self, index: usize, to: &Path, path: &Path) -> Result<(), SealError> {
         let disk = self.set.world.disk;
-        self.report.links += 1;
         if disk.read_link(path).is_ok_and(|there| there == to) {
+            self.report.links += 1;
             self.report.already_there += 1;
             return Ok(());
         }

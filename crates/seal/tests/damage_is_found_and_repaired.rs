@@ -536,7 +536,8 @@ fn unsealing_overwrites_nothing_unless_told() {
     assert!(matches!(&**why, SealError::InTheWay { path, asked: false } if path.ends_with("one")), "{error}");
     assert_eq!((report.not_restored_count, report.files), (1, 9));
     assert_eq!(fs::read(place.target().join("one")).unwrap(), b"8");
-    unseal(&options(true), &mut Silent).unwrap();
+    let report = unseal(&options(true), &mut Silent).unwrap();
+    assert_eq!((report.files, report.links), (10, 3));
     assert_eq!(fs::read(place.target().join("one")).unwrap(), [7]);
     // What is there already and the same is left alone.
     let report = unseal(&options(false), &mut Silent).unwrap();

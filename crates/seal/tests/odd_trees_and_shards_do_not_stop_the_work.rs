@@ -56,11 +56,14 @@ fn without_checksums_nothing_corrupt_is_restored_as_if_it_were_right() {
         assert_eq!(tree.get(path), Some(text), "{path:?}");
         assert!(report.not_restored.iter().all(|lost| *path != *lost.path), "{path:?}");
     }
+    assert!(!report.blind);
     // Whoever knows which shard is wrong leaves it out.
     let paths = (0..5).filter(|&column| column != 2).map(|column| place.shard(column)).collect();
     let set = SetPaths { paths, ..SetPaths::default() };
     let _ = fs::remove_dir_all(place.target());
-    unseal(&UnsealOptions { set, target: place.target(), overwrite: false }, &mut Silent).unwrap();
+    let options = UnsealOptions { set, target: place.target(), overwrite: false };
+    // Then no equation is left, and the report says so.
+    assert!(unseal(&options, &mut Silent).unwrap().blind);
     assert_same_trees(&place.tree(), &place.target());
 }
 
@@ -247,6 +250,42 @@ fn a_shard_behind_a_link_is_changed_and_healed_where_it_lies() {
     place.heal().unwrap();
     assert!(place.verify().clean && !is_link(2));
     assert!(fs::read(other.shard(2)).unwrap() == foreign);
+}
+
+#[test]
+fn a_good_shard_under_the_name_of_a_lost_one_is_not_replaced() {
+    let place = sealed("raid6:4", Mode::Full, true);
+    let whole = shards(&place.out());
+    // 4 as 2, 3 as 4: names come back one after the other.
+    fs::remove_file(place.shard(2)).unwrap();
+    fs::rename(place.shard(4), place.shard(2)).unwrap();
+    fs::rename(place.shard(3), place.shard(4)).unwrap();
+    let report = place.heal().unwrap();
+    assert_eq!(report.shards_written.len(), 1);
+    assert!(shards(&place.out()) == whole);
+    // Its own name is taken by what is no shard: then it is named, and nothing is replaced.
+    fs::remove_file(place.shard(2)).unwrap();
+    fs::rename(place.shard(4), place.shard(2)).unwrap();
+    fs::write(place.shard(4), b"somebody's").unwrap();
+    let good = fs::read(place.shard(2)).unwrap();
+    let Err(SealError::NotHealed { report }) = place.heal() else { panic!("healed") };
+    assert!(report.not_healed[0].reason.contains("column 4 has this name"), "{report:?}");
+    assert!(fs::read(place.shard(2)).unwrap() == good);
+    // A broken one under the name of another, which it replaced: both are made anew under their own.
+    let place = sealed("raid6:4", Mode::Full, true);
+    let whole = shards(&place.out());
+    fs::File::options().write(true).open(place.shard(1)).unwrap().set_len(10_000).unwrap();
+    fs::rename(place.shard(1), place.shard(3)).unwrap();
+    assert_eq!(place.heal().unwrap().shards_written.len(), 2);
+    assert!(shards(&place.out()) == whole);
+    // Two links to one place: one shard cannot be two.
+    let one = place.dir.path().join("one");
+    for column in [0, 5] {
+        fs::remove_file(place.shard(column)).unwrap();
+        symlink(&one, place.shard(column)).unwrap();
+    }
+    let Err(SealError::NotHealed { report }) = place.heal() else { panic!("healed") };
+    assert_eq!((report.shards_written.len(), report.not_healed.len()), (1, 1));
 }
 
 #[test]

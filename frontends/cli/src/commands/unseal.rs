@@ -88,7 +88,12 @@ fn text(report: &UnsealReport, target: &std::path::Path) -> String {
             report.blocks_reconstructed
         );
     }
-    if report.unchecked {
+    if report.blind {
+        out.push_str(
+            "The set has no checksums, and so many shards are lost that no equation of the code is left: silent damage in the \
+             others would not have been seen.\n",
+        );
+    } else if report.unchecked {
         out.push_str(
             "The set has no checksums: blocks were judged by the equations of the code, as far as the shards at hand \
              allow.\n",
