@@ -741,7 +741,6 @@ impl Engine {
         }
         let element = self.geometry.element_blocks() as usize;
         for stripe in commit.stripes {
-            self.sums.retain(|&(physical, _), _| physical != stripe.physical);
             for slot in (0..self.geometry.slots() as u32).map(Slot) {
                 let column = self.geometry.column(stripe.physical, slot);
                 let cells = self.geometry.code.column_cells(column);

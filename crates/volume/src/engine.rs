@@ -30,8 +30,8 @@ const DIRTY_BLOCKS_MOST: usize = 4 * DIRTY_BLOCKS_MARK;
 /// Buffers that the engine names start here; the driver's own stay below.
 pub const ENGINE_BUFFERS: u64 = 1 << 63;
 
-/// Chunk headers kept in memory.
-const HEADERS_MOST: usize = 4096;
+/// Chunk headers kept in memory, beside those in use.
+const HEADERS_MOST: usize = 1 << 15;
 
 /// What an input or output was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +111,9 @@ pub(crate) struct Engine {
     /// Log rows of which a part is written again for a device that lacks it.
     pub(crate) pinned_rows: BTreeSet<u32>,
     pub(crate) sums: BTreeMap<(u32, Slot), ChunkSums>,
+    /// The keys of `sums` and perhaps some that are gone, the oldest first.
+    sums_order: VecDeque<(u32, Slot)>,
+    headers_most: usize,
     /// Logical stripes with a block that did not verify.
     pub(crate) repair: BTreeSet<u32>,
     /// Logical stripes of which more is bad than the code can bear: they are not merged, what can be read of them is.
@@ -183,6 +186,8 @@ impl Engine {
             references: BTreeMap::new(),
             pins: BTreeMap::new(),
             sums: BTreeMap::new(),
+            sums_order: VecDeque::new(),
+            headers_most: HEADERS_MOST,
             repair: BTreeSet::new(),
             blank: BTreeSet::new(),
             snapshot_wanted: false,
@@ -214,6 +219,11 @@ impl Engine {
     /// The last name given; another engine of the same volume goes on behind it.
     pub(crate) fn counter(&self) -> u64 {
         self.counter
+    }
+
+    /// Keeps no more chunk headers in memory than these, beside those in use.
+    pub(crate) fn keep_headers(&mut self, most: usize) {
+        self.headers_most = most;
     }
 
     /// Names up to this one are given.
@@ -571,10 +581,24 @@ impl Engine {
     }
 
     pub(crate) fn keep_sums(&mut self, physical: u32, slot: Slot, sums: ChunkSums) {
-        if self.sums.len() >= HEADERS_MOST {
-            self.sums.pop_first();
+        // The oldest go first, but none of a stripe that somebody reads: the reader holds blocks against them.
+        for _ in 0..self.sums_order.len() {
+            if self.sums.len() < self.headers_most {
+                break;
+            }
+            let Some(oldest) = self.sums_order.pop_front() else { break };
+            if self.pins.contains_key(&oldest.0) {
+                self.sums_order.push_back(oldest);
+            } else {
+                self.sums.remove(&oldest);
+            }
         }
-        self.sums.insert((physical, slot), sums);
+        if self.sums.insert((physical, slot), sums).is_none() {
+            self.sums_order.push_back((physical, slot));
+        }
+        if self.sums_order.len() > 2 * self.headers_most.max(1024) {
+            self.sums_order = self.sums.keys().copied().collect();
+        }
     }
 
     pub(crate) fn unpin(&mut self, physical: u32) {

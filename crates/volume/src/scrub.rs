@@ -170,6 +170,8 @@ impl Engine {
         }
         scrub.outstanding += wanted.len();
         for &(logical, mapping) in &wanted {
+            // Its headers stay in memory until it is judged.
+            *self.pins.entry(mapping.physical).or_default() += 1;
             let (blocks, scratch, trials) = (BTreeMap::new(), Vec::new(), Vec::new());
             scrub.checking.insert(logical, Checking { mapping, blocks, scratch, trials });
         }
@@ -331,6 +333,7 @@ impl Engine {
         let Some(scrub) = &mut self.scrubbing else { return };
         scrub.status.done += 1;
         if let Some(checking) = scrub.checking.remove(&logical) {
+            self.unpin(checking.mapping.physical);
             let buffers = checking.blocks.into_values().chain(checking.scratch);
             buffers.collect::<Vec<_>>().into_iter().for_each(|buffer| self.release(buffer));
         }

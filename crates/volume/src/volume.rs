@@ -47,6 +47,13 @@ impl Volume {
         volume
     }
 
+    /// Keeps no more chunk headers in memory than these, beside those in use: fewer cost more reads. It serves.
+    pub fn keep_headers(&mut self, most: usize) {
+        if let Inner::Serving(engine) = &mut self.inner {
+            engine.keep_headers(most);
+        }
+    }
+
     /// Takes an event. The actions that follow are had from [`Volume::next_action`].
     pub fn handle(&mut self, event: Event) {
         match (&mut self.inner, event) {
