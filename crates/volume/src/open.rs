@@ -95,6 +95,8 @@ enum Reading {
     Superblock(Slot, Option<u64>),
     Snapshot,
     Journal(Slot),
+    /// One block of a ring that could not be read at once.
+    JournalBlock(Slot, u32),
     Begin(Slot),
 }
 
@@ -246,8 +248,28 @@ impl Opening {
             (Reading::Journal(slot), IoResult::Bytes(bytes)) => {
                 self.journals.entry(slot).or_default().extend(bytes);
             }
+            // What cannot be read may be what nobody needs: the rest of the ring is read block by block.
+            (Reading::Journal(slot), IoResult::MediaError) => {
+                let zones = *self.geometry.common();
+                let blocks = self.geometry.journal_blocks();
+                self.journals.insert(slot, vec![0; blocks as usize * BLOCK_BYTES as usize]);
+                for block in 0..blocks {
+                    let at = DeviceBlock(zones.journal().first.0 + u64::from(block));
+                    self.read(slot, at, 1, Reading::JournalBlock(slot, block));
+                }
+            }
+            (Reading::JournalBlock(slot, block), IoResult::Bytes(bytes)) => {
+                let from = block as usize * BLOCK_BYTES as usize;
+                let ring = self.journals.get_mut(&slot);
+                if let Some(place) = ring.and_then(|ring| ring.get_mut(from..from + bytes.len())) {
+                    place.copy_from_slice(bytes);
+                }
+            }
             (
-                Reading::Superblock(slot, _) | Reading::Journal(slot) | Reading::Begin(slot),
+                Reading::Superblock(slot, _)
+                | Reading::Journal(slot)
+                | Reading::JournalBlock(slot, _)
+                | Reading::Begin(slot),
                 IoResult::Gone,
             ) => {
                 self.lost(slot);
