@@ -332,45 +332,91 @@ impl Choice<'_> {
         const STARTS: u64 = 32;
         const MOVES: u64 = 768;
         let dearest = self.price.iter().copied().max().unwrap_or(1);
-        let (mut best, mut best_pick) = (self.best, self.pick.clone());
         let mut state = 1u64;
         let mut random = |below: usize| {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             (state >> 33) as usize % below
         };
+        let mut tally = Tally::new(self, start);
         for _ in 0..STARTS {
             for &cell in &open {
-                self.pick[cell] = random(self.options[cell].len());
+                tally.pick(cell, random(self.options[cell].len()));
             }
-            let mut cost = self.total(start);
+            let mut cost = tally.cost;
             for step in 0..MOVES {
                 let threshold = 2 * dearest * (MOVES - step) / MOVES;
                 let (a, b) = (open[random(open.len())], open[random(open.len())]);
-                let before = (self.pick[a], self.pick[b]);
+                let before = (tally.picked[a], tally.picked[b]);
                 if random(2) == 0 {
-                    self.pick[b] =
-                        (self.pick[b] + 1 + random(self.options[b].len() - 1)) % self.options[b].len();
+                    let count = self.options[b].len();
+                    tally.pick(b, (tally.picked[b] + 1 + random(count - 1)) % count);
                 }
-                self.pick[a] = (self.pick[a] + 1 + random(self.options[a].len() - 1)) % self.options[a].len();
-                let new = self.total(start);
-                if new <= cost + threshold {
-                    cost = new;
-                    if cost < best {
-                        (best, best_pick) = (cost, self.pick.clone());
+                let count = self.options[a].len();
+                tally.pick(a, (tally.picked[a] + 1 + random(count - 1)) % count);
+                if tally.cost <= cost + threshold {
+                    cost = tally.cost;
+                    if cost < self.best {
+                        (self.best, self.pick) = (cost, tally.picked.clone());
                     }
                 } else {
-                    (self.pick[a], self.pick[b]) = before;
+                    tally.pick(a, before.0);
+                    tally.pick(b, before.1);
                 }
             }
         }
-        (self.best, self.pick) = (best, best_pick);
+    }
+}
+
+/// The cost of a choice, kept up to date while single picks change.
+struct Tally<'a> {
+    /// For each wanted cell and option the cells that are read for it and are not free.
+    cells: Vec<Vec<Vec<u32>>>,
+    price: &'a [u64],
+    picked: Vec<usize>,
+    /// How many picks read each cell.
+    uses: Vec<u32>,
+    cost: u64,
+}
+
+impl<'a> Tally<'a> {
+    fn new(choice: &Choice<'a>, start: &[u64]) -> Tally<'a> {
+        let cells = |option: &Vec<u64>| -> Vec<u32> {
+            let open: Vec<u64> = option.iter().zip(start).map(|(&o, &s)| o & !s).collect();
+            let in_word = |(i, &word): (usize, &u64)| {
+                (0..64u32).filter(move |bit| word >> bit & 1 == 1).map(move |bit| i as u32 * 64 + bit)
+            };
+            open.iter().enumerate().flat_map(in_word).collect()
+        };
+        let cells: Vec<Vec<Vec<u32>>> =
+            choice.options.iter().map(|o| o.iter().map(cells).collect()).collect();
+        let mut tally = Tally {
+            price: choice.price,
+            picked: choice.pick.clone(),
+            uses: vec![0; choice.price.len()],
+            cost: 0,
+            cells,
+        };
+        for cell in 0..tally.cells.len() {
+            tally.add(cell);
+        }
+        tally
     }
 
-    fn total(&self, start: &[u64]) -> u64 {
-        let mut have = start.to_vec();
-        for (cell, &option) in self.pick.iter().enumerate() {
-            have.iter_mut().zip(&self.options[cell][option]).for_each(|(h, &o)| *h |= o);
+    fn add(&mut self, cell: usize) {
+        for &read in &self.cells[cell][self.picked[cell]] {
+            let uses = &mut self.uses[read as usize];
+            *uses += 1;
+            self.cost += if *uses == 1 { self.price[read as usize] } else { 0 };
         }
-        self.extra(start, &have)
+    }
+
+    fn pick(&mut self, cell: usize, option: usize) {
+        for &read in &self.cells[cell][self.picked[cell]] {
+            let uses = &mut self.uses[read as usize];
+            *uses -= 1;
+            self.cost -= if *uses == 0 { self.price[read as usize] } else { 0 };
+        }
+        self.picked[cell] = option;
+        self.add(cell);
     }
 }

@@ -213,6 +213,23 @@ fn plan_writes() {
 }
 
 #[test]
+fn compare_plans_some_columns_of_each_kind_in_a_large_stripe() {
+    let rebuild = |arguments: &[&str]| json(arguments)["codes"][0]["rebuild"].clone();
+    let some = rebuild(&["compare", "rdp:46", "--json"]);
+    let all = rebuild(&["compare", "rdp:46", "--all-columns", "--json"]);
+    let planned = some["planned"].as_u64().expect("a count");
+    assert!((10..46).contains(&planned) && all["planned"] == 46, "{planned}");
+    assert_eq!((&some["exact"], &some["bound"]), (&value!(false), &value!(true)));
+    // The diagonal parity, for which all data is read, is among them and weighs as one of 46.
+    assert_eq!((&some["worst_reads"], &some["worst_column"]), (&all["worst_reads"], &all["worst_column"]));
+    let mean = |rebuild: &Value| rebuild["mean_share"].as_f64().expect("a share");
+    assert!((mean(&some) - mean(&all)).abs() < 0.002, "{some} {all}");
+    let table = text(&["compare", "rdp:46", "raid6:4"]);
+    let note = format!("*: sampled columns ({planned} of 46 of rdp:46)");
+    assert!(table.contains("~: a bound") && table.contains(&note), "{table}");
+}
+
+#[test]
 fn explain_names_the_groups_behind_each_step() {
     let answer = json(&["explain", "dcode:7", "--lost", "2,3", "--json"]);
     assert_eq!((&answer["reads"], &answer["additions"]), (&value!(35), &value!(56)));

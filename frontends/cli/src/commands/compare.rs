@@ -13,6 +13,7 @@ use clap::{Args, ValueEnum};
 use pantile::plan::{Planner, ProveOptions, Request};
 use pantile::{CellIndex, CellSet, Code, Costs, Effort};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -29,8 +30,8 @@ Columns:
   rebuild    elements read to rebuild one column, as a share of the stripe's data: mean and worst
   xor, mult  additions and multiplications of elements to encode, per data element
 
-Rebuild numbers are those of the best plan found with --effort; '~' marks a code for which the search could not prove \
-that no plan reads less. With --prove, exit status 1 means that a claim was contradicted.
+Rebuild numbers are those of the best plan found with --effort; '~' marks a bound: the search could not prove that no \
+plan reads less. Of a stripe of more than 1500 cells some columns of each kind are planned, and '*' says so. With --prove, exit status 1 means that a claim was contradicted.
 
 Examples:
   pantile compare dcode:7 rdp:8 raid6:6 rs:6+2
@@ -52,6 +53,9 @@ pub struct Compare {
     /// How long to look for cheaper rebuilds: fast, thorough, or a number of search steps per column.
     #[arg(long, value_name = "EFFORT", default_value = "fast", value_parser = args::effort)]
     effort: Effort,
+    /// Plan the rebuild of every column, however large the stripe is.
+    #[arg(long)]
+    all_columns: bool,
     /// Print JSON: one object per code.
     #[arg(long)]
     json: bool,
@@ -114,7 +118,12 @@ struct Rebuild {
     worst_column: usize,
     worst_reads: usize,
     worst_share: f64,
+    /// All columns were planned, and no plan reads less.
     exact: bool,
+    /// Some plan may read more than is needed.
+    bound: bool,
+    /// How many columns were planned; fewer than there are: the numbers are a sample's.
+    planned: usize,
     rebuildable: bool,
 }
 
@@ -132,7 +141,7 @@ impl Compare {
         let progress = Progress::start(terminal, "comparing");
         let mut lines = Vec::new();
         for code in &codes {
-            let Some(rebuild) = rebuild(code, self.effort) else { return Err(ended()) };
+            let rebuild = rebuild(code, self.effort, self.all_columns, &progress).ok_or_else(ended)?;
             let proved = if self.prove { Some(proved(code, &progress)) } else { None };
             if interrupt::asked() {
                 return Err(ended());
@@ -181,18 +190,51 @@ fn line(code: &Code, rebuild: Rebuild, proved: Option<Proved>) -> Line {
     }
 }
 
-/// Plans the rebuild of every column, on all cores. `None` if the user ended it.
-fn rebuild(code: &Code, effort: Effort) -> Option<Rebuild> {
+/// Columns of the same height with as many parity cells, which cost about the same to rebuild: all of them, and those
+/// that are planned.
+struct Alike {
+    columns: Vec<usize>,
+    planned: Vec<usize>,
+}
+
+/// The columns in groups, and of each group those that there is time for, evenly spread.
+fn alike(code: &Code, all: bool) -> Vec<Alike> {
+    // A plan takes about as long as the stripe has cells: all columns are planned up to a stripe of 39 by 39.
+    const CELLS_MOST: usize = 60_000;
+    const OF_EACH_LEAST: usize = 2;
+    let mut groups: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
+    for column in 0..code.columns() {
+        let parities = code.column_cells(column).filter(|&cell| code.is_parity(cell)).count();
+        groups.entry((code.rows(column), parities)).or_default().push(column);
+    }
+    let most = match all || code.rows_max() == 1 {
+        true => code.columns(),
+        false => CELLS_MOST / code.cell_count(),
+    };
+    let spread = |columns: &[usize]| -> Vec<usize> {
+        let share =
+            (most * columns.len() / code.columns()).clamp(OF_EACH_LEAST.min(columns.len()), columns.len());
+        (0..share).map(|i| columns[i * (columns.len() - 1) / (share - 1).max(1)]).collect()
+    };
+    groups.into_values().map(|columns| Alike { planned: spread(&columns), columns }).collect()
+}
+
+/// Plans the rebuild of each column, or of as many as there is time for, on all cores. `None` if the user ended it.
+fn rebuild(code: &Code, effort: Effort, all: bool, progress: &Progress) -> Option<Rebuild> {
     let planner = Planner::new(code);
     let costs = Costs::uniform();
+    let groups = alike(code, all);
+    let columns: Vec<usize> = groups.iter().flat_map(|group| group.planned.iter().copied()).collect();
     let next = AtomicUsize::new(0);
     let plans = Mutex::new(vec![None; code.columns()]);
     let work = || {
         loop {
-            let column = next.fetch_add(1, Ordering::Relaxed);
-            if column >= code.columns() || interrupt::asked() {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            let Some(&column) = columns.get(i) else { return };
+            if interrupt::asked() {
                 return;
             }
+            progress.set(format!("{code}: rebuilds"), "columns", i as u64, columns.len() as u64);
             let lost = CellSet::of_columns(code, &[column]);
             let wanted: Vec<CellIndex> = code.column_cells(column).collect();
             let plan = planner.recover(&Request { lost: &lost, wanted: &wanted, costs: &costs, effort }).ok();
@@ -201,7 +243,7 @@ fn rebuild(code: &Code, effort: Effort) -> Option<Rebuild> {
         }
     };
     std::thread::scope(|scope| {
-        (1..prove::threads().min(code.columns())).for_each(|_| {
+        (1..prove::threads().min(columns.len())).for_each(|_| {
             scope.spawn(work);
         });
         work();
@@ -212,8 +254,17 @@ fn rebuild(code: &Code, effort: Effort) -> Option<Rebuild> {
     let plans = plans.into_inner().unwrap_or_else(|e| e.into_inner());
     let data = code.data().len() as f64;
     let known: Vec<(usize, bool)> = plans.iter().copied().flatten().collect();
-    let mean = known.iter().map(|p| p.0).sum::<usize>() as f64 / known.len().max(1) as f64;
     let reads = |column: usize| plans[column].map_or(0, |p| p.0);
+    // Each planned column stands for as many of its group as were left out.
+    let (mut sum, mut weights) = (0.0, 0.0);
+    for group in &groups {
+        let weight = group.columns.len() as f64 / group.planned.len() as f64;
+        for &column in group.planned.iter().filter(|&&column| plans[column].is_some()) {
+            sum += weight * reads(column) as f64;
+            weights += weight;
+        }
+    }
+    let mean = sum / f64::max(weights, 1.0);
     let worst_column = (0..code.columns()).rev().max_by_key(|&c| reads(c)).unwrap_or(0);
     Some(Rebuild {
         mean_reads: rounded(mean),
@@ -221,14 +272,19 @@ fn rebuild(code: &Code, effort: Effort) -> Option<Rebuild> {
         worst_column,
         worst_reads: reads(worst_column),
         worst_share: rounded(reads(worst_column) as f64 / data),
-        exact: known.iter().all(|p| p.1),
-        rebuildable: known.len() == code.columns(),
+        exact: known.iter().all(|p| p.1) && columns.len() == code.columns(),
+        bound: known.iter().any(|p| !p.1),
+        planned: columns.len(),
+        rebuildable: known.len() == columns.len(),
     })
 }
 
 fn proved(code: &Code, progress: &Progress) -> Proved {
     let options = ProveOptions {
         lost_most: Some(code.claim().tolerance + 1),
+        // A line of a table is not worth the work of a proof: a second or so of one core for each level.
+        sets_most: 5_000_000,
+        work_most: 1_000_000_000,
         fatal_most: 1,
         threads: prove::threads(),
         ..ProveOptions::default()
@@ -279,9 +335,10 @@ fn table(lines: &[Line], with_proof: bool, terminal: &Terminal) -> String {
                 false => format!("{} BELOW", proved.tolerance),
             });
         }
-        let mark = if line.rebuild.exact { "" } else { "~" };
+        let mark = if line.rebuild.bound { "~" } else { "" };
+        let sampled = if line.rebuild.planned < line.columns { "*" } else { "" };
         let share = |share: f64| match line.rebuild.rebuildable {
-            true => format!("{mark}{:.1} %", 100.0 * share),
+            true => format!("{mark}{:.1} %{sampled}", 100.0 * share),
             false => "not".to_string(),
         };
         row.extend([
@@ -298,11 +355,20 @@ fn table(lines: &[Line], with_proof: bool, terminal: &Terminal) -> String {
     out.push_str(
         "\nrebuild, worst: elements read to rebuild one column, as a share of the stripe's data (mean, worst column).\n",
     );
-    if lines.iter().any(|line| !line.rebuild.exact) {
-        out.push_str("~: a cheaper plan is not ruled out; '--effort thorough' looks longer.\n");
+    if lines.iter().any(|line| line.rebuild.bound) {
+        out.push_str("~: a bound: a cheaper plan is not ruled out; '--effort thorough' looks longer.\n");
+    }
+    let sampled: Vec<String> = lines
+        .iter()
+        .filter(|line| line.rebuild.planned < line.columns)
+        .map(|line| format!("{} of {} of {}", line.rebuild.planned, line.columns, line.code))
+        .collect();
+    if !sampled.is_empty() {
+        let sampled = sampled.join(", ");
+        out.push_str(&format!("*: sampled columns ({sampled}); '--all-columns' plans all.\n"));
     }
     if lines.iter().any(|line| line.proved.as_ref().is_some_and(|p| !p.exact)) {
-        out.push_str("+: proved so far; the next level was sampled ('pantile prove CODE' shows it).\n");
+        out.push_str("+: proved so far; the next level was sampled ('pantile prove CODE' takes the time to count it).\n");
     }
     if lines.iter().any(|line| !line.rebuild.rebuildable) {
         out.push_str("not: the loss of a single column is fatal.\n");
