@@ -30,6 +30,7 @@ mod arch;
 mod arena;
 mod dispatch;
 mod dot;
+pub mod measure;
 mod portable;
 mod program;
 mod scan;

@@ -150,12 +150,7 @@ impl Codec {
         costs: &Costs,
     ) -> Result<Arc<Recovery>, NotRecoverable> {
         let key = (lost.clone(), wanted.to_vec(), costs.clone());
-        self.inner.recoveries.get(key, |(lost, wanted, costs)| {
-            let request = Request { lost, wanted, costs, effort: Effort::Fast };
-            let plan = self.inner.planner.recover(&request)?;
-            let program = compile(&self.inner.code, &plan.steps);
-            Ok(Recovery { plan, program })
-        })
+        self.inner.recoveries.get(key, |(lost, wanted, costs)| self.plan_and_compile(lost, wanted, costs))
     }
 
     /// The recovery of whole columns from the others, at uniform costs: what [`Codec::reconstruct`] runs.
@@ -171,6 +166,24 @@ impl Codec {
         let recovery = self.recovery(&cells, &wanted, &Costs::uniform())?;
         self.inner.columns.put(lost, recovery.clone());
         Ok(recovery)
+    }
+
+    /// As [`Codec::decoder`], planned and compiled anew, and not kept: for losses that do not come again, and to measure.
+    pub fn decoder_anew(&self, lost: &[usize]) -> Result<Recovery, NotRecoverable> {
+        let cells = CellSet::of_columns(self.code(), lost);
+        let wanted: Vec<CellIndex> = cells.iter().collect();
+        self.plan_and_compile(&cells, &wanted, &Costs::uniform())
+    }
+
+    fn plan_and_compile(
+        &self,
+        lost: &CellSet,
+        wanted: &[CellIndex],
+        costs: &Costs,
+    ) -> Result<Recovery, NotRecoverable> {
+        let plan = self.inner.planner.recover(&Request { lost, wanted, costs, effort: Effort::Fast })?;
+        let program = compile(&self.inner.code, &plan.steps);
+        Ok(Recovery { plan, program })
     }
 
     /// Recomputes the given columns from the others, in place.

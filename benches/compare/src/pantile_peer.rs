@@ -1,0 +1,92 @@
+//! Pantile, by the calls that its users have.
+
+use crate::peer::{Operation, Peer, Planning, Runner, sets};
+use crate::stripes::Stripes;
+use pantile::{Codec, Plan};
+use pantile_kernel::measure::XorLimit;
+
+pub struct Pantile {
+    name: String,
+    codec: Codec,
+    rows: usize,
+}
+
+impl Pantile {
+    /// A code whose columns all have the same rows: one buffer per column.
+    pub fn new(name: &str, spec: &str) -> Pantile {
+        let codec = Codec::parse(spec).expect("a spec of this file");
+        let rows = codec.code().rows_max();
+        assert_eq!(codec.code().cell_count(), rows * codec.code().columns(), "columns of equal length");
+        Pantile { name: name.into(), codec, rows }
+    }
+
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The XOR kernel that reads and writes what the operation does.
+    pub fn limit(&self, operation: &Operation) -> XorLimit {
+        let of = |plan: &Plan| {
+            let reads: Vec<usize> = plan.reads.iter().map(|cell| cell.usize()).collect();
+            let writes: Vec<usize> = plan.steps.iter().map(|step| step.target.usize()).collect();
+            XorLimit::new(self.codec.code().cell_count(), &reads, &writes)
+        };
+        match operation {
+            Operation::Encode => of(self.codec.encode_plan()),
+            Operation::Decode { lost, .. } => of(self.codec.decoder(lost).expect("survivable").plan()),
+        }
+    }
+
+    /// The elements of as many sets as the calls will meet.
+    fn elements<'s>(&self, stripes: &'s Stripes, start: usize, calls: usize) -> Vec<Vec<&'s mut [u8]>> {
+        sets(stripes, start, calls.min(stripes.sets())).map(|set| stripes.elements(set, self.rows)).collect()
+    }
+}
+
+impl Peer for Pantile {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn data_bytes(&self, len: usize) -> usize {
+        self.codec.code().data().len() * (len / self.rows)
+    }
+
+    fn prepare<'a>(&'a self, operation: &Operation) -> Option<Runner<'a>> {
+        let code = self.codec.code();
+        Some(match operation.clone() {
+            Operation::Encode => Box::new(|stripes, start, calls| {
+                let mut cells = self.elements(stripes, start, calls);
+                let count = cells.len();
+                (0..calls).for_each(|i| self.codec.encode(&mut cells[i % count]).expect("a stripe"));
+            }),
+            Operation::Decode { lost, planning: Planning::Excluded } => {
+                let recovery = self.codec.decoder(&lost).expect("survivable");
+                Box::new(move |stripes, start, calls| {
+                    let mut cells = self.elements(stripes, start, calls);
+                    let count = cells.len();
+                    (0..calls).for_each(|i| recovery.run(code, &mut cells[i % count]).expect("a stripe"));
+                })
+            }
+            Operation::Decode { lost, planning: Planning::Cached } => {
+                Box::new(move |stripes, start, calls| {
+                    let mut cells = self.elements(stripes, start, calls);
+                    let count = cells.len();
+                    (0..calls).for_each(|i| {
+                        self.codec.reconstruct(&mut cells[i % count], &lost).expect("a stripe")
+                    });
+                })
+            }
+            Operation::Decode { lost, planning: Planning::Included } => {
+                Box::new(move |stripes, start, calls| {
+                    let mut cells = self.elements(stripes, start, calls);
+                    let count = cells.len();
+                    for i in 0..calls {
+                        let recovery = self.codec.decoder_anew(&lost).expect("survivable");
+                        recovery.run(code, &mut cells[i % count]).expect("a stripe");
+                    }
+                })
+            }
+        })
+    }
+}

@@ -1,0 +1,42 @@
+//! What a library is asked to do, and how it says that it cannot.
+
+use crate::stripes::Stripes;
+
+/// Whether the time of a decode includes what is prepared for its pattern of losses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planning {
+    /// Prepared outside the clock, where the library lets one.
+    Excluded,
+    /// The call that knows the pattern from before.
+    Cached,
+    /// The pattern is new in every call.
+    Included,
+}
+
+/// One operation on one stripe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Encode,
+    Decode { lost: Vec<usize>, planning: Planning },
+}
+
+/// Does the operation on `calls` stripes, from set `start` on.
+pub type Runner<'a> = Box<dyn FnMut(&Stripes, usize, usize) + 'a>;
+
+/// A library set up for one k, m and length.
+pub trait Peer {
+    /// How the library is called in the record.
+    fn name(&self) -> String;
+
+    /// User data in a stripe of buffers of `len` bytes.
+    fn data_bytes(&self, len: usize) -> usize;
+
+    /// Prepares an operation; `None` if the library has no such call.
+    fn prepare<'a>(&'a self, operation: &Operation) -> Option<Runner<'a>>;
+}
+
+/// `set`, and the next ones, around the end.
+pub fn sets(stripes: &Stripes, start: usize, calls: usize) -> impl Iterator<Item = usize> {
+    let count = stripes.sets();
+    (start..start + calls).map(move |set| set % count)
+}

@@ -1,0 +1,276 @@
+//! What kernels are measured with: a clock that stands still while others run, and the limit that they are held against.
+//!
+//! The limit of a computation is an XOR kernel that reads every source once and writes every output once, in the same
+//! buffers: it does no arithmetic worth the name, so what it takes is the price of moving the bytes. No single order of
+//! moving them is the best everywhere, so there are several, and the limit is the fastest of them.
+
+use crate::ShapeError;
+
+/// CPU time of this thread in nanoseconds; of the whole process where the system has no such clock.
+#[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
+pub fn thread_cpu_ns() -> u64 {
+    #[repr(C)]
+    struct Timespec {
+        seconds: i64,
+        nanoseconds: i64,
+    }
+    // Declared here rather than through the libc crate: one function whose C signature POSIX fixes.
+    unsafe extern "C" {
+        fn clock_gettime(clock: i32, time: *mut Timespec) -> i32;
+    }
+    const CLOCK_THREAD_CPUTIME_ID: i32 = 3;
+    let mut time = Timespec { seconds: 0, nanoseconds: 0 };
+    // SAFETY: `time` is a valid timespec of 64-bit Linux.
+    let status = unsafe { clock_gettime(CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    assert_eq!(status, 0, "a thread has a CPU clock");
+    time.seconds as u64 * 1_000_000_000 + time.nanoseconds as u64
+}
+
+/// Time that passed, in nanoseconds: this system's clock of a thread's CPU time is not known here.
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64", not(miri))))]
+pub fn thread_cpu_ns() -> u64 {
+    use std::sync::OnceLock;
+    use std::time::Instant;
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+/// The order in which a limit moves its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitOrder {
+    /// All sources slice by slice, their sum to every output; else each output has its own share of the sources.
+    pub shared: bool,
+    /// One output after another over the whole length; else all of them slice by slice. Only if not shared.
+    pub in_sequence: bool,
+    /// Outputs go past the cache.
+    pub streaming: bool,
+}
+
+/// The XOR kernel that reads some buffers and writes others.
+#[derive(Clone, Debug)]
+pub struct XorLimit {
+    buffers: usize,
+    sources: Vec<usize>,
+    outputs: Vec<usize>,
+}
+
+impl XorLimit {
+    /// The limit of what reads `sources` and writes `outputs` of `buffers` buffers.
+    ///
+    /// Panics if a buffer is out of range, or an output is named twice or read.
+    pub fn new(buffers: usize, sources: &[usize], outputs: &[usize]) -> XorLimit {
+        let mut seen = vec![false; buffers];
+        sources.iter().for_each(|&source| seen[source] = true);
+        for &output in outputs {
+            assert!(!std::mem::replace(&mut seen[output], true), "output {output} is read, or written twice");
+        }
+        XorLimit { buffers, sources: sources.to_vec(), outputs: outputs.to_vec() }
+    }
+
+    /// The orders that are worth a try for buffers of `len` bytes.
+    pub fn orders(&self, len: usize) -> Vec<LimitOrder> {
+        let order = |shared, in_sequence, streaming| LimitOrder { shared, in_sequence, streaming };
+        let mut orders =
+            vec![order(true, false, false), order(false, false, false), order(false, true, false)];
+        let footprint = (self.sources.len() + self.outputs.len()) * len;
+        if footprint > crate::dot::STREAMING_FOOTPRINT_BYTES / 2 {
+            orders.extend([order(true, false, true), order(false, false, true), order(false, true, true)]);
+        }
+        orders
+    }
+
+    /// Reads every source and writes every output once. The outputs are not what anybody wants.
+    ///
+    /// Bytes past the last multiple of 64 are left alone; outputs that are not aligned to 64 are not streamed.
+    /// Errors: a count or a length is wrong; nothing is written then.
+    pub fn run(&self, order: LimitOrder, buffers: &mut [&mut [u8]]) -> Result<(), ShapeError> {
+        if buffers.len() != self.buffers {
+            return Err(ShapeError::BufferCount { have: buffers.len(), need: self.buffers });
+        }
+        let len = buffers.first().map_or(0, |buffer| buffer.len());
+        if let Some(index) = buffers.iter().position(|buffer| buffer.len() != len) {
+            return Err(ShapeError::BufferLen { index, have: buffers[index].len(), need: len });
+        }
+        let places = self.sources.len() + self.outputs.len();
+        crate::scratch::with_scratch(places, 0, |places, _| {
+            let all = self.sources.iter().chain(&self.outputs);
+            places.iter_mut().zip(all).for_each(|(place, &i)| *place = buffers[i].as_mut_ptr());
+            let (sources, outputs) = places.split_at(self.sources.len());
+            let aligned = outputs.iter().all(|output| output.addr().is_multiple_of(64));
+            let streaming = order.streaming && aligned;
+            let shares = if order.shared { 1 } else { outputs.len().max(1) };
+            let share = |o: usize| {
+                let from = &sources[o * sources.len() / shares..(o + 1) * sources.len() / shares];
+                (from, &outputs[o * outputs.len() / shares..(o + 1) * outputs.len() / shares])
+            };
+            let sweep = |range: std::ops::Range<usize>, start: usize, end: usize| {
+                for (from, to) in range.map(share) {
+                    // SAFETY: every pointer is to a buffer of `len >= end` bytes, and outputs are apart from
+                    // everything, by the check in `new`.
+                    unsafe { sum(from, to, start, end, streaming) };
+                }
+            };
+            let len = len / 64 * 64;
+            if order.in_sequence || order.shared {
+                (0..shares).for_each(|o| sweep(o..o + 1, 0, len));
+            } else {
+                (0..len)
+                    .step_by(SLICE_BYTES)
+                    .for_each(|start| sweep(0..shares, start, len.min(start + SLICE_BYTES)));
+            }
+        });
+        Ok(())
+    }
+}
+
+/// What a limit that goes slice by slice reads of a buffer at a time.
+const SLICE_BYTES: usize = 512;
+
+/// Writes the sum of all sources to every output, from `start` to `end`, both multiples of 64.
+///
+/// # Safety
+///
+/// All pointers are valid for `end` bytes, outputs for writes and apart from everything; aligned to 64 if `streaming`.
+unsafe fn sum(from: &[*mut u8], to: &[*mut u8], start: usize, end: usize, streaming: bool) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        if is_x86_feature_detected!("avx512f") {
+            // SAFETY: the caller's promise, and the machine has AVX-512 F.
+            return unsafe { x86::sum_avx512(from, to, start, end, streaming) };
+        }
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the caller's promise, and the machine has AVX2.
+            return unsafe { x86::sum_avx2(from, to, start, end, streaming) };
+        }
+    }
+    let _ = streaming;
+    for at in (start..end).step_by(64) {
+        let mut total = [0u64; 8];
+        for source in from {
+            // SAFETY: at + 64 <= end.
+            let x = unsafe { source.add(at).cast::<[u64; 8]>().read_unaligned() };
+            total.iter_mut().zip(x).for_each(|(total, x)| *total ^= x);
+        }
+        for output in to {
+            // SAFETY: at + 64 <= end.
+            unsafe { output.add(at).cast::<[u64; 8]>().write_unaligned(total) };
+        }
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    macro_rules! define_sum {
+        ($name:ident, $feature:literal, $bytes:literal, $zero:ident, $load:ident, $store:ident, $stream:ident, $xor:ident) => {
+            /// # Safety
+            ///
+            /// As [`super::sum`], and the machine has the instructions.
+            #[target_feature(enable = $feature)]
+            pub(super) unsafe fn $name(
+                from: &[*mut u8],
+                to: &[*mut u8],
+                start: usize,
+                end: usize,
+                streaming: bool,
+            ) {
+                let mut at = start;
+                while end - at >= 256 {
+                    const C: usize = 256 / $bytes;
+                    let mut total = [$zero(); C];
+                    for source in from {
+                        for (c, total) in total.iter_mut().enumerate() {
+                            // SAFETY: at + 256 <= end.
+                            *total = $xor(*total, unsafe { $load(source.add(at + c * $bytes).cast()) });
+                        }
+                    }
+                    for output in to {
+                        for (c, &total) in total.iter().enumerate() {
+                            // SAFETY: at + 256 <= end, and streamed outputs are aligned.
+                            unsafe {
+                                let target = output.add(at + c * $bytes).cast();
+                                if streaming { $stream(target, total) } else { $store(target, total) }
+                            }
+                        }
+                    }
+                    at += 256;
+                }
+                while at < end {
+                    let mut total = $zero();
+                    for source in from {
+                        // SAFETY: at + 64 <= end.
+                        total = $xor(total, unsafe { $load(source.add(at).cast()) });
+                    }
+                    for output in to {
+                        // SAFETY: at + 64 <= end.
+                        unsafe { $store(output.add(at).cast(), total) };
+                    }
+                    at += $bytes;
+                }
+                if streaming {
+                    _mm_sfence();
+                }
+            }
+        };
+    }
+
+    define_sum!(
+        sum_avx512,
+        "avx512f",
+        64,
+        _mm512_setzero_si512,
+        _mm512_loadu_si512,
+        _mm512_storeu_si512,
+        _mm512_stream_si512,
+        _mm512_xor_si512
+    );
+    define_sum!(
+        sum_avx2,
+        "avx2",
+        32,
+        _mm256_setzero_si256,
+        _mm256_loadu_si256,
+        _mm256_storeu_si256,
+        _mm256_stream_si256,
+        _mm256_xor_si256
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_order_reads_every_source_and_writes_every_output() {
+        for len in [0, 64, 192, 256, 1024, 4096 + 320] {
+            let (k, m) = (7, 3);
+            let limit = XorLimit::new(k + m, &[0, 1, 2, 3, 4, 5, 6], &[7, 8, 9]);
+            let base: Vec<Vec<u8>> =
+                (0..k + m).map(|i| (0..len).map(|j| (i * 37 + j % 251) as u8).collect()).collect();
+            for order in limit.orders(1 << 20) {
+                let mut cells = base.clone();
+                let mut views: Vec<&mut [u8]> = cells.iter_mut().map(Vec::as_mut_slice).collect();
+                limit.run(order, &mut views).unwrap();
+                assert!(cells[..k] == base[..k], "{order:?} writes no source");
+                let of = |from: &[usize]| -> Vec<u8> {
+                    (0..len).map(|j| from.iter().fold(0, |sum, &i| sum ^ base[i][j])).collect()
+                };
+                let all: Vec<usize> = (0..k).collect();
+                let shares: [&[usize]; 3] =
+                    if order.shared { [&all; 3] } else { [&[0, 1], &[2, 3], &[4, 5, 6]] };
+                for (o, share) in shares.iter().enumerate() {
+                    assert!(cells[k + o] == of(share), "{order:?}, length {len}, output {o}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_clock_advances_with_work() {
+        let before = thread_cpu_ns();
+        let mut x = 1u64;
+        (0..3_000_000u64).for_each(|i| x = std::hint::black_box(x.wrapping_mul(i | 1)));
+        assert!(thread_cpu_ns() > before);
+    }
+}
