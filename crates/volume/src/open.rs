@@ -11,7 +11,8 @@
 //!    every block that it wrote, on every device that is present, is read and held against its checksum. If a block cannot
 //!    be had even from the others, the record is forgotten. If it can, the record counts once it and all of its stripes and
 //!    rows are on every device that is present, written again, byte for byte: until then nothing of the state before it has been touched.
-//! 4. A new session begins: its superblock is durable on every device that is present before anything else is written.
+//! 4. What was found is flushed, and a new session begins: its superblock is durable on every device that is present before anything
+//!    else is written.
 
 use crate::engine::Engine;
 use crate::journal::{definition_bytes, record_runs};
@@ -84,6 +85,7 @@ enum Phase {
     Journals,
     Verify,
     Again,
+    FlushFound,
     WriteSuperblocks,
     FlushSuperblocks,
     Done,
@@ -305,7 +307,8 @@ impl Opening {
             Phase::Superblocks => self.read_journals(),
             Phase::Journals => self.choose_superblock(),
             Phase::Snapshot => self.snapshot_read(),
-            Phase::WriteSuperblocks => self.flush_superblocks(),
+            Phase::FlushFound => self.write_superblocks(),
+            Phase::WriteSuperblocks => self.flush(Phase::FlushSuperblocks),
             Phase::FlushSuperblocks => self.serve(),
             Phase::Verify | Phase::Again | Phase::Done => {}
         }
@@ -596,11 +599,20 @@ impl Opening {
             generation_floor: Generation(given + most),
             ..newest.clone()
         };
-        engine.enter_session(superblock.clone());
-        let (present, lost) = (engine.present(), engine.maps.absent());
-        self.phase = Phase::WriteSuperblocks;
+        engine.enter_session(superblock);
         // From here on names are given here until the engine serves.
         self.counter = engine.counter();
+        // What was found may lie in a cache only, if the process died and the devices did not; then the place that is not written now
+        // would not be there after a power failure, nor the two that are.
+        self.flush(Phase::FlushFound);
+    }
+
+    /// The superblock of the new session, in its turn, and its copy.
+    fn write_superblocks(&mut self) {
+        let Some(engine) = &mut self.engine else { return };
+        let (present, lost) = (engine.present(), engine.maps.absent());
+        let superblock = engine.superblock.clone();
+        self.phase = Phase::WriteSuperblocks;
         for slot in present.iter().copied() {
             // The place that does not hold what counts.
             let found = self.superblocks[slot.0 as usize].iter().filter(|(turn, _)| turn.is_some());
@@ -636,8 +648,8 @@ impl Opening {
         engine.drive();
     }
 
-    fn flush_superblocks(&mut self) {
-        self.phase = Phase::FlushSuperblocks;
+    fn flush(&mut self, phase: Phase) {
+        self.phase = phase;
         let present = self.engine.as_ref().map(Engine::present).unwrap_or_default();
         for slot in present {
             let io = self.new_io(Reading::Begin(slot));
