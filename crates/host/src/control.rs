@@ -250,7 +250,18 @@ pub fn order(root: &Path, order: &Order) -> Result<Option<Answer>, FolderError> 
         BufReader::new((&mut stream).take(LINE_BYTES_MAX)).read_line(&mut answer)?;
         Ok::<Answer, std::io::Error>(serde_json::from_str(&answer)?)
     };
-    say().map(Some).map_err(|error| FolderError::file("talk to", &path, &error))
+    match say() {
+        Ok(answer) => Ok(Some(answer)),
+        // It was just killed, or is ending: nothing was asked of it that could be half done.
+        Err(error) if *order == Order::Status && is_end(&error) => Ok(None),
+        Err(error) => Err(FolderError::file("talk to", &path, &error)),
+    }
+}
+
+/// Whether the other side has gone.
+fn is_end(error: &std::io::Error) -> bool {
+    use ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
 }
 
 /// Listens on the control socket of a folder that this process has locked.

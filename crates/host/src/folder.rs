@@ -468,6 +468,11 @@ impl Folder {
         Ok((folder, found))
     }
 
+    /// The name of the volume that some devices belong to.
+    pub fn name_on(paths: &[PathBuf]) -> Result<String, FolderError> {
+        scan(paths).map(|found| found.superblock.name)
+    }
+
     /// The folder.
     pub fn root(&self) -> &Path {
         &self.root

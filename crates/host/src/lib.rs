@@ -31,4 +31,5 @@ pub use folder::{Assembled, Config, FaultKind, Folder, FolderError, NewDevices, 
 pub use handle::Handle;
 pub use host::{Host, HostOptions};
 pub use margin::{Margin, NextLoss, margin};
+pub use pantile_volume::{Geometry, Slot};
 pub use service::Service;

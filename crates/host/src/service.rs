@@ -303,8 +303,9 @@ impl Service {
         })
     }
 
-    /// Spares for what is lost; what has joined is said to have; samples for rates.
-    fn look_after(&self) {
+    /// Spares for what is lost; what has joined is said to have; samples for rates. To be called now and then by whoever
+    /// does not [`wait_for_end`](Self::wait_for_end).
+    pub fn look_after(&self) {
         let Ok(report) = self.host.report() else { return };
         let mut state = self.lock();
         for device in &report.status.devices {

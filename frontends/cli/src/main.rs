@@ -19,6 +19,7 @@ mod progress;
 mod render;
 mod sets;
 mod terminal;
+mod volumes;
 
 use clap::Parser;
 use std::process::ExitCode;

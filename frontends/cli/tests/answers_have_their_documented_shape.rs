@@ -301,6 +301,16 @@ fn every_help_teaches() {
         "heal",
         "unseal",
         "info",
+        "create",
+        "serve",
+        "status",
+        "stop",
+        "fail",
+        "replace",
+        "add-spare",
+        "rebuild",
+        "scrub",
+        "assemble",
         "completions",
     ];
     for command in commands {

@@ -23,10 +23,11 @@ const EINVAL: i32 = 22;
 const ESHUTDOWN: i32 = 108;
 
 /// nbdkit calls functions without a place for data of ours before the first client comes.
-static STATE: Mutex<State> = Mutex::new(State { folder: None, running: None });
+static STATE: Mutex<State> = Mutex::new(State { folder: None, stays: false, running: None });
 
 struct State {
     folder: Option<PathBuf>,
+    stays: bool,
     running: Option<Running>,
 }
 
@@ -54,7 +55,10 @@ impl Server for Connection {
     }
 
     fn config_help() -> Option<&'static str> {
-        Some("volume=FOLDER  (required) The folder of the volume.")
+        Some(
+            "volume=FOLDER  (required) The folder of the volume.\n\
+             stays=BOOL     Go on when the process that started nbdkit in the foreground ends.",
+        )
     }
 
     fn magic_config_key() -> Option<&'static str> {
@@ -68,6 +72,10 @@ impl Server for Connection {
                 let path =
                     std::path::absolute(value).map_err(|error| Error::new(EINVAL, error.to_string()))?;
                 state().folder = Some(path);
+                Ok(())
+            }
+            "stays" => {
+                state().stays = nbdkit::parse_bool(value)?;
                 Ok(())
             }
             _ => Err(Error::new(EINVAL, format!("there is no parameter {key}; give volume=FOLDER"))),
@@ -95,6 +103,11 @@ impl Server for Connection {
                 }
                 Error::new(EIO, error.to_string())
             })?;
+            if state().stays {
+                // nbdkit in the foreground asks for a signal when its parent ends. It is asked for by this thread, the first.
+                rustix::process::set_parent_process_death_signal(None)
+                    .map_err(|errno| Error::new(errno.raw_os_error(), errno.to_string()))?;
+            }
             let service = running.service.clone();
             state().running = Some(running);
             let wait = move || {

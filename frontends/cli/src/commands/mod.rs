@@ -1,16 +1,23 @@
 //! One file per command; this one holds what they have in common: the top of the help and the way to them.
 
+mod assemble;
 mod codes;
 mod compare;
 mod completions;
+mod create;
 mod explain;
 mod heal;
 mod info;
+mod members;
 mod plan;
 mod prove;
+mod scrub;
 mod seal;
 mod search;
+mod serve;
 mod show;
+mod status;
+mod stop;
 mod unseal;
 mod verify;
 
@@ -30,7 +37,7 @@ Exit status:
 A code is written family:arguments, such as raid6:8, rs:10+4, dcode:7 or shec:6,4,3, or it is the path of a code \
 file. 'pantile codes' lists the families; 'pantile COMMAND --help' explains a command with examples.";
 
-/// Keeps data alive on disks that die: codes to look at, prove and compare, plans to count, files to protect.
+/// Keeps data alive on disks that die: codes to look at, prove and compare, plans to count, files to protect, volumes to serve.
 #[derive(Parser)]
 #[command(name = "pantile", version, after_help = STATUS, max_term_width = 100, subcommand_required = true)]
 #[command(arg_required_else_help = true, disable_help_subcommand = false)]
@@ -56,6 +63,16 @@ pub enum Command {
     Heal(heal::Heal),
     Unseal(unseal::Unseal),
     Info(info::Info),
+    Create(create::Create),
+    Serve(serve::Serve),
+    Status(status::Status),
+    Stop(stop::Stop),
+    Fail(members::Fail),
+    Replace(members::Replace),
+    AddSpare(members::AddSpare),
+    Rebuild(members::Rebuild),
+    Scrub(scrub::Scrub),
+    Assemble(assemble::Assemble),
     Completions(completions::Completions),
 }
 
@@ -74,6 +91,16 @@ pub fn run(command: Command, terminal: &Terminal) -> Outcome {
         Command::Heal(command) => command.run(terminal),
         Command::Unseal(command) => command.run(terminal),
         Command::Info(command) => command.run(terminal),
+        Command::Create(command) => command.run(terminal),
+        Command::Serve(command) => command.run(),
+        Command::Status(command) => command.run(terminal),
+        Command::Stop(command) => command.run(),
+        Command::Fail(command) => command.run(),
+        Command::Replace(command) => command.run(),
+        Command::AddSpare(command) => command.run(),
+        Command::Rebuild(command) => command.run(terminal),
+        Command::Scrub(command) => command.run(terminal),
+        Command::Assemble(command) => command.run(terminal),
         Command::Completions(command) => command.run(),
     }
 }

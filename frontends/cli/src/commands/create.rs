@@ -1,0 +1,135 @@
+//! `pantile create`: makes a volume.
+
+use crate::args;
+use crate::failure::{Failure, Outcome, Verdict};
+use crate::json::OUTPUT_VERSION;
+use crate::sets;
+use crate::terminal::{Terminal, print, print_json};
+use crate::volumes;
+use clap::Args;
+use pantile::Code;
+use pantile_host::{Folder, NewDevices, NewFolder, Slot};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// The code of a volume in files, unless one is given: any two of six may be lost.
+const CODE_OF_FILES: &str = "raid6:4";
+
+/// Make a fault-tolerant volume out of disks, partitions or files
+///
+/// Answers: how do I get a disk that survives disks? Give devices, or a size for a volume of files in the folder VOL. The
+/// code must be proved to bear what it claims; devices that are in use or hold something are refused.
+#[derive(Args)]
+#[command(after_long_help = "\
+Sizes are bytes, or 4K, 1M, 1G (powers of 1024). Nothing is synchronised at first: a volume of any size is made at once.
+Without --code, two devices are a mirror, three raid5, more raid6; files are raid6:4.
+
+Examples:
+  pantile create vol --size 64M                             six files in the folder vol
+  pantile create vol --size 10G --code rs:8+3
+  pantile create tank --code raid6:4 --devices /dev/sd[b-g]
+  pantile create tank --devices a.img b.img c.img")]
+pub struct Create {
+    /// The folder of the volume; it must be new or empty.
+    #[arg(value_name = "VOL")]
+    folder: PathBuf,
+    /// The code: a spec such as raid6:4, or the path of a code file.
+    #[arg(long, value_name = "CODE")]
+    code: Option<String>,
+    /// Disks, partitions or files, one for each column of the code.
+    #[arg(long, value_name = "DEVICE", num_args = 1.., conflicts_with = "size", required_unless_present = "size")]
+    devices: Vec<PathBuf>,
+    /// Make files in VOL for a volume of at least so many bytes.
+    #[arg(long, value_name = "SIZE", value_parser = args::size)]
+    size: Option<u64>,
+    /// The name of the volume; that of the folder unless given.
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Destroy what the devices hold.
+    #[arg(long)]
+    yes: bool,
+    /// Print JSON: the volume and its numbers.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct CreateJson<'c> {
+    output_version: u32,
+    volume: String,
+    code: &'c str,
+    tolerance: usize,
+    len_bytes: u64,
+    device_bytes: Vec<u64>,
+    folder: String,
+}
+
+impl Create {
+    pub fn run(self, terminal: &Terminal) -> Outcome {
+        let code = match &self.code {
+            Some(text) => args::code(text)?,
+            None => Code::parse(&default_code(self.devices.len())?).map_err(Failure::input)?,
+        };
+        let devices = match self.size {
+            Some(user_bytes) => NewDevices::Made { user_bytes },
+            None => NewDevices::Given(self.devices),
+        };
+        let new = NewFolder { code, devices, name: self.name, overwrite: self.yes };
+        let (folder, geometry) =
+            Folder::create(&self.folder, &new).map_err(|error| volumes::failure(&error))?;
+        let slots = (0..geometry.slots() as u32).map(Slot);
+        let answer = CreateJson {
+            output_version: OUTPUT_VERSION,
+            volume: geometry.volume.to_string(),
+            code: geometry.code.spec(),
+            tolerance: geometry.tolerance(),
+            len_bytes: geometry.user_blocks() * 4096,
+            device_bytes: slots.map(|slot| geometry.device_blocks(slot) * 4096).collect(),
+            folder: folder.root().display().to_string(),
+        };
+        match self.json {
+            true => print_json(&answer)?,
+            false => print(&text(&answer, terminal))?,
+        }
+        Ok(Verdict::Good)
+    }
+}
+
+fn text(answer: &CreateJson<'_>, terminal: &Terminal) -> String {
+    let most = answer.device_bytes.iter().max().copied().unwrap_or(0);
+    format!(
+        "{}: {} on {} devices of {}, {} for data; any {} of them may be lost.\nServe it: pantile serve {}\n",
+        terminal.bold(sets::name(&answer.folder)),
+        answer.code,
+        answer.device_bytes.len(),
+        sets::bytes(most),
+        sets::bytes(answer.len_bytes),
+        answer.tolerance,
+        sets::name(&answer.folder)
+    )
+}
+
+fn default_code(devices: usize) -> Result<String, Failure> {
+    match devices {
+        0 => Ok(CODE_OF_FILES.into()),
+        1 => Err(Failure::Input("one device cannot bear its own loss; give two or more.".into())),
+        2 => Ok("mirror:2".into()),
+        3 => Ok("raid5:2".into()),
+        more => Ok(format!("raid6:{}", more - 2)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_number_of_devices_has_a_code_of_so_many_columns() {
+        for devices in 2..=64 {
+            let code = Code::parse(&default_code(devices).expect("a code")).expect("a spec");
+            assert_eq!(code.columns(), devices);
+            assert!(code.claim().tolerance >= 1);
+        }
+        assert!(default_code(1).is_err());
+    }
+}

@@ -1,0 +1,169 @@
+//! `pantile fail`, `replace`, `add-spare` and `rebuild`: the devices of a volume.
+
+use crate::args;
+use crate::failure::{Outcome, Verdict};
+use crate::terminal::Terminal;
+use crate::volumes::{self, absolute, run_order};
+use clap::Args;
+use pantile_host::{Answer, DeviceWord, Order, StatusReport};
+use std::path::PathBuf;
+
+/// Take a device out of a volume
+///
+/// Answers: how do I get rid of a disk that goes bad? Its data are had from the others from then on; it does not come back by itself. A spare takes its place at once.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  pantile fail vol 3")]
+pub struct Fail {
+    /// The folder of the volume.
+    #[arg(value_name = "VOL")]
+    folder: PathBuf,
+    /// The number of the device, as 'pantile status' shows it.
+    #[arg(value_name = "INDEX")]
+    device: u32,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Put a device into a volume in place of one that is lost
+///
+/// Answers: here is the new disk, what now? The device that was there before, brought back, is caught up by what it has missed; any other is made anew from the rest. One
+/// that is still there is taken out first.
+#[derive(Args)]
+#[command(after_long_help = "\
+On a volume that is not served the rebuild begins and goes on when it is served or rebuilt.
+
+Examples:
+  pantile replace vol 3 /dev/sdx
+  pantile replace vol 3 new.img --yes       whatever new.img holds")]
+pub struct Replace {
+    /// The folder of the volume.
+    #[arg(value_name = "VOL")]
+    folder: PathBuf,
+    /// The number of the device that is replaced.
+    #[arg(value_name = "INDEX")]
+    device: u32,
+    /// The new device.
+    #[arg(value_name = "DEVICE")]
+    path: PathBuf,
+    /// Destroy what the new device holds.
+    #[arg(long)]
+    yes: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Keep a device ready for the next loss
+///
+/// Answers: who replaces a disk while I sleep? A spare takes the place of a device that is lost, at once and by itself.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  pantile add-spare vol /dev/sdy")]
+pub struct AddSpare {
+    /// The folder of the volume.
+    #[arg(value_name = "VOL")]
+    folder: PathBuf,
+    /// The device; as long as the longest of the volume.
+    #[arg(value_name = "DEVICE")]
+    path: PathBuf,
+    /// Destroy what it holds.
+    #[arg(long)]
+    yes: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Bring back lost devices that answer again, and set how fast a volume is rebuilt
+///
+/// Answers: how do I bring back what was unplugged, and how do I slow a rebuild down? It begins by itself when a device comes; this tells how fast it may be, tries lost devices again, and on a volume that is not
+/// served, or with --wait, waits until everything is whole.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  pantile rebuild vol                     try lost devices again
+  pantile rebuild vol --throttle 50M      at most 50 MiB a second from now on
+  pantile rebuild vol --throttle 0        as fast as it goes
+  pantile rebuild vol --wait")]
+pub struct Rebuild {
+    /// The folder of the volume.
+    #[arg(value_name = "VOL")]
+    folder: PathBuf,
+    /// Bytes a second that rebuild and scrub may read and write; 0: as many as they can.
+    #[arg(long, value_name = "RATE", value_parser = args::size)]
+    throttle: Option<u64>,
+    /// Wait until everything is whole.
+    #[arg(long)]
+    wait: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Fail {
+    pub fn run(self) -> Outcome {
+        run_order(&self.folder, &Order::Fail { device: self.device }, self.json)
+    }
+}
+
+impl Replace {
+    pub fn run(self) -> Outcome {
+        let path = absolute(&self.path)?;
+        let order = Order::Replace { device: self.device, path, overwrite: self.yes };
+        run_order(&self.folder, &order, self.json)
+    }
+}
+
+impl AddSpare {
+    pub fn run(self) -> Outcome {
+        let path = absolute(&self.path)?;
+        run_order(&self.folder, &Order::AddSpare { path, overwrite: self.yes }, self.json)
+    }
+}
+
+impl Rebuild {
+    pub fn run(self, terminal: &Terminal) -> Outcome {
+        let reached = volumes::reach(&self.folder)?;
+        let served = reached.is_served();
+        let result = (|| {
+            let answer = reached.order(&Order::Rebuild { throttle_bytes_per_s: self.throttle })?;
+            if self.wait || !served {
+                return reached.wait(terminal, is_rebuilt, progress).map(|whole| (answer, whole));
+            }
+            Ok((answer, true))
+        })();
+        let report = reached.status();
+        let ended = reached.end();
+        let (answer, whole) = result?;
+        ended?;
+        if !whole {
+            return Ok(Verdict::Interrupted);
+        }
+        let text = match answer {
+            Answer::Done { text } if served && !self.wait => text,
+            _ => {
+                let lost = report?.margin.lost.len();
+                match lost {
+                    0 => "Everything is whole.".to_string(),
+                    lost => format!("{lost} devices are lost; give others with 'pantile replace'."),
+                }
+            }
+        };
+        volumes::print_done(&text, served, self.json)
+    }
+}
+
+fn is_rebuilt(report: &StatusReport) -> bool {
+    report.devices.iter().all(|device| device.state != DeviceWord::Rebuilding)
+}
+
+fn progress(report: &StatusReport) -> String {
+    match &report.rebuild {
+        Some(rebuild) => format!("rebuilt {} of {} stripes", rebuild.done_stripes, rebuild.total_stripes),
+        None => "rebuilding".into(),
+    }
+}

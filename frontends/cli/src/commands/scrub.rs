@@ -1,0 +1,94 @@
+//! `pantile scrub`: verifies everything that a volume holds.
+
+use crate::failure::{Outcome, Verdict};
+use crate::json::OUTPUT_VERSION;
+use crate::terminal::{Terminal, print, print_json};
+use crate::volumes::{self, run_order, scrub_text};
+use clap::Args;
+use pantile_host::{Order, ScrubReport, StatusReport};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Read everything that a volume holds and verify it
+///
+/// Answers: does anything rot where nobody looks? Every block is read and held against its checksum, every stripe against its
+/// equations. With --repair what is bad is written anew from the rest.
+#[derive(Args)]
+#[command(after_long_help = "\
+A served volume is scrubbed in the background: 'pantile status' shows how far, 'pantile rebuild --throttle' sets how fast.
+Exit status: 0 nothing is wrong (or it has begun), 1 something was.
+
+Examples:
+  pantile scrub vol
+  pantile scrub vol --repair --wait
+  pantile scrub vol --pause")]
+pub struct Scrub {
+    /// The folder of the volume.
+    #[arg(value_name = "VOL")]
+    folder: PathBuf,
+    /// Write anew what is bad.
+    #[arg(long)]
+    repair: bool,
+    /// Let a scrub wait.
+    #[arg(long, conflicts_with_all = ["repair", "resume", "stop", "wait"])]
+    pause: bool,
+    /// Let it go on.
+    #[arg(long, conflicts_with_all = ["repair", "stop"])]
+    resume: bool,
+    /// End it.
+    #[arg(long, conflicts_with_all = ["repair", "wait"])]
+    stop: bool,
+    /// Wait until it has ended.
+    #[arg(long)]
+    wait: bool,
+    /// Print JSON: how far it is and what it has found.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct ScrubJson<'r> {
+    output_version: u32,
+    served: bool,
+    scrub: Option<&'r ScrubReport>,
+}
+
+impl Scrub {
+    pub fn run(self, terminal: &Terminal) -> Outcome {
+        let order = match (self.pause, self.resume, self.stop) {
+            (true, _, _) => return run_order(&self.folder, &Order::ScrubPause, self.json),
+            (_, _, true) => return run_order(&self.folder, &Order::ScrubStop, self.json),
+            (_, true, _) => Order::ScrubResume,
+            _ => Order::ScrubStart { repair: self.repair },
+        };
+        let reached = volumes::reach(&self.folder)?;
+        let served = reached.is_served();
+        let result = reached.order(&order).and_then(|_| match self.wait || !served {
+            true => reached.wait(terminal, is_over, scrub_text),
+            false => Ok(true),
+        });
+        let report = reached.status();
+        let ended = reached.end();
+        let (ended_by_itself, report) = (result?, report?);
+        ended?;
+        match self.json {
+            true => {
+                let scrub = report.scrub.as_ref();
+                print_json(&ScrubJson { output_version: OUTPUT_VERSION, served, scrub })?;
+            }
+            false => print(&format!("{}\n", scrub_text(&report)))?,
+        }
+        let bad =
+            |scrub: &ScrubReport| scrub.checksum + scrub.located + scrub.ambiguous + scrub.unlocatable > 0;
+        Ok(match (ended_by_itself, report.scrub.as_ref().is_some_and(bad)) {
+            (false, _) => Verdict::Interrupted,
+            (true, true) => Verdict::Bad,
+            (true, false) => Verdict::Good,
+        })
+    }
+}
+
+/// A repair is over when what was found is written.
+fn is_over(report: &StatusReport) -> bool {
+    report.scrub.as_ref().is_none_or(|scrub| !scrub.running && (!scrub.repair || report.suspect_stripes == 0))
+}

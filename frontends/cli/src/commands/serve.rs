@@ -1,0 +1,240 @@
+//! `pantile serve`: lets NBD clients use a volume.
+
+use crate::failure::{Failure, Outcome, Verdict};
+use crate::json::OUTPUT_VERSION;
+use crate::terminal::{print, print_json};
+use crate::volumes;
+use clap::Args;
+use pantile_host::{Answer, Order, order};
+use serde::Serialize;
+use std::fs::File;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Requests of one connection that are worked on at a time.
+const THREADS: &str = "64";
+
+/// How long a volume may take to open.
+const DEADLINE: Duration = Duration::from_secs(600);
+
+/// The plug-in's file.
+const PLUGIN: &str = "libpantile_nbd.so";
+
+/// Serve a volume to NBD clients
+///
+/// Answers: how do I use it? Any NBD client will do: qemu, nbdcopy, nbdfuse, fio, the kernel's. Starts nbdkit with the
+/// volume in its process, waits until it serves, prints the URI, and returns; 'pantile stop' ends it.
+#[derive(Args)]
+#[command(after_long_help = "\
+nbdkit must be installed (Debian: apt-get install nbdkit). The plug-in libpantile_nbd.so is looked for beside this program, in
+../lib/pantile beside its folder, and where PANTILE_NBD_PLUGIN says. What the server says goes to serve.log in VOL.
+
+Examples:
+  pantile serve vol
+  nbdcopy disk.img \"$(pantile serve vol)\"
+  pantile serve vol --tcp 0.0.0.0:10809 --tls-certificates /etc/pki/nbd
+  pantile serve vol --foreground            for a service manager")]
+pub struct Serve {
+    /// The folder of the volume.
+    #[arg(value_name = "VOL")]
+    folder: PathBuf,
+    /// The Unix socket; nbd.sock in VOL unless given.
+    #[arg(long, value_name = "PATH", conflicts_with = "tcp")]
+    socket: Option<PathBuf>,
+    /// Serve over TCP instead.
+    #[arg(long, value_name = "HOST:PORT", requires = "tls_certificates")]
+    tcp: Option<String>,
+    /// TLS with the certificates in this folder (ca-cert.pem, server-cert.pem, server-key.pem); clients need one, too.
+    #[arg(long, value_name = "DIR")]
+    tls_certificates: Option<PathBuf>,
+    /// Stay until the server ends.
+    #[arg(long)]
+    foreground: bool,
+    /// Print JSON: URI and process.
+    #[arg(long, conflicts_with = "foreground")]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct ServeJson<'s> {
+    output_version: u32,
+    uri: &'s str,
+    pid: u32,
+}
+
+impl Serve {
+    pub fn run(self) -> Outcome {
+        let root = volumes::absolute(&self.folder)?;
+        let begun = Instant::now();
+        // Says what is wrong before a server is started, and that no other has the folder.
+        while volumes::take(&root, begun)?.is_none() {
+            if order(&root, &Order::Status).map_err(|error| volumes::failure(&error))?.is_some() {
+                return Err(Failure::Input("the volume is served already; 'pantile stop' ends that.".into()));
+            }
+        }
+        let plugin = plugin()?;
+        let mut command = Command::new("nbdkit");
+        // In the background by our own means: nbdkit's would close standard error before the volume is opened.
+        command.args(["--foreground", "--threads", THREADS]);
+        let uri = self.listen(&mut command, &root)?;
+        if let Some(certificates) = &self.tls_certificates {
+            let certificates = volumes::absolute(certificates)?;
+            command.arg("--tls=require").arg("--tls-verify-peer").arg("--tls-certificates").arg(certificates);
+        }
+        command.arg("--filter=blocksize-policy").arg(&plugin).arg(joined("volume=", &root));
+        // Any byte range is served; whole blocks are served best.
+        command.args(["blocksize-minimum=1", "blocksize-preferred=4096", "blocksize-maximum=32M"]);
+        command.stdin(Stdio::null());
+        if self.foreground {
+            print(&format!("{uri}\n"))?;
+            return Err(not_started(&command.exec()));
+        }
+        let log_path = root.join("serve.log");
+        let log = File::create(&log_path).map_err(|error| Failure::file("write", &log_path, &error))?;
+        let also = log.try_clone().map_err(|error| Failure::file("write", &log_path, &error))?;
+        // A group of its own: Ctrl-C in this terminal is not for it. In the foreground nbdkit ends with its parent, unless told.
+        command.arg("stays=true").stdout(also).stderr(log).process_group(0);
+        let mut child = command.spawn().map_err(|error| not_started(&error))?;
+        wait_until_served(&mut child, &root, &log_path)?;
+        match self.json {
+            true => print_json(&ServeJson { output_version: OUTPUT_VERSION, uri: &uri, pid: child.id() })?,
+            false => print(&format!("{uri}\n"))?,
+        }
+        Ok(Verdict::Good)
+    }
+
+    /// Says where to listen, and gives the URI of that.
+    fn listen(&self, command: &mut Command, root: &Path) -> Result<String, Failure> {
+        if let Some(address) = &self.tcp {
+            let wrong = || {
+                Failure::Input(format!(
+                    "--tcp: '{address}' is not HOST:PORT; write for example 0.0.0.0:10809."
+                ))
+            };
+            let (host, port) = address.rsplit_once(':').ok_or_else(wrong)?;
+            let port: u16 = port.parse().map_err(|_| wrong())?;
+            let bare = host.trim_start_matches('[').trim_end_matches(']');
+            if bare.is_empty() {
+                return Err(wrong());
+            }
+            command.arg("--ipaddr").arg(bare).arg("--port").arg(port.to_string());
+            return Ok(format!("nbds://{host}:{port}"));
+        }
+        let socket = match &self.socket {
+            Some(socket) => volumes::absolute(socket)?,
+            None => root.join("nbd.sock"),
+        };
+        if socket.as_os_str().len() > 107 {
+            return Err(Failure::Input(format!(
+                "the path {} is longer than the 107 bytes of a socket's name; give a shorter one with --socket.",
+                socket.display()
+            )));
+        }
+        remove_dead(&socket)?;
+        command.arg("--unix").arg(&socket);
+        let scheme = if self.tls_certificates.is_some() { "nbds" } else { "nbd" };
+        Ok(format!("{scheme}+unix:///?socket={}", escaped(&socket.to_string_lossy())))
+    }
+}
+
+/// Removes a socket that a server left behind when it was killed.
+fn remove_dead(socket: &Path) -> Result<(), Failure> {
+    let Ok(found) = std::fs::symlink_metadata(socket) else { return Ok(()) };
+    if !found.file_type().is_socket() {
+        return Err(Failure::Input(format!(
+            "{} is there and is no socket; choose another.",
+            socket.display()
+        )));
+    }
+    if UnixStream::connect(socket).is_ok() {
+        return Err(Failure::Input(format!(
+            "something else listens on {}; choose another.",
+            socket.display()
+        )));
+    }
+    std::fs::remove_file(socket).map_err(|error| Failure::file("remove", socket, &error))
+}
+
+/// A path in a URI.
+fn escaped(path: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
+    path.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+fn joined(key: &str, path: &Path) -> std::ffi::OsString {
+    let mut argument = std::ffi::OsString::from(key);
+    argument.push(path);
+    argument
+}
+
+fn not_started(error: &std::io::Error) -> Failure {
+    Failure::System(match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            "nbdkit is not installed; install it (Debian: apt-get install nbdkit) and try again.".into()
+        }
+        _ => format!("cannot start nbdkit: {error}."),
+    })
+}
+
+fn plugin() -> Result<PathBuf, Failure> {
+    if let Some(path) = std::env::var_os("PANTILE_NBD_PLUGIN") {
+        return volumes::absolute(Path::new(&path));
+    }
+    let own = std::env::current_exe().unwrap_or_default();
+    let beside = own.parent().unwrap_or(Path::new("."));
+    let places = [beside.join(PLUGIN), beside.join("../lib/pantile").join(PLUGIN)];
+    places.into_iter().find(|place| place.is_file()).ok_or_else(|| {
+        Failure::System(format!(
+            "the plug-in {PLUGIN} is not beside {}; build it (cargo build --release) or say where it is in PANTILE_NBD_PLUGIN.",
+            own.display()
+        ))
+    })
+}
+
+/// The socket listens before the volume is opened, the control socket answers after.
+fn wait_until_served(child: &mut Child, root: &Path, log: &Path) -> Result<(), Failure> {
+    let begun = Instant::now();
+    loop {
+        if order(root, &Order::Status).is_ok_and(|answer| answer.is_some()) {
+            return Ok(());
+        }
+        if let Ok(Some(_)) = child.try_wait() {
+            return Err(why(log));
+        }
+        if begun.elapsed() > DEADLINE {
+            return Err(Failure::System(format!(
+                "the server did not begin within {} s; it goes on trying, look into {}.",
+                DEADLINE.as_secs(),
+                log.display()
+            )));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Why a server ended before it began, from what it said.
+fn why(log: &Path) -> Failure {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let told = text.lines().find_map(|line| line.strip_prefix("pantile-fault "));
+    if let Some(Answer::Fault { kind, text }) = told.and_then(|told| serde_json::from_str(told).ok()) {
+        return volumes::fault(kind, text);
+    }
+    let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("nbdkit ended and said nothing");
+    Failure::System(last.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_in_a_uri_is_escaped() {
+        assert_eq!(escaped("/a b/ä+&?.sock"), "/a%20b/%C3%A4%2B%26%3F.sock");
+    }
+}

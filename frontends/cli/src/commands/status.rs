@@ -1,0 +1,38 @@
+//! `pantile status`: how a volume is.
+
+use crate::failure::Outcome;
+use crate::terminal::Terminal;
+use crate::volumes;
+use clap::Args;
+use std::path::PathBuf;
+
+/// Say what is wrong with a volume and how much more may be lost
+///
+/// Answers: is it well, and if not, how near is the end? First what is wrong, then how many devices may still fail, counted on
+/// the code given what is lost; then devices, rebuild and scrub.
+#[derive(Args)]
+#[command(after_long_help = "\
+Exit status: 0 clean, 1 degraded, 4 failed.
+
+Examples:
+  pantile status vol
+  pantile status vol --json | jq .margin.any_more")]
+pub struct Status {
+    /// The folder of the volume.
+    #[arg(value_name = "VOL")]
+    folder: PathBuf,
+    /// Print JSON: everything that is known.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Status {
+    pub fn run(self, terminal: &Terminal) -> Outcome {
+        let reached = volumes::reach(&self.folder)?;
+        let (report, served) = (reached.status(), reached.is_served());
+        let ended = reached.end();
+        let report = report?;
+        ended?;
+        volumes::print_status(&report, served, self.json, terminal)
+    }
+}

@@ -1,0 +1,60 @@
+//! `pantile stop`: ends the server of a volume.
+
+use crate::failure::{Failure, Outcome};
+use crate::volumes;
+use clap::Args;
+use pantile_host::{Answer, Folder, FolderError, Order, order};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// How long a server may take to end.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// End the server of a volume, when everything is durable
+///
+/// Answers: how do I put it away? What was written is made durable first; the devices are free when the command returns.
+#[derive(Args)]
+#[command(after_long_help = "\
+Clients that are still connected lose their connection.
+
+Examples:
+  pantile stop vol")]
+pub struct Stop {
+    /// The folder of the volume.
+    #[arg(value_name = "VOL")]
+    folder: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Stop {
+    pub fn run(self) -> Outcome {
+        let told = order(&self.folder, &Order::Stop).map_err(|error| volumes::failure(&error))?;
+        match told {
+            None => {
+                // Says what is wrong with the folder, if that is why nobody answers.
+                drop(Folder::open(&self.folder).map_err(|error| volumes::failure(&error))?);
+                return volumes::print_done("It was not served.", false, self.json);
+            }
+            Some(Answer::Fault { kind, text }) => return Err(volumes::fault(kind, text)),
+            Some(_) => {}
+        }
+        let begun = Instant::now();
+        loop {
+            match Folder::open(&self.folder) {
+                Ok(_) => return volumes::print_done("Stopped.", true, self.json),
+                Err(FolderError::Busy { .. }) if begun.elapsed() < DEADLINE => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                Err(FolderError::Busy { .. }) => {
+                    return Err(Failure::System(format!(
+                        "the server has not ended within {} s; look into serve.log in the folder.",
+                        DEADLINE.as_secs()
+                    )));
+                }
+                Err(error) => return Err(volumes::failure(&error)),
+            }
+        }
+    }
+}

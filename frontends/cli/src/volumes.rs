@@ -1,0 +1,376 @@
+//! What the commands on volumes share: the way to a volume, served or not, what a fault means for the exit status, the status text.
+
+use crate::describe::count;
+use crate::failure::{Failure, Outcome, Verdict};
+use crate::interrupt;
+use crate::json::OUTPUT_VERSION;
+use crate::render::table::Table;
+use crate::sets::{self, Versioned};
+use crate::terminal::{Terminal, print, print_json};
+use anstyle::{AnsiColor, Style};
+use pantile_host::{
+    Answer, DeviceReport, DeviceWord, FaultKind, Folder, FolderError, Margin, Order, Service, StatusReport,
+    Verdict as VolumeVerdict, order,
+};
+use serde::Serialize;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long a volume may be between being served and not.
+const BETWEEN: Duration = Duration::from_secs(10);
+
+/// How often progress is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// The fault of a run for an error of a volume.
+pub fn failure(error: &FolderError) -> Failure {
+    fault(error.kind(), error.to_string())
+}
+
+pub fn fault(kind: FaultKind, text: String) -> Failure {
+    match kind {
+        FaultKind::Input => Failure::Input(text),
+        FaultKind::System => Failure::System(text),
+        FaultKind::Losses => Failure::Losses(text),
+    }
+}
+
+/// A path that means the same to a server in another directory.
+pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).map_err(|error| Failure::file("find", path, &error))
+}
+
+/// A volume that orders can be given to.
+pub enum Reached {
+    /// Another process serves it.
+    Served(PathBuf),
+    /// It is open in this process, until the command ends.
+    Here(Box<Service>),
+}
+
+/// Reaches the volume of a folder over its control socket, or opens it here if nobody serves it.
+pub fn reach(root: &Path) -> Result<Reached, Failure> {
+    let begun = Instant::now();
+    loop {
+        if order(root, &Order::Status).map_err(|error| failure(&error))?.is_some() {
+            return Ok(Reached::Served(root.to_path_buf()));
+        }
+        if let Some(folder) = take(root, begun)? {
+            let service = Service::start(folder, None).map_err(|error| failure(&error))?;
+            return Ok(Reached::Here(Box::new(service)));
+        }
+    }
+}
+
+/// Takes a folder; `None` after a moment if another process has it, which may be about to answer.
+pub fn take(root: &Path, begun: Instant) -> Result<Option<Folder>, Failure> {
+    match Folder::open(root) {
+        Ok(folder) => Ok(Some(folder)),
+        // A server that starts or ends has the lock and not the socket, for a moment.
+        Err(FolderError::Busy { .. }) if begun.elapsed() < BETWEEN => {
+            std::thread::sleep(LOOK_EVERY / 4);
+            Ok(None)
+        }
+        Err(error) => Err(failure(&error)),
+    }
+}
+
+impl Reached {
+    pub fn is_served(&self) -> bool {
+        matches!(self, Reached::Served(_))
+    }
+
+    /// Gives an order and holds its answer; a fault ends the run.
+    pub fn order(&self, what: &Order) -> Result<Answer, Failure> {
+        let answer = match self {
+            Reached::Here(service) => service.obey(what),
+            Reached::Served(root) => match order(root, what).map_err(|error| failure(&error))? {
+                Some(answer) => answer,
+                None => return Err(Failure::System("the server has ended meanwhile; try again.".into())),
+            },
+        };
+        match answer {
+            Answer::Fault { kind, text } => Err(fault(kind, text)),
+            answer => Ok(answer),
+        }
+    }
+
+    pub fn status(&self) -> Result<StatusReport, Failure> {
+        match self.order(&Order::Status)? {
+            Answer::Status(report) => Ok(*report),
+            _ => Err(Failure::System(
+                "the server is of another version; stop and serve the volume again.".into(),
+            )),
+        }
+    }
+
+    /// Gives the volume back.
+    pub fn end(self) -> Result<(), Failure> {
+        match self {
+            Reached::Served(_) => Ok(()),
+            Reached::Here(service) => service.stop().map_err(|error| failure(&error)),
+        }
+    }
+
+    /// Waits until `is_done`, showing `line` on standard error; Ctrl-C ends the wait, not the work of a server.
+    pub fn wait(
+        &self,
+        terminal: &Terminal,
+        is_done: impl Fn(&StatusReport) -> bool,
+        line: impl Fn(&StatusReport) -> String,
+    ) -> Result<bool, Failure> {
+        interrupt::listen();
+        let mut shown_at = Instant::now();
+        loop {
+            let report = self.status()?;
+            if is_done(&report) {
+                return Ok(true);
+            }
+            if interrupt::asked() {
+                return Ok(false);
+            }
+            let every = if terminal.progress { Duration::from_secs(1) } else { Duration::from_secs(10) };
+            if shown_at.elapsed() >= every {
+                eprintln!("pantile: {}", line(&report));
+                shown_at = Instant::now();
+            }
+            if let Reached::Here(service) = self {
+                service.look_after();
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+/// The answer to an order, in JSON.
+#[derive(Serialize)]
+pub struct DoneJson<'t> {
+    pub output_version: u32,
+    pub done: &'t str,
+    /// Whether a server did it.
+    pub served: bool,
+}
+
+/// Prints what an order has led to.
+pub fn print_done(text: &str, served: bool, json: bool) -> Outcome {
+    match json {
+        true => print_json(&DoneJson { output_version: OUTPUT_VERSION, done: text, served })?,
+        false => print(&format!("{text}\n"))?,
+    }
+    Ok(Verdict::Good)
+}
+
+/// Gives one order and prints its answer.
+pub fn run_order(root: &Path, what: &Order, json: bool) -> Outcome {
+    let reached = reach(root)?;
+    let answer = reached.order(what);
+    let served = reached.is_served();
+    let ended = reached.end();
+    let text = match answer? {
+        Answer::Done { text } => text,
+        _ => {
+            return Err(Failure::System(
+                "the server is of another version; stop and serve the volume again.".into(),
+            ));
+        }
+    };
+    ended?;
+    print_done(&text, served, json)
+}
+
+#[derive(Serialize)]
+struct StatusJson<'r> {
+    served: bool,
+    #[serde(flatten)]
+    report: &'r StatusReport,
+}
+
+pub fn print_status(report: &StatusReport, served: bool, json: bool, terminal: &Terminal) -> Outcome {
+    match json {
+        true => print_json(&Versioned::new(&StatusJson { served, report }))?,
+        false => print(&status_text(report, served, terminal))?,
+    }
+    match report.verdict {
+        VolumeVerdict::Clean => Ok(Verdict::Good),
+        VolumeVerdict::Degraded => Ok(Verdict::Bad),
+        VolumeVerdict::Failed => Err(Failure::Losses(match report.wrong.first() {
+            Some(worst) => worst.clone(),
+            None => "more is lost than the code can bear; bring devices back".into(),
+        })),
+    }
+}
+
+fn status_text(report: &StatusReport, served: bool, terminal: &Terminal) -> String {
+    let (word, colour) = match report.verdict {
+        VolumeVerdict::Clean => ("clean", AnsiColor::Green),
+        VolumeVerdict::Degraded => ("degraded", AnsiColor::Yellow),
+        VolumeVerdict::Failed => ("failed", AnsiColor::Red),
+    };
+    let mut out = format!(
+        "{}: {}, {} for data, {}{}\n\n",
+        terminal.bold(sets::name(&report.name)),
+        report.code,
+        sets::bytes(report.len_bytes),
+        terminal.paint(Style::new().bold().fg_color(Some(colour.into())), word),
+        if served { ", served" } else { ", not served" }
+    );
+    for wrong in &report.wrong {
+        let _ = writeln!(out, "{}", sets::name(wrong));
+    }
+    let _ = writeln!(out, "{}", margin_text(&report.margin));
+    if let Some(rebuild) = &report.rebuild {
+        let left = rebuild
+            .seconds_left
+            .map_or("time left not known yet".into(), |s| format!("{} left", duration(s)));
+        let _ = writeln!(
+            out,
+            "Rebuild: {} of {} stripes, {}/s, {left}.",
+            rebuild.done_stripes,
+            rebuild.total_stripes,
+            sets::bytes(rebuild.bytes_per_s)
+        );
+    }
+    if let Some(rate) = report.throttle_bytes_per_s {
+        let _ = writeln!(out, "Rebuild and scrub are held to {}/s.", sets::bytes(rate));
+    }
+    if report.scrub.is_some() {
+        let _ = writeln!(out, "{}", scrub_text(report));
+    }
+    out.push('\n');
+    out.push_str(&devices(report, terminal));
+    let _ = writeln!(
+        out,
+        "\nLog {} of {} rows, {} of {} places for stripes in use, {} blocks not durable yet.",
+        report.log_rows_used,
+        report.log_rows,
+        report.stripes_used,
+        report.stripes_used + report.free_stripes,
+        report.dirty_blocks
+    );
+    out
+}
+
+fn devices(report: &StatusReport, terminal: &Terminal) -> String {
+    let mut table = Table::new(&[">device", "state", ">read", ">wrong", ">failed", "path"]);
+    let state = |device: &DeviceReport| match (device.state, &report.rebuild) {
+        (DeviceWord::Present, _) => "present".to_string(),
+        (DeviceWord::Lost, _) => "lost".to_string(),
+        (DeviceWord::Rebuilding, Some(rebuild)) => {
+            let done = device.done_stripes.unwrap_or(0) * 100 / rebuild.total_stripes.max(1);
+            format!("rebuilding, {done} %")
+        }
+        (DeviceWord::Rebuilding, None) => "rebuilding".to_string(),
+    };
+    for device in &report.devices {
+        table.row(vec![
+            device.device.to_string(),
+            state(device),
+            device.blocks_read.to_string(),
+            device.checksum_errors.to_string(),
+            device.media_errors.to_string(),
+            device.path.as_ref().map_or("-".into(), |path| sets::name(&path.to_string_lossy())),
+        ]);
+    }
+    for spare in &report.spares {
+        let mut row = vec![String::from("-"), "spare".into()];
+        row.extend(["-", "-", "-"].map(String::from));
+        row.push(sets::name(&spare.to_string_lossy()));
+        table.row(row);
+    }
+    table.render(terminal)
+}
+
+/// How much more may be lost: the first thing to know at three in the morning.
+pub fn margin_text(margin: &Margin) -> String {
+    if !margin.survives {
+        return "What is lost now is more than the code can bear.".into();
+    }
+    let mut text = match margin.any_more {
+        0 => "No further device may fail for certain".to_string(),
+        1 => "Any 1 more device may fail".to_string(),
+        more => format!("Any {more} more devices may fail"),
+    };
+    let Some(next) = &margin.next else { return text + "." };
+    let sets = match next.devices {
+        1 => "single devices".to_string(),
+        2 => "pairs".to_string(),
+        3 => "triples".to_string(),
+        devices => format!("sets of {devices}"),
+    };
+    if next.survived == 0 {
+        let _ = write!(text, "; none of the {} {sets} may.", next.sets);
+        return text;
+    }
+    let fatal = next.sets - next.survived;
+    let columns = |set: &Vec<u32>| describe_set(set);
+    let named: Vec<String> = next.fatal.iter().map(columns).collect();
+    let more = match fatal as usize - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let kill = if fatal == 1 { "this one kills it" } else { "these kill it" };
+    let _ =
+        write!(text, "; {} of {} {sets} may; {kill}: {}{more}.", next.survived, next.sets, named.join(" "));
+    text
+}
+
+fn describe_set(set: &[u32]) -> String {
+    let set: Vec<usize> = set.iter().map(|&device| device as usize).collect();
+    crate::describe::set(&set)
+}
+
+/// How far a scrub is, and what it has found.
+pub fn scrub_text(report: &StatusReport) -> String {
+    let Some(scrub) = &report.scrub else { return "No scrub has been begun.".into() };
+    let how = match (scrub.running, scrub.paused) {
+        (true, true) => "waits at",
+        (true, false) => "is at",
+        (false, _) => "ended at",
+    };
+    let stripes = |number: u64, word: &str| {
+        (number > 0).then(|| format!("{} {word}", count(number as usize, "stripe")))
+    };
+    let found = [
+        stripes(scrub.clean, "clean"),
+        stripes(scrub.checksum, "with wrong checksums"),
+        stripes(scrub.located, "wrong in one place that the equations name"),
+        stripes(scrub.ambiguous, "wrong in a place that is not certain"),
+        stripes(scrub.unlocatable, "wrong in a place that cannot be told"),
+    ];
+    let found: Vec<String> = found.into_iter().flatten().collect();
+    let found = if found.is_empty() { String::new() } else { format!(": {}", found.join(", ")) };
+    let repair = if scrub.repair { ", with repair," } else { "" };
+    format!("The scrub{repair} {how} {} of {} stripes{found}.", scrub.done, scrub.total)
+}
+
+fn duration(seconds: u64) -> String {
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min", seconds / 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pantile_host::NextLoss;
+
+    #[test]
+    fn the_margin_is_said_as_an_operator_wants_it() {
+        let next = |devices, sets, survived, fatal| Some(NextLoss { devices, sets, survived, fatal });
+        let margin = |any_more, next| Margin { lost: vec![], survives: true, any_more, next };
+        assert_eq!(
+            margin_text(&margin(1, next(2, 21, 17, vec![vec![0, 1], vec![2, 3], vec![4, 5], vec![1, 6]]))),
+            "Any 1 more device may fail; 17 of 21 pairs may; these kill it: {0,1} {2,3} {4,5} {1,6}."
+        );
+        assert_eq!(
+            margin_text(&margin(2, next(3, 20, 0, vec![]))),
+            "Any 2 more devices may fail; none of the 20 triples may."
+        );
+        assert_eq!(margin_text(&margin(4, None)), "Any 4 more devices may fail.");
+        let gone = Margin { lost: vec![1], survives: false, any_more: 0, next: None };
+        assert!(margin_text(&gone).contains("more than the code can bear"));
+    }
+}

@@ -1,0 +1,102 @@
+//! The commands on volumes that nobody serves: the whole life of one, statuses, faults. tests/clients.sh has the served ones.
+
+mod common;
+use common::*;
+use std::path::Path;
+
+fn at(folder: &Path, arguments: &str) -> Run {
+    pantile_in(folder, &arguments.split(' ').collect::<Vec<_>>())
+}
+
+fn ok(folder: &Path, arguments: &str) -> String {
+    let run = at(folder, arguments);
+    assert_eq!(run.status, 0, "{arguments}: {}{}", run.stdout, run.stderr);
+    run.stdout
+}
+
+fn json_of(folder: &Path, arguments: &str) -> serde_json::Value {
+    let run = at(folder, &format!("{arguments} --json"));
+    serde_json::from_str(&run.stdout)
+        .unwrap_or_else(|e| panic!("{arguments}: {e}\n{}{}", run.stdout, run.stderr))
+}
+
+#[test]
+fn a_volume_lives_through_losses() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    assert!(ok(folder, "create vol --size 8M").contains("any 2 of them may be lost"));
+    assert!(ok(folder, "status vol").contains("Any 2 more devices may fail; none of the 20 triples may."));
+    ok(folder, "fail vol 3");
+    let run = at(folder, "status vol");
+    assert_eq!(run.status, 1);
+    assert!(run.stdout.contains("Device 3 is lost") && run.stdout.contains("Any 1 more device may fail"));
+    ok(folder, "replace vol 3 vol/device-03.pantile");
+    assert!(ok(folder, "rebuild vol").contains("Everything is whole"));
+    assert!(ok(folder, "scrub vol --repair").contains("ended at"));
+    let status = json_of(folder, "status vol");
+    assert_eq!(status["verdict"], "clean");
+    assert_eq!(status["served"], false);
+    assert_eq!(status["margin"]["any_more"], 2);
+    assert_eq!(status["output_version"], 1);
+    assert_eq!(status["devices"].as_array().map(Vec::len), Some(6));
+    assert!(ok(folder, "stop vol").contains("not served"));
+    for device in 0..6 {
+        let from = folder.join(format!("vol/device-0{device}.pantile"));
+        std::fs::rename(from, folder.join(format!("disk{}", (device * 5 + 1) % 6))).expect("a device");
+    }
+    let assembled = ok(folder, "assemble disk0 disk1 disk2 disk3 disk4 disk5 --into again");
+    assert!(assembled.contains("6 of 6 devices"), "{assembled}");
+    ok(folder, "status again");
+    let some = at(folder, "assemble disk0 disk1 disk2 disk3 disk4 --into some");
+    assert_eq!(some.status, 1);
+    assert!(some.stdout.contains("missing"), "{}", some.stdout);
+}
+
+#[test]
+fn what_cannot_be_is_refused_in_one_sentence() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    ok(folder, "create vol --size 1M");
+    ok(folder, "create other --size 1M --code mirror:2");
+    std::fs::write(folder.join("text"), vec![7; 64 << 20]).expect("a file");
+    for i in 0..3 {
+        std::fs::File::create(folder.join(format!("d{i}")))
+            .and_then(|f| f.set_len(32 << 20))
+            .expect("a file");
+    }
+    let cases: &[(&str, i32, &[&str])] = &[
+        ("create vol --size 1M", 2, &["not empty"]),
+        ("create new --devices text", 2, &["one device"]),
+        ("create new --devices d0 d1 text", 2, &["text is not empty", "--yes"]),
+        ("create new --devices d0 d1 vol/device-00.pantile", 2, &["belongs to the volume 'vol'", "--yes"]),
+        ("create new --devices d0 d1 d1", 2, &["in use"]),
+        ("create new --code raid6:4 --devices d0 d1", 2, &["6 columns", "2 devices"]),
+        ("create new --code nosuch:3 --size 1M", 2, &["nosuch"]),
+        ("create new --devices d0 d1 nowhere", 2, &["nowhere"]),
+        ("status nowhere", 2, &["not the folder of a volume"]),
+        ("stop nowhere", 2, &["not the folder of a volume"]),
+        ("fail vol 6", 2, &["0 to 5"]),
+        ("replace vol 2 text", 2, &["not empty", "--yes"]),
+        ("replace vol 2 nowhere", 2, &["nowhere"]),
+        ("add-spare vol other/device-00.pantile", 2, &["other"]),
+        ("assemble d0 text --into new", 4, &["none of the devices"]),
+        ("assemble vol/device-00.pantile other/device-00.pantile --into new", 2, &["volumes"]),
+        ("serve vol --tcp 1.2.3.4:1", 2, &["tls-certificates"]),
+        ("scrub vol --pause --repair", 2, &["--repair"]),
+    ];
+    for (arguments, status, needles) in cases {
+        assert_fault(&at(folder, arguments), *status, needles, arguments);
+        assert!(!folder.join("new").exists(), "{arguments} left a folder behind");
+    }
+}
+
+#[test]
+fn too_many_losses_are_status_4() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    ok(folder, "create vol --size 1M");
+    for device in 0..3 {
+        std::fs::remove_file(folder.join(format!("vol/device-0{device}.pantile"))).expect("a device");
+    }
+    assert_fault(&at(folder, "status vol"), 4, &["3 devices are there, 4 are needed"], "status");
+}
