@@ -136,6 +136,8 @@ pub(crate) struct Opening {
     copies: Vec<(Slot, DeviceBlock, Vec<u8>)>,
     /// The maps without the last record, to fall back to.
     before: Option<(Maps, u64, u32)>,
+    /// What that says of members is in no record if the last is forgotten.
+    unrecorded: bool,
     /// The newest session that has changed anything.
     base_session: Session,
     seen: Seen,
@@ -169,6 +171,7 @@ impl Opening {
             last: (Vec::new(), Vec::new()),
             copies: Vec::new(),
             before: None,
+            unrecorded: false,
             base_session: Session(0),
             seen: Seen { session: Session(0), update: 0, floor: 0 },
             since: 0,
@@ -487,7 +490,9 @@ impl Opening {
             last = Some((record, changes));
         }
         let last_at = before.2;
-        // What the last record says of members is true even if it is forgotten: it is about what was written before it.
+        // What the last record says of members is true even if it is forgotten: it is about what was written before it. But then no
+        // record says so.
+        self.unrecorded = before.0.members != maps.members;
         before.0.members.clone_from(&maps.members);
         if RecordNumber(number + 1) < newest.first_record {
             // The session was begun after more than is here: the devices that are here do not reach it.
@@ -571,6 +576,7 @@ impl Opening {
                 Engine::resume(self.geometry.clone(), maps, newest, number + 1, head, used, counter);
             let Ok(mut old) = resumed else { return };
             old.opening_since = Some(self.since);
+            old.members_changed = self.unrecorded;
             absent.into_iter().for_each(|slot| old.missing_at_start(slot, self.since));
             self.engine = Some(old);
         }
