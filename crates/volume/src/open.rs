@@ -118,6 +118,8 @@ pub(crate) struct Opening {
     gone: Vec<bool>,
     /// By slot, those that are this volume's, each with the turn that it was found at; the copy at the end has none.
     superblocks: Vec<Vec<(Option<u64>, Superblock)>>,
+    /// By slot, whether the device has a superblock of another volume or for another slot.
+    others: Vec<bool>,
     newest: Option<Superblock>,
     /// Devices to try for the snapshot.
     sources: Vec<Slot>,
@@ -159,6 +161,7 @@ impl Opening {
             phase: Phase::Superblocks,
             gone: there.iter().map(|t| !t).collect(),
             superblocks: vec![Vec::new(); slots],
+            others: vec![false; slots],
             newest: None,
             sources: Vec::new(),
             base: None,
@@ -243,8 +246,13 @@ impl Opening {
     fn had(&mut self, reading: Reading, result: &IoResult) {
         match (reading, result) {
             (Reading::Superblock(slot, turn), IoResult::Bytes(bytes)) => {
-                let found = Superblock::decode(bytes).ok().filter(|found| self.is_ours(slot, found));
-                self.superblocks[slot.0 as usize].extend(found.map(|found| (turn, found)));
+                match Superblock::decode(bytes) {
+                    Ok(found) if self.is_ours(slot, &found) => {
+                        self.superblocks[slot.0 as usize].push((turn, found));
+                    }
+                    Ok(_) => self.others[slot.0 as usize] = true,
+                    Err(_) => {}
+                }
             }
             (Reading::Snapshot, IoResult::Bytes(bytes)) => {
                 let reference = self.newest.as_ref().and_then(|newest| newest.snapshot);
@@ -386,7 +394,10 @@ impl Opening {
         };
         for slot in (0..self.geometry.slots() as u32).map(Slot) {
             if self.superblocks[slot.0 as usize].is_empty() && !self.gone[slot.0 as usize] {
-                self.blank.push(slot);
+                // What is another's is not written to: it counts as not there.
+                if !self.others[slot.0 as usize] {
+                    self.blank.push(slot);
+                }
                 self.gone[slot.0 as usize] = true;
             }
         }
