@@ -63,7 +63,7 @@ serve
 nbdcopy "$uri" "$work/back"
 same "$work/data" "$work/back" "flushed bytes were lost by a kill"
 
-say "fio verifies what it writes, over two connections"
+say "fio verifies what it writes"
 fio --name=verify --ioengine=nbd --uri="$uri" --rw=randwrite --bs=4k --iodepth=16 --size=8M --offset=48M --verify=crc32c --end_fsync=1 \
     >"$work/out" 2>&1 || { cat "$work/out"; fail "fio read something else"; }
 

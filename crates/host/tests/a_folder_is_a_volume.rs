@@ -108,6 +108,7 @@ fn a_spare_takes_the_place_of_what_is_lost() {
     let service = start(&root);
     let report = status(&service);
     assert_eq!(report.margin.lost, [0, 1]);
+    assert!(report.devices[..2].iter().all(|device| device.state == DeviceWord::Lost));
     assert_eq!(report.margin.any_more, 0);
     assert!(read(&service, data.len()) == data);
     service.stop().expect("it stops");
@@ -123,6 +124,12 @@ fn a_device_that_comes_back_is_caught_up() {
     done(service.obey(&Order::Fail { device: 3 }));
     let data = painted(4, 2_000_000);
     service.handle().write(0, &data, true).expect("it writes");
+    done(service.obey(&Order::Fail { device: 4 }));
+    // It is of this volume, but not of this slot: not to be caught up, and not to be overwritten unasked.
+    let other = root.join("device-04.pantile");
+    let answer = service.obey(&Order::Replace { device: 3, path: other.clone(), overwrite: false });
+    assert!(matches!(&answer, Answer::Fault { kind: FaultKind::Input, .. }), "{answer:?}");
+    done(service.obey(&Order::Replace { device: 4, path: other, overwrite: false }));
     let path = root.join("device-03.pantile");
     let answer = service.obey(&Order::Replace { device: 3, path, overwrite: false });
     assert!(matches!(&answer, Answer::Done { text } if text.contains("caught up")), "{answer:?}");
