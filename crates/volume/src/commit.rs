@@ -12,8 +12,9 @@
 //! commit frees is free for the next.
 
 use crate::engine::{Dirty, Engine, IoOwner, JobOwner};
-use crate::fetch::{ChunkSums, Requester};
+use crate::fetch::Requester;
 use crate::maps::{Change, Mapping, Row, RowCell, RowKind};
+use crate::staging::{StageId, by_state};
 use crate::{
     Action, BLOCK_BYTES, BufferId, Compute, Computed, DeviceBlock, Failure, Operand, Piece, Reply, RequestId,
     Seed, Slot, Sum, Urgency, UserBlock,
@@ -44,6 +45,8 @@ pub(crate) struct Commit {
     pub(crate) first_generation: u64,
     phase: Phase,
     stripes: Vec<StripeWrite>,
+    /// Stripes that are written already.
+    ahead: Vec<StageId>,
     rows: Vec<RowWrite>,
     changes: Vec<Change>,
     /// Fetches, computations or inputs and outputs that the phase waits for.
@@ -111,7 +114,9 @@ impl Engine {
             self.give_up_if_failed();
             return;
         }
-        if !self.arrivals.is_empty() || self.snapshot_wanted {
+        // Nobody takes part before all that is written ahead is recorded.
+        let may_admit = self.staged.is_empty() || self.arrivals.is_empty();
+        if (!self.arrivals.is_empty() || self.snapshot_wanted) && may_admit {
             self.admit_arrivals();
             self.begin_snapshot();
             return;
@@ -119,7 +124,7 @@ impl Engine {
         if self.sealed.is_empty() {
             self.answer_sealed();
             let wanted = !self.waiters.is_empty() || self.above_mark() || self.members_changed;
-            if wanted {
+            if wanted || !may_admit {
                 self.sealed = std::mem::take(&mut self.dirty);
                 self.sealed_waiters.append(&mut self.waiters);
                 if self.sealed.is_empty() {
@@ -207,17 +212,29 @@ impl Engine {
         let mut room = self.record_room();
         let mut chosen: BTreeSet<u32> = BTreeSet::new();
         let full = by_stripe.iter().filter(|(_, count)| is_full(**count)).map(|(&logical, _)| logical);
-        for logical in self.forced().into_iter().chain(full) {
+        let (ahead, unready) = by_state(&self.staged, &self.sealed.staged);
+        let ahead: BTreeMap<u32, StageId> = ahead
+            .into_iter()
+            .filter(|_| {
+                let fits = room >= switch_bytes;
+                room -= if fits { switch_bytes } else { 0 };
+                fits
+            })
+            .collect();
+        let forced: Vec<u32> = self.forced().into_iter().chain(full).collect();
+        for logical in forced.into_iter().filter(|logical| !self.sealed.staged.contains_key(logical)) {
             if chosen.len() < free.len() && room >= switch_bytes && chosen.insert(logical) {
                 room -= switch_bytes;
             }
         }
-        let mut waiting: BTreeSet<u32> = BTreeSet::new();
+        let late = self.sealed.staged.keys().filter(|logical| !ahead.contains_key(logical));
+        let mut waiting: BTreeSet<u32> = late.copied().chain(unready).collect();
         let mut rank: Vec<(usize, u32)> = Vec::new();
         let mut logged = 0;
         let block_bytes = 24 + 16 * (self.geometry.tolerance() as u64 + 1).max(2);
+        let is_open = |l: &u32| !chosen.contains(l) && !ahead.contains_key(l) && !waiting.contains(l);
         let others: Vec<(u32, usize)> =
-            by_stripe.iter().map(|(&l, &n)| (l, n)).filter(|(l, _)| !chosen.contains(l)).collect();
+            by_stripe.iter().map(|(&l, &n)| (l, n)).filter(|(l, _)| is_open(l)).collect();
         for (logical, count) in others {
             let bytes = count as u64 * block_bytes;
             if is_full(count) || room < switch_bytes {
@@ -253,6 +270,7 @@ impl Engine {
             first_generation,
             phase: Phase::Gather,
             stripes: Vec::new(),
+            ahead: ahead.values().copied().collect(),
             rows: Vec::new(),
             changes: Vec::new(),
             outstanding: 0,
@@ -264,6 +282,8 @@ impl Engine {
         let mut generation = first_generation;
         for &logical in &chosen {
             let Some(physical) = free.pop() else { break };
+            // Nobody else takes the place while it is not yet mapped.
+            *self.pins.entry(physical).or_default() += 1;
             commit.stripes.push(StripeWrite::new(logical, physical, generation, per_stripe));
             generation += 1;
         }
@@ -271,12 +291,18 @@ impl Engine {
             .taken
             .blocks
             .iter()
-            .filter(|(b, _)| !chosen.contains(&self.geometry.locate(**b).0))
+            .filter(|(b, _)| {
+                let logical = self.geometry.locate(**b).0;
+                !chosen.contains(&logical) && !ahead.contains_key(&logical)
+            })
             .map(|(&b, &c)| (b, c))
             .collect();
         commit.rows = self.fill_rows(&to_log, generation);
+        self.maps.generation = generation + commit.rows.len() as u64;
+        self.repair.retain(|l| !ahead.contains_key(l));
         self.repair.retain(|l| !chosen.contains(l));
         let is_empty = commit.stripes.is_empty() && commit.rows.is_empty() && commit.taken.is_empty();
+        let is_empty = is_empty && commit.ahead.is_empty();
         if is_empty && !commit.members_changed {
             // No room for anything: the log and the free stripes are held by reads under way; it is tried again after them. Unless
             // nothing is under way: then what is dirty can go nowhere, because broken stripes hold the log.
@@ -324,7 +350,9 @@ impl Engine {
             last = Some(logical);
             unmapped.insert(logical);
         }
-        Dirty { blocks, unmapped }
+        let mut staged = std::mem::take(&mut self.sealed.staged);
+        self.sealed.staged = staged.extract_if(.., |logical, _| waiting.contains(logical)).collect();
+        Dirty { blocks, unmapped, staged, counts: BTreeMap::new() }
     }
 
     /// Writes stripes and rows of the last record again, because a device that is present lacks a part of them.
@@ -343,6 +371,7 @@ impl Engine {
             first_generation: self.maps.generation,
             phase: Phase::Gather,
             stripes: Vec::new(),
+            ahead: Vec::new(),
             rows: Vec::new(),
             changes: Vec::new(),
             outstanding: 1,
@@ -519,6 +548,9 @@ impl Engine {
     fn undo_commit(&mut self) {
         let Some(commit) = self.commit.take() else { return };
         for stripe in commit.stripes {
+            if !commit.again {
+                self.unpin(stripe.physical);
+            }
             if stripe.content.iter().any(Option::is_none) {
                 self.broken.insert(stripe.logical);
             }
@@ -530,13 +562,14 @@ impl Engine {
         for (block, content) in commit.taken.blocks {
             self.sealed.blocks.insert(block, content);
         }
+        self.sealed.staged.extend(commit.taken.staged);
         self.sealed.unmapped.extend(commit.taken.unmapped);
         self.members_changed |= commit.members_changed;
         // While a volume is opened, the caller goes back to the state before the last record.
         self.failed |= commit.again;
     }
 
-    fn release_operand(&mut self, content: Operand) {
+    pub(crate) fn release_operand(&mut self, content: Operand) {
         if let Operand::Buffer(buffer) = content {
             self.release(buffer);
         }
@@ -548,37 +581,11 @@ impl Engine {
         commit.phase = Phase::Compute;
         commit.outstanding = commit.stripes.len() + commit.rows.len() + 1;
         let mut jobs = Vec::new();
-        let encode = self.planners.encode_stripe.clone();
-        let code = self.geometry.code.clone();
-        let element = self.geometry.element_blocks();
         for (index, stripe) in commit.stripes.iter_mut().enumerate() {
-            let mut blocks = vec![Operand::Zeros; code.cell_count() * element as usize];
-            for (place, content) in stripe.content.iter().enumerate() {
-                let (cell, offset) = self.geometry.cell_of(place as u32);
-                blocks[cell.usize() * element as usize + offset as usize] = content.unwrap_or(Operand::Zeros);
-            }
-            let mut sums = Vec::new();
-            for offset in 0..element as usize {
-                for step in &encode.steps {
-                    let into = self.new_buffer();
-                    stripe.parity.push(into);
-                    let at = |cell: pantile_code::CellIndex| cell.usize() * element as usize + offset;
-                    let terms = step.terms.iter().map(|&(cell, c)| (blocks[at(cell)], c)).collect();
-                    sums.push(Sum { into, terms });
-                    blocks[at(step.target)] = Operand::Buffer(into);
-                }
-            }
-            let checksums = code
-                .cells()
-                .flat_map(|cell| (0..element).map(move |offset| (cell, offset)))
-                .map(|(cell, offset)| {
-                    let (slot, address) = self.geometry.cell_block(stripe.physical, cell, offset);
-                    let content = blocks[cell.usize() * element as usize + offset as usize];
-                    (content, Seed { slot, address, generation: stripe.generation })
-                })
-                .collect();
-            stripe.blocks = blocks;
-            jobs.push((JobOwner::CommitStripe(index), Compute { sums, checksums }));
+            let content: Vec<Operand> = stripe.content.iter().map(|c| c.unwrap_or(Operand::Zeros)).collect();
+            let (blocks, parity, work) = self.encoded(stripe.physical, stripe.generation, &content);
+            (stripe.blocks, stripe.parity) = (blocks, parity);
+            jobs.push((JobOwner::CommitStripe(index), work));
         }
         let encode = self.planners.encode_row.clone();
         for (index, row) in commit.rows.iter_mut().enumerate() {
@@ -630,7 +637,6 @@ impl Engine {
         commit.phase = Phase::Write;
         let present: Vec<Slot> =
             (0..self.geometry.slots() as u32).map(Slot).filter(|slot| self.maps.is_present(*slot)).collect();
-        let element = self.geometry.element_blocks() as usize;
         let mut writes: Vec<(Slot, DeviceBlock, Vec<Piece>)> = Vec::new();
         let mut changes: Vec<Change> = Vec::new();
         let per_stripe = self.geometry.stripe_blocks();
@@ -639,34 +645,19 @@ impl Engine {
             let (first, count) = (UserBlock(u64::from(first) * per_stripe), u64::from(count) * per_stripe);
             changes.push(Change::Forget { first, count });
         }
-        for stripe in &commit.stripes {
-            let mut digests = vec![None; self.geometry.slots()];
-            for &slot in &present {
-                let column = self.geometry.column(stripe.physical, slot);
-                let cells: Vec<usize> = self.geometry.code.column_cells(column).map(|c| c.usize()).collect();
-                let sums: Vec<u64> = cells
-                    .iter()
-                    .flat_map(|c| stripe.checksums[c * element..(c + 1) * element].to_vec())
-                    .collect();
-                let (header, digest) =
-                    self.chunk_header(stripe.logical, stripe.physical, stripe.generation, slot, &sums);
-                digests[slot.0 as usize] = Some(digest);
-                let mut pieces = vec![Piece::Bytes(header)];
-                for c in cells {
-                    pieces.extend(
-                        stripe.blocks[c * element..(c + 1) * element].iter().map(|&o| Piece::Block(o)),
-                    );
-                }
-                writes.push((slot, self.geometry.chunk_start(stripe.physical, slot), pieces));
-            }
-            let first = UserBlock(u64::from(stripe.logical) * per_stripe);
+        let mut switch = |logical: u32, physical, generation, digests| {
+            let first = UserBlock(u64::from(logical) * per_stripe);
             changes.push(Change::Forget { first, count: per_stripe });
-            changes.push(Change::Switch {
-                logical: stripe.logical,
-                physical: stripe.physical,
-                generation: stripe.generation,
-                digests,
-            });
+            changes.push(Change::Switch { logical, physical, generation, digests });
+        };
+        for stripe in &commit.stripes {
+            let StripeWrite { logical, physical, generation, ref blocks, ref checksums, .. } = *stripe;
+            let (chunks, digests) = self.chunk_writes(logical, physical, generation, blocks, checksums);
+            writes.extend(chunks);
+            switch(logical, physical, generation, digests);
+        }
+        for staged in commit.ahead.iter().filter_map(|id| self.staged.get(id)) {
+            switch(staged.logical, staged.physical, staged.generation, staged.digests.clone());
         }
         for row in &commit.rows {
             let cells: Vec<RowCell> = row
@@ -731,6 +722,8 @@ impl Engine {
             }
         }
         self.record += u64::from(!commit.again);
+        let newest = commit.changes.iter().filter_map(Change::generation).max();
+        self.recorded_generation = self.recorded_generation.max(newest.map_or(0, |newest| newest + 1));
         if commit.again {
             // What was suspect has just been written again.
             self.repair.clear();
@@ -739,15 +732,14 @@ impl Engine {
         for logical in unmapped.chain(commit.stripes.iter().map(|stripe| &stripe.logical)) {
             self.broken.remove(logical);
         }
-        let element = self.geometry.element_blocks() as usize;
+        for staged in commit.ahead.into_iter().filter_map(|id| self.free_staged(id)).collect::<Vec<_>>() {
+            self.broken.remove(&staged.logical);
+            self.keep_stripe_sums(staged.physical, staged.generation, &staged.checksums);
+        }
         for stripe in commit.stripes {
-            for slot in (0..self.geometry.slots() as u32).map(Slot) {
-                let column = self.geometry.column(stripe.physical, slot);
-                let cells = self.geometry.code.column_cells(column);
-                let sums = cells
-                    .flat_map(|c| stripe.checksums[c.usize() * element..(c.usize() + 1) * element].to_vec())
-                    .collect();
-                self.keep_sums(stripe.physical, slot, ChunkSums { generation: stripe.generation, sums });
+            self.keep_stripe_sums(stripe.physical, stripe.generation, &stripe.checksums);
+            if !commit.again {
+                self.unpin(stripe.physical);
             }
             stripe.content.into_iter().flatten().for_each(|content| self.release_operand(content));
             stripe.parity.into_iter().for_each(|buffer| self.release(buffer));

@@ -11,6 +11,7 @@ use crate::maps::{Mapping, Maps};
 use crate::members::Rebuild;
 use crate::scrub::Scrubbing;
 use crate::span::{Span, SpanId};
+use crate::staging::{StageId, Staged};
 use crate::status::DeviceCounts;
 use crate::{
     Action, BufferId, Computed, Event, Failure, Found, Geometry, IoId, IoResult, JobId, Operand, Reply,
@@ -40,6 +41,7 @@ pub(crate) enum IoOwner {
     FetchHeader { fetch: FetchId, cell: CellIndex, logical: u32, mapping: Mapping, slot: Slot },
     SpanRun { span: SpanId, run: usize },
     SpanHeader { span: SpanId, slot: Slot },
+    StageWrite(StageId),
     CommitWrite,
     CommitFlush,
     Snapshot,
@@ -53,6 +55,7 @@ pub(crate) enum IoOwner {
 pub(crate) enum JobOwner {
     Fetch { fetch: FetchId, scratch: Vec<BufferId> },
     Span(SpanId),
+    Stage(StageId),
     CommitStripe(usize),
     CommitRow(usize),
     RebuildStripe(u32),
@@ -66,6 +69,10 @@ pub(crate) struct Dirty {
     pub(crate) blocks: BTreeMap<UserBlock, Operand>,
     /// Logical stripes trimmed as a whole, before the writes in `blocks`.
     pub(crate) unmapped: BTreeSet<u32>,
+    /// How many of `blocks` each logical stripe has; kept for what is dirty, not for what is sealed.
+    pub(crate) counts: BTreeMap<u32, u32>,
+    /// Logical stripes that are written ahead as they are in `blocks`.
+    pub(crate) staged: BTreeMap<u32, StageId>,
 }
 
 impl Dirty {
@@ -99,6 +106,9 @@ pub(crate) struct Engine {
     pub(crate) commit: Option<Commit>,
     pub(crate) fetches: BTreeMap<FetchId, Fetch>,
     pub(crate) spans: BTreeMap<SpanId, Span>,
+    pub(crate) staged: BTreeMap<StageId, Staged>,
+    /// The first generation that no durable record can have.
+    pub(crate) recorded_generation: u64,
     reads: BTreeMap<RequestId, UserRead>,
     ios: BTreeMap<IoId, (Slot, IoOwner)>,
     jobs: BTreeMap<JobId, JobOwner>,
@@ -170,6 +180,8 @@ impl Engine {
             counts: vec![DeviceCounts::default(); geometry.slots()],
             turns: vec![0; geometry.slots()],
             spans: BTreeMap::new(),
+            staged: BTreeMap::new(),
+            recorded_generation: 0,
             planners: Planners::new(&geometry)?,
             geometry,
             maps,
@@ -210,6 +222,7 @@ impl Engine {
         self.digests.clear();
         self.maps.generation = self.maps.generation.max(superblock.generation_floor.0);
         self.superblock = superblock;
+        self.recorded_generation = self.maps.generation;
     }
 
     pub(crate) fn next_record(&self) -> u64 {
@@ -316,10 +329,12 @@ impl Engine {
         match request {
             Request::Read { first, count } => self.user_read(id, first, count),
             Request::Write { first, buffers, durable } => {
+                let end = UserBlock(first.0 + buffers.len() as u64);
                 for (i, buffer) in buffers.into_iter().enumerate() {
                     self.references.insert(buffer, 1);
                     self.put(UserBlock(first.0 + i as u64), Operand::Buffer(buffer));
                 }
+                self.stage_whole(first, end);
                 self.written(id, durable);
             }
             Request::Trim { first, count } => {
@@ -371,8 +386,25 @@ impl Engine {
     }
 
     fn put(&mut self, block: UserBlock, content: Operand) {
-        if let Some(Operand::Buffer(old)) = self.dirty.blocks.insert(block, content) {
-            self.release(old);
+        let (logical, _) = self.geometry.locate(block);
+        self.unstage(logical);
+        match self.dirty.blocks.insert(block, content) {
+            Some(Operand::Buffer(old)) => self.release(old),
+            Some(Operand::Zeros) => {}
+            None => *self.dirty.counts.entry(logical).or_default() += 1,
+        }
+    }
+
+    /// Stages the stripes of a range of blocks that are dirty as a whole now.
+    fn stage_whole(&mut self, first: UserBlock, end: UserBlock) {
+        if first < end {
+            for logical in self.geometry.locate(first).0..=self.geometry.locate(UserBlock(end.0 - 1)).0 {
+                if self.dirty.counts.get(&logical).map(|&n| u64::from(n))
+                    == Some(self.geometry.stripe_blocks())
+                {
+                    self.stage(logical);
+                }
+            }
         }
     }
 
@@ -391,6 +423,8 @@ impl Engine {
                         self.release(old);
                     }
                 }
+                self.unstage(logical);
+                self.dirty.counts.remove(&logical);
                 self.dirty.unmapped.insert(logical);
             } else {
                 (at..stop).for_each(|block| self.put(UserBlock(block), Operand::Zeros));
@@ -532,6 +566,12 @@ impl Engine {
             }
             IoOwner::SpanRun { span, run } => self.run_read(span, run, slot, result),
             IoOwner::SpanHeader { span, slot } => self.span_header_read(span, slot, result),
+            IoOwner::StageWrite(id) => {
+                if *result == IoResult::MediaError {
+                    self.device_gone(slot);
+                }
+                self.stage_io_done(id);
+            }
             IoOwner::RebuildWrite | IoOwner::RebuildFlush => {
                 if *result == IoResult::MediaError {
                     self.device_gone(slot);
@@ -548,6 +588,7 @@ impl Engine {
             Some(JobOwner::CommitStripe(index)) => self.stripe_computed(index, computed),
             Some(JobOwner::CommitRow(index)) => self.row_computed(index, computed),
             Some(JobOwner::Span(span)) => self.span_computed(span, computed),
+            Some(JobOwner::Stage(id)) => self.stage_computed(id, computed),
             Some(JobOwner::RebuildStripe(logical)) => self.rebuild_computed(logical, computed),
             Some(JobOwner::ScrubStripe(logical)) => self.scrub_computed(logical, computed),
             None => {}
@@ -556,7 +597,7 @@ impl Engine {
 
     /// A device is lost from the generation on that no flush of it has covered.
     fn device_gone(&mut self, slot: Slot) {
-        let now = self.commit.as_ref().map_or(self.maps.generation, |commit| commit.first_generation);
+        let now = self.first_unrecorded_generation();
         let since = self.opening_since.map_or(now, |since| since.min(now));
         self.lose_member(slot, since);
     }

@@ -123,7 +123,8 @@ impl Engine {
             ..self.superblock.clone()
         };
         let at = self.geometry.common().snapshot(area).first;
-        self.snapshot = Some(Snapshot { phase: SnapshotPhase::Write, outstanding: 1, superblock, on: self.present() });
+        self.snapshot =
+            Some(Snapshot { phase: SnapshotPhase::Write, outstanding: 1, superblock, on: self.present() });
         // A device that has just come has not even the code.
         let text = self.geometry.code.definition().map(definition_bytes);
         for slot in std::mem::take(&mut self.blank) {

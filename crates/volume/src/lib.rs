@@ -22,6 +22,7 @@ mod members;
 mod open;
 mod scrub;
 mod span;
+mod staging;
 mod status;
 mod stored;
 mod volume;

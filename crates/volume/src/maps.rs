@@ -76,6 +76,17 @@ pub(crate) enum Change {
     Member { slot: Slot, state: MemberState },
 }
 
+impl Change {
+    /// The generation of what it maps.
+    pub(crate) fn generation(&self) -> Option<u64> {
+        match self {
+            Change::Switch { generation, .. } => Some(*generation),
+            Change::Row { content, .. } => Some(content.generation),
+            _ => None,
+        }
+    }
+}
+
 /// Everything that survives a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Maps {

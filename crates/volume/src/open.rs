@@ -245,15 +245,13 @@ impl Opening {
 
     fn had(&mut self, reading: Reading, result: &IoResult) {
         match (reading, result) {
-            (Reading::Superblock(slot, turn), IoResult::Bytes(bytes)) => {
-                match Superblock::decode(bytes) {
-                    Ok(found) if self.is_ours(slot, &found) => {
-                        self.superblocks[slot.0 as usize].push((turn, found));
-                    }
-                    Ok(_) => self.others[slot.0 as usize] = true,
-                    Err(_) => {}
+            (Reading::Superblock(slot, turn), IoResult::Bytes(bytes)) => match Superblock::decode(bytes) {
+                Ok(found) if self.is_ours(slot, &found) => {
+                    self.superblocks[slot.0 as usize].push((turn, found));
                 }
-            }
+                Ok(_) => self.others[slot.0 as usize] = true,
+                Err(_) => {}
+            },
             (Reading::Snapshot, IoResult::Bytes(bytes)) => {
                 let reference = self.newest.as_ref().and_then(|newest| newest.snapshot);
                 self.base = reference.and_then(|r| decode_snapshot(bytes, &self.geometry, &r));
@@ -510,7 +508,9 @@ impl Opening {
             self.error = Some(OpenError::NoSnapshot);
             return;
         }
-        self.since = before.0.generation;
+        // Stripes written ahead have lower generations than what was recorded before them.
+        let generations = last.iter().flat_map(|(_, changes)| changes).filter_map(Change::generation);
+        self.since = generations.fold(before.0.generation, u64::min);
         let replay_at = newest.snapshot.map_or(0, |snapshot| snapshot.replay_at);
         let used = self.ring_blocks(replay_at, head);
         let (geometry, counter) = (self.geometry.clone(), self.counter);
@@ -598,7 +598,7 @@ impl Opening {
         let (Some(newest), Some(engine)) = (&self.newest, &mut self.engine) else { return };
         // Behind all that the session before can have given: what its maps have, and one commit that was forgotten.
         let given = engine.maps.generation.max(self.seen.floor);
-        let most = u64::from(self.geometry.physical_stripes()) + u64::from(self.geometry.log_rows());
+        let most = 2 * (u64::from(self.geometry.physical_stripes()) + u64::from(self.geometry.log_rows()));
         // Without all devices it could be that the others are opened elsewhere.
         let (mut history, mut ancestors) = (newest.history, newest.ancestors.clone());
         if !engine.maps.absent().is_empty() && history != self.fresh {

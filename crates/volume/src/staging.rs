@@ -1,0 +1,251 @@
+//! Stripes that are written ahead of the commit that maps them, so that devices are busy while a user still writes.
+//!
+//! A stripe that is dirty as a whole gets a free place, parity and checksums at once, and is written there. Nothing maps to it yet. The
+//! commit that takes it finds it written and only names it in its record; the commit's flush covers it, because it takes none whose
+//! writes have not all been reported. A stripe that is written to or trimmed before a commit takes it is *dropped*: its place becomes
+//! free again when the last write is reported, and its generation is never used.
+//!
+//! Invariants: a place is pinned while a staged stripe has it; a device that is lost misses the generations of all staged stripes; no device is
+//! admitted while there are any.
+
+use crate::engine::{Engine, IoOwner, JobOwner};
+use crate::{
+    Action, BufferId, Compute, Computed, DeviceBlock, Operand, Piece, Seed, Slot, Sum, Urgency, UserBlock,
+};
+use pantile_format::Crc64;
+use std::collections::BTreeMap;
+
+/// Places beyond those of the user's stripes that staging leaves to merging, so that a commit can always go on.
+const PLACES_LEFT: usize = 2;
+
+/// Stripes whose writes are under way at a time are bounded by these blocks: 32 MiB.
+const UNDER_WAY_BLOCKS: u64 = 8192;
+
+/// Names a staged stripe within the engine.
+pub(crate) type StageId = u64;
+
+/// A stripe that is written, or being written, where nothing maps to yet.
+#[derive(Debug)]
+pub(crate) struct Staged {
+    pub(crate) logical: u32,
+    pub(crate) physical: u32,
+    pub(crate) generation: u64,
+    blocks: Vec<Operand>,
+    parity: Vec<BufferId>,
+    pub(crate) checksums: Vec<u64>,
+    pub(crate) digests: Vec<Option<Crc64>>,
+    outstanding: usize,
+    dropped: bool,
+}
+
+impl Staged {
+    pub(crate) fn is_written(&self) -> bool {
+        self.outstanding == 0
+    }
+}
+
+impl Engine {
+    /// Writes a stripe that is dirty as a whole ahead, if there is room.
+    pub(crate) fn stage(&mut self, logical: u32) {
+        let per_stripe = self.geometry.stripe_blocks();
+        let under_way = self.staged.values().filter(|staged| !staged.is_written()).count() as u64;
+        let spare = (self.geometry.physical_stripes() - self.geometry.logical_stripes()) as usize;
+        let room = spare > self.staged.len() + PLACES_LEFT && under_way * per_stripe < UNDER_WAY_BLOCKS;
+        let issued = self.maps.generation - self.recorded_generation;
+        let many = u64::from(self.geometry.physical_stripes()) + u64::from(self.geometry.log_rows());
+        if !room || self.failed || !self.arrivals.is_empty() || issued >= many {
+            return;
+        }
+        let Some(physical) = self.maps.free.iter().copied().find(|place| !self.pins.contains_key(place))
+        else {
+            return;
+        };
+        let first = u64::from(logical) * per_stripe;
+        let content: Option<Vec<Operand>> = (first..first + per_stripe)
+            .map(|block| self.dirty.blocks.get(&UserBlock(block)).copied())
+            .collect();
+        let Some(content) = content else { return };
+        for operand in &content {
+            if let Operand::Buffer(buffer) = operand {
+                self.hold(*buffer);
+            }
+        }
+        *self.pins.entry(physical).or_default() += 1;
+        let generation = self.maps.generation;
+        self.maps.generation += 1;
+        let (blocks, parity, work) = self.encoded(physical, generation, &content);
+        let (checksums, digests) = (Vec::new(), Vec::new());
+        let (outstanding, dropped) = (1, false);
+        let staged = Staged {
+            logical,
+            physical,
+            generation,
+            blocks,
+            parity,
+            checksums,
+            digests,
+            outstanding,
+            dropped,
+        };
+        let id = self.next_id();
+        self.staged.insert(id, staged);
+        self.dirty.staged.insert(logical, id);
+        let job = self.new_job(JobOwner::Stage(id));
+        self.act(Action::Compute { job, work });
+    }
+
+    /// A stripe is written to: what was staged of it does not count any more.
+    pub(crate) fn unstage(&mut self, logical: u32) {
+        let Some(id) = self.dirty.staged.remove(&logical) else { return };
+        if let Some(staged) = self.staged.get_mut(&id) {
+            staged.dropped = true;
+        }
+        self.clear_dropped(id);
+    }
+
+    pub(crate) fn stage_computed(&mut self, id: StageId, computed: &Computed) {
+        let Computed::Checksums(sums) = computed;
+        let Some(mut staged) = self.staged.remove(&id) else { return };
+        staged.outstanding = 0;
+        let mut writes = Vec::new();
+        if !staged.dropped {
+            let Staged { logical, physical, generation, ref blocks, .. } = staged;
+            (writes, staged.digests) = self.chunk_writes(logical, physical, generation, blocks, sums);
+            staged.checksums.clone_from(sums);
+            staged.outstanding = writes.len();
+        }
+        let is_done = staged.outstanding == 0;
+        self.staged.insert(id, staged);
+        for (slot, at, pieces) in writes {
+            let io = self.new_io(slot, IoOwner::StageWrite(id));
+            self.act(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
+        }
+        if is_done {
+            self.stage_written(id);
+        }
+    }
+
+    pub(crate) fn stage_io_done(&mut self, id: StageId) {
+        let Some(staged) = self.staged.get_mut(&id) else { return };
+        staged.outstanding -= 1;
+        if staged.outstanding == 0 {
+            self.stage_written(id);
+        }
+    }
+
+    fn stage_written(&mut self, id: StageId) {
+        let Some(staged) = self.staged.get_mut(&id) else { return };
+        let (blocks, _) = (std::mem::take(&mut staged.blocks), std::mem::take(&mut staged.parity));
+        // Parity is among the blocks.
+        blocks.into_iter().for_each(|content| self.release_operand(content));
+        self.clear_dropped(id);
+    }
+
+    fn clear_dropped(&mut self, id: StageId) {
+        if self.staged.get(&id).is_some_and(|staged| staged.dropped && staged.is_written()) {
+            self.free_staged(id);
+        }
+    }
+
+    /// Lets the place of a staged stripe be anybody's, or its owner's.
+    pub(crate) fn free_staged(&mut self, id: StageId) -> Option<Staged> {
+        let staged = self.staged.remove(&id)?;
+        self.unpin(staged.physical);
+        Some(staged)
+    }
+
+    /// The blocks of a stripe by cell and offset, those that hold parity, and the work that makes these and the checksums of all.
+    pub(crate) fn encoded(
+        &mut self,
+        physical: u32,
+        generation: u64,
+        content: &[Operand],
+    ) -> (Vec<Operand>, Vec<BufferId>, Compute) {
+        let encode = self.planners.encode_stripe.clone();
+        let element = self.geometry.element_blocks();
+        let mut blocks = vec![Operand::Zeros; self.geometry.code.cell_count() * element as usize];
+        for (place, &content) in content.iter().enumerate() {
+            let (cell, offset) = self.geometry.cell_of(place as u32);
+            blocks[cell.usize() * element as usize + offset as usize] = content;
+        }
+        let (mut sums, mut parity) = (Vec::new(), Vec::new());
+        for offset in 0..element as usize {
+            for step in &encode.steps {
+                let into = self.new_buffer();
+                parity.push(into);
+                let at = |cell: pantile_code::CellIndex| cell.usize() * element as usize + offset;
+                let terms = step.terms.iter().map(|&(cell, c)| (blocks[at(cell)], c)).collect();
+                sums.push(Sum { into, terms });
+                blocks[at(step.target)] = Operand::Buffer(into);
+            }
+        }
+        let places =
+            self.geometry.code.cells().flat_map(|cell| (0..element).map(move |offset| (cell, offset)));
+        let checksums = places
+            .map(|(cell, offset)| {
+                let (slot, address) = self.geometry.cell_block(physical, cell, offset);
+                (
+                    blocks[cell.usize() * element as usize + offset as usize],
+                    Seed { slot, address, generation },
+                )
+            })
+            .collect();
+        (blocks, parity, Compute { sums, checksums })
+    }
+
+    /// The writes of a stripe's chunks to the devices that are present, and the digests of their headers by slot.
+    #[allow(clippy::type_complexity)]
+    pub(crate) fn chunk_writes(
+        &self,
+        logical: u32,
+        physical: u32,
+        generation: u64,
+        blocks: &[Operand],
+        checksums: &[u64],
+    ) -> (Vec<(Slot, DeviceBlock, Vec<Piece>)>, Vec<Option<Crc64>>) {
+        let element = self.geometry.element_blocks() as usize;
+        let (mut writes, mut digests) = (Vec::new(), vec![None; self.geometry.slots()]);
+        for slot in self.present() {
+            let column = self.geometry.column(physical, slot);
+            let cells: Vec<usize> = self.geometry.code.column_cells(column).map(|c| c.usize()).collect();
+            let sums: Vec<u64> =
+                cells.iter().flat_map(|c| checksums[c * element..(c + 1) * element].to_vec()).collect();
+            let (header, digest) = self.chunk_header(logical, physical, generation, slot, &sums);
+            digests[slot.0 as usize] = Some(digest);
+            let mut pieces = vec![Piece::Bytes(header)];
+            for c in cells {
+                pieces.extend(blocks[c * element..(c + 1) * element].iter().map(|&o| Piece::Block(o)));
+            }
+            writes.push((slot, self.geometry.chunk_start(physical, slot), pieces));
+        }
+        (writes, digests)
+    }
+
+    /// The first generation that a device which is lost now may lack.
+    pub(crate) fn first_unrecorded_generation(&self) -> u64 {
+        let commit = self.commit.as_ref().map_or(self.maps.generation, |commit| commit.first_generation);
+        self.staged.values().map(|staged| staged.generation).fold(commit, u64::min)
+    }
+
+    /// The checksums of all chunks of a stripe, as it has just become the one that counts.
+    pub(crate) fn keep_stripe_sums(&mut self, physical: u32, generation: u64, checksums: &[u64]) {
+        let element = self.geometry.element_blocks() as usize;
+        for slot in (0..self.geometry.slots() as u32).map(Slot) {
+            let column = self.geometry.column(physical, slot);
+            let cells = self.geometry.code.column_cells(column).map(|c| c.usize());
+            let sums = cells.flat_map(|c| checksums[c * element..(c + 1) * element].to_vec()).collect();
+            self.keep_sums(physical, slot, crate::fetch::ChunkSums { generation, sums });
+        }
+    }
+}
+
+/// Those of a memory's staged stripes that are written, and those that are not.
+pub(crate) fn by_state(
+    staged: &BTreeMap<StageId, Staged>,
+    of: &BTreeMap<u32, StageId>,
+) -> (Vec<(u32, StageId)>, Vec<u32>) {
+    let is_written = |id: &StageId| staged.get(id).is_some_and(Staged::is_written);
+    let written = of.iter().filter(|(_, id)| is_written(id)).map(|(&l, &id)| (l, id)).collect();
+    let others = of.iter().filter(|(_, id)| !is_written(id)).map(|(&l, _)| l).collect();
+    (written, others)
+}
