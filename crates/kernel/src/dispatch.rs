@@ -5,6 +5,9 @@ use crate::arch::x86_64::{avx2::Avx2, avx2_gfni::Avx2Gfni, avx512_gfni::Avx512Gf
 use crate::dot::Mode;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::schedule::Schedule;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use crate::solve::Solve;
+use crate::solve::System;
 use crate::weave::{self, Weave};
 use crate::{Tier, portable};
 
@@ -64,6 +67,44 @@ impl Program {
         }
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]
         let _ = streaming;
+    }
+}
+
+/// A system compiled for one tier.
+#[derive(Debug)]
+pub(crate) enum Solver {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    Avx512Gfni(Solve<Avx512Gfni>),
+}
+
+impl Solver {
+    /// `None` if the tier has no kernel for the system, or this machine not the tier.
+    pub(crate) fn new(tier: Tier, system: &System) -> Option<Solver> {
+        match tier {
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Tier::Avx512Gfni => Some(Solver::Avx512Gfni(Solve::new(Avx512Gfni::new()?, system)?)),
+            _ => {
+                let _ = system;
+                None
+            }
+        }
+    }
+
+    /// Computes every output.
+    ///
+    /// # Safety
+    ///
+    /// As `Solve::run`.
+    pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
+        match self {
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            // SAFETY: the caller's promise.
+            Solver::Avx512Gfni(solve) => unsafe { solve.run(streaming, buffer, len) },
+            #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+            _ => {
+                let _ = (streaming, buffer, len);
+            }
+        }
     }
 }
 

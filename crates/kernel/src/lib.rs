@@ -34,16 +34,20 @@ pub mod measure;
 mod portable;
 mod program;
 mod scan;
-#[cfg(any(test, all(target_arch = "x86_64", not(miri))))]
+#[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
 mod schedule;
 mod scratch;
+#[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
+mod solve;
 mod tier;
 mod update;
+#[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
 mod weave;
 
 pub use arena::Arena;
 pub use dot::{Dot, DotError, ShapeError, Stores};
 pub use program::{Program, ProgramError, Step};
 pub use scan::{equal, first_nonzero, first_nonzero_any, xor_into};
+pub use solve::{System, SystemSum};
 pub use tier::{ForcedTierError, Tier};
 pub use update::Update;

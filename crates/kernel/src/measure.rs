@@ -52,6 +52,8 @@ pub struct XorLimit {
     buffers: usize,
     sources: Vec<usize>,
     outputs: Vec<usize>,
+    /// Outputs are read as well, and added to.
+    adds: bool,
 }
 
 impl XorLimit {
@@ -64,7 +66,14 @@ impl XorLimit {
         for &output in outputs {
             assert!(!std::mem::replace(&mut seen[output], true), "output {output} is read, or written twice");
         }
-        XorLimit { buffers, sources: sources.to_vec(), outputs: outputs.to_vec() }
+        XorLimit { buffers, sources: sources.to_vec(), outputs: outputs.to_vec(), adds: false }
+    }
+
+    /// The limit of what also reads its outputs before it writes them, as an update does.
+    ///
+    /// Panics as [`XorLimit::new`].
+    pub fn adding(buffers: usize, sources: &[usize], outputs: &[usize]) -> XorLimit {
+        XorLimit { adds: true, ..XorLimit::new(buffers, sources, outputs) }
     }
 
     /// The orders that are worth a try for buffers of `len` bytes.
@@ -107,7 +116,7 @@ impl XorLimit {
                 for (from, to) in range.map(share) {
                     // SAFETY: every pointer is to a buffer of `len >= end` bytes, and outputs are apart from
                     // everything, by the check in `new`.
-                    unsafe { sum(from, to, start, end, streaming) };
+                    unsafe { sum(from, to, start, end, streaming, self.adds) };
                 }
             };
             let len = len / 64 * 64;
@@ -131,16 +140,16 @@ const SLICE_BYTES: usize = 512;
 /// # Safety
 ///
 /// All pointers are valid for `end` bytes, outputs for writes and apart from everything; aligned to 64 if `streaming`.
-unsafe fn sum(from: &[*mut u8], to: &[*mut u8], start: usize, end: usize, streaming: bool) {
+unsafe fn sum(from: &[*mut u8], to: &[*mut u8], start: usize, end: usize, streaming: bool, adds: bool) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         if is_x86_feature_detected!("avx512f") {
             // SAFETY: the caller's promise, and the machine has AVX-512 F.
-            return unsafe { x86::sum_avx512(from, to, start, end, streaming) };
+            return unsafe { x86::sum_avx512(from, to, start, end, streaming, adds) };
         }
         if is_x86_feature_detected!("avx2") {
             // SAFETY: the caller's promise, and the machine has AVX2.
-            return unsafe { x86::sum_avx2(from, to, start, end, streaming) };
+            return unsafe { x86::sum_avx2(from, to, start, end, streaming, adds) };
         }
     }
     let _ = streaming;
@@ -152,8 +161,12 @@ unsafe fn sum(from: &[*mut u8], to: &[*mut u8], start: usize, end: usize, stream
             total.iter_mut().zip(x).for_each(|(total, x)| *total ^= x);
         }
         for output in to {
+            let target = output.wrapping_add(at).cast::<[u64; 8]>();
             // SAFETY: at + 64 <= end.
-            unsafe { output.add(at).cast::<[u64; 8]>().write_unaligned(total) };
+            let mut old = if adds { unsafe { target.read_unaligned() } } else { [0; 8] };
+            old.iter_mut().zip(total).for_each(|(old, x)| *old ^= x);
+            // SAFETY: at + 64 <= end.
+            unsafe { target.write_unaligned(old) };
         }
     }
 }
@@ -174,6 +187,7 @@ mod x86 {
                 start: usize,
                 end: usize,
                 streaming: bool,
+                adds: bool,
             ) {
                 let mut at = start;
                 while end - at >= 256 {
@@ -189,7 +203,9 @@ mod x86 {
                         for (c, &total) in total.iter().enumerate() {
                             // SAFETY: at + 256 <= end, and streamed outputs are aligned.
                             unsafe {
-                                let target = output.add(at + c * $bytes).cast();
+                                let target = output.add(at + c * $bytes);
+                                let total = if adds { $xor(total, $load(target.cast())) } else { total };
+                                let target = target.cast();
                                 if streaming { $stream(target, total) } else { $store(target, total) }
                             }
                         }
@@ -204,7 +220,11 @@ mod x86 {
                     }
                     for output in to {
                         // SAFETY: at + 64 <= end.
-                        unsafe { $store(output.add(at).cast(), total) };
+                        unsafe {
+                            let target = output.add(at);
+                            let total = if adds { $xor(total, $load(target.cast())) } else { total };
+                            $store(target.cast(), total)
+                        };
                     }
                     at += $bytes;
                 }
@@ -248,7 +268,10 @@ mod tests {
             let limit = XorLimit::new(k + m, &[0, 1, 2, 3, 4, 5, 6], &[7, 8, 9]);
             let base: Vec<Vec<u8>> =
                 (0..k + m).map(|i| (0..len).map(|j| (i * 37 + j % 251) as u8).collect()).collect();
-            for order in limit.orders(1 << 20) {
+            for (order, adds) in
+                limit.orders(1 << 20).into_iter().flat_map(|order| [(order, false), (order, true)])
+            {
+                let limit = XorLimit { adds, ..limit.clone() };
                 let mut cells = base.clone();
                 let mut views: Vec<&mut [u8]> = cells.iter_mut().map(Vec::as_mut_slice).collect();
                 limit.run(order, &mut views).unwrap();
@@ -260,7 +283,11 @@ mod tests {
                 let shares: [&[usize]; 3] =
                     if order.shared { [&all; 3] } else { [&[0, 1], &[2, 3], &[4, 5, 6]] };
                 for (o, share) in shares.iter().enumerate() {
-                    assert!(cells[k + o] == of(share), "{order:?}, length {len}, output {o}");
+                    let mut wanted = of(share);
+                    if adds {
+                        wanted.iter_mut().zip(&base[k + o]).for_each(|(x, y)| *x ^= y);
+                    }
+                    assert!(cells[k + o] == wanted, "{order:?}, adds {adds}, length {len}, output {o}");
                 }
             }
         }

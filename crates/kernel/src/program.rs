@@ -8,9 +8,10 @@
 
 use std::fmt;
 
-use crate::dispatch::Sweep;
+use crate::dispatch::{Solver, Sweep};
 use crate::dot::{Mode, STREAMING_FOOTPRINT_BYTES};
 use crate::scratch::with_scratch;
+use crate::solve::System;
 use crate::weave::{SLICE_BYTES_MOST, Weave};
 use crate::{Dot, DotError, ShapeError, Stores, Tier};
 
@@ -58,6 +59,7 @@ enum Stage {
         rows: Weave,
         sweep: Sweep,
     },
+    Solve(Solver),
 }
 
 impl Program {
@@ -78,6 +80,33 @@ impl Program {
             _ => groups(steps).iter().map(|group| dot_of(tier, group)).collect::<Result<_, DotError>>()?,
         };
         Ok(Program { stages, tier, buffers, streams, stores: Stores::Auto })
+    }
+
+    /// The outputs of a system, for [`Tier::best`]: fewer products than its steps have, where the tier can solve it.
+    ///
+    /// Errors: as [`Program::new`], for the steps that the system comes to.
+    pub fn solving(buffers: usize, system: &System) -> Result<Program, ProgramError> {
+        Program::solving_with_tier(Tier::best(), buffers, system)
+    }
+
+    /// As [`Program::solving`], for a tier of the caller's choice.
+    pub fn solving_with_tier(tier: Tier, buffers: usize, system: &System) -> Result<Program, ProgramError> {
+        let steps = || {
+            system.expanded().into_iter().map(|(target, terms)| Step { target, terms }).collect::<Vec<_>>()
+        };
+        match Solver::new(tier, system) {
+            Some(solver) => {
+                let streams = check_system(buffers, system)?;
+                Ok(Program {
+                    stages: vec![Stage::Solve(solver)],
+                    tier,
+                    buffers,
+                    streams,
+                    stores: Stores::Auto,
+                })
+            }
+            None => Program::with_tier(tier, buffers, &steps()),
+        }
     }
 
     /// The same program with another store policy; the results do not depend on it.
@@ -142,6 +171,8 @@ impl Stage {
                 // SAFETY: the caller's promise; no step reads what its group writes.
                 unsafe { dot.run_streaming(Mode::Apply, streaming, source, |o| buffer(outputs[o]), len) };
             }
+            // SAFETY: the caller's promise; `check_system` saw that outputs are not read.
+            Stage::Solve(solver) => unsafe { solver.run(streaming, buffer, len) },
             Stage::Weave { grids, rows, sweep } => {
                 let weave = match grids {
                     Some(grids) if rows.buffers().len() * len > ROWS_FOOTPRINT_BYTES => grids,
@@ -227,6 +258,23 @@ fn check(buffers: usize, steps: &[Step]) -> Result<usize, ProgramError> {
         written[*target] = true;
     }
     Ok((0..buffers).filter(|&i| used[i] || written[i]).count())
+}
+
+/// As [`check`], for a system.
+fn check_system(buffers: usize, system: &System) -> Result<usize, ProgramError> {
+    let mut used = vec![false; buffers];
+    let reads = system.sums.iter().flat_map(|sum| sum.terms.iter().map(|term| term.0).chain(sum.start));
+    for buffer in reads {
+        *used.get_mut(buffer).ok_or(ProgramError::BufferOutOfRange { step: 0, buffer, buffers })? = true;
+    }
+    for (step, &(target, _)) in system.outputs.iter().enumerate() {
+        let used =
+            used.get_mut(target).ok_or(ProgramError::BufferOutOfRange { step, buffer: target, buffers })?;
+        if std::mem::replace(used, true) {
+            return Err(ProgramError::TargetInUse { step, target });
+        }
+    }
+    Ok(used.into_iter().filter(|&used| used).count())
 }
 
 /// Why steps cannot be compiled.

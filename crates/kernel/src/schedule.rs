@@ -22,7 +22,7 @@ pub(crate) const MAX_OUTPUTS: usize = 8;
 
 /// Sources of one kernel call. Far beyond it the streams outnumber what the TLB holds: 120 streams from memory lose
 /// a quarter; below it groups only cost.
-const MAX_SOURCES: usize = 64;
+pub(crate) const MAX_SOURCES: usize = 64;
 
 /// Sources that may start at one cache set of a [`SMALL_CACHE_WAYS`] cache before they are taken in groups. Up to 12
 /// of them, four-column visits alone do as well.
@@ -63,6 +63,18 @@ pub(crate) trait Engine: Copy {
     /// `STREAM_ALIGN_BYTES`.
     fn kernel(self, outputs: usize, ones: bool, streaming: bool) -> Kernel<Self::Coefficient>;
 
+    /// As [`Engine::kernel`], for a kernel that solves before it stores ([`Job::solution`]); `None` if the engine has none
+    /// for so many outputs. If `last_by_sum`, the last output has no row in the solution.
+    fn solving_kernel(
+        self,
+        _outputs: usize,
+        _ones: bool,
+        _streaming: bool,
+        _last_by_sum: bool,
+    ) -> Option<Kernel<Self::Coefficient>> {
+        None
+    }
+
     /// The associativity of the first-level data cache.
     fn cache_ways(self) -> usize;
 
@@ -85,8 +97,12 @@ pub(crate) struct Job<'a, C> {
     pub(crate) sources: &'a [*const u8],
     /// Term by term, the coefficients of the outputs in order (without the output of ones).
     pub(crate) coefficients: &'a [C],
-    /// The sums so far; `None` means zero.
+    /// The sums so far; `None` means zero, and so does null to a kernel that solves.
     pub(crate) start: Option<&'a [*const u8; MAX_OUTPUTS]>,
+    /// For kernels that solve: output by output, what it has of each sum.
+    pub(crate) solution: &'a [C],
+    /// For kernels that solve: the outputs that are taken from sum 0 to leave the last output.
+    pub(crate) taken: u32,
     /// Where the sums go. Entries past the number of outputs are not read.
     pub(crate) outputs: &'a [*mut u8; MAX_OUTPUTS],
     /// Bytes of every buffer.
@@ -329,7 +345,9 @@ impl<E: Engine> Pass<E> {
         let pointers = unsafe { &*(&raw const *pointers as *const [*const u8]) };
         let coefficients = &self.coefficients[range.start * self.width..range.end * self.width];
         // SAFETY: the caller's promise.
-        unsafe { kernel(&Job { sources: pointers, coefficients, start, outputs, len }) };
+        unsafe {
+            kernel(&Job { sources: pointers, coefficients, start, solution: &[], taken: 0, outputs, len })
+        };
     }
 }
 

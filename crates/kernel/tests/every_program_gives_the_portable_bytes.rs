@@ -4,7 +4,7 @@
 // Miri has no tier to compare with.
 #![cfg(not(miri))]
 
-use pantile_kernel::{Program, ProgramError, ShapeError, Step, Stores, Tier};
+use pantile_kernel::{Program, ProgramError, ShapeError, Step, Stores, System, SystemSum, Tier};
 
 /// Bytes around every buffer that must stay as they were painted.
 const GUARD_BYTES: usize = 64;
@@ -30,10 +30,27 @@ fn xor(target: usize, terms: impl IntoIterator<Item = usize>) -> Step {
     Step { target, terms: terms.into_iter().map(|buffer| (buffer, 1)).collect() }
 }
 
-/// Runs the steps on every tier over painted buffers and compares, guards included.
+/// What is compiled.
+enum Computation<'a> {
+    Steps(&'a [Step]),
+    System(&'a System),
+}
+
 fn check(
     buffers: usize,
     steps: &[Step],
+    len: usize,
+    distance: usize,
+    shift: &dyn Fn(usize) -> usize,
+    what: &str,
+) {
+    compare(buffers, Computation::Steps(steps), len, distance, shift, what);
+}
+
+/// Runs on every tier over painted buffers and compares, guards included.
+fn compare(
+    buffers: usize,
+    computation: Computation,
     len: usize,
     distance: usize,
     shift: &dyn Fn(usize) -> usize,
@@ -58,10 +75,16 @@ fn check(
         program.run(&mut views).expect("buffers of one length");
         memory[page..page + buffers * distance].to_vec()
     };
-    let portable = run(&Program::with_tier(Tier::Portable, buffers, steps).expect("good steps"));
+    let compile = |tier| match computation {
+        Computation::Steps(steps) => Program::with_tier(tier, buffers, steps).expect("good steps"),
+        Computation::System(system) => {
+            Program::solving_with_tier(tier, buffers, system).expect("a good system")
+        }
+    };
+    let portable = run(&compile(Tier::Portable));
     for tier in Tier::available() {
         for stores in [Stores::Cached, Stores::Streaming] {
-            let program = Program::with_tier(tier, buffers, steps).expect("good steps").with_stores(stores);
+            let program = compile(tier).with_stores(stores);
             assert!(run(&program) == portable, "{what}, {tier}, {stores:?}, length {len}");
         }
     }
@@ -227,4 +250,58 @@ fn an_update_is_the_sum_of_the_change_at_every_length() {
     assert!(matches!(Update::new(3, 1, &[(1, 1)]), Err(ProgramError::TargetInUse { .. })));
     assert!(matches!(Update::new(3, 1, &[(0, 1), (0, 2)]), Err(ProgramError::TargetInUse { .. })));
     assert!(matches!(Update::new(3, 3, &[(0, 1)]), Err(ProgramError::BufferOutOfRange { .. })));
+}
+
+/// A system of `outputs` over `sources` sources; without `start`, one sum has none. With `ones`, sum 0 is of ones; with
+/// `adds_up`, the first outputs add up to it as lost buffers under a parity do.
+fn random_system(random: &mut Random, sources: usize, outputs: usize, ones: bool, adds_up: usize) -> System {
+    let at = random.below(outputs);
+    let sums: Vec<SystemSum> = (0..outputs)
+        .map(|s| SystemSum {
+            start: (random.below(4) > 0).then_some(sources + s),
+            terms: (0..sources).map(|t| (t, if ones && s == at { 1 } else { random.next() as u8 })).collect(),
+        })
+        .collect();
+    let mut rows: Vec<Vec<u8>> =
+        (0..outputs).map(|_| (0..outputs).map(|_| random.next() as u8).collect()).collect();
+    if adds_up > 0 {
+        let (first, others) = rows[..adds_up].split_first_mut().expect("an output");
+        for (s, x) in first.iter_mut().enumerate() {
+            *x = others.iter().fold(u8::from(s == at), |sum, row| sum ^ row[s]);
+        }
+    }
+    let outputs = rows.into_iter().enumerate().map(|(o, row)| (sources + outputs + o, row)).collect();
+    System { sums, outputs }
+}
+
+#[test]
+fn systems_solved_in_registers_give_what_their_steps_give() {
+    let seed = 0x5eed_0012;
+    let mut random = Random(seed);
+    for outputs in 1..=7 {
+        for ones in [false, true] {
+            for adds_up in 0..=outputs {
+                for sources in [1, 2, 7, 64, 65] {
+                    let system = random_system(&mut random, sources, outputs, ones, adds_up);
+                    let what = format!(
+                        "seed {seed:#x}, {sources} sources, {outputs} outputs, ones {ones}, {adds_up}"
+                    );
+                    let buffers = sources + 2 * outputs;
+                    let lens: &[usize] =
+                        if sources == 7 { &[0, 1, 63, 64, 65, 255, 256, 257, 1000] } else { &[700] };
+                    for &len in lens {
+                        let shift = random.below(64);
+                        let computation = Computation::System(&system);
+                        compare(buffers, computation, len, 1280, &|i| (shift + i * 11) % 64, &what);
+                        compare(buffers, Computation::System(&system), len, 1536, &|_| 0, &what);
+                    }
+                }
+            }
+        }
+    }
+    let mut system = random_system(&mut random, 4, 2, true, 0);
+    system.outputs[1].0 = 3;
+    assert!(matches!(Program::solving(8, &system), Err(ProgramError::TargetInUse { target: 3, .. })));
+    system.outputs[1].0 = 8;
+    assert!(matches!(Program::solving(8, &system), Err(ProgramError::BufferOutOfRange { buffer: 8, .. })));
 }

@@ -1,7 +1,7 @@
 //! One code, ready for bytes.
 
 use crate::locate::Checker;
-use crate::program::compile;
+use crate::program::{compile, solving};
 use crate::shelf::Shelf;
 use crate::stripe::{StripeError, element_len};
 use pantile_code::{CellIndex, Code, CodeError};
@@ -33,14 +33,28 @@ struct Inner {
 /// A recovery plan and its program.
 #[derive(Debug)]
 pub struct Recovery {
-    plan: Plan,
+    /// Made when first asked for, if the program did not need it.
+    plan: OnceLock<Plan>,
+    /// The code and what is lost, from which the plan can be made.
+    request: Option<(Code, CellSet)>,
     program: Program,
 }
 
 impl Recovery {
     /// What is read and computed.
     pub fn plan(&self) -> &Plan {
-        &self.plan
+        self.plan.get_or_init(|| {
+            let Some((code, lost)) = &self.request else {
+                unreachable!("a recovery has its plan or can make it")
+            };
+            let wanted: Vec<CellIndex> = lost.iter().collect();
+            let costs = Costs::uniform();
+            let request = Request { lost, wanted: &wanted, costs: &costs, effort: Effort::Fast };
+            match Planner::new(code).recover(&request) {
+                Ok(plan) => plan,
+                Err(error) => unreachable!("what was compiled can be planned: {error}"),
+            }
+        })
     }
 
     /// Computes the wanted cells in place, from the cells that the plan reads.
@@ -150,7 +164,18 @@ impl Codec {
         costs: &Costs,
     ) -> Result<Arc<Recovery>, NotRecoverable> {
         let key = (lost.clone(), wanted.to_vec(), costs.clone());
-        self.inner.recoveries.get(key, |(lost, wanted, costs)| self.plan_and_compile(lost, wanted, costs))
+        self.inner.recoveries.get(key, |(lost, wanted, costs)| {
+            let is_whole = *costs == Costs::uniform() && wanted.iter().copied().eq(lost.iter());
+            let solved = if is_whole { solving(self.code(), lost) } else { None };
+            match solved {
+                Some(program) => Ok(Recovery {
+                    plan: OnceLock::new(),
+                    request: Some((self.code().clone(), lost.clone())),
+                    program,
+                }),
+                None => self.plan_and_compile(lost, wanted, costs),
+            }
+        })
     }
 
     /// The recovery of whole columns from the others, at uniform costs: what [`Codec::reconstruct`] runs.
@@ -161,16 +186,18 @@ impl Codec {
         if let Some(known) = self.inner.columns.get(lost) {
             return Ok(known.clone());
         }
-        let cells = CellSet::of_columns(self.code(), lost);
-        let wanted: Vec<CellIndex> = cells.iter().collect();
-        let recovery = self.recovery(&cells, &wanted, &Costs::uniform())?;
+        let recovery = Arc::new(self.decoder_anew(lost)?);
         self.inner.columns.put(lost, recovery.clone());
         Ok(recovery)
     }
 
     /// As [`Codec::decoder`], planned and compiled anew, and not kept: for losses that do not come again, and to measure.
     pub fn decoder_anew(&self, lost: &[usize]) -> Result<Recovery, NotRecoverable> {
-        let cells = CellSet::of_columns(self.code(), lost);
+        let code = self.code();
+        let cells = CellSet::of_columns(code, lost);
+        if let Some(program) = solving(code, &cells) {
+            return Ok(Recovery { plan: OnceLock::new(), request: Some((code.clone(), cells)), program });
+        }
         let wanted: Vec<CellIndex> = cells.iter().collect();
         self.plan_and_compile(&cells, &wanted, &Costs::uniform())
     }
@@ -183,7 +210,7 @@ impl Codec {
     ) -> Result<Recovery, NotRecoverable> {
         let plan = self.inner.planner.recover(&Request { lost, wanted, costs, effort: Effort::Fast })?;
         let program = compile(&self.inner.code, &plan.steps);
-        Ok(Recovery { plan, program })
+        Ok(Recovery { plan: OnceLock::from(plan), request: None, program })
     }
 
     /// Recomputes the given columns from the others, in place.

@@ -16,6 +16,12 @@ const VECTOR: usize = 64;
 /// a ^ b ^ c as the truth table of `vpternlogq`.
 const XOR3: i32 = 0x96;
 
+/// What a kernel stores: its sums; what follows from them by [`Job::solution`]; the same, the last output being what the
+/// others leave of sum 0.
+const PLAIN: u8 = 0;
+const SOLVED: u8 = 1;
+const LAST_BY_SUM: u8 = 2;
+
 /// A witness that the machine has AVX-512 F and BW, and GFNI.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx512Gfni(());
@@ -45,16 +51,41 @@ impl Engine for Avx512Gfni {
             ($($m:literal with $c:literal),*) => {
                 match (outputs, ones, streaming) {
                     $(
-                        ($m, false, false) => dot::<$m, $c, false, false>,
-                        ($m, false, true) => dot::<$m, $c, false, true>,
-                        ($m, true, false) => dot::<$m, $c, true, false>,
-                        ($m, true, true) => dot::<$m, $c, true, true>,
+                        ($m, false, false) => dot::<$m, $c, false, false, PLAIN>,
+                        ($m, false, true) => dot::<$m, $c, false, true, PLAIN>,
+                        ($m, true, false) => dot::<$m, $c, true, false, PLAIN>,
+                        ($m, true, true) => dot::<$m, $c, true, true, PLAIN>,
                     )*
                     _ => unreachable!("a pass has 1 to 8 outputs"),
                 }
             };
         }
         pick!(1 with 4, 2 with 4, 3 with 4, 4 with 4, 5 with 2, 6 with 2, 7 with 2, 8 with 2)
+    }
+
+    fn solving_kernel(
+        self,
+        outputs: usize,
+        ones: bool,
+        streaming: bool,
+        last_by_sum: bool,
+    ) -> Option<Kernel<u64>> {
+        macro_rules! pick {
+            ($($m:literal with $c:literal),*) => {
+                match (outputs, ones, streaming, last_by_sum) {
+                    $(
+                        ($m, false, false, false) => Some(dot::<$m, $c, false, false, SOLVED> as Kernel<u64>),
+                        ($m, false, true, false) => Some(dot::<$m, $c, false, true, SOLVED>),
+                        ($m, true, false, false) => Some(dot::<$m, $c, true, false, SOLVED>),
+                        ($m, true, true, false) => Some(dot::<$m, $c, true, true, SOLVED>),
+                        ($m, _, false, true) if ones => Some(dot::<$m, $c, true, false, LAST_BY_SUM>),
+                        ($m, _, true, true) if ones => Some(dot::<$m, $c, true, true, LAST_BY_SUM>),
+                    )*
+                    _ => None,
+                }
+            };
+        }
+        pick!(2 with 4, 3 with 4, 4 with 4)
     }
 
     fn cache_ways(self) -> usize {
@@ -173,23 +204,25 @@ pub(crate) unsafe fn weave<const W: usize, const C: usize, const STREAMING: bool
 ///
 /// As [`Kernel`], for M outputs, the first of them of ones if `ONES`; outputs aligned to [`VECTOR`] if `STREAMING`.
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
-unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STREAMING: bool>(job: &Job<'_, u64>) {
+unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STREAMING: bool, const FORM: u8>(
+    job: &Job<'_, u64>,
+) {
     debug_assert_eq!(job.coefficients.len(), job.sources.len() * (M - usize::from(ONES)));
     let mut at = 0;
     while job.len - at >= C * VECTOR {
         // SAFETY: at + C * VECTOR <= len.
-        unsafe { visit::<M, C, ONES, STREAMING>(job, at, !0) };
+        unsafe { visit::<M, C, ONES, STREAMING, FORM>(job, at, !0) };
         at += C * VECTOR;
     }
     while job.len - at >= VECTOR {
         // SAFETY: at + VECTOR <= len.
-        unsafe { visit::<M, 1, ONES, STREAMING>(job, at, !0) };
+        unsafe { visit::<M, 1, ONES, STREAMING, FORM>(job, at, !0) };
         at += VECTOR;
     }
     if at < job.len {
         let mask = !0 >> (VECTOR - (job.len - at));
         // SAFETY: the mask has a bit for each of the len - at < VECTOR bytes that are left.
-        unsafe { visit::<M, 1, ONES, false>(job, at, mask) };
+        unsafe { visit::<M, 1, ONES, false, FORM>(job, at, mask) };
     }
 }
 
@@ -200,7 +233,7 @@ unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STREAMING:
 /// As [`dot`]; `at + C * VECTOR <= len`, or C is 1, STREAMING is false and `mask` has bit i only if at + i < len.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
-unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMING: bool>(
+unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMING: bool, const FORM: u8>(
     job: &Job<'_, u64>,
     at: usize,
     mask: u64,
@@ -209,8 +242,10 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
     let mut sums = [[_mm512_setzero_si512(); C]; M];
     if let Some(start) = job.start {
         for_each_output!(o < M {
-            // SAFETY: `start` has M valid pointers, and the columns lie inside, by the caller's promise.
-            sums[o] = unsafe { load::<C, false>(start[o], at, mask) };
+            if FORM == PLAIN || !start[o].is_null() {
+                // SAFETY: `start` has M valid pointers, and the columns lie inside, by the caller's promise.
+                sums[o] = unsafe { load::<C, false>(start[o], at, mask) };
+            }
         });
     }
     let mut sources = job.sources.as_ptr();
@@ -256,22 +291,63 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
             });
         }
     }
-    for_each_output!(o < M {
-        for c in 0..C {
+    if FORM == PLAIN {
+        for_each_output!(o < M {
             // SAFETY: the M outputs are valid for the columns, or for the bytes of the mask; streaming stores are
             // aligned because the outputs are and `at` is a multiple of VECTOR.
-            unsafe {
-                let target = job.outputs[o].add(at + c * VECTOR);
-                if STREAMING {
-                    _mm512_stream_si512(target.cast(), sums[o][c]);
-                } else if C > 1 || mask == !0 {
-                    _mm512_storeu_si512(target.cast(), sums[o][c]);
-                } else {
-                    _mm512_mask_storeu_epi8(target.cast(), mask, sums[o][c]);
+            unsafe { store::<C, STREAMING>(job.outputs[o], at, mask, sums[o]) };
+        });
+        return;
+    }
+    let mut left = sums[0];
+    for_each_output!(o < M {
+        if FORM == LAST_BY_SUM && o == M - 1 {
+            // SAFETY: as above.
+            unsafe { store::<C, STREAMING>(job.outputs[o], at, mask, left) };
+        } else {
+            let row = &job.solution[o * M..(o + 1) * M];
+            let mut solved = [_mm512_setzero_si512(); C];
+            for (j, &matrix) in row.iter().enumerate() {
+                let a = _mm512_set1_epi64(matrix as i64);
+                for c in 0..C {
+                    solved[c] = _mm512_xor_si512(solved[c], _mm512_gf2p8affine_epi64_epi8::<0>(sums[j][c], a));
                 }
             }
+            if FORM == LAST_BY_SUM && job.taken >> o & 1 == 1 {
+                for c in 0..C {
+                    left[c] = _mm512_xor_si512(left[c], solved[c]);
+                }
+            }
+            // SAFETY: as above.
+            unsafe { store::<C, STREAMING>(job.outputs[o], at, mask, solved) };
         }
     });
+}
+
+/// # Safety
+///
+/// `pointer + at` is valid for writes of C vectors, or of the bytes of the mask if C is 1; aligned if STREAMING.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn store<const C: usize, const STREAMING: bool>(
+    pointer: *mut u8,
+    at: usize,
+    mask: u64,
+    columns: [__m512i; C],
+) {
+    for (c, column) in columns.into_iter().enumerate() {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let target = pointer.add(at + c * VECTOR);
+            if STREAMING {
+                _mm512_stream_si512(target.cast(), column);
+            } else if C > 1 || mask == !0 {
+                _mm512_storeu_si512(target.cast(), column);
+            } else {
+                _mm512_mask_storeu_epi8(target.cast(), mask, column);
+            }
+        }
+    }
 }
 
 /// # Safety

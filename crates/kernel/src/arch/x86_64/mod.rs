@@ -41,14 +41,29 @@ use crate::portable;
 /// over j of x_j times bit i of c * 2^j, so byte 7 - i has bit j = bit i of c * 2^j.
 /// Source: Intel SDM, volume 2, GF2P8AFFINEQB; checked against the portable table by every kernel test.
 fn affine_matrix(c: u8) -> u64 {
-    let mut matrix = 0;
-    for j in 0..8 {
-        let image = portable::product(c, 1 << j);
-        for i in 0..8 {
-            matrix |= u64::from(image >> i & 1) << (8 * (7 - i) + j);
+    AFFINE_MATRICES[usize::from(c)]
+}
+
+/// All of them: a recovery that is planned for one stripe must not take longer to compile than to run.
+static AFFINE_MATRICES: [u64; 256] = affine_matrices();
+
+const fn affine_matrices() -> [u64; 256] {
+    let mut matrices = [0; 256];
+    let mut c = 0;
+    while c < 256 {
+        let mut j = 0;
+        while j < 8 {
+            let image = portable::product(c as u8, 1 << j);
+            let mut i = 0;
+            while i < 8 {
+                matrices[c] |= ((image >> i & 1) as u64) << (8 * (7 - i) + j);
+                i += 1;
+            }
+            j += 1;
         }
+        c += 1;
     }
-    matrix
+    matrices
 }
 
 /// Distance of the prefetch into the first-level cache when streaming, for want of hardware that follows many

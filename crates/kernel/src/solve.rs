@@ -1,0 +1,169 @@
+//! Sums of products, and a small system solved before anything is stored: how an MDS code decodes.
+//!
+//! Lost buffers follow from as many parities: the sum of what is left under each parity, the parity itself added, is the
+//! same sum over the lost ones; its matrix is m x m. Solved in registers, (k - m) m + m^2 products take the place of the
+//! k m of final coefficients for each source; a parity of ones saves m of the k - m and, because the last lost buffer is
+//! what the others leave of it, m of the m^2.
+
+use crate::portable::product;
+use crate::schedule::{Engine, Job, Kernel, MAX_OUTPUTS, MAX_SOURCES};
+
+/// Outputs that follow from sums.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct System {
+    /// As many sums as outputs.
+    pub sums: Vec<SystemSum>,
+    /// Each output, and its coefficient of each sum.
+    pub outputs: Vec<(usize, Vec<u8>)>,
+}
+
+/// A sum of products.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SystemSum {
+    /// A buffer that is added as it is; it stands in no other sum.
+    pub start: Option<usize>,
+    /// Buffers with their coefficients; the buffers are the same in every sum, and in the same order.
+    pub terms: Vec<(usize, u8)>,
+}
+
+impl System {
+    /// Each output over the sources: what the system comes to.
+    pub(crate) fn expanded(&self) -> Vec<(usize, Vec<(usize, u8)>)> {
+        self.outputs
+            .iter()
+            .map(|(output, coefficients)| {
+                let parts = self.sums.iter().zip(coefficients).flat_map(|(sum, &c)| {
+                    let start = sum.start.map(|start| (start, c));
+                    start.into_iter().chain(sum.terms.iter().map(move |&(buffer, d)| (buffer, product(c, d))))
+                });
+                (*output, parts.collect())
+            })
+            .collect()
+    }
+
+    /// Whether all sums have the same sources.
+    fn is_uniform(&self) -> bool {
+        let Some(first) = self.sums.first() else { return false };
+        let sources = |sum: &SystemSum| sum.terms.iter().map(|term| term.0).collect::<Vec<_>>();
+        self.sums.len() == self.outputs.len()
+            && self.sums.iter().all(|sum| sources(sum) == sources(first))
+            && self.outputs.iter().all(|(_, coefficients)| coefficients.len() == self.sums.len())
+    }
+}
+
+/// A system compiled for an engine.
+pub(crate) struct Solve<E: Engine> {
+    engine: E,
+    cached: Kernel<E::Coefficient>,
+    streaming: Kernel<E::Coefficient>,
+    sources: Vec<usize>,
+    coefficients: Vec<E::Coefficient>,
+    starts: Vec<Option<usize>>,
+    solution: Vec<E::Coefficient>,
+    taken: u32,
+    outputs: Vec<usize>,
+}
+
+impl<E: Engine> Solve<E> {
+    /// `None` if the engine has no kernel for such a system.
+    pub(crate) fn new(engine: E, system: &System) -> Option<Solve<E>> {
+        let count = system.sums.len();
+        if !system.is_uniform() || count > MAX_OUTPUTS || system.sums[0].terms.len() > MAX_SOURCES {
+            return None;
+        }
+        let ones_at = system.sums.iter().position(|sum| sum.terms.iter().all(|term| term.1 == 1));
+        let ones = ones_at.is_some();
+        // The sum of ones first.
+        let mut order: Vec<usize> = (0..count).collect();
+        order[..=ones_at.unwrap_or(0)].rotate_right(usize::from(ones));
+        let last = ones_at.and_then(|at| by_sum(system, at));
+        let mut outputs: Vec<usize> = (0..count).collect();
+        let mut taken = 0;
+        if let Some((last, others)) = &last {
+            let last = *last;
+            outputs[last..].rotate_left(1);
+            taken = outputs.iter().enumerate().filter(|(_, o)| others.contains(o)).map(|(i, _)| 1 << i).sum();
+        }
+        let kernel = |streaming| engine.solving_kernel(count, ones, streaming, last.is_some());
+        let multiplied = &order[usize::from(ones)..];
+        let coefficients = (0..system.sums[0].terms.len())
+            .flat_map(|t| multiplied.iter().map(move |&sum| E::coefficient(system.sums[sum].terms[t].1)))
+            .collect();
+        let solution = outputs
+            .iter()
+            .flat_map(|&o| order.iter().map(move |&sum| E::coefficient(system.outputs[o].1[sum])))
+            .collect();
+        Some(Solve {
+            engine,
+            cached: kernel(false)?,
+            streaming: kernel(true)?,
+            sources: system.sums[0].terms.iter().map(|term| term.0).collect(),
+            coefficients,
+            starts: order.iter().map(|&sum| system.sums[sum].start).collect(),
+            solution,
+            taken,
+            outputs: outputs.iter().map(|&o| system.outputs[o].0).collect(),
+        })
+    }
+
+    /// Computes every output.
+    ///
+    /// # Safety
+    ///
+    /// Every buffer of the system is valid for reads, outputs for writes of `len` bytes; outputs overlap nothing.
+    pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
+        let mut sources = [std::ptr::null(); MAX_SOURCES];
+        sources.iter_mut().zip(&self.sources).for_each(|(pointer, &s)| *pointer = buffer(s).cast_const());
+        let mut start = [std::ptr::null(); MAX_OUTPUTS];
+        for (pointer, s) in start.iter_mut().zip(&self.starts) {
+            *pointer = s.map_or(std::ptr::null(), |s| buffer(s).cast_const());
+        }
+        let mut outputs = [std::ptr::null_mut(); MAX_OUTPUTS];
+        outputs.iter_mut().zip(&self.outputs).for_each(|(pointer, &o)| *pointer = buffer(o));
+        let can_stream = outputs.iter().all(|pointer| pointer.addr().is_multiple_of(E::STREAM_ALIGN_BYTES));
+        let streaming = streaming && can_stream;
+        let job = Job {
+            sources: &sources[..self.sources.len()],
+            coefficients: &self.coefficients,
+            start: Some(&start),
+            solution: &self.solution,
+            taken: self.taken,
+            outputs: &outputs,
+            len,
+        };
+        // SAFETY: the caller's promise; the engine is a witness of its instructions, and the job has the kernel's shape.
+        unsafe { (if streaming { self.streaming } else { self.cached })(&job) };
+        if streaming {
+            self.engine.fence();
+        }
+    }
+}
+
+impl<E: Engine> std::fmt::Debug for Solve<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Solve")
+            .field("sources", &self.sources)
+            .field("outputs", &self.outputs)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An output that is the sum `ones` less other outputs, and these; the last one that can be had so.
+///
+/// The rows of all outputs that enter the sum of ones with a start add up to that sum: x_1 + .. + x_m = s, so the rows
+/// of the solution do too. Which outputs these are is found by trying all sets of them, of which there are few.
+fn by_sum(system: &System, ones: usize) -> Option<(usize, Vec<usize>)> {
+    let count = system.outputs.len();
+    if count > 6 {
+        return None;
+    }
+    (1u32..1 << count).rev().find_map(|set| {
+        let members: Vec<usize> = (0..count).filter(|o| set >> o & 1 == 1).collect();
+        let adds_up = (0..count).all(|sum| {
+            let total = members.iter().fold(0, |total, &o| total ^ system.outputs[o].1[sum]);
+            total == u8::from(sum == ones)
+        });
+        let (&last, others) = members.split_last()?;
+        adds_up.then(|| (last, others.to_vec()))
+    })
+}
