@@ -118,7 +118,10 @@ impl<'c> Progress<'c> {
             let terms = self.code.equations()[equation as usize].terms();
             let target = terms.iter().map(|t| t.0).find(|c| cost[c.usize()] == UNREACHED);
             if let Some(target) = target {
-                let sum: u64 = terms.iter().filter(|t| t.0 != target).map(|t| cost[t.0.usize()]).sum();
+                // Shared cells count as often as they are used, so that along a chain the labels may double and double
+                // again; one too large to be told from another is still less than none.
+                let others = terms.iter().filter(|t| t.0 != target).map(|t| cost[t.0.usize()]);
+                let sum = others.fold(0u64, u64::saturating_add).min(UNREACHED - 1);
                 // Among equal costs the shorter equation, then the earlier one.
                 heap.push(Reverse((sum, terms.len(), equation, target)));
             }

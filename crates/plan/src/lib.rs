@@ -4,6 +4,7 @@
 //!
 //! * [`Planner::recover`]: the cheapest reads that yield the wanted cells while others are lost, with the
 //!   combination for each, and how good "cheapest" is;
+//! * [`Planner::way_out`]: where that is refused, what would have to come back;
 //! * [`Planner::encode`]: the parity cells from the data;
 //! * [`Planner::update`]: the cheapest way to keep parity true through a small write;
 //! * [`prove()`]: which sets of lost columns are survivable, counted exactly, with witnesses;
@@ -23,6 +24,7 @@ mod planner;
 mod prove;
 mod search;
 mod update;
+mod way_out;
 
 pub use cells::{CellSet, Costs};
 pub use locate::{CheckCombination, Explanation, Locator};
@@ -31,3 +33,4 @@ pub use planner::{Effort, Planner, Request};
 pub use prove::{Certificate, Level, Method, ProveOptions, prove};
 pub use search::{FourthGenerator, search_fourth_generators};
 pub use update::{Content, Strategy, UpdatePlan};
+pub use way_out::WayOut;

@@ -126,7 +126,7 @@ impl fmt::Display for NotRecoverable {
         write!(
             out,
             "{} of the wanted cells do not follow from what is left: {} cells are lost, and the equations left \
-             determine {}. Bring back one more column; 'pantile prove' shows which sets of losses are survivable",
+             determine {} of them; 'pantile prove' shows which sets of losses are survivable",
             self.unrecoverable.len(),
             self.lost.len(),
             self.rank

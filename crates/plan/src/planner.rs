@@ -60,6 +60,27 @@ struct Draft {
     steps: Vec<Step>,
 }
 
+/// The span of parity cells over the data cells that are not known.
+struct ParitySpan<'p> {
+    planner: &'p Planner,
+    /// Their places in user order.
+    unknown: Vec<usize>,
+    span: Echelon,
+}
+
+impl ParitySpan<'_> {
+    /// Whether the parity cell is independent of the known data and of those inserted before.
+    fn insert(&mut self, parity: CellIndex) -> bool {
+        let code = &self.planner.code;
+        if self.span.rank() == self.unknown.len() {
+            return false;
+        }
+        let Some(row) = self.planner.row_of(parity) else { return false };
+        let coefficients = code.generator().row(row);
+        self.span.insert(self.unknown.iter().map(|&position| coefficients[position]).collect())
+    }
+}
+
 /// Makes plans for one code.
 #[derive(Clone, Debug)]
 pub struct Planner {
@@ -88,6 +109,10 @@ impl Planner {
     /// The code.
     pub fn code(&self) -> &Code {
         &self.code
+    }
+
+    pub(crate) fn is_xor(&self) -> bool {
+        self.is_xor
     }
 
     /// Plans the recovery of `wanted` without reading `lost`, at the least cost that the effort finds.
@@ -132,6 +157,11 @@ impl Planner {
             cost: self.code.data().len() as u64,
             optimality: Optimality::Exact,
         }
+    }
+
+    /// The row of a parity cell in the generator.
+    fn row_of(&self, parity: CellIndex) -> Option<usize> {
+        self.code.parity().iter().position(|&p| p == parity)
     }
 
     /// One parity cell in terms of the data, from the generator.
@@ -290,27 +320,29 @@ impl Planner {
         Ok((best.read, best.steps, optimality))
     }
 
-    /// Splits cells into a largest independent set, earlier ones first, and those that follow from it.
+    /// Splits cells into a largest independent set, data before parity, and those that follow from it.
     fn independent(&self, cells: Vec<CellIndex>) -> (Vec<CellIndex>, Vec<CellIndex>) {
-        if cells.iter().all(|&cell| !self.code.is_parity(cell)) {
-            return (cells, Vec::new());
-        }
-        let mut span = Echelon::new(self.code.data().len());
-        cells.into_iter().partition(|&cell| span.insert(self.over_data(cell)))
+        let (mut chosen, parity): (Vec<CellIndex>, Vec<CellIndex>) =
+            cells.into_iter().partition(|&cell| !self.code.is_parity(cell));
+        let mut span = self.span_beside(&chosen);
+        let (more, derived): (Vec<CellIndex>, Vec<CellIndex>) =
+            parity.into_iter().partition(|&cell| span.insert(cell));
+        chosen.extend(more);
+        (chosen, derived)
     }
 
-    /// A cell as a combination of the data.
-    fn over_data(&self, cell: CellIndex) -> Vec<Gf> {
-        match self.code.data_position(cell) {
-            Some(position) => {
-                let data = 0..self.code.data().len();
-                data.map(|p| if p == position { Gf::ONE } else { Gf::ZERO }).collect()
-            }
-            None => {
-                let row = self.code.parity().iter().position(|&p| p == cell);
-                row.map_or_else(Vec::new, |row| self.code.generator().row(row).to_vec())
-            }
-        }
+    /// What parity cells say beside these data cells.
+    fn span_beside(&self, data: &[CellIndex]) -> ParitySpan<'_> {
+        let known = CellSet::of_cells(&self.code, data);
+        let unknown: Vec<usize> =
+            (0..self.code.data().len()).filter(|&p| !known.contains(self.code.data()[p])).collect();
+        ParitySpan { planner: self, span: Echelon::new(unknown.len()), unknown }
+    }
+
+    /// How many of the cells are independent.
+    fn rank(&self, cells: impl Iterator<Item = CellIndex>) -> usize {
+        let (chosen, _) = self.independent(cells.collect());
+        chosen.len()
     }
 
     /// What the missing cells must cost at the least: one read for each that is independent of the others and of
@@ -323,15 +355,9 @@ impl Planner {
             .map(|cell| open[cell.usize()])
             .min()
             .unwrap_or(0);
-        let mut span = Echelon::new(self.code.data().len());
-        for cell in certain.iter() {
-            span.insert(self.over_data(cell));
-        }
-        let before = span.rank();
-        for &cell in missing {
-            span.insert(self.over_data(cell));
-        }
-        (span.rank() - before) as u64 * least
+        // What is read for certain is independent: that is how it was chosen.
+        let all = self.rank(certain.iter().chain(missing.iter().copied()));
+        (all - certain.len()) as u64 * least
     }
 
     /// Solver 2 with the dear cells read, but for those on the avoided columns, which are computed.

@@ -1,0 +1,192 @@
+//! What would have to come back where a recovery is refused: the largest parts of the losses that are survivable.
+
+use crate::dual::Space;
+use crate::{CellSet, Planner, Request};
+use pantile_code::CellIndex;
+use pantile_gf::Gf;
+
+/// Which of the columns with lost cells must come back, so that the wanted cells can be had without the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WayOut {
+    /// The columns with lost cells, ascending.
+    pub lost: Vec<usize>,
+    /// So many of them are enough; none fewer, if `is_exact`.
+    pub back: usize,
+    /// Sets of `back` columns that are enough, ascending: the first few.
+    pub enough: Vec<Vec<usize>>,
+    /// How many such sets there are, if `is_exact`.
+    pub enough_count: u64,
+    /// Whether every set of `back` of them is enough.
+    pub any: bool,
+    /// Whether all sets of `back` columns and of fewer were tried. Otherwise `enough` has one set, from which no column can
+    /// be left out.
+    pub is_exact: bool,
+}
+
+impl WayOut {
+    /// The columns that may stay lost when these come back.
+    pub fn survivable(&self, back: &[usize]) -> Vec<usize> {
+        self.lost.iter().copied().filter(|column| !back.contains(column)).collect()
+    }
+}
+
+impl Planner {
+    /// Finds the fewest lost columns whose return makes the wanted cells recoverable.
+    ///
+    /// Cost: a few thousand eliminations at the most; for a person who asks, not for a read path.
+    pub fn way_out(&self, request: &Request<'_>) -> WayOut {
+        const ENOUGH_KEPT: usize = 8;
+        let code = self.code();
+        let lost = request.lost.columns(code);
+        // One elimination is about so many steps of a nanosecond; two seconds are not too long for an answer.
+        let rows = code.equations().len() as u64;
+        let one = rows * rows * code.cell_count() as u64 / if self.is_xor() { 64 } else { 1 };
+        let mut tries = (2_000_000_000 / one.max(1)).clamp(lost.len() as u64, 20_000);
+        for back in self.back_least(request, &lost)..=lost.len() {
+            let sets = choose(lost.len(), back);
+            if sets > tries {
+                break;
+            }
+            tries -= sets;
+            let mut enough = Vec::new();
+            let mut enough_count = 0;
+            each_set(&lost, back, &mut |set| {
+                if self.can_be_had(request, set) {
+                    enough_count += 1;
+                    if enough.len() < ENOUGH_KEPT {
+                        enough.push(set.to_vec());
+                    }
+                }
+            });
+            if enough_count > 0 {
+                return WayOut {
+                    lost,
+                    back,
+                    enough,
+                    enough_count,
+                    any: enough_count == sets,
+                    is_exact: true,
+                };
+            }
+        }
+        let mut back = lost.clone();
+        for column in &lost {
+            let without: Vec<usize> = back.iter().copied().filter(|c| c != column).collect();
+            if self.can_be_had(request, &without) {
+                back = without;
+            }
+        }
+        WayOut { lost, back: back.len(), enough: vec![back], enough_count: 1, any: false, is_exact: false }
+    }
+
+    /// So many lost columns must come back by counting alone: if all that is lost is wanted, no more cells may stay lost
+    /// than there are equations.
+    fn back_least(&self, request: &Request<'_>, lost: &[usize]) -> usize {
+        let wanted = CellSet::of_cells(self.code(), request.wanted);
+        if request.lost.iter().any(|cell| !wanted.contains(cell)) {
+            return 0;
+        }
+        let count = |&column: &usize| {
+            self.code().column_cells(column).filter(|&cell| request.lost.contains(cell)).count()
+        };
+        let mut counts: Vec<usize> = lost.iter().map(count).collect();
+        counts.sort_unstable();
+        let mut left = self.code().equations().len();
+        let stay = counts.iter().take_while(|&&cells| {
+            let fits = cells <= left;
+            left = left.saturating_sub(cells);
+            fits
+        });
+        lost.len() - stay.count()
+    }
+
+    /// Whether the wanted cells can be had when these columns have come back.
+    fn can_be_had(&self, request: &Request<'_>, back: &[usize]) -> bool {
+        let mut gone = request.lost.clone();
+        CellSet::of_columns(self.code(), back).iter().for_each(|cell| gone.remove(cell));
+        let missing: Vec<CellIndex> =
+            request.wanted.iter().copied().filter(|&cell| gone.contains(cell)).collect();
+        let gone: Vec<CellIndex> = gone.iter().collect();
+        match self.is_xor() {
+            true => Space::<u64>::new(self.code(), &gone, &missing, &[]).is_ok(),
+            false => Space::<Gf>::new(self.code(), &gone, &missing, &[]).is_ok(),
+        }
+    }
+}
+
+/// Calls for each set of so many of the columns, in ascending order.
+fn each_set(columns: &[usize], size: usize, call: &mut dyn FnMut(&[usize])) {
+    let mut places: Vec<usize> = (0..size).collect();
+    loop {
+        call(&places.iter().map(|&place| columns[place]).collect::<Vec<_>>());
+        let last = columns.len() - size;
+        let Some(i) = (0..size).rev().find(|&i| places[i] < last + i) else { return };
+        places[i] += 1;
+        (i + 1..size).for_each(|j| places[j] = places[j - 1] + 1);
+    }
+}
+
+/// n over k, saturating.
+fn choose(n: usize, k: usize) -> u64 {
+    let mut value: u128 = 1;
+    for i in 0..k.min(n - k) as u128 {
+        value = value * (n as u128 - i) / (i + 1);
+        if value > u128::from(u64::MAX) {
+            return u64::MAX;
+        }
+    }
+    value as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Costs, Effort};
+    use pantile_code::Code;
+
+    fn way_out(spec: &str, columns: &[usize], wanted: &[usize]) -> WayOut {
+        let code = Code::parse(spec).expect("a good spec");
+        let (lost, wanted) = (CellSet::of_columns(&code, columns), CellSet::of_columns(&code, wanted));
+        let wanted: Vec<CellIndex> = wanted.iter().collect();
+        let (costs, effort) = (Costs::uniform(), Effort::Fast);
+        let planner = Planner::new(&code);
+        let request = Request { lost: &lost, wanted: &wanted, costs: &costs, effort };
+        assert!(planner.recover(&request).is_err(), "{spec} {columns:?}");
+        let way_out = planner.way_out(&request);
+        for back in &way_out.enough {
+            let rest = CellSet::of_columns(&code, &way_out.survivable(back));
+            let request = Request { lost: &rest, wanted: &wanted, costs: &costs, effort };
+            assert!(planner.recover(&request).is_ok(), "{spec} {columns:?} {back:?}");
+        }
+        way_out
+    }
+
+    #[test]
+    fn the_fewest_columns_that_are_enough_are_found() {
+        let all = way_out("raid6:4", &[0, 1, 2, 5], &[0, 1, 2, 5]);
+        assert_eq!((all.back, all.any, all.enough_count, all.is_exact), (2, true, 6, true));
+        // {0,1,6}, {0,1,9} and others are the fatal triples of shec:6,4,3.
+        let one = way_out("shec:6,4,3", &[0, 1, 2, 6], &[0, 1, 2, 6]);
+        assert_eq!((one.back, one.any, one.is_exact), (1, false, true));
+        assert_eq!(one.enough, [[0], [1], [6]]);
+        let two = way_out("lrc:12,2,2", &[0, 1, 2, 3, 4, 5], &[0, 1, 2, 3, 4, 5]);
+        assert_eq!((two.back, two.any, two.enough_count), (3, true, 20));
+        let none = way_out("raid0:3", &[0, 2], &[0, 2]);
+        assert_eq!((none.back, none.enough), (2, vec![vec![0, 2]]));
+        let wide = way_out("rs:10+4", &[0, 1, 2, 3, 4, 5, 6], &[0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!((wide.back, wide.any, wide.enough_count), (3, true, 35));
+        // Only one of the groups is wanted: what the other lacks does not matter.
+        let part = way_out("slpg:6,4,3", &[0, 1, 2, 3, 4, 5], &[0]);
+        assert_eq!((part.back, part.any), (1, false));
+        assert_eq!(part.enough, [[0], [1], [2]]);
+    }
+
+    #[test]
+    fn where_there_are_too_many_sets_one_is_found_that_cannot_be_smaller() {
+        let columns: Vec<usize> = (0..60).collect();
+        let found = way_out("lrc:60,6,4", &columns, &columns);
+        assert!(!found.is_exact && !found.any && found.enough.len() == 1, "{found:?}");
+        // Six locals and four globals.
+        assert_eq!(found.back, 50);
+    }
+}
