@@ -71,6 +71,9 @@ impl Code {
             };
             return Err(CodeError::File { line: 0, fault });
         }
+        if text.starts_with('\u{feff}') {
+            return Err(CodeError::File { line: 1, fault: FileFault::ByteOrderMark });
+        }
         let mut file = File::default();
         let mut header = false;
         for (i, line) in text.lines().enumerate() {
@@ -309,10 +312,10 @@ fn check_order(
     let mut seen = HashSet::new();
     for &(row, column) in order {
         if is_parity.contains(&(row, column)) {
-            return Err(FileFault::RoleConflict { row, column });
+            return Err(FileFault::ParityInOrder { row, column });
         }
         if !seen.insert((row, column)) {
-            return Err(FileFault::CellTwice { row, column });
+            return Err(FileFault::TwiceInOrder { row, column });
         }
     }
     let all = rows.iter().enumerate().flat_map(|(column, &height)| (0..height).map(move |row| (row, column)));

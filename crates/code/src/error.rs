@@ -131,14 +131,30 @@ pub enum FileFault {
         /// Column.
         column: usize,
     },
-    /// A cell twice in one equation, or twice in the user order.
+    /// A cell twice in one equation.
     CellTwice {
         /// Row.
         row: usize,
         /// Column.
         column: usize,
     },
-    /// A cell is said to be both data and parity, or parity twice.
+    /// The text begins with a byte order mark.
+    ByteOrderMark,
+    /// A cell twice in the user order.
+    TwiceInOrder {
+        /// Row.
+        row: usize,
+        /// Column.
+        column: usize,
+    },
+    /// A parity cell in the user order.
+    ParityInOrder {
+        /// Row.
+        row: usize,
+        /// Column.
+        column: usize,
+    },
+    /// A cell is said to be parity twice.
     RoleConflict {
         /// Row.
         row: usize,
@@ -176,9 +192,11 @@ impl fmt::Display for CodeError {
             CodeError::UnknownFamily { family, nearest } => {
                 write!(out, "there is no code family '{family}'")?;
                 if let Some(nearest) = nearest {
-                    write!(out, "; did you mean '{nearest}'?")?;
+                    write!(out, "; did you mean '{nearest}'? ")?;
+                } else {
+                    write!(out, "; ")?;
                 }
-                write!(out, " 'pantile codes' lists them all; a code file of your own is named by its path.")
+                write!(out, "'pantile codes' lists them all; a code file of your own is named by its path.")
             }
             CodeError::MissingArgument { family, argument, forms } => {
                 write!(out, "{family} needs {argument}; write it as {}.", forms.join(" or "))
@@ -220,23 +238,46 @@ impl fmt::Display for FileFault {
                 out,
                 "'{text}' starts with none of name, columns, rows, order, parity, a cell such as [0][2], or 0"
             ),
-            FileFault::Repeated(word) => write!(out, "'{word}' stands a second time"),
+            FileFault::Repeated(word) => {
+                write!(out, "'{word}' stands a second time; leave one of the two out")
+            }
             FileFault::Missing(word) => write!(out, "the line '{word} ...' is missing"),
             FileFault::Unreadable { text, expected } => write!(out, "'{text}' is not {expected}"),
             FileFault::TooLarge { what, given, most } => {
                 write!(out, "{what} is {given}, but at most {most} is possible")
             }
             FileFault::NoSuchCell { row, column } => {
-                write!(out, "the cell [{row}][{column}] lies outside the rows and columns given")
+                write!(
+                    out,
+                    "the cell [{row}][{column}] lies outside the rows and columns given; both count from 0"
+                )
             }
             FileFault::CellTwice { row, column } => {
                 write!(out, "the cell [{row}][{column}] stands twice; add its coefficients into one")
             }
             FileFault::RoleConflict { row, column } => {
-                write!(out, "the cell [{row}][{column}] is already parity or already in the user order")
+                write!(out, "the cell [{row}][{column}] is parity already; it can be defined only once")
+            }
+            FileFault::ByteOrderMark => {
+                write!(out, "the text begins with a byte order mark (BOM); save it as UTF-8 without one")
+            }
+            FileFault::TwiceInOrder { row, column } => {
+                write!(
+                    out,
+                    "the cell [{row}][{column}] stands twice in the user order; name each data cell once"
+                )
+            }
+            FileFault::ParityInOrder { row, column } => {
+                write!(
+                    out,
+                    "the cell [{row}][{column}] is parity, and the user order names data cells only; leave it out"
+                )
             }
             FileFault::NotInOrder { row, column } => {
-                write!(out, "the user order leaves out the data cell [{row}][{column}]")
+                write!(
+                    out,
+                    "the user order leaves out the data cell [{row}][{column}]; name each data cell once"
+                )
             }
             FileFault::NotSystematic { parity, rank, equations } => write!(
                 out,

@@ -22,4 +22,4 @@ mod spec;
 pub use code::{Cell, CellIndex, Claim, Code, CodeBuilder, ColumnRole, Equation, Purpose};
 pub use error::CodeError;
 pub use families::{Family, families};
-pub use spec::{Arguments, CodeSpec};
+pub use spec::{Arguments, CodeSpec, Hint};

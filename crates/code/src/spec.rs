@@ -91,7 +91,7 @@ fn unknown(name: &str) -> CodeError {
         .iter()
         .map(|f| (distance(name, f.name), f.name))
         .min()
-        .filter(|&(d, known)| d <= 2 && d < known.len())
+        .filter(|&(d, known)| d <= (known.len() / 3).clamp(1, 2))
         .map(|(_, known)| known);
     match name {
         "clay" => CodeError::NotCarried {
@@ -178,6 +178,22 @@ impl fmt::Display for Argument {
     }
 }
 
+/// What to do about a number outside its range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hint {
+    /// Why it cannot be smaller, or what to use instead; may be empty.
+    pub below: &'static str,
+    /// Why it cannot be larger, or what to use instead; may be empty.
+    pub above: &'static str,
+}
+
+/// Most ranges need a word about their upper end only.
+impl From<&'static str> for Hint {
+    fn from(above: &'static str) -> Hint {
+        Hint { below: "", above }
+    }
+}
+
 /// The arguments of a spec, taken one by one by the family that builds from them.
 pub struct Arguments {
     spec: String,
@@ -197,7 +213,7 @@ impl Arguments {
         what: &'static str,
         least: usize,
         most: usize,
-        hint: &'static str,
+        hint: impl Into<Hint>,
     ) -> Result<usize, CodeError> {
         match self.rest.first() {
             Some(&Argument::Count(given)) => {
@@ -256,7 +272,7 @@ impl Arguments {
         key: &'static str,
         least: usize,
         most: usize,
-        hint: &'static str,
+        hint: impl Into<Hint>,
     ) -> Result<Option<usize>, CodeError> {
         let Some(text) = self.value(key) else { return Ok(None) };
         match count(&text) {
@@ -272,11 +288,15 @@ impl Arguments {
         given: usize,
         least: usize,
         most: usize,
-        hint: &'static str,
+        hint: impl Into<Hint>,
     ) -> Result<usize, CodeError> {
         match (least..=most).contains(&given) {
             true => Ok(given),
-            false => Err(CodeError::OutOfRange { family: self.family.name, what, given, least, most, hint }),
+            false => {
+                let Hint { below, above } = hint.into();
+                let hint = if given < least { below } else { above };
+                Err(CodeError::OutOfRange { family: self.family.name, what, given, least, most, hint })
+            }
         }
     }
 

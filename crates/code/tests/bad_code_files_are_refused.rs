@@ -157,6 +157,26 @@ fn a_custom_spec_asks_for_its_file() {
 }
 
 #[test]
+fn a_fault_of_the_user_order_or_of_an_editor_is_named() {
+    let head = "pantile-code 1\nname n\ncolumns 3\nrows 1\n[0][2] = [0][0] + [0][1]\n";
+    for (text, line, word) in [
+        (format!("{head}order [0][0] [0][0] [0][1]\n"), 6, "twice in the user order"),
+        (format!("{head}order [0][0] [0][2]\n"), 6, "is parity, and the user order"),
+        (format!("{head}order [0][0]\n"), 6, "leaves out the data cell [0][1]"),
+        (format!("{head}parity [0][2]\n"), 6, "is parity already"),
+        (format!("\u{feff}{head}"), 1, "byte order mark"),
+    ] {
+        match Code::from_text(&text) {
+            Err(error @ CodeError::File { .. }) => {
+                let said = error.to_string();
+                assert!(said.contains(&format!("line {line}: ")) && said.contains(word), "{said}");
+            }
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+}
+
+#[test]
 fn limits_are_refused_before_they_cost_anything() {
     let head = "pantile-code 1\nname big\n";
     for body in [

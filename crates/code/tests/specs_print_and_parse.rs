@@ -140,6 +140,39 @@ fn every_good_spec_has_bad_neighbours() {
 }
 
 #[test]
+fn a_hint_is_about_the_side_on_which_the_number_lies() {
+    for (spec, said, not_said) in [
+        ("dcode:3", "mirror", "unwieldy"),
+        ("dcode:65", "unwieldy", "few disks"),
+        ("mirror:1", "raid0:1", "no code has more"),
+        ("mirror:259", "no code has more", "raid0"),
+        ("raidq:4+2", "raid6", "cauchy"),
+        ("raidq:4+5", "cauchy", "raid6"),
+        ("raidp:2", "mirror:2", "superchunks"),
+        ("raid6:0", "1 to 255", "repeat"),
+        ("raid6:256", "repeat", "?"),
+        ("cauchy:0+2", "1 to 251", "use rs"),
+    ] {
+        let error = Code::parse(spec).expect_err(spec).to_string();
+        assert!(error.contains(said) && !error.contains(not_said), "{spec}: {error}");
+    }
+}
+
+#[test]
+fn an_unknown_family_is_one_sentence_with_a_name_that_is_near() {
+    for (spec, said) in [
+        ("nope", "there is no code family 'nope'; 'pantile codes' lists them all"),
+        ("nope:3", "there is no code family 'nope'; 'pantile codes'"),
+        ("dcodde:7", "'dcodde'; did you mean 'dcode'? 'pantile codes'"),
+        ("raid:5", "did you mean 'raid"),
+    ] {
+        let error = Code::parse(spec).expect_err(spec).to_string();
+        assert!(error.contains(said), "{spec}: {error}");
+    }
+    assert!(!Code::parse("nop:3").expect_err("unknown").to_string().contains("did you mean"));
+}
+
+#[test]
 fn codes_that_are_not_carried_say_why() {
     for (spec, word) in [
         ("rs:4+2,w=16", "GF(2^16)"),

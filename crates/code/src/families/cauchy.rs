@@ -24,7 +24,7 @@ pub(super) const FAMILY: Family = Family {
 fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
     let (k, m) = arguments.sum()?;
     arguments.finish()?;
-    arguments.in_range("k, the number of data columns,", k, 1, MOST_DATA, "use rs for fewer data and more parity")?;
+    arguments.in_range("k, the number of data columns,", k, 1, MOST_DATA, "use rs, which holds up to 255")?;
     arguments.in_range("m, the number of parity columns,", m, 1, MOST_ROWS, "use rs for more")?;
     let code = one_row::systematic(&extended_cauchy(k, m));
     Ok(code.finish(format!("cauchy:{k}+{m}"), "cauchy", Claim { tolerance: m, mds: true }))

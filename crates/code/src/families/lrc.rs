@@ -60,7 +60,7 @@ fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
             Matrix::from_fn(2, k, |r, j| if r == 0 { alphas[j] } else { alphas[j] * alphas[j] })
         }
         _ => {
-            arguments.in_range("k, the number of data columns,", k, 1, MOST_DATA, "with g of 3 or more")?;
+            arguments.in_range("k, the number of data columns,", k, 1, MOST_DATA, "with g of 3 or more the Cauchy rows end there")?;
             let rows = extended_cauchy(k, g + 1);
             Matrix::from_fn(g, k, |r, j| rows.get(r + 1, j))
         }

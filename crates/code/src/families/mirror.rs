@@ -5,7 +5,7 @@
 
 use super::Family;
 use crate::parts::MOST_COLUMNS;
-use crate::{Arguments, Claim, Code, CodeBuilder, CodeError};
+use crate::{Arguments, Claim, Code, CodeBuilder, CodeError, Hint};
 
 pub(super) const FAMILY: Family = Family {
     name: "mirror",
@@ -17,7 +17,8 @@ pub(super) const FAMILY: Family = Family {
 };
 
 fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
-    let n = arguments.count("n, the number of copies,", 2, MOST_COLUMNS, "a mirror has at least two columns")?;
+    let hint = Hint { below: "a single copy is raid0:1", above: "no code has more columns" };
+    let n = arguments.count("n, the number of copies,", 2, MOST_COLUMNS, hint)?;
     arguments.finish()?;
     let mut code = CodeBuilder::uniform(n, 1);
     (1..n).for_each(|copy| code.define_xor((0, copy), [(0, 0)]));

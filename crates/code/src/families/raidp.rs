@@ -29,7 +29,7 @@
 //! have the plain form; weights and the stack of general coefficients are Pantile's.
 
 use super::Family;
-use crate::{Arguments, Claim, Code, CodeBuilder, CodeError};
+use crate::{Arguments, Claim, Code, CodeBuilder, CodeError, Hint};
 use pantile_gf::Gf;
 
 pub(super) const FAMILY: Family = Family {
@@ -42,9 +42,10 @@ pub(super) const FAMILY: Family = Family {
 };
 
 fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
-    let disks = arguments.count("N, the number of disks,", 3, 64, "a disk has N - 1 superchunks")?;
+    let hint = Hint { below: "two disks alone are mirror:2", above: "a disk has N - 1 superchunks, which gets unwieldy" };
+    let disks = arguments.count("N, the number of disks,", 3, 64, hint)?;
     let weighted = arguments.flag("weighted");
-    let stack = arguments.count_value("stack", 1, 2, "a larger stack has no proof")?.unwrap_or(1);
+    let stack = arguments.count_value("stack", 1, 2, "no larger stack is proven to help")?.unwrap_or(1);
     arguments.finish()?;
     let mut rows = vec![disks - 1; disks];
     rows.resize(disks * (1 + stack), 1);

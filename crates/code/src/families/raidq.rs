@@ -34,7 +34,7 @@
 
 use super::Family;
 use crate::plank::{self, Element, Tower};
-use crate::{Arguments, Claim, Code, CodeBuilder, CodeError};
+use crate::{Arguments, Claim, Code, CodeBuilder, CodeError, Hint};
 use pantile_gf::{ALPHA, Gf, Matrix};
 
 pub(super) const FAMILY: Family = Family {
@@ -64,7 +64,8 @@ fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
     let (k, m) = arguments.sum()?;
     let options = options(arguments)?;
     arguments.finish()?;
-    arguments.in_range("m, the number of parities,", m, 3, 4, "raid6 has 2, cauchy up to 6")?;
+    let hint = Hint { below: "raid5 has 1 and raid6 has 2", above: "cauchy has up to 6, rs more" };
+    arguments.in_range("m, the number of parities,", m, 3, 4, hint)?;
     arguments.in_range("k, the number of data columns,", k, 1, plank::MOST_DATA, "the powers of a repeat after 255")?;
     if options.len() > 1 {
         return Err(arguments.unsuitable(format!("{} exclude each other", options.join(" and "))));

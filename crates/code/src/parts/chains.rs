@@ -20,7 +20,7 @@
 //! choice is priced by table look-ups. Constraints that reach no common cell do not influence each other
 //! and are decided one by one.
 
-use crate::{Arguments, Claim, Code, CodeBuilder, CodeError};
+use crate::{Arguments, Claim, Code, CodeBuilder, CodeError, Hint};
 
 /// (row, column).
 pub(crate) type Cell = (usize, usize);
@@ -74,7 +74,10 @@ pub(crate) fn array(arguments: &mut Arguments, least: usize, raw: bool) -> Resul
         "n, the number of disks,",
         least,
         COLUMNS_MAX,
-        "stripes of more rows are unwieldy; use cauchy or raid6",
+        Hint {
+            below: "use mirror, or raid6 for few disks",
+            above: "stripes of more rows are unwieldy; use cauchy or raid6",
+        },
     )?;
     let bare = raw && arguments.flag("raw");
     arguments.finish()?;
