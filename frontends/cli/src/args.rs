@@ -3,9 +3,13 @@
 //! Columns are written `1,4` or `0-2`, cells `row.column` as in `3.0`; nothing may be named twice.
 
 use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::sets;
+use crate::terminal::{Color, Terminal};
 use pantile::code::custom::TEXT_LEN_BYTES_MAX;
 use pantile::{Cell, CellIndex, CellSet, Code, CodeError, Costs, Effort};
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 /// The code that an argument names: a spec, or the path of a code file.
@@ -21,34 +25,53 @@ pub fn code(text: &str) -> Result<Code, Failure> {
 
 fn code_file(path: &Path) -> Result<Code, Failure> {
     let name = path.display();
-    match std::fs::metadata(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
+    // A pipe may keep its reader waiting, and a large code its solver.
+    let reading = format!("reading the code file {}", sets::name(&path.to_string_lossy()));
+    let _progress = Progress::start(&Terminal::of_environment(Color::Auto), reading);
+    let text = code_text(path)?;
+    Code::from_text(&text).map_err(|error| match error {
+        CodeError::File { line: 0, fault } => Failure::Input(format!("{name}: {fault}")),
+        CodeError::File { line, fault } => Failure::Input(format!("{name}, line {line}: {fault}")),
+        other => Failure::Input(format!("{name}: {other}")),
+    })
+}
+
+/// The text of a file, a pipe or a device, of which no more is read than a code file may have.
+fn code_text(path: &Path) -> Result<String, Failure> {
+    let name = path.display();
+    let most = TEXT_LEN_BYTES_MAX as u64;
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes));
+    match read {
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::IsADirectory => {
+            return Err(Failure::Input(format!("{name} is a directory; a code file is a text file")));
+        }
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::InvalidFilename
+            ) =>
+        {
             return Err(Failure::Input(format!(
                 "there is no code file {name}; name one that is there, or a code such as dcode:7"
             )));
         }
         Err(error) => return Err(Failure::file("read", path, &error)),
-        Ok(found) if found.is_dir() => {
-            return Err(Failure::Input(format!("{name} is a directory; a code file is a text file")));
-        }
-        Ok(found) if found.len() > TEXT_LEN_BYTES_MAX as u64 => {
-            return Err(Failure::Input(format!(
-                "{name} has {} bytes, but a code file has at most {TEXT_LEN_BYTES_MAX}",
-                found.len()
-            )));
-        }
-        Ok(_) => {}
     }
-    let bytes = std::fs::read(path).map_err(|error| Failure::file("read", path, &error))?;
-    let Ok(text) = String::from_utf8(bytes) else {
-        return Err(Failure::Input(format!(
-            "{name} is not UTF-8 text; 'pantile show CODE --text' writes a code file to start from"
-        )));
-    };
-    Code::from_text(&text).map_err(|error| match error {
-        CodeError::File { line: 0, fault } => Failure::Input(format!("{name}: {fault}")),
-        CodeError::File { line, fault } => Failure::Input(format!("{name}, line {line}: {fault}")),
-        other => Failure::Input(format!("{name}: {other}")),
+    if bytes.len() as u64 > most {
+        return Err(Failure::Input(format!("{name} has more than {most} bytes, the most of a code file")));
+    }
+    let is_utf16 = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
+    String::from_utf8(bytes).map_err(|_| {
+        Failure::Input(match is_utf16 {
+            true => {
+                format!("{name} begins with a byte order mark (BOM) of UTF-16; save it as UTF-8 without one")
+            }
+            false => format!(
+                "{name} is not UTF-8 text; 'pantile show CODE --text' writes a code file to start from"
+            ),
+        })
     })
 }
 
@@ -74,7 +97,10 @@ pub fn cells(what: &str, text: &str, code: &Code) -> Result<Named, Failure> {
     for item in text.split(',') {
         match item.split_once('.') {
             Some((row, column)) => {
-                let cell = Cell { row: number(what, item, row)?, column: number(what, item, column)? };
+                let cell = Cell {
+                    row: number(what, Form::Columns, item, row)?,
+                    column: number(what, Form::Columns, item, column)?,
+                };
                 let index = code.index(cell).ok_or_else(|| no_such_cell(what, item, cell, code))?;
                 if set.contains(index) {
                     return Err(twice(what, &format!("cell {item}")));
@@ -82,7 +108,7 @@ pub fn cells(what: &str, text: &str, code: &Code) -> Result<Named, Failure> {
                 set.insert(index);
             }
             None => {
-                for column in range(what, item)? {
+                for column in range(what, Form::Columns, item)? {
                     if column >= code.columns() {
                         return Err(Failure::Input(format!(
                             "{what} names column {column}, but {code} has columns 0 to {}",
@@ -123,17 +149,19 @@ fn twice(what: &str, name: &str) -> Failure {
 /// Reads `0-3,7` as data cells by their place in user order.
 pub fn positions(what: &str, text: &str, code: &Code) -> Result<Vec<CellIndex>, Failure> {
     let mut cells: Vec<CellIndex> = Vec::new();
+    let mut named = CellSet::empty(code);
     for item in text.split(',') {
-        for position in range(what, item)? {
+        for position in range(what, Form::Elements, item)? {
             let Some(&cell) = code.data().get(position) else {
                 return Err(Failure::Input(format!(
                     "{what} names data element {position}, but {code} has elements 0 to {} in user order",
                     code.data().len() - 1
                 )));
             };
-            if cells.contains(&cell) {
+            if named.contains(cell) {
                 return Err(twice(what, &format!("element {position}")));
             }
+            named.insert(cell);
             cells.push(cell);
         }
     }
@@ -151,11 +179,14 @@ pub fn costs(text: &str, code: &Code) -> Result<Costs, Failure> {
                 "{what}: '{item}' is not COLUMN=COST; write for example --cost 0=5,3=2"
             )));
         };
-        let cost = number(what, item, cost)?;
-        if cost > Costs::MOST as usize {
-            return Err(Failure::Input(format!("{what}: a cost is at most {}, not {cost}", Costs::MOST)));
-        }
-        for column in range(what, columns)? {
+        let digits = !cost.is_empty() && cost.bytes().all(|b| b.is_ascii_digit());
+        let Some(cost) = cost.parse::<u32>().ok().filter(|&cost| digits && cost <= Costs::MOST) else {
+            return Err(Failure::Input(format!(
+                "{what}: '{cost}' in '{item}' is no cost; a cost is a whole number from 0 to {}, such as 0=5",
+                Costs::MOST
+            )));
+        };
+        for column in range(what, Form::Columns, columns)? {
             if column >= code.columns() {
                 return Err(Failure::Input(format!(
                     "{what} names column {column}, but {code} has columns 0 to {}",
@@ -166,7 +197,7 @@ pub fn costs(text: &str, code: &Code) -> Result<Costs, Failure> {
                 return Err(twice(what, &format!("column {column}")));
             }
             named.push(column);
-            costs.set(column, cost as u32);
+            costs.set(column, cost);
         }
     }
     Ok(costs)
@@ -201,10 +232,17 @@ pub fn size(text: &str) -> Result<u64, String> {
     value.checked_mul(1 << shift).ok_or_else(wrong)
 }
 
-fn range(what: &str, item: &str) -> Result<std::ops::RangeInclusive<usize>, Failure> {
+/// How what an option lists is written.
+#[derive(Clone, Copy)]
+enum Form {
+    Columns,
+    Elements,
+}
+
+fn range(what: &str, form: Form, item: &str) -> Result<std::ops::RangeInclusive<usize>, Failure> {
     match item.split_once('-') {
         Some((first, last)) => {
-            let (first, last) = (number(what, item, first)?, number(what, item, last)?);
+            let (first, last) = (number(what, form, item, first)?, number(what, form, item, last)?);
             match first <= last {
                 true => Ok(first..=last),
                 false => Err(Failure::Input(format!(
@@ -212,11 +250,11 @@ fn range(what: &str, item: &str) -> Result<std::ops::RangeInclusive<usize>, Fail
                 ))),
             }
         }
-        None => number(what, item, item).map(|n| n..=n),
+        None => number(what, form, item, item).map(|n| n..=n),
     }
 }
 
-fn number(what: &str, item: &str, text: &str) -> Result<usize, Failure> {
+fn number(what: &str, form: Form, item: &str, text: &str) -> Result<usize, Failure> {
     // Nothing in a stripe is numbered higher; a larger number would only make a long error.
     const MOST: usize = 10_000_000;
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -229,7 +267,12 @@ fn number(what: &str, item: &str, text: &str) -> Result<usize, Failure> {
             "{what} has an empty entry; write numbers and ranges with commas between them, such as 1,4 or 0-2"
         ))),
         _ => Err(Failure::Input(format!(
-            "{what}: '{item}' is not a number; write columns as 1,4 or 0-2 and cells as row.column, such as 3.0"
+            "{what}: '{item}' is not a number; {}",
+            match form {
+                Form::Columns =>
+                    "columns are counted from 0 and written 1,4 or 0-2, cells row.column, such as 3.0",
+                Form::Elements => "data elements are counted from 0 in user order and written 5,9 or 0-3",
+            }
         ))),
     }
 }

@@ -263,6 +263,26 @@ pub fn count(number: usize, word: &str) -> String {
     if number == 1 { format!("1 {word}") } else { format!("{number} {word}s") }
 }
 
+/// Columns as `{0-3,5}`, in the form that `--lost` reads.
+pub fn ranges(columns: &[usize]) -> String {
+    let mut parts: Vec<(usize, usize)> = Vec::new();
+    for &column in columns {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == column => *last = column,
+            _ => parts.push((column, column)),
+        }
+    }
+    let words: Vec<String> = parts
+        .iter()
+        .map(|&(first, last)| match last - first {
+            0 => first.to_string(),
+            1 => format!("{first},{last}"),
+            _ => format!("{first}-{last}"),
+        })
+        .collect();
+    format!("{{{}}}", words.join(","))
+}
+
 /// Columns as `{0,3,5}`.
 pub fn set(columns: &[usize]) -> String {
     format!("{{{}}}", columns.iter().map(usize::to_string).collect::<Vec<_>>().join(","))
@@ -271,6 +291,12 @@ pub fn set(columns: &[usize]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_in_a_row_are_a_range() {
+        assert_eq!(ranges(&[0, 1, 2, 3, 5, 7, 8]), "{0-3,5,7,8}");
+        assert_eq!((ranges(&[]), ranges(&[4])), ("{}".into(), "{4}".into()));
+    }
 
     #[test]
     fn labels_go_on_after_z() {

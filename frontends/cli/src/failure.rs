@@ -73,8 +73,7 @@ fn sentence(text: &str) -> String {
     const HEAD: usize = 320;
     const TAIL: usize = 140;
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let mut characters: Vec<char> =
-        line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+    let mut characters: Vec<char> = crate::sets::name(&line).chars().collect();
     if characters.len() > HEAD + TAIL {
         characters.splice(HEAD..characters.len() - TAIL, "...".chars());
     }
@@ -123,6 +122,8 @@ fn usage_line(rendered: &str) -> String {
             }
         } else if let Some(fault) = text.strip_prefix("error: ") {
             line.push_str(fault.trim_end_matches('.'));
+        } else if text.contains("as a value, use '-- ") {
+            // Clap's advice for a value that begins with a dash: it would make of it an argument of its own.
         } else if text.starts_with("tip: ") || text.starts_with("[possible") {
             line.push_str(&format!("; {}", text.replace(" tip: ", "; ").trim_start_matches("tip: ")));
         }
@@ -149,7 +150,7 @@ mod tests {
     fn a_sentence_is_one_line_with_a_full_stop() {
         assert_eq!(sentence("one\n  two"), "one two.");
         assert_eq!(sentence("is it?"), "is it?");
-        assert_eq!(sentence("a \x1b[31mb"), "a \u{fffd}[31mb.");
+        assert_eq!(sentence("a \x1b[31mb\u{202e}c"), "a \\u{1b}[31mb\\u{202e}c.");
         assert!(sentence(&"x".repeat(100_000)).len() < 500);
     }
 }

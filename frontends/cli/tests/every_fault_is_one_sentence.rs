@@ -20,7 +20,8 @@ fn wrong_codes() {
         ("rdp:8,raw", &["raw"]),
         ("DCODE:7", &["lower-case"]),
         ("dcod:7", &["did you mean 'dcode'"]),
-        ("nosuch:7", &["pantile codes"]),
+        ("nosuch:7", &["'nosuch'; 'pantile codes'"]),
+        ("nope", &["'nope'; 'pantile codes'"]),
         ("clay:4,2", &["Clay"]),
         ("raid6:0", &["1 to 255"]),
         ("raid6:256", &["1 to 255"]),
@@ -88,7 +89,12 @@ fn wrong_options() {
         (&["explain", "dcode:7", "--lost", "1,0-2"], &["twice"]),
         (&["explain", "dcode:7", "--lost", "1,3.1"], &["twice"]),
         (&["explain", "dcode:7", "--lost", "3-1"], &["backwards", "1-3"]),
-        (&["explain", "dcode:7", "--lost", "-1"], &["-1"]),
+        (&["explain", "dcode:7", "--lost", "-1"], &["'-1'", "counted from 0"]),
+        (&["explain", "dcode:7", "--lost", "-1,2"], &["'-1'", "counted from 0"]),
+        (&["plan", "dcode:7", "--lost", "-1"], &["'-1'", "counted from 0"]),
+        (&["plan", "dcode:7", "--lost", "--json"], &["--lost", "'--json'"]),
+        (&["plan", "dcode:7", "--write", "-1"], &["data elements", "user order"]),
+        (&["plan", "dcode:7", "--want", "lost"], &["--want lost", "--lost"]),
         (&["explain", "dcode:7", "--lost", "1,,2"], &["empty entry"]),
         (&["explain", "dcode:7", "--lost", "two"], &["two"]),
         (&["explain", "dcode:7", "--lost", "7.0"], &["rows 0 to 6"]),
@@ -102,7 +108,19 @@ fn wrong_options() {
         (&["plan", "dcode:7", "--lost", "1", "--cost", "0"], &["COLUMN=COST"]),
         (&["plan", "dcode:7", "--lost", "1", "--cost", "9=2"], &["column 9"]),
         (&["plan", "dcode:7", "--lost", "1", "--cost", "0=2,0=3"], &["twice"]),
-        (&["plan", "dcode:7", "--lost", "1", "--cost", "0=x"], &["0=x"]),
+        (&["plan", "dcode:7", "--lost", "1", "--cost", "0=x"], &["0=x", "whole number", "1000000"]),
+        (
+            &["plan", "dcode:7", "--lost", "1", "--cost", "0=1.5"],
+            &["'1.5'", "whole number from 0 to 1000000"],
+        ),
+        (&["plan", "dcode:7", "--lost", "1", "--cost", "0=-1"], &["'-1'", "whole number"]),
+        (&["plan", "dcode:7", "--lost", "1", "--cost", "0=NaN"], &["'NaN'", "whole number"]),
+        (&["plan", "dcode:7", "--lost", "1", "--cost", "0=1e9"], &["'1e9'", "whole number"]),
+        (&["plan", "dcode:7", "--lost", "1", "--cost", "0=+1"], &["'+1'", "whole number"]),
+        (&["plan", "dcode:7", "--lost", "1", "--cost", "0="], &["''", "whole number"]),
+        (&["plan", "dcode:7", "--lost", "1", "--cost", "=5"], &["--cost", "empty entry"]),
+        (&["plan", "dcode:7", "--lost", "1", "--cost", "0=99999999999999999999"], &["from 0 to 1000000"]),
+        (&["plan", "dcode:7", "--lost", "1", "--cost", "-1=5"], &["--cost"]),
         (&["plan", "dcode:7", "--lost", "1", "--cost", "0=1000001"], &["1000000"]),
         (&["plan", "dcode:7", "--lost", "1", "--want", "all"], &["all"]),
         (&["plan", "dcode:7", "--lost", "1", "--want", "1,1"], &["--want", "twice"]),
@@ -112,7 +130,9 @@ fn wrong_options() {
         (&["prove", "dcode:7", "--max-lost", "0"], &["1.."]),
         (&["prove", "dcode:7", "--sample", "0"], &["1.."]),
         (&["prove", "dcode:7", "--sets", "many"], &["many"]),
-        (&["prove", "dcode:7", "--seed", "-1"], &["-1"]),
+        (&["prove", "dcode:7", "--seed", "-1"], &["'-1'", "--seed"]),
+        (&["prove", "dcode:7", "--work", "-5"], &["'-5'", "--work"]),
+        (&["prove", "dcode:7", "--witnesses", "100001"], &["100000"]),
         (&["compare"], &["CODES"]),
         (&["compare", "dcode:7", "nosuch:3"], &["nosuch"]),
         (&["compare", "dcode:7", "--sort", "beauty"], &["beauty", "rebuild"]),
@@ -145,13 +165,126 @@ fn more_losses_than_the_code_can_bear_is_status_4() {
     }
 }
 
+/// What is survivable of the losses, and how much must come back.
+#[test]
+fn a_refused_plan_says_what_would_be_survivable() {
+    let cases: &[(&[&str], &[&str])] = &[
+        (
+            &["plan", "dcode:7", "--lost", "0-2"],
+            &["21 of 21 wanted", "14 of them", "any 2 of the 3 columns", "bring back any 1 column"],
+        ),
+        (&["plan", "raid6:8", "--lost", "0-8"], &["any 2 of the 9 columns", "bring back any 7 columns"]),
+        (
+            &["explain", "shec:6,4,3", "--lost", "0,1,2,6"],
+            &["the loss of {1,2,6} or {0,2,6} or {0-2}:", "bring back 1 column, such as {0}"],
+        ),
+        (&["plan", "raid0:4", "--lost", "1"], &["this column alone is fatal", "bring it back"]),
+        (&["plan", "raid0:4", "--lost", "1,3"], &["Not one of the 2 columns", "bring back all"]),
+        (&["plan", "raidp:5", "--lost", "0-4"], &["any 2 of the 5 columns", "bring back any 3"]),
+        (&["plan", "raid6:4", "--lost", "1-3", "--write", "1"], &["any 2 of the 3", "bring back any 1"]),
+        // Of the wanted cells alone: the other group may stay lost.
+        (
+            &["plan", "slpg:6,4,3", "--lost", "0-5", "--want", "0"],
+            &["{1-5}", "bring back 1 column, such as {0}"],
+        ),
+        (&["plan", "lrc:60,6,4", "--lost", "0-59"], &["bring back 50 columns"]),
+    ];
+    for (arguments, needles) in cases {
+        assert_fault(&pantile(arguments), 4, needles, &format!("{arguments:?}"));
+    }
+    assert_eq!(pantile(&["plan", "shec:6,4,3", "--lost", "1,2,6"]).status, 0, "as was said above");
+    assert_eq!(
+        pantile(&["plan", "slpg:6,4,3", "--lost", "1-5", "--want", "0"]).status,
+        0,
+        "as was said above"
+    );
+}
+
+/// No more of a file, a device or a pipe is read than a code file may have.
+#[cfg(target_os = "linux")]
+#[test]
+fn odd_code_files_are_refused_without_being_read_to_the_end() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let place = |name: &str| directory.path().join(name).to_str().expect("UTF-8").to_string();
+    assert_fault(&pantile(&["show", "/dev/zero"]), 2, &["/dev/zero", "4194304"], "a device without end");
+    assert_fault(&pantile(&["show", "/dev/null"]), 2, &["first line"], "an empty device");
+    let huge = std::fs::File::create(place("huge.code")).expect("created");
+    huge.set_len(1 << 40).expect("a file of holes");
+    assert_fault(&pantile(&["prove", &place("huge.code")]), 2, &["4194304"], "a terabyte");
+    assert_fault(
+        &pantile(&["show", &place("huge.code/x.code")]),
+        2,
+        &["no code file"],
+        "a path through a file",
+    );
+    assert_fault(
+        &pantile(&["show", &format!("./{}", "n".repeat(300))]),
+        2,
+        &["no code file"],
+        "too long a name",
+    );
+    std::os::unix::fs::symlink("round.code", place("round.code")).expect("a link to itself");
+    assert_fault(&pantile(&["show", &place("round.code")]), 3, &["cannot read"], "a link to itself");
+    // A pipe is as good as a file.
+    let pipe = place("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.is_ok_and(|status| status.success()), "mkfifo");
+    let code = text(&["show", "dcode:7", "--text"]);
+    let writer = {
+        let pipe = pipe.clone();
+        std::thread::spawn(move || std::fs::write(pipe, code))
+    };
+    assert!(text(&["show", &pipe]).contains("custom:dcode-7-"));
+    writer.join().expect("no panic").expect("written");
+    // One that nobody writes to is waited for, and a line says so.
+    use std::io::{BufRead, BufReader};
+    let mut waiting = std::process::Command::new(env!("CARGO_BIN_EXE_pantile"))
+        .args(["show", &pipe])
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the built command can be run");
+    let line = BufReader::new(waiting.stderr.take().expect("a pipe")).lines().next();
+    let line = line.expect("a line").expect("UTF-8");
+    assert!(line.starts_with("pantile: reading the code file ") && line.contains("pipe"), "{line}");
+    waiting.kill().expect("it still waits");
+    waiting.wait().expect("it ends");
+}
+
+/// A name may hold what a terminal obeys, or what turns the text around.
+#[test]
+fn names_are_printed_without_what_a_terminal_obeys() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for name in ["a\x1b[31mb.code", "a\u{202e}b.code", "a\u{9b}b.code", "a\x07b.code"] {
+        let path = directory.path().join(name);
+        let path = path.to_str().expect("UTF-8");
+        let missing = pantile(&["show", path]);
+        assert_fault(&missing, 2, &["no code file", "\\u{"], name);
+        std::fs::write(path, "pantile-code 1\nname \x1b]0;x\x07\n").expect("written");
+        let wrong = pantile(&["show", path]);
+        assert_fault(&wrong, 2, &["line 2", "\\u{1b}]0;x\\u{7}"], name);
+        let drawn = pantile(&["show", "raid6:2", "--svg", &format!("{path}.svg")]);
+        assert_eq!(drawn.status, 0);
+        for text in [&missing.stderr, &wrong.stderr, &drawn.stdout] {
+            let obeyed = |c: &char| (c.is_control() && *c != '\n') || *c == '\u{202e}';
+            assert_eq!(text.chars().find(obeyed), None, "{text}");
+        }
+    }
+}
+
 #[test]
 fn wrong_code_files_carry_the_name_and_the_line() {
     let directory = tempfile::tempdir().expect("a directory");
     let head = "pantile-code 1\nname t\ncolumns 3\nrows 1\n";
     let cases: &[(&str, Vec<u8>, &[&str])] = &[
         ("empty.code", Vec::new(), &["first line"]),
-        ("binary.code", vec![0xff, 0xfe, 0, 1], &["UTF-8"]),
+        ("binary.code", vec![0x80, 0, 0, 1], &["UTF-8"]),
+        ("utf16.code", vec![0xff, 0xfe, b'p', 0], &["byte order mark", "UTF-16"]),
+        ("bom.code", b"\xef\xbb\xbfpantile-code 1\n".to_vec(), &["line 1", "byte order mark"]),
+        (
+            "order.code",
+            format!("{head}[0][2] = [0][0] + [0][1]\norder [0][0] [0][0] [0][1]\n").into_bytes(),
+            &["line 6", "twice in the user order"],
+        ),
         ("prose.code", b"Dear all,\n".to_vec(), &["line 1", "pantile-code 1"]),
         ("word.code", format!("{head}colour red\n").into_bytes(), &["line 5", "colour red"]),
         (

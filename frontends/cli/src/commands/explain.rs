@@ -2,14 +2,15 @@
 
 use crate::args;
 use crate::describe::{self, Behind, Labels};
-use crate::failure::{Failure, Outcome, Verdict};
+use crate::failure::{Outcome, Verdict};
 use crate::json::{self, CellJson, OUTPUT_VERSION, TermJson};
+use crate::progress::Progress;
 use crate::render::stripe;
 use crate::render::table::{bar, hanging};
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
 use pantile::gf::Gf;
-use pantile::plan::{Planner, Request, Step};
+use pantile::plan::{Request, Step};
 use pantile::{Code, Costs, Effort, Optimality, Plan};
 use serde::Serialize;
 use std::fmt::Write;
@@ -31,7 +32,7 @@ pub struct Explain {
     /// The code: a spec such as dcode:7, or the path of a code file.
     code: String,
     /// What is lost: columns (1,4 or 0-2), cells (row.column, such as 3.0), or both.
-    #[arg(long, value_name = "LIST")]
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     lost: String,
     /// How long to look for fewer reads: fast, thorough, or a number of search steps.
     #[arg(long, value_name = "EFFORT", default_value = "thorough", value_parser = args::effort)]
@@ -77,9 +78,12 @@ impl Explain {
         let costs = Costs::uniform();
         let set = lost.set(&code);
         let request = Request { lost: &set, wanted: &lost.cells, costs: &costs, effort: self.effort };
-        let plan = Planner::new(&code).recover(&request).map_err(|e| Failure::Losses(e.to_string()))?;
+        let plan = super::plan::recovery(&code, &request, terminal)?;
+        // Which equations are behind each step takes one inversion of all of them.
+        let progress = Progress::start(terminal, format!("{code}: finding the equations behind each step"));
         let labels = Labels::new(&code);
         let behind = Behind::new(&code);
+        drop(progress);
         if self.json {
             print_json(&answer(&code, &labels, &behind, &lost.cells, &plan))?;
             return Ok(Verdict::Good);

@@ -5,12 +5,13 @@ use crate::commands::explain;
 use crate::describe;
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::json::{self, CellJson, OUTPUT_VERSION, StepJson};
+use crate::progress::Progress;
 use crate::render::table::{Table, hanging};
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
 use pantile::gf::Gf;
 use pantile::plan::{Content, Planner, Request, UpdatePlan};
-use pantile::{CellIndex, CellSet, Code, Costs, Effort, Optimality, Plan};
+use pantile::{CellIndex, CellSet, Code, Costs, Effort, NotRecoverable, Optimality, Plan};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -36,19 +37,20 @@ pub struct PlanCommand {
     /// The code: a spec such as dcode:7, or the path of a code file.
     code: String,
     /// What cannot be read: columns (1,4 or 0-2), cells (row.column, such as 3.0), or both.
-    #[arg(long, value_name = "LIST", required_unless_present_any = ["write", "want"])]
+    #[arg(long, value_name = "LIST", required_unless_present_any = ["write", "want"], allow_hyphen_values = true)]
     lost: Option<String>,
-    /// What to obtain: 'lost' (all lost cells, the default), 'data' (all data cells, lost or not), or a list.
-    #[arg(long, value_name = "LIST", conflicts_with = "write")]
+    /// What to obtain: 'lost' (all lost cells, the default), 'data' (all data cells: those that are there are read, the lost
+    /// ones computed, lost parity is not), or a list of columns and cells, lost or not.
+    #[arg(long, value_name = "LIST", conflicts_with = "write", allow_hyphen_values = true)]
     want: Option<String>,
-    /// What reading one element of a column costs, where not 1, such as 0=5,3-4=2.
-    #[arg(long, value_name = "COLUMN=COST")]
+    /// What reading one element of a column costs, where not 1: whole numbers from 0 to 1000000, such as 0=5,3-4=2.
+    #[arg(long, value_name = "COLUMN=COST", allow_hyphen_values = true)]
     cost: Option<String>,
     /// How long to look for a cheaper plan: fast, thorough, or a number of search steps.
     #[arg(long, value_name = "EFFORT", default_value = "thorough", value_parser = args::effort)]
     effort: Effort,
     /// Plan a write instead: the written data elements by their place in user order, such as 0-3 or 5,9.
-    #[arg(long, value_name = "LIST")]
+    #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     write: Option<String>,
     /// Print JSON: reads, cost, optimality, steps.
     #[arg(long)]
@@ -128,13 +130,18 @@ impl PlanCommand {
 
     fn recover(&self, code: &Code, lost: &Named, costs: &Costs, terminal: &Terminal) -> Outcome {
         let wanted: Vec<CellIndex> = match self.want.as_deref() {
+            Some("lost") if lost.cells.is_empty() => {
+                return Err(Failure::Input(
+                    "--want lost asks for what --lost names, and it names nothing".into(),
+                ));
+            }
             None | Some("lost") => lost.cells.clone(),
             Some("data") => code.data().to_vec(),
             Some(list) => args::cells("--want", list, code)?.cells,
         };
         let set = lost.set(code);
         let request = Request { lost: &set, wanted: &wanted, costs, effort: self.effort };
-        let plan = Planner::new(code).recover(&request).map_err(|e| Failure::Losses(e.to_string()))?;
+        let plan = recovery(code, &request, terminal)?;
         match self.json {
             true => print_json(&answer(code, lost, &plan))?,
             false => print(&report(code, lost, costs, &plan, terminal))?,
@@ -145,14 +152,71 @@ impl PlanCommand {
     fn update(&self, code: &Code, lost: &Named, costs: &Costs, text: &str, terminal: &Terminal) -> Outcome {
         let written = args::positions("--write", text, code)?;
         let set = lost.set(code);
-        let plan =
-            Planner::new(code).update(&written, &set, costs).map_err(|e| Failure::Losses(e.to_string()))?;
+        let planner = Planner::new(code);
+        let plan = {
+            let _progress = Progress::start(terminal, format!("{code}: planning the write"));
+            planner.update(&written, &set, costs)
+        };
+        let plan = plan.map_err(|error| {
+            // Whatever strategy is taken, the old content of what is lost is enough for it.
+            let request = Request { lost: &set, wanted: &lost.cells, costs, effort: Effort::Fast };
+            refused(&planner, &request, &error)
+        })?;
         match self.json {
             true => print_json(&update_answer(code, lost, &written, &plan))?,
             false => print(&update_report(code, lost, costs, text, &plan, terminal))?,
         }
         Ok(Verdict::Good)
     }
+}
+
+/// The plan, or what would have to come back for there to be one.
+pub fn recovery(code: &Code, request: &Request<'_>, terminal: &Terminal) -> Result<Plan, Failure> {
+    let _progress = Progress::start(terminal, format!("{code}: planning the recovery"));
+    let planner = Planner::new(code);
+    planner.recover(request).map_err(|error| refused(&planner, request, &error))
+}
+
+/// More is lost than the code can bear: how much, and which parts of it would be survivable.
+fn refused(planner: &Planner, request: &Request<'_>, error: &NotRecoverable) -> Failure {
+    const SHOWN: usize = 3;
+    let code = planner.code();
+    let out = planner.way_out(request);
+    let (lost, back) = (out.lost.len(), out.back);
+    let stay = lost - back;
+    let of_lost = describe::count(lost, "column");
+    let way = if stay == 0 && out.is_exact {
+        match lost {
+            1 => "The loss of this column alone is fatal: bring it back".to_string(),
+            _ => format!("Not one of the {of_lost} with losses can be missed: bring back all of them"),
+        }
+    } else if out.any {
+        format!(
+            "Survivable is the loss of any {stay} of the {of_lost}: bring back any {}",
+            describe::count(back, "column")
+        )
+    } else {
+        let sets: Vec<String> =
+            out.enough.iter().take(SHOWN).map(|back| describe::ranges(&out.survivable(back))).collect();
+        let more = match out.enough_count.saturating_sub(sets.len() as u64) {
+            0 => String::new(),
+            more => format!(" ({more} more sets of {stay} are)"),
+        };
+        let first = out.enough.first().map_or(String::new(), |back| describe::ranges(back));
+        format!(
+            "Survivable is the loss of {}{more}: bring back {}, such as {first}",
+            sets.join(" or "),
+            describe::count(back, "column"),
+        )
+    };
+    Failure::Losses(format!(
+        "{} of {} do not follow from what is left: {} are lost, and the equations determine {} of them. {way}; \
+         'pantile prove {code}' counts what is survivable",
+        error.unrecoverable.len(),
+        describe::count(request.wanted.len(), "wanted element"),
+        error.lost.len(),
+        error.rank,
+    ))
 }
 
 pub fn optimality(plan: &Plan) -> OptimalityJson {

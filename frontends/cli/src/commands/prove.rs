@@ -39,22 +39,22 @@ pub struct Prove {
     /// The code: a spec such as dcode:7, or the path of a code file.
     code: String,
     /// Stop after this many lost columns (default: until nothing survives).
-    #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long, allow_negative_numbers = true, value_name = "T", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     max_lost: Option<u64>,
     /// Sample a level that has more sets than this.
-    #[arg(long, value_name = "N", default_value_t = 20_000_000)]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = 20_000_000)]
     sets: u64,
     /// Sample a level that takes more work than this, in steps of about a nanosecond of one core; a sample ends there too.
-    #[arg(long, value_name = "N", default_value_t = 20_000_000_000)]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = 20_000_000_000)]
     work: u64,
     /// How many sets to draw for a sampled level, if --work allows them.
-    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     sample: u64,
     /// The seed of the samples.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// How many witnesses to keep (the text shows the first twenty; JSON shows all).
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(0..=100_000))]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(0..=100_000))]
     witnesses: u64,
     /// Print JSON: levels, witnesses, method, verdict.
     #[arg(long)]

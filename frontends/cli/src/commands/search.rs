@@ -45,7 +45,7 @@ struct Raidq4 {
     #[arg(long)]
     norm_one: bool,
     /// How many to list.
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=32640))]
+    #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=32640))]
     top: u64,
     /// Print JSON: {"tried", "found": [{"b", "c", "limit", "spec"}]}.
     #[arg(long)]

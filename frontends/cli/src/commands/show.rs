@@ -5,6 +5,7 @@ use crate::describe::{self, Labels};
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::json::{self, CellJson, ClaimJson, OUTPUT_VERSION, TermJson};
 use crate::render::{stripe, svg};
+use crate::sets;
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
 use pantile::Code;
@@ -117,7 +118,7 @@ impl Show {
             out.push_str(&stripe::legend(code, labels, terminal, self.all));
         }
         if let Some(path) = &self.svg {
-            let _ = writeln!(out, "\nThe drawing is in {}.", path.display());
+            let _ = writeln!(out, "\nThe drawing is in {}.", sets::name(&path.to_string_lossy()));
         }
         out
     }
