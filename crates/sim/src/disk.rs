@@ -241,6 +241,17 @@ impl Disk {
         self.present = true;
     }
 
+    /// From now on nothing counts as damaged: what is left of it must not matter.
+    pub fn forgive(&mut self) {
+        self.damaged.clear();
+    }
+
+    /// Every block that was written once, ascending.
+    pub fn written(&self) -> impl Iterator<Item = DeviceBlock> {
+        let blocks: BTreeSet<u64> = self.durable.keys().chain(self.unflushed.keys()).copied().collect();
+        blocks.into_iter().map(DeviceBlock)
+    }
+
     /// The damaged blocks, ascending.
     pub fn damaged(&self) -> impl Iterator<Item = DeviceBlock> {
         self.damaged.keys().map(|&at| DeviceBlock(at))

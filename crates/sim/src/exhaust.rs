@@ -4,7 +4,7 @@
 //! that nobody takes a sample for a proof. If the promise allows a loss, each device in turn is lost with the power, too.
 
 use crate::run::Run;
-use crate::{Config, Disk, Engine, Failure, Grain, Kill, Model, Random, Refusal, Start};
+use crate::{Config, Disk, Engine, Failure, Grain, Kill, Random, Refusal, Start};
 
 /// What was tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub fn exhaust<E: Engine>(
         for disks in states(run.disks(), states_most, &mut random, &mut done) {
             for disks in losses(disks, config, &mut random) {
                 done.states += 1;
-                open_and_read(seed, &make, config, disks, model.clone())?;
+                crate::open_and_read(seed, &make, config, disks, model.clone())?;
             }
         }
     }
@@ -94,19 +94,4 @@ fn losses(disks: Vec<Disk>, config: &Config, random: &mut Random) -> Vec<Vec<Dis
     }
     all.push(disks);
     all
-}
-
-#[allow(clippy::result_large_err, reason = "one a run")]
-fn open_and_read<E: Engine>(
-    seed: u64,
-    make: impl Fn(Start<'_>) -> Result<E, Refusal>,
-    config: &Config,
-    disks: Vec<Disk>,
-    model: Model,
-) -> Result<(), Failure> {
-    let mut run = Run::resumed(seed, make, config, disks, model);
-    match run.open_and_read_all() {
-        Ok(()) => Ok(()),
-        Err(cause) => Err(run.failure(cause)),
-    }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pantile_volume::{DeviceBlock, Slot};
+use pantile_volume::{DeviceBlock, Found, Slot};
 
 use crate::{Disk, Lie, Random, World};
 
@@ -43,11 +43,15 @@ pub enum Fault {
     Refused,
     /// A device is a hundred times slower for a while.
     Slow,
+    /// A device that is gone, or refused a write, is there again while the engine runs, as it was.
+    Returns,
+    /// A device that is gone is there again, empty: while the engine runs, or when it is started again.
+    Replaced,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 7] = [
+    pub const ALL: [Fault; 9] = [
         Fault::Gone,
         Fault::Unreadable,
         Fault::Flip,
@@ -55,6 +59,8 @@ impl Fault {
         Fault::Misdirected,
         Fault::Refused,
         Fault::Slow,
+        Fault::Returns,
+        Fault::Replaced,
     ];
 }
 
@@ -67,8 +73,12 @@ pub(crate) struct Faults {
     kinds: Vec<Fault>,
     /// One fault is tried in so many steps.
     rarity: u64,
-    /// Affected as a whole, and the session in which it happened.
-    suspects: BTreeMap<Slot, u32>,
+    /// Whether empty devices come in the place of those that are gone.
+    replaces: bool,
+    /// Affected as a whole, and the session in which it happened; `None` if that session knows of it and sees to it.
+    suspects: BTreeMap<Slot, Option<u32>>,
+    /// Came empty, and no engine was clean since: whoever looks at them again sees that they were never all of a member.
+    blank: BTreeSet<Slot>,
     done: BTreeMap<Fault, u32>,
 }
 
@@ -78,7 +88,9 @@ impl Faults {
         let share = random.between(1, 4);
         let kinds: Vec<Fault> = among.iter().copied().filter(|_| random.chance(share, 4)).collect();
         let rarity = *random.pick(&[30, 100, 300, 1000]).expect("there are rates");
-        Faults { promise, random, kinds, rarity, suspects: BTreeMap::new(), done: BTreeMap::new() }
+        let (suspects, blank, done) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
+        let replaces = kinds.contains(&Fault::Replaced);
+        Faults { promise, random, kinds, rarity, replaces, suspects, blank, done }
     }
 
     /// How often each fault happened.
@@ -86,15 +98,21 @@ impl Faults {
         &self.done
     }
 
+    /// Whether anything happened that an engine finds out only when it looks.
+    pub(crate) fn did_damage(&self) -> bool {
+        use Fault::{Flip, Lost, Misdirected, Unreadable};
+        [Unreadable, Flip, Lost, Misdirected].iter().any(|fault| self.done.contains_key(fault))
+    }
+
     /// From now on nothing new goes wrong.
     pub(crate) fn stop(&mut self) {
         self.kinds.clear();
     }
 
-    /// Something may go wrong now.
-    pub(crate) fn strike(&mut self, world: &mut World, session: u32) {
+    /// Something may go wrong now; or a device may come back, which the caller then sees to.
+    pub(crate) fn strike(&mut self, world: &mut World, session: u32) -> Option<(Slot, Found)> {
         if !self.random.chance(1, self.rarity) {
-            return;
+            return None;
         }
         let slot = Slot(self.random.below(world.disks().len() as u64) as u32);
         match self.random.pick(&self.kinds).copied() {
@@ -105,9 +123,55 @@ impl Faults {
                 world.slow_down(slot, times);
                 self.note(Fault::Slow);
             }
+            Some(Fault::Returns) => {
+                let slot = *self.away(world).first()?;
+                return Some((slot, self.as_it_was(slot)));
+            }
+            Some(Fault::Replaced) => return self.away(world).first().map(|&slot| (slot, Found::Blank)),
             // Lies need a write.
             Some(Fault::Lost | Fault::Misdirected | Fault::Refused) | None => {}
         }
+        None
+    }
+
+    /// Devices that could be brought back to an engine that runs, in any order.
+    fn away(&mut self, world: &World) -> Vec<Slot> {
+        let is_away = |slot: &Slot| {
+            let refused = self.suspects.get(slot).is_some_and(Option::is_some);
+            (refused || !world.disks()[slot.0 as usize].is_present()) && world.is_quiet(*slot)
+        };
+        let mut slots: Vec<Slot> =
+            (0..world.disks().len() as u32).map(Slot).filter(|slot| is_away(slot)).collect();
+        let turn = self.random.below(slots.len() as u64) as usize;
+        slots.rotate_left(turn);
+        slots
+    }
+
+    /// All that could be brought back to an engine that runs, and as what.
+    pub(crate) fn all_away(&mut self, world: &World) -> Vec<(Slot, Found)> {
+        let found_away = self.away(world);
+        let found = |slot| match self.as_found() {
+            Found::Blank => (slot, Found::Blank),
+            Found::Stale => (slot, self.as_it_was(slot)),
+        };
+        found_away.into_iter().map(found).collect()
+    }
+
+    fn as_it_was(&self, slot: Slot) -> Found {
+        if self.blank.contains(&slot) { Found::Blank } else { Found::Stale }
+    }
+
+    fn as_found(&mut self) -> Found {
+        if self.replaces && self.random.chance(1, 4) { Found::Blank } else { Found::Stale }
+    }
+
+    /// A device has been brought back to the engine that runs.
+    pub(crate) fn returned(&mut self, slot: Slot, found: Found) {
+        self.suspects.insert(slot, None);
+        if found == Found::Blank {
+            self.blank.insert(slot);
+        }
+        self.note(if found == Found::Stale { Fault::Returns } else { Fault::Replaced });
     }
 
     /// While nobody runs. A device that does not come up again after a power failure is the usual case, not the rare one.
@@ -116,7 +180,9 @@ impl Faults {
             let slot = Slot(self.random.below(world.disks().len() as u64) as u32);
             self.pull_out(world, slot, session);
         }
-        (0..3).for_each(|_| self.strike(world, session));
+        for _ in 0..3 {
+            self.strike(world, session);
+        }
     }
 
     fn pull_out(&mut self, world: &mut World, slot: Slot, session: u32) {
@@ -129,7 +195,7 @@ impl Faults {
     pub(crate) fn lose(&mut self, world: &mut World, slot: Slot, session: u32) -> bool {
         let may = world.disks()[slot.0 as usize].is_present() && self.bears_loss(world.disks(), slot);
         if may {
-            self.suspects.insert(slot, session);
+            self.suspects.insert(slot, Some(session));
             world.pull_out(slot, self.random.chance(1, 2));
         }
         may
@@ -166,7 +232,7 @@ impl Faults {
             }
             Some(Fault::Misdirected) => self.misdirect(world, slot, at, count),
             Some(Fault::Refused) if self.bears_loss(world.disks(), slot) => {
-                self.suspects.insert(slot, session);
+                self.suspects.insert(slot, Some(session));
                 Lie::Refused
             }
             _ => Lie::Honest,
@@ -193,15 +259,49 @@ impl Faults {
     pub(crate) fn put_back(&mut self, world: &mut World, session: u32, all: bool) {
         for slot in (0..world.disks().len() as u32).map(Slot) {
             if !world.disks()[slot.0 as usize].is_present() && (all || self.random.chance(1, 2)) {
-                world.put_back(slot);
-                self.suspects.insert(slot, session);
+                let found = self.as_found();
+                if found == Found::Blank {
+                    self.blank.insert(slot);
+                    self.note(Fault::Replaced);
+                }
+                world.put_back(slot, found);
+                self.suspects.insert(slot, Some(session));
             }
         }
     }
 
     /// An engine started in this session has nothing left to repair.
     pub(crate) fn clean(&mut self, disks: &[Disk], session: u32) {
-        self.suspects.retain(|slot, &mut since| !disks[slot.0 as usize].is_present() || since >= session);
+        self.blank.retain(|slot| !disks[slot.0 as usize].is_present());
+        let unseen = |since: Option<u32>| since.is_some_and(|since| since >= session);
+        self.suspects.retain(|slot, &mut since| !disks[slot.0 as usize].is_present() || unseen(since));
+    }
+
+    /// Much of as many devices as may be is damaged at once; whether anything was.
+    pub(crate) fn rot_widely(&mut self, world: &mut World) -> bool {
+        let mut slots: Vec<Slot> = (0..world.disks().len() as u32).map(Slot).collect();
+        let mut any = false;
+        while !slots.is_empty() {
+            let slot = slots.swap_remove(self.random.below(slots.len() as u64) as usize);
+            if !self.bears_loss(world.disks(), slot) || self.random.chance(1, 4) {
+                continue;
+            }
+            let share = *self.random.pick(&[1, 8, 32]).expect("there are shares");
+            world.trace().line(format_args!("{share} of 32 blocks of slot {} rot", slot.0));
+            let disk = &mut world.disks_mut()[slot.0 as usize];
+            for at in disk.written().collect::<Vec<DeviceBlock>>() {
+                if !self.random.chance(share, 32) {
+                    continue;
+                }
+                any = true;
+                if self.random.chance(3, 4) {
+                    disk.flip(at, self.random.bits());
+                } else {
+                    disk.make_unreadable(at);
+                }
+            }
+        }
+        any
     }
 
     /// Whether a device is, or was in this session, affected as a whole.

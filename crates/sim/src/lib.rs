@@ -27,7 +27,7 @@ mod trace;
 mod workload;
 mod world;
 
-use pantile_volume::{Action, Event};
+use pantile_volume::{Action, Event, ScrubStatus};
 
 pub use breach::Breach;
 pub use content::{Content, Data, SECTORS};
@@ -39,7 +39,7 @@ pub use memory::FIRST_ENGINE_BUFFER;
 pub use model::{Model, Verdict, Wrong};
 pub use random::Random;
 pub use report::{Cause, Failure, Stats};
-pub use run::{Config, Refusal, Start, run_seed, run_seeds};
+pub use run::{Config, Refusal, Start, each_seed, open_and_read, prepare, run_seed, run_seeds};
 pub use trace::Trace;
 pub use workload::Load;
 pub use world::{Answer, Ask, Counts, IoKind, Kill, Lie, Told, World, WorldConfig};
@@ -60,5 +60,15 @@ pub trait Engine {
     /// Whether all that it can repair is repaired and durable: nothing to rebuild, to catch up or to write anew.
     fn is_clean(&self) -> bool {
         true
+    }
+
+    /// Why it will never be ready, if so.
+    fn refused(&self) -> Option<String> {
+        None
+    }
+
+    /// How far a scrub is and what it has found; `None` if there was none.
+    fn scrubbed(&self) -> Option<ScrubStatus> {
+        None
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use pantile_volume::ScrubStatus;
+
 use crate::{Breach, Counts, Fault, IoKind, Wrong};
 
 /// What a run that went well has done.
@@ -89,8 +91,12 @@ pub enum Cause {
         /// Steps, or actions in one step.
         steps: u64,
     },
-    /// Nothing is under way, all devices are there, and it is not clean.
+    /// Nothing is under way, all devices are there, and the engine is not clean, or says so although a scrub finds more.
     NotClean,
+    /// A scrub did not come to its end, although nothing is under way.
+    ScrubNotDone(Option<ScrubStatus>),
+    /// A scrub with repair has ended, and the next finds something bad.
+    LeftBad(ScrubStatus),
     /// The volume was not opened although the promise was kept.
     NotOpened {
         /// What the maker of engines says.
@@ -114,7 +120,13 @@ impl fmt::Display for Cause {
             }
             Cause::Endless { steps } => write!(out, "no rest after {steps} steps"),
             Cause::NotClean => {
-                out.write_str("all devices are there and nothing is under way, but it is not clean")
+                out.write_str("all devices are there and nothing is under way, but not all is good on them")
+            }
+            Cause::ScrubNotDone(status) => {
+                write!(out, "nothing is under way, and the scrub is at {status:?}")
+            }
+            Cause::LeftBad(status) => {
+                write!(out, "a scrub repaired what is bad, and the next finds {status:?}")
             }
             Cause::NotOpened { says } => write!(out, "the volume was not opened: {says}"),
             Cause::Panicked { says } => write!(out, "the engine panicked: {says}"),

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pantile_volume::{Action, Event, Slot, UserBlock};
+use pantile_volume::{Action, Event, Found, Scrub, ScrubStatus, Slot, UserBlock};
 
 use crate::faults::Faults;
 use crate::workload::Workload;
@@ -39,6 +39,8 @@ pub struct Config {
     pub steps_most: u64,
     /// Buffers that the engine may keep when all is flushed and done.
     pub buffers_kept: usize,
+    /// Whether the engine scrubs: at any time, and at the end, to leave nothing bad.
+    pub scrubs: bool,
     /// A command that has a run back, with `{seed}` where the seed belongs.
     pub replay: String,
 }
@@ -56,6 +58,7 @@ impl Config {
             kills_most: 8,
             steps_most: 100_000,
             buffers_kept: 0,
+            scrubs: false,
             replay: "PANTILE_SEED={seed} cargo test --release --package pantile-sim".to_owned(),
         }
     }
@@ -96,6 +99,16 @@ pub fn run_seeds<E: Engine>(
     make: impl Fn(Start<'_>) -> Result<E, Refusal> + Sync,
     config: &Config,
 ) -> Result<Stats, Failure> {
+    each_seed(seeds, threads, |seed| run_seed(seed, &make, config))
+}
+
+/// Runs many seeds, each as the caller likes, on some threads; else like [`run_seeds`].
+#[allow(clippy::result_large_err, reason = "one a run")]
+pub fn each_seed(
+    seeds: Range<u64>,
+    threads: u64,
+    run: impl Fn(u64) -> Result<Stats, Failure> + Sync,
+) -> Result<Stats, Failure> {
     // Thread i takes every seed that is i modulo threads, up to the least that failed anywhere.
     let end = AtomicU64::new(seeds.end);
     let part = |thread: u64| {
@@ -104,7 +117,7 @@ pub fn run_seeds<E: Engine>(
             if seed >= end.load(Ordering::Relaxed) {
                 break;
             }
-            match run_seed(seed, &make, config) {
+            match run(seed) {
                 Ok(stats) => total.add(&stats),
                 Err(failure) => {
                     end.fetch_min(seed, Ordering::Relaxed);
@@ -126,6 +139,46 @@ pub fn run_seeds<E: Engine>(
     let mut total = Stats::default();
     ends.iter().flatten().for_each(|stats| total.add(stats));
     Ok(total)
+}
+
+/// What the devices hold and what a user may expect after the requests of a seed, without faults, all flushed.
+#[allow(clippy::result_large_err, reason = "one a run")]
+pub fn prepare<E: Engine>(
+    seed: u64,
+    make: impl FnMut(Start<'_>) -> Result<E, Refusal>,
+    config: &Config,
+) -> Result<(Vec<Disk>, Model), Failure> {
+    let mut run = Run::new(seed, make, config);
+    let mut all = || {
+        run.begin_in_peace()?;
+        while run.go_on_in_peace()? {}
+        run.ask_and_rest(&Ask::Flush)
+    };
+    match all() {
+        Ok(()) => {
+            let mut model = run.model.clone();
+            model.crashed(Kill::Power);
+            Ok((run.world.disks().to_vec(), model))
+        }
+        Err(cause) => Err(run.failure(cause)),
+    }
+}
+
+/// Opens a volume on devices as they are, in peace, reads all of it, and gives the devices as they are then.
+#[allow(clippy::result_large_err, reason = "one a run")]
+pub fn open_and_read<E: Engine>(
+    seed: u64,
+    make: impl FnMut(Start<'_>) -> Result<E, Refusal>,
+    config: &Config,
+    disks: Vec<Disk>,
+    model: Model,
+) -> Result<Vec<Disk>, Failure> {
+    let mut run = Run::resumed(seed, make, config, disks, model);
+    let end = catch_unwind(AssertUnwindSafe(|| run.open_and_read_all()));
+    match end.unwrap_or_else(|panic| Err(Cause::Panicked { says: words(&*panic) })) {
+        Ok(()) => Ok(run.world.disks().to_vec()),
+        Err(cause) => Err(run.failure(cause)),
+    }
 }
 
 fn words(panic: &(dyn std::any::Any + Send)) -> String {
@@ -150,7 +203,13 @@ pub(crate) struct Run<'a, E, M> {
     audit: Option<u64>,
     /// Steps until the next kill, once that is certain.
     kill_in: Option<u64>,
+    /// The scrub is told something in one of so many steps.
+    scrub_rarity: Option<u64>,
     stats: Stats,
+}
+
+fn is_bad(status: &ScrubStatus) -> bool {
+    status.checksum + status.located + status.ambiguous + status.unlocatable > 0
 }
 
 /// Whether anything still goes wrong.
@@ -164,6 +223,8 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
     pub(crate) fn new(seed: u64, make: M, config: &'a Config) -> Run<'a, E, M> {
         let mut random = Random::new(seed);
         let kills = random.below(u64::from(config.kills_most) + 1);
+        let rarity =
+            *Random::new(!seed).pick(&[None, Some(30), Some(200), Some(1000)]).expect("there are rates");
         Run {
             seed,
             config,
@@ -177,6 +238,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
             kills,
             audit: None,
             kill_in: None,
+            scrub_rarity: rarity.filter(|_| config.scrubs),
             stats: Stats::default(),
             random,
         }
@@ -262,7 +324,15 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
     /// Nothing goes wrong any more. All devices come back, and the volume becomes clean; then it bears what it promises.
     fn peace(&mut self) -> Result<(), Cause> {
         self.calm();
-        if self.faults.has_suspects() || self.random.chance(1, 2) {
+        if self.config.faults.contains(&Fault::Returns) && self.random.chance(1, 2) {
+            self.until(Weather::Calm, |run| run.ready() && run.world.is_idle())?;
+            let away = self.faults.all_away(&self.world);
+            // All are there before the first is told of: what the engine does then may be on any of them.
+            away.iter().for_each(|&(slot, found)| self.put_back(slot, found));
+            for (slot, found) in away {
+                self.tell_back(slot, found)?;
+            }
+        } else if self.faults.has_suspects() || self.random.chance(1, 2) {
             self.kill(true)?;
         }
         let before = self.stats.steps;
@@ -273,12 +343,78 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         self.stats.steps_to_clean = self.stats.steps - before;
         self.faults.clean(self.world.disks(), self.session);
         self.read_all()?;
+        if self.config.scrubs && self.random.chance(1, 2) {
+            self.leave_nothing_bad()?;
+        }
         self.ask_and_rest(&Ask::Flush)?;
         self.world.check_leaks(self.config.buffers_kept).map_err(Cause::Breach)?;
         self.lose_all_that_may_be_lost();
         self.kill(false)?;
         self.until(Weather::Calm, |run| run.ready())?;
         self.read_all()
+    }
+
+    /// A scrub with repair leaves nothing bad, however much was before, within the promise. So the next scrub finds nothing,
+    /// and from then on no device counts as damaged.
+    fn leave_nothing_bad(&mut self) -> Result<(), Cause> {
+        if !self.faults.did_damage() {
+            // Clean means that every device has all that it should have.
+            let status = self.scrub_to_the_end(false)?;
+            if is_bad(&status) {
+                return Err(Cause::NotClean);
+            }
+        }
+        let rots = self.config.faults.iter().any(|fault| matches!(fault, Fault::Flip | Fault::Unreadable));
+        if rots {
+            self.faults.rot_widely(&mut self.world);
+        }
+        self.scrub_to_the_end(true)?;
+        if !self.engine().is_clean() {
+            return Err(Cause::NotClean);
+        }
+        let status = self.scrub_to_the_end(false)?;
+        if is_bad(&status) {
+            return Err(Cause::LeftBad(status));
+        }
+        self.world.disks_mut().iter_mut().for_each(Disk::forgive);
+        self.read_all()
+    }
+
+    fn scrub_to_the_end(&mut self, repair: bool) -> Result<ScrubStatus, Cause> {
+        self.tell(Event::Scrub(Scrub::Start { repair }))?;
+        self.until(Weather::Calm, |run| run.world.is_idle())?;
+        let status = self.engine().scrubbed();
+        let is_done = |status: &ScrubStatus| !status.running && status.done == status.total;
+        status.filter(is_done).ok_or(Cause::ScrubNotDone(status))
+    }
+
+    /// A device is there again, and the engine is told; first that it was gone, in case it does not know.
+    fn bring_back(&mut self, slot: Slot, found: Found) -> Result<(), Cause> {
+        self.put_back(slot, found);
+        self.tell_back(slot, found)
+    }
+
+    fn put_back(&mut self, slot: Slot, found: Found) {
+        self.world.put_back(slot, found);
+        self.faults.returned(slot, found);
+    }
+
+    fn tell_back(&mut self, slot: Slot, found: Found) -> Result<(), Cause> {
+        self.tell(Event::DeviceGone(slot))?;
+        self.tell(Event::DeviceCame(slot, found))
+    }
+
+    fn tell_scrub(&mut self) -> Result<(), Cause> {
+        match self.scrub_rarity {
+            Some(rarity) if self.random.chance(1, rarity) => {
+                let repair = self.random.chance(1, 2);
+                let start = Scrub::Start { repair };
+                let wishes = [start, start, Scrub::Pause, Scrub::Resume, Scrub::Stop];
+                let wish = *self.random.pick(&wishes).expect("there are wishes");
+                self.tell(Event::Scrub(wish))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn lose_all_that_may_be_lost(&mut self) {
@@ -337,7 +473,10 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
     /// One action is performed; before and after it, anything may happen.
     fn step(&mut self, weather: Weather) -> Result<(), Cause> {
         if weather == Weather::Storm {
-            self.faults.strike(&mut self.world, self.session);
+            if let Some((slot, found)) = self.faults.strike(&mut self.world, self.session) {
+                self.bring_back(slot, found)?;
+            }
+            self.tell_scrub()?;
         }
         let lie = self.faults.lie(&self.world, self.session);
         let Some(event) = self.world.step(lie) else {
@@ -356,7 +495,8 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
 
     fn tell(&mut self, event: Event) -> Result<(), Cause> {
         self.engine.as_mut().expect("an engine runs").handle(event);
-        self.perform_all()
+        self.perform_all()?;
+        self.engine().refused().map_or(Ok(()), |says| Err(Cause::NotOpened { says }))
     }
 
     fn perform_all(&mut self) -> Result<(), Cause> {

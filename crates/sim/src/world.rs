@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pantile_gf::Gf;
 use pantile_volume::{
-    Action, BLOCK_BYTES, BufferId, Compute, Computed, DeviceBlock, Event, Failure, IoId, IoResult, JobId,
-    Operand, Piece, Reply, Request, RequestId, Seed, Slot, Urgency, UserBlock,
+    Action, BLOCK_BYTES, BufferId, Compute, Computed, DeviceBlock, Event, Failure, Found, IoId, IoResult,
+    JobId, Operand, Piece, Reply, Request, RequestId, Seed, Slot, Urgency, UserBlock,
 };
 
 use crate::content::{Content, Data, data_checksum};
@@ -572,10 +572,28 @@ impl World {
         }
     }
 
-    /// A device is there again, with what it held. For a time when no engine runs.
-    pub fn put_back(&mut self, slot: Slot) {
-        self.trace.line(format_args!("{} put back {}", self.now_ns, slot.0));
-        self.disks[slot.0 as usize].return_stale();
+    /// A device is there again, with what it held, or an empty one in its place. For a time when nothing is under way on it; an
+    /// engine that runs is to be told by the caller.
+    pub fn put_back(&mut self, slot: Slot, found: Found) {
+        self.trace.line(format_args!("{} put back {}, {found:?}", self.now_ns, slot.0));
+        let disk = &mut self.disks[slot.0 as usize];
+        match found {
+            Found::Stale => disk.return_stale(),
+            Found::Blank => *disk = Disk::new(disk.blocks()),
+        }
+    }
+
+    /// Whether nothing is under way on a device, and no notice about it either.
+    pub fn is_quiet(&self, slot: Slot) -> bool {
+        let of = |pending: &Pending| match *pending {
+            Pending::Read { slot, .. }
+            | Pending::ReadBytes { slot, .. }
+            | Pending::Write { slot, .. }
+            | Pending::Flush { slot, .. }
+            | Pending::Notice(slot) => Some(slot),
+            Pending::Compute { .. } => None,
+        };
+        self.pending.values().all(|pending| of(pending) != Some(slot))
     }
 
     /// From now on a device takes so many times longer; 1 is the usual.

@@ -16,8 +16,8 @@ use crate::fetch::Requester;
 use crate::maps::{Change, Mapping, Row, RowCell, RowKind};
 use crate::staging::{StageId, by_state};
 use crate::{
-    Action, BLOCK_BYTES, BufferId, Compute, Computed, DeviceBlock, Failure, Operand, Piece, Reply, RequestId,
-    Seed, Slot, Sum, Urgency, UserBlock,
+    Action, BLOCK_BYTES, BufferId, Bug, Compute, Computed, DeviceBlock, Failure, Operand, Piece, Reply,
+    RequestId, Seed, Slot, Sum, Urgency, UserBlock,
 };
 use pantile_format::volume::{RECORD_BLOCKS_MAX, RECORD_HEAD_BYTES};
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,7 +123,8 @@ impl Engine {
         }
         if self.sealed.is_empty() {
             self.answer_sealed();
-            let wanted = !self.waiters.is_empty() || self.above_mark() || self.members_changed;
+            let late = self.planted.is(Bug::AnswersBeforeLossIsRecorded);
+            let wanted = !self.waiters.is_empty() || self.above_mark() || (self.members_changed && !late);
             if wanted || !may_admit {
                 self.sealed = std::mem::take(&mut self.dirty);
                 self.sealed_waiters.append(&mut self.waiters);
@@ -132,7 +133,7 @@ impl Engine {
                 }
             }
             let cleaning = !self.repair.is_empty() || self.log_is_low();
-            if self.sealed.is_empty() && !self.members_changed && !cleaning {
+            if self.sealed.is_empty() && (!self.members_changed || late) && !cleaning {
                 return;
             }
         }
@@ -145,7 +146,7 @@ impl Engine {
 
     /// Everything sealed is durable: answers those who wait for it, unless a device was lost and no record says so yet.
     fn answer_sealed(&mut self) {
-        if !self.members_changed {
+        if !self.members_changed || self.planted.is(Bug::AnswersBeforeLossIsRecorded) {
             let done = std::mem::take(&mut self.sealed_waiters);
             done.into_iter().for_each(|id| self.reply(id, Reply::Done));
         }
@@ -204,7 +205,8 @@ impl Engine {
             *by_stripe.entry(self.geometry.locate(block).0).or_default() += 1;
         }
         let is_full = |count: usize| count == per_stripe;
-        let usable = self.maps.free.iter().copied().filter(|stripe| !self.pins.contains_key(stripe));
+        let blind = self.planted.is(Bug::IgnoresPins);
+        let usable = self.maps.free.iter().copied().filter(|stripe| blind || !self.pins.contains_key(stripe));
         let mut free: Vec<u32> = usable.take(by_stripe.len() + self.repair.len() + MERGES_MOST).collect();
         free.reverse();
         // Cleaning goes first: it is what makes room.
@@ -282,6 +284,11 @@ impl Engine {
         let mut generation = first_generation;
         for &logical in &chosen {
             let Some(physical) = free.pop() else { break };
+            let freed = commit.stripes.last().and_then(|before| self.maps.stripes[before.logical as usize]);
+            let physical = match freed.filter(|_| self.planted.is(Bug::ReusesFreedTooEarly)) {
+                Some(freed) => freed.physical,
+                None => physical,
+            };
             // Nobody else takes the place while it is not yet mapped.
             *self.pins.entry(physical).or_default() += 1;
             commit.stripes.push(StripeWrite::new(logical, physical, generation, per_stripe));
@@ -699,8 +706,14 @@ impl Engine {
     }
 
     fn flush_commit(&mut self) {
-        let present: Vec<Slot> =
+        let mut present: Vec<Slot> =
             (0..self.geometry.slots() as u32).map(Slot).filter(|slot| self.maps.is_present(*slot)).collect();
+        if self.planted.is(Bug::SkipsFlush) {
+            present.pop();
+        }
+        if self.planted.is(Bug::AnswersBeforeFlush) && self.sealed.is_empty() {
+            self.answer_sealed();
+        }
         if let Some(commit) = &mut self.commit {
             commit.phase = Phase::Flush;
             commit.outstanding = present.len() + 1;

@@ -14,8 +14,8 @@ use crate::span::{Span, SpanId};
 use crate::staging::{StageId, Staged};
 use crate::status::DeviceCounts;
 use crate::{
-    Action, BufferId, Computed, Event, Failure, Found, Geometry, IoId, IoResult, JobId, Operand, Reply,
-    Request, RequestId, Slot, UserBlock,
+    Action, BufferId, Bug, Computed, Event, Failure, Found, Geometry, IoId, IoResult, JobId, Operand,
+    Planted, Reply, Request, RequestId, Slot, UserBlock,
 };
 use pantile_code::CellIndex;
 use pantile_format::volume::{MemberState, Superblock};
@@ -158,6 +158,7 @@ pub(crate) struct Engine {
     pub(crate) snapshot: Option<Snapshot>,
     /// Blocks that could not be had while the volume was opened.
     verify_lost: usize,
+    pub(crate) planted: Planted,
 }
 
 impl Engine {
@@ -214,13 +215,16 @@ impl Engine {
             superblock,
             snapshot: None,
             verify_lost: 0,
+            planted: Planted::default(),
         })
     }
 
     /// Enters a new session, whose superblock the caller makes durable before anything else is written.
     pub(crate) fn enter_session(&mut self, superblock: Superblock) {
         self.digests.clear();
-        self.maps.generation = self.maps.generation.max(superblock.generation_floor.0);
+        if !self.planted.is(Bug::GivesGenerationsAgain) {
+            self.maps.generation = self.maps.generation.max(superblock.generation_floor.0);
+        }
         self.superblock = superblock;
         self.recorded_generation = self.maps.generation;
     }
@@ -267,7 +271,8 @@ impl Engine {
     /// Whether every device has all that it should have, as far as anybody has looked, and records say so.
     pub(crate) fn is_clean(&self) -> bool {
         let present = self.maps.members.iter().all(|state| *state == MemberState::Present);
-        let recorded = !self.members_changed && self.snapshot.is_none() && self.commit.is_none();
+        let told = !self.members_changed || self.planted.is(Bug::AnswersBeforeLossIsRecorded);
+        let recorded = told && self.snapshot.is_none() && self.commit.is_none();
         present && recorded && self.repair.is_empty() && self.broken.is_empty() && !self.failed
     }
 
@@ -651,7 +656,10 @@ impl Engine {
         }
     }
 
-    pub(crate) fn act(&mut self, action: Action) {
+    pub(crate) fn act(&mut self, mut action: Action) {
+        if self.planted.is(Bug::ForgetsGeneration) {
+            forget_generation(&mut action);
+        }
         self.actions.push_back(action);
     }
 
@@ -697,5 +705,14 @@ impl Engine {
             self.references.remove(&buffer);
             self.act(Action::Release(buffer));
         }
+    }
+}
+
+/// What [`Bug::ForgetsGeneration`] does to an action.
+fn forget_generation(action: &mut Action) {
+    match action {
+        Action::Read { generation, .. } => *generation = 0,
+        Action::Compute { work, .. } => work.checksums.iter_mut().for_each(|(_, seed)| seed.generation = 0),
+        _ => {}
     }
 }

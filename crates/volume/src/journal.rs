@@ -7,7 +7,7 @@ use crate::engine::{Engine, IoOwner};
 use crate::fetch::ChunkSums;
 use crate::maps::{Change, Mapping};
 use crate::stored::{encode_snapshot, entry, superblock_of};
-use crate::{Action, BLOCK_BYTES, DeviceBlock, Piece, Slot, Urgency};
+use crate::{Action, BLOCK_BYTES, Bug, DeviceBlock, Piece, Slot, Urgency};
 use pantile_format::volume::{
     BlockRun, ChunkHeader, LogicalStripe, PhysicalStripe, Record, RecordNumber, SnapshotHead, SnapshotRef,
     Superblock, Zones,
@@ -47,15 +47,17 @@ impl Engine {
         let bytes = record.encode(self.geometry.shape());
         let blocks = (bytes.len() as u64 / BLOCK_BYTES) as u32;
         let zones = self.geometry.common();
-        let runs = record_runs(zones, self.journal_head, &bytes);
-        self.journal_head = zones.record_after(self.journal_head, blocks);
+        let after = zones.record_after(self.journal_head, blocks);
+        let swapped = self.planted.is(Bug::SwapsRecords) && self.record.is_multiple_of(8);
+        let runs = record_runs(zones, if swapped { after } else { self.journal_head }, &bytes);
+        self.journal_head = after;
         self.journal_used += blocks;
         runs
     }
 
     /// Whether a snapshot must come before the next record: less than half of the ring is certain to be free.
     pub(crate) fn journal_is_low(&self) -> bool {
-        2 * self.journal_used > self.geometry.journal_blocks()
+        2 * self.journal_used > self.geometry.journal_blocks() && !self.planted.is(Bug::OverrunsJournal)
     }
 
     /// The header of a chunk, and its digest.
@@ -94,7 +96,8 @@ impl Engine {
             && header.logical == LogicalStripe(logical.into())
             && header.column == Column(self.geometry.column(mapping.physical, slot) as u32)
             && header.slot == slot
-            && header.generation == Generation(mapping.generation)
+            && (header.generation == Generation(mapping.generation)
+                || self.planted.is(Bug::ForgetsGeneration))
             && header.checksums.len() as u64 == self.geometry.zones(slot).shape().chunk_blocks();
         let sums = || header.checksums.iter().map(|sum| sum.0).collect();
         fits.then(|| ChunkSums { generation: mapping.generation, sums: sums() })
@@ -185,6 +188,10 @@ impl Engine {
         snapshot.outstanding = 1;
         let superblock = snapshot.superblock.clone();
         let lost_one = snapshot.on.iter().any(|&slot| !self.maps.is_present(slot));
+        if self.planted.is(Bug::RefersToUnflushedSnapshot) && snapshot.phase == SnapshotPhase::Write {
+            snapshot.phase = SnapshotPhase::WriteSuperblock;
+            return self.write_superblocks(&superblock);
+        }
         match snapshot.phase {
             SnapshotPhase::Write => {
                 snapshot.phase = SnapshotPhase::Flush;

@@ -20,6 +20,7 @@ mod journal;
 mod maps;
 mod members;
 mod open;
+mod planted;
 mod scrub;
 mod span;
 mod staging;
@@ -31,8 +32,13 @@ pub use api::*;
 pub use engine::ENGINE_BUFFERS;
 pub use geometry::{Geometry, NewVolume};
 pub use open::{Birth, OpenError, format_volume};
+#[cfg(feature = "planted-bugs")]
+pub use planted::Bug;
 pub use status::{DeviceCounts, DeviceState, DeviceStatus, ScrubStatus, Status};
 pub use volume::{State, Volume};
 
 use engine::Engine;
 use open::Opening;
+#[cfg(not(feature = "planted-bugs"))]
+use planted::Bug;
+use planted::Planted;

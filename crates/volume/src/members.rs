@@ -15,7 +15,8 @@ use crate::fetch::Requester;
 use crate::maps::Mapping;
 use crate::span::{Place, Target};
 use crate::{
-    Action, BufferId, Compute, Computed, DeviceBlock, Found, Operand, Piece, Seed, Slot, Urgency, UserBlock,
+    Action, BufferId, Bug, Compute, Computed, DeviceBlock, Found, Operand, Piece, Seed, Slot, Urgency,
+    UserBlock,
 };
 use pantile_format::Generation;
 use pantile_format::volume::{LogicalStripe, MemberState};
@@ -76,6 +77,11 @@ impl Engine {
                 (MemberState::Lost { missed_from }, Found::Stale) => missed_from.min(missed_until),
                 _ => continue,
             };
+            if self.planted.is(Bug::TrustsStaleDevice) && found == Found::Stale {
+                self.maps.members[slot.0 as usize] = MemberState::Present;
+                self.members_changed = true;
+                continue;
+            }
             let cursor = LogicalStripe(0);
             self.maps.members[slot.0 as usize] =
                 MemberState::Rebuilding { missed_from, missed_until, cursor };
@@ -299,7 +305,7 @@ impl Engine {
         if rebuild.outstanding > 0 {
             return;
         }
-        if !rebuild.flushing {
+        if !rebuild.flushing && !self.planted.is(Bug::MovesCursorBeforeFlush) {
             rebuild.flushing = true;
             let slots: Vec<Slot> = rebuild.slots.iter().copied().collect();
             rebuild.outstanding = slots.len() + 1;

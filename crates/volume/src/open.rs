@@ -18,7 +18,10 @@ use crate::engine::Engine;
 use crate::journal::{definition_bytes, record_runs};
 use crate::maps::{Change, Maps};
 use crate::stored::{change, decode_snapshot, superblock_of};
-use crate::{Action, BLOCK_BYTES, DeviceBlock, Event, Found, Geometry, IoId, IoResult, Piece, Slot, Urgency};
+use crate::{
+    Action, BLOCK_BYTES, Bug, DeviceBlock, Event, Found, Geometry, IoId, IoResult, Piece, Planted, Slot,
+    Urgency,
+};
 use pantile_format::volume::{
     DefinitionRef, HistoryId, Policy, Record, RecordNumber, Session, SnapshotRef, Superblock,
 };
@@ -148,6 +151,7 @@ pub(crate) struct Opening {
     /// Devices that answer and hold nothing of the volume.
     blank: Vec<Slot>,
     error: Option<OpenError>,
+    pub(crate) planted: Planted,
 }
 
 impl Opening {
@@ -180,6 +184,7 @@ impl Opening {
             since: 0,
             blank: Vec::new(),
             error: None,
+            planted: Planted::default(),
         };
         for slot in (0..slots as u32).map(Slot).filter(|s| there[s.0 as usize]) {
             let zones = opening.geometry.zones(slot);
@@ -522,6 +527,7 @@ impl Opening {
                 return;
             }
         };
+        engine.planted = self.planted;
         engine.opening_since = Some(self.since);
         for (slot, gone) in self.gone.iter().enumerate() {
             if *gone {
@@ -542,7 +548,8 @@ impl Opening {
                 }
             }
         }
-        for change in last.iter().flat_map(|(_, changes)| changes) {
+        let believed = self.planted.is(Bug::BelievesLastRecord);
+        for change in last.iter().flat_map(|(_, changes)| changes).filter(|_| !believed) {
             match change {
                 Change::Switch { logical, physical, digests, .. } => {
                     let written = (0..).map(Slot).zip(digests).filter_map(|(slot, d)| Some((slot, (*d)?)));
@@ -586,6 +593,7 @@ impl Opening {
             let resumed =
                 Engine::resume(self.geometry.clone(), maps, newest, number + 1, head, used, counter);
             let Ok(mut old) = resumed else { return };
+            old.planted = self.planted;
             old.opening_since = Some(self.since);
             old.members_changed = self.unrecorded;
             absent.into_iter().for_each(|slot| old.missing_at_start(slot, self.since));
@@ -609,7 +617,7 @@ impl Opening {
         let superblock = Superblock {
             history,
             ancestors,
-            session: Session(self.seen.session.0 + 1),
+            session: Session(self.seen.session.0 + u64::from(!self.planted.is(Bug::KeepsSessionNumber))),
             base: self.base_session,
             update: self.seen.update + 1,
             first_record: RecordNumber(engine.next_record()),

@@ -10,7 +10,7 @@ use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::maps::Mapping;
 use crate::span::Place;
 use crate::{
-    Action, BufferId, Compute, Computed, IoResult, Operand, Scrub, ScrubStatus, Seed, Slot, Sum, Urgency,
+    Action, BufferId, Bug, Compute, Computed, IoResult, Operand, Scrub, ScrubStatus, Seed, Slot, Sum, Urgency,
 };
 use pantile_code::CellIndex;
 use pantile_plan::CellSet;
@@ -132,7 +132,8 @@ impl Engine {
         let Some(scrub) = &mut self.scrubbing else { return };
         let Some(RowCheck { buffer, expected, generation }) = scrub.rows.remove(&(row, cell)) else { return };
         self.release(buffer);
-        let is_good = matches!(result, IoResult::Checksums(sums) if sums[..] == [expected]);
+        let is_good = matches!(result, IoResult::Checksums(sums) if sums[..] == [expected])
+            || self.planted.is(Bug::ScrubSeesNothing);
         // A row that was freed meanwhile may have been written again.
         let current = self.maps.rows.get(&row).filter(|now| now.generation == generation);
         if let (false, Some(current), true) = (is_good, current, self.maps.has(slot, generation, None)) {
@@ -189,6 +190,7 @@ impl Engine {
         let is_current = self.maps.stripes[logical as usize] == Some(mapping);
         let should = |slot: &&Slot| self.maps.has(**slot, mapping.generation, Some(logical));
         let is_bad = is_current && bad.iter().filter(should).count() > 0;
+        let is_bad = is_bad && !self.planted.is(Bug::ScrubSeesNothing);
         let is_whole =
             found.len() == self.geometry.code.cell_count() * self.geometry.element_blocks() as usize;
         if !is_current || is_bad || !bad.is_empty() || !is_whole {

@@ -47,6 +47,14 @@ impl Volume {
         volume
     }
 
+    /// Breaks a rule from now on, to see whether a test finds it. To be called before the first event.
+    #[cfg(feature = "planted-bugs")]
+    pub fn plant(&mut self, bug: crate::Bug) {
+        if let Inner::Opening(opening) = &mut self.inner {
+            opening.planted = crate::Planted(Some(bug));
+        }
+    }
+
     /// Keeps no more chunk headers in memory than these, beside those in use: fewer cost more reads. It serves.
     pub fn keep_headers(&mut self, most: usize) {
         if let Inner::Serving(engine) = &mut self.inner {

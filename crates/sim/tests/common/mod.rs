@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pantile_format::Crc64;
-use pantile_sim::{Config, Engine, FIRST_ENGINE_BUFFER, Refusal, Start};
+use pantile_sim::{Config, Engine, FIRST_ENGINE_BUFFER, Fault, Refusal, Start};
 use pantile_volume::{
     Action, BufferId, Compute, Computed, DeviceBlock, Event, Failure, IoId, IoResult, JobId, Operand, Piece,
     Reply, Request, RequestId, Seed, Slot, Urgency, UserBlock,
@@ -213,7 +213,9 @@ impl Toy {
 
     /// The world that suits a toy.
     pub fn config(devices: u32) -> Config {
-        Config::small(devices, DEVICE_BLOCKS, USER_BLOCKS, devices - 1)
+        let mut config = Config::small(devices, DEVICE_BLOCKS, USER_BLOCKS, devices - 1);
+        config.faults.retain(|fault| !matches!(fault, Fault::Returns | Fault::Replaced));
+        config
     }
 
     fn has(&self, bug: Bug) -> bool {
@@ -238,11 +240,17 @@ impl Toy {
     fn read_metadata(&mut self) {
         for slot in self.present.clone() {
             let io = self.io(Purpose::Superblock(slot));
-            self.actions.push_back(Action::ReadBytes { io, slot, at: DeviceBlock(0), blocks: 1 });
+            self.actions.push_back(Action::ReadBytes {
+                io,
+                slot,
+                at: DeviceBlock(0),
+                blocks: 1,
+                urgency: Urgency::User,
+            });
             for (block, place) in places() {
                 let io = self.io(Purpose::Metadata(slot, block, place));
                 let at = DeviceBlock(address(block, place).0 + 1);
-                self.actions.push_back(Action::ReadBytes { io, slot, at, blocks: 1 });
+                self.actions.push_back(Action::ReadBytes { io, slot, at, blocks: 1, urgency: Urgency::User });
             }
         }
     }
@@ -717,6 +725,8 @@ impl Engine for Toy {
                 self.write_copy(job.0 as usize, &sums);
             }
             Event::Computed(_, Computed::Checksums(sums)) => self.write_commit(&sums),
+            // It catches devices up when it is started, and does not scrub.
+            Event::DeviceCame(..) | Event::Scrub(..) => {}
         }
         self.advance();
     }

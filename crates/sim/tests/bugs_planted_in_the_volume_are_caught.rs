@@ -1,0 +1,77 @@
+//! The simulation is not blind: a bug planted in each mechanism that keeps what was flushed makes some seed fail, and the same seeds
+//! pass without it.
+
+mod real;
+
+use pantile_sim::Failure;
+use pantile_volume::Bug;
+use real::{Real, SHAPES, WEATHERS, hush, number};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The shapes of short runs in every weather.
+fn worlds(bug: Option<Bug>) -> Vec<Real> {
+    let shapes = || SHAPES.iter().filter(|shape| shape.element_blocks < 64);
+    let all = WEATHERS.iter().flat_map(|faults| shapes().map(|shape| Real::new(shape, faults)));
+    all.map(|real| Real { bug, ..real }).collect()
+}
+
+/// The least seed below a bound that fails, and why.
+fn first_failure(worlds: &[Real], seeds: u64) -> Option<Failure> {
+    let (next, end) = (AtomicU64::new(0), AtomicU64::new(seeds));
+    let search = || {
+        let mut found: Option<Failure> = None;
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= end.load(Ordering::Relaxed) {
+                return found;
+            }
+            if let Err(failure) = worlds[(seed % worlds.len() as u64) as usize].run(seed) {
+                end.fetch_min(seed, Ordering::Relaxed);
+                found = found.filter(|found| found.seed < seed).or(Some(failure));
+            }
+        }
+    };
+    let found = std::thread::scope(|scope| {
+        let threads = [scope.spawn(search), scope.spawn(search)];
+        threads.map(|thread| thread.join().expect("panics of engines are caught"))
+    });
+    found.into_iter().flatten().min_by_key(|failure| failure.seed)
+}
+
+/// Seeds within which every bug is caught.
+const SEEDS: u64 = 2000;
+
+#[test]
+fn every_planted_bug_is_caught_and_without_it_the_same_seeds_pass() {
+    hush();
+    let only = std::env::var("SIM_BUG").ok();
+    let is_meant = |bug: &Bug| only.as_ref().is_none_or(|only| *only == format!("{bug:?}"));
+    let mut missed = Vec::new();
+    let mut last = 0;
+    for bug in Bug::ALL.into_iter().filter(is_meant) {
+        match first_failure(&worlds(Some(bug)), SEEDS) {
+            Some(failure) => {
+                last = last.max(failure.seed);
+                println!("{bug:?}: seed {}: {}", failure.seed, failure.cause);
+            }
+            None => missed.push(bug),
+        }
+    }
+    assert_eq!(missed, [], "not caught within {SEEDS} seeds");
+    if let Some(failure) = first_failure(&worlds(None), last + 1) {
+        panic!("without a bug: {failure}");
+    }
+    println!("without a bug, seeds 0 to {last} pass");
+}
+
+/// `SIM_FIRST=7` runs one seed of these worlds without a bug, or with `SIM_BUG`.
+#[test]
+#[ignore = "to look at one seed"]
+fn one_seed() {
+    let only = std::env::var("SIM_BUG").unwrap_or_default();
+    let bug = Bug::ALL.into_iter().find(|bug| format!("{bug:?}") == only);
+    let (worlds, seed) = (worlds(bug), number("SIM_FIRST", 0));
+    if let Err(failure) = worlds[(seed % worlds.len() as u64) as usize].run(seed) {
+        panic!("{failure}");
+    }
+}

@@ -1,0 +1,210 @@
+//! The volume itself, in worlds of many shapes.
+
+#![allow(dead_code, reason = "each test uses a part")]
+
+use pantile_code::Code;
+use pantile_format::volume::{HistoryId, VolumeId};
+use pantile_sim::{self as sim, Config, Content, Failure, Fault, Promise, Refusal, Start, Stats};
+use pantile_volume::{
+    Action, Birth, Bug, DeviceBlock, Event, Geometry, NewVolume, ScrubStatus, Slot, State, Volume,
+    format_volume,
+};
+
+/// A volume as the simulation drives it.
+pub struct Driven(Volume);
+
+impl sim::Engine for Driven {
+    fn handle(&mut self, event: Event) {
+        let matters = !matches!(event, Event::Request(..));
+        self.0.handle(event);
+        if matters {
+            self.0.check();
+        }
+    }
+
+    fn next_action(&mut self) -> Option<Action> {
+        self.0.next_action()
+    }
+
+    fn is_ready(&self) -> bool {
+        self.0.state() == State::Serving
+    }
+
+    fn is_clean(&self) -> bool {
+        self.0.is_clean()
+    }
+
+    fn refused(&self) -> Option<String> {
+        match self.0.state() {
+            State::Refused(error) => Some(error.to_string()),
+            State::Opening | State::Serving => None,
+        }
+    }
+
+    fn scrubbed(&self) -> Option<ScrubStatus> {
+        self.0.status()?.scrub
+    }
+}
+
+/// The numbers of a volume, and the most blocks of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub code: &'static str,
+    pub element_blocks: u32,
+    pub logical_stripes: u32,
+    pub spare_stripes: u32,
+    pub log_rows: u32,
+    pub journal_blocks: u32,
+    pub blocks_most: u32,
+}
+
+const fn usual(code: &'static str) -> Shape {
+    Shape {
+        code,
+        element_blocks: 2,
+        logical_stripes: 6,
+        spare_stripes: 3,
+        log_rows: 12,
+        journal_blocks: 24,
+        blocks_most: 16,
+    }
+}
+
+/// Columns of unlike rows, general coefficients, and relations that name no parity.
+const CODE_FILE: &str = "pantile-code 1
+name pair-of-rows
+columns 4
+rows 2
+order [0][0] [1][0] [0][1] [1][1]
+[0][2] = [0][0] + [0][1]
+[1][2] = [1][0] + 0x8e*[1][1]
+[0][3] = [0][0] + 2*[1][1]
+[1][3] = [1][0] + 3*[0][1]
+";
+
+/// Worlds of every kind of code, and of numbers at their limits.
+pub const SHAPES: [Shape; 20] = [
+    usual("mirror:3"),
+    usual("raid5:2"),
+    usual("raid6:3"),
+    usual("rs:3+3"),
+    usual("dcode:5"),
+    usual("raidp:4"),
+    usual("raidq:2+4"),
+    usual("lrc:4,2,1"),
+    usual("shec:4,3,2"),
+    usual("xcode:5"),
+    usual(CODE_FILE),
+    usual("mirror:2"),
+    Shape { element_blocks: 4, ..usual("raid0:1") },
+    // The least ring, and records so long that most go around its end.
+    Shape { element_blocks: 64, logical_stripes: 3, journal_blocks: 16, blocks_most: 96, ..usual("raid5:2") },
+    Shape {
+        element_blocks: 64,
+        logical_stripes: 3,
+        journal_blocks: 16,
+        log_rows: 80,
+        blocks_most: 64,
+        ..usual("mirror:3")
+    },
+    // A log of one row, of none, and one that holds more than the stripes do.
+    Shape { log_rows: 1, ..usual("raid6:2") },
+    Shape { log_rows: 0, ..usual("raid5:3") },
+    Shape { log_rows: 64, blocks_most: 3, ..usual("raid6:2") },
+    // One spare stripe, and many.
+    Shape { spare_stripes: 1, ..usual("raid6:2") },
+    Shape { spare_stripes: 20, logical_stripes: 4, log_rows: 2, ..usual("raid5:2") },
+];
+
+/// What goes wrong beside crashes.
+pub const WEATHERS: [&[Fault]; 6] = [
+    &[],
+    &[Fault::Gone, Fault::Slow],
+    &[Fault::Gone, Fault::Slow, Fault::Refused, Fault::Returns, Fault::Replaced],
+    &[Fault::Unreadable, Fault::Flip],
+    &[Fault::Lost, Fault::Misdirected, Fault::Refused],
+    &Fault::ALL,
+];
+
+/// A volume that can be made, killed and opened again.
+pub struct Real {
+    pub geometry: Geometry,
+    pub config: Config,
+    pub bug: Option<Bug>,
+}
+
+impl Real {
+    pub fn new(shape: &Shape, faults: &[Fault]) -> Real {
+        let code = match shape.code.starts_with("pantile-code") {
+            true => Code::from_text(shape.code),
+            false => Code::parse(shape.code),
+        };
+        let geometry = Geometry::new(NewVolume {
+            volume: VolumeId(*b"pantile-sim-test"),
+            code: code.expect("the code is known"),
+            element_blocks: shape.element_blocks,
+            logical_stripes: shape.logical_stripes,
+            spare_stripes: shape.spare_stripes,
+            log_rows: shape.log_rows,
+            journal_blocks: shape.journal_blocks,
+        })
+        .expect("a volume may have this shape");
+        let blocks = (0..geometry.slots() as u32).map(|s| geometry.device_blocks(Slot(s))).max();
+        let (devices, tolerance) = (geometry.slots() as u32, geometry.tolerance() as u32);
+        let mut config =
+            Config::small(devices, blocks.expect("there are slots"), geometry.user_blocks(), tolerance);
+        config.promise = Promise::whole_devices(tolerance);
+        config.load.blocks_most = shape.blocks_most;
+        config.faults = faults.to_vec();
+        config.scrubs = true;
+        config.replay = "tools/simulate.sh 1 {seed}".to_owned();
+        Real { geometry, config, bug: None }
+    }
+
+    pub fn make(&self, start: Start<'_>) -> Result<Driven, Refusal> {
+        if start.session == 0 {
+            self.format(start.disks)?;
+        }
+        let there: Vec<bool> = start.disks.iter().map(sim::Disk::is_present).collect();
+        let mut fresh = [1; 16];
+        fresh[..4].copy_from_slice(&start.session.to_le_bytes());
+        let mut volume = Volume::open(self.geometry.clone(), &there, HistoryId(fresh));
+        if let Some(bug) = self.bug {
+            volume.plant(bug);
+        }
+        Ok(Driven(volume))
+    }
+
+    pub fn format(&self, disks: &mut [sim::Disk]) -> Result<(), Refusal> {
+        let birth = Birth { history: HistoryId([7; 16]), name: "sim".into(), created: 0 };
+        for (slot, at, bytes) in format_volume(&self.geometry, &birth)? {
+            for (at, block) in (at.0..).zip(bytes.chunks(4096)) {
+                disks[slot.0 as usize].put(DeviceBlock(at), Content::of_bytes(block));
+            }
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::result_large_err, reason = "one a run")]
+    pub fn run(&self, seed: u64) -> Result<Stats, Failure> {
+        sim::run_seed(seed, |start| self.make(start), &self.config)
+    }
+}
+
+/// Every shape in every weather.
+pub fn all_worlds() -> Vec<Real> {
+    WEATHERS.iter().flat_map(|faults| SHAPES.iter().map(|shape| Real::new(shape, faults))).collect()
+}
+
+/// Panics of the engine are reported as failures of their seed, not as noise.
+pub fn hush() {
+    std::panic::set_hook(Box::new(|info| {
+        if let Some(at) = info.location().filter(|at| at.file().contains("tests/")) {
+            eprintln!("{at}: {info}");
+        }
+    }));
+}
+
+pub fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().map_or(default, |value| value.parse().expect("a number"))
+}

@@ -1,0 +1,80 @@
+//! Bugs on purpose: each breaks one rule that keeps what was flushed, and the simulation must find it.
+//!
+//! Only the feature `planted-bugs` lets a volume have one. Without it [`Planted::is`] is never true, and what follows it is not
+//! compiled into anything.
+
+/// A rule that is broken on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Bug {
+    /// A commit does not flush the last device that is present.
+    SkipsFlush,
+    /// Every eighth record is written at the place of the one behind it.
+    SwapsRecords,
+    /// A stripe is written to the place that another stripe of the same commit is about to free.
+    ReusesFreedTooEarly,
+    /// A device that comes back counts as present at once.
+    TrustsStaleDevice,
+    /// Whatever a device gives is taken for what was written.
+    DropsChecksum,
+    /// Checksums are seeded with no generation, and headers of any generation count.
+    ForgetsGeneration,
+    /// Requests are answered although a device was lost and no record says so; the next record for another reason does.
+    AnswersBeforeLossIsRecorded,
+    /// The cursor of a rebuild moves when its writes are done, and nothing flushes them.
+    MovesCursorBeforeFlush,
+    /// A physical stripe that is being read is written to.
+    IgnoresPins,
+    /// The superblock that refers to a snapshot is written without a flush of the snapshot.
+    RefersToUnflushedSnapshot,
+    /// A session has the number of the one before.
+    KeepsSessionNumber,
+    /// The last record counts without a look at what it maps.
+    BelievesLastRecord,
+    /// Records overwrite the oldest of the ring that no snapshot has.
+    OverrunsJournal,
+    /// Generations of a forgotten record are given again.
+    GivesGenerationsAgain,
+    /// A flush is answered when the writes of its commit are done.
+    AnswersBeforeFlush,
+    /// Scrub calls everything clean.
+    ScrubSeesNothing,
+}
+
+#[cfg(feature = "planted-bugs")]
+impl Bug {
+    /// All of them.
+    pub const ALL: [Bug; 16] = [
+        Bug::SkipsFlush,
+        Bug::SwapsRecords,
+        Bug::ReusesFreedTooEarly,
+        Bug::TrustsStaleDevice,
+        Bug::DropsChecksum,
+        Bug::ForgetsGeneration,
+        Bug::AnswersBeforeLossIsRecorded,
+        Bug::MovesCursorBeforeFlush,
+        Bug::IgnoresPins,
+        Bug::RefersToUnflushedSnapshot,
+        Bug::KeepsSessionNumber,
+        Bug::BelievesLastRecord,
+        Bug::OverrunsJournal,
+        Bug::GivesGenerationsAgain,
+        Bug::AnswersBeforeFlush,
+        Bug::ScrubSeesNothing,
+    ];
+}
+
+/// The bug that a volume has, if any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Planted(#[cfg(feature = "planted-bugs")] pub(crate) Option<Bug>);
+
+impl Planted {
+    #[cfg(feature = "planted-bugs")]
+    pub(crate) fn is(self, bug: Bug) -> bool {
+        self.0 == Some(bug)
+    }
+
+    #[cfg(not(feature = "planted-bugs"))]
+    pub(crate) fn is(self, _bug: Bug) -> bool {
+        false
+    }
+}

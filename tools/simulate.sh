@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Drives the volume's engine through a world that fails on purpose: tools/simulate.sh [SEEDS [FIRST]]
+#
+#   tools/simulate.sh             20,000 seeds, some minutes on two cores
+#   tools/simulate.sh 1000000     a million
+#   tools/simulate.sh 1 4711      seed 4711 again, the same run down to the last step
+set -euo pipefail
+cd "$(dirname "$0")/.."
+SIM_SEEDS=${1:-20000} SIM_FIRST=${2:-0} SIM_THREADS=${SIM_THREADS:-$(nproc)} \
+    cargo test --release --quiet --package pantile-sim --test the_volume_loses_nothing -- \
+    --nocapture nothing_that_was_flushed_is_lost
