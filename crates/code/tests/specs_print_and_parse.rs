@@ -238,3 +238,42 @@ proptest! {
         }
     }
 }
+
+/// Good specs with bytes changed, left out, doubled, swapped or taken from another: an error or a canonical code.
+#[test]
+fn mutated_specs_are_an_error_or_canonical() {
+    let good = good();
+    let mut state = 1u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as usize % below
+    };
+    let mut built = 0;
+    for round in 0..6_000 {
+        let mut text = good[random(good.len())].clone().into_bytes();
+        for _ in 0..1 + random(3) {
+            let at = random(text.len());
+            match random(10) {
+                0 => text[at] = random(256) as u8,
+                4.. if text[at].is_ascii_digit() => text[at] = b'0' + random(10) as u8,
+                1 | 4.. => text[at] = b"0123456789+,:=.xabc-"[random(20)],
+                2 if text.len() > 1 => drop(text.remove(at)),
+                3 => text.insert(at, text[at]),
+                _ => {
+                    let other = good[random(good.len())].as_bytes();
+                    text.truncate(at);
+                    text.extend_from_slice(&other[random(other.len())..]);
+                }
+            }
+            if text.is_empty() {
+                break;
+            }
+        }
+        let text = String::from_utf8_lossy(&text);
+        if let Ok(code) = Code::parse(&text) {
+            built += 1;
+            assert_eq!(Code::parse(code.spec()).as_ref(), Ok(&code), "round {round}: {text}");
+        }
+    }
+    assert!((200..5_500).contains(&built), "{built}");
+}

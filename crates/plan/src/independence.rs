@@ -63,11 +63,13 @@ impl Blocks {
     /// few sets drawn from a fixed seed.
     pub(crate) fn cheaper_test(&self, lost: usize) -> (TestKind, u64) {
         const SETS: u64 = 8;
+        // One set says enough where a set is that much work.
+        const WORK_MOST: u64 = 50_000_000;
         let cost = |kind: TestKind| {
             let mut test = self.test(kind);
-            let mut sum = 0;
-            for draw in 0..SETS {
-                let order = random_order(self.count(), lost, 0x7072_6f62_6521, draw);
+            let (mut sum, mut drawn) = (0, 0);
+            while drawn < SETS && test.work() < WORK_MOST {
+                let order = random_order(self.count(), lost, 0x7072_6f62_6521, drawn);
                 let mut before = 0;
                 test.clear();
                 for &column in &order {
@@ -78,8 +80,9 @@ impl Blocks {
                 }
                 // A walk shares all but the last column with the set before it.
                 sum += test.work() - before;
+                drawn += 1;
             }
-            sum / SETS
+            sum / drawn
         };
         let (dense, sparse) = (cost(TestKind::Dense), cost(TestKind::Sparse));
         if sparse < dense { (TestKind::Sparse, sparse) } else { (TestKind::Dense, dense) }
