@@ -5,6 +5,7 @@ mod codes;
 mod compare;
 mod completions;
 mod create;
+mod demo;
 mod explain;
 mod heal;
 mod info;
@@ -63,6 +64,7 @@ pub enum Command {
     Heal(heal::Heal),
     Unseal(unseal::Unseal),
     Info(info::Info),
+    Demo(demo::Demo),
     Create(create::Create),
     Serve(serve::Serve),
     Status(status::Status),
@@ -91,6 +93,7 @@ pub fn run(command: Command, terminal: &Terminal) -> Outcome {
         Command::Heal(command) => command.run(terminal),
         Command::Unseal(command) => command.run(terminal),
         Command::Info(command) => command.run(terminal),
+        Command::Demo(command) => command.run(terminal),
         Command::Create(command) => command.run(terminal),
         Command::Serve(command) => command.run(),
         Command::Status(command) => command.run(terminal),
