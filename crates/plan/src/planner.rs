@@ -469,8 +469,9 @@ impl Planner {
             if rest.is_empty() {
                 break;
             }
-            let (target, terms) = self.one_combination(&rest, lost, &progress)?;
-            progress.take(target, terms);
+            for (target, terms) in self.combinations(&rest, lost, &progress)? {
+                progress.take(target, terms);
+            }
         }
         if let Some(recipes) = recipes(&self.code, &self.touching, avoided, missing) {
             let pick = choose(&self.code, &recipes, price, direct, CHOICES);
@@ -485,13 +486,16 @@ impl Planner {
         Ok(progress)
     }
 
-    /// A combination of equations for one of the cells that no single equation yields: the shortest.
-    fn one_combination(
+    /// Combinations of equations for cells that no single equation yields: the shortest alone, after which single
+    /// equations may go on; of a large code, where each elimination takes long, all.
+    fn combinations(
         &self,
         rest: &[CellIndex],
         lost: &[CellIndex],
         progress: &Progress<'_>,
-    ) -> Result<(CellIndex, Combination), NotRecoverable> {
+    ) -> Result<Vec<(CellIndex, Combination)>, NotRecoverable> {
+        const SYMBOLS_MOST: usize = 1 << 22;
+        let is_large = self.code.equations().len() * self.code.cell_count() > SYMBOLS_MOST;
         let unknown: Vec<CellIndex> =
             lost.iter().copied().filter(|&cell| !progress.made.contains(cell)).collect();
         let combinations = if self.is_xor {
@@ -500,10 +504,10 @@ impl Planner {
             Space::<Gf>::new(&self.code, &unknown, rest, &[]).map(|space| space.combinations())
         };
         match combinations {
-            Ok(all) => match all.into_iter().min_by_key(|(cell, terms)| (terms.len(), *cell)) {
-                Some(shortest) => Ok(shortest),
-                None => unreachable!("there is at least one cell to combine for"),
-            },
+            Ok(all) if is_large => Ok(all),
+            Ok(all) => {
+                Ok(all.into_iter().min_by_key(|(cell, terms)| (terms.len(), *cell)).into_iter().collect())
+            }
             Err((unrecoverable, rank)) => Err(NotRecoverable {
                 lost: progress.lost.clone(),
                 unrecoverable,

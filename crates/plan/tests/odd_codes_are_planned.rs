@@ -44,3 +44,27 @@ fn all_cells_of_a_large_stripe_can_be_wanted() {
     let all: Vec<usize> = (0..10).collect();
     assert_eq!(plan(&code, &[], &all, &Costs::uniform()), code.data().len());
 }
+
+/// No equation has one lost cell alone, and the code is too large to eliminate once per cell.
+#[test]
+fn a_large_code_without_a_way_to_begin_is_eliminated_once() {
+    const LOST: usize = 220;
+    let mut state = 5u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as usize % below
+    };
+    let mut text = format!("pantile-code 1\nname dense\ncolumns 4\nrows {LOST} 9500 9500 {LOST}\n");
+    for row in 0..LOST {
+        // Two or more cells of column 0 in each equation: the next, and others at random.
+        let mut cells = vec![(row, 0), ((row + 1) % LOST, 0), (random(9500), 1), (random(9500), 2)];
+        cells.push(((row + 2 + random(LOST - 4)) % LOST, 0));
+        let terms: Vec<String> =
+            cells.iter().map(|(r, c)| format!("{}*[{r}][{c}]", 1 + random(255))).collect();
+        text += &format!("[{row}][3] = {}\n", terms.join(" + "));
+    }
+    let code = Code::from_text(&text).unwrap();
+    assert!(code.equations().len() * code.cell_count() > 1 << 22);
+    // Every parity and what the equations have of the other columns.
+    assert!(plan(&code, &[0], &[0], &Costs::uniform()) > 2 * LOST);
+}
