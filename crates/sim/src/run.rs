@@ -357,6 +357,8 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
     /// A scrub with repair leaves nothing bad, however much was before, within the promise. So the next scrub finds nothing,
     /// and from then on no device counts as damaged.
     fn leave_nothing_bad(&mut self) -> Result<(), Cause> {
+        // What is written and nothing maps to yet is no scrub's matter, and could rot unseen.
+        self.ask_and_rest(&Ask::Flush)?;
         if !self.faults.did_damage() {
             // Clean means that every device has all that it should have.
             let status = self.scrub_to_the_end(false)?;
