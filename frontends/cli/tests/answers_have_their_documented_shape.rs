@@ -296,6 +296,7 @@ fn every_help_teaches() {
         "prove",
         "plan",
         "compare",
+        "bench",
         "seal",
         "verify",
         "heal",
@@ -381,4 +382,43 @@ fn ctrl_c_ends_a_proof_with_the_levels_that_are_done() {
     let answer: Value = serde_json::from_slice(&output.stdout).expect("the levels that are done");
     assert_eq!(answer["complete"], false);
     assert!(answer["tolerance"].as_array().is_some_and(|levels| !levels.is_empty()));
+}
+
+#[test]
+fn bench_has_exactly_the_promised_fields() {
+    let answer = json(&["bench", "raid5:2", "dcode:5", "--chunk", "2K", "--lost", "1", "--json"]);
+    let lines = answer.as_array().expect("a list");
+    let of = |line: &Value| {
+        let field = |key: &str| line[key].as_str().expect("a text").to_string();
+        (field("code"), line["chunk_len_bytes"].as_u64(), field("op"), field("layout"))
+    };
+    let mut expected = Vec::new();
+    for (code, chunk) in [("raid5:2", 2048), ("dcode:5", 1920)] {
+        for layout in ["aligned", "staggered"] {
+            for op in ["encode", "decode", "update"] {
+                expected.push((code.to_string(), Some(chunk), op.to_string(), layout.to_string()));
+            }
+        }
+    }
+    assert_eq!(lines.iter().map(of).collect::<Vec<_>>(), expected);
+    for line in lines {
+        let number = |key: &str| line[key].as_f64().expect("a number");
+        assert!(number("bytes_per_s") > 0.0 && number("xor_limit_bytes_per_s") > 0.0);
+        let share = number("bytes_per_s") / number("xor_limit_bytes_per_s");
+        assert!((share - number("limit_share")).abs() < 0.01 * share, "{line}");
+        assert_eq!(line.as_object().map(|fields| fields.len()), Some(8));
+    }
+}
+
+#[test]
+fn bench_refuses_what_it_cannot_measure() {
+    for (arguments, status, word) in [
+        (&["bench", "dcode:13", "--chunk", "831"][..], 2, "832 bytes or more"),
+        (&["bench", "dcode:13", "--chunk", "1T"], 2, "1 GiB"),
+        (&["bench", "dcode:13", "--lost", "0-2"], 4, "do not follow"),
+    ] {
+        let run = pantile(arguments);
+        assert_eq!(run.status, status, "{arguments:?}");
+        assert!(run.stderr.contains(word), "{}", run.stderr);
+    }
 }

@@ -1,6 +1,7 @@
 //! One file per command; this one holds what they have in common: the top of the help and the way to them.
 
 mod assemble;
+mod bench;
 mod codes;
 mod compare;
 mod completions;
@@ -59,6 +60,7 @@ pub enum Command {
     Plan(plan::PlanCommand),
     Compare(compare::Compare),
     Search(search::Search),
+    Bench(bench::Bench),
     Seal(seal::Seal),
     Verify(verify::Verify),
     Heal(heal::Heal),
@@ -88,6 +90,7 @@ pub fn run(command: Command, terminal: &Terminal) -> Outcome {
         Command::Plan(command) => command.run(terminal),
         Command::Compare(command) => command.run(terminal),
         Command::Search(command) => command.run(terminal),
+        Command::Bench(command) => command.run(terminal),
         Command::Seal(command) => command.run(terminal),
         Command::Verify(command) => command.run(terminal),
         Command::Heal(command) => command.run(terminal),
