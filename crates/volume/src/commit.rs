@@ -125,7 +125,8 @@ impl Engine {
             self.answer_sealed();
             let late = self.planted.is(Bug::AnswersBeforeLossIsRecorded);
             let wanted = !self.waiters.is_empty() || self.above_mark() || (self.members_changed && !late);
-            if wanted || !may_admit {
+            if wanted || !may_admit || self.commit_wanted {
+                self.commit_wanted = false;
                 self.sealed = std::mem::take(&mut self.dirty);
                 self.sealed_waiters.append(&mut self.waiters);
                 if self.sealed.is_empty() {

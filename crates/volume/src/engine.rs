@@ -132,6 +132,8 @@ pub(crate) struct Engine {
     pub(crate) arrivals: BTreeMap<Slot, Found>,
     /// Those of them that have never had a snapshot: they get the text of the code, too.
     pub(crate) blank: BTreeSet<Slot>,
+    /// What is dirty is to be made durable although nobody waits for it.
+    pub(crate) commit_wanted: bool,
     /// A snapshot is to be written at the next moment, whatever the journal says.
     pub(crate) snapshot_wanted: bool,
     pub(crate) rebuild: Option<Rebuild>,
@@ -203,6 +205,7 @@ impl Engine {
             headers_most: HEADERS_MOST,
             repair: BTreeSet::new(),
             blank: BTreeSet::new(),
+            commit_wanted: false,
             snapshot_wanted: false,
             opening_since: None,
             digests: BTreeMap::new(),

@@ -29,6 +29,8 @@ pub(crate) struct Scrubbing {
     /// Cells of rows that are read: their buffer, checksum and generation.
     rows: BTreeMap<(u32, usize), RowCheck>,
     outstanding: usize,
+    /// What was written ahead up to this name is recorded before the scrub begins, or nobody would look at it.
+    barrier: u64,
 }
 
 #[derive(Debug)]
@@ -57,7 +59,8 @@ impl Engine {
                 let total = u64::from(self.geometry.logical_stripes());
                 let status = ScrubStatus { total, repair, running: true, ..ScrubStatus::default() };
                 let (checking, rows) = (BTreeMap::new(), BTreeMap::new());
-                let new = Scrubbing { status, next_row: 0, next_stripe: 0, checking, rows, outstanding: 0 };
+                let (next_row, next_stripe, outstanding, barrier) = (0, 0, 0, self.counter());
+                let new = Scrubbing { status, next_row, next_stripe, checking, rows, outstanding, barrier };
                 self.scrubbing = Some(new);
             }
             Scrub::Start { repair } => {
@@ -82,6 +85,11 @@ impl Engine {
         loop {
             let Some(scrub) = &mut self.scrubbing else { return };
             if scrub.outstanding > 0 || !scrub.status.running || scrub.status.paused || self.failed {
+                return;
+            }
+            if self.staged.first_key_value().is_some_and(|(&id, _)| id <= scrub.barrier) {
+                self.commit_wanted = true;
+                self.drive_commit();
                 return;
             }
             scrub.outstanding = 1;
