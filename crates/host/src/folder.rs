@@ -218,6 +218,11 @@ pub enum FolderError {
         /// The other.
         second: PathBuf,
     },
+    /// A whole device was to be taken out, and there is none to spare.
+    Needed {
+        /// Its slot.
+        slot: Slot,
+    },
     /// A slot that the volume does not have.
     NoSuchDevice {
         /// What was asked for.
@@ -363,6 +368,11 @@ impl fmt::Display for FolderError {
                 "{} and {} both are device {} of the volume; give only the one that was written last",
                 first.display(),
                 second.display(),
+                slot.0
+            ),
+            FolderError::Needed { slot } => write!(
+                out,
+                "device {} is whole, and no further device may fail for certain; bring a lost one back or wait for the rebuild first",
                 slot.0
             ),
             FolderError::NoSuchDevice { device, devices } => {

@@ -180,21 +180,19 @@ impl Service {
         folder.change(|config| drop(config.devices.remove(&slot.0)))
     }
 
+    /// The new device is looked at as a whole, and made ready, before the old one is touched.
     fn replace(&self, device: u32, path: &Path, overwrite: bool) -> Result<String, FolderError> {
         let slot = self.slot(device)?;
-        let report = self.host.report()?;
         let mut state = self.lock();
-        if report.members[device as usize].attached {
-            self.host.fail(slot)?;
-            self.forget(&mut state, slot)?;
-        }
+        let report = self.host.report()?;
+        self.check_dispensable(&report, slot)?;
         let new: Arc<dyn Device> = Arc::new(open_soon(path)?);
         let found = self.found(&state, slot, &*new)?;
+        if found == Found::Blank && !overwrite {
+            check_blank(&*new)?;
+        }
+        self.check_len(slot, &*new)?;
         if found == Found::Blank {
-            if !overwrite {
-                check_blank(&*new)?;
-            }
-            self.check_len(slot, &*new)?;
             wipe(&*new)?;
         }
         self.put(&mut state, slot, path, new, found)?;
@@ -202,6 +200,19 @@ impl Service {
             Found::Blank => format!("{} is device {device} now and is being rebuilt.", path.display()),
             Found::Stale => format!("{} is device {device} again and is being caught up.", path.display()),
         })
+    }
+
+    /// Refuses to take out a whole device while no further one may fail for certain: with more gone than the code bears of any, the engine
+    /// neither writes nor opens, though the equations may bear this one.
+    fn check_dispensable(&self, report: &Report, slot: Slot) -> Result<(), FolderError> {
+        let devices = report.status.devices.iter();
+        let not_whole = devices.filter(|device| device.state != DeviceState::Present);
+        let lost: Vec<Slot> = not_whole.map(|device| device.slot).collect();
+        let any_more = || margin(&self.geometry.code, self.geometry.placement, &lost).any_more;
+        match !lost.contains(&slot) && any_more() == 0 {
+            true => Err(FolderError::Needed { slot }),
+            false => Ok(()),
+        }
     }
 
     fn check_len(&self, slot: Slot, device: &dyn Device) -> Result<(), FolderError> {
@@ -223,7 +234,7 @@ impl Service {
         Ok(if held.slot == slot && goes_on { Found::Stale } else { Found::Blank })
     }
 
-    /// Puts a device into a slot, in the folder first.
+    /// Puts a device into a slot, in the folder first; one that is there is taken out.
     fn put(
         &self,
         state: &mut State,
@@ -238,6 +249,10 @@ impl Service {
             config.devices.insert(slot.0, place);
             config.spares.retain(|spare| spare != path);
         })?;
+        if self.host.report()?.members[slot.0 as usize].attached {
+            self.host.fail(slot)?;
+            state.devices[slot.0 as usize] = None;
+        }
         self.host.attach(slot, device.clone(), found)?;
         state.devices[slot.0 as usize] = Some(device);
         state.problems.remove(&slot.0);

@@ -54,6 +54,15 @@ fn until_clean(service: &Service) {
     }
 }
 
+/// Waits for what a rebuild leads to.
+fn until(service: &Service, is_so: impl Fn(&StatusReport) -> bool) {
+    let begun = Instant::now();
+    while !is_so(&status(service)) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", status(service));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 fn file(path: PathBuf, len: u64) -> PathBuf {
     drop(FileDevice::create(&path, len).expect("a file"));
     path
@@ -178,6 +187,72 @@ fn devices_with_something_on_them_are_not_overwritten() {
         Folder::create(&folder.path().join("c"), &twice),
         Err(FolderError::Device(DeviceError::InUse { .. }))
     ));
+}
+
+#[test]
+fn a_device_is_taken_out_only_for_one_that_can_take_its_place() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("v");
+    create(&root);
+    let service = start(&root);
+    let data = painted(6, 2_000_000);
+    service.handle().write(0, &data, true).expect("it writes");
+    let replace = |path: &Path, overwrite| {
+        service.obey(&Order::Replace { device: 1, path: path.to_path_buf(), overwrite })
+    };
+    let refused = |path: &Path, overwrite| {
+        let before = std::fs::read(root.join("volume.conf")).expect("a configuration");
+        let answer = replace(path, overwrite);
+        assert!(matches!(answer, Answer::Fault { kind: FaultKind::Input, .. }), "{answer:?}");
+        assert_eq!(status(&service).devices[1].state, DeviceWord::Present, "{}", path.display());
+        assert_eq!(std::fs::read(root.join("volume.conf")).expect("a configuration"), before);
+    };
+    let len = root.join("device-00.pantile").metadata().expect("a device").len();
+    let short = file(folder.path().join("short"), len - 4096);
+    refused(&short, true);
+    refused(&folder.path().join("nowhere"), true);
+    std::fs::write(folder.path().join("text"), vec![7; len as usize]).expect("a file");
+    refused(&folder.path().join("text"), false);
+    // The last devices that the code can be without are gone: one more would be the end, whoever agrees.
+    done(service.obey(&Order::Fail { device: 4 }));
+    done(service.obey(&Order::Fail { device: 5 }));
+    let good = file(folder.path().join("good"), len);
+    refused(&good, false);
+    refused(&good, true);
+    done(service.obey(&Order::Replace { device: 4, path: root.join("device-04.pantile"), overwrite: false }));
+    until(&service, |report| report.margin.any_more == 1);
+    done(replace(&good, false));
+    until(&service, |report| report.margin.any_more == 1);
+    assert!(read(&service, data.len()) == data);
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn a_device_that_may_be_needed_is_not_taken_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("v");
+    let made = Folder::create(&root, &new("raidp:5", NewDevices::Made { user_bytes: 4 << 20 }));
+    drop(made.expect("a volume"));
+    let service = start(&root);
+    let lost = (0..8).find(|&device| {
+        done(service.obey(&Order::Fail { device }));
+        status(&service).margin.any_more == 0
+    });
+    assert!(lost.is_some());
+    let report = status(&service);
+    let next = report.margin.next.expect("some may be lost");
+    assert!(next.survived > 0, "{next:?}");
+    let spared = |device: &u32| !report.margin.lost.contains(device) && !next.fatal.contains(&vec![*device]);
+    let device = (0..report.devices.len() as u32).find(spared).expect("one that may be lost");
+    let len = root.join(format!("device-{device:02}.pantile")).metadata().expect("a device").len();
+    let path = file(folder.path().join("good"), len);
+    let replace = |overwrite| Order::Replace { device, path: path.clone(), overwrite };
+    for overwrite in [false, true] {
+        let answer = service.obey(&replace(overwrite));
+        assert!(matches!(&answer, Answer::Fault { text, .. } if text.contains("is whole")), "{answer:?}");
+        assert_eq!(status(&service).devices[device as usize].state, DeviceWord::Present);
+    }
+    service.stop().expect("it stops");
 }
 
 #[test]

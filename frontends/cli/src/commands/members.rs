@@ -30,7 +30,7 @@ pub struct Fail {
 /// Put a device into a volume in place of one that is lost
 ///
 /// Answers: here is the new disk, what now? The device that was there before, brought back, is caught up by what it has missed; any other is made anew from the rest. One
-/// that is still there is taken out first.
+/// that is still there is taken out once the new one is found good; a whole one is not while no further device may fail.
 #[derive(Args)]
 #[command(after_long_help = "\
 On a volume that is not served the rebuild begins and goes on when it is served or rebuilt.
