@@ -15,12 +15,17 @@ use pantile_host::{Answer, ControlServer, Folder, FolderError, Handle, HostError
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 /// Numbers of the system's errors that clients are told.
 const EIO: i32 = 5;
 const ENOMEM: i32 = 12;
 const EINVAL: i32 = 22;
 const ESHUTDOWN: i32 = 108;
+
+/// How long another may have the volume that is to be served, and how often it is tried again.
+const BETWEEN: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// nbdkit calls functions without a place for data of ours before the first client comes.
 static STATE: Mutex<State> = Mutex::new(State { folder: None, stays: false, running: None });
@@ -204,7 +209,15 @@ fn state() -> std::sync::MutexGuard<'static, State> {
 }
 
 fn start(folder: &std::path::Path) -> std::result::Result<Running, FolderError> {
-    let service = Arc::new(Service::start(Folder::open(folder)?, None)?);
+    let begun = Instant::now();
+    let taken = loop {
+        match Folder::open(folder) {
+            // A command that works on a volume that is not served has it for a moment.
+            Err(FolderError::Busy { .. }) if begun.elapsed() < BETWEEN => std::thread::sleep(LOOK_EVERY),
+            result => break result?,
+        }
+    };
+    let service = Arc::new(Service::start(taken, None)?);
     match ControlServer::start(folder, service.clone()) {
         Ok(control) => Ok(Running { service, control }),
         Err(error) => {
