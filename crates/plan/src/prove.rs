@@ -470,24 +470,24 @@ impl Walk<'_> {
         let next = AtomicUsize::new(0);
         let sum = Mutex::new(Outcome::default());
         on_threads(threads, &|| {
+            let mut visitor = Visitor {
+                walk: self,
+                test: self.blocks.test(self.kind),
+                outcome: Outcome::default(),
+                unreported: 0,
+                reported_work: 0,
+            };
             loop {
                 let i = next.fetch_add(1, Ordering::Relaxed);
                 if i >= starts.len() || self.ended.load(Ordering::Relaxed) {
                     return;
                 }
-                let mut visitor = Visitor {
-                    walk: self,
-                    test: self.blocks.test(self.kind),
-                    outcome: Outcome::default(),
-                    unreported: 0,
-                    reported_work: 0,
-                };
                 visitor.part(&starts[i]);
-                self.done.fetch_add(visitor.unreported, Ordering::Relaxed);
+                let outcome = std::mem::take(&mut visitor.outcome);
                 let mut sum = sum.lock().unwrap_or_else(|e| e.into_inner());
-                sum.survived += visitor.outcome.survived;
-                sum.fatal_count += visitor.outcome.fatal_count;
-                sum.fatal.extend(visitor.outcome.fatal);
+                sum.survived += outcome.survived;
+                sum.fatal_count += outcome.fatal_count;
+                sum.fatal.extend(outcome.fatal);
                 // The smallest of all that were kept: which part came first does not matter.
                 if sum.fatal.len() > self.witnesses.saturating_mul(2) {
                     sum.fatal.sort_unstable();
@@ -516,6 +516,7 @@ struct Visitor<'v> {
 impl Visitor<'_> {
     fn part(&mut self, start: &[usize]) {
         let mut set = Vec::with_capacity(self.walk.lost);
+        self.test.clear();
         for &column in start {
             set.push(column);
             if !self.test.push(column) {

@@ -12,7 +12,7 @@ pub struct WayOut {
     pub lost: Vec<usize>,
     /// So many of them are enough; none fewer, if `is_exact`.
     pub back: usize,
-    /// Sets of `back` columns that are enough, ascending: the first few.
+    /// Sets of `back` columns that are enough, ascending: the first few, or one where any is enough.
     pub enough: Vec<Vec<usize>>,
     /// How many such sets there are, if `is_exact`.
     pub enough_count: u64,
@@ -38,11 +38,18 @@ impl Planner {
         const ENOUGH_KEPT: usize = 8;
         let code = self.code();
         let lost = request.lost.columns(code);
+        let least = self.back_least(request, &lost);
+        // Not fewer by counting, and any so many by the claim: so it is with MDS codes, however many are lost.
+        if lost.len() - least <= code.claim().tolerance && least > 0 {
+            let enough_count = choose(lost.len(), least);
+            let enough = vec![lost[..least].to_vec()];
+            return WayOut { lost, back: least, enough, enough_count, any: true, is_exact: true };
+        }
         // One elimination is about so many steps of a nanosecond; two seconds are not too long for an answer.
         let rows = code.equations().len() as u64;
         let one = rows * rows * code.cell_count() as u64 / if self.is_xor() { 64 } else { 1 };
         let mut tries = (2_000_000_000 / one.max(1)).clamp(lost.len() as u64, 20_000);
-        for back in self.back_least(request, &lost)..=lost.len() {
+        for back in least..=lost.len() {
             let sets = choose(lost.len(), back);
             if sets > tries {
                 break;
@@ -173,6 +180,11 @@ mod tests {
         assert_eq!((two.back, two.any, two.enough_count), (3, true, 20));
         let none = way_out("raid0:3", &[0, 2], &[0, 2]);
         assert_eq!((none.back, none.enough), (2, vec![vec![0, 2]]));
+        let columns: Vec<usize> = (0..201).collect();
+        let very_wide = way_out("rs:128+128", &columns, &columns);
+        assert_eq!((very_wide.back, very_wide.any, very_wide.is_exact), (73, true, true));
+        let array = way_out("evenodd:20", &columns[..20], &columns[..20]);
+        assert_eq!((array.back, array.any, array.enough_count), (18, true, 190));
         let wide = way_out("rs:10+4", &[0, 1, 2, 3, 4, 5, 6], &[0, 1, 2, 3, 4, 5, 6]);
         assert_eq!((wide.back, wide.any, wide.enough_count), (3, true, 35));
         // Only one of the groups is wanted: what the other lacks does not matter.

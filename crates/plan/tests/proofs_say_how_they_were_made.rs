@@ -100,6 +100,18 @@ fn a_proof_can_be_limited_and_ended() {
     assert!(calls.load(Ordering::Relaxed) >= 3);
 }
 
+/// The parts of the level are each less work than is worth a report; together they are reported all the same.
+#[test]
+fn progress_is_told_within_a_level_of_many_small_parts() {
+    let within = AtomicU64::new(0);
+    let options = ProveOptions { lost_most: Some(3), ..ProveOptions::default() };
+    prove(&Code::parse("raidp:24").unwrap(), &options, &|lost, done, sets| {
+        within.fetch_add(u64::from(lost == 3 && done > 0 && done < sets), Ordering::Relaxed);
+        true
+    });
+    assert!(within.into_inner() > 0);
+}
+
 #[test]
 fn a_code_without_redundancy_survives_nothing() {
     let certificate = certificate("raid0:3", &ProveOptions::default());

@@ -50,12 +50,17 @@ impl Progress {
         let message = message.into();
         if let Shown::Live(bar) = &self.shown {
             if bar.length().is_none() {
-                bar.set_style(style("{msg} {bar:40} {human_pos} of {human_len} {prefix}, {eta} left"));
+                bar.set_style(style("{msg} {bar:20} {human_pos} of {human_len} {prefix}, {eta} left"));
+                bar.set_prefix(unit);
             }
-            bar.set_prefix(unit);
-            bar.set_message(message.clone());
-            bar.set_length(of);
-            bar.set_position(done);
+            // What is shown changes with the tick; drawing at each report would cost more than what is reported.
+            if bar.message() != message {
+                bar.set_message(message.clone());
+            }
+            bar.update(|state| {
+                state.set_len(of);
+                state.set_pos(done);
+            });
         }
         *self.state.lock().unwrap_or_else(|e| e.into_inner()) = State { message, unit, done, of };
     }
