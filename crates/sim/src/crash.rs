@@ -56,6 +56,10 @@ impl Disk {
             stamps.into_iter().map(|stamp| (stamp, random.chance(1, 2))).collect();
         for (at, versions) in candidates {
             let last = versions.len() - 1;
+            let manner = match manner {
+                Manner::Sectors | Manner::Reordered if !self.tears() => Manner::WholeBlocks,
+                manner => manner,
+            };
             let chosen = match manner {
                 Manner::Nothing => [None; SECTORS],
                 Manner::Everything => [Some(last); SECTORS],

@@ -18,6 +18,8 @@ use crate::{Content, Random, content::SECTORS};
 pub struct Disk {
     blocks: u64,
     present: bool,
+    /// Whether a block that is cut off while it is written may be of before and after; else it is of one of them.
+    tears: bool,
     durable: BTreeMap<u64, Content>,
     /// What landed and is not flushed: versions of each block, ascending.
     unflushed: BTreeMap<u64, Vec<Version>>,
@@ -66,6 +68,7 @@ impl Disk {
         Disk {
             blocks,
             present: true,
+            tears: true,
             durable: BTreeMap::new(),
             unflushed: BTreeMap::new(),
             in_flight: BTreeMap::new(),
@@ -74,6 +77,16 @@ impl Disk {
             next_stamp: 0,
             next_ticket: Ticket(0),
         }
+    }
+
+    /// A device that writes each block whole or not at all.
+    pub fn without_tears(blocks: u64) -> Disk {
+        Disk { tears: false, ..Disk::new(blocks) }
+    }
+
+    /// Whether a block that is cut off while it is written may be of before and after.
+    pub fn tears(&self) -> bool {
+        self.tears
     }
 
     /// Its length.
@@ -227,7 +240,10 @@ impl Disk {
             let (whole, none) = (random.chance(1, 3), random.chance(1, 2));
             for (at, content) in (write.at..).zip(write.contents) {
                 let Ok(old) = self.newest(DeviceBlock(at)).cloned() else { continue };
-                let parts = [(); SECTORS].map(|()| whole || (!none && random.chance(1, 2)));
+                let mut parts = [(); SECTORS].map(|()| whole || (!none && random.chance(1, 2)));
+                if !self.tears {
+                    parts = [parts[0]; SECTORS];
+                }
                 if parts.contains(&true) {
                     let content = Content::assembled(parts.map(|new| if new { &content } else { &old }));
                     self.unflushed.entry(at).or_default().push(Version { stamp, content });

@@ -49,7 +49,7 @@ impl Config {
     /// 300 requests on a small world with all faults.
     pub fn small(devices: u32, device_blocks: u64, user_blocks: u64, tolerance: u32) -> Config {
         Config {
-            world: WorldConfig { volume: *b"pantile-sim-test", devices, device_blocks },
+            world: WorldConfig { volume: *b"pantile-sim-test", devices, device_blocks, tears: true },
             user_blocks,
             promise: Promise::whole_devices(tolerance),
             requests: 300,
@@ -332,7 +332,13 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
             for (slot, found) in away {
                 self.tell_back(slot, found)?;
             }
+        } else if self.config.kills_most == 0 && !self.faults.has_suspects() {
+            // Nothing is killed, and nobody is to come back.
         } else if self.faults.has_suspects() || self.random.chance(1, 2) {
+            if self.config.kills_most == 0 {
+                // Not in the middle of its work.
+                self.until(Weather::Calm, |run| run.ready() && run.world.is_idle())?;
+            }
             self.kill(true)?;
         }
         let before = self.stats.steps;

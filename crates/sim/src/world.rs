@@ -25,6 +25,8 @@ pub struct WorldConfig {
     pub devices: u32,
     /// The length of each.
     pub device_blocks: u64,
+    /// Whether a block that is cut off while it is written may be of before and after.
+    pub tears: bool,
 }
 
 /// Fake devices under a virtual clock.
@@ -193,7 +195,8 @@ enum Pace {
 impl World {
     /// Devices of zeros at time 0.
     pub fn new(config: &WorldConfig, seed: u64) -> World {
-        let disks = (0..config.devices).map(|_| Disk::new(config.device_blocks)).collect();
+        let disk = if config.tears { Disk::new } else { Disk::without_tears };
+        let disks = (0..config.devices).map(|_| disk(config.device_blocks)).collect();
         World::with_disks(config, seed, disks)
     }
 
@@ -579,7 +582,8 @@ impl World {
         let disk = &mut self.disks[slot.0 as usize];
         match found {
             Found::Stale => disk.return_stale(),
-            Found::Blank => *disk = Disk::new(disk.blocks()),
+            Found::Blank if disk.tears() => *disk = Disk::new(disk.blocks()),
+            Found::Blank => *disk = Disk::without_tears(disk.blocks()),
         }
     }
 
