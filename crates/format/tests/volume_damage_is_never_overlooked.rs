@@ -3,7 +3,7 @@
 mod volume_common;
 
 use pantile_format::volume::*;
-use pantile_format::{Crc64, FormatError, Part};
+use pantile_format::{Crc64, FormatError, Generation, Part};
 use proptest::prelude::*;
 use volume_common::*;
 
@@ -39,7 +39,7 @@ fn long_chunk_header() -> ChunkHeader {
 /// Three blocks.
 fn long_record() -> Record {
     let mut record = record();
-    record.entries = record.entries.into_iter().cycle().take(7 * 25).collect();
+    record.entries = record.entries.into_iter().cycle().take(9 * 25).collect();
     record
 }
 
@@ -265,7 +265,8 @@ fn a_record_whose_fields_cannot_be_so_is_refused() {
     // The entry, the table, the field, how far the table begins behind the entry, the value, the field refused.
     for (entry, table, name, value, field) in [
         (0, ENTRY_HEAD_LAYOUT, "kind", 0, "kind"),
-        (0, ENTRY_HEAD_LAYOUT, "kind", 6, "kind"),
+        (0, ENTRY_HEAD_LAYOUT, "kind", 6, "length"),
+        (0, ENTRY_HEAD_LAYOUT, "kind", 7, "kind"),
         (0, ENTRY_HEAD_LAYOUT, "kind", 4, "length"),
         (0, ENTRY_HEAD_LAYOUT, "count", 1, "count"),
         (0, ENTRY_HEAD_LAYOUT, "length", 39, "length"),
@@ -301,6 +302,16 @@ fn a_record_whose_fields_cannot_be_so_is_refused() {
         (4, ENTRY_HEAD_LAYOUT, "count", 4, "length"),
         (4, LOG_WRITE_LAYOUT, "row", 8, "row"),
         (4, LOG_WRITE_LAYOUT, "reserved", 1, "reserved"),
+        (7, ENTRY_HEAD_LAYOUT, "count", 1, "count"),
+        (7, ENTRY_HEAD_LAYOUT, "length", 24, "length"),
+        (7, MARK_LAYOUT, "first logical stripe", 4, "first logical stripe"),
+        (7, MARK_LAYOUT, "first logical stripe", max, "first logical stripe"),
+        (7, MARK_LAYOUT, "count", 0, "first logical stripe"),
+        (7, MARK_LAYOUT, "count", 30, "first logical stripe"),
+        (7, MARK_LAYOUT, "count", max, "first logical stripe"),
+        (7, MARK_LAYOUT, "marked", 2, "marked"),
+        (7, MARK_LAYOUT, "marked", max, "marked"),
+        (7, MARK_LAYOUT, "reserved", 1, "reserved"),
     ] {
         let range = volume_common::field(table, name);
         let result = with_entry(entries[entry].clone(), range.start, range.len().min(8), value);
@@ -334,8 +345,8 @@ fn a_record_whose_fields_cannot_be_so_is_refused() {
         ("body length", 8, "reserved"),
         ("body length", max, "blocks"),
         ("entries", 0, "body length"),
-        ("entries", 6, "body length"),
-        ("entries", 8, "entries"),
+        ("entries", 8, "body length"),
+        ("entries", 10, "entries"),
         ("entries", max, "entries"),
         ("number", 900, "flushed through"),
         ("number", 0, "flushed through"),
@@ -439,6 +450,8 @@ fn a_snapshot_whose_fields_cannot_be_so_is_refused() {
         (members + 40 + 8, 4, 0, "slot"),
         (at(0), 4, 40, "physical stripe"),
         (at(0) + 4, 8, 1 << 20, "generation"),
+        (at(0) + 4, 8, (1 << 63) + (1 << 20), "generation"),
+        (at(3) + 4, 8, (1 << 63) + 1, "logical stripes"),
         (at(3) + 4, 8, 0, "generation"),
         (at(3) + 4, 8, 33, "logical stripes"),
         (at(3) + 4, 8, max, "logical stripes"),
@@ -602,6 +615,15 @@ fn stripes_out_of_order_are_not_written() {
     members(&SHAPE).for_each(|member| encoder.push(&member));
     encoder.push(&stripe(4, 0, 0));
     encoder.push(&stripe(3, 1, 0));
+}
+
+#[test]
+#[should_panic(expected = "must be below 2^63")]
+fn a_generation_that_looks_like_a_mark_is_not_written() {
+    let head = SnapshotHead { next_generation: Generation(u64::MAX), ..snapshot_head() };
+    let mut encoder = SnapshotEncoder::new(head, &SHAPE);
+    members(&SHAPE).for_each(|member| encoder.push(&member));
+    encoder.push(&stripe(0, 0, 1 << 63));
 }
 
 #[test]

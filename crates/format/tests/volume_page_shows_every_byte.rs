@@ -23,6 +23,7 @@ const TABLES: &[(&str, &[Field])] = &[
     ("log cell", LOG_CELL_LAYOUT),
     ("log forget", FORGET_LAYOUT),
     ("member", MEMBER_LAYOUT),
+    ("mark", MARK_LAYOUT),
     ("piece", PIECE_HEAD_LAYOUT),
     ("snapshot", SNAPSHOT_LAYOUT),
     ("stripe", STRIPE_LAYOUT),

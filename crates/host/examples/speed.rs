@@ -10,7 +10,7 @@ use pantile_code::Code;
 use pantile_device::{AlignedBuf, Device, FileDevice};
 use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_host::{Host, HostOptions};
-use pantile_volume::{BLOCK_BYTES, Birth, Geometry, NewVolume, Slot, format_volume};
+use pantile_volume::{BLOCK_BYTES, Birth, Geometry, NewVolume, Policy, Slot, format_volume};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,6 +37,7 @@ fn main() {
         spare_stripes: (user / per_stripe / 4) as u32,
         log_rows: 4096,
         journal_blocks: 1024,
+        policy: Policy::Wcl,
     })
     .expect("a geometry");
     let devices: Vec<Option<Arc<dyn Device>>> = (0..geometry.slots() as u32)

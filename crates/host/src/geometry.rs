@@ -4,7 +4,7 @@ use crate::memory::BLOCK;
 use pantile_code::{Code, CodeError};
 use pantile_format::FormatError;
 use pantile_format::volume::{Superblock, VolumeId};
-use pantile_volume::{Geometry, NewVolume, Slot};
+use pantile_volume::{Geometry, NewVolume, Policy, Slot};
 
 /// Chunks are at most so long: long enough for a disk to stream, short enough for a header to stay small in memory.
 const CHUNK_BYTES_MAX: u64 = 256 << 10;
@@ -96,6 +96,7 @@ fn numbers(code: &Code, volume: VolumeId, element_blocks: u32, stripes: u64) -> 
         log_rows: log_rows as u32,
         // Records of up to a quarter of it: 256 KiB for small volumes, 1 MiB for others.
         journal_blocks: if user_blocks < 1 << 16 { 256 } else { 1024 },
+        policy: Policy::Wcl,
     }
 }
 
@@ -131,6 +132,7 @@ pub(crate) fn of(superblock: &Superblock, area: &[u8]) -> Result<Geometry, Misfi
         spare_stripes: number(shape.physical_stripes.saturating_sub(shape.logical_stripes))?,
         log_rows: shape.log_rows,
         journal_blocks: shape.journal_blocks,
+        policy: superblock.policy,
     });
     let geometry = geometry.map_err(Misfit::Format)?;
     let fits = (superblock.slot.0 as usize) < geometry.slots()

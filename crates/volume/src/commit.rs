@@ -13,13 +13,14 @@
 
 use crate::engine::{Dirty, Engine, IoOwner, JobOwner};
 use crate::fetch::Requester;
+use crate::inplace::InplaceCommit;
 use crate::maps::{Change, Mapping, Row, RowCell, RowKind};
 use crate::staging::{StageId, by_state};
 use crate::{
     Action, BLOCK_BYTES, BufferId, Bug, Compute, Computed, DeviceBlock, Failure, Operand, Piece, Reply,
     RequestId, Seed, Slot, Sum, Urgency, UserBlock,
 };
-use pantile_format::volume::{RECORD_BLOCKS_MAX, RECORD_HEAD_BYTES};
+use pantile_format::volume::{Policy, RECORD_BLOCKS_MAX, RECORD_HEAD_BYTES};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of the entry of a record that says a member's state.
@@ -44,30 +45,55 @@ pub(crate) struct Commit {
     /// The first generation that it writes.
     pub(crate) first_generation: u64,
     phase: Phase,
-    stripes: Vec<StripeWrite>,
+    pub(crate) stripes: Vec<StripeWrite>,
     /// Stripes that are written already.
     ahead: Vec<StageId>,
     rows: Vec<RowWrite>,
     changes: Vec<Change>,
     /// Fetches, computations or inputs and outputs that the phase waits for.
-    outstanding: usize,
+    pub(crate) outstanding: usize,
     /// A block that a merge needs cannot be had: the commit is undone.
-    hopeless: bool,
-    members_changed: bool,
+    pub(crate) hopeless: bool,
+    pub(crate) members_changed: bool,
+    /// Whether it wrote a record.
+    has_record: bool,
+    pub(crate) inplace: InplaceCommit,
     /// Writes again, byte for byte, what the last record maps; no record of its own, no change.
     again: bool,
     /// The last record, for the devices that lack it.
     copies: Vec<(Slot, DeviceBlock, Vec<u8>)>,
 }
 
+impl Commit {
+    /// One of nothing yet.
+    pub(crate) fn new(first_generation: u64) -> Commit {
+        Commit {
+            taken: Dirty::default(),
+            first_generation,
+            phase: Phase::Gather,
+            stripes: Vec::new(),
+            ahead: Vec::new(),
+            rows: Vec::new(),
+            changes: Vec::new(),
+            outstanding: 0,
+            hopeless: false,
+            members_changed: false,
+            has_record: false,
+            inplace: InplaceCommit::default(),
+            again: false,
+            copies: Vec::new(),
+        }
+    }
+}
+
 /// One stripe that is written as a whole.
 #[derive(Debug)]
-struct StripeWrite {
-    logical: u32,
+pub(crate) struct StripeWrite {
+    pub(crate) logical: u32,
     physical: u32,
     generation: u64,
     /// By place in the stripe.
-    content: Vec<Option<Operand>>,
+    pub(crate) content: Vec<Option<Operand>>,
     /// By cell and offset, from the computation on.
     blocks: Vec<Operand>,
     parity: Vec<BufferId>,
@@ -75,7 +101,7 @@ struct StripeWrite {
 }
 
 impl StripeWrite {
-    fn new(logical: u32, physical: u32, generation: u64, per_stripe: usize) -> StripeWrite {
+    pub(crate) fn new(logical: u32, physical: u32, generation: u64, per_stripe: usize) -> StripeWrite {
         let (content, blocks) = (vec![None; per_stripe], Vec::new());
         let (parity, checksums) = (Vec::new(), Vec::new());
         StripeWrite { logical, physical, generation, content, blocks, parity, checksums }
@@ -83,7 +109,7 @@ impl StripeWrite {
 }
 
 /// Consecutive numbers as first and count.
-fn runs_of(numbers: &BTreeSet<u32>) -> Vec<(u32, u32)> {
+pub(crate) fn runs_of(numbers: &BTreeSet<u32>) -> Vec<(u32, u32)> {
     let mut runs: Vec<(u32, u32)> = Vec::new();
     for &number in numbers {
         match runs.last_mut() {
@@ -114,8 +140,8 @@ impl Engine {
             self.give_up_if_failed();
             return;
         }
-        // Nobody takes part before all that is written ahead is recorded.
-        let may_admit = self.staged.is_empty() || self.arrivals.is_empty();
+        // Nobody takes part before all that is written ahead is recorded, and all that a device may lack is written anew.
+        let may_admit = self.arrivals.is_empty() || (self.staged.is_empty() && self.may_admit());
         if (!self.arrivals.is_empty() || self.snapshot_wanted) && may_admit {
             self.admit_arrivals();
             self.begin_snapshot();
@@ -133,7 +159,7 @@ impl Engine {
                     self.answer_sealed();
                 }
             }
-            let cleaning = !self.repair.is_empty() || self.log_is_low();
+            let cleaning = !self.repair.is_empty() || self.log_is_low() || self.is_resyncing();
             if self.sealed.is_empty() && (!self.members_changed || late) && !cleaning {
                 return;
             }
@@ -142,7 +168,10 @@ impl Engine {
             self.begin_snapshot();
             return;
         }
-        self.begin_commit();
+        match self.geometry.policy {
+            Policy::Wcl => self.begin_commit(),
+            Policy::Inplace => self.begin_inplace(),
+        }
     }
 
     /// Everything sealed is durable: answers those who wait for it, unless a device was lost and no record says so yet.
@@ -154,7 +183,7 @@ impl Engine {
     }
 
     /// A volume that has failed answers everybody and keeps nothing waiting.
-    fn give_up_if_failed(&mut self) {
+    pub(crate) fn give_up_if_failed(&mut self) {
         if !self.failed {
             return;
         }
@@ -190,7 +219,7 @@ impl Engine {
     }
 
     /// Bytes that the entries of a record may have.
-    fn record_room(&self) -> u64 {
+    pub(crate) fn record_room(&self) -> u64 {
         let blocks = u64::from(self.geometry.journal_blocks() / 4).min(u64::from(RECORD_BLOCKS_MAX));
         let members = self.geometry.slots() as u64 * MEMBER_BYTES;
         (blocks * BLOCK_BYTES).saturating_sub(members + RECORD_HEAD_BYTES as u64 + size_of::<u64>() as u64)
@@ -270,17 +299,9 @@ impl Engine {
         let taken = self.take(&waiting, room);
         let mut commit = Commit {
             taken,
-            first_generation,
-            phase: Phase::Gather,
-            stripes: Vec::new(),
             ahead: ahead.values().copied().collect(),
-            rows: Vec::new(),
-            changes: Vec::new(),
-            outstanding: 0,
-            hopeless: false,
             members_changed: std::mem::take(&mut self.members_changed),
-            again: false,
-            copies: Vec::new(),
+            ..Commit::new(first_generation)
         };
         let mut generation = first_generation;
         for &logical in &chosen {
@@ -374,20 +395,7 @@ impl Engine {
         copies: Vec<(Slot, DeviceBlock, Vec<u8>)>,
     ) {
         let per_stripe = self.geometry.stripe_blocks() as usize;
-        let mut commit = Commit {
-            taken: Dirty::default(),
-            first_generation: self.maps.generation,
-            phase: Phase::Gather,
-            stripes: Vec::new(),
-            ahead: Vec::new(),
-            rows: Vec::new(),
-            changes: Vec::new(),
-            outstanding: 1,
-            hopeless: false,
-            members_changed: false,
-            again: true,
-            copies,
-        };
+        let mut commit = Commit { outstanding: 1, again: true, copies, ..Commit::new(self.maps.generation) };
         for &logical in stripes {
             let Some(mapping) = self.maps.stripes[logical as usize] else { continue };
             let Mapping { physical, generation } = mapping;
@@ -510,7 +518,7 @@ impl Engine {
     }
 
     /// Gets the blocks of stripes that are written as a whole: from what is taken, else from where they lie.
-    fn gather(&mut self, wanted: Vec<(UserBlock, Requester)>) {
+    pub(crate) fn gather(&mut self, wanted: Vec<(UserBlock, Requester)>) {
         let mut elsewhere = Vec::new();
         for (block, requester) in wanted {
             let Some(commit) = &self.commit else { return };
@@ -532,7 +540,7 @@ impl Engine {
         self.phase_part_done();
     }
 
-    fn phase_part_done(&mut self) {
+    pub(crate) fn phase_part_done(&mut self) {
         let Some(commit) = &mut self.commit else { return };
         commit.outstanding -= 1;
         if commit.outstanding > 0 {
@@ -540,7 +548,11 @@ impl Engine {
         }
         match commit.phase {
             Phase::Gather if commit.hopeless => self.undo_commit(),
-            Phase::Gather => self.compute_commit(),
+            Phase::Gather => {
+                if self.inplace_gathered() {
+                    self.compute_commit();
+                }
+            }
             Phase::Compute => self.write_commit(),
             Phase::Write => self.flush_commit(),
             Phase::Flush => self.finish_commit(),
@@ -553,7 +565,7 @@ impl Engine {
 
     /// A stripe that was to be merged has a block that cannot be had: what was taken waits on, the stripe stays as it is and is
     /// called broken. What is written to it goes to the log from now on.
-    fn undo_commit(&mut self) {
+    pub(crate) fn undo_commit(&mut self) {
         let Some(commit) = self.commit.take() else { return };
         for stripe in commit.stripes {
             if !commit.again {
@@ -573,6 +585,10 @@ impl Engine {
         self.sealed.staged.extend(commit.taken.staged);
         self.sealed.unmapped.extend(commit.taken.unmapped);
         self.members_changed |= commit.members_changed;
+        if self.geometry.policy == Policy::Inplace {
+            self.inplace_undone(commit.inplace);
+            self.inplace_ended();
+        }
         // While a volume is opened, the caller goes back to the state before the last record.
         self.failed |= commit.again;
     }
@@ -587,8 +603,8 @@ impl Engine {
     fn compute_commit(&mut self) {
         let Some(mut commit) = self.commit.take() else { return };
         commit.phase = Phase::Compute;
-        commit.outstanding = commit.stripes.len() + commit.rows.len() + 1;
-        let mut jobs = Vec::new();
+        let mut jobs = self.compute_updates(&mut commit.inplace);
+        commit.outstanding = commit.stripes.len() + commit.rows.len() + jobs.len() + 1;
         for (index, stripe) in commit.stripes.iter_mut().enumerate() {
             let content: Vec<Operand> = stripe.content.iter().map(|c| c.unwrap_or(Operand::Zeros)).collect();
             let (blocks, parity, work) = self.encoded(stripe.physical, stripe.generation, &content);
@@ -681,6 +697,8 @@ impl Engine {
                 Row { kind: row.kind, generation: row.generation, cells, blocks: row.blocks.clone() };
             changes.push(Change::Row { row: row.row, content });
         }
+        writes.extend(self.update_writes(&commit.inplace));
+        changes.append(&mut commit.inplace.marks);
         if commit.members_changed {
             for (slot, state) in self.maps.members.iter().enumerate() {
                 changes.push(Change::Member { slot: Slot(slot as u32), state: *state });
@@ -690,7 +708,8 @@ impl Engine {
             changes.clear();
             let copies = std::mem::take(&mut commit.copies);
             writes.extend(copies.into_iter().map(|(slot, at, bytes)| (slot, at, vec![Piece::Bytes(bytes)])));
-        } else if !present.is_empty() {
+        } else if !present.is_empty() && !changes.is_empty() {
+            commit.has_record = true;
             let runs = self.write_record(&changes);
             for &slot in &present {
                 writes.extend(runs.iter().map(|(at, bytes)| (slot, *at, vec![Piece::Bytes(bytes.clone())])));
@@ -728,14 +747,14 @@ impl Engine {
 
     /// The record is durable: switch the maps and let go of the memory.
     fn finish_commit(&mut self) {
-        let Some(commit) = self.commit.take() else { return };
+        let Some(mut commit) = self.commit.take() else { return };
         for change in &commit.changes {
             // The member states in the record are those of when it was written; newer ones stay.
             if !matches!(change, Change::Member { .. }) {
                 self.maps.apply(change);
             }
         }
-        self.record += u64::from(!commit.again);
+        self.record += u64::from(commit.has_record);
         let newest = commit.changes.iter().filter_map(Change::generation).max();
         self.recorded_generation = self.recorded_generation.max(newest.map_or(0, |newest| newest + 1));
         if commit.again {
@@ -746,10 +765,11 @@ impl Engine {
         for logical in unmapped.chain(commit.stripes.iter().map(|stripe| &stripe.logical)) {
             self.broken.remove(logical);
         }
-        for staged in commit.ahead.into_iter().filter_map(|id| self.free_staged(id)).collect::<Vec<_>>() {
+        for staged in commit.ahead.drain(..).filter_map(|id| self.free_staged(id)).collect::<Vec<_>>() {
             self.broken.remove(&staged.logical);
             self.keep_stripe_sums(staged.physical, staged.generation, &staged.checksums);
         }
+        self.inplace_finished(&mut commit);
         for stripe in commit.stripes {
             self.keep_stripe_sums(stripe.physical, stripe.generation, &stripe.checksums);
             if !commit.again {
@@ -762,5 +782,6 @@ impl Engine {
             row.parity.into_iter().for_each(|buffer| self.release(buffer));
         }
         commit.taken.blocks.into_values().for_each(|content| self.release_operand(content));
+        self.inplace_ended();
     }
 }

@@ -6,11 +6,12 @@
 use crate::commit::Commit;
 use crate::fetch::{ChunkSums, Fetch, FetchId, Requester};
 use crate::geometry::Planners;
+use crate::inplace::Inplace;
 use crate::journal::Snapshot;
 use crate::maps::{Mapping, Maps};
 use crate::members::Rebuild;
 use crate::scrub::Scrubbing;
-use crate::span::{Span, SpanId};
+use crate::span::{Place, Span, SpanId};
 use crate::staging::{StageId, Staged};
 use crate::status::DeviceCounts;
 use crate::{
@@ -45,6 +46,8 @@ pub(crate) enum IoOwner {
     CommitWrite,
     CommitFlush,
     Snapshot,
+    UpdateHeader { update: usize, slot: Slot },
+    RawRun { raw: usize, run: usize },
     RebuildWrite,
     RebuildFlush,
     ScrubRow { row: u32, cell: usize },
@@ -58,6 +61,8 @@ pub(crate) enum JobOwner {
     Stage(StageId),
     CommitStripe(usize),
     CommitRow(usize),
+    CommitUpdate(usize),
+    Raw { raw: usize, made: BTreeMap<Place, BufferId> },
     RebuildStripe(u32),
     ScrubStripe(u32),
 }
@@ -104,6 +109,7 @@ pub(crate) struct Engine {
     /// Wait for what is dirty now.
     pub(crate) waiters: Vec<RequestId>,
     pub(crate) commit: Option<Commit>,
+    pub(crate) inplace: Inplace,
     pub(crate) fetches: BTreeMap<FetchId, Fetch>,
     pub(crate) spans: BTreeMap<SpanId, Span>,
     pub(crate) staged: BTreeMap<StageId, Staged>,
@@ -193,6 +199,7 @@ impl Engine {
             sealed_waiters: Vec::new(),
             waiters: Vec::new(),
             commit: None,
+            inplace: Inplace::default(),
             fetches: BTreeMap::new(),
             reads: BTreeMap::new(),
             ios: BTreeMap::new(),
@@ -276,6 +283,7 @@ impl Engine {
         let present = self.maps.members.iter().all(|state| *state == MemberState::Present);
         let told = !self.members_changed || self.planted.is(Bug::AnswersBeforeLossIsRecorded);
         let recorded = told && self.snapshot.is_none() && self.commit.is_none();
+        let recorded = recorded && !self.is_resyncing() && self.may_admit();
         present && recorded && self.repair.is_empty() && self.broken.is_empty() && !self.failed
     }
 
@@ -296,7 +304,11 @@ impl Engine {
     /// Takes an event. The actions that follow are had from [`Engine::next_action`].
     pub(crate) fn handle(&mut self, event: Event) {
         match event {
-            Event::Request(id, request) => self.request(id, request),
+            Event::Request(id, request) => {
+                if let Some(request) = self.hold_request(id, request) {
+                    self.request(id, request);
+                }
+            }
             Event::IoDone(io, result) => self.io_done(io, &result),
             Event::Computed(job, computed) => self.computed(job, &computed),
             Event::DeviceGone(slot) => self.device_gone(slot),
@@ -309,6 +321,7 @@ impl Engine {
     /// Begins whatever can be begun.
     pub(crate) fn drive(&mut self) {
         self.drive_commit();
+        self.drive_inplace();
         self.drive_rebuild();
         self.drive_scrub();
         self.unblock();
@@ -319,7 +332,7 @@ impl Engine {
         self.actions.pop_front()
     }
 
-    fn request(&mut self, id: RequestId, request: Request) {
+    pub(crate) fn request(&mut self, id: RequestId, request: Request) {
         let end = match &request {
             Request::Read { first, count } => first.0.checked_add(u64::from(*count)),
             Request::Write { first, buffers, .. } => first.0.checked_add(buffers.len() as u64),
@@ -456,6 +469,7 @@ impl Engine {
             let (logical, _) = self.geometry.locate(block);
             if let Some(content) = self.in_memory(block, requester) {
                 self.deliver(requester, block, Some(content));
+            } else if self.hold_read(block, requester) {
             } else if !self.maps.log.contains_key(&block) && self.maps.stripes[logical as usize].is_some() {
                 spans.entry(logical).or_default().push((block, requester));
             } else {
@@ -483,6 +497,7 @@ impl Engine {
         let (logical, _) = self.geometry.locate(block);
         if let Some(content) = self.in_memory(block, requester) {
             self.deliver(requester, block, Some(content));
+        } else if self.hold_read(block, requester) {
         } else if self.maps.log.contains_key(&block) || self.maps.stripes[logical as usize].is_some() {
             self.fetch(block, requester);
         } else {
@@ -507,6 +522,7 @@ impl Engine {
             Requester::Rebuild { logical, index } => self.rebuilt_block(logical, index, content),
             Requester::RebuildRow { row, cell } => self.rebuilt_row_cell(row, cell, content),
             Requester::Commit { stripe, place } => self.gathered(stripe, place, content),
+            Requester::Update { update, place } => self.update_read(update, place, content),
             Requester::CommitRow { row, index } => self.gathered_for_row(row, index, content),
             Requester::Verify => {
                 self.verify_lost += usize::from(content.is_none());
@@ -572,6 +588,8 @@ impl Engine {
                 }
                 self.snapshot_part_done();
             }
+            IoOwner::UpdateHeader { update, slot } => self.update_header_read(update, slot, result),
+            IoOwner::RawRun { raw, run } => self.raw_read(raw, run, slot, result),
             IoOwner::SpanRun { span, run } => self.run_read(span, run, slot, result),
             IoOwner::SpanHeader { span, slot } => self.span_header_read(span, slot, result),
             IoOwner::StageWrite(id) => {
@@ -595,6 +613,8 @@ impl Engine {
             Some(JobOwner::Fetch { fetch, scratch }) => self.fetch_computed(fetch, scratch, computed),
             Some(JobOwner::CommitStripe(index)) => self.stripe_computed(index, computed),
             Some(JobOwner::CommitRow(index)) => self.row_computed(index, computed),
+            Some(JobOwner::CommitUpdate(index)) => self.update_computed(index, computed),
+            Some(JobOwner::Raw { raw, made }) => self.end_raw(raw, made),
             Some(JobOwner::Span(span)) => self.span_computed(span, computed),
             Some(JobOwner::Stage(id)) => self.stage_computed(id, computed),
             Some(JobOwner::RebuildStripe(logical)) => self.rebuild_computed(logical, computed),
@@ -618,6 +638,9 @@ impl Engine {
             MemberState::Rebuilding { missed_from, .. } => missed_from,
         };
         self.maps.members[slot.0 as usize] = MemberState::Lost { missed_from };
+        if let Some(commit) = &mut self.commit {
+            commit.inplace.has_lost = true;
+        }
         self.leave_rebuild(slot);
         self.members_changed = true;
         self.sums.retain(|&(_, s), _| s != slot);

@@ -7,6 +7,7 @@
 
 use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::maps::{Mapping, RowKind};
+use crate::span::Place;
 use crate::{
     Action, BufferId, Bug, Compute, Computed, DeviceBlock, IoResult, Operand, RequestId, Seed, Slot, Sum,
     Urgency, UserBlock,
@@ -26,6 +27,11 @@ pub(crate) enum Requester {
     Commit {
         stripe: usize,
         place: u32,
+    },
+    /// Old content of a stripe that is written in part, in place.
+    Update {
+        update: usize,
+        place: Place,
     },
     /// A block of a log row that is written again.
     CommitRow {

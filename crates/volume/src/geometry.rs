@@ -2,7 +2,7 @@
 
 use crate::{DeviceBlock, Slot, UserBlock};
 use pantile_code::{CellIndex, Code, CodeError};
-use pantile_format::volume::{LogRow, PhysicalStripe, Placement, Shape, VolumeId, Zones};
+use pantile_format::volume::{LogRow, PhysicalStripe, Placement, Policy, Shape, VolumeId, Zones};
 use pantile_format::{Column, FormatError};
 use pantile_plan::{CellSet, Costs, Effort, Plan, Planner, Request};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +20,8 @@ pub struct Geometry {
     pub code: Code,
     /// How columns are laid over devices.
     pub placement: Placement,
+    /// How writes become durable.
+    pub policy: Policy,
     /// By slot, as if each device ended where it may. They differ only where columns have unlike numbers of rows.
     zones: Vec<Zones>,
 }
@@ -35,12 +37,14 @@ pub struct NewVolume {
     pub element_blocks: u32,
     /// Stripes of the user's address space.
     pub logical_stripes: u32,
-    /// Places for stripes beyond those: what writing and merging move through.
+    /// Places for stripes beyond those: what writing and merging move through. `Policy::Inplace` uses none.
     pub spare_stripes: u32,
-    /// Rows of the log.
+    /// Rows of the log. `Policy::Inplace` uses none.
     pub log_rows: u32,
     /// Blocks of the journal on each device.
     pub journal_blocks: u32,
+    /// How writes become durable.
+    pub policy: Policy,
 }
 
 impl Geometry {
@@ -48,7 +52,7 @@ impl Geometry {
     ///
     /// Errors: `Invalid` with the number that no volume can have.
     pub fn new(new: NewVolume) -> Result<Geometry, FormatError> {
-        let NewVolume { volume, code, .. } = new;
+        let NewVolume { volume, code, policy, .. } = new;
         let placement = match code.columns_are_interchangeable() {
             true => Placement::Rotate,
             false => Placement::Fixed,
@@ -71,7 +75,7 @@ impl Geometry {
             Zones::new(&shape, shape.device_blocks_needed().unwrap_or(0))
         });
         let zones = zones.collect::<Result<Vec<Zones>, FormatError>>()?;
-        Ok(Geometry { volume, code, placement, zones })
+        Ok(Geometry { volume, code, placement, policy, zones })
     }
 
     /// The addresses of a device.

@@ -16,6 +16,7 @@ mod commit;
 mod engine;
 mod fetch;
 mod geometry;
+mod inplace;
 mod journal;
 mod maps;
 mod members;
@@ -32,6 +33,7 @@ pub use api::*;
 pub use engine::ENGINE_BUFFERS;
 pub use geometry::{Geometry, NewVolume};
 pub use open::{Birth, OpenError, format_volume};
+pub use pantile_format::volume::Policy;
 #[cfg(feature = "planted-bugs")]
 pub use planted::Bug;
 pub use status::{DeviceCounts, DeviceState, DeviceStatus, ScrubStatus, Status};

@@ -5,7 +5,7 @@
 //! is used once.
 
 use crate::{Geometry, Slot, UserBlock};
-use pantile_format::volume::{LogicalStripe, MemberState};
+use pantile_format::volume::{LogicalStripe, MemberState, Policy};
 use pantile_format::{Crc64, Generation};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,6 +74,8 @@ pub(crate) enum Change {
     Forget { first: UserBlock, count: u64 },
     /// A device's state.
     Member { slot: Slot, state: MemberState },
+    /// Logical stripes are perhaps being written in place, or not any more.
+    Mark { first: u32, count: u32, is_marked: bool },
 }
 
 impl Change {
@@ -91,6 +93,8 @@ impl Change {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Maps {
     pub(crate) stripes: Vec<Option<Mapping>>,
+    /// Those that are perhaps being written in place; all of them mapped.
+    pub(crate) marked: BTreeSet<u32>,
     /// Physical stripes without an owner, ascending.
     pub(crate) free: BTreeSet<u32>,
     pub(crate) log: BTreeMap<UserBlock, LogPlace>,
@@ -109,6 +113,7 @@ impl Maps {
     pub(crate) fn new(geometry: &Geometry) -> Maps {
         Maps {
             stripes: vec![None; geometry.logical_stripes() as usize],
+            marked: BTreeSet::new(),
             free: (0..geometry.physical_stripes()).collect(),
             log: BTreeMap::new(),
             logged: BTreeMap::new(),
@@ -124,11 +129,12 @@ impl Maps {
     pub(crate) fn apply(&mut self, change: &Change) {
         match change {
             Change::Switch { logical, physical, generation, .. } => {
-                self.free.remove(physical);
                 let new = Mapping { physical: *physical, generation: *generation };
                 if let Some(old) = self.stripes[*logical as usize].replace(new) {
                     self.free.insert(old.physical);
                 }
+                // The same, where it was written in place.
+                self.free.remove(physical);
                 self.generation = self.generation.max(generation + 1);
             }
             Change::Unmap { first, count } => {
@@ -137,6 +143,7 @@ impl Maps {
                         self.free.insert(old.physical);
                     }
                 }
+                self.marked.retain(|logical| !(*first..*first + *count).contains(logical));
             }
             Change::Row { row, content } => {
                 self.free_rows.remove(row);
@@ -154,6 +161,14 @@ impl Maps {
                 blocks.into_iter().for_each(|block| self.forget(block));
             }
             Change::Member { slot, state } => self.members[slot.0 as usize] = *state,
+            Change::Mark { first, count, is_marked } => {
+                for logical in *first..*first + *count {
+                    match *is_marked && self.stripes[logical as usize].is_some() {
+                        true => self.marked.insert(logical),
+                        false => self.marked.remove(&logical),
+                    };
+                }
+            }
         }
     }
 
@@ -210,6 +225,17 @@ impl Maps {
             geometry.physical_stripes() as usize,
             "physical stripes leak"
         );
+        for &logical in &self.marked {
+            assert!(self.stripes[logical as usize].is_some(), "stripe {logical} is marked and not mapped");
+        }
+        if geometry.policy == Policy::Inplace {
+            for (logical, mapping) in self.stripes.iter().enumerate() {
+                assert!(
+                    mapping.is_none_or(|m| m.physical as usize == logical),
+                    "stripe {logical} lies elsewhere"
+                );
+            }
+        }
         assert_eq!(self.logged.values().map(|&n| n as usize).sum::<usize>(), self.log.len(), "logged blocks");
         assert_eq!(self.rows.len() + self.free_rows.len(), geometry.log_rows() as usize, "log rows leak");
         for (number, row) in &self.rows {

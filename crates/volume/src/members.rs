@@ -121,6 +121,12 @@ impl Engine {
             rebuild.slots = slots;
             rebuild.outstanding = 1;
             let start = rebuilding.iter().map(|&(_, cursor)| cursor).min().unwrap_or(0);
+            if self.is_resyncing() || (rebuild.rows_done == rebuild.slots && self.is_locked(start)) {
+                // It goes on when what is being written is written.
+                rebuild.outstanding = 0;
+                self.rebuild = Some(rebuild);
+                return;
+            }
             if rebuild.rows_done != rebuild.slots {
                 self.rebuild_rows(rebuild);
             } else if start < self.geometry.logical_stripes() {
@@ -189,6 +195,9 @@ impl Engine {
         let (mut end, mut blocks) = (start, 0);
         while end < self.geometry.logical_stripes() && blocks < WINDOW_BLOCKS {
             let logical = end;
+            if self.is_locked(logical) {
+                break;
+            }
             end += 1;
             let Some(mapping) = self.maps.stripes[logical as usize] else { continue };
             let slots: Vec<Slot> = rebuild

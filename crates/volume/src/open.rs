@@ -23,7 +23,7 @@ use crate::{
     Urgency,
 };
 use pantile_format::volume::{
-    DefinitionRef, HistoryId, Policy, Record, RecordNumber, Session, SnapshotRef, Superblock,
+    DefinitionRef, HistoryId, Record, RecordNumber, Session, SnapshotRef, Superblock,
 };
 use pantile_format::{FormatError, Generation, Part};
 use std::collections::BTreeMap;
@@ -305,11 +305,12 @@ impl Opening {
 
     /// Whether a superblock is one of this volume for this slot, and says what the geometry says.
     fn is_ours(&self, slot: Slot, found: &Superblock) -> bool {
-        let Geometry { volume, code, placement, .. } = &self.geometry;
+        let Geometry { volume, code, placement, policy, .. } = &self.geometry;
         found.volume == *volume
             && found.slot == slot
             && found.shape == *self.geometry.zones(slot).shape()
             && found.placement == *placement
+            && found.policy == *policy
             && found.fingerprint == code.fingerprint()
     }
 
@@ -551,6 +552,8 @@ impl Opening {
         let believed = self.planted.is(Bug::BelievesLastRecord);
         for change in last.iter().flat_map(|(_, changes)| changes).filter(|_| !believed) {
             match change {
+                // It may have been written in place since; all of it is read and written again.
+                Change::Switch { logical, .. } if engine.maps.marked.contains(logical) => {}
                 Change::Switch { logical, physical, digests, .. } => {
                     let written = (0..).map(Slot).zip(digests).filter_map(|(slot, d)| Some((slot, (*d)?)));
                     engine.digests.extend(written.map(|(slot, digest)| ((*physical, slot), digest)));
@@ -561,7 +564,10 @@ impl Opening {
                     engine.verify_row(*row);
                     self.last.1.push(*row);
                 }
-                Change::Unmap { .. } | Change::Forget { .. } | Change::Member { .. } => {}
+                Change::Unmap { .. }
+                | Change::Forget { .. }
+                | Change::Member { .. }
+                | Change::Mark { .. } => {}
             }
         }
         self.engine = Some(engine);
@@ -670,6 +676,7 @@ impl Opening {
                 engine.device_came(slot, if is_blank { Found::Blank } else { Found::Stale });
             }
         }
+        engine.begin_resync();
         engine.drive();
     }
 
@@ -730,7 +737,7 @@ pub fn format_volume(
         definition,
         shape: *geometry.shape(),
         placement: geometry.placement,
-        policy: Policy::Wcl,
+        policy: geometry.policy,
         snapshot: None,
         lost: Vec::new(),
     };

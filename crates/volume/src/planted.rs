@@ -38,11 +38,13 @@ pub enum Bug {
     AnswersBeforeFlush,
     /// Scrub calls everything clean.
     ScrubSeesNothing,
+    /// Stripes are written in place without a mark. Of the policy that does so, and not in [`Bug::ALL`].
+    ForgetsMark,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl Bug {
-    /// All of them.
+    /// All that a volume of the policy `wcl` can have.
     pub const ALL: [Bug; 16] = [
         Bug::SkipsFlush,
         Bug::SwapsRecords,

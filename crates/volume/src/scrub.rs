@@ -92,6 +92,11 @@ impl Engine {
                 self.drive_commit();
                 return;
             }
+            let next = scrub.next_stripe;
+            if self.is_resyncing() || self.is_locked(next) {
+                return;
+            }
+            let Some(scrub) = &mut self.scrubbing else { return };
             scrub.outstanding = 1;
             if scrub.next_row < self.geometry.log_rows() {
                 self.scrub_rows();
@@ -168,6 +173,9 @@ impl Engine {
         let mut blocks = 0;
         while scrub.next_stripe < self.geometry.logical_stripes() && blocks < WINDOW_BLOCKS {
             let logical = scrub.next_stripe;
+            if self.inplace.is_locked(logical) {
+                break;
+            }
             scrub.next_stripe += 1;
             match self.maps.stripes[logical as usize] {
                 Some(mapping) => {

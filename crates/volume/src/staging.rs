@@ -13,6 +13,7 @@ use crate::{
     Action, BufferId, Compute, Computed, DeviceBlock, Operand, Piece, Seed, Slot, Sum, Urgency, UserBlock,
 };
 use pantile_format::Crc64;
+use pantile_format::volume::Policy;
 use std::collections::BTreeMap;
 
 /// Places beyond those of the user's stripes that staging leaves to merging, so that a commit can always go on.
@@ -50,7 +51,9 @@ impl Engine {
         let per_stripe = self.geometry.stripe_blocks();
         let under_way = self.staged.values().filter(|staged| !staged.is_written()).count() as u64;
         let spare = (self.geometry.physical_stripes() - self.geometry.logical_stripes()) as usize;
-        let room = spare > self.staged.len() + PLACES_LEFT && under_way * per_stripe < UNDER_WAY_BLOCKS;
+        let room = self.geometry.policy == Policy::Wcl
+            && spare > self.staged.len() + PLACES_LEFT
+            && under_way * per_stripe < UNDER_WAY_BLOCKS;
         let issued = self.maps.generation - self.recorded_generation;
         let many = u64::from(self.geometry.physical_stripes()) + u64::from(self.geometry.log_rows());
         if !room || self.failed || !self.arrivals.is_empty() || issued >= many {

@@ -6,7 +6,7 @@
 use crate::maps::{Change, LogPlace, Mapping, Maps, Row, RowCell, RowKind};
 use crate::{BLOCK_BYTES, Geometry, Slot, UserBlock};
 use pantile_format::volume::{
-    Cell, Entry, Holds, LogRow, LogWrite, LogicalStripe, Member, PhysicalStripe, SnapshotBlocks,
+    Cell, Entry, Holds, LogRow, LogWrite, LogicalStripe, Member, PhysicalStripe, Policy, SnapshotBlocks,
     SnapshotDecoder, SnapshotHead, SnapshotItem, SnapshotRef, SnapshotSum, StripeSwitch, Superblock,
 };
 use pantile_format::{Crc64, Generation};
@@ -26,12 +26,17 @@ pub(crate) fn entry(change: &Change, geometry: &Geometry) -> Entry {
         Change::Row { row, content } => Entry::LogWrite(log_write(*row, content, geometry)),
         Change::Forget { first, count } => Entry::LogForget { first: *first, count: *count },
         Change::Member { slot, state } => Entry::Member(Member { slot: *slot, state: *state }),
+        Change::Mark { first, count, is_marked } => {
+            let first = LogicalStripe((*first).into());
+            Entry::Mark { first, count: (*count).into(), is_marked: *is_marked }
+        }
     }
 }
 
-/// What a decoded entry changes; `None` if it is a log write that cannot be one of this code.
+/// What a decoded entry changes; `None` if it is a log write that cannot be one of this code, or a stripe in a place that is not its own.
 pub(crate) fn change(entry: &Entry, geometry: &Geometry) -> Option<Change> {
     Some(match entry {
+        Entry::StripeSwitch(switch) if !may_lie(switch.logical, switch.physical, geometry) => return None,
         Entry::StripeSwitch(switch) => Change::Switch {
             logical: switch.logical.0 as u32,
             physical: switch.physical.0 as u32,
@@ -42,7 +47,15 @@ pub(crate) fn change(entry: &Entry, geometry: &Geometry) -> Option<Change> {
         Entry::LogWrite(write) => Change::Row { row: write.row.0, content: row(write, geometry)? },
         Entry::LogForget { first, count } => Change::Forget { first: *first, count: *count },
         Entry::Member(Member { slot, state }) => Change::Member { slot: *slot, state: *state },
+        Entry::Mark { first, count, is_marked } => {
+            Change::Mark { first: first.0 as u32, count: *count as u32, is_marked: *is_marked }
+        }
     })
+}
+
+/// Whether a stripe may lie there under the volume's policy.
+fn may_lie(logical: LogicalStripe, physical: PhysicalStripe, geometry: &Geometry) -> bool {
+    geometry.policy != Policy::Inplace || logical.0 == physical.0
 }
 
 /// A row in use; of copies without those of a block that was forgotten.
@@ -115,8 +128,9 @@ pub(crate) fn encode_snapshot(
     let members = members.map(|(slot, &state)| SnapshotItem::Member(Member { slot, state }));
     let stripes = maps.stripes.iter().enumerate().filter_map(|(logical, mapping)| {
         let Mapping { physical, generation } = (*mapping)?;
+        let is_marked = maps.marked.contains(&(logical as u32));
         let (logical, physical) = (LogicalStripe(logical as u64), PhysicalStripe(physical.into()));
-        Some(SnapshotItem::Stripe { logical, physical, generation: Generation(generation) })
+        Some(SnapshotItem::Stripe { logical, physical, generation: Generation(generation), is_marked })
     });
     let rows =
         maps.rows.iter().map(|(&row, content)| SnapshotItem::LogWrite(log_write(row, content, geometry)));
@@ -134,11 +148,12 @@ pub(crate) fn decode_snapshot(bytes: &[u8], geometry: &Geometry, reference: &Sna
         for item in decoder.push(block).ok()? {
             match item {
                 SnapshotItem::Member(Member { slot, state }) => maps.members[slot.0 as usize] = state,
-                SnapshotItem::Stripe { logical, physical, generation } => {
+                SnapshotItem::Stripe { logical, physical, generation, is_marked } => {
                     let mapping = Mapping { physical: physical.0 as u32, generation: generation.0 };
-                    if !maps.free.remove(&mapping.physical) {
+                    if !maps.free.remove(&mapping.physical) || !may_lie(logical, physical, geometry) {
                         return None;
                     }
+                    maps.marked.extend(is_marked.then_some(logical.0 as u32));
                     maps.stripes[logical.0 as usize] = Some(mapping);
                 }
                 SnapshotItem::LogWrite(write) => {

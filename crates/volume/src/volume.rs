@@ -89,6 +89,7 @@ impl Volume {
     pub fn state(&self) -> State {
         match &self.inner {
             Inner::Opening(_) => State::Opening,
+            Inner::Serving(engine) if engine.is_resyncing() => State::Opening,
             Inner::Serving(_) => State::Serving,
             Inner::Refused(error) => State::Refused(error.clone()),
         }

@@ -12,6 +12,7 @@ const KIND_UNMAP: u16 = 2;
 const KIND_LOG_WRITE: u16 = 3;
 const KIND_FORGET: u16 = 4;
 const KIND_MEMBER: u16 = 5;
+const KIND_MARK: u16 = 6;
 const ENTRY_HEAD_BYTES: usize = 8;
 const SWITCH_BYTES: usize = 64;
 const UNMAP_BYTES: usize = 24;
@@ -19,13 +20,14 @@ const LOG_WRITE_BYTES: usize = 24;
 const CELL_BYTES: usize = 16;
 const FORGET_BYTES: usize = 24;
 pub(super) const MEMBER_BYTES: usize = 40;
+const MARK_BYTES: usize = 32;
 /// Bytes of a log write of one cell, the longest way to say one cell.
 pub(super) const LONE_CELL_BYTES: usize = LOG_WRITE_BYTES + CELL_BYTES;
 
 layout! {
     /// How every entry begins.
     ENTRY_HEAD_LAYOUT {
-        KIND: "kind" @ 0 + 2, "1 stripe switch, 2 unmap, 3 log write, 4 log forget, 5 member";
+        KIND: "kind" @ 0 + 2, "1 stripe switch, 2 unmap, 3 log write, 4 log forget, 5 member, 6 mark";
         COUNT: "count" @ 2 + 2, "devices of a stripe switch, cells of a log write, else zero";
         LEN: "length" @ 4 + 4, "bytes of the entry with this head";
     }
@@ -87,6 +89,16 @@ layout! {
     }
 }
 
+layout! {
+    /// Marks of stripes, behind the head.
+    MARK_LAYOUT {
+        K_FIRST: "first logical stripe" @ 8 + 8, "of those whose mark is set or taken away";
+        K_COUNT: "count" @ 16 + 8, "how many, at least 1";
+        K_MARKED: "marked" @ 24 + 4, "1 set, 0 taken away";
+        K_RESERVED: "reserved" @ 28 + 4, "zero";
+    }
+}
+
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
@@ -110,6 +122,15 @@ pub enum Entry {
     },
     /// The state of a member from now on.
     Member(Member),
+    /// Logical stripes are perhaps being written in place from now on, or are not any more.
+    Mark {
+        /// The first.
+        first: LogicalStripe,
+        /// How many, at least 1.
+        count: u64,
+        /// Whether the mark is set, or taken away.
+        is_marked: bool,
+    },
 }
 
 /// A logical stripe was written as a whole.
@@ -214,6 +235,7 @@ impl Entry {
             Entry::LogWrite(write) => write.len_bytes(),
             Entry::LogForget { .. } => FORGET_BYTES,
             Entry::Member(_) => MEMBER_BYTES,
+            Entry::Mark { .. } => MARK_BYTES,
         }
     }
 
@@ -236,7 +258,7 @@ impl Entry {
                 let fits = switch.physical.0 < shape.physical_stripes;
                 rule(fits, "physical stripe", "must be one of the volume's")
             }
-            Entry::Unmap { first, count } => {
+            Entry::Unmap { first, count } | Entry::Mark { first, count, .. } => {
                 let fits = within(first.0, *count, shape.logical_stripes);
                 rule(fits, "first logical stripe", "must begin a range of the volume's")
             }
@@ -265,6 +287,12 @@ impl Entry {
                 F_COUNT.put_u64(head, *count);
             }
             Entry::Member(member) => member.encode(out),
+            Entry::Mark { first, count, is_marked } => {
+                let head = begin(out, KIND_MARK, 0, MARK_BYTES, MARK_BYTES);
+                K_FIRST.put_u64(head, first.0);
+                K_COUNT.put_u64(head, *count);
+                K_MARKED.put_u32(head, (*is_marked).into());
+            }
         }
         debug_assert_eq!(out.len(), start + self.len_bytes());
     }
@@ -291,7 +319,8 @@ impl Entry {
             KIND_LOG_WRITE => (LOG_WRITE_BYTES, true),
             KIND_FORGET => (FORGET_BYTES, false),
             KIND_MEMBER => (MEMBER_BYTES, false),
-            _ => return Err(invalid("kind", "must be 1 to 5")),
+            KIND_MARK => (MARK_BYTES, false),
+            _ => return Err(invalid("kind", "must be 1 to 6")),
         };
         if bytes.len() < fixed {
             return Err(invalid("length", "must fit the kind"));
@@ -306,6 +335,16 @@ impl Entry {
             _ if !rest.is_empty() => return Err(invalid("length", "must fit the kind")),
             KIND_UNMAP => Entry::Unmap { first: LogicalStripe(U_FIRST.u64(head)), count: U_COUNT.u64(head) },
             KIND_FORGET => Entry::LogForget { first: UserBlock(F_FIRST.u64(head)), count: F_COUNT.u64(head) },
+            KIND_MARK => {
+                must_be_zero(part, &K_RESERVED.get::<4>(head))?;
+                let is_marked = match K_MARKED.u32(head) {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(invalid("marked", "must be 0 or 1")),
+                };
+                let (first, count) = (LogicalStripe(K_FIRST.u64(head)), K_COUNT.u64(head));
+                Entry::Mark { first, count, is_marked }
+            }
             _ => Entry::Member(Member::decode(part, head)?),
         };
         Ok(entry)

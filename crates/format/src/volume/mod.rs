@@ -25,7 +25,7 @@ mod zones;
 pub use chunk::{CHUNK_LAYOUT, ChunkHeader};
 pub use entry::{
     Cell, ENTRY_HEAD_LAYOUT, Entry, FORGET_LAYOUT, Holds, LOG_CELL_LAYOUT, LOG_WRITE_LAYOUT, LogWrite,
-    MEMBER_LAYOUT, Member, MemberState, SWITCH_LAYOUT, StripeSwitch, UNMAP_LAYOUT,
+    MARK_LAYOUT, MEMBER_LAYOUT, Member, MemberState, SWITCH_LAYOUT, StripeSwitch, UNMAP_LAYOUT,
 };
 pub use record::{RECORD_BLOCKS_MAX, RECORD_HEAD_BYTES, RECORD_HEAD_LAYOUT, Record, RecordHead};
 pub use snapshot::{
@@ -207,6 +207,7 @@ mod tests {
             (LOG_CELL_LAYOUT, 0, 16),
             (FORGET_LAYOUT, 8, 24),
             (MEMBER_LAYOUT, 8, 40),
+            (MARK_LAYOUT, 8, 32),
             (PIECE_HEAD_LAYOUT, 0, 64),
             (SNAPSHOT_LAYOUT, 0, 24),
             (STRIPE_LAYOUT, 0, 12),

@@ -27,6 +27,8 @@ const HEAD_BYTES: usize = 24;
 const STRIPE_BYTES: usize = 12;
 /// In place of a physical stripe: a run of logical stripes that are not mapped.
 const UNMAPPED: u32 = u32::MAX;
+/// Beside the generation of a mapped stripe: it is marked. A place of its own would make the snapshots of every volume longer.
+const MARKED: u64 = 1 << 63;
 
 layout! {
     /// The head of a piece. Its part of the stream follows, then zeros, then a CRC at the end of its last block.
@@ -57,7 +59,7 @@ layout! {
     /// An entry of the stripe table: one mapped stripe, or a run of stripes that are not mapped.
     STRIPE_LAYOUT {
         PHYSICAL: "physical stripe" @ 0 + 4, "where the next logical stripe lies; 4294967295: not mapped";
-        GENERATION: "generation" @ 4 + 8, "of its write; of a run its length, the longest possible";
+        GENERATION: "generation" @ 4 + 8, "of its write, below 2^63, and 2^63 more if the stripe is marked; of a run its length, the longest possible";
     }
 }
 
@@ -85,8 +87,10 @@ pub enum SnapshotItem {
         logical: LogicalStripe,
         /// Where it lies.
         physical: PhysicalStripe,
-        /// Of its write.
+        /// Of its write, below 2^63.
         generation: Generation,
+        /// Whether it is perhaps being written in place.
+        is_marked: bool,
     },
     /// Cells of a row of the log that were written at once. A row may come several times in a row.
     LogWrite(LogWrite),
@@ -135,7 +139,8 @@ impl Order {
             return Err(invalid("physical stripe", "must be one of the volume's"));
         }
         self.pass(1)?;
-        self.generation(generation)
+        let rule = "must be below 2^63";
+        if generation.0 >= MARKED { Err(invalid("generation", rule)) } else { self.generation(generation) }
     }
 
     /// Passes stripes of the table.
@@ -235,13 +240,14 @@ impl SnapshotEncoder {
                 self.order.member(member)?;
                 member.encode(&mut self.stream);
             }
-            SnapshotItem::Stripe { logical, physical, generation } => {
+            SnapshotItem::Stripe { logical, physical, generation, is_marked } => {
                 if self.order.members != self.order.shape.devices || self.order.row.is_some() {
                     return Err(invalid("kind", "must be a stripe only between members and log"));
                 }
                 self.unmapped_until(logical.0)?;
                 self.order.stripe(*physical, *generation)?;
-                self.stripe(physical.0 as u32, generation.0);
+                let mark = if *is_marked { MARKED } else { 0 };
+                self.stripe(physical.0 as u32, generation.0 | mark);
             }
             SnapshotItem::LogWrite(write) => {
                 if self.order.members != self.order.shape.devices {
@@ -530,9 +536,10 @@ impl Stream {
                 order.pass(generation)?;
                 return Ok(None);
             }
-            let (physical, generation) = (PhysicalStripe(physical.into()), Generation(generation));
+            let is_marked = generation & MARKED != 0;
+            let (physical, generation) = (PhysicalStripe(physical.into()), Generation(generation & !MARKED));
             order.stripe(physical, generation)?;
-            return Ok(Some(SnapshotItem::Stripe { logical, physical, generation }));
+            return Ok(Some(SnapshotItem::Stripe { logical, physical, generation, is_marked }));
         }
         match Entry::decode(PART, bytes)? {
             Entry::LogWrite(write) => {

@@ -111,6 +111,8 @@ pub fn record() -> Record {
             Entry::LogWrite(log_write(7, 1002, &[(0, user(767)), (3, Holds::Parity), (4, Holds::Parity)])),
             Entry::Member(Member { slot: Slot(0), state: MemberState::Lost { missed_from: Generation(9) } }),
             Entry::Member(Member { slot: Slot(1), state: MemberState::Present }),
+            Entry::Mark { first: LogicalStripe(3), count: 29, is_marked: true },
+            Entry::Mark { first: LogicalStripe(0), count: 1, is_marked: false },
         ],
     }
 }
@@ -135,6 +137,7 @@ pub fn stripe(logical: u64, physical: u64, generation: u64) -> SnapshotItem {
         logical: LogicalStripe(logical),
         physical: PhysicalStripe(physical),
         generation: Generation(generation),
+        is_marked: logical % 4 == 3,
     }
 }
 
@@ -240,6 +243,9 @@ pub fn any_entry() -> impl Strategy<Value = Entry> {
         range(SHAPE.user_blocks()).prop_map(|(at, count)| Entry::LogForget { first: UserBlock(at), count }),
         (0..SHAPE.devices, any_member_state())
             .prop_map(|(slot, state)| Entry::Member(Member { slot: Slot(slot), state })),
+        (range(SHAPE.logical_stripes), any::<bool>()).prop_map(|((at, count), is_marked)| {
+            Entry::Mark { first: LogicalStripe(at), count, is_marked }
+        }),
     ]
 }
 

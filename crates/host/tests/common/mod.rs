@@ -5,7 +5,7 @@ use pantile_code::Code;
 use pantile_device::{AlignedBuf, Device, MemoryDevice};
 use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_host::{Host, HostError, HostOptions};
-use pantile_volume::{BLOCK_BYTES, Birth, Geometry, NewVolume, format_volume};
+use pantile_volume::{BLOCK_BYTES, Birth, Geometry, NewVolume, Policy, format_volume};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -20,6 +20,7 @@ pub fn geometry(code: &str) -> Geometry {
         spare_stripes: 16,
         log_rows: 600,
         journal_blocks: 256,
+        policy: Policy::Wcl,
     })
     .expect("a geometry")
 }

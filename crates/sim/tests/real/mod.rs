@@ -6,7 +6,7 @@ use pantile_code::Code;
 use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_sim::{self as sim, Config, Content, Failure, Fault, Promise, Refusal, Start, Stats};
 use pantile_volume::{
-    Action, Birth, Bug, DeviceBlock, Event, Geometry, NewVolume, ScrubStatus, Slot, State, Volume,
+    Action, Birth, Bug, DeviceBlock, Event, Geometry, NewVolume, Policy, ScrubStatus, Slot, State, Volume,
     format_volume,
 };
 
@@ -147,6 +147,7 @@ impl Real {
             spare_stripes: shape.spare_stripes,
             log_rows: shape.log_rows,
             journal_blocks: shape.journal_blocks,
+            policy: Policy::Wcl,
         })
         .expect("a volume may have this shape");
         let blocks = (0..geometry.slots() as u32).map(|s| geometry.device_blocks(Slot(s))).max();
