@@ -67,14 +67,15 @@ fn main() {
     println!("{} on {}: {} MiB, medians of {rounds}", geometry.code.spec(), dir.display(), user / MIB);
     println!("{:34} {:>12} {:>12} {:>7} {:>9}", "", "plain", "volume", "ratio", "of limit");
     let mut rows: Vec<(&str, Vec<f64>, Vec<f64>, f64)> = Vec::new();
-    let mut note = |name: &'static str, plain: f64, volume: f64, limit: f64| {
-        match rows.iter_mut().find(|row| row.0 == name) {
-            Some(row) => {
-                row.1.push(plain);
-                row.2.push(volume);
-            }
-            None => rows.push((name, vec![plain], vec![volume], limit)),
+    let mut note = |name: &'static str, plain: f64, volume: f64, limit: f64| match rows
+        .iter_mut()
+        .find(|row| row.0 == name)
+    {
+        Some(row) => {
+            row.1.push(plain);
+            row.2.push(volume);
         }
+        None => rows.push((name, vec![plain], vec![volume], limit)),
     };
     for round in 0..rounds {
         let pattern: Vec<u8> = (0..SEQUENTIAL).map(|i| (i * 31 + round as u64 + (i >> 9)) as u8).collect();
@@ -89,7 +90,8 @@ fn main() {
         };
         let host = open(&[]);
         let handle = host.handle();
-        let base = speed(4, user / SEQUENTIAL, |i| plain_write(i * SEQUENTIAL), || plain.flush().expect("flushed"));
+        let base =
+            speed(4, user / SEQUENTIAL, |i| plain_write(i * SEQUENTIAL), || plain.flush().expect("flushed"));
         let volume = speed(
             4,
             user / SEQUENTIAL,
@@ -97,7 +99,6 @@ fn main() {
             || handle.flush().expect("flushed"),
         );
         note("sequential write, MiB/s", base, volume, k / n);
-        eprintln!("{:?}", host.report());
         let into = |offset: u64, len: usize| {
             let mut bytes = vec![0; len];
             handle.read(offset, &mut bytes).expect("read");
@@ -115,22 +116,37 @@ fn main() {
         let cold = speed(32, 20_000, |i| handle.read(places(i), &mut [0; 4096]).expect("read"), || ());
         note("the same, cold", base, cold, 1.0);
         let block = &pattern[..4096];
-        let base = speed(32, 20_000, |i| {
-            let mut buffer = AlignedBuf::zeroed(4096);
-            buffer.copy_from_slice(block);
-            plain.write_at(places(i), &[buffer.whole()]).expect("written");
-        }, || plain.flush().expect("flushed"));
-        let volume = speed(32, 20_000, |i| handle.write(places(i), block, false).expect("written"), || {
-            handle.flush().expect("flushed");
-        });
+        let base = speed(
+            32,
+            20_000,
+            |i| {
+                let mut buffer = AlignedBuf::zeroed(4096);
+                buffer.copy_from_slice(block);
+                plain.write_at(places(i), &[buffer.whole()]).expect("written");
+            },
+            || plain.flush().expect("flushed"),
+        );
+        let volume = speed(
+            32,
+            20_000,
+            |i| handle.write(places(i), block, false).expect("written"),
+            || {
+                handle.flush().expect("flushed");
+            },
+        );
         note("random 4 KiB write, op/s, burst", base, volume, 1.0);
         let volume = speed(8, 500, |i| handle.write(places(i), block, true).expect("written"), || ());
-        let base = speed(8, 500, |i| {
-            let mut buffer = AlignedBuf::zeroed(4096);
-            buffer.copy_from_slice(block);
-            plain.write_at(places(i), &[buffer.whole()]).expect("written");
-            plain.flush().expect("flushed");
-        }, || ());
+        let base = speed(
+            8,
+            500,
+            |i| {
+                let mut buffer = AlignedBuf::zeroed(4096);
+                buffer.copy_from_slice(block);
+                plain.write_at(places(i), &[buffer.whole()]).expect("written");
+                plain.flush().expect("flushed");
+            },
+            || (),
+        );
         note("random 4 KiB FUA, op/s, 8 at once", base, volume, 1.0);
         host.stop().expect("stopped");
         let host = open(&[0]);

@@ -1,6 +1,8 @@
 //! What is wrong with devices before a volume is opened: it is refused with a reason, or all of it reads right; never a panic, never a
 //! wrong byte, and nothing is written to a device of another volume.
 
+#![allow(clippy::needless_range_loop, reason = "the slot is what is tried, the disks are changed by it")]
+
 mod real;
 
 use pantile_format::volume::VolumeId;

@@ -2,6 +2,8 @@
 //!
 //! One number is a whole run: which shape of volume, in which weather, and every choice of the world. `tools/simulate.sh` runs many.
 
+#![allow(clippy::result_large_err, reason = "one a run")]
+
 mod real;
 
 use pantile_sim::{self as sim, Failure, Stats};

@@ -379,8 +379,9 @@ impl Engine {
             last = Some(logical);
             unmapped.insert(logical);
         }
-        let mut staged = std::mem::take(&mut self.sealed.staged);
-        self.sealed.staged = staged.extract_if(.., |logical, _| waiting.contains(logical)).collect();
+        let all = std::mem::take(&mut self.sealed.staged);
+        let (late, staged) = all.into_iter().partition(|(logical, _)| waiting.contains(logical));
+        self.sealed.staged = late;
         Dirty { blocks, unmapped, staged, counts: BTreeMap::new() }
     }
 

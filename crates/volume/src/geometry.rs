@@ -8,6 +8,9 @@ use pantile_plan::{CellSet, Costs, Effort, Plan, Planner, Request};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// Lost cells and wanted cells.
+type Pattern = (Vec<CellIndex>, Vec<CellIndex>);
+
 /// Plans kept for stripes.
 const PLANS_MOST: usize = 1024;
 
@@ -226,8 +229,7 @@ pub(crate) struct Planners {
     /// Parity of a stripe, and of a log row.
     pub(crate) encode_stripe: Arc<Plan>,
     pub(crate) encode_row: Arc<Plan>,
-    /// By lost and wanted cells.
-    known: BTreeMap<(Vec<CellIndex>, Vec<CellIndex>), Option<Arc<Plan>>>,
+    known: BTreeMap<Pattern, Option<Arc<Plan>>>,
 }
 
 impl Planners {
