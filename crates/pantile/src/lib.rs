@@ -28,7 +28,6 @@
 
 mod codec;
 mod locate;
-mod plank;
 mod program;
 mod shelf;
 mod stripe;
