@@ -165,6 +165,10 @@ impl Sweep {
         streaming: bool,
         len: usize,
     ) {
+        #[cfg_attr(
+            not(all(target_arch = "x86_64", not(miri))),
+            allow(unused_mut, reason = "vectors take their part")
+        )]
         let mut left = len;
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {

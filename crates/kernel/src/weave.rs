@@ -516,3 +516,75 @@ pub(crate) unsafe fn weave_bytes(weave: &Weave, table: &[*mut u8], len: usize) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! The weave itself, carried out a byte at a time, so that every machine and Miri can test it.
+
+    use super::*;
+
+    /// Rows and diagonals that hold the row sums: what RDP's encoding looks like. With `chain`, each sum needs the one before.
+    fn steps(rows: usize, columns: usize, chain: bool) -> Vec<(usize, Vec<usize>)> {
+        let first = rows * columns;
+        let mut steps: Vec<(usize, Vec<usize>)> =
+            (0..rows).map(|r| (first + r, (0..columns).map(|c| r * columns + c).collect())).collect();
+        for d in 0..columns {
+            let on = (0..rows)
+                .flat_map(|r| (0..columns).map(move |c| (r, c)))
+                .filter(|(r, c)| (r + c) % columns == d);
+            let mut terms: Vec<usize> = on.map(|(r, c)| r * columns + c).collect();
+            terms.push(if chain && d > 0 { first + rows + d - 1 } else { first + d % rows });
+            steps.push((first + rows + d, terms));
+        }
+        steps
+    }
+
+    fn check(steps: &[(usize, Vec<usize>)], has_grids: bool) {
+        let buffers =
+            1 + steps.iter().flat_map(|(target, terms)| terms.iter().chain([target])).max().unwrap();
+        let weave = Weave::new(steps, has_grids);
+        let mut wanted: Vec<[u8; 3]> =
+            (0..buffers).map(|i| [i as u8, (i * 7 + 1) as u8, (i * i) as u8]).collect();
+        let mut have = wanted.clone();
+        for (target, terms) in steps {
+            wanted[*target] =
+                terms.iter().fold([0; 3], |sum, &t| std::array::from_fn(|i| sum[i] ^ wanted[t][i]));
+        }
+        let mut slots = vec![[0u8; 3]; weave.slots()];
+        let cells = have.as_mut_ptr();
+        // SAFETY: each pointer is to a buffer of its own.
+        let mut table: Vec<*mut u8> =
+            weave.buffers().iter().map(|&i| unsafe { cells.add(i).cast() }).collect();
+        table.extend(slots.iter_mut().map(|slot| slot.as_mut_ptr()));
+        // SAFETY: the table has the places of the weave, each of 3 bytes and apart from the others.
+        unsafe { weave_bytes(&weave, &table, 3) };
+        assert_eq!(have, wanted, "grids {has_grids}");
+    }
+
+    #[test]
+    fn every_form_gives_the_sums() {
+        for (rows, columns) in [(1, 2), (3, 4), (4, 7), (5, 16), (3, 31)] {
+            for chain in [false, true] {
+                for has_grids in [false, true] {
+                    check(&steps(rows, columns, chain), has_grids);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_source_of_two_sums_is_met_once_in_a_grid() {
+        let weave = Weave::new(&steps(4, 7, false), true);
+        let of = |places: &[u32]| places.iter().filter(|&&place| place != NONE && place < 28).count();
+        let plain: Vec<u32> = weave.grids().iter().flat_map(|grid| grid.plain.iter().copied()).collect();
+        assert_eq!(of(weave.cells()) + of(&plain) + of(weave.words()), 28);
+    }
+
+    #[test]
+    fn what_sums_have_in_common_is_computed_once() {
+        let weave = Weave::new(&[(5, vec![0, 1, 2, 3]), (6, vec![0, 1, 2, 4]), (7, vec![0, 1, 2])], false);
+        // 0 + 1 + 2 into a slot; then it is still in registers, and twice it is read.
+        assert_eq!((weave.rows().len(), weave.words().len()), (4, 3 + 1 + 2 + 1));
+        assert!(weave.rows()[1].carries);
+    }
+}
