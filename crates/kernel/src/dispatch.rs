@@ -108,6 +108,20 @@ impl Solver {
     }
 }
 
+/// The kernel of a tier for states of these kinds; `None` if it has none, or this machine not the tier.
+pub(crate) fn horner_engine(tier: Tier, planes: usize, kinds: u32) -> Option<crate::horner::HornerEngine> {
+    match tier {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        Tier::Avx512Gfni => {
+            Avx512Gfni::new().and_then(|_| crate::arch::x86_64::avx512_gfni::horner(planes, kinds))
+        }
+        _ => {
+            let _ = (planes, kinds);
+            None
+        }
+    }
+}
+
 /// Whether this machine can run the tier.
 pub(crate) fn is_available(tier: Tier) -> bool {
     match tier {

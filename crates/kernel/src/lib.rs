@@ -30,6 +30,8 @@ mod arch;
 mod arena;
 mod dispatch;
 mod dot;
+#[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
+mod horner;
 pub mod measure;
 mod portable;
 mod program;
@@ -46,6 +48,7 @@ mod weave;
 
 pub use arena::Arena;
 pub use dot::{Dot, DotError, ShapeError, Stores};
+pub use horner::{Horner, HornerOutputs, HornerStep};
 pub use program::{Program, ProgramError, Step};
 pub use scan::{equal, first_nonzero, first_nonzero_any, xor_into};
 pub use solve::{System, SystemSum};

@@ -10,6 +10,7 @@ use std::fmt;
 
 use crate::dispatch::{Solver, Sweep};
 use crate::dot::{Mode, STREAMING_FOOTPRINT_BYTES};
+use crate::horner::{Carried, Horner};
 use crate::scratch::with_scratch;
 use crate::solve::System;
 use crate::weave::{SLICE_BYTES_MOST, Weave};
@@ -60,6 +61,7 @@ enum Stage {
         sweep: Sweep,
     },
     Solve(Solver),
+    Horner(Carried),
 }
 
 impl Program {
@@ -107,6 +109,31 @@ impl Program {
             }
             None => Program::with_tier(tier, buffers, &steps()),
         }
+    }
+
+    /// What Horner's rule gives, for [`Tier::best`]; `None` if the tier has no kernel for it, and steps must do.
+    ///
+    /// Errors: as [`Program::new`].
+    pub fn horner(buffers: usize, horner: &Horner) -> Result<Option<Program>, ProgramError> {
+        Program::horner_with_tier(Tier::best(), buffers, horner)
+    }
+
+    /// As [`Program::horner`], for a tier of the caller's choice.
+    pub fn horner_with_tier(
+        tier: Tier,
+        buffers: usize,
+        horner: &Horner,
+    ) -> Result<Option<Program>, ProgramError> {
+        let Some(carried) = Carried::new(tier, horner) else { return Ok(None) };
+        let (reads, writes) = carried.buffers();
+        let streams = check_buffers(buffers, reads, writes)?;
+        Ok(Some(Program {
+            stages: vec![Stage::Horner(carried)],
+            tier,
+            buffers,
+            streams,
+            stores: Stores::Auto,
+        }))
     }
 
     /// The same program with another store policy; the results do not depend on it.
@@ -173,6 +200,8 @@ impl Stage {
             }
             // SAFETY: the caller's promise; `check_system` saw that outputs are not read.
             Stage::Solve(solver) => unsafe { solver.run(streaming, buffer, len) },
+            // SAFETY: as above, by `check_buffers`.
+            Stage::Horner(carried) => unsafe { carried.run(streaming, buffer, len) },
             Stage::Weave { grids, rows, sweep } => {
                 let weave = match grids {
                     Some(grids) if rows.buffers().len() * len > ROWS_FOOTPRINT_BYTES => grids,
@@ -262,12 +291,21 @@ fn check(buffers: usize, steps: &[Step]) -> Result<usize, ProgramError> {
 
 /// As [`check`], for a system.
 fn check_system(buffers: usize, system: &System) -> Result<usize, ProgramError> {
-    let mut used = vec![false; buffers];
     let reads = system.sums.iter().flat_map(|sum| sum.terms.iter().map(|term| term.0).chain(sum.start));
+    check_buffers(buffers, reads, system.outputs.iter().map(|output| output.0))
+}
+
+/// As [`check`], for one computation that reads some buffers and writes others.
+fn check_buffers(
+    buffers: usize,
+    reads: impl IntoIterator<Item = usize>,
+    writes: impl IntoIterator<Item = usize>,
+) -> Result<usize, ProgramError> {
+    let mut used = vec![false; buffers];
     for buffer in reads {
         *used.get_mut(buffer).ok_or(ProgramError::BufferOutOfRange { step: 0, buffer, buffers })? = true;
     }
-    for (step, &(target, _)) in system.outputs.iter().enumerate() {
+    for (step, target) in writes.into_iter().enumerate() {
         let used =
             used.get_mut(target).ok_or(ProgramError::BufferOutOfRange { step, buffer: target, buffers })?;
         if std::mem::replace(used, true) {

@@ -4,7 +4,10 @@
 // Miri has no tier to compare with.
 #![cfg(not(miri))]
 
-use pantile_kernel::{Program, ProgramError, ShapeError, Step, Stores, System, SystemSum, Tier};
+use pantile_kernel::{
+    Horner, HornerOutputs, HornerStep, Program, ProgramError, ShapeError, Step, Stores, System, SystemSum,
+    Tier,
+};
 
 /// Bytes around every buffer that must stay as they were painted.
 const GUARD_BYTES: usize = 64;
@@ -34,6 +37,7 @@ fn xor(target: usize, terms: impl IntoIterator<Item = usize>) -> Step {
 enum Computation<'a> {
     Steps(&'a [Step]),
     System(&'a System),
+    Horner(&'a Horner),
 }
 
 fn check(
@@ -77,6 +81,10 @@ fn compare(
     };
     let compile = |tier| match computation {
         Computation::Steps(steps) => Program::with_tier(tier, buffers, steps).expect("good steps"),
+        // Where a tier has no kernel, its steps do: the portable tier has none.
+        Computation::Horner(horner) => Program::horner_with_tier(tier, buffers, horner)
+            .expect("good buffers")
+            .unwrap_or_else(|| Program::with_tier(tier, buffers, &steps_of(horner)).expect("good steps")),
         Computation::System(system) => {
             Program::solving_with_tier(tier, buffers, system).expect("a good system")
         }
@@ -304,4 +312,112 @@ fn systems_solved_in_registers_give_what_their_steps_give() {
     assert!(matches!(Program::solving(8, &system), Err(ProgramError::TargetInUse { target: 3, .. })));
     system.outputs[1].0 = 8;
     assert!(matches!(Program::solving(8, &system), Err(ProgramError::BufferOutOfRange { buffer: 8, .. })));
+}
+
+/// A product in GF(2^8) as on paper.
+fn times(mut a: u8, mut b: u8) -> u8 {
+    let mut product = 0;
+    while b > 0 {
+        if b & 1 == 1 {
+            product ^= a;
+        }
+        a = a << 1 ^ if a & 0x80 == 0 { 0 } else { 0x1d };
+        b >>= 1;
+    }
+    product
+}
+
+/// The step as a matrix of planes.
+fn step_matrix(step: HornerStep, planes: usize) -> Vec<Vec<u8>> {
+    let mut matrix = vec![vec![0; planes]; planes];
+    match step {
+        HornerStep::One => (0..planes).for_each(|t| matrix[t][t] = 1),
+        HornerStep::Byte(g) => (0..planes).for_each(|t| matrix[t][t] = g),
+        HornerStep::Shift { by, factors } => {
+            (0..planes).for_each(|t| matrix[t][(t + planes - by) % planes] = factors[t]);
+        }
+        HornerStep::Quadratic { b, c } => matrix = vec![vec![0, c], vec![1, b]],
+    }
+    matrix
+}
+
+/// The steps that Horner's rule stands for.
+fn steps_of(horner: &Horner) -> Vec<Step> {
+    let d = horner.planes;
+    let multiply = |a: &[Vec<u8>], b: &[Vec<u8>]| -> Vec<Vec<u8>> {
+        let entry = |t: usize, s: usize| (0..d).fold(0, |sum, x| sum ^ times(a[t][x], b[x][s]));
+        (0..d).map(|t| (0..d).map(|s| entry(t, s)).collect()).collect()
+    };
+    let mut states: Vec<Vec<(usize, u8)>> = vec![Vec::new(); horner.steps.len() * d];
+    for (p, &step) in horner.steps.iter().enumerate() {
+        let step = step_matrix(step, d);
+        let mut power = step_matrix(HornerStep::One, d);
+        for column in &horner.columns {
+            for (t, s) in (0..d).flat_map(|t| (0..d).map(move |s| (t, s))) {
+                states[p * d + t].extend(column.iter().map(|column| (column[s], power[t][s])));
+            }
+            power = multiply(&step, &power);
+        }
+    }
+    match &horner.outputs {
+        HornerOutputs::States(buffers) => {
+            buffers.iter().zip(states).map(|(&target, terms)| Step { target, terms }).collect()
+        }
+        HornerOutputs::Solved { adds, rows } => {
+            adds.iter().zip(&mut states).for_each(|(add, state)| state.extend(add.map(|buffer| (buffer, 1))));
+            let terms = |row: &[u8]| {
+                let of_state = |(state, &c): (&Vec<(usize, u8)>, &u8)| {
+                    state.iter().map(|&(buffer, x)| (buffer, times(c, x))).collect::<Vec<_>>()
+                };
+                states.iter().zip(row).flat_map(of_state).collect()
+            };
+            rows.iter().map(|(target, row)| Step { target: *target, terms: terms(row) }).collect()
+        }
+    }
+}
+
+#[test]
+fn horners_rule_gives_what_its_steps_give() {
+    let seed = 0x5eed_0013;
+    let mut random = Random(seed);
+    let shift =
+        |random: &mut Random, by| HornerStep::Shift { by, factors: [(); 3].map(|()| random.next() as u8) };
+    for round in 0..60 {
+        let planes = 2 + round % 2;
+        let last = match (planes, round % 4 < 2) {
+            (2, _) => [
+                HornerStep::Byte(random.next() as u8),
+                HornerStep::Quadratic { b: random.next() as u8, c: random.next() as u8 },
+            ],
+            (_, true) => [shift(&mut random, 1), shift(&mut random, 2)],
+            (_, false) => [shift(&mut random, 2), shift(&mut random, 1)],
+        };
+        let steps = vec![HornerStep::One, HornerStep::Byte(random.next() as u8), last[0], last[1]];
+        let count = 1 + random.below(20);
+        let columns: Vec<Option<Vec<usize>>> = (0..count)
+            .map(|column| (random.below(5) > 0).then(|| (column * planes..(column + 1) * planes).collect()))
+            .collect();
+        let first = count * planes;
+        let states = 4 * planes;
+        let outputs = if round % 3 == 0 {
+            HornerOutputs::States((first..first + states).collect())
+        } else {
+            let rows = 1 + random.below(states);
+            let row = |random: &mut Random| (0..states).map(|_| random.next() as u8).collect::<Vec<u8>>();
+            HornerOutputs::Solved {
+                adds: (0..states).map(|i| (random.below(3) > 0).then_some(first + i)).collect(),
+                rows: (0..rows).map(|o| (first + states + o, row(&mut random))).collect(),
+            }
+        };
+        let horner = Horner { planes, columns, steps, outputs };
+        let lens: &[usize] =
+            if round < 8 { &[0, 1, 63, 64, 65, 127, 128, 129, 257, 1024, 1025, 2500] } else { &[777] };
+        for &len in lens {
+            let shift = random.below(64);
+            let what = format!("seed {seed:#x}, round {round}");
+            let computation = Computation::Horner(&horner);
+            compare(first + 2 * states, computation, len, 3072, &|i| (shift + i * 11) % 64, &what);
+            compare(first + 2 * states, Computation::Horner(&horner), len, 4096, &|_| 0, &what);
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! One code, ready for bytes.
 
 use crate::locate::Checker;
+use crate::plank::Plank;
 use crate::program::{compile, solving};
 use crate::shelf::Shelf;
 use crate::stripe::{StripeError, element_len};
@@ -21,6 +22,8 @@ pub struct Codec {
 struct Inner {
     code: Code,
     planner: Planner,
+    /// The powers behind the code, if there are any.
+    plank: OnceLock<Option<Plank>>,
     encode: OnceLock<(Plan, Program)>,
     /// For each data position: the parity cells that it reaches and the coefficients.
     updates: Vec<OnceLock<Update>>,
@@ -112,6 +115,7 @@ impl Codec {
             inner: Arc::new(Inner {
                 planner: Planner::new(code),
                 code: code.clone(),
+                plank: OnceLock::new(),
                 encode: OnceLock::new(),
                 updates,
                 columns: Shelf::default(),
@@ -141,10 +145,20 @@ impl Codec {
         &self.encoder().0
     }
 
+    fn plank(&self) -> Option<&Plank> {
+        self.inner.plank.get_or_init(|| Plank::of(&self.inner.code)).as_ref()
+    }
+
+    /// A program that recovers everything lost without a plan of steps, for codes that have such.
+    fn whole(&self, lost: &CellSet) -> Option<Program> {
+        solving(self.code(), lost).or_else(|| self.plank()?.decoder(self.code(), lost))
+    }
+
     fn encoder(&self) -> &(Plan, Program) {
         self.inner.encode.get_or_init(|| {
             let plan = self.inner.planner.encode();
-            let program = compile(&self.inner.code, &plan.steps);
+            let carried = self.plank().and_then(|plank| plank.encoder(self.code()));
+            let program = carried.unwrap_or_else(|| compile(&self.inner.code, &plan.steps));
             (plan, program)
         })
     }
@@ -166,7 +180,7 @@ impl Codec {
         let key = (lost.clone(), wanted.to_vec(), costs.clone());
         self.inner.recoveries.get(key, |(lost, wanted, costs)| {
             let is_whole = *costs == Costs::uniform() && wanted.iter().copied().eq(lost.iter());
-            let solved = if is_whole { solving(self.code(), lost) } else { None };
+            let solved = if is_whole { self.whole(lost) } else { None };
             match solved {
                 Some(program) => Ok(Recovery {
                     plan: OnceLock::new(),
@@ -195,7 +209,7 @@ impl Codec {
     pub fn decoder_anew(&self, lost: &[usize]) -> Result<Recovery, NotRecoverable> {
         let code = self.code();
         let cells = CellSet::of_columns(code, lost);
-        if let Some(program) = solving(code, &cells) {
+        if let Some(program) = self.whole(&cells) {
             return Ok(Recovery { plan: OnceLock::new(), request: Some((code.clone(), cells)), program });
         }
         let wanted: Vec<CellIndex> = cells.iter().collect();

@@ -28,6 +28,7 @@
 
 mod codec;
 mod locate;
+mod plank;
 mod program;
 mod shelf;
 mod stripe;

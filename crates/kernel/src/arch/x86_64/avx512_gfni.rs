@@ -7,6 +7,7 @@
 use std::arch::x86_64::*;
 
 use super::PREFETCH_AHEAD_BYTES;
+use crate::horner::{BYTE, HornerEngine, ONE, PLANES_MOST, QUADRATIC, SHIFT_1, SHIFT_2, STATES, kinds};
 use crate::schedule::{Engine, Job, Kernel};
 use crate::weave::{NONE, Weave};
 
@@ -376,4 +377,119 @@ unsafe fn load<const C: usize, const PREFETCH: bool>(
         }
     }
     columns
+}
+
+/// The kernel that carries states of these kinds over elements of `planes` planes.
+pub(crate) fn horner(planes: usize, kinds_of_states: u32) -> Option<HornerEngine> {
+    const X: u32 = kinds([ONE, BYTE, BYTE, QUADRATIC]);
+    const Y: u32 = kinds([ONE, BYTE, SHIFT_1, SHIFT_2]);
+    const SIXTH: u32 = kinds([ONE, BYTE, SHIFT_2, SHIFT_1]);
+    let (cached, streaming): (crate::horner::HornerKernel, crate::horner::HornerKernel) =
+        match (planes, kinds_of_states) {
+            (2, X) => (carry::<2, 2, X, false>, carry::<2, 2, X, true>),
+            (3, Y) => (carry::<3, 2, Y, false>, carry::<3, 2, Y, true>),
+            (3, SIXTH) => (carry::<3, 2, SIXTH, false>, carry::<3, 2, SIXTH, true>),
+            _ => return None,
+        };
+    Some(HornerEngine { cached, streaming, matrix: super::affine_matrix })
+}
+
+/// # Safety
+///
+/// As [`crate::horner::HornerKernel`], for D planes and states of the kinds K.
+#[target_feature(enable = "avx512f,avx512bw,gfni")]
+unsafe fn carry<const D: usize, const C: usize, const K: u32, const STREAMING: bool>(
+    columns: &[[*const u8; PLANES_MOST]],
+    matrices: &[[u64; PLANES_MOST]; STATES],
+    adds: &[*const u8; STATES * PLANES_MOST],
+    states: &[*mut u8; STATES * PLANES_MOST],
+    len: usize,
+) {
+    let mut at = 0;
+    while len - at >= C * VECTOR {
+        // SAFETY: at + C * VECTOR <= len.
+        unsafe { carry_visit::<D, C, K, STREAMING>(columns, matrices, adds, states, at, !0) };
+        at += C * VECTOR;
+    }
+    while len - at >= VECTOR {
+        // SAFETY: at + VECTOR <= len.
+        unsafe { carry_visit::<D, 1, K, STREAMING>(columns, matrices, adds, states, at, !0) };
+        at += VECTOR;
+    }
+    if at < len {
+        // SAFETY: the mask has a bit for each of the len - at < VECTOR bytes that are left.
+        unsafe {
+            carry_visit::<D, 1, K, false>(columns, matrices, adds, states, at, !0 >> (VECTOR - (len - at)))
+        };
+    }
+    if STREAMING {
+        super::fence();
+    }
+}
+
+/// # Safety
+///
+/// As [`carry`]; `at + C * VECTOR <= len`, or C is 1, STREAMING is false and `mask` has bit i only if at + i < len.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,gfni")]
+unsafe fn carry_visit<const D: usize, const C: usize, const K: u32, const STREAMING: bool>(
+    columns: &[[*const u8; PLANES_MOST]],
+    matrices: &[[u64; PLANES_MOST]; STATES],
+    adds: &[*const u8; STATES * PLANES_MOST],
+    states: &[*mut u8; STATES * PLANES_MOST],
+    at: usize,
+    mask: u64,
+) {
+    let mut state = [[[_mm512_setzero_si512(); C]; D]; STATES];
+    for column in columns {
+        let mut x = [[_mm512_setzero_si512(); C]; D];
+        if !column[0].is_null() {
+            for t in 0..D {
+                // SAFETY: a column is there with all its planes, valid for the vectors or the bytes of the mask.
+                x[t] = unsafe { load::<C, STREAMING>(column[t], at, mask) };
+            }
+        }
+        for_each_state!(p {
+            let old = state[p];
+            for t in 0..D {
+                let factor = _mm512_set1_epi64(matrices[p][t] as i64);
+                for c in 0..C {
+                    state[p][t][c] = match K >> (4 * p) & 15 {
+                        ONE => _mm512_xor_si512(old[t][c], x[t][c]),
+                        BYTE => {
+                            let product = _mm512_gf2p8affine_epi64_epi8::<0>(old[t][c], factor);
+                            _mm512_xor_si512(product, x[t][c])
+                        }
+                        QUADRATIC if t == 0 => {
+                            let product = _mm512_gf2p8affine_epi64_epi8::<0>(old[D - 1][c], factor);
+                            _mm512_xor_si512(product, x[t][c])
+                        }
+                        QUADRATIC => {
+                            let product = _mm512_gf2p8affine_epi64_epi8::<0>(old[D - 1][c], factor);
+                            _mm512_ternarylogic_epi64::<XOR3>(product, old[0][c], x[t][c])
+                        }
+                        kind => {
+                            let by = if kind == SHIFT_1 { 1 } else { 2 };
+                            let from = (t + D - by % D) % D;
+                            let product = _mm512_gf2p8affine_epi64_epi8::<0>(old[from][c], factor);
+                            _mm512_xor_si512(product, x[t][c])
+                        }
+                    };
+                }
+            }
+        });
+    }
+    for_each_state!(p {
+        for t in 0..D {
+            if !adds[p * D + t].is_null() {
+                // SAFETY: what is added is valid for the vectors or the bytes of the mask.
+                let y = unsafe { load::<C, false>(adds[p * D + t], at, mask) };
+                for c in 0..C {
+                    state[p][t][c] = _mm512_xor_si512(state[p][t][c], y[c]);
+                }
+            }
+            // SAFETY: there is a pointer for each plane of each state, valid for the vectors or the bytes of the mask.
+            unsafe { store::<C, STREAMING>(states[p * D + t], at, mask, state[p][t]) };
+        }
+    });
 }

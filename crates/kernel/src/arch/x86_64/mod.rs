@@ -22,6 +22,20 @@ macro_rules! for_each_column {
     };
 }
 
+/// As [`for_each_output`], for the states of Horner's rule.
+macro_rules! for_each_state {
+    ($p:ident $body:block) => {
+        for_each_state!(@ $p $body 0 1 2 3)
+    };
+    (@ $p:ident $body:block $($n:literal)*) => {
+        $({
+            #[allow(non_upper_case_globals)]
+            const $p: usize = $n;
+            $body
+        })*
+    };
+}
+
 #[macro_use]
 mod loops;
 
