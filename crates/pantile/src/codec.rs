@@ -2,7 +2,7 @@
 
 use crate::locate::Checker;
 use crate::plank::Plank;
-use crate::program::{compile, solving};
+use crate::program::{Whole, compile, solving};
 use crate::shelf::Shelf;
 use crate::stripe::{StripeError, element_len};
 use pantile_code::{CellIndex, Code, CodeError};
@@ -38,21 +38,31 @@ struct Inner {
 pub struct Recovery {
     /// Made when first asked for, if the program did not need it.
     plan: OnceLock<Plan>,
-    /// The code and what is lost, from which the plan can be made.
-    request: Option<(Code, CellSet)>,
+    /// From which the plan can be made.
+    request: Option<Unplanned>,
     program: Program,
+}
+
+/// What a program computes that was made without a plan.
+#[derive(Debug)]
+struct Unplanned {
+    code: Code,
+    lost: CellSet,
+    /// What the program leaves unread, the lost cells among it. What it reads determines every cell in one way only, so that a
+    /// plan without these cells reads what the program needs.
+    unread: CellSet,
 }
 
 impl Recovery {
     /// What is read and computed.
     pub fn plan(&self) -> &Plan {
         self.plan.get_or_init(|| {
-            let Some((code, lost)) = &self.request else {
+            let Some(Unplanned { code, lost, unread }) = &self.request else {
                 unreachable!("a recovery has its plan or can make it")
             };
             let wanted: Vec<CellIndex> = lost.iter().collect();
             let costs = Costs::uniform();
-            let request = Request { lost, wanted: &wanted, costs: &costs, effort: Effort::Fast };
+            let request = Request { lost: unread, wanted: &wanted, costs: &costs, effort: Effort::Fast };
             match Planner::new(code).recover(&request) {
                 Ok(plan) => plan,
                 Err(error) => unreachable!("what was compiled can be planned: {error}"),
@@ -149,9 +159,13 @@ impl Codec {
         self.inner.plank.get_or_init(|| Plank::of(&self.inner.code)).as_ref()
     }
 
-    /// A program that recovers everything lost without a plan of steps, for codes that have such.
-    fn whole(&self, lost: &CellSet) -> Option<Program> {
-        solving(self.code(), lost).or_else(|| self.plank()?.decoder(self.code(), lost))
+    /// Of a program that recovers everything lost and was made without a plan.
+    fn unplanned(&self, lost: &CellSet, whole: Whole) -> Recovery {
+        let code = self.code().clone();
+        let mut unread = CellSet::of_cells(&code, &code.cells().collect::<Vec<_>>());
+        whole.reads.iter().for_each(|&cell| unread.remove(cell));
+        let request = Some(Unplanned { code, lost: lost.clone(), unread });
+        Recovery { plan: OnceLock::new(), request, program: whole.program }
     }
 
     fn encoder(&self) -> &(Plan, Program) {
@@ -180,20 +194,16 @@ impl Codec {
         let key = (lost.clone(), wanted.to_vec(), costs.clone());
         self.inner.recoveries.get(key, |(lost, wanted, costs)| {
             let is_whole = *costs == Costs::uniform() && wanted.iter().copied().eq(lost.iter());
-            let solved = if is_whole { self.whole(lost) } else { None };
-            match solved {
-                Some(program) => Ok(Recovery {
-                    plan: OnceLock::new(),
-                    request: Some((self.code().clone(), lost.clone())),
-                    program,
-                }),
+            match if is_whole { solving(self.code(), lost) } else { None } {
+                Some(whole) => Ok(self.unplanned(lost, whole)),
                 None => self.plan_and_compile(lost, wanted, costs),
             }
         })
     }
 
-    /// The recovery of whole columns from the others, at uniform costs: what [`Codec::reconstruct`] runs.
+    /// The recovery of whole columns from the others in memory: what [`Codec::reconstruct`] runs.
     ///
+    /// It is made to compute fast, and may read more than [`Codec::recovery`], which is made to read little.
     /// Planned and compiled once per list of columns, then found without a lock: cheap enough for every stripe, and a
     /// caller that keeps the handle pays nothing.
     pub fn decoder(&self, lost: &[usize]) -> Result<Arc<Recovery>, NotRecoverable> {
@@ -209,8 +219,9 @@ impl Codec {
     pub fn decoder_anew(&self, lost: &[usize]) -> Result<Recovery, NotRecoverable> {
         let code = self.code();
         let cells = CellSet::of_columns(code, lost);
-        if let Some(program) = self.whole(&cells) {
-            return Ok(Recovery { plan: OnceLock::new(), request: Some((code.clone(), cells)), program });
+        let whole = solving(code, &cells).or_else(|| self.plank()?.decoder(code, &cells));
+        if let Some(whole) = whole {
+            return Ok(self.unplanned(&cells, whole));
         }
         let wanted: Vec<CellIndex> = cells.iter().collect();
         self.plan_and_compile(&cells, &wanted, &Costs::uniform())

@@ -4,6 +4,7 @@
 //! a d x d matrix over GF(2^8) that the kernel knows by its form (RAIDq over GF(2^16) and GF(2^24)). Nothing is asked of
 //! the family: the generator is compared.
 
+use crate::program::Whole;
 use pantile_code::{Cell, Code};
 use pantile_gf::{Gf, Matrix};
 use pantile_kernel::{Horner, HornerOutputs, HornerStep, Program};
@@ -72,8 +73,9 @@ impl Plank {
 
     /// The program that recovers whole columns, among them one of data; `None` as above, or for other losses.
     ///
-    /// Reads all data left and the first parity columns left, as many as data columns are lost.
-    pub(crate) fn decoder(&self, code: &Code, lost: &CellSet) -> Option<Program> {
+    /// Reads all data left and the first parity columns left, as many as data columns are lost; of one lost column a plan
+    /// may read less.
+    pub(crate) fn decoder(&self, code: &Code, lost: &CellSet) -> Option<Whole> {
         let columns = lost.columns(code);
         if lost.len() != columns.len() * self.planes || columns.len() > PARITIES {
             return None;
@@ -118,7 +120,10 @@ impl Plank {
         let columns = (0..self.data_columns)
             .map(|column| (!unknown.contains(&column)).then(|| self.cells(code, column)))
             .collect();
-        self.program(code, columns, HornerOutputs::Solved { adds, rows })
+        let reads = (0..self.data_columns).filter(|column| !unknown.contains(column));
+        let reads = reads.chain(used.iter().map(|p| self.data_columns + p));
+        let reads = reads.flat_map(|column| code.column_cells(column)).collect();
+        Some(Whole { program: self.program(code, columns, HornerOutputs::Solved { adds, rows })?, reads })
     }
 
     fn program(

@@ -24,12 +24,19 @@ pub(crate) fn compile(code: &Code, steps: &[pantile_plan::Step]) -> Program {
     }
 }
 
+/// A program that recovers everything lost, made without a plan.
+pub(crate) struct Whole {
+    pub(crate) program: Program,
+    /// What it reads: cells that are independent and determine the stripe.
+    pub(crate) reads: Vec<CellIndex>,
+}
+
 /// The program that recovers everything lost from the first cells that are left, if the code is MDS and of one row, and
 /// two cells or more are lost.
 ///
 /// The reads are those of the plan at uniform costs: all data left, then the first parities left. Sources: the sum under
 /// parity a of what is left is the sum over the lost data u of g_au x_u; x = A^-1 S with A the m x m matrix of these g.
-pub(crate) fn solving(code: &Code, lost: &CellSet) -> Option<Program> {
+pub(crate) fn solving(code: &Code, lost: &CellSet) -> Option<Whole> {
     if code.rows_max() > 1 || !code.claim().mds || code.cell_count() != code.columns() || lost.len() < 2 {
         return None;
     }
@@ -67,8 +74,10 @@ pub(crate) fn solving(code: &Code, lost: &CellSet) -> Option<Program> {
             (0..used.len()).map(of_sum).chain((0..gone.len()).map(|other| u8::from(other == own)));
         outputs.push((parity[row].usize(), coefficients.collect()));
     }
+    let reads =
+        known.iter().map(|&position| data[position]).chain(used.iter().map(|&row| parity[row])).collect();
     match Program::solving(code.cell_count(), &System { sums: sums.collect(), outputs }) {
-        Ok(program) => Some(program),
+        Ok(program) => Some(Whole { program, reads }),
         Err(error) => unreachable!("lost cells are written and others read: {error}"),
     }
 }
