@@ -551,15 +551,20 @@ fn choose(candidates: &[Candidate], paths: &SetPaths) -> Result<(Manifest, SetId
         }
     }
     if let Some(name) = &paths.name {
-        manifests.retain(|(_, manifest)| shown(&manifest.name) == *name);
+        manifests.retain(|(_, m)| shown(&m.name) == *name || m.set.to_string() == *name);
     }
     manifests.sort_by_key(|(shards, _)| std::cmp::Reverse(*shards));
+    let of_first = candidates.iter().filter(|c| c.set() == manifests.first().map(|(_, m)| m.set));
+    let columns: Vec<usize> =
+        of_first.filter_map(|c| column_of(c.path.file_name()?, &manifests.first()?.1.name)).collect();
     // A stray shard of another set in the place of one of this set's is a fault of this set, to be reported.
     let strays = |manifest: &Manifest| {
         let own = |c: &&Candidate| c.set() == Some(manifest.set);
         candidates.iter().filter(own).all(|c| {
             let file = c.path.file_name();
-            file.and_then(|file| column_of(file, &manifests[0].1.name)).is_some()
+            let column = file.and_then(|file| column_of(file, &manifests[0].1.name));
+            // Beside a shard that this set has, it is no stray but part of another set that was named.
+            column.is_some_and(|column| !columns.contains(&column))
         })
     };
     if manifests.len() > 1
