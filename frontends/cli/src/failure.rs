@@ -2,6 +2,7 @@
 
 use clap::error::ErrorKind;
 use std::fmt::Display;
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -35,7 +36,7 @@ pub enum Failure {
     Input(String),
     /// The machine did not do what was asked: status 3.
     System(String),
-    /// More is lost than the code can bear: status 4.
+    /// More is lost than the code can bear: status 2, as for anything that was asked and cannot be.
     Losses(String),
     /// Something is wrong with the data, and it must be dealt with first: status 1.
     Damage(String),
@@ -59,13 +60,18 @@ impl Failure {
         let (text, status) = match self {
             Failure::Input(text) => (text, 2),
             Failure::System(text) => (text, 3),
-            Failure::Losses(text) => (text, 4),
+            Failure::Losses(text) => (text, 2),
             Failure::Damage(text) => (text, 1),
             Failure::Interrupted(text) => (text, 130),
         };
-        eprintln!("pantile: {}", sentence(text));
+        note(&sentence(text));
         ExitCode::from(status)
     }
+}
+
+/// Writes a line to standard error. That nobody can read it is no fault.
+pub fn note(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "pantile: {text}");
 }
 
 /// One line of bounded length, ended by a full stop, and nothing in it that a terminal would obey.
@@ -88,7 +94,7 @@ pub fn shorten_panics() {
     if std::env::var_os("RUST_BACKTRACE").is_none() {
         std::panic::set_hook(Box::new(|panic| {
             let text = format!("a fault of pantile itself, not of yours: {panic}; please report it");
-            eprintln!("pantile: {}", sentence(&text));
+            note(&sentence(&text));
         }));
     }
 }

@@ -96,7 +96,7 @@ fn lines(state: Arc<Mutex<State>>) -> Shown {
     let speak = move || {
         let mut pause = FIRST_LINE;
         while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-            eprintln!("pantile: {}", line(&state.lock().unwrap_or_else(|e| e.into_inner())));
+            crate::failure::note(&line(&state.lock().unwrap_or_else(|e| e.into_inner())));
             pause = NEXT_LINES;
         }
     };

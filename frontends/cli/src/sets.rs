@@ -1,7 +1,7 @@
 //! What the commands on sealed sets share: which set, progress, what an error means for the exit status, tables.
 
 use crate::describe::count;
-use crate::failure::Failure;
+use crate::failure::{Failure, note};
 use crate::interrupt;
 use crate::json::OUTPUT_VERSION;
 use crate::render::table::Table;
@@ -85,8 +85,8 @@ impl Progress for Shown {
                 bar.set_position(0);
                 bar.reset_eta();
             }
-            None if total_bytes == 0 => eprintln!("pantile: {name}"),
-            None => eprintln!("pantile: {name}, {}", bytes(total_bytes)),
+            None if total_bytes == 0 => note(name),
+            None => note(&format!("{name}, {}", bytes(total_bytes))),
         }
     }
 
@@ -130,7 +130,6 @@ fn verdict(error: &SealError, text: String) -> Failure {
             Failure::Input(format!("{text}; a file is where a directory is needed, name another path"))
         }
         SealError::Io { .. }
-        | SealError::NoSpace { .. }
         | SealError::Busy { .. }
         | SealError::ChangedMeanwhile { .. }
         | SealError::CannotRead { .. }
@@ -150,6 +149,7 @@ fn verdict(error: &SealError, text: String) -> Failure {
             Failure::Damage(text)
         }
         SealError::NoSources
+        | SealError::NoSpace { .. }
         | SealError::BadSource { .. }
         | SealError::SameName { .. }
         | SealError::SourceCount { .. }

@@ -132,7 +132,7 @@ impl Reached {
             }
             let every = if terminal.progress { Duration::from_secs(1) } else { Duration::from_secs(10) };
             if shown_at.elapsed() >= every {
-                eprintln!("pantile: {}", line(&report));
+                crate::failure::note(&line(&report));
                 shown_at = Instant::now();
             }
             if let Reached::Here(service) = self {

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 /// you have changed since sealing is never touched. Whatever can be repaired is, also when not everything can be.
 #[derive(Args)]
 #[command(after_long_help = "\
-Exit status: 0 whole again, 1 (--dry-run) there is something to repair, 4 not all could be repaired.
+Exit status: 0 whole again, 1 (--dry-run) there is something to repair, 2 not all could be repaired.
 Ctrl-C ends between two stripes; nothing is lost, and the next run goes on.
 
 Examples:

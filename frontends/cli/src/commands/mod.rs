@@ -31,9 +31,8 @@ const STATUS: &str = "\
 Exit status:
   0  done; nothing is wrong
   1  done, and the answer is bad: damage found, or a proof below the claim
-  2  the arguments, or a file you wrote, cannot be right
+  2  it cannot be: wrong arguments or files, no space, more lost than the code can bear
   3  the machine failed: a file, a disk, the terminal
-  4  more is lost than the code can bear
   130  ended by Ctrl-C
 
 A code is written family:arguments, such as raid6:8, rs:10+4, dcode:7 or shec:6,4,3, or it is the path of a code \

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// the code given what is lost; then devices, rebuild and scrub.
 #[derive(Args)]
 #[command(after_long_help = "\
-Exit status: 0 clean, 1 degraded, 4 failed.
+Exit status: 0 clean, 1 degraded, 2 failed.
 
 Examples:
   pantile status vol

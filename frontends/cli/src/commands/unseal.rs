@@ -16,7 +16,7 @@ use std::path::PathBuf;
 #[command(after_long_help = "\
 Files that are there already with the same content are left as they are; others in the way are not replaced without \
 --overwrite. One file that cannot be restored does not stop the others; the status is then not 0. Without checksums \
-the equations of the code are asked first, and a file that contradicts them is repaired or not restored. Exit status 4: \
+the equations of the code are asked first, and a file that contradicts them is repaired or not restored. Exit status 2: \
 more is lost than the code can bear, or nobody can tell what is wrong.
 
 Examples:

@@ -13,7 +13,7 @@ use pantile_seal::{VerifyOptions, verify};
 /// damage without knowing anything about the content. Nothing is written.
 #[derive(Args)]
 #[command(after_long_help = "\
-Exit status: 0 clean, 1 damaged and repairable, 4 more is lost than the code can bear.
+Exit status: 0 clean, 1 damaged and repairable, 2 more is lost than the code can bear.
 
 Examples:
   pantile verify shards
