@@ -157,7 +157,12 @@ impl Subject {
         self.codec.code()
     }
 
+    /// As a caller would decode: whole columns by the decoder, single cells by the cheapest recovery.
     fn recovery(&self) -> Result<std::sync::Arc<pantile::Recovery>, pantile::NotRecoverable> {
+        let columns = self.lost.columns(self.code());
+        if CellSet::of_columns(self.code(), &columns) == self.lost {
+            return self.codec.decoder(&columns);
+        }
         let wanted: Vec<_> = self.lost.iter().collect();
         self.codec.recovery(&self.lost, &wanted, &Costs::uniform())
     }
