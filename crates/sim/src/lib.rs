@@ -71,4 +71,9 @@ pub trait Engine {
     fn scrubbed(&self) -> Option<ScrubStatus> {
         None
     }
+
+    /// What it says of itself, for reports of runs that fail.
+    fn describe(&self) -> String {
+        String::new()
+    }
 }

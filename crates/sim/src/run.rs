@@ -15,9 +15,6 @@ use crate::{
 /// Actions that an engine may give after one event.
 const ACTIONS_MOST: u64 = 1 << 20;
 
-/// Lines of the trace in a report.
-const TAIL_LINES: usize = 60;
-
 /// What is run.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -41,6 +38,8 @@ pub struct Config {
     pub buffers_kept: usize,
     /// Whether the engine scrubs: at any time, and at the end, to leave nothing bad.
     pub scrubs: bool,
+    /// Lines of the trace in the report of a run that fails.
+    pub tail_lines: usize,
     /// A command that has a run back, with `{seed}` where the seed belongs.
     pub replay: String,
 }
@@ -59,6 +58,7 @@ impl Config {
             steps_most: 100_000,
             buffers_kept: 0,
             scrubs: false,
+            tail_lines: 60,
             replay: "PANTILE_SEED={seed} cargo test --release --package pantile-sim".to_owned(),
         }
     }
@@ -570,13 +570,18 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
     }
 
     pub(crate) fn failure(mut self, cause: Cause) -> Failure {
+        let says = self.engine.as_ref().map(Engine::describe).unwrap_or_default();
+        let mut tail = self.world.trace().tail(self.config.tail_lines).to_owned();
+        if !says.is_empty() {
+            tail.push_str(&says);
+        }
         Failure {
             seed: self.seed,
             step: self.stats.steps,
             session: self.session,
             at_ns: self.world.now_ns(),
             cause,
-            tail: self.world.trace().tail(TAIL_LINES).to_owned(),
+            tail,
             replay: self.config.replay.replace("{seed}", &self.seed.to_string()),
         }
     }

@@ -44,6 +44,10 @@ impl sim::Engine for Driven {
     fn scrubbed(&self) -> Option<ScrubStatus> {
         self.0.status()?.scrub
     }
+
+    fn describe(&self) -> String {
+        format!("{:?}, {:?}", self.0.state(), self.0.status())
+    }
 }
 
 /// The numbers of a volume, and the most blocks of a request.
@@ -158,6 +162,7 @@ impl Real {
         config.load.blocks_most = shape.blocks_most;
         config.faults = faults.to_vec();
         config.scrubs = true;
+        config.tail_lines = number("SIM_LINES", config.tail_lines as u64) as usize;
         config.replay = "tools/simulate.sh 1 {seed}".to_owned();
         Real { geometry, config, bug: None }
     }
