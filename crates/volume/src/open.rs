@@ -215,8 +215,14 @@ impl Opening {
     /// Takes an event.
     pub(crate) fn handle(&mut self, event: Event) {
         if matches!(self.phase, Phase::Verify | Phase::Again) {
+            if let Event::DeviceGone(slot) = event {
+                self.went(slot);
+            }
             if let Some(engine) = &mut self.engine {
+                let before = engine.maps.absent();
                 engine.handle_while_opening(event);
+                let lost = engine.maps.absent().into_iter().filter(|slot| !before.contains(slot));
+                lost.collect::<Vec<_>>().into_iter().for_each(|slot| self.went(slot));
             }
             self.verified_if_done();
             return;
@@ -296,8 +302,14 @@ impl Opening {
         }
     }
 
-    fn lost(&mut self, slot: Slot) {
+    /// A device does not answer any more: it takes part again when the driver says so, and not by itself at the end.
+    fn went(&mut self, slot: Slot) {
         self.gone[slot.0 as usize] = true;
+        self.blank.retain(|blank| *blank != slot);
+    }
+
+    fn lost(&mut self, slot: Slot) {
+        self.went(slot);
         if let Some(engine) = &mut self.engine {
             engine.missing_at_start(slot, self.since);
         }

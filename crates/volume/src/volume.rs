@@ -69,7 +69,14 @@ impl Volume {
             (Inner::Opening(_), event @ (Event::Request(..) | Event::DeviceCame(..) | Event::Scrub(..))) => {
                 self.waiting.push(event);
             }
-            (Inner::Opening(opening), event) => opening.handle(event),
+            (Inner::Opening(opening), event) => {
+                if let Event::DeviceGone(slot) = event {
+                    // What came before it went again counts no more.
+                    self.waiting
+                        .retain(|waiting| !matches!(waiting, Event::DeviceCame(came, _) if *came == slot));
+                }
+                opening.handle(event);
+            }
             (Inner::Refused(_), Event::Request(id, request)) => self.refuse(id, request),
             (Inner::Refused(_), _) => {}
         }
