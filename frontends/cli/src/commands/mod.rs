@@ -10,6 +10,7 @@ mod demo;
 mod explain;
 mod heal;
 mod info;
+mod lab;
 mod members;
 mod plan;
 mod prove;
@@ -60,6 +61,7 @@ pub enum Command {
     Compare(compare::Compare),
     Search(search::Search),
     Bench(bench::Bench),
+    Lab(lab::Lab),
     Seal(seal::Seal),
     Verify(verify::Verify),
     Heal(heal::Heal),
@@ -90,6 +92,7 @@ pub fn run(command: Command, terminal: &Terminal) -> Outcome {
         Command::Compare(command) => command.run(terminal),
         Command::Search(command) => command.run(terminal),
         Command::Bench(command) => command.run(terminal),
+        Command::Lab(command) => command.run(terminal),
         Command::Seal(command) => command.run(terminal),
         Command::Verify(command) => command.run(terminal),
         Command::Heal(command) => command.run(terminal),

@@ -1,0 +1,142 @@
+//! Reports as one self-contained page: inline pictures, their data beneath, every number, the command that made it.
+
+use crate::figure::{escape, number};
+use crate::{Figure, Measure, Report};
+use std::fmt::Write;
+
+const STYLE: &str = "
+:root { color-scheme: light dark; --ink: #1c2024; --paper: #fff; --soft: #666e78; --line: #d9dde2; --tint: #f4f6f8; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e9ed; --paper: #15181c; --soft: #9aa3ad; --line: #343a41; --tint: #1e2227; } }
+body { margin: 0 auto; max-width: 60rem; padding: 2rem 1.25rem 4rem; background: var(--paper); color: var(--ink);
+  font: 16px/1.55 system-ui, sans-serif; }
+h1 { font-size: 1.7rem; line-height: 1.25; } h2 { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: 1.5rem; }
+h3 { margin: 1.6rem 0 .4rem; font-size: 1rem; } p { max-width: 46rem; } code { font: 13px/1.5 ui-monospace, monospace; }
+pre { background: var(--tint); padding: .7rem .9rem; overflow-x: auto; border-radius: 6px; }
+figure { margin: 1.2rem 0; } figure svg { max-width: 100%; height: auto; } figcaption, .note { color: var(--soft); font-size: .87rem; }
+table { border-collapse: collapse; font-size: .87rem; font-variant-numeric: tabular-nums; margin: .6rem 0; }
+th, td { padding: .18rem .7rem .18rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); }
+td.n, th.n { text-align: right; white-space: nowrap; } .scroll { overflow-x: auto; } summary { cursor: pointer; color: var(--soft); font-size: .87rem; }
+.far { font-weight: 600; } nav a { margin-right: 1rem; }
+@media print { body { max-width: none; font-size: 11pt; } details > * { display: block !important; } h2 { break-before: page; } figure, tr { break-inside: avoid; } }
+";
+
+/// The page. `command` and `inputs` are embedded, so that whoever reads it can make it again.
+pub fn page(title: &str, command: &str, inputs: &[(String, String)], reports: &[Report]) -> String {
+    let mut out = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \
+         content=\"width=device-width, initial-scale=1\">\n<title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>{}</h1>\n",
+        escape(title),
+        escape(title)
+    );
+    let _ = writeln!(out, "<p>Made by</p><pre><code>{}</code></pre>", escape(command));
+    if !inputs.is_empty() {
+        out.push_str("<table>");
+        for (name, value) in inputs {
+            let _ = write!(out, "<tr><th>{}</th><td>{}</td></tr>", escape(name), escape(value));
+        }
+        out.push_str("</table>\n");
+    }
+    if reports.len() > 1 {
+        out.push_str("<nav>");
+        for report in reports {
+            let _ = write!(out, "<a href=\"#{0}\">{0}</a>", escape(report.experiment));
+        }
+        out.push_str("</nav>\n");
+        summary(&mut out, reports);
+    }
+    reports.iter().for_each(|report| section(&mut out, report));
+    out.push_str("</body>\n</html>\n");
+    out
+}
+
+/// How near the published numbers are, per report.
+fn summary(out: &mut String, reports: &[Report]) {
+    out.push_str(
+        "<div class=\"scroll\"><table><tr><th>experiment</th><th class=\"n\">published numbers</th><th class=\"n\">within 1 \
+         %</th><th class=\"n\">within 5 %</th><th class=\"n\">farther; see there</th></tr>",
+    );
+    for report in reports {
+        let deviations: Vec<f64> =
+            report.published().map(|m| m.deviation.map_or(f64::INFINITY, f64::abs)).collect();
+        let within = |limit: f64| deviations.iter().filter(|&&d| d <= limit).count();
+        let _ = write!(
+            out,
+            "<tr><td><a href=\"#{0}\">{0}</a></td><td class=\"n\">{1}</td><td class=\"n\">{2}</td><td class=\"n\">{3}</td><td class=\"n\">{4}</td></tr>",
+            escape(report.experiment),
+            deviations.len(),
+            within(0.01),
+            within(0.05) - within(0.01),
+            deviations.len() - within(0.05)
+        );
+    }
+    out.push_str("</table></div>\n");
+}
+
+fn section(out: &mut String, report: &Report) {
+    let _ =
+        write!(out, "<section id=\"{}\">\n<h2>{}</h2>\n", escape(report.experiment), escape(&report.title));
+    for paragraph in &report.text {
+        let _ = writeln!(out, "<p>{}</p>", escape(paragraph));
+    }
+    let published: Vec<&Measure> = report.published().collect();
+    if !published.is_empty() {
+        out.push_str("<h3>Beside what is published</h3>\n");
+        measures(out, &published);
+    }
+    report.figures.iter().for_each(|figure| self::figure(out, figure));
+    let all: Vec<&Measure> = report.measures.iter().filter(|m| m.published.is_none()).collect();
+    if !all.is_empty() {
+        let _ = writeln!(out, "<details><summary>{} more numbers</summary>", all.len());
+        measures(out, &all);
+        out.push_str("</details>\n");
+    }
+    out.push_str("</section>\n");
+}
+
+fn measures(out: &mut String, measures: &[&Measure]) {
+    out.push_str(
+        "<div class=\"scroll\"><table><tr><th>case</th><th>quantity</th><th class=\"n\">published</th><th class=\"n\">measured</th><th \
+         class=\"n\">deviation</th><th>remark</th></tr>\n",
+    );
+    for measure in measures {
+        let value = |value: Option<f64>| value.map_or(String::new(), number);
+        let far = if measure.deviation.is_some_and(|d| d.abs() > 0.05) { " far" } else { "" };
+        let _ = writeln!(
+            out,
+            "<tr><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n{far}\">{}</td><td class=\"note\">{}</td></tr>",
+            escape(&measure.case),
+            escape(&measure.quantity),
+            value(measure.published),
+            value(measure.measured),
+            measure.deviation.map_or(String::new(), deviation),
+            measure.note.as_deref().map_or(String::new(), escape),
+        );
+    }
+    out.push_str("</table></div>\n");
+}
+
+/// A deviation in per cent, with its sign.
+pub fn deviation(share: f64) -> String {
+    format!("{:+.1} %", 100.0 * share)
+}
+
+fn figure(out: &mut String, figure: &Figure) {
+    let _ = write!(
+        out,
+        "<figure><h3>{}</h3>{}<figcaption>{}</figcaption>",
+        escape(figure.title()),
+        figure.svg(),
+        escape(figure.caption())
+    );
+    out.push_str("<details><summary>Data</summary><div class=\"scroll\"><table>");
+    for (i, row) in figure.data().iter().enumerate() {
+        let tag = if i == 0 { "th" } else { "td" };
+        out.push_str("<tr>");
+        for (c, cell) in row.iter().enumerate() {
+            let class = if c == 0 { "" } else { " class=\"n\"" };
+            let _ = write!(out, "<{tag}{class}>{}</{tag}>", escape(cell));
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</table></div></details></figure>\n");
+}

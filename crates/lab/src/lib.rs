@@ -1,0 +1,24 @@
+//! Questions with a table and a picture as the answer: which code for my disks and my workload?
+//!
+//! The lab counts plans, the same that a volume executes; it has no engine and no codes of its own. An experiment is a
+//! function from its options to a [`Report`]: what was asked, by which convention it was counted, a list of
+//! [`Measure`]s (each with the published value beside ours, if there is one), and [`Figure`]s. [`page()`] prints reports as one
+//! self-contained page.
+//!
+//! * [`papers`]: the evaluations of the five papers, run again;
+//! * [`figure`]: charts, heat maps and the stripe with what is lost;
+//! * [`html`]: the page.
+//!
+//! Everything is a function of its inputs and a seed: no clock, no threads that change a number. Only the throughput
+//! tables of [`papers::raidq`] measure this machine, and say so.
+#![forbid(unsafe_code)]
+
+pub mod figure;
+pub mod html;
+mod measure;
+pub mod papers;
+mod parallel;
+
+pub use figure::Figure;
+pub use html::page;
+pub use measure::{Measure, Report};

@@ -1,0 +1,15 @@
+//! The evaluations of the papers, run again: each published number beside ours, by a convention that is named.
+//!
+//! Sources: D-Code (Fu, Shu; IPDPS 2015), RAIDq, SHEC (Miyamae, Nakao, Shiozawa; HotDep 2014) and RAIDP. The fifth, on write cache
+//! layers, has a simulator of its own.
+
+pub mod dcode_load;
+pub mod dcode_read;
+pub mod raidp;
+pub mod raidq;
+pub mod recovery;
+mod requests;
+mod rivals;
+pub mod shec;
+
+pub use rivals::{PRIMES, Rival};

@@ -1,0 +1,200 @@
+//! `pantile lab`: the papers' evaluations run again, as tables, JSON and a page.
+
+use crate::commands::prove::threads;
+use crate::failure::{Failure, Outcome, Verdict};
+use crate::progress::Progress;
+use crate::render::table::{Table, wrap};
+use crate::terminal::{Terminal, print, print_json};
+use clap::{Args, Subcommand};
+use pantile_lab::figure::number;
+use pantile_lab::html::deviation;
+use pantile_lab::papers::{dcode_load, dcode_read, raidp, raidq, recovery, shec};
+use pantile_lab::{Measure, Report, page};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Run the experiments of the papers again, each published number beside ours
+///
+/// Answers: are the papers right, and what would they say of my codes? The lab counts the plans that volumes execute.
+#[derive(Args)]
+#[command(after_long_help = "\
+JSON: a list of {\"experiment\", \"case\", \"quantity\", \"published\", \"measured\", \"deviation\"}; published is null where no paper \
+prints a number, measured where it is infinite; deviation is measured / published - 1.
+
+Examples:
+  pantile lab papers --html papers.html
+  pantile lab dcode-load --json
+  pantile lab shec --all")]
+pub struct Lab {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// D-Code, section IV: load balancing factor and I/O cost of array codes under reads and small writes
+    DcodeLoad(DcodeLoad),
+    /// D-Code, section V: read speed of a healthy array and of one that lost a disk
+    DcodeRead(Shown),
+    /// Fewest reads to rebuild each disk, by family and prime, against closed forms
+    Recovery(Shown),
+    /// RAIDq: most data disks of each construction, and tables 2 to 4 on this machine
+    Raidq(Raidq),
+    /// SHEC: recovery overhead, fatal sets, durability
+    Shec(Shown),
+    /// RAIDP: layout, recovery time, network and storage, tolerance
+    Raidp(Shown),
+    /// All of the above in one report
+    Papers(Papers),
+}
+
+#[derive(Args)]
+struct Shown {
+    /// Print every number, not only those that a paper prints.
+    #[arg(long)]
+    all: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// Write a self-contained page with pictures.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Threads; they change no number.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: Option<u32>,
+}
+
+#[derive(Args)]
+struct DcodeLoad {
+    #[command(flatten)]
+    shown: Shown,
+    /// Runs of the Monte Carlo, of 2000 requests each.
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    runs: u32,
+    /// Its seed.
+    #[arg(long, value_name = "N", default_value_t = 2015)]
+    seed: u64,
+}
+
+#[derive(Args)]
+struct Raidq {
+    #[command(flatten)]
+    shown: Shown,
+    /// The limits only; nothing of this machine is measured, and every run gives the same.
+    #[arg(long)]
+    limits_only: bool,
+}
+
+#[derive(Args)]
+struct Papers {
+    #[command(flatten)]
+    shown: Shown,
+    /// Leave out what measures this machine, so that every run gives the same bytes.
+    #[arg(long)]
+    no_throughput: bool,
+}
+
+type Experiment = (&'static str, Box<dyn FnOnce(usize) -> Report>);
+
+impl Lab {
+    pub fn run(self, terminal: &Terminal) -> Outcome {
+        let load = |runs: u32, seed: u64| -> Experiment {
+            let make =
+                move |threads| dcode_load::run(&dcode_load::Options { runs: runs as usize, seed, threads });
+            (dcode_load::NAME, Box::new(make))
+        };
+        let raidq = |measure_machine| -> Experiment {
+            (raidq::NAME, Box::new(move |_| raidq::run(&raidq::Options { measure_machine })))
+        };
+        let read: Experiment = (dcode_read::NAME, Box::new(dcode_read::run));
+        let fewest: Experiment = (recovery::NAME, Box::new(recovery::run));
+        let shingled: Experiment = (shec::NAME, Box::new(shec::run));
+        let mirrored: Experiment = (raidp::NAME, Box::new(raidp::run));
+        let (title, shown, experiments) = match self.what {
+            What::DcodeLoad(of) => ("Load balance and I/O cost", of.shown, vec![load(of.runs, of.seed)]),
+            What::DcodeRead(shown) => ("Read speed of array codes", shown, vec![read]),
+            What::Recovery(shown) => ("Fewest reads to rebuild a disk", shown, vec![fewest]),
+            What::Raidq(of) => ("RAIDq", of.shown, vec![raidq(!of.limits_only)]),
+            What::Shec(shown) => ("SHEC", shown, vec![shingled]),
+            What::Raidp(shown) => ("RAIDP", shown, vec![mirrored]),
+            What::Papers(of) => {
+                let all = vec![load(30, 2015), read, fewest, raidq(!of.no_throughput), shingled, mirrored];
+                ("The papers, run again", of.shown, all)
+            }
+        };
+        let threads = shown.threads.map_or_else(threads, |threads| threads as usize);
+        let of = experiments.len() as u64;
+        let progress = Progress::start(terminal, "running experiments");
+        let mut reports = Vec::new();
+        for (done, (name, make)) in experiments.into_iter().enumerate() {
+            progress.set(name, "experiments", done as u64, of);
+            reports.push(make(threads));
+        }
+        drop(progress);
+        if let Some(file) = &shown.html {
+            write_page(file, title, &reports, threads)?;
+        }
+        if shown.json {
+            let all: Vec<&Measure> = reports.iter().flat_map(|report| &report.measures).collect();
+            print_json(&all)?;
+            return Ok(Verdict::Good);
+        }
+        for report in &reports {
+            print(&text(report, shown.all, terminal))?;
+        }
+        if let Some(file) = &shown.html {
+            print(&format!("{} holds the pictures and every number.\n", file.display()))?;
+        }
+        Ok(Verdict::Good)
+    }
+}
+
+/// The page, written aside and moved into place: a failure leaves what was there.
+fn write_page(file: &Path, title: &str, reports: &[Report], threads: usize) -> Result<(), Failure> {
+    let command: Vec<String> = std::env::args().skip(1).collect();
+    let inputs = [("version", env!("CARGO_PKG_VERSION").to_string()), ("threads", threads.to_string())]
+        .map(|(name, value)| (name.to_string(), value));
+    let text = page(title, &format!("pantile {}", command.join(" ")), &inputs, reports);
+    let aside = file.with_extension("tmp");
+    let written = std::fs::File::create(&aside)
+        .and_then(|mut out| out.write_all(text.as_bytes()))
+        .and_then(|()| std::fs::rename(&aside, file));
+    written.map_err(|error| {
+        let _ = std::fs::remove_file(&aside);
+        Failure::System(format!("--html: cannot write {}: {error}.", file.display()))
+    })
+}
+
+fn text(report: &Report, all: bool, terminal: &Terminal) -> String {
+    let mut out = format!("{}\n\n", terminal.bold(&report.title));
+    for paragraph in &report.text {
+        wrap(paragraph, terminal.width).iter().for_each(|line| {
+            out.push_str(line);
+            out.push('\n');
+        });
+        out.push('\n');
+    }
+    let shown: Vec<&Measure> =
+        report.measures.iter().filter(|measure| all || measure.published.is_some()).collect();
+    let mut table = Table::new(&["case", "quantity", ">published", ">measured", ">deviation", "remark"]);
+    let value = |value: Option<f64>| value.map_or("-".to_string(), number);
+    for measure in &shown {
+        table.row(vec![
+            measure.case.clone(),
+            measure.quantity.clone(),
+            value(measure.published),
+            value(measure.measured),
+            measure.deviation.map_or("-".to_string(), deviation),
+            measure.note.clone().unwrap_or_default(),
+        ]);
+    }
+    if !shown.is_empty() {
+        out.push_str(&table.render(terminal));
+    }
+    let more = report.measures.len() - shown.len();
+    if more > 0 {
+        out.push_str(&format!("{more} more numbers with --all.\n"));
+    }
+    out.push('\n');
+    out
+}
