@@ -10,6 +10,7 @@ use pantile::code::custom::TEXT_LEN_BYTES_MAX;
 use pantile::{Cell, CellIndex, CellSet, Code, CodeError, Costs, Effort};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 /// The code that an argument names: a spec, or the path of a code file.
@@ -25,7 +26,7 @@ pub fn code(text: &str) -> Result<Code, Failure> {
 
 fn code_file(path: &Path) -> Result<Code, Failure> {
     let name = path.display();
-    // A pipe may keep its reader waiting, and a large code its solver.
+    // A descriptor of the shell may keep its reader waiting, and a large code its solver.
     let reading = format!("reading the code file {}", sets::name(&path.to_string_lossy()));
     let _progress = Progress::start(&Terminal::of_environment(Color::Auto), reading);
     let text = code_text(path)?;
@@ -36,10 +37,30 @@ fn code_file(path: &Path) -> Result<Code, Failure> {
     })
 }
 
-/// The text of a file, a pipe or a device, of which no more is read than a code file may have.
+/// What a path is, if it is neither a file nor a directory: to open it may wait for ever, or set something off.
+fn no_file(path: &Path) -> Option<&'static str> {
+    // What the shell has opened, as for <(command), has a writer already.
+    if ["/dev/fd", "/dev/stdin", "/proc/self/fd"].iter().any(|opened| path.starts_with(opened)) {
+        return None;
+    }
+    let kind = path.metadata().ok()?.file_type();
+    match kind {
+        kind if kind.is_fifo() => Some("a pipe"),
+        kind if kind.is_socket() => Some("a socket"),
+        kind if kind.is_char_device() || kind.is_block_device() => Some("a device"),
+        _ => None,
+    }
+}
+
+/// The text of a file, of which no more is read than a code file may have.
 fn code_text(path: &Path) -> Result<String, Failure> {
     let name = path.display();
     let most = TEXT_LEN_BYTES_MAX as u64;
+    if let Some(what) = no_file(path) {
+        return Err(Failure::Input(format!(
+            "{name} is {what}, not a file; a code file is a text file, or what a shell passes as <(command)"
+        )));
+    }
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes));
     match read {

@@ -200,14 +200,14 @@ fn a_refused_plan_says_what_would_be_survivable() {
     );
 }
 
-/// No more of a file, a device or a pipe is read than a code file may have.
+/// No more of a file is read than a code file may have, and nothing is opened that is none.
 #[cfg(target_os = "linux")]
 #[test]
 fn odd_code_files_are_refused_without_being_read_to_the_end() {
     let directory = tempfile::tempdir().expect("a directory");
     let place = |name: &str| directory.path().join(name).to_str().expect("UTF-8").to_string();
-    assert_fault(&pantile(&["show", "/dev/zero"]), 2, &["/dev/zero", "4194304"], "a device without end");
-    assert_fault(&pantile(&["show", "/dev/null"]), 2, &["first line"], "an empty device");
+    assert_fault(&pantile(&["show", "/dev/zero"]), 2, &["/dev/zero is a device"], "a device without end");
+    assert_fault(&pantile(&["show", "/dev/null"]), 2, &["/dev/null is a device"], "an empty device");
     let huge = std::fs::File::create(place("huge.code")).expect("created");
     huge.set_len(1 << 40).expect("a file of holes");
     assert_fault(&pantile(&["prove", &place("huge.code")]), 2, &["4194304"], "a terabyte");
@@ -225,29 +225,34 @@ fn odd_code_files_are_refused_without_being_read_to_the_end() {
     );
     std::os::unix::fs::symlink("round.code", place("round.code")).expect("a link to itself");
     assert_fault(&pantile(&["show", &place("round.code")]), 3, &["cannot read"], "a link to itself");
-    // A pipe is as good as a file.
-    let pipe = place("pipe");
-    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    // A pipe that nobody writes to would be waited for.
+    let made = std::process::Command::new("mkfifo").arg(place("pipe")).status();
     assert!(made.is_ok_and(|status| status.success()), "mkfifo");
-    let code = text(&["show", "dcode:7", "--text"]);
-    let writer = {
-        let pipe = pipe.clone();
-        std::thread::spawn(move || std::fs::write(pipe, code))
-    };
-    assert!(text(&["show", &pipe]).contains("custom:dcode-7-"));
-    writer.join().expect("no panic").expect("written");
-    // One that nobody writes to is waited for, and a line says so.
-    use std::io::{BufRead, BufReader};
-    let mut waiting = std::process::Command::new(env!("CARGO_BIN_EXE_pantile"))
-        .args(["show", &pipe])
-        .stderr(std::process::Stdio::piped())
+    std::os::unix::fs::symlink("pipe", place("link.code")).expect("a link to the pipe");
+    let _socket = std::os::unix::net::UnixListener::bind(place("socket")).expect("a socket");
+    for (name, what) in [("pipe", "is a pipe"), ("link.code", "is a pipe"), ("socket", "is a socket")] {
+        let file = place(name);
+        for command in [&["show"][..], &["prove"], &["seal", "x", "--out", "y", "--code"]] {
+            let arguments = [command, &[&file]].concat();
+            assert_fault(&pantile(&arguments), 2, &[what, "text file"], name);
+        }
+    }
+}
+
+/// What a shell passes as `<(command)` is a descriptor that it has opened.
+#[test]
+fn a_code_file_may_come_from_a_command() {
+    use std::io::Write;
+    let mut run = std::process::Command::new(env!("CARGO_BIN_EXE_pantile"))
+        .args(["show", "/dev/fd/0"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
         .spawn()
         .expect("the built command can be run");
-    let line = BufReader::new(waiting.stderr.take().expect("a pipe")).lines().next();
-    let line = line.expect("a line").expect("UTF-8");
-    assert!(line.starts_with("pantile: reading the code file ") && line.contains("pipe"), "{line}");
-    waiting.kill().expect("it still waits");
-    waiting.wait().expect("it ends");
+    let code = text(&["show", "dcode:7", "--text"]);
+    run.stdin.take().expect("a pipe").write_all(code.as_bytes()).expect("written");
+    let answer = run.wait_with_output().expect("it ends").stdout;
+    assert!(String::from_utf8(answer).expect("UTF-8").contains("custom:dcode-7-"));
 }
 
 /// A name may hold what a terminal obeys, or what turns the text around.
