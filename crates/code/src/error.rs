@@ -199,6 +199,8 @@ impl fmt::Display for CodeError {
                 write!(out, "'pantile codes' lists them all; a code file of your own is named by its path.")
             }
             CodeError::MissingArgument { family, argument, forms } => {
+                // What an argument is called ends with the comma of an apposition, for a verb to follow.
+                let argument = argument.trim_end_matches(',');
                 write!(out, "{family} needs {argument}; write it as {}.", forms.join(" or "))
             }
             CodeError::UnexpectedArgument { family, argument, forms } => {

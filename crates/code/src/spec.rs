@@ -294,7 +294,11 @@ impl Arguments {
             true => Ok(given),
             false => {
                 let Hint { below, above } = hint.into();
-                let hint = if given < least { below } else { above };
+                let hint = match given < least {
+                    true if below.is_empty() && what.contains("the number of") => "a stripe has at least one",
+                    true => below,
+                    false => above,
+                };
                 Err(CodeError::OutOfRange { family: self.family.name, what, given, least, most, hint })
             }
         }
