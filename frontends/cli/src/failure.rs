@@ -52,6 +52,13 @@ impl Failure {
 
     /// A file that could not be read or written.
     pub fn file(verb: &str, path: &Path, error: &std::io::Error) -> Failure {
+        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+        if matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge) {
+            return Failure::Input(format!(
+                "cannot {verb} {}: its file system is full; free some space, or name another place",
+                path.display()
+            ));
+        }
         Failure::System(format!("cannot {verb} {}: {error}.", path.display()))
     }
 

@@ -5,6 +5,7 @@ use anstyle::Style;
 use clap::ValueEnum;
 use serde::Serialize;
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::path::Path;
 
 /// Columns of text when nobody is looking, so that output in files and tests does not depend on a window.
 const WIDTH_WITHOUT_TERMINAL: usize = 100;
@@ -71,7 +72,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            Err(Failure::System(format!("cannot write to standard output: {error}.")))
+            Err(Failure::file("write to", Path::new("standard output"), &error))
         }
         _ => Ok(()),
     }

@@ -368,3 +368,54 @@ fn what_is_not_there_is_input_and_what_the_machine_refuses_is_status_3() {
     let run = pantile(&["show", "dcode:7", "--svg", nowhere.to_str().expect("UTF-8")]);
     assert_fault(&run, 3, &["cannot write"], "an SVG into nowhere");
 }
+
+/// A picture that cannot be written leaves the one that was there, and nothing beside it.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_picture_is_written_whole_or_not_at_all() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let directory = tempfile::tempdir().expect("a directory");
+    let place = |name: &str| directory.path().join(name);
+    std::fs::write(place("x.svg"), "the old one").expect("written");
+    std::fs::set_permissions(place("x.svg"), PermissionsExt::from_mode(0o640)).expect("set");
+    symlink("x.svg", place("link.svg")).expect("a link");
+    symlink("later.svg", place("to-nothing.svg")).expect("a link");
+    // A limit on the length of files stands for a full disk.
+    let command = format!(
+        "trap '' XFSZ; ulimit -f 1; exec '{}' show dcode:23 --all --svg link.svg",
+        env!("CARGO_BIN_EXE_pantile")
+    );
+    let output = std::process::Command::new("bash")
+        .args(["-c", &command])
+        .current_dir(directory.path())
+        .output()
+        .expect("a shell");
+    let fault = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(2), "{fault}");
+    assert!(fault.contains("full"), "{fault}");
+    assert_eq!(std::fs::read_to_string(place("x.svg")).expect("there"), "the old one");
+    assert_eq!(std::fs::read_dir(directory.path()).expect("a directory").count(), 3, "nothing is left over");
+    for name in ["link.svg", "to-nothing.svg", "new.svg", "/dev/null"] {
+        assert_eq!(pantile_in(directory.path(), &["show", "dcode:23", "--svg", name]).status, 0, "{name}");
+    }
+    assert!(place("link.svg").is_symlink() && place("to-nothing.svg").is_symlink());
+    for name in ["x.svg", "later.svg", "new.svg"] {
+        assert!(std::fs::read_to_string(place(name)).expect("there").ends_with("</svg>\n"), "{name}");
+    }
+    assert_eq!(place("x.svg").metadata().expect("there").permissions().mode() & 0o777, 0o640);
+    assert_eq!(std::fs::read_dir(directory.path()).expect("a directory").count(), 5, "nothing is left over");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_answer_that_finds_no_room_is_status_2() {
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("the device");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_pantile"))
+        .arg("codes")
+        .stdout(full)
+        .output()
+        .expect("the built command can be run");
+    let fault = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(2), "{fault}");
+    assert!(fault.contains("cannot write to standard output: its file system is full"), "{fault}");
+}
