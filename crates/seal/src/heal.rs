@@ -382,7 +382,11 @@ fn heal_files(
 ) -> Result<(), SealError> {
     let entries: Vec<usize> =
         (0..set.manifest.entries.len()).filter(|&entry| is_to_be_healed(set, entry, damage)).collect();
-    progress.phase("healing files", 0);
+    let size_of = |&entry: &usize| match set.manifest.entries[entry].kind {
+        EntryKind::File { size, .. } => size,
+        _ => 0,
+    };
+    progress.phase("healing files", entries.iter().map(size_of).sum());
     let mut window = Window::new(&set.geometry, set.geometry.window_stripes().min(set.manifest.stripes));
     let (mut healed, mut repaired) = (Vec::new(), 0);
     for entry in entries {
@@ -390,7 +394,7 @@ fn heal_files(
             return Err(SealError::Cancelled);
         }
         let path = set.original_path(entry);
-        match heal_file(set, entry, &path, damage, &mut window) {
+        match heal_file(set, entry, &path, damage, &mut window, progress) {
             Ok(blocks) => {
                 repaired += blocks;
                 healed.push(path.display().to_string());
@@ -423,6 +427,7 @@ fn heal_file(
     path: &Path,
     damage: &Damage,
     window: &mut Window,
+    progress: &mut dyn Progress,
 ) -> Result<u64, SealError> {
     let disk = set.world.disk;
     let entry = &set.manifest.entries[index];
@@ -442,7 +447,7 @@ fn heal_file(
         EntryKind::File { .. } => {}
     }
     let temp = stray(&dir, set.manifest.set, None);
-    let done = write_original(set, index, path, &temp, damage, window);
+    let done = write_original(set, index, path, &temp, damage, window, progress);
     if done.is_err() {
         let _ = disk.remove(&temp);
     }
@@ -458,12 +463,17 @@ fn write_original(
     temp: &Path,
     damage: &Damage,
     window: &mut Window,
+    progress: &mut dyn Progress,
 ) -> Result<u64, SealError> {
     let disk = set.world.disk;
     let entry = &set.manifest.entries[index];
     let EntryKind::File { size, .. } = entry.kind else { return Ok(0) };
     let file = disk.create(temp).map_err(|e| SealError::io("creating", temp, e))?;
     let sink = |offset: u64, bytes: &[u8]| {
+        if progress.cancelled() {
+            return Err(SealError::Cancelled);
+        }
+        progress.advance(bytes.len() as u64);
         file.write_at(bytes, offset).map_err(|e| SealError::io("writing", temp, e))
     };
     let restored = restore(set, index, Some(damage), window, sink)?;

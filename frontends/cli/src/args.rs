@@ -21,6 +21,11 @@ pub fn code(text: &str) -> Result<Code, Failure> {
     if text.contains('/') || text.ends_with(".code") || (!text.contains(':') && path.is_file()) {
         return code_file(path);
     }
+    // A large code is checked for some seconds.
+    let _progress = Progress::start(
+        &Terminal::of_environment(Color::Auto),
+        format!("{}: making the code", sets::name(text)),
+    );
     Code::parse(text).map_err(Failure::input)
 }
 

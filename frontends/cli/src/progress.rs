@@ -1,7 +1,7 @@
 //! What a long run says on standard error while it works: a live line on a terminal, else a line every few seconds.
 //!
 //! A short run says nothing. The line comes from a thread of its own, so that a computation that reports rarely is not
-//! silent for long.
+//! silent for long: two seconds at most.
 
 use crate::terminal::Terminal;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -10,10 +10,13 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// When a terminal shows something, so that a short run does not flicker.
+const FIRST_LIVE: Duration = Duration::from_millis(500);
 /// Where there is no terminal: when the first line comes, and when the others.
 const FIRST_LINE: Duration = Duration::from_secs(1);
-const NEXT_LINES: Duration = Duration::from_secs(5);
-const LIVE_TICK: Duration = Duration::from_millis(200);
+const NEXT_LINES: Duration = Duration::from_secs(2);
+/// How often what is shown on a terminal changes.
+pub const LIVE_TICK: Duration = Duration::from_millis(200);
 
 /// Speaks until it is dropped.
 pub struct Progress {
@@ -30,8 +33,37 @@ struct State {
 }
 
 enum Shown {
-    Live(ProgressBar),
-    Lines { end: Option<Sender<()>>, thread: Option<JoinHandle<()>> },
+    Live { bar: ProgressBar, _speaker: Speaker },
+    Lines { _speaker: Speaker },
+}
+
+/// A thread that speaks now and then, until it is dropped.
+pub struct Speaker {
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Speaker {
+    /// Calls `speak` after `first`, then after what it returns.
+    pub fn start(first: Duration, mut speak: impl FnMut() -> Duration + Send + 'static) -> Speaker {
+        let (end, ended) = channel::<()>();
+        let run = move || {
+            let mut pause = first;
+            while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                pause = speak();
+            }
+        };
+        // Without a thread there are no lines, and the run goes on.
+        Speaker { end: Some(end), thread: std::thread::Builder::new().spawn(run).ok() }
+    }
+}
+
+impl Drop for Speaker {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        // The thread only prints; that it could have failed at that is no matter here.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
 }
 
 impl Progress {
@@ -39,7 +71,7 @@ impl Progress {
     pub fn start(terminal: &Terminal, message: impl Into<String>) -> Progress {
         let state = Arc::new(Mutex::new(State { message: message.into(), ..State::default() }));
         let shown = match terminal.progress {
-            true => Shown::Live(live(&state)),
+            true => live(&state),
             false => lines(Arc::clone(&state)),
         };
         Progress { state, shown }
@@ -48,7 +80,7 @@ impl Progress {
     /// What is done, and how far.
     pub fn set(&self, message: impl Into<String>, unit: &'static str, done: u64, of: u64) {
         let message = message.into();
-        if let Shown::Live(bar) = &self.shown {
+        if let Shown::Live { bar, .. } = &self.shown {
             if bar.length().is_none() {
                 bar.set_style(style("{msg} {bar:20} {human_pos} of {human_len} {prefix}, {eta} left"));
                 bar.set_prefix(unit);
@@ -68,13 +100,8 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        match &mut self.shown {
-            Shown::Live(bar) => bar.finish_and_clear(),
-            Shown::Lines { end, thread } => {
-                drop(end.take());
-                // The thread only prints; that it could have failed at that is no matter here.
-                thread.take().map(JoinHandle::join);
-            }
+        if let Shown::Live { bar, .. } = &self.shown {
+            bar.finish_and_clear();
         }
     }
 }
@@ -83,26 +110,25 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-fn live(state: &Mutex<State>) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+fn live(state: &Mutex<State>) -> Shown {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
     bar.set_style(style("{msg}, {elapsed}"));
     bar.set_message(state.lock().unwrap_or_else(|e| e.into_inner()).message.clone());
-    bar.enable_steady_tick(LIVE_TICK);
-    bar
+    let shown = bar.clone();
+    let show = move || {
+        shown.set_draw_target(ProgressDrawTarget::stderr());
+        shown.enable_steady_tick(LIVE_TICK);
+        Duration::MAX
+    };
+    Shown::Live { bar, _speaker: Speaker::start(FIRST_LIVE, show) }
 }
 
 fn lines(state: Arc<Mutex<State>>) -> Shown {
-    let (end, ended) = channel::<()>();
     let speak = move || {
-        let mut pause = FIRST_LINE;
-        while ended.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
-            crate::failure::note(&line(&state.lock().unwrap_or_else(|e| e.into_inner())));
-            pause = NEXT_LINES;
-        }
+        crate::failure::note(&line(&state.lock().unwrap_or_else(|e| e.into_inner())));
+        NEXT_LINES
     };
-    // Without a thread there are no lines, and the run goes on.
-    let thread = std::thread::Builder::new().spawn(speak).ok();
-    Shown::Lines { end: Some(end), thread }
+    Shown::Lines { _speaker: Speaker::start(FIRST_LINE, speak) }
 }
 
 fn line(state: &State) -> String {
