@@ -48,6 +48,8 @@ pub trait Disk: Send + Sync {
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
     /// Makes a directory and those above it.
     fn make_dir(&self, path: &Path) -> io::Result<()>;
+    /// Removes a directory that is empty.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
     /// Makes a symbolic link.
     fn make_link(&self, target: &Path, path: &Path) -> io::Result<()>;
     /// Sets permission bits (of anything but a link) and the time of modification.
@@ -133,6 +135,10 @@ impl Disk for SystemDisk {
 
     fn make_dir(&self, path: &Path) -> io::Result<()> {
         fs::create_dir_all(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir(path)
     }
 
     fn make_link(&self, target: &Path, path: &Path) -> io::Result<()> {

@@ -312,6 +312,11 @@ impl Disk for FaultDisk {
         SystemDisk.make_dir(path)
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.alive()?;
+        SystemDisk.remove_dir(path)
+    }
+
     fn make_link(&self, target: &Path, path: &Path) -> io::Result<()> {
         self.alive()?;
         SystemDisk.make_link(target, path)
