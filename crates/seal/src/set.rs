@@ -574,20 +574,25 @@ fn choose(candidates: &[Candidate], paths: &SetPaths) -> Result<(Manifest, SetId
         return Err(SealError::SeveralSets { sets: manifests.iter().map(shown).collect() });
     }
     if manifests.is_empty() {
-        let of_format = candidates.iter().find_map(|c| match &c.header {
+        // A shard whose name nobody can read is known by the name of its file.
+        let is_meant = |path: &Path| match (&paths.name, path.file_name()) {
+            (Some(name), Some(file)) => column_of(file, name.as_bytes()).is_some(),
+            (name, _) => name.is_none(),
+        };
+        let meant = || candidates.iter().filter(|c| is_meant(&c.path));
+        let of_format = meant().find_map(|c| match &c.header {
             Err(Unusable::Format(error)) => Some((c.path.clone(), error.clone())),
             _ => None,
         });
-        let of_system = candidates.iter().find_map(|c| match &c.header {
+        let of_system = meant().find_map(|c| match &c.header {
             Err(Unusable::System(reason)) => Some((c.path.clone(), reason.clone())),
             _ => None,
         });
+        let first_error = first_error.filter(|(path, _)| is_meant(path));
         return match (first_error.or(of_format), of_system) {
-            (Some((path, error)), _) if paths.name.is_none() => Err(SealError::NoGoodShard { path, error }),
-            (None, Some((path, reason))) if paths.name.is_none() => {
-                Err(SealError::NoShardOpens { path, reason })
-            }
-            _ => Err(SealError::NoShards { paths: paths.paths.clone() }),
+            (Some((path, error)), _) => Err(SealError::NoGoodShard { path, error }),
+            (None, Some((path, reason))) => Err(SealError::NoShardOpens { path, reason }),
+            (None, None) => Err(SealError::NoShards { paths: paths.paths.clone() }),
         };
     }
     let (_, manifest) = manifests.swap_remove(0);
