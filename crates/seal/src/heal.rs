@@ -477,7 +477,9 @@ fn write_original(
         file.write_at(bytes, offset).map_err(|e| SealError::io("writing", temp, e))
     };
     let restored = restore(set, index, Some(damage), window, sink)?;
-    if let Some(losses) = restored.losses {
+    let mut lost = Damage::default();
+    lost.take_gone(set, index, &restored.gone);
+    if let Some(losses) = lost.losses(set) {
         return Err(SealError::TooMuchLost { losses: Box::new(losses), healed: None });
     }
     let there = disk.meta(path).ok();

@@ -7,9 +7,11 @@ use crate::names::{parent, path_of, shown, stray};
 use crate::options::{Progress, UnsealOptions};
 use crate::report::{FAILED_SHOWN, Losses, NotDone, UnsealReport};
 use crate::set::Set;
-use crate::verify::{Damage, find_damage, losses_of};
+use crate::verify::{Damage, find_damage};
 use crate::window::{Window, join};
+use pantile::CellSet;
 use pantile_format::{EntryKind, Mode};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Bits that make no sense without the owner, which is not restored.
@@ -19,9 +21,8 @@ const SETUID_SETGID: u32 = 0o6000;
 #[derive(Default)]
 pub(crate) struct Restored {
     pub(crate) reconstructed: u64,
-    /// Blocks that cannot be had; their bytes were not handed over.
-    pub(crate) gone: u64,
-    pub(crate) losses: Option<Losses>,
+    /// Stripes whose block of the file cannot be had, with what is lost in them; these bytes were not handed over.
+    pub(crate) gone: Vec<(Range<u64>, CellSet)>,
 }
 
 /// Hands over the content of a file, piece by piece in order, as far as it can be had.
@@ -52,13 +53,12 @@ pub(crate) fn restore(
                 cells.iter().for_each(|cell| lost.insert(cell));
             }
             set.obtain(window, &[cell])?;
-            for group in window.groups(|i| window.have[i].contains(cell)) {
+            let gone = |i: usize| (!window.have[i].contains(cell)).then(|| window.lost[i].clone());
+            for group in window.groups(gone) {
                 let first = offset + group.start as u64 * block;
                 if !window.have[group.start].contains(cell) {
-                    restored.gone += group.len() as u64;
-                    let stripe = at + group.start as u64;
-                    let losses = || losses_of(set, &window.lost[group.start], stripe, &[entry]);
-                    restored.losses.get_or_insert_with(losses);
+                    let stripes = at + group.start as u64..at + group.end as u64;
+                    restored.gone.push((stripes, window.lost[group.start].clone()));
                     continue;
                 }
                 let bytes = window.bytes(group);
@@ -70,7 +70,8 @@ pub(crate) fn restore(
             at = window.stripes.end;
         }
     }
-    restored.reconstructed -= restored.gone;
+    restored.reconstructed -=
+        restored.gone.iter().map(|(stripes, _)| stripes.end - stripes.start).sum::<u64>();
     Ok(restored)
 }
 
@@ -102,7 +103,7 @@ pub(crate) fn unseal(
         report: UnsealReport { unchecked: !set.judge, blind, ..UnsealReport::default() },
         made: root.collect(),
         damage,
-        losses: None,
+        lost: Damage::default(),
         doubtful: None,
         failed: None,
     };
@@ -141,7 +142,8 @@ struct Unsealing<'a, 'w> {
     made: Vec<usize>,
     /// What the equations say where there are no checksums.
     damage: Option<Damage>,
-    losses: Option<Losses>,
+    /// What more than the code can bear is lost of.
+    lost: Damage,
     /// The first file in doubt, and a stripe that contradicts the equations.
     doubtful: Option<(PathBuf, u64)>,
     /// The first path that could not be restored for another reason.
@@ -189,10 +191,8 @@ impl Unsealing<'_, '_> {
                 self.report.dirs += 1;
             }
             EntryKind::Symlink { target } => self.link(index, path_of(target), &path)?,
-            EntryKind::File { size, .. } => {
-                let size = *size;
-                self.file(index, &path)?;
-                progress.advance(size);
+            EntryKind::File { .. } => {
+                self.file(index, &path, progress)?;
             }
         }
         Ok(())
@@ -237,7 +237,7 @@ impl Unsealing<'_, '_> {
         })
     }
 
-    fn file(&mut self, index: usize, path: &Path) -> Result<(), SealError> {
+    fn file(&mut self, index: usize, path: &Path, progress: &mut dyn Progress) -> Result<(), SealError> {
         let disk = self.set.world.disk;
         if let Some(stripe) = self.damage.as_ref().and_then(|damage| damage.doubt(self.set, index)) {
             self.doubtful.get_or_insert((path.to_path_buf(), stripe));
@@ -251,13 +251,14 @@ impl Unsealing<'_, '_> {
         if temp == path {
             return Err(self.in_the_way(path));
         }
-        let written = self.write(index, &temp);
+        let written = self.write(index, &temp, progress);
         let restored = match written {
-            Ok(restored) if restored.gone == 0 => restored,
+            Ok(restored) if restored.gone.is_empty() => restored,
             unfinished => {
                 let _ = disk.remove(&temp);
-                let losses = unfinished?.losses;
-                self.lose(index, losses);
+                let gone = unfinished?.gone;
+                self.note(index, "more of it is lost than the code can bear");
+                self.lost.take_gone(self.set, index, &gone);
                 return Ok(());
             }
         };
@@ -279,14 +280,23 @@ impl Unsealing<'_, '_> {
         Ok(())
     }
 
-    fn write(&mut self, index: usize, temp: &Path) -> Result<Restored, SealError> {
+    fn write(
+        &mut self,
+        index: usize,
+        temp: &Path,
+        progress: &mut dyn Progress,
+    ) -> Result<Restored, SealError> {
         let disk = self.set.world.disk;
         let file = disk.create(temp).map_err(|e| SealError::io("creating", temp, e))?;
         let sink = |offset: u64, bytes: &[u8]| {
+            if progress.cancelled() {
+                return Err(SealError::Cancelled);
+            }
+            progress.advance(bytes.len() as u64);
             file.write_at(bytes, offset).map_err(|e| SealError::io("writing", temp, e))
         };
         let restored = restore(self.set, index, self.damage.as_ref(), &mut self.window, sink)?;
-        if restored.gone == 0 {
+        if restored.gone.is_empty() {
             let entry = &self.set.manifest.entries[index];
             let mode = entry.mode & !SETUID_SETGID;
             disk.set_meta(temp, mode, entry.mtime)
@@ -299,20 +309,6 @@ impl Unsealing<'_, '_> {
         let disk = self.set.world.disk;
         let open = |path: &Path| disk.open(path).map_err(|e| SealError::io("opening", path, e));
         equal_files(&*open(a)?, &*open(b)?).map_err(|e| SealError::io("reading", a, e))
-    }
-
-    fn lose(&mut self, index: usize, losses: Option<Losses>) {
-        let name = shown(&self.set.restored_path(index));
-        self.note(index, "more of it is lost than the code can bear");
-        match &mut self.losses {
-            Some(all) => {
-                all.file_count += 1;
-                if all.files.len() < 100 {
-                    all.files.push(name);
-                }
-            }
-            None => self.losses = losses,
-        }
     }
 
     /// Notes a path that could not be restored.
@@ -349,7 +345,7 @@ impl Unsealing<'_, '_> {
             Mode::Full => SealError::TooMuchLost { losses: Box::new(losses), healed: None },
         };
         let doubtful = |(path, stripe)| SealError::Doubtful { path, stripe };
-        let why = self.losses.map(lost).or(self.doubtful.map(doubtful)).or(self.failed);
+        let why = self.lost.losses(self.set).map(lost).or(self.doubtful.map(doubtful)).or(self.failed);
         match why {
             Some(why) => Err(SealError::NotRestored { why: Box::new(why), report: Box::new(self.report) }),
             None => Ok(self.report),

@@ -35,6 +35,8 @@ pub(crate) struct Damage {
     /// The lost cells of the worst stripe, and how many of them are unrecoverable.
     worst: Option<(CellSet, usize)>,
     worst_stripe: Option<u64>,
+    /// The lost cells that were asked about last, and those of them that do not follow from what is left.
+    asked: Option<(CellSet, Vec<CellIndex>)>,
 }
 
 /// Reads the whole set and reports.
@@ -212,6 +214,28 @@ impl Damage {
             self.worst_stripe = Some(stripe);
         }
         self.unrecoverable.insert(stripe, gone);
+    }
+
+    /// Notes blocks of a file that a restoration could not have, as [`Damage::take`] would have.
+    pub(crate) fn take_gone(&mut self, set: &Set<'_>, entry: usize, gone: &[(Range<u64>, CellSet)]) {
+        for (stripes, lost) in gone {
+            if self.asked.as_ref().is_none_or(|(asked, _)| asked != lost) {
+                let known = set.recoverable(lost, lost.iter().collect());
+                let gone = lost.iter().filter(|cell| known.binary_search(cell).is_err()).collect();
+                self.asked = Some((lost.clone(), gone));
+            }
+            let Some((_, gone)) = &self.asked else { continue };
+            let counts = self.files.entry(entry).or_default();
+            counts.0 += stripes.end - stripes.start;
+            counts.1 += stripes.end - stripes.start;
+            if self.worst.as_ref().is_none_or(|(_, count)| *count < gone.len()) {
+                self.worst = Some((lost.clone(), gone.len()));
+                self.worst_stripe = Some(stripes.start);
+            }
+            for stripe in stripes.clone() {
+                self.unrecoverable.entry(stripe).or_insert_with(|| gone.clone());
+            }
+        }
     }
 
     /// What cannot be had, and what would help.
