@@ -8,7 +8,7 @@ use crate::names::{column_of, parent, stray, stray_of};
 use crate::options::{HealOptions, Progress};
 use crate::report::{FileStatus, HealReport, NotDone, ShardStatus, VerifyReport};
 use crate::set::{Set, Shard};
-use crate::unseal::{make_parents, restore};
+use crate::unseal::{SETUID_SETGID, make_parents, restore};
 use crate::verify::{Damage, scan};
 use crate::window::Window;
 use pantile::CellIndex;
@@ -435,7 +435,7 @@ fn heal_file(
     match &entry.kind {
         EntryKind::Dir => {
             disk.make_dir(path).map_err(|e| SealError::io("creating", path, e))?;
-            disk.set_meta(path, entry.mode, entry.mtime)
+            disk.set_meta(path, entry.mode & !SETUID_SETGID, entry.mtime)
                 .map_err(|e| SealError::io("setting the mode of", path, e))?;
             return Ok(0);
         }
@@ -483,11 +483,11 @@ fn write_original(
         return Err(SealError::TooMuchLost { losses: Box::new(losses), healed: None });
     }
     let there = disk.meta(path).ok();
-    if there.is_some() {
-        // Best effort: only root may give files away.
-        let _ = disk.copy_owner(path, temp);
-    }
+    // Best effort: only root may give files away.
+    let owned = there.is_some() && disk.copy_owner(path, temp).is_ok();
     let mode = there.map_or(entry.mode, |meta| meta.mode);
+    // Without its owner, a program must not run as its owner.
+    let mode = if owned { mode } else { mode & !SETUID_SETGID };
     disk.set_meta(temp, mode, entry.mtime).map_err(|e| SealError::io("setting the mode of", temp, e))?;
     file.sync().map_err(|e| SealError::io("syncing", temp, e))?;
     // Someone may have changed it since it was looked at: then it is not ours to replace.

@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Bits that make no sense without the owner, which is not restored.
-const SETUID_SETGID: u32 = 0o6000;
+pub(crate) const SETUID_SETGID: u32 = 0o6000;
 
 /// What restoring one file came to.
 #[derive(Default)]

@@ -424,3 +424,29 @@ fn losses_of_a_code_whose_columns_differ_name_sets_that_are_enough() {
         whole.heal().unwrap();
     }
 }
+
+/// A program that ran as its owner must not run as whoever heals or unseals it.
+#[test]
+fn only_a_file_that_keeps_its_owner_keeps_its_setuid_bit() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    fs::create_dir(place.tree()).unwrap();
+    let (gone, rotten) = (place.tree().join("gone"), place.tree().join("rotten"));
+    for path in [&gone, &rotten] {
+        write(path, &Seed(3).bytes(5000));
+        fs::set_permissions(path, fs::Permissions::from_mode(0o4755)).unwrap();
+    }
+    let mut options = place.options("rs:3+2");
+    options.mode = Some(Mode::Beside);
+    seal(&options, &mut Silent).unwrap();
+    fs::remove_file(&gone).unwrap();
+    let (mode, mtime) =
+        (fs::metadata(&rotten).unwrap().permissions(), fs::metadata(&rotten).unwrap().modified());
+    flip(&rotten, 99);
+    fs::File::options().write(true).open(&rotten).unwrap().set_modified(mtime.unwrap()).unwrap();
+    fs::set_permissions(&rotten, mode).unwrap();
+    place.heal().unwrap();
+    let bits = |path: &PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    assert_eq!((bits(&gone), bits(&rotten)), (0o755, 0o4755));
+    assert_eq!(fs::read(&gone).unwrap(), fs::read(&rotten).unwrap());
+}

@@ -19,6 +19,9 @@ Files that are there already with the same content are left as they are; others 
 the equations of the code are asked first, and a file that contradicts them is repaired or not restored. Exit status 2: \
 more is lost than the code can bear, or nobody can tell what is wrong.
 
+Not kept: owners and groups, setuid and setgid bits, extended attributes and access control lists, times other than \
+that of the last change, holes (they become zeros), and that two names were hard links of one file.
+
 Examples:
   pantile unseal shards --to restored
   pantile unseal /disk3/photos.02.shard /disk4 --to restored")]
