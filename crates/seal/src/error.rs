@@ -50,6 +50,13 @@ pub enum SealError {
         /// The other.
         second: PathBuf,
     },
+    /// A source lies in another.
+    Nested {
+        /// The one.
+        inner: PathBuf,
+        /// The other.
+        outer: PathBuf,
+    },
     /// A number of sources other than the set has was given.
     SourceCount {
         /// Given.
@@ -73,6 +80,11 @@ pub enum SealError {
         spec: String,
         /// Why.
         reason: &'static str,
+    },
+    /// Only parity is to be stored, and the code has none.
+    NoParity {
+        /// Its spec.
+        spec: String,
     },
     /// The set was sealed with another setting.
     Differs {
@@ -263,6 +275,12 @@ impl fmt::Display for SealError {
                 first.display(),
                 second.display()
             ),
+            SealError::Nested { inner, outer } => write!(
+                out,
+                "{} lies in {} and would be sealed twice; leave it out, or seal it as a set of its own",
+                inner.display(),
+                outer.display()
+            ),
             SealError::SourceCount { have, need } => {
                 write!(
                     out,
@@ -282,6 +300,10 @@ impl fmt::Display for SealError {
             SealError::StudyOnly { spec, reason } => {
                 write!(out, "{spec} is here to be studied, not to store with: {reason}; choose another code")
             }
+            SealError::NoParity { spec } => write!(
+                out,
+                "{spec} has no parity, and only parity is stored beside files; choose a code that has some, such as raid6:4"
+            ),
             SealError::Differs { what, have, given } => write!(
                 out,
                 "the set was sealed with {what} {have}, not {given}; leave {what} out to update it, or seal \

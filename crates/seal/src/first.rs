@@ -53,6 +53,9 @@ pub(crate) fn first_seal(
         None => choose_block_len(bytes, code.cell_count()),
     };
     let mode = options.mode.unwrap_or(Mode::Full);
+    if mode == Mode::Beside && code.parity().is_empty() {
+        return Err(SealError::NoParity { spec: code.spec().into() });
+    }
     let geometry = Geometry::new(&codec, mode, block_len);
     let names = Names { columns: geometry.columns(), ..names };
     let lanes = geometry.lanes.len();
@@ -128,6 +131,7 @@ pub(crate) fn describe(
     report.set = manifest.set.to_string();
     report.name = crate::names::shown(&manifest.name);
     report.code = manifest.code.spec.clone();
+    report.tolerance = geometry.codec.code().claim().tolerance as u64;
     report.generation = manifest.generation.0;
     report.files = manifest.entries.iter().filter(is_file).count() as u64;
     report.file_bytes = file_bytes(manifest);

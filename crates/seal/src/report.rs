@@ -209,6 +209,8 @@ pub struct SealReport {
     pub name: String,
     /// The spec of the code.
     pub code: String,
+    /// How many shards may be lost, whichever they are.
+    pub tolerance: u64,
     /// The generation after the work.
     pub generation: u64,
     /// Whether the set is new.

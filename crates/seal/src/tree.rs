@@ -48,6 +48,14 @@ pub(crate) fn sources(world: &World<'_>, paths: &[PathBuf]) -> Result<Vec<(PathB
         }
         sources.push((path.clone(), Source { path: absolute.as_os_str().as_bytes().to_vec(), prefix }));
     }
+    for (inner, source) in &sources {
+        let contains = |other: &Source| {
+            other.path != source.path && path_of(&source.path).starts_with(path_of(&other.path))
+        };
+        if let Some((outer, _)) = sources.iter().find(|(_, other)| contains(other)) {
+            return Err(SealError::Nested { inner: inner.clone(), outer: outer.clone() });
+        }
+    }
     if sources.is_empty() { Err(SealError::NoSources) } else { Ok(sources) }
 }
 

@@ -234,6 +234,8 @@ fn verdict(error: &SealError, text: String) -> Failure {
         | SealError::NoSpace { .. }
         | SealError::BadSource { .. }
         | SealError::SameName { .. }
+        | SealError::Nested { .. }
+        | SealError::NoParity { .. }
         | SealError::SourceCount { .. }
         | SealError::BadName { .. }
         | SealError::CodeNeeded { .. }

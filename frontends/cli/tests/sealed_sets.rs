@@ -319,6 +319,15 @@ fn what_cannot_be_right_is_status_2() {
         (&["seal", "photos", "--code", "rs:6+2", "--out", "shards"], &["rs:4+2", "rs:6+2"]),
         (&["seal", "photos", "--out", "shards", "--block", "8K"], &["8192"]),
         (&["seal", "photos", "photos", "--code", "rs:4+2", "--out", "new"], &["one name"]),
+        (
+            &["seal", "photos", "photos/2026", "--code", "rs:4+2", "--out", "new"],
+            &["photos/2026 lies in photos"],
+        ),
+        (
+            &["seal", "photos/2026", "photos", "--code", "rs:4+2", "--out", "new"],
+            &["photos/2026 lies in photos"],
+        ),
+        (&["seal", "photos", "--code", "raid0:3", "--out", "new", "--beside"], &["no parity", "raid6:4"]),
         (&["verify", "nothing"], &["no shard"]),
         (&["verify", "nosuch"], &["nosuch"]),
         (&["info", "file"], &["file"]),
@@ -337,7 +346,111 @@ fn what_cannot_be_right_is_status_2() {
             assert!(last.contains(needle), "{arguments:?}: '{needle}' is missing in: {last}");
         }
     }
-    assert!(!place.path("new").join("photos").exists());
+    assert!(!place.path("new").exists());
+}
+
+/// A refused `seal` leaves nothing that it made, and everything that it did not make.
+#[test]
+fn a_refused_seal_leaves_no_folders() {
+    let place = Place::new();
+    fs::create_dir_all(place.path("there/empty")).expect("made");
+    let huge = fs::File::create(place.path("huge")).expect("created");
+    huge.set_len(1 << 42).expect("a file of holes");
+    for (from, arguments) in [
+        ("photos", &["--out", "new/a/b"][..]),
+        ("photos", &["--out", "./new/a/"]),
+        ("photos", &["--out", "new/../other/a"]),
+        ("photos", &["--out", "there/empty/a/b"]),
+        ("photos", &["--out", "there/empty"]),
+        ("photos", &["--out", "new/a", "--code", "dcode:9,raw"]),
+        ("huge", &["--out", "new/a", "--code", "rs:4+2"]),
+        ("photos", &["--out", "file/a/b", "--code", "rs:4+2"]),
+    ] {
+        fs::write(place.path("file"), b"in the way").expect("written");
+        let before = tree_of(place.directory.path());
+        let run = place.run(&[&["seal", from][..], arguments].concat());
+        assert_eq!(run.status, 2, "{arguments:?}: {}{}", run.stdout, run.stderr);
+        assert_eq!(tree_of(place.directory.path()), before, "{arguments:?}: {}", run.stderr);
+    }
+}
+
+/// Every path below a directory.
+fn tree_of(root: &Path) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(root).expect("a directory").flatten() {
+        if entry.path().is_dir() {
+            paths.extend(tree_of(&entry.path()));
+        }
+        paths.push(entry.path());
+    }
+    paths.sort();
+    paths
+}
+
+#[test]
+fn a_code_that_repairs_nothing_is_warned_of() {
+    let place = Place::new();
+    for (code, warning) in [
+        ("raid0:3", Some("pantile: warning: raid0:3 has no parity: ")),
+        ("slpg:4,1,2", Some("pantile: warning: slpg:4,1,2 does not survive every loss")),
+        ("raid5:3", None),
+    ] {
+        let run = place.run(&["seal", "photos", "--code", code, "--out", code]);
+        assert_eq!(run.status, 0, "{}", run.stderr);
+        let said = run.stderr.lines().find(|line| line.contains("warning"));
+        assert_eq!(
+            said.map(|line| warning.is_some_and(|w| line.starts_with(w))),
+            warning.map(|_| true),
+            "{said:?}"
+        );
+    }
+    let report = place.json(0, &["seal", "photos", "--out", "raid0:3", "--json"]);
+    assert_eq!(report["tolerance"], 0);
+}
+
+/// Shards of which nothing can be read are still shards, whatever asks for them by their name.
+#[test]
+fn shards_that_cannot_be_read_are_not_said_to_be_missing() {
+    let place = Place::new();
+    place.seal("rs:4+2");
+    for shard in place.shards() {
+        fs::write(shard, b"").expect("emptied");
+    }
+    for arguments in [
+        &["seal", "photos", "--out", "shards"][..],
+        &["seal", "photos", "--out", "shards", "--code", "rs:4+2"],
+        &["verify", "shards", "--name", "photos"],
+        &["verify", "shards"],
+    ] {
+        let run = place.run(arguments);
+        assert_eq!(run.status, 2, "{arguments:?}: {}{}", run.stdout, run.stderr);
+        assert!(
+            run.stderr.contains("no shard there can be used; the first"),
+            "{arguments:?}: {}",
+            run.stderr
+        );
+    }
+    assert!(place.run(&["verify", "shards", "--name", "other"]).stderr.contains("there is no shard in"));
+}
+
+/// What is lost is counted once, whoever counts it.
+#[test]
+fn unseal_counts_the_losses_as_verify_does() {
+    let place = Place::new();
+    place.seal("rs:4+2");
+    for shard in &place.shards()[..3] {
+        fs::remove_file(shard).expect("removed");
+    }
+    let verified = place.json(2, &["verify", "shards", "--json"])["losses"].clone();
+    assert!(verified["stripes"].as_u64() > Some(1), "{verified}");
+    let said = |run: Run| {
+        let line = run.stderr.lines().last().unwrap_or_default().to_string();
+        line.split("; bring back").next().unwrap_or_default().to_string()
+    };
+    assert_eq!(
+        said(place.run(&["unseal", "shards", "--to", "restored"])),
+        said(place.run(&["verify", "shards"]))
+    );
 }
 
 #[test]

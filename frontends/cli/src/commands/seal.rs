@@ -1,7 +1,7 @@
 //! `pantile seal`: protects files with shards.
 
 use crate::args;
-use crate::failure::{Outcome, Verdict};
+use crate::failure::{Outcome, Verdict, note};
 use crate::sets::{self, Shown, Versioned};
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
@@ -64,12 +64,24 @@ impl Seal {
         let result = seal(&options, &mut progress);
         progress.end();
         let report = result.map_err(|error| sets::failure(&error))?;
+        if report.tolerance == 0 {
+            note(&warning(&report.code));
+        }
         match self.json {
             true => print_json(&Versioned::new(&report))?,
             false => print(&text(&report, terminal))?,
         }
         Ok(Verdict::Good)
     }
+}
+
+/// Of a code that promises nothing.
+fn warning(code: &str) -> String {
+    let fact = match code.starts_with("raid0:") {
+        true => "has no parity: damage is noticed, and nothing that is lost or damaged can be repaired",
+        false => "does not survive every loss of one shard",
+    };
+    format!("warning: {} {fact}; codes such as raid6:4 survive any two.", sets::name(code))
 }
 
 fn text(report: &SealReport, terminal: &Terminal) -> String {
