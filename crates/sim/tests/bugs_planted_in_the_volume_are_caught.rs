@@ -3,16 +3,36 @@
 
 mod real;
 
-use pantile_sim::Failure;
+use pantile_sim::{Failure, Fault};
 use pantile_volume::Bug;
-use real::{Real, SHAPES, WEATHERS, hush, number};
+use real::{Real, SHAPES, Shape, WEATHERS, hush, number};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The shapes of short runs in every weather.
+/// The shapes of short runs in every weather, and restless worlds.
 fn worlds(bug: Option<Bug>) -> Vec<Real> {
     let shapes = || SHAPES.iter().filter(|shape| shape.element_blocks < 64);
     let all = WEATHERS.iter().flat_map(|faults| shapes().map(|shape| Real::new(shape, faults)));
-    all.map(|real| Real { bug, ..real }).collect()
+    all.chain(RESTLESS.map(restless)).map(|real| Real { bug, ..real }).collect()
+}
+
+/// Codes of restless worlds.
+const RESTLESS: [&str; 4] = ["mirror:2", "raid5:2", "mirror:3", "raid6:2"];
+
+/// Few places, whole stripes only, a crash every few requests, and devices that lose writes: what a forgotten record wrote lies where
+/// the next session writes the same stripe, and is not overwritten.
+fn restless(code: &'static str) -> Real {
+    let shape = Shape {
+        code,
+        element_blocks: 1,
+        logical_stripes: 3,
+        spare_stripes: 1,
+        log_rows: 0,
+        journal_blocks: 16,
+        blocks_most: 6,
+    };
+    let mut real = Real::new(&shape, &[Fault::Lost]);
+    real.config.kills_most = 120;
+    real
 }
 
 /// The least seed below a bound that fails, and why.
@@ -41,16 +61,13 @@ fn first_failure(worlds: &[Real], seeds: u64) -> Option<Failure> {
 /// Seeds within which every bug is caught.
 const SEEDS: u64 = 2000;
 
-/// Rules whose breach no seed has shown yet: the world is too mild, or the rule is kept by another one as well.
-const NOT_YET_CAUGHT: [Bug; 1] = [Bug::GivesGenerationsAgain];
-
 #[test]
 fn planted_bugs_are_caught_and_without_them_the_same_seeds_pass() {
     hush();
     let only = std::env::var("SIM_BUG").ok();
     let is_meant = |bug: &Bug| match &only {
         Some(only) => *only == format!("{bug:?}"),
-        None => !NOT_YET_CAUGHT.contains(bug),
+        None => true,
     };
     let mut missed = Vec::new();
     let mut last = 0;
