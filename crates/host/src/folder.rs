@@ -551,9 +551,16 @@ impl Folder {
                 Some(found) => {
                     // The superblock is the truth; the folder only says where to look.
                     let own = found.slot.0 as usize;
-                    if devices[own].is_some() {
+                    let need = geometry.device_blocks(Slot(found.slot.0.min(geometry.slots() as u32 - 1)));
+                    let (have, need) = (device.len_bytes(), need * BLOCK as u64);
+                    if own >= geometry.slots() {
+                        problems.insert(slot, "the volume has no such device".into());
+                    } else if devices[own].is_some() {
                         problems
                             .insert(slot, format!("it says that it is device {own}, as another one does"));
+                    } else if have < need {
+                        problems
+                            .insert(slot, format!("it has {have} bytes and had {need}: its end is missing"));
                     } else {
                         devices[own] = Some(device);
                     }

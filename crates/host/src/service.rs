@@ -12,7 +12,7 @@ use crate::{FolderError, Handle, Host, HostError, HostOptions, Report};
 use pantile_device::{Device, DeviceError, FileDevice};
 use pantile_format::volume::Superblock;
 use pantile_volume::{DeviceState, Found, Geometry, Scrub, Slot};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -42,6 +42,8 @@ struct State {
     devices: Vec<Option<Arc<dyn Device>>>,
     spares: Vec<(PathBuf, Arc<dyn Device>)>,
     problems: BTreeMap<u32, String>,
+    /// Slots that have had a device since the volume was opened.
+    used: BTreeSet<u32>,
     /// When, stripes rebuilt, blocks written by it.
     samples: VecDeque<(Instant, u64, u64)>,
 }
@@ -63,7 +65,9 @@ impl Service {
         }
         // What is there needs no excuse.
         problems.retain(|&slot, _| devices.get(slot as usize).is_none_or(Option::is_none));
-        let state = State { folder: Some(folder), devices, spares, problems, samples: VecDeque::new() };
+        let used = (0..).zip(&devices).filter(|(_, device)| device.is_some()).map(|(slot, _)| slot).collect();
+        let (folder, samples) = (Some(folder), VecDeque::new());
+        let state = State { folder, devices, spares, problems, used, samples };
         let service = Service {
             host,
             geometry: opened.geometry,
@@ -231,7 +235,9 @@ impl Service {
             return Ok(Found::Blank);
         };
         let goes_on = newest.history == held.history || newest.ancestors.contains(&held.history);
-        Ok(if held.slot == slot && goes_on { Found::Stale } else { Found::Blank })
+        // What took part in this session has its superblock. One without is a copy of an earlier time: it lacks more than was recorded.
+        let is_itself = !state.used.contains(&slot.0) || held.session == newest.session;
+        Ok(if held.slot == slot && goes_on && is_itself { Found::Stale } else { Found::Blank })
     }
 
     /// Puts a device into a slot, in the folder first; one that is there is taken out.
@@ -255,6 +261,7 @@ impl Service {
         }
         self.host.attach(slot, device.clone(), found)?;
         state.devices[slot.0 as usize] = Some(device);
+        state.used.insert(slot.0);
         state.problems.remove(&slot.0);
         Ok(())
     }

@@ -318,3 +318,65 @@ fn devices_too_short_for_any_volume_are_refused() {
     assert!(matches!(refused, Err(FolderError::TooShort { path, have: 65536, .. }) if path == small));
     assert!(FileDevice::open(&small).expect("closed again").len_bytes() == 1 << 16);
 }
+
+#[test]
+fn a_device_whose_end_is_missing_counts_as_lost() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("v");
+    create(&root);
+    let service = start(&root);
+    let data = painted(8, 3_000_000);
+    service.handle().write(0, &data, true).expect("it writes");
+    service.stop().expect("it stops");
+    let cut = |device: u32| {
+        let path = root.join(format!("device-{device:02}.pantile"));
+        let file = std::fs::OpenOptions::new().write(true).open(&path).expect("a device");
+        file.set_len(path.metadata().expect("a device").len() - 4096).expect("it can be cut");
+    };
+    cut(1);
+    let service = start(&root);
+    let report = status(&service);
+    assert_eq!((report.verdict, report.devices[1].state), (Verdict::Degraded, DeviceWord::Lost));
+    let problem = report.devices[1].problem.clone().unwrap_or_default();
+    assert!(problem.contains("its end is missing"), "{problem}");
+    assert!(read(&service, data.len()) == data);
+    service.stop().expect("it stops");
+    (2..4).for_each(cut);
+    let refused = Service::start(Folder::open(&root).expect("a folder"), None).err();
+    let says = refused.map(|error| error.to_string()).unwrap_or_default();
+    assert!(says.contains("3 devices are there, 4 are needed"), "{says}");
+}
+
+/// It is of this volume, of its slot and of its history, and yet not what was taken out.
+#[test]
+fn a_copy_of_an_earlier_time_is_not_taken_for_the_device() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("v");
+    create(&root);
+    let service = start(&root);
+    service.handle().write(0, &painted(9, 3_000_000), true).expect("it writes");
+    service.stop().expect("it stops");
+    let (device, copy) = (root.join("device-03.pantile"), folder.path().join("copy"));
+    std::fs::copy(&device, &copy).expect("a copy");
+    let service = start(&root);
+    let data = painted(10, 3_000_000);
+    service.handle().write(0, &data, true).expect("it writes");
+    done(service.obey(&Order::Fail { device: 3 }));
+    let replace = |path: &Path, overwrite| {
+        service.obey(&Order::Replace { device: 3, path: path.to_path_buf(), overwrite })
+    };
+    let answer = replace(&copy, false);
+    assert!(matches!(&answer, Answer::Fault { kind: FaultKind::Input, .. }), "{answer:?}");
+    let answer = replace(&device, false);
+    assert!(matches!(&answer, Answer::Done { text } if text.contains("caught up")), "{answer:?}");
+    until_clean(&service);
+    service.stop().expect("it stops");
+    // Put in its place while nobody looks, it is made anew.
+    std::fs::copy(&copy, &device).expect("a copy");
+    let service = start(&root);
+    until_clean(&service);
+    done(service.obey(&Order::Fail { device: 0 }));
+    done(service.obey(&Order::Fail { device: 5 }));
+    assert!(read(&service, data.len()) == data);
+    service.stop().expect("it stops");
+}

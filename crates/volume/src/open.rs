@@ -23,7 +23,7 @@ use crate::{
     Urgency,
 };
 use pantile_format::volume::{
-    DefinitionRef, HistoryId, Record, RecordNumber, Session, SnapshotRef, Superblock,
+    DefinitionRef, HistoryId, MemberState, Record, RecordNumber, Session, SnapshotRef, Superblock,
 };
 use pantile_format::{FormatError, Generation, Part};
 use std::collections::BTreeMap;
@@ -40,6 +40,8 @@ pub enum OpenError {
         have: usize,
         /// Devices needed.
         need: usize,
+        /// Devices that answer and are of an earlier time than the newest: they do not count.
+        older: Vec<Slot>,
     },
     /// No device has the snapshot whole.
     NoSnapshot,
@@ -60,8 +62,16 @@ impl fmt::Display for OpenError {
             OpenError::NotThere => {
                 write!(out, "none of the devices belongs to the volume; give the right ones")
             }
-            OpenError::TooFewDevices { have, need } => {
-                write!(out, "{have} devices are there, {need} are needed; bring back {} more", need - have)
+            OpenError::TooFewDevices { have, need, older } => {
+                write!(out, "{have} devices are there, {need} are needed")?;
+                older.iter().try_for_each(|slot| {
+                    write!(
+                        out,
+                        ", device {} is of an earlier time (a copy or a backup) and does not count",
+                        slot.0
+                    )
+                })?;
+                write!(out, "; bring back {} more", need - have)
             }
             OpenError::NoSnapshot => {
                 write!(
@@ -417,10 +427,7 @@ impl Opening {
                 self.gone[slot.0 as usize] = true;
             }
         }
-        let need = self.geometry.slots() - self.geometry.tolerance();
-        let have = self.gone.iter().filter(|gone| !**gone).count();
-        if have < need {
-            self.error = Some(OpenError::TooFewDevices { have, need });
+        if !self.are_enough(Vec::new()) {
             return;
         }
         let has_snapshot = newest.snapshot.is_some();
@@ -434,6 +441,31 @@ impl Opening {
             self.base = Some(Maps::new(&self.geometry));
             self.next_phase_if_done();
         }
+    }
+
+    /// Whether as many devices are there as are needed; else that is the end.
+    fn are_enough(&mut self, older: Vec<Slot>) -> bool {
+        let need = self.geometry.slots() - self.geometry.tolerance();
+        let have = self.gone.iter().filter(|gone| !**gone).count();
+        if have < need {
+            self.error = Some(OpenError::TooFewDevices { have, need, older });
+        }
+        have >= need
+    }
+
+    /// Devices that the maps count on and that are of a time before: copies, or put back from a backup. A session begins with its superblock
+    /// on every device that takes part; a device without that of the newest session that has changed anything was not there. What it lacks
+    /// is not known, so all of it is made anew.
+    fn older(&self, maps: &Maps) -> Vec<Slot> {
+        let counts = |slot: &Slot| match maps.members[slot.0 as usize] {
+            MemberState::Present => true,
+            MemberState::Lost { .. } => false,
+            // One that was let in just now may have got the maps, and its superblock not yet.
+            MemberState::Rebuilding { cursor, .. } => cursor.0 > 0,
+        };
+        let is_old = |slot: &Slot| self.superblock(*slot).is_some_and(|own| own.session < self.base_session);
+        let here = (0..self.geometry.slots() as u32).map(Slot).filter(|slot| !self.gone[slot.0 as usize]);
+        here.filter(counts).filter(is_old).collect()
     }
 
     fn try_snapshot(&mut self) {
@@ -526,6 +558,14 @@ impl Opening {
             self.error = Some(OpenError::NoSnapshot);
             return;
         }
+        let older = self.older(&maps);
+        for &slot in &older {
+            self.gone[slot.0 as usize] = true;
+            self.blank.push(slot);
+        }
+        if !self.are_enough(older.clone()) {
+            return;
+        }
         // Stripes written ahead have lower generations than what was recorded before them.
         let generations = last.iter().flat_map(|(_, changes)| changes).filter_map(Change::generation);
         self.since = generations.fold(before.0.generation, u64::min);
@@ -542,9 +582,9 @@ impl Opening {
         };
         engine.planted = self.planted;
         engine.opening_since = Some(self.since);
-        for (slot, gone) in self.gone.iter().enumerate() {
+        for (slot, gone) in (0..).map(Slot).zip(&self.gone) {
             if *gone {
-                engine.missing_at_start(Slot(slot as u32), self.since);
+                engine.missing_at_start(slot, if older.contains(&slot) { 0 } else { self.since });
             }
         }
         self.before = Some(before);
@@ -599,6 +639,15 @@ impl Opening {
             if !engine.is_idle() {
                 return;
             }
+        }
+        let absent = engine.maps.absent();
+        if absent.len() > self.geometry.tolerance() {
+            // Nothing that is left could tell the last record from one that was forgotten.
+            let have = self.geometry.slots() - absent.len();
+            let need = self.geometry.slots() - self.geometry.tolerance();
+            self.actions.extend(std::iter::from_fn(|| engine.next_action()));
+            self.error = Some(OpenError::TooFewDevices { have, need, older: Vec::new() });
+            return;
         }
         let (Some(newest), Some((maps, number, head))) = (self.newest.clone(), self.before.take()) else {
             return;

@@ -6,12 +6,19 @@ use pantile_code::Code;
 use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_sim::{self as sim, Config, Content, Failure, Fault, Promise, Refusal, Start, Stats};
 use pantile_volume::{
-    Action, Birth, Bug, DeviceBlock, Event, Geometry, NewVolume, Policy, ScrubStatus, Slot, State, Volume,
-    format_volume,
+    Action, Birth, Bug, DeviceBlock, Event, Geometry, NewVolume, Policy, ScrubStatus, Slot, State, Status,
+    Volume, format_volume,
 };
 
 /// A volume as the simulation drives it.
 pub struct Driven(Volume);
+
+impl Driven {
+    /// What the volume says of itself, when it serves.
+    pub fn status(&self) -> Option<Status> {
+        self.0.status()
+    }
+}
 
 impl sim::Engine for Driven {
     fn handle(&mut self, event: Event) {
