@@ -6,6 +6,7 @@
 //! self-contained page.
 //!
 //! * [`papers`]: the evaluations of the five papers, run again;
+//! * [`replay`]: one trace, many codes, on the user's own workload;
 //! * [`figure`]: charts, heat maps and the stripe with what is lost;
 //! * [`html`]: the page.
 //!
@@ -18,6 +19,7 @@ pub mod html;
 mod measure;
 pub mod papers;
 mod parallel;
+pub mod replay;
 
 pub use figure::Figure;
 pub use html::page;

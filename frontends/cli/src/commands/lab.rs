@@ -1,6 +1,7 @@
 //! `pantile lab`: the papers' evaluations run again, as tables, JSON and a page.
 
 use crate::commands::prove::threads;
+use crate::commands::replay;
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::progress::Progress;
 use crate::render::table::{Table, wrap};
@@ -46,22 +47,27 @@ enum What {
     Raidp(Shown),
     /// All of the above in one report
     Papers(Papers),
+    /// One trace, many codes: what each would do to your disks
+    Replay(replay::Replay),
+    /// Make a trace up: the D-Code paper's tuples, hot spots, a stream, checkpoint bursts
+    Generate(replay::Generate),
 }
 
+/// How results are shown.
 #[derive(Args)]
-struct Shown {
+pub struct Shown {
     /// Print every number, not only those that a paper prints.
     #[arg(long)]
-    all: bool,
+    pub all: bool,
     /// Print JSON.
     #[arg(long)]
-    json: bool,
+    pub json: bool,
     /// Write a self-contained page with pictures.
     #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    pub html: Option<PathBuf>,
     /// Threads; they change no number.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    threads: Option<u32>,
+    pub threads: Option<u32>,
 }
 
 #[derive(Args)]
@@ -121,8 +127,10 @@ impl Lab {
                 let all = vec![load(30, 2015), read, fewest, raidq(!of.no_throughput), shingled, mirrored];
                 ("The papers, run again", of.shown, all)
             }
+            What::Replay(replay) => return replay.run(terminal),
+            What::Generate(generate) => return generate.run(),
         };
-        let threads = shown.threads.map_or_else(threads, |threads| threads as usize);
+        let threads = shown.threads();
         let of = experiments.len() as u64;
         let progress = Progress::start(terminal, "running experiments");
         let mut reports = Vec::new();
@@ -131,26 +139,38 @@ impl Lab {
             reports.push(make(threads));
         }
         drop(progress);
-        if let Some(file) = &shown.html {
-            write_page(file, title, &reports, threads)?;
-        }
-        if shown.json {
-            let all: Vec<&Measure> = reports.iter().flat_map(|report| &report.measures).collect();
-            print_json(&all)?;
-            return Ok(Verdict::Good);
-        }
-        for report in &reports {
-            print(&text(report, shown.all, terminal))?;
-        }
-        if let Some(file) = &shown.html {
-            print(&format!("{} holds the pictures and every number.\n", file.display()))?;
-        }
+        answer(title, &shown, &reports, terminal)?;
         Ok(Verdict::Good)
     }
 }
 
+impl Shown {
+    /// How many threads were asked for.
+    pub fn threads(&self) -> usize {
+        self.threads.map_or_else(threads, |threads| threads as usize)
+    }
+}
+
+/// Prints reports in the form that was asked for.
+pub fn answer(title: &str, shown: &Shown, reports: &[Report], terminal: &Terminal) -> Result<(), Failure> {
+    if let Some(file) = &shown.html {
+        write_page(file, title, reports, shown.threads())?;
+    }
+    if shown.json {
+        let all: Vec<&Measure> = reports.iter().flat_map(|report| &report.measures).collect();
+        return print_json(&all);
+    }
+    for report in reports {
+        print(&text(report, shown.all, terminal))?;
+    }
+    match &shown.html {
+        Some(file) => print(&format!("{} holds the pictures and every number.\n", file.display())),
+        None => Ok(()),
+    }
+}
+
 /// The page, written aside and moved into place: a failure leaves what was there.
-fn write_page(file: &Path, title: &str, reports: &[Report], threads: usize) -> Result<(), Failure> {
+pub fn write_page(file: &Path, title: &str, reports: &[Report], threads: usize) -> Result<(), Failure> {
     let command: Vec<String> = std::env::args().skip(1).collect();
     let inputs = [("version", env!("CARGO_PKG_VERSION").to_string()), ("threads", threads.to_string())]
         .map(|(name, value)| (name.to_string(), value));

@@ -14,6 +14,7 @@ mod lab;
 mod members;
 mod plan;
 mod prove;
+mod replay;
 mod scrub;
 mod seal;
 mod search;

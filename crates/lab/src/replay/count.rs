@@ -1,0 +1,459 @@
+//! One code under a trace: the blocks that each device reads and writes, by cause, as the policy `inplace` of a volume has it.
+//!
+//! Requests are taken one at a time, each durable before the next, on a volume that has been written once: a read reads its blocks; a
+//! write does, for every offset in the elements, what [`Planner::update`] says of the cells that it changes at that offset.
+//! With devices lost, the lost cells of a read come by the cheapest plan for just these cells, over all offsets from the first to
+//! the last that is wanted of any; and a stripe that is written is written as a whole, so that a device that returns can be told
+//! what it missed. Both are what the volume does.
+//!
+//! All offsets of one request in one stripe change one of three sets of consecutive cells. So nothing is planned per request:
+//! how often each set was read and written is counted, and multiplied by its plan at the end; of a degraded volume, how often each
+//! range of blocks was.
+
+use super::trace::Request;
+use pantile::plan::{Planner, Strategy};
+use pantile::{CellIndex, CellSet, Code, Costs, Effort, NotRecoverable};
+use pantile_format::volume::Placement;
+use pantile_volume::{Geometry, Slot};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Bytes of a block of a device.
+pub const BLOCK_BYTES: u64 = 4096;
+
+/// Why a block was read or written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Cause {
+    /// The user's data.
+    User,
+    /// Old content read to make parity.
+    ReadModifyWrite,
+    /// Parity.
+    Parity,
+    /// Reads instead of lost data; data that is read and written again because its stripe lacks a device.
+    Degraded,
+    /// Checksums of the chunks that are written.
+    Checksums,
+}
+
+impl Cause {
+    /// All of them.
+    pub const ALL: [Cause; 5] =
+        [Cause::User, Cause::ReadModifyWrite, Cause::Parity, Cause::Degraded, Cause::Checksums];
+
+    /// As tables name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::User => "user",
+            Cause::ReadModifyWrite => "read-modify-write",
+            Cause::Parity => "parity",
+            Cause::Degraded => "degraded",
+            Cause::Checksums => "checksums",
+        }
+    }
+}
+
+/// Blocks read and written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Blocks {
+    /// Read.
+    pub read: u64,
+    /// Written.
+    pub written: u64,
+}
+
+impl std::ops::AddAssign for Blocks {
+    fn add_assign(&mut self, other: Blocks) {
+        self.read += other.read;
+        self.written += other.written;
+    }
+}
+
+/// What a trace did to the devices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// Per device and cause.
+    pub devices: Vec<BTreeMap<Cause, Blocks>>,
+    /// Requests that could not be served: what they needed is lost.
+    pub refused: u64,
+    /// Requests by the blocks that they cost, as powers of two: `[i]` counts those of less than 2^i blocks and at least half.
+    pub blocks_per_request: [u64; 32],
+    /// Parts of requests written by each strategy, by offset.
+    pub strategies: BTreeMap<&'static str, u64>,
+}
+
+impl Counts {
+    /// The sum over all devices of one cause.
+    pub fn of(&self, cause: Cause) -> Blocks {
+        let mut sum = Blocks::default();
+        self.devices.iter().filter_map(|device| device.get(&cause)).for_each(|&blocks| sum += blocks);
+        sum
+    }
+
+    /// The sum over all causes of each device.
+    pub fn per_device(&self) -> Vec<Blocks> {
+        let total = |device: &BTreeMap<Cause, Blocks>| {
+            let mut sum = Blocks::default();
+            device.values().for_each(|&blocks| sum += blocks);
+            sum
+        };
+        self.devices.iter().map(total).collect()
+    }
+
+    /// Everything.
+    pub fn total(&self) -> Blocks {
+        let mut sum = Blocks::default();
+        self.per_device().into_iter().for_each(|blocks| sum += blocks);
+        sum
+    }
+}
+
+/// Data cells `first .. first + count` of a stripe, in user order.
+type Cells = (u32, u32);
+
+/// What happens to a set of cells of a stripe whose columns are turned by so much.
+type Key = (Cells, u32);
+
+/// Blocks of a stripe, its turn, and whether they are written.
+type Range = (u64, u64, u32, bool);
+
+/// Counts one trace on one code.
+pub struct Counter {
+    code: Code,
+    planner: Planner,
+    geometry: Geometry,
+    /// Devices that are lost.
+    lost: Vec<usize>,
+    element_blocks: u64,
+    stripe_blocks: u64,
+    turns: u64,
+    /// Reads, and writes by whether the stripe is whole, how often: `[cells][turn]`.
+    reads: Vec<u64>,
+    writes: Vec<u64>,
+    /// Chunks of stripes that were written to: by the set of all cells of the write, which decides whose headers are.
+    touched: BTreeMap<Key, u64>,
+    /// Of a degraded volume: ranges of blocks, how often and what they cost (none if they cannot be had).
+    ranges: HashMap<Range, (u64, Option<u64>)>,
+    /// Blocks that a read or write of a set costs, known once asked: `u32::MAX` not yet.
+    cost_of_read: Vec<u32>,
+    cost_of_write: Vec<u32>,
+    blocks_per_request: [u64; 32],
+    refused: u64,
+    data: u32,
+}
+
+const UNKNOWN: u32 = u32::MAX;
+
+impl Counter {
+    /// For a volume of this geometry, some devices lost.
+    ///
+    /// Errors: what is lost cannot be recovered.
+    pub fn new(geometry: &Geometry, lost: &[usize]) -> Result<Counter, NotRecoverable> {
+        let code = &geometry.code;
+        let turns = if geometry.placement == Placement::Rotate { code.columns() } else { 1 };
+        let data = code.data().len();
+        let sets = data * (data + 1) / 2 * turns;
+        let counter = Counter {
+            lost: lost.to_vec(),
+            element_blocks: geometry.element_blocks().into(),
+            stripe_blocks: geometry.stripe_blocks(),
+            turns: turns as u64,
+            reads: vec![0; sets],
+            writes: vec![0; sets],
+            touched: BTreeMap::new(),
+            ranges: HashMap::new(),
+            cost_of_read: vec![UNKNOWN; sets],
+            cost_of_write: vec![UNKNOWN; sets],
+            blocks_per_request: [0; 32],
+            refused: 0,
+            data: data as u32,
+            planner: Planner::new(code),
+            code: code.clone(),
+            geometry: geometry.clone(),
+        };
+        for turn in 0..turns {
+            let lost = counter.lost_columns(turn as u32);
+            let cells = CellSet::of_columns(&counter.code, &lost);
+            let wanted: Vec<CellIndex> = cells.iter().collect();
+            counter.recover(&cells, &wanted)?;
+        }
+        Ok(counter)
+    }
+
+    /// Blocks that the code's user may address in one stripe.
+    pub fn stripe_blocks(&self) -> u64 {
+        self.stripe_blocks
+    }
+
+    fn recover(&self, lost: &CellSet, wanted: &[CellIndex]) -> Result<pantile::Plan, NotRecoverable> {
+        let costs = Costs::uniform();
+        self.planner.recover(&pantile::plan::Request { lost, wanted, costs: &costs, effort: Effort::Fast })
+    }
+
+    /// The columns that lie on lost devices in stripes that are turned by so much.
+    fn lost_columns(&self, turn: u32) -> Vec<usize> {
+        let column = |&device: &usize| self.geometry.column(turn, Slot(device as u32));
+        let mut columns: Vec<usize> = self.lost.iter().map(column).collect();
+        columns.sort_unstable();
+        columns
+    }
+
+    fn index(&self, (first, count): Cells, turn: u32) -> usize {
+        // Sets that begin at `first` stand after those that begin before: data, data - 1, .. of them.
+        let (first, count, data) = (first as usize, count as usize, self.data as usize);
+        let before = first * data - first * first.saturating_sub(1) / 2;
+        (before + count - 1) * self.turns as usize + turn as usize
+    }
+
+    /// Counts a request; a block that is written in part is read first. Cost: some additions per stripe that it touches.
+    pub fn push(&mut self, request: &Request) {
+        let end_byte = request.offset + request.len;
+        let (begin, end) = (request.offset / BLOCK_BYTES, end_byte.div_ceil(BLOCK_BYTES));
+        let mut cost = self.blocks(begin, end, request.is_write);
+        if request.is_write {
+            let cuts_first = !request.offset.is_multiple_of(BLOCK_BYTES);
+            let cuts_last = !end_byte.is_multiple_of(BLOCK_BYTES);
+            if cuts_first {
+                cost = cost.zip(self.blocks(begin, begin + 1, false)).map(|(a, b)| a + b);
+            }
+            if cuts_last && !(cuts_first && begin + 1 == end) {
+                cost = cost.zip(self.blocks(end - 1, end, false)).map(|(a, b)| a + b);
+            }
+        }
+        self.refused += u64::from(cost.is_none());
+        let cost = cost.unwrap_or(0);
+        let class = (u64::BITS - cost.leading_zeros()).min(31) as usize;
+        self.blocks_per_request[class] += 1;
+    }
+
+    /// Blocks of the volume; what they cost, none if they cannot be had.
+    fn blocks(&mut self, mut block: u64, end: u64, is_write: bool) -> Option<u64> {
+        let mut cost = Some(0);
+        while block < end {
+            let stripe = block / self.stripe_blocks;
+            let from = block - stripe * self.stripe_blocks;
+            let to = (end - stripe * self.stripe_blocks).min(self.stripe_blocks);
+            let part = self.part(from, to, (stripe % self.turns) as u32, is_write);
+            cost = cost.zip(part).map(|(a, b)| a + b);
+            block += to - from;
+        }
+        cost
+    }
+
+    /// The blocks `from..to` of a stripe: the offsets fall into at most three classes of the same cells.
+    fn part(&mut self, from: u64, to: u64, turn: u32, is_write: bool) -> Option<u64> {
+        if !self.lost.is_empty() {
+            return self.degraded_part((from, to, turn, is_write));
+        }
+        let e = self.element_blocks;
+        let (first, at_first) = (from / e, from % e);
+        let (last, at_last) = ((to - 1) / e, (to - 1) % e);
+        let mut cost = 0;
+        // Offsets below `at_first` miss the first element, those above `at_last` the last one.
+        let cuts = [0, at_first.min(at_last + 1), at_first.max(at_last + 1), e];
+        for class in cuts.windows(2).filter(|class| class[0] < class[1]) {
+            let (low, often) = (class[0], class[1] - class[0]);
+            let begin = first + u64::from(low < at_first);
+            let end = last + u64::from(low <= at_last);
+            if begin >= end {
+                continue;
+            }
+            let cells = (begin as u32, (end - begin) as u32);
+            let index = self.index(cells, turn);
+            cost += often * self.cost(index, cells, is_write);
+            let sums = if is_write { &mut self.writes } else { &mut self.reads };
+            sums[index] += often;
+        }
+        if is_write {
+            let all = (first as u32, (last - first + 1) as u32);
+            *self.touched.entry((all, turn)).or_default() += 1;
+        }
+        Some(cost)
+    }
+
+    fn cost(&mut self, index: usize, cells: Cells, is_write: bool) -> u64 {
+        let known = if is_write { self.cost_of_write[index] } else { self.cost_of_read[index] };
+        if known != UNKNOWN {
+            return known.into();
+        }
+        let planned = if is_write { self.planned_write(cells) } else { self.planned_read(cells) };
+        let cost: u64 = planned.columns.values().map(|blocks| blocks.read + blocks.written).sum();
+        let costs = if is_write { &mut self.cost_of_write } else { &mut self.cost_of_read };
+        costs[index] = cost as u32;
+        cost
+    }
+
+    fn cells(&self, (first, count): Cells) -> &[CellIndex] {
+        &self.code.data()[first as usize..(first + count) as usize]
+    }
+
+    fn degraded_part(&mut self, range: Range) -> Option<u64> {
+        if let Some((often, cost)) = self.ranges.get_mut(&range) {
+            *often += u64::from(cost.is_some());
+            return *cost;
+        }
+        let planned = self.planned_degraded(range);
+        let sum = |planned: &Planned| planned.columns.values().map(|b| b.read + b.written).sum::<u64>();
+        let cost = planned.as_ref().map(sum);
+        self.ranges.insert(range, (u64::from(cost.is_some()), cost));
+        cost
+    }
+
+    /// One offset of a read.
+    fn planned_read(&self, cells: Cells) -> Planned {
+        let mut planned = Planned::default();
+        for &cell in self.cells(cells) {
+            planned.add(self.code.column_of(cell), Cause::User, Blocks { read: 1, written: 0 });
+        }
+        planned
+    }
+
+    /// One offset of a write.
+    fn planned_write(&self, cells: Cells) -> Planned {
+        let mut planned = Planned::default();
+        let nothing = CellSet::empty(&self.code);
+        let Ok(plan) = self.planner.update(self.cells(cells), &nothing, &Costs::uniform()) else {
+            unreachable!("nothing is lost")
+        };
+        planned.strategy = Some(plan.strategy);
+        for &cell in &plan.old.reads {
+            planned.add(self.code.column_of(cell), Cause::ReadModifyWrite, Blocks { read: 1, written: 0 });
+        }
+        let written = self.cells(cells);
+        for &cell in &plan.writes {
+            let cause = if written.contains(&cell) { Cause::User } else { Cause::Parity };
+            planned.add(self.code.column_of(cell), cause, Blocks { read: 0, written: 1 });
+        }
+        planned
+    }
+
+    /// A range of a degraded stripe: what is read of it, or that it is written as a whole.
+    fn planned_degraded(&self, (from, to, turn, is_write): Range) -> Option<Planned> {
+        let lost_columns = self.lost_columns(turn);
+        let lost = CellSet::of_columns(&self.code, &lost_columns);
+        let e = self.element_blocks;
+        let cell_of = |place: u64| (self.code.data()[(place / e) as usize], place % e);
+        let is_in = |place: &u64| (from..to).contains(place);
+        let wanted: Vec<(CellIndex, u64)> =
+            (0..self.stripe_blocks).filter(|place| is_in(place) != is_write).map(cell_of).collect();
+        let mut planned = Planned::default();
+        let missing = || wanted.iter().filter(|(cell, _)| lost.contains(*cell));
+        let cells: BTreeSet<CellIndex> = missing().map(|&(cell, _)| cell).collect();
+        let first = missing().map(|&(_, offset)| offset).min().unwrap_or(0);
+        let end = missing().map(|&(_, offset)| offset + 1).max().unwrap_or(0);
+        let mut read: BTreeMap<(CellIndex, u64), Cause> = BTreeMap::new();
+        if !cells.is_empty() {
+            let cells: Vec<CellIndex> = cells.into_iter().collect();
+            for cell in self.recover(&lost, &cells).ok()?.reads {
+                (first..end).for_each(|offset| _ = read.insert((cell, offset), Cause::Degraded));
+            }
+        }
+        let direct = if is_write { Cause::Degraded } else { Cause::User };
+        for &(cell, offset) in wanted.iter().filter(|(cell, _)| !lost.contains(*cell)) {
+            read.insert((cell, offset), direct);
+        }
+        for ((cell, _), cause) in read {
+            planned.add(self.code.column_of(cell), cause, Blocks { read: 1, written: 0 });
+        }
+        if !is_write {
+            return Some(planned);
+        }
+        let new: BTreeSet<(CellIndex, u64)> = (from..to).map(cell_of).collect();
+        for cell in self.code.cells().filter(|&cell| !lost.contains(cell)) {
+            for offset in 0..e {
+                let cause = match () {
+                    () if new.contains(&(cell, offset)) => Cause::User,
+                    () if self.code.is_parity(cell) => Cause::Parity,
+                    () => Cause::Degraded,
+                };
+                planned.add(self.code.column_of(cell), cause, Blocks { read: 0, written: 1 });
+            }
+        }
+        for column in (0..self.code.columns()).filter(|column| !lost_columns.contains(column)) {
+            let slot = self.geometry.slot(turn, column);
+            let blocks = Blocks { read: 0, written: self.geometry.header_blocks(slot).into() };
+            planned.add(column, Cause::Checksums, blocks);
+        }
+        Some(planned)
+    }
+
+    /// What it comes to. Cost: one plan per set of cells that occurred.
+    pub fn finish(&self) -> Counts {
+        let n = self.code.columns();
+        let mut counts = Counts {
+            devices: vec![BTreeMap::new(); n],
+            refused: self.refused,
+            blocks_per_request: self.blocks_per_request,
+            strategies: BTreeMap::new(),
+        };
+        let add = |counts: &mut Counts, planned: &Planned, turn: u32, often: u64| {
+            for (&(column, cause), blocks) in &planned.columns {
+                let device = self.geometry.slot(turn, column).0 as usize;
+                let sum = counts.devices[device].entry(cause).or_default();
+                *sum += Blocks { read: blocks.read * often, written: blocks.written * often };
+            }
+            if let Some(strategy) = planned.strategy {
+                *counts.strategies.entry(name_of(strategy)).or_default() += often;
+            }
+        };
+        for first in 0..self.data {
+            for count in 1..=self.data - first {
+                for turn in 0..self.turns as u32 {
+                    let index = self.index((first, count), turn);
+                    let (reads, writes) = (self.reads[index], self.writes[index]);
+                    if reads > 0 {
+                        add(&mut counts, &self.planned_read((first, count)), turn, reads);
+                    }
+                    if writes > 0 {
+                        add(&mut counts, &self.planned_write((first, count)), turn, writes);
+                    }
+                }
+            }
+        }
+        for (&range, &(often, _)) in &self.ranges {
+            if let Some(planned) = (often > 0).then(|| self.planned_degraded(range)).flatten() {
+                add(&mut counts, &planned, range.2, often);
+            }
+        }
+        for (&(cells, turn), &often) in &self.touched {
+            let mut planned = Planned::default();
+            for column in self.columns_written(cells) {
+                let slot = self.geometry.slot(turn, column);
+                let blocks = Blocks { read: 0, written: self.geometry.header_blocks(slot).into() };
+                planned.add(column, Cause::Checksums, blocks);
+            }
+            add(&mut counts, &planned, turn, often);
+        }
+        counts
+    }
+
+    /// The columns whose chunks a write to these cells changes.
+    fn columns_written(&self, cells: Cells) -> BTreeSet<usize> {
+        self.planned_write(cells)
+            .columns
+            .keys()
+            .filter(|(_, cause)| *cause != Cause::ReadModifyWrite)
+            .map(|key| key.0)
+            .collect()
+    }
+}
+
+fn name_of(strategy: Strategy) -> &'static str {
+    match strategy {
+        Strategy::ReadModifyWrite => "read-modify-write",
+        Strategy::ReconstructWrite => "reconstruct-write",
+        Strategy::FullStripe => "full stripe",
+    }
+}
+
+/// What one offset costs, by column and cause.
+#[derive(Default)]
+struct Planned {
+    columns: BTreeMap<(usize, Cause), Blocks>,
+    strategy: Option<Strategy>,
+}
+
+impl Planned {
+    fn add(&mut self, column: usize, cause: Cause, blocks: Blocks) {
+        *self.columns.entry((column, cause)).or_default() += blocks;
+    }
+}

@@ -1,0 +1,424 @@
+//! Traces of block devices: one small interface, four formats, recognised by content.
+//!
+//! | format | what it looks like | times |
+//! | --- | --- | --- |
+//! | MSR Cambridge CSV | `128166372003061629,hm,0,Read,383496192,32768,413` | 100 ns |
+//! | fio iolog 2 | `fio version 2 iolog`, then `file write OFFSET LEN`, `file wait MICROSECONDS` | microseconds |
+//! | fio iolog 3 | `fio version 3 iolog`, then `TIME file write OFFSET LEN` | microseconds (fio 3.33) |
+//! | CloudPhysics vscsi 1, 2 | records of 32 or 40 bytes, sectors of 512 bytes | microseconds |
+//!
+//! Reading is streaming: a trace of any length takes the memory of one line. A line that cannot be read is an item of its own
+//! with its number and text, and reading goes on after it.
+
+use std::fmt;
+use std::io::{self, BufRead};
+
+/// One request of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Microseconds since the first request of the trace.
+    pub at_us: u64,
+    /// The first byte.
+    pub offset: u64,
+    /// Bytes.
+    pub len: u64,
+    /// A write; otherwise a read.
+    pub is_write: bool,
+}
+
+/// A line, or a record of a binary format, that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadLine {
+    /// From 1.
+    pub number: u64,
+    /// What it says, cut to 120 characters.
+    pub text: String,
+    /// What is wrong with it.
+    pub reason: &'static str,
+}
+
+impl fmt::Display for BadLine {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "line {}: {}: {:?}", self.number, self.reason, self.text)
+    }
+}
+
+/// Why a trace cannot be read at all.
+#[derive(Debug)]
+pub enum TraceError {
+    /// Reading failed.
+    Io(io::Error),
+    /// It begins like none of the formats.
+    Unknown {
+        /// Its first line, cut.
+        begins: String,
+    },
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TraceError::Io(error) => error.fmt(out),
+            TraceError::Unknown { begins } => write!(
+                out,
+                "it begins with {begins:?}, which is no MSR Cambridge CSV, fio iolog 2 or 3, or CloudPhysics vscsi trace; convert it to \
+                 one of these"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for TraceError {}
+
+impl From<io::Error> for TraceError {
+    fn from(error: io::Error) -> TraceError {
+        TraceError::Io(error)
+    }
+}
+
+/// What reading yields.
+pub type Item = Result<Request, BadLine>;
+
+/// A format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// MSR Cambridge CSV.
+    Msr,
+    /// fio iolog, version 2.
+    Fio2,
+    /// fio iolog, version 3.
+    Fio3,
+    /// CloudPhysics vscsi, version 1.
+    Vscsi1,
+    /// CloudPhysics vscsi, version 2.
+    Vscsi2,
+}
+
+impl Format {
+    /// The formats that can be written as well.
+    pub const WRITABLE: [Format; 5] =
+        [Format::Msr, Format::Fio2, Format::Fio3, Format::Vscsi1, Format::Vscsi2];
+
+    /// As the options name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Msr => "msr",
+            Format::Fio2 => "fio2",
+            Format::Fio3 => "fio3",
+            Format::Vscsi1 => "vscsi1",
+            Format::Vscsi2 => "vscsi2",
+        }
+    }
+}
+
+/// A trace being read.
+pub struct Trace<R> {
+    from: R,
+    format: Format,
+    line: Vec<u8>,
+    /// Lines or records so far.
+    number: u64,
+    /// The time of the first request, in the unit of the format; of fio 2 the time that was waited.
+    first: Option<u64>,
+    waited_us: u64,
+    ended: bool,
+}
+
+impl<R: BufRead> Trace<R> {
+    /// Looks at the beginning.
+    ///
+    /// Errors: it cannot be read, or is of no known format. An empty file is an MSR trace without requests.
+    pub fn open(mut from: R) -> Result<Trace<R>, TraceError> {
+        let format = recognise(from.fill_buf()?)?;
+        let mut trace =
+            Trace { from, format, line: Vec::new(), number: 0, first: None, waited_us: 0, ended: false };
+        if matches!(format, Format::Fio2 | Format::Fio3) {
+            trace.next_line()?;
+        }
+        Ok(trace)
+    }
+
+    /// Which format it is.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// The next request or bad line; none at the end.
+    ///
+    /// Errors: reading failed.
+    pub fn next_item(&mut self) -> io::Result<Option<Item>> {
+        if matches!(self.format, Format::Vscsi1 | Format::Vscsi2) {
+            return self.next_record();
+        }
+        while self.next_line()? {
+            let line = std::mem::take(&mut self.line);
+            let text = line.trim_ascii();
+            let parsed = match self.format {
+                Format::Msr => self.msr(text),
+                _ => self.fio(text),
+            };
+            let item = match parsed {
+                Ok(None) => None,
+                Ok(Some(request)) => Some(Ok(request)),
+                Err(reason) => Some(Err(self.bad(text, reason))),
+            };
+            self.line = line;
+            if item.is_some() {
+                return Ok(item);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether there was another line.
+    fn next_line(&mut self) -> io::Result<bool> {
+        self.line.clear();
+        // A line without end is a binary file, not a trace: no more than this is taken of it.
+        let taken = io::Read::take(&mut self.from, LINE_BYTES_MOST).read_until(b'\n', &mut self.line)?;
+        self.number += u64::from(taken > 0);
+        Ok(taken > 0)
+    }
+
+    fn bad(&self, text: &[u8], reason: &'static str) -> BadLine {
+        BadLine { number: self.number, text: cut(text), reason }
+    }
+
+    /// Microseconds since the first request, of a time of which `per_us` make a microsecond.
+    fn since_first(&mut self, time: u64, per_us: u64) -> u64 {
+        let first = *self.first.get_or_insert(time);
+        time.saturating_sub(first) / per_us
+    }
+
+    fn msr(&mut self, line: &[u8]) -> Parsed {
+        let mut fields = line.split(|&byte| byte == b',');
+        let mut field = || fields.next().ok_or("it has fewer than 6 fields");
+        let (time, _host, _disk) = (field()?, field()?, field()?);
+        let (kind, offset, len) = (field()?, field()?, field()?);
+        let time = match number(time) {
+            Some(time) => time,
+            // The heading that some copies have.
+            None if self.number == 1 && time.eq_ignore_ascii_case(b"timestamp") => return Ok(None),
+            None => return Err("its time is no number"),
+        };
+        let is_write = match kind.trim_ascii() {
+            b"Read" | b"read" | b"R" => false,
+            b"Write" | b"write" | b"W" => true,
+            _ => return Err("it is neither Read nor Write"),
+        };
+        let offset = number(offset).ok_or("its offset is no number")?;
+        let len = number(len).ok_or("its size is no number")?;
+        let at_us = self.since_first(time, 10);
+        request(at_us, offset, len, is_write)
+    }
+
+    fn fio(&mut self, line: &[u8]) -> Parsed {
+        if line.is_empty() {
+            return Ok(None);
+        }
+        let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        let time = match self.format {
+            Format::Fio3 => Some(words.next().and_then(number).ok_or("its time is no number")?),
+            _ => None,
+        };
+        let (_file, action) =
+            (words.next().ok_or("it has no file")?, words.next().ok_or("it has no action")?);
+        let is_write = match action {
+            b"read" => false,
+            b"write" => true,
+            b"wait" => {
+                let us = words.next().and_then(number).ok_or("it waits for no number of microseconds")?;
+                self.waited_us = self.waited_us.saturating_add(us);
+                return Ok(None);
+            }
+            b"add" | b"open" | b"close" | b"sync" | b"datasync" | b"trim" => return Ok(None),
+            _ => return Err("its action is unknown"),
+        };
+        let offset = words.next().and_then(number).ok_or("its offset is no number")?;
+        let len = words.next().and_then(number).ok_or("its length is no number")?;
+        let at_us = match time {
+            Some(time) => self.since_first(time, 1),
+            None => self.waited_us,
+        };
+        request(at_us, offset, len, is_write)
+    }
+
+    fn next_record(&mut self) -> io::Result<Option<Item>> {
+        let len = if self.format == Format::Vscsi1 { 32 } else { 40 };
+        while !self.ended {
+            let mut record = [0u8; 40];
+            let have = fill(&mut self.from, &mut record[..len])?;
+            if have == 0 {
+                break;
+            }
+            self.number += 1;
+            if have < len {
+                self.ended = true;
+                return Ok(Some(Err(self.bad(&record[..have], "the last record is cut"))));
+            }
+            let u16_at = |at: usize| u16::from_le_bytes([record[at], record[at + 1]]);
+            let u32_at =
+                |at: usize| u32::from_le_bytes([record[at], record[at + 1], record[at + 2], record[at + 3]]);
+            let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+            let (command, bytes, sector, time) = match self.format {
+                Format::Vscsi1 => (u16_at(12), u32_at(4), u64_at(16), u64_at(24)),
+                _ => (u16_at(0), u32_at(8), u64_at(16), u64_at(24)),
+            };
+            let is_write = match command {
+                0x08 | 0x28 | 0xa8 | 0x88 => false,
+                0x0a | 0x2a | 0xaa | 0x8a => true,
+                // Commands that move no data, such as a test of readiness.
+                _ => continue,
+            };
+            let at_us = self.since_first(time, 1);
+            let parsed = sector.checked_mul(512).ok_or("its sector is beyond 2^64 bytes");
+            let parsed = parsed.and_then(|offset| request(at_us, offset, bytes.into(), is_write));
+            match parsed {
+                Ok(None) => continue,
+                Ok(Some(request)) => return Ok(Some(Ok(request))),
+                Err(reason) => return Ok(Some(Err(self.bad(&record[..len], reason)))),
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A request, nothing, or what is wrong.
+type Parsed = Result<Option<Request>, &'static str>;
+
+const LINE_BYTES_MOST: u64 = 64 * 1024;
+
+/// No request of a block device is longer.
+const LEN_MOST: u64 = 1 << 32;
+
+fn request(at_us: u64, offset: u64, len: u64, is_write: bool) -> Parsed {
+    match offset.checked_add(len) {
+        None => Err("it ends beyond 2^64 bytes"),
+        Some(_) if len > LEN_MOST => Err("it is longer than 4 GiB"),
+        Some(_) if len == 0 => Ok(None),
+        Some(_) => Ok(Some(Request { at_us, offset, len, is_write })),
+    }
+}
+
+fn number(text: &[u8]) -> Option<u64> {
+    let text = text.trim_ascii();
+    if text.is_empty() {
+        return None;
+    }
+    text.iter().try_fold(0u64, |value, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        (digit < 10).then(|| value.checked_mul(10)?.checked_add(digit.into())).flatten()
+    })
+}
+
+fn fill(from: &mut impl io::Read, into: &mut [u8]) -> io::Result<usize> {
+    let mut have = 0;
+    while have < into.len() {
+        match from.read(&mut into[have..]) {
+            Ok(0) => break,
+            Ok(n) => have += n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(have)
+}
+
+fn cut(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&text[..text.len().min(400)]).replace(|c: char| c.is_control(), "?");
+    text.chars().take(120).collect()
+}
+
+fn recognise(begin: &[u8]) -> Result<Format, TraceError> {
+    if begin.starts_with(b"fio version 2 iolog") {
+        return Ok(Format::Fio2);
+    }
+    if begin.starts_with(b"fio version 3 iolog") {
+        return Ok(Format::Fio3);
+    }
+    let line = begin.split(|&byte| byte == b'\n').next().unwrap_or(&[]);
+    let commas = line.iter().filter(|&&byte| byte == b',').count();
+    let is_text = line.iter().all(|&byte| byte == b'\t' || byte == b'\r' || (b' '..=b'~').contains(&byte));
+    if begin.is_empty() || (is_text && commas >= 5) {
+        return Ok(Format::Msr);
+    }
+    // The version is the high byte of the second half-word of both kinds of records, at different places.
+    let version = |at: usize, len: usize, version: u8| {
+        let records = begin.chunks_exact(len).take(8);
+        begin.len() >= len && records.into_iter().all(|record| record[at + 1] == version)
+    };
+    if version(2, 40, 2) {
+        return Ok(Format::Vscsi2);
+    }
+    if version(14, 32, 1) {
+        return Ok(Format::Vscsi1);
+    }
+    Err(TraceError::Unknown { begins: cut(line) })
+}
+
+/// Writes a trace in any of the formats.
+pub struct Writer<W: io::Write> {
+    to: W,
+    format: Format,
+    count: u32,
+    last_us: u64,
+}
+
+impl<W: io::Write> Writer<W> {
+    /// Begins it.
+    pub fn new(mut to: W, format: Format) -> io::Result<Writer<W>> {
+        match format {
+            Format::Fio2 => to.write_all(b"fio version 2 iolog\n/dev/trace add\n/dev/trace open\n")?,
+            Format::Fio3 => to.write_all(b"fio version 3 iolog\n0 /dev/trace add\n0 /dev/trace open\n")?,
+            _ => {}
+        }
+        Ok(Writer { to, format, count: 0, last_us: 0 })
+    }
+
+    /// Adds a request; times do not go back. vscsi knows sectors of 512 bytes only: offsets and lengths are rounded up to them.
+    pub fn push(&mut self, request: &Request) -> io::Result<()> {
+        let Request { at_us, offset, len, is_write } = *request;
+        let verb = if is_write { "write" } else { "read" };
+        match self.format {
+            Format::Msr => {
+                let kind = if is_write { "Write" } else { "Read" };
+                writeln!(
+                    self.to,
+                    "{},trace,0,{kind},{offset},{len},0",
+                    128_166_372_000_000_000 + at_us * 10
+                )?;
+            }
+            Format::Fio2 => {
+                let wait = at_us.saturating_sub(self.last_us);
+                if wait > 0 {
+                    writeln!(self.to, "/dev/trace wait {wait} 0")?;
+                }
+                writeln!(self.to, "/dev/trace {verb} {offset} {len}")?;
+            }
+            Format::Fio3 => writeln!(self.to, "{at_us} /dev/trace {verb} {offset} {len}")?,
+            Format::Vscsi1 | Format::Vscsi2 => {
+                let command: u16 = if is_write { 0x2a } else { 0x28 };
+                let bytes = u32::try_from(len.next_multiple_of(512)).unwrap_or(u32::MAX / 512 * 512);
+                let sector = offset.div_ceil(512);
+                let mut record = Vec::with_capacity(40);
+                if self.format == Format::Vscsi1 {
+                    [self.count, bytes, 1].iter().for_each(|x| record.extend(x.to_le_bytes()));
+                    [command, 1 << 8].iter().for_each(|x| record.extend(x.to_le_bytes()));
+                    [sector, at_us].iter().for_each(|x| record.extend(x.to_le_bytes()));
+                } else {
+                    [command, 2 << 8].iter().for_each(|x| record.extend(x.to_le_bytes()));
+                    [self.count, bytes, 1].iter().for_each(|x| record.extend(x.to_le_bytes()));
+                    [sector, at_us, 0].iter().for_each(|x| record.extend(x.to_le_bytes()));
+                }
+                self.to.write_all(&record)?;
+            }
+        }
+        self.last_us = self.last_us.max(at_us);
+        self.count = self.count.wrapping_add(1);
+        Ok(())
+    }
+
+    /// Ends it.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}

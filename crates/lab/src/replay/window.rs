@@ -1,0 +1,111 @@
+//! What it saves to gather writes for a while before parity is made.
+
+use super::count::BLOCK_BYTES;
+use super::trace::Request;
+use pantile::plan::Planner;
+use pantile::{CellIndex, CellSet, Code, Costs};
+use std::collections::HashMap;
+
+/// Gathers the writes of so many requests, then counts each stripe once: per offset, the cheapest plan for all its new cells.
+pub struct Window {
+    requests: u64,
+    seen: u64,
+    code: Code,
+    planner: Planner,
+    element_blocks: u64,
+    stripe_blocks: u64,
+    /// By stripe, a bit per block.
+    dirty: HashMap<u64, Vec<u64>>,
+    /// By the cells that are new, what one offset costs.
+    costs: HashMap<Vec<u64>, u64>,
+    user_blocks: u64,
+    moved_blocks: u64,
+}
+
+/// Plans kept; random writes have many patterns.
+const PLANS_MOST: usize = 1 << 16;
+
+impl Window {
+    /// For volumes of a geometry.
+    pub fn new(geometry: &pantile_volume::Geometry, requests: u64) -> Window {
+        Window {
+            requests: requests.max(1),
+            seen: 0,
+            code: geometry.code.clone(),
+            planner: Planner::new(&geometry.code),
+            element_blocks: geometry.element_blocks().into(),
+            stripe_blocks: geometry.stripe_blocks(),
+            dirty: HashMap::new(),
+            costs: HashMap::new(),
+            user_blocks: 0,
+            moved_blocks: 0,
+        }
+    }
+
+    /// How many requests are gathered.
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// Blocks that the user wrote, as often as he did.
+    pub fn user_blocks(&self) -> u64 {
+        self.user_blocks
+    }
+
+    /// Blocks read and written per block that the user wrote.
+    pub fn amplification(&self) -> f64 {
+        self.moved_blocks as f64 / self.user_blocks as f64
+    }
+
+    /// Takes a request; reads only pass the time.
+    pub fn push(&mut self, request: &Request) {
+        if request.is_write {
+            let end = (request.offset + request.len).div_ceil(BLOCK_BYTES);
+            for block in request.offset / BLOCK_BYTES..end {
+                let (stripe, place) = (block / self.stripe_blocks, block % self.stripe_blocks);
+                let words = (self.stripe_blocks.div_ceil(64)) as usize;
+                let bits = self.dirty.entry(stripe).or_insert_with(|| vec![0; words]);
+                bits[(place / 64) as usize] |= 1 << (place % 64);
+                self.user_blocks += 1;
+            }
+        }
+        self.seen += 1;
+        if self.seen.is_multiple_of(self.requests) {
+            self.finish();
+        }
+    }
+
+    /// Writes what is gathered.
+    pub fn finish(&mut self) {
+        let data = self.code.data().len();
+        for (_, bits) in std::mem::take(&mut self.dirty) {
+            for offset in 0..self.element_blocks {
+                let mut pattern = vec![0u64; data.div_ceil(64)];
+                for element in 0..data {
+                    let place = element as u64 * self.element_blocks + offset;
+                    let is_new = bits[(place / 64) as usize] >> (place % 64) & 1;
+                    pattern[element / 64] |= is_new << (element % 64);
+                }
+                if pattern.iter().any(|&word| word != 0) {
+                    self.moved_blocks += self.cost(pattern);
+                }
+            }
+        }
+    }
+
+    fn cost(&mut self, pattern: Vec<u64>) -> u64 {
+        if let Some(&known) = self.costs.get(&pattern) {
+            return known;
+        }
+        let is_new = |element: &usize| pattern[element / 64] >> (element % 64) & 1 == 1;
+        let cells: Vec<CellIndex> =
+            (0..self.code.data().len()).filter(is_new).map(|element| self.code.data()[element]).collect();
+        let plan = self.planner.update(&cells, &CellSet::empty(&self.code), &Costs::uniform());
+        let cost = plan.map_or(0, |plan| plan.cost);
+        if self.costs.len() >= PLANS_MOST {
+            self.costs.clear();
+        }
+        self.costs.insert(pattern, cost);
+        cost
+    }
+}

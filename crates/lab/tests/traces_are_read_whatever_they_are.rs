@@ -1,0 +1,155 @@
+//! Traces: every format is recognised and read as it was written, bad lines are told and skipped, counts are those of a plain count.
+
+use pantile_lab::replay::generate::{Pattern, Synthetic};
+use pantile_lab::replay::{
+    BadLine, Blocks, Cause, Counter, Format, Options, Request, Trace, Writer, geometry, run,
+};
+use std::io::Cursor;
+
+fn made(pattern: Pattern, requests: u64) -> Synthetic {
+    let (space, element) = (1 << 30, 16384);
+    Synthetic { pattern, requests, space, element, writes_per_cent: 40, gap_us: 250, seed: 5 }
+}
+
+fn read(bytes: &[u8]) -> (Format, Vec<Request>, Vec<BadLine>) {
+    let mut trace = Trace::open(Cursor::new(bytes)).expect("a trace");
+    let (mut good, mut bad) = (Vec::new(), Vec::new());
+    while let Some(item) = trace.next_item().expect("memory can be read") {
+        match item {
+            Ok(request) => good.push(request),
+            Err(line) => bad.push(line),
+        }
+    }
+    (trace.format(), good, bad)
+}
+
+#[test]
+fn what_is_written_is_read_again_in_every_format() {
+    for format in Format::WRITABLE {
+        for pattern in Pattern::ALL {
+            let requests: Vec<Request> = made(pattern, 3000).iter().collect();
+            let mut bytes = Vec::new();
+            let mut writer = Writer::new(&mut bytes, format).unwrap();
+            requests.iter().for_each(|request| writer.push(request).unwrap());
+            writer.finish().unwrap();
+            let (recognised, good, bad) = read(&bytes);
+            assert_eq!(recognised, format);
+            assert!(bad.is_empty(), "{format:?} {pattern:?}: {:?}", bad[0]);
+            assert!(good == requests, "{format:?} {pattern:?}");
+            assert!(
+                requests.iter().any(|r| r.is_write) && requests.windows(2).all(|w| w[0].at_us <= w[1].at_us)
+            );
+        }
+    }
+}
+
+#[test]
+fn bad_lines_are_named_and_skipped() {
+    let csv = b"128166372003061629,hm,0,Read,383496192,32768,413\r\n\
+                128166372013061629,hm,0,Erase,0,4096,1\n\
+                never,hm,0,Read,0,4096,1\n\
+                128166372023061629,hm,0,Write,4096\n\
+                128166372023061629,hm,0,Write,18446744073709551615,4096,0\n\
+                128166372033061629,hm,0,Write,8192,512,0";
+    let (format, good, bad) = read(csv);
+    assert_eq!(format, Format::Msr);
+    assert_eq!(good.len(), 2);
+    assert_eq!(good[1], Request { at_us: 3_000_000, offset: 8192, len: 512, is_write: true });
+    assert_eq!(bad.iter().map(|b| b.number).collect::<Vec<_>>(), [2, 3, 4, 5]);
+    assert!(bad[0].text.contains("Erase") && bad[0].to_string().starts_with("line 2: "));
+    let fio = b"fio version 3 iolog\n0 /dev/a add\n5 /dev/a open\n7 /dev/a write 0 4096\nx /dev/a read 0 1\n9 /dev/a jump 1 2\n12 /dev/a read 4096 512\n";
+    let (format, good, bad) = read(fio);
+    assert_eq!((format, good.len(), bad.len()), (Format::Fio3, 2, 2));
+    assert_eq!(good[1].at_us, 5);
+    let fio = b"fio version 2 iolog\n/d add\n/d open\n/d write 0 4096\n/d wait 700 0\n/d read 8192 4096\n/d close\n";
+    let (format, good, bad) = read(fio);
+    assert_eq!((format, good.len(), bad.len()), (Format::Fio2, 2, 0));
+    assert_eq!(good[1], Request { at_us: 700, offset: 8192, len: 4096, is_write: false });
+}
+
+#[test]
+fn what_is_no_trace_is_refused_and_no_bytes_do_harm() {
+    for text in [&b"hello\n"[..], b"\x7fELF\0\0\0\0", b"a,b\n1,2\n"] {
+        assert!(Trace::open(Cursor::new(text)).is_err(), "{text:?}");
+    }
+    let mut whole = Vec::new();
+    let mut writer = Writer::new(&mut whole, Format::Vscsi2).unwrap();
+    made(Pattern::Zipf, 50).iter().for_each(|request| writer.push(&request).unwrap());
+    writer.finish().unwrap();
+    // Cut anywhere: what is whole is read, the rest is one bad record.
+    for len in 40..whole.len() {
+        let (_, good, bad) = read(&whole[..len]);
+        assert_eq!((good.len(), bad.len()), (len / 40, usize::from(len % 40 != 0)), "{len}");
+    }
+    let mut random = pantile_sim::Random::new(3);
+    for _ in 0..2000 {
+        let mut bytes = match random.below(3) {
+            0 => b"128166372003061629,hm,0,Read,383496192,32768,413\n128166372003061629,hm,0,Write,0,8,1\n"
+                .to_vec(),
+            1 => b"fio version 2 iolog\n/d add\n/d write 0 4096\n/d wait 1 0\n".to_vec(),
+            _ => whole[..400].to_vec(),
+        };
+        for _ in 0..random.between(1, 6) {
+            let at = random.below(bytes.len() as u64) as usize;
+            bytes[at] = random.bits() as u8;
+        }
+        if let Ok(mut trace) = Trace::open(Cursor::new(&bytes)) {
+            let codes = [pantile::Code::parse("raid5:3").unwrap()];
+            let options = Options { element_bytes: 4096, lost: vec![], windows: vec![], threads: 1 };
+            // A request may be long: what is counted is bounded by it.
+            let _ = run(&mut trace, &codes, &options, &|_| true);
+        }
+    }
+}
+
+/// Counted again block by block, by the textbook and nothing else.
+#[test]
+fn raid_5_counts_are_those_of_the_textbook() {
+    let code = pantile::Code::parse("raid5:4").unwrap();
+    let geometry = geometry(&code, 8192).unwrap();
+    let mut counter = Counter::new(&geometry, &[]).unwrap();
+    let requests: Vec<Request> =
+        made(Pattern::Tuples, 5000).iter().map(|r| Request { offset: r.offset / 4096 * 4096, ..r }).collect();
+    let mut expected = (0u64, 0u64, 0u64, 0u64);
+    for request in &requests {
+        counter.push(request);
+        let blocks = request.offset / 4096..(request.offset + request.len).div_ceil(4096);
+        if !request.is_write {
+            expected.0 += blocks.end - blocks.start;
+            continue;
+        }
+        expected.1 += blocks.end - blocks.start;
+        // Rows: stripe and offset in the element; 4 data blocks each.
+        let mut rows = std::collections::BTreeMap::<(u64, u64), u64>::new();
+        for block in blocks {
+            *rows.entry((block / 8, block % 2)).or_default() += 1;
+        }
+        for (_, new) in rows {
+            // Read-modify-write reads the old blocks and the parity, reconstruct-write the others.
+            expected.2 += (new + 1).min(4 - new);
+            expected.3 += 1;
+        }
+    }
+    let counts = counter.finish();
+    let of = |cause| counts.of(cause);
+    assert_eq!(of(Cause::User), Blocks { read: expected.0, written: expected.1 });
+    assert_eq!(of(Cause::ReadModifyWrite), Blocks { read: expected.2, written: 0 });
+    assert_eq!(of(Cause::Parity), Blocks { read: 0, written: expected.3 });
+}
+
+#[test]
+fn gathering_everything_at_once_writes_full_stripes() {
+    let code = pantile::Code::parse("raid6:4").unwrap();
+    let mut bytes = Vec::new();
+    let mut writer = Writer::new(&mut bytes, Format::Msr).unwrap();
+    let sequential =
+        Synthetic { writes_per_cent: 100, space: 1 << 20, requests: 64, ..made(Pattern::Sequential, 64) };
+    sequential.iter().for_each(|request| writer.push(&request).unwrap());
+    writer.finish().unwrap();
+    let options = Options { element_bytes: 4096, lost: vec![], windows: vec![1, 64], threads: 2 };
+    let mut trace = Trace::open(Cursor::new(&bytes)).unwrap();
+    let (seen, _, windows) = run(&mut trace, &[code], &options, &|_| true).unwrap();
+    assert_eq!((seen.requests, seen.writes, seen.bad), (64, 64, 0));
+    // 16 KiB is a full stripe of 4 x 4 KiB: no window saves anything, every block costs 1.5.
+    assert!(windows[0].iter().all(|window| window.amplification() == 1.5));
+}

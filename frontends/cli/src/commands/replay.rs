@@ -1,0 +1,324 @@
+//! `pantile lab replay` and `generate`: the user's own trace on many codes.
+
+use crate::args;
+use crate::commands::lab::{Shown, answer, write_page};
+use crate::failure::{Failure, Outcome, Verdict, note};
+use crate::interrupt;
+use crate::progress::Progress;
+use crate::render::table::{Table, wrap};
+use crate::terminal::{Terminal, print};
+use clap::{Args, ValueEnum};
+use pantile::Code;
+use pantile_lab::Report;
+use pantile_lab::figure::number;
+use pantile_lab::replay::generate::{Pattern, Synthetic};
+use pantile_lab::replay::{BLOCK_BYTES, Format, Options, ReplayError, Trace, Writer, report, run};
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Answers: which code for my workload? Blocks that each device reads and writes, by cause: the plans that a volume with the
+/// policy inplace executes.
+#[derive(Args)]
+#[command(after_long_help = "\
+Traces are recognised by content: MSR Cambridge CSV, fio iolog 2 and 3, CloudPhysics vscsi 1 and 2; '-' is standard input. A line that \
+cannot be read is shown with its number, and the status is then 1. With --disks a family may stand alone: its widest code of so many \
+disks is taken.
+
+Examples:
+  pantile lab replay trace.csv --codes raid6:6,dcode:8,rdp:8,shec:4,4,3
+  pantile lab replay trace.csv --codes raid5,raid6,raidq4,dcode,mirror --disks 8 --element 64K --lost 2 --html replay.html
+  pantile lab generate zipf --requests 1000000 | pantile lab replay - --codes raid6:6")]
+pub struct Replay {
+    /// The trace, or '-'.
+    trace: PathBuf,
+    /// The codes, separated by commas that a code's own arguments may follow: raid6:6,shec:4,3,2,dcode:7.
+    #[arg(long, value_name = "CODES")]
+    codes: String,
+    /// Disks: codes must have so many, and families may stand alone.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
+    disks: Option<u32>,
+    /// Bytes of an element, a power of two from 4K to 4M.
+    #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = args::size)]
+    element: u64,
+    /// Devices that are lost all the time: 2 or 0,3 or 1-2.
+    #[arg(long, value_name = "DEVICES", value_delimiter = ',')]
+    lost: Vec<usize>,
+    /// Delays, in requests, for which gathering writes is counted; each costs time.
+    #[arg(long, value_name = "REQUESTS", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    windows: Vec<u64>,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+#[derive(Args)]
+pub struct Generate {
+    /// What requests are like.
+    #[arg(value_enum)]
+    pattern: Made,
+    /// How many.
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    requests: u64,
+    /// Bytes of the address space.
+    #[arg(long, value_name = "BYTES", default_value = "10G", value_parser = args::size)]
+    space: u64,
+    /// Bytes of a request, of an element for tuples.
+    #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = args::size)]
+    element: u64,
+    /// Writes among a hundred.
+    #[arg(long, value_name = "PER_CENT", default_value_t = 30, value_parser = clap::value_parser!(u64).range(0..=100))]
+    writes: u64,
+    /// Microseconds from request to request.
+    #[arg(long, value_name = "US", default_value_t = 1000)]
+    gap: u64,
+    /// The seed.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// The format.
+    #[arg(long, value_enum, default_value_t = Written::Msr)]
+    format: Written,
+    /// The file; standard output without it.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Made {
+    Tuples,
+    Zipf,
+    Sequential,
+    Checkpoint,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Written {
+    Msr,
+    Fio2,
+    Fio3,
+    Vscsi1,
+    Vscsi2,
+}
+
+impl Replay {
+    pub fn run(self, terminal: &Terminal) -> Outcome {
+        if !self.element.is_power_of_two() || !(BLOCK_BYTES..=1 << 22).contains(&self.element) {
+            return Err(Failure::Input(format!(
+                "--element: {} is no power of two from 4K to 4M, as the elements of volumes are; give 64K, for example",
+                self.element
+            )));
+        }
+        let codes = codes(&self.codes, self.disks)?;
+        let (read, mut len) = (Arc::new(AtomicU64::new(0)), 0);
+        let from: Box<dyn BufRead> = match self.trace.as_path() {
+            path if path == Path::new("-") => Box::new(BufReader::with_capacity(1 << 20, std::io::stdin())),
+            path => {
+                let file = File::open(path)
+                    .map_err(|error| Failure::Input(format!("{}: {error}; name a trace", path.display())))?;
+                len = file.metadata().map_or(0, |metadata| metadata.len());
+                Box::new(BufReader::with_capacity(1 << 20, Counting { file, read: Arc::clone(&read) }))
+            }
+        };
+        let named = |error: &dyn std::fmt::Display| format!("{}: {error}", self.trace.display());
+        let mut trace = Trace::open(from).map_err(|error| Failure::Input(named(&error)))?;
+        let options = Options {
+            element_bytes: self.element,
+            lost: self.lost.clone(),
+            windows: self.windows.clone(),
+            threads: self.shown.threads(),
+        };
+        interrupt::listen();
+        let progress = Progress::start(terminal, "replaying");
+        let done = run(&mut trace, &codes, &options, &|requests| {
+            let message = format!("{requests} requests of {}", self.trace.display());
+            let done = read.load(Ordering::Relaxed);
+            progress.set(message, "bytes", done, len.max(done).max(1));
+            !interrupt::asked()
+        });
+        drop(progress);
+        let (seen, counts, windows) = done.map_err(|error| match error {
+            ReplayError::Shape(error) => Failure::Input(error.to_string()),
+            ReplayError::Lost(error) => Failure::Losses(format!("--lost: {error}")),
+            ReplayError::NoDevice { .. } => Failure::Input(format!("--lost: {error}")),
+            ReplayError::Trace(error) => Failure::System(named(&error)),
+        })?;
+        for bad in &seen.first_bad {
+            note(&named(bad));
+        }
+        if seen.requests == 0 {
+            return Err(Failure::Input(named(&"it holds no request that reads or writes")));
+        }
+        let report = report(&seen, &codes, &counts, &windows, &options);
+        if self.shown.all || self.shown.json {
+            answer("One trace, many codes", &self.shown, &[report], terminal)?;
+        } else {
+            for paragraph in &report.text {
+                print(&format!("{}\n\n", wrap(paragraph, terminal.width).join("\n")))?;
+            }
+            print(&table(&report, &codes, &self.windows, terminal))?;
+            if let Some(file) = &self.shown.html {
+                write_page(file, "One trace, many codes", &[report], options.threads)?;
+                print(&format!("{} holds the pictures and every number.\n", file.display()))?;
+            }
+        }
+        Ok(match () {
+            () if interrupt::asked() => Verdict::Interrupted,
+            () if seen.bad > 0 => Verdict::Bad,
+            () => Verdict::Good,
+        })
+    }
+}
+
+/// A line per code: what decides.
+fn table(report: &Report, codes: &[Code], windows: &[u64], terminal: &Terminal) -> String {
+    const COLUMNS: [(&str, &str); 8] = [
+        (">read", "blocks read"),
+        (">written", "blocks written"),
+        (">per user block", "blocks per user block"),
+        (">write ampl.", "write amplification"),
+        (">old read", "read-modify-write, blocks read"),
+        (">parity", "parity, blocks written"),
+        (">busiest/mean", "busiest device over the mean"),
+        (">rebuild", "rebuild reads over the stripe's data, mean over devices"),
+    ];
+    let delays = windows.iter().map(|window| {
+        (
+            format!(">after {window}"),
+            format!("blocks moved per block written, gathered over {window} requests"),
+        )
+    });
+    let columns: Vec<(String, String)> =
+        COLUMNS.iter().map(|&(head, quantity)| (head.into(), quantity.into())).chain(delays).collect();
+    let head: Vec<&str> =
+        std::iter::once("code").chain(columns.iter().map(|(head, _)| head.as_str())).collect();
+    let mut table = Table::new(&head);
+    for code in codes {
+        let value = |quantity: &str| report.find(code.spec(), quantity).map_or("-".to_string(), number);
+        let values = columns.iter().map(|(_, quantity)| value(quantity));
+        table.row(std::iter::once(code.spec().to_string()).chain(values).collect());
+    }
+    format!("{}Blocks of 4 KiB; every number by cause with --all.\n", table.render(terminal))
+}
+
+/// A file, and how much of it has been read.
+struct Counting {
+    file: File,
+    read: Arc<AtomicU64>,
+}
+
+impl Read for Counting {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.file.read(into)?;
+        self.read.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(n)
+    }
+}
+
+/// The codes of a list; a part without a colon that is no family belongs to the code before it.
+fn codes(list: &str, disks: Option<u32>) -> Result<Vec<Code>, Failure> {
+    let is_family = |part: &str| pantile::code::families().iter().any(|family| family.name == part);
+    let mut specs: Vec<String> = Vec::new();
+    for part in list.split(',').map(str::trim) {
+        let begins = part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '.' || c == '/');
+        let is_new = begins && (part.contains([':', '/', '.']) || is_family(part));
+        match specs.last_mut() {
+            Some(last) if !is_new => *last = format!("{last},{part}"),
+            _ => specs.push(part.to_string()),
+        }
+    }
+    specs.iter().map(|spec| one_code(spec, disks, is_family(spec))).collect()
+}
+
+fn one_code(spec: &str, disks: Option<u32>, is_family: bool) -> Result<Code, Failure> {
+    let spec = match disks.filter(|_| is_family) {
+        Some(disks) => of_width(spec, disks as usize)?,
+        None => spec.to_string(),
+    };
+    let code = args::code(&spec)?;
+    let devices =
+        (0..code.columns()).filter(|&column| code.role(column) == pantile::code::ColumnRole::Device).count();
+    match disks {
+        Some(disks) if disks as usize != devices => Err(Failure::Input(format!(
+            "--disks: {code} has {devices} disks, not {disks}; name another code, or leave out --disks"
+        ))),
+        _ => Ok(code),
+    }
+}
+
+/// The widest code of a family on so many disks, where the number of disks alone decides.
+fn of_width(family: &str, disks: usize) -> Result<String, Failure> {
+    let without = |parities: usize| {
+        disks.checked_sub(parities).filter(|&data| data > 0).ok_or_else(|| {
+            Failure::Input(format!("--disks: {family} needs {} disks or more, not {disks}", parities + 1))
+        })
+    };
+    Ok(match family {
+        "raid5" => format!("raid5:{}", without(1)?),
+        "raid6" => format!("raid6:{}", without(2)?),
+        "raidq" => format!("raidq:{}+3", without(3)?),
+        "cauchy" => format!("cauchy:{}+3", without(3)?),
+        "rs" => format!("rs:{}+3", without(3)?),
+        "raid0" | "mirror" | "dcode" | "xcode" | "rdp" | "evenodd" | "hcode" | "hdp" | "raidp" => {
+            format!("{family}:{disks}")
+        }
+        _ => {
+            return Err(Failure::Input(format!(
+                "--codes: {disks} disks do not decide which {family} is meant; write it with its arguments"
+            )));
+        }
+    })
+}
+
+impl Generate {
+    pub fn run(self) -> Outcome {
+        if self.element == 0 || self.space < self.element {
+            return Err(Failure::Input(format!(
+                "--space: {} bytes hold no element of {}; give more space or a smaller --element",
+                self.space, self.element
+            )));
+        }
+        if self.element > 1 << 30 || self.gap > 1 << 40 || self.requests > 1 << 40 {
+            return Err(Failure::Input(
+                "--element is at most 1G, --gap and --requests at most 2^40; give less".into(),
+            ));
+        }
+        let made = Synthetic {
+            pattern: match self.pattern {
+                Made::Tuples => Pattern::Tuples,
+                Made::Zipf => Pattern::Zipf,
+                Made::Sequential => Pattern::Sequential,
+                Made::Checkpoint => Pattern::Checkpoint,
+            },
+            requests: self.requests,
+            space: self.space,
+            element: self.element,
+            writes_per_cent: self.writes,
+            gap_us: self.gap,
+            seed: self.seed,
+        };
+        let format = match self.format {
+            Written::Msr => Format::Msr,
+            Written::Fio2 => Format::Fio2,
+            Written::Fio3 => Format::Fio3,
+            Written::Vscsi1 => Format::Vscsi1,
+            Written::Vscsi2 => Format::Vscsi2,
+        };
+        let to: Box<dyn Write> = match &self.out {
+            Some(path) => Box::new(File::create(path).map_err(|error| {
+                Failure::System(format!("--out: cannot write {}: {error}.", path.display()))
+            })?),
+            None => Box::new(std::io::stdout().lock()),
+        };
+        let written = Writer::new(BufWriter::with_capacity(1 << 20, to), format).and_then(|mut writer| {
+            made.iter().try_for_each(|request| writer.push(&request))?;
+            writer.finish()
+        });
+        match written {
+            // A reader that has had enough is no fault.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(Verdict::Good),
+            Err(error) => Err(Failure::System(format!("cannot write the trace: {error}."))),
+            Ok(()) => Ok(Verdict::Good),
+        }
+    }
+}
