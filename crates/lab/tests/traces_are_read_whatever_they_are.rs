@@ -148,8 +148,8 @@ fn gathering_everything_at_once_writes_full_stripes() {
     writer.finish().unwrap();
     let options = Options { element_bytes: 4096, lost: vec![], windows: vec![1, 64], threads: 2 };
     let mut trace = Trace::open(Cursor::new(&bytes)).unwrap();
-    let (seen, _, windows) = run(&mut trace, &[code], &options, &|_| true).unwrap();
+    let (seen, replayed) = run(&mut trace, &[code], &options, &|_| true).unwrap();
     assert_eq!((seen.requests, seen.writes, seen.bad), (64, 64, 0));
     // 16 KiB is a full stripe of 4 x 4 KiB: no window saves anything, every block costs 1.5.
-    assert!(windows[0].iter().all(|window| window.amplification() == 1.5));
+    assert!(replayed[0].windows.iter().all(|window| window.amplification() == 1.5));
 }

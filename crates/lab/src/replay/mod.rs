@@ -119,6 +119,16 @@ pub fn geometry(code: &Code, element_bytes: u64) -> Result<Geometry, FormatError
     })
 }
 
+/// What a trace was to one code.
+pub struct Replayed {
+    /// The code.
+    pub code: Code,
+    /// The blocks of each device.
+    pub counts: Counts,
+    /// What gathering writes would save, by delay.
+    pub windows: Vec<Window>,
+}
+
 /// One code's part.
 struct Lane {
     counter: Counter,
@@ -134,7 +144,7 @@ pub fn run<R: BufRead>(
     codes: &[Code],
     options: &Options,
     progress: &dyn Fn(u64) -> bool,
-) -> Result<(Seen, Vec<Counts>, Vec<Vec<Window>>), ReplayError> {
+) -> Result<(Seen, Vec<Replayed>), ReplayError> {
     let mut lanes = Vec::new();
     for code in codes {
         let geometry = geometry(code, options.element_bytes).map_err(ReplayError::Shape)?;
@@ -179,25 +189,16 @@ pub fn run<R: BufRead>(
         });
         is_over |= !progress(seen.requests);
     }
-    let lanes =
-        lanes.into_iter().map(|lane| lane.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()));
-    let (mut counts, mut windows) = (Vec::new(), Vec::new());
-    for mut lane in lanes {
-        counts.push(lane.counter.finish());
+    let finish = |(code, lane): (&Code, Mutex<Lane>)| {
+        let mut lane = lane.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
         lane.windows.iter_mut().for_each(Window::finish);
-        windows.push(lane.windows);
-    }
-    Ok((seen, counts, windows))
+        Replayed { code: code.clone(), counts: lane.counter.finish(), windows: lane.windows }
+    };
+    Ok((seen, codes.iter().zip(lanes).map(finish).collect()))
 }
 
 /// The table and pictures of a replay.
-pub fn report(
-    seen: &Seen,
-    codes: &[Code],
-    counts: &[Counts],
-    windows: &[Vec<Window>],
-    options: &Options,
-) -> Report {
+pub fn report(seen: &Seen, replayed: &[Replayed], options: &Options) -> Report {
     let mut report = Report::new(NAME, "One trace, many codes");
     report.say(format!(
         "{} requests, {} of them writes; {:.2} GB read, {:.2} GB written within {:.2} GB of addresses and {:.0} s. {} lines could not be read.",
@@ -219,7 +220,7 @@ pub fn report(
         }
     ));
     let mut loads = Vec::new();
-    for (code, counts) in codes.iter().zip(counts) {
+    for Replayed { code, counts, .. } in replayed {
         one(&mut report, seen, code, counts);
         let per_device = counts.per_device();
         let most = per_device.iter().map(|b| b.read + b.written).max().unwrap_or(0).max(1);
@@ -237,9 +238,9 @@ pub fn report(
         columns: (0..columns).map(|device| device.to_string()).collect(),
         rows: loads,
     }));
-    causes(&mut report, codes, counts);
-    delays(&mut report, codes, windows);
-    cumulative(&mut report, codes, counts);
+    causes(&mut report, replayed);
+    delays(&mut report, replayed);
+    cumulative(&mut report, replayed);
     report
 }
 
@@ -276,9 +277,10 @@ fn one(report: &mut Report, seen: &Seen, code: &Code, counts: &Counts) {
         Some(if is_exact { "proved least".into() } else { "best found".to_string() });
 }
 
-fn causes(report: &mut Report, codes: &[Code], counts: &[Counts]) {
-    let most = counts.iter().map(|c| c.total().read + c.total().written).max().unwrap_or(1).max(1) as f64;
-    let rows = codes.iter().zip(counts).map(|(code, counts)| {
+fn causes(report: &mut Report, replayed: &[Replayed]) {
+    let blocks = |one: &Replayed| one.counts.total().read + one.counts.total().written;
+    let most = replayed.iter().map(blocks).max().unwrap_or(1).max(1) as f64;
+    let rows = replayed.iter().map(|Replayed { code, counts, .. }| {
         let of = |cause| (counts.of(cause).read + counts.of(cause).written) as f64;
         HeatRow {
             name: code.spec().to_string(),
@@ -294,9 +296,9 @@ fn causes(report: &mut Report, codes: &[Code], counts: &[Counts]) {
     }));
 }
 
-fn delays(report: &mut Report, codes: &[Code], windows: &[Vec<Window>]) {
+fn delays(report: &mut Report, replayed: &[Replayed]) {
     let mut series = Vec::new();
-    for (code, windows) in codes.iter().zip(windows) {
+    for Replayed { code, windows, .. } in replayed {
         let mut points = Vec::new();
         for window in windows.iter().filter(|window| window.user_blocks() > 0) {
             let amplification = window.amplification();
@@ -322,8 +324,8 @@ fn delays(report: &mut Report, codes: &[Code], windows: &[Vec<Window>]) {
 }
 
 /// The share of requests that cost at most so many blocks.
-fn cumulative(report: &mut Report, codes: &[Code], counts: &[Counts]) {
-    let series = codes.iter().zip(counts).map(|(code, counts)| {
+fn cumulative(report: &mut Report, replayed: &[Replayed]) {
+    let series = replayed.iter().map(|Replayed { code, counts, .. }| {
         let all = counts.blocks_per_request.iter().sum::<u64>().max(1) as f64;
         let mut sum = 0;
         let last = counts.blocks_per_request.iter().rposition(|&n| n > 0).unwrap_or(0);

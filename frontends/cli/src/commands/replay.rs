@@ -137,7 +137,7 @@ impl Replay {
             !interrupt::asked()
         });
         drop(progress);
-        let (seen, counts, windows) = done.map_err(|error| match error {
+        let (seen, replayed) = done.map_err(|error| match error {
             ReplayError::Shape(error) => Failure::Input(error.to_string()),
             ReplayError::Lost(error) => Failure::Losses(format!("--lost: {error}")),
             ReplayError::NoDevice { .. } => Failure::Input(format!("--lost: {error}")),
@@ -149,7 +149,7 @@ impl Replay {
         if seen.requests == 0 {
             return Err(Failure::Input(named(&"it holds no request that reads or writes")));
         }
-        let report = report(&seen, &codes, &counts, &windows, &options);
+        let report = report(&seen, &replayed, &options);
         if self.shown.all || self.shown.json {
             answer("One trace, many codes", &self.shown, &[report], terminal)?;
         } else {
