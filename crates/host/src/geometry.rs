@@ -12,8 +12,11 @@ const CHUNK_BYTES_MAX: u64 = 256 << 10;
 /// A volume has at least so many stripes, if need be of shorter elements, so that merging has something to choose from.
 const STRIPES_WANTED: u64 = 128;
 
-/// Blocks that the log may hold: each costs about 100 bytes of memory.
+/// Blocks that the log may hold: each costs about 100 bytes of memory, and 40 in every snapshot on every device.
 const LOG_BLOCKS_MAX: u64 = 1 << 20;
+
+/// The same, times devices: what a snapshot of a full log writes to all of them stays below 700 MB.
+const LOG_BLOCKS_BY_DEVICES_MAX: u64 = 1 << 24;
 
 /// Rows of the log, at least.
 const LOG_ROWS_MIN: u64 = 512;
@@ -84,8 +87,9 @@ fn numbers(code: &Code, volume: VolumeId, element_blocks: u32, stripes: u64) -> 
         _ => code.columns() - code.claim().tolerance,
     };
     // A tenth of the data, as the design has it, within what memory allows.
-    let log_rows =
-        (stripes.saturating_mul(chunk) / 10).clamp(LOG_ROWS_MIN, LOG_BLOCKS_MAX / row_data.max(1) as u64);
+    let log_blocks_max = LOG_BLOCKS_MAX.min(LOG_BLOCKS_BY_DEVICES_MAX / code.columns().max(1) as u64);
+    let log_rows_max = (log_blocks_max / row_data.max(1) as u64).max(LOG_ROWS_MIN);
+    let log_rows = (stripes.saturating_mul(chunk) / 10).clamp(LOG_ROWS_MIN, log_rows_max);
     let user_blocks = stripes.saturating_mul(code.data().len() as u64 * u64::from(element_blocks));
     NewVolume {
         volume,

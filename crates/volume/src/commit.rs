@@ -29,6 +29,10 @@ const MEMBER_BYTES: u64 = 40;
 /// Stripes merged by one commit for no other reason than to empty the log.
 const MERGES_MOST: usize = 8;
 
+/// Blocks of stripes that one commit reads to write them as a whole, unless it is one stripe: 32 MiB. Each is in memory until the
+/// commit ends.
+const GATHER_BLOCKS_MOST: usize = 8192;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Gather,
@@ -236,7 +240,7 @@ impl Engine {
         }
         let is_full = |count: usize| count == per_stripe;
         let blind = self.planted.is(Bug::IgnoresPins);
-        let usable = self.maps.free.iter().copied().filter(|stripe| blind || !self.pins.contains_key(stripe));
+        let usable = self.maps.free.iter().filter(|stripe| blind || !self.pins.contains_key(stripe));
         let mut free: Vec<u32> = usable.take(by_stripe.len() + self.repair.len() + MERGES_MOST).collect();
         free.reverse();
         // Cleaning goes first: it is what makes room.
@@ -254,9 +258,13 @@ impl Engine {
             })
             .collect();
         let forced: Vec<u32> = self.forced().into_iter().chain(full).collect();
+        let mut gathers_left = (GATHER_BLOCKS_MOST / per_stripe).max(1);
         for logical in forced.into_iter().filter(|logical| !self.sealed.staged.contains_key(logical)) {
-            if chosen.len() < free.len() && room >= switch_bytes && chosen.insert(logical) {
+            let gathers = usize::from(!by_stripe.get(&logical).is_some_and(|&count| is_full(count)));
+            let fits = chosen.len() < free.len() && room >= switch_bytes && gathers <= gathers_left;
+            if fits && chosen.insert(logical) {
                 room -= switch_bytes;
+                gathers_left -= gathers;
             }
         }
         let late = self.sealed.staged.keys().filter(|logical| !ahead.contains_key(logical));
@@ -273,11 +281,13 @@ impl Engine {
                 waiting.insert(logical);
             } else if room < bytes {
                 // Too many blocks to name them one by one.
-                match chosen.len() < free.len() && !self.broken.contains(&logical) {
-                    true => chosen.insert(logical),
-                    false => waiting.insert(logical),
-                };
-                room -= switch_bytes;
+                if chosen.len() < free.len() && gathers_left > 0 && !self.broken.contains(&logical) {
+                    chosen.insert(logical);
+                    gathers_left -= 1;
+                    room -= switch_bytes;
+                } else {
+                    waiting.insert(logical);
+                }
             } else {
                 room -= bytes.max(switch_bytes);
                 logged += count;
@@ -289,8 +299,9 @@ impl Engine {
         while self.rows_needed(logged) > free_rows {
             let Some((_, logical)) = rank.pop() else { break };
             logged -= by_stripe[&logical];
-            if chosen.len() < free.len() && !self.broken.contains(&logical) {
+            if chosen.len() < free.len() && gathers_left > 0 && !self.broken.contains(&logical) {
                 chosen.insert(logical);
+                gathers_left -= 1;
             } else {
                 waiting.insert(logical);
             }

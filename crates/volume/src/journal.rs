@@ -6,19 +6,29 @@
 use crate::engine::{Engine, IoOwner};
 use crate::fetch::ChunkSums;
 use crate::maps::{Change, Mapping};
-use crate::stored::{encode_snapshot, entry, superblock_of};
+use crate::stored::{SnapshotWriter, entry, superblock_of};
 use crate::{Action, BLOCK_BYTES, Bug, DeviceBlock, Piece, Slot, Urgency};
 use pantile_format::volume::{
     BlockRun, ChunkHeader, LogicalStripe, PhysicalStripe, Record, RecordNumber, SnapshotHead, SnapshotRef,
-    Superblock, Zones,
+    SnapshotSum, Superblock, Zones,
 };
 use pantile_format::{Column, Crc64, Generation};
 
-/// A snapshot under way.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Blocks of a snapshot that are under way at a time, on all devices together: 16 MiB.
+const SNAPSHOT_BLOCKS: usize = 4096;
+
+/// The longest write of a snapshot: 1 MiB.
+const SNAPSHOT_WRITE_BLOCKS: usize = 256;
+
+/// A snapshot under way. Nothing is committed meanwhile, so that it is made from the maps as it is written.
+#[derive(Debug)]
 pub(crate) struct Snapshot {
     phase: SnapshotPhase,
     outstanding: usize,
+    writer: SnapshotWriter,
+    /// Blocks that are written or being written.
+    blocks: u32,
+    /// That of now, until the snapshot is written.
     superblock: Superblock,
     /// The devices that it calls present.
     on: Vec<Slot>,
@@ -106,28 +116,20 @@ impl Engine {
     /// Begins to write the maps as they are. No commit is under way.
     pub(crate) fn begin_snapshot(&mut self) {
         self.snapshot_wanted = false;
-        let area = match &self.superblock.snapshot {
-            Some(SnapshotRef { area: 0, .. }) => 1,
-            _ => 0,
-        };
-        let record = RecordNumber(self.record - 1);
         let head = SnapshotHead {
             volume: self.geometry.volume,
             session: self.superblock.session,
-            record,
+            record: RecordNumber(self.record - 1),
             next_generation: Generation(self.maps.generation),
         };
-        let (bytes, sum) = encode_snapshot(&self.maps, head, &self.geometry);
-        let (blocks, crc, replay_at) = (sum.blocks, sum.crc, self.journal_head);
-        let session = self.superblock.session;
-        let superblock = Superblock {
-            update: self.superblock.update + 1,
-            snapshot: Some(SnapshotRef { area, record, blocks, crc, replay_at, session }),
-            ..self.superblock.clone()
-        };
-        let at = self.geometry.common().snapshot(area).first;
-        self.snapshot =
-            Some(Snapshot { phase: SnapshotPhase::Write, outstanding: 1, superblock, on: self.present() });
+        self.snapshot = Some(Snapshot {
+            phase: SnapshotPhase::Write,
+            outstanding: 1,
+            writer: SnapshotWriter::new(&self.maps, head, &self.geometry),
+            blocks: 0,
+            superblock: self.superblock.clone(),
+            on: self.present(),
+        });
         // A device that has just come has not even the code.
         let text = self.geometry.code.definition().map(definition_bytes);
         for slot in std::mem::take(&mut self.blank) {
@@ -136,10 +138,46 @@ impl Engine {
                 self.snapshot_write_to(slot, at, text);
             }
         }
+        self.snapshot_write_on();
+        self.snapshot_part_done();
+    }
+
+    /// The area that holds the older snapshot.
+    fn snapshot_area(&self) -> u8 {
+        match &self.superblock.snapshot {
+            Some(SnapshotRef { area: 0, .. }) => 1,
+            _ => 0,
+        }
+    }
+
+    /// Writes the next blocks of the snapshot; `false`: all are written.
+    fn snapshot_write_on(&mut self) -> bool {
+        let area = self.geometry.common().snapshot(self.snapshot_area());
+        let most = (SNAPSHOT_BLOCKS / self.geometry.slots()).clamp(1, SNAPSHOT_WRITE_BLOCKS);
+        // In several pieces also where it is short, so that small volumes go the way of large ones.
+        let most = most.min((area.blocks as usize).div_ceil(4));
+        let Some(snapshot) = &mut self.snapshot else { return false };
+        let bytes = snapshot.writer.next_blocks(most, &self.maps, &self.geometry);
+        let at = DeviceBlock(area.first.0 + u64::from(snapshot.blocks));
+        snapshot.blocks += (bytes.len() as u64 / BLOCK_BYTES) as u32;
+        if bytes.is_empty() {
+            return false;
+        }
         for slot in self.present() {
             self.snapshot_write_to(slot, at, bytes.clone());
         }
-        self.snapshot_part_done();
+        true
+    }
+
+    /// The superblock that refers to the snapshot.
+    fn superblock_with_snapshot(&self, SnapshotSum { blocks, crc }: SnapshotSum) -> Superblock {
+        let (session, replay_at) = (self.superblock.session, self.journal_head);
+        let (area, record) = (self.snapshot_area(), RecordNumber(self.record - 1));
+        Superblock {
+            update: self.superblock.update + 1,
+            snapshot: Some(SnapshotRef { area, record, blocks, crc, replay_at, session }),
+            ..self.superblock.clone()
+        }
     }
 
     fn snapshot_write_to(&mut self, slot: Slot, at: DeviceBlock, bytes: Vec<u8>) {
@@ -186,6 +224,17 @@ impl Engine {
             return;
         }
         snapshot.outstanding = 1;
+        if snapshot.phase == SnapshotPhase::Write {
+            if self.snapshot_write_on() {
+                self.snapshot_part_done();
+                return;
+            }
+            let sum = self.snapshot.as_ref().and_then(|snapshot| snapshot.writer.done());
+            let superblock = self.superblock_with_snapshot(sum.expect("what is written has an end"));
+            let Some(snapshot) = &mut self.snapshot else { return };
+            snapshot.superblock = superblock;
+        }
+        let Some(snapshot) = &mut self.snapshot else { return };
         let superblock = snapshot.superblock.clone();
         let lost_one = snapshot.on.iter().any(|&slot| !self.maps.is_present(slot));
         if self.planted.is(Bug::RefersToUnflushedSnapshot) && snapshot.phase == SnapshotPhase::Write {

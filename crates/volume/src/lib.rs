@@ -22,6 +22,7 @@ mod maps;
 mod members;
 mod open;
 mod planted;
+mod rings;
 mod scrub;
 mod span;
 mod staging;

@@ -16,6 +16,138 @@ pub(crate) struct Mapping {
     pub(crate) generation: u64,
 }
 
+/// Logical stripes of one part of the table.
+const PART_STRIPES: usize = 256;
+
+/// Where each logical stripe lies. Parts of the table in which nothing is mapped take no memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StripeTable {
+    len: usize,
+    parts: Vec<Option<Box<[Option<Mapping>; PART_STRIPES]>>>,
+}
+
+impl StripeTable {
+    fn new(len: usize) -> StripeTable {
+        StripeTable { len, parts: vec![None; len.div_ceil(PART_STRIPES)] }
+    }
+
+    /// Maps a stripe, or unmaps it; gives what it was mapped to.
+    pub(crate) fn set(&mut self, logical: u32, mapping: Option<Mapping>) -> Option<Mapping> {
+        let logical = logical as usize;
+        assert!(logical < self.len, "stripe {logical} of {}", self.len);
+        let part = &mut self.parts[logical / PART_STRIPES];
+        if part.is_none() && mapping.is_none() {
+            return None;
+        }
+        let stripes = part.get_or_insert_with(|| Box::new([None; PART_STRIPES]));
+        let before = std::mem::replace(&mut stripes[logical % PART_STRIPES], mapping);
+        if mapping.is_none() && stripes.iter().all(Option::is_none) {
+            *part = None;
+        }
+        before
+    }
+
+    /// The first stripe from one on that is mapped.
+    pub(crate) fn mapped_from(&self, first: u32) -> Option<(u32, Mapping)> {
+        let first = first as usize;
+        let parts = self.parts.iter().enumerate().skip(first / PART_STRIPES);
+        parts.filter_map(|(part, stripes)| Some((part * PART_STRIPES, stripes.as_ref()?))).find_map(
+            |(start, stripes)| {
+                let mut there = stripes.iter().enumerate().skip(first.saturating_sub(start));
+                there.find_map(|(i, mapping)| Some(((start + i) as u32, (*mapping)?)))
+            },
+        )
+    }
+
+    /// Every stripe that is mapped, ascending.
+    pub(crate) fn mapped(&self) -> impl Iterator<Item = (u32, Mapping)> {
+        let mut next = 0;
+        std::iter::from_fn(move || {
+            let found = self.mapped_from(next)?;
+            next = found.0 + 1;
+            Some(found)
+        })
+    }
+}
+
+impl std::ops::Index<usize> for StripeTable {
+    type Output = Option<Mapping>;
+
+    fn index(&self, logical: usize) -> &Option<Mapping> {
+        assert!(logical < self.len, "stripe {logical} of {}", self.len);
+        self.parts[logical / PART_STRIPES].as_ref().map_or(&None, |part| &part[logical % PART_STRIPES])
+    }
+}
+
+/// Some of the numbers below a bound: a bit for each, whatever is in it.
+#[derive(Clone, Debug)]
+pub(crate) struct Numbers {
+    words: Vec<u64>,
+    len: usize,
+    /// No word before it has a bit.
+    first: usize,
+}
+
+impl Numbers {
+    fn all_below(bound: u32) -> Numbers {
+        let mut words = vec![u64::MAX; (bound as usize).div_ceil(64)];
+        if let Some(last) = words.last_mut().filter(|_| !bound.is_multiple_of(64)) {
+            *last = (1 << (bound % 64)) - 1;
+        }
+        Numbers { words, len: bound as usize, first: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// `false`: it was there already.
+    pub(crate) fn insert(&mut self, number: u32) -> bool {
+        let (word, bit) = (number as usize / 64, 1 << (number % 64));
+        let is_new = self.words[word] & bit == 0;
+        self.words[word] |= bit;
+        self.len += usize::from(is_new);
+        self.first = self.first.min(word);
+        is_new
+    }
+
+    /// `false`: it was not there.
+    pub(crate) fn remove(&mut self, number: u32) -> bool {
+        let (word, bit) = (number as usize / 64, 1 << (number % 64));
+        let was_there = self.words.get(word).is_some_and(|word| word & bit != 0);
+        if was_there {
+            self.words[word] &= !bit;
+            self.len -= 1;
+            while self.words.get(self.first) == Some(&0) {
+                self.first += 1;
+            }
+        }
+        was_there
+    }
+
+    pub(crate) fn contains(&self, number: u32) -> bool {
+        self.words.get(number as usize / 64).is_some_and(|word| word & (1 << (number % 64)) != 0)
+    }
+
+    /// Ascending.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
+        self.words.iter().enumerate().skip(self.first).flat_map(|(word, &bits)| {
+            std::iter::successors(Some(bits), |bits| Some(bits & bits.wrapping_sub(1)))
+                .take_while(|&bits| bits != 0)
+                .map(move |bits| word as u32 * 64 + bits.trailing_zeros())
+        })
+    }
+}
+
+/// `first` may differ between sets of the same numbers.
+impl PartialEq for Numbers {
+    fn eq(&self, other: &Numbers) -> bool {
+        self.words == other.words
+    }
+}
+
+impl Eq for Numbers {}
+
 /// Where a block in the log lies: its row, and which block of the row's user blocks it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogPlace {
@@ -92,11 +224,11 @@ impl Change {
 /// Everything that survives a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Maps {
-    pub(crate) stripes: Vec<Option<Mapping>>,
+    pub(crate) stripes: StripeTable,
     /// Those that are perhaps being written in place; all of them mapped.
     pub(crate) marked: BTreeSet<u32>,
-    /// Physical stripes without an owner, ascending.
-    pub(crate) free: BTreeSet<u32>,
+    /// Physical stripes without an owner.
+    pub(crate) free: Numbers,
     pub(crate) log: BTreeMap<UserBlock, LogPlace>,
     /// Blocks in the log, by logical stripe; no zeros.
     pub(crate) logged: BTreeMap<u32, u32>,
@@ -112,9 +244,9 @@ impl Maps {
     /// An empty volume: nothing is written.
     pub(crate) fn new(geometry: &Geometry) -> Maps {
         Maps {
-            stripes: vec![None; geometry.logical_stripes() as usize],
+            stripes: StripeTable::new(geometry.logical_stripes() as usize),
             marked: BTreeSet::new(),
-            free: (0..geometry.physical_stripes()).collect(),
+            free: Numbers::all_below(geometry.physical_stripes()),
             log: BTreeMap::new(),
             logged: BTreeMap::new(),
             stripe_blocks: geometry.stripe_blocks(),
@@ -130,18 +262,19 @@ impl Maps {
         match change {
             Change::Switch { logical, physical, generation, .. } => {
                 let new = Mapping { physical: *physical, generation: *generation };
-                if let Some(old) = self.stripes[*logical as usize].replace(new) {
+                if let Some(old) = self.stripes.set(*logical, Some(new)) {
                     self.free.insert(old.physical);
                 }
                 // The same, where it was written in place.
-                self.free.remove(physical);
+                self.free.remove(*physical);
                 self.generation = self.generation.max(generation + 1);
             }
             Change::Unmap { first, count } => {
-                for mapping in &mut self.stripes[*first as usize..][..*count as usize] {
-                    if let Some(old) = mapping.take() {
-                        self.free.insert(old.physical);
-                    }
+                while let Some((logical, old)) =
+                    self.stripes.mapped_from(*first).filter(|(logical, _)| logical - first < *count)
+                {
+                    self.stripes.set(logical, None);
+                    self.free.insert(old.physical);
                 }
                 self.marked.retain(|logical| !(*first..*first + *count).contains(logical));
             }
@@ -215,11 +348,14 @@ impl Maps {
     /// Asserts the invariants; cheap enough for the simulation, not for every commit of a large volume.
     pub(crate) fn check(&self, geometry: &Geometry) {
         let mut owned = BTreeSet::new();
-        for mapping in self.stripes.iter().flatten() {
+        for (_, mapping) in self.stripes.mapped() {
             assert!(owned.insert(mapping.physical), "physical stripe {} has two owners", mapping.physical);
             assert!(mapping.generation < self.generation, "a generation from the future");
         }
-        assert!(owned.is_disjoint(&self.free), "a physical stripe is owned and free");
+        assert!(
+            !owned.iter().any(|&stripe| self.free.contains(stripe)),
+            "a physical stripe is owned and free"
+        );
         assert_eq!(
             owned.len() + self.free.len(),
             geometry.physical_stripes() as usize,
@@ -229,11 +365,8 @@ impl Maps {
             assert!(self.stripes[logical as usize].is_some(), "stripe {logical} is marked and not mapped");
         }
         if geometry.policy == Policy::Inplace {
-            for (logical, mapping) in self.stripes.iter().enumerate() {
-                assert!(
-                    mapping.is_none_or(|m| m.physical as usize == logical),
-                    "stripe {logical} lies elsewhere"
-                );
+            for (logical, mapping) in self.stripes.mapped() {
+                assert!(mapping.physical == logical, "stripe {logical} lies elsewhere");
             }
         }
         assert_eq!(self.logged.values().map(|&n| n as usize).sum::<usize>(), self.log.len(), "logged blocks");
@@ -243,5 +376,51 @@ impl Maps {
             assert_eq!(live, row.live(), "live count of row {number}");
             assert!(live > 0, "row {number} is in use without a live block");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_of_numbers_is_a_set_of_numbers() {
+        for bound in [1, 63, 64, 65, 200] {
+            let (mut set, mut model) = (Numbers::all_below(bound), (0..bound).collect::<BTreeSet<u32>>());
+            let mut state = 7u32;
+            for _ in 0..2000 {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let number = (state >> 16) % bound;
+                match state >> 31 {
+                    0 => assert_eq!(set.insert(number), model.insert(number)),
+                    _ => assert_eq!(set.remove(number), model.remove(&number)),
+                }
+                assert_eq!(set.len(), model.len());
+                assert_eq!(set.contains(number), model.contains(&number));
+                assert!(set.iter().eq(model.iter().copied()), "{bound}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_table_with_parts_is_a_table() {
+        let len = 3 * PART_STRIPES as u32 - 5;
+        let (mut table, mut model) = (StripeTable::new(len as usize), vec![None; len as usize]);
+        let mut state = 3u32;
+        for step in 0..4000u32 {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let logical = (state >> 12) % len;
+            // Fuller in the first half, emptier in the second.
+            let full = (state >> 8) % 4 < if step < 2000 { 3 } else { 1 };
+            let mapping = full.then_some(Mapping { physical: step, generation: u64::from(state) });
+            assert_eq!(table.set(logical, mapping), std::mem::replace(&mut model[logical as usize], mapping));
+            assert_eq!(table[logical as usize], mapping);
+            let next = (logical..len).find_map(|l| Some((l, model[l as usize]?)));
+            assert_eq!(table.mapped_from(logical), next);
+        }
+        for logical in 0..len {
+            table.set(logical, None);
+        }
+        assert!(table.parts.iter().all(Option::is_none) && table.mapped().next().is_none());
     }
 }

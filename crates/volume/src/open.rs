@@ -4,6 +4,7 @@
 //!    neither record nor snapshot has changed nothing and counts no more than the session it began from: it may be on a device
 //!    that the others went on without. A device whose session did change something that the newest does not go on from
 //!    ran separately: then nothing is opened.
+//!    Rings are read a few at a time and piece by piece; only their whole records are kept, each once ([`crate::rings`]).
 //! 2. Read the newest snapshot from any device that has it whole and replay the records that follow in sequence, each at the block behind
 //!    the one before. Records from `first_record` of the newest session on must be of that session; of older ones the highest
 //!    session counts: what a crash made us forget can never come back.
@@ -17,17 +18,25 @@
 use crate::engine::Engine;
 use crate::journal::{definition_bytes, record_runs};
 use crate::maps::{Change, Maps};
-use crate::stored::{change, decode_snapshot, superblock_of};
+use crate::rings::{Kept, Rings};
+use crate::stored::{SnapshotReader, change, superblock_of};
 use crate::{
     Action, BLOCK_BYTES, Bug, DeviceBlock, Event, Found, Geometry, IoId, IoResult, Piece, Planted, Slot,
     Urgency,
 };
 use pantile_format::volume::{
-    DefinitionRef, HistoryId, MemberState, Record, RecordNumber, Session, SnapshotRef, Superblock,
+    DefinitionRef, HistoryId, MemberState, PIECE_BLOCKS, Record, RecordNumber, Session, SnapshotRef,
+    Superblock,
 };
 use pantile_format::{FormatError, Generation, Part};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+
+/// Bytes of rings that are read at a time: so that 64 devices are not held at once.
+const RINGS_BYTES: u64 = 32 << 20;
+
+/// Blocks of a ring that are read at once: 1 MiB.
+const RING_PIECE_BLOCKS: u32 = 256;
 
 /// Why a volume cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,8 +117,9 @@ enum Phase {
 enum Reading {
     /// And at which of its two turns; the copy has none.
     Superblock(Slot, Option<u64>),
-    Snapshot,
-    Journal(Slot),
+    Snapshot(Slot),
+    /// A piece of a ring, from this block on.
+    Journal(Slot, u32),
     /// One block of a ring that could not be read at once.
     JournalBlock(Slot, u32),
     Begin(Slot),
@@ -121,6 +131,16 @@ struct Seen {
     session: Session,
     update: u64,
     floor: u64,
+}
+
+/// A ring that is being read.
+#[derive(Debug)]
+struct Ring {
+    /// What could not be read is zeros.
+    bytes: Vec<u8>,
+    /// The first block that is not asked for.
+    next: u32,
+    outstanding: u32,
 }
 
 /// The way to an engine. Drive it like one until [`Opening::finish`] gives the engine.
@@ -136,8 +156,12 @@ pub(crate) struct Opening {
     newest: Option<Superblock>,
     /// Devices to try for the snapshot.
     sources: Vec<Slot>,
+    snapshot: Option<SnapshotReader>,
     base: Option<Maps>,
-    journals: BTreeMap<Slot, Vec<u8>>,
+    /// Devices whose ring is still to be read, and those whose ring is being read.
+    unread: VecDeque<Slot>,
+    reading: BTreeMap<Slot, Ring>,
+    rings: Rings,
     /// What `fresh` was given to [`Opening::new`].
     fresh: HistoryId,
     ios: BTreeMap<IoId, Reading>,
@@ -178,8 +202,11 @@ impl Opening {
             others: vec![false; slots],
             newest: None,
             sources: Vec::new(),
+            snapshot: None,
             base: None,
-            journals: BTreeMap::new(),
+            unread: VecDeque::new(),
+            reading: BTreeMap::new(),
+            rings: Rings::default(),
             ios: BTreeMap::new(),
             fresh,
             counter: 0,
@@ -273,33 +300,17 @@ impl Opening {
                 Ok(_) => self.others[slot.0 as usize] = true,
                 Err(_) => {}
             },
-            (Reading::Snapshot, IoResult::Bytes(bytes)) => {
-                let reference = self.newest.as_ref().and_then(|newest| newest.snapshot);
-                self.base = reference.and_then(|r| decode_snapshot(bytes, &self.geometry, &r));
+            (Reading::Snapshot(slot), IoResult::Bytes(bytes)) => self.had_of_snapshot(slot, bytes),
+            (Reading::Snapshot(_), _) => self.snapshot = None,
+            (Reading::Journal(slot, from) | Reading::JournalBlock(slot, from), IoResult::Bytes(bytes)) => {
+                self.had_of_ring(slot, from, bytes);
             }
-            (Reading::Journal(slot), IoResult::Bytes(bytes)) => {
-                self.journals.entry(slot).or_default().extend(bytes);
-            }
-            // What cannot be read may be what nobody needs: the rest of the ring is read block by block.
-            (Reading::Journal(slot), IoResult::MediaError) => {
-                let zones = *self.geometry.common();
-                let blocks = self.geometry.journal_blocks();
-                self.journals.insert(slot, vec![0; blocks as usize * BLOCK_BYTES as usize]);
-                for block in 0..blocks {
-                    let at = DeviceBlock(zones.journal().first.0 + u64::from(block));
-                    self.read(slot, at, 1, Reading::JournalBlock(slot, block));
-                }
-            }
-            (Reading::JournalBlock(slot, block), IoResult::Bytes(bytes)) => {
-                let from = block as usize * BLOCK_BYTES as usize;
-                let ring = self.journals.get_mut(&slot);
-                if let Some(place) = ring.and_then(|ring| ring.get_mut(from..from + bytes.len())) {
-                    place.copy_from_slice(bytes);
-                }
-            }
+            // What cannot be read may be what nobody needs: the piece is read block by block.
+            (Reading::Journal(slot, from), IoResult::MediaError) => self.read_piece_by_block(slot, from),
+            (Reading::JournalBlock(slot, from), IoResult::MediaError) => self.had_of_ring(slot, from, &[]),
             (
                 Reading::Superblock(slot, _)
-                | Reading::Journal(slot)
+                | Reading::Journal(slot, _)
                 | Reading::JournalBlock(slot, _)
                 | Reading::Begin(slot),
                 IoResult::Gone,
@@ -320,6 +331,9 @@ impl Opening {
 
     fn lost(&mut self, slot: Slot) {
         self.went(slot);
+        if self.reading.remove(&slot).is_some() {
+            self.begin_rings();
+        }
         if let Some(engine) = &mut self.engine {
             engine.missing_at_start(slot, self.since);
         }
@@ -353,13 +367,65 @@ impl Opening {
 
     fn read_journals(&mut self) {
         self.phase = Phase::Journals;
-        for slot in (0..self.geometry.slots() as u32).map(Slot) {
+        let slots = (0..self.geometry.slots() as u32).map(Slot);
+        self.unread = slots.filter(|slot| !self.gone[slot.0 as usize]).collect();
+        self.begin_rings();
+        self.next_phase_if_done();
+    }
+
+    /// Begins to read as many rings as may be held at a time.
+    fn begin_rings(&mut self) {
+        let blocks = self.geometry.journal_blocks();
+        let ring_bytes = u64::from(blocks) * BLOCK_BYTES;
+        while (self.reading.len() as u64 + 1) * ring_bytes <= RINGS_BYTES || self.reading.is_empty() {
+            let Some(slot) = self.unread.pop_front() else { return };
             if !self.gone[slot.0 as usize] {
-                let at = self.geometry.common().journal().first;
-                self.read(slot, at, self.geometry.journal_blocks(), Reading::Journal(slot));
+                let ring = Ring { bytes: vec![0; ring_bytes as usize], next: 0, outstanding: 0 };
+                self.reading.insert(slot, ring);
+                self.read_on(slot);
             }
         }
-        self.next_phase_if_done();
+    }
+
+    /// Reads the next piece of a ring; after the last its records are kept.
+    fn read_on(&mut self, slot: Slot) {
+        let blocks = self.geometry.journal_blocks();
+        let Some(ring) = self.reading.get_mut(&slot) else { return };
+        let from = ring.next;
+        if from < blocks {
+            let count = RING_PIECE_BLOCKS.min(blocks - from);
+            (ring.next, ring.outstanding) = (from + count, 1);
+            let at = DeviceBlock(self.geometry.common().journal().first.0 + u64::from(from));
+            self.read(slot, at, count, Reading::Journal(slot, from));
+            return;
+        }
+        if let Some(ring) = self.reading.remove(&slot) {
+            self.rings.take(slot, &ring.bytes, &self.geometry);
+        }
+        self.begin_rings();
+    }
+
+    fn read_piece_by_block(&mut self, slot: Slot, from: u32) {
+        let Some(ring) = self.reading.get_mut(&slot) else { return };
+        let piece = from..ring.next;
+        ring.outstanding = piece.len() as u32;
+        for block in piece {
+            let at = DeviceBlock(self.geometry.common().journal().first.0 + u64::from(block));
+            self.read(slot, at, 1, Reading::JournalBlock(slot, block));
+        }
+    }
+
+    /// A part of a ring is there, or (empty) cannot be read.
+    fn had_of_ring(&mut self, slot: Slot, from: u32, bytes: &[u8]) {
+        let Some(ring) = self.reading.get_mut(&slot) else { return };
+        let start = from as usize * BLOCK_BYTES as usize;
+        if let Some(place) = ring.bytes.get_mut(start..start + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+        ring.outstanding -= 1;
+        if ring.outstanding == 0 {
+            self.read_on(slot);
+        }
     }
 
     /// The superblock of a device that counts.
@@ -370,15 +436,12 @@ impl Opening {
 
     /// Whether a device has something that the session of its superblock wrote.
     fn is_established(&self, slot: Slot, superblock: &Superblock) -> bool {
-        let Superblock { volume, session, first_record, .. } = *superblock;
+        let Superblock { session, first_record, .. } = *superblock;
         let has_snapshot = superblock.snapshot.is_some_and(|snapshot| snapshot.session == session);
-        let Some(ring) = self.journals.get(&slot).filter(|_| !has_snapshot) else { return has_snapshot };
-        (0..(ring.len() as u64 / BLOCK_BYTES) as u32).any(|at| {
-            let head = self.in_ring(ring, at, 1).and_then(|block| Record::peek(&block, volume).ok());
-            let head = head.filter(|head| head.session == session && head.number >= first_record);
-            let bytes = head.and_then(|head| self.in_ring(ring, at, head.blocks));
-            bytes.is_some_and(|bytes| Record::decode(&bytes, volume, self.geometry.shape()).is_ok())
-        })
+        let is_its = |kept: &Kept| {
+            kept.head.session == session && kept.head.number >= first_record && kept.on.contains(&slot)
+        };
+        has_snapshot || self.rings.all().any(is_its)
     }
 
     fn choose_superblock(&mut self) {
@@ -468,15 +531,39 @@ impl Opening {
         here.filter(counts).filter(is_old).collect()
     }
 
+    /// Begins with the snapshot on the next device.
     fn try_snapshot(&mut self) {
         let Some(reference) = self.newest.as_ref().and_then(|n| n.snapshot) else { return };
-        let SnapshotRef { area, blocks, .. } = reference;
         match self.sources.pop() {
             Some(slot) => {
-                let at = self.geometry.common().snapshot(area).first;
-                self.read(slot, at, blocks, Reading::Snapshot);
+                self.snapshot = Some(SnapshotReader::new(&self.geometry, &reference));
+                self.read_snapshot_on(slot);
             }
             None => self.error = Some(OpenError::NoSnapshot),
+        }
+    }
+
+    /// Reads the next piece of the snapshot; after the last the maps are there, if they are.
+    fn read_snapshot_on(&mut self, slot: Slot) {
+        let Some(SnapshotRef { area, blocks, .. }) = self.newest.as_ref().and_then(|n| n.snapshot) else {
+            return;
+        };
+        let Some(reader) = &self.snapshot else { return };
+        match reader.wanted() {
+            Some(block) => {
+                let at = DeviceBlock(self.geometry.common().snapshot(area).first.0 + u64::from(block));
+                self.read(slot, at, PIECE_BLOCKS.min(blocks - block), Reading::Snapshot(slot));
+            }
+            None => self.base = self.snapshot.take().and_then(SnapshotReader::finish),
+        }
+    }
+
+    fn had_of_snapshot(&mut self, slot: Slot, bytes: &[u8]) {
+        let Some(reader) = &mut self.snapshot else { return };
+        if reader.push(bytes, &self.geometry) {
+            self.read_snapshot_on(slot);
+        } else {
+            self.snapshot = None;
         }
     }
 
@@ -494,44 +581,24 @@ impl Opening {
         (to + blocks - from) % blocks
     }
 
-    /// The bytes of a ring from a block on, around its end if need be; `None` if the ring could not be read.
-    fn in_ring(&self, ring: &[u8], at: u32, blocks: u32) -> Option<Vec<u8>> {
-        if blocks > self.geometry.journal_blocks() {
-            return None;
-        }
-        let zones = self.geometry.common();
-        let (front, rest) = zones.record(at, blocks);
-        let mut bytes = Vec::new();
-        for run in std::iter::once(front).chain(rest) {
-            let from = ((run.first.0 - zones.journal().first.0) * BLOCK_BYTES) as usize;
-            bytes.extend_from_slice(ring.get(from..from + (run.blocks * BLOCK_BYTES) as usize)?);
-        }
-        Some(bytes)
-    }
-
     /// The record of this number at a block of the ring, from any device that has it whole, and what it changes.
-    fn record_at(&self, at: u32, number: u64, newest: &Superblock) -> Option<(Record, Vec<Change>)> {
+    fn record_at(&self, at: u32, number: u64, newest: &Superblock) -> Option<(&Kept, Record, Vec<Change>)> {
         let shape = self.geometry.shape();
-        let mut best: Option<(Record, Vec<Change>)> = None;
-        for ring in self.journals.values() {
-            let first = self.in_ring(ring, at, 1);
-            let Some(head) = first.and_then(|block| Record::peek(&block, newest.volume).ok()) else {
-                continue;
-            };
+        let mut best: Option<(&Kept, Record, Vec<Change>)> = None;
+        for kept in self.rings.at(at) {
+            let head = &kept.head;
             let allowed = match RecordNumber(number) >= newest.first_record {
                 true => head.session == newest.session,
                 false => head.session < newest.session,
             };
-            let better = best.as_ref().is_none_or(|(other, _)| other.session < head.session);
+            let better = best.as_ref().is_none_or(|(_, other, _)| other.session < head.session);
             if head.number != RecordNumber(number) || !allowed || !better {
                 continue;
             }
-            let bytes = self.in_ring(ring, at, head.blocks);
-            let record = bytes.and_then(|bytes| Record::decode(&bytes, newest.volume, shape).ok());
-            let Some(record) = record else { continue };
+            let Ok(record) = Record::decode(&kept.bytes, newest.volume, shape) else { continue };
             let changes: Option<Vec<Change>> =
                 record.entries.iter().map(|entry| change(entry, &self.geometry)).collect();
-            best = changes.map(|changes| (record, changes)).or(best);
+            best = changes.map(|changes| (kept, record, changes)).or(best);
         }
         best
     }
@@ -539,16 +606,20 @@ impl Opening {
     fn replay(&mut self) {
         let (Some(newest), Some(mut maps)) = (self.newest.clone(), self.base.take()) else { return };
         let (mut number, mut head) = newest.snapshot.map_or((0, 0), |s| (s.record.0, s.replay_at));
-        let mut last: Option<(Record, Vec<Change>)> = None;
-        let mut before = (maps.clone(), number, head);
-        while let Some((record, changes)) = self.record_at(head, number + 1, &newest) {
-            before = (maps.clone(), number, head);
-            changes.iter().for_each(|change| maps.apply(change));
-            number += 1;
-            head = self.geometry.common().record_after(head, record.len_blocks() as u32);
-            last = Some((record, changes));
+        let mut last: Option<(Kept, u32, Vec<Change>)> = None;
+        // The last record is applied when it is known to be the last, so that the maps before it need not be kept for each.
+        while let Some((kept, record, changes)) = self.record_at(head, number + 1, &newest) {
+            let after = self.geometry.common().record_after(head, record.len_blocks() as u32);
+            let before = last.replace((kept.clone(), head, changes));
+            before.iter().flat_map(|(_, _, changes)| changes).for_each(|change| maps.apply(change));
+            (number, head) = (number + 1, after);
         }
-        let last_at = before.2;
+        let mut before = match &last {
+            Some((_, at, _)) => (maps.clone(), number - 1, *at),
+            None => (maps.clone(), number, head),
+        };
+        last.iter().flat_map(|(_, _, changes)| changes).for_each(|change| maps.apply(change));
+        self.rings = Rings::default();
         // What the last record says of members is true even if it is forgotten: it is about what was written before it. But then no
         // record says so.
         self.unrecorded = before.0.members != maps.members;
@@ -567,7 +638,7 @@ impl Opening {
             return;
         }
         // Stripes written ahead have lower generations than what was recorded before them.
-        let generations = last.iter().flat_map(|(_, changes)| changes).filter_map(Change::generation);
+        let generations = last.iter().flat_map(|(_, _, changes)| changes).filter_map(Change::generation);
         self.since = generations.fold(before.0.generation, u64::min);
         let replay_at = newest.snapshot.map_or(0, |snapshot| snapshot.replay_at);
         let used = self.ring_blocks(replay_at, head);
@@ -590,19 +661,15 @@ impl Opening {
         self.before = Some(before);
         self.phase = Phase::Verify;
         // Also if an earlier opening has done so: a device that is here now may not have been there then, and no record says so.
-        if let Some((record, _)) = &last {
-            let bytes = record.encode(self.geometry.shape());
-            let blocks = record.len_blocks() as u32;
-            for (&slot, ring) in &self.journals {
-                let there = self.in_ring(ring, last_at, blocks).is_some_and(|there| there == bytes);
-                if !there && !self.gone[slot.0 as usize] {
-                    let runs = record_runs(self.geometry.common(), last_at, &bytes);
-                    self.copies.extend(runs.into_iter().map(|(at, bytes)| (slot, at, bytes)));
-                }
+        if let Some((kept, at, _)) = &last {
+            let runs = record_runs(self.geometry.common(), *at, &kept.bytes);
+            let slots = (0..self.geometry.slots() as u32).map(Slot);
+            for slot in slots.filter(|slot| !self.gone[slot.0 as usize] && !kept.on.contains(slot)) {
+                self.copies.extend(runs.iter().map(|(at, bytes)| (slot, *at, bytes.clone())));
             }
         }
         let believed = self.planted.is(Bug::BelievesLastRecord);
-        for change in last.iter().flat_map(|(_, changes)| changes).filter(|_| !believed) {
+        for change in last.iter().flat_map(|(_, _, changes)| changes).filter(|_| !believed) {
             match change {
                 // It may have been written in place since; all of it is read and written again.
                 Change::Switch { logical, .. } if engine.maps.marked.contains(logical) => {}

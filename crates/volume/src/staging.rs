@@ -59,8 +59,7 @@ impl Engine {
         if !room || self.failed || !self.arrivals.is_empty() || issued >= many {
             return;
         }
-        let Some(physical) = self.maps.free.iter().copied().find(|place| !self.pins.contains_key(place))
-        else {
+        let Some(physical) = self.maps.free.iter().find(|place| !self.pins.contains_key(place)) else {
             return;
         };
         let first = u64::from(logical) * per_stripe;

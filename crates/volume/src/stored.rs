@@ -6,11 +6,11 @@
 use crate::maps::{Change, LogPlace, Mapping, Maps, Row, RowCell, RowKind};
 use crate::{BLOCK_BYTES, Geometry, Slot, UserBlock};
 use pantile_format::volume::{
-    Cell, Entry, Holds, LogRow, LogWrite, LogicalStripe, Member, PhysicalStripe, Policy, SnapshotBlocks,
-    SnapshotDecoder, SnapshotHead, SnapshotItem, SnapshotRef, SnapshotSum, StripeSwitch, Superblock,
+    Cell, Entry, Holds, LogRow, LogWrite, LogicalStripe, Member, PhysicalStripe, Policy, SnapshotDecoder,
+    SnapshotEncoder, SnapshotHead, SnapshotItem, SnapshotRef, SnapshotSum, StripeSwitch, Superblock,
 };
 use pantile_format::{Crc64, Generation};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 pub(crate) fn entry(change: &Change, geometry: &Geometry) -> Entry {
     match change {
@@ -118,63 +118,129 @@ fn row(write: &LogWrite, geometry: &Geometry) -> Option<Row> {
     (row.live() > 0).then_some(row)
 }
 
-/// The maps as the blocks of a snapshot.
-pub(crate) fn encode_snapshot(
-    maps: &Maps,
-    head: SnapshotHead,
-    geometry: &Geometry,
-) -> (Vec<u8>, SnapshotSum) {
-    let members = (0..).map(Slot).zip(&maps.members);
-    let members = members.map(|(slot, &state)| SnapshotItem::Member(Member { slot, state }));
-    let stripes = maps.stripes.iter().enumerate().filter_map(|(logical, mapping)| {
-        let Mapping { physical, generation } = (*mapping)?;
-        let is_marked = maps.marked.contains(&(logical as u32));
-        let (logical, physical) = (LogicalStripe(logical as u64), PhysicalStripe(physical.into()));
-        Some(SnapshotItem::Stripe { logical, physical, generation: Generation(generation), is_marked })
-    });
-    let rows =
-        maps.rows.iter().map(|(&row, content)| SnapshotItem::LogWrite(log_write(row, content, geometry)));
-    let mut blocks = SnapshotBlocks::new(head, geometry.shape(), members.chain(stripes).chain(rows));
-    let bytes = blocks.by_ref().flatten().collect();
-    (bytes, blocks.done().expect("all blocks were taken"))
+/// Makes the blocks of a snapshot little by little from maps that do not change meanwhile, but for the members, which are taken at
+/// once.
+#[derive(Debug)]
+pub(crate) struct SnapshotWriter {
+    encoder: Option<SnapshotEncoder>,
+    next_stripe: u32,
+    next_row: u32,
+    rest: VecDeque<Vec<u8>>,
+    sum: Option<SnapshotSum>,
 }
 
-/// The maps of the snapshot that a superblock refers to; `None` if it is not whole.
-pub(crate) fn decode_snapshot(bytes: &[u8], geometry: &Geometry, reference: &SnapshotRef) -> Option<Maps> {
-    let mut decoder = SnapshotDecoder::new(geometry.volume, geometry.shape(), reference);
-    let mut maps = Maps::new(geometry);
-    for block in bytes.chunks_exact(BLOCK_BYTES as usize) {
-        decoder.wanted()?;
-        for item in decoder.push(block).ok()? {
-            match item {
-                SnapshotItem::Member(Member { slot, state }) => maps.members[slot.0 as usize] = state,
-                SnapshotItem::Stripe { logical, physical, generation, is_marked } => {
-                    let mapping = Mapping { physical: physical.0 as u32, generation: generation.0 };
-                    if !maps.free.remove(&mapping.physical) || !may_lie(logical, physical, geometry) {
-                        return None;
-                    }
-                    maps.marked.extend(is_marked.then_some(logical.0 as u32));
-                    maps.stripes[logical.0 as usize] = Some(mapping);
-                }
-                SnapshotItem::LogWrite(write) => {
-                    let content = row(&write, geometry)?;
-                    if !maps.free_rows.remove(&write.row.0) {
-                        return None;
-                    }
-                    for (index, &block) in content.blocks.iter().enumerate() {
-                        let Some(block) = block else { continue };
-                        let place = LogPlace { row: write.row.0, index: index as u32 };
-                        if !maps.place_in_log(block, place) {
-                            return None;
-                        }
-                    }
-                    maps.rows.insert(write.row.0, content);
-                }
+impl SnapshotWriter {
+    pub(crate) fn new(maps: &Maps, head: SnapshotHead, geometry: &Geometry) -> SnapshotWriter {
+        let mut encoder = SnapshotEncoder::new(head, geometry.shape());
+        for (slot, &state) in (0..).map(Slot).zip(&maps.members) {
+            encoder.push(&SnapshotItem::Member(Member { slot, state }));
+        }
+        let (encoder, rest) = (Some(encoder), VecDeque::new());
+        SnapshotWriter { encoder, next_stripe: 0, next_row: 0, rest, sum: None }
+    }
+
+    /// The next blocks, as many as are wanted until there are no more.
+    pub(crate) fn next_blocks(&mut self, most: usize, maps: &Maps, geometry: &Geometry) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while bytes.len() < most * BLOCK_BYTES as usize {
+            let Some(encoder) = &mut self.encoder else {
+                let Some(block) = self.rest.pop_front() else { break };
+                bytes.extend(block);
+                continue;
+            };
+            if let Some(block) = encoder.next_block() {
+                bytes.extend(block);
+            } else if let Some((logical, Mapping { physical, generation })) =
+                maps.stripes.mapped_from(self.next_stripe)
+            {
+                self.next_stripe = logical + 1;
+                encoder.push(&SnapshotItem::Stripe {
+                    logical: LogicalStripe(logical.into()),
+                    physical: PhysicalStripe(physical.into()),
+                    generation: Generation(generation),
+                    is_marked: maps.marked.contains(&logical),
+                });
+            } else if let Some((&row, content)) = maps.rows.range(self.next_row..).next() {
+                self.next_row = row + 1;
+                encoder.push(&SnapshotItem::LogWrite(log_write(row, content, geometry)));
+            } else if let Some(encoder) = self.encoder.take() {
+                let (rest, sum) = encoder.finish();
+                (self.rest, self.sum) = (rest.into(), Some(sum));
             }
         }
+        bytes
     }
-    maps.generation = decoder.finish().ok()?.next_generation.0;
-    Some(maps)
+
+    /// Length and checksum, once all blocks were taken.
+    pub(crate) fn done(&self) -> Option<SnapshotSum> {
+        self.sum.filter(|_| self.rest.is_empty())
+    }
+}
+
+/// Makes maps from the pieces of the snapshot that a superblock refers to.
+#[derive(Debug)]
+pub(crate) struct SnapshotReader {
+    decoder: SnapshotDecoder,
+    maps: Maps,
+}
+
+impl SnapshotReader {
+    pub(crate) fn new(geometry: &Geometry, reference: &SnapshotRef) -> SnapshotReader {
+        let decoder = SnapshotDecoder::new(geometry.volume, geometry.shape(), reference);
+        SnapshotReader { decoder, maps: Maps::new(geometry) }
+    }
+
+    /// The first block of the piece that comes next; `None` after the last.
+    pub(crate) fn wanted(&self) -> Option<u32> {
+        self.decoder.wanted()
+    }
+
+    /// Takes the next blocks. `false`: they are not of this snapshot, or say what cannot be so.
+    pub(crate) fn push(&mut self, bytes: &[u8], geometry: &Geometry) -> bool {
+        bytes.chunks_exact(BLOCK_BYTES as usize).all(|block| {
+            self.decoder.wanted().is_some()
+                && self
+                    .decoder
+                    .push(block)
+                    .is_ok_and(|items| items.into_iter().all(|item| self.put(item, geometry).is_some()))
+        })
+    }
+
+    fn put(&mut self, item: SnapshotItem, geometry: &Geometry) -> Option<()> {
+        let maps = &mut self.maps;
+        match item {
+            SnapshotItem::Member(Member { slot, state }) => maps.members[slot.0 as usize] = state,
+            SnapshotItem::Stripe { logical, physical, generation, is_marked } => {
+                let mapping = Mapping { physical: physical.0 as u32, generation: generation.0 };
+                if !maps.free.remove(mapping.physical) || !may_lie(logical, physical, geometry) {
+                    return None;
+                }
+                maps.marked.extend(is_marked.then_some(logical.0 as u32));
+                maps.stripes.set(logical.0 as u32, Some(mapping));
+            }
+            SnapshotItem::LogWrite(write) => {
+                let content = row(&write, geometry)?;
+                if !maps.free_rows.remove(&write.row.0) {
+                    return None;
+                }
+                for (index, &block) in content.blocks.iter().enumerate() {
+                    let Some(block) = block else { continue };
+                    let place = LogPlace { row: write.row.0, index: index as u32 };
+                    if !maps.place_in_log(block, place) {
+                        return None;
+                    }
+                }
+                maps.rows.insert(write.row.0, content);
+            }
+        }
+        Some(())
+    }
+
+    /// The maps; `None` if blocks are missing.
+    pub(crate) fn finish(mut self) -> Option<Maps> {
+        self.maps.generation = self.decoder.finish().ok()?.next_generation.0;
+        Some(self.maps)
+    }
 }
 
 /// The superblock of one device, made from that of any: they differ in the slot, its chunks and whom it calls lost.

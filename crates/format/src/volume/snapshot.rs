@@ -176,6 +176,7 @@ impl Order {
 }
 
 /// Makes the blocks of a snapshot from items that are pushed; holds at most one piece and what was not taken yet.
+#[derive(Debug)]
 pub struct SnapshotEncoder {
     head: SnapshotHead,
     order: Order,
@@ -347,6 +348,7 @@ impl<I: Iterator<Item = SnapshotItem>> Iterator for SnapshotBlocks<I> {
 ///
 /// A piece that is refused is forgotten, and may be pushed again from another device: see
 /// [`SnapshotDecoder::wanted`].
+#[derive(Debug)]
 pub struct SnapshotDecoder {
     volume: VolumeId,
     reference: SnapshotRef,
@@ -458,7 +460,7 @@ impl SnapshotDecoder {
 }
 
 /// The stream behind the pieces.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Stream {
     shape: Shape,
     /// What is behind the last whole item.
