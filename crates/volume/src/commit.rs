@@ -12,7 +12,7 @@
 //! commit frees is free for the next.
 
 use crate::engine::{Dirty, Engine, IoOwner, JobOwner};
-use crate::fetch::Requester;
+use crate::fetch::{Later, Requester};
 use crate::inplace::InplaceCommit;
 use crate::maps::{Change, Mapping, Row, RowCell, RowKind};
 use crate::staging::{StageId, by_state};
@@ -442,11 +442,11 @@ impl Engine {
         for (stripe, place) in places {
             let block =
                 UserBlock(u64::from(logicals[stripe]) * self.geometry.stripe_blocks() + u64::from(place));
-            self.fetch_from_stripe(block, Requester::Commit { stripe, place });
+            self.later.push_back(Later::Again { block, stripe, place });
         }
-        for (row, number, index) in blocks {
-            self.fetch_from_row(number, index, Requester::CommitRow { row, index });
-        }
+        let rows = blocks.into_iter().map(|(row, number, index)| Later::AgainRow { number, row, index });
+        self.later.extend(rows);
+        self.begin_later();
         self.phase_part_done();
     }
 

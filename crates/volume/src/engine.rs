@@ -4,7 +4,7 @@
 //! answered from memory; [`crate::commit`] makes them durable.
 
 use crate::commit::Commit;
-use crate::fetch::{ChunkSums, Fetch, FetchId, Requester};
+use crate::fetch::{ChunkSums, Fetch, FetchId, Later, Requester};
 use crate::geometry::Planners;
 use crate::inplace::Inplace;
 use crate::journal::Snapshot;
@@ -111,6 +111,8 @@ pub(crate) struct Engine {
     pub(crate) commit: Option<Commit>,
     pub(crate) inplace: Inplace,
     pub(crate) fetches: BTreeMap<FetchId, Fetch>,
+    /// What is to be fetched when there are fewer of them.
+    pub(crate) later: VecDeque<Later>,
     pub(crate) spans: BTreeMap<SpanId, Span>,
     pub(crate) staged: BTreeMap<StageId, Staged>,
     /// The first generation that no durable record can have.
@@ -201,6 +203,7 @@ impl Engine {
             commit: None,
             inplace: Inplace::default(),
             fetches: BTreeMap::new(),
+            later: VecDeque::new(),
             reads: BTreeMap::new(),
             ios: BTreeMap::new(),
             jobs: BTreeMap::new(),
@@ -271,11 +274,13 @@ impl Engine {
             Event::DeviceGone(slot) => self.device_gone(slot),
             Event::Request(..) | Event::DeviceCame(..) | Event::Scrub(..) => {}
         }
+        self.begin_later();
     }
 
     /// Whether nothing is under way.
     pub(crate) fn is_idle(&self) -> bool {
-        self.ios.is_empty() && self.jobs.is_empty() && self.fetches.is_empty() && self.spans.is_empty()
+        let reads = self.fetches.is_empty() && self.later.is_empty() && self.spans.is_empty();
+        self.ios.is_empty() && self.jobs.is_empty() && reads
     }
 
     /// Whether every device has all that it should have, as far as anybody has looked, and records say so.

@@ -52,6 +52,37 @@ pub(crate) enum Requester {
     },
 }
 
+/// Fetches under way of those that wait for their turn. Where the block itself is bad each reads as many others as the code needs: with
+/// 64 devices these hold 64 MiB.
+const LATER_FETCHES: usize = 256;
+
+/// What is to be fetched when there is room for it, while a volume is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Later {
+    VerifyCell {
+        logical: u32,
+        mapping: Mapping,
+        cell: CellIndex,
+        offset: u32,
+    },
+    VerifyRowCell {
+        row: u32,
+        cell: usize,
+    },
+    /// A block of a stripe that is written again.
+    Again {
+        block: UserBlock,
+        stripe: usize,
+        place: u32,
+    },
+    /// A block of a row that is written again; `row` is its place in the commit.
+    AgainRow {
+        number: u32,
+        row: usize,
+        index: usize,
+    },
+}
+
 /// The codeword that a block belongs to.
 #[derive(Clone, Debug)]
 pub(crate) enum Word {
@@ -146,34 +177,42 @@ impl Engine {
         self.start(row.any_block(), requester, word, CellIndex(wanted as u32));
     }
 
-    /// Begins to read every block of a stripe, parity included, each for itself.
+    /// Every block of a stripe is to be read, parity included, each for itself.
     pub(crate) fn verify_stripe(&mut self, logical: u32) {
         let Some(mapping) = self.maps.stripes[logical as usize] else { return };
-        let block = UserBlock(u64::from(logical) * self.geometry.stripe_blocks());
-        for cell in self.geometry.code.clone().cells() {
-            for offset in 0..self.geometry.element_blocks() {
-                *self.pins.entry(mapping.physical).or_default() += 1;
-                self.start(block, Requester::Verify, Word::Stripe { logical, mapping, offset }, cell);
-            }
+        for cell in self.geometry.code.cells() {
+            let offsets = 0..self.geometry.element_blocks();
+            self.later.extend(offsets.map(|offset| Later::VerifyCell { logical, mapping, cell, offset }));
         }
     }
 
-    /// Begins to read every block of a log row, each for itself.
+    /// Every block of a log row is to be read, each for itself.
     pub(crate) fn verify_row(&mut self, number: u32) {
-        let Some(row) = self.maps.rows.get(&number).cloned() else { return };
-        let address = self.geometry.row_block(number);
-        let copies = self.geometry.tolerance() + 1;
-        let words: Vec<&[crate::maps::RowCell]> = match row.kind {
-            RowKind::Coded => vec![&row.cells],
-            RowKind::Copies => row.cells.chunks(copies).collect(),
-        };
-        for word in words {
-            let cells: Vec<(Slot, DeviceBlock, u64)> =
-                word.iter().map(|c| (c.slot, address, c.checksum)).collect();
-            for cell in 0..cells.len() as u32 {
-                let (generation, kind, cells) = (row.generation, row.kind, cells.clone());
-                let word = Word::Row { row: number, generation, kind, cells };
-                self.start(row.any_block(), Requester::Verify, word, CellIndex(cell));
+        let cells = self.maps.rows.get(&number).map_or(0, |row| row.cells.len());
+        self.later.extend((0..cells).map(|cell| Later::VerifyRowCell { row: number, cell }));
+    }
+
+    /// Begins what is to be fetched later, as much of it as may be under way.
+    pub(crate) fn begin_later(&mut self) {
+        if self.verify_failed() {
+            // One block that cannot be had decides.
+            self.later
+                .retain(|later| !matches!(later, Later::VerifyCell { .. } | Later::VerifyRowCell { .. }));
+        }
+        while self.fetches.len() < LATER_FETCHES {
+            let Some(later) = self.later.pop_front() else { return };
+            match later {
+                Later::VerifyCell { logical, mapping, cell, offset } => {
+                    let block = UserBlock(u64::from(logical) * self.geometry.stripe_blocks());
+                    self.fetch_cell(block, Requester::Verify, logical, mapping, cell, offset);
+                }
+                Later::VerifyRowCell { row, cell } => self.fetch_row_cell(row, cell, Requester::Verify),
+                Later::Again { block, stripe, place } => {
+                    self.fetch_from_stripe(block, Requester::Commit { stripe, place });
+                }
+                Later::AgainRow { number, row, index } => {
+                    self.fetch_from_row(number, index, Requester::CommitRow { row, index });
+                }
             }
         }
     }

@@ -689,6 +689,7 @@ impl Opening {
                 | Change::Mark { .. } => {}
             }
         }
+        engine.begin_later();
         self.engine = Some(engine);
         self.verified_if_done();
     }
