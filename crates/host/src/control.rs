@@ -37,6 +37,9 @@ pub enum Order {
     Fail {
         /// Its slot.
         device: u32,
+        /// Even if data cannot be read without it.
+        #[serde(default)]
+        lose_data: bool,
     },
     /// Put a device into a slot.
     Replace {
@@ -112,6 +115,8 @@ pub struct StatusReport {
     pub volume: String,
     /// Its code.
     pub code: String,
+    /// How its writes become durable: `wcl` or `inplace`.
+    pub policy: String,
     /// Its length.
     pub len_bytes: u64,
     /// In one word.
@@ -136,6 +141,12 @@ pub struct StatusReport {
     pub log_rows_used: u64,
     /// Rows of the log.
     pub log_rows: u64,
+    /// Blocks of users in the log.
+    pub log_blocks: u64,
+    /// Those of them that cannot be had, because more devices are lost than the log bears.
+    pub log_blocks_lost: u64,
+    /// The log bears the loss of any so many devices, and perhaps of no more, whatever the stripes bear.
+    pub log_bears: u32,
     /// Places for stripes in use.
     pub stripes_used: u64,
     /// Places for stripes that are free.
@@ -351,7 +362,7 @@ mod tests {
         for (order, text) in [
             (Order::Status, r#"{"do":"status"}"#),
             (Order::Stop, r#"{"do":"stop"}"#),
-            (Order::Fail { device: 3 }, r#"{"do":"fail","device":3}"#),
+            (Order::Fail { device: 3, lose_data: false }, r#"{"do":"fail","device":3,"lose-data":false}"#),
             (
                 Order::Replace { device: 3, path: "/dev/sdx".into(), overwrite: false },
                 r#"{"do":"replace","device":3,"path":"/dev/sdx","overwrite":false}"#,

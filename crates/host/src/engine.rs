@@ -17,8 +17,8 @@ use pantile_device::{
     Segment, Site,
 };
 use pantile_volume::{
-    Action, BufferId, Computed, DeviceBlock, Event, Found, Geometry, IoId, IoResult, Piece, Reply, Request,
-    RequestId, Scrub, Seed, Slot, State, Status, Urgency, Volume,
+    Action, BufferId, Computed, DeviceBlock, Event, Found, Geometry, IoId, IoResult, Losses, Piece, Reply,
+    Request, RequestId, Scrub, Seed, Slot, State, Status, Urgency, Volume,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
@@ -127,17 +127,16 @@ impl Engine {
     pub(crate) fn new(
         geometry: Geometry,
         devices: Vec<Option<Arc<dyn Device>>>,
-        fresh: pantile_format::volume::HistoryId,
+        volume: Volume,
         options: &HostOptions,
         (pool, inbox): (Arc<IoPool>, Arc<Inbox>),
         opened: Answer<()>,
     ) -> Result<Engine, HostError> {
         let workers = Workers::new(options.workers)
             .map_err(|error| HostError::Thread { errno: error.raw_os_error().unwrap_or(0) })?;
-        let there: Vec<bool> = devices.iter().map(Option::is_some).collect();
         let now = Instant::now();
         let mut engine = Engine {
-            volume: Volume::open(geometry.clone(), &there, fresh),
+            volume,
             pool,
             inbox,
             table: Table::new(),
@@ -547,6 +546,10 @@ impl Engine {
 
     pub(crate) fn is_clean(&self) -> bool {
         self.volume.is_clean()
+    }
+
+    pub(crate) fn losses(&self, also: &[Slot]) -> Result<Losses, HostError> {
+        self.volume.losses(also).ok_or(HostError::Stopped)
     }
 
     pub(crate) fn report(&self) -> Result<Report, HostError> {

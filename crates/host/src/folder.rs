@@ -10,7 +10,7 @@ use pantile_device::{AlignedBuf, Device, DeviceError, FileDevice};
 use pantile_format::FormatError;
 use pantile_format::volume::{HistoryId, Superblock, VolumeId};
 use pantile_plan::{ProveOptions, prove};
-use pantile_volume::{Birth, Found, Geometry, OpenError, Slot, format_volume};
+use pantile_volume::{Birth, Found, Geometry, OpenError, Policy, Slot, format_volume};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{File, TryLockError};
@@ -65,6 +65,8 @@ pub struct NewFolder {
     pub code: Code,
     /// Its devices.
     pub devices: NewDevices,
+    /// How its writes become durable.
+    pub policy: Policy,
     /// A name; the folder's unless given.
     pub name: Option<String>,
     /// Whether devices that hold something may be overwritten.
@@ -218,6 +220,17 @@ pub enum FolderError {
         /// The other.
         second: PathBuf,
     },
+    /// A device was to be taken out without which data could not be read.
+    WouldLose {
+        /// Its slot.
+        slot: Slot,
+        /// Whether the equations bear it, so that only what is in the log would be lost.
+        bears: bool,
+        /// Blocks in the log that could not be had.
+        log_blocks: u64,
+        /// Devices that may be taken out.
+        instead: Vec<Slot>,
+    },
     /// A whole device was to be taken out, and there is none to spare.
     Needed {
         /// Its slot.
@@ -251,7 +264,9 @@ impl FolderError {
     /// What kind of answer it is.
     pub fn kind(&self) -> FaultKind {
         match self {
-            FolderError::Host(HostError::Open(OpenError::TooFewDevices { .. } | OpenError::NoSnapshot))
+            FolderError::Host(HostError::Open(
+                OpenError::TooFewDevices { .. } | OpenError::NoSnapshot | OpenError::Undecided { .. },
+            ))
             | FolderError::Host(HostError::Failed(_))
             | FolderError::NoDevices { .. } => FaultKind::Losses,
             FolderError::File { .. } | FolderError::Busy { .. } => FaultKind::System,
@@ -370,6 +385,21 @@ impl fmt::Display for FolderError {
                 second.display(),
                 slot.0
             ),
+            FolderError::WouldLose { slot, bears, log_blocks, instead } => {
+                match bears {
+                    true => write!(out, "without device {} {log_blocks} blocks in the log", slot.0)?,
+                    false => write!(out, "without device {} data of every stripe", slot.0)?,
+                }
+                write!(out, " could not be read and the volume may not open; ")?;
+                match &instead[..] {
+                    [] => write!(out, "no device that is here may go")?,
+                    [first, rest @ ..] => {
+                        write!(out, "these may go: {}", first.0)?;
+                        rest.iter().try_for_each(|slot| write!(out, " {}", slot.0))?;
+                    }
+                }
+                write!(out, "; bring a lost one back first, or give --yes")
+            }
             FolderError::Needed { slot } => write!(
                 out,
                 "device {} is whole, and no further device may fail for certain; bring a lost one back or wait for the rebuild first",
@@ -589,6 +619,13 @@ impl Folder {
         }
         Ok((host, opened))
     }
+
+    /// Opens the devices to see how the volume stands, and writes nothing.
+    pub fn look(&self) -> Result<(Host, Opened), FolderError> {
+        let opened = self.open_devices()?;
+        let options = HostOptions::for_devices(opened.geometry.slots());
+        Ok((Host::look(opened.geometry.clone(), opened.devices.clone(), &options)?, opened))
+    }
 }
 
 impl Config {
@@ -721,11 +758,15 @@ fn given(new: &NewFolder, volume: VolumeId, paths: &[PathBuf]) -> Result<NewPart
         devices.push(device);
     }
     let len: Vec<u64> = devices.iter().map(Device::len_bytes).collect();
-    let Some(geometry) = geometry::for_devices(&new.code, volume, &len) else {
+    let Some(geometry) = geometry::for_devices(&new.code, new.policy, volume, &len) else {
         let shortest = devices.iter().min_by_key(|device| device.len_bytes());
         let (path, have) =
             shortest.map_or_else(Default::default, |d| (d.path().to_path_buf(), d.len_bytes()));
-        return Err(FolderError::TooShort { path, have, need: geometry::least_bytes(&new.code, volume)? });
+        return Err(FolderError::TooShort {
+            path,
+            have,
+            need: geometry::least_bytes(&new.code, new.policy, volume)?,
+        });
     };
     let places = paths.iter().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()));
     let places: Vec<PathBuf> = places.collect();
@@ -734,7 +775,7 @@ fn given(new: &NewFolder, volume: VolumeId, paths: &[PathBuf]) -> Result<NewPart
 }
 
 fn made(root: &Path, new: &NewFolder, volume: VolumeId, user_bytes: u64) -> Result<NewParts, FolderError> {
-    let geometry = geometry::for_user_bytes(&new.code, volume, user_bytes)?;
+    let geometry = geometry::for_user_bytes(&new.code, new.policy, volume, user_bytes)?;
     let places: Vec<PathBuf> =
         (0..geometry.slots()).map(|slot| format!("device-{slot:02}.pantile").into()).collect();
     let mut devices = Vec::new();

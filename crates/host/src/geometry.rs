@@ -24,17 +24,23 @@ const LOG_ROWS_MIN: u64 = 512;
 /// A volume of at least `user_bytes`.
 pub(crate) fn for_user_bytes(
     code: &Code,
+    policy: Policy,
     volume: VolumeId,
     user_bytes: u64,
 ) -> Result<Geometry, FormatError> {
     let user_blocks = user_bytes.div_ceil(BLOCK as u64).max(1);
     let element_blocks = element_blocks(code, user_blocks);
     let stripes = user_blocks.div_ceil(code.data().len() as u64 * u64::from(element_blocks));
-    Geometry::new(numbers(code, volume, element_blocks, stripes))
+    Geometry::new(numbers(code, policy, volume, element_blocks, stripes))
 }
 
 /// The largest volume that fits devices of these lengths, by slot; `None` if not even the smallest does.
-pub(crate) fn for_devices(code: &Code, volume: VolumeId, len_bytes: &[u64]) -> Option<Geometry> {
+pub(crate) fn for_devices(
+    code: &Code,
+    policy: Policy,
+    volume: VolumeId,
+    len_bytes: &[u64],
+) -> Option<Geometry> {
     let blocks = |slot: usize| len_bytes[slot] / BLOCK as u64;
     let rows = |slot: usize| blocks(slot) / code.rows(slot) as u64;
     let user = (0..len_bytes.len()).map(rows).min().unwrap_or(0).saturating_mul(code.data().len() as u64);
@@ -47,7 +53,7 @@ pub(crate) fn for_devices(code: &Code, volume: VolumeId, len_bytes: &[u64]) -> O
         let (mut low, mut high) = (1, user.clamp(1, u32::MAX.into()));
         while low <= high {
             let middle = low + (high - low) / 2;
-            match Geometry::new(numbers(code, volume, element, middle)) {
+            match Geometry::new(numbers(code, policy, volume, element, middle)) {
                 Ok(geometry) if fits(&geometry) => {
                     let better = |best: &Geometry| geometry.user_blocks() > best.user_blocks();
                     if best.as_ref().is_none_or(better) {
@@ -65,8 +71,8 @@ pub(crate) fn for_devices(code: &Code, volume: VolumeId, len_bytes: &[u64]) -> O
 }
 
 /// Bytes that the smallest volume of a code needs on its longest device.
-pub(crate) fn least_bytes(code: &Code, volume: VolumeId) -> Result<u64, FormatError> {
-    let geometry = Geometry::new(numbers(code, volume, 1, 1))?;
+pub(crate) fn least_bytes(code: &Code, policy: Policy, volume: VolumeId) -> Result<u64, FormatError> {
+    let geometry = Geometry::new(numbers(code, policy, volume, 1, 1))?;
     let slots = (0..geometry.slots() as u32).map(Slot);
     Ok(slots.map(|slot| geometry.device_blocks(slot)).max().unwrap_or(0) * BLOCK as u64)
 }
@@ -80,7 +86,7 @@ fn element_blocks(code: &Code, user_blocks: u64) -> u32 {
     element as u32
 }
 
-fn numbers(code: &Code, volume: VolumeId, element_blocks: u32, stripes: u64) -> NewVolume {
+fn numbers(code: &Code, policy: Policy, volume: VolumeId, element_blocks: u32, stripes: u64) -> NewVolume {
     let chunk = code.rows_max() as u64 * u64::from(element_blocks);
     let row_data = match code.rows_max() {
         1 => code.data().len(),
@@ -91,16 +97,25 @@ fn numbers(code: &Code, volume: VolumeId, element_blocks: u32, stripes: u64) -> 
     let log_rows_max = (log_blocks_max / row_data.max(1) as u64).max(LOG_ROWS_MIN);
     let log_rows = (stripes.saturating_mul(chunk) / 10).clamp(LOG_ROWS_MIN, log_rows_max);
     let user_blocks = stripes.saturating_mul(code.data().len() as u64 * u64::from(element_blocks));
+    let is_moving = policy == Policy::Wcl;
     NewVolume {
         volume,
         code: code.clone(),
         element_blocks,
         logical_stripes: stripes.try_into().unwrap_or(u32::MAX),
-        spare_stripes: (stripes / 32).clamp(16, 4096) as u32,
-        log_rows: log_rows as u32,
+        spare_stripes: if is_moving { (stripes / 32).clamp(16, 4096) as u32 } else { 0 },
+        log_rows: if is_moving { log_rows as u32 } else { 0 },
         // Records of up to a quarter of it: 256 KiB for small volumes, 1 MiB for others.
         journal_blocks: if user_blocks < 1 << 16 { 256 } else { 1024 },
-        policy: Policy::Wcl,
+        policy,
+    }
+}
+
+/// What a policy is called.
+pub fn policy_name(policy: Policy) -> &'static str {
+    match policy {
+        Policy::Wcl => "wcl",
+        Policy::Inplace => "inplace",
     }
 }
 
@@ -155,19 +170,22 @@ mod tests {
     fn a_size_is_reached_and_devices_are_filled() {
         for spec in ["raid6:6", "mirror:2", "dcode:7", "raidp:4", "raid0:1", "raidq:60+4"] {
             let Ok(code) = Code::parse(spec) else { continue };
-            for user_bytes in [1, 1 << 20, 64 << 20, 1 << 30, 16 << 40] {
-                let geometry = for_user_bytes(&code, ID, user_bytes).expect("a volume");
+            let sizes = [1, 1 << 20, 64 << 20, 1 << 30, 16 << 40];
+            for (policy, user_bytes) in
+                sizes.into_iter().flat_map(|size| [(Policy::Wcl, size), (Policy::Inplace, size)])
+            {
+                let geometry = for_user_bytes(&code, policy, ID, user_bytes).expect("a volume");
                 let have = geometry.user_blocks() * BLOCK as u64;
                 assert!(have >= user_bytes, "{spec}: {user_bytes}");
                 let slots = 0..geometry.slots() as u32;
                 let len: Vec<u64> =
                     slots.map(|slot| geometry.device_blocks(Slot(slot)) * BLOCK as u64).collect();
-                let again = for_devices(&code, ID, &len).expect("it fits");
+                let again = for_devices(&code, policy, ID, &len).expect("it fits");
                 assert!(again.user_blocks() * 100 >= geometry.user_blocks() * 95, "{spec}: {user_bytes}");
             }
-            let least = least_bytes(&code, ID).expect("a volume");
+            let least = least_bytes(&code, Policy::Wcl, ID).expect("a volume");
             let devices = vec![least - 1; code.columns()];
-            assert!(for_devices(&code, ID, &devices).is_none(), "{spec}");
+            assert!(for_devices(&code, Policy::Wcl, ID, &devices).is_none(), "{spec}");
         }
     }
 }

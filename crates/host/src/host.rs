@@ -5,7 +5,7 @@ use crate::inbox::{Inbox, Message, answer};
 use crate::memory::BLOCK;
 use crate::{Handle, HostError};
 use pantile_device::{Device, IoPool, PoolOptions};
-use pantile_volume::{Found, Geometry, Scrub, Slot};
+use pantile_volume::{Found, Geometry, Losses, Scrub, Slot, Volume};
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -76,10 +76,32 @@ impl Host {
         fresh: pantile_format::volume::HistoryId,
         options: &HostOptions,
     ) -> Result<Host, HostError> {
+        Host::begin(geometry, devices, fresh, options, Volume::open)
+    }
+
+    /// Opens the devices of a volume to see how it stands. Nothing is written and nobody is served.
+    pub fn look(
+        geometry: Geometry,
+        devices: Vec<Option<Arc<dyn Device>>>,
+        options: &HostOptions,
+    ) -> Result<Host, HostError> {
+        let nobody = pantile_format::volume::HistoryId([0; 16]);
+        Host::begin(geometry, devices, nobody, options, |geometry, there, _| Volume::look(geometry, there))
+    }
+
+    fn begin(
+        geometry: Geometry,
+        devices: Vec<Option<Arc<dyn Device>>>,
+        fresh: pantile_format::volume::HistoryId,
+        options: &HostOptions,
+        open: impl FnOnce(Geometry, &[bool], pantile_format::volume::HistoryId) -> Volume,
+    ) -> Result<Host, HostError> {
+        let there: Vec<bool> = devices.iter().map(Option::is_some).collect();
+        let volume = open(geometry.clone(), &there, fresh);
         let pool = Arc::new(IoPool::new(options.io));
         let inbox = Arc::new(Inbox::new(pool.clone()));
         let (opened, opening) = answer();
-        let engine = Engine::new(geometry.clone(), devices, fresh, options, (pool, inbox.clone()), opened)?;
+        let engine = Engine::new(geometry.clone(), devices, volume, options, (pool, inbox.clone()), opened)?;
         let builder = std::thread::Builder::new().name("engine".into());
         let thread = builder
             .spawn(move || engine.run())
@@ -109,6 +131,11 @@ impl Host {
     /// How it stands.
     pub fn report(&self) -> Result<Report, HostError> {
         self.call(|engine| engine.report())
+    }
+
+    /// What could not be had if these devices were lost, too.
+    pub fn losses(&self, also: Vec<Slot>) -> Result<Losses, HostError> {
+        self.call(move |engine| engine.losses(&also))
     }
 
     /// Whether nothing is dirty, being rebuilt or waiting to be made good.

@@ -1,13 +1,10 @@
 //! How much more may be lost: what an operator wants to know first when a device has died.
 //!
-//! Counted on the code itself, given what is lost. A set of devices may be lost if, of every stripe, what lies on them can be had from
-//! the others: the equations, restricted to the cells of the set, have full rank. Where columns are turned from stripe
-//! to stripe, that has to hold for every turn.
+//! Counted on the code itself, given what is lost, and by the engine's own rule ([`Bearing`]): what is counted here is served.
 
 use pantile_code::Code;
-use pantile_format::volume::{PhysicalStripe, Placement};
-use pantile_gf::{Echelon, Gf};
-use pantile_volume::Slot;
+use pantile_format::volume::Placement;
+use pantile_volume::{Bearing, Slot};
 use serde::{Deserialize, Serialize};
 
 /// Sets that are tried, at most; what is beyond is not claimed.
@@ -45,9 +42,10 @@ pub struct NextLoss {
 /// Counts what may be lost beyond `lost`.
 pub fn margin(code: &Code, placement: Placement, lost: &[Slot]) -> Margin {
     let lost: Vec<u32> = lost.iter().map(|slot| slot.0).collect();
-    let test = Test::new(code, placement);
+    let bearing = Bearing::new(code, placement);
+    let survives = |lost: &[u32]| bearing.bears(&lost.iter().copied().map(Slot).collect::<Vec<Slot>>());
     let there: Vec<u32> = (0..code.columns() as u32).filter(|slot| !lost.contains(slot)).collect();
-    let mut margin = Margin { survives: test.survives(&lost), lost, any_more: 0, next: None };
+    let mut margin = Margin { survives: survives(&lost), lost, any_more: 0, next: None };
     if !margin.survives {
         return margin;
     }
@@ -65,7 +63,7 @@ pub fn margin(code: &Code, placement: Placement, lost: &[Slot]) -> Margin {
         let mut next = NextLoss { devices, sets, survived: 0, fatal: Vec::new() };
         each_set(&there, devices as usize, &mut |set| {
             let all: Vec<u32> = margin.lost.iter().chain(set).copied().collect();
-            match test.survives(&all) {
+            match survives(&all) {
                 true => next.survived += 1,
                 false if next.fatal.len() < NAMED_MAX => next.fatal.push(set.to_vec()),
                 false => {}
@@ -76,39 +74,6 @@ pub fn margin(code: &Code, placement: Placement, lost: &[Slot]) -> Margin {
             return margin;
         }
         more += 1;
-    }
-}
-
-struct Test<'c> {
-    code: &'c Code,
-    placement: Placement,
-    /// By column and cell: its coefficient in every equation.
-    vectors: Vec<Vec<Vec<Gf>>>,
-}
-
-impl Test<'_> {
-    fn new(code: &Code, placement: Placement) -> Test<'_> {
-        let vector = |cell| code.equations().iter().map(|equation| equation.coefficient(cell)).collect();
-        let column = |column| code.column_cells(column).map(vector).collect();
-        Test { code, placement, vectors: (0..code.columns()).map(column).collect() }
-    }
-
-    fn survives(&self, slots: &[u32]) -> bool {
-        let devices = self.code.columns() as u32;
-        let turns = match self.placement {
-            Placement::Fixed => 1,
-            Placement::Rotate => u64::from(devices),
-        };
-        if slots.len() <= self.code.claim().tolerance {
-            return true;
-        }
-        (0..turns).all(|turn| {
-            let mut echelon = Echelon::new(self.code.equations().len());
-            slots.iter().all(|&slot| {
-                let column = self.placement.column(PhysicalStripe(turn), Slot(slot), devices);
-                self.vectors[column.0 as usize].iter().all(|vector| echelon.insert(vector.clone()))
-            })
-        })
     }
 }
 

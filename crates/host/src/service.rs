@@ -5,13 +5,14 @@
 use crate::control::{
     Answer, DeviceReport, DeviceWord, Order, RebuildReport, ScrubReport, StatusReport, Verdict,
 };
-use crate::folder::{Folder, Place, check_blank, newest_superblock, wipe};
+use crate::folder::{Folder, Opened, Place, check_blank, newest_superblock, wipe};
+use crate::geometry::policy_name;
 use crate::margin::margin;
 use crate::memory::BLOCK;
 use crate::{FolderError, Handle, Host, HostError, HostOptions, Report};
 use pantile_device::{Device, DeviceError, FileDevice};
 use pantile_format::volume::Superblock;
-use pantile_volume::{DeviceState, Found, Geometry, Scrub, Slot};
+use pantile_volume::{DeviceState, Found, Geometry, Losses, Scrub, Slot};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -31,6 +32,7 @@ pub struct Service {
     host: Host,
     geometry: Geometry,
     superblock: Superblock,
+    only_looks: bool,
     state: Mutex<State>,
     ending: Mutex<bool>,
     ended: Condvar,
@@ -52,6 +54,19 @@ impl Service {
     /// Opens the volume of a folder.
     pub fn start(folder: Folder, options: Option<HostOptions>) -> Result<Service, FolderError> {
         let (host, opened) = folder.host(options)?;
+        let service = Service::with(folder, host, opened, false);
+        service.look_after();
+        Ok(service)
+    }
+
+    /// Opens the volume of a folder to see how it stands: nothing is written to its devices. Of orders only the one for its status makes
+    /// sense.
+    pub fn look(folder: Folder) -> Result<Service, FolderError> {
+        let (host, opened) = folder.look()?;
+        Ok(Service::with(folder, host, opened, true))
+    }
+
+    fn with(folder: Folder, host: Host, opened: Opened, only_looks: bool) -> Service {
         let mut problems = opened.problems;
         let mut devices = opened.devices;
         for (slot, device) in opened.joining {
@@ -68,16 +83,15 @@ impl Service {
         let used = (0..).zip(&devices).filter(|(_, device)| device.is_some()).map(|(slot, _)| slot).collect();
         let (folder, samples) = (Some(folder), VecDeque::new());
         let state = State { folder, devices, spares, problems, used, samples };
-        let service = Service {
+        Service {
             host,
             geometry: opened.geometry,
             superblock: opened.superblock,
+            only_looks,
             state: Mutex::new(state),
             ending: Mutex::new(false),
             ended: Condvar::new(),
-        };
-        service.look_after();
-        Ok(service)
+        }
     }
 
     /// For clients.
@@ -137,7 +151,7 @@ impl Service {
             Order::Stop => {
                 self.host.handle().flush().map_err(FolderError::from).map(|()| done("Stopping.".into()))
             }
-            Order::Fail { device } => self.fail(*device).map(done),
+            Order::Fail { device, lose_data } => self.fail(*device, *lose_data).map(done),
             Order::Replace { device, path, overwrite } => self.replace(*device, path, *overwrite).map(done),
             Order::AddSpare { path, overwrite } => self.add_spare(path, *overwrite).map(done),
             Order::Rebuild { throttle_bytes_per_s } => self.rebuild(*throttle_bytes_per_s).map(done),
@@ -166,15 +180,43 @@ impl Service {
         }
     }
 
-    fn fail(&self, device: u32) -> Result<String, FolderError> {
+    fn fail(&self, device: u32, lose_data: bool) -> Result<String, FolderError> {
         let slot = self.slot(device)?;
         let mut state = self.lock();
+        if !lose_data {
+            self.check_survived(slot)?;
+        }
         self.host.fail(slot)?;
         self.forget(&mut state, slot)?;
         state.problems.insert(device, "declared failed by its operator".into());
         drop(state);
         self.look_after();
         Ok(format!("Device {device} is out of the volume."))
+    }
+
+    /// Refuses to take out a device if more could not be read without it than cannot be read with it.
+    fn check_survived(&self, slot: Slot) -> Result<(), FolderError> {
+        let report = self.host.report()?;
+        let devices = || report.status.devices.iter();
+        let lost: Vec<Slot> =
+            devices().filter(|d| d.state != DeviceState::Present && d.slot != slot).map(|d| d.slot).collect();
+        let without = |slot: Slot| {
+            let also: Vec<Slot> = lost.iter().copied().chain([slot]).collect();
+            self.host.losses(also)
+        };
+        let (before, after) = (self.host.losses(Vec::new())?, without(slot)?);
+        let is_worse = |after: Losses| !after.bears || after.log_blocks > before.log_blocks;
+        if devices().any(|d| d.slot == slot && d.state == DeviceState::Lost) || !is_worse(after) {
+            return Ok(());
+        }
+        let mut instead = Vec::new();
+        for device in devices().filter(|d| d.state == DeviceState::Present && d.slot != slot) {
+            if !is_worse(without(device.slot)?) {
+                instead.push(device.slot);
+            }
+        }
+        let Losses { bears, log_blocks } = after;
+        Err(FolderError::WouldLose { slot, bears, log_blocks, instead })
     }
 
     /// A device that was taken out on purpose does not come back by itself at the next start.
@@ -206,14 +248,11 @@ impl Service {
         })
     }
 
-    /// Refuses to take out a whole device while no further one may fail for certain: with more gone than the code bears of any, the engine
-    /// neither writes nor opens, though the equations may bear this one.
+    /// Refuses to take out a whole device without which data could not be read.
     fn check_dispensable(&self, report: &Report, slot: Slot) -> Result<(), FolderError> {
-        let devices = report.status.devices.iter();
-        let not_whole = devices.filter(|device| device.state != DeviceState::Present);
-        let lost: Vec<Slot> = not_whole.map(|device| device.slot).collect();
-        let any_more = || margin(&self.geometry.code, self.geometry.placement, &lost).any_more;
-        match !lost.contains(&slot) && any_more() == 0 {
+        let mut devices = report.status.devices.iter();
+        let is_whole = devices.any(|d| d.slot == slot && d.state == DeviceState::Present);
+        match is_whole && self.check_survived(slot).is_err() {
             true => Err(FolderError::Needed { slot }),
             false => Ok(()),
         }
@@ -328,6 +367,9 @@ impl Service {
     /// Spares for what is lost; what has joined is said to have; samples for rates. To be called now and then by whoever
     /// does not [`wait_for_end`](Self::wait_for_end).
     pub fn look_after(&self) {
+        if self.only_looks {
+            return;
+        }
         let Ok(report) = self.host.report() else { return };
         let mut state = self.lock();
         for device in &report.status.devices {
@@ -387,7 +429,11 @@ impl Service {
                 DeviceState::Lost => (DeviceWord::Lost, None),
                 DeviceState::Rebuilding { done_stripes, .. } => (DeviceWord::Rebuilding, Some(done_stripes)),
             };
+            let waits = self.only_looks && member.attached && device.state == DeviceState::Lost;
             let problem = member.error.as_ref().map(ToString::to_string);
+            let problem = problem.or_else(|| {
+                waits.then(|| "it is here again and is caught up when the volume is served".into())
+            });
             DeviceReport {
                 device: device.slot.0,
                 path,
@@ -403,6 +449,7 @@ impl Service {
         let wrong = wrong(&report, &margin.survives, &devices);
         let verdict = match () {
             () if status.failed || !margin.survives || status.broken_stripes > 0 => Verdict::Failed,
+            () if status.log_blocks_lost > 0 => Verdict::Failed,
             () if wrong.is_empty() => Verdict::Clean,
             () => Verdict::Degraded,
         };
@@ -410,6 +457,7 @@ impl Service {
             name: self.superblock.name.clone(),
             volume: self.geometry.volume.to_string(),
             code: self.geometry.code.spec().to_owned(),
+            policy: policy_name(self.superblock.policy).to_owned(),
             len_bytes: self.host.handle().len_bytes(),
             verdict,
             wrong,
@@ -433,6 +481,9 @@ impl Service {
             dirty_blocks: status.dirty_blocks,
             log_rows_used: status.log_rows_used,
             log_rows: status.log_rows,
+            log_blocks: status.log_blocks,
+            log_blocks_lost: status.log_blocks_lost,
+            log_bears: self.geometry.tolerance() as u32,
             stripes_used: status.stripes_used,
             free_stripes: status.free_stripes,
             broken_stripes: status.broken_stripes,
@@ -488,6 +539,12 @@ fn wrong(report: &Report, survives: &bool, devices: &[DeviceReport]) -> Vec<Stri
             "More devices are lost than the code can bear: bring one back; nothing is written until then."
                 .into(),
         );
+    }
+    if status.log_blocks_lost > 0 {
+        wrong.push(format!(
+            "{} blocks in the log cannot be had, which bears fewer losses than the stripes do: bring a device back.",
+            status.log_blocks_lost
+        ));
     }
     if status.broken_stripes > 0 {
         wrong.push(format!(

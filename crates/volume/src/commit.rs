@@ -200,13 +200,25 @@ impl Engine {
     }
 
     /// User blocks that one row of copies holds.
+    ///
+    /// Each block has a copy on a device that is there: any t + 1 have one while no more than t are lost, else only those do.
     fn copies_per_row(&self) -> usize {
-        self.geometry.slots() / (self.geometry.tolerance() + 1)
+        let (slots, lost, tolerance) =
+            (self.geometry.slots(), self.maps.absent().len(), self.geometry.tolerance());
+        let devices = if lost <= tolerance { slots } else { slots - lost };
+        (devices / (tolerance + 1)).max(1)
+    }
+
+    /// Of so many blocks, those that go to full rows of the log code: none where what is written could not be had.
+    fn coded(&self, blocks: usize) -> usize {
+        let full = self.planners.row.code().data().len();
+        let bears = self.planners.rows_bear.bears(&self.maps.absent());
+        if bears { blocks / full * full } else { 0 }
     }
 
     fn rows_needed(&self, blocks: usize) -> usize {
-        let full = self.planners.row.code().data().len();
-        blocks / full + (blocks % full).div_ceil(self.copies_per_row().max(1))
+        let (full, coded) = (self.planners.row.code().data().len(), self.coded(blocks));
+        coded / full + (blocks - coded).div_ceil(self.copies_per_row())
     }
 
     /// Stripes that are written as a whole for a reason other than what is dirty: those that did not verify, and, if the log
@@ -479,7 +491,7 @@ impl Engine {
         let mut free: Vec<u32> = usable.take(self.rows_needed(blocks.len())).collect();
         free.reverse();
         let mut rows = Vec::new();
-        let split = blocks.len() / full * full;
+        let split = self.coded(blocks.len());
         for part in blocks[..split].chunks(full) {
             let Some(row) = free.pop() else { break };
             let mut cells: Vec<(Slot, Operand)> =
@@ -498,7 +510,7 @@ impl Engine {
             });
             generation += 1;
         }
-        for part in blocks[split..].chunks(self.copies_per_row().max(1)) {
+        for part in blocks[split..].chunks(self.copies_per_row()) {
             let Some(row) = free.pop() else { break };
             let mut present: Vec<Slot> = (0..columns)
                 .map(|c| self.geometry.row_slot(row, c))

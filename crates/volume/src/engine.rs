@@ -649,7 +649,7 @@ impl Engine {
         self.leave_rebuild(slot);
         self.members_changed = true;
         self.sums.retain(|&(_, s), _| s != slot);
-        self.failed |= self.maps.absent().len() > self.geometry.tolerance();
+        self.failed |= !self.planners.stripes_bear.bears(&self.maps.absent());
     }
 
     /// Whether enough is dirty that a commit should start by itself.

@@ -1,6 +1,6 @@
 //! Which device and block holds what: the code laid over the zones that `pantile_format::volume` lays on a device.
 
-use crate::{DeviceBlock, Slot, UserBlock};
+use crate::{Bearing, DeviceBlock, Slot, UserBlock};
 use pantile_code::{CellIndex, Code, CodeError};
 use pantile_format::volume::{LogRow, PhysicalStripe, Placement, Policy, Shape, VolumeId, Zones};
 use pantile_format::{Column, FormatError};
@@ -226,6 +226,9 @@ pub(crate) struct Planners {
     pub(crate) row: Planner,
     /// t + 1 copies of one block.
     pub(crate) copies: Planner,
+    /// What may be lost: of stripes, and of log rows that are coded.
+    pub(crate) stripes_bear: Bearing,
+    pub(crate) rows_bear: Bearing,
     /// Parity of a stripe, and of a log row.
     pub(crate) encode_stripe: Arc<Plan>,
     pub(crate) encode_row: Arc<Plan>,
@@ -258,8 +261,11 @@ impl Planners {
             0 => Code::parse("raid0:1")?,
             t => Code::parse(&format!("mirror:{}", t + 1))?,
         };
-        let (stripe, row) = (Planner::new(&geometry.code), Planner::new(&geometry.log_code()?));
+        let log_code = geometry.log_code()?;
+        let (stripe, row) = (Planner::new(&geometry.code), Planner::new(&log_code));
         Ok(Planners {
+            stripes_bear: Bearing::new(&geometry.code, geometry.placement),
+            rows_bear: Bearing::new(&log_code, Placement::Rotate),
             encode_stripe: Arc::new(stripe.encode()),
             encode_row: Arc::new(row.encode()),
             stripe,

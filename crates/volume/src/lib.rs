@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod bearing;
 mod commit;
 mod engine;
 mod fetch;
@@ -31,13 +32,14 @@ mod stored;
 mod volume;
 
 pub use api::*;
+pub use bearing::Bearing;
 pub use engine::ENGINE_BUFFERS;
 pub use geometry::{Geometry, NewVolume};
 pub use open::{Birth, OpenError, format_volume};
 pub use pantile_format::volume::Policy;
 #[cfg(feature = "planted-bugs")]
 pub use planted::Bug;
-pub use status::{DeviceCounts, DeviceState, DeviceStatus, ScrubStatus, Status};
+pub use status::{DeviceCounts, DeviceState, DeviceStatus, Losses, ScrubStatus, Status};
 pub use volume::{State, Volume};
 
 use engine::Engine;

@@ -21,8 +21,8 @@ use crate::maps::{Change, Maps};
 use crate::rings::{Kept, Rings};
 use crate::stored::{SnapshotReader, change, superblock_of};
 use crate::{
-    Action, BLOCK_BYTES, Bug, DeviceBlock, Event, Found, Geometry, IoId, IoResult, Piece, Planted, Slot,
-    Urgency,
+    Action, BLOCK_BYTES, Bearing, Bug, DeviceBlock, Event, Found, Geometry, IoId, IoResult, Piece, Planted,
+    Slot, Urgency,
 };
 use pantile_format::volume::{
     DefinitionRef, HistoryId, MemberState, PIECE_BLOCKS, Record, RecordNumber, Session, SnapshotRef,
@@ -51,6 +51,13 @@ pub enum OpenError {
         need: usize,
         /// Devices that answer and are of an earlier time than the newest: they do not count.
         older: Vec<Slot>,
+    },
+    /// Whether the last change was flushed cannot be told: more devices are missing than its copies can bear.
+    Undecided {
+        /// Devices that answer.
+        have: usize,
+        /// Devices with which it can be told.
+        need: usize,
     },
     /// No device has the snapshot whole.
     NoSnapshot,
@@ -82,6 +89,11 @@ impl fmt::Display for OpenError {
                 })?;
                 write!(out, "; bring back {} more", need - have)
             }
+            OpenError::Undecided { have, need } => write!(
+                out,
+                "{have} devices are there, which cannot tell whether the last change was flushed; bring back {} more",
+                need - have
+            ),
             OpenError::NoSnapshot => {
                 write!(
                     out,
@@ -185,6 +197,8 @@ pub(crate) struct Opening {
     /// Devices that answer and hold nothing of the volume.
     blank: Vec<Slot>,
     error: Option<OpenError>,
+    /// Ends when the maps are known, before anything is written.
+    pub(crate) only_looks: bool,
     pub(crate) planted: Planted,
 }
 
@@ -221,6 +235,7 @@ impl Opening {
             since: 0,
             blank: Vec::new(),
             error: None,
+            only_looks: false,
             planted: Planted::default(),
         };
         for slot in (0..slots as u32).map(Slot).filter(|s| there[s.0 as usize]) {
@@ -510,10 +525,13 @@ impl Opening {
     fn are_enough(&mut self, older: Vec<Slot>) -> bool {
         let need = self.geometry.slots() - self.geometry.tolerance();
         let have = self.gone.iter().filter(|gone| !**gone).count();
-        if have < need {
+        let gone = (0..).map(Slot).zip(&self.gone).filter(|(_, gone)| **gone).map(|(slot, _)| slot);
+        let bearing = Bearing::new(&self.geometry.code, self.geometry.placement);
+        let are_enough = bearing.bears(&gone.collect::<Vec<Slot>>());
+        if !are_enough {
             self.error = Some(OpenError::TooFewDevices { have, need, older });
         }
-        have >= need
+        are_enough
     }
 
     /// Devices that the maps count on and that are of a time before: copies, or put back from a backup. A session begins with its superblock
@@ -668,6 +686,11 @@ impl Opening {
                 self.copies.extend(runs.iter().map(|(at, bytes)| (slot, *at, bytes.clone())));
             }
         }
+        if self.only_looks {
+            self.phase = Phase::Done;
+            self.engine = Some(engine);
+            return;
+        }
         let believed = self.planted.is(Bug::BelievesLastRecord);
         for change in last.iter().flat_map(|(_, _, changes)| changes).filter(|_| !believed) {
             match change {
@@ -709,12 +732,16 @@ impl Opening {
             }
         }
         let absent = engine.maps.absent();
-        if absent.len() > self.geometry.tolerance() {
-            // Nothing that is left could tell the last record from one that was forgotten.
+        if absent.len() > self.geometry.tolerance() && engine.verify_failed() {
+            // It may have been flushed, and lie in the log on devices that are not here, or nothing that is left could tell it from one
+            // that was forgotten: nothing is forgotten on a guess.
             let have = self.geometry.slots() - absent.len();
             let need = self.geometry.slots() - self.geometry.tolerance();
             self.actions.extend(std::iter::from_fn(|| engine.next_action()));
-            self.error = Some(OpenError::TooFewDevices { have, need, older: Vec::new() });
+            self.error = Some(match engine.planners.stripes_bear.bears(&absent) {
+                true => OpenError::Undecided { have, need },
+                false => OpenError::TooFewDevices { have, need, older: Vec::new() },
+            });
             return;
         }
         let (Some(newest), Some((maps, number, head))) = (self.newest.clone(), self.before.take()) else {

@@ -1,7 +1,11 @@
 //! What can be said about a volume at any time, as plain numbers.
 
+use crate::maps::{RowCell, RowKind};
 use crate::{Engine, Slot};
+use pantile_code::CellIndex;
 use pantile_format::volume::MemberState;
+use pantile_plan::{CellSet, Costs, Effort, Request};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a device has done since the volume was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,6 +81,10 @@ pub struct Status {
     pub log_rows_used: u64,
     /// All rows of the log.
     pub log_rows: u64,
+    /// Blocks of users in the log.
+    pub log_blocks: u64,
+    /// Those of them that cannot be had, because more devices are lost than the log bears.
+    pub log_blocks_lost: u64,
     /// Physical stripes in use.
     pub stripes_used: u64,
     /// Physical stripes that nothing maps to.
@@ -98,7 +106,58 @@ pub struct Status {
     pub failed: bool,
 }
 
+/// What cannot be had, because of lost devices alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Losses {
+    /// Whether the equations bear it: all stripes can be had, and what is written can.
+    pub bears: bool,
+    /// Blocks in the log that cannot be had: it bears as many losses as the code bears of any devices, and perhaps not these.
+    pub log_blocks: u64,
+}
+
 impl Engine {
+    /// What cannot be had with what is lost, and these devices lost, too.
+    pub(crate) fn losses(&self, also: &[Slot]) -> Losses {
+        let lost: BTreeSet<Slot> = self.maps.absent().into_iter().chain(also.iter().copied()).collect();
+        let all: Vec<Slot> = lost.iter().copied().collect();
+        let bears = self.planners.stripes_bear.bears(&all);
+        if all.len() <= self.geometry.tolerance() {
+            return Losses { bears, log_blocks: 0 };
+        }
+        // By the cells that are lost, those of a row that cannot be had.
+        let mut known: BTreeMap<Vec<CellIndex>, Vec<bool>> = BTreeMap::new();
+        let copies = self.geometry.tolerance() + 1;
+        let mut log_blocks = 0;
+        for row in self.maps.rows.values() {
+            let is_lost =
+                |cell: &RowCell| lost.contains(&cell.slot) || !self.maps.has(cell.slot, row.generation, None);
+            let gone: Vec<bool> = match row.kind {
+                RowKind::Copies => row.cells.chunks(copies).map(|of| of.iter().all(is_lost)).collect(),
+                RowKind::Coded => {
+                    let cells = (0..).map(CellIndex).zip(&row.cells).filter(|(_, cell)| is_lost(cell));
+                    let cells: Vec<CellIndex> = cells.map(|(cell, _)| cell).collect();
+                    known.entry(cells).or_insert_with_key(|cells| self.gone_in_row(cells)).clone()
+                }
+            };
+            let live = row.blocks.iter().zip(gone).filter(|(block, gone)| block.is_some() && *gone);
+            log_blocks += live.count() as u64;
+        }
+        Losses { bears, log_blocks }
+    }
+
+    /// Which user blocks of a coded row cannot be had without some of its cells.
+    fn gone_in_row(&self, cells: &[CellIndex]) -> Vec<bool> {
+        let planner = &self.planners.row;
+        let lost = CellSet::of_cells(planner.code(), cells);
+        let (costs, effort) = (&Costs::uniform(), Effort::Fast);
+        let data = planner.code().data().iter();
+        data.map(|&cell| {
+            let request = Request { lost: &lost, wanted: &[cell], costs, effort };
+            lost.contains(cell) && planner.recover(&request).is_err()
+        })
+        .collect()
+    }
+
     pub(crate) fn status(&self) -> Status {
         let total_stripes = u64::from(self.geometry.logical_stripes());
         let state = |state: &MemberState| match state {
@@ -116,6 +175,8 @@ impl Engine {
             dirty_blocks: self.dirty_blocks() as u64,
             log_rows_used: self.maps.rows.len() as u64,
             log_rows: self.geometry.log_rows().into(),
+            log_blocks: self.maps.log.len() as u64,
+            log_blocks_lost: self.losses(&[]).log_blocks,
             stripes_used: u64::from(self.geometry.physical_stripes()) - self.maps.free.len() as u64,
             free_stripes: self.maps.free.len() as u64,
             broken_stripes: self.broken.len() as u64,

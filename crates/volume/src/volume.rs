@@ -1,7 +1,8 @@
 //! A volume from the first superblock read to the last request: opening, then serving.
 
 use crate::{
-    Action, BufferId, Engine, Event, Failure, Geometry, OpenError, Opening, Reply, Request, RequestId, Status,
+    Action, BufferId, Engine, Event, Failure, Geometry, Losses, OpenError, Opening, Reply, Request,
+    RequestId, Slot, Status,
 };
 use pantile_format::volume::HistoryId;
 use std::collections::VecDeque;
@@ -11,7 +12,7 @@ use std::collections::VecDeque;
 pub enum State {
     /// What the devices hold is being read; requests wait.
     Opening,
-    /// Requests are answered.
+    /// Requests are answered; or, of a volume that is only looked at, its status is.
     Serving,
     /// It cannot be opened. Nothing was written, or nothing but what was there already.
     Refused(OpenError),
@@ -31,6 +32,8 @@ pub struct Volume {
 enum Inner {
     Opening(Box<Opening>),
     Serving(Box<Engine>),
+    /// What the devices hold is known, and nothing is done with it.
+    Looking(Box<Engine>),
     Refused(OpenError),
 }
 
@@ -41,6 +44,18 @@ impl Volume {
     /// history if not all devices take part.
     pub fn open(geometry: Geometry, there: &[bool], fresh: HistoryId) -> Volume {
         let opening = Box::new(Opening::new(geometry, there, fresh));
+        let mut volume =
+            Volume { inner: Inner::Opening(opening), waiting: Vec::new(), refusals: VecDeque::new() };
+        volume.go_on();
+        volume
+    }
+
+    /// Reads what the devices hold and writes nothing, so that [`Volume::status`] can tell. No request is served.
+    ///
+    /// What the last crash left undone is seen as if it were done: the last change counts although nobody has looked whether it is whole.
+    pub fn look(geometry: Geometry, there: &[bool]) -> Volume {
+        let mut opening = Box::new(Opening::new(geometry, there, HistoryId([0; 16])));
+        opening.only_looks = true;
         let mut volume =
             Volume { inner: Inner::Opening(opening), waiting: Vec::new(), refusals: VecDeque::new() };
         volume.go_on();
@@ -77,8 +92,12 @@ impl Volume {
                 }
                 opening.handle(event);
             }
-            (Inner::Refused(_), Event::Request(id, request)) => self.refuse(id, request),
-            (Inner::Refused(_), _) => {}
+            (Inner::Looking(_), Event::Request(id, Request::Flush)) => {
+                // Nothing was written.
+                self.refusals.push_back(Action::Reply(id, Reply::Done));
+            }
+            (Inner::Refused(_) | Inner::Looking(_), Event::Request(id, request)) => self.refuse(id, request),
+            (Inner::Refused(_) | Inner::Looking(_), _) => {}
         }
         self.go_on();
     }
@@ -88,7 +107,7 @@ impl Volume {
         match &mut self.inner {
             Inner::Opening(opening) => opening.next_action(),
             Inner::Serving(engine) => engine.next_action(),
-            Inner::Refused(_) => self.refusals.pop_front(),
+            Inner::Refused(_) | Inner::Looking(_) => self.refusals.pop_front(),
         }
     }
 
@@ -97,7 +116,7 @@ impl Volume {
         match &self.inner {
             Inner::Opening(_) => State::Opening,
             Inner::Serving(engine) if engine.is_resyncing() => State::Opening,
-            Inner::Serving(_) => State::Serving,
+            Inner::Serving(_) | Inner::Looking(_) => State::Serving,
             Inner::Refused(error) => State::Refused(error.clone()),
         }
     }
@@ -105,7 +124,15 @@ impl Volume {
     /// What can be said about it; `None` unless it serves.
     pub fn status(&self) -> Option<Status> {
         match &self.inner {
-            Inner::Serving(engine) => Some(engine.status()),
+            Inner::Serving(engine) | Inner::Looking(engine) => Some(engine.status()),
+            Inner::Opening(_) | Inner::Refused(_) => None,
+        }
+    }
+
+    /// What cannot be had if these devices are lost, too; `None` unless it serves.
+    pub fn losses(&self, also: &[Slot]) -> Option<Losses> {
+        match &self.inner {
+            Inner::Serving(engine) | Inner::Looking(engine) => Some(engine.losses(also)),
             Inner::Opening(_) | Inner::Refused(_) => None,
         }
     }
@@ -126,6 +153,10 @@ impl Volume {
         let Inner::Opening(opening) = &mut self.inner else { return };
         match opening.finish() {
             None => {}
+            Some(Ok(engine)) if opening.only_looks => {
+                self.inner = Inner::Looking(Box::new(engine));
+                std::mem::take(&mut self.waiting).into_iter().for_each(|event| self.handle(event));
+            }
             Some(Ok(engine)) => {
                 self.inner = Inner::Serving(Box::new(engine));
                 std::mem::take(&mut self.waiting).into_iter().for_each(|event| self.handle(event));

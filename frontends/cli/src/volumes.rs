@@ -51,13 +51,22 @@ pub enum Reached {
 
 /// Reaches the volume of a folder over its control socket, or opens it here if nobody serves it.
 pub fn reach(root: &Path) -> Result<Reached, Failure> {
+    reach_by(root, |folder| Service::start(folder, None))
+}
+
+/// The same to ask for its status only: nothing is written.
+pub fn look(root: &Path) -> Result<Reached, Failure> {
+    reach_by(root, Service::look)
+}
+
+fn reach_by(root: &Path, open: impl Fn(Folder) -> Result<Service, FolderError>) -> Result<Reached, Failure> {
     let begun = Instant::now();
     loop {
         if order(root, &Order::Status).map_err(|error| failure(&error))?.is_some() {
             return Ok(Reached::Served(root.to_path_buf()));
         }
         if let Some(folder) = take(root, begun)? {
-            let service = Service::start(folder, None).map_err(|error| failure(&error))?;
+            let service = open(folder).map_err(|error| failure(&error))?;
             return Ok(Reached::Here(Box::new(service)));
         }
     }
@@ -208,9 +217,10 @@ fn status_text(report: &StatusReport, served: bool, terminal: &Terminal) -> Stri
         VolumeVerdict::Failed => ("failed", AnsiColor::Red),
     };
     let mut out = format!(
-        "{}: {}, {} for data, {}{}\n\n",
+        "{}: {}, {}, {} for data, {}{}\n\n",
         terminal.bold(sets::name(&report.name)),
         report.code,
+        report.policy,
         sets::bytes(report.len_bytes),
         terminal.paint(Style::new().bold().fg_color(Some(colour.into())), word),
         if served { ", served" } else { ", not served" }
@@ -219,6 +229,15 @@ fn status_text(report: &StatusReport, served: bool, terminal: &Terminal) -> Stri
         let _ = writeln!(out, "{}", sets::name(wrong));
     }
     let _ = writeln!(out, "{}", margin_text(&report.margin));
+    let beyond = report.margin.lost.len() as u32 + report.margin.next.as_ref().map_or(0, |next| next.devices);
+    let counts_more = report.margin.next.as_ref().is_some_and(|next| next.survived > 0);
+    if counts_more && beyond > report.log_bears && report.log_blocks > 0 {
+        let _ = writeln!(
+            out,
+            "That is of stripes: the {} blocks in the log bear the loss of any {} devices, and perhaps of no more.",
+            report.log_blocks, report.log_bears
+        );
+    }
     if let Some(rebuild) = &report.rebuild {
         let left = rebuild
             .seconds_left

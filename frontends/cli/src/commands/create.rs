@@ -8,7 +8,7 @@ use crate::terminal::{Terminal, print, print_json};
 use crate::volumes;
 use clap::Args;
 use pantile::Code;
-use pantile_host::{Folder, NewDevices, NewFolder, Slot};
+use pantile_host::{Folder, NewDevices, NewFolder, Policy, Slot, policy_name};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -42,6 +42,9 @@ pub struct Create {
     /// Make files in VOL for a volume of at least so many bytes.
     #[arg(long, value_name = "SIZE", value_parser = args::size)]
     size: Option<u64>,
+    /// How writes become durable: wcl moves what is written and never overwrites, inplace is the textbook with its write hole.
+    #[arg(long, value_name = "POLICY", value_parser = policy, default_value = "wcl")]
+    policy: Policy,
     /// The name of the volume; that of the folder unless given.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -58,6 +61,7 @@ struct CreateJson<'c> {
     output_version: u32,
     volume: String,
     code: &'c str,
+    policy: &'static str,
     tolerance: usize,
     len_bytes: u64,
     device_bytes: Vec<u64>,
@@ -74,7 +78,7 @@ impl Create {
             Some(user_bytes) => NewDevices::Made { user_bytes },
             None => NewDevices::Given(self.devices),
         };
-        let new = NewFolder { code, devices, name: self.name, overwrite: self.yes };
+        let new = NewFolder { code, devices, policy: self.policy, name: self.name, overwrite: self.yes };
         let (folder, geometry) =
             Folder::create(&self.folder, &new).map_err(|error| volumes::failure(&error))?;
         let slots = (0..geometry.slots() as u32).map(Slot);
@@ -82,6 +86,7 @@ impl Create {
             output_version: OUTPUT_VERSION,
             volume: geometry.volume.to_string(),
             code: geometry.code.spec(),
+            policy: policy_name(geometry.policy),
             tolerance: geometry.tolerance(),
             len_bytes: geometry.user_blocks() * 4096,
             device_bytes: slots.map(|slot| geometry.device_blocks(slot) * 4096).collect(),
@@ -107,6 +112,12 @@ fn text(answer: &CreateJson<'_>, terminal: &Terminal) -> String {
         answer.tolerance,
         sets::name(&answer.folder)
     )
+}
+
+fn policy(text: &str) -> Result<Policy, String> {
+    let all = [Policy::Wcl, Policy::Inplace];
+    let named = all.into_iter().find(|&policy| policy_name(policy) == text);
+    named.ok_or_else(|| "there are wcl, the default, and inplace".into())
 }
 
 fn default_code(devices: usize) -> Result<String, Failure> {

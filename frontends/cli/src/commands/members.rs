@@ -11,10 +11,12 @@ use std::path::PathBuf;
 /// Take a device out of a volume
 ///
 /// Answers: how do I get rid of a disk that goes bad? Its data are had from the others from then on; it does not come back by itself. A spare takes its place at once.
+/// Refused, with the devices that may go, if data could not be read without it.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
-  pantile fail vol 3")]
+  pantile fail vol 3
+  pantile fail vol 3 --yes       even if data cannot be read without it")]
 pub struct Fail {
     /// The folder of the volume.
     #[arg(value_name = "VOL")]
@@ -22,6 +24,9 @@ pub struct Fail {
     /// The number of the device, as 'pantile status' shows it.
     #[arg(value_name = "INDEX")]
     device: u32,
+    /// Take it out even if data cannot be read without it.
+    #[arg(long)]
+    yes: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -106,7 +111,7 @@ pub struct Rebuild {
 
 impl Fail {
     pub fn run(self) -> Outcome {
-        run_order(&self.folder, &Order::Fail { device: self.device }, self.json)
+        run_order(&self.folder, &Order::Fail { device: self.device, lose_data: self.yes }, self.json)
     }
 }
 

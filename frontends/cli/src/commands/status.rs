@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// Say what is wrong with a volume and how much more may be lost
 ///
 /// Answers: is it well, and if not, how near is the end? First what is wrong, then how many devices may still fail, counted on
-/// the code given what is lost; then devices, rebuild and scrub.
+/// the code given what is lost; then devices, rebuild and scrub. Nothing is written: of a volume that is not served, superblocks and journals are read.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status: 0 clean, 1 degraded, 2 failed.
@@ -28,7 +28,7 @@ pub struct Status {
 
 impl Status {
     pub fn run(self, terminal: &Terminal) -> Outcome {
-        let reached = volumes::reach(&self.folder)?;
+        let reached = volumes::look(&self.folder)?;
         let (report, served) = (reached.status(), reached.is_served());
         let ended = reached.end();
         let report = report?;
