@@ -1,0 +1,308 @@
+//! Random writes of 4 KiB on devices that behave like disks: the burst, the steady state, I/Os and bytes beside them, both policies.
+//!
+//! `cargo run --release -p pantile-host --example steady -- [CODE] [WRITES-PER-LOG]`
+//!
+//! A disk here is memory that does one thing at a time: half a millisecond to get to another place, 1 GB/s from there, half a
+//! millisecond for a flush; ten times as fast as a disk that turns, so that the processor does not count and a run ends. The volume has 512
+//! MiB, more than the engine's cache of what is written (64 MiB), and is full before. Steady: four times what the log holds (so many times as
+//! WRITES-PER-LOG says) is written over, uniformly or by Zipf's law (exponent 1 over the blocks, places scattered), 32 at once, all of
+//! it durable at the end. The same writes go to both policies.
+
+use pantile_code::Code;
+use pantile_device::{Device, DeviceError, Identity, MemoryDevice, Part, PartMut};
+use pantile_format::volume::{HistoryId, VolumeId};
+use pantile_host::{Host, HostOptions};
+use pantile_volume::{BLOCK_BYTES, Birth, Geometry, NewVolume, Policy, Slot, format_volume};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const MIB: u64 = 1 << 20;
+const SEEK: Duration = Duration::from_micros(500);
+const BYTES_PER_S: u64 = 1_000_000_000;
+const BURST: u64 = 4096;
+const ELEMENT_BLOCKS: u32 = 16;
+
+/// Memory that takes as long as a disk.
+struct Disk {
+    inner: MemoryDevice,
+    slow: AtomicBool,
+    /// Until when it is busy, and where its head is then.
+    busy: Mutex<(Instant, u64)>,
+    reads: AtomicU64,
+    writes: AtomicU64,
+    bytes_read: AtomicU64,
+    bytes_written: AtomicU64,
+}
+
+impl Disk {
+    fn work(&self, offset: Option<u64>, len: u64) {
+        if !self.slow.load(Relaxed) {
+            return;
+        }
+        let until = {
+            let mut busy = self.busy.lock().expect("nothing panics under the lock");
+            let seek = if offset == Some(busy.1) { Duration::ZERO } else { SEEK };
+            let start = busy.0.max(Instant::now());
+            *busy = (
+                start + seek + Duration::from_nanos(len * 1_000_000_000 / BYTES_PER_S),
+                offset.map_or(busy.1, |offset| offset + len),
+            );
+            busy.0
+        };
+        std::thread::sleep(until.saturating_duration_since(Instant::now()));
+    }
+}
+
+impl Device for Disk {
+    fn path(&self) -> &Path {
+        self.inner.path()
+    }
+
+    fn len_bytes(&self) -> u64 {
+        self.inner.len_bytes()
+    }
+
+    fn block_len_bytes(&self) -> u32 {
+        self.inner.block_len_bytes()
+    }
+
+    fn identity(&self) -> Identity {
+        self.inner.identity()
+    }
+
+    fn read_at(&self, offset_bytes: u64, into: PartMut<'_>) -> Result<(), DeviceError> {
+        let len = into.len() as u64;
+        self.work(Some(offset_bytes), len);
+        self.reads.fetch_add(1, Relaxed);
+        self.bytes_read.fetch_add(len, Relaxed);
+        self.inner.read_at(offset_bytes, into)
+    }
+
+    fn write_at(&self, offset_bytes: u64, parts: &[Part<'_>]) -> Result<(), DeviceError> {
+        let len = parts.iter().map(|part| part.len() as u64).sum();
+        self.work(Some(offset_bytes), len);
+        self.writes.fetch_add(1, Relaxed);
+        self.bytes_written.fetch_add(len, Relaxed);
+        self.inner.write_at(offset_bytes, parts)
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        self.work(None, 0);
+        self.inner.flush()
+    }
+
+    fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
+        self.inner.discard(offset_bytes, len_bytes)
+    }
+
+    fn zero(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
+        self.inner.zero(offset_bytes, len_bytes)
+    }
+}
+
+/// What one measurement took of all disks together.
+struct Cost {
+    seconds: f64,
+    reads: u64,
+    writes: u64,
+    bytes_read: u64,
+    bytes_written: u64,
+}
+
+fn counts(disks: &[Arc<Disk>]) -> [u64; 4] {
+    let sum = |of: fn(&Disk) -> &AtomicU64| disks.iter().map(|disk| of(disk).load(Relaxed)).sum();
+    [sum(|d| &d.reads), sum(|d| &d.writes), sum(|d| &d.bytes_read), sum(|d| &d.bytes_written)]
+}
+
+fn measured(disks: &[Arc<Disk>], what: impl FnOnce()) -> Cost {
+    let (before, begun) = (counts(disks), Instant::now());
+    what();
+    let (seconds, after) = (begun.elapsed().as_secs_f64(), counts(disks));
+    let [reads, writes, bytes_read, bytes_written] = std::array::from_fn(|i| after[i] - before[i]);
+    Cost { seconds, reads, writes, bytes_read, bytes_written }
+}
+
+fn geometry(code: &Code, policy: Policy) -> Geometry {
+    let per_stripe = code.data().len() as u64 * u64::from(ELEMENT_BLOCKS) * BLOCK_BYTES;
+    let stripes = (512 * MIB / per_stripe) as u32;
+    let chunk = code.rows_max() as u32 * ELEMENT_BLOCKS;
+    let moving = policy == Policy::Wcl;
+    Geometry::new(NewVolume {
+        volume: VolumeId([9; 16]),
+        code: code.clone(),
+        element_blocks: ELEMENT_BLOCKS,
+        logical_stripes: stripes,
+        spare_stripes: if moving { (stripes / 32).max(16) } else { 0 },
+        log_rows: if moving { stripes * chunk / 10 } else { 0 },
+        journal_blocks: 1024,
+        policy,
+    })
+    .expect("a geometry")
+}
+
+fn disks_of(geometry: &Geometry) -> Vec<Arc<Disk>> {
+    let disk = |slot: u32| {
+        let len = geometry.device_blocks(Slot(slot)) * BLOCK_BYTES;
+        Arc::new(Disk {
+            inner: MemoryDevice::with_block_len(format!("disk-{slot}"), len, 4096),
+            slow: AtomicBool::new(false),
+            busy: Mutex::new((Instant::now(), 0)),
+            reads: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+            bytes_read: AtomicU64::new(0),
+            bytes_written: AtomicU64::new(0),
+        })
+    };
+    (0..geometry.slots() as u32).map(disk).collect()
+}
+
+/// Calls `each` with the numbers below `count`, on so many threads.
+fn at_once(threads: u64, count: u64, each: impl Fn(u64) + Sync) {
+    let next = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let i = next.fetch_add(1, Relaxed);
+                    if i >= count {
+                        return;
+                    }
+                    each(i);
+                }
+            });
+        }
+    });
+}
+
+/// The block of the i-th write.
+fn place(zipf: bool, i: u64, blocks: u64) -> u64 {
+    let mut random = fastrand::Rng::with_seed(i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    if !zipf {
+        return random.u64(..blocks);
+    }
+    // The inverse of the distribution with density 1 / x on 1..blocks; neighbours in rank lie apart.
+    let rank = (blocks as f64).powf(random.f64()) as u64;
+    rank.wrapping_mul(0x9e37_79b1) % blocks
+}
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    let code = args.next().unwrap_or_else(|| "raid6:6".into());
+    let times: u64 = args.next().map_or(4, |text| text.parse().expect("WRITES-PER-LOG is a number"));
+    let code = Code::parse(&code).expect("CODE is a code");
+    let log = u64::from(geometry(&code, Policy::Wcl).log_rows()) * code.data().len() as u64;
+    println!(
+        "{}: 512 MiB, a log of {} blocks; {} blocks of 4 KiB are written",
+        code.spec(),
+        log,
+        log * times
+    );
+    println!(
+        "{:28} {:>9} {:>9} {:>9} {:>9} {:>11}",
+        "", "writes/s", "reads/w", "writes/w", "KiB/w", "wcl/inplace"
+    );
+    let mut rows: Vec<(&str, Vec<f64>)> = Vec::new();
+    for policy in [Policy::Inplace, Policy::Wcl] {
+        for zipf in [false, true] {
+            let geometry = geometry(&code, policy);
+            let disks = disks_of(&geometry);
+            let birth = Birth { history: HistoryId([1; 16]), name: "steady".into(), created: 0 };
+            for (slot, at, bytes) in format_volume(&geometry, &birth).expect("a format") {
+                let mut buffer = pantile_device::AlignedBuf::zeroed(bytes.len());
+                buffer.copy_from_slice(&bytes);
+                disks[slot.0 as usize].write_at(at.0 * BLOCK_BYTES, &[buffer.whole()]).expect("written");
+            }
+            let devices = disks.iter().map(|disk| Some(disk.clone() as Arc<dyn Device>)).collect();
+            let options = HostOptions::for_devices(geometry.slots());
+            let host = Host::open(geometry.clone(), devices, HistoryId([2; 16]), &options).expect("opened");
+            let handle = host.handle();
+            let filled: Vec<u8> = (0..MIB).map(|i| (i % 251) as u8).collect();
+            at_once(4, handle.len_bytes() / MIB, |i| handle.write(i * MIB, &filled, false).expect("written"));
+            handle.flush().expect("flushed");
+            disks.iter().for_each(|disk| disk.slow.store(true, Relaxed));
+            let write = |i: u64| {
+                let at = place(zipf, i, geometry.user_blocks()) * BLOCK_BYTES;
+                handle.write(at, &filled[..BLOCK_BYTES as usize], false).expect("written");
+            };
+            let run = |from: u64, count: u64| {
+                measured(&disks, || {
+                    at_once(32, count, |i| write(from + i));
+                    handle.flush().expect("flushed");
+                })
+            };
+            let law = if zipf { "Zipf" } else { "uniform" };
+            for (what, writes, cost) in
+                [("burst", BURST, run(0, BURST)), ("steady", log * times, run(BURST, log * times))]
+            {
+                let name = format!("{what}, {law}");
+                let rate = writes as f64 / cost.seconds;
+                let each = |n: u64| n as f64 / writes as f64;
+                let key = match (what, zipf) {
+                    ("burst", false) => "burst u",
+                    ("burst", true) => "burst z",
+                    (_, false) => "steady u",
+                    (_, true) => "steady z",
+                };
+                let ratio = rows.iter().find(|row| row.0 == key).map(|row| rate / row.1[0]);
+                rows.push((key, vec![rate]));
+                let policy = if policy == Policy::Wcl { "wcl" } else { "inplace" };
+                println!(
+                    "{:28} {rate:>9.0} {:>9.2} {:>9.2} {:>9.1} {:>11}",
+                    format!("{policy}, {name}"),
+                    each(cost.reads),
+                    each(cost.writes),
+                    each(cost.bytes_read + cost.bytes_written) / 1024.0,
+                    ratio.map_or(String::new(), |ratio| format!("{ratio:.2}"))
+                );
+            }
+            if policy == Policy::Wcl && !zipf {
+                sequential(&geometry, &disks, &handle, "all devices");
+            }
+            host.kill();
+            if policy == Policy::Wcl && !zipf {
+                let mut devices: Vec<Option<Arc<dyn Device>>> =
+                    disks.iter().map(|disk| Some(disk.clone() as Arc<dyn Device>)).collect();
+                devices[0] = None;
+                let host =
+                    Host::open(geometry.clone(), devices, HistoryId([3; 16]), &options).expect("opened");
+                sequential(&geometry, &disks, &host.handle(), "one lost");
+                host.stop().expect("stopped");
+                let devices = disks.iter().map(|disk| Some(disk.clone() as Arc<dyn Device>)).collect();
+                let host =
+                    Host::open(geometry.clone(), devices, HistoryId([4; 16]), &options).expect("opened");
+                let blank: Arc<dyn Device> = disks_of(&geometry).swap_remove(0);
+                host.fail(Slot(0)).expect("declared failed");
+                let begun = Instant::now();
+                host.attach(Slot(0), blank, pantile_volume::Found::Blank).expect("attached");
+                while !host.is_clean().expect("served") {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                let made = (geometry.device_blocks(Slot(0)) * BLOCK_BYTES / MIB) as f64;
+                println!(
+                    "{:28} {:>9.0} MiB/s of the new device, which does not slow it; a disk reads {}",
+                    "rebuild of one device",
+                    made / begun.elapsed().as_secs_f64(),
+                    BYTES_PER_S / MIB
+                );
+                host.stop().expect("stopped");
+            }
+        }
+    }
+}
+
+/// Reads the volume in order, 1 MiB at a time, four at once.
+fn sequential(geometry: &Geometry, disks: &[Arc<Disk>], handle: &pantile_host::Handle, what: &str) {
+    let mibs = geometry.user_blocks() * BLOCK_BYTES / MIB;
+    let cost = measured(disks, || {
+        at_once(4, mibs, |i| handle.read(i * MIB, &mut vec![0; MIB as usize]).expect("read"));
+    });
+    println!(
+        "{:28} {:>9.0} MiB/s, {:.2} bytes and {:.1} reads of 1 MiB's read for each",
+        format!("sequential read, {what}"),
+        mibs as f64 / cost.seconds,
+        cost.bytes_read as f64 / (mibs * MIB) as f64,
+        cost.reads as f64 / mibs as f64
+    );
+}
