@@ -12,10 +12,10 @@ const CHUNK_BYTES_MAX: u64 = 256 << 10;
 /// A volume has at least so many stripes, if need be of shorter elements, so that merging has something to choose from.
 const STRIPES_WANTED: u64 = 128;
 
-/// Blocks that the log may hold: each costs about 100 bytes of memory, and 40 in every snapshot on every device.
+/// Blocks that the log may hold: each costs about 100 bytes of memory, and 17 in every snapshot on every device where its row is full.
 const LOG_BLOCKS_MAX: u64 = 1 << 20;
 
-/// The same, times devices: what a snapshot of a full log writes to all of them stays below 700 MB.
+/// The same, times devices: what a snapshot of a log of full rows writes to all of them stays near 300 MB.
 const LOG_BLOCKS_BY_DEVICES_MAX: u64 = 1 << 24;
 
 /// Rows of the log, at least.
