@@ -7,6 +7,7 @@
 //!
 //! * [`papers`]: the evaluations of the five papers, run again;
 //! * [`replay`]: one trace, many codes, on the user's own workload;
+//! * [`exascale`]: the simulation of the Write Cache Layer paper;
 //! * [`figure`]: charts, heat maps and the stripe with what is lost;
 //! * [`html`]: the page.
 //!
@@ -14,6 +15,7 @@
 //! tables of [`papers::raidq`] measure this machine, and say so.
 #![forbid(unsafe_code)]
 
+pub mod exascale;
 pub mod figure;
 pub mod html;
 mod measure;
