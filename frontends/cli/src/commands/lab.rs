@@ -1,7 +1,7 @@
 //! `pantile lab`: the papers' evaluations run again, as tables, JSON and a page.
 
 use crate::commands::prove::threads;
-use crate::commands::replay;
+use crate::commands::{exascale, replay};
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::progress::Progress;
 use crate::render::table::{Table, wrap};
@@ -49,6 +49,8 @@ enum What {
     Papers(Papers),
     /// One trace, many codes: what each would do to your disks
     Replay(replay::Replay),
+    /// The Write Cache Layer paper's simulation: what a cache layer and delayed parity buy
+    Exascale(exascale::Exascale),
     /// Make a trace up: the D-Code paper's tuples, hot spots, a stream, checkpoint bursts
     Generate(replay::Generate),
 }
@@ -128,6 +130,7 @@ impl Lab {
                 ("The papers, run again", of.shown, all)
             }
             What::Replay(replay) => return replay.run(terminal),
+            What::Exascale(exascale) => return exascale.run(terminal),
             What::Generate(generate) => return generate.run(),
         };
         let threads = shown.threads();

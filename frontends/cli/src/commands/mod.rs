@@ -7,6 +7,7 @@ mod compare;
 mod completions;
 mod create;
 mod demo;
+mod exascale;
 mod explain;
 mod heal;
 mod info;

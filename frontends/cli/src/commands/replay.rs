@@ -216,7 +216,7 @@ impl Read for Counting {
 }
 
 /// The codes of a list; a part without a colon that is no family belongs to the code before it.
-fn codes(list: &str, disks: Option<u32>) -> Result<Vec<Code>, Failure> {
+pub fn codes(list: &str, disks: Option<u32>) -> Result<Vec<Code>, Failure> {
     let is_family = |part: &str| pantile::code::families().iter().any(|family| family.name == part);
     let mut specs: Vec<String> = Vec::new();
     for part in list.split(',').map(str::trim) {

@@ -1,0 +1,152 @@
+//! `pantile lab exascale`: the Write Cache Layer paper's simulation.
+
+use crate::args;
+use crate::commands::lab::{Shown, answer};
+use crate::failure::{Failure, Outcome, Verdict};
+use crate::progress::Progress;
+use crate::terminal::Terminal;
+use clap::{Args, ValueEnum};
+use pantile_lab::exascale::{Device, Level, Log, Options, Placement, Scaling, run};
+
+/// Answers: what do a write cache layer and delayed parity buy hundreds of thousands of clients? Cases are named level, device,
+/// scaling, clients; quantities are throughput over a standard RAID's.
+#[derive(Args)]
+#[command(after_long_help = "\
+Cases: raid5-hdd-weak-80000; quantities: raid0/std, wcl/std, delayed/std, with 95 % intervals over the seeds.
+
+Examples:
+  pantile lab exascale --quick
+  pantile lab exascale --quick --json
+  pantile lab exascale --clients 250000 --write 4K --devices ssd --html blocks.html
+  pantile lab exascale --codes dcode:13,raidq:16+4 --devices hdd --quick --move-back")]
+pub struct Exascale {
+    /// A sixteenth of servers and clients, and fewer cells: some seconds.
+    #[arg(long)]
+    quick: bool,
+    /// Numbers of clients.
+    #[arg(long, value_delimiter = ',', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=2_000_000))]
+    clients: Vec<u32>,
+    /// Levels: raid5 and raid6 have one and two parities over all servers.
+    #[arg(long, value_delimiter = ',', value_name = "LEVEL", value_enum)]
+    levels: Vec<LevelName>,
+    /// Codes instead of levels: how many parities a write changes is counted from their equations.
+    #[arg(long, value_name = "CODES")]
+    codes: Option<String>,
+    /// Devices.
+    #[arg(long, value_delimiter = ',', value_name = "DEVICE", value_enum)]
+    devices: Vec<DeviceName>,
+    /// Ways of scaling.
+    #[arg(long, value_delimiter = ',', value_name = "SCALING", value_enum)]
+    scalings: Vec<ScalingName>,
+    /// Bytes of a write, whatever the scaling says.
+    #[arg(long, value_name = "BYTES", value_parser = args::size)]
+    write: Option<u64>,
+    /// Where writes go.
+    #[arg(long, value_enum, default_value_t = PlacementName::Random)]
+    placement: PlacementName,
+    /// What writing to the cache zone costs.
+    #[arg(long, value_enum, default_value_t = LogName::Random)]
+    log: LogName,
+    /// Also move data back from the cache zone, which the paper leaves out.
+    #[arg(long)]
+    move_back: bool,
+    /// Seeds.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
+    seeds: Option<u64>,
+    /// Events of a run at the most, in millions; runs end sooner when their interval is below 2 %.
+    #[arg(long, value_name = "MILLIONS", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    events: Option<u64>,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LevelName {
+    Raid5,
+    Raid6,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum DeviceName {
+    Hdd,
+    Ssd,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ScalingName {
+    Weak,
+    Strong,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum PlacementName {
+    Random,
+    Striped,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LogName {
+    /// As much as anywhere.
+    Random,
+    /// No position after another such write; neighbours that wait are merged.
+    Sequential,
+}
+
+impl Exascale {
+    pub fn run(self, terminal: &Terminal) -> Outcome {
+        let base = if self.quick { Options::quick() } else { Options::paper() };
+        let write_bytes = match self.write {
+            Some(bytes) if !(1..=1 << 20).contains(&bytes) => {
+                return Err(Failure::Input(format!(
+                    "--write: {bytes} bytes; a write is at least one byte and at most a stripe unit, 1M"
+                )));
+            }
+            bytes => bytes.map(|bytes| bytes as u32),
+        };
+        let levels = match &self.codes {
+            Some(list) => super::replay::codes(list, None)?.iter().map(Level::of).collect(),
+            None if self.levels.is_empty() => base.levels.clone(),
+            None => self
+                .levels
+                .iter()
+                .map(|level| match level {
+                    LevelName::Raid5 => Level::raid5(),
+                    LevelName::Raid6 => Level::raid6(),
+                })
+                .collect(),
+        };
+        let devices = self.devices.iter().map(|device| match device {
+            DeviceName::Hdd => Device::hdd(),
+            DeviceName::Ssd => Device::ssd(),
+        });
+        let scalings = self.scalings.iter().map(|scaling| match scaling {
+            ScalingName::Weak => Scaling::Weak,
+            ScalingName::Strong => Scaling::Strong,
+        });
+        let options = Options {
+            levels,
+            devices: if self.devices.is_empty() { base.devices.clone() } else { devices.collect() },
+            scalings: if self.scalings.is_empty() { base.scalings.clone() } else { scalings.collect() },
+            clients: if self.clients.is_empty() { base.clients.clone() } else { self.clients.clone() },
+            seeds: self.seeds.unwrap_or(base.seeds),
+            write_bytes,
+            placement: match self.placement {
+                PlacementName::Random => Placement::Random,
+                PlacementName::Striped => Placement::Striped,
+            },
+            log: match self.log {
+                LogName::Random => Log::Random,
+                LogName::Sequential => Log::Sequential,
+            },
+            move_back: self.move_back,
+            events_most: self.events.map_or(base.events_most, |millions| millions * 1_000_000),
+            threads: self.shown.threads(),
+            ..base
+        };
+        let progress = Progress::start(terminal, "simulating");
+        let report = run(&options, &|done, of| progress.set("simulating", "runs", done, of));
+        drop(progress);
+        answer("Write cache layer at exascale", &self.shown, &[report], terminal)?;
+        Ok(Verdict::Good)
+    }
+}
