@@ -14,6 +14,25 @@ pub enum Figure {
     Chart(Chart),
     /// Numbers in a grid, shaded.
     Heat(Heat),
+    /// Named points, the best of them marked.
+    Points(Points),
+    /// A table alone.
+    Listing(Listing),
+}
+
+pub use crate::points::{Point, Points};
+
+/// A table that is shown as such, without a picture.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// The heading.
+    pub title: String,
+    /// What to know when reading it.
+    pub caption: String,
+    /// Headings of the columns; one that starts with '>' is aligned to the right, as numbers are.
+    pub head: Vec<String>,
+    /// Rows as long as the head.
+    pub rows: Vec<Vec<String>>,
 }
 
 /// Lines or points over two axes.
@@ -285,6 +304,8 @@ impl Figure {
         match self {
             Figure::Chart(chart) => &chart.title,
             Figure::Heat(heat) => &heat.title,
+            Figure::Points(points) => &points.title,
+            Figure::Listing(listing) => &listing.title,
         }
     }
 
@@ -293,6 +314,8 @@ impl Figure {
         match self {
             Figure::Chart(chart) => &chart.caption,
             Figure::Heat(heat) => &heat.caption,
+            Figure::Points(points) => &points.caption,
+            Figure::Listing(listing) => &listing.caption,
         }
     }
 
@@ -301,6 +324,8 @@ impl Figure {
         match self {
             Figure::Chart(chart) => chart.svg(),
             Figure::Heat(heat) => heat.svg(),
+            Figure::Points(points) => points.svg(),
+            Figure::Listing(_) => String::new(),
         }
     }
 
@@ -309,6 +334,11 @@ impl Figure {
         match self {
             Figure::Chart(chart) => chart.data(),
             Figure::Heat(heat) => heat.data(),
+            Figure::Points(points) => points.data(),
+            Figure::Listing(listing) => {
+                let head = listing.head.iter().map(|name| name.trim_start_matches('>').to_string());
+                std::iter::once(head.collect()).chain(listing.rows.iter().cloned()).collect()
+            }
         }
     }
 }

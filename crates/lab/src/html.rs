@@ -115,9 +115,12 @@ fn measures(out: &mut String, measures: &[&Measure]) {
     out.push_str("</table></div>\n");
 }
 
-/// A deviation in per cent, with its sign.
+/// A deviation in per cent, with its sign; beyond a hundredfold, the factor.
 pub fn deviation(share: f64) -> String {
-    format!("{:+.1} %", 100.0 * share)
+    match share < 99.0 {
+        true => format!("{:+.1} %", 100.0 * share),
+        false => format!("x {}", number(share + 1.0)),
+    }
 }
 
 fn figure(out: &mut String, figure: &Figure) {
@@ -128,7 +131,11 @@ fn figure(out: &mut String, figure: &Figure) {
         figure.svg(),
         escape(figure.caption())
     );
-    out.push_str("<details><summary>Data</summary><div class=\"scroll\"><table>");
+    let is_table = matches!(figure, Figure::Listing(_));
+    if !is_table {
+        out.push_str("<details><summary>Data</summary>");
+    }
+    out.push_str("<div class=\"scroll\"><table>");
     for (i, row) in figure.data().iter().enumerate() {
         let tag = if i == 0 { "th" } else { "td" };
         out.push_str("<tr>");
@@ -138,5 +145,6 @@ fn figure(out: &mut String, figure: &Figure) {
         }
         out.push_str("</tr>");
     }
-    out.push_str("</table></div></details></figure>\n");
+    out.push_str("</table></div>");
+    out.push_str(if is_table { "</figure>\n" } else { "</details></figure>\n" });
 }

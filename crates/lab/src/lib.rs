@@ -5,6 +5,7 @@
 //! [`Measure`]s (each with the published value beside ours, if there is one), and [`Figure`]s. [`page()`] prints reports as one
 //! self-contained page.
 //!
+//! * [`durability`]: how likely a code loses data;
 //! * [`papers`]: the evaluations of the five papers, run again;
 //! * [`replay`]: one trace, many codes, on the user's own workload;
 //! * [`exascale`]: the simulation of the Write Cache Layer paper;
@@ -15,12 +16,14 @@
 //! tables of [`papers::raidq`] measure this machine, and say so.
 #![forbid(unsafe_code)]
 
+pub mod durability;
 pub mod exascale;
 pub mod figure;
 pub mod html;
 mod measure;
 pub mod papers;
 mod parallel;
+mod points;
 pub mod replay;
 
 pub use figure::Figure;

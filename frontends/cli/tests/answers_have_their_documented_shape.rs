@@ -422,3 +422,31 @@ fn bench_refuses_what_it_cannot_measure() {
         assert!(run.stderr.contains(word), "{}", run.stderr);
     }
 }
+
+#[test]
+fn durability_is_a_list_of_measures_a_table_and_a_page() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("page.html");
+    let file = file.to_str().expect("UTF-8");
+    let arguments = ["lab", "durability", "rs:4+2", "shec:6,4,3", "--cycles", "2000"];
+    let answer = json(&[&arguments[..], &["--json", "--html", file]].concat());
+    let measures = answer.as_array().expect("a list");
+    let of = |case: &str, quantity: &str| {
+        let found = measures.iter().find(|m| m["case"] == case && m["quantity"] == quantity);
+        found.unwrap_or_else(|| panic!("{case} has no {quantity}"))["measured"].as_f64().expect("a number")
+    };
+    assert!(measures.iter().all(|m| m["experiment"] == "durability"));
+    assert_eq!(of("shec:6,4,3", "fatal sets of 3"), 10.0);
+    let (least, loss, most) = (
+        of("rs:4+2", "loss within 1 year, Monte Carlo, least (95 %)"),
+        of("rs:4+2", "loss within 1 year"),
+        of("rs:4+2", "loss within 1 year, Monte Carlo, most (95 %)"),
+    );
+    assert!(least < most && (0.9 * least..1.1 * most).contains(&loss), "{least} {loss} {most}");
+    let page = std::fs::read_to_string(file).expect("a page");
+    assert!(page.contains("pantile lab durability rs:4+2") && page.contains("Pareto front"));
+    let table = text(&arguments);
+    for word in ["MTTDL", "nines", "Monte Carlo, 95 %", "rs:4+2", "10 of 120"] {
+        assert!(table.contains(word), "{word} is missing in {table}");
+    }
+}

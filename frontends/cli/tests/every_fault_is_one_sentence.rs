@@ -158,6 +158,42 @@ fn wrong_options() {
 }
 
 #[test]
+fn wrong_disks_of_the_lab() {
+    let code = "rs:4+2";
+    let cases: &[(&[&str], &[&str])] = &[
+        (&[], &["<CODE>", "pantile lab --help"]),
+        (&["nosuch:4"], &["no code family 'nosuch'"]),
+        (&[code, code], &["rs:4+2 is named twice"]),
+        (&[code, "--disk-afr", "0"], &["above 0 and at most 99.9 %", "1.5%"]),
+        (&[code, "--disk-afr", "100%"], &["at most 99.9 %"]),
+        (&[code, "--disk-afr", "-1"], &["above 0"]),
+        (&[code, "--disk-afr", "nan"], &["above 0"]),
+        (&[code, "--disk-afr", "1e-30"], &["at least 1e-12"]),
+        (&[code, "--disk-size", "0"], &["more than 0 bytes"]),
+        (&[code, "--disk-size", "16TB"], &["powers of 1024"]),
+        (&[code, "--speed", "fast"], &["powers of 1024"]),
+        (&[code, "--repair-bandwidth", "-5"], &["powers of 1024"]),
+        (&[code, "--spares", "many"], &["immediate", "0 to 100"]),
+        (&[code, "--spares", "101"], &["0 to 100"]),
+        (&["mirror:40", "--spares", "3"], &["1720 states", "at most 400", "immediate"]),
+        (&[code, "--replace", "soon"], &["24h"]),
+        (&[code, "--replace", "0h"], &["above 0"]),
+        (&[code, "--lse", "1"], &["up to 1e-6", "0.008/TB"]),
+        (&[code, "--lse", "-1"], &["per TB"]),
+        (&[code, "--scrub", "14"], &["14d", "'never'"]),
+        (&[code, "--scrub", "101y"], &["at most 100 years"]),
+        (&[code, "--years", "1001"], &["0.001 to 1000"]),
+        (&[code, "--cycles", "-1"], &["-1"]),
+        (&[code, "--threads", "0"], &["1..=1024"]),
+    ];
+    for (arguments, needles) in cases {
+        let arguments = [&["lab", "durability"], *arguments].concat();
+        assert_fault(&pantile(&arguments), 2, needles, &format!("{arguments:?}"));
+    }
+    assert!(cases.len() > 20);
+}
+
+#[test]
 fn more_losses_than_the_code_can_bear_is_refused() {
     for arguments in [
         &["explain", "dcode:7", "--lost", "0-2"][..],

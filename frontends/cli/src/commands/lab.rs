@@ -1,5 +1,6 @@
 //! `pantile lab`: the papers' evaluations run again, as tables, JSON and a page.
 
+use crate::commands::durability;
 use crate::commands::prove::threads;
 use crate::commands::{exascale, replay};
 use crate::failure::{Failure, Outcome, Verdict};
@@ -7,7 +8,7 @@ use crate::progress::Progress;
 use crate::render::table::{Table, wrap};
 use crate::terminal::{Terminal, print, print_json};
 use clap::{Args, Subcommand};
-use pantile_lab::figure::number;
+use pantile_lab::figure::{Figure, Listing, number};
 use pantile_lab::html::deviation;
 use pantile_lab::papers::{dcode_load, dcode_read, raidp, raidq, recovery, shec};
 use pantile_lab::{Measure, Report, page};
@@ -25,7 +26,8 @@ prints a number, measured where it is infinite; deviation is measured / publishe
 Examples:
   pantile lab papers --html papers.html
   pantile lab dcode-load --json
-  pantile lab shec --all")]
+  pantile lab shec --all
+  pantile lab durability rs:10+4 lrc:12,2,2 mirror:3")]
 pub struct Lab {
     #[command(subcommand)]
     what: What,
@@ -53,6 +55,8 @@ enum What {
     Exascale(exascale::Exascale),
     /// Make a trace up: the D-Code paper's tuples, hot spots, a stream, checkpoint bursts
     Generate(replay::Generate),
+    /// How likely codes are to lose data on your disks: exact fatal sets in a Markov chain, and a Monte Carlo
+    Durability(Box<durability::Durability>),
 }
 
 /// How results are shown.
@@ -125,6 +129,7 @@ impl Lab {
             What::Raidq(of) => ("RAIDq", of.shown, vec![raidq(!of.limits_only)]),
             What::Shec(shown) => ("SHEC", shown, vec![shingled]),
             What::Raidp(shown) => ("RAIDP", shown, vec![mirrored]),
+            What::Durability(of) => return of.run(terminal),
             What::Papers(of) => {
                 let all = vec![load(30, 2015), read, fewest, raidq(!of.no_throughput), shingled, mirrored];
                 ("The papers, run again", of.shown, all)
@@ -197,6 +202,11 @@ fn text(report: &Report, all: bool, terminal: &Terminal) -> String {
         });
         out.push('\n');
     }
+    for figure in &report.figures {
+        if let Figure::Listing(listing) = figure {
+            out.push_str(&self::listing(listing, terminal));
+        }
+    }
     let shown: Vec<&Measure> =
         report.measures.iter().filter(|measure| all || measure.published.is_some()).collect();
     let mut table = Table::new(&["case", "quantity", ">published", ">measured", ">deviation", "remark"]);
@@ -220,4 +230,11 @@ fn text(report: &Report, all: bool, terminal: &Terminal) -> String {
     }
     out.push('\n');
     out
+}
+
+fn listing(listing: &Listing, terminal: &Terminal) -> String {
+    let mut table = Table::new(&listing.head.iter().map(String::as_str).collect::<Vec<_>>());
+    listing.rows.iter().for_each(|row| table.row(row.clone()));
+    let caption = wrap(&listing.caption, terminal.width).join("\n");
+    format!("{}\n{}\n{caption}\n\n", terminal.bold(&listing.title), table.render(terminal))
 }

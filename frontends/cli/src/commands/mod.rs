@@ -7,6 +7,7 @@ mod compare;
 mod completions;
 mod create;
 mod demo;
+mod durability;
 mod exascale;
 mod explain;
 mod heal;

@@ -1,0 +1,383 @@
+//! One array: what each set of lost columns means. How long its rebuild takes, which further losses are fatal, how likely the
+//! rebuild meets an unreadable sector that the code cannot do without.
+//!
+//! A set of lost cells is recoverable exactly when the vectors that they have in the equations are independent; so a column is
+//! fatal beside a set if its vectors are not independent of the set's, and so is a single cell.
+
+use super::disks::Disks;
+use pantile::gf::{Echelon, Gf};
+use pantile::plan::{Planner, Request};
+use pantile::{CellIndex, CellSet, Code, Costs, Effort};
+use std::collections::HashMap;
+use std::sync::{Arc, RwLock};
+
+/// Lost columns, ascending.
+pub(crate) type Columns = Box<[u16]>;
+
+/// What is known of one set of lost columns that may be lost.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Loss {
+    fatal: Fatal,
+    /// How many of the other columns are fatal in addition.
+    pub fatal_count: usize,
+    /// Entry j - 1: hours to rebuild the first j columns while all are lost.
+    pub hours: Vec<f64>,
+    /// The probability that a rebuild meets a sector that the code cannot do without.
+    pub unreadable: f64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Fatal {
+    None,
+    All,
+    Some(Vec<bool>),
+}
+
+impl Loss {
+    pub fn is_fatal(&self, column: usize) -> bool {
+        match &self.fatal {
+            Fatal::None => false,
+            Fatal::All => true,
+            Fatal::Some(columns) => columns[column],
+        }
+    }
+}
+
+/// A code on disks.
+pub(crate) struct Array<'c> {
+    code: &'c Code,
+    planner: Planner,
+    pub disks: &'c Disks,
+    /// Any so many columns may be lost.
+    pub safe: usize,
+    /// More lost columns than this count as a loss of data.
+    pub top: usize,
+    /// Sets of one size are alike: one row per column, and any k columns determine all.
+    pub is_alike: bool,
+    vectors: Vectors,
+    /// Where plans of all sets would take too long: the mean of some, by the number of columns lost.
+    mean_hours: HashMap<usize, Vec<f64>>,
+    known: RwLock<HashMap<Columns, Arc<Loss>>>,
+}
+
+impl<'c> Array<'c> {
+    pub fn new(code: &'c Code, disks: &'c Disks, safe: usize, top: usize) -> Array<'c> {
+        let is_one_row = code.rows_max() == 1 && code.cell_count() == code.columns();
+        Array {
+            code,
+            planner: Planner::new(code),
+            disks,
+            safe,
+            top,
+            is_alike: code.claim().mds && code.claim().tolerance == safe && is_one_row,
+            vectors: Vectors::new(code),
+            mean_hours: HashMap::new(),
+            known: RwLock::new(HashMap::new()),
+        }
+    }
+
+    pub fn columns(&self) -> usize {
+        self.code.columns()
+    }
+
+    /// From here on rebuilds of so many columns take this long, whichever they are.
+    pub fn take_mean_hours(&mut self, lost: usize, hours: Vec<f64>) {
+        self.mean_hours.insert(lost, hours);
+        self.known.get_mut().unwrap_or_else(|e| e.into_inner()).retain(|set, _| set.len() != lost);
+    }
+
+    /// What a set means that may be lost; kept for the next time.
+    pub fn loss(&self, lost: &[u16]) -> Arc<Loss> {
+        let key: Columns = match self.is_alike {
+            true => (0..lost.len() as u16).collect(),
+            false => lost.into(),
+        };
+        if let Some(known) = self.known.read().unwrap_or_else(|e| e.into_inner()).get(&key) {
+            return Arc::clone(known);
+        }
+        let found = Arc::new(self.examine(&key));
+        self.known.write().unwrap_or_else(|e| e.into_inner()).insert(key, Arc::clone(&found));
+        found
+    }
+
+    /// Whether a set may be lost.
+    pub fn survives(&self, lost: &[u16]) -> bool {
+        lost.len() <= self.safe || (!self.is_alike && self.vectors.span(self.code, lost).is_some())
+    }
+
+    /// Steps of about a nanosecond that one set of so many columns takes.
+    pub fn work(&self, lost: usize) -> u64 {
+        let cells = self.code.cell_count() as u64;
+        let of_set = cells * lost as u64 / self.columns() as u64;
+        let independence = match lost < self.safe || of_set >= self.code.equations().len() as u64 {
+            true => 0,
+            false => 2 * cells * of_set * self.vectors.words().div_ceil(self.vectors.skipped()) as u64,
+        };
+        let planning = match (self.is_planned(&(0..lost as u16).collect::<Vec<_>>()), self.code.rows_max()) {
+            (false, _) => 0,
+            (true, 1) => 100_000,
+            (true, _) => 3_000_000,
+        };
+        500 + independence + planning
+    }
+
+    fn examine(&self, lost: &[u16]) -> Loss {
+        let (fatal, vulnerable) = self.fatal(lost);
+        let columns = self.columns();
+        let fatal_count = match &fatal {
+            Fatal::None => 0,
+            Fatal::All => columns - lost.len(),
+            Fatal::Some(fatal) => fatal.iter().filter(|&&is_fatal| is_fatal).count(),
+        };
+        let share = vulnerable as f64 / self.code.rows_max() as f64;
+        let hours = match self.mean_hours.get(&lost.len()) {
+            Some(hours) => hours.clone(),
+            // With a spare for each, all are rebuilt at once and no other number is asked for.
+            None => (1..=lost.len())
+                .map(|of| match of < lost.len() && self.disks.spares.is_none() {
+                    true => f64::NAN,
+                    false => self.hours(lost, of),
+                })
+                .collect(),
+        };
+        Loss { fatal, fatal_count, hours, unreadable: -(-share * self.disks.unreadable_per_disk()).exp_m1() }
+    }
+
+    /// The columns that are fatal beside these, and how many single cells are.
+    fn fatal(&self, lost: &[u16]) -> (Fatal, usize) {
+        let is_top = lost.len() >= self.top;
+        if lost.len() < self.safe {
+            return (if is_top { Fatal::All } else { Fatal::None }, 0);
+        }
+        let is_lost = |column: &usize| lost.binary_search(&(*column as u16)).is_ok();
+        let cells: usize = lost.iter().map(|&c| self.code.rows(c.into())).sum();
+        // As many unknowns as equations: whatever is lost in addition is fatal.
+        if self.is_alike || cells == self.code.equations().len() {
+            return (Fatal::All, self.code.cell_count() - cells);
+        }
+        let Some(mut span) = self.vectors.span(self.code, lost) else {
+            unreachable!("{lost:?} may be lost: it was reached without a loss")
+        };
+        let mut vulnerable = 0;
+        let mut fatal = vec![false; self.columns()];
+        for column in (0..self.columns()).filter(|column| !is_lost(column)) {
+            let rank = span.rank();
+            for cell in self.code.column_cells(column) {
+                let before = span.rank();
+                let is_independent = self.vectors.insert(&mut span, cell);
+                fatal[column] |= !is_independent;
+                // Beside other cells of its column it may depend on those: then it is asked alone.
+                let is_alone = before == rank;
+                vulnerable += usize::from(match (is_independent, is_alone) {
+                    (true, _) => false,
+                    (false, true) => true,
+                    (false, false) => {
+                        let mut alone = span.clone();
+                        alone.truncate(rank);
+                        !self.vectors.insert(&mut alone, cell)
+                    }
+                });
+            }
+            span.truncate(rank);
+        }
+        (if is_top { Fatal::All } else { Fatal::Some(fatal) }, vulnerable)
+    }
+
+    /// Whether the reads decide, so that a plan is needed: where nothing limits their sum, and no disk that is read holds more than
+    /// the largest that is written, writing takes longest whatever is read.
+    fn is_planned(&self, lost: &[u16]) -> bool {
+        let is_lost = |column: &usize| lost.binary_search(&(*column as u16)).is_ok();
+        let of = |is_written: bool| {
+            let columns = (0..self.columns()).filter(|c| is_lost(c) == is_written);
+            columns.map(|c| self.code.rows(c)).max().unwrap_or(0)
+        };
+        self.disks.repair_bytes_per_s.is_some() || of(false) > of(true)
+    }
+
+    /// Hours to rebuild the first `of` of the lost columns at once: the slowest of the disks read, the disks written, and the limit of all.
+    fn hours(&self, lost: &[u16], of: usize) -> f64 {
+        let rows_max = self.code.rows_max() as f64;
+        let rebuilt: Vec<usize> = lost[..of].iter().map(|&c| c.into()).collect();
+        let written = rebuilt.iter().map(|&c| self.code.rows(c)).max().unwrap_or(0);
+        let write_hours = self.disks.pass_hours(written as f64 / rows_max);
+        if !self.is_planned(&lost[..of]) {
+            return write_hours;
+        }
+        let columns: Vec<usize> = lost.iter().map(|&c| c.into()).collect();
+        let lost = CellSet::of_columns(self.code, &columns);
+        let wanted: Vec<CellIndex> = rebuilt.iter().flat_map(|&c| self.code.column_cells(c)).collect();
+        let costs = Costs::uniform();
+        let request = Request { lost: &lost, wanted: &wanted, costs: &costs, effort: Effort::Fast };
+        let Ok(plan) = self.planner.recover(&request) else {
+            unreachable!("{columns:?} may be lost: the equations are independent there")
+        };
+        let most = plan.reads_per_column(self.code).into_iter().max().unwrap_or(0);
+        let read_hours = self.disks.pass_hours(most as f64 / rows_max);
+        let traffic_hours = self.disks.traffic_hours(plan.reads.len() as f64 / rows_max);
+        write_hours.max(read_hours).max(traffic_hours)
+    }
+}
+
+/// For each cell the vector that it has in the equations.
+enum Vectors {
+    Bits(Vec<Vec<u64>>),
+    Bytes(Vec<Vec<Gf>>),
+}
+
+/// Vectors that are independent.
+#[derive(Clone)]
+enum Span {
+    Bits(Vec<(usize, Vec<u64>)>),
+    Bytes(Echelon),
+}
+
+impl Vectors {
+    fn new(code: &Code) -> Vectors {
+        let equations = code.equations().len();
+        let mut bits = vec![vec![0u64; equations.div_ceil(64)]; code.cell_count()];
+        let mut bytes = vec![Vec::new(); code.cell_count()];
+        if !code.is_xor() {
+            bytes.iter_mut().for_each(|vector| vector.resize(equations, Gf::ZERO));
+        }
+        for (e, equation) in code.equations().iter().enumerate() {
+            for &(cell, coefficient) in equation.terms() {
+                match code.is_xor() {
+                    true => bits[cell.usize()][e / 64] |= 1 << (e % 64),
+                    false => bytes[cell.usize()][e] = coefficient,
+                }
+            }
+        }
+        if code.is_xor() { Vectors::Bits(bits) } else { Vectors::Bytes(bytes) }
+    }
+
+    /// Machine words, or bytes, of a vector.
+    fn words(&self) -> usize {
+        match self {
+            Vectors::Bits(vectors) => vectors.first().map_or(0, Vec::len),
+            Vectors::Bytes(vectors) => vectors.first().map_or(0, Vec::len),
+        }
+    }
+
+    /// Vectors of bytes are mostly zeros, and a step that would add nothing is left out; of bits that is not worth asking.
+    fn skipped(&self) -> usize {
+        match self {
+            Vectors::Bits(_) => 1,
+            Vectors::Bytes(_) => 8,
+        }
+    }
+
+    /// The vectors of the columns; `None` if they are not independent.
+    fn span(&self, code: &Code, columns: &[u16]) -> Option<Span> {
+        let mut span = match self {
+            Vectors::Bits(_) => Span::Bits(Vec::new()),
+            Vectors::Bytes(_) => Span::Bytes(Echelon::new(self.words())),
+        };
+        let mut cells = columns.iter().flat_map(|&c| code.column_cells(c.into()));
+        cells.all(|cell| self.insert(&mut span, cell)).then_some(span)
+    }
+
+    /// Adds the vector of a cell; `false`, and nothing is changed, if it depends on those there.
+    fn insert(&self, span: &mut Span, cell: CellIndex) -> bool {
+        match (self, span) {
+            (Vectors::Bits(vectors), Span::Bits(basis)) => {
+                let mut rest = vectors[cell.usize()].clone();
+                for (pivot, base) in basis.iter() {
+                    if rest[pivot / 64] >> (pivot % 64) & 1 == 1 {
+                        rest.iter_mut().zip(base).for_each(|(x, &y)| *x ^= y);
+                    }
+                }
+                let Some(word) = rest.iter().position(|&w| w != 0) else { return false };
+                basis.push((word * 64 + rest[word].trailing_zeros() as usize, rest));
+                true
+            }
+            (Vectors::Bytes(vectors), Span::Bytes(echelon)) => echelon.insert(vectors[cell.usize()].clone()),
+            _ => unreachable!("a span is of the kind of the vectors that it was made from"),
+        }
+    }
+}
+
+impl Span {
+    fn rank(&self) -> usize {
+        match self {
+            Span::Bits(basis) => basis.len(),
+            Span::Bytes(echelon) => echelon.rank(),
+        }
+    }
+
+    fn truncate(&mut self, rank: usize) {
+        match self {
+            Span::Bits(basis) => basis.truncate(rank),
+            Span::Bytes(echelon) => echelon.truncate(rank),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the planner says: whether all of these cells can be had while they are lost.
+    fn is_recoverable(code: &Code, cells: &[CellIndex]) -> bool {
+        let lost = CellSet::of_cells(code, cells);
+        let wanted: Vec<CellIndex> = lost.iter().collect();
+        let costs = Costs::uniform();
+        let request = Request { lost: &lost, wanted: &wanted, costs: &costs, effort: Effort::Fast };
+        Planner::new(code).recover(&request).is_ok()
+    }
+
+    #[test]
+    fn fatal_columns_and_cells_are_those_that_no_plan_recovers() {
+        let mut seen = [0; 3];
+        for spec in
+            ["shec:6,4,3", "lrc:6,2,2", "dcode:5", "raidp:5", "raidp:5,weighted", "raid5:3", "raid0:3"]
+        {
+            let code = Code::parse(spec).expect("a spec");
+            let disks = Disks::default();
+            let tolerance = code.claim().tolerance;
+            let array = Array::new(&code, &disks, tolerance, tolerance + 3);
+            let n = code.columns() as u16;
+            let sets = (0..1u32 << n.min(10)).filter(|set| (set.count_ones() as usize) <= tolerance + 1);
+            for set in sets {
+                let set: Vec<u16> = (0..n).filter(|c| set >> c & 1 == 1).collect();
+                let cells: Vec<CellIndex> = set.iter().flat_map(|&c| code.column_cells(c.into())).collect();
+                let with = |more: Vec<CellIndex>| [cells.clone(), more].concat();
+                let survives = is_recoverable(&code, &cells);
+                assert_eq!(array.survives(&set), survives, "{spec} {set:?}");
+                if !survives {
+                    continue;
+                }
+                let loss = array.loss(&set);
+                let others: Vec<usize> =
+                    (0..code.columns()).filter(|&c| !set.contains(&(c as u16))).collect();
+                for &column in &others {
+                    let is_fatal = !is_recoverable(&code, &with(code.column_cells(column).collect()));
+                    assert_eq!(loss.is_fatal(column), is_fatal, "{spec} {set:?} and {column}");
+                    seen[usize::from(is_fatal)] += 1;
+                }
+                let alone = others.iter().flat_map(|&c| code.column_cells(c));
+                let vulnerable = alone.filter(|&cell| !is_recoverable(&code, &with(vec![cell]))).count();
+                assert_eq!(array.fatal(&set).1, vulnerable, "{spec} {set:?}");
+                seen[2] += vulnerable;
+            }
+        }
+        assert!(seen.iter().all(|&n| n > 100), "{seen:?}");
+    }
+
+    #[test]
+    fn a_rebuild_takes_as_long_as_its_slowest_part() {
+        let code = Code::parse("lrc:6,2,2").expect("a spec");
+        let fast = Disks::default();
+        let array = Array::new(&code, &fast, 3, 4);
+        assert_eq!(array.loss(&[0]).hours, [fast.pass_hours(1.0)]);
+        // Three chunks are read for one of a group, six for a global parity.
+        let limit = Disks { repair_bytes_per_s: Some(fast.bytes_per_s), ..fast.clone() };
+        let array = Array::new(&code, &limit, 3, 4);
+        assert!((array.loss(&[0]).hours[0] / fast.pass_hours(3.0) - 1.0).abs() < 1e-12);
+        assert!((array.loss(&[9]).hours[0] / fast.pass_hours(6.0) - 1.0).abs() < 1e-12);
+        // An add-on has a fifteenth of its disk, and is read from that disk or from a mirror each.
+        let code = Code::parse("raidp:16").expect("a spec");
+        let array = Array::new(&code, &fast, 2, 5);
+        let hours = array.loss(&[16]).hours[0];
+        assert!((fast.pass_hours(1.0 / 15.0)..=fast.pass_hours(1.0)).contains(&hours), "{hours}");
+    }
+}

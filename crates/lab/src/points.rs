@@ -1,0 +1,186 @@
+//! Named points over two axes, those that no other beats filled and joined.
+
+use crate::figure::{escape, number};
+use std::fmt::Write;
+
+/// Named points; more is better upwards, less to the left.
+#[derive(Clone, Debug)]
+pub struct Points {
+    /// The heading.
+    pub title: String,
+    /// What the horizontal axis means, with its unit.
+    pub x: String,
+    /// What the vertical axis means, with its unit.
+    pub y: String,
+    /// The points.
+    pub points: Vec<Point>,
+    /// What to know when reading it.
+    pub caption: String,
+}
+
+/// One of them.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// Its name, written beside it.
+    pub name: String,
+    /// Its place.
+    pub x: f64,
+    /// Its place.
+    pub y: f64,
+    /// Whether no other is better in one without being worse in the other.
+    pub is_front: bool,
+}
+
+const WIDTH: f64 = 680.0;
+const HEIGHT: f64 = 400.0;
+/// Left, top, right, bottom: room for numbers and names.
+const MARGINS: [f64; 4] = [62.0, 14.0, 20.0, 48.0];
+/// The height of a name.
+const LINE: f64 = 13.0;
+
+/// A number every so often, about six of them, over a range and a margin.
+fn ticks(values: impl Iterator<Item = f64>) -> Option<(f64, f64, Vec<f64>)> {
+    let (least, most) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
+    if !least.is_finite() || !most.is_finite() {
+        return None;
+    }
+    let span = (most - least).max(0.1 * most.abs()).max(0.5);
+    let rough = span / 6.0;
+    let power = 10f64.powf(rough.log10().floor());
+    let step =
+        [1.0, 2.0, 5.0, 10.0].map(|x| x * power).into_iter().find(|step| *step >= rough).unwrap_or(rough);
+    let (low, high) = (((least - 0.04 * span) / step).floor(), ((most + 0.12 * span) / step).ceil());
+    let ticks = (0..=(high - low) as usize).map(|i| (low + i as f64) * step).collect();
+    Some((low * step, high * step, ticks))
+}
+
+impl Points {
+    fn drawn(&self) -> Vec<&Point> {
+        self.points.iter().filter(|p| p.x.is_finite() && p.y.is_finite()).collect()
+    }
+
+    pub(crate) fn svg(&self) -> String {
+        let drawn = self.drawn();
+        let (Some((x0, x1, xs)), Some((y0, y1, ys))) =
+            (ticks(drawn.iter().map(|p| p.x)), ticks(drawn.iter().map(|p| p.y)))
+        else {
+            return String::new();
+        };
+        let [left, top, right, bottom] = MARGINS;
+        let at_x = |x: f64| left + (x - x0) / (x1 - x0) * (WIDTH - left - right);
+        let at_y = |y: f64| HEIGHT - bottom - (y - y0) / (y1 - y0) * (HEIGHT - top - bottom);
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" \
+             role=\"img\" aria-label=\"{}\" font-family=\"sans-serif\" font-size=\"12\" fill=\"currentColor\">",
+            escape(&self.title)
+        );
+        let (x_end, y_end) = (WIDTH - right, HEIGHT - bottom);
+        for x in xs {
+            let at = at_x(x);
+            let _ = write!(
+                svg,
+                "<path d=\"M{at:.1} {top}V{y_end}\" stroke=\"currentColor\" stroke-opacity=\"0.12\"/><text x=\"{at:.1}\" y=\"{}\" \
+                 text-anchor=\"middle\">{}</text>",
+                y_end + 16.0,
+                number(x)
+            );
+        }
+        for y in ys {
+            let at = at_y(y);
+            let _ = write!(
+                svg,
+                "<path d=\"M{left} {at:.1}H{x_end}\" stroke=\"currentColor\" stroke-opacity=\"0.12\"/><text x=\"{}\" y=\"{:.1}\" \
+                 text-anchor=\"end\">{}</text>",
+                left - 6.0,
+                at + 4.0,
+                number(y)
+            );
+        }
+        let _ = write!(
+            svg,
+            "<path d=\"M{left} {top}V{y_end}H{x_end}\" fill=\"none\" stroke=\"currentColor\" stroke-opacity=\"0.6\"/>\
+             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\
+             <text transform=\"translate(14 {:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+            f64::midpoint(left, x_end),
+            HEIGHT - 12.0,
+            escape(&self.x),
+            f64::midpoint(top, y_end),
+            escape(&self.y)
+        );
+        let mut front: Vec<&&Point> = drawn.iter().filter(|p| p.is_front).collect();
+        front.sort_by(|a, b| a.x.total_cmp(&b.x));
+        let way = front.iter().enumerate().map(|(i, p)| {
+            let (x, y) = (at_x(p.x), at_y(p.y));
+            if i == 0 { format!("M{x:.1} {y:.1}") } else { format!("H{x:.1}V{y:.1}") }
+        });
+        let _ = write!(
+            svg,
+            "<path d=\"{}\" fill=\"none\" stroke=\"#3b7dd8\" stroke-width=\"1.5\" stroke-dasharray=\"5 4\"/>",
+            way.collect::<String>()
+        );
+        let mut taken: Vec<[f64; 4]> = drawn.iter().map(|p| around(at_x(p.x), at_y(p.y))).collect();
+        for point in &drawn {
+            let (x, y) = (at_x(point.x), at_y(point.y));
+            let fill = if point.is_front { "#3b7dd8" } else { "none" };
+            let _ = write!(
+                svg,
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4.5\" fill=\"{fill}\" stroke=\"#3b7dd8\" stroke-width=\"1.5\"/>"
+            );
+            let place = self.place(&point.name, x, y, &taken);
+            taken.push(place);
+            let weight = if point.is_front { " font-weight=\"600\"" } else { "" };
+            let _ = write!(
+                svg,
+                "<text x=\"{:.1}\" y=\"{:.1}\"{weight}>{}</text>",
+                place[0],
+                place[3] - 3.0,
+                escape(&point.name)
+            );
+        }
+        svg.push_str("</svg>");
+        svg
+    }
+
+    /// Where a name covers least: right, left, above, below, or a line farther.
+    fn place(&self, name: &str, x: f64, y: f64, taken: &[[f64; 4]]) -> [f64; 4] {
+        let width = name.chars().count() as f64 * 7.0;
+        let half = LINE / 2.0;
+        let mut places = Vec::new();
+        for shift in [0.0, -1.0, 1.0, -2.0, 2.0, -3.0, 3.0] {
+            let middle = y + shift * LINE;
+            places.push([x + 9.0, middle - half, x + 9.0 + width, middle + half]);
+            places.push([x - 9.0 - width, middle - half, x - 9.0, middle + half]);
+            if shift != 0.0 {
+                places.push([x - width / 2.0, middle - half, x + width / 2.0, middle + half]);
+            }
+        }
+        let covered = |place: &[f64; 4]| {
+            let overlap = |other: &[f64; 4]| {
+                let w = place[2].min(other[2]) - place[0].max(other[0]);
+                let h = place[3].min(other[3]) - place[1].max(other[1]);
+                w.max(0.0) * h.max(0.0)
+            };
+            let outside = (MARGINS[0] - place[0]).max(0.0)
+                + (place[2] - WIDTH).max(0.0)
+                + (place[3] - HEIGHT + MARGINS[3]).max(0.0)
+                + (MARGINS[1] - place[1]).max(0.0);
+            taken.iter().map(overlap).sum::<f64>() + 20.0 * outside
+        };
+        let least = places.iter().min_by(|a, b| covered(a).total_cmp(&covered(b)));
+        least.copied().unwrap_or([x, y, x, y])
+    }
+
+    pub(crate) fn data(&self) -> Vec<Vec<String>> {
+        let mut rows = vec![vec![String::new(), self.x.clone(), self.y.clone(), "Pareto front".into()]];
+        rows.extend(self.points.iter().map(|p| {
+            let front = if p.is_front { "yes" } else { "no" };
+            vec![p.name.clone(), number(p.x), number(p.y), front.to_string()]
+        }));
+        rows
+    }
+}
+
+/// The room of a mark.
+fn around(x: f64, y: f64) -> [f64; 4] {
+    [x - 6.0, y - 6.0, x + 6.0, y + 6.0]
+}

@@ -1,0 +1,186 @@
+//! `pantile lab durability`: how likely codes are to lose data, on the user's own disks.
+
+use crate::args;
+use crate::commands::lab::{Shown, answer};
+use crate::failure::{Failure, Outcome, Verdict};
+use crate::progress::Progress;
+use crate::terminal::Terminal;
+use clap::Args;
+use pantile_lab::durability::{Disks, HOURS_PER_YEAR, Options, run};
+
+/// Answers: which code is safe enough on my disks? Each column of a code is a disk. Fatal sets are counted by proof and rebuild times come from plans; a Markov chain and, from the
+/// sets themselves, a Monte Carlo with importance sampling make of them the mean time to data loss and the probability of a loss.
+/// Failures with a common cause are left out: the numbers compare codes, they promise nothing.
+#[derive(Args)]
+#[command(after_long_help = "\
+Sizes are powers of 1024. Times are written 90m, 24h, 14d or 1y.
+
+Examples:
+  pantile lab durability raid6:8 rs:10+4 lrc:12,2,2 mirror:3
+  pantile lab durability shec:6,4,3 rs:6+4 --repair-bandwidth 1G    where the network is the limit
+  pantile lab durability raid5:7 --scrub never --lse 0.01/TB
+  pantile lab durability rs:6+3 --spares 1 --replace 3d --json")]
+pub struct Durability {
+    /// Codes: specs such as rs:10+4, or paths of code files.
+    #[arg(required = true, value_name = "CODE")]
+    codes: Vec<String>,
+    /// Share of disks that fail in a year: 1.5% or 0.015.
+    #[arg(long, value_name = "SHARE", default_value = "1.5%", allow_negative_numbers = true, value_parser = share)]
+    disk_afr: f64,
+    /// What a disk holds.
+    #[arg(long, value_name = "SIZE", default_value = "16T", allow_negative_numbers = true, value_parser = some_bytes)]
+    disk_size: f64,
+    /// Bytes per second that a disk reads or writes for a rebuild.
+    #[arg(long, value_name = "SIZE", default_value = "150M", allow_negative_numbers = true, value_parser = some_bytes)]
+    speed: f64,
+    /// Bytes per second that all reads of a rebuild may take together (default: the disks alone are the limit).
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = some_bytes)]
+    repair_bandwidth: Option<f64>,
+    /// Disks that stand ready; 'immediate': there is always one.
+    #[arg(long, value_name = "N", default_value = "immediate", allow_negative_numbers = true, value_parser = spares)]
+    spares: Spares,
+    /// Mean time until a failed disk or a used spare is replaced, where spares are counted.
+    #[arg(long, value_name = "TIME", default_value = "24h", allow_negative_numbers = true, value_parser = some_hours)]
+    replace: f64,
+    /// Unreadable bits per bit read, 1e-15, or sectors per 10^12 bytes read, 0.008/TB; 0: none.
+    #[arg(long, value_name = "RATE", default_value = "1e-15", allow_negative_numbers = true, value_parser = unreadable)]
+    lse: f64,
+    /// Time in which every sector is read once and mended; 'never'.
+    #[arg(long, value_name = "TIME", default_value = "14d", allow_negative_numbers = true, value_parser = scrub)]
+    scrub: Scrub,
+    /// Bytes that users read from each disk in a year: they find and leave the sectors that scrubbing mends.
+    #[arg(long, value_name = "SIZE", default_value = "100T", allow_negative_numbers = true, value_parser = args::size)]
+    disk_reads: u64,
+    /// The time in which a loss counts.
+    #[arg(long, value_name = "YEARS", default_value = "1", allow_negative_numbers = true, value_parser = years)]
+    years: f64,
+    /// Cycles of the Monte Carlo; 0 leaves it out.
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(0..=100_000_000))]
+    cycles: u32,
+    /// Its seed.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+/// Spares that are counted; none: there is always one.
+type Spares = Option<usize>;
+/// Hours between scrubs; none: never.
+type Scrub = Option<f64>;
+
+/// A number above 0 and no larger than `most`, without the odd forms that Rust reads too.
+fn above_zero(text: &str, most: f64, expected: &str) -> Result<f64, String> {
+    let is_plain = text.bytes().all(|b| b.is_ascii_digit() || b".eE+-".contains(&b));
+    match text.parse::<f64>() {
+        Ok(value) if is_plain && value > 0.0 && value <= most => Ok(value),
+        _ => Err(format!("expected {expected}")),
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let expected = "a share above 0 and at most 99.9 %, such as 1.5% or 0.015";
+    match text.strip_suffix('%') {
+        Some(percent) => Ok(above_zero(percent, 99.9, expected)? / 100.0),
+        None => above_zero(text, 0.999, expected),
+    }
+    .and_then(|share| {
+        if share >= 1e-12 { Ok(share) } else { Err(format!("expected {expected}; at least 1e-12")) }
+    })
+}
+
+fn some_bytes(text: &str) -> Result<f64, String> {
+    match args::size(text)? {
+        0 => Err("expected more than 0 bytes, such as 150M or 16T (powers of 1024)".into()),
+        bytes => Ok(bytes as f64),
+    }
+}
+
+fn spares(text: &str) -> Result<Spares, String> {
+    match text.parse::<usize>() {
+        _ if text == "immediate" => Ok(None),
+        Ok(spares) if spares <= 100 && text.bytes().all(|b| b.is_ascii_digit()) => Ok(Some(spares)),
+        _ => Err("expected 'immediate' or a number of disks from 0 to 100".into()),
+    }
+}
+
+fn some_hours(text: &str) -> Result<f64, String> {
+    let expected = "a time above 0 and at most 100 years, such as 90m, 24h, 14d or 1y";
+    let (digits, hours) = match text.char_indices().last() {
+        Some((i, 'm')) => (&text[..i], 1.0 / 60.0),
+        Some((i, 'h')) => (&text[..i], 1.0),
+        Some((i, 'd')) => (&text[..i], 24.0),
+        Some((i, 'y')) => (&text[..i], HOURS_PER_YEAR),
+        _ => return Err(format!("expected {expected}")),
+    };
+    let most = 100.0 * HOURS_PER_YEAR / hours;
+    let time = above_zero(digits, most, expected)? * hours;
+    if time >= 1e-6 { Ok(time) } else { Err(format!("expected {expected}; at least 0.0001m")) }
+}
+
+fn scrub(text: &str) -> Result<Scrub, String> {
+    match text {
+        "never" => Ok(None),
+        _ => some_hours(text).map(Some).map_err(|error| format!("{error}, or 'never'")),
+    }
+}
+
+fn unreadable(text: &str) -> Result<f64, String> {
+    let expected = "unreadable bits per bit read up to 1e-6, such as 1e-15, or sectors per TB read up to 1000000, such as 0.008/TB; 0 is none";
+    match text.strip_suffix("/TB") {
+        _ if text == "0" => Ok(0.0),
+        Some(sectors) => Ok(above_zero(sectors, 1e6, expected)? / 8e12),
+        None => above_zero(text, 1e-6, expected),
+    }
+}
+
+fn years(text: &str) -> Result<f64, String> {
+    let expected = "years from 0.001 to 1000, such as 1 or 0.5";
+    above_zero(text, 1000.0, expected)
+        .and_then(|years| if years >= 0.001 { Ok(years) } else { Err(format!("expected {expected}")) })
+}
+
+impl Durability {
+    pub fn run(self, terminal: &Terminal) -> Outcome {
+        // More codes than this do not fit a table or a picture.
+        const CODES_MOST: usize = 100;
+        if self.codes.len() > CODES_MOST {
+            return Err(Failure::Input(format!(
+                "{} codes are named, and at most {CODES_MOST} are possible; compare fewer at once",
+                self.codes.len()
+            )));
+        }
+        let codes = self.codes.iter().map(|code| args::code(code)).collect::<Result<Vec<_>, _>>()?;
+        for (i, code) in codes.iter().enumerate() {
+            if codes[..i].iter().any(|other| other.spec() == code.spec()) {
+                return Err(Failure::Input(format!("{code} is named twice; name each code once")));
+            }
+        }
+        let options = Options {
+            disks: Disks {
+                failed_per_year: self.disk_afr,
+                len_bytes: self.disk_size,
+                bytes_per_s: self.speed,
+                repair_bytes_per_s: self.repair_bandwidth,
+                spares: self.spares,
+                replace_hours: self.replace,
+                unreadable_per_bit: self.lse,
+                scrub_hours: self.scrub,
+                user_bytes_per_year: self.disk_reads as f64,
+            },
+            years: self.years,
+            cycles: self.cycles as usize,
+            seed: self.seed,
+            threads: self.shown.threads(),
+        };
+        let progress = Progress::start(terminal, "examining codes");
+        let of = codes.len() as u64;
+        let found = run(&codes, &options, &|done| {
+            progress.set("examining codes", "codes", done as u64, of);
+        });
+        drop(progress);
+        let report = found.map_err(Failure::input)?;
+        answer("Durability", &self.shown, &[report], terminal)?;
+        Ok(Verdict::Good)
+    }
+}
