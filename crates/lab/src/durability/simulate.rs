@@ -5,6 +5,10 @@
 //! instead of their own small one, and the weight of a cycle is the product of true over simulated probabilities (balanced
 //! failure biasing: Shahabuddin 1994). At each step the probability of a loss by the next event is added, with the weight, and the cycle goes
 //! on as if there were none: no cycle has to meet the rare event itself. The lengths come from cycles without bias.
+//!
+//! The intervals are those of chance alone. The mean time to loss has no other error; the probability of a loss within a time takes cycles that
+//! end in a loss for Poisson events, which is off by parts in 10^5 where disks fail often: 5 in 10^5 too low for raid5:4 with 60 % failed a
+//! year, nothing that 4 million cycles can see for raid5:7 at 1.5 %.
 
 use super::array::Array;
 use crate::parallel;
