@@ -177,6 +177,9 @@ impl Options {
 /// Servers of the paper.
 const SERVERS: u32 = 512;
 
+/// By the number of clients: raid0, wcl and delayed over std.
+type Line = Vec<(u32, [f64; 3])>;
+
 /// One cell.
 #[derive(Clone, Debug)]
 struct Cell {
@@ -238,7 +241,7 @@ pub fn run(options: &Options, progress: &(dyn Fn(u64, u64) + Sync)) -> Report {
         outcome
     });
     let found: BTreeMap<(usize, Scheme, u64), Outcome> = tasks.into_iter().zip(outcomes).collect();
-    let mut lines: BTreeMap<(usize, usize, Scaling), Vec<(u32, [f64; 3])>> = BTreeMap::new();
+    let mut lines: BTreeMap<(usize, usize, Scaling), Line> = BTreeMap::new();
     for (index, cell) in cells.iter().enumerate() {
         let ratios = one(&mut report, options, cell, &|scheme, seed| &found[&(index, scheme, seed)]);
         lines.entry((cell.level, cell.device, cell.scaling)).or_default().push((cell.clients, ratios));
