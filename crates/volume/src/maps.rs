@@ -257,6 +257,22 @@ impl Maps {
         }
     }
 
+    /// Whether a volume may write a record of these changes: what it writes lies where nothing lay before it, or, in place, the same.
+    pub(crate) fn may_become(&self, changes: &[Change]) -> bool {
+        let (mut places, mut rows) = (BTreeSet::new(), BTreeSet::new());
+        changes.iter().all(|change| match change {
+            Change::Switch { logical, physical, .. } => {
+                let own =
+                    self.stripes[*logical as usize].is_some_and(|mapping| mapping.physical == *physical);
+                (own || self.free.contains(*physical)) && places.insert(*physical)
+            }
+            Change::Row { row, .. } => self.free_rows.contains(row) && rows.insert(*row),
+            Change::Unmap { .. } | Change::Forget { .. } | Change::Member { .. } | Change::Mark { .. } => {
+                true
+            }
+        })
+    }
+
     /// Applies a change. Physical stripes and log rows that nothing maps to any more become free.
     pub(crate) fn apply(&mut self, change: &Change) {
         match change {

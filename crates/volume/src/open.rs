@@ -19,7 +19,7 @@ use crate::engine::Engine;
 use crate::journal::{definition_bytes, record_runs};
 use crate::maps::{Change, Maps};
 use crate::rings::{Kept, Rings};
-use crate::stored::{SnapshotReader, change, superblock_of};
+use crate::stored::{NUMBERS_END, SnapshotReader, change, superblock_of};
 use crate::{
     Action, BLOCK_BYTES, Bearing, Bug, DeviceBlock, Event, Found, Geometry, IoId, IoResult, Piece, Planted,
     Slot, Urgency,
@@ -61,6 +61,11 @@ pub enum OpenError {
     },
     /// No device has the snapshot whole.
     NoSnapshot,
+    /// A record that no volume writes, under a checksum that fits.
+    Impossible {
+        /// Its number.
+        record: RecordNumber,
+    },
     /// Devices that ran separately: each side has written what the other has not.
     RanSeparately {
         /// The newest history.
@@ -100,6 +105,11 @@ impl fmt::Display for OpenError {
                     "no device that is here has the newest maps whole; bring back those that were lost last"
                 )
             }
+            OpenError::Impossible { record } => write!(
+                out,
+                "record {} gives away what is in use, and its checksum fits all the same; open the volume without the device that holds it",
+                record.0
+            ),
             OpenError::RanSeparately { newest, others } => {
                 write!(out, "devices ran separately: the newest have history {newest}")?;
                 others.iter().try_for_each(|(slot, its)| write!(out, ", device {} has {its}", slot.0))?;
@@ -363,6 +373,7 @@ impl Opening {
             && found.placement == *placement
             && found.policy == *policy
             && found.fingerprint == code.fingerprint()
+            && counts_on(found)
     }
 
     fn next_phase_if_done(&mut self) {
@@ -628,8 +639,12 @@ impl Opening {
         // The last record is applied when it is known to be the last, so that the maps before it need not be kept for each.
         while let Some((kept, record, changes)) = self.record_at(head, number + 1, &newest) {
             let after = self.geometry.common().record_after(head, record.len_blocks() as u32);
-            let before = last.replace((kept.clone(), head, changes));
-            before.iter().flat_map(|(_, _, changes)| changes).for_each(|change| maps.apply(change));
+            last.iter().flat_map(|(_, _, changes)| changes).for_each(|change| maps.apply(change));
+            if !maps.may_become(&changes) {
+                self.error = Some(OpenError::Impossible { record: RecordNumber(number + 1) });
+                return;
+            }
+            last = Some((kept.clone(), head, changes));
             (number, head) = (number + 1, after);
         }
         let mut before = match &last {
@@ -845,6 +860,13 @@ impl Opening {
         }
         self.next_phase_if_done();
     }
+}
+
+/// Whether the numbers of a superblock can be counted on from there.
+fn counts_on(found: &Superblock) -> bool {
+    let Superblock { session, update, first_record, generation_floor, snapshot, .. } = found;
+    let record = snapshot.map_or(0, |snapshot| snapshot.record.0);
+    [session.0, *update, first_record.0, generation_floor.0, record].into_iter().all(|n| n < NUMBERS_END)
 }
 
 /// What a new volume is called, beside its geometry.

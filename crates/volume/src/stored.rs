@@ -12,6 +12,10 @@ use pantile_format::volume::{
 use pantile_format::{Crc64, Generation};
 use std::collections::{BTreeMap, VecDeque};
 
+/// Generations, sessions and records are counted from 1, and no volume counts to here: whoever writes more lies, and could make a
+/// count go around.
+pub(crate) const NUMBERS_END: u64 = 1 << 62;
+
 pub(crate) fn entry(change: &Change, geometry: &Geometry) -> Entry {
     match change {
         Change::Switch { logical, physical, generation, digests } => Entry::StripeSwitch(StripeSwitch {
@@ -33,10 +37,16 @@ pub(crate) fn entry(change: &Change, geometry: &Geometry) -> Entry {
     }
 }
 
-/// What a decoded entry changes; `None` if it is a log write that cannot be one of this code, or a stripe in a place that is not its own.
+/// What a decoded entry changes; `None` if it is a log write that cannot be one of this code, a stripe in a place that is not its own, or of
+/// a generation that no volume has.
 pub(crate) fn change(entry: &Entry, geometry: &Geometry) -> Option<Change> {
     Some(match entry {
-        Entry::StripeSwitch(switch) if !may_lie(switch.logical, switch.physical, geometry) => return None,
+        Entry::StripeSwitch(switch)
+            if !may_lie(switch.logical, switch.physical, geometry) || switch.generation.0 >= NUMBERS_END =>
+        {
+            return None;
+        }
+        Entry::LogWrite(write) if write.generation.0 >= NUMBERS_END => return None,
         Entry::StripeSwitch(switch) => Change::Switch {
             logical: switch.logical.0 as u32,
             physical: switch.physical.0 as u32,
@@ -239,7 +249,7 @@ impl SnapshotReader {
     /// The maps; `None` if blocks are missing.
     pub(crate) fn finish(mut self) -> Option<Maps> {
         self.maps.generation = self.decoder.finish().ok()?.next_generation.0;
-        Some(self.maps)
+        (self.maps.generation < NUMBERS_END).then_some(self.maps)
     }
 }
 

@@ -146,6 +146,10 @@ pub struct Real {
 
 impl Real {
     pub fn new(shape: &Shape, faults: &[Fault]) -> Real {
+        Real::with_policy(shape, faults, Policy::Wcl)
+    }
+
+    pub fn with_policy(shape: &Shape, faults: &[Fault], policy: Policy) -> Real {
         let code = match shape.code.starts_with("pantile-code") {
             true => Code::from_text(shape.code),
             false => Code::parse(shape.code),
@@ -158,7 +162,7 @@ impl Real {
             spare_stripes: shape.spare_stripes,
             log_rows: shape.log_rows,
             journal_blocks: shape.journal_blocks,
-            policy: Policy::Wcl,
+            policy,
         })
         .expect("a volume may have this shape");
         let blocks = (0..geometry.slots() as u32).map(|s| geometry.device_blocks(Slot(s))).max();
