@@ -199,8 +199,13 @@ fn limits_are_refused_before_they_cost_anything() {
     );
 }
 
+/// `PROPTEST_CASES` asks for more.
+fn cases() -> u32 {
+    ProptestConfig::default().cases.max(2000)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn random_text_never_panics(text in "\\PC*", body in "[\\[\\]0-9 =+*x#a-f\n]{0,80}") {

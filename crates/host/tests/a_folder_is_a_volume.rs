@@ -3,9 +3,12 @@
 use pantile_code::Code;
 use pantile_device::{Device, DeviceError, FileDevice};
 use pantile_host::{
-    Answer, ControlServer, DeviceWord, FaultKind, Folder, FolderError, NewDevices, NewFolder, Order, Policy,
-    Service, StatusReport, Verdict, order,
+    Answer, CONTROL_SOCKET, ControlServer, DeviceWord, FaultKind, Folder, FolderError, NewDevices, NewFolder,
+    Order, Policy, Service, StatusReport, Verdict, order,
 };
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -461,5 +464,69 @@ fn a_copy_of_an_earlier_time_is_not_taken_for_the_device() {
     done(service.obey(&Order::Fail { device: 0, lose_data: false }));
     done(service.obey(&Order::Fail { device: 5, lose_data: false }));
     assert!(read(&service, data.len()) == data);
+    service.stop().expect("it stops");
+}
+
+/// Lines that are nearly orders, or nothing like it; none that would end the volume or take a device out.
+///
+/// `FUZZ_SEEDS=100000` tries more, `FUZZ_FIRST=7 FUZZ_SEEDS=1` one again.
+#[test]
+fn whatever_is_said_over_the_socket_the_volume_goes_on() {
+    const SAID: [&str; 6] = [
+        r#"{"do":"status"}"#,
+        r#"{"do":"rebuild","throttle-bytes-per-s":1000000000}"#,
+        r#"{"do":"scrub-start","repair":false}"#,
+        r#"{"do":"scrub-pause"}"#,
+        r#"{"do":"fail","device":4000000000}"#,
+        r#"{"do":"replace","device":70,"path":"/nowhere","overwrite":false}"#,
+    ];
+    let number = |name: &str, default: u64| {
+        std::env::var(name).ok().map_or(default, |value| value.parse().expect("a number"))
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("v");
+    create(&root);
+    let service = Arc::new(start(&root));
+    let control = ControlServer::start(&root, service.clone()).expect("a socket");
+    let (first, seeds) = (number("FUZZ_FIRST", 0), number("FUZZ_SEEDS", 1000));
+    for seed in first..first + seeds {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut line = random.choice(SAID).expect("there are some").as_bytes().to_vec();
+        for _ in 0..random.usize(0..4) {
+            let at = random.usize(0..line.len());
+            match random.u8(0..5) {
+                0 => line[at] = random.u8(..),
+                1 => line[at] = *random.choice(b"{}[]\",:0123456789-+eE.\\untrfalse\n").expect("bytes"),
+                2 => drop(line.drain(at..)),
+                3 => {
+                    let part = line[at..].to_vec();
+                    line.extend(part);
+                }
+                _ => {
+                    line.splice(at..at, vec![*random.choice(b"[{\"9 ").expect("bytes"); 2000]).for_each(drop)
+                }
+            }
+            if line.is_empty() {
+                line.push(b'x');
+            }
+        }
+        line.push(b'\n');
+        let mut stream = UnixStream::connect(root.join(CONTROL_SOCKET)).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time");
+        let sent = stream.write_all(&line).and_then(|()| stream.shutdown(Shutdown::Write));
+        let mut said = Vec::new();
+        // What is no text ends the conversation, and may end it before all is said.
+        let heard = stream.read_to_end(&mut said);
+        let is_text = std::str::from_utf8(&line).is_ok();
+        assert!(!is_text || (sent.is_ok() && heard.is_ok()), "seed {seed}: {sent:?}, {heard:?}");
+        for answer in said.split(|&byte| byte == b'\n').filter(|answer| !answer.is_empty()) {
+            let answer = serde_json::from_slice::<Answer>(answer);
+            assert!(answer.is_ok(), "seed {seed}: {answer:?}");
+        }
+        assert!(!is_text || !said.is_empty(), "seed {seed}: no answer");
+    }
+    let report = status(&service);
+    assert_eq!((report.verdict, report.margin.any_more), (Verdict::Clean, 2));
+    drop(control);
     service.stop().expect("it stops");
 }
