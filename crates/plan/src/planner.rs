@@ -15,6 +15,7 @@ use crate::dual::{Found, Space, Word, search};
 use crate::{CellSet, Combination, Costs, NotRecoverable, Optimality, Plan, Step};
 use pantile_code::{CellIndex, Code};
 use pantile_gf::{Echelon, Gf, Matrix};
+use std::sync::OnceLock;
 
 /// What a recovery plan is asked for.
 #[derive(Clone, Debug)]
@@ -89,6 +90,8 @@ pub struct Planner {
     is_xor: bool,
     /// One row per column, and any k cells determine all: the uniform matroid.
     is_uniform: bool,
+    /// The steps of [`Planner::encode`], once they were asked for: every write is compared with them.
+    encoding: OnceLock<Vec<Step>>,
 }
 
 impl Planner {
@@ -102,6 +105,7 @@ impl Planner {
             is_uniform: code.claim().mds && code.rows_max() == 1 && code.cell_count() == code.columns(),
             is_xor: code.is_xor(),
             touching,
+            encoding: OnceLock::new(),
             code: code.clone(),
         }
     }
@@ -140,23 +144,32 @@ impl Planner {
     /// Shape: reads all data; one step per parity cell, along the code's own equations where they allow it (RDP's
     /// diagonals use its row parities), else from the data alone.
     pub fn encode(&self) -> Plan {
+        Plan {
+            reads: CellSet::of_cells(&self.code, self.code.data()).iter().collect(),
+            steps: self.encoding().to_vec(),
+            outputs: self.code.parity().to_vec(),
+            cost: self.code.data().len() as u64,
+            optimality: Optimality::Exact,
+        }
+    }
+
+    /// The steps of the encoding. Cost: made once; of a code of thousands of cells that takes a tenth of a second.
+    pub(crate) fn encoding(&self) -> &[Step] {
+        self.encoding.get_or_init(|| self.make_encoding())
+    }
+
+    fn make_encoding(&self) -> Vec<Step> {
         let lost = CellSet::of_cells(&self.code, self.code.parity());
         let read = CellSet::of_cells(&self.code, self.code.data());
         let price = vec![0; self.code.cell_count()];
-        let mut progress = Progress::new(&self.code, &self.touching, &lost, &price, read.clone());
+        let mut progress = Progress::new(&self.code, &self.touching, &lost, &price, read);
         progress.peel(self.code.parity());
         for (row, &parity) in self.code.parity().iter().enumerate() {
             if !progress.made.contains(parity) {
                 progress.take(parity, self.generator_terms(row));
             }
         }
-        Plan {
-            reads: read.iter().collect(),
-            steps: progress.steps,
-            outputs: self.code.parity().to_vec(),
-            cost: self.code.data().len() as u64,
-            optimality: Optimality::Exact,
-        }
+        progress.steps
     }
 
     /// The row of a parity cell in the generator.

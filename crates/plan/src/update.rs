@@ -164,7 +164,8 @@ impl Planner {
         let code = self.code();
         let affected =
             CellSet::of_cells(code, &affected.iter().map(|&r| code.parity()[r]).collect::<Vec<_>>());
-        let steps: Vec<_> = self.encode().steps.into_iter().filter(|s| affected.contains(s.target)).collect();
+        let steps: Vec<&crate::Step> =
+            self.encoding().iter().filter(|s| affected.contains(s.target)).collect();
         // A lost parity is computed only if one that is written uses it.
         let mut used = CellSet::empty(code);
         for step in steps.iter().rev() {
@@ -179,7 +180,7 @@ impl Planner {
             .filter(|step| used.contains(step.target))
             .map(|step| {
                 let content = |cell| if new(cell) { Content::New(cell) } else { Content::Old(cell) };
-                (step.target, step.terms.into_iter().map(|(cell, c)| (content(cell), c)).collect())
+                (step.target, step.terms.iter().map(|&(cell, c)| (content(cell), c)).collect())
             })
             .collect();
         (Strategy::ReconstructWrite, steps)
