@@ -8,7 +8,8 @@
 //!
 //! All offsets of one request in one stripe change one of three sets of consecutive cells. So nothing is planned per request:
 //! how often each set was read and written is counted, and multiplied by its plan at the end; of a degraded volume, how often each
-//! range of blocks was.
+//! range of blocks was. Of a code with very many sets only those that occur are kept, and multiplied whenever there are too many: the
+//! memory is bounded, whatever the code and the trace.
 
 use super::trace::Request;
 use pantile::plan::{Planner, Strategy};
@@ -126,22 +127,79 @@ pub struct Counter {
     element_blocks: u64,
     stripe_blocks: u64,
     turns: u64,
-    /// Reads, and writes by whether the stripe is whole, how often: `[cells][turn]`.
-    reads: Vec<u64>,
-    writes: Vec<u64>,
+    /// Reads and writes, how often: by set of cells and turn.
+    reads: Tally<u64>,
+    writes: Tally<u64>,
     /// Chunks of stripes that were written to: by the set of all cells of the write, which decides whose headers are.
     touched: BTreeMap<Key, u64>,
     /// Of a degraded volume: ranges of blocks, how often and what they cost (none if they cannot be had).
     ranges: HashMap<Range, (u64, Option<u64>)>,
-    /// Blocks that a read or write of a set costs, known once asked: `u32::MAX` not yet.
-    cost_of_read: Vec<u32>,
-    cost_of_write: Vec<u32>,
-    blocks_per_request: [u64; 32],
-    refused: u64,
+    /// What is read for the lost cells among the wanted ones, by turn and lost cells; none if they cannot be had.
+    ways: HashMap<(u32, Vec<CellIndex>), Option<Vec<CellIndex>>>,
+    /// Blocks that a read or write of a set costs and one, known once asked: 0 not yet.
+    cost_of_read: Tally<u32>,
+    cost_of_write: Tally<u32>,
+    /// What has been multiplied already.
+    settled: Counts,
     data: u32,
 }
 
-const UNKNOWN: u32 = u32::MAX;
+/// Kinds that are counted in a list with a place for each: 8 MiB of it.
+const LISTED_MOST: usize = 1 << 20;
+
+/// Kinds that are kept in a map; with more, what is counted is settled.
+const KEPT_MOST: usize = 1 << 17;
+
+/// Ways to recover cells that are kept.
+const WAYS_MOST: usize = 1 << 12;
+
+/// A number of each of many kinds: a list while these are few, else a map of those that occur.
+enum Tally<T> {
+    List(Vec<T>),
+    Map(HashMap<usize, T>),
+}
+
+impl<T: Copy + Default + PartialEq> Tally<T> {
+    fn new(kinds: usize) -> Tally<T> {
+        match kinds <= LISTED_MOST {
+            true => Tally::List(vec![T::default(); kinds]),
+            false => Tally::Map(HashMap::new()),
+        }
+    }
+
+    fn get(&self, kind: usize) -> T {
+        match self {
+            Tally::List(list) => list[kind],
+            Tally::Map(map) => map.get(&kind).copied().unwrap_or_default(),
+        }
+    }
+
+    fn at(&mut self, kind: usize) -> &mut T {
+        match self {
+            Tally::List(list) => &mut list[kind],
+            Tally::Map(map) => map.entry(kind).or_default(),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        matches!(self, Tally::Map(map) if map.len() >= KEPT_MOST)
+    }
+
+    /// What is not zero, in order; nothing is kept.
+    fn take(&mut self) -> Vec<(usize, T)> {
+        match self {
+            Tally::List(list) => {
+                let all = list.iter_mut().enumerate().filter(|(_, n)| **n != T::default());
+                all.map(|(kind, n)| (kind, std::mem::take(n))).collect()
+            }
+            Tally::Map(map) => {
+                let mut all: Vec<(usize, T)> = map.drain().collect();
+                all.sort_unstable_by_key(|&(kind, _)| kind);
+                all
+            }
+        }
+    }
+}
 
 impl Counter {
     /// For a volume of this geometry, some devices lost.
@@ -151,20 +209,29 @@ impl Counter {
         let code = &geometry.code;
         let turns = if geometry.placement == Placement::Rotate { code.columns() } else { 1 };
         let data = code.data().len();
-        let sets = data * (data + 1) / 2 * turns;
+        let sets = data * (data + 1) / 2;
+        let mut lost = lost.to_vec();
+        lost.sort_unstable();
+        lost.dedup();
+        let settled = Counts {
+            devices: vec![BTreeMap::new(); code.columns()],
+            refused: 0,
+            blocks_per_request: [0; 32],
+            strategies: BTreeMap::new(),
+        };
         let counter = Counter {
-            lost: lost.to_vec(),
+            lost,
             element_blocks: geometry.element_blocks().into(),
             stripe_blocks: geometry.stripe_blocks(),
             turns: turns as u64,
-            reads: vec![0; sets],
-            writes: vec![0; sets],
+            reads: Tally::new(sets * turns),
+            writes: Tally::new(sets * turns),
             touched: BTreeMap::new(),
             ranges: HashMap::new(),
-            cost_of_read: vec![UNKNOWN; sets],
-            cost_of_write: vec![UNKNOWN; sets],
-            blocks_per_request: [0; 32],
-            refused: 0,
+            ways: HashMap::new(),
+            cost_of_read: Tally::new(sets),
+            cost_of_write: Tally::new(sets),
+            settled,
             data: data as u32,
             planner: Planner::new(code),
             code: code.clone(),
@@ -197,11 +264,25 @@ impl Counter {
         columns
     }
 
-    fn index(&self, (first, count): Cells, turn: u32) -> usize {
-        // Sets that begin at `first` stand after those that begin before: data, data - 1, .. of them.
-        let (first, count, data) = (first as usize, count as usize, self.data as usize);
-        let before = first * data - first * first.saturating_sub(1) / 2;
-        (before + count - 1) * self.turns as usize + turn as usize
+    /// The number of a set: those that begin at `first` stand after those that begin before, data, data - 1, .. of them.
+    fn index(&self, (first, count): Cells) -> usize {
+        let (first, count) = (first as usize, count as usize);
+        self.before(first) + count - 1
+    }
+
+    /// How many sets begin before this cell.
+    fn before(&self, first: usize) -> usize {
+        first * self.data as usize - first * first.saturating_sub(1) / 2
+    }
+
+    /// The set of a number.
+    fn set(&self, index: usize) -> Cells {
+        let (mut low, mut high) = (0, self.data as usize);
+        while high - low > 1 {
+            let middle = (low + high) / 2;
+            if self.before(middle) <= index { low = middle } else { high = middle }
+        }
+        (low as u32, (index - self.before(low) + 1) as u32)
     }
 
     /// Counts a request; a block that is written in part is read first. Cost: some additions per stripe that it touches.
@@ -219,10 +300,10 @@ impl Counter {
                 cost = cost.zip(self.blocks(end - 1, end, false)).map(|(a, b)| a + b);
             }
         }
-        self.refused += u64::from(cost.is_none());
+        self.settled.refused += u64::from(cost.is_none());
         let cost = cost.unwrap_or(0);
         let class = (u64::BITS - cost.leading_zeros()).min(31) as usize;
-        self.blocks_per_request[class] += 1;
+        self.settled.blocks_per_request[class] += 1;
     }
 
     /// Blocks of the volume; what they cost, none if they cannot be had.
@@ -258,27 +339,33 @@ impl Counter {
                 continue;
             }
             let cells = (begin as u32, (end - begin) as u32);
-            let index = self.index(cells, turn);
+            let index = self.index(cells);
             cost += often * self.cost(index, cells, is_write);
             let sums = if is_write { &mut self.writes } else { &mut self.reads };
-            sums[index] += often;
+            *sums.at(index * self.turns as usize + turn as usize) += often;
         }
         if is_write {
             let all = (first as u32, (last - first + 1) as u32);
             *self.touched.entry((all, turn)).or_default() += 1;
         }
+        if self.reads.is_full() || self.writes.is_full() || self.touched.len() >= KEPT_MOST {
+            self.settle();
+        }
         Some(cost)
     }
 
     fn cost(&mut self, index: usize, cells: Cells, is_write: bool) -> u64 {
-        let known = if is_write { self.cost_of_write[index] } else { self.cost_of_read[index] };
-        if known != UNKNOWN {
-            return known.into();
+        let known = if is_write { self.cost_of_write.get(index) } else { self.cost_of_read.get(index) };
+        if known != 0 {
+            return u64::from(known) - 1;
         }
         let planned = if is_write { self.planned_write(cells) } else { self.planned_read(cells) };
         let cost: u64 = planned.columns.values().map(|blocks| blocks.read + blocks.written).sum();
         let costs = if is_write { &mut self.cost_of_write } else { &mut self.cost_of_read };
-        costs[index] = cost as u32;
+        if costs.is_full() {
+            costs.take();
+        }
+        *costs.at(index) = cost as u32 + 1;
         cost
     }
 
@@ -295,6 +382,9 @@ impl Counter {
         let sum = |planned: &Planned| planned.columns.values().map(|b| b.read + b.written).sum::<u64>();
         let cost = planned.as_ref().map(sum);
         self.ranges.insert(range, (u64::from(cost.is_some()), cost));
+        if self.ranges.len() >= KEPT_MOST {
+            self.settle();
+        }
         cost
     }
 
@@ -326,104 +416,130 @@ impl Counter {
         planned
     }
 
+    /// What is read for these lost cells of a stripe that is turned by so much; none if they cannot be had.
+    fn way(&mut self, turn: u32, lost: &CellSet, missing: Vec<CellIndex>) -> Option<Vec<CellIndex>> {
+        if missing.is_empty() {
+            return Some(Vec::new());
+        }
+        let key = (turn, missing);
+        if let Some(known) = self.ways.get(&key) {
+            return known.clone();
+        }
+        let found = self.recover(lost, &key.1).ok().map(|plan| plan.reads);
+        if self.ways.len() >= WAYS_MOST {
+            self.ways.clear();
+        }
+        self.ways.insert(key, found.clone());
+        found
+    }
+
     /// A range of a degraded stripe: what is read of it, or that it is written as a whole.
-    fn planned_degraded(&self, (from, to, turn, is_write): Range) -> Option<Planned> {
+    fn planned_degraded(&mut self, (from, to, turn, is_write): Range) -> Option<Planned> {
         let lost_columns = self.lost_columns(turn);
         let lost = CellSet::of_columns(&self.code, &lost_columns);
         let e = self.element_blocks;
-        let cell_of = |place: u64| (self.code.data()[(place / e) as usize], place % e);
-        let is_in = |place: &u64| (from..to).contains(place);
-        let wanted: Vec<(CellIndex, u64)> =
-            (0..self.stripe_blocks).filter(|place| is_in(place) != is_write).map(cell_of).collect();
+        // Offsets of the element at a place in user order that are read or written by the user.
+        let asked = |place: u64| {
+            let begin = from.clamp(place * e, (place + 1) * e) - place * e;
+            begin..to.clamp(place * e, (place + 1) * e) - place * e
+        };
+        // A write needs the rest of the stripe: the hull of what it does not change.
+        let wanted = |place: u64| match (asked(place), is_write) {
+            (asked, false) => asked,
+            (asked, true) if asked.is_empty() => 0..e,
+            (asked, true) if asked.start == 0 => asked.end..e,
+            (asked, true) if asked.end == e => 0..asked.start,
+            (_, true) => 0..e,
+        };
+        let data = self.code.data().to_vec();
+        let missing: Vec<u64> = (0..data.len() as u64)
+            .filter(|&place| lost.contains(data[place as usize]) && !wanted(place).is_empty())
+            .collect();
+        let mut cells: Vec<CellIndex> = missing.iter().map(|&place| data[place as usize]).collect();
+        cells.sort_unstable();
+        let first = missing.iter().map(|&place| wanted(place).start).min().unwrap_or(0);
+        let end = missing.iter().map(|&place| wanted(place).end).max().unwrap_or(0);
+        let way = self.way(turn, &lost, cells)?;
+        let way = CellSet::of_cells(&self.code, &way);
         let mut planned = Planned::default();
-        let missing = || wanted.iter().filter(|(cell, _)| lost.contains(*cell));
-        let cells: BTreeSet<CellIndex> = missing().map(|&(cell, _)| cell).collect();
-        let first = missing().map(|&(_, offset)| offset).min().unwrap_or(0);
-        let end = missing().map(|&(_, offset)| offset + 1).max().unwrap_or(0);
-        let mut read: BTreeMap<(CellIndex, u64), Cause> = BTreeMap::new();
-        if !cells.is_empty() {
-            let cells: Vec<CellIndex> = cells.into_iter().collect();
-            for cell in self.recover(&lost, &cells).ok()?.reads {
-                (first..end).for_each(|offset| _ = read.insert((cell, offset), Cause::Degraded));
-            }
-        }
-        let direct = if is_write { Cause::Degraded } else { Cause::User };
-        for &(cell, offset) in wanted.iter().filter(|(cell, _)| !lost.contains(*cell)) {
-            read.insert((cell, offset), direct);
-        }
-        for ((cell, _), cause) in read {
-            planned.add(self.code.column_of(cell), cause, Blocks { read: 1, written: 0 });
-        }
-        if !is_write {
-            return Some(planned);
-        }
-        let new: BTreeSet<(CellIndex, u64)> = (from..to).map(cell_of).collect();
         for cell in self.code.cells().filter(|&cell| !lost.contains(cell)) {
-            for offset in 0..e {
-                let cause = match () {
-                    () if new.contains(&(cell, offset)) => Cause::User,
-                    () if self.code.is_parity(cell) => Cause::Parity,
-                    () => Cause::Degraded,
-                };
-                planned.add(self.code.column_of(cell), cause, Blocks { read: 0, written: 1 });
+            let asked = self.code.data_position(cell).map_or(0..0, |place| asked(place as u64));
+            let (user, of_way) = (asked.end - asked.start, if way.contains(cell) { end - first } else { 0 });
+            let both = match of_way {
+                0 => 0,
+                _ => asked.end.min(end).saturating_sub(asked.start.max(first)),
+            };
+            let (direct, other) = match (is_write, self.code.is_parity(cell)) {
+                (false, _) => (user, of_way - both),
+                (true, true) => (0, of_way),
+                (true, false) => (0, e - user + both),
+            };
+            let column = self.code.column_of(cell);
+            planned.add(column, Cause::User, Blocks { read: direct, written: 0 });
+            planned.add(column, Cause::Degraded, Blocks { read: other, written: 0 });
+            if is_write {
+                let rest = if self.code.is_parity(cell) { Cause::Parity } else { Cause::Degraded };
+                planned.add(column, Cause::User, Blocks { read: 0, written: user });
+                planned.add(column, rest, Blocks { read: 0, written: e - user });
             }
         }
-        for column in (0..self.code.columns()).filter(|column| !lost_columns.contains(column)) {
-            let slot = self.geometry.slot(turn, column);
-            let blocks = Blocks { read: 0, written: self.geometry.header_blocks(slot).into() };
-            planned.add(column, Cause::Checksums, blocks);
-        }
-        Some(planned)
-    }
-
-    /// What it comes to. Cost: one plan per set of cells that occurred.
-    pub fn finish(&self) -> Counts {
-        let n = self.code.columns();
-        let mut counts = Counts {
-            devices: vec![BTreeMap::new(); n],
-            refused: self.refused,
-            blocks_per_request: self.blocks_per_request,
-            strategies: BTreeMap::new(),
-        };
-        let add = |counts: &mut Counts, planned: &Planned, turn: u32, often: u64| {
-            for (&(column, cause), blocks) in &planned.columns {
-                let device = self.geometry.slot(turn, column).0 as usize;
-                let sum = counts.devices[device].entry(cause).or_default();
-                *sum += Blocks { read: blocks.read * often, written: blocks.written * often };
-            }
-            if let Some(strategy) = planned.strategy {
-                *counts.strategies.entry(name_of(strategy)).or_default() += often;
-            }
-        };
-        for first in 0..self.data {
-            for count in 1..=self.data - first {
-                for turn in 0..self.turns as u32 {
-                    let index = self.index((first, count), turn);
-                    let (reads, writes) = (self.reads[index], self.writes[index]);
-                    if reads > 0 {
-                        add(&mut counts, &self.planned_read((first, count)), turn, reads);
-                    }
-                    if writes > 0 {
-                        add(&mut counts, &self.planned_write((first, count)), turn, writes);
-                    }
-                }
-            }
-        }
-        for (&range, &(often, _)) in &self.ranges {
-            if let Some(planned) = (often > 0).then(|| self.planned_degraded(range)).flatten() {
-                add(&mut counts, &planned, range.2, often);
-            }
-        }
-        for (&(cells, turn), &often) in &self.touched {
-            let mut planned = Planned::default();
-            for column in self.columns_written(cells) {
+        if is_write {
+            for column in (0..self.code.columns()).filter(|column| !lost_columns.contains(column)) {
                 let slot = self.geometry.slot(turn, column);
                 let blocks = Blocks { read: 0, written: self.geometry.header_blocks(slot).into() };
                 planned.add(column, Cause::Checksums, blocks);
             }
-            add(&mut counts, &planned, turn, often);
         }
-        counts
+        Some(planned)
+    }
+
+    /// Multiplies what was counted by its plans. Cost: one plan per set of cells that occurred.
+    fn settle(&mut self) {
+        let turns = self.turns as usize;
+        for is_write in [false, true] {
+            let sums = if is_write { self.writes.take() } else { self.reads.take() };
+            // One after another in order of sets: the turns of a set have its plan in common.
+            for of_set in sums.chunk_by(|a, b| a.0 / turns == b.0 / turns) {
+                let cells = self.set(of_set[0].0 / turns);
+                let planned = if is_write { self.planned_write(cells) } else { self.planned_read(cells) };
+                of_set.iter().for_each(|&(kind, often)| self.add(&planned, (kind % turns) as u32, often));
+            }
+        }
+        for (range, (often, _)) in std::mem::take(&mut self.ranges) {
+            if let Some(planned) = (often > 0).then(|| self.planned_degraded(range)).flatten() {
+                self.add(&planned, range.2, often);
+            }
+        }
+        let touched: Vec<(Key, u64)> = std::mem::take(&mut self.touched).into_iter().collect();
+        for of_cells in touched.chunk_by(|a, b| a.0.0 == b.0.0) {
+            let columns = self.columns_written(of_cells[0].0.0);
+            for &((_, turn), often) in of_cells {
+                let mut planned = Planned::default();
+                for &column in &columns {
+                    let slot = self.geometry.slot(turn, column);
+                    let blocks = Blocks { read: 0, written: self.geometry.header_blocks(slot).into() };
+                    planned.add(column, Cause::Checksums, blocks);
+                }
+                self.add(&planned, turn, often);
+            }
+        }
+    }
+
+    fn add(&mut self, planned: &Planned, turn: u32, often: u64) {
+        for (&(column, cause), blocks) in &planned.columns {
+            let device = self.geometry.slot(turn, column).0 as usize;
+            let sum = self.settled.devices[device].entry(cause).or_default();
+            *sum += Blocks { read: blocks.read * often, written: blocks.written * often };
+        }
+        if let Some(strategy) = planned.strategy {
+            *self.settled.strategies.entry(name_of(strategy)).or_default() += often;
+        }
+    }
+
+    /// What it comes to.
+    pub fn finish(mut self) -> Counts {
+        self.settle();
+        self.settled
     }
 
     /// The columns whose chunks a write to these cells changes.
@@ -454,6 +570,9 @@ struct Planned {
 
 impl Planned {
     fn add(&mut self, column: usize, cause: Cause, blocks: Blocks) {
+        if blocks == Blocks::default() {
+            return;
+        }
         *self.columns.entry((column, cause)).or_default() += blocks;
     }
 }

@@ -20,10 +20,18 @@ pub struct Window {
     costs: HashMap<Vec<u64>, u64>,
     user_blocks: u64,
     moved_blocks: u64,
+    /// How often it was written early, for want of memory.
+    early: u64,
 }
 
-/// Plans kept; random writes have many patterns.
-const PLANS_MOST: usize = 1 << 16;
+/// Bytes of plans kept; random writes have many patterns.
+const PLAN_BYTES_MOST: usize = 8 << 20;
+
+/// Bytes of stripes gathered; with more, they are written early. 32 MiB is 16 GiB of stripes of 96 blocks.
+const DIRTY_BYTES_MOST: usize = 32 << 20;
+
+/// Bytes of an entry of a map beside its bits.
+const ENTRY_BYTES: usize = 64;
 
 impl Window {
     /// For volumes of a geometry.
@@ -39,7 +47,13 @@ impl Window {
             costs: HashMap::new(),
             user_blocks: 0,
             moved_blocks: 0,
+            early: 0,
         }
+    }
+
+    /// How often what was gathered had to be written before so many requests had come, for want of memory.
+    pub fn early(&self) -> u64 {
+        self.early
     }
 
     /// How many requests are gathered.
@@ -61,12 +75,20 @@ impl Window {
     pub fn push(&mut self, request: &Request) {
         if request.is_write {
             let end = (request.offset + request.len).div_ceil(BLOCK_BYTES);
-            for block in request.offset / BLOCK_BYTES..end {
-                let (stripe, place) = (block / self.stripe_blocks, block % self.stripe_blocks);
-                let words = (self.stripe_blocks.div_ceil(64)) as usize;
+            let words = (self.stripe_blocks.div_ceil(64)) as usize;
+            let stripes_most = (DIRTY_BYTES_MOST / (ENTRY_BYTES + 8 * words)).max(1);
+            let mut block = request.offset / BLOCK_BYTES;
+            while block < end {
+                let stripe = block / self.stripe_blocks;
+                if self.dirty.len() >= stripes_most && !self.dirty.contains_key(&stripe) {
+                    self.early += 1;
+                    self.finish();
+                }
                 let bits = self.dirty.entry(stripe).or_insert_with(|| vec![0; words]);
-                bits[(place / 64) as usize] |= 1 << (place % 64);
-                self.user_blocks += 1;
+                let to = end.min((stripe + 1) * self.stripe_blocks);
+                self.user_blocks += to - block;
+                set(bits, block - stripe * self.stripe_blocks, to - stripe * self.stripe_blocks);
+                block = to;
             }
         }
         self.seen += 1;
@@ -102,10 +124,40 @@ impl Window {
             (0..self.code.data().len()).filter(is_new).map(|element| self.code.data()[element]).collect();
         let plan = self.planner.update(&cells, &CellSet::empty(&self.code), &Costs::uniform());
         let cost = plan.map_or(0, |plan| plan.cost);
-        if self.costs.len() >= PLANS_MOST {
+        if self.costs.len() >= PLAN_BYTES_MOST / (ENTRY_BYTES + 8 * pattern.len()) {
             self.costs.clear();
         }
         self.costs.insert(pattern, cost);
         cost
+    }
+}
+
+/// Sets the bits `from..to`.
+fn set(bits: &mut [u64], from: u64, to: u64) {
+    let mut at = from;
+    while at < to {
+        let (word, first) = ((at / 64) as usize, at % 64);
+        let n = (to - at).min(64 - first);
+        bits[word] |= (u64::MAX >> (64 - n)) << first;
+        at += n;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::set;
+
+    #[test]
+    fn bits_are_set_from_anywhere_to_anywhere() {
+        for from in 0..130u64 {
+            for to in from..=192 {
+                let mut bits = [0u64; 3];
+                set(&mut bits, from, to);
+                for at in 0..192 {
+                    let is_set = bits[at as usize / 64] >> (at % 64) & 1 == 1;
+                    assert_eq!(is_set, (from..to).contains(&at), "{at} of {from}..{to}");
+                }
+            }
+        }
     }
 }
