@@ -253,6 +253,13 @@ pub fn run(threads: usize) -> Report {
             Some(paper),
         );
     }
+    let per_disk = |rival: Rival, p: usize| MB_PER_UNIT * of[&(rival, p)].0 / of[&(rival, p)].2 as f64;
+    report.measure(
+        "RDP p=7",
+        "healthy per disk, MB/s by the one scale factor",
+        per_disk(Rival::Rdp, 7),
+        Some(10.79),
+    );
     let chart = |title: &str, value: &dyn Fn(Rival, usize) -> f64| {
         let series = Rival::ALL.into_iter().map(|rival| Series {
             name: rival.name().into(),

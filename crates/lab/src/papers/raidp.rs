@@ -151,7 +151,10 @@ fn recovery(report: &mut Report) {
         .note = Some(
         "14 reads per chunk instead of 15: the slides' system fetched one more, or lost 6 % elsewhere".into(),
     );
-    report.measure("RAID-6 : RAIDP, 1 Gb/s", "recovery time", n1, Some(12_300.0 / 827.0));
+    report.measure("RAID-6 : RAIDP, 1 Gb/s", "recovery time", n1, Some(12_300.0 / 827.0)).note =
+        Some("the quotient of the table; the slides round it down to 14".into());
+    report.measure("RAID-6 : RAIDP, 10 Gb/s", "recovery time", n1, Some(1_823.0 / 125.0)).note =
+        Some("the quotient of the table; the slides round it down to 14".into());
 }
 
 fn traffic(report: &mut Report) {
@@ -160,13 +163,28 @@ fn traffic(report: &mut Report) {
     // Stored bytes per user byte.
     report.measure("RAIDP", "stored bytes per byte", 1.0 / code.rate(), None).note =
         Some(format!("two copies and 1/(N-1) on each of two add-ons: 2 + 2/{}", NODES - 1));
+    report
+        .measure("RAIDP : three replicas", "storage saved, disks alone", 1.0 - 2.0 / 3.0, Some(0.33))
+        .note =
+        Some(format!("with the add-ons' memory counted as storage: {:.3}", 1.0 - 1.0 / code.rate() / 3.0));
+    let capacity = NODES as f64 * (n - 1.0) / 2.0 * SUPERCHUNK_BYTES / 1e9;
+    report.measure("16 nodes, superchunks of 6 GiB", "capacity, GB", capacity, Some(800.0)).note =
+        Some("the slides: about 800 GB".into());
     report.measure("two replicas", "stored bytes per byte", 2.0, None);
     report.measure("three replicas", "stored bytes per byte", 3.0, None);
     // 100 GB written: each replica but the first goes over the network, with the slides' overhead of 5 %.
     for (name, replicas, published) in
         [("RAIDP", 2.0, Some(105.0)), ("three replicas", 3.0, Some(209.0)), ("two replicas", 2.0, None)]
     {
-        report.measure(name, "network, GB for 100 GB written", (replicas - 1.0) * 100.0 * 1.05, published);
+        let measure = report.measure(
+            name,
+            "network, GB for 100 GB written",
+            (replicas - 1.0) * 100.0 * 1.05,
+            published,
+        );
+        if published.is_some() {
+            measure.note = Some("published: a bar of the figure; the slides' text has no number".into());
+        }
     }
     report.measure("RAIDP : three replicas", "network when writing", 0.5, Some(105.0 / 209.0));
     // One block, by the plan: what an update in place reads and writes; what is appended has no old content.
@@ -185,7 +203,7 @@ fn traffic(report: &mut Report) {
         report.measure("append only", "add-on accesses per block", of_addons, None);
         let ratio = (2.0 * writes) / writes;
         report.measure("update in place : append only", "disk accesses, each node reading its own", ratio, Some(1.21 / 0.78)).note =
-            Some("published: run times of writing 100 GB relative to three replicas, 1.21 and 0.78; disks were not the only limit".into());
+            Some("published: run times of writing 100 GB relative to three replicas, 1.21 and 0.78, labels of a figure; disks were not the only limit".into());
     }
     let share = 1.0 / (n - 1.0);
     report.measure("RAIDP", "size of an add-on over its disk", share, None);
