@@ -3,6 +3,8 @@
 //! Text and axes take the colour of the page around them, so that a picture is right on a dark screen and on paper; series
 //! have colours of even lightness and a mark of their own each. No font, script or network is needed.
 
+use crate::bars::{Shares, Stacks, open};
+use crate::matrix::Matrix;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 use std::fmt::Write;
@@ -14,6 +16,12 @@ pub enum Figure {
     Chart(Chart),
     /// Numbers in a grid, shaded.
     Heat(Heat),
+    /// Bars made of parts.
+    Stacks(Stacks),
+    /// Shares with words beside them.
+    Shares(Shares),
+    /// A stripe with what is lost.
+    Matrix(Matrix),
     /// Named points, the best of them marked.
     Points(Points),
     /// A table alone.
@@ -90,7 +98,7 @@ pub struct HeatRow {
 }
 
 /// Colours that differ in hue at about the same lightness.
-const COLOURS: [RGBColor; 8] = [
+pub(crate) const COLOURS: [RGBColor; 8] = [
     RGBColor(0x3b, 0x7d, 0xd8),
     RGBColor(0xd0, 0x63, 0x2c),
     RGBColor(0x2f, 0x96, 0x5f),
@@ -101,8 +109,39 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(0x7c, 0x7f, 0x8a),
 ];
 
-const WIDTH: u32 = 640;
+/// A colour as pages write it.
+pub(crate) fn colour(i: usize) -> String {
+    let RGBColor(red, green, blue) = COLOURS[i % COLOURS.len()];
+    format!("#{red:02x}{green:02x}{blue:02x}")
+}
+
+/// The width of the page's column: a wider picture would be made smaller, and its text too small to read.
+pub(crate) const WIDTH_MOST: f64 = 900.0;
+
+/// About how wide a text is, in pixels, at 12 px.
+pub(crate) fn width_of(text: &str) -> f64 {
+    7.3 * text.chars().count() as f64
+}
+
+/// A text of at most so many characters, its middle left out.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    let letters: Vec<char> = text.chars().collect();
+    if letters.len() <= most {
+        return text.to_string();
+    }
+    let (head, tail) = (most / 2, most - most / 2 - 2);
+    let part = |range: &[char]| range.iter().collect::<String>();
+    format!("{}..{}", part(&letters[..head]), part(&letters[letters.len() - tail..]))
+}
+
+const PLOT_WIDTH: u32 = 520;
 const HEIGHT: u32 = 360;
+
+/// plotters divides the size that it is given by 1.24: this is 12.5 px.
+const FONT: (&str, f64) = ("sans-serif", 15.5);
+
+/// Letters of a name in the legend.
+const NAME_MOST: usize = 40;
 
 impl Chart {
     /// Lines through marked points.
@@ -168,13 +207,17 @@ impl Chart {
     {
         let mut svg = String::new();
         {
-            let root = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
-            let legend = 150;
-            let (plot, names) = root.split_horizontally(WIDTH - legend);
+            // A legend as wide and as high as its names.
+            let longest = self.series.iter().map(|s| width_of(&cut(&s.name, NAME_MOST))).fold(0.0, f64::max);
+            // Capitals are wider than the mean of letters.
+            let width = PLOT_WIDTH + 48 + (1.25 * longest) as u32;
+            let height = HEIGHT.max(24 + 20 * self.series.len() as u32);
+            let root = SVGBackend::with_string(&mut svg, (width, height)).into_drawing_area();
+            let (plot, names) = root.split_horizontally(PLOT_WIDTH);
             let mut chart = ChartBuilder::on(&plot)
                 .margin(8)
-                .x_label_area_size(38)
-                .y_label_area_size(52)
+                .x_label_area_size(44)
+                .y_label_area_size(60)
                 .build_cartesian_2d(x, y)
                 .ok()?;
             chart
@@ -182,7 +225,11 @@ impl Chart {
                 .light_line_style(TRANSPARENT)
                 .bold_line_style(BLACK.mix(0.15))
                 .axis_style(BLACK.mix(0.6))
-                .label_style(("sans-serif", 12))
+                .label_style(FONT)
+                .x_label_formatter(&|value| number(*value))
+                .y_label_formatter(&|value| number(*value))
+                .x_labels(if self.logarithmic_x { 5 } else { 9 })
+                .y_labels(9)
                 .x_desc(&self.x)
                 .y_desc(&self.y)
                 .draw()
@@ -205,14 +252,20 @@ impl Chart {
                         .draw_series(points.iter().map(|&p| Cross::new(p, 3, colour.stroke_width(2))))
                         .ok(),
                 };
-                let at = (6, 18 + 18 * i as i32);
+                let at = (20, 18 + 20 * i as i32);
+                if !self.is_scatter {
+                    let width = if series.is_reference { 1 } else { 2 };
+                    let ends = vec![(at.0 - 12, at.1), (at.0 + 12, at.1)];
+                    names.draw(&PathElement::new(ends, colour.stroke_width(width))).ok()?;
+                }
                 match i % 3 {
                     0 => names.draw(&Circle::new(at, 4, colour.filled())).ok()?,
                     1 => names.draw(&TriangleMarker::new(at, 5, colour.filled())).ok()?,
                     _ => names.draw(&Cross::new(at, 4, colour.stroke_width(2))).ok()?,
                 };
-                let style = ("sans-serif", 12).into_text_style(&names);
-                names.draw(&Text::new(series.name.clone(), (at.0 + 10, at.1 - 6), style)).ok()?;
+                let style = FONT.into_text_style(&names);
+                let name = cut(&series.name, NAME_MOST);
+                names.draw(&Text::new(name, (at.0 + 20, at.1 - 7), style)).ok()?;
             }
             root.present().ok()?;
         }
@@ -244,41 +297,52 @@ impl Chart {
 
 impl Heat {
     fn svg(&self) -> String {
-        const CELL: (usize, usize) = (44, 22);
-        let letters = self.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
-        let left = letters * 7 + 12;
-        let wide = self.columns.iter().map(|c| c.chars().count() * 7 + 8).max().unwrap_or(0).max(CELL.0);
-        let (width, height) = (left + wide * self.columns.len() + 8, 30 + CELL.1 * self.rows.len());
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
-             role=\"img\" aria-label=\"{}\" font-family=\"sans-serif\" font-size=\"12\" fill=\"currentColor\">",
-            escape(&self.title)
-        );
+        const HEIGHT: usize = 22;
+        const NAME_MOST: usize = 48;
+        let left =
+            self.rows.iter().map(|row| width_of(&cut(&row.name, NAME_MOST))).fold(0.0, f64::max) + 12.0;
+        let values =
+            self.rows.iter().flat_map(|row| row.values.iter().flatten().map(|&v| width_of(&number(v))));
+        let heads = self.columns.iter().map(|name| width_of(name));
+        let wide = values.chain(heads).fold(34.0, f64::max) + 10.0;
+        // More columns than fit beside each other go on below.
+        let per_panel = (((WIDTH_MOST - left) / wide) as usize).max(1);
+        let panels = self.columns.len().div_ceil(per_panel).max(1);
+        let panel = (34 + HEIGHT * self.rows.len()) as f64;
+        let across = self.columns.len().min(per_panel) as f64;
+        let mut svg = open(left + wide * across + 8.0, panel * panels as f64, &self.title);
         for (i, name) in self.columns.iter().enumerate() {
-            let x = left + i * wide + wide / 2;
-            let _ = write!(svg, "<text x=\"{x}\" y=\"16\" text-anchor=\"middle\">{}</text>", escape(name));
+            let x = left + (i % per_panel) as f64 * wide + wide / 2.0;
+            let y = panel * (i / per_panel) as f64 + 16.0;
+            let _ =
+                write!(svg, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{}</text>", escape(name));
         }
         for (r, HeatRow { name, values, shades }) in self.rows.iter().enumerate() {
-            let y = 24 + r * CELL.1;
-            let base = y + 15;
-            let _ = write!(
-                svg,
-                "<text x=\"{}\" y=\"{base}\" text-anchor=\"end\">{}</text>",
-                left - 6,
-                escape(name)
-            );
-            for (c, value) in values.iter().enumerate() {
-                let Some(value) = value else { continue };
-                let shade = shades.get(c).copied().flatten().unwrap_or(0.0).clamp(0.0, 1.0);
-                let x = left + c * wide;
+            // A row that ends before a panel does not go on there.
+            let panels = values.iter().rposition(Option::is_some).map_or(1, |last| last / per_panel + 1);
+            for p in 0..panels {
+                let base = panel * p as f64 + (39 + r * HEIGHT) as f64;
                 let _ = write!(
                     svg,
-                    "<rect x=\"{x}\" y=\"{y}\" width=\"{}\" height=\"{}\" rx=\"3\" fill=\"#3b7dd8\" \
-                     fill-opacity=\"{:.3}\"/><text x=\"{}\" y=\"{base}\" text-anchor=\"middle\">{}</text>",
-                    wide - 2,
-                    CELL.1 - 2,
+                    "<text x=\"{:.1}\" y=\"{base:.1}\" text-anchor=\"end\">{}</text>",
+                    left - 6.0,
+                    escape(&cut(name, NAME_MOST))
+                );
+            }
+            for (c, value) in values.iter().enumerate() {
+                let Some(value) = value else { continue };
+                let y = panel * (c / per_panel) as f64 + (24 + r * HEIGHT) as f64;
+                let shade = shades.get(c).copied().flatten().unwrap_or(0.0).clamp(0.0, 1.0);
+                let x = left + (c % per_panel) as f64 * wide;
+                let _ = write!(
+                    svg,
+                    "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{}\" rx=\"3\" fill=\"#3b7dd8\" \
+                     fill-opacity=\"{:.3}\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+                    wide - 2.0,
+                    HEIGHT - 2,
                     0.08 + 0.62 * shade,
-                    x + wide / 2,
+                    x + wide / 2.0,
+                    y + 15.0,
                     number(*value)
                 );
             }
@@ -304,6 +368,9 @@ impl Figure {
         match self {
             Figure::Chart(chart) => &chart.title,
             Figure::Heat(heat) => &heat.title,
+            Figure::Stacks(stacks) => &stacks.title,
+            Figure::Shares(shares) => &shares.title,
+            Figure::Matrix(matrix) => &matrix.title,
             Figure::Points(points) => &points.title,
             Figure::Listing(listing) => &listing.title,
         }
@@ -314,6 +381,9 @@ impl Figure {
         match self {
             Figure::Chart(chart) => &chart.caption,
             Figure::Heat(heat) => &heat.caption,
+            Figure::Stacks(stacks) => &stacks.caption,
+            Figure::Shares(shares) => &shares.caption,
+            Figure::Matrix(matrix) => &matrix.caption,
             Figure::Points(points) => &points.caption,
             Figure::Listing(listing) => &listing.caption,
         }
@@ -324,6 +394,9 @@ impl Figure {
         match self {
             Figure::Chart(chart) => chart.svg(),
             Figure::Heat(heat) => heat.svg(),
+            Figure::Stacks(stacks) => stacks.svg(),
+            Figure::Shares(shares) => shares.svg(),
+            Figure::Matrix(matrix) => matrix.svg(),
             Figure::Points(points) => points.svg(),
             Figure::Listing(_) => String::new(),
         }
@@ -334,6 +407,9 @@ impl Figure {
         match self {
             Figure::Chart(chart) => chart.data(),
             Figure::Heat(heat) => heat.data(),
+            Figure::Stacks(stacks) => stacks.data(),
+            Figure::Shares(shares) => shares.data(),
+            Figure::Matrix(matrix) => matrix.data(),
             Figure::Points(points) => points.data(),
             Figure::Listing(listing) => {
                 let head = listing.head.iter().map(|name| name.trim_start_matches('>').to_string());

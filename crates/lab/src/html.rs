@@ -11,13 +11,14 @@ body { margin: 0 auto; max-width: 60rem; padding: 2rem 1.25rem 4rem; background:
   font: 16px/1.55 system-ui, sans-serif; }
 h1 { font-size: 1.7rem; line-height: 1.25; } h2 { margin-top: 3rem; border-top: 1px solid var(--line); padding-top: 1.5rem; }
 h3 { margin: 1.6rem 0 .4rem; font-size: 1rem; } p { max-width: 46rem; } code { font: 13px/1.5 ui-monospace, monospace; }
-pre { background: var(--tint); padding: .7rem .9rem; overflow-x: auto; border-radius: 6px; }
+pre { background: var(--tint); padding: .7rem .9rem; white-space: pre-wrap; overflow-wrap: anywhere; border-radius: 6px; }
 figure { margin: 1.2rem 0; } figure svg { max-width: 100%; height: auto; } figcaption, .note { color: var(--soft); font-size: .87rem; }
 table { border-collapse: collapse; font-size: .87rem; font-variant-numeric: tabular-nums; margin: .6rem 0; }
-th, td { padding: .18rem .7rem .18rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); }
+th, td { padding: .18rem .7rem .18rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); overflow-wrap: anywhere; min-width: 3rem; }
 td.n, th.n { text-align: right; white-space: nowrap; } .scroll { overflow-x: auto; } summary { cursor: pointer; color: var(--soft); font-size: .87rem; }
 .far { font-weight: 600; } nav a { margin-right: 1rem; }
-@media print { body { max-width: none; font-size: 11pt; } details > * { display: block !important; } h2 { break-before: page; } figure, tr { break-inside: avoid; } }
+@media print { body { max-width: none; font-size: 11pt; } details::details-content { content-visibility: visible; block-size: auto; }
+  details > * { display: block !important; } details.more { display: none; } h2 { break-before: page; } figure, tr { break-inside: avoid; } }
 ";
 
 /// The page. `command` and `inputs` are embedded, so that whoever reads it can make it again.
@@ -86,7 +87,7 @@ fn section(out: &mut String, report: &Report) {
     report.figures.iter().for_each(|figure| self::figure(out, figure));
     let all: Vec<&Measure> = report.measures.iter().filter(|m| m.published.is_none()).collect();
     if !all.is_empty() {
-        let _ = writeln!(out, "<details><summary>{} more numbers</summary>", all.len());
+        let _ = writeln!(out, "<details class=\"more\"><summary>{} more numbers</summary>", all.len());
         measures(out, &all);
         out.push_str("</details>\n");
     }
@@ -136,11 +137,18 @@ fn figure(out: &mut String, figure: &Figure) {
         out.push_str("<details><summary>Data</summary>");
     }
     out.push_str("<div class=\"scroll\"><table>");
-    for (i, row) in figure.data().iter().enumerate() {
+    let data = figure.data();
+    let is_number = |row: &Vec<String>, c: usize| {
+        row.get(c).is_none_or(|cell| cell.is_empty() || cell.parse::<f64>().is_ok())
+    };
+    let columns = data.first().map_or(1, Vec::len).max(1);
+    let numbers: Vec<bool> = (0..columns).map(|c| data.iter().skip(1).all(|row| is_number(row, c))).collect();
+    for (i, row) in data.iter().enumerate() {
         let tag = if i == 0 { "th" } else { "td" };
+        // Words stand to the left, numbers to the right.
         out.push_str("<tr>");
         for (c, cell) in row.iter().enumerate() {
-            let class = if c == 0 { "" } else { " class=\"n\"" };
+            let class = if c > 0 && numbers[c.min(numbers.len() - 1)] { " class=\"n\"" } else { "" };
             let _ = write!(out, "<{tag}{class}>{}</{tag}>", escape(cell));
         }
         out.push_str("</tr>");

@@ -9,17 +9,19 @@
 //! * [`papers`]: the evaluations of the five papers, run again;
 //! * [`replay`]: one trace, many codes, on the user's own workload;
 //! * [`exascale`]: the simulation of the Write Cache Layer paper;
-//! * [`figure`]: charts, heat maps and the stripe with what is lost;
+//! * [`figure`]: charts and heat maps; [`bars`]: loads and shares; [`matrix`]: the stripe with what is lost;
 //! * [`html`]: the page.
 //!
 //! Everything is a function of its inputs and a seed: no clock, no threads that change a number. Only the throughput
-//! tables of [`papers::raidq`] measure this machine, and say so.
+//! tables of [`papers::raidq`] and the volumes of [`papers::executed`] measure this machine, and say so.
 #![forbid(unsafe_code)]
 
+pub mod bars;
 pub mod durability;
 pub mod exascale;
 pub mod figure;
 pub mod html;
+pub mod matrix;
 mod measure;
 pub mod papers;
 mod parallel;

@@ -14,8 +14,11 @@ pub use count::{BLOCK_BYTES, Blocks, Cause, Counter, Counts};
 pub use trace::{BadLine, Format, Request, Trace, TraceError, Writer};
 pub use window::Window;
 
+use crate::bars::{Panel, Share, Shares, Stacks};
 use crate::figure::{Chart, Figure, Heat, HeatRow, Series};
+use crate::matrix::Matrix;
 use crate::{Report, parallel};
+use pantile::plan::{Method, ProveOptions, prove};
 use pantile::{Code, NotRecoverable};
 use pantile_format::FormatError;
 use pantile_format::volume::VolumeId;
@@ -102,8 +105,15 @@ pub struct Seen {
 
 const BAD_SHOWN: usize = 10;
 
-/// Requests that are handed to all counters at a time.
+/// Requests that are handed to all counters at a time, and how many at least of codes whose plans take long.
 const BATCH: usize = 1 << 16;
+const BATCH_LEAST: usize = 1 << 10;
+
+/// Data cells times requests of a batch: a new plan takes time by the number of cells.
+const BATCH_CELLS: usize = 1 << 23;
+
+/// Bytes of a batch, so that whoever waits is told of progress however long the requests are.
+const BATCH_BYTES: u64 = 1 << 36;
 
 /// The volume that a code would be: long enough for any trace, as the shape of stripes is all that counts.
 pub fn geometry(code: &Code, element_bytes: u64) -> Result<Geometry, FormatError> {
@@ -157,14 +167,21 @@ pub fn run<R: BufRead>(
         lanes.push(Mutex::new(Lane { counter, windows }));
     }
     let mut seen = Seen::default();
-    let mut batch = Vec::with_capacity(BATCH);
+    let cells = codes.iter().map(|code| code.data().len()).max().unwrap_or(1);
+    let batch_most = (BATCH_CELLS / cells).clamp(BATCH_LEAST, BATCH);
+    let mut batch = Vec::with_capacity(batch_most);
     let mut is_over = false;
     while !is_over {
         batch.clear();
-        while batch.len() < BATCH && !is_over {
+        let (mut bytes, mut bad_lines) = (0, 0);
+        while batch.len() + bad_lines < batch_most && bytes < BATCH_BYTES && !is_over {
             match trace.next_item()? {
-                Some(Ok(request)) => batch.push(request),
+                Some(Ok(request)) => {
+                    bytes += request.len;
+                    batch.push(request);
+                }
                 Some(Err(bad)) => {
+                    bad_lines += 1;
                     seen.bad += 1;
                     if seen.first_bad.len() < BAD_SHOWN {
                         seen.first_bad.push(bad);
@@ -238,10 +255,97 @@ pub fn report(seen: &Seen, replayed: &[Replayed], options: &Options) -> Report {
         columns: (0..columns).map(|device| device.to_string()).collect(),
         rows: loads,
     }));
+    report.figures.push(loads_by_cause(replayed));
     causes(&mut report, replayed);
     delays(&mut report, replayed);
     cumulative(&mut report, replayed);
+    tolerance(&mut report, replayed, options);
+    stripes(&mut report, replayed, options);
     report
+}
+
+/// What each device bears, by cause.
+fn loads_by_cause(replayed: &[Replayed]) -> Figure {
+    let panel = |Replayed { code, counts, .. }: &Replayed| Panel {
+        name: code.spec().to_string(),
+        bars: counts
+            .devices
+            .iter()
+            .map(|device| {
+                let blocks = |cause| device.get(cause).copied().unwrap_or_default();
+                Cause::ALL.iter().map(|cause| (blocks(cause).read + blocks(cause).written) as f64).collect()
+            })
+            .collect(),
+    };
+    Figure::Stacks(Stacks {
+        title: "Blocks per device, by cause".into(),
+        caption: "Read and written; all codes to one scale, devices from left to right.".into(),
+        parts: Cause::ALL.iter().map(|cause| cause.name().to_string()).collect(),
+        panels: replayed.iter().map(panel).collect(),
+    })
+}
+
+/// Which losses each code survives, counted by the same proof as `pantile prove`, within bounds.
+fn tolerance(report: &mut Report, replayed: &[Replayed], options: &Options) {
+    let bounds = ProveOptions {
+        lost_most: Some(5),
+        sets_most: 100_000,
+        work_most: 100_000_000,
+        sample: 20_000,
+        fatal_most: 3,
+        threads: options.threads,
+        ..ProveOptions::default()
+    };
+    let mut rows = Vec::new();
+    for Replayed { code, .. } in replayed {
+        let certificate = prove(code, &bounds, &|_, _, _| true);
+        let tolerance = certificate.tolerance();
+        report.measure(code.spec(), "any so many devices may be lost, proved", tolerance as f64, None);
+        for level in &certificate.levels {
+            // From the last level without loss on: what is below it says no more.
+            if level.lost < tolerance {
+                continue;
+            }
+            let (of, kind) = match level.method {
+                Method::Exact => (level.sets, ""),
+                Method::Sampled { drawn, .. } => (drawn.max(1), " of a sample"),
+            };
+            let share = level.survived as f64 / of as f64;
+            let words = format!("{} of {of} sets{kind}", level.survived);
+            report
+                .measure(code.spec(), format!("share of sets of {} that survive", level.lost), share, None)
+                .note = Some(words.clone());
+            let witness = certificate.fatal.iter().find(|set| set.len() == level.lost);
+            let remark = match witness {
+                Some(set) => {
+                    let set: Vec<String> = set.iter().map(usize::to_string).collect();
+                    format!("{words}; fatal: {}", set.join(" "))
+                }
+                None => words,
+            };
+            rows.push(Share {
+                group: code.spec().to_string(),
+                name: format!("{} lost", level.lost),
+                share,
+                remark,
+            });
+        }
+    }
+    report.figures.push(Figure::Shares(Shares {
+        title: "Losses that each code survives".into(),
+        caption: "Share of all sets of so many lost columns that can be recovered, from the largest number that always can be; \
+                  beside it a smallest set that is fatal."
+            .into(),
+        head: ["columns lost".into(), "share that survives".into(), "sets".into()],
+        rows,
+    }));
+}
+
+/// A stripe of each code: the devices that are lost, or its first one, and how it comes back.
+fn stripes(report: &mut Report, replayed: &[Replayed], options: &Options) {
+    let lost = if options.lost.is_empty() { vec![0] } else { options.lost.clone() };
+    let drawn = replayed.iter().filter_map(|one| Matrix::new(&one.code, &lost));
+    report.figures.extend(drawn.map(Figure::Matrix));
 }
 
 fn one(report: &mut Report, seen: &Seen, code: &Code, counts: &Counts) {
@@ -304,7 +408,10 @@ fn delays(report: &mut Report, replayed: &[Replayed]) {
             let amplification = window.amplification();
             let quantity =
                 format!("blocks moved per block written, gathered over {} requests", window.requests());
-            report.measure(code.spec(), quantity, amplification, None);
+            let measure = report.measure(code.spec(), quantity, amplification, None);
+            if window.early() > 0 {
+                measure.note = Some(format!("{} times gathered less, for want of memory", window.early()));
+            }
             points.push((window.requests() as f64, amplification));
         }
         series.push(Series { name: code.spec().to_string(), points, is_reference: false });

@@ -1,0 +1,217 @@
+//! Bars as SVG text: what each device bears, stacked by cause, and how much of something remains, with a remark.
+
+use crate::figure::{WIDTH_MOST, colour, cut, escape, number, width_of};
+use std::fmt::Write;
+
+/// One group of bars per panel, all to the same scale; each bar a stack of parts.
+#[derive(Clone, Debug)]
+pub struct Stacks {
+    /// The heading.
+    pub title: String,
+    /// What to know when reading it.
+    pub caption: String,
+    /// What is stacked, from the bottom: the legend.
+    pub parts: Vec<String>,
+    /// The groups.
+    pub panels: Vec<Panel>,
+}
+
+/// A group of bars; they are numbered from 0.
+#[derive(Clone, Debug)]
+pub struct Panel {
+    /// Its heading.
+    pub name: String,
+    /// Each bar's parts, as many as the legend has.
+    pub bars: Vec<Vec<f64>>,
+}
+
+/// Shares from 0 to 1, a bar each, with words beside them.
+#[derive(Clone, Debug)]
+pub struct Shares {
+    /// The heading.
+    pub title: String,
+    /// What to know when reading it.
+    pub caption: String,
+    /// What a row is, what a share means, what the words say: the head of the data.
+    pub head: [String; 3],
+    /// From top to bottom.
+    pub rows: Vec<Share>,
+}
+
+/// A row of shares.
+#[derive(Clone, Debug)]
+pub struct Share {
+    /// What it belongs to; rows of the same group stand together.
+    pub group: String,
+    /// Its heading within the group.
+    pub name: String,
+    /// From 0 to 1.
+    pub share: f64,
+    /// Words beside it.
+    pub remark: String,
+}
+
+const BARS_HEIGHT: f64 = 84.0;
+const LEFT: f64 = 76.0;
+
+impl Stacks {
+    pub(crate) fn svg(&self) -> String {
+        let bars = || self.panels.iter().flat_map(|panel| &panel.bars);
+        let most = bars().map(|bar| bar.iter().sum::<f64>()).fold(0.0, f64::max).max(1.0);
+        let widest = self.panels.iter().map(|panel| panel.bars.len()).max().unwrap_or(0).max(1);
+        let slot = ((WIDTH_MOST - LEFT - 8.0) / widest as f64).min(46.0);
+        let width = (LEFT + slot * widest as f64 + 8.0).max(520.0);
+        let (legend, legend_height) = self.legend(width);
+        let panel_height = BARS_HEIGHT + 52.0;
+        let height = legend_height + panel_height * self.panels.len() as f64;
+        let mut svg = open(width, height, &self.title);
+        svg.push_str(&legend);
+        for (i, panel) in self.panels.iter().enumerate() {
+            let base = legend_height + panel_height * i as f64 + 24.0 + BARS_HEIGHT;
+            let _ = write!(
+                svg,
+                "<text x=\"{LEFT}\" y=\"{:.1}\" font-weight=\"600\">{}</text>",
+                base - BARS_HEIGHT - 8.0,
+                escape(&cut(&panel.name, 60))
+            );
+            for share in [0.0, 0.5, 1.0] {
+                let y = base - BARS_HEIGHT * share;
+                let _ = write!(
+                    svg,
+                    "<path d=\"M{LEFT} {y:.1}H{:.1}\" stroke=\"currentColor\" stroke-opacity=\".25\"/><text x=\"{:.1}\" y=\"{:.1}\" \
+                     text-anchor=\"end\">{}</text>",
+                    width - 8.0,
+                    LEFT - 6.0,
+                    y + 4.0,
+                    number(most * share)
+                );
+            }
+            // As many numbers as there is room for.
+            let every = (width_of(&panel.bars.len().to_string()) / slot).ceil().max(1.0) as usize;
+            for (b, bar) in panel.bars.iter().enumerate() {
+                let x = LEFT + slot * b as f64;
+                let mut y = base;
+                for (part, value) in bar.iter().enumerate().filter(|(_, value)| **value > 0.0) {
+                    let tall = BARS_HEIGHT * value / most;
+                    y -= tall;
+                    let _ = write!(
+                        svg,
+                        "<rect x=\"{:.1}\" y=\"{y:.2}\" width=\"{:.1}\" height=\"{tall:.2}\" fill=\"{}\"/>",
+                        x + slot * 0.1,
+                        slot * 0.8,
+                        colour(part)
+                    );
+                }
+                if b % every == 0 {
+                    let _ = write!(
+                        svg,
+                        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{b}</text>",
+                        x + slot / 2.0,
+                        base + 16.0
+                    );
+                }
+            }
+        }
+        svg.push_str("</svg>");
+        svg
+    }
+
+    /// Names of the parts in as many lines as they need, and how high these are.
+    fn legend(&self, width: f64) -> (String, f64) {
+        let (mut svg, mut x, mut y) = (String::new(), 8.0, 16.0);
+        for (i, name) in self.parts.iter().enumerate() {
+            let wide = 18.0 + width_of(name) + 10.0;
+            if x + wide > width && x > 8.0 {
+                (x, y) = (8.0, y + 20.0);
+            }
+            let _ = write!(
+                svg,
+                "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"12\" height=\"12\" rx=\"2\" fill=\"{}\"/><text x=\"{:.1}\" y=\"{y:.1}\">{}</text>",
+                y - 11.0,
+                colour(i),
+                x + 18.0,
+                escape(name)
+            );
+            x += wide;
+        }
+        (svg, y + 10.0)
+    }
+
+    pub(crate) fn data(&self) -> Vec<Vec<String>> {
+        let head = ["code".to_string(), "device".to_string()].into_iter().chain(self.parts.iter().cloned());
+        let mut rows = vec![head.collect::<Vec<_>>()];
+        for panel in &self.panels {
+            for (i, bar) in panel.bars.iter().enumerate() {
+                let values = bar.iter().map(|&value| number(value));
+                rows.push([panel.name.clone(), i.to_string()].into_iter().chain(values).collect());
+            }
+        }
+        rows
+    }
+}
+
+const SHARE_WIDTH: f64 = 220.0;
+const ROW_HEIGHT: f64 = 22.0;
+const REMARK_MOST: usize = 46;
+
+impl Shares {
+    pub(crate) fn svg(&self) -> String {
+        let widest = |text: &dyn Fn(&Share) -> String| {
+            self.rows.iter().map(|row| width_of(&text(row))).fold(0.0, f64::max)
+        };
+        let group_of = |row: &Share| cut(&row.group, 30);
+        let names = widest(&group_of) + 14.0;
+        let bars = names + widest(&|row| row.name.clone()) + 14.0;
+        let value = bars + SHARE_WIDTH + 8.0;
+        let remarks = value + 58.0;
+        let width = remarks + widest(&|row| cut(&row.remark, REMARK_MOST)) + 8.0;
+        let mut svg = open(width, ROW_HEIGHT * self.rows.len() as f64 + 8.0, &self.title);
+        for (i, row) in self.rows.iter().enumerate() {
+            let y = ROW_HEIGHT * i as f64 + 4.0;
+            let base = y + 15.0;
+            let is_first = i == 0 || self.rows[i - 1].group != row.group;
+            if is_first {
+                let _ = write!(
+                    svg,
+                    "<text x=\"0\" y=\"{base:.1}\" font-weight=\"600\">{}</text>",
+                    escape(&group_of(row))
+                );
+            }
+            let _ = write!(
+                svg,
+                "<text x=\"{names:.1}\" y=\"{base:.1}\">{}</text><rect x=\"{bars:.1}\" y=\"{y:.1}\" width=\"{SHARE_WIDTH}\" \
+                 height=\"16\" rx=\"3\" fill=\"{}\" fill-opacity=\".55\"/><rect x=\"{bars:.1}\" y=\"{y:.1}\" width=\"{:.2}\" \
+                 height=\"16\" rx=\"3\" fill=\"{}\"/><text x=\"{value:.1}\" y=\"{base:.1}\">{}</text><text x=\"{remarks:.1}\" \
+                 y=\"{base:.1}\">{}</text>",
+                escape(&row.name),
+                colour(1),
+                SHARE_WIDTH * row.share.clamp(0.0, 1.0),
+                colour(2),
+                number(row.share),
+                escape(&cut(&row.remark, REMARK_MOST))
+            );
+        }
+        svg.push_str("</svg>");
+        svg
+    }
+
+    pub(crate) fn data(&self) -> Vec<Vec<String>> {
+        let [name, share, remark] = &self.head;
+        let mut rows = vec![vec!["code".to_string(), name.clone(), share.clone(), remark.clone()]];
+        rows.extend(
+            self.rows
+                .iter()
+                .map(|row| vec![row.group.clone(), row.name.clone(), number(row.share), row.remark.clone()]),
+        );
+        rows
+    }
+}
+
+/// The first tag of a picture of our own.
+pub(crate) fn open(width: f64, height: f64, title: &str) -> String {
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" height=\"{height:.0}\" \
+         role=\"img\" aria-label=\"{}\" font-family=\"sans-serif\" font-size=\"12\" fill=\"currentColor\">",
+        escape(title)
+    )
+}

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Opens the lab's pages in a real browser: nothing is fetched, no text leaves its picture or touches another label, none is
+# smaller than 12 px, the page is not wider than its window, and it prints. Bounded: about two minutes.
+#
+#   tests/pages.sh target/release/pantile
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. tools/setup.sh
+need chromium chromium
+
+pantile=$(realpath "$1")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+fail() { printf 'pages.sh: %s\n' "$*" >&2; exit 1; }
+
+say "two pages"
+timeout 120 "$pantile" lab papers --no-throughput --html papers.html >/dev/null 2>&1 || fail "no page of the papers"
+"$pantile" lab generate zipf --requests 50000 --element 8K --space 1G --out trace.csv
+codes=raid5:6,raid6:6,raid6:60,dcode:7,shec:4,3,2,mirror:3,raidp:5
+"$pantile" lab replay trace.csv --codes "$codes" --lost 1 --windows 1,16,256 --html replay.html >/dev/null
+"$pantile" lab replay trace.csv --codes raid6:6,xcode:11,raidp:16 --html healthy.html >/dev/null
+
+# What the browser measures is left in the title of the page.
+cat >check.js <<'JS'
+<script>
+addEventListener("load", () => {
+  const wrong = [];
+  const root = document.documentElement;
+  if (root.scrollWidth > root.clientWidth) wrong.push(`page: ${root.scrollWidth} px wide, the window ${root.clientWidth}`);
+  if (performance.getEntriesByType("resource").length) wrong.push("something is fetched");
+  let texts = 0;
+  for (const svg of document.querySelectorAll("figure svg")) {
+    const name = svg.getAttribute("aria-label"), frame = svg.getBoundingClientRect();
+    const boxes = [...svg.querySelectorAll("text")].filter(text => text.textContent.trim()).map(text => {
+      const words = text.textContent.trim();
+      const size = parseFloat(getComputedStyle(text).fontSize) * frame.width / svg.viewBox.baseVal.width;
+      if (size < 12) wrong.push(`${name}: "${words}" is ${size.toFixed(1)} px`);
+      return [words, text.getBoundingClientRect()];
+    });
+    texts += boxes.length;
+    boxes.forEach(([text, box], i) => {
+      if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.top < frame.top - 1 || box.bottom > frame.bottom + 1)
+        wrong.push(`${name}: "${text}" leaves the picture`);
+      for (const [other, that] of boxes.slice(i + 1)) {
+        const across = Math.min(box.right, that.right) - Math.max(box.left, that.left);
+        const down = Math.min(box.bottom, that.bottom) - Math.max(box.top, that.top);
+        if (across > 1 && down > 5) wrong.push(`${name}: "${text}" touches "${other}"`);
+      }
+    });
+  }
+  if (texts < 50) wrong.push(`only ${texts} labels`);
+  document.title = wrong.length ? `WRONG ${wrong.length}: ${wrong.slice(0, 12).join("; ")}` : `RIGHT: ${texts} labels`;
+});
+</script>
+JS
+
+browser() { timeout 90 chromium --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" "$@" 2>/dev/null; }
+for page in papers replay healthy; do
+    say "$page"
+    ! sed 's|http://www.w3.org/||g' "$page.html" | grep -q 'https\?://' || fail "$page names an address"
+    cat "$page.html" check.js >"$page-checked.html"
+    for width in 1000 1400; do
+        title=$(browser --window-size=$width,2000 --virtual-time-budget=20000 --dump-dom "file://$work/$page-checked.html" |
+            sed -n 's|.*<title>\(.*\)</title>.*|\1|p' | head -n 1)
+        printf '%s px: %s\n' "$width" "$title"
+        case $title in RIGHT*) ;; *) fail "$page at $width px" ;; esac
+    done
+    browser --no-pdf-header-footer --print-to-pdf="$work/$page.pdf" "file://$work/$page.html"
+    [ "$(stat -c %s "$page.pdf")" -gt 20000 ] || fail "$page does not print"
+done
