@@ -172,6 +172,28 @@ fn twice(what: &str, name: &str) -> Failure {
     Failure::Input(format!("{what} names {name} twice; name everything once"))
 }
 
+/// Reads `0,3` and `1-2` as devices of codes that may differ in their number; each code checks them for itself.
+pub fn devices(what: &str, text: &str) -> Result<Vec<usize>, Failure> {
+    /// No code has more columns.
+    const MOST: usize = 1 << 16;
+    let mut devices = std::collections::BTreeSet::new();
+    for item in text.split(',') {
+        let named = range(what, Form::Columns, item)?;
+        if *named.end() > MOST {
+            return Err(Failure::Input(format!(
+                "{what} names device {}; no code has more than {MOST}",
+                named.end()
+            )));
+        }
+        for device in named {
+            if !devices.insert(device) {
+                return Err(twice(what, &format!("device {device}")));
+            }
+        }
+    }
+    Ok(devices.into_iter().collect())
+}
+
 /// Reads `0-3,7` as data cells by their place in user order.
 pub fn positions(what: &str, text: &str, code: &Code) -> Result<Vec<CellIndex>, Failure> {
     let mut cells: Vec<CellIndex> = Vec::new();

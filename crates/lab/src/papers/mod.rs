@@ -5,6 +5,7 @@
 
 pub mod dcode_load;
 pub mod dcode_read;
+pub mod executed;
 pub mod raidp;
 pub mod raidq;
 pub mod recovery;

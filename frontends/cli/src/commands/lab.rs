@@ -10,7 +10,7 @@ use crate::terminal::{Terminal, print, print_json};
 use clap::{Args, Subcommand};
 use pantile_lab::figure::{Figure, Listing, number};
 use pantile_lab::html::deviation;
-use pantile_lab::papers::{dcode_load, dcode_read, raidp, raidq, recovery, shec};
+use pantile_lab::papers::{dcode_load, dcode_read, executed, raidp, raidq, recovery, shec};
 use pantile_lab::{Measure, Report, page};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ enum What {
     /// D-Code, section IV: load balancing factor and I/O cost of array codes under reads and small writes
     DcodeLoad(DcodeLoad),
     /// D-Code, section V: read speed of a healthy array and of one that lost a disk
-    DcodeRead(Shown),
+    DcodeRead(DcodeRead),
     /// Fewest reads to rebuild each disk, by family and prime, against closed forms
     Recovery(Shown),
     /// RAIDq: most data disks of each construction, and tables 2 to 4 on this machine
@@ -89,6 +89,18 @@ struct DcodeLoad {
 }
 
 #[derive(Args)]
+struct DcodeRead {
+    #[command(flatten)]
+    shown: Shown,
+    /// Read real volumes of devices in memory as well, as slow as the model's disks: about a minute at p = 5.
+    #[arg(long)]
+    execute: bool,
+    /// Milliseconds that an element takes with --execute: the longer, the less waking up late matters.
+    #[arg(long, value_name = "MS", default_value_t = 4, requires = "execute", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    service: u64,
+}
+
+#[derive(Args)]
 struct Raidq {
     #[command(flatten)]
     shown: Shown,
@@ -124,7 +136,10 @@ impl Lab {
         let mirrored: Experiment = (raidp::NAME, Box::new(raidp::run));
         let (title, shown, experiments) = match self.what {
             What::DcodeLoad(of) => ("Load balance and I/O cost", of.shown, vec![load(of.runs, of.seed)]),
-            What::DcodeRead(shown) => ("Read speed of array codes", shown, vec![read]),
+            What::DcodeRead(DcodeRead { shown, execute: true, service }) => {
+                return execute(shown, service, terminal);
+            }
+            What::DcodeRead(of) => ("Read speed of array codes", of.shown, vec![read]),
             What::Recovery(shown) => ("Fewest reads to rebuild a disk", shown, vec![fewest]),
             What::Raidq(of) => ("RAIDq", of.shown, vec![raidq(!of.limits_only)]),
             What::Shec(shown) => ("SHEC", shown, vec![shingled]),
@@ -138,6 +153,9 @@ impl Lab {
             What::Exascale(exascale) => return exascale.run(terminal),
             What::Generate(generate) => return generate.run(),
         };
+        if let Some(file) = &shown.html {
+            can_write(file)?;
+        }
         let threads = shown.threads();
         let of = experiments.len() as u64;
         let progress = Progress::start(terminal, "running experiments");
@@ -150,6 +168,32 @@ impl Lab {
         answer(title, &shown, &reports, terminal)?;
         Ok(Verdict::Good)
     }
+}
+
+/// The model, and volumes beside it.
+fn execute(shown: Shown, service_ms: u64, terminal: &Terminal) -> Outcome {
+    if let Some(file) = &shown.html {
+        can_write(file)?;
+    }
+    let mut report = dcode_read::run(shown.threads());
+    let progress = Progress::start(terminal, "reading volumes");
+    let service = std::time::Duration::from_millis(service_ms);
+    let options = executed::Options { service, ..executed::Options::default() };
+    let added = executed::add(&mut report, &options, &|done, of| {
+        progress.set("reading volumes", "states", done, of);
+    });
+    drop(progress);
+    added.map_err(|error| Failure::System(format!("--execute: {error}.")))?;
+    let all = shown.all;
+    answer("Read speed of array codes", &shown, &[report.clone()], terminal)?;
+    if !shown.json && !all {
+        // No paper prints these: they would be hidden without --all.
+        report.measures.retain(|measure| measure.case.ends_with("executed"));
+        report.text.clear();
+        report.title = "Executed".into();
+        print(&text(&report, true, terminal))?;
+    }
+    Ok(Verdict::Good)
 }
 
 impl Shown {
@@ -183,14 +227,61 @@ pub fn write_page(file: &Path, title: &str, reports: &[Report], threads: usize) 
     let inputs = [("version", env!("CARGO_PKG_VERSION").to_string()), ("threads", threads.to_string())]
         .map(|(name, value)| (name.to_string(), value));
     let text = page(title, &format!("pantile {}", command.join(" ")), &inputs, reports);
-    let aside = file.with_extension("tmp");
-    let written = std::fs::File::create(&aside)
-        .and_then(|mut out| out.write_all(text.as_bytes()))
-        .and_then(|()| std::fs::rename(&aside, file));
+    if is_special(file) {
+        // A device or a pipe is written to, never replaced.
+        return std::fs::write(file, text).map_err(|error| cannot_write(file, &error));
+    }
+    // What a link points at is replaced, not the link.
+    let file = &std::fs::canonicalize(file).unwrap_or_else(|_| file.to_path_buf());
+    let (aside, mut out) = beside(file)?;
+    let written = out.write_all(text.as_bytes()).and_then(|()| std::fs::rename(&aside, file));
     written.map_err(|error| {
         let _ = std::fs::remove_file(&aside);
-        Failure::System(format!("--html: cannot write {}: {error}.", file.display()))
+        cannot_write(file, &error)
     })
+}
+
+/// Says now that the page cannot be written, rather than after hours of work.
+pub fn can_write(file: &Path) -> Result<(), Failure> {
+    if file.is_dir() {
+        return Err(Failure::Input(format!(
+            "--html: {} is a directory; name a file in it, such as {}",
+            file.display(),
+            file.join("report.html").display()
+        )));
+    }
+    if is_special(file) {
+        return Ok(());
+    }
+    let file = std::fs::canonicalize(file).unwrap_or_else(|_| file.to_path_buf());
+    let (aside, _) = beside(&file)?;
+    let _ = std::fs::remove_file(aside);
+    Ok(())
+}
+
+/// Whether something is there that is no file.
+fn is_special(file: &Path) -> bool {
+    file.metadata().is_ok_and(|metadata| !metadata.is_file())
+}
+
+/// A new file beside one: nothing that is there is touched.
+fn beside(file: &Path) -> Result<(PathBuf, std::fs::File), Failure> {
+    let mut name = file.file_name().unwrap_or_default().to_os_string();
+    // A name of its own, short enough that a name that may be used may be used with it.
+    name = match name.len() > 200 {
+        true => format!(".pantile-{}.part", std::process::id()).into(),
+        false => {
+            name.push(format!(".{}.part", std::process::id()));
+            name
+        }
+    };
+    let aside = file.with_file_name(name);
+    let out = std::fs::File::create_new(&aside).map_err(|error| cannot_write(file, &error))?;
+    Ok((aside, out))
+}
+
+fn cannot_write(file: &Path, error: &std::io::Error) -> Failure {
+    Failure::System(format!("--html: cannot write {}: {error}; name another file.", file.display()))
 }
 
 fn text(report: &Report, all: bool, terminal: &Terminal) -> String {

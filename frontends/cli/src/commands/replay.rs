@@ -1,7 +1,7 @@
 //! `pantile lab replay` and `generate`: the user's own trace on many codes.
 
 use crate::args;
-use crate::commands::lab::{Shown, answer, write_page};
+use crate::commands::lab::{Shown, answer, can_write, write_page};
 use crate::failure::{Failure, Outcome, Verdict, note};
 use crate::interrupt;
 use crate::progress::Progress;
@@ -12,7 +12,9 @@ use pantile::Code;
 use pantile_lab::Report;
 use pantile_lab::figure::number;
 use pantile_lab::replay::generate::{Pattern, Synthetic};
-use pantile_lab::replay::{BLOCK_BYTES, Format, Options, ReplayError, Trace, Writer, report, run};
+use pantile_lab::replay::{
+    BLOCK_BYTES, Format, Options, ReplayError, Trace, TraceError, Writer, report, run,
+};
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -44,8 +46,8 @@ pub struct Replay {
     #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = args::size)]
     element: u64,
     /// Devices that are lost all the time: 2 or 0,3 or 1-2.
-    #[arg(long, value_name = "DEVICES", value_delimiter = ',')]
-    lost: Vec<usize>,
+    #[arg(long, value_name = "DEVICES", allow_hyphen_values = true)]
+    lost: Option<String>,
     /// Delays, in requests, for which gathering writes is counted; each costs time.
     #[arg(long, value_name = "REQUESTS", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     windows: Vec<u64>,
@@ -110,6 +112,13 @@ impl Replay {
             )));
         }
         let codes = codes(&self.codes, self.disks)?;
+        if let Some(file) = &self.shown.html {
+            can_write(file)?;
+        }
+        let lost = match &self.lost {
+            Some(lost) => args::devices("--lost", lost)?,
+            None => Vec::new(),
+        };
         let (read, mut len) = (Arc::new(AtomicU64::new(0)), 0);
         let from: Box<dyn BufRead> = match self.trace.as_path() {
             path if path == Path::new("-") => Box::new(BufReader::with_capacity(1 << 20, std::io::stdin())),
@@ -121,10 +130,15 @@ impl Replay {
             }
         };
         let named = |error: &dyn std::fmt::Display| format!("{}: {error}", self.trace.display());
-        let mut trace = Trace::open(from).map_err(|error| Failure::Input(named(&error)))?;
+        let mut trace = Trace::open(from).map_err(|error| {
+            Failure::Input(match error {
+                TraceError::Io(error) => format!("{}; name a trace", named(&error)),
+                other => named(&other),
+            })
+        })?;
         let options = Options {
             element_bytes: self.element,
-            lost: self.lost.clone(),
+            lost,
             windows: self.windows.clone(),
             threads: self.shown.threads(),
         };
@@ -278,10 +292,31 @@ impl Generate {
                 self.space, self.element
             )));
         }
-        if self.element > 1 << 30 || self.gap > 1 << 40 || self.requests > 1 << 40 {
-            return Err(Failure::Input(
-                "--element is at most 1G, --gap and --requests at most 2^40; give less".into(),
-            ));
+        // Requests of up to 20 elements stay within the 4 GiB that a trace may have.
+        let most = if matches!(self.pattern, Made::Tuples) { (4 << 30) / 20 } else { 1 << 30 };
+        if self.element > most {
+            return Err(Failure::Input(format!(
+                "--element: {} bytes are too many; at most {most} for this pattern",
+                self.element
+            )));
+        }
+        // In units of 100 ns from 1601 on, the times of MSR traces end with 64 bits.
+        const TIME_MOST_US: u64 = 1 << 58;
+        if self.requests.checked_mul(self.gap.max(10_000)).is_none_or(|us| us > TIME_MOST_US) {
+            return Err(Failure::Input(format!(
+                "--requests {} with --gap {} take longer than a trace can tell; give less of one",
+                self.requests, self.gap
+            )));
+        }
+        let is_binary = matches!(self.format, Written::Vscsi1 | Written::Vscsi2);
+        if is_binary && !self.element.is_multiple_of(512) {
+            return Err(Failure::Input(format!(
+                "--element: {} bytes are no sectors of 512, which is all that vscsi knows; give a multiple of 512, or another --format",
+                self.element
+            )));
+        }
+        if is_binary && self.out.is_none() && std::io::IsTerminal::is_terminal(&std::io::stdout()) {
+            return Err(Failure::Input("vscsi is binary; name a file with --out".into()));
         }
         let made = Synthetic {
             pattern: match self.pattern {
