@@ -37,7 +37,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { primes: vec![5], requests: 40, service: Duration::from_millis(4), seed: 2015 }
+        Options { primes: vec![5], requests: 40, service: Duration::from_millis(16), seed: 2015 }
     }
 }
 
@@ -220,7 +220,7 @@ fn state(code: &Code, lost: Option<usize>, options: &Options) -> Result<Ran, Exe
 
 /// Reads volumes of every code, and adds what was found to the report of the model.
 ///
-/// `progress` is told what is done and of how much. Cost: some 20 s with the options as they are by default.
+/// `progress` is told what is done and of how much. Cost: some three minutes with the options as they are by default.
 pub fn add(report: &mut Report, options: &Options, progress: &dyn Fn(u64, u64)) -> Result<(), ExecuteError> {
     debug_assert_eq!(report.experiment, NAME);
     report.say(format!(

@@ -92,11 +92,11 @@ struct DcodeLoad {
 struct DcodeRead {
     #[command(flatten)]
     shown: Shown,
-    /// Read real volumes of devices in memory as well, as slow as the model's disks: about a minute at p = 5.
+    /// Read real volumes of devices in memory as well, as slow as the model's disks: about three minutes.
     #[arg(long)]
     execute: bool,
     /// Milliseconds that an element takes with --execute: the longer, the less waking up late matters.
-    #[arg(long, value_name = "MS", default_value_t = 4, requires = "execute", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    #[arg(long, value_name = "MS", default_value_t = 16, requires = "execute", value_parser = clap::value_parser!(u64).range(1..=1000))]
     service: u64,
 }
 

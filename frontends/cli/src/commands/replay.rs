@@ -147,7 +147,9 @@ impl Replay {
         let done = run(&mut trace, &codes, &options, &|requests| {
             let message = format!("{requests} requests of {}", self.trace.display());
             let done = read.load(Ordering::Relaxed);
-            progress.set(message, "bytes", done, len.max(done).max(1));
+            // Of standard input nobody knows the length: requests alone are told.
+            let of = if len == 0 { 0 } else { len.max(done) };
+            progress.set(message, "bytes", done, of);
             !interrupt::asked()
         });
         drop(progress);
