@@ -32,6 +32,9 @@ pub struct Config {
     pub faults: Vec<Fault>,
     /// About the most kills of a seed; some have none.
     pub kills_most: u32,
+    /// Whether crashes and losses take turns: no crash while a device is away or the engine has something to repair, no loss before it is
+    /// ready again. Also what a volume that does not bear both together may be asked to bear.
+    pub in_turns: bool,
     /// Steps within which the engine must be ready, come to rest, or be clean.
     pub steps_most: u64,
     /// Buffers that the engine may keep when all is flushed and done.
@@ -55,6 +58,7 @@ impl Config {
             load: Load { blocks_most: 8, open_most: 8 },
             faults: Fault::ALL.to_vec(),
             kills_most: 8,
+            in_turns: false,
             steps_most: 100_000,
             buffers_kept: 0,
             scrubs: false,
@@ -335,7 +339,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         } else if self.config.kills_most == 0 && !self.faults.has_suspects() {
             // Nothing is killed, and nobody is to come back.
         } else if self.faults.has_suspects() || self.random.chance(1, 2) {
-            if self.config.kills_most == 0 {
+            if self.config.kills_most == 0 || self.config.in_turns {
                 // Not in the middle of its work.
                 self.until(Weather::Calm, |run| run.ready() && run.world.is_idle())?;
             }
@@ -480,7 +484,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
 
     /// One action is performed; before and after it, anything may happen.
     fn step(&mut self, weather: Weather) -> Result<(), Cause> {
-        if weather == Weather::Storm {
+        if weather == Weather::Storm && (self.ready() || !self.config.in_turns) {
             if let Some((slot, found)) = self.faults.strike(&mut self.world, self.session) {
                 self.bring_back(slot, found)?;
             }
@@ -495,7 +499,8 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         if self.ready() && self.engine().is_clean() {
             self.faults.clean(self.world.disks(), self.session);
         }
-        if weather == Weather::Storm && self.is_time_to_kill() {
+        let may_kill = !self.config.in_turns || self.is_whole();
+        if weather == Weather::Storm && may_kill && self.is_time_to_kill() {
             self.kill(false)?;
         }
         Ok(())
@@ -521,6 +526,11 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         self.engine.as_mut().expect("an engine runs").next_action()
     }
 
+    /// All devices are there, and the engine has nothing to repair.
+    fn is_whole(&self) -> bool {
+        self.ready() && self.engine().is_clean() && !self.faults.has_suspects()
+    }
+
     fn is_time_to_kill(&mut self) -> bool {
         match self.kill_in {
             Some(0) => true,
@@ -542,7 +552,9 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         self.model.crashed(kill);
         if self.kills > 0 || all_back {
             self.faults.put_back(&mut self.world, self.session, all_back);
-            self.faults.strike_at_kill(&mut self.world, self.session);
+            if !self.config.in_turns {
+                self.faults.strike_at_kill(&mut self.world, self.session);
+            }
         }
         // The next may come in the middle of recovery.
         self.kill_in = (self.kills > 0 && self.random.chance(1, 3)).then(|| self.random.skewed(100));

@@ -181,6 +181,19 @@ fn what_was_flushed_survives_lost_devices_while_nothing_crashes() {
     all_pass(&worlds(&[Fault::Gone, Fault::Slow, Fault::Refused, Fault::Returns, Fault::Replaced], 0, None));
 }
 
+/// Each is borne alone, and one after the other: a crash of a volume that was whole, a loss, a return, a crash again.
+#[test]
+fn what_was_flushed_survives_crashes_and_losses_that_take_turns() {
+    all_pass(&in_turns(None));
+}
+
+fn in_turns(bug: Option<Bug>) -> Vec<Worlds> {
+    let faults = [Fault::Gone, Fault::Slow, Fault::Refused, Fault::Returns, Fault::Replaced];
+    let mut worlds = worlds(&faults, 8, bug);
+    worlds.iter_mut().for_each(|world| world.config.in_turns = true);
+    worlds
+}
+
 #[test]
 fn rot_is_found_and_repaired_while_nothing_crashes() {
     all_pass(&worlds(&[Fault::Unreadable, Fault::Flip], 0, None));
@@ -196,9 +209,11 @@ fn first_failure(worlds: &[Worlds], seeds: u64) -> Option<Cause> {
 
 #[test]
 fn without_marks_a_crash_in_the_middle_of_a_write_is_not_healed() {
-    let cause = first_failure(&worlds(&[], 8, Some(Bug::ForgetsMark)), 300);
-    assert!(cause.is_some(), "300 seeds pass without a mark");
-    println!("{}", cause.expect("it failed"));
+    for worlds in [worlds(&[], 8, Some(Bug::ForgetsMark)), in_turns(Some(Bug::ForgetsMark))] {
+        let cause = first_failure(&worlds, 300);
+        assert!(cause.is_some(), "300 seeds pass without a mark");
+        println!("{}", cause.expect("it failed"));
+    }
 }
 
 /// A block that nobody wrote to changes. It is what the policy cannot keep, and this fails on the day that it can.
