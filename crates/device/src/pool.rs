@@ -337,8 +337,14 @@ impl IoPool {
 
     /// Lets one [`wait`](Self::wait), now or next, return at once: there is other work for its thread.
     pub fn wake(&self) {
-        self.done.lock().woken = true;
-        self.done.ready.notify_one();
+        let mut ended = self.done.lock();
+        // Whoever was called already, for a completion or a wake, sees this one too.
+        let call = ended.waiting > 0 && !ended.woken && ended.list.is_empty();
+        ended.woken = true;
+        drop(ended);
+        if call {
+            self.done.ready.notify_one();
+        }
     }
 
     /// Requests of a device that are accepted and not yet taken back.
@@ -643,10 +649,9 @@ impl Done {
 
     fn push(&self, over: impl IntoIterator<Item = Over>) {
         let mut ended = self.lock();
-        let before = ended.list.len();
-        ended.list.extend(over);
         // Whoever was called for an earlier one takes the whole list.
-        let call = ended.waiting > 0 && before == 0;
+        let call = ended.waiting > 0 && ended.list.is_empty() && !ended.woken;
+        ended.list.extend(over);
         drop(ended);
         if call {
             self.ready.notify_one();

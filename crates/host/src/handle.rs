@@ -303,8 +303,14 @@ impl Drop for Held<'_> {
 
 /// A number of bytes that may be under way at a time.
 struct Permits {
-    free: Mutex<usize>,
+    free: Mutex<Free>,
     returned: Condvar,
+}
+
+struct Free {
+    bytes: usize,
+    /// How many wait for some: to call nobody costs a system call too.
+    waiting: usize,
 }
 
 struct Permit<'p> {
@@ -314,29 +320,36 @@ struct Permit<'p> {
 
 impl Permits {
     fn new(bytes: usize) -> Permits {
-        Permits { free: Mutex::new(bytes), returned: Condvar::new() }
+        Permits { free: Mutex::new(Free { bytes, waiting: 0 }), returned: Condvar::new() }
     }
 
     fn try_take(&self, bytes: usize) -> Option<Permit<'_>> {
         let mut free = self.free.lock().expect("nothing panics under the lock");
-        *free = free.checked_sub(bytes)?;
+        free.bytes = free.bytes.checked_sub(bytes)?;
         Some(Permit { permits: self, bytes })
     }
 
     fn take(&self, bytes: usize) -> Permit<'_> {
         let mut free = self.free.lock().expect("nothing panics under the lock");
-        while *free < bytes {
+        while free.bytes < bytes {
+            free.waiting += 1;
             free = self.returned.wait(free).expect("nothing panics under the lock");
+            free.waiting -= 1;
         }
-        *free -= bytes;
+        free.bytes -= bytes;
         Permit { permits: self, bytes }
     }
 }
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        *self.permits.free.lock().expect("nothing panics under the lock") += self.bytes;
-        self.permits.returned.notify_all();
+        let mut free = self.permits.free.lock().expect("nothing panics under the lock");
+        free.bytes += self.bytes;
+        let call = free.waiting > 0;
+        drop(free);
+        if call {
+            self.permits.returned.notify_all();
+        }
     }
 }
 
