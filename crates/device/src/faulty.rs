@@ -1,7 +1,8 @@
-//! A device that fails as told: each fault is planned for the nth operation of a kind, counted from 1.
+//! A device that fails as told: each fault is planned for the nth operation of a kind, counted from 1, or for a range of bytes.
 
 use crate::device::{parts_len, site};
 use crate::{Device, DeviceError, Identity, OpKind, Part, PartMut};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -38,6 +39,8 @@ struct Planned {
     kind: OpKind,
     nth: u64,
     until: u64,
+    /// Only operations that touch these.
+    bytes: Range<u64>,
     fault: Fault,
 }
 
@@ -49,12 +52,17 @@ impl<D: Device> Faulty<D> {
 
     /// Lets the `nth` operation of a kind fail, counted from 1 since the device was wrapped.
     pub fn fail_nth(&self, kind: OpKind, nth: u64, fault: Fault) {
-        self.fail(kind, nth, nth, fault);
+        self.fail(kind, nth, nth, 0..u64::MAX, fault);
     }
 
     /// Lets every operation of a kind fail from the `nth` on.
     pub fn fail_from(&self, kind: OpKind, nth: u64, fault: Fault) {
-        self.fail(kind, nth, u64::MAX, fault);
+        self.fail(kind, nth, u64::MAX, 0..u64::MAX, fault);
+    }
+
+    /// Lets every operation of a kind fail that touches one of these bytes: a place of the medium that has gone bad.
+    pub fn fail_within(&self, kind: OpKind, bytes: Range<u64>, fault: Fault) {
+        self.fail(kind, 1, u64::MAX, bytes, fault);
     }
 
     /// Forgets all plans: the device is well again.
@@ -67,12 +75,13 @@ impl<D: Device> Faulty<D> {
         &self.inner
     }
 
-    fn fail(&self, kind: OpKind, nth: u64, until: u64, fault: Fault) {
-        self.plan.lock().expect("planning does not panic").faults.push(Planned { kind, nth, until, fault });
+    fn fail(&self, kind: OpKind, nth: u64, until: u64, bytes: Range<u64>, fault: Fault) {
+        let planned = Planned { kind, nth, until, bytes, fault };
+        self.plan.lock().expect("planning does not panic").faults.push(planned);
     }
 
     /// Counts an operation, and says what is to go wrong with it.
-    fn next(&self, kind: OpKind) -> Option<Fault> {
+    fn next(&self, kind: OpKind, offset: u64, len: u64) -> Option<Fault> {
         let mut plan = self.plan.lock().expect("planning does not panic");
         let nth = match plan.begun.iter_mut().find(|(known, _)| *known == kind) {
             Some((_, begun)) => {
@@ -85,8 +94,11 @@ impl<D: Device> Faulty<D> {
             }
         };
         let mut planned = plan.faults.iter();
+        let touches = |bytes: &Range<u64>| offset < bytes.end && bytes.start < offset + len.max(1);
         planned
-            .find(|fault| fault.kind == kind && (fault.nth..=fault.until).contains(&nth))
+            .find(|fault| {
+                fault.kind == kind && (fault.nth..=fault.until).contains(&nth) && touches(&fault.bytes)
+            })
             .map(|found| found.fault)
     }
 
@@ -98,7 +110,7 @@ impl<D: Device> Faulty<D> {
     ) -> Result<(), DeviceError> {
         let at = || site(self.path(), kind, offset, len);
         let device_len_bytes = self.len_bytes();
-        match self.next(kind) {
+        match self.next(kind, offset, len) {
             None => does(len as usize),
             Some(Fault::Errno(errno)) => Err(DeviceError::from_errno(at(), errno)),
             Some(Fault::Delay(delay)) => {

@@ -7,6 +7,7 @@
 //! Invariant: each I/O and computation of the volume is reported to it exactly once, whatever the device does. A device that
 //! goes is reported with every I/O that it still owes; what it answers later is dropped.
 
+use crate::gather::{Wanted, cut, join};
 use crate::inbox::{Answer, Ask, Inbox, Message};
 use crate::memory::{BLOCK, Block, Buffers, Table};
 use crate::throttle::Throttle;
@@ -42,7 +43,7 @@ const TIMED_OUT: i32 = 110;
 
 /// What an I/O is for.
 enum Purpose {
-    Blocks { into: Vec<BufferId>, at: DeviceBlock, generation: u64 },
+    Blocks { into: Vec<BufferId>, generation: u64 },
     Bytes,
     Write,
     Flush,
@@ -50,6 +51,8 @@ enum Purpose {
 
 struct Flight {
     slot: Slot,
+    at: DeviceBlock,
+    blocks: u64,
     purpose: Purpose,
 }
 
@@ -109,6 +112,10 @@ pub(crate) struct Engine {
     workers: Workers,
     members: Vec<Member>,
     flights: HashMap<u64, Flight>,
+    /// What is not yet given to the devices, because a neighbour may follow.
+    wanted: Vec<Wanted>,
+    /// The I/Os that a device does as one, by the name of the first, in the order of the device.
+    joined: HashMap<u64, Vec<IoId>>,
     clients: HashMap<RequestId, Answer<Vec<Option<Block>>>>,
     requests: u64,
     throttle: Throttle,
@@ -145,6 +152,8 @@ impl Engine {
             workers,
             members: Vec::new(),
             flights: HashMap::new(),
+            wanted: Vec::new(),
+            joined: HashMap::new(),
             clients: HashMap::new(),
             requests: 0,
             throttle: Throttle::new(options.background_bytes_per_s, now),
@@ -257,37 +266,80 @@ impl Engine {
 
     /// Does what the volume wants, until it wants nothing.
     fn perform(&mut self) {
-        while let Some(action) = self.volume.next_action() {
-            match action {
-                Action::Read { io, slot, at, into, generation, urgency } => {
-                    let op = self.read_op(at, into.len());
-                    self.begin(io, slot, Purpose::Blocks { into, at, generation }, op, urgency);
-                }
-                Action::ReadBytes { io, slot, at, blocks, urgency } => {
-                    let op = self.read_op(at, blocks as usize);
-                    self.begin(io, slot, Purpose::Bytes, op, urgency);
-                }
-                Action::Write { io, slot, at, pieces, urgency } => {
-                    let op = self.write_op(at, pieces);
-                    self.begin(io, slot, Purpose::Write, op, urgency);
-                }
-                Action::Flush { io, slot } => self.begin(io, slot, Purpose::Flush, Op::Flush, Urgency::User),
-                Action::Compute { job, work } => {
-                    let task = Task::new(self.geometry.volume, work, |operand| self.table.operand(operand));
-                    self.compute(job, task);
-                }
-                Action::Release(buffer) => self.table.release(buffer),
-                Action::Reply(id, reply) => self.reply(id, reply),
+        loop {
+            while let Some(action) = self.volume.next_action() {
+                self.act(action);
             }
+            if self.wanted.is_empty() {
+                break;
+            }
+            self.begin_wanted();
         }
     }
 
-    fn read_op(&self, at: DeviceBlock, blocks: usize) -> Op {
-        let buffer = self.buffers.take(blocks);
-        Op::Read { offset_bytes: at.0 * BLOCK as u64, range: 0..blocks * BLOCK, buffer }
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Read { io, slot, at, into, generation, urgency } => {
+                let blocks = into.len() as u64;
+                self.want(
+                    Wanted { io, slot, at, blocks, urgency, write: None },
+                    Purpose::Blocks { into, generation },
+                );
+            }
+            Action::ReadBytes { io, slot, at, blocks, urgency } => {
+                let wanted = Wanted { io, slot, at, blocks: blocks.into(), urgency, write: None };
+                self.want(wanted, Purpose::Bytes);
+            }
+            Action::Write { io, slot, at, pieces, urgency } => {
+                let segments = self.segments(pieces);
+                let bytes: usize = segments.iter().map(|segment| segment.range.len()).sum();
+                let blocks = (bytes / BLOCK) as u64;
+                self.want(Wanted { io, slot, at, blocks, urgency, write: Some(segments) }, Purpose::Write);
+            }
+            Action::Flush { io, slot } => {
+                self.flights
+                    .insert(io.0, Flight { slot, at: DeviceBlock(0), blocks: 0, purpose: Purpose::Flush });
+                self.begin(io, slot, Op::Flush, Urgency::User);
+            }
+            Action::Compute { job, work } => {
+                // Devices work meanwhile.
+                self.begin_wanted();
+                let task = Task::new(self.geometry.volume, work, |operand| self.table.operand(operand));
+                self.compute(job, task);
+            }
+            Action::Release(buffer) => self.table.release(buffer),
+            Action::Reply(id, reply) => self.reply(id, reply),
+        }
     }
 
-    fn write_op(&self, at: DeviceBlock, pieces: Vec<Piece>) -> Op {
+    fn want(&mut self, wanted: Wanted, purpose: Purpose) {
+        let Wanted { slot, at, blocks, .. } = wanted;
+        self.flights.insert(wanted.io.0, Flight { slot, at, blocks, purpose });
+        self.wanted.push(wanted);
+    }
+
+    /// Gives the devices what is wanted, neighbours as one.
+    fn begin_wanted(&mut self) {
+        for group in join(std::mem::take(&mut self.wanted)) {
+            let [first, others @ ..] = &group[..] else { continue };
+            let (io, slot, at, urgency) = (first.io, first.slot, first.at, first.urgency);
+            if !others.is_empty() {
+                self.joined.insert(io.0, group.iter().map(|one| one.io).collect());
+            }
+            let blocks = group.iter().map(|one| one.blocks).sum();
+            let is_write = first.write.is_some();
+            let segments = group.into_iter().filter_map(|one| one.write).flatten();
+            let op = if is_write { write_op(at, segments.collect()) } else { self.read_op(at, blocks) };
+            self.begin(io, slot, op, urgency);
+        }
+    }
+
+    fn read_op(&self, at: DeviceBlock, blocks: u64) -> Op {
+        let buffer = self.buffers.take(blocks as usize);
+        Op::Read { offset_bytes: at.0 * BLOCK as u64, range: 0..blocks as usize * BLOCK, buffer }
+    }
+
+    fn segments(&self, pieces: Vec<Piece>) -> Vec<Segment> {
         let mut parts: Vec<Segment> = Vec::new();
         for piece in pieces {
             match piece {
@@ -299,13 +351,12 @@ impl Engine {
                 }
             }
         }
-        Op::Write { offset_bytes: at.0 * BLOCK as u64, parts }
+        parts
     }
 
-    fn begin(&mut self, io: IoId, slot: Slot, purpose: Purpose, op: Op, urgency: Urgency) {
-        self.flights.insert(io.0, Flight { slot, purpose });
+    fn begin(&mut self, io: IoId, slot: Slot, op: Op, urgency: Urgency) {
         let Some(device) = self.members[slot.0 as usize].number else {
-            self.io_over(io, IoResult::Gone);
+            self.all_over(io.0, &IoResult::Gone);
             return;
         };
         let priority = match urgency {
@@ -345,9 +396,19 @@ impl Engine {
             }
             Err(rejected) => match rejected.why {
                 Refusal::Full => self.again.push_back((Instant::now() + RETRY_AFTER, *rejected.request)),
-                Refusal::Detached => self.io_over(IoId(token), IoResult::Gone),
+                Refusal::Detached => self.all_over(token, &IoResult::Gone),
             },
         }
+    }
+
+    /// The I/Os that a device does under one name.
+    fn parts(&mut self, token: u64) -> Vec<IoId> {
+        self.joined.remove(&token).unwrap_or_else(|| vec![IoId(token)])
+    }
+
+    /// Tells the volume the same end of all that a device did as one.
+    fn all_over(&mut self, token: u64, result: &IoResult) {
+        self.parts(token).into_iter().for_each(|io| self.io_over(io, result.clone()));
     }
 
     /// Tells the volume the end of an I/O.
@@ -359,7 +420,6 @@ impl Engine {
 
     fn completed(&mut self, completion: Completion) {
         let Completion { token, op, result, device, priority, .. } = completion;
-        let io = IoId(token);
         let Some(flight) = self.flights.get(&token) else { return };
         let slot = flight.slot;
         let member = &mut self.members[slot.0 as usize];
@@ -369,11 +429,14 @@ impl Engine {
             if matches!(op, Op::Write { .. }) && member.short_since.take().is_some() {
                 member.error = None;
             }
-            self.done(io, op);
+            self.done(token, op);
             return;
         };
         match error.remedy() {
-            Remedy::RepairRange => self.io_over(io, IoResult::MediaError),
+            Remedy::RepairRange => match self.joined.remove(&token) {
+                Some(parts) => self.each_alone(parts, device, priority, op),
+                None => self.io_over(IoId(token), IoResult::MediaError),
+            },
             Remedy::MakeSpace | Remedy::Retry if !self.is_tired_of(slot, &error) => {
                 let request = IoRequest { token, device, priority, op };
                 self.again.push_back((Instant::now() + RETRY_AFTER, request));
@@ -390,37 +453,62 @@ impl Engine {
         since.elapsed() > self.deadline
     }
 
-    /// A device did what it should.
-    fn done(&mut self, io: IoId, op: Op) {
-        let Some(flight) = self.flights.get_mut(&io.0) else { return };
-        match &mut flight.purpose {
-            Purpose::Write | Purpose::Flush => self.io_over(io, IoResult::Done),
-            Purpose::Bytes => {
-                let bytes = op.into_read_buffer().map(|buffer| buffer.to_vec()).unwrap_or_default();
-                self.io_over(io, IoResult::Bytes(bytes));
+    /// Some of what was to be done as one cannot be done: the rest can.
+    fn each_alone(&mut self, parts: Vec<IoId>, device: usize, priority: Priority, op: Op) {
+        let places = parts
+            .iter()
+            .filter_map(|io| self.flights.get(&io.0).map(|flight| (io.0, flight.at, flight.blocks)));
+        let places: Vec<(u64, DeviceBlock, u64)> = places.collect();
+        let ops: Vec<Op> = match op {
+            Op::Write { parts, .. } => {
+                let segments = cut(parts, places.iter().map(|(.., blocks)| *blocks));
+                places.iter().zip(segments).map(|((_, at, _), segments)| write_op(*at, segments)).collect()
             }
-            Purpose::Blocks { into, at, generation } => {
-                let Some(buffer) = op.into_read_buffer() else { return };
-                let seed = Seed { slot: flight.slot, address: *at, generation: *generation };
-                let into = std::mem::take(into);
-                let (volume, bytes) = (self.geometry.volume, buffer.len());
-                let check = move || {
-                    let blocks: Vec<(BufferId, Block)> =
-                        into.into_iter().zip(Block::all_of(buffer)).collect();
-                    let sums = blocks.iter().enumerate().map(|(i, (_, block))| {
-                        let address = DeviceBlock(seed.address.0 + i as u64);
-                        checksum(volume, Seed { address, ..seed }, block.bytes())
-                    });
-                    let result = IoResult::Checksums(sums.collect());
-                    Message::Read { io, result, blocks }
-                };
-                match bytes <= INLINE_BYTES_MAX {
-                    true => self.message(check()),
-                    false => {
-                        let inbox = self.inbox.clone();
-                        self.workers.give(move || inbox.push(check()));
-                    }
+            _ => places.iter().map(|(_, at, blocks)| self.read_op(*at, *blocks)).collect(),
+        };
+        for ((token, ..), op) in places.into_iter().zip(ops) {
+            self.submit(IoRequest { token, device, priority, op });
+        }
+    }
+
+    /// A device did what it should.
+    fn done(&mut self, token: u64, op: Op) {
+        let parts = self.parts(token);
+        let Some(buffer) = op.into_read_buffer() else {
+            parts.into_iter().for_each(|io| self.io_over(io, IoResult::Done));
+            return;
+        };
+        let (buffer, mut start) = (Arc::new(buffer), 0);
+        let mut checks = Vec::new();
+        for io in parts {
+            let Some(flight) = self.flights.get_mut(&io.0) else { continue };
+            let range = start..start + flight.blocks as usize * BLOCK;
+            start = range.end;
+            match &mut flight.purpose {
+                Purpose::Blocks { into, generation } => {
+                    let seed = Seed { slot: flight.slot, address: flight.at, generation: *generation };
+                    checks.push((io, seed, std::mem::take(into), Block::all_in(&buffer, range)));
                 }
+                Purpose::Bytes => self.io_over(io, IoResult::Bytes(buffer[range].to_vec())),
+                Purpose::Write | Purpose::Flush => self.io_over(io, IoResult::Done),
+            }
+        }
+        let volume = self.geometry.volume;
+        let check = move || {
+            let read = |(io, seed, into, blocks): (IoId, Seed, Vec<BufferId>, Vec<Block>)| {
+                let sums = blocks.iter().zip(seed.address.0..).map(|(block, at)| {
+                    checksum(volume, Seed { address: DeviceBlock(at), ..seed }, block.bytes())
+                });
+                let result = IoResult::Checksums(sums.collect());
+                Message::Read { io, result, blocks: into.into_iter().zip(blocks).collect() }
+            };
+            checks.into_iter().map(read).collect::<Vec<Message>>()
+        };
+        match start <= INLINE_BYTES_MAX {
+            true => check().into_iter().for_each(|message| self.message(message)),
+            false => {
+                let inbox = self.inbox.clone();
+                self.workers.give(move || check().into_iter().for_each(|message| inbox.push(message)));
             }
         }
     }
@@ -465,6 +553,7 @@ impl Engine {
         let mut owed: Vec<u64> = owed.map(|(&token, _)| token).collect();
         owed.sort_unstable();
         owed.into_iter().for_each(|token| self.io_over(IoId(token), IoResult::Gone));
+        self.joined.retain(|token, _| self.flights.contains_key(token));
     }
 
     /// Does what is due, and says when it is to be called again.
@@ -583,6 +672,10 @@ impl Member {
             short_since: None,
         }
     }
+}
+
+fn write_op(at: DeviceBlock, parts: Vec<Segment>) -> Op {
+    Op::Write { offset_bytes: at.0 * BLOCK as u64, parts }
 }
 
 fn len_bytes(op: &Op) -> u64 {

@@ -11,6 +11,7 @@ mod control;
 mod engine;
 mod error;
 mod folder;
+mod gather;
 mod geometry;
 mod handle;
 mod host;

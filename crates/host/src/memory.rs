@@ -25,8 +25,13 @@ pub(crate) struct Block {
 impl Block {
     /// The blocks of a buffer, in order.
     pub(crate) fn all_of(buffer: AlignedBuf) -> Vec<Block> {
-        let (count, buffer) = (buffer.len() / BLOCK, Arc::new(buffer));
-        (0..count).map(|i| Block { buffer: buffer.clone(), start: i * BLOCK }).collect()
+        let range = 0..buffer.len();
+        Block::all_in(&Arc::new(buffer), range)
+    }
+
+    /// The blocks of a part of a buffer, in order.
+    pub(crate) fn all_in(buffer: &Arc<AlignedBuf>, range: Range<usize>) -> Vec<Block> {
+        range.step_by(BLOCK).map(|start| Block { buffer: buffer.clone(), start }).collect()
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {

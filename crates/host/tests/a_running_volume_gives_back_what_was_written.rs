@@ -222,6 +222,40 @@ fn errors_of_devices_do_not_reach_the_reader() {
     }
 }
 
+/// Neighbours are read as one I/O; a bad place in it costs what lies there, and nothing else.
+#[test]
+fn a_bad_place_spoils_only_what_lies_there() {
+    let geometry = geometry("raid6:4");
+    let mut devices = memory(&geometry);
+    let len = geometry.device_blocks(Slot(1)) * BLOCK_BYTES;
+    let faulty = Arc::new(Faulty::new(MemoryDevice::new("bad", len)));
+    devices[1] = Some(faulty.clone());
+    format(&geometry, &devices);
+    let host = open(&geometry, &devices).expect("it opens");
+    let data = painted(5, 2_000_000);
+    host.handle().write(0, &data, true).expect("it writes");
+    host.stop().expect("it stops");
+    let host = open(&geometry, &devices).expect("it opens");
+    let errors = || host.report().expect("it serves").status.devices[1].counts;
+    assert_eq!((errors().media_errors, errors().checksum_errors), (0, 0));
+    let stripe = (3..).find(|&stripe| geometry.column(stripe, Slot(1)) < 4).expect("it has data");
+    let place = geometry.chunk_start(stripe, Slot(1)).0 + 2;
+    let bytes = place * BLOCK_BYTES..(place + 1) * BLOCK_BYTES;
+    faulty.fail_within(OpKind::Read, bytes.clone(), Fault::Errno(5));
+    let mut found = vec![0; data.len()];
+    host.handle().read(0, &mut found).expect("it reads");
+    assert!(found == data);
+    // Each asked for what lies there: the run of the chunk, the block alone, and the repair, which may be under way.
+    let found_bad = errors();
+    assert!(matches!((found_bad.media_errors, found_bad.checksum_errors), (1..=4, 0)), "{found_bad:?}");
+    faulty.heal();
+    faulty.fail_within(OpKind::Write, bytes, Fault::Errno(5));
+    host.handle().write(0, &data, true).expect("it writes");
+    host.handle().read(0, &mut found).expect("it reads");
+    assert!(found == data);
+    host.stop().expect("it stops");
+}
+
 /// Space that is short below comes back: the write waits, nobody is given up.
 #[test]
 fn a_write_waits_for_space() {

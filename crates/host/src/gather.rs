@@ -1,0 +1,128 @@
+//! Neighbours on a device become one I/O: what the volume wants at one moment is put in order and joined before it is given to the devices.
+//!
+//! The volume asks for a chunk's header and its blocks, and for the chunks of stripes that follow each other, one by one. On a device they are
+//! one run of bytes, and each I/O costs as much as reading some ten kilobytes more. Parts keep their names: each is answered for itself, and if
+//! the whole cannot be done each is tried alone.
+
+use crate::memory::BLOCK;
+use pantile_device::Segment;
+use pantile_volume::{DeviceBlock, IoId, Slot, Urgency};
+
+/// The longest I/O that is made of several: longer ones cost as much a byte and hold memory longer.
+const JOINED_BLOCKS_MAX: u64 = 128;
+
+/// An I/O that the volume wants.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) io: IoId,
+    pub(crate) slot: Slot,
+    pub(crate) at: DeviceBlock,
+    pub(crate) blocks: u64,
+    pub(crate) urgency: Urgency,
+    /// What is written; `None`: it is a read.
+    pub(crate) write: Option<Vec<Segment>>,
+}
+
+impl Wanted {
+    fn end(&self) -> u64 {
+        self.at.0 + self.blocks
+    }
+}
+
+/// Wanted I/Os in groups of neighbours, each in the order of the device and not empty.
+pub(crate) fn join(mut wanted: Vec<Wanted>) -> Vec<Vec<Wanted>> {
+    wanted.sort_by_key(|one| (one.slot, one.write.is_some(), one.urgency, one.at));
+    let mut groups: Vec<Vec<Wanted>> = Vec::new();
+    for one in wanted {
+        let fits = |group: &&mut Vec<Wanted>| match (&group[..], group.last()) {
+            ([first, ..], Some(last)) => {
+                let kind = |of: &Wanted| (of.slot, of.write.is_some(), of.urgency);
+                kind(last) == kind(&one)
+                    && last.end() == one.at.0
+                    && one.end() - first.at.0 <= JOINED_BLOCKS_MAX
+            }
+            _ => false,
+        };
+        match groups.last_mut().filter(fits) {
+            Some(group) => group.push(one),
+            None => groups.push(vec![one]),
+        }
+    }
+    groups
+}
+
+/// The segments of a joined write, cut where its parts end.
+pub(crate) fn cut(segments: Vec<Segment>, blocks: impl Iterator<Item = u64>) -> Vec<Vec<Segment>> {
+    let mut segments = segments.into_iter();
+    let part = |blocks: u64| {
+        let (mut left, mut part) = (blocks as usize * BLOCK, Vec::new());
+        while left > 0 {
+            let Some(segment) = segments.next() else { break };
+            left = left.saturating_sub(segment.range.len());
+            part.push(segment);
+        }
+        part
+    };
+    blocks.map(part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pantile_device::AlignedBuf;
+
+    fn read(io: u64, slot: u32, at: u64, blocks: u64) -> Wanted {
+        Wanted {
+            io: IoId(io),
+            slot: Slot(slot),
+            at: DeviceBlock(at),
+            blocks,
+            urgency: Urgency::User,
+            write: None,
+        }
+    }
+
+    fn written(blocks: usize) -> Option<Vec<Segment>> {
+        Some(vec![Segment::whole(AlignedBuf::zeroed(blocks * BLOCK))])
+    }
+
+    fn names(wanted: Vec<Wanted>) -> Vec<Vec<u64>> {
+        join(wanted).iter().map(|group| group.iter().map(|one| one.io.0).collect()).collect()
+    }
+
+    #[test]
+    fn neighbours_are_joined_and_others_are_not() {
+        assert_eq!(names(vec![]), Vec::<Vec<u64>>::new());
+        assert_eq!(
+            names(vec![read(1, 0, 17, 16), read(2, 0, 16, 1), read(3, 0, 34, 1)]),
+            [vec![2, 1], vec![3]]
+        );
+        assert_eq!(names(vec![read(1, 0, 0, 1), read(2, 1, 1, 1)]), [[1], [2]], "of two devices");
+        let background = Wanted { urgency: Urgency::Background, ..read(2, 0, 1, 1) };
+        assert_eq!(names(vec![read(1, 0, 0, 1), background]), [[1], [2]], "nobody waits for one of them");
+        let write = Wanted { write: written(1), ..read(2, 0, 1, 1) };
+        assert_eq!(names(vec![read(1, 0, 0, 1), write]), [[1], [2]], "one reads, one writes");
+    }
+
+    #[test]
+    fn what_is_joined_is_bounded() {
+        let groups = join((0..40).map(|i| read(i, 0, i * 16, 16)).collect());
+        assert!(groups.iter().all(|group| group.len() as u64 * 16 <= JOINED_BLOCKS_MAX));
+        assert_eq!(
+            groups.iter().flatten().map(|one| one.io.0).collect::<Vec<_>>(),
+            (0..40).collect::<Vec<_>>()
+        );
+        assert_eq!(names(vec![read(1, 0, 0, 500)]), [[1]], "what is long alone stays");
+    }
+
+    #[test]
+    fn a_joined_write_is_cut_into_what_it_was() {
+        let parts = [vec![2, 1], vec![1], vec![3]];
+        let segments = |blocks: &usize| Segment::whole(AlignedBuf::zeroed(blocks * BLOCK));
+        let all = parts.iter().flatten().map(segments).collect();
+        let lens = cut(all, [3, 1, 3].into_iter());
+        let lens: Vec<Vec<usize>> =
+            lens.iter().map(|part| part.iter().map(|s| s.range.len() / BLOCK).collect()).collect();
+        assert_eq!(lens, parts);
+    }
+}
