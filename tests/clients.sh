@@ -223,4 +223,7 @@ else
     trap end EXIT
 fi
 
+say "the story that the README begins with"
+"$pantile" demo >/dev/null
+
 say "all clients are content"

@@ -161,8 +161,10 @@ pub struct StatusReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Nothing is wrong.
+    /// Nothing is wrong, and nothing was since the volume was opened.
     Clean,
+    /// Nothing is wrong now, and a device has erred since the volume was opened.
+    Warned,
     /// Everything can be read and written, and something is wrong.
     Degraded,
     /// Data are lost, or nothing can be written.

@@ -446,13 +446,15 @@ impl Service {
             }
         };
         let devices: Vec<DeviceReport> = status.devices.iter().map(device).collect();
-        let wrong = wrong(&report, &margin.survives, &devices);
+        let (mut wrong, warnings) = (wrong(&report, &margin.survives, &devices), warnings(&devices));
         let verdict = match () {
             () if status.failed || !margin.survives || status.broken_stripes > 0 => Verdict::Failed,
             () if status.log_blocks_lost > 0 => Verdict::Failed,
-            () if wrong.is_empty() => Verdict::Clean,
-            () => Verdict::Degraded,
+            () if !wrong.is_empty() => Verdict::Degraded,
+            () if !warnings.is_empty() => Verdict::Warned,
+            () => Verdict::Clean,
         };
+        wrong.extend(warnings);
         Ok(StatusReport {
             name: self.superblock.name.clone(),
             volume: self.geometry.volume.to_string(),
@@ -562,15 +564,35 @@ fn wrong(report: &Report, survives: &bool, devices: &[DeviceReport]) -> Vec<Stri
             }
             DeviceWord::Present => {}
         }
-        if device.checksum_errors + device.media_errors > 0 {
-            wrong.push(format!(
-                "Device {} gave {} wrong blocks and failed {} reads; what it lacked was read from the others.",
-                device.device, device.checksum_errors, device.media_errors
-            ));
-        }
     }
     if status.suspect_stripes > 0 {
         wrong.push(format!("{} stripes wait to be written anew.", status.suspect_stripes));
     }
+    if let Some(scrub) = &status.scrub {
+        let unnamed = scrub.located + scrub.ambiguous + scrub.unlocatable;
+        if scrub.checksum > 0 && !scrub.repair {
+            wrong.push(format!(
+                "The scrub found {} stripes with wrong checksums and left them: scrub with --repair.",
+                scrub.checksum
+            ));
+        }
+        if unnamed > 0 {
+            wrong.push(format!(
+                "The scrub found {unnamed} stripes whose equations do not hold: scrub again with --repair to see what is left."
+            ));
+        }
+    }
     wrong
+}
+
+/// What was wrong since the volume was opened and no longer is: no reason to bring anything back, but to look.
+fn warnings(devices: &[DeviceReport]) -> Vec<String> {
+    let erred = devices.iter().filter(|device| device.checksum_errors + device.media_errors > 0);
+    let say = |device: &DeviceReport| {
+        format!(
+            "Device {} gave {} wrong blocks and failed {} reads since the volume was opened; what it lacked was read from the others.",
+            device.device, device.checksum_errors, device.media_errors
+        )
+    };
+    erred.map(say).collect()
 }

@@ -6,12 +6,14 @@ use pantile_host::{
     Answer, CONTROL_SOCKET, ControlServer, DeviceWord, FaultKind, Folder, FolderError, NewDevices, NewFolder,
     Order, Policy, Service, StatusReport, Verdict, order,
 };
+use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 fn new(code: &str, devices: NewDevices) -> NewFolder {
     let (code, policy) = (Code::parse(code).expect("a spec"), Policy::Wcl);
@@ -25,6 +27,15 @@ fn create(root: &Path) {
 
 fn start(root: &Path) -> Service {
     Service::start(Folder::open(root).expect("a folder"), None).expect("it opens")
+}
+
+/// A folder to be thrown away, and a volume served in it.
+fn served() -> (TempDir, PathBuf, Service) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("v");
+    create(&root);
+    let service = start(&root);
+    (folder, root, service)
 }
 
 fn status(service: &Service) -> StatusReport {
@@ -97,10 +108,7 @@ fn a_volume_in_a_folder_is_locked_and_keeps_its_data() {
 
 #[test]
 fn a_spare_takes_the_place_of_what_is_lost() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let root = folder.path().join("v");
-    create(&root);
-    let service = start(&root);
+    let (folder, root, service) = served();
     let data = painted(2, 5_000_000);
     service.handle().write(0, &data, true).expect("it writes");
     let len = root.join("device-00.pantile").metadata().expect("a device").len();
@@ -129,10 +137,7 @@ fn a_spare_takes_the_place_of_what_is_lost() {
 
 #[test]
 fn a_device_that_comes_back_is_caught_up() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let root = folder.path().join("v");
-    create(&root);
-    let service = start(&root);
+    let (_folder, root, service) = served();
     service.handle().write(0, &painted(3, 4_000_000), true).expect("it writes");
     done(service.obey(&Order::Fail { device: 3, lose_data: false }));
     let data = painted(4, 2_000_000);
@@ -195,10 +200,7 @@ fn devices_with_something_on_them_are_not_overwritten() {
 
 #[test]
 fn a_device_is_taken_out_only_for_one_that_can_take_its_place() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let root = folder.path().join("v");
-    create(&root);
-    let service = start(&root);
+    let (folder, root, service) = served();
     let data = painted(6, 2_000_000);
     service.handle().write(0, &data, true).expect("it writes");
     let replace = |path: &Path, overwrite| {
@@ -307,10 +309,7 @@ fn a_volume_is_written_in_place_if_it_is_made_so() {
 
 #[test]
 fn to_look_at_a_volume_changes_nothing() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let root = folder.path().join("v");
-    create(&root);
-    let service = start(&root);
+    let (_folder, root, service) = served();
     service.handle().write(0, &painted(11, 3_000_000), true).expect("it writes");
     done(service.obey(&Order::Fail { device: 2, lose_data: false }));
     service.handle().write(0, &painted(12, 50_000), true).expect("it writes");
@@ -337,10 +336,7 @@ fn to_look_at_a_volume_changes_nothing() {
 
 #[test]
 fn a_volume_is_assembled_whatever_its_devices_are_called() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let root = folder.path().join("v");
-    create(&root);
-    let service = start(&root);
+    let (folder, root, service) = served();
     let data = painted(5, 1_000_000);
     service.handle().write(0, &data, false).expect("it writes");
     service.stop().expect("it stops");
@@ -407,10 +403,7 @@ fn devices_too_short_for_any_volume_are_refused() {
 
 #[test]
 fn a_device_whose_end_is_missing_counts_as_lost() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let root = folder.path().join("v");
-    create(&root);
-    let service = start(&root);
+    let (_folder, root, service) = served();
     let data = painted(8, 3_000_000);
     service.handle().write(0, &data, true).expect("it writes");
     service.stop().expect("it stops");
@@ -436,10 +429,7 @@ fn a_device_whose_end_is_missing_counts_as_lost() {
 /// It is of this volume, of its slot and of its history, and yet not what was taken out.
 #[test]
 fn a_copy_of_an_earlier_time_is_not_taken_for_the_device() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let root = folder.path().join("v");
-    create(&root);
-    let service = start(&root);
+    let (folder, root, service) = served();
     service.handle().write(0, &painted(9, 3_000_000), true).expect("it writes");
     service.stop().expect("it stops");
     let (device, copy) = (root.join("device-03.pantile"), folder.path().join("copy"));
@@ -463,6 +453,46 @@ fn a_copy_of_an_earlier_time_is_not_taken_for_the_device() {
     until_clean(&service);
     done(service.obey(&Order::Fail { device: 0, lose_data: false }));
     done(service.obey(&Order::Fail { device: 5, lose_data: false }));
+    assert!(read(&service, data.len()) == data);
+    service.stop().expect("it stops");
+}
+
+/// A lie that is found makes the volume degraded until it is repaired, a warning as long as it runs, and nothing after that.
+#[test]
+fn a_device_that_lied_is_named_also_when_nothing_is_wrong_any_more() {
+    let (_folder, root, service) = served();
+    let data = painted(9, 3_000_000);
+    service.handle().write(0, &data, true).expect("it writes");
+    // Opening looks at what was written last.
+    service.handle().write(4_000_000, &painted(10, 50_000), true).expect("it writes");
+    service.stop().expect("it stops");
+    let path = root.join("device-02.pantile");
+    let mut device = std::fs::read(&path).expect("a device");
+    let blocks: HashSet<&[u8]> = data.chunks_exact(4096).collect();
+    let at = device.chunks_exact(4096).position(|block| blocks.contains(block)).expect("it holds data");
+    device[4096 * at + 77] ^= 1;
+    std::fs::write(&path, &device).expect("it lies");
+    let service = start(&root);
+    assert_eq!(status(&service).verdict, Verdict::Clean, "nobody has looked");
+    let scrub = |repair| {
+        done(service.obey(&Order::ScrubStart { repair }));
+        until(&service, |report| report.scrub.as_ref().is_some_and(|scrub| !scrub.running));
+        status(&service)
+    };
+    let found = scrub(false);
+    assert_eq!(
+        (found.verdict, found.scrub.as_ref().map(|scrub| scrub.checksum)),
+        (Verdict::Degraded, Some(1))
+    );
+    assert!(found.wrong.iter().any(|wrong| wrong.contains("--repair")), "{:?}", found.wrong);
+    scrub(true);
+    until(&service, |report| report.suspect_stripes == 0);
+    let repaired = scrub(false);
+    assert_eq!(repaired.verdict, Verdict::Warned, "{:?}", repaired.wrong);
+    assert!(repaired.wrong.iter().any(|wrong| wrong.contains("Device 2 gave")), "{:?}", repaired.wrong);
+    service.stop().expect("it stops");
+    let service = start(&root);
+    assert_eq!(status(&service).verdict, Verdict::Clean);
     assert!(read(&service, data.len()) == data);
     service.stop().expect("it stops");
 }

@@ -202,7 +202,7 @@ pub fn print_status(report: &StatusReport, served: bool, json: bool, terminal: &
     }
     match report.verdict {
         VolumeVerdict::Clean => Ok(Verdict::Good),
-        VolumeVerdict::Degraded => Ok(Verdict::Bad),
+        VolumeVerdict::Warned | VolumeVerdict::Degraded => Ok(Verdict::Bad),
         VolumeVerdict::Failed => Err(Failure::Losses(match report.wrong.first() {
             Some(worst) => worst.clone(),
             None => "more is lost than the code can bear; bring devices back".into(),
@@ -213,6 +213,7 @@ pub fn print_status(report: &StatusReport, served: bool, json: bool, terminal: &
 fn status_text(report: &StatusReport, served: bool, terminal: &Terminal) -> String {
     let (word, colour) = match report.verdict {
         VolumeVerdict::Clean => ("clean", AnsiColor::Green),
+        VolumeVerdict::Warned => ("whole, with warnings", AnsiColor::Yellow),
         VolumeVerdict::Degraded => ("degraded", AnsiColor::Yellow),
         VolumeVerdict::Failed => ("failed", AnsiColor::Red),
     };

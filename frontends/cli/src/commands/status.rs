@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// the code given what is lost; then devices, rebuild and scrub. Nothing is written: of a volume that is not served, superblocks and journals are read.
 #[derive(Args)]
 #[command(after_long_help = "\
-Exit status: 0 clean, 1 degraded, 2 failed.
+Exit status: 0 clean, 1 degraded, or whole and a device has erred since the volume was opened, 2 failed.
 
 Examples:
   pantile status vol
