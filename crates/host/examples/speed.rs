@@ -159,15 +159,20 @@ fn main() {
             || (),
         );
         note("degraded sequential read, MiB/s", base, volume, 1.0);
+        // All of it is written anew, so that the device lacks everything when it comes back by the next opening.
+        let again = |i| handle.write(i * SEQUENTIAL, &pattern, false).expect("written");
+        let base = speed(4, user / SEQUENTIAL, |i| plain_read(i * SEQUENTIAL, SEQUENTIAL as usize), || ());
+        speed(4, user / SEQUENTIAL, again, || handle.flush().expect("flushed"));
         host.kill();
-        // The device comes back by the next opening.
         let begun = Instant::now();
         let host = open(&[]);
         while !host.is_clean().expect("served") {
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
         let bytes = user as f64 / k * (n / geometry.slots() as f64);
-        note("rebuild of one device, MiB/s", 0.0, bytes / MIB as f64 / begun.elapsed().as_secs_f64(), 1.0);
+        // k blocks are read and one is written for each that is made.
+        let rebuilt = bytes / MIB as f64 / begun.elapsed().as_secs_f64();
+        note("rebuild of one device, MiB/s", base, rebuilt, 1.0 / (k + 1.0));
         host.stop().expect("stopped");
     }
     for (name, mut base, mut volume, limit) in rows {

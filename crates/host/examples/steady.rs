@@ -34,6 +34,8 @@ struct Disk {
     writes: AtomicU64,
     bytes_read: AtomicU64,
     bytes_written: AtomicU64,
+    /// How long it was not idle.
+    worked_ns: AtomicU64,
 }
 
 impl Disk {
@@ -45,10 +47,9 @@ impl Disk {
             let mut busy = self.busy.lock().expect("nothing panics under the lock");
             let seek = if offset == Some(busy.1) { Duration::ZERO } else { SEEK };
             let start = busy.0.max(Instant::now());
-            *busy = (
-                start + seek + Duration::from_nanos(len * 1_000_000_000 / BYTES_PER_S),
-                offset.map_or(busy.1, |offset| offset + len),
-            );
+            let work = seek + Duration::from_nanos(len * 1_000_000_000 / BYTES_PER_S);
+            self.worked_ns.fetch_add(work.as_nanos() as u64, Relaxed);
+            *busy = (start + work, offset.map_or(busy.1, |offset| offset + len));
             busy.0
         };
         std::thread::sleep(until.saturating_duration_since(Instant::now()));
@@ -153,6 +154,7 @@ fn disks_of(geometry: &Geometry) -> Vec<Arc<Disk>> {
             writes: AtomicU64::new(0),
             bytes_read: AtomicU64::new(0),
             bytes_written: AtomicU64::new(0),
+            worked_ns: AtomicU64::new(0),
         })
     };
     (0..geometry.slots() as u32).map(disk).collect()
@@ -272,24 +274,43 @@ fn main() {
                 let devices = disks.iter().map(|disk| Some(disk.clone() as Arc<dyn Device>)).collect();
                 let host =
                     Host::open(geometry.clone(), devices, HistoryId([4; 16]), &options).expect("opened");
-                let blank: Arc<dyn Device> = disks_of(&geometry).swap_remove(0);
+                let blank = disks_of(&geometry).swap_remove(0);
                 host.fail(Slot(0)).expect("declared failed");
-                let begun = Instant::now();
-                host.attach(Slot(0), blank, pantile_volume::Found::Blank).expect("attached");
-                while !host.is_clean().expect("served") {
-                    std::thread::sleep(Duration::from_millis(2));
-                }
-                let made = (geometry.device_blocks(Slot(0)) * BLOCK_BYTES / MIB) as f64;
+                let worked =
+                    || disks[1..].iter().map(|disk| disk.worked_ns.load(Relaxed)).collect::<Vec<_>>();
+                let (before, cpu_before) = (worked(), processor_time());
+                let cost = measured(&disks[1..], || {
+                    host.attach(Slot(0), blank.clone(), pantile_volume::Found::Blank).expect("attached");
+                    while !host.is_clean().expect("served") {
+                        std::thread::sleep(Duration::from_millis(2));
+                    }
+                });
+                let busiest = worked().iter().zip(before).map(|(after, before)| after - before).max();
                 println!(
-                    "{:28} {:>9.0} MiB/s of the new device, which does not slow it; a disk reads {}",
+                    "{:28} {:>9.0} MiB/s of the new device, which does not slow it; {:.0} KiB a read",
                     "rebuild of one device",
-                    made / begun.elapsed().as_secs_f64(),
-                    BYTES_PER_S / MIB
+                    (blank.bytes_written.load(Relaxed) / MIB) as f64 / cost.seconds,
+                    cost.bytes_read as f64 / cost.reads as f64 / 1024.0
+                );
+                println!(
+                    "{:28} {:>9.2} of the time the busiest disk works, {:.2} a processor",
+                    "",
+                    busiest.unwrap_or(0) as f64 / 1e9 / cost.seconds,
+                    (processor_time() - cpu_before).as_secs_f64() / cost.seconds
                 );
                 host.stop().expect("stopped");
             }
         }
     }
+}
+
+/// What all threads have taken of the processors, in steps of 10 ms.
+fn processor_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let numbers = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    Duration::from_millis(
+        numbers.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>() * 10,
+    )
 }
 
 /// Reads the volume in order, 1 MiB at a time, four at once.
