@@ -39,10 +39,15 @@ say "a volume of files, written by nbdcopy, read by qemu-img"
 serve
 nbdinfo "$uri" | grep -q 'can_multi_conn: true' || fail "several connections are not offered"
 nbdinfo "$uri" | grep -q 'block_size_preferred: 4096' || fail "no block size is told"
+nbdinfo --map --totals "$uri" >"$work/out"
+[ "$(grep -c . "$work/out")" = 1 ] && grep -q 'hole,zero' "$work/out" || { cat "$work/out" >&2; fail "what is not written is no hole"; }
 head -c 40000000 /dev/urandom >"$work/data"
 nbdcopy --flush "$work/data" "$uri"
 qemu-img convert -f raw -O raw "$uri" "$work/back"
 same "$work/data" "$work/back" "qemu-img read something else"
+# Holes stay holes in a copy; a stripe that is begun counts whole.
+data=$(nbdinfo --map --totals "$uri" | awk '$NF == "data" { print $1 }')
+[ "$data" -ge 40000000 ] && [ "$data" -lt 41000000 ] || fail "$data bytes of 40000000 are called data"
 expect 0 "$pantile" status "$vol"
 expect 2 "$pantile" serve "$vol"
 

@@ -18,8 +18,8 @@ use pantile_device::{
     Segment, Site,
 };
 use pantile_volume::{
-    Action, BufferId, Computed, DeviceBlock, Event, Found, Geometry, IoId, IoResult, Losses, Piece, Reply,
-    Request, RequestId, Scrub, Seed, Slot, State, Status, Urgency, Volume,
+    Action, BufferId, Computed, DeviceBlock, Event, Extent, Found, Geometry, IoId, IoResult, Losses, Piece,
+    Reply, Request, RequestId, Scrub, Seed, Slot, State, Status, Urgency, UserBlock, Volume,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
@@ -635,6 +635,10 @@ impl Engine {
 
     pub(crate) fn is_clean(&self) -> bool {
         self.volume.is_clean()
+    }
+
+    pub(crate) fn extents(&self, first: UserBlock, count: u64) -> Result<Vec<Extent>, HostError> {
+        self.volume.extents(first, count).ok_or(HostError::Stopped)
     }
 
     pub(crate) fn losses(&self, also: &[Slot]) -> Result<Losses, HostError> {

@@ -8,10 +8,11 @@
 //! empty the writer waits, and the engine is told to make room.
 
 use crate::HostError;
+use crate::engine::Engine;
 use crate::inbox::{Ask, Awaited, Inbox, Message, answer};
 use crate::memory::{BLOCK, Block};
 use pantile_device::{AlignedBuf, BufferPool};
-use pantile_volume::UserBlock;
+use pantile_volume::{Extent, UserBlock};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex};
@@ -114,6 +115,26 @@ impl Handle {
     /// Answers when everything that was answered before would survive a crash.
     pub fn flush(&self) -> Result<(), HostError> {
         self.ask(Ask::Flush).wait().map(drop)
+    }
+
+    /// Which parts of a range hold something and which are holes, in order: lengths in bytes, and whether it is a hole.
+    ///
+    /// Nothing is read. What is called a hole reads as zeros; a block that is partly in the range counts with its kind.
+    pub fn extents(&self, offset: u64, len: u64) -> Result<Vec<(u64, bool)>, HostError> {
+        self.check(offset, len)?;
+        let end = offset + len;
+        let blocks = blocks_of(offset, end);
+        let (first, count) = (UserBlock(blocks.start), blocks.end - blocks.start);
+        let (answer, waiting) = answer();
+        let call = move |engine: &mut Engine| answer.give(engine.extents(first, count));
+        self.shared.inbox.push(Message::Call(Box::new(call)));
+        let mut at = blocks.start * BLOCK as u64;
+        let cut = |extent: Extent| {
+            let from = at.max(offset);
+            at += extent.blocks * BLOCK as u64;
+            (at.min(end) - from, extent.hole)
+        };
+        Ok(waiting.wait()?.into_iter().map(cut).collect())
     }
 
     fn forget(&self, blocks: Range<u64>) -> Result<(), HostError> {

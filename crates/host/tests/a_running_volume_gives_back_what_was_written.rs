@@ -44,6 +44,19 @@ fn every_range_of_bytes_is_read_back() {
                     }
                 }
                 12 => handle.flush().expect("it flushes"),
+                14 => {
+                    let (mut at, extents) = (at, handle.extents(at, count).expect("it knows"));
+                    assert!(extents.windows(2).all(|two| two[0].1 != two[1].1), "{extents:?}");
+                    for (len, hole) in &extents {
+                        let part = &model[at as usize..(at + len) as usize];
+                        assert!(
+                            !hole || part.iter().all(|&byte| byte == 0),
+                            "{code}, seed {seed}, step {step}"
+                        );
+                        at += len;
+                    }
+                    assert_eq!(at, range.end as u64);
+                }
                 13 if random.u8(0..4) == 0 => {
                     host.stop().expect("it stops");
                     assert_eq!(handle.flush(), Err(HostError::Stopped));
@@ -61,6 +74,33 @@ fn every_range_of_bytes_is_read_back() {
         assert!(found == model, "{code}, seed {seed}: at the end");
         assert!(host.report().expect("it serves").blocks_in_memory < 100_000);
     }
+}
+
+/// What is unwritten or forgotten is a hole, and nothing else is, before and after it is durable.
+#[test]
+fn holes_are_told_from_data() {
+    let geometry = geometry("raid6:4");
+    let devices = memory(&geometry);
+    format(&geometry, &devices);
+    let host = open(&geometry, &devices).expect("it opens");
+    let (handle, stripe) = (host.handle(), 4 * 4 * BLOCK_BYTES);
+    let all = || handle.extents(0, handle.len_bytes()).expect("it knows");
+    assert_eq!(all(), [(48 * stripe, true)]);
+    handle.write(stripe + 100, &[1; 5000], false).expect("it writes");
+    let holes = [(stripe, true), (2 * BLOCK_BYTES, false), (46 * stripe + 14 * BLOCK_BYTES, true)];
+    assert_eq!(all(), holes);
+    handle.flush().expect("it flushes");
+    assert_eq!(all(), holes, "in the log");
+    let cut = [(100, false), (2 * BLOCK_BYTES - 100, true)];
+    assert_eq!(handle.extents(stripe + 2 * BLOCK_BYTES - 100, 2 * BLOCK_BYTES).expect("it knows"), cut);
+    handle.write(0, &vec![2; stripe as usize], true).expect("it writes");
+    assert_eq!(all()[0], (stripe + 2 * BLOCK_BYTES, false), "a stripe of its own");
+    handle.trim(0, 2 * stripe).expect("it trims");
+    assert_eq!(all(), [(48 * stripe, true)]);
+    handle.flush().expect("it flushes");
+    assert_eq!(all(), [(48 * stripe, true)]);
+    assert!(handle.extents(0, handle.len_bytes() + 1).is_err());
+    host.stop().expect("it stops");
 }
 
 /// Eight threads write bytes of their own into the same blocks, while a ninth writes whole blocks beside them.

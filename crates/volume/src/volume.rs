@@ -1,8 +1,8 @@
 //! A volume from the first superblock read to the last request: opening, then serving.
 
 use crate::{
-    Action, BufferId, Engine, Event, Failure, Geometry, Losses, OpenError, Opening, Reply, Request,
-    RequestId, Slot, Status,
+    Action, BufferId, Engine, Event, Extent, Failure, Geometry, Losses, OpenError, Opening, Reply, Request,
+    RequestId, Slot, Status, UserBlock,
 };
 use pantile_format::volume::HistoryId;
 use std::collections::VecDeque;
@@ -133,6 +133,14 @@ impl Volume {
     pub fn losses(&self, also: &[Slot]) -> Option<Losses> {
         match &self.inner {
             Inner::Serving(engine) | Inner::Looking(engine) => Some(engine.losses(also)),
+            Inner::Opening(_) | Inner::Refused(_) => None,
+        }
+    }
+
+    /// Which blocks of a range hold something; `None` unless it serves.
+    pub fn extents(&self, first: UserBlock, count: u64) -> Option<Vec<Extent>> {
+        match &self.inner {
+            Inner::Serving(engine) | Inner::Looking(engine) => Some(engine.extents(first, count)),
             Inner::Opening(_) | Inner::Refused(_) => None,
         }
     }

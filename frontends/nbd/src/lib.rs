@@ -10,7 +10,7 @@
 
 #![allow(missing_docs, reason = "the one public function is made by the macro")]
 
-use nbdkit::{Error, Flags, FuaFlags, Result, Server, ThreadModel, plugin};
+use nbdkit::{Error, ExtentHandle, ExtentType, Flags, FuaFlags, Result, Server, ThreadModel, plugin};
 use pantile_host::{Answer, ControlServer, Folder, FolderError, Handle, HostError, Service};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -187,6 +187,25 @@ impl Server for Connection {
         answer(|| self.handle.write(offset, data, flags.contains(Flags::FUA)))
     }
 
+    fn can_extents(&self) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn extents(&self, len: u32, offset: u64, flags: Flags, into: &mut ExtentHandle) -> Result<()> {
+        let mut extents = Vec::new();
+        answer(|| {
+            extents = self.handle.extents(offset, len.into())?;
+            Ok(())
+        })?;
+        let most = if flags.contains(Flags::REQ_ONE) { 1 } else { extents.len() };
+        let mut at = offset;
+        for (len, hole) in extents.into_iter().take(most) {
+            into.add(at, len, if hole { ExtentType::HoleZero } else { ExtentType::Allocated })?;
+            at += len;
+        }
+        Ok(())
+    }
+
     fn flush(&self) -> Result<()> {
         answer(|| self.handle.flush())
     }
@@ -250,6 +269,7 @@ fn guarded<T>(what: impl FnOnce() -> Result<T>) -> Result<T> {
 
 plugin!(Connection {
     after_fork,
+    can_extents,
     can_fast_zero,
     can_flush,
     can_fua,
@@ -259,6 +279,7 @@ plugin!(Connection {
     can_zero,
     config,
     config_complete,
+    extents,
     flush,
     is_rotational,
     thread_model,

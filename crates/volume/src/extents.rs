@@ -1,0 +1,59 @@
+//! Which ranges hold something and which read as zeros because nothing was written there.
+//!
+//! Told from the maps and memory alone, nothing is read: a range is called a hole only if it is one, and a block of zeros that somebody wrote is
+//! data. Cost: the stripes of the range, and the blocks of those with something in memory or in the log.
+
+use crate::Operand;
+use crate::UserBlock;
+use crate::engine::{Dirty, Engine};
+
+/// Consecutive blocks of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// How many.
+    pub blocks: u64,
+    /// Nothing was written there since it was last forgotten: it reads as zeros and takes no space.
+    pub hole: bool,
+}
+
+impl Engine {
+    /// The extents of a range, in order, no two neighbours of one kind; cut at the end of the volume.
+    pub(crate) fn extents(&self, first: UserBlock, count: u64) -> Vec<Extent> {
+        let end = first.0.saturating_add(count).min(self.geometry.user_blocks());
+        let mut extents: Vec<Extent> = Vec::new();
+        let mut note = |blocks: u64, hole: bool| match extents.last_mut() {
+            Some(last) if last.hole == hole => last.blocks += blocks,
+            _ => extents.push(Extent { blocks, hole }),
+        };
+        let mut at = first.0;
+        while at < end {
+            let (logical, _) = self.geometry.locate(UserBlock(at));
+            let behind = ((u64::from(logical) + 1) * self.geometry.stripe_blocks()).min(end);
+            let (from, to) = (UserBlock(at), UserBlock(behind));
+            let in_pieces = self.maps.log.range(from..to).next().is_some()
+                || self.memories().any(|memory| memory.blocks.range(from..to).next().is_some());
+            match in_pieces {
+                true => (at..behind).for_each(|block| note(1, self.is_hole(UserBlock(block)))),
+                false => note(behind - at, self.is_hole(from)),
+            }
+            at = behind;
+        }
+        extents
+    }
+
+    fn memories(&self) -> impl Iterator<Item = &Dirty> {
+        let taken = self.commit.as_ref().map(|commit| &commit.taken);
+        [Some(&self.dirty), Some(&self.sealed), taken].into_iter().flatten()
+    }
+
+    fn is_hole(&self, block: UserBlock) -> bool {
+        let (logical, _) = self.geometry.locate(block);
+        let in_memory = self.memories().find_map(|memory| match memory.blocks.get(&block) {
+            Some(content) => Some(*content == Operand::Zeros),
+            None => memory.unmapped.contains(&logical).then_some(true),
+        });
+        in_memory.unwrap_or_else(|| {
+            !self.maps.log.contains_key(&block) && self.maps.stripes[logical as usize].is_none()
+        })
+    }
+}
