@@ -347,7 +347,7 @@ impl Engine {
                 Word::Row { generation, .. } => *generation,
             };
             let io = self.new_io(slot, IoOwner::FetchCell { fetch: id, cell, buffer });
-            let urgency = Urgency::User;
+            let urgency = self.urgency_of(id);
             self.act(Action::Read { io, slot, at, into: vec![buffer], generation, urgency });
             if let Some(fetch) = self.fetches.get_mut(&id) {
                 fetch.asked.insert(cell, buffer);
@@ -359,11 +359,20 @@ impl Engine {
         let owner = IoOwner::FetchHeader { fetch: id, cell, logical: *logical, mapping: *mapping, slot };
         let io = self.new_io(slot, owner);
         let at = self.geometry.chunk_start(mapping.physical, slot);
-        self.act(Action::ReadBytes { io, slot, at, blocks, urgency: Urgency::User });
+        let urgency = self.urgency_of(id);
+        self.act(Action::ReadBytes { io, slot, at, blocks, urgency });
         if let Some(fetch) = self.fetches.get_mut(&id) {
             fetch.headers += 1;
         }
         true
+    }
+
+    /// Nobody waits for what is made again for a device that came.
+    fn urgency_of(&self, id: FetchId) -> Urgency {
+        match self.fetches.get(&id).map(|fetch| fetch.requester) {
+            Some(Requester::Rebuild { .. } | Requester::RebuildRow { .. }) => Urgency::Background,
+            _ => Urgency::User,
+        }
     }
 
     fn lose(&mut self, id: FetchId, cell: CellIndex) {
