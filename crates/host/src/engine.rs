@@ -98,6 +98,10 @@ pub struct Report {
     pub blocks_in_memory: usize,
     /// I/O under way.
     pub ios: usize,
+    /// Of rebuild and scrub that waits for its turn; among `ios`.
+    pub ios_waiting: usize,
+    /// Computations under way.
+    pub computations: usize,
 }
 
 /// The engine and everything that it needs.
@@ -116,6 +120,7 @@ pub(crate) struct Engine {
     wanted: Vec<Wanted>,
     /// The I/Os that a device does as one, by the name of the first, in the order of the device.
     joined: HashMap<u64, Vec<IoId>>,
+    computations: usize,
     clients: HashMap<RequestId, Answer<Vec<Option<Block>>>>,
     requests: u64,
     throttle: Throttle,
@@ -154,6 +159,7 @@ impl Engine {
             flights: HashMap::new(),
             wanted: Vec::new(),
             joined: HashMap::new(),
+            computations: 0,
             clients: HashMap::new(),
             requests: 0,
             throttle: Throttle::new(options.background_bytes_per_s, now),
@@ -229,10 +235,15 @@ impl Engine {
                 }
             }
             Message::Computed { job, made, result } => {
+                self.computations -= 1;
                 made.into_iter().for_each(|(id, block)| self.table.fill(id, block));
                 self.volume.handle(Event::Computed(job, result));
             }
-            Message::Call(call) => call(self),
+            Message::Call(call) => {
+                // Whoever asks how it stands is told when all that can be begun has been.
+                self.perform();
+                call(self);
+            }
         }
     }
 
@@ -401,6 +412,11 @@ impl Engine {
         }
     }
 
+    /// How many I/Os a device does under one name.
+    fn parts_of(&self, token: u64) -> usize {
+        self.joined.get(&token).map_or(1, Vec::len)
+    }
+
     /// The I/Os that a device does under one name.
     fn parts(&mut self, token: u64) -> Vec<IoId> {
         self.joined.remove(&token).unwrap_or_else(|| vec![IoId(token)])
@@ -514,6 +530,7 @@ impl Engine {
     }
 
     fn compute(&mut self, job: pantile_volume::JobId, task: Task) {
+        self.computations += 1;
         let (matrices, buffers, bytes) = (self.matrices.clone(), self.buffers.clone(), task.bytes());
         let run = move || {
             let outcome = task.run(&matrices, &buffers);
@@ -658,6 +675,8 @@ impl Engine {
             throttle_bytes_per_s: self.throttle.bytes_per_s_max(),
             blocks_in_memory: self.table.len(),
             ios: self.flights.len(),
+            ios_waiting: self.background.iter().map(|request| self.parts_of(request.token)).sum(),
+            computations: self.computations,
         })
     }
 }

@@ -86,7 +86,14 @@ fn element_blocks(code: &Code, user_blocks: u64) -> u32 {
     element as u32
 }
 
-fn numbers(code: &Code, policy: Policy, volume: VolumeId, element_blocks: u32, stripes: u64) -> NewVolume {
+/// The numbers of a new volume whose elements and stripes are given: its log, its journal and the places beside its stripes.
+pub fn numbers(
+    code: &Code,
+    policy: Policy,
+    volume: VolumeId,
+    element_blocks: u32,
+    stripes: u64,
+) -> NewVolume {
     let chunk = code.rows_max() as u64 * u64::from(element_blocks);
     let row_data = match code.rows_max() {
         1 => code.data().len(),

@@ -29,7 +29,7 @@ pub use control::{
 pub use engine::{MemberReport, Report};
 pub use error::HostError;
 pub use folder::{Assembled, Config, FaultKind, Folder, FolderError, NewDevices, NewFolder, Opened, Place};
-pub use geometry::policy_name;
+pub use geometry::{numbers, policy_name};
 pub use handle::Handle;
 pub use host::{Host, HostOptions};
 pub use margin::{Margin, NextLoss, margin};
