@@ -2,7 +2,7 @@
 
 use pantile_lab::replay::generate::{Pattern, Synthetic};
 use pantile_lab::replay::{
-    BadLine, Blocks, Cause, Counter, Format, Options, Request, Trace, Writer, geometry, run,
+    BadLine, Blocks, Cause, Circumstances, Counter, Format, Options, Request, Trace, Writer, geometry, run,
 };
 use std::io::Cursor;
 
@@ -95,7 +95,7 @@ fn what_is_no_trace_is_refused_and_no_bytes_do_harm() {
         }
         if let Ok(mut trace) = Trace::open(Cursor::new(&bytes)) {
             let codes = [pantile::Code::parse("raid5:3").unwrap()];
-            let options = Options { element_bytes: 4096, lost: vec![], windows: vec![], threads: 1 };
+            let options = Options { element_bytes: 4096, ..Options::default() };
             // A request may be long: what is counted is bounded by it.
             let _ = run(&mut trace, &codes, &options, &|_| true);
         }
@@ -154,10 +154,57 @@ fn gathering_everything_at_once_writes_full_stripes() {
         Synthetic { writes_per_cent: 100, space: 1 << 20, requests: 64, ..made(Pattern::Sequential, 64) };
     sequential.iter().for_each(|request| writer.push(&request).unwrap());
     writer.finish().unwrap();
-    let options = Options { element_bytes: 4096, lost: vec![], windows: vec![1, 64], threads: 2 };
+    let options = Options { element_bytes: 4096, windows: vec![1, 64], threads: 2, ..Options::default() };
     let mut trace = Trace::open(Cursor::new(&bytes)).unwrap();
     let (seen, replayed) = run(&mut trace, &[code], &options, &|_| true).unwrap();
     assert_eq!((seen.requests, seen.writes, seen.bad), (64, 64, 0));
     // 16 KiB is a full stripe of 4 x 4 KiB: no window saves anything, every block costs 1.5.
-    assert!(replayed[0].windows.iter().all(|window| window.amplification() == 1.5));
+    assert!(replayed[0].gathered.iter().all(|one| 2 * one.moved_blocks == 3 * one.user_blocks));
+}
+
+/// A trace in memory.
+fn written(requests: &[Request]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut writer = Writer::new(&mut bytes, Format::Msr).unwrap();
+    requests.iter().for_each(|request| writer.push(request).unwrap());
+    writer.finish().unwrap();
+    bytes
+}
+
+/// The whole report as text, whatever the number of threads.
+fn told(bytes: &[u8], codes: &[pantile::Code], options: &Options) -> String {
+    let mut trace = Trace::open(Cursor::new(bytes)).unwrap();
+    let (seen, replayed) = run(&mut trace, codes, options, &|_| true).unwrap();
+    let report = pantile_lab::replay::report(&seen, &replayed, options);
+    let page = pantile_lab::page("replay", "a test", &[], std::slice::from_ref(&report));
+    format!("{}{page}", serde_json::to_string(&report.measures).unwrap())
+}
+
+#[test]
+fn threads_change_no_byte_of_the_answer() {
+    let bytes = written(&made(Pattern::Zipf, 3000).iter().collect::<Vec<Request>>());
+    let codes =
+        ["raid5:3", "raid6:4", "dcode:5", "shec:4,3,2"].map(|code| pantile::Code::parse(code).unwrap());
+    let counted = Options { windows: vec![1, 16, 256], ..Options::default() };
+    let driven = Options {
+        policy: pantile_volume::Policy::Wcl,
+        circumstances: Circumstances {
+            flush_every: 32,
+            lost: vec![1],
+            lost_at: 500,
+            rebuilt_at: Some(1000),
+            rebuild_pace: Some(100),
+        },
+        space_bytes: 1 << 28,
+        ..counted.clone()
+    };
+    for options in [counted, driven] {
+        let one = told(&bytes, &codes, &options);
+        for threads in [2, 3, 16] {
+            assert!(
+                one == told(&bytes, &codes, &Options { threads, ..options.clone() }),
+                "{threads} threads"
+            );
+        }
+    }
 }

@@ -11,102 +11,13 @@
 //! range of blocks was. Of a code with very many sets only those that occur are kept, and multiplied whenever there are too many: the
 //! memory is bounded, whatever the code and the trace.
 
+use super::counts::{BLOCK_BYTES, Blocks, Cause, Counts};
 use super::trace::Request;
 use pantile::plan::{Planner, Strategy};
 use pantile::{CellIndex, CellSet, Code, Costs, Effort, NotRecoverable};
 use pantile_format::volume::Placement;
 use pantile_volume::{Geometry, Slot};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-
-/// Bytes of a block of a device.
-pub const BLOCK_BYTES: u64 = 4096;
-
-/// Why a block was read or written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Cause {
-    /// The user's data.
-    User,
-    /// Old content read to make parity.
-    ReadModifyWrite,
-    /// Parity.
-    Parity,
-    /// Reads instead of lost data; data that is read and written again because its stripe lacks a device.
-    Degraded,
-    /// Checksums of the chunks that are written.
-    Checksums,
-}
-
-impl Cause {
-    /// All of them.
-    pub const ALL: [Cause; 5] =
-        [Cause::User, Cause::ReadModifyWrite, Cause::Parity, Cause::Degraded, Cause::Checksums];
-
-    /// As tables name it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Cause::User => "user",
-            Cause::ReadModifyWrite => "read-modify-write",
-            Cause::Parity => "parity",
-            Cause::Degraded => "degraded",
-            Cause::Checksums => "checksums",
-        }
-    }
-}
-
-/// Blocks read and written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Blocks {
-    /// Read.
-    pub read: u64,
-    /// Written.
-    pub written: u64,
-}
-
-impl std::ops::AddAssign for Blocks {
-    fn add_assign(&mut self, other: Blocks) {
-        self.read += other.read;
-        self.written += other.written;
-    }
-}
-
-/// What a trace did to the devices.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Counts {
-    /// Per device and cause.
-    pub devices: Vec<BTreeMap<Cause, Blocks>>,
-    /// Requests that could not be served: what they needed is lost.
-    pub refused: u64,
-    /// Requests by the blocks that they cost, as powers of two: `[i]` counts those of less than 2^i blocks and at least half.
-    pub blocks_per_request: [u64; 32],
-    /// Parts of requests written by each strategy, by offset.
-    pub strategies: BTreeMap<&'static str, u64>,
-}
-
-impl Counts {
-    /// The sum over all devices of one cause.
-    pub fn of(&self, cause: Cause) -> Blocks {
-        let mut sum = Blocks::default();
-        self.devices.iter().filter_map(|device| device.get(&cause)).for_each(|&blocks| sum += blocks);
-        sum
-    }
-
-    /// The sum over all causes of each device.
-    pub fn per_device(&self) -> Vec<Blocks> {
-        let total = |device: &BTreeMap<Cause, Blocks>| {
-            let mut sum = Blocks::default();
-            device.values().for_each(|&blocks| sum += blocks);
-            sum
-        };
-        self.devices.iter().map(total).collect()
-    }
-
-    /// Everything.
-    pub fn total(&self) -> Blocks {
-        let mut sum = Blocks::default();
-        self.per_device().into_iter().for_each(|blocks| sum += blocks);
-        sum
-    }
-}
 
 /// Data cells `first .. first + count` of a stripe, in user order.
 type Cells = (u32, u32);
@@ -213,12 +124,7 @@ impl Counter {
         let mut lost = lost.to_vec();
         lost.sort_unstable();
         lost.dedup();
-        let settled = Counts {
-            devices: vec![BTreeMap::new(); code.columns()],
-            refused: 0,
-            blocks_per_request: [0; 32],
-            strategies: BTreeMap::new(),
-        };
+        let settled = Counts::new(code.columns());
         let counter = Counter {
             lost,
             element_blocks: geometry.element_blocks().into(),
@@ -301,9 +207,7 @@ impl Counter {
             }
         }
         self.settled.refused += u64::from(cost.is_none());
-        let cost = cost.unwrap_or(0);
-        let class = (u64::BITS - cost.leading_zeros()).min(31) as usize;
-        self.settled.blocks_per_request[class] += 1;
+        self.settled.note_request(cost.unwrap_or(0));
     }
 
     /// Blocks of the volume; what they cost, none if they cannot be had.

@@ -1,16 +1,21 @@
 //! One trace, many codes: what each would do to the disks.
 //!
-//! A [`trace`] is read once, streaming; every code has a [`Counter`] that counts the plans a volume with the policy `inplace` would
-//! execute, and a [`Window`] per delay that counts what gathering writes saves. [`generate`] makes traces up.
+//! A [`trace`] is read once, streaming. Where every write is durable before the next, in place, a code has a [`Counter`] that counts the
+//! plans a volume would execute, and a [`Window`] per delay that counts what gathering writes saves. Under all other circumstances it has a
+//! [`Driven`] volume: the engine itself, without devices. [`generate`] makes traces up.
 //!
 //! The address space of a trace is that of the volume, from byte 0; a code's volume is as long as it must be.
 
 pub mod count;
+pub mod counts;
+pub mod driven;
 pub mod generate;
 pub mod trace;
 mod window;
 
-pub use count::{BLOCK_BYTES, Blocks, Cause, Counter, Counts};
+pub use count::Counter;
+pub use counts::{BLOCK_BYTES, Blocks, Cause, Counts};
+pub use driven::{Circumstances, Driven, Ending};
 pub use trace::{BadLine, Format, Request, Trace, TraceError, Writer};
 pub use window::Window;
 
@@ -30,17 +35,42 @@ use std::sync::Mutex;
 /// The name of the experiment.
 pub const NAME: &str = "replay";
 
-/// Under what circumstances.
+/// How to count. By default in place, elements of 64 KiB.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Bytes of an element: a multiple of 4096.
     pub element_bytes: u64,
-    /// Devices that are lost all the time.
-    pub lost: Vec<usize>,
+    /// How writes become durable.
+    pub policy: Policy,
+    /// When they do, and which devices are lost from when to when.
+    pub circumstances: Circumstances,
+    /// Bytes of the volume, which a driven one must have from the start.
+    pub space_bytes: u64,
     /// Delays, in requests, for which gathering writes is counted.
     pub windows: Vec<u64>,
     /// Threads; they change no number.
     pub threads: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            element_bytes: 64 << 10,
+            policy: Policy::Inplace,
+            circumstances: Circumstances::default(),
+            space_bytes: 0,
+            windows: Vec::new(),
+            threads: 1,
+        }
+    }
+}
+
+impl Options {
+    /// Whether plans can be counted one by one; else the engine is driven.
+    pub fn is_driven(&self) -> bool {
+        let Circumstances { flush_every, lost_at, rebuilt_at, .. } = self.circumstances;
+        self.policy == Policy::Wcl || flush_every != 1 || lost_at > 0 || rebuilt_at.is_some()
+    }
 }
 
 /// Why a code cannot be replayed on.
@@ -57,6 +87,18 @@ pub enum ReplayError {
         /// How many there are.
         devices: usize,
     },
+    /// Stripes of a volume are lost with these devices.
+    Unbearable {
+        /// Their numbers.
+        lost: Vec<usize>,
+    },
+    /// The engine knows each stripe of a volume, and there would be too many.
+    TooLong {
+        /// Bytes of the volume.
+        space_bytes: u64,
+        /// Bytes of the longest with these elements.
+        most_bytes: u64,
+    },
     /// The trace cannot be read.
     Trace(TraceError),
 }
@@ -69,6 +111,17 @@ impl fmt::Display for ReplayError {
             ReplayError::NoDevice { device, devices } => {
                 write!(out, "there is no device {device}; the code has {devices}, from 0 to {}", devices - 1)
             }
+            ReplayError::Unbearable { lost } => {
+                write!(
+                    out,
+                    "the code cannot recover what devices {lost:?} hold; name fewer of them, or a code that bears it"
+                )
+            }
+            ReplayError::TooLong { space_bytes, most_bytes } => write!(
+                out,
+                "a volume of {space_bytes} bytes has more stripes than the engine is driven with, which suffice for {most_bytes} bytes; give longer \
+                 elements or the policy inplace"
+            ),
             ReplayError::Trace(error) => error.fmt(out),
         }
     }
@@ -135,14 +188,88 @@ pub struct Replayed {
     pub code: Code,
     /// The blocks of each device.
     pub counts: Counts,
-    /// What gathering writes would save, by delay.
-    pub windows: Vec<Window>,
+    /// What gathering writes saves, by delay.
+    pub gathered: Vec<Gathered>,
+    /// Of a volume that was driven, how it ended.
+    pub ending: Option<Ending>,
 }
 
-/// One code's part.
-struct Lane {
-    counter: Counter,
-    windows: Vec<Window>,
+/// What writes cost that are gathered over some requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gathered {
+    /// So many.
+    pub requests: u64,
+    /// Blocks that users wrote, as often as they did.
+    pub user_blocks: u64,
+    /// Blocks read and written for them.
+    pub moved_blocks: u64,
+    /// How often less was gathered, for want of memory.
+    pub early: u64,
+}
+
+/// One way to count one code.
+enum Lane {
+    Plans(Box<Counter>),
+    Window(Box<Window>),
+    Engine(Box<Driven>),
+}
+
+impl Lane {
+    fn push(&mut self, request: &Request) {
+        match self {
+            Lane::Plans(counter) => counter.push(request),
+            Lane::Window(window) => window.push(request),
+            Lane::Engine(driven) => driven.push(request),
+        }
+    }
+
+    /// Adds what was found to what is known of the code: nothing yet, or its counts, to which windows are added.
+    fn finish(self, code: &Code, known: Option<Replayed>) -> Replayed {
+        let (counts, ending) = match (self, known) {
+            (Lane::Window(window), Some(known)) => return known.with(window.finish()),
+            (Lane::Engine(driven), Some(known)) => {
+                let requests = driven.flush_every();
+                let (_, Ending { user_blocks, moved_blocks, .. }) = driven.finish();
+                return known.with(Gathered { requests, user_blocks, moved_blocks, early: 0 });
+            }
+            (Lane::Engine(driven), None) => {
+                let (counts, ending) = driven.finish();
+                (counts, Some(ending))
+            }
+            (Lane::Plans(counter), _) => (counter.finish(), None),
+            (Lane::Window(_), None) => unreachable!("what counts all causes comes first"),
+        };
+        Replayed { code: code.clone(), counts, gathered: Vec::new(), ending }
+    }
+}
+
+impl Replayed {
+    fn with(mut self, gathered: Gathered) -> Replayed {
+        self.gathered.push(gathered);
+        self
+    }
+}
+
+/// The lanes of a code: first what counts all causes, then one for each window.
+fn lanes(code: &Code, options: &Options) -> Result<Vec<Lane>, ReplayError> {
+    let Circumstances { lost, .. } = &options.circumstances;
+    let devices = code.columns();
+    if let Some(&device) = lost.iter().find(|&&device| device >= devices) {
+        return Err(ReplayError::NoDevice { device, devices });
+    }
+    let windows = options.windows.iter();
+    if options.is_driven() {
+        let geometry = driven::geometry(code, options.policy, options.element_bytes, options.space_bytes)?;
+        let first = Driven::new(geometry.clone(), options.circumstances.clone());
+        let others = windows.map(|&flush_every| {
+            Driven::new(geometry.clone(), Circumstances { flush_every, ..options.circumstances.clone() })
+        });
+        return std::iter::once(first).chain(others).map(|lane| Ok(Lane::Engine(Box::new(lane?)))).collect();
+    }
+    let geometry = geometry(code, options.element_bytes).map_err(ReplayError::Shape)?;
+    let counter = Counter::new(&geometry, lost).map_err(ReplayError::Lost)?;
+    let others = windows.map(|&requests| Lane::Window(Box::new(Window::new(&geometry, requests))));
+    Ok(std::iter::once(Lane::Plans(Box::new(counter))).chain(others).collect())
 }
 
 /// Replays a trace on every code.
@@ -155,20 +282,16 @@ pub fn run<R: BufRead>(
     options: &Options,
     progress: &dyn Fn(u64) -> bool,
 ) -> Result<(Seen, Vec<Replayed>), ReplayError> {
-    let mut lanes = Vec::new();
-    for code in codes {
-        let geometry = geometry(code, options.element_bytes).map_err(ReplayError::Shape)?;
-        let devices = code.columns();
-        if let Some(&device) = options.lost.iter().find(|&&device| device >= devices) {
-            return Err(ReplayError::NoDevice { device, devices });
-        }
-        let counter = Counter::new(&geometry, &options.lost).map_err(ReplayError::Lost)?;
-        let windows = options.windows.iter().map(|&requests| Window::new(&geometry, requests)).collect();
-        lanes.push(Mutex::new(Lane { counter, windows }));
+    let mut all = Vec::new();
+    for (number, code) in codes.iter().enumerate() {
+        all.extend(lanes(code, options)?.into_iter().map(|lane| (number, Mutex::new(lane))));
     }
     let mut seen = Seen::default();
     let cells = codes.iter().map(|code| code.data().len()).max().unwrap_or(1);
-    let batch_most = (BATCH_CELLS / cells).clamp(BATCH_LEAST, BATCH);
+    let batch_most = match options.is_driven() {
+        true => BATCH_LEAST,
+        false => (BATCH_CELLS / cells).clamp(BATCH_LEAST, BATCH),
+    };
     let mut batch = Vec::with_capacity(batch_most);
     let mut is_over = false;
     while !is_over {
@@ -198,20 +321,19 @@ pub fn run<R: BufRead>(
             seen.end = seen.end.max(request.offset + request.len);
             seen.duration_us = seen.duration_us.max(request.at_us);
         }
-        parallel::map(options.threads, &lanes, |lane| {
+        parallel::map(options.threads, &all, |(_, lane)| {
             let mut lane = lane.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            let Lane { counter, windows } = &mut *lane;
-            batch.iter().for_each(|request| counter.push(request));
-            windows.iter_mut().for_each(|window| batch.iter().for_each(|request| window.push(request)));
+            batch.iter().for_each(|request| lane.push(request));
         });
         is_over |= !progress(seen.requests);
     }
-    let finish = |(code, lane): (&Code, Mutex<Lane>)| {
-        let mut lane = lane.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-        lane.windows.iter_mut().for_each(Window::finish);
-        Replayed { code: code.clone(), counts: lane.counter.finish(), windows: lane.windows }
-    };
-    Ok((seen, codes.iter().zip(lanes).map(finish).collect()))
+    let mut replayed: Vec<Replayed> = Vec::new();
+    for (number, lane) in all {
+        let lane = lane.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let known = if replayed.len() > number { replayed.pop() } else { None };
+        replayed.push(lane.finish(&codes[number], known));
+    }
+    Ok((seen, replayed))
 }
 
 /// The table and pictures of a replay.
@@ -227,18 +349,23 @@ pub fn report(seen: &Seen, replayed: &[Replayed], options: &Options) -> Report {
         seen.duration_us as f64 / 1e6,
         seen.bad
     ));
-    report.say(format!(
-        "Blocks of 4 KiB that devices read and write, elements of {} KiB, policy inplace: requests one at a time, each durable before the next, on a volume that was \
-         written before. A write takes the cheapest of read-modify-write, reconstruct-write and full stripe. {}",
-        options.element_bytes / 1024,
-        match options.lost.as_slice() {
-            [] => "No device is lost.".to_string(),
-            lost => format!("Lost devices: {lost:?}; a stripe that is written then is written as a whole."),
+    report.say(how(options));
+    for Replayed { code, ending, .. } in replayed {
+        if let Some(Ending { requests_beyond: beyond @ 1.., .. }) = ending {
+            report.say(format!(
+                "{beyond} requests reach beyond the end of the volume of {} and were left out.",
+                code.spec()
+            ));
         }
-    ));
+    }
     let mut loads = Vec::new();
-    for Replayed { code, counts, .. } in replayed {
+    for Replayed { code, counts, ending, .. } in replayed {
         one(&mut report, seen, code, counts);
+        if let Some(ending) = ending {
+            report.measure(code.spec(), "blocks in the log at the end", ending.log_blocks as f64, None);
+            let quantity = "requests while devices were rebuilt";
+            report.measure(code.spec(), quantity, ending.requests_while_rebuilding as f64, None);
+        }
         let per_device = counts.per_device();
         let most = per_device.iter().map(|b| b.read + b.written).max().unwrap_or(0).max(1);
         loads.push(HeatRow {
@@ -264,23 +391,68 @@ pub fn report(seen: &Seen, replayed: &[Replayed], options: &Options) -> Report {
     report
 }
 
+/// How it was counted.
+fn how(options: &Options) -> String {
+    let Circumstances { flush_every, lost, lost_at, rebuilt_at, rebuild_pace } = &options.circumstances;
+    let (policy, kib) = (pantile_host::policy_name(options.policy), options.element_bytes / 1024);
+    let mut text =
+        format!("Blocks of 4 KiB that devices read and write, elements of {kib} KiB, policy {policy}: ");
+    text += match (options.is_driven(), flush_every) {
+        (false, _) => {
+            "requests one at a time, each durable before the next, on a volume that was written before. A write takes the cheapest of \
+             read-modify-write, reconstruct-write and full stripe."
+                .into()
+        }
+        (true, every) => format!(
+            "the volume's own engine, its log empty at first and everything else written once; requests one at a time, each when the volume \
+             has nothing more to do, and a flush after every {every} of them. A volume that is busier gathers more, and does less."
+        ),
+    }
+    .as_str();
+    if lost.is_empty() {
+        return text + " No device is lost.";
+    }
+    let from = if *lost_at == 0 { "from the start".into() } else { format!("after {lost_at} requests") };
+    text += &format!(" Devices {lost:?} are lost {from}");
+    text += match (options.is_driven(), rebuilt_at) {
+        (false, _) => "; a stripe that is written then is written as a whole.".into(),
+        (true, None) => ".".into(),
+        (true, Some(at)) => format!(
+            ", and come back empty after {at}; they are rebuilt {}.",
+            match rebuild_pace {
+                Some(blocks) => format!("by {blocks} blocks per request"),
+                None => "before the next request".into(),
+            }
+        ),
+    }
+    .as_str();
+    text
+}
+
+/// The causes that there are.
+fn causes_of(replayed: &[Replayed]) -> Vec<Cause> {
+    let occurs = |&cause: &Cause| replayed.iter().any(|one| one.counts.of(cause) != Blocks::default());
+    Cause::ALL.into_iter().filter(occurs).collect()
+}
+
 /// What each device bears, by cause.
 fn loads_by_cause(replayed: &[Replayed]) -> Figure {
+    let all = causes_of(replayed);
     let panel = |Replayed { code, counts, .. }: &Replayed| Panel {
         name: code.spec().to_string(),
         bars: counts
             .devices
             .iter()
             .map(|device| {
-                let blocks = |cause| device.get(cause).copied().unwrap_or_default();
-                Cause::ALL.iter().map(|cause| (blocks(cause).read + blocks(cause).written) as f64).collect()
+                let blocks = |cause: &Cause| device.get(cause).copied().unwrap_or_default();
+                all.iter().map(|&cause| (blocks(&cause).read + blocks(&cause).written) as f64).collect()
             })
             .collect(),
     };
     Figure::Stacks(Stacks {
         title: "Blocks per device, by cause".into(),
         caption: "Read and written; all codes to one scale, devices from left to right.".into(),
-        parts: Cause::ALL.iter().map(|cause| cause.name().to_string()).collect(),
+        parts: all.iter().map(|cause| cause.name().to_string()).collect(),
         panels: replayed.iter().map(panel).collect(),
     })
 }
@@ -343,7 +515,8 @@ fn tolerance(report: &mut Report, replayed: &[Replayed], options: &Options) {
 
 /// A stripe of each code: the devices that are lost, or its first one, and how it comes back.
 fn stripes(report: &mut Report, replayed: &[Replayed], options: &Options) {
-    let lost = if options.lost.is_empty() { vec![0] } else { options.lost.clone() };
+    let lost =
+        if options.circumstances.lost.is_empty() { vec![0] } else { options.circumstances.lost.clone() };
     let drawn = replayed.iter().filter_map(|one| Matrix::new(&one.code, &lost));
     report.figures.extend(drawn.map(Figure::Matrix));
 }
@@ -384,35 +557,35 @@ fn one(report: &mut Report, seen: &Seen, code: &Code, counts: &Counts) {
 fn causes(report: &mut Report, replayed: &[Replayed]) {
     let blocks = |one: &Replayed| one.counts.total().read + one.counts.total().written;
     let most = replayed.iter().map(blocks).max().unwrap_or(1).max(1) as f64;
+    let all = causes_of(replayed);
     let rows = replayed.iter().map(|Replayed { code, counts, .. }| {
         let of = |cause| (counts.of(cause).read + counts.of(cause).written) as f64;
         HeatRow {
             name: code.spec().to_string(),
-            values: Cause::ALL.iter().map(|&cause| Some(of(cause))).collect(),
-            shades: Cause::ALL.iter().map(|&cause| Some(of(cause) / most)).collect(),
+            values: all.iter().map(|&cause| Some(of(cause))).collect(),
+            shades: all.iter().map(|&cause| Some(of(cause) / most)).collect(),
         }
     });
     report.figures.push(Figure::Heat(Heat {
         title: "Blocks by cause".into(),
         caption: "Read and written by all devices.".into(),
-        columns: Cause::ALL.iter().map(|cause| cause.name().to_string()).collect(),
+        columns: all.iter().map(|cause| cause.name().to_string()).collect(),
         rows: rows.collect(),
     }));
 }
 
 fn delays(report: &mut Report, replayed: &[Replayed]) {
     let mut series = Vec::new();
-    for Replayed { code, windows, .. } in replayed {
+    for Replayed { code, gathered, .. } in replayed {
         let mut points = Vec::new();
-        for window in windows.iter().filter(|window| window.user_blocks() > 0) {
-            let amplification = window.amplification();
-            let quantity =
-                format!("blocks moved per block written, gathered over {} requests", window.requests());
+        for one in gathered.iter().filter(|one| one.user_blocks > 0) {
+            let amplification = one.moved_blocks as f64 / one.user_blocks as f64;
+            let quantity = format!("blocks moved per block written, gathered over {} requests", one.requests);
             let measure = report.measure(code.spec(), quantity, amplification, None);
-            if window.early() > 0 {
-                measure.note = Some(format!("{} times gathered less, for want of memory", window.early()));
+            if one.early > 0 {
+                measure.note = Some(format!("{} times gathered less, for want of memory", one.early));
             }
-            points.push((window.requests() as f64, amplification));
+            points.push((one.requests as f64, amplification));
         }
         series.push(Series { name: code.spec().to_string(), points, is_reference: false });
     }
@@ -424,7 +597,14 @@ fn delays(report: &mut Report, replayed: &[Replayed]) {
         "requests gathered before parity is made",
         "blocks read and written per block the user wrote",
         series,
-        "Writes of a window to the same block count once; the rest of a stripe is written as its plan says.",
+        match replayed.iter().any(|one| one.ending.is_some()) {
+            true => {
+                "A flush after so many requests; with all that follows: log, move-back, checksums and journal."
+            }
+            false => {
+                "Writes of a window to the same block count once; the rest of a stripe is written as its plan says."
+            }
+        },
     );
     chart.logarithmic_x = true;
     report.figures.push(Figure::Chart(chart));

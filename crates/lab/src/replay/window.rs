@@ -1,6 +1,7 @@
 //! What it saves to gather writes for a while before parity is made.
 
-use super::count::BLOCK_BYTES;
+use super::Gathered;
+use super::counts::BLOCK_BYTES;
 use super::trace::Request;
 use pantile::plan::Planner;
 use pantile::{CellIndex, CellSet, Code, Costs};
@@ -51,26 +52,6 @@ impl Window {
         }
     }
 
-    /// How often what was gathered had to be written before so many requests had come, for want of memory.
-    pub fn early(&self) -> u64 {
-        self.early
-    }
-
-    /// How many requests are gathered.
-    pub fn requests(&self) -> u64 {
-        self.requests
-    }
-
-    /// Blocks that the user wrote, as often as he did.
-    pub fn user_blocks(&self) -> u64 {
-        self.user_blocks
-    }
-
-    /// Blocks read and written per block that the user wrote.
-    pub fn amplification(&self) -> f64 {
-        self.moved_blocks as f64 / self.user_blocks as f64
-    }
-
     /// Takes a request; reads only pass the time.
     pub fn push(&mut self, request: &Request) {
         if request.is_write {
@@ -82,7 +63,7 @@ impl Window {
                 let stripe = block / self.stripe_blocks;
                 if self.dirty.len() >= stripes_most && !self.dirty.contains_key(&stripe) {
                     self.early += 1;
-                    self.finish();
+                    self.write();
                 }
                 let bits = self.dirty.entry(stripe).or_insert_with(|| vec![0; words]);
                 let to = end.min((stripe + 1) * self.stripe_blocks);
@@ -93,12 +74,18 @@ impl Window {
         }
         self.seen += 1;
         if self.seen.is_multiple_of(self.requests) {
-            self.finish();
+            self.write();
         }
     }
 
-    /// Writes what is gathered.
-    pub fn finish(&mut self) {
+    /// Writes what is gathered, and tells what it came to.
+    pub fn finish(mut self) -> Gathered {
+        self.write();
+        let Window { requests, user_blocks, moved_blocks, early, .. } = self;
+        Gathered { requests, user_blocks, moved_blocks, early }
+    }
+
+    fn write(&mut self) {
         let data = self.code.data().len();
         for (_, bits) in std::mem::take(&mut self.dirty) {
             for offset in 0..self.element_blocks {

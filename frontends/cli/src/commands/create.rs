@@ -43,7 +43,7 @@ pub struct Create {
     #[arg(long, value_name = "SIZE", value_parser = args::size)]
     size: Option<u64>,
     /// How writes become durable: wcl moves what is written and never overwrites, inplace is the textbook with its write hole.
-    #[arg(long, value_name = "POLICY", value_parser = policy, default_value = "wcl")]
+    #[arg(long, value_name = "POLICY", value_parser = args::policy, default_value = "wcl")]
     policy: Policy,
     /// The name of the volume; that of the folder unless given.
     #[arg(long, value_name = "NAME")]
@@ -112,12 +112,6 @@ fn text(answer: &CreateJson<'_>, terminal: &Terminal) -> String {
         answer.tolerance,
         sets::name(&answer.folder)
     )
-}
-
-fn policy(text: &str) -> Result<Policy, String> {
-    let all = [Policy::Wcl, Policy::Inplace];
-    let named = all.into_iter().find(|&policy| policy_name(policy) == text);
-    named.ok_or_else(|| "there are wcl, the default, and inplace".into())
 }
 
 fn default_code(devices: usize) -> Result<String, Failure> {

@@ -9,11 +9,12 @@ use crate::render::table::{Table, wrap};
 use crate::terminal::{Terminal, print};
 use clap::{Args, ValueEnum};
 use pantile::Code;
+use pantile_host::Policy;
 use pantile_lab::Report;
 use pantile_lab::figure::number;
 use pantile_lab::replay::generate::{Pattern, Synthetic};
 use pantile_lab::replay::{
-    BLOCK_BYTES, Format, Options, ReplayError, Trace, TraceError, Writer, report, run,
+    BLOCK_BYTES, Circumstances, Format, Options, ReplayError, Trace, TraceError, Writer, report, run,
 };
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
@@ -21,8 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Answers: which code for my workload? Blocks that each device reads and writes, by cause: the plans that a volume with the
-/// policy inplace executes.
+/// Answers: which code for my workload? Blocks that each device reads and writes, by cause: the plans that a volume executes.
 #[derive(Args)]
 #[command(after_long_help = "\
 Traces are recognised by content: MSR Cambridge CSV, fio iolog 2 and 3, CloudPhysics vscsi 1 and 2; '-' is standard input. A line that \
@@ -32,6 +32,8 @@ disks is taken.
 Examples:
   pantile lab replay trace.csv --codes raid6:6,dcode:8,rdp:8,shec:4,4,3
   pantile lab replay trace.csv --codes raid5,raid6,raidq4,dcode,mirror --disks 8 --element 64K --lost 2 --html replay.html
+  pantile lab replay trace.csv --codes raid6:6,dcode:8 --policy wcl --flush 32 --windows 1,16,256
+  pantile lab replay trace.csv --codes raid6:6 --lost 2 --lost-at 10000 --rebuild-at 20000 --rebuild-pace 64
   pantile lab generate zipf --requests 1000000 | pantile lab replay - --codes raid6:6")]
 pub struct Replay {
     /// The trace, or '-'.
@@ -45,9 +47,27 @@ pub struct Replay {
     /// Bytes of an element, a power of two from 4K to 4M.
     #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = args::size)]
     element: u64,
-    /// Devices that are lost all the time: 2 or 0,3 or 1-2.
+    /// How writes become durable: in place one by one, or wcl, whose engine is then driven with the trace.
+    #[arg(long, value_name = "POLICY", value_parser = args::policy, default_value = "inplace")]
+    policy: Policy,
+    /// Requests from flush to flush [default: 1 in place, 64 with wcl].
+    #[arg(long, value_name = "REQUESTS", value_parser = clap::value_parser!(u64).range(1..))]
+    flush: Option<u64>,
+    /// Devices that are lost: 2 or 0,3 or 1-2; all the time, unless the next two say otherwise.
     #[arg(long, value_name = "DEVICES", allow_hyphen_values = true)]
     lost: Option<String>,
+    /// They are lost after so many requests.
+    #[arg(long, value_name = "REQUESTS", requires = "lost", default_value_t = 0)]
+    lost_at: u64,
+    /// Empty devices come in their places after so many requests, and are rebuilt.
+    #[arg(long, value_name = "REQUESTS", requires = "lost")]
+    rebuild_at: Option<u64>,
+    /// Blocks of the rebuild per request; without it all before the next one.
+    #[arg(long, value_name = "BLOCKS", requires = "rebuild_at", value_parser = clap::value_parser!(u64).range(1..))]
+    rebuild_pace: Option<u64>,
+    /// Bytes of the volume; needed where the engine is driven with a trace from standard input.
+    #[arg(long, value_name = "BYTES", value_parser = args::size)]
+    space: Option<u64>,
     /// Delays, in requests, for which gathering writes is counted; each costs time.
     #[arg(long, value_name = "REQUESTS", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     windows: Vec<u64>,
@@ -136,12 +156,10 @@ impl Replay {
                 other => named(&other),
             })
         })?;
-        let options = Options {
-            element_bytes: self.element,
-            lost,
-            windows: self.windows.clone(),
-            threads: self.shown.threads(),
-        };
+        let mut options = self.options(lost)?;
+        if options.is_driven() {
+            options.space_bytes = self.space()?;
+        }
         interrupt::listen();
         let progress = Progress::start(terminal, "replaying");
         let done = run(&mut trace, &codes, &options, &|requests| {
@@ -155,7 +173,10 @@ impl Replay {
         drop(progress);
         let (seen, replayed) = done.map_err(|error| match error {
             ReplayError::Shape(error) => Failure::Input(error.to_string()),
-            ReplayError::Lost(error) => Failure::Losses(format!("--lost: {error}")),
+            ReplayError::Lost(_) | ReplayError::Unbearable { .. } => {
+                Failure::Losses(format!("--lost: {error}"))
+            }
+            ReplayError::TooLong { .. } => Failure::Input(format!("--space: {error}")),
             ReplayError::NoDevice { .. } => Failure::Input(format!("--lost: {error}")),
             ReplayError::Trace(error) => Failure::System(named(&error)),
         })?;
@@ -172,7 +193,7 @@ impl Replay {
             for paragraph in &report.text {
                 print(&format!("{}\n\n", wrap(paragraph, terminal.width).join("\n")))?;
             }
-            print(&table(&report, &codes, &self.windows, terminal))?;
+            print(&table(&report, &codes, &options, terminal))?;
             if let Some(file) = &self.shown.html {
                 write_page(file, "One trace, many codes", &[report], options.threads)?;
                 print(&format!("{} holds the pictures and every number.\n", file.display()))?;
@@ -186,8 +207,56 @@ impl Replay {
     }
 }
 
+impl Replay {
+    fn options(&self, lost: Vec<usize>) -> Result<Options, Failure> {
+        if let Some(at) = self.rebuild_at.filter(|&at| at <= self.lost_at) {
+            return Err(Failure::Input(format!(
+                "--rebuild-at: {at} is not after the {} requests of --lost-at; give more",
+                self.lost_at
+            )));
+        }
+        let flush_every = self.flush.unwrap_or(if self.policy == Policy::Wcl { 64 } else { 1 });
+        Ok(Options {
+            element_bytes: self.element,
+            policy: self.policy,
+            circumstances: Circumstances {
+                flush_every,
+                lost,
+                lost_at: self.lost_at,
+                rebuilt_at: self.rebuild_at,
+                rebuild_pace: self.rebuild_pace,
+            },
+            space_bytes: 0,
+            windows: self.windows.clone(),
+            threads: self.shown.threads(),
+        })
+    }
+
+    /// Bytes of a volume that is driven: as told, or as far as the trace reaches, which is read once more for it.
+    fn space(&self) -> Result<u64, Failure> {
+        if let Some(space) = self.space {
+            return Ok(space);
+        }
+        let named = |error: &dyn std::fmt::Display| format!("{}: {error}", self.trace.display());
+        if !self.trace.is_file() {
+            return Err(Failure::Input(
+                "--space: how far standard input reaches is not known at its beginning, nor is what is no file; give the bytes of the volume"
+                    .into(),
+            ));
+        }
+        let file = File::open(&self.trace).map_err(|error| Failure::System(named(&error)))?;
+        let mut trace = Trace::open(BufReader::with_capacity(1 << 20, file))
+            .map_err(|error| Failure::System(named(&error)))?;
+        let mut end = 0;
+        while let Some(item) = trace.next_item().map_err(|error| Failure::System(named(&error)))? {
+            end = item.map_or(end, |request| end.max(request.offset + request.len));
+        }
+        Ok(end)
+    }
+}
+
 /// A line per code: what decides.
-fn table(report: &Report, codes: &[Code], windows: &[u64], terminal: &Terminal) -> String {
+fn table(report: &Report, codes: &[Code], options: &Options, terminal: &Terminal) -> String {
     const COLUMNS: [(&str, &str); 8] = [
         (">read", "blocks read"),
         (">written", "blocks written"),
@@ -198,14 +267,20 @@ fn table(report: &Report, codes: &[Code], windows: &[u64], terminal: &Terminal) 
         (">busiest/mean", "busiest device over the mean"),
         (">rebuild", "rebuild reads over the stripe's data, mean over devices"),
     ];
-    let delays = windows.iter().map(|window| {
+    const DRIVEN: [(&str, &str); 3] = [
+        (">moved back", "move-back, blocks written"),
+        (">rebuild read", "rebuild, blocks read"),
+        (">in log", "blocks in the log at the end"),
+    ];
+    let driven = DRIVEN.iter().filter(|_| options.is_driven());
+    let delays = options.windows.iter().map(|window| {
         (
             format!(">after {window}"),
             format!("blocks moved per block written, gathered over {window} requests"),
         )
     });
     let columns: Vec<(String, String)> =
-        COLUMNS.iter().map(|&(head, quantity)| (head.into(), quantity.into())).chain(delays).collect();
+        COLUMNS.iter().chain(driven).map(|&(head, of)| (head.into(), of.into())).chain(delays).collect();
     let head: Vec<&str> =
         std::iter::once("code").chain(columns.iter().map(|(head, _)| head.as_str())).collect();
     let mut table = Table::new(&head);

@@ -1,0 +1,126 @@
+//! What a trace did to the devices: blocks read and written, by device and cause.
+
+use std::collections::BTreeMap;
+
+/// Bytes of a block of a device.
+pub const BLOCK_BYTES: u64 = 4096;
+
+/// Why a block was read or written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Cause {
+    /// The user's data.
+    User,
+    /// Old content read to make parity.
+    ReadModifyWrite,
+    /// Parity.
+    Parity,
+    /// Reads instead of lost data; data that is read and written again because its stripe lacks a device.
+    Degraded,
+    /// What a device that came lacks: read from the others, made, and written to it.
+    Rebuild,
+    /// Data that leaves the log for its stripe, and data that is read and written again because it shares that stripe.
+    MoveBack,
+    /// Checksums of the chunks that are written, and read where memory has them no more.
+    Checksums,
+    /// Records, snapshots of the maps, superblocks: what tells where everything lies.
+    Journal,
+}
+
+impl Cause {
+    /// All of them.
+    pub const ALL: [Cause; 8] = [
+        Cause::User,
+        Cause::ReadModifyWrite,
+        Cause::Parity,
+        Cause::Degraded,
+        Cause::Rebuild,
+        Cause::MoveBack,
+        Cause::Checksums,
+        Cause::Journal,
+    ];
+
+    /// As tables name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::User => "user",
+            Cause::ReadModifyWrite => "read-modify-write",
+            Cause::Parity => "parity",
+            Cause::Degraded => "degraded",
+            Cause::Rebuild => "rebuild",
+            Cause::MoveBack => "move-back",
+            Cause::Checksums => "checksums",
+            Cause::Journal => "journal",
+        }
+    }
+}
+
+/// Blocks read and written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Blocks {
+    /// Read.
+    pub read: u64,
+    /// Written.
+    pub written: u64,
+}
+
+impl std::ops::AddAssign for Blocks {
+    fn add_assign(&mut self, other: Blocks) {
+        self.read += other.read;
+        self.written += other.written;
+    }
+}
+
+/// What a trace did to the devices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// Per device and cause.
+    pub devices: Vec<BTreeMap<Cause, Blocks>>,
+    /// Requests that could not be served: what they needed is lost.
+    pub refused: u64,
+    /// Requests by the blocks that they cost, as powers of two: `[i]` counts those of less than 2^i blocks and at least half.
+    pub blocks_per_request: [u64; 32],
+    /// Parts of requests written by each strategy, by offset.
+    pub strategies: BTreeMap<&'static str, u64>,
+}
+
+impl Counts {
+    /// Of so many devices, nothing yet.
+    pub fn new(devices: usize) -> Counts {
+        Counts {
+            devices: vec![BTreeMap::new(); devices],
+            refused: 0,
+            blocks_per_request: [0; 32],
+            strategies: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a request that cost so many blocks to its class.
+    pub fn note_request(&mut self, blocks: u64) {
+        let class = (u64::BITS - blocks.leading_zeros()).min(31) as usize;
+        self.blocks_per_request[class] += 1;
+    }
+
+    /// The sum over all devices of one cause.
+    pub fn of(&self, cause: Cause) -> Blocks {
+        let mut sum = Blocks::default();
+        self.devices.iter().filter_map(|device| device.get(&cause)).for_each(|&blocks| sum += blocks);
+        sum
+    }
+
+    /// The sum over all causes of each device.
+    pub fn per_device(&self) -> Vec<Blocks> {
+        let total = |device: &BTreeMap<Cause, Blocks>| {
+            let mut sum = Blocks::default();
+            device.values().for_each(|&blocks| sum += blocks);
+            sum
+        };
+        self.devices.iter().map(total).collect()
+    }
+
+    /// Everything.
+    pub fn total(&self) -> Blocks {
+        let mut sum = Blocks::default();
+        self.per_device().into_iter().for_each(|blocks| sum += blocks);
+        sum
+    }
+}

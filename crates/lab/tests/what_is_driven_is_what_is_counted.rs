@@ -1,0 +1,124 @@
+//! Two ways to replay a trace in place agree, cause by cause: plans multiplied, and the engine driven. And what begins as if it had been
+//! written is what has been.
+
+use pantile_code::Code;
+use pantile_lab::replay::generate::{Pattern, Synthetic};
+use pantile_lab::replay::{
+    BLOCK_BYTES, Blocks, Cause, Circumstances, Counter, Counts, Driven, Request, driven,
+};
+use pantile_volume::Policy;
+
+const ELEMENT_BYTES: u64 = 4 * BLOCK_BYTES;
+const SPACE_BYTES: u64 = 2 << 20;
+
+fn trace(space: u64, requests: u64) -> Vec<Request> {
+    let made = Synthetic {
+        pattern: Pattern::Tuples,
+        requests,
+        space,
+        element: BLOCK_BYTES,
+        writes_per_cent: 50,
+        gap_us: 1,
+        seed: 3,
+    };
+    let cut = |(i, request): (usize, Request)| match i % 5 {
+        2 => Request { offset: request.offset + 100, len: 700, ..request },
+        _ => request,
+    };
+    made.iter().enumerate().map(cut).collect()
+}
+
+fn run(mut driven: Driven, requests: &[Request]) -> Counts {
+    requests.iter().for_each(|request| driven.push(request));
+    driven.finish().0
+}
+
+/// By device and cause, but for the journal and for the headers that are read when memory does not have them yet: where plans are counted,
+/// it has them.
+fn told_apart(counts: &Counts) -> Vec<Vec<(Cause, Blocks)>> {
+    let of = |device: &std::collections::BTreeMap<Cause, Blocks>| {
+        let known = |(&cause, &blocks): (&Cause, &Blocks)| match cause {
+            Cause::Checksums => (cause, Blocks { read: 0, ..blocks }),
+            _ => (cause, blocks),
+        };
+        device
+            .iter()
+            .map(known)
+            .filter(|&(cause, blocks)| cause != Cause::Journal && blocks != Blocks::default())
+            .collect()
+    };
+    counts.devices.iter().map(of).collect()
+}
+
+#[test]
+fn plans_multiplied_are_what_the_engine_executes() {
+    let requests = trace(SPACE_BYTES, 400);
+    for code in
+        ["raid5:3", "raid6:4", "mirror:3", "cauchy:3+2", "shec:4,3,2", "lrc:4,2,1", "dcode:5", "raidp:4"]
+    {
+        let code = Code::parse(code).expect("a code");
+        let geometry = driven::geometry(&code, Policy::Inplace, ELEMENT_BYTES, SPACE_BYTES).expect("a shape");
+        for lost in [vec![], vec![1]] {
+            let mut counter = Counter::new(&geometry, &lost).expect("survivable");
+            requests.iter().for_each(|request| counter.push(request));
+            let circumstances = Circumstances { lost: lost.clone(), ..Circumstances::default() };
+            let executed = run(Driven::new(geometry.clone(), circumstances).expect("survivable"), &requests);
+            let counted = told_apart(&counter.finish());
+            assert_eq!(counted, told_apart(&executed), "{}, lost {lost:?}: counted, executed", code.spec());
+        }
+    }
+}
+
+#[test]
+fn what_begins_as_written_is_what_has_been_written() {
+    // More than the log holds.
+    let space_bytes = 16 * SPACE_BYTES;
+    let code = Code::parse("raid6:4").expect("a code");
+    let geometry = driven::geometry(&code, Policy::Wcl, ELEMENT_BYTES, space_bytes).expect("a shape");
+    let stripe_bytes = geometry.stripe_blocks() * BLOCK_BYTES;
+    let fill = |stripe: u32| Request {
+        at_us: 0,
+        offset: u64::from(stripe) * stripe_bytes,
+        len: stripe_bytes,
+        is_write: true,
+    };
+    let filling: Vec<Request> = (0..geometry.logical_stripes()).map(fill).collect();
+    let circumstances = Circumstances { flush_every: 1, ..Circumstances::default() };
+    let open = || Driven::on_nothing(geometry.clone(), circumstances.clone()).expect("nothing is lost");
+    let requests = trace(space_bytes, 1500);
+    let both: Vec<Request> = filling.iter().chain(&requests).copied().collect();
+    let (filled, all) = (run(open(), &filling), run(open(), &both));
+    let at_once =
+        run(Driven::new(geometry.clone(), circumstances.clone()).expect("nothing is lost"), &requests);
+    assert!(at_once.of(Cause::MoveBack).read > 0, "the log has been emptied");
+    for cause in Cause::ALL.into_iter().filter(|&cause| !matches!(cause, Cause::Journal | Cause::Checksums)) {
+        let (all, filled, at_once) = (all.of(cause), filled.of(cause), at_once.of(cause));
+        let after = Blocks { read: all.read - filled.read, written: all.written - filled.written };
+        assert_eq!(after, at_once, "{}", cause.name());
+    }
+}
+
+#[test]
+fn a_rebuild_that_takes_turns_makes_the_same_device() {
+    let code = Code::parse("raid6:4").expect("a code");
+    let geometry = driven::geometry(&code, Policy::Wcl, ELEMENT_BYTES, SPACE_BYTES).expect("a shape");
+    let read_only: Vec<Request> =
+        trace(SPACE_BYTES, 300).into_iter().map(|request| Request { is_write: false, ..request }).collect();
+    let rebuilt = |rebuild_pace| {
+        let circumstances =
+            Circumstances { lost: vec![2], rebuilt_at: Some(10), rebuild_pace, ..Circumstances::default() };
+        let mut driven = Driven::new(geometry.clone(), circumstances).expect("survivable");
+        read_only.iter().for_each(|request| driven.push(request));
+        driven.finish()
+    };
+    let (at_once, ending) = rebuilt(None);
+    assert_eq!(ending.requests_while_rebuilding, 0);
+    let (paced, ending) = rebuilt(Some(5));
+    assert!(ending.requests_while_rebuilding > 50, "{ending:?}");
+    assert_eq!(at_once.of(Cause::Rebuild), paced.of(Cause::Rebuild));
+    // Until the rebuild has passed a stripe its reads are degraded.
+    assert!(paced.of(Cause::Degraded).read > at_once.of(Cause::Degraded).read);
+    // One device's stripes, with their headers.
+    let written = at_once.of(Cause::Rebuild).written;
+    assert_eq!(written, u64::from(geometry.logical_stripes()) * (4 + 1));
+}
