@@ -52,6 +52,19 @@ impl Level {
     pub fn all_survive(&self) -> bool {
         self.method == Method::Exact && self.survived == self.sets
     }
+
+    /// How many sets were looked at: all, or those drawn.
+    pub fn looked_at(&self) -> u64 {
+        match self.method {
+            Method::Exact => self.sets,
+            Method::Sampled { drawn, .. } => drawn,
+        }
+    }
+
+    /// The share of the sets looked at that are survivable; none of none.
+    pub fn survived_share(&self) -> f64 {
+        self.survived as f64 / self.looked_at().max(1) as f64
+    }
 }
 
 /// What has been proved of a code.

@@ -8,7 +8,7 @@
 
 use super::array::Array;
 use super::chain::Chain;
-use pantile::plan::{Certificate, Method};
+use pantile::plan::Certificate;
 use pantile_sim::Random;
 use std::collections::BTreeMap;
 
@@ -171,13 +171,7 @@ fn drawn(array: &Array<'_>, lost: usize, seed: u64) -> Vec<(Vec<u16>, f64)> {
 
 /// The share of fatal steps from so many lost columns by the proof's counts.
 fn counted_share(certificate: &Certificate, lost: usize) -> Option<f64> {
-    let survived = |lost: usize| {
-        let level = certificate.levels.get(lost.checked_sub(1)?)?;
-        Some(match level.method {
-            Method::Exact => level.survived as f64 / level.sets as f64,
-            Method::Sampled { drawn, .. } => level.survived as f64 / drawn as f64,
-        })
-    };
+    let survived = |lost: usize| Some(certificate.levels.get(lost.checked_sub(1)?)?.survived_share());
     let here = if lost == 0 { 1.0 } else { survived(lost)? };
     (here > 0.0).then_some(())?;
     // By shares of the sets: C(n, f+1) (f+1) = C(n, f) (n-f).

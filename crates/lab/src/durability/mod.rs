@@ -144,13 +144,8 @@ pub fn examine(code: &Code, options: &Options) -> Result<Durability, Refusal> {
     };
     let certificate = prove(code, &limits, &|_, _, _| true);
     let proved = certificate.tolerance();
-    let is_contradicted = certificate.levels.iter().any(|level| {
-        let of = match level.method {
-            Method::Exact => level.sets,
-            Method::Sampled { drawn, .. } => drawn,
-        };
-        level.lost <= claimed && level.survived < of
-    });
+    let is_contradicted =
+        certificate.levels.iter().any(|level| level.lost <= claimed && level.survived < level.looked_at());
     let safe = if is_contradicted { proved } else { proved.max(claimed) };
     let highest = certificate.levels.iter().filter(|level| level.survived > 0).map(|level| level.lost).max();
     let top = highest.unwrap_or(0).clamp(safe, safe + LEVELS_BEYOND);
@@ -266,14 +261,12 @@ fn measures(report: &mut Report, one: &Durability, options: &Options) {
     report.measure(case, "any so many columns may be lost", one.tolerance as f64, None).note =
         Some(how.into());
     for level in &one.certificate.levels {
-        let (fatal, how) = match level.method {
-            Method::Exact => (level.sets - level.survived, format!("exact, of {}", level.sets)),
-            Method::Sampled { drawn, fatal_share_most } => (
-                drawn - level.survived,
-                format!(
-                    "of a sample of {drawn} among {}; at most {fatal_share_most:.2e} of all with 95 % confidence",
-                    level.sets
-                ),
+        let fatal = level.looked_at() - level.survived;
+        let how = match level.method {
+            Method::Exact => format!("exact, of {}", level.sets),
+            Method::Sampled { drawn, fatal_share_most } => format!(
+                "of a sample of {drawn} among {}; at most {fatal_share_most:.2e} of all with 95 % confidence",
+                level.sets
             ),
         };
         report.measure(case, format!("fatal sets of {}", level.lost), fatal as f64, None).note = Some(how);
@@ -372,9 +365,7 @@ fn counts(found: &[Durability]) -> Listing {
             Some(level) => match level.method {
                 Method::Exact if level.survived == 0 => "all".into(),
                 Method::Exact => format!("{} of {}", level.sets - level.survived, level.sets),
-                Method::Sampled { drawn, .. } => {
-                    format!("~{:.3} %", 100.0 * (drawn - level.survived) as f64 / drawn as f64)
-                }
+                Method::Sampled { .. } => format!("~{:.3} %", 100.0 * (1.0 - level.survived_share())),
             },
         };
         std::iter::once(one.code.clone()).chain((1..=highest).map(cell)).collect()

@@ -223,11 +223,7 @@ fn tolerance(report: &mut Report, threads: usize) {
             .note = Some("disks and add-ons, in every combination".into());
         let mut shares = Vec::new();
         for level in &certificate.levels {
-            let of = match level.method {
-                pantile::plan::Method::Exact => level.sets,
-                pantile::plan::Method::Sampled { drawn, .. } => drawn,
-            };
-            let share = level.survived as f64 / of as f64;
+            let (of, share) = (level.looked_at(), level.survived_share());
             let kind = if of == level.sets { "exact" } else { "sampled" };
             report.measure(spec, format!("share of sets of {} that survive", level.lost), share, None).note =
                 Some(format!("{} of {of}, {kind}", level.survived));

@@ -478,12 +478,9 @@ fn tolerance(report: &mut Report, replayed: &[Replayed], options: &Options) {
             if level.lost < tolerance {
                 continue;
             }
-            let (of, kind) = match level.method {
-                Method::Exact => (level.sets, ""),
-                Method::Sampled { drawn, .. } => (drawn.max(1), " of a sample"),
-            };
-            let share = level.survived as f64 / of as f64;
-            let words = format!("{} of {of} sets{kind}", level.survived);
+            let kind = if level.method == Method::Exact { "" } else { " of a sample" };
+            let share = level.survived_share();
+            let words = format!("{} of {} sets{kind}", level.survived, level.looked_at());
             report
                 .measure(code.spec(), format!("share of sets of {} that survive", level.lost), share, None)
                 .note = Some(words.clone());

@@ -139,14 +139,8 @@ pub fn run(code: &Code, options: &ProveOptions, progress: &Progress) -> Certific
 
 /// Whether a set within the claim was found fatal.
 pub fn contradicted(code: &Code, certificate: &Certificate) -> bool {
-    let examined = |level: &Level| match level.method {
-        Method::Exact => level.sets,
-        Method::Sampled { drawn, .. } => drawn,
-    };
-    certificate
-        .levels
-        .iter()
-        .any(|level| level.lost <= code.claim().tolerance && level.survived < examined(level))
+    let claimed = code.claim().tolerance;
+    certificate.levels.iter().any(|level| level.lost <= claimed && level.survived < level.looked_at())
 }
 
 fn method(method: &Method) -> &'static str {
@@ -257,14 +251,13 @@ fn number(sets: u64) -> String {
 }
 
 fn row(level: &Level) -> Vec<String> {
-    let (of, method) = match level.method {
-        Method::Exact => (level.sets, "exact".to_string()),
-        Method::Sampled { drawn, fatal_share_most } => (
-            drawn,
-            format!("sample of {drawn}: at most {:.4} % fatal (95 % confidence)", 100.0 * fatal_share_most),
-        ),
+    let method = match level.method {
+        Method::Exact => "exact".to_string(),
+        Method::Sampled { drawn, fatal_share_most } => {
+            format!("sample of {drawn}: at most {:.4} % fatal (95 % confidence)", 100.0 * fatal_share_most)
+        }
     };
-    let share = 100.0 * level.survived as f64 / of.max(1) as f64;
+    let (of, share) = (level.looked_at(), 100.0 * level.survived_share());
     // A share that only rounds to all or nothing must not read as if it were.
     let share = match level.survived {
         survived if survived == of => "100 %".to_string(),
