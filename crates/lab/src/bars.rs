@@ -1,6 +1,6 @@
 //! Bars as SVG text: what each device bears, stacked by cause, and how much of something remains, with a remark.
 
-use crate::figure::{WIDTH_MOST, colour, cut, escape, number, width_of};
+use crate::figure::{Picture, WIDTH_MOST, colour, cut, escape, number, width_of};
 use std::fmt::Write;
 
 /// One group of bars per panel, all to the same scale; each bar a stack of parts.
@@ -55,7 +55,34 @@ const BARS_HEIGHT: f64 = 84.0;
 const LEFT: f64 = 76.0;
 
 impl Stacks {
-    pub(crate) fn svg(&self) -> String {
+    /// Names of the parts in as many lines as they need, and how high these are.
+    fn legend(&self, width: f64) -> (String, f64) {
+        let (mut svg, mut x, mut y) = (String::new(), 8.0, 16.0);
+        for (i, name) in self.parts.iter().enumerate() {
+            let wide = 18.0 + width_of(name) + 10.0;
+            if x + wide > width && x > 8.0 {
+                (x, y) = (8.0, y + 20.0);
+            }
+            let _ = write!(
+                svg,
+                "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"12\" height=\"12\" rx=\"2\" fill=\"{}\"/><text x=\"{:.1}\" y=\"{y:.1}\">{}</text>",
+                y - 11.0,
+                colour(i),
+                x + 18.0,
+                escape(name)
+            );
+            x += wide;
+        }
+        (svg, y + 10.0)
+    }
+}
+
+impl Picture for Stacks {
+    fn words(&self) -> (&str, &str) {
+        (&self.title, &self.caption)
+    }
+
+    fn svg(&self) -> String {
         let bars = || self.panels.iter().flat_map(|panel| &panel.bars);
         let most = bars().map(|bar| bar.iter().sum::<f64>()).fold(0.0, f64::max).max(1.0);
         let widest = self.panels.iter().map(|panel| panel.bars.len()).max().unwrap_or(0).max(1);
@@ -116,28 +143,7 @@ impl Stacks {
         svg
     }
 
-    /// Names of the parts in as many lines as they need, and how high these are.
-    fn legend(&self, width: f64) -> (String, f64) {
-        let (mut svg, mut x, mut y) = (String::new(), 8.0, 16.0);
-        for (i, name) in self.parts.iter().enumerate() {
-            let wide = 18.0 + width_of(name) + 10.0;
-            if x + wide > width && x > 8.0 {
-                (x, y) = (8.0, y + 20.0);
-            }
-            let _ = write!(
-                svg,
-                "<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"12\" height=\"12\" rx=\"2\" fill=\"{}\"/><text x=\"{:.1}\" y=\"{y:.1}\">{}</text>",
-                y - 11.0,
-                colour(i),
-                x + 18.0,
-                escape(name)
-            );
-            x += wide;
-        }
-        (svg, y + 10.0)
-    }
-
-    pub(crate) fn data(&self) -> Vec<Vec<String>> {
+    fn data(&self) -> Vec<Vec<String>> {
         let head = ["code".to_string(), "device".to_string()].into_iter().chain(self.parts.iter().cloned());
         let mut rows = vec![head.collect::<Vec<_>>()];
         for panel in &self.panels {
@@ -154,8 +160,12 @@ const SHARE_WIDTH: f64 = 220.0;
 const ROW_HEIGHT: f64 = 22.0;
 const REMARK_MOST: usize = 46;
 
-impl Shares {
-    pub(crate) fn svg(&self) -> String {
+impl Picture for Shares {
+    fn words(&self) -> (&str, &str) {
+        (&self.title, &self.caption)
+    }
+
+    fn svg(&self) -> String {
         let widest = |text: &dyn Fn(&Share) -> String| {
             self.rows.iter().map(|row| width_of(&text(row))).fold(0.0, f64::max)
         };
@@ -195,7 +205,7 @@ impl Shares {
         svg
     }
 
-    pub(crate) fn data(&self) -> Vec<Vec<String>> {
+    fn data(&self) -> Vec<Vec<String>> {
         let [name, share, remark] = &self.head;
         let mut rows = vec![vec!["code".to_string(), name.clone(), share.clone(), remark.clone()]];
         rows.extend(

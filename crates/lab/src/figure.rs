@@ -182,24 +182,6 @@ impl Chart {
         })
     }
 
-    fn svg(&self) -> String {
-        let all = || self.series.iter().flat_map(|series| series.points.iter().copied());
-        let (Some((x0, x1)), Some((_, y1))) =
-            (Chart::range(all().map(|p| p.0)), Chart::range(all().map(|p| p.1)))
-        else {
-            return String::new();
-        };
-        let y_range = 0.0..if y1 > 0.0 { y1 * 1.08 } else { 1.0 };
-        let drawn = match self.logarithmic_x && x0 > 0.0 {
-            true => self.draw((x0 * 0.9..x1 * 1.1).log_scale(), y_range),
-            false => {
-                let margin = if x1 > x0 { (x1 - x0) * 0.04 } else { 1.0 };
-                self.draw(x0 - margin..x1 + margin, y_range)
-            }
-        };
-        of_the_page(&drawn.unwrap_or_default(), &self.title)
-    }
-
     fn draw<X>(&self, x: X, y: std::ops::Range<f64>) -> Option<String>
     where
         X: AsRangedCoord<Value = f64>,
@@ -271,6 +253,30 @@ impl Chart {
         }
         Some(svg)
     }
+}
+
+impl Picture for Chart {
+    fn words(&self) -> (&str, &str) {
+        (&self.title, &self.caption)
+    }
+
+    fn svg(&self) -> String {
+        let all = || self.series.iter().flat_map(|series| series.points.iter().copied());
+        let (Some((x0, x1)), Some((_, y1))) =
+            (Chart::range(all().map(|p| p.0)), Chart::range(all().map(|p| p.1)))
+        else {
+            return String::new();
+        };
+        let y_range = 0.0..if y1 > 0.0 { y1 * 1.08 } else { 1.0 };
+        let drawn = match self.logarithmic_x && x0 > 0.0 {
+            true => self.draw((x0 * 0.9..x1 * 1.1).log_scale(), y_range),
+            false => {
+                let margin = if x1 > x0 { (x1 - x0) * 0.04 } else { 1.0 };
+                self.draw(x0 - margin..x1 + margin, y_range)
+            }
+        };
+        of_the_page(&drawn.unwrap_or_default(), &self.title)
+    }
 
     fn data(&self) -> Vec<Vec<String>> {
         let mut xs: Vec<f64> = self.series.iter().flat_map(|s| s.points.iter().map(|p| p.0)).collect();
@@ -295,7 +301,11 @@ impl Chart {
     }
 }
 
-impl Heat {
+impl Picture for Heat {
+    fn words(&self) -> (&str, &str) {
+        (&self.title, &self.caption)
+    }
+
     fn svg(&self) -> String {
         const HEIGHT: usize = 22;
         const NAME_MOST: usize = 48;
@@ -362,60 +372,62 @@ impl Heat {
     }
 }
 
+/// What every picture has.
+pub(crate) trait Picture {
+    /// The heading, and what to know when reading it.
+    fn words(&self) -> (&str, &str);
+    /// The picture; empty if there is nothing to draw.
+    fn svg(&self) -> String;
+    /// Its data as rows of text, the first the head.
+    fn data(&self) -> Vec<Vec<String>>;
+}
+
+impl Picture for Listing {
+    fn words(&self) -> (&str, &str) {
+        (&self.title, &self.caption)
+    }
+
+    fn svg(&self) -> String {
+        String::new()
+    }
+
+    fn data(&self) -> Vec<Vec<String>> {
+        let head = self.head.iter().map(|name| name.trim_start_matches('>').to_string());
+        std::iter::once(head.collect()).chain(self.rows.iter().cloned()).collect()
+    }
+}
+
 impl Figure {
+    fn picture(&self) -> &dyn Picture {
+        match self {
+            Figure::Chart(chart) => chart,
+            Figure::Heat(heat) => heat,
+            Figure::Stacks(stacks) => stacks,
+            Figure::Shares(shares) => shares,
+            Figure::Matrix(matrix) => matrix,
+            Figure::Points(points) => points,
+            Figure::Listing(listing) => listing,
+        }
+    }
+
     /// The heading.
     pub fn title(&self) -> &str {
-        match self {
-            Figure::Chart(chart) => &chart.title,
-            Figure::Heat(heat) => &heat.title,
-            Figure::Stacks(stacks) => &stacks.title,
-            Figure::Shares(shares) => &shares.title,
-            Figure::Matrix(matrix) => &matrix.title,
-            Figure::Points(points) => &points.title,
-            Figure::Listing(listing) => &listing.title,
-        }
+        self.picture().words().0
     }
 
     /// What to know when reading it.
     pub fn caption(&self) -> &str {
-        match self {
-            Figure::Chart(chart) => &chart.caption,
-            Figure::Heat(heat) => &heat.caption,
-            Figure::Stacks(stacks) => &stacks.caption,
-            Figure::Shares(shares) => &shares.caption,
-            Figure::Matrix(matrix) => &matrix.caption,
-            Figure::Points(points) => &points.caption,
-            Figure::Listing(listing) => &listing.caption,
-        }
+        self.picture().words().1
     }
 
     /// The picture; empty if there is nothing to draw.
     pub fn svg(&self) -> String {
-        match self {
-            Figure::Chart(chart) => chart.svg(),
-            Figure::Heat(heat) => heat.svg(),
-            Figure::Stacks(stacks) => stacks.svg(),
-            Figure::Shares(shares) => shares.svg(),
-            Figure::Matrix(matrix) => matrix.svg(),
-            Figure::Points(points) => points.svg(),
-            Figure::Listing(_) => String::new(),
-        }
+        self.picture().svg()
     }
 
     /// Its data as rows of text, the first the head.
     pub fn data(&self) -> Vec<Vec<String>> {
-        match self {
-            Figure::Chart(chart) => chart.data(),
-            Figure::Heat(heat) => heat.data(),
-            Figure::Stacks(stacks) => stacks.data(),
-            Figure::Shares(shares) => shares.data(),
-            Figure::Matrix(matrix) => matrix.data(),
-            Figure::Points(points) => points.data(),
-            Figure::Listing(listing) => {
-                let head = listing.head.iter().map(|name| name.trim_start_matches('>').to_string());
-                std::iter::once(head.collect()).chain(listing.rows.iter().cloned()).collect()
-            }
-        }
+        self.picture().data()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The stripe as a grid: what is lost, what is read for it, and in which order it is recovered.
 
 use crate::bars::open;
-use crate::figure::{WIDTH_MOST, colour, escape};
+use crate::figure::{Picture, WIDTH_MOST, colour, escape};
 use pantile::{Cell, CellIndex, CellSet, Code, Plan};
 use std::fmt::Write;
 
@@ -54,7 +54,17 @@ impl Matrix {
         self.plan.steps.iter().position(|step| step.target == cell).map(|i| i + 1)
     }
 
-    pub(crate) fn svg(&self) -> String {
+    fn name(&self, cell: CellIndex) -> String {
+        self.code.data_position(cell).map_or("P".into(), |position| format!("D{position}"))
+    }
+}
+
+impl Picture for Matrix {
+    fn words(&self) -> (&str, &str) {
+        (&self.title, &self.caption)
+    }
+
+    fn svg(&self) -> String {
         let per_panel = (((WIDTH_MOST - LEFT) / (CELL.0 + GAP)) as usize).max(1);
         let columns = self.code.columns();
         let across = columns.min(per_panel);
@@ -104,11 +114,7 @@ impl Matrix {
         svg
     }
 
-    fn name(&self, cell: CellIndex) -> String {
-        self.code.data_position(cell).map_or("P".into(), |position| format!("D{position}"))
-    }
-
-    pub(crate) fn data(&self) -> Vec<Vec<String>> {
+    fn data(&self) -> Vec<Vec<String>> {
         let place = |cell: CellIndex| {
             let Cell { row, column } = self.code.cell(cell);
             format!("[{row}][{column}]")

@@ -1,6 +1,7 @@
 //! Named points over two axes, those that no other beats filled and joined.
 
-use crate::figure::{escape, number};
+use crate::bars::open;
+use crate::figure::{Picture, escape, number};
 use std::fmt::Write;
 
 /// Named points; more is better upwards, less to the left.
@@ -59,7 +60,42 @@ impl Points {
         self.points.iter().filter(|p| p.x.is_finite() && p.y.is_finite()).collect()
     }
 
-    pub(crate) fn svg(&self) -> String {
+    /// Where a name covers least: right, left, above, below, or a line farther.
+    fn place(&self, name: &str, x: f64, y: f64, taken: &[[f64; 4]]) -> [f64; 4] {
+        let width = name.chars().count() as f64 * 7.0;
+        let half = LINE / 2.0;
+        let mut places = Vec::new();
+        for shift in [0.0, -1.0, 1.0, -2.0, 2.0, -3.0, 3.0] {
+            let middle = y + shift * LINE;
+            places.push([x + 9.0, middle - half, x + 9.0 + width, middle + half]);
+            places.push([x - 9.0 - width, middle - half, x - 9.0, middle + half]);
+            if shift != 0.0 {
+                places.push([x - width / 2.0, middle - half, x + width / 2.0, middle + half]);
+            }
+        }
+        let covered = |place: &[f64; 4]| {
+            let overlap = |other: &[f64; 4]| {
+                let w = place[2].min(other[2]) - place[0].max(other[0]);
+                let h = place[3].min(other[3]) - place[1].max(other[1]);
+                w.max(0.0) * h.max(0.0)
+            };
+            let outside = (MARGINS[0] - place[0]).max(0.0)
+                + (place[2] - WIDTH).max(0.0)
+                + (place[3] - HEIGHT + MARGINS[3]).max(0.0)
+                + (MARGINS[1] - place[1]).max(0.0);
+            taken.iter().map(overlap).sum::<f64>() + 20.0 * outside
+        };
+        let least = places.iter().min_by(|a, b| covered(a).total_cmp(&covered(b)));
+        least.copied().unwrap_or([x, y, x, y])
+    }
+}
+
+impl Picture for Points {
+    fn words(&self) -> (&str, &str) {
+        (&self.title, &self.caption)
+    }
+
+    fn svg(&self) -> String {
         let drawn = self.drawn();
         let (Some((x0, x1, xs)), Some((y0, y1, ys))) =
             (ticks(drawn.iter().map(|p| p.x)), ticks(drawn.iter().map(|p| p.y)))
@@ -69,11 +105,7 @@ impl Points {
         let [left, top, right, bottom] = MARGINS;
         let at_x = |x: f64| left + (x - x0) / (x1 - x0) * (WIDTH - left - right);
         let at_y = |y: f64| HEIGHT - bottom - (y - y0) / (y1 - y0) * (HEIGHT - top - bottom);
-        let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" \
-             role=\"img\" aria-label=\"{}\" font-family=\"sans-serif\" font-size=\"12\" fill=\"currentColor\">",
-            escape(&self.title)
-        );
+        let mut svg = open(WIDTH, HEIGHT, &self.title);
         let (x_end, y_end) = (WIDTH - right, HEIGHT - bottom);
         for x in xs {
             let at = at_x(x);
@@ -141,36 +173,7 @@ impl Points {
         svg
     }
 
-    /// Where a name covers least: right, left, above, below, or a line farther.
-    fn place(&self, name: &str, x: f64, y: f64, taken: &[[f64; 4]]) -> [f64; 4] {
-        let width = name.chars().count() as f64 * 7.0;
-        let half = LINE / 2.0;
-        let mut places = Vec::new();
-        for shift in [0.0, -1.0, 1.0, -2.0, 2.0, -3.0, 3.0] {
-            let middle = y + shift * LINE;
-            places.push([x + 9.0, middle - half, x + 9.0 + width, middle + half]);
-            places.push([x - 9.0 - width, middle - half, x - 9.0, middle + half]);
-            if shift != 0.0 {
-                places.push([x - width / 2.0, middle - half, x + width / 2.0, middle + half]);
-            }
-        }
-        let covered = |place: &[f64; 4]| {
-            let overlap = |other: &[f64; 4]| {
-                let w = place[2].min(other[2]) - place[0].max(other[0]);
-                let h = place[3].min(other[3]) - place[1].max(other[1]);
-                w.max(0.0) * h.max(0.0)
-            };
-            let outside = (MARGINS[0] - place[0]).max(0.0)
-                + (place[2] - WIDTH).max(0.0)
-                + (place[3] - HEIGHT + MARGINS[3]).max(0.0)
-                + (MARGINS[1] - place[1]).max(0.0);
-            taken.iter().map(overlap).sum::<f64>() + 20.0 * outside
-        };
-        let least = places.iter().min_by(|a, b| covered(a).total_cmp(&covered(b)));
-        least.copied().unwrap_or([x, y, x, y])
-    }
-
-    pub(crate) fn data(&self) -> Vec<Vec<String>> {
+    fn data(&self) -> Vec<Vec<String>> {
         let mut rows = vec![vec![String::new(), self.x.clone(), self.y.clone(), "Pareto front".into()]];
         rows.extend(self.points.iter().map(|p| {
             let front = if p.is_front { "yes" } else { "no" };
