@@ -1,13 +1,14 @@
 //! Counts what reaches a device.
 
-use crate::device::parts_len;
-use crate::{Device, DeviceError, Identity, OpKind, Part, PartMut};
-use std::path::Path;
+use crate::{Device, DeviceError, Layer, Layered, OpKind, Operation};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A device that counts its operations.
-pub struct Counted<D> {
-    inner: D,
+pub type Counted<D> = Layered<D, Counting>;
+
+/// What has been counted.
+#[derive(Default)]
+pub struct Counting {
     /// In the order of the fields of [`Counts`].
     kinds: [Counter; 5],
 }
@@ -45,31 +46,42 @@ struct Counter {
     errors: AtomicU64,
 }
 
-impl<D: Device> Counted<D> {
+impl<D: Device> Layered<D, Counting> {
     /// Counts from zero.
     pub fn new(inner: D) -> Self {
-        Self { inner, kinds: Default::default() }
-    }
-
-    /// The device within.
-    pub fn inner(&self) -> &D {
-        &self.inner
+        Self::with(inner, Counting::default())
     }
 
     /// What was counted so far. Of operations that end meanwhile, each number may or may not know.
     pub fn counts(&self) -> Counts {
         let [read, write, flush, discard, zero] = [0, 1, 2, 3, 4].map(|kind: usize| {
-            let counter = &self.kinds[kind];
+            let counter = &self.layer.kinds[kind];
             let (ops, bytes, errors) = (&counter.ops, &counter.bytes, &counter.errors);
             Count { ops: ops.load(Relaxed), bytes: bytes.load(Relaxed), errors: errors.load(Relaxed) }
         });
         Counts { read, write, flush, discard, zero }
     }
+}
 
-    fn count(&self, kind: usize, bytes: u64, result: Result<(), DeviceError>) -> Result<(), DeviceError> {
+impl Layer for Counting {
+    fn around(
+        &self,
+        _within: &dyn Device,
+        operation: Operation,
+        does: &mut dyn FnMut(u64) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        let result = does(operation.len_bytes);
+        let kind = match operation.kind {
+            OpKind::Read => 0,
+            OpKind::Write => 1,
+            OpKind::Flush => 2,
+            OpKind::Discard => 3,
+            OpKind::Zero => 4,
+            OpKind::Open | OpKind::Create => unreachable!("a device is opened before it has a layer"),
+        };
         let counter = &self.kinds[kind];
         counter.ops.fetch_add(1, Relaxed);
-        counter.bytes.fetch_add(bytes, Relaxed);
+        counter.bytes.fetch_add(operation.len_bytes, Relaxed);
         counter.errors.fetch_add(u64::from(result.is_err()), Relaxed);
         result
     }
@@ -86,36 +98,5 @@ impl Counts {
             OpKind::Zero => self.zero,
             OpKind::Open | OpKind::Create => Count::default(),
         }
-    }
-}
-
-impl<D: Device> Device for Counted<D> {
-    fn path(&self) -> &Path {
-        self.inner.path()
-    }
-    fn len_bytes(&self) -> u64 {
-        self.inner.len_bytes()
-    }
-    fn block_len_bytes(&self) -> u32 {
-        self.inner.block_len_bytes()
-    }
-    fn identity(&self) -> Identity {
-        self.inner.identity()
-    }
-    fn read_at(&self, offset_bytes: u64, into: PartMut<'_>) -> Result<(), DeviceError> {
-        let len = into.len() as u64;
-        self.count(0, len, self.inner.read_at(offset_bytes, into))
-    }
-    fn write_at(&self, offset_bytes: u64, parts: &[Part<'_>]) -> Result<(), DeviceError> {
-        self.count(1, parts_len(parts), self.inner.write_at(offset_bytes, parts))
-    }
-    fn flush(&self) -> Result<(), DeviceError> {
-        self.count(2, 0, self.inner.flush())
-    }
-    fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
-        self.count(3, len_bytes, self.inner.discard(offset_bytes, len_bytes))
-    }
-    fn zero(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
-        self.count(4, len_bytes, self.inner.zero(offset_bytes, len_bytes))
     }
 }

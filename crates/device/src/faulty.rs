@@ -1,9 +1,8 @@
 //! A device that fails as told: each fault is planned for the nth operation of a kind, counted from 1, or for a range of bytes.
 
-use crate::device::{parts_len, site};
-use crate::{Device, DeviceError, Identity, OpKind, Part, PartMut};
+use crate::device::site;
+use crate::{Device, DeviceError, Layer, Layered, OpKind, Operation};
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -23,8 +22,11 @@ pub enum Fault {
 }
 
 /// A device with planned faults.
-pub struct Faulty<D> {
-    inner: D,
+pub type Faulty<D> = Layered<D, Planning>;
+
+/// The faults that are planned.
+#[derive(Default)]
+pub struct Planning {
     plan: Mutex<Plan>,
 }
 
@@ -44,10 +46,10 @@ struct Planned {
     fault: Fault,
 }
 
-impl<D: Device> Faulty<D> {
+impl<D: Device> Layered<D, Planning> {
     /// No fault yet.
     pub fn new(inner: D) -> Self {
-        Self { inner, plan: Mutex::default() }
+        Self::with(inner, Planning::default())
     }
 
     /// Lets the `nth` operation of a kind fail, counted from 1 since the device was wrapped.
@@ -67,21 +69,18 @@ impl<D: Device> Faulty<D> {
 
     /// Forgets all plans: the device is well again.
     pub fn heal(&self) {
-        self.plan.lock().expect("planning does not panic").faults.clear();
-    }
-
-    /// The device within.
-    pub fn inner(&self) -> &D {
-        &self.inner
+        self.layer.plan.lock().expect("planning does not panic").faults.clear();
     }
 
     fn fail(&self, kind: OpKind, nth: u64, until: u64, bytes: Range<u64>, fault: Fault) {
         let planned = Planned { kind, nth, until, bytes, fault };
-        self.plan.lock().expect("planning does not panic").faults.push(planned);
+        self.layer.plan.lock().expect("planning does not panic").faults.push(planned);
     }
+}
 
+impl Planning {
     /// Counts an operation, and says what is to go wrong with it.
-    fn next(&self, kind: OpKind, offset: u64, len: u64) -> Option<Fault> {
+    fn next(&self, Operation { kind, offset_bytes: offset, len_bytes: len }: Operation) -> Option<Fault> {
         let mut plan = self.plan.lock().expect("planning does not panic");
         let nth = match plan.begun.iter_mut().find(|(known, _)| *known == kind) {
             Some((_, begun)) => {
@@ -101,70 +100,34 @@ impl<D: Device> Faulty<D> {
             })
             .map(|found| found.fault)
     }
+}
 
-    /// Does an operation with its fault, if any; `does` does the first so many bytes of it.
-    fn faultily(
+impl Layer for Planning {
+    fn around(
         &self,
-        (kind, offset, len): (OpKind, u64, u64),
-        mut does: impl FnMut(usize) -> Result<(), DeviceError>,
+        within: &dyn Device,
+        operation: Operation,
+        does: &mut dyn FnMut(u64) -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
-        let at = || site(self.path(), kind, offset, len);
-        let device_len_bytes = self.len_bytes();
-        match self.next(kind, offset, len) {
-            None => does(len as usize),
+        let Operation { kind, offset_bytes, len_bytes: len } = operation;
+        let at = || site(within.path(), kind, offset_bytes, len);
+        match self.next(operation) {
+            None => does(len),
             Some(Fault::Errno(errno)) => Err(DeviceError::from_errno(at(), errno)),
             Some(Fault::Delay(delay)) => {
                 std::thread::sleep(delay);
-                does(len as usize)
+                does(len)
             }
             Some(Fault::Short(bytes)) => {
-                does(bytes.min(len as usize))?;
-                Err(DeviceError::Truncated { at: at(), end_bytes: offset + bytes as u64, device_len_bytes })
+                does(len.min(bytes as u64))?;
+                let (end_bytes, device_len_bytes) = (offset_bytes + bytes as u64, within.len_bytes());
+                Err(DeviceError::Truncated { at: at(), end_bytes, device_len_bytes })
             }
             Some(Fault::Torn(bytes)) => {
-                does(bytes.min(len as usize))?;
+                does(len.min(bytes as u64))?;
                 Err(DeviceError::from_errno(at(), rustix::io::Errno::IO.raw_os_error()))
             }
             Some(Fault::Lost) => Ok(()),
         }
-    }
-}
-
-impl<D: Device> Device for Faulty<D> {
-    fn path(&self) -> &Path {
-        self.inner.path()
-    }
-    fn len_bytes(&self) -> u64 {
-        self.inner.len_bytes()
-    }
-    fn block_len_bytes(&self) -> u32 {
-        self.inner.block_len_bytes()
-    }
-    fn identity(&self) -> Identity {
-        self.inner.identity()
-    }
-    fn read_at(&self, offset: u64, mut into: PartMut<'_>) -> Result<(), DeviceError> {
-        let len = into.len() as u64;
-        self.faultily((OpKind::Read, offset, len), |first| self.inner.read_at(offset, into.first(first)))
-    }
-    fn write_at(&self, offset: u64, parts: &[Part<'_>]) -> Result<(), DeviceError> {
-        self.faultily((OpKind::Write, offset, parts_len(parts)), |mut first| {
-            let mut some = Vec::with_capacity(parts.len());
-            for part in parts {
-                let len = part.len().min(first);
-                first -= len;
-                some.extend((len > 0).then(|| part.first(len)));
-            }
-            self.inner.write_at(offset, &some)
-        })
-    }
-    fn flush(&self) -> Result<(), DeviceError> {
-        self.faultily((OpKind::Flush, 0, 0), |_| self.inner.flush())
-    }
-    fn discard(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        self.faultily((OpKind::Discard, offset, len), |first| self.inner.discard(offset, first as u64))
-    }
-    fn zero(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        self.faultily((OpKind::Zero, offset, len), |first| self.inner.zero(offset, first as u64))
     }
 }

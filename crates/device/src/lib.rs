@@ -1,7 +1,7 @@
 //! Does, never decides: positioned reads and writes of files and block devices, and the threads that run them.
 //!
 //! A [`Device`] is a row of bytes of fixed length, read and written in whole blocks. [`FileDevice`] is a file or a
-//! block device, [`MemoryDevice`] is neither, and wrappers make any device slow ([`Throttled`]), counted
+//! block device, [`MemoryDevice`] is neither, and a [`Layer`] makes any device slow ([`Throttled`]), counted
 //! ([`Counted`]) or faulty ([`Faulty`]). Bytes travel in page-aligned buffers ([`AlignedBuf`]) of a bounded
 //! [`BufferPool`]. An [`IoPool`] runs requests on threads, some for each device, so that one that hangs delays no
 //! other; it hands back completions, and knows neither what is written nor why.
@@ -37,16 +37,18 @@ mod device;
 mod error;
 mod faulty;
 mod file;
+mod layer;
 mod memory;
 mod pool;
 mod throttled;
 
 pub use buffer::{AlignedBuf, BufferPool, PAGE_BYTES, Part, PartMut};
-pub use counted::{Count, Counted, Counts};
+pub use counted::{Count, Counted, Counting, Counts};
 pub use device::{Device, Identity, OpKind};
 pub use error::{DeviceError, Remedy, Site};
-pub use faulty::{Fault, Faulty};
+pub use faulty::{Fault, Faulty, Planning};
 pub use file::{Access, Caching, FileDevice, Mode, OpenOptions};
+pub use layer::{Layer, Layered, Operation};
 pub use memory::MemoryDevice;
 pub use pool::{Completion, Drained, IoPool, Op, PoolOptions, Priority, Refusal, Rejected, Request, Segment};
-pub use throttled::{Throttle, Throttled};
+pub use throttled::{Throttle, Throttled, Throttling};

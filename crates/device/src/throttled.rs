@@ -7,10 +7,9 @@
 //!
 //! What it is not: a disk's own cache or reordering. Operations are served in order of arrival.
 
-use crate::device::parts_len;
-use crate::{Device, DeviceError, Identity, OpKind, Part, PartMut};
-use std::path::Path;
+use crate::{Device, DeviceError, Layer, Layered, OpKind, Operation};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// How slow.
@@ -48,9 +47,13 @@ impl Throttle {
 }
 
 /// A slow device.
-pub struct Throttled<D> {
-    inner: D,
+pub type Throttled<D> = Layered<D, Throttling>;
+
+/// When a slow device is ready again.
+pub struct Throttling {
     throttle: Throttle,
+    is_slow: AtomicBool,
+    worked_ns: AtomicU64,
     lanes: Mutex<Vec<Lane>>,
 }
 
@@ -61,85 +64,75 @@ struct Lane {
     head_bytes: u64,
 }
 
-impl<D: Device> Throttled<D> {
+impl<D: Device> Layered<D, Throttling> {
     /// A device as slow as `throttle` says, at rest, its arms at byte 0.
     ///
     /// Panics: if there is no lane or no bandwidth.
     pub fn new(inner: D, throttle: Throttle) -> Self {
         assert!(throttle.lanes > 0 && throttle.bytes_per_s > 0, "a device that never answers: {throttle:?}");
         let rest = Lane { free_at: Instant::now(), head_bytes: 0 };
-        Self { inner, throttle, lanes: Mutex::new(vec![rest; throttle.lanes]) }
+        let (is_slow, lanes) = (AtomicBool::new(true), Mutex::new(vec![rest; throttle.lanes]));
+        Self::with(inner, Throttling { throttle, is_slow, worked_ns: AtomicU64::new(0), lanes })
     }
 
-    /// The device within.
-    pub fn inner(&self) -> &D {
-        &self.inner
+    /// How long operations have taken that were begun so far, all lanes together: the time that it was not idle.
+    pub fn worked(&self) -> Duration {
+        Duration::from_nanos(self.layer.worked_ns.load(Relaxed))
     }
 
+    /// Whether it is slow from now on, or as fast as the device within: to prepare what is then measured.
+    pub fn set_slow(&self, is_slow: bool) {
+        self.layer.is_slow.store(is_slow, Relaxed);
+    }
+}
+
+impl Throttling {
     /// Books a lane from now on and says when the operation is over.
-    fn book(&self, kind: OpKind, offset: u64, len: u64) -> Instant {
+    fn book(&self, Operation { kind, offset_bytes, len_bytes }: Operation) -> Instant {
         let now = Instant::now();
         let mut lanes = self.lanes.lock().expect("booking does not panic");
         if kind == OpKind::Flush {
             let start = lanes.iter().map(|lane| lane.free_at).fold(now, Instant::max);
             let end = start + self.throttle.flush;
+            self.work(self.throttle.flush);
             lanes.iter_mut().for_each(|lane| lane.free_at = end);
             return end;
         }
         let lane = lanes.iter_mut().min_by_key(|lane| lane.free_at).expect("at least one lane");
-        let seek = if lane.head_bytes == offset { Duration::ZERO } else { self.throttle.positioning };
+        let seek = if lane.head_bytes == offset_bytes { Duration::ZERO } else { self.throttle.positioning };
         let transfer = match kind {
             OpKind::Read | OpKind::Write => {
-                Duration::from_secs_f64(len as f64 / self.throttle.bytes_per_s as f64)
+                Duration::from_secs_f64(len_bytes as f64 / self.throttle.bytes_per_s as f64)
             }
             _ => Duration::ZERO,
         };
         lane.free_at = lane.free_at.max(now) + seek + transfer;
-        lane.head_bytes = offset + len;
+        self.work(seek + transfer);
+        lane.head_bytes = offset_bytes + len_bytes;
         lane.free_at
     }
 
-    fn slowly(
+    fn work(&self, time: Duration) {
+        self.worked_ns.fetch_add(time.as_nanos() as u64, Relaxed);
+    }
+}
+
+impl Layer for Throttling {
+    fn around(
         &self,
-        (kind, offset, len): (OpKind, u64, u64),
-        does: impl FnOnce(&D) -> Result<(), DeviceError>,
+        _within: &dyn Device,
+        operation: Operation,
+        does: &mut dyn FnMut(u64) -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError> {
-        let end = self.book(kind, offset, len);
-        let result = does(&self.inner);
+        if !self.is_slow.load(Relaxed) {
+            return does(operation.len_bytes);
+        }
+        let end = self.book(operation);
+        let result = does(operation.len_bytes);
         let left = end.saturating_duration_since(Instant::now());
         if !left.is_zero() {
             std::thread::sleep(left);
         }
         result
-    }
-}
-
-impl<D: Device> Device for Throttled<D> {
-    fn path(&self) -> &Path {
-        self.inner.path()
-    }
-    fn len_bytes(&self) -> u64 {
-        self.inner.len_bytes()
-    }
-    fn block_len_bytes(&self) -> u32 {
-        self.inner.block_len_bytes()
-    }
-    fn identity(&self) -> Identity {
-        self.inner.identity()
-    }
-    fn read_at(&self, offset: u64, into: PartMut<'_>) -> Result<(), DeviceError> {
-        self.slowly((OpKind::Read, offset, into.len() as u64), |inner| inner.read_at(offset, into))
-    }
-    fn write_at(&self, offset: u64, parts: &[Part<'_>]) -> Result<(), DeviceError> {
-        self.slowly((OpKind::Write, offset, parts_len(parts)), |inner| inner.write_at(offset, parts))
-    }
-    fn flush(&self) -> Result<(), DeviceError> {
-        self.slowly((OpKind::Flush, 0, 0), |inner| inner.flush())
-    }
-    fn discard(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        self.slowly((OpKind::Discard, offset, len), |inner| inner.discard(offset, len))
-    }
-    fn zero(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        self.slowly((OpKind::Zero, offset, len), |inner| inner.zero(offset, len))
     }
 }

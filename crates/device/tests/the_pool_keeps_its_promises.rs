@@ -1,7 +1,6 @@
 //! Threads, order, priorities, bounds, cancellation and the end of a pool.
 
 use pantile_device::*;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -12,9 +11,10 @@ fn soon() -> Instant {
     Instant::now() + LONG
 }
 
-/// A memory device whose operations wait at a gate, and which writes down what began and what ended.
-struct Gated {
-    inner: MemoryDevice,
+/// Memory whose operations wait at a gate, and which writes down what began and what ended.
+type Gated = Layered<MemoryDevice, Door>;
+
+struct Door {
     open: Mutex<bool>,
     opened: Condvar,
     log: Mutex<Vec<(OpKind, u64, &'static str)>>,
@@ -23,32 +23,25 @@ struct Gated {
 /// Opens the gate when the test ends, however it ends: a pool that is dropped waits for its devices.
 struct Gate(Arc<Gated>);
 
-impl std::ops::Deref for Gate {
-    type Target = Arc<Gated>;
-    fn deref(&self) -> &Arc<Gated> {
-        &self.0
-    }
-}
-
 impl Drop for Gate {
     fn drop(&mut self) {
         self.set(true);
     }
 }
 
-impl Gated {
-    fn gate(open: bool) -> Gate {
-        let inner = MemoryDevice::new("gated", 1 << 20);
-        Gate(Arc::new(Self { inner, open: Mutex::new(open), opened: Condvar::new(), log: Mutex::default() }))
+impl Gate {
+    fn new(open: bool) -> Gate {
+        let door = Door { open: Mutex::new(open), opened: Condvar::new(), log: Mutex::default() };
+        Gate(Arc::new(Layered::with(MemoryDevice::new("gated", 1 << 20), door)))
     }
 
     fn set(&self, open: bool) {
-        *self.open.lock().unwrap() = open;
-        self.opened.notify_all();
+        *self.0.layer().open.lock().unwrap() = open;
+        self.0.layer().opened.notify_all();
     }
 
     fn log(&self) -> Vec<(OpKind, u64, &'static str)> {
-        self.log.lock().unwrap().clone()
+        self.0.layer().log.lock().unwrap().clone()
     }
 
     fn begun(&self) -> usize {
@@ -62,48 +55,20 @@ impl Gated {
             std::thread::sleep(Duration::from_micros(200));
         }
     }
-
-    fn pass(
-        &self,
-        op: OpKind,
-        at: u64,
-        does: impl FnOnce() -> Result<(), DeviceError>,
-    ) -> Result<(), DeviceError> {
-        self.log.lock().unwrap().push((op, at, "begins"));
-        drop(self.opened.wait_while(self.open.lock().unwrap(), |open| !*open).unwrap());
-        let result = does();
-        self.log.lock().unwrap().push((op, at, "ends"));
-        result
-    }
 }
 
-impl Device for Gated {
-    fn path(&self) -> &Path {
-        self.inner.path()
-    }
-    fn len_bytes(&self) -> u64 {
-        self.inner.len_bytes()
-    }
-    fn block_len_bytes(&self) -> u32 {
-        512
-    }
-    fn identity(&self) -> Identity {
-        self.inner.identity()
-    }
-    fn read_at(&self, at: u64, into: PartMut<'_>) -> Result<(), DeviceError> {
-        self.pass(OpKind::Read, at, || self.inner.read_at(at, into))
-    }
-    fn write_at(&self, at: u64, parts: &[Part<'_>]) -> Result<(), DeviceError> {
-        self.pass(OpKind::Write, at, || self.inner.write_at(at, parts))
-    }
-    fn flush(&self) -> Result<(), DeviceError> {
-        self.pass(OpKind::Flush, 0, || Ok(()))
-    }
-    fn discard(&self, at: u64, len: u64) -> Result<(), DeviceError> {
-        self.pass(OpKind::Discard, at, || self.inner.discard(at, len))
-    }
-    fn zero(&self, at: u64, len: u64) -> Result<(), DeviceError> {
-        self.pass(OpKind::Zero, at, || self.inner.zero(at, len))
+impl Layer for Door {
+    fn around(
+        &self,
+        _within: &dyn Device,
+        Operation { kind, offset_bytes, len_bytes }: Operation,
+        does: &mut dyn FnMut(u64) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        self.log.lock().unwrap().push((kind, offset_bytes, "begins"));
+        drop(self.opened.wait_while(self.open.lock().unwrap(), |open| !*open).unwrap());
+        let result = does(len_bytes);
+        self.log.lock().unwrap().push((kind, offset_bytes, "ends"));
+        result
     }
 }
 
@@ -240,7 +205,7 @@ fn many_submitters_and_takers_lose_and_double_nothing() {
 #[test]
 fn a_device_that_hangs_blocks_no_other() {
     let pool = IoPool::new(options(2, 1, 16));
-    let (hung, well) = (Gated::gate(false), Gated::gate(true));
+    let (hung, well) = (Gate::new(false), Gate::new(true));
     pool.attach(hung.0.clone()).unwrap();
     pool.attach(well.0.clone()).unwrap();
     (0..10).for_each(|token| pool.submit(write(token, 0, Priority::User)).unwrap());
@@ -259,7 +224,7 @@ fn a_device_that_hangs_blocks_no_other() {
 #[test]
 fn a_flush_begins_after_what_it_covers_and_those_that_wait_are_one() {
     let pool = IoPool::new(options(4, 1, 64));
-    let device = Gated::gate(false);
+    let device = Gate::new(false);
     pool.attach(device.0.clone()).unwrap();
     pool.submit(flush(0, 0)).unwrap();
     device.until_begun(1);
@@ -284,7 +249,7 @@ fn every_flush_covers_the_writes_taken_back_before_it() {
         println!("seed {seed}");
         let mut rng = fastrand::Rng::with_seed(seed);
         let pool = IoPool::new(options(4, 1, 64));
-        let device = Gated::gate(true);
+        let device = Gate::new(true);
         pool.attach(device.0.clone()).unwrap();
         // Writes are numbered by their places; of each flush, the log at its submission and its completion.
         let (mut written, mut waiting, mut done) = (0, Vec::new(), Vec::new());
@@ -322,7 +287,7 @@ fn every_flush_covers_the_writes_taken_back_before_it() {
 #[test]
 fn users_go_before_the_background_and_find_a_free_worker() {
     let pool = IoPool::new(options(3, 2, 64));
-    let device = Gated::gate(false);
+    let device = Gate::new(false);
     pool.attach(device.0.clone()).unwrap();
     (0..10).for_each(|token| pool.submit(write(token, 0, Priority::Background)).unwrap());
     device.until_begun(2);
@@ -357,7 +322,7 @@ fn depth_is_bounded_until_completions_are_taken() {
 #[test]
 fn what_is_cancelled_never_runs_and_what_runs_is_not_cancelled() {
     let pool = IoPool::new(options(1, 1, 64));
-    let device = Gated::gate(false);
+    let device = Gate::new(false);
     pool.attach(device.0.clone()).unwrap();
     pool.submit(write(0, 0, Priority::User)).unwrap();
     device.until_begun(1);
@@ -418,7 +383,7 @@ fn nobody_holds_a_device_once_its_pool_is_dropped() {
 #[test]
 fn shutdown_hands_back_what_is_done_and_leaves_the_hung_behind() {
     let pool = IoPool::new(options(2, 1, 16));
-    let (hung, well) = (Gated::gate(false), Gated::gate(true));
+    let (hung, well) = (Gate::new(false), Gate::new(true));
     pool.attach(well.0.clone()).unwrap();
     pool.attach(hung.0.clone()).unwrap();
     (0..5).for_each(|token| pool.submit(write(token, 0, Priority::User)).unwrap());
@@ -471,39 +436,20 @@ fn completions_say_how_long_it_took() {
 
 #[test]
 fn a_panic_of_a_device_reaches_the_caller() {
-    struct Bad(MemoryDevice);
-    impl Device for Bad {
-        fn path(&self) -> &Path {
-            self.0.path()
-        }
-        fn len_bytes(&self) -> u64 {
-            self.0.len_bytes()
-        }
-        fn block_len_bytes(&self) -> u32 {
-            512
-        }
-        fn identity(&self) -> Identity {
-            self.0.identity()
-        }
-        fn read_at(&self, _: u64, _: PartMut<'_>) -> Result<(), DeviceError> {
+    struct Bad;
+    impl Layer for Bad {
+        fn around(
+            &self,
+            _within: &dyn Device,
+            _operation: Operation,
+            _does: &mut dyn FnMut(u64) -> Result<(), DeviceError>,
+        ) -> Result<(), DeviceError> {
             panic!("our own fault")
-        }
-        fn write_at(&self, _: u64, _: &[Part<'_>]) -> Result<(), DeviceError> {
-            panic!("our own fault")
-        }
-        fn flush(&self) -> Result<(), DeviceError> {
-            panic!("our own fault")
-        }
-        fn discard(&self, _: u64, _: u64) -> Result<(), DeviceError> {
-            Ok(())
-        }
-        fn zero(&self, _: u64, _: u64) -> Result<(), DeviceError> {
-            Ok(())
         }
     }
     for request in [write(1, 0, Priority::User), flush(1, 0)] {
         let pool = IoPool::new(options(2, 1, 16));
-        pool.attach(Arc::new(Bad(MemoryDevice::new("bad", 1 << 20)))).unwrap();
+        pool.attach(Arc::new(Layered::with(MemoryDevice::new("bad", 1 << 20), Bad))).unwrap();
         pool.submit(request).unwrap();
         let caught =
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| pool.wait(&mut Vec::new(), soon())));

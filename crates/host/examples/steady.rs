@@ -9,13 +9,12 @@
 //! it durable at the end. The same writes go to both policies.
 
 use pantile_code::Code;
-use pantile_device::{Device, DeviceError, Identity, MemoryDevice, Part, PartMut};
+use pantile_device::{Counted, Counts, Device, MemoryDevice, Throttle, Throttled};
 use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_host::{Host, HostOptions};
 use pantile_volume::{BLOCK_BYTES, Birth, Geometry, NewVolume, Policy, Slot, format_volume};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
@@ -24,84 +23,8 @@ const BYTES_PER_S: u64 = 1_000_000_000;
 const BURST: u64 = 4096;
 const ELEMENT_BLOCKS: u32 = 16;
 
-/// Memory that takes as long as a disk.
-struct Disk {
-    inner: MemoryDevice,
-    slow: AtomicBool,
-    /// Until when it is busy, and where its head is then.
-    busy: Mutex<(Instant, u64)>,
-    reads: AtomicU64,
-    writes: AtomicU64,
-    bytes_read: AtomicU64,
-    bytes_written: AtomicU64,
-    /// How long it was not idle.
-    worked_ns: AtomicU64,
-}
-
-impl Disk {
-    fn work(&self, offset: Option<u64>, len: u64) {
-        if !self.slow.load(Relaxed) {
-            return;
-        }
-        let until = {
-            let mut busy = self.busy.lock().expect("nothing panics under the lock");
-            let seek = if offset == Some(busy.1) { Duration::ZERO } else { SEEK };
-            let start = busy.0.max(Instant::now());
-            let work = seek + Duration::from_nanos(len * 1_000_000_000 / BYTES_PER_S);
-            self.worked_ns.fetch_add(work.as_nanos() as u64, Relaxed);
-            *busy = (start + work, offset.map_or(busy.1, |offset| offset + len));
-            busy.0
-        };
-        std::thread::sleep(until.saturating_duration_since(Instant::now()));
-    }
-}
-
-impl Device for Disk {
-    fn path(&self) -> &Path {
-        self.inner.path()
-    }
-
-    fn len_bytes(&self) -> u64 {
-        self.inner.len_bytes()
-    }
-
-    fn block_len_bytes(&self) -> u32 {
-        self.inner.block_len_bytes()
-    }
-
-    fn identity(&self) -> Identity {
-        self.inner.identity()
-    }
-
-    fn read_at(&self, offset_bytes: u64, into: PartMut<'_>) -> Result<(), DeviceError> {
-        let len = into.len() as u64;
-        self.work(Some(offset_bytes), len);
-        self.reads.fetch_add(1, Relaxed);
-        self.bytes_read.fetch_add(len, Relaxed);
-        self.inner.read_at(offset_bytes, into)
-    }
-
-    fn write_at(&self, offset_bytes: u64, parts: &[Part<'_>]) -> Result<(), DeviceError> {
-        let len = parts.iter().map(|part| part.len() as u64).sum();
-        self.work(Some(offset_bytes), len);
-        self.writes.fetch_add(1, Relaxed);
-        self.bytes_written.fetch_add(len, Relaxed);
-        self.inner.write_at(offset_bytes, parts)
-    }
-
-    fn flush(&self) -> Result<(), DeviceError> {
-        self.work(None, 0);
-        self.inner.flush()
-    }
-
-    fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
-        self.inner.discard(offset_bytes, len_bytes)
-    }
-
-    fn zero(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
-        self.inner.zero(offset_bytes, len_bytes)
-    }
-}
+/// Memory that takes as long as a disk, and what was done to it.
+type Disk = Counted<Throttled<MemoryDevice>>;
 
 /// What one measurement took of all disks together.
 struct Cost {
@@ -113,8 +36,8 @@ struct Cost {
 }
 
 fn counts(disks: &[Arc<Disk>]) -> [u64; 4] {
-    let sum = |of: fn(&Disk) -> &AtomicU64| disks.iter().map(|disk| of(disk).load(Relaxed)).sum();
-    [sum(|d| &d.reads), sum(|d| &d.writes), sum(|d| &d.bytes_read), sum(|d| &d.bytes_written)]
+    let sum = |of: fn(&Counts) -> u64| disks.iter().map(|disk| of(&disk.counts())).sum();
+    [sum(|c| c.read.ops), sum(|c| c.write.ops), sum(|c| c.read.bytes), sum(|c| c.write.bytes)]
 }
 
 fn measured(disks: &[Arc<Disk>], what: impl FnOnce()) -> Cost {
@@ -146,16 +69,11 @@ fn geometry(code: &Code, policy: Policy) -> Geometry {
 fn disks_of(geometry: &Geometry) -> Vec<Arc<Disk>> {
     let disk = |slot: u32| {
         let len = geometry.device_blocks(Slot(slot)) * BLOCK_BYTES;
-        Arc::new(Disk {
-            inner: MemoryDevice::with_block_len(format!("disk-{slot}"), len, 4096),
-            slow: AtomicBool::new(false),
-            busy: Mutex::new((Instant::now(), 0)),
-            reads: AtomicU64::new(0),
-            writes: AtomicU64::new(0),
-            bytes_read: AtomicU64::new(0),
-            bytes_written: AtomicU64::new(0),
-            worked_ns: AtomicU64::new(0),
-        })
+        let memory = MemoryDevice::with_block_len(format!("disk-{slot}"), len, 4096);
+        let throttle = Throttle { positioning: SEEK, bytes_per_s: BYTES_PER_S, flush: SEEK, lanes: 1 };
+        let disk = Throttled::new(memory, throttle);
+        disk.set_slow(false);
+        Arc::new(Counted::new(disk))
     };
     (0..geometry.slots() as u32).map(disk).collect()
 }
@@ -223,7 +141,7 @@ fn main() {
             let filled: Vec<u8> = (0..MIB).map(|i| (i % 251) as u8).collect();
             at_once(4, handle.len_bytes() / MIB, |i| handle.write(i * MIB, &filled, false).expect("written"));
             handle.flush().expect("flushed");
-            disks.iter().for_each(|disk| disk.slow.store(true, Relaxed));
+            disks.iter().for_each(|disk| disk.inner().set_slow(true));
             let write = |i: u64| {
                 let at = place(zipf, i, geometry.user_blocks()) * BLOCK_BYTES;
                 handle.write(at, &filled[..BLOCK_BYTES as usize], false).expect("written");
@@ -276,8 +194,7 @@ fn main() {
                     Host::open(geometry.clone(), devices, HistoryId([4; 16]), &options).expect("opened");
                 let blank = disks_of(&geometry).swap_remove(0);
                 host.fail(Slot(0)).expect("declared failed");
-                let worked =
-                    || disks[1..].iter().map(|disk| disk.worked_ns.load(Relaxed)).collect::<Vec<_>>();
+                let worked = || disks[1..].iter().map(|disk| disk.inner().worked()).collect::<Vec<_>>();
                 let (before, cpu_before) = (worked(), processor_time());
                 let cost = measured(&disks[1..], || {
                     host.attach(Slot(0), blank.clone(), pantile_volume::Found::Blank).expect("attached");
@@ -285,17 +202,17 @@ fn main() {
                         std::thread::sleep(Duration::from_millis(2));
                     }
                 });
-                let busiest = worked().iter().zip(before).map(|(after, before)| after - before).max();
+                let busiest = worked().iter().zip(before).map(|(&after, before)| after - before).max();
                 println!(
                     "{:28} {:>9.0} MiB/s of the new device, which does not slow it; {:.0} KiB a read",
                     "rebuild of one device",
-                    (blank.bytes_written.load(Relaxed) / MIB) as f64 / cost.seconds,
+                    (blank.counts().write.bytes / MIB) as f64 / cost.seconds,
                     cost.bytes_read as f64 / cost.reads as f64 / 1024.0
                 );
                 println!(
                     "{:28} {:>9.2} of the time the busiest disk works, {:.2} a processor",
                     "",
-                    busiest.unwrap_or(0) as f64 / 1e9 / cost.seconds,
+                    busiest.unwrap_or_default().as_secs_f64() / cost.seconds,
                     (processor_time() - cpu_before).as_secs_f64() / cost.seconds
                 );
                 host.stop().expect("stopped");

@@ -1,7 +1,7 @@
 //! What `lab replay` predicts is what the devices of a real volume count: blocks read and written on each, number for number.
 
 use pantile_code::Code;
-use pantile_device::{AlignedBuf, Device, DeviceError, FileDevice, Identity, Part, PartMut};
+use pantile_device::{AlignedBuf, Device, DeviceError, FileDevice, Layer, Layered, OpKind, Operation};
 use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_host::{Host, HostOptions};
 use pantile_lab::replay::generate::{Pattern, Synthetic};
@@ -15,66 +15,44 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-/// A file that counts the blocks of the data zone that are read and written; journals and superblocks are not the trace's.
-struct Watched {
-    file: FileDevice,
+/// A file whose blocks are counted.
+type Watched = Layered<FileDevice, Watch>;
+
+/// Blocks read and written: all of them, and apart those of the data zone.
+struct Watch {
     data: Range<u64>,
-    read: AtomicU64,
-    written: AtomicU64,
-    all_read: AtomicU64,
-    all_written: AtomicU64,
+    /// Read and written.
+    all: [AtomicU64; 2],
+    in_data: [AtomicU64; 2],
 }
 
-impl Watched {
-    fn note(&self, sum: &AtomicU64, offset: u64, len: u64) {
-        let blocks = offset / BLOCK_BYTES..(offset + len) / BLOCK_BYTES;
-        let begin = blocks.start.max(self.data.start);
-        let end = blocks.end.min(self.data.end);
-        sum.fetch_add(end.saturating_sub(begin), SeqCst);
-    }
-
-    fn take_all(&self) -> Blocks {
-        Blocks { read: self.all_read.swap(0, SeqCst), written: self.all_written.swap(0, SeqCst) }
-    }
-
-    fn take(&self) -> Blocks {
-        self.take_all();
-        Blocks { read: self.read.swap(0, SeqCst), written: self.written.swap(0, SeqCst) }
+impl Layer for Watch {
+    fn around(
+        &self,
+        _within: &dyn Device,
+        operation: Operation,
+        does: &mut dyn FnMut(u64) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        let Operation { kind, offset_bytes, len_bytes } = operation;
+        let blocks = offset_bytes / BLOCK_BYTES..(offset_bytes + len_bytes) / BLOCK_BYTES;
+        let in_data = blocks.end.min(self.data.end).saturating_sub(blocks.start.max(self.data.start));
+        if matches!(kind, OpKind::Read | OpKind::Write) {
+            let which = usize::from(kind == OpKind::Write);
+            self.all[which].fetch_add(blocks.end - blocks.start, SeqCst);
+            self.in_data[which].fetch_add(in_data, SeqCst);
+        }
+        does(len_bytes)
     }
 }
 
-impl Device for Watched {
-    fn path(&self) -> &Path {
-        self.file.path()
-    }
-    fn len_bytes(&self) -> u64 {
-        self.file.len_bytes()
-    }
-    fn block_len_bytes(&self) -> u32 {
-        self.file.block_len_bytes()
-    }
-    fn identity(&self) -> Identity {
-        self.file.identity()
-    }
-    fn read_at(&self, offset_bytes: u64, into: PartMut<'_>) -> Result<(), DeviceError> {
-        self.note(&self.read, offset_bytes, into.len() as u64);
-        self.all_read.fetch_add(into.len() as u64 / BLOCK_BYTES, SeqCst);
-        self.file.read_at(offset_bytes, into)
-    }
-    fn write_at(&self, offset_bytes: u64, parts: &[Part<'_>]) -> Result<(), DeviceError> {
-        let len = parts.iter().map(|part| part.len() as u64).sum();
-        self.note(&self.written, offset_bytes, len);
-        self.all_written.fetch_add(len / BLOCK_BYTES, SeqCst);
-        self.file.write_at(offset_bytes, parts)
-    }
-    fn flush(&self) -> Result<(), DeviceError> {
-        self.file.flush()
-    }
-    fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
-        self.file.discard(offset_bytes, len_bytes)
-    }
-    fn zero(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
-        self.file.zero(offset_bytes, len_bytes)
+impl Watch {
+    /// What was counted since this was called last: all of it, and that in the data zone.
+    fn take(&self) -> (Blocks, Blocks) {
+        let of = |[read, written]: &[AtomicU64; 2]| Blocks {
+            read: read.swap(0, SeqCst),
+            written: written.swap(0, SeqCst),
+        };
+        (of(&self.all), of(&self.in_data))
     }
 }
 
@@ -104,14 +82,10 @@ fn devices(geometry: &Geometry, folder: &Path) -> Vec<Arc<Watched>> {
             let first = geometry.chunk_start(0, slot).0;
             let span = geometry.chunk_start(1, slot).0 - first;
             let data = first..first + span * u64::from(STRIPES);
-            Arc::new(Watched {
+            Arc::new(Layered::with(
                 file,
-                data,
-                read: AtomicU64::new(0),
-                written: AtomicU64::new(0),
-                all_read: AtomicU64::new(0),
-                all_written: AtomicU64::new(0),
-            })
+                Watch { data, all: Default::default(), in_data: Default::default() },
+            ))
         })
         .collect();
     let birth = Birth { history: HistoryId([1; 16]), name: "lab".into(), created: 0 };
@@ -162,7 +136,7 @@ fn check(code: &str, lost: &[usize], requests: u64) {
     }
     // All stripes are marked as being written: that is the journal's business and not counted, but a record of its own.
     handle.flush().expect("flushed");
-    devices.iter().for_each(|device| _ = device.take());
+    devices.iter().for_each(|device| _ = device.layer().take());
     let mut counter = Counter::new(&geometry, lost).expect("survivable");
     for (i, request) in trace(&geometry, requests, 11).iter().enumerate() {
         counter.push(request);
@@ -180,7 +154,7 @@ fn check(code: &str, lost: &[usize], requests: u64) {
     let counts = counter.finish();
     assert_eq!(counts.refused, 0, "{code}");
     let predicted = counts.per_device();
-    let found: Vec<Blocks> = devices.iter().map(|device| device.take()).collect();
+    let found: Vec<Blocks> = devices.iter().map(|device| device.layer().take().1).collect();
     assert_eq!(predicted, found, "{code}, lost {lost:?}: predicted, found");
     host.stop().expect("stopped");
 }
@@ -240,7 +214,7 @@ fn check_driven(code: &str, policy: Policy, circumstances: &Circumstances, reque
     let host = Host::open(geometry.clone(), there, HistoryId([1; 16]), &options).expect("opened");
     let handle = host.handle();
     rest(&host);
-    devices.iter().for_each(|device| _ = device.take());
+    devices.iter().for_each(|device| _ = device.layer().take());
     let mut driven = Driven::on_nothing(geometry.clone(), circumstances.clone()).expect("survivable");
     let stripe_bytes = geometry.stripe_blocks() * BLOCK_BYTES;
     let fill =
@@ -293,7 +267,7 @@ fn check_driven(code: &str, policy: Policy, circumstances: &Circumstances, reque
     rest(&host);
     let (counts, _) = driven.finish();
     assert_eq!(counts.refused, 0, "{code}");
-    let found: Vec<Blocks> = devices.iter().map(|device| device.take_all()).collect();
+    let found: Vec<Blocks> = devices.iter().map(|device| device.layer().take().0).collect();
     assert_eq!(counts.per_device(), found, "{code}, {policy:?}, {circumstances:?}: predicted, found");
     host.stop().expect("stopped");
     counts

@@ -1,0 +1,106 @@
+//! What comes between a device and whoever uses it: one wrapper, whatever it is for.
+
+use crate::device::parts_len;
+use crate::{Device, DeviceError, Identity, OpKind, Part, PartMut};
+use std::path::Path;
+
+/// An operation on its way to a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operation {
+    /// What is asked.
+    pub kind: OpKind,
+    /// Of which place; 0 of a flush.
+    pub offset_bytes: u64,
+    /// Of how many bytes; 0 of a flush.
+    pub len_bytes: u64,
+}
+
+/// Sees every operation, and does it, a part of it, or none of it.
+pub trait Layer: Send + Sync {
+    /// Answers an operation.
+    ///
+    /// `does` does the first so many bytes of it on the device within, whose errors it gives. A layer need not call it, but what it then answers is its own.
+    fn around(
+        &self,
+        within: &dyn Device,
+        operation: Operation,
+        does: &mut dyn FnMut(u64) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError>;
+}
+
+/// A device with something before it.
+pub struct Layered<D, L> {
+    inner: D,
+    pub(crate) layer: L,
+}
+
+impl<D: Device, L: Layer> Layered<D, L> {
+    /// Lets all operations on a device pass a layer.
+    pub fn with(inner: D, layer: L) -> Self {
+        Self { inner, layer }
+    }
+
+    /// The device within.
+    pub fn inner(&self) -> &D {
+        &self.inner
+    }
+
+    /// What is before it.
+    pub fn layer(&self) -> &L {
+        &self.layer
+    }
+
+    fn pass(
+        &self,
+        (kind, offset_bytes, len_bytes): (OpKind, u64, u64),
+        mut does: impl FnMut(u64) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        self.layer.around(&self.inner, Operation { kind, offset_bytes, len_bytes }, &mut does)
+    }
+}
+
+impl<D: Device, L: Layer> Device for Layered<D, L> {
+    fn path(&self) -> &Path {
+        self.inner.path()
+    }
+    fn len_bytes(&self) -> u64 {
+        self.inner.len_bytes()
+    }
+    fn block_len_bytes(&self) -> u32 {
+        self.inner.block_len_bytes()
+    }
+    fn identity(&self) -> Identity {
+        self.inner.identity()
+    }
+    fn read_at(&self, offset: u64, mut into: PartMut<'_>) -> Result<(), DeviceError> {
+        let len = into.len() as u64;
+        self.pass((OpKind::Read, offset, len), |first| self.inner.read_at(offset, into.first(first as usize)))
+    }
+    fn write_at(&self, offset: u64, parts: &[Part<'_>]) -> Result<(), DeviceError> {
+        let len = parts_len(parts);
+        self.pass((OpKind::Write, offset, len), |first| match first == len {
+            true => self.inner.write_at(offset, parts),
+            false => self.inner.write_at(offset, &first_of(parts, first as usize)),
+        })
+    }
+    fn flush(&self) -> Result<(), DeviceError> {
+        self.pass((OpKind::Flush, 0, 0), |_| self.inner.flush())
+    }
+    fn discard(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        self.pass((OpKind::Discard, offset, len), |first| self.inner.discard(offset, first))
+    }
+    fn zero(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        self.pass((OpKind::Zero, offset, len), |first| self.inner.zero(offset, first))
+    }
+}
+
+/// The first bytes of some parts.
+fn first_of<'p>(parts: &[Part<'p>], mut bytes: usize) -> Vec<Part<'p>> {
+    let mut some = Vec::with_capacity(parts.len());
+    for part in parts {
+        let len = part.len().min(bytes);
+        bytes -= len;
+        some.extend((len > 0).then(|| part.first(len)));
+    }
+    some
+}
