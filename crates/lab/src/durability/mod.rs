@@ -206,6 +206,13 @@ fn report(found: &[Durability], options: &Options) -> Report {
         "Left out: failures with a common cause, bad batches, wear, operators, software. They are what real arrays of many nines lose data by; use the \
          numbers to compare codes.",
     );
+    if options.disks.spares.is_some() {
+        report.say(
+            "Counted spares: where fewer stand ready than columns are lost, the lowest numbers are rebuilt first, and the chain, which knows how many columns are \
+             lost and not which, then takes those that are left for any: an approximation unless all sets are alike. The Monte Carlo knows the sets; where the \
+             two differ, trust it.",
+        );
+    }
     for one in found {
         measures(&mut report, one, options);
         let is_drawn =
