@@ -252,6 +252,8 @@ pub fn order(root: &Path, order: &Order) -> Result<Option<Answer>, FolderError> 
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
             return Ok(None);
         }
+        // A path too long for a socket: nobody can have listened there.
+        Err(error) if error.kind() == ErrorKind::InvalidInput => return Ok(None),
         Err(error) => return Err(FolderError::file("reach", &path, &error)),
     };
     let mut say = || {

@@ -193,6 +193,13 @@ pub enum FolderError {
     NoDevices {
         /// The folder.
         folder: PathBuf,
+        /// What is wrong with the first, if the folder names one.
+        why: Option<String>,
+    },
+    /// None of the devices given is one of a volume.
+    NothingFound {
+        /// What is wrong with the first, if one was given.
+        first: Option<(PathBuf, String)>,
     },
     /// The code that is named in the superblock has other equations here.
     OtherCode {
@@ -268,7 +275,8 @@ impl FolderError {
                 OpenError::TooFewDevices { .. } | OpenError::NoSnapshot | OpenError::Undecided { .. },
             ))
             | FolderError::Host(HostError::Failed(_))
-            | FolderError::NoDevices { .. } => FaultKind::Losses,
+            | FolderError::NoDevices { .. }
+            | FolderError::NothingFound { .. } => FaultKind::Losses,
             FolderError::File { .. } | FolderError::Busy { .. } => FaultKind::System,
             FolderError::Device(error) => match error {
                 DeviceError::InUse { .. }
@@ -336,6 +344,10 @@ impl fmt::Display for FolderError {
                 write!(out, "the path {path:?} is not text of one line; give the device such a name")
             }
             FolderError::Device(error) => write!(out, "{error}"),
+            FolderError::Host(error @ HostError::Open(OpenError::TooFewDevices { .. })) => write!(
+                out,
+                "{error}; 'pantile assemble' takes all that are there, also those taken out by 'pantile fail'"
+            ),
             FolderError::Host(error) => write!(out, "{error}"),
             FolderError::Format(error) => write!(out, "{error}"),
             FolderError::Code(error) => write!(out, "{error}"),
@@ -361,11 +373,24 @@ impl fmt::Display for FolderError {
                 "{} is not empty; give another device, or --yes to destroy what it holds",
                 path.display()
             ),
-            FolderError::NoDevices { folder } => write!(
-                out,
-                "none of the devices that {} names is there and of this volume; bring them back or use 'pantile assemble'",
-                folder.display()
-            ),
+            FolderError::NoDevices { folder, why } => {
+                write!(
+                    out,
+                    "none of the devices that {} names is there and of this volume",
+                    folder.display()
+                )?;
+                if let Some(why) = why {
+                    write!(out, " ({why})")?;
+                }
+                write!(out, "; bring them back or use 'pantile assemble'")
+            }
+            FolderError::NothingFound { first } => {
+                write!(out, "none of the devices given is one of a volume")?;
+                if let Some((path, why)) = first {
+                    write!(out, " ({}: {why})", path.display())?;
+                }
+                write!(out, "; name those of a volume that nothing else uses")
+            }
             FolderError::OtherCode { spec } => write!(
                 out,
                 "the code {spec} of the volume has other equations in this version; use the version that made it"
@@ -443,10 +468,7 @@ impl Folder {
         let made_root = make_root(root)?;
         let result = Folder::create_in(root, new, volume);
         if result.is_err() {
-            let _ = std::fs::remove_file(root.join("lock"));
-            if made_root {
-                let _ = std::fs::remove_dir(root);
-            }
+            unmake_root(root, made_root);
         }
         result
     }
@@ -491,7 +513,15 @@ impl Folder {
     /// Finds the devices of a volume among some, and makes its folder anew.
     pub fn assemble(root: &Path, paths: &[PathBuf]) -> Result<(Folder, Assembled), FolderError> {
         let found = scan(paths)?;
-        make_root(root)?;
+        let made_root = make_root(root)?;
+        let result = Folder::assemble_in(root, &found);
+        if result.is_err() {
+            unmake_root(root, made_root);
+        }
+        Ok((result?, found))
+    }
+
+    fn assemble_in(root: &Path, found: &Assembled) -> Result<Folder, FolderError> {
         let lock = lock(root)?;
         let devices = found.devices.iter().map(|(&slot, path)| {
             let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
@@ -505,7 +535,7 @@ impl Folder {
         };
         let folder = Folder { root: root.to_path_buf(), config, _lock: lock };
         folder.save()?;
-        Ok((folder, found))
+        Ok(folder)
     }
 
     /// The name of the volume that some devices belong to.
@@ -570,7 +600,8 @@ impl Folder {
         let newest = there.iter().filter_map(|(_, _, device, found)| Some((found.as_ref()?, device)));
         let newest = newest.max_by_key(|(found, _)| order(found));
         let Some((superblock, device)) = newest else {
-            return Err(FolderError::NoDevices { folder: self.root.clone() });
+            let why = problems.first_key_value().map(|(slot, problem)| format!("device {slot}: {problem}"));
+            return Err(FolderError::NoDevices { folder: self.root.clone(), why });
         };
         let (geometry, superblock) = (geometry_of(superblock, device)?, superblock.clone());
         let mut devices: Vec<Option<Arc<dyn Device>>> = vec![None; geometry.slots()];
@@ -598,7 +629,11 @@ impl Folder {
                 None if slot as usize >= geometry.slots() => {
                     problems.insert(slot, "the volume has no such device".into());
                 }
-                None if is_joining && device.len_bytes() >= need => joining.push((Slot(slot), device)),
+                // The name may be that of another device by now, which nobody has offered.
+                None if is_joining && device.len_bytes() >= need => match check_no_volume(&*device) {
+                    Ok(()) => joining.push((Slot(slot), device)),
+                    Err(error) => drop(problems.insert(slot, error.to_string())),
+                },
                 None => {
                     problems.insert(slot, "it holds nothing of this volume".into());
                 }
@@ -719,6 +754,14 @@ fn make_root(root: &Path) -> Result<bool, FolderError> {
     }
 }
 
+/// Leaves nothing behind of what [`make_root`] and [`lock`] have made.
+fn unmake_root(root: &Path, made_root: bool) {
+    let _ = std::fs::remove_file(root.join("lock"));
+    if made_root {
+        let _ = std::fs::remove_dir(root);
+    }
+}
+
 fn lock(root: &Path) -> Result<File, FolderError> {
     let path = root.join("lock");
     let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
@@ -794,19 +837,26 @@ fn made(root: &Path, new: &NewFolder, volume: VolumeId, user_bytes: u64) -> Resu
 
 /// Refuses a device that is part of a volume or holds anything at its front.
 pub(crate) fn check_blank(device: &dyn Device) -> Result<(), FolderError> {
+    check_no_volume(device)?;
     let path = device.path().to_path_buf();
-    if let Some(found) = newest_superblock(device, None) {
-        return Err(FolderError::HoldsVolume { path, volume: found.volume, name: found.name });
-    }
     let len = FRONT_BYTES.min(device.len_bytes()) as usize;
     let mut front = AlignedBuf::zeroed(len);
     device.read_at(0, front.whole_mut())?;
     if front.iter().any(|&byte| byte != 0) { Err(FolderError::HoldsData { path }) } else { Ok(()) }
 }
 
-/// Takes away what says that a device is part of a volume.
+/// Refuses a device that is part of a volume.
+pub(crate) fn check_no_volume(device: &dyn Device) -> Result<(), FolderError> {
+    let path = device.path().to_path_buf();
+    match newest_superblock(device, None) {
+        Some(found) => Err(FolderError::HoldsVolume { path, volume: found.volume, name: found.name }),
+        None => Ok(()),
+    }
+}
+
+/// Takes away what says that a device is part of a volume, or holds anything: [`check_blank`] passes it.
 pub(crate) fn wipe(device: &dyn Device) -> Result<(), FolderError> {
-    let zeros = AlignedBuf::zeroed(16 * BLOCK);
+    let zeros = AlignedBuf::zeroed(FRONT_BYTES as usize);
     let front = zeros.len().min(device.len_bytes() as usize);
     device.write_at(0, &[zeros.part(0..front)])?;
     if let Some(last) = (device.len_bytes() / BLOCK as u64).checked_sub(1) {
@@ -898,8 +948,7 @@ fn scan(paths: &[PathBuf]) -> Result<Assembled, FolderError> {
     }
     let order = |superblock: &Superblock| (superblock.session, superblock.update);
     let Some((_, device, newest)) = found.iter().max_by_key(|(_, _, superblock)| order(superblock)) else {
-        let folder = paths.first().cloned().unwrap_or_default();
-        return Err(FolderError::NoDevices { folder });
+        return Err(FolderError::NothingFound { first: left_out.into_iter().next() });
     };
     let (newest, geometry) = (newest.clone(), geometry_of(newest, device)?);
     let mut devices: BTreeMap<u32, PathBuf> = BTreeMap::new();

@@ -5,7 +5,7 @@
 use crate::control::{
     Answer, DeviceReport, DeviceWord, Order, RebuildReport, ScrubReport, StatusReport, Verdict,
 };
-use crate::folder::{Folder, Opened, Place, check_blank, newest_superblock, wipe};
+use crate::folder::{Folder, Opened, Place, check_blank, check_no_volume, newest_superblock, wipe};
 use crate::geometry::policy_name;
 use crate::margin::margin;
 use crate::memory::BLOCK;
@@ -43,6 +43,8 @@ struct State {
     folder: Option<Folder>,
     devices: Vec<Option<Arc<dyn Device>>>,
     spares: Vec<(PathBuf, Arc<dyn Device>)>,
+    /// Spares that cannot be used, and why.
+    bad_spares: BTreeMap<PathBuf, String>,
     problems: BTreeMap<u32, String>,
     /// Slots that have had a device since the volume was opened.
     used: BTreeSet<u32>,
@@ -73,16 +75,20 @@ impl Service {
             devices[slot.0 as usize] = Some(device);
         }
         let mut spares: Vec<(PathBuf, Arc<dyn Device>)> = Vec::new();
+        let mut bad_spares = BTreeMap::new();
         for path in &folder.config().spares {
-            if let Ok(device) = FileDevice::open(folder.path(path)) {
-                spares.push((path.clone(), Arc::new(device)));
+            let tried = FileDevice::open(folder.path(path)).map_err(FolderError::from);
+            // The name may be that of another device by now, which nobody has offered.
+            match tried.and_then(|device| check_blank(&device).map(|()| device)) {
+                Ok(device) => spares.push((path.clone(), Arc::new(device))),
+                Err(error) => drop(bad_spares.insert(path.clone(), error.to_string())),
             }
         }
         // What is there needs no excuse.
         problems.retain(|&slot, _| devices.get(slot as usize).is_none_or(Option::is_none));
         let used = (0..).zip(&devices).filter(|(_, device)| device.is_some()).map(|(slot, _)| slot).collect();
         let (folder, samples) = (Some(folder), VecDeque::new());
-        let state = State { folder, devices, spares, problems, used, samples };
+        let state = State { folder, devices, spares, bad_spares, problems, used, samples };
         Service {
             host,
             geometry: opened.geometry,
@@ -316,7 +322,11 @@ impl Service {
         wipe(&device)?;
         let mut state = self.lock();
         let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
-        folder.change(|config| config.spares.push(path.to_path_buf()))?;
+        folder.change(|config| {
+            config.spares.retain(|spare| spare != path);
+            config.spares.push(path.to_path_buf());
+        })?;
+        state.bad_spares.remove(path);
         state.spares.push((path.to_path_buf(), Arc::new(device)));
         drop(state);
         self.look_after();
@@ -342,7 +352,13 @@ impl Service {
                 let device: Arc<dyn Device> = Arc::new(device);
                 let found = self.found(&state, slot, &*device)?;
                 match found == Found::Stale || place.joining {
-                    true => self.put(&mut state, slot, &place.path, device, found),
+                    true => {
+                        // The name may be that of another device by now, which nobody has offered.
+                        if newest_superblock(&*device, Some(self.geometry.volume)).is_none() {
+                            check_no_volume(&*device)?;
+                        }
+                        self.put(&mut state, slot, &place.path, device, found)
+                    }
                     // Only its operator may say that what is in it can go.
                     false => check_blank(&*device),
                 }
@@ -358,6 +374,7 @@ impl Service {
         };
         Ok(match lost(&self.host.report()?) {
             0 => "Every slot has a device; what is missing is being rebuilt.".into(),
+            1 => "1 device is lost; give another with 'pantile replace' or 'pantile add-spare'.".into(),
             lost => {
                 format!("{lost} devices are lost; give others with 'pantile replace' or 'pantile add-spare'.")
             }
@@ -429,10 +446,15 @@ impl Service {
                 DeviceState::Lost => (DeviceWord::Lost, None),
                 DeviceState::Rebuilding { done_stripes, .. } => (DeviceWord::Rebuilding, Some(done_stripes)),
             };
-            let waits = self.only_looks && member.attached && device.state == DeviceState::Lost;
+            let waits = member.attached && device.state == DeviceState::Lost;
             let problem = member.error.as_ref().map(ToString::to_string);
-            let problem = problem.or_else(|| {
-                waits.then(|| "it is here again and is caught up when the volume is served".into())
+            let problem = problem.or_else(|| match (waits, self.only_looks) {
+                (true, true) => Some("it is here again and is caught up when the volume is served".into()),
+                // Nothing can be recorded any more, so nobody can be taken in.
+                (true, false) if status.failed => {
+                    Some("it is here again; stop the volume and serve it again to use it".into())
+                }
+                _ => None,
             });
             DeviceReport {
                 device: device.slot.0,
@@ -446,7 +468,8 @@ impl Service {
             }
         };
         let devices: Vec<DeviceReport> = status.devices.iter().map(device).collect();
-        let (mut wrong, warnings) = (wrong(&report, &margin.survives, &devices), warnings(&devices));
+        let (mut wrong, warnings) =
+            (wrong(&report, &margin.survives, &devices), warnings(&devices, &state.bad_spares));
         let verdict = match () {
             () if status.failed || !margin.survives || status.broken_stripes > 0 => Verdict::Failed,
             () if status.log_blocks_lost > 0 => Verdict::Failed,
@@ -586,7 +609,7 @@ fn wrong(report: &Report, survives: &bool, devices: &[DeviceReport]) -> Vec<Stri
 }
 
 /// What was wrong since the volume was opened and no longer is: no reason to bring anything back, but to look.
-fn warnings(devices: &[DeviceReport]) -> Vec<String> {
+fn warnings(devices: &[DeviceReport], bad_spares: &BTreeMap<PathBuf, String>) -> Vec<String> {
     let erred = devices.iter().filter(|device| device.checksum_errors + device.media_errors > 0);
     let say = |device: &DeviceReport| {
         format!(
@@ -594,5 +617,8 @@ fn warnings(devices: &[DeviceReport]) -> Vec<String> {
             device.device, device.checksum_errors, device.media_errors
         )
     };
-    erred.map(say).collect()
+    let unusable = |(path, why): (&PathBuf, &String)| {
+        format!("The spare {} will not take the place of anything: {why}.", path.display())
+    };
+    erred.map(say).chain(bad_spares.iter().map(unusable)).collect()
 }

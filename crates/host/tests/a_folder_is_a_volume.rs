@@ -136,6 +136,74 @@ fn a_spare_takes_the_place_of_what_is_lost() {
 }
 
 #[test]
+fn a_spare_that_is_another_device_by_now_is_left_alone() {
+    let (folder, root, service) = served();
+    let len = root.join("device-00.pantile").metadata().expect("a device").len();
+    let [filled, other, gone] =
+        ["filled", "other", "gone"].map(|name| file(folder.path().join(name), len + (1 << 20)));
+    for path in [&filled, &other, &gone] {
+        done(service.obey(&Order::AddSpare { path: path.clone(), overwrite: false }));
+    }
+    service.stop().expect("it stops");
+    // Names move: somebody else's data, a device of another volume, nothing.
+    let precious = painted(3, len as usize);
+    std::fs::write(&filled, &precious).expect("a file");
+    create(&folder.path().join("u"));
+    std::fs::copy(folder.path().join("u/device-03.pantile"), &other).expect("a copy");
+    let of_other = std::fs::read(&other).expect("a file");
+    std::fs::remove_file(&gone).expect("it is there");
+    let service = start(&root);
+    let report = status(&service);
+    assert_eq!((report.verdict, report.spares.len()), (Verdict::Warned, 0), "{report:?}");
+    for path in [&filled, &other, &gone] {
+        let name = format!("The spare {}", path.display());
+        assert!(report.wrong.iter().any(|wrong| wrong.starts_with(&name)), "{:?}", report.wrong);
+    }
+    done(service.obey(&Order::Fail { device: 2, lose_data: false }));
+    service.look_after();
+    assert_eq!(status(&service).devices[2].state, DeviceWord::Lost);
+    // Its operator may offer it again, over whatever it holds: once for all.
+    done(service.obey(&Order::AddSpare { path: filled.clone(), overwrite: true }));
+    until(&service, |report| report.margin.any_more == 2);
+    let report = status(&service);
+    assert_eq!((report.wrong.len(), &report.devices[2].path), (2, &Some(filled.clone())), "{report:?}");
+    service.stop().expect("it stops");
+    assert!(std::fs::read(&other).expect("a file") == of_other);
+}
+
+#[test]
+fn a_spare_that_was_given_whatever_it_held_is_one_after_a_restart() {
+    let (folder, root, service) = served();
+    let len = root.join("device-00.pantile").metadata().expect("a device").len();
+    let path = file(folder.path().join("full"), len);
+    std::fs::write(&path, painted(4, len as usize)).expect("a file");
+    done(service.obey(&Order::AddSpare { path: path.clone(), overwrite: true }));
+    service.stop().expect("it stops");
+    let service = start(&root);
+    assert_eq!(status(&service).spares, [path]);
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn a_device_that_joins_is_not_another_one_by_now() {
+    let (folder, root, service) = served();
+    service.stop().expect("it stops");
+    create(&folder.path().join("u"));
+    let (own, strange) = (root.join("device-02.pantile"), folder.path().join("u/device-02.pantile"));
+    std::fs::copy(&strange, &own).expect("a copy");
+    let config = root.join("volume.conf");
+    let text = std::fs::read_to_string(&config).expect("a text").replace("device 2", "joining 2");
+    std::fs::write(&config, text).expect("a text");
+    let service = start(&root);
+    done(service.obey(&Order::Rebuild { throttle_bytes_per_s: None }));
+    let report = status(&service);
+    assert_eq!(report.devices[2].state, DeviceWord::Lost);
+    assert!(report.wrong[0].contains("belongs to the volume 'u'"), "{:?}", report.wrong);
+    service.stop().expect("it stops");
+    assert!(std::fs::read(own).expect("a file") == std::fs::read(strange).expect("a file"));
+}
+
+#[test]
 fn a_device_that_comes_back_is_caught_up() {
     let (_folder, root, service) = served();
     service.handle().write(0, &painted(3, 4_000_000), true).expect("it writes");
