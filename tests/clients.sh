@@ -51,6 +51,21 @@ data=$(nbdinfo --map --totals "$uri" | awk '$NF == "data" { print $1 }')
 expect 0 "$pantile" status "$vol"
 expect 2 "$pantile" serve "$vol"
 
+say "of two that serve it at once one does, and says where"
+expect 0 "$pantile" stop "$vol"
+for _ in $(seq 8); do
+    pids=()
+    for i in 1 2; do
+        { have=0; "$pantile" serve "$vol" --socket "$work/$i.sock" >"$work/out$i" 2>&1 || have=$?; echo $have >"$work/have$i"; } &
+        pids+=($!)
+    done
+    wait "${pids[@]}"
+    [ "$(sort -n "$work"/have[12] | tr '\n' ' ')" = "0 2 " ] || { cat "$work"/out[12]; fail "statuses $(cat "$work"/have[12])"; }
+    nbdinfo --size "$(grep -h nbd+unix "$work"/out[12])" >/dev/null || fail "the one that says that it serves does not"
+    expect 0 "$pantile" stop "$vol"
+done
+serve
+
 say "any range of bytes, zeroes and discards by qemu-io"
 qemu-io -f raw -c 'write -P 0xa5 12345 70001' -c 'write -z 20000 4097' -c 'flush' -c 'read -P 0xa5 12345 7655' \
     -c 'read -P 0 20000 4097' -c 'read -P 0xa5 24097 58249' -c 'discard 40M 1M' -c 'read -P 0 40M 1M' "$uri" >"$work/out" || fail "qemu-io"

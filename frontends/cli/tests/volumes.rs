@@ -30,6 +30,8 @@ fn a_volume_lives_through_losses() {
     let run = at(folder, "status vol");
     assert_eq!(run.status, 1);
     assert!(run.stdout.contains("Device 3 is lost") && run.stdout.contains("Any 1 more device may fail"));
+    let run = at(folder, "rebuild vol");
+    assert_eq!((run.status, run.stdout.contains("1 device is lost")), (1, true), "{}", run.stdout);
     ok(folder, "replace vol 3 vol/device-03.pantile");
     assert!(ok(folder, "rebuild vol").contains("Everything is whole"));
     assert!(ok(folder, "scrub vol --repair").contains("ended at"));
@@ -88,6 +90,30 @@ fn what_cannot_be_is_refused_in_one_sentence() {
         assert_fault(&at(folder, arguments), *status, needles, arguments);
         assert!(!folder.join("new").exists(), "{arguments} left a folder behind");
     }
+    let weird = folder.join("two\nlines");
+    std::fs::copy(folder.join("vol/device-00.pantile"), &weird).expect("a copy");
+    let run = pantile_in(folder, &["assemble", "two\nlines", "--into", "new"]);
+    assert_fault(&run, 2, &["not text of one line"], "assemble");
+    assert!(!folder.join("new").exists(), "assemble left a folder behind");
+}
+
+#[test]
+fn devices_that_somebody_uses_are_said_to_be_in_use() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    ok(folder, "create vol --size 1M --code mirror:2");
+    ok(folder, "assemble vol/device-00.pantile vol/device-01.pantile --into again");
+    let used = [0, 1].map(|device| {
+        let file =
+            std::fs::File::open(folder.join(format!("vol/device-0{device}.pantile"))).expect("a device");
+        file.lock().expect("a lock");
+        file
+    });
+    assert_fault(&at(folder, "status again"), 2, &["in use"], "status");
+    let arguments = "assemble vol/device-00.pantile vol/device-01.pantile --into new";
+    assert_fault(&at(folder, arguments), 2, &["in use"], arguments);
+    drop(used);
+    ok(folder, "status again");
 }
 
 #[test]
@@ -99,4 +125,30 @@ fn too_many_losses_are_refused() {
         std::fs::remove_file(folder.join(format!("vol/device-0{device}.pantile"))).expect("a device");
     }
     assert_fault(&at(folder, "status vol"), 2, &["3 devices are there, 4 are needed"], "status");
+}
+
+#[test]
+fn what_was_taken_out_beyond_the_tolerance_comes_back_by_assembling() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    ok(folder, "create vol --size 1M --code raid5:2");
+    ok(folder, "fail vol 0");
+    at(folder, "fail vol 1 --yes");
+    assert_fault(&at(folder, "status vol"), 2, &["bring back 1 more", "pantile assemble"], "status");
+    let run =
+        at(folder, "assemble vol/device-00.pantile vol/device-01.pantile vol/device-02.pantile --into again");
+    assert_eq!(run.status, 1, "{}{}", run.stdout, run.stderr);
+    ok(folder, "rebuild again");
+    ok(folder, "status again");
+}
+
+#[test]
+fn a_folder_too_deep_for_a_socket_is_a_volume_all_the_same() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let deep = "d".repeat(120);
+    ok(folder, &format!("create {deep} --size 1M --code mirror:2"));
+    ok(folder, &format!("status {deep}"));
+    let run = at(folder, &format!("serve {deep} --socket short.sock"));
+    assert_fault(&run, 2, &["107 bytes", "shorter"], "serve");
 }

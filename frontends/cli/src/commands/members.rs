@@ -89,6 +89,8 @@ pub struct AddSpare {
 /// served, or with --wait, waits until everything is whole.
 #[derive(Args)]
 #[command(after_long_help = "\
+Exit status: 0 everything is whole (or the rebuild has begun), 1 devices are still lost after the wait.
+
 Examples:
   pantile rebuild vol                     try lost devices again
   pantile rebuild vol --throttle 50M      at most 50 MiB a second from now on
@@ -148,17 +150,15 @@ impl Rebuild {
         if !whole {
             return Ok(Verdict::Interrupted);
         }
-        let text = match answer {
-            Answer::Done { text } if served && !self.wait => text,
-            _ => {
-                let lost = report?.margin.lost.len();
-                match lost {
-                    0 => "Everything is whole.".to_string(),
-                    lost => format!("{lost} devices are lost; give others with 'pantile replace'."),
-                }
-            }
+        if let (Answer::Done { text }, true) = (answer, served && !self.wait) {
+            return volumes::print_done(&text, served, self.json);
+        }
+        let text = match report?.margin.lost.len() {
+            0 => return volumes::print_done("Everything is whole.", served, self.json),
+            1 => "1 device is lost; give another with 'pantile replace'.".to_string(),
+            lost => format!("{lost} devices are lost; give others with 'pantile replace'."),
         };
-        volumes::print_done(&text, served, self.json)
+        volumes::print_done(&text, served, self.json).map(|_| Verdict::Bad)
     }
 }
 

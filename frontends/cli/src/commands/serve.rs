@@ -5,9 +5,9 @@ use crate::json::OUTPUT_VERSION;
 use crate::terminal::{print, print_json};
 use crate::volumes;
 use clap::Args;
-use pantile_host::{Answer, Order, order};
+use pantile_host::{Answer, CONTROL_SOCKET, FolderError, Order, order};
 use serde::Serialize;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -20,6 +20,10 @@ const THREADS: &str = "64";
 
 /// How long a volume may take to open.
 const DEADLINE: Duration = Duration::from_secs(600);
+
+/// How long another command may have begun to serve the volume before it does, and how often it is looked at.
+const BETWEEN: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The plug-in's file.
 const PLUGIN: &str = "libpantile_nbd.so";
@@ -71,11 +75,24 @@ impl Serve {
         let root = volumes::absolute(&self.folder)?;
         let begun = Instant::now();
         // Says what is wrong before a server is started, and that no other has the folder.
-        while volumes::take(&root, begun)?.is_none() {
+        let log_path = root.join("serve.log");
+        let log = loop {
+            // Of two that begin at once one locks the log, and the other waits here until the first serves.
+            if volumes::take(&root, begun)?.is_some()
+                && let Some(log) = lock_log(&log_path)?
+                && volumes::take(&root, begun)?.is_some()
+            {
+                break log;
+            }
             if order(&root, &Order::Status).map_err(|error| volumes::failure(&error))?.is_some() {
                 return Err(Failure::Input("the volume is served already; 'pantile stop' ends that.".into()));
             }
-        }
+            if begun.elapsed() > BETWEEN {
+                return Err(volumes::failure(&FolderError::Busy { folder: root }));
+            }
+            std::thread::sleep(LOOK_EVERY);
+        };
+        fits(&root.join(CONTROL_SOCKET), "serve it by a shorter path, such as a symbolic link")?;
         let plugin = plugin()?;
         let mut command = Command::new("nbdkit");
         // In the background by our own means: nbdkit's would close standard error before the volume is opened.
@@ -93,8 +110,7 @@ impl Serve {
             print(&format!("{uri}\n"))?;
             return Err(not_started(&command.exec()));
         }
-        let log_path = root.join("serve.log");
-        let log = File::create(&log_path).map_err(|error| Failure::file("write", &log_path, &error))?;
+        log.set_len(0).map_err(|error| Failure::file("write", &log_path, &error))?;
         let also = log.try_clone().map_err(|error| Failure::file("write", &log_path, &error))?;
         // A group of its own: Ctrl-C in this terminal is not for it. In the foreground nbdkit ends with its parent, unless told.
         command.arg("stays=true").stdout(also).stderr(log).process_group(0);
@@ -128,16 +144,33 @@ impl Serve {
             Some(socket) => volumes::absolute(socket)?,
             None => root.join("nbd.sock"),
         };
-        if socket.as_os_str().len() > 107 {
-            return Err(Failure::Input(format!(
-                "the path {} is longer than the 107 bytes of a socket's name; give a shorter one with --socket.",
-                socket.display()
-            )));
-        }
+        fits(&socket, "give a shorter one with --socket")?;
         remove_dead(&socket)?;
         command.arg("--unix").arg(&socket);
         let scheme = if self.tls_certificates.is_some() { "nbds" } else { "nbd" };
         Ok(format!("{scheme}+unix:///?socket={}", escaped(&socket.to_string_lossy())))
+    }
+}
+
+/// Refuses a path that no socket can have.
+fn fits(socket: &Path, what_to_do: &str) -> Result<(), Failure> {
+    match socket.as_os_str().len() {
+        0..=107 => Ok(()),
+        _ => Err(Failure::Input(format!(
+            "the path {} is longer than the 107 bytes of a socket's name; {what_to_do}.",
+            socket.display()
+        ))),
+    }
+}
+
+/// Opens the log of a server, locked for as long as anything has it open, so as long as the server lives; `None`: another has it.
+fn lock_log(path: &Path) -> Result<Option<File>, Failure> {
+    let file = File::options().create(true).truncate(false).append(true).open(path);
+    let file = file.map_err(|error| Failure::file("write", path, &error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(Failure::file("lock", path, &error)),
     }
 }
 

@@ -31,19 +31,24 @@ pub struct Stop {
 impl Stop {
     pub fn run(self) -> Outcome {
         let told = order(&self.folder, &Order::Stop).map_err(|error| volumes::failure(&error))?;
-        match told {
+        let fault = match told {
             None => {
                 // Says what is wrong with the folder, if that is why nobody answers.
                 drop(Folder::open(&self.folder).map_err(|error| volumes::failure(&error))?);
                 return volumes::print_done("It was not served.", false, self.json);
             }
-            Some(Answer::Fault { kind, text }) => return Err(volumes::fault(kind, text)),
-            Some(_) => {}
-        }
+            // It ends all the same: clients cannot be helped by a server that nobody can stop.
+            Some(Answer::Fault { kind, text }) => {
+                Some(volumes::fault(kind, format!("stopped, and what was not durable is lost: {text}")))
+            }
+            Some(_) => None,
+        };
         let begun = Instant::now();
         loop {
             match Folder::open(&self.folder) {
-                Ok(_) => return volumes::print_done("Stopped.", true, self.json),
+                Ok(_) => {
+                    return fault.map_or_else(|| volumes::print_done("Stopped.", true, self.json), Err);
+                }
                 Err(FolderError::Busy { .. }) if begun.elapsed() < DEADLINE => {
                     std::thread::sleep(Duration::from_millis(20));
                 }
