@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Opens the lab's pages in a real browser: nothing is fetched, no text leaves its picture or touches another label, none is
-# smaller than 12 px, the page is not wider than its window, and it prints. Bounded: about two minutes.
+# Opens the lab's pages in a real browser: nothing is fetched, no text leaves its picture or touches another label or a line, none is
+# smaller than 12 px, the page is not wider than its window, and it prints. Bounded: about three minutes.
 #
 #   tests/pages.sh target/release/pantile
 set -euo pipefail
@@ -14,12 +14,16 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 fail() { printf 'pages.sh: %s\n' "$*" >&2; exit 1; }
 
-say "two pages"
+say "five pages"
 timeout 120 "$pantile" lab papers --no-throughput --html papers.html >/dev/null 2>&1 || fail "no page of the papers"
 "$pantile" lab generate zipf --requests 50000 --element 8K --space 1G --out trace.csv
 codes=raid5:6,raid6:6,raid6:60,dcode:7,shec:4,3,2,mirror:3,raidp:5
 "$pantile" lab replay trace.csv --codes "$codes" --lost 1 --windows 1,16,256 --html replay.html >/dev/null
 "$pantile" lab replay trace.csv --codes raid6:6,xcode:11,raidp:16 --html healthy.html >/dev/null
+"$pantile" lab replay trace.csv --codes raid6:6,dcode:7,mirror:3 --policy wcl --windows 1,64,1024 \
+    --lost 1 --lost-at 10000 --rebuild-at 20000 --rebuild-pace 500 --html driven.html >/dev/null 2>&1
+"$pantile" lab durability raid5:7 raid6:6 rs:10+4 mirror:3 shec:6,4,3 lrc:12,2,2 raidp:8 dcode:7 xorbas:10,6,5 rs:6+3 \
+    --cycles 5000 --html durability.html >/dev/null 2>&1
 
 # What the browser measures is left in the title of the page.
 cat >check.js <<'JS'
@@ -39,6 +43,16 @@ addEventListener("load", () => {
       return [words, text.getBoundingClientRect()];
     });
     texts += boxes.length;
+    // Names keep away from the line of a front.
+    for (const line of svg.querySelectorAll("path[stroke-dasharray]")) {
+      const crossed = new Set();
+      for (let at = 0; at < line.getTotalLength(); at += 2) {
+        const p = line.getPointAtLength(at).matrixTransform(line.getScreenCTM());
+        for (const [text, box] of boxes)
+          if (p.x > box.left && p.x < box.right && p.y > box.top + 3 && p.y < box.bottom - 3) crossed.add(text);
+      }
+      for (const text of crossed) wrong.push(`${name}: "${text}" lies on a line`);
+    }
     boxes.forEach(([text, box], i) => {
       if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.top < frame.top - 1 || box.bottom > frame.bottom + 1)
         wrong.push(`${name}: "${text}" leaves the picture`);
@@ -49,14 +63,14 @@ addEventListener("load", () => {
       }
     });
   }
-  if (texts < 50) wrong.push(`only ${texts} labels`);
+  if (texts < 20) wrong.push(`only ${texts} labels`);
   document.title = wrong.length ? `WRONG ${wrong.length}: ${wrong.slice(0, 12).join("; ")}` : `RIGHT: ${texts} labels`;
 });
 </script>
 JS
 
 browser() { timeout 90 chromium --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" "$@" 2>/dev/null; }
-for page in papers replay healthy; do
+for page in papers replay healthy driven durability; do
     say "$page"
     ! sed 's|http://www.w3.org/||g' "$page.html" | grep -q 'https\?://' || fail "$page names an address"
     cat "$page.html" check.js >"$page-checked.html"

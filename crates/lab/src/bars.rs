@@ -85,6 +85,8 @@ impl Picture for Stacks {
     fn svg(&self) -> String {
         let bars = || self.panels.iter().flat_map(|panel| &panel.bars);
         let most = bars().map(|bar| bar.iter().sum::<f64>()).fold(0.0, f64::max).max(1.0);
+        let step = round_step(most);
+        let most = (most / step).ceil() * step;
         let widest = self.panels.iter().map(|panel| panel.bars.len()).max().unwrap_or(0).max(1);
         let slot = ((WIDTH_MOST - LEFT - 8.0) / widest as f64).min(46.0);
         let width = (LEFT + slot * widest as f64 + 8.0).max(520.0);
@@ -101,8 +103,9 @@ impl Picture for Stacks {
                 base - BARS_HEIGHT - 8.0,
                 escape(&cut(&panel.name, 60))
             );
-            for share in [0.0, 0.5, 1.0] {
-                let y = base - BARS_HEIGHT * share;
+            for tick in 0..=(most / step).round() as usize {
+                let value = tick as f64 * step;
+                let y = base - BARS_HEIGHT * value / most;
                 let _ = write!(
                     svg,
                     "<path d=\"M{LEFT} {y:.1}H{:.1}\" stroke=\"currentColor\" stroke-opacity=\".25\"/><text x=\"{:.1}\" y=\"{:.1}\" \
@@ -110,7 +113,7 @@ impl Picture for Stacks {
                     width - 8.0,
                     LEFT - 6.0,
                     y + 4.0,
-                    number(most * share)
+                    short(value)
                 );
             }
             // As many numbers as there is room for.
@@ -153,6 +156,23 @@ impl Picture for Stacks {
             }
         }
         rows
+    }
+}
+
+/// Two to four of it make so much: 1, 2 or 5 and zeros.
+fn round_step(most: f64) -> f64 {
+    let power = 10f64.powf((most / 4.0).log10().floor());
+    let steps = [1.0, 2.0, 5.0, 10.0].map(|x| x * power);
+    steps.into_iter().find(|step| *step >= most / 4.0 * (1.0 - 1e-9)).unwrap_or(most)
+}
+
+/// A round number on an axis: 20 k, 1.5 M.
+fn short(value: f64) -> String {
+    match value {
+        v if v >= 1e9 => format!("{} G", number(v / 1e9)),
+        v if v >= 1e6 => format!("{} M", number(v / 1e6)),
+        v if v >= 1e4 => format!("{} k", number(v / 1e3)),
+        v => number(v),
     }
 }
 
@@ -224,4 +244,18 @@ pub(crate) fn open(width: f64, height: f64, title: &str) -> String {
          role=\"img\" aria-label=\"{}\" font-family=\"sans-serif\" font-size=\"12\" fill=\"currentColor\">",
         escape(title)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{round_step, short};
+
+    #[test]
+    fn axes_have_two_to_four_round_steps() {
+        for most in [1.0, 1.9, 3.0, 7.0, 10.0, 99.0, 4096.0, 1_175_562.0, 8.3e12] {
+            let (step, steps) = (round_step(most), (most / round_step(most)).ceil());
+            assert!((2.0..=4.0).contains(&steps), "{most}: {steps} steps of {step}");
+        }
+        assert_eq!([9000.0, 20_000.0, 1.5e6, 2e9].map(short), ["9000", "20 k", "1.5 M", "2 G"]);
+    }
 }

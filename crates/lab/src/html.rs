@@ -15,7 +15,7 @@ pre { background: var(--tint); padding: .7rem .9rem; white-space: pre-wrap; over
 figure { margin: 1.2rem 0; } figure svg { max-width: 100%; height: auto; } figcaption, .note { color: var(--soft); font-size: .87rem; }
 table { border-collapse: collapse; font-size: .87rem; font-variant-numeric: tabular-nums; margin: .6rem 0; }
 th, td { padding: .18rem .7rem .18rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); overflow-wrap: anywhere; min-width: 3rem; }
-td.n, th.n { text-align: right; white-space: nowrap; } .scroll { overflow-x: auto; } summary { cursor: pointer; color: var(--soft); font-size: .87rem; }
+td.n, th.n { text-align: right; white-space: nowrap; } .scroll { overflow-x: auto; } .list td:first-child { white-space: nowrap; } summary { cursor: pointer; color: var(--soft); font-size: .87rem; }
 .far { font-weight: 600; } nav a { margin-right: 1rem; }
 @media print { body { max-width: none; font-size: 11pt; } details::details-content { content-visibility: visible; block-size: auto; }
   details > * { display: block !important; } details.more { display: none; } h2 { break-before: page; } figure, tr { break-inside: avoid; } }
@@ -30,10 +30,12 @@ pub fn page(title: &str, command: &str, inputs: &[(String, String)], reports: &[
         escape(title)
     );
     let _ = writeln!(out, "<p>Made by</p><pre><code>{}</code></pre>", escape(command));
-    if !inputs.is_empty() {
+    let mut inputs = inputs.iter().chain(reports.iter().flat_map(|report| &report.inputs)).peekable();
+    if inputs.peek().is_some() {
         out.push_str("<table>");
         for (name, value) in inputs {
-            let _ = write!(out, "<tr><th>{}</th><td>{}</td></tr>", escape(name), escape(value));
+            let value = escape(value).replace('\n', "<br>");
+            let _ = write!(out, "<tr><th>{}</th><td>{value}</td></tr>", escape(name));
         }
         out.push_str("</table>\n");
     }
@@ -136,7 +138,11 @@ fn figure(out: &mut String, figure: &Figure) {
     if !is_table {
         out.push_str("<details><summary>Data</summary>");
     }
-    out.push_str("<div class=\"scroll\"><table>");
+    out.push_str(if is_table {
+        "<div class=\"scroll list\"><table>"
+    } else {
+        "<div class=\"scroll\"><table>"
+    });
     let data = figure.data();
     let is_number = |row: &Vec<String>, c: usize| {
         row.get(c).is_none_or(|cell| cell.is_empty() || cell.parse::<f64>().is_ok())

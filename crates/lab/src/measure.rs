@@ -78,6 +78,8 @@ pub struct Report {
     pub experiment: &'static str,
     /// A heading for people.
     pub title: String,
+    /// What went in beside the words of the command: files, by name and content.
+    pub inputs: Vec<(String, String)>,
     /// What is asked, of which source, by which convention it is counted, and what came out: paragraphs.
     pub text: Vec<String>,
     /// Every number.
@@ -92,6 +94,7 @@ impl Report {
         Report {
             experiment,
             title: title.into(),
+            inputs: Vec::new(),
             text: Vec::new(),
             measures: Vec::new(),
             figures: Vec::new(),
@@ -101,6 +104,20 @@ impl Report {
     /// Adds a paragraph.
     pub fn say(&mut self, paragraph: impl Into<String>) {
         self.text.push(paragraph.into());
+    }
+
+    /// Names an input.
+    pub fn given(&mut self, name: impl Into<String>, content: impl Into<String>) {
+        self.inputs.push((name.into(), content.into()));
+    }
+
+    /// Names as inputs the texts of codes that no family has.
+    pub fn given_codes<'c>(&mut self, codes: impl IntoIterator<Item = &'c pantile::Code>) {
+        for code in codes {
+            if let Some(text) = code.definition() {
+                self.given(code.spec(), text);
+            }
+        }
     }
 
     /// Adds a number of this experiment.

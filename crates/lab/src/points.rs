@@ -38,6 +38,8 @@ const HEIGHT: f64 = 400.0;
 const MARGINS: [f64; 4] = [62.0, 14.0, 20.0, 48.0];
 /// The height of a name.
 const LINE: f64 = 13.0;
+/// What a name keeps away from the line of the front.
+const LINE_ROOM: f64 = 3.0;
 
 /// A number every so often, about six of them, over a range and a margin.
 fn ticks(values: impl Iterator<Item = f64>) -> Option<(f64, f64, Vec<f64>)> {
@@ -151,6 +153,13 @@ impl Picture for Points {
             way.collect::<String>()
         );
         let mut taken: Vec<[f64; 4]> = drawn.iter().map(|p| around(at_x(p.x), at_y(p.y))).collect();
+        // The line of the front is in the way of names as well: it goes across at the height of the one, then up to the other.
+        for pair in front.windows(2) {
+            let ([x0, y0], [x1, y1]) =
+                ([at_x(pair[0].x), at_y(pair[0].y)], [at_x(pair[1].x), at_y(pair[1].y)]);
+            taken.push([x0, y0 - LINE_ROOM, x1, y0 + LINE_ROOM]);
+            taken.push([x1 - LINE_ROOM, y0.min(y1), x1 + LINE_ROOM, y0.max(y1)]);
+        }
         for point in &drawn {
             let (x, y) = (at_x(point.x), at_y(point.y));
             let fill = if point.is_front { "#3b7dd8" } else { "none" };
@@ -161,10 +170,14 @@ impl Picture for Points {
             let place = self.place(&point.name, x, y, &taken);
             taken.push(place);
             let weight = if point.is_front { " font-weight=\"600\"" } else { "" };
+            // A name to the left ends near its mark, however wide its letters are.
+            let (at, anchor) = match place[2] < x {
+                true => (place[2], " text-anchor=\"end\""),
+                false => (place[0], ""),
+            };
             let _ = write!(
                 svg,
-                "<text x=\"{:.1}\" y=\"{:.1}\"{weight}>{}</text>",
-                place[0],
+                "<text x=\"{at:.1}\" y=\"{:.1}\"{anchor}{weight}>{}</text>",
                 place[3] - 3.0,
                 escape(&point.name)
             );

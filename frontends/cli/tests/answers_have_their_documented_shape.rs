@@ -450,3 +450,62 @@ fn durability_is_a_list_of_measures_a_table_and_a_page() {
         assert!(table.contains(word), "{word} is missing in {table}");
     }
 }
+
+#[test]
+fn every_experiment_answers_with_the_same_six_fields() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let trace = directory.path().join("trace.csv");
+    let trace = trace.to_str().expect("UTF-8");
+    text(&["lab", "generate", "zipf", "--requests", "2000", "--space", "64M", "--out", trace]);
+    let replay = ["lab", "replay", trace, "--codes", "raid5:2,dcode:5"];
+    let driven = ["--policy", "wcl", "--lost", "1", "--lost-at", "50", "--rebuild-at", "500"];
+    let experiments: [(&str, Vec<&str>); 8] = [
+        ("dcode-load", vec!["lab", "dcode-load", "--runs", "200"]),
+        ("dcode-read", vec!["lab", "dcode-read"]),
+        ("recovery", vec!["lab", "recovery"]),
+        ("raidp", vec!["lab", "raidp"]),
+        ("replay", replay.to_vec()),
+        ("replay", [&replay[..], &driven[..]].concat()),
+        ("durability", vec!["lab", "durability", "raid5:3", "--cycles", "1000"]),
+        ("exascale", vec!["lab", "exascale", "--quick", "--clients", "2000"]),
+    ];
+    for (name, arguments) in experiments {
+        let answer = json(&[&arguments[..], &["--json"]].concat());
+        let measures = answer.as_array().expect("a list");
+        assert!(!measures.is_empty(), "{name}");
+        for measure in measures {
+            let fields = measure.as_object().expect("an object");
+            let known = ["experiment", "case", "quantity", "published", "measured", "deviation", "note"];
+            assert!(known[..6].iter().all(|field| fields.contains_key(*field)), "{name}: {measure}");
+            assert!(fields.keys().all(|field| known.contains(&field.as_str())), "{name}: {measure}");
+            assert_eq!(measure["experiment"], name);
+            let of = |field: &str| measure[field].as_f64();
+            if let (Some(published), Some(measured), Some(deviation)) =
+                (of("published"), of("measured"), of("deviation"))
+            {
+                let expected = if published == 0.0 { measured } else { measured / published - 1.0 };
+                assert!((deviation - expected).abs() <= 1e-9 * (1.0 + expected.abs()), "{name}: {measure}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_page_says_by_what_it_was_made() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name).to_str().expect("UTF-8").to_string();
+    let (trace, page, code) = (at("my trace.csv"), at("page.html"), at("own.code"));
+    let requests = "128166372003061629,hm,0,Write,0,4096,1\n";
+    std::fs::write(&trace, requests).expect("written");
+    let file = pantile(&["show", "raid5:2", "--text"]);
+    std::fs::write(&code, &file.stdout).expect("written");
+    text(&["lab", "replay", &trace, "--codes", &format!("raid5:2,{code}"), "--html", &page]);
+    let page = std::fs::read_to_string(&page).expect("a page");
+    assert!(page.contains("my trace.csv'"), "a word with a space is quoted");
+    let mut crc = pantile_format::CrcStream::new();
+    crc.update(requests.as_bytes());
+    let known = format!("{} bytes, CRC-64/NVME {:016x}", requests.len(), crc.crc().0);
+    assert!(page.contains(&known), "{known}");
+    let equation = file.stdout.lines().rfind(|line| line.contains('=')).expect("an equation");
+    assert!(page.contains(equation), "the text of a code that no family has: {equation}");
+}

@@ -413,12 +413,18 @@ fn how(options: &Options) -> String {
         return text + " No device is lost.";
     }
     let from = if *lost_at == 0 { "from the start".into() } else { format!("after {lost_at} requests") };
-    text += &format!(" Devices {lost:?} are lost {from}");
+    let (names, is_one) = (lost.iter().map(usize::to_string).collect::<Vec<_>>().join(", "), lost.len() == 1);
+    text += &match is_one {
+        true => format!(" Device {names} is lost {from}"),
+        false => format!(" Devices {names} are lost {from}"),
+    };
     text += match (options.is_driven(), rebuilt_at) {
         (false, _) => "; a stripe that is written then is written as a whole.".into(),
         (true, None) => ".".into(),
         (true, Some(at)) => format!(
-            ", and come back empty after {at}; they are rebuilt {}.",
+            "; {} after {at} and {} rebuilt {}.",
+            if is_one { "an empty one comes" } else { "empty ones come, one after the other," },
+            if is_one { "is" } else { "are" },
             match rebuild_pace {
                 Some(blocks) => format!("by {blocks} blocks per request"),
                 None => "before the next request".into(),

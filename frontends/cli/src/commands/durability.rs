@@ -179,7 +179,8 @@ impl Durability {
             progress.set("examining codes", "codes", done as u64, of);
         });
         drop(progress);
-        let report = found.map_err(Failure::input)?;
+        let mut report = found.map_err(Failure::input)?;
+        report.given_codes(&codes);
         answer("Durability", &self.shown, &[report], terminal)?;
         Ok(Verdict::Good)
     }

@@ -223,7 +223,7 @@ pub fn answer(title: &str, shown: &Shown, reports: &[Report], terminal: &Termina
 
 /// The page, written aside and moved into place: a failure leaves what was there.
 pub fn write_page(file: &Path, title: &str, reports: &[Report], threads: usize) -> Result<(), Failure> {
-    let command: Vec<String> = std::env::args().skip(1).collect();
+    let command: Vec<String> = std::env::args().skip(1).map(|word| quoted(&word)).collect();
     let inputs = [("version", env!("CARGO_PKG_VERSION").to_string()), ("threads", threads.to_string())]
         .map(|(name, value)| (name.to_string(), value));
     let text = page(title, &format!("pantile {}", command.join(" ")), &inputs, reports);
@@ -239,6 +239,15 @@ pub fn write_page(file: &Path, title: &str, reports: &[Report], threads: usize) 
         let _ = std::fs::remove_file(&aside);
         cannot_write(file, &error)
     })
+}
+
+/// A word as a shell takes it for one.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=+:,./%@".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_string(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
 }
 
 /// Says now that the page cannot be written, rather than after hours of work.

@@ -9,6 +9,7 @@ use crate::render::table::{Table, wrap};
 use crate::terminal::{Terminal, print};
 use clap::{Args, ValueEnum};
 use pantile::Code;
+use pantile_format::CrcStream;
 use pantile_host::Policy;
 use pantile_lab::Report;
 use pantile_lab::figure::number;
@@ -19,8 +20,8 @@ use pantile_lab::replay::{
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Answers: which code for my workload? Blocks that each device reads and writes, by cause: the plans that a volume executes.
 #[derive(Args)]
@@ -139,14 +140,18 @@ impl Replay {
             Some(lost) => args::devices("--lost", lost)?,
             None => Vec::new(),
         };
-        let (read, mut len) = (Arc::new(AtomicU64::new(0)), 0);
+        let (read, mut len) = (Arc::new(Taken::default()), 0);
+        let counting = |from| Counting { from, taken: Arc::clone(&read) };
         let from: Box<dyn BufRead> = match self.trace.as_path() {
-            path if path == Path::new("-") => Box::new(BufReader::with_capacity(1 << 20, std::io::stdin())),
+            path if path == Path::new("-") => Box::new(BufReader::with_capacity(
+                1 << 20,
+                counting(Box::new(std::io::stdin()) as Box<dyn Read>),
+            )),
             path => {
                 let file = File::open(path)
                     .map_err(|error| Failure::Input(format!("{}: {error}; name a trace", path.display())))?;
                 len = file.metadata().map_or(0, |metadata| metadata.len());
-                Box::new(BufReader::with_capacity(1 << 20, Counting { file, read: Arc::clone(&read) }))
+                Box::new(BufReader::with_capacity(1 << 20, counting(Box::new(file))))
             }
         };
         let named = |error: &dyn std::fmt::Display| format!("{}: {error}", self.trace.display());
@@ -164,7 +169,7 @@ impl Replay {
         let progress = Progress::start(terminal, "replaying");
         let done = run(&mut trace, &codes, &options, &|requests| {
             let message = format!("{requests} requests of {}", self.trace.display());
-            let done = read.load(Ordering::Relaxed);
+            let done = read.bytes.load(Ordering::Relaxed);
             // Of standard input nobody knows the length: requests alone are told.
             let of = if len == 0 { 0 } else { len.max(done) };
             progress.set(message, "bytes", done, of);
@@ -186,7 +191,9 @@ impl Replay {
         if seen.requests == 0 {
             return Err(Failure::Input(named(&"it holds no request that reads or writes")));
         }
-        let report = report(&seen, &replayed, &options);
+        let mut report = report(&seen, &replayed, &options);
+        report.given(self.trace.display().to_string(), read.told());
+        report.given_codes(&codes);
         if self.shown.all || self.shown.json {
             answer("One trace, many codes", &self.shown, &[report], terminal)?;
         } else {
@@ -292,16 +299,37 @@ fn table(report: &Report, codes: &[Code], options: &Options, terminal: &Terminal
     format!("{}Blocks of 4 KiB; every number by cause with --all.\n", table.render(terminal))
 }
 
-/// A file, and how much of it has been read.
+/// What has been read of a trace.
+struct Taken {
+    bytes: AtomicU64,
+    crc: Mutex<CrcStream>,
+}
+
+impl Default for Taken {
+    fn default() -> Taken {
+        Taken { bytes: AtomicU64::new(0), crc: Mutex::new(CrcStream::new()) }
+    }
+}
+
+impl Taken {
+    /// By which anybody can see whether he has the same trace.
+    fn told(&self) -> String {
+        let crc = self.crc.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).crc();
+        format!("{} bytes, CRC-64/NVME {:016x}", self.bytes.load(Ordering::Relaxed), crc.0)
+    }
+}
+
+/// A trace that is being read.
 struct Counting {
-    file: File,
-    read: Arc<AtomicU64>,
+    from: Box<dyn Read>,
+    taken: Arc<Taken>,
 }
 
 impl Read for Counting {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        let n = self.file.read(into)?;
-        self.read.fetch_add(n as u64, Ordering::Relaxed);
+        let n = self.from.read(into)?;
+        self.taken.bytes.fetch_add(n as u64, Ordering::Relaxed);
+        self.taken.crc.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).update(&into[..n]);
         Ok(n)
     }
 }
