@@ -157,7 +157,7 @@ impl Options {
             placement: Placement::Random,
             log: Log::Random,
             move_back: false,
-            events_most: 30_000_000,
+            events_most: 100_000_000,
             threads: 1,
         }
     }
@@ -168,7 +168,7 @@ impl Options {
             clients: vec![2_000, 80_000, 250_000],
             scale: 16,
             seeds: 2,
-            events_most: 3_000_000,
+            events_most: 1_500_000,
             ..Options::paper()
         }
     }
@@ -206,7 +206,7 @@ fn run_of(options: &Options, cell: &Cell, scheme: Scheme) -> Run {
         log: options.log,
         move_back: options.move_back,
         batch_ns: 0,
-        warm_up_batches: 2,
+        warm_up_batches: 8,
         batches_most: 200,
         events_most: options.events_most,
     };

@@ -1,7 +1,10 @@
 //! One run: clients, servers with queues and devices, links; events in integer nanoseconds.
 //!
 //! Every client has at most one request under way. Where it stands is in the inputs and outputs that are queued for it; so memory is a few
-//! bytes per client and 40 bytes per queued input or output, and few events are pending at a time.
+//! bytes per client and 24 bytes per queued input or output, and few events are pending at a time.
+//!
+//! Links are serial, so what is sent to a server comes in the order in which it was sent: it is queued at once, with the time at which it
+//! will be there. Only a server without work needs to be woken for it, and a busy one costs no pending event.
 //!
 //! The chains, per write of a client (q parities):
 //!
@@ -46,7 +49,7 @@ pub struct Outcome {
     pub operations: Operations,
     /// Accesses of each server.
     pub per_server: Vec<u64>,
-    /// Events handled.
+    /// Events: inputs and outputs that came to a server, that a device did, and everything that clients and applications did.
     pub events: u64,
 }
 
@@ -83,10 +86,10 @@ struct Io {
     who: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
-    /// An input or output comes to a server: an index into those on their way.
-    Arrive { server: u16, io: u32 },
+    /// The first of a server's queue has come, and the server waits for it.
+    Wake { server: u16 },
     /// A device has done one, and has a channel free: an index into those being done.
     Done { server: u16, io: u32 },
     /// One that was merged with another is done.
@@ -99,8 +102,62 @@ enum Event {
     Epoch { app: u32 },
 }
 
+impl Event {
+    /// In 51 bits.
+    fn pack(self) -> u64 {
+        let (kind, server, number) = match self {
+            Event::Wake { server } => (0, server, 0),
+            Event::Done { server, io } => (1, server, io),
+            Event::Merged { server, io } => (2, server, io),
+            Event::Begin { client } => (3, 0, client),
+            Event::UnitCame { app } => (4, 0, app),
+            Event::Epoch { app } => (5, 0, app),
+        };
+        kind << 48 | u64::from(server) << 32 | u64::from(number)
+    }
+
+    fn unpack(packed: u64) -> Event {
+        let (server, number) = ((packed >> 32) as u16, packed as u32);
+        match packed >> 48 & 7 {
+            0 => Event::Wake { server },
+            1 => Event::Done { server, io: number },
+            2 => Event::Merged { server, io: number },
+            3 => Event::Begin { client: number },
+            4 => Event::UnitCame { app: number },
+            _ => Event::Epoch { app: number },
+        }
+    }
+}
+
+/// What is to happen, the soonest first, and of one nanosecond the one that was noted first.
+#[derive(Default)]
+struct Agenda {
+    pending: BinaryHeap<Reverse<(u64, u64)>>,
+    noted: u64,
+}
+
+impl Agenda {
+    fn note(&mut self, at: u64, event: Event) {
+        self.noted += 1;
+        // The low bits of the count: more than so many events are not noted for one nanosecond, and if they are, the order is still one.
+        self.pending.push(Reverse((at, (self.noted & 0x1fff) << 51 | event.pack())));
+    }
+
+    fn first_at(&self) -> Option<u64> {
+        self.pending.peek().map(|Reverse((at, _))| *at)
+    }
+
+    fn take(&mut self) -> Option<(u64, Event)> {
+        let Reverse((at, packed)) = self.pending.pop()?;
+        Some((at, Event::unpack(packed)))
+    }
+}
+
 struct Server {
-    queue: VecDeque<Io>,
+    /// In the order of their coming, with the time of it.
+    queue: VecDeque<(u64, Io)>,
+    /// When it is to be woken, if it is.
+    wakes_at: Option<u64>,
     busy: u32,
     last_in_log: bool,
     in_free: u64,
@@ -129,10 +186,9 @@ pub(super) struct World<'r> {
     device: &'r Device,
     random: Random,
     now: u64,
-    sequence: u64,
-    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    agenda: Agenda,
     handled: u64,
-    /// Inputs and outputs on their way or being done, and free places among them.
+    /// Inputs and outputs being done, and free places among them.
     ios: Vec<Io>,
     free: Vec<u32>,
     servers: Vec<Server>,
@@ -152,7 +208,14 @@ fn ns_of(bytes: u64, bytes_per_s: u64) -> u64 {
 impl<'r> World<'r> {
     pub(super) fn new(run: &'r Run, seed: u64) -> World<'r> {
         let servers = (0..run.servers)
-            .map(|_| Server { queue: VecDeque::new(), busy: 0, last_in_log: false, in_free: 0, out_free: 0 })
+            .map(|_| Server {
+                queue: VecDeque::new(),
+                wakes_at: None,
+                busy: 0,
+                last_in_log: false,
+                in_free: 0,
+                out_free: 0,
+            })
             .collect();
         let per_app = run.clients_per_app.clamp(1, run.clients.max(1));
         let count = (run.clients / per_app).max(1);
@@ -161,8 +224,7 @@ impl<'r> World<'r> {
             device: &run.device,
             random: Random::new(seed),
             now: 0,
-            sequence: 0,
-            events: BinaryHeap::new(),
+            agenda: Agenda::default(),
             handled: 0,
             ios: Vec::new(),
             free: Vec::new(),
@@ -198,8 +260,7 @@ impl<'r> World<'r> {
     }
 
     fn at(&mut self, after_ns: u64, event: Event) {
-        self.sequence += 1;
-        self.events.push(Reverse((self.now + after_ns, self.sequence, event)));
+        self.agenda.note(self.now + after_ns, event);
     }
 
     /// Runs until as many batches are done, or fewer if `is_enough` of them or the events run out.
@@ -207,7 +268,7 @@ impl<'r> World<'r> {
         let batch_ns = self.run.batch_ns;
         let (mut batches, mut before, mut end) = (Vec::new(), 0, batch_ns * (1 + self.run.warm_up_batches));
         let mut is_warm = false;
-        while let Some(&Reverse((time, ..))) = self.events.peek() {
+        while let Some(time) = self.agenda.first_at() {
             while time >= end {
                 if is_warm {
                     batches.push(self.bytes_done - before);
@@ -223,9 +284,10 @@ impl<'r> World<'r> {
             if over || is_enough(&batches) {
                 break;
             }
-            let Some(Reverse((time, _, event))) = self.events.pop() else { break };
+            let Some((time, event)) = self.agenda.take() else { break };
             self.now = time;
-            self.handled += 1;
+            // A server that is woken begins what came, which counts when it begins.
+            self.handled += u64::from(!matches!(event, Event::Wake { .. }));
             self.handle(event);
         }
         Outcome {
@@ -239,9 +301,11 @@ impl<'r> World<'r> {
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Arrive { server, io } => {
-                let io = self.take(io);
-                self.enqueue(server, io);
+            Event::Wake { server } => {
+                if self.servers[server as usize].wakes_at == Some(self.now) {
+                    self.servers[server as usize].wakes_at = None;
+                }
+                self.start(server);
             }
             Event::Done { server, io } => {
                 let io = self.take(io);
@@ -334,8 +398,8 @@ impl<'r> World<'r> {
 
     fn send(&mut self, from: Option<u16>, to: u16, bytes: u64, io: Io) {
         let came = self.transfer(from, Some(to), bytes);
-        let io = self.keep(io);
-        self.at(came - self.now, Event::Arrive { server: to, io });
+        self.servers[to as usize].queue.push_back((came, io));
+        self.start(to);
     }
 
     fn begin(&mut self, client: u32) {
@@ -383,14 +447,28 @@ impl<'r> World<'r> {
     }
 
     fn enqueue(&mut self, server: u16, io: Io) {
-        self.servers[server as usize].queue.push_back(io);
+        let (now, queue) = (self.now, &mut self.servers[server as usize].queue);
+        // Behind it is what is still on its way.
+        let coming = queue.iter().rev().take_while(|(at, _)| *at > now).count();
+        queue.insert(queue.len() - coming, (now, io));
         self.start(server);
     }
 
     /// Begins what the device has a channel for.
     fn start(&mut self, server: u16) {
         while self.servers[server as usize].busy < self.device.channels {
-            let Some(io) = self.servers[server as usize].queue.pop_front() else { return };
+            let now = self.now;
+            let state = &mut self.servers[server as usize];
+            let Some(&(came, io)) = state.queue.front() else { return };
+            if came > now {
+                if state.wakes_at.is_none_or(|at| at > came) {
+                    state.wakes_at = Some(came);
+                    self.agenda.note(came, Event::Wake { server });
+                }
+                return;
+            }
+            state.queue.pop_front();
+            self.handled += 1;
             let in_order = self.run.log == Log::Sequential && io.in_log && io.is_write;
             let follows = in_order && self.servers[server as usize].last_in_log;
             self.servers[server as usize].last_in_log = io.in_log && io.is_write;
@@ -401,10 +479,9 @@ impl<'r> World<'r> {
             let mut merged = Vec::new();
             while in_order && merged.len() + 1 < self.device.merge_most as usize {
                 let queue = &mut self.servers[server as usize].queue;
-                let Some(next) = queue.front().copied().filter(|next| next.in_log && next.is_write) else {
-                    break;
-                };
-                queue.pop_front();
+                let is_next = |(came, io): &(u64, Io)| *came <= now && io.in_log && io.is_write;
+                let Some((_, next)) = queue.pop_front_if(|next| is_next(next)) else { break };
+                self.handled += 1;
                 bytes += u64::from(next.bytes);
                 self.count(server, &next);
                 merged.push(next);
