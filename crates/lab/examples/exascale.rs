@@ -17,6 +17,7 @@ fn main() {
                     servers: 512,
                     clients,
                     clients_per_app: 147,
+                    reads_per_mille: 0,
                     write_bytes: 128 << 10,
                     unit_bytes: 1 << 20,
                     device: device.clone(),

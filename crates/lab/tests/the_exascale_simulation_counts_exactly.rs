@@ -1,8 +1,8 @@
 //! Operations per write are exact integers; ratios are those of the source and of another program, small and at the same load.
 
 use pantile_lab::exascale::{
-    CLIENTS_PER_APP, Device, Level, Log, Network, Options, Placement, Run, Scaling, Scheme, parities_of, run,
-    simulate,
+    CLIENTS_PER_APP, Device, Level, Log, Network, Options, Outcome, Placement, Run, Scaling, Scheme,
+    ServiceTimes, parities_of, run, simulate,
 };
 
 fn run_of(scheme: Scheme, q: u32, clients: u32) -> Run {
@@ -12,6 +12,7 @@ fn run_of(scheme: Scheme, q: u32, clients: u32) -> Run {
         servers: 32,
         clients,
         clients_per_app: CLIENTS_PER_APP,
+        reads_per_mille: 0,
         write_bytes: 128 << 10,
         unit_bytes: 1 << 20,
         device: Device::hdd(),
@@ -71,6 +72,33 @@ fn moving_back_costs_a_read_and_a_write_of_each() {
     let moved = Run { move_back: true, ..run_of(Scheme::Wcl, 1, 300) };
     let o = simulate(&moved, 1).operations;
     assert!(o.move_back > o.acknowledged && o.move_back <= 2 * o.acknowledged, "{o:?}");
+}
+
+/// Half of all requests read: a request costs the mean of both, and what reads cost is the same whatever the scheme.
+#[test]
+fn reads_take_their_share_and_lessen_what_redundancy_costs() {
+    let mixed = |scheme| simulate(&Run { reads_per_mille: 500, ..run_of(scheme, 1, 600) }, 1);
+    let rate = |outcome: &Outcome| outcome.batches.iter().sum::<u64>() as f64 / outcome.batches.len() as f64;
+    for scheme in Scheme::ALL {
+        let o = mixed(scheme).operations;
+        let share = o.user_reads as f64 / (o.user_reads + o.data_writes) as f64;
+        assert!((0.48..=0.52).contains(&share), "{scheme:?} {o:?}");
+    }
+    // (4 + 1) / 2 operations a request against 1.
+    let ratio = rate(&mixed(Scheme::Raid0)) / rate(&mixed(Scheme::Std));
+    assert!((2.25..=2.75).contains(&ratio), "{ratio}");
+}
+
+/// A device by a log in which every operation takes 5 ms is a device whose operations take 5 ms.
+#[test]
+fn measured_times_count_instead_of_the_model() {
+    let log: String = (0..400).map(|i| format!("{i}, 5000000, {}, 131072, 0, 0\n", i % 2)).collect();
+    let device = Device::measured(ServiceTimes::parse(log.as_bytes()).expect("a log"));
+    let outcome = simulate(&Run { device, ..run_of(Scheme::Raid0, 1, 600) }, 1);
+    let bytes: u64 = outcome.batches.iter().sum();
+    let per_s = bytes as f64 / (outcome.batches.len() as f64 * outcome.batch_ns as f64 / 1e9);
+    let full = 32.0 * f64::from(128 << 10) / 0.005;
+    assert!((0.95..=1.001).contains(&(per_s / full)), "{}", per_s / full);
 }
 
 #[test]

@@ -6,12 +6,14 @@
 //! below 2 %, or its limit; several seeds give the interval of the ratios.
 //!
 //! What the paper leaves open is decided here and named: service times are a position and a rate (it had tables measured by
-//! replaying, which are not public), links are serial, applications have 147 clients (250,000 / 1,700, the paper's own numbers).
+//! replaying, which are not public; [`ServiceTimes`] reads such a table from fio's log), links are serial, applications have 147 clients (250,000 / 1,700, the paper's own numbers).
 
 mod model;
+mod service;
 mod world;
 
 pub use model::{Device, Log, Network, Placement, Run, Scheme, parities_of};
+pub use service::{ServiceError, ServiceTimes};
 pub use world::{Operations, Outcome};
 
 use crate::figure::{Chart, Figure, Series};
@@ -129,6 +131,8 @@ pub struct Options {
     pub scale: u32,
     /// Seeds.
     pub seeds: u64,
+    /// Of 1000 requests of a client, how many read.
+    pub reads_per_mille: u32,
     /// Bytes of a write whatever the scaling says.
     pub write_bytes: Option<u32>,
     /// Which server.
@@ -153,6 +157,7 @@ impl Options {
             clients: vec![2_000, 10_000, 40_000, 80_000, 250_000, 500_000],
             scale: 1,
             seeds: 3,
+            reads_per_mille: 0,
             write_bytes: None,
             placement: Placement::Random,
             log: Log::Random,
@@ -168,9 +173,18 @@ impl Options {
             clients: vec![2_000, 80_000, 250_000],
             scale: 16,
             seeds: 2,
-            events_most: 1_500_000,
+            events_most: 2_500_000,
             ..Options::paper()
         }
+    }
+}
+
+impl Options {
+    /// Whether nothing is asked for that the paper did not simulate, so that its numbers may stand beside ours.
+    fn is_the_papers(&self) -> bool {
+        let devices = self.devices.iter().all(|device| device.service.is_none());
+        let place = self.placement == Placement::Random && self.log == Log::Random && !self.move_back;
+        devices && place && self.reads_per_mille == 0 && self.write_bytes.is_none()
     }
 }
 
@@ -198,6 +212,7 @@ fn run_of(options: &Options, cell: &Cell, scheme: Scheme) -> Run {
         servers: (SERVERS / options.scale).clamp(4, 4096) as u16,
         clients,
         clients_per_app: CLIENTS_PER_APP,
+        reads_per_mille: options.reads_per_mille,
         write_bytes: options.write_bytes.unwrap_or(cell.scaling.write_bytes(cell.clients)),
         unit_bytes: 1 << 20,
         device: options.devices[cell.device].clone(),
@@ -210,15 +225,46 @@ fn run_of(options: &Options, cell: &Cell, scheme: Scheme) -> Run {
         batches_most: 200,
         events_most: options.events_most,
     };
-    // A batch is half a cycle of the closed loop, and never so short that an epoch's end falls between.
-    run.batch_ns = (run.cycle_ns() / 2).max(200_000_000);
+    // A batch is half a cycle of the closed loop, and not shorter than an epoch's end: a unit is read, sent and a parity written.
+    run.batch_ns = (run.cycle_ns() / 2).max(4 * run.device.mean_ns(true, run.unit_bytes.into()));
     run
+}
+
+/// Runs every cell for each size of a write, and draws the ratios by size for the most clients. Cases end in the size.
+pub fn sweep(options: &Options, sizes: &[u32], progress: &(dyn Fn(u64, u64) + Sync)) -> Report {
+    let mut report = Report::new(NAME, "Write Cache Layer at exascale: sizes of writes");
+    say(&mut report, options);
+    let mut lines: BTreeMap<(usize, usize, Scaling), Line> = BTreeMap::new();
+    for (done, &size) in (0..).zip(sizes) {
+        let of_all = |part, of| progress(done * of + part, sizes.len() as u64 * of);
+        let options = Options { write_bytes: Some(size), ..options.clone() };
+        for (key, line) in cells(&mut report, &options, &format!("-{size}"), &of_all) {
+            let most = line.into_iter().max_by_key(|(clients, _)| *clients);
+            lines.entry(key).or_default().extend(most.map(|(_, ratios)| (size, ratios)));
+        }
+    }
+    for ((level, device, scaling), points) in lines {
+        report.figures.push(figure(options, level, device, scaling, "bytes of a write", &points));
+    }
+    report
 }
 
 /// Runs every cell. `progress` is told runs done and in all.
 pub fn run(options: &Options, progress: &(dyn Fn(u64, u64) + Sync)) -> Report {
     let mut report = Report::new(NAME, "Write Cache Layer at exascale: figure 3 again");
     say(&mut report, options);
+    for ((level, device, scaling), points) in cells(&mut report, options, "", progress) {
+        report.figures.push(figure(options, level, device, scaling, "clients", &points));
+    }
+    report
+}
+
+fn cells(
+    report: &mut Report,
+    options: &Options,
+    suffix: &str,
+    progress: &(dyn Fn(u64, u64) + Sync),
+) -> BTreeMap<(usize, usize, Scaling), Line> {
     let mut cells = Vec::new();
     for level in 0..options.levels.len() {
         for device in 0..options.devices.len() {
@@ -243,13 +289,10 @@ pub fn run(options: &Options, progress: &(dyn Fn(u64, u64) + Sync)) -> Report {
     let found: BTreeMap<(usize, Scheme, u64), Outcome> = tasks.into_iter().zip(outcomes).collect();
     let mut lines: BTreeMap<(usize, usize, Scaling), Line> = BTreeMap::new();
     for (index, cell) in cells.iter().enumerate() {
-        let ratios = one(&mut report, options, cell, &|scheme, seed| &found[&(index, scheme, seed)]);
+        let ratios = one(report, options, cell, suffix, &|scheme, seed| &found[&(index, scheme, seed)]);
         lines.entry((cell.level, cell.device, cell.scaling)).or_default().push((cell.clients, ratios));
     }
-    for ((level, device, scaling), points) in lines {
-        report.figures.push(figure(options, level, device, scaling, &points));
-    }
-    report
+    lines
 }
 
 fn say(report: &mut Report, options: &Options) {
@@ -258,12 +301,16 @@ fn say(report: &mut Report, options: &Options) {
          RAID across servers? Closed loop: each client writes again when it was answered; with delayed parity an application's clients wait for its parity.",
     );
     report.say(format!(
-        "{} servers, {} clients per application, units of 1 MiB, {} placement, cache zone {}, {}. Operations are counted exactly; ratios are of throughput in the same cell, with 95 % \
+        "{} servers, {} clients per application, units of 1 MiB, {} placement, cache zone {}, {}, {}. Operations are counted exactly; ratios are of throughput in the same cell, with 95 % \
          intervals over {} seeds. Every run ends when the interval of its throughput is below 2 %, or after {} million events.",
         (SERVERS / options.scale).max(4),
         CLIENTS_PER_APP,
         if options.placement == Placement::Random { "random" } else { "striped" },
         if options.log == Log::Random { "as costly as any place" } else { "sequential, neighbours merged" },
+        match options.reads_per_mille {
+            0 => "writes only".to_string(),
+            reads => format!("{} % of requests read", f64::from(reads) / 10.0),
+        },
         if options.move_back { "data moved back" } else { "data not moved back, as in the paper" },
         options.seeds,
         options.events_most / 1_000_000
@@ -279,14 +326,16 @@ fn one<'o>(
     report: &mut Report,
     options: &Options,
     cell: &Cell,
+    suffix: &str,
     outcome: &dyn Fn(Scheme, u64) -> &'o Outcome,
 ) -> [f64; 3] {
     let level = &options.levels[cell.level];
     let device = options.devices[cell.device].name;
-    let case = format!("{}-{device}-{}-{}", level.name, cell.scaling.name(), cell.clients);
+    let case = format!("{}-{device}-{}-{}{suffix}", level.name, cell.scaling.name(), cell.clients);
     let rate = |outcome: &Outcome| {
         let bytes: u64 = outcome.batches.iter().sum();
-        bytes as f64 / (outcome.batches.len().max(1) as f64 * outcome.batch_ns as f64 / 1e9)
+        // Not a number, and shown as none, if the events allowed ended in the warming up.
+        bytes as f64 / (outcome.batches.len() as f64 * outcome.batch_ns as f64 / 1e9)
     };
     let mut ratios = [f64::NAN; 3];
     for (i, scheme) in [Scheme::Raid0, Scheme::Wcl, Scheme::Delayed].into_iter().enumerate() {
@@ -296,11 +345,15 @@ fn one<'o>(
         let (mean, half) = interval(&of_seeds);
         ratios[i] = mean;
         let note = match half.is_finite() {
+            _ if mean.is_nan() => {
+                "the events allowed ended before anything was measured; --events allows more".into()
+            }
             true => format!("95 % interval {:.3} to {:.3}", mean - half, mean + half),
             false => "one seed".to_string(),
         };
         let quantity = format!("{}/std", scheme.name());
-        report.measure(&case, quantity, mean, published(level, device, cell, scheme)).note = Some(note);
+        let published = if options.is_the_papers() { published(level, device, cell, scheme) } else { None };
+        report.measure(&case, quantity, mean, published).note = Some(note);
     }
     for scheme in Scheme::ALL {
         let first = outcome(scheme, 0);
@@ -312,7 +365,8 @@ fn one<'o>(
         let all = operations.data_reads
             + operations.data_writes
             + operations.parity_reads
-            + operations.parity_writes;
+            + operations.parity_writes
+            + operations.user_reads;
         report
             .measure(&case, format!("{}, device operations per write", scheme.name()), of(all), None)
             .note = Some("with those of writes that are still under way at the end".into());
@@ -346,17 +400,18 @@ fn figure(
     level: usize,
     device: usize,
     scaling: Scaling,
+    by: &str,
     points: &[(u32, [f64; 3])],
 ) -> Figure {
     let series = |name: &str, i: usize| Series {
         name: name.into(),
-        points: points.iter().map(|&(clients, ratios)| (f64::from(clients), ratios[i])).collect(),
+        points: points.iter().map(|&(at, ratios)| (f64::from(at), ratios[i])).collect(),
         is_reference: i == 0,
     };
     let (name, device) = (&options.levels[level].name, options.devices[device].name);
     let mut chart = Chart::lines(
         format!("{name}, {device}, {} scaling", scaling.name()),
-        "clients",
+        by,
         "write throughput over std",
         vec![series("raid0", 0), series("wcl", 1), series("delayed", 2)],
         "Throughput relative to a standard RAID with as many clients.",

@@ -1,6 +1,8 @@
 //! What is simulated: devices, links, schemes, and how long.
 
+use super::service::ServiceTimes;
 use pantile::Code;
+use std::sync::Arc;
 
 /// How writes are made redundant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -45,6 +47,8 @@ pub struct Device {
     pub channels: u32,
     /// Neighbours in the log that are written as one, at the most.
     pub merge_most: u32,
+    /// Measured times, which then count instead of position and rates.
+    pub service: Option<Arc<ServiceTimes>>,
 }
 
 impl Device {
@@ -57,6 +61,21 @@ impl Device {
             write_bytes_per_s: 100_000_000,
             channels: 1,
             merge_most: 8,
+            service: None,
+        }
+    }
+
+    /// A device by what was measured of one, one operation at a time.
+    pub fn measured(times: ServiceTimes) -> Device {
+        Device { name: "measured", channels: 1, service: Some(Arc::new(times)), ..Device::hdd() }
+    }
+
+    /// Mean time of an operation.
+    pub fn mean_ns(&self, is_write: bool, bytes: u64) -> u64 {
+        let rate = if is_write { self.write_bytes_per_s } else { self.read_bytes_per_s };
+        match &self.service {
+            Some(times) => times.mean(is_write, bytes),
+            None => self.position_ns + bytes * 1_000_000_000 / rate.max(1),
         }
     }
 
@@ -69,6 +88,7 @@ impl Device {
             write_bytes_per_s: 165_000_000,
             channels: 4,
             merge_most: 8,
+            service: None,
         }
     }
 }
@@ -128,6 +148,8 @@ pub struct Run {
     pub clients: u32,
     /// Of one application: they wait for one another where parity is delayed.
     pub clients_per_app: u32,
+    /// Of 1000 requests of a client, how many read instead of writing.
+    pub reads_per_mille: u32,
     /// Of one write.
     pub write_bytes: u32,
     /// Of a stripe unit.
@@ -161,14 +183,15 @@ pub fn parities_of(code: &Code) -> Vec<u32> {
 }
 
 impl Run {
-    /// Device time of one write of a client, all devices together, in nanoseconds: what a batch must be longer than.
+    /// Device time of one write of a client and the reads before it, all devices together, in nanoseconds: what a batch must be longer
+    /// than.
     pub fn device_ns_per_write(&self) -> u64 {
-        let once = |bytes: u64, rate: u64| self.device.position_ns + bytes * 1_000_000_000 / rate.max(1);
         let bytes = u64::from(self.write_bytes);
-        let (read, write) =
-            (once(bytes, self.device.read_bytes_per_s), once(bytes, self.device.write_bytes_per_s));
+        let (read, write) = (self.device.mean_ns(false, bytes), self.device.mean_ns(true, bytes));
+        let reads = u64::from(self.reads_per_mille.min(999));
+        let reads_before = read * reads / (1000 - reads);
         let q = self.parities.iter().map(|&q| u64::from(q)).sum::<u64>() / self.parities.len().max(1) as u64;
-        match self.scheme {
+        let write_ns = match self.scheme {
             Scheme::Raid0 => write,
             Scheme::Std => read + write + q * (read + write),
             Scheme::Wcl => write + q * (read + write),
@@ -176,11 +199,11 @@ impl Run {
                 let all = u64::from(self.clients_per_app.min(self.clients).max(1)) * bytes;
                 let unit = all.min(self.unit_bytes.into()).max(1);
                 let units = all.div_ceil(unit);
-                let end = units * once(unit, self.device.read_bytes_per_s)
-                    + q * once(unit, self.device.write_bytes_per_s);
+                let end = units * self.device.mean_ns(false, unit) + q * self.device.mean_ns(true, unit);
                 write + end / u64::from(self.clients_per_app.min(self.clients).max(1))
             }
-        }
+        };
+        write_ns + reads_before
     }
 
     /// All clients' writes once, if devices were busy all the time: the cycle of the closed loop.

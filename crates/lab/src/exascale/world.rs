@@ -26,6 +26,8 @@ pub struct Operations {
     pub data_reads: u64,
     /// Writes of data.
     pub data_writes: u64,
+    /// Reads that clients asked for.
+    pub user_reads: u64,
     /// Reads of parity.
     pub parity_reads: u64,
     /// Writes of parity.
@@ -56,6 +58,8 @@ pub struct Outcome {
 /// What happens when an input or output is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
+    /// A client has read.
+    Read,
     /// raid0, wcl: a part of the client's request is done.
     Part,
     /// std: old data is read.
@@ -404,8 +408,14 @@ impl<'r> World<'r> {
 
     fn begin(&mut self, client: u32) {
         let run = self.run;
-        let server = self.data_server(client);
         let bytes = run.write_bytes;
+        if run.reads_per_mille > 0 && self.random.below(1000) < u64::from(run.reads_per_mille) {
+            let server = self.random.below(run.servers.into()) as u16;
+            let io = Io { bytes, is_write: false, in_log: false, then: Then::Read, who: client };
+            self.send(None, server, 0, io);
+            return;
+        }
+        let server = self.data_server(client);
         let app = self.clients[client as usize].app;
         let parities = self.parities(client);
         let state = &mut self.clients[client as usize];
@@ -486,12 +496,7 @@ impl<'r> World<'r> {
                 self.count(server, &next);
                 merged.push(next);
             }
-            let position = match follows {
-                true => 0,
-                false => self.device.position_ns * (500 + self.random.below(1000)) / 1000,
-            };
-            let rate = if io.is_write { self.device.write_bytes_per_s } else { self.device.read_bytes_per_s };
-            let ns = position + ns_of(bytes, rate);
+            let ns = self.service_ns(io.is_write, bytes, follows);
             let io = self.keep(io);
             self.at(ns, Event::Done { server, io });
             for one in merged {
@@ -501,10 +506,26 @@ impl<'r> World<'r> {
         }
     }
 
+    /// How long a device takes; `follows`: it is where the last one ended.
+    fn service_ns(&mut self, is_write: bool, bytes: u64, follows: bool) -> u64 {
+        if let Some(times) = &self.device.service {
+            // A log does not say what followed what: the fastest that was seen did.
+            let quantile = if follows { 0 } else { self.random.below(65_536) };
+            return times.at(is_write, bytes, quantile);
+        }
+        let position = match follows {
+            true => 0,
+            false => self.device.position_ns * (500 + self.random.below(1000)) / 1000,
+        };
+        let rate = if is_write { self.device.write_bytes_per_s } else { self.device.read_bytes_per_s };
+        position + ns_of(bytes, rate)
+    }
+
     fn count(&mut self, server: u16, io: &Io) {
         self.per_server[server as usize] += 1;
         let counts = &mut self.operations;
         *match (io.then, io.is_write) {
+            (Then::Read, _) => &mut counts.user_reads,
             (Then::MovedRead | Then::Moved, _) => &mut counts.move_back,
             (Then::WriteParity, _) => &mut counts.parity_reads,
             (Then::ParityWritten, _) => &mut counts.parity_writes,
@@ -517,6 +538,11 @@ impl<'r> World<'r> {
     fn done(&mut self, server: u16, io: Io) {
         let Io { bytes, who, .. } = io;
         match io.then {
+            Then::Read => {
+                self.bytes_done += u64::from(bytes);
+                let came = self.transfer(Some(server), None, bytes.into());
+                self.at(came - self.now, Event::Begin { client: who });
+            }
             Then::Part => {
                 let client = &mut self.clients[who as usize];
                 client.left -= 1;

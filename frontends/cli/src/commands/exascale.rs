@@ -6,7 +6,10 @@ use crate::failure::{Failure, Outcome, Verdict};
 use crate::progress::Progress;
 use crate::terminal::Terminal;
 use clap::{Args, ValueEnum};
-use pantile_lab::exascale::{Device, Level, Log, Options, Placement, Scaling, run};
+use pantile_lab::exascale::{Device, Level, Log, Options, Placement, Scaling, ServiceTimes, run, sweep};
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
 
 /// Answers: what do a write cache layer and delayed parity buy hundreds of thousands of clients? Cases are named level, device,
 /// scaling, clients; quantities are throughput over a standard RAID's.
@@ -17,7 +20,8 @@ Cases: raid5-hdd-weak-80000; quantities: raid0/std, wcl/std, delayed/std, with 9
 Examples:
   pantile lab exascale --quick
   pantile lab exascale --quick --json
-  pantile lab exascale --clients 250000 --write 4K --devices ssd --html blocks.html
+  pantile lab exascale --quick --reads 30 --service my-disk_clat.1.log
+  pantile lab exascale --quick --clients 250000 --write 4K,16K,64K,256K,1M --html blocks.html
   pantile lab exascale --codes dcode:13,raidq:16+4 --devices hdd --quick --move-back")]
 pub struct Exascale {
     /// A sixteenth of servers and clients, and fewer cells: some seconds.
@@ -38,9 +42,15 @@ pub struct Exascale {
     /// Ways of scaling.
     #[arg(long, value_delimiter = ',', value_name = "SCALING", value_enum)]
     scalings: Vec<ScalingName>,
-    /// Bytes of a write, whatever the scaling says.
-    #[arg(long, value_name = "BYTES", value_parser = args::size)]
-    write: Option<u64>,
+    /// Bytes of a write, whatever the scaling says; of several, each is simulated, and cases end in it.
+    #[arg(long, value_delimiter = ',', value_name = "BYTES", value_parser = args::size)]
+    write: Vec<u64>,
+    /// Requests that read instead of writing, in per cent.
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=99))]
+    reads: u32,
+    /// Devices by service times that were measured: a latency log of fio (write_lat_log), with reads and writes.
+    #[arg(long, value_name = "FILE", conflicts_with = "devices")]
+    service: Option<PathBuf>,
     /// Where writes go.
     #[arg(long, value_enum, default_value_t = PlacementName::Random)]
     placement: PlacementName,
@@ -92,17 +102,21 @@ enum LogName {
     Sequential,
 }
 
+fn measured(path: &Path) -> Result<Device, Failure> {
+    let say = |error: &dyn std::fmt::Display| Failure::Input(format!("{}: {error}", path.display()));
+    let file = File::open(path).map_err(|error| say(&error))?;
+    ServiceTimes::parse(BufReader::new(file)).map(Device::measured).map_err(|error| say(&error))
+}
+
 impl Exascale {
     pub fn run(self, terminal: &Terminal) -> Outcome {
         let base = if self.quick { Options::quick() } else { Options::paper() };
-        let write_bytes = match self.write {
-            Some(bytes) if !(1..=1 << 20).contains(&bytes) => {
-                return Err(Failure::Input(format!(
-                    "--write: {bytes} bytes; a write is at least one byte and at most a stripe unit, 1M"
-                )));
-            }
-            bytes => bytes.map(|bytes| bytes as u32),
-        };
+        if let Some(bytes) = self.write.iter().find(|bytes| !(1..=1 << 20).contains(*bytes)) {
+            return Err(Failure::Input(format!(
+                "--write: {bytes} bytes; a write is at least one byte and at most a stripe unit, 1M"
+            )));
+        }
+        let sizes: Vec<u32> = self.write.iter().map(|&bytes| bytes as u32).collect();
         let levels = match &self.codes {
             Some(list) => super::replay::codes(list, None)?.iter().map(Level::of).collect(),
             None if self.levels.is_empty() => base.levels.clone(),
@@ -125,11 +139,16 @@ impl Exascale {
         });
         let options = Options {
             levels,
-            devices: if self.devices.is_empty() { base.devices.clone() } else { devices.collect() },
+            devices: match &self.service {
+                Some(path) => vec![measured(path)?],
+                None if self.devices.is_empty() => base.devices.clone(),
+                None => devices.collect(),
+            },
+            reads_per_mille: self.reads * 10,
             scalings: if self.scalings.is_empty() { base.scalings.clone() } else { scalings.collect() },
             clients: if self.clients.is_empty() { base.clients.clone() } else { self.clients.clone() },
             seeds: self.seeds.unwrap_or(base.seeds),
-            write_bytes,
+            write_bytes: sizes.first().copied(),
             placement: match self.placement {
                 PlacementName::Random => Placement::Random,
                 PlacementName::Striped => Placement::Striped,
@@ -144,7 +163,8 @@ impl Exascale {
             ..base
         };
         let progress = Progress::start(terminal, "simulating");
-        let report = run(&options, &|done, of| progress.set("simulating", "runs", done, of));
+        let tell = |done, of| progress.set("simulating", "runs", done, of);
+        let report = if sizes.len() > 1 { sweep(&options, &sizes, &tell) } else { run(&options, &tell) };
         drop(progress);
         answer("Write cache layer at exascale", &self.shown, &[report], terminal)?;
         Ok(Verdict::Good)
