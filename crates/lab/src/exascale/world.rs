@@ -490,7 +490,8 @@ impl<'r> World<'r> {
             while in_order && merged.len() + 1 < self.device.merge_most as usize {
                 let queue = &mut self.servers[server as usize].queue;
                 let is_next = |(came, io): &(u64, Io)| *came <= now && io.in_log && io.is_write;
-                let Some((_, next)) = queue.pop_front_if(|next| is_next(next)) else { break };
+                let Some(&(_, next)) = queue.front().filter(|next| is_next(next)) else { break };
+                queue.pop_front();
                 self.handled += 1;
                 bytes += u64::from(next.bytes);
                 self.count(server, &next);
