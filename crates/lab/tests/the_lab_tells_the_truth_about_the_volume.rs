@@ -315,3 +315,23 @@ fn a_volume_that_is_degraded_all_the_time_does_what_was_predicted() {
         CODES.iter().for_each(|code| _ = check_driven(code, policy, &circumstances, 150));
     }
 }
+
+/// Everything at length: `-- --ignored`.
+#[test]
+#[ignore = "takes some ten minutes"]
+fn ten_thousand_requests_on_every_code() {
+    let rebuilt = Circumstances {
+        flush_every: 16,
+        lost: vec![1],
+        lost_at: 2000,
+        rebuilt_at: Some(6000),
+        rebuild_pace: None,
+    };
+    for code in CODES {
+        check(code, &[], 10_000);
+        check(code, &[1], 10_000);
+        check_driven(code, Policy::Wcl, &all_the_time(16), 10_000);
+        check_driven(code, Policy::Wcl, &rebuilt, 10_000);
+        check_driven(code, Policy::Inplace, &rebuilt, 10_000);
+    }
+}

@@ -208,3 +208,17 @@ fn threads_change_no_byte_of_the_answer() {
         }
     }
 }
+
+#[test]
+fn what_did_not_happen_is_told() {
+    let mut requests: Vec<Request> = made(Pattern::Zipf, 100).iter().collect();
+    requests[7].offset = 1 << 40;
+    let (bytes, codes) = (written(&requests), [pantile::Code::parse("raid6:4").unwrap()]);
+    let circumstances =
+        Circumstances { lost: vec![0], lost_at: 50, rebuilt_at: Some(100), ..Circumstances::default() };
+    let options = Options { circumstances, space_bytes: 1 << 30, ..Options::default() };
+    let text = told(&bytes, &codes, &options);
+    assert!(text.contains("before a device was to be rebuilt, after 100 requests"), "{text}");
+    assert!(!text.contains("was to be lost"));
+    assert!(text.contains("beyond the end of the volume of raid6:4 and were left out: 1."));
+}

@@ -168,6 +168,9 @@ const BATCH_CELLS: usize = 1 << 23;
 /// Bytes of a batch, so that whoever waits is told of progress however long the requests are.
 const BATCH_BYTES: u64 = 1 << 36;
 
+/// The same where the engine is driven, block by block.
+const BATCH_BYTES_DRIVEN: u64 = 1 << 28;
+
 /// The volume that a code would be: long enough for any trace, as the shape of stripes is all that counts.
 pub fn geometry(code: &Code, element_bytes: u64) -> Result<Geometry, FormatError> {
     Geometry::new(NewVolume {
@@ -288,16 +291,16 @@ pub fn run<R: BufRead>(
     }
     let mut seen = Seen::default();
     let cells = codes.iter().map(|code| code.data().len()).max().unwrap_or(1);
-    let batch_most = match options.is_driven() {
-        true => BATCH_LEAST,
-        false => (BATCH_CELLS / cells).clamp(BATCH_LEAST, BATCH),
+    let (batch_most, batch_bytes) = match options.is_driven() {
+        true => (BATCH_LEAST, BATCH_BYTES_DRIVEN),
+        false => ((BATCH_CELLS / cells).clamp(BATCH_LEAST, BATCH), BATCH_BYTES),
     };
     let mut batch = Vec::with_capacity(batch_most);
     let mut is_over = false;
     while !is_over {
         batch.clear();
         let (mut bytes, mut bad_lines) = (0, 0);
-        while batch.len() + bad_lines < batch_most && bytes < BATCH_BYTES && !is_over {
+        while batch.len() + bad_lines < batch_most && bytes < batch_bytes && !is_over {
             match trace.next_item()? {
                 Some(Ok(request)) => {
                     bytes += request.len;
@@ -350,10 +353,19 @@ pub fn report(seen: &Seen, replayed: &[Replayed], options: &Options) -> Report {
         seen.bad
     ));
     report.say(how(options));
+    let Circumstances { lost_at, rebuilt_at, .. } = options.circumstances;
+    let come_too_late = [(Some(lost_at).filter(|&at| at > 0), "lost"), (rebuilt_at, "rebuilt")];
+    for (at, what) in come_too_late {
+        if let Some(at) = at.filter(|&at| at >= seen.requests) {
+            report.say(format!(
+                "The trace ended before a device was to be {what}, after {at} requests: none was."
+            ));
+        }
+    }
     for Replayed { code, ending, .. } in replayed {
         if let Some(Ending { requests_beyond: beyond @ 1.., .. }) = ending {
             report.say(format!(
-                "{beyond} requests reach beyond the end of the volume of {} and were left out.",
+                "Requests that reach beyond the end of the volume of {} and were left out: {beyond}.",
                 code.spec()
             ));
         }
