@@ -10,7 +10,7 @@ pub struct Stacks {
     pub title: String,
     /// What to know when reading it.
     pub caption: String,
-    /// What is stacked, from the bottom: the legend.
+    /// What is stacked, from the bottom: the legend. Each has a colour of its own; those that nowhere occur are not shown.
     pub parts: Vec<String>,
     /// The groups.
     pub panels: Vec<Panel>,
@@ -55,10 +55,19 @@ const BARS_HEIGHT: f64 = 84.0;
 const LEFT: f64 = 76.0;
 
 impl Stacks {
+    /// The parts that occur, by number.
+    fn occurring(&self) -> Vec<usize> {
+        let occurs = |&part: &usize| {
+            let mut bars = self.panels.iter().flat_map(|panel| &panel.bars);
+            bars.any(|bar| bar.get(part).is_some_and(|&value| value > 0.0))
+        };
+        (0..self.parts.len()).filter(occurs).collect()
+    }
+
     /// Names of the parts in as many lines as they need, and how high these are.
     fn legend(&self, width: f64) -> (String, f64) {
         let (mut svg, mut x, mut y) = (String::new(), 8.0, 16.0);
-        for (i, name) in self.parts.iter().enumerate() {
+        for (i, name) in self.occurring().into_iter().map(|part| (part, &self.parts[part])) {
             let wide = 18.0 + width_of(name) + 10.0;
             if x + wide > width && x > 8.0 {
                 (x, y) = (8.0, y + 20.0);
@@ -147,11 +156,13 @@ impl Picture for Stacks {
     }
 
     fn data(&self) -> Vec<Vec<String>> {
-        let head = ["code".to_string(), "device".to_string()].into_iter().chain(self.parts.iter().cloned());
+        let parts = self.occurring();
+        let names = parts.iter().map(|&part| self.parts[part].clone());
+        let head = ["code".to_string(), "device".to_string()].into_iter().chain(names);
         let mut rows = vec![head.collect::<Vec<_>>()];
         for panel in &self.panels {
             for (i, bar) in panel.bars.iter().enumerate() {
-                let values = bar.iter().map(|&value| number(value));
+                let values = parts.iter().map(|&part| number(bar[part]));
                 rows.push([panel.name.clone(), i.to_string()].into_iter().chain(values).collect());
             }
         }
@@ -248,7 +259,19 @@ pub(crate) fn open(width: f64, height: f64, title: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{round_step, short};
+    use super::{Panel, Stacks, round_step, short};
+    use crate::figure::{Picture, colour};
+
+    #[test]
+    fn a_part_keeps_its_colour_where_others_do_not_occur() {
+        let panel = Panel { name: "a code".into(), bars: vec![vec![1.0, 0.0, 2.0], vec![0.0, 0.0, 4.0]] };
+        let parts = ["first", "second", "third"].map(String::from).to_vec();
+        let stacks = Stacks { title: String::new(), caption: String::new(), parts, panels: vec![panel] };
+        assert_eq!(stacks.data()[0], ["code", "device", "first", "third"]);
+        assert_eq!(stacks.data()[2], ["a code", "1", "0", "4"]);
+        let svg = stacks.svg();
+        assert!(!svg.contains("second") && !svg.contains(&colour(1)) && svg.contains(&colour(2)), "{svg}");
+    }
 
     #[test]
     fn axes_have_two_to_four_round_steps() {

@@ -455,7 +455,6 @@ fn causes_of(replayed: &[Replayed]) -> Vec<Cause> {
 
 /// What each device bears, by cause.
 fn loads_by_cause(replayed: &[Replayed]) -> Figure {
-    let all = causes_of(replayed);
     let panel = |Replayed { code, counts, .. }: &Replayed| Panel {
         name: code.spec().to_string(),
         bars: counts
@@ -463,14 +462,17 @@ fn loads_by_cause(replayed: &[Replayed]) -> Figure {
             .iter()
             .map(|device| {
                 let blocks = |cause: &Cause| device.get(cause).copied().unwrap_or_default();
-                all.iter().map(|&cause| (blocks(&cause).read + blocks(&cause).written) as f64).collect()
+                Cause::ALL
+                    .iter()
+                    .map(|&cause| (blocks(&cause).read + blocks(&cause).written) as f64)
+                    .collect()
             })
             .collect(),
     };
     Figure::Stacks(Stacks {
         title: "Blocks per device, by cause".into(),
         caption: "Read and written; all codes to one scale, devices from left to right.".into(),
-        parts: all.iter().map(|cause| cause.name().to_string()).collect(),
+        parts: Cause::ALL.iter().map(|cause| cause.name().to_string()).collect(),
         panels: replayed.iter().map(panel).collect(),
     })
 }
