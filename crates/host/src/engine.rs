@@ -645,6 +645,11 @@ impl Engine {
         self.volume.handle(Event::Scrub(what));
     }
 
+    /// Puts away what serves only a volume that goes on; the next flush waits for it.
+    pub(crate) fn settle(&mut self) {
+        self.volume.handle(Event::Settle);
+    }
+
     pub(crate) fn set_throttle(&mut self, bytes_per_s_max: Option<u64>) {
         let now = Instant::now();
         self.throttle.set(bytes_per_s_max, now);

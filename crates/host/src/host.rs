@@ -173,7 +173,14 @@ impl Host {
     ///
     /// Errors: it could not be made durable; it has ended all the same.
     pub fn stop(&self) -> Result<(), HostError> {
-        let flushed = self.handle.flush();
+        let settle = || {
+            self.call(|engine| {
+                engine.settle();
+                Ok(())
+            })
+        };
+        // First what users wrote: what is written in place may be settled once it is there.
+        let flushed = self.handle.flush().and_then(|()| settle()).and_then(|()| self.handle.flush());
         self.kill();
         match flushed {
             // It was stopped already.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{format, geometry, memory, open, open_with, painted};
+use common::{format, geometry, geometry_of, memory, open, open_with, painted};
 use pantile_device::{Device, Fault, Faulty, FileDevice, MemoryDevice, OpKind};
 use pantile_host::{HostError, HostOptions};
 use pantile_volume::{BLOCK_BYTES, DeviceState, Geometry, OpenError, Slot};
@@ -421,4 +421,65 @@ fn wrong_requests_and_devices_are_refused() {
     assert!(matches!(open(&geometry, &devices), Err(HostError::TooShort { slot: Slot(3), .. })));
     devices[3] = devices[2].clone();
     assert!(matches!(open(&geometry, &devices), Err(HostError::Device(_))));
+}
+
+/// A stop leaves no marks: what rots afterwards is told from what was written, where stripes are written in place.
+#[test]
+fn a_volume_in_place_that_was_stopped_knows_what_rots() {
+    let geometry = geometry_of("raid6:4", 48, pantile_volume::Policy::Inplace);
+    let devices = memory(&geometry);
+    format(&geometry, &devices);
+    let host = open(&geometry, &devices).expect("it opens");
+    let mut data = painted(8, host.handle().len_bytes() as usize);
+    host.handle().write(0, &data, true).expect("it writes");
+    for i in 0..60usize {
+        let at = i * 40_960;
+        data[at..at + 4096].copy_from_slice(&painted(100 + i as u64, 4096));
+        host.handle().write(at as u64, &data[at..at + 4096], false).expect("it writes");
+    }
+    host.handle().flush().expect("it flushes");
+    assert!(host.report().expect("it serves").status.marked_stripes > 0, "or nothing is tried");
+    host.stop().expect("it stops");
+    let device = devices[1].as_ref().expect("it is there");
+    for stripe in 0..48 {
+        let mut buffer = pantile_device::AlignedBuf::zeroed(BLOCK_BYTES as usize);
+        buffer.fill(stripe as u8);
+        let at = (geometry.chunk_start(stripe, Slot(1)).0 + 2) * BLOCK_BYTES;
+        device.write_at(at, &[buffer.whole()]).expect("it rots");
+    }
+    let host = open(&geometry, &devices).expect("it opens");
+    assert_eq!(host.report().expect("it serves").status.marked_stripes, 0);
+    let mut found = vec![0; data.len()];
+    host.handle().read(0, &mut found).expect("it reads");
+    assert!(found == data);
+    host.stop().expect("it stops");
+}
+
+/// A rebuild goes on where a stop ended it.
+#[test]
+fn a_stop_keeps_how_far_a_rebuild_is() {
+    let geometry = geometry_of("mirror:2", 2000, pantile_volume::Policy::Wcl);
+    let mut devices = memory(&geometry);
+    format(&geometry, &devices);
+    let slow = HostOptions { background_bytes_per_s: Some(32 << 20), ..HostOptions::for_devices(2) };
+    let host = open_with(&geometry, &devices, &slow).expect("it opens");
+    host.handle().write(0, &vec![7; host.handle().len_bytes() as usize], true).expect("it writes");
+    host.fail(Slot(1)).expect("it goes");
+    devices[1] = memory(&geometry).swap_remove(1);
+    let device = devices[1].clone().expect("it is there");
+    host.attach(Slot(1), device, pantile_volume::Found::Blank).expect("it comes");
+    let done = |host: &pantile_host::Host| match host.report().expect("it serves").status.devices[1].state {
+        DeviceState::Rebuilding { done_stripes, .. } => done_stripes,
+        state => panic!("{state:?}"),
+    };
+    let begun = Instant::now();
+    while done(&host) == 0 && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let before = done(&host);
+    assert!(before > 0);
+    host.stop().expect("it stops");
+    let host = open_with(&geometry, &devices, &slow).expect("it opens");
+    assert!(done(&host) >= before, "{} of {before}", done(&host));
+    host.stop().expect("it stops");
 }

@@ -722,6 +722,7 @@ impl std::fmt::Display for Happened<'_> {
             Event::DeviceGone(slot) => write!(out, "slot {} is gone", slot.0),
             Event::DeviceCame(slot, found) => write!(out, "slot {} came, {found:?}", slot.0),
             Event::Scrub(wish) => write!(out, "scrub {wish:?}"),
+            Event::Settle => write!(out, "settle"),
         }
     }
 }

@@ -85,6 +85,9 @@ pub enum Event {
     DeviceCame(Slot, Found),
     /// What the scrub should do.
     Scrub(Scrub),
+    /// It is about to be stopped: what serves only one that goes on is put away, and the next flush waits for that. Marks of stripes that
+    /// are of one time are taken away, and how far a rebuild is gets into a record.
+    Settle,
 }
 
 /// What a device that comes holds.

@@ -272,7 +272,7 @@ impl Engine {
             Event::IoDone(io, result) => self.io_done(io, &result),
             Event::Computed(job, computed) => self.computed(job, &computed),
             Event::DeviceGone(slot) => self.device_gone(slot),
-            Event::Request(..) | Event::DeviceCame(..) | Event::Scrub(..) => {}
+            Event::Request(..) | Event::DeviceCame(..) | Event::Scrub(..) | Event::Settle => {}
         }
         self.begin_later();
     }
@@ -319,8 +319,14 @@ impl Engine {
             Event::DeviceGone(slot) => self.device_gone(slot),
             Event::DeviceCame(slot, found) => self.device_came(slot, found),
             Event::Scrub(wish) => self.scrub(wish),
+            Event::Settle => self.settle(),
         }
         self.drive();
+    }
+
+    fn settle(&mut self) {
+        let is_marked = self.settle_marks();
+        self.members_changed |= is_marked || self.has_unrecorded_rebuild();
     }
 
     /// Begins whatever can be begun.

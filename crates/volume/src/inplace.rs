@@ -47,6 +47,8 @@ const PLANS_MOST: usize = 1024;
 /// What the policy remembers between commits.
 #[derive(Debug, Default)]
 pub(crate) struct Inplace {
+    /// The next record takes away the marks of all stripes that are of one time.
+    settles: bool,
     /// Stripes that were marked when the volume was opened and are not written again yet. Requests wait for them.
     resync: BTreeSet<u32>,
     requests: Vec<(RequestId, Request)>,
@@ -191,6 +193,12 @@ impl Engine {
         self.resolve_all(held);
     }
 
+    /// Lets the next record take away all marks that it can; whether there are any.
+    pub(crate) fn settle_marks(&mut self) -> bool {
+        self.inplace.settles = !self.maps.marked.is_empty();
+        self.inplace.settles
+    }
+
     fn is_marked(&self, logical: u32) -> bool {
         self.maps.marked.contains(&logical) || self.planted.is(Bug::ForgetsMark)
     }
@@ -237,7 +245,7 @@ impl Engine {
             new_marks.iter().filter(|logical| !is_trimmed(logical)).take(marks as usize).copied().collect();
         let is_old = |logical: &u32| {
             let last = self.inplace.touched.get(logical).copied().unwrap_or(0);
-            last + MARK_KEPT_COMMITS <= self.inplace.commits
+            self.inplace.settles || last + MARK_KEPT_COMMITS <= self.inplace.commits
         };
         let in_use = |logical: &u32| {
             touched.contains(logical)
@@ -247,6 +255,9 @@ impl Engine {
         let idle = self.maps.marked.iter().filter(|l| is_old(l) && !in_use(l) && !self.broken.contains(l));
         let cleared: BTreeSet<u32> = idle.take(clears as usize).copied().collect();
         self.inplace.touched.retain(|logical, _| !cleared.contains(logical));
+        // More than one record takes is for the next one.
+        self.inplace.settles &= !cleared.is_empty() && cleared.len() < self.maps.marked.len();
+        self.members_changed |= self.inplace.settles;
         commit.inplace.marks = marks_of(&cleared, false).chain(marks_of(&set, true)).collect();
         commit.taken = Dirty { unmapped: trimmed, ..Dirty::default() };
         commit.outstanding = 1;

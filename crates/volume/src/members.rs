@@ -25,8 +25,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Blocks made again at a time: 8 MiB.
 const WINDOW_BLOCKS: u64 = 2048;
 
-/// Blocks made again between two records of the cursor: 256 MiB.
-const RECORDED_BLOCKS: u64 = 1 << 16;
+/// Blocks made again between two records of the cursor: 32 MiB, so much is made once more after a crash. A record costs a flush.
+const RECORDED_BLOCKS: u64 = 1 << 13;
 
 /// Making again what devices lack.
 #[derive(Debug, Default)]
@@ -90,6 +90,11 @@ impl Engine {
         }
         // With another device to read from, what could not be had may be.
         self.repair.append(&mut self.broken);
+    }
+
+    /// Whether a rebuild is further than any record says.
+    pub(crate) fn has_unrecorded_rebuild(&self) -> bool {
+        self.rebuild.as_ref().is_some_and(|rebuild| rebuild.blocks_since_record > 0)
     }
 
     /// The devices that are being rebuilt, and how far each is.

@@ -296,7 +296,11 @@ impl Opening {
                 self.next_phase_if_done();
             }
             Event::DeviceGone(slot) => self.lost(slot),
-            Event::Request(..) | Event::Computed(..) | Event::DeviceCame(..) | Event::Scrub(..) => {}
+            Event::Request(..)
+            | Event::Computed(..)
+            | Event::DeviceCame(..)
+            | Event::Scrub(..)
+            | Event::Settle => {}
         }
     }
 

@@ -11,16 +11,22 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 /// A volume of 48 stripes of 16 KiB elements.
 pub fn geometry(code: &str) -> Geometry {
+    geometry_of(code, 48, Policy::Wcl)
+}
+
+/// The same with so many stripes and a policy.
+pub fn geometry_of(code: &str, logical_stripes: u32, policy: Policy) -> Geometry {
+    let moves = policy == Policy::Wcl;
     let code = Code::parse(code).expect("a spec");
     Geometry::new(NewVolume {
         volume: VolumeId([7; 16]),
         code,
         element_blocks: 4,
-        logical_stripes: 48,
-        spare_stripes: 16,
-        log_rows: 600,
+        logical_stripes,
+        spare_stripes: if moves { 16 } else { 0 },
+        log_rows: if moves { 600 } else { 0 },
         journal_blocks: 256,
-        policy: Policy::Wcl,
+        policy,
     })
     .expect("a geometry")
 }

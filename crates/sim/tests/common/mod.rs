@@ -726,7 +726,7 @@ impl Engine for Toy {
             }
             Event::Computed(_, Computed::Checksums(sums)) => self.write_commit(&sums),
             // It catches devices up when it is started, and does not scrub.
-            Event::DeviceCame(..) | Event::Scrub(..) => {}
+            Event::DeviceCame(..) | Event::Scrub(..) | Event::Settle => {}
         }
         self.advance();
     }
