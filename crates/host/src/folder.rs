@@ -38,6 +38,8 @@ pub struct Config {
     pub spares: Vec<PathBuf>,
     /// Bytes a second that rebuild and scrub may read and write.
     pub throttle_bytes_per_s: Option<u64>,
+    /// Stripes that had lost data when they were read last. No device knows, so that this is what outlives the server.
+    pub damaged_stripes: u64,
 }
 
 /// A device in a slot.
@@ -483,8 +485,13 @@ impl Folder {
         let written = write_new(root, new, &geometry, &devices).and_then(|()| {
             let devices =
                 (0..).zip(places.clone()).map(|(slot, path)| (slot, Place { path, joining: false }));
-            let config =
-                Config { volume, devices: devices.collect(), spares: Vec::new(), throttle_bytes_per_s: None };
+            let config = Config {
+                volume,
+                devices: devices.collect(),
+                spares: Vec::new(),
+                throttle_bytes_per_s: None,
+                damaged_stripes: 0,
+            };
             let folder = Folder { root: root.to_path_buf(), config, _lock: lock };
             folder.save()?;
             Ok(folder)
@@ -532,6 +539,7 @@ impl Folder {
             devices: devices.collect(),
             spares: Vec::new(),
             throttle_bytes_per_s: None,
+            damaged_stripes: 0,
         };
         let folder = Folder { root: root.to_path_buf(), config, _lock: lock };
         folder.save()?;
@@ -676,6 +684,9 @@ impl Config {
         if let Some(rate) = self.throttle_bytes_per_s {
             text.push_str(&format!("throttle {rate}\n"));
         }
+        if self.damaged_stripes > 0 {
+            text.push_str(&format!("damaged {}\n", self.damaged_stripes));
+        }
         Ok(text)
     }
 
@@ -691,6 +702,7 @@ impl Config {
             devices: BTreeMap::new(),
             spares: Vec::new(),
             throttle_bytes_per_s: None,
+            damaged_stripes: 0,
         };
         for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -714,7 +726,11 @@ impl Config {
                     config.throttle_bytes_per_s =
                         Some(rate.ok_or(wrong(number, "a number of bytes a second"))?);
                 }
-                _ => return Err(wrong(number, "id, device, joining, spare, throttle or a comment")),
+                "damaged" => {
+                    config.damaged_stripes =
+                        rest.parse().map_err(|_| wrong(number, "a number of stripes"))?;
+                }
+                _ => return Err(wrong(number, "id, device, joining, spare, throttle, damaged or a comment")),
             }
         }
         config.volume = volume.ok_or(wrong(1, "a line 'id' with the volume's id"))?;
@@ -988,6 +1004,7 @@ mod tests {
                 .into(),
             spares: vec!["/dev/spare".into()],
             throttle_bytes_per_s: Some(5000),
+            damaged_stripes: 23,
         };
         let text = config.text().expect("paths of one line");
         assert_eq!(Config::parse(Path::new("c"), &text), Ok(config.clone()));
@@ -997,6 +1014,7 @@ mod tests {
             ("device 0 ", "device 256 "),
             ("device 0 device", "device 3 device"),
             ("throttle 5000", "throttle 0"),
+            ("damaged 23", "damaged -1"),
             ("spare /dev/spare", "spare"),
             ("spare", "spar"),
         ] {

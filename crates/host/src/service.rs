@@ -401,6 +401,13 @@ impl Service {
                 }
             }
         }
+        if let Some(folder) = &mut state.folder {
+            let damaged = damaged(folder, &report);
+            if damaged != folder.config().damaged_stripes {
+                // Tried again at the next look.
+                let _ = folder.change(|config| config.damaged_stripes = damaged);
+            }
+        }
         let rebuilding = rebuilding(&report);
         match rebuilding {
             None => state.samples.clear(),
@@ -468,10 +475,11 @@ impl Service {
             }
         };
         let devices: Vec<DeviceReport> = status.devices.iter().map(device).collect();
+        let damaged = state.folder.as_ref().map_or(0, |folder| damaged(folder, &report));
         let (mut wrong, warnings) =
-            (wrong(&report, &margin.survives, &devices), warnings(&devices, &state.bad_spares));
+            (wrong(&report, &margin.survives, damaged, &devices), warnings(&devices, &state.bad_spares));
         let verdict = match () {
-            () if status.failed || !margin.survives || status.broken_stripes > 0 => Verdict::Failed,
+            () if status.failed || !margin.survives || damaged > 0 => Verdict::Failed,
             () if status.log_blocks_lost > 0 => Verdict::Failed,
             () if !wrong.is_empty() => Verdict::Degraded,
             () if !warnings.is_empty() => Verdict::Warned,
@@ -511,7 +519,7 @@ impl Service {
             log_bears: self.geometry.tolerance() as u32,
             stripes_used: status.stripes_used,
             free_stripes: status.free_stripes,
-            broken_stripes: status.broken_stripes,
+            broken_stripes: damaged,
             suspect_stripes: status.suspect_stripes,
         })
     }
@@ -555,8 +563,18 @@ fn progress(samples: &VecDeque<(Instant, u64, u64)>, done: u64, total: u64) -> R
     report
 }
 
+/// Stripes that have lost data, as far as is known: what was found before counts until a scrub has looked at everything.
+fn damaged(folder: &Folder, report: &Report) -> u64 {
+    let found = report.status.broken_stripes;
+    let has_looked = |scrub: &pantile_volume::ScrubStatus| !scrub.running && scrub.done == scrub.total;
+    match report.status.scrub.as_ref().is_some_and(has_looked) {
+        true => found,
+        false => found.max(folder.config().damaged_stripes),
+    }
+}
+
 /// What is wrong, the worst first.
-fn wrong(report: &Report, survives: &bool, devices: &[DeviceReport]) -> Vec<String> {
+fn wrong(report: &Report, survives: &bool, damaged: u64, devices: &[DeviceReport]) -> Vec<String> {
     let status = &report.status;
     let mut wrong = Vec::new();
     if status.failed || !survives {
@@ -571,11 +589,13 @@ fn wrong(report: &Report, survives: &bool, devices: &[DeviceReport]) -> Vec<Stri
             status.log_blocks_lost
         ));
     }
-    if status.broken_stripes > 0 {
-        wrong.push(format!(
-            "{} stripes have lost data: more of them is bad than the code can bear.",
-            status.broken_stripes
-        ));
+    if damaged > 0 {
+        let known = if status.broken_stripes > 0 {
+            "more of them is bad than the code can bear"
+        } else {
+            "so it was when they were read last; a scrub says what is left"
+        };
+        wrong.push(format!("{damaged} stripes have lost data: {known}."));
     }
     for device in devices {
         let why = device.problem.as_ref().map_or(String::new(), |problem| format!(": {problem}"));

@@ -565,6 +565,48 @@ fn a_device_that_lied_is_named_also_when_nothing_is_wrong_any_more() {
     service.stop().expect("it stops");
 }
 
+/// No device knows of data that cannot be had any more; the folder does, whoever asks, until a scrub finds nothing.
+#[test]
+fn data_that_are_lost_are_not_forgotten() {
+    let (_folder, root, service) = served();
+    let data = painted(9, 3_000_000);
+    service.handle().write(0, &data, true).expect("it writes");
+    service.handle().write(4_000_000, &painted(10, 50_000), true).expect("it writes");
+    service.stop().expect("it stops");
+    let blocks: HashSet<&[u8]> = data.chunks_exact(4096).collect();
+    for device in 0..3 {
+        let path = root.join(format!("device-0{device}.pantile"));
+        let mut bytes = std::fs::read(&path).expect("a device");
+        let ours = bytes.chunks_exact_mut(4096).filter(|block| blocks.contains(&block[..]));
+        ours.for_each(|block| block[100] ^= 1);
+        std::fs::write(&path, &bytes).expect("it lies");
+    }
+    let lost = |report: &StatusReport| {
+        let told = report.wrong.iter().any(|wrong| wrong.contains("have lost data"));
+        told && report.verdict == Verdict::Failed && report.broken_stripes > 0
+    };
+    let scrub = |service: &Service| {
+        done(service.obey(&Order::ScrubStart { repair: true }));
+        until(service, |report| {
+            report.suspect_stripes == 0 && report.scrub.as_ref().is_some_and(|scrub| !scrub.running)
+        });
+    };
+    let service = start(&root);
+    scrub(&service);
+    assert!(lost(&status(&service)), "{:?}", status(&service).wrong);
+    service.stop().expect("it stops");
+    let looks = Service::look(Folder::open(&root).expect("a folder")).expect("it is looked at");
+    assert!(lost(&status(&looks)), "{:?}", status(&looks).wrong);
+    drop(looks);
+    let service = start(&root);
+    assert!(lost(&status(&service)), "nobody has read them yet");
+    service.handle().write(0, &data, true).expect("they are written anew");
+    scrub(&service);
+    assert!(!lost(&status(&service)), "{:?}", status(&service).wrong);
+    service.stop().expect("it stops");
+    assert_eq!(status(&start(&root)).broken_stripes, 0);
+}
+
 /// Lines that are nearly orders, or nothing like it; none that would end the volume or take a device out.
 ///
 /// `FUZZ_SEEDS=100000` tries more, `FUZZ_FIRST=7 FUZZ_SEEDS=1` one again.
