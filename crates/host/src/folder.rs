@@ -246,6 +246,16 @@ pub enum FolderError {
         slot: Slot,
     },
     /// A slot that the volume does not have.
+    /// An order for a scrub, and there is none.
+    NoScrub,
+    /// A volume of more stripes than there are numbers for.
+    TooLarge {
+        /// What was asked for.
+        user_bytes: u64,
+        /// What a volume of this code holds at the most, roughly.
+        most_bytes: u64,
+    },
+    /// A number that no device has.
     NoSuchDevice {
         /// What was asked for.
         device: u32,
@@ -431,6 +441,13 @@ impl fmt::Display for FolderError {
                 out,
                 "device {} is whole, and no further device may fail for certain; bring a lost one back or wait for the rebuild first",
                 slot.0
+            ),
+            FolderError::NoScrub => {
+                write!(out, "no scrub is under way; begin one with: pantile scrub VOL")
+            }
+            FolderError::TooLarge { user_bytes, most_bytes } => write!(
+                out,
+                "{user_bytes} bytes are more than a volume of this code holds, {most_bytes}; give a smaller --size"
             ),
             FolderError::NoSuchDevice { device, devices } => {
                 write!(out, "there is no device {device}; the volume has devices 0 to {}", devices - 1)
@@ -834,6 +851,10 @@ fn given(new: &NewFolder, volume: VolumeId, paths: &[PathBuf]) -> Result<NewPart
 }
 
 fn made(root: &Path, new: &NewFolder, volume: VolumeId, user_bytes: u64) -> Result<NewParts, FolderError> {
+    let most_bytes = geometry::most_user_bytes(&new.code);
+    if user_bytes > most_bytes {
+        return Err(FolderError::TooLarge { user_bytes, most_bytes });
+    }
     let geometry = geometry::for_user_bytes(&new.code, new.policy, volume, user_bytes)?;
     let places: Vec<PathBuf> =
         (0..geometry.slots()).map(|slot| format!("device-{slot:02}.pantile").into()).collect();

@@ -34,6 +34,12 @@ pub(crate) fn for_user_bytes(
     Geometry::new(numbers(code, policy, volume, element_blocks, stripes))
 }
 
+/// What a volume holds at the most: a stripe has a number of 32 bits, and some of the places for stripes are spare.
+pub(crate) fn most_user_bytes(code: &Code) -> u64 {
+    let per_stripe = code.data().len() as u64 * u64::from(element_blocks(code, u64::MAX)) * BLOCK as u64;
+    (u64::from(u32::MAX) / 32 * 31).saturating_mul(per_stripe)
+}
+
 /// The largest volume that fits devices of these lengths, by slot; `None` if not even the smallest does.
 pub(crate) fn for_devices(
     code: &Code,

@@ -165,9 +165,9 @@ impl Service {
                 let what = if *repair { "Scrubbing, and writing anew what is bad." } else { "Scrubbing." };
                 self.scrub(Scrub::Start { repair: *repair }, what).map(done)
             }
-            Order::ScrubPause => self.scrub(Scrub::Pause, "The scrub waits.").map(done),
-            Order::ScrubResume => self.scrub(Scrub::Resume, "The scrub goes on.").map(done),
-            Order::ScrubStop => self.scrub(Scrub::Stop, "The scrub has ended.").map(done),
+            Order::ScrubPause => self.order_scrub(Scrub::Pause, "The scrub waits.").map(done),
+            Order::ScrubResume => self.order_scrub(Scrub::Resume, "The scrub goes on.").map(done),
+            Order::ScrubStop => self.order_scrub(Scrub::Stop, "The scrub has ended.").map(done),
         };
         result.unwrap_or_else(|error| Answer::fault(&error))
     }
@@ -175,6 +175,14 @@ impl Service {
     fn scrub(&self, what: Scrub, text: &str) -> Result<String, FolderError> {
         self.host.scrub(what)?;
         Ok(text.to_owned())
+    }
+
+    /// Tells something to a scrub that is under way.
+    fn order_scrub(&self, what: Scrub, text: &str) -> Result<String, FolderError> {
+        match self.host.report()?.status.scrub {
+            Some(scrub) if scrub.running => self.scrub(what, text),
+            _ => Err(FolderError::NoScrub),
+        }
     }
 
     fn slot(&self, device: u32) -> Result<Slot, FolderError> {

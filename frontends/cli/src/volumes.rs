@@ -307,7 +307,7 @@ pub fn margin_text(margin: &Margin) -> String {
         return "What is lost now is more than the code can bear.".into();
     }
     let mut text = match margin.any_more {
-        0 => "No further device may fail for certain".to_string(),
+        0 => "It depends on which device fails next".to_string(),
         1 => "Any 1 more device may fail".to_string(),
         more => format!("Any {more} more devices may fail"),
     };
@@ -318,6 +318,9 @@ pub fn margin_text(margin: &Margin) -> String {
         3 => "triples".to_string(),
         devices => format!("sets of {devices}"),
     };
+    if next.survived == 0 && margin.any_more == 0 {
+        return "No further device may fail.".into();
+    }
     if next.survived == 0 {
         let _ = write!(text, "; none of the {} {sets} may.", next.sets);
         return text;
