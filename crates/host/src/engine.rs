@@ -14,8 +14,8 @@ use crate::throttle::Throttle;
 use crate::work::{Matrices, Task, Workers, checksum};
 use crate::{HostError, HostOptions};
 use pantile_device::{
-    Completion, Device, DeviceError, IoPool, Op, OpKind, Priority, Refusal, Remedy, Request as IoRequest,
-    Segment, Site,
+    Completion, Device, DeviceError, IoPool, Layer, Layered, Op, OpKind, Operation, Priority, Refusal,
+    Remedy, Request as IoRequest, Segment, Site,
 };
 use pantile_volume::{
     Action, BufferId, Computed, DeviceBlock, Event, Extent, Found, Geometry, IoId, IoResult, Losses, Piece,
@@ -57,11 +57,27 @@ struct Flight {
     purpose: Purpose,
 }
 
+/// Stands before a device and outlives it by a moment: whoever sees it gone knows that our share of the device is, whatever others hold.
+struct Share {
+    _held: Arc<()>,
+}
+
+impl Layer for Share {
+    fn around(
+        &self,
+        _: &dyn Device,
+        operation: Operation,
+        does: &mut dyn FnMut(u64) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        does(operation.len_bytes)
+    }
+}
+
 /// A slot and the device in it.
 pub(crate) struct Member {
     /// The number in the pool; `None`: there is no device.
     number: Option<usize>,
-    device: Weak<dyn Device>,
+    device: Weak<()>,
     path: Option<PathBuf>,
     len_bytes: u64,
     /// Since when it owes what.
@@ -188,10 +204,9 @@ impl Engine {
             return Err(HostError::TooShort { slot, have: device.len_bytes(), need });
         }
         let (path, len_bytes) = (Some(device.path().to_path_buf()), device.len_bytes());
-        // A share of our own, so that its end can be seen whatever others hold.
-        let device: Arc<dyn Device> = Arc::new(device);
-        let weak = Arc::downgrade(&device);
-        let number = self.pool.attach(device)?;
+        let held = Arc::new(());
+        let weak = Arc::downgrade(&held);
+        let number = self.pool.attach(Arc::new(Layered::with(device, Share { _held: held })))?;
         let member =
             Member { number: Some(number), device: weak, path, len_bytes, ..Member::empty(Instant::now()) };
         self.members[slot.0 as usize] = member;
@@ -199,7 +214,7 @@ impl Engine {
     }
 
     /// The life of the engine's thread. Gives the devices that were open.
-    pub(crate) fn run(mut self) -> Vec<Weak<dyn Device>> {
+    pub(crate) fn run(mut self) -> Vec<Weak<()>> {
         let (mut messages, mut completions) = (VecDeque::new(), Vec::new());
         loop {
             self.inbox.take(&mut messages);
@@ -689,10 +704,9 @@ impl Engine {
 
 impl Member {
     fn empty(now: Instant) -> Member {
-        let device: Weak<dyn Device> = Weak::<pantile_device::MemoryDevice>::new();
         Member {
             number: None,
-            device,
+            device: Weak::new(),
             path: None,
             len_bytes: 0,
             owes: BTreeMap::new(),

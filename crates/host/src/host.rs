@@ -55,7 +55,7 @@ impl HostOptions {
 }
 
 /// Ends with the devices that it had.
-type Thread = JoinHandle<Vec<Weak<dyn Device>>>;
+type Thread = JoinHandle<Vec<Weak<()>>>;
 
 /// A running volume. Dropped, it ends abruptly, as by [`Host::kill`].
 pub struct Host {
