@@ -104,6 +104,11 @@ impl Faults {
         [Unreadable, Flip, Lost, Misdirected].iter().any(|fault| self.done.contains_key(fault))
     }
 
+    /// Whether anything happened but that a device was slow.
+    pub(crate) fn did_harm(&self) -> bool {
+        self.done.keys().any(|fault| *fault != Fault::Slow)
+    }
+
     /// From now on nothing new goes wrong.
     pub(crate) fn stop(&mut self) {
         self.kinds.clear();

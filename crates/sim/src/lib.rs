@@ -16,6 +16,7 @@ mod breach;
 mod content;
 mod crash;
 mod disk;
+mod epochs;
 mod exhaust;
 mod faults;
 mod memory;

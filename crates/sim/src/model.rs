@@ -15,6 +15,7 @@ use std::fmt;
 
 use pantile_volume::{Failure, RequestId, UserBlock};
 
+use crate::epochs::Epochs;
 use crate::random::mix;
 use crate::{Ask, Data, Kill, Told};
 
@@ -23,37 +24,40 @@ const ZEROS: Data = [0; 16];
 /// The user's side of a volume.
 #[derive(Clone, Debug)]
 pub struct Model {
-    blocks: Vec<Vec<Version>>,
-    open: BTreeMap<RequestId, Open>,
+    pub(crate) blocks: Vec<Vec<Version>>,
+    pub(crate) open: BTreeMap<RequestId, Open>,
     /// Blocks with a version that is not durable.
-    dirty: BTreeSet<usize>,
-    now: Tick,
-    salt: u64,
-    made: BTreeMap<Data, UserBlock>,
+    pub(crate) dirty: BTreeSet<usize>,
+    pub(crate) epochs: Epochs,
+    pub(crate) now: Tick,
+    pub(crate) salt: u64,
+    pub(crate) made: BTreeMap<Data, UserBlock>,
 }
 
 /// Counts what happens; always even, so that there is room between two.
-type Tick = u64;
+pub(crate) type Tick = u64;
 
-const NEVER: Tick = Tick::MAX;
+pub(crate) const NEVER: Tick = Tick::MAX;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Version {
-    content: Data,
-    request: Option<RequestId>,
-    asked: Tick,
-    answered: Tick,
+pub(crate) struct Version {
+    pub(crate) content: Data,
+    pub(crate) request: Option<RequestId>,
+    pub(crate) asked: Tick,
+    pub(crate) answered: Tick,
     /// When it was over: answered, or seen by a read.
-    over: Tick,
-    durable: bool,
+    pub(crate) over: Tick,
+    pub(crate) durable: bool,
     /// It lay on the devices after a power failure: if it is the one, it is durable.
-    survived: bool,
+    pub(crate) survived: bool,
+    /// It came with the end of an epoch: it is there with all others of that end, or none is.
+    pub(crate) end: Option<RequestId>,
 }
 
 #[derive(Clone, Debug)]
-struct Open {
-    asked: Tick,
-    ask: Ask,
+pub(crate) struct Open {
+    pub(crate) asked: Tick,
+    pub(crate) ask: Ask,
 }
 
 /// An answer that a user may not get.
@@ -76,6 +80,16 @@ pub enum Wrong {
         request: RequestId,
         /// Why, as the engine says.
         failure: Failure,
+    },
+    /// Others wrote to what an open epoch holds.
+    LetIn {
+        /// The request.
+        request: RequestId,
+    },
+    /// An epoch says that it lost what it never wrote.
+    LostOfOthers {
+        /// The block.
+        block: UserBlock,
     },
     /// A request beyond the end was not refused as such.
     NotRefused {
@@ -113,11 +127,13 @@ impl Model {
             over: 0,
             durable: true,
             survived: false,
+            end: None,
         };
         Model {
             blocks: vec![vec![zeros]; blocks as usize],
             open: BTreeMap::new(),
             dirty: BTreeSet::new(),
+            epochs: Epochs::default(),
             now: 0,
             salt: mix(seed),
             made: BTreeMap::new(),
@@ -155,6 +171,7 @@ impl Model {
                     }
                 }
                 Ask::Read { .. } | Ask::Flush => {}
+                _ => self.asked_of_epoch(id, ask, asked),
             }
         }
         self.open.insert(id, Open { asked, ask: ask.clone() });
@@ -165,6 +182,9 @@ impl Model {
         let now = self.tick();
         let open = self.open.remove(&id).expect("the request is open");
         let within = self.is_within(&open.ask);
+        if let Some(done) = self.answered_of_epoch(id, &open, told, now) {
+            return done;
+        }
         match told {
             Told::Failed(Failure::OutOfRange { end }) if !within && end.0 == self.blocks() => return Ok(()),
             _ if !within => return Err(Wrong::NotRefused { request: id }),
@@ -191,6 +211,7 @@ impl Model {
     /// Everything ended at once; nobody answers what is open.
     pub fn crashed(&mut self, kill: Kill) {
         let now = self.tick();
+        self.forget_epochs();
         self.open.clear();
         for (block, versions) in self.blocks.iter_mut().enumerate() {
             if let [only] = &versions[..]
@@ -199,12 +220,17 @@ impl Model {
                 continue;
             }
             let mut left: Vec<Version> = Vec::new();
+            // An end that brought what was there before tells nothing by it.
+            let mut is_clear = true;
             for version in versions.iter() {
                 let replaced = versions.iter().any(|later| later.durable && version.over < later.asked);
                 let survived = kill == Kill::Power || version.survived;
                 match left.iter_mut().find(|other| other.content == version.content) {
                     _ if replaced => {}
-                    Some(other) => other.survived |= survived,
+                    Some(other) => {
+                        other.survived |= survived;
+                        is_clear &= other.end == version.end;
+                    }
                     None => left.push(Version {
                         request: None,
                         asked: 0,
@@ -212,10 +238,12 @@ impl Model {
                         over: now,
                         durable: false,
                         survived,
+                        end: version.end,
                         content: version.content,
                     }),
                 }
             }
+            left.iter_mut().filter(|_| !is_clear).for_each(|version| version.end = None);
             // A single version that survived is known without a read.
             if let [only] = &mut left[..] {
                 only.durable = true;
@@ -227,7 +255,7 @@ impl Model {
         }
     }
 
-    fn tick(&mut self) -> Tick {
+    pub(crate) fn tick(&mut self) -> Tick {
         self.now += 2;
         self.now
     }
@@ -237,12 +265,12 @@ impl Model {
             Ask::Read { first, count } => first.0.checked_add(u64::from(*count)),
             Ask::Write { first, contents, .. } => first.0.checked_add(contents.len() as u64),
             Ask::Trim { first, count } => first.0.checked_add(*count),
-            Ask::Flush => Some(0),
+            _ => Some(0),
         };
         end.is_some_and(|end| end <= self.blocks())
     }
 
-    fn add_version(&mut self, block: usize, content: Data, request: RequestId, asked: Tick) {
+    pub(crate) fn add_version(&mut self, block: usize, content: Data, request: RequestId, asked: Tick) {
         self.blocks[block].push(Version {
             content,
             request: Some(request),
@@ -251,6 +279,7 @@ impl Model {
             over: NEVER,
             durable: false,
             survived: false,
+            end: None,
         });
         self.dirty.insert(block);
     }
@@ -278,7 +307,7 @@ impl Model {
     }
 
     /// Forgets what neither a read under way nor a crash can bring back.
-    fn prune(&mut self, block: usize) {
+    pub(crate) fn prune(&mut self, block: usize) {
         let reads = self.open.values().filter(|open| matches!(open.ask, Ask::Read { .. }));
         let oldest = reads.map(|open| open.asked).min().unwrap_or(NEVER);
         let versions = &mut self.blocks[block];
@@ -306,6 +335,9 @@ impl Model {
             let may = may.map(|version| version.content).collect();
             return Err(Wrong::Content { block, got, may, verdict: self.verdict(block, got) });
         };
+        if self.decided_by(block, which) {
+            return Ok(());
+        }
         // Two trims look alike, and then nothing is known of their order.
         if fitting.len() == 1 {
             self.put_last(block, which, asked);
@@ -360,6 +392,12 @@ impl fmt::Display for Wrong {
             }
             Wrong::Failed { request, failure } => {
                 write!(out, "request {} failed within the promise: {failure:?}", request.0)
+            }
+            Wrong::LetIn { request } => {
+                write!(out, "request {} wrote to what an open epoch holds", request.0)
+            }
+            Wrong::LostOfOthers { block } => {
+                write!(out, "block {} is called lost by an epoch that never wrote it", block.0)
             }
             Wrong::NotRefused { request } => {
                 write!(out, "request {} reaches beyond the volume and was not refused as such", request.0)

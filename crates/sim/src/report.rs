@@ -14,6 +14,8 @@ pub struct Stats {
     pub steps: u64,
     /// Requests made.
     pub requests: u64,
+    /// Of these, ends of epochs.
+    pub ends: u64,
     /// Times that everything ended at once.
     pub kills: u32,
     /// Of these, before the engine was ready again.
@@ -37,6 +39,7 @@ impl Stats {
     pub fn add(&mut self, other: &Stats) {
         self.steps += other.steps;
         self.requests += other.requests;
+        self.ends += other.ends;
         self.kills += other.kills;
         self.kills_in_recovery += other.kills_in_recovery;
         other.faults.iter().for_each(|(&fault, &count)| *self.faults.entry(fault).or_default() += count);

@@ -41,6 +41,8 @@ pub struct Config {
     pub buffers_kept: usize,
     /// Whether the engine scrubs: at any time, and at the end, to leave nothing bad.
     pub scrubs: bool,
+    /// Whether users have epochs of delayed parity, too.
+    pub epochs: bool,
     /// Lines of the trace in the report of a run that fails.
     pub tail_lines: usize,
     /// A command that has a run back, with `{seed}` where the seed belongs.
@@ -62,6 +64,7 @@ impl Config {
             steps_most: 100_000,
             buffers_kept: 0,
             scrubs: false,
+            epochs: false,
             tail_lines: 60,
             replay: "PANTILE_SEED={seed} cargo test --release --package pantile-sim".to_owned(),
         }
@@ -236,7 +239,10 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
             engine: None,
             world: World::new(&config.world, random.bits()),
             model: Model::new(config.user_blocks, random.bits()),
-            workload: Workload::new(&config.load, random.fork()),
+            workload: match config.epochs {
+                true => Workload::new(&config.load, random.fork()).with_epochs(seed ^ 0x0e90_c450),
+                false => Workload::new(&config.load, random.fork()),
+            },
             faults: Faults::new(config.promise, &config.faults, random.fork()),
             session: 0,
             kills,
@@ -280,7 +286,8 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
     pub(crate) fn go_on_in_peace(&mut self) -> Result<bool, Cause> {
         let more = self.stats.requests < u64::from(self.config.requests);
         if more && self.workload.wants(self.world.open_requests(), self.world.is_idle()) {
-            let ask = self.workload.next(&mut self.model);
+            let of_epochs = self.workload.next_of_epochs(&mut self.model);
+            let ask = of_epochs.unwrap_or_else(|| self.workload.next(&mut self.model));
             self.ask(&ask)?;
         } else if more || !self.world.is_idle() || self.world.open_requests() > 0 {
             self.step(Weather::Calm)?;
@@ -314,7 +321,8 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
             }
             let ask = self.next_audit().unwrap_or_else(|| {
                 left -= 1;
-                self.workload.next(&mut self.model)
+                let of_epochs = self.workload.next_of_epochs(&mut self.model);
+                of_epochs.unwrap_or_else(|| self.workload.next(&mut self.model))
             });
             if self.kill_in.is_none() && self.random.chance(self.kills, u64::from(self.config.requests)) {
                 self.kill_in = Some(self.random.skewed(200));
@@ -322,7 +330,22 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
             self.ask(&ask)?;
         }
         self.until(Weather::Storm, |run| run.ready() && run.world.open_requests() == 0)?;
+        self.close_epochs()?;
         self.peace()
+    }
+
+    /// Whoever still has an epoch ends it; if that is refused, aborts it.
+    fn close_epochs(&mut self) -> Result<(), Cause> {
+        self.calm();
+        loop {
+            let open = self.model.open_epochs().map(|(epoch, _)| epoch).next();
+            let Some(epoch) = open else { break };
+            self.ask_and_rest(&Ask::End(epoch))?;
+            if self.model.open_epochs().any(|(open, _)| open == epoch) {
+                self.ask_and_rest(&Ask::Abort(epoch))?;
+            }
+        }
+        self.until(Weather::Calm, |run| run.ready() && !run.model.has_epochs())
     }
 
     /// Nothing goes wrong any more. All devices come back, and the volume becomes clean; then it bears what it promises.
@@ -476,6 +499,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
     }
 
     fn ask(&mut self, ask: &Ask) -> Result<(), Cause> {
+        self.stats.ends += u64::from(matches!(ask, Ask::End(_)));
         let (id, event) = self.world.ask(ask);
         self.model.asked(id, ask);
         self.stats.requests += 1;
@@ -491,10 +515,14 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
             self.tell_scrub()?;
         }
         let lie = self.faults.lie(&self.world, self.session);
+        self.model.epochs.may_lose |= self.faults.did_harm();
         let Some(event) = self.world.step(lie) else {
             return Err(Cause::Stuck { open: self.world.open_requests(), ready: self.ready() });
         };
         self.stats.steps += 1;
+        if matches!(event, Event::DeviceGone(_)) {
+            self.model.epochs.may_lose = true;
+        }
         self.tell(event)?;
         if self.ready() && self.engine().is_clean() {
             self.faults.clean(self.world.disks(), self.session);

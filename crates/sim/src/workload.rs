@@ -23,6 +23,10 @@ pub(crate) struct Workload {
     weights: [u64; KINDS.len()],
     durable_of_8: u64,
     cursor: u64,
+    /// Epochs are drawn on their own, so that loads without them stay as they are.
+    epochs: Random,
+    /// One request in so many is an epoch's; none if 0.
+    epoch_rarity: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -66,8 +70,64 @@ impl Workload {
             weights: weights.map(|weight| weight * 4),
             durable_of_8: random.below(3) * random.below(4),
             cursor: 0,
+            epochs: Random::new(0),
+            epoch_rarity: 0,
             random,
         }
+    }
+
+    /// The same with epochs.
+    pub(crate) fn with_epochs(self, seed: u64) -> Workload {
+        let mut epochs = Random::new(seed);
+        let epoch_rarity = epochs.between(1, 5);
+        Workload { epochs, epoch_rarity, ..self }
+    }
+
+    /// A request of an epoch, or one that begins or ends one; `None`: none is due.
+    pub(crate) fn next_of_epochs(&mut self, model: &mut Model) -> Option<Ask> {
+        if self.epoch_rarity == 0 || !self.epochs.chance(1, self.epoch_rarity) {
+            return None;
+        }
+        let open: Vec<_> =
+            model.open_epochs().map(|(id, view)| (id, view.range.clone(), view.lost.clone())).collect();
+        let chosen = self.epochs.pick(&open).cloned();
+        let Some((epoch, range, lost)) = chosen.filter(|_| !self.epochs.chance(1, 20)) else {
+            let blocks = model.blocks();
+            let first = self.epochs.below(blocks);
+            let first = if self.epochs.chance(1, 3) { 0 } else { first };
+            let most = blocks - first;
+            let count = if self.epochs.chance(1, 3) { most } else { 1 + self.epochs.below(most) };
+            let owed_blocks_max = *self.epochs.pick(&[0, 3, 16, 64, 1 << 20]).expect("there are budgets");
+            return Some(Ask::Begin { first: UserBlock(first), count, owed_blocks_max });
+        };
+        let len = range.end - range.start;
+        let most = self.blocks_most.min(len);
+        let count = if self.epochs.chance(1, 4) { most } else { 1 + self.epochs.skewed(most) };
+        let mut first = range.start + self.epochs.below(len);
+        if self.epochs.chance(1, 2) {
+            // One after the other, so that stripes become whole.
+            first = range.start + self.cursor % len;
+            self.cursor += count;
+        }
+        if let Some(&block) = lost.first().filter(|_| self.epochs.chance(2, 3)) {
+            first = block;
+        }
+        let count = count.min(range.end - first);
+        let point = self.epochs.below(100);
+        let ask = match point {
+            0..60 => Ask::Write {
+                first: UserBlock(first),
+                contents: (first..first + count).map(|block| model.fresh(UserBlock(block))).collect(),
+                durable: self.epochs.chance(1, 10),
+            },
+            60..75 => Ask::Read { first: UserBlock(first), count: count as u32 },
+            75..79 => Ask::Trim { first: UserBlock(first), count: (4 * count).min(range.end - first) },
+            79..87 => Ask::Flush,
+            87..91 => return Some(Ask::Advance(epoch)),
+            91..98 => return Some(Ask::End(epoch)),
+            _ => return Some(Ask::Abort(epoch)),
+        };
+        Some(Ask::Within(epoch, Box::new(ask)))
     }
 
     /// Whether a user asks now, rather than waits for what is under way.

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pantile_gf::Gf;
 use pantile_volume::{
-    Action, BLOCK_BYTES, BufferId, Compute, Computed, DeviceBlock, Event, Failure, Found, IoId, IoResult,
-    JobId, Operand, Piece, Reply, Request, RequestId, Seed, Slot, Urgency, UserBlock,
+    Action, BLOCK_BYTES, BufferId, Compute, Computed, DeviceBlock, EpochId, Event, Failure, Found, IoId,
+    IoResult, JobId, Operand, Piece, Reply, Request, RequestId, Seed, Slot, Urgency, UserBlock,
 };
 
 use crate::content::{Content, Data, data_checksum};
@@ -109,6 +109,15 @@ pub enum Told {
     Blocks(Vec<Option<Data>>),
     /// Done.
     Done,
+    /// An epoch has begun.
+    Begun {
+        /// The epoch.
+        epoch: EpochId,
+        /// Its first block.
+        first: UserBlock,
+        /// How many.
+        count: u64,
+    },
     /// Refused.
     Failed(Failure),
 }
@@ -141,6 +150,23 @@ pub enum Ask {
     },
     /// Makes everything answered survive a crash.
     Flush,
+    /// Begins an epoch.
+    Begin {
+        /// The first block.
+        first: UserBlock,
+        /// How many.
+        count: u64,
+        /// Blocks that it may owe.
+        owed_blocks_max: u64,
+    },
+    /// Something in an epoch.
+    Within(EpochId, Box<Ask>),
+    /// Ends an epoch.
+    End(EpochId),
+    /// Aborts one.
+    Abort(EpochId),
+    /// Makes parity of all that an epoch owes.
+    Advance(EpochId),
 }
 
 /// What a device does with a write that is due, while it says something else.
@@ -169,6 +195,7 @@ pub enum Kill {
 enum Expected {
     Blocks(u32),
     Done,
+    Begun,
 }
 
 #[derive(Debug)]
@@ -281,7 +308,20 @@ impl World {
     pub fn ask(&mut self, ask: &Ask) -> (RequestId, Event) {
         let id = RequestId(self.next_request);
         self.next_request += 1;
-        let request = match ask {
+        let request = self.request_of(ask);
+        let innermost = if let Ask::Within(_, ask) = ask { ask } else { ask };
+        let expected = match *innermost {
+            Ask::Read { count, .. } => Expected::Blocks(count),
+            Ask::Begin { .. } => Expected::Begun,
+            _ => Expected::Done,
+        };
+        self.open.insert(id, expected);
+        self.trace.line(format_args!("{} ask {} {}", self.now_ns, id.0, Asked(&request)));
+        (id, Event::Request(id, request))
+    }
+
+    fn request_of(&mut self, ask: &Ask) -> Request {
+        match ask {
             &Ask::Read { first, count } => Request::Read { first, count },
             &Ask::Trim { first, count } => Request::Trim { first, count },
             &Ask::Flush => Request::Flush,
@@ -289,12 +329,14 @@ impl World {
                 let buffers = contents.iter().map(|&content| self.memory.hand_out(content)).collect();
                 Request::Write { first: *first, buffers, durable: *durable }
             }
-        };
-        let expected =
-            if let Ask::Read { count, .. } = *ask { Expected::Blocks(count) } else { Expected::Done };
-        self.open.insert(id, expected);
-        self.trace.line(format_args!("{} ask {} {}", self.now_ns, id.0, Asked(&request)));
-        (id, Event::Request(id, request))
+            &Ask::Begin { first, count, owed_blocks_max } => Request::Begin { first, count, owed_blocks_max },
+            Ask::Within(epoch, ask) => {
+                Request::Within { epoch: *epoch, request: Box::new(self.request_of(ask)) }
+            }
+            &Ask::End(epoch) => Request::End { epoch },
+            &Ask::Abort(epoch) => Request::Abort { epoch },
+            &Ask::Advance(epoch) => Request::Advance { epoch, through: u64::MAX },
+        }
     }
 
     /// Takes an action of the engine. An answer is given at once, everything else happens in later steps.
@@ -392,6 +434,7 @@ impl World {
         let told = match (reply, expected) {
             (Reply::Failed(failure), _) => Told::Failed(failure),
             (Reply::Done, Expected::Done) => Told::Done,
+            (Reply::Begun { epoch, first, count }, Expected::Begun) => Told::Begun { epoch, first, count },
             (Reply::Read(blocks), Expected::Blocks(count)) if blocks.len() == count as usize => {
                 let content =
                     |block: &Option<BufferId>| block.map(|buffer| self.memory.get(buffer)).transpose();
@@ -648,6 +691,13 @@ impl std::fmt::Display for Asked<'_> {
             }
             Request::Trim { first, count } => write!(out, "trim {}+{count}", first.0),
             Request::Flush => out.write_str("flush"),
+            Request::Begin { first, count, owed_blocks_max } => {
+                write!(out, "begin {}+{count} owing {owed_blocks_max}", first.0)
+            }
+            Request::Within { epoch, request } => write!(out, "in epoch {}: {}", epoch.0, Asked(request)),
+            Request::End { epoch } => write!(out, "end epoch {}", epoch.0),
+            Request::Abort { epoch } => write!(out, "abort epoch {}", epoch.0),
+            Request::Advance { epoch, through } => write!(out, "advance epoch {} to {through}", epoch.0),
         }
     }
 }

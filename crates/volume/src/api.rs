@@ -26,6 +26,10 @@ pub struct JobId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId(pub u64);
 
+/// Names an epoch of delayed parity: its session's number times a million, and its own. Never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EpochId(pub u64);
+
 /// What makes the checksum of a block differ from that of the same bytes elsewhere or at another time.
 ///
 /// The checksum is [`block_checksum`](pantile_format::volume::block_checksum): CRC-64/NVME over volume id (16 bytes; given to
@@ -68,6 +72,40 @@ pub enum Request {
     },
     /// Answers when everything answered before it would survive a crash.
     Flush,
+    /// Begins an epoch of delayed parity over the stripes that these blocks touch; answered with [`Reply::Begun`] when nothing of them is
+    /// dirty any more.
+    Begin {
+        /// The first block.
+        first: UserBlock,
+        /// How many.
+        count: u64,
+        /// Blocks whose parity may be owed; beyond it writers wait until some is made.
+        owed_blocks_max: u64,
+    },
+    /// A read, write, trim or flush of an epoch. A flush answers when the epoch's data are on the devices; parity stays owed.
+    Within {
+        /// The epoch.
+        epoch: EpochId,
+        /// What.
+        request: Box<Request>,
+    },
+    /// Makes what is owed and seals the epoch: answered when all of it would survive a crash and everybody sees it.
+    End {
+        /// The epoch.
+        epoch: EpochId,
+    },
+    /// Forgets the epoch: everything is as it was before its begin.
+    Abort {
+        /// The epoch.
+        epoch: EpochId,
+    },
+    /// Makes parity of what was written up to a number of [`EpochStatus`](crate::EpochStatus), in advance. Answered when it is begun.
+    Advance {
+        /// The epoch.
+        epoch: EpochId,
+        /// The number.
+        through: u64,
+    },
 }
 
 /// What happened.
@@ -253,6 +291,15 @@ pub enum Reply {
     Read(Vec<Option<BufferId>>),
     /// Done.
     Done,
+    /// An epoch has begun. It holds whole stripes.
+    Begun {
+        /// Its name.
+        epoch: EpochId,
+        /// Its first block.
+        first: UserBlock,
+        /// How many.
+        count: u64,
+    },
     /// The request was refused or failed; nothing of it is promised.
     Failed(Failure),
 }
@@ -274,4 +321,54 @@ pub enum Failure {
     NotDurable,
     /// The volume could not be opened.
     NotOpen,
+    /// An open epoch holds the range: others write to it when it has ended.
+    Busy {
+        /// The epoch.
+        epoch: EpochId,
+    },
+    /// Epochs are open that hold a part of the range.
+    EpochsOverlap {
+        /// They.
+        epochs: Vec<EpochId>,
+    },
+    /// There is no such epoch: it has ended, or the volume was opened anew since.
+    NoSuchEpoch {
+        /// The epoch.
+        epoch: EpochId,
+    },
+    /// The epoch is ending and takes no more.
+    EpochEnding {
+        /// The epoch.
+        epoch: EpochId,
+    },
+    /// The request is not within the range that the epoch holds.
+    OutsideEpoch {
+        /// The epoch.
+        epoch: EpochId,
+        /// Its first block.
+        first: UserBlock,
+        /// The first block behind it.
+        end: UserBlock,
+    },
+    /// Blocks of the epoch lay on devices that were lost, or rotted, before their parity was made. Nothing else is lost.
+    EpochLost {
+        /// The epoch.
+        epoch: EpochId,
+        /// Their ranges, as first block and number.
+        ranges: Vec<(UserBlock, u64)>,
+    },
+    /// One record must switch all stripes of an epoch, and has room for no more.
+    EpochFull {
+        /// The epoch.
+        epoch: EpochId,
+        /// So many stripes fit.
+        stripes: u64,
+    },
+    /// No free place for a stripe but those that cleaning needs.
+    NoRoom {
+        /// The epoch.
+        epoch: EpochId,
+    },
+    /// A volume that is written in place has no epochs.
+    NoEpochs,
 }

@@ -17,8 +17,8 @@ use crate::inplace::InplaceCommit;
 use crate::maps::{Change, Mapping, Row, RowCell, RowKind};
 use crate::staging::{StageId, by_state};
 use crate::{
-    Action, BLOCK_BYTES, BufferId, Bug, Compute, Computed, DeviceBlock, Failure, Operand, Piece, Reply,
-    RequestId, Seed, Slot, Sum, Urgency, UserBlock,
+    Action, BLOCK_BYTES, BufferId, Bug, Compute, Computed, DeviceBlock, EpochId, Failure, Operand, Piece,
+    Reply, RequestId, Seed, Slot, Sum, Urgency, UserBlock,
 };
 use pantile_format::volume::{Policy, RECORD_BLOCKS_MAX, RECORD_HEAD_BYTES};
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,6 +62,8 @@ pub(crate) struct Commit {
     /// Whether it wrote a record.
     has_record: bool,
     pub(crate) inplace: InplaceCommit,
+    /// The epoch that it ends.
+    pub(crate) ends: Option<EpochId>,
     /// Writes again, byte for byte, what the last record maps; no record of its own, no change.
     again: bool,
     /// The last record, for the devices that lack it.
@@ -84,6 +86,7 @@ impl Commit {
             members_changed: false,
             has_record: false,
             inplace: InplaceCommit::default(),
+            ends: None,
             again: false,
             copies: Vec::new(),
         }
@@ -163,13 +166,18 @@ impl Engine {
                     self.answer_sealed();
                 }
             }
+            let ends = self.epoch_to_end().is_some();
             let cleaning = !self.repair.is_empty() || self.log_is_low() || self.is_resyncing();
-            if self.sealed.is_empty() && (!self.members_changed || late) && !cleaning {
+            if self.sealed.is_empty() && (!self.members_changed || late) && !cleaning && !ends {
                 return;
             }
         }
         if self.journal_is_low() {
             self.begin_snapshot();
+            return;
+        }
+        if let Some(epoch) = self.epoch_to_end() {
+            self.begin_end(epoch);
             return;
         }
         match self.geometry.policy {
@@ -707,6 +715,21 @@ impl Engine {
         for staged in commit.ahead.iter().filter_map(|id| self.staged.get(id)) {
             switch(staged.logical, staged.physical, staged.generation, staged.digests.clone());
         }
+        let unmapped = match commit.ends {
+            Some(epoch) => {
+                let (ended, unmapped) = self.ended_stripes(epoch);
+                ended.into_iter().for_each(|stripe| {
+                    switch(stripe.logical, stripe.physical, stripe.generation, stripe.digests);
+                });
+                unmapped
+            }
+            None => BTreeSet::new(),
+        };
+        for (first, count) in runs_of(&unmapped) {
+            changes.push(Change::Unmap { first, count });
+            let (first, count) = (UserBlock(u64::from(first) * per_stripe), u64::from(count) * per_stripe);
+            changes.push(Change::Forget { first, count });
+        }
         for row in &commit.rows {
             let cells: Vec<RowCell> = row
                 .cells
@@ -794,6 +817,9 @@ impl Engine {
             self.keep_stripe_sums(staged.physical, staged.generation, &staged.checksums);
         }
         self.inplace_finished(&mut commit);
+        if let Some(epoch) = commit.ends {
+            self.ended(epoch);
+        }
         for stripe in commit.stripes {
             self.keep_stripe_sums(stripe.physical, stripe.generation, &stripe.checksums);
             if !commit.again {

@@ -4,19 +4,21 @@
 //! answered from memory; [`crate::commit`] makes them durable.
 
 use crate::commit::Commit;
+use crate::delayed::Delayed;
 use crate::fetch::{ChunkSums, Fetch, FetchId, Later, Requester};
 use crate::geometry::Planners;
 use crate::inplace::Inplace;
 use crate::journal::Snapshot;
 use crate::maps::{Mapping, Maps};
 use crate::members::Rebuild;
+use crate::owed::OwedId;
 use crate::scrub::Scrubbing;
 use crate::span::{Place, Span, SpanId};
 use crate::staging::{StageId, Staged};
 use crate::status::DeviceCounts;
 use crate::{
-    Action, BufferId, Bug, Computed, Event, Failure, Found, Geometry, IoId, IoResult, JobId, Operand,
-    Planted, Reply, Request, RequestId, Slot, UserBlock,
+    Action, BufferId, Bug, Computed, EpochId, Event, Failure, Found, Geometry, IoId, IoResult, JobId,
+    Operand, Planted, Reply, Request, RequestId, Slot, UserBlock,
 };
 use pantile_code::CellIndex;
 use pantile_format::volume::{MemberState, Superblock};
@@ -38,19 +40,53 @@ const HEADERS_MOST: usize = 1 << 15;
 /// What an input or output was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IoOwner {
-    FetchCell { fetch: FetchId, cell: CellIndex, buffer: BufferId },
-    FetchHeader { fetch: FetchId, cell: CellIndex, logical: u32, mapping: Mapping, slot: Slot },
-    SpanRun { span: SpanId, run: usize },
-    SpanHeader { span: SpanId, slot: Slot },
+    FetchCell {
+        fetch: FetchId,
+        cell: CellIndex,
+        buffer: BufferId,
+    },
+    FetchHeader {
+        fetch: FetchId,
+        cell: CellIndex,
+        logical: u32,
+        mapping: Mapping,
+        slot: Slot,
+    },
+    SpanRun {
+        span: SpanId,
+        run: usize,
+    },
+    SpanHeader {
+        span: SpanId,
+        slot: Slot,
+    },
     StageWrite(StageId),
+    /// A write of a stripe of an epoch.
+    OwedWrite(OwedId),
+    /// A read of such a stripe, to make its parity.
+    OwedRun {
+        owed: OwedId,
+        run: usize,
+    },
+    EpochFlush(EpochId),
+    EpochRead(u64),
     CommitWrite,
     CommitFlush,
     Snapshot,
-    UpdateHeader { update: usize, slot: Slot },
-    RawRun { raw: usize, run: usize },
+    UpdateHeader {
+        update: usize,
+        slot: Slot,
+    },
+    RawRun {
+        raw: usize,
+        run: usize,
+    },
     RebuildWrite,
     RebuildFlush,
-    ScrubRow { row: u32, cell: usize },
+    ScrubRow {
+        row: u32,
+        cell: usize,
+    },
 }
 
 /// What a computation was for.
@@ -59,6 +95,7 @@ pub(crate) enum JobOwner {
     Fetch { fetch: FetchId, scratch: Vec<BufferId> },
     Span(SpanId),
     Stage(StageId),
+    Owed(OwedId),
     CommitStripe(usize),
     CommitRow(usize),
     CommitUpdate(usize),
@@ -92,6 +129,7 @@ struct UserRead {
     blocks: Vec<Option<Option<Operand>>>,
     missing: usize,
     lost: Option<UserBlock>,
+    epoch: Option<EpochId>,
 }
 
 /// A volume.
@@ -115,6 +153,7 @@ pub(crate) struct Engine {
     pub(crate) later: VecDeque<Later>,
     pub(crate) spans: BTreeMap<SpanId, Span>,
     pub(crate) staged: BTreeMap<StageId, Staged>,
+    pub(crate) delayed: Delayed,
     /// The first generation that no durable record can have.
     pub(crate) recorded_generation: u64,
     reads: BTreeMap<RequestId, UserRead>,
@@ -192,6 +231,7 @@ impl Engine {
             turns: vec![0; geometry.slots()],
             spans: BTreeMap::new(),
             staged: BTreeMap::new(),
+            delayed: Delayed::default(),
             recorded_generation: 0,
             planners: Planners::new(&geometry)?,
             geometry,
@@ -304,6 +344,7 @@ impl Engine {
     /// Asserts what must hold between events.
     pub(crate) fn check(&self) {
         self.maps.check(&self.geometry);
+        self.check_delayed();
     }
 
     /// Takes an event. The actions that follow are had from [`Engine::next_action`].
@@ -331,6 +372,7 @@ impl Engine {
 
     /// Begins whatever can be begun.
     pub(crate) fn drive(&mut self) {
+        self.drive_delayed();
         self.drive_commit();
         self.drive_inplace();
         self.drive_rebuild();
@@ -349,6 +391,7 @@ impl Engine {
             Request::Write { first, buffers, .. } => first.0.checked_add(buffers.len() as u64),
             Request::Trim { first, count } => first.0.checked_add(*count),
             Request::Flush => Some(0),
+            _ => return self.delayed_request(id, request),
         };
         if end.is_none_or(|end| end > self.geometry.user_blocks()) {
             if let Request::Write { buffers, .. } = &request {
@@ -356,6 +399,13 @@ impl Engine {
             }
             let end = UserBlock(self.geometry.user_blocks());
             self.reply(id, Reply::Failed(Failure::OutOfRange { end }));
+            return;
+        }
+        if let Some(epoch) = self.epoch_in_the_way(&request) {
+            if let Request::Write { buffers, .. } = &request {
+                buffers.iter().for_each(|&buffer| self.act(Action::Release(buffer)));
+            }
+            self.reply(id, Reply::Failed(Failure::Busy { epoch }));
             return;
         }
         match request {
@@ -374,6 +424,7 @@ impl Engine {
                 self.written(id, false);
             }
             Request::Flush => self.flush(id),
+            _ => {}
         }
     }
 
@@ -405,7 +456,7 @@ impl Engine {
     }
 
     /// Answers when everything answered so far is durable.
-    fn flush(&mut self, id: RequestId) {
+    pub(crate) fn flush(&mut self, id: RequestId) {
         if self.failed {
             self.reply(id, Reply::Failed(Failure::NotDurable));
         } else if !self.dirty.is_empty() || self.members_changed {
@@ -467,10 +518,26 @@ impl Engine {
 
     fn user_read(&mut self, id: RequestId, first: UserBlock, count: u32) {
         let blocks = vec![None; count as usize];
-        self.reads.insert(id, UserRead { first, blocks, missing: count as usize + 1, lost: None });
+        let (missing, lost, epoch) = (count as usize + 1, None, None);
+        self.reads.insert(id, UserRead { first, blocks, missing, lost, epoch });
         let wanted = (0..count as usize).map(|i| (UserBlock(first.0 + i as u64), Requester::User(id, i)));
         self.resolve_all(wanted.collect());
         self.read_part_done(id);
+    }
+
+    /// A read of an epoch.
+    pub(crate) fn read_within(&mut self, id: RequestId, epoch: EpochId, first: UserBlock, count: u32) {
+        let blocks = vec![None; count as usize];
+        let (missing, lost, epoch) = (count as usize + 1, None, Some(epoch));
+        self.reads.insert(id, UserRead { first, blocks, missing, lost, epoch });
+        self.resolve_within(id, (0..count as usize).collect());
+        self.read_part_done(id);
+    }
+
+    /// The epoch and the first block of a read.
+    pub(crate) fn read_of(&self, id: RequestId) -> Option<(EpochId, UserBlock)> {
+        let read = self.reads.get(&id)?;
+        Some((read.epoch?, read.first))
     }
 
     /// Finds the newest content of blocks, in memory or on the devices; runs of a stripe are read together.
@@ -530,6 +597,10 @@ impl Engine {
                 }
                 self.read_part_done(id);
             }
+            Requester::Epoch { id, index, owed, version } => {
+                self.deliver_within((id, index), (owed, version), block, content);
+            }
+            Requester::Settle { owed, index } => self.settle_had(owed, index, content),
             Requester::Rebuild { logical, index } => self.rebuilt_block(logical, index, content),
             Requester::RebuildRow { row, cell } => self.rebuilt_row_cell(row, cell, content),
             Requester::Commit { stripe, place } => self.gathered(stripe, place, content),
@@ -556,6 +627,11 @@ impl Engine {
         let Some(read) = self.reads.remove(&id) else { return };
         let contents: Vec<Option<Operand>> = read.blocks.into_iter().map(Option::flatten).collect();
         let reply = match read.lost {
+            Some(_) if read.epoch.is_some() => {
+                let lost = (read.first.0..).map(UserBlock).zip(&contents);
+                let lost = lost.filter(|(_, content)| content.is_none()).map(|(block, _)| block);
+                Reply::Failed(self.lost_within(read.epoch, lost))
+            }
             Some(block) => Reply::Failed(Failure::Lost { block }),
             None => Reply::Read(
                 contents
@@ -609,6 +685,20 @@ impl Engine {
                 }
                 self.stage_io_done(id);
             }
+            IoOwner::OwedWrite(id) => {
+                if *result == IoResult::MediaError {
+                    self.device_gone(slot);
+                }
+                self.owed_part_done(id);
+            }
+            IoOwner::OwedRun { owed, run } => self.owed_run_read(owed, run, slot, result),
+            IoOwner::EpochFlush(epoch) => {
+                if *result == IoResult::MediaError {
+                    self.device_gone(slot);
+                }
+                self.epoch_flushed(epoch);
+            }
+            IoOwner::EpochRead(read) => self.epoch_read(read, slot, result),
             IoOwner::RebuildWrite | IoOwner::RebuildFlush => {
                 if *result == IoResult::MediaError {
                     self.device_gone(slot);
@@ -627,6 +717,7 @@ impl Engine {
             Some(JobOwner::CommitUpdate(index)) => self.update_computed(index, computed),
             Some(JobOwner::Raw { raw, made }) => self.end_raw(raw, made),
             Some(JobOwner::Span(span)) => self.span_computed(span, computed),
+            Some(JobOwner::Owed(id)) => self.owed_computed(id, computed),
             Some(JobOwner::Stage(id)) => self.stage_computed(id, computed),
             Some(JobOwner::RebuildStripe(logical)) => self.rebuild_computed(logical, computed),
             Some(JobOwner::ScrubStripe(logical)) => self.scrub_computed(logical, computed),
@@ -656,6 +747,7 @@ impl Engine {
         self.members_changed = true;
         self.sums.retain(|&(_, s), _| s != slot);
         self.failed |= !self.planners.stripes_bear.bears(&self.maps.absent());
+        self.lose_owed(slot);
     }
 
     /// Whether enough is dirty that a commit should start by itself.
@@ -701,6 +793,7 @@ impl Engine {
     }
 
     pub(crate) fn reply(&mut self, id: RequestId, reply: Reply) {
+        let reply = self.begun(id, reply);
         self.act(Action::Reply(id, reply));
     }
 
@@ -713,6 +806,11 @@ impl Engine {
         let buffer = BufferId(ENGINE_BUFFERS + self.next_id());
         self.references.insert(buffer, 1);
         buffer
+    }
+
+    /// A buffer of a user's is the engine's from now on.
+    pub(crate) fn adopt(&mut self, buffer: BufferId) {
+        self.references.insert(buffer, 1);
     }
 
     pub(crate) fn new_io(&mut self, slot: Slot, owner: IoOwner) -> IoId {

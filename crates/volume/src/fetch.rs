@@ -7,6 +7,7 @@
 
 use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::maps::{Mapping, RowKind};
+use crate::owed::OwedId;
 use crate::span::Place;
 use crate::{
     Action, BufferId, Bug, Compute, Computed, DeviceBlock, IoResult, Operand, RequestId, Seed, Slot, Sum,
@@ -36,6 +37,18 @@ pub(crate) enum Requester {
     /// A block of a log row that is written again.
     CommitRow {
         row: usize,
+        index: usize,
+    },
+    /// A block of a stripe of an epoch whose parity is made, as of a version of it.
+    Epoch {
+        id: RequestId,
+        index: usize,
+        owed: OwedId,
+        version: u64,
+    },
+    /// What an epoch has not written of a stripe.
+    Settle {
+        owed: OwedId,
         index: usize,
     },
     /// The check of a cell when a volume is opened.
@@ -549,7 +562,9 @@ impl Engine {
             }
         };
         self.finish_fetch_quietly(id);
-        if moved && matches!(requester, Requester::User(..) | Requester::Commit { .. }) {
+        if moved
+            && matches!(requester, Requester::User(..) | Requester::Commit { .. } | Requester::Settle { .. })
+        {
             self.resolve(block, requester);
         } else {
             self.deliver(requester, block, None);

@@ -28,6 +28,8 @@ pub(crate) struct Snapshot {
     writer: SnapshotWriter,
     /// Blocks that are written or being written.
     blocks: u32,
+    /// The next generation that it says.
+    generation: u64,
     /// That of now, until the snapshot is written.
     superblock: Superblock,
     /// The devices that it calls present.
@@ -127,6 +129,7 @@ impl Engine {
             outstanding: 1,
             writer: SnapshotWriter::new(&self.maps, head, &self.geometry),
             blocks: 0,
+            generation: self.maps.generation,
             superblock: self.superblock.clone(),
             on: self.present(),
         });
@@ -260,6 +263,7 @@ impl Engine {
                 self.snapshot_flush();
             }
             SnapshotPhase::FlushSuperblock => {
+                self.recorded_generation = self.recorded_generation.max(snapshot.generation);
                 self.snapshot = None;
                 self.superblock = superblock;
                 self.journal_used = 0;

@@ -14,6 +14,7 @@
 mod api;
 mod bearing;
 mod commit;
+mod delayed;
 mod engine;
 mod extents;
 mod fetch;
@@ -23,6 +24,7 @@ mod journal;
 mod maps;
 mod members;
 mod open;
+mod owed;
 mod planted;
 mod rings;
 mod scrub;
@@ -41,7 +43,9 @@ pub use open::{Birth, OpenError, format_volume};
 pub use pantile_format::volume::Policy;
 #[cfg(feature = "planted-bugs")]
 pub use planted::Bug;
-pub use status::{DeviceCounts, DeviceState, DeviceStatus, Losses, ScrubStatus, Status};
+pub use status::{
+    DeviceCounts, DeviceState, DeviceStatus, EpochState, EpochStatus, Losses, ScrubStatus, Status,
+};
 pub use volume::{State, Volume};
 
 use engine::Engine;

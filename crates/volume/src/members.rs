@@ -88,6 +88,7 @@ impl Engine {
             self.blank.insert(slot);
             self.members_changed = true;
         }
+        self.admitted_to_owed();
         // With another device to read from, what could not be had may be.
         self.repair.append(&mut self.broken);
     }

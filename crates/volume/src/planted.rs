@@ -38,6 +38,19 @@ pub enum Bug {
     AnswersBeforeFlush,
     /// Scrub calls everything clean.
     ScrubSeesNothing,
+    /// An epoch ends before the writes of its parity have been reported, so that no flush covers them. With epochs only, as those
+    /// below, and not in [`Bug::ALL`] but in [`Bug::OF_EPOCHS`].
+    EndsBeforeParity,
+    /// The record of an end leaves out the last stripe.
+    EndsInPart,
+    /// Others may write to what an epoch holds.
+    LetsOthersWrite,
+    /// The place of a stripe of an epoch that is aborted is free although its last write is not reported.
+    FreesEpochTooEarly,
+    /// What a lost device alone had of an epoch is not called lost.
+    ForgetsEpochLosses,
+    /// Parity that was made in advance counts although the data have changed.
+    KeepsStaleParity,
     /// Stripes are written in place without a mark. Of the policy that does so, and not in [`Bug::ALL`].
     ForgetsMark,
 }
@@ -62,6 +75,16 @@ impl Bug {
         Bug::GivesGenerationsAgain,
         Bug::AnswersBeforeFlush,
         Bug::ScrubSeesNothing,
+    ];
+
+    /// All that a volume can have in its epochs.
+    pub const OF_EPOCHS: [Bug; 6] = [
+        Bug::EndsBeforeParity,
+        Bug::EndsInPart,
+        Bug::LetsOthersWrite,
+        Bug::FreesEpochTooEarly,
+        Bug::ForgetsEpochLosses,
+        Bug::KeepsStaleParity,
     ];
 }
 

@@ -17,7 +17,7 @@ use pantile_format::volume::Policy;
 use std::collections::BTreeMap;
 
 /// Places beyond those of the user's stripes that staging leaves to merging, so that a commit can always go on.
-const PLACES_LEFT: usize = 2;
+pub(crate) const PLACES_LEFT: usize = 2;
 
 /// Stripes whose writes are under way at a time are bounded by these blocks: 32 MiB.
 const UNDER_WAY_BLOCKS: u64 = 8192;
@@ -52,11 +52,9 @@ impl Engine {
         let under_way = self.staged.values().filter(|staged| !staged.is_written()).count() as u64;
         let spare = (self.geometry.physical_stripes() - self.geometry.logical_stripes()) as usize;
         let room = self.geometry.policy == Policy::Wcl
-            && spare > self.staged.len() + PLACES_LEFT
+            && spare > self.staged.len() + self.delayed.places() + PLACES_LEFT
             && under_way * per_stripe < UNDER_WAY_BLOCKS;
-        let issued = self.maps.generation - self.recorded_generation;
-        let many = u64::from(self.geometry.physical_stripes()) + u64::from(self.geometry.log_rows());
-        if !room || self.failed || !self.arrivals.is_empty() || issued >= many {
+        if !room || self.failed || !self.arrivals.is_empty() || self.generations_left() == 0 {
             return;
         }
         let Some(physical) = self.maps.free.iter().find(|place| !self.pins.contains_key(place)) else {
@@ -94,6 +92,14 @@ impl Engine {
         self.dirty.staged.insert(logical, id);
         let job = self.new_job(JobOwner::Stage(id));
         self.act(Action::Compute { job, work });
+    }
+
+    /// Generations that may be given before a record or a snapshot has one as high: an opening does not give those again that a crash
+    /// made us forget, and it knows only how many there can have been.
+    pub(crate) fn generations_left(&self) -> u64 {
+        let issued = self.maps.generation.saturating_sub(self.recorded_generation);
+        let many = u64::from(self.geometry.physical_stripes()) + u64::from(self.geometry.log_rows());
+        many.saturating_sub(issued)
     }
 
     /// A stripe is written to: what was staged of it does not count any more.
@@ -226,7 +232,8 @@ impl Engine {
     /// The first generation that a device which is lost now may lack.
     pub(crate) fn first_unrecorded_generation(&self) -> u64 {
         let commit = self.commit.as_ref().map_or(self.maps.generation, |commit| commit.first_generation);
-        self.staged.values().map(|staged| staged.generation).fold(commit, u64::min)
+        let staged = self.staged.values().map(|staged| staged.generation);
+        staged.chain(self.owed_generations()).fold(commit, u64::min)
     }
 
     /// The checksums of all chunks of a stripe, as it has just become the one that counts.

@@ -1,7 +1,7 @@
 //! What can be said about a volume at any time, as plain numbers.
 
 use crate::maps::{RowCell, RowKind};
-use crate::{Engine, Slot};
+use crate::{Engine, EpochId, Slot, UserBlock};
 use pantile_code::CellIndex;
 use pantile_format::volume::MemberState;
 use pantile_plan::{CellSet, Costs, Effort, Request};
@@ -70,6 +70,48 @@ pub struct ScrubStatus {
     pub unlocatable: u64,
 }
 
+/// What an epoch is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EpochState {
+    /// It waits for what was dirty before it.
+    Beginning,
+    /// It takes writes.
+    Open,
+    /// Its parity is being made.
+    Ending,
+    /// Its record is being written.
+    Sealing,
+}
+
+/// An epoch of delayed parity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EpochStatus {
+    /// Its name.
+    pub epoch: EpochId,
+    /// The first block that it holds.
+    pub first: UserBlock,
+    /// How many.
+    pub count: u64,
+    /// What it is doing.
+    pub state: EpochState,
+    /// Stripes that it has written.
+    pub stripes: u64,
+    /// Of these, those whose parity is owed.
+    pub owed_stripes: u64,
+    /// Blocks in them that the epoch has written: what losing a device can cost.
+    pub owed_blocks: u64,
+    /// So many may be.
+    pub owed_blocks_max: u64,
+    /// The number of the newest write, and of the oldest whose parity is owed: whoever has a clock can tell its age.
+    pub newest: u64,
+    /// `None`: none is owed.
+    pub oldest: Option<u64>,
+    /// Stripes whose parity was written in vain, because their data changed afterwards.
+    pub wasted_stripes: u64,
+    /// What was lost with devices before its parity was made, as first block and number.
+    pub lost: Vec<(UserBlock, u64)>,
+}
+
 /// A volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
@@ -77,6 +119,12 @@ pub struct Status {
     pub devices: Vec<DeviceStatus>,
     /// Blocks in memory that are not durable.
     pub dirty_blocks: u64,
+    /// Epochs of delayed parity that are open.
+    pub epochs: Vec<EpochStatus>,
+    /// Stripes of epochs, open or ended, whose parity was written in vain: their data changed afterwards, or they were aborted.
+    pub wasted_stripes: u64,
+    /// Blocks of epochs in memory, parity included.
+    pub epoch_blocks_in_memory: u64,
     /// Log rows in use, and all.
     pub log_rows_used: u64,
     /// All rows of the log.
@@ -173,6 +221,9 @@ impl Engine {
                 .map(|((slot, member), &counts)| DeviceStatus { slot, state: state(member), counts })
                 .collect(),
             dirty_blocks: self.dirty_blocks() as u64,
+            epochs: self.epoch_statuses(),
+            wasted_stripes: self.delayed.wasted,
+            epoch_blocks_in_memory: self.delayed.blocks_in_memory() as u64,
             log_rows_used: self.maps.rows.len() as u64,
             log_rows: self.geometry.log_rows().into(),
             log_blocks: self.maps.log.len() as u64,

@@ -1,8 +1,8 @@
 //! A volume from the first superblock read to the last request: opening, then serving.
 
 use crate::{
-    Action, BufferId, Engine, Event, Extent, Failure, Geometry, Losses, OpenError, Opening, Reply, Request,
-    RequestId, Slot, Status, UserBlock,
+    Action, BufferId, Engine, EpochStatus, Event, Extent, Failure, Geometry, Losses, OpenError, Opening,
+    Reply, Request, RequestId, Slot, Status, UserBlock,
 };
 use pantile_format::volume::HistoryId;
 use std::collections::VecDeque;
@@ -26,6 +26,8 @@ pub struct Volume {
     waiting: Vec<Event>,
     /// Answers and releases of what a volume that is refused was asked.
     refusals: VecDeque<Action>,
+    /// Blocks of epochs in memory, if not as many as usual.
+    epoch_blocks: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -44,8 +46,12 @@ impl Volume {
     /// history if not all devices take part.
     pub fn open(geometry: Geometry, there: &[bool], fresh: HistoryId) -> Volume {
         let opening = Box::new(Opening::new(geometry, there, fresh));
-        let mut volume =
-            Volume { inner: Inner::Opening(opening), waiting: Vec::new(), refusals: VecDeque::new() };
+        let mut volume = Volume {
+            inner: Inner::Opening(opening),
+            waiting: Vec::new(),
+            refusals: VecDeque::new(),
+            epoch_blocks: None,
+        };
         volume.go_on();
         volume
     }
@@ -56,8 +62,12 @@ impl Volume {
     pub fn look(geometry: Geometry, there: &[bool]) -> Volume {
         let mut opening = Box::new(Opening::new(geometry, there, HistoryId([0; 16])));
         opening.only_looks = true;
-        let mut volume =
-            Volume { inner: Inner::Opening(opening), waiting: Vec::new(), refusals: VecDeque::new() };
+        let mut volume = Volume {
+            inner: Inner::Opening(opening),
+            waiting: Vec::new(),
+            refusals: VecDeque::new(),
+            epoch_blocks: None,
+        };
         volume.go_on();
         volume
     }
@@ -75,6 +85,12 @@ impl Volume {
         if let Inner::Serving(engine) = &mut self.inner {
             engine.keep_headers(most);
         }
+    }
+
+    /// Keeps no more data of epochs in memory than these blocks, and as many of parity: fewer cost reads before an end. To be called before the
+    /// first event.
+    pub fn keep_epoch_blocks(&mut self, most: usize) {
+        self.epoch_blocks = Some(most);
     }
 
     /// Takes an event. The actions that follow are had from [`Volume::next_action`].
@@ -129,6 +145,14 @@ impl Volume {
         }
     }
 
+    /// Its epochs of delayed parity.
+    pub fn epochs(&self) -> Vec<EpochStatus> {
+        match &self.inner {
+            Inner::Serving(engine) => engine.epoch_statuses(),
+            _ => Vec::new(),
+        }
+    }
+
     /// What cannot be had if these devices are lost, too; `None` unless it serves.
     pub fn losses(&self, also: &[Slot]) -> Option<Losses> {
         match &self.inner {
@@ -166,6 +190,10 @@ impl Volume {
                 std::mem::take(&mut self.waiting).into_iter().for_each(|event| self.handle(event));
             }
             Some(Ok(engine)) => {
+                let mut engine = engine;
+                if let Some(blocks) = self.epoch_blocks {
+                    engine.delayed.keep(blocks);
+                }
                 self.inner = Inner::Serving(Box::new(engine));
                 std::mem::take(&mut self.waiting).into_iter().for_each(|event| self.handle(event));
             }
@@ -177,6 +205,10 @@ impl Volume {
     }
 
     fn refuse(&mut self, id: RequestId, request: Request) {
+        let request = match request {
+            Request::Within { request, .. } => *request,
+            request => request,
+        };
         if let Request::Write { buffers, .. } = request {
             let releases = buffers.into_iter().map(|buffer: BufferId| Action::Release(buffer));
             self.refusals.extend(releases);

@@ -394,7 +394,7 @@ impl Driven {
                     }
                 }
             }
-            Reply::Done => {}
+            Reply::Done | Reply::Begun { .. } => {}
             Reply::Failed(_) => self.refused = true,
         }
     }

@@ -542,7 +542,7 @@ impl Toy {
             Request::Read { first, count } => (first.0, u64::from(*count)),
             Request::Write { first, buffers, .. } => (first.0, buffers.len() as u64),
             Request::Trim { first, count } => (first.0, *count),
-            Request::Flush => (0, 0),
+            _ => (0, 0),
         };
         if first.checked_add(count).is_none_or(|end| end > USER_BLOCKS) {
             if let Request::Write { buffers, .. } = request {
@@ -566,7 +566,8 @@ impl Toy {
                 (first..first + count).for_each(|block| self.put(block, Operand::Zeros));
                 self.actions.push_back(Action::Reply(id, Reply::Done));
             }
-            Request::Flush => self.waiters.push(id),
+            // It has no epochs.
+            _ => self.waiters.push(id),
         }
         self.begin_commit();
     }

@@ -142,6 +142,8 @@ pub struct Real {
     pub geometry: Geometry,
     pub config: Config,
     pub bug: Option<Bug>,
+    /// Blocks of epochs in memory, if not as many as usual.
+    pub epoch_blocks: Option<usize>,
 }
 
 impl Real {
@@ -175,7 +177,7 @@ impl Real {
         config.scrubs = true;
         config.tail_lines = number("SIM_LINES", config.tail_lines as u64) as usize;
         config.replay = "tools/simulate.sh 1 {seed}".to_owned();
-        Real { geometry, config, bug: None }
+        Real { geometry, config, bug: None, epoch_blocks: None }
     }
 
     pub fn make(&self, start: Start<'_>) -> Result<Driven, Refusal> {
@@ -188,6 +190,9 @@ impl Real {
         let mut volume = Volume::open(self.geometry.clone(), &there, HistoryId(fresh));
         if let Some(bug) = self.bug {
             volume.plant(bug);
+        }
+        if let Some(blocks) = self.epoch_blocks {
+            volume.keep_epoch_blocks(blocks);
         }
         Ok(Driven(volume))
     }

@@ -1,0 +1,289 @@
+//! What users of epochs of delayed parity may expect.
+//!
+//! Each epoch has a view of its own: a model that begins as that of all others and takes the epoch's requests. An end puts what the
+//! view has written into the model of the others, all at once: from the time it is asked they may be seen, from its answer they must
+//! be, and a crash before the answer leaves all of them or none. An abort, a crash before the end was asked, and a refused end leave nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use pantile_volume::{EpochId, Failure, RequestId, UserBlock};
+
+use crate::model::{NEVER, Open, Tick};
+use crate::{Ask, Data, Model, Told, Wrong};
+
+/// The epochs that the users know of.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Epochs {
+    open: BTreeMap<EpochId, View>,
+    beginning: BTreeMap<RequestId, Range<u64>>,
+    /// Ends that were not answered before a crash.
+    undecided: BTreeSet<RequestId>,
+    /// Whether anything has happened that may cost an epoch data.
+    pub(crate) may_lose: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    pub(crate) range: Range<u64>,
+    model: Model,
+    written: BTreeSet<usize>,
+    begun: Tick,
+    /// An end or an abort was asked.
+    pub(crate) closing: bool,
+    /// What the last end that was refused called lost and was not written since.
+    pub(crate) lost: BTreeSet<u64>,
+}
+
+impl Model {
+    /// The epochs that are open and not about to be closed.
+    pub(crate) fn open_epochs(&self) -> impl Iterator<Item = (EpochId, &View)> {
+        self.epochs.open.iter().filter(|(_, view)| !view.closing).map(|(&epoch, view)| (epoch, view))
+    }
+
+    pub(crate) fn has_epochs(&self) -> bool {
+        !self.epochs.open.is_empty() || !self.epochs.beginning.is_empty()
+    }
+
+    pub(crate) fn asked_of_epoch(&mut self, id: RequestId, ask: &Ask, asked: Tick) {
+        match ask {
+            &Ask::Begin { first, count, .. } => {
+                self.epochs.beginning.insert(id, first.0..first.0 + count);
+            }
+            Ask::Within(epoch, ask) => {
+                let Some(view) = self.epochs.open.get_mut(epoch) else { return };
+                let (first, count) = match &**ask {
+                    Ask::Write { first, contents, .. } => (first.0, contents.len() as u64),
+                    Ask::Trim { first, count } => (first.0, *count),
+                    _ => (0, 0),
+                };
+                view.written.extend((first..first + count).map(|block| block as usize));
+                view.lost.retain(|block| !(first..first + count).contains(block));
+                view.model.asked(id, ask);
+            }
+            Ask::End(epoch) => self.asked_to_end(id, *epoch, asked),
+            Ask::Abort(epoch) => {
+                if let Some(view) = self.epochs.open.get_mut(epoch) {
+                    view.closing = true;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// From now on others may see what the epoch wrote.
+    fn asked_to_end(&mut self, id: RequestId, epoch: EpochId, asked: Tick) {
+        let Some(view) = self.epochs.open.get_mut(&epoch) else { return };
+        view.closing = true;
+        let mut all: Vec<(usize, Data)> = Vec::new();
+        for &block in &view.written {
+            let mut contents = view.model.newest(block);
+            contents.sort_unstable();
+            contents.dedup();
+            all.extend(contents.into_iter().map(|content| (block, content)));
+        }
+        for (block, content) in all {
+            self.add_version(block, content, id, asked);
+            if let Some(version) = self.blocks[block].last_mut() {
+                version.end = Some(id);
+            }
+        }
+    }
+
+    /// What a block may hold for whoever asks now.
+    fn newest(&self, block: usize) -> Vec<Data> {
+        let versions = &self.blocks[block];
+        let is_old = |version: Tick| versions.iter().any(|later| version < later.asked && later.over < NEVER);
+        versions.iter().filter(|version| !is_old(version.over)).map(|version| version.content).collect()
+    }
+
+    /// An answer to a request of an epoch, or one that an epoch led to; `None`: it is like any other.
+    pub(crate) fn answered_of_epoch(
+        &mut self,
+        id: RequestId,
+        open: &Open,
+        told: &Told,
+        now: Tick,
+    ) -> Option<Result<(), Wrong>> {
+        match (&open.ask, told) {
+            (Ask::Begin { .. }, told) => {
+                self.epochs.beginning.remove(&id);
+                if let &Told::Begun { epoch, first, count } = told {
+                    let range = first.0..first.0 + count;
+                    let mut model =
+                        Model { made: BTreeMap::new(), epochs: Epochs::default(), ..self.clone() };
+                    model.open.clear();
+                    let (written, lost, closing) = (BTreeSet::new(), BTreeSet::new(), false);
+                    let view = View { range, model, written, begun: now, closing, lost };
+                    self.epochs.open.insert(epoch, view);
+                }
+                Some(match told {
+                    Told::Failed(Failure::EpochsOverlap { .. }) | Told::Begun { .. } => Ok(()),
+                    Told::Failed(failure) => Err(Wrong::Failed { request: id, failure: failure.clone() }),
+                    _ => Err(Wrong::NotRefused { request: id }),
+                })
+            }
+            (Ask::Within(epoch, ask), told) => Some(self.answered_within(id, *epoch, ask, told)),
+            (&Ask::End(epoch), told) => Some(self.answered_end(id, epoch, told, now)),
+            (&Ask::Abort(epoch), Told::Done) => {
+                self.epochs.open.remove(&epoch);
+                Some(Ok(()))
+            }
+            (Ask::Abort(_) | Ask::Advance(_), Told::Failed(Failure::NoSuchEpoch { .. })) => Some(Ok(())),
+            (Ask::Advance(_), Told::Done) => Some(Ok(())),
+            (Ask::Write { .. } | Ask::Trim { .. }, told) => self.answered_beside(id, open, told),
+            _ => None,
+        }
+    }
+
+    /// A write or trim of others.
+    fn answered_beside(&mut self, id: RequestId, open: &Open, told: &Told) -> Option<Result<(), Wrong>> {
+        let (first, count) = match &open.ask {
+            Ask::Write { first, contents, .. } => (first.0, contents.len() as u64),
+            Ask::Trim { first, count } => (first.0, *count),
+            _ => return None,
+        };
+        let range = first..first.saturating_add(count);
+        let overlaps = |other: &Range<u64>| range.start < other.end && other.start < range.end;
+        match told {
+            Told::Failed(Failure::Busy { .. }) => {
+                self.forget_request(id);
+                // An epoch holds whole stripes, so one that is beginning may hold more than was asked for.
+                let busy = self.epochs.open.values().any(|view| overlaps(&view.range))
+                    || !self.epochs.beginning.is_empty();
+                let failure = || Failure::Busy { epoch: EpochId(0) };
+                Some(if busy { Ok(()) } else { Err(Wrong::Failed { request: id, failure: failure() }) })
+            }
+            Told::Done => {
+                let mut held = self.epochs.open.values();
+                let is_held = |view: &View| overlaps(&view.range) && view.begun < open.asked && !view.closing;
+                (count > 0 && held.any(is_held)).then_some(Err(Wrong::LetIn { request: id }))
+            }
+            _ => None,
+        }
+    }
+
+    fn answered_within(
+        &mut self,
+        id: RequestId,
+        epoch: EpochId,
+        ask: &Ask,
+        told: &Told,
+    ) -> Result<(), Wrong> {
+        let may_lose = self.epochs.may_lose;
+        let Some(view) = self.epochs.open.get_mut(&epoch) else {
+            // It was closed meanwhile.
+            return Ok(());
+        };
+        let Told::Failed(failure) = told else {
+            if let (Ask::Read { first, count }, false) = (ask, view.lost.is_empty()) {
+                let given = view.lost.range(first.0..first.0 + u64::from(*count)).next();
+                if let Some(&block) = given {
+                    return Err(Wrong::LostOfOthers { block: UserBlock(block) });
+                }
+            }
+            return view.model.answered(id, told);
+        };
+        view.model.open.remove(&id);
+        let (written, closing) = (&view.written, view.closing);
+        let fits = match failure {
+            Failure::EpochFull { .. } | Failure::NoRoom { .. } => true,
+            Failure::NoSuchEpoch { .. } | Failure::EpochEnding { .. } => closing,
+            Failure::EpochLost { ranges, .. } => {
+                let mut lost = ranges.iter().flat_map(|&(first, count)| first.0..first.0 + count);
+                if let Some(block) = lost.find(|block| !written.contains(&(*block as usize))) {
+                    return Err(Wrong::LostOfOthers { block: UserBlock(block) });
+                }
+                may_lose
+            }
+            _ => false,
+        };
+        if !matches!(failure, Failure::EpochLost { .. }) {
+            view.model.forget_request(id);
+        }
+        match fits {
+            true => Ok(()),
+            false => Err(Wrong::Failed { request: id, failure: failure.clone() }),
+        }
+    }
+
+    fn answered_end(&mut self, id: RequestId, epoch: EpochId, told: &Told, now: Tick) -> Result<(), Wrong> {
+        match told {
+            Told::Done => {
+                self.epochs.open.remove(&epoch);
+                for block in 0..self.blocks.len() {
+                    for version in self.blocks[block].iter_mut().filter(|v| v.request == Some(id)) {
+                        (version.answered, version.durable) = (now, true);
+                        version.over = version.over.min(now);
+                    }
+                    self.prune(block);
+                }
+                Ok(())
+            }
+            Told::Failed(failure) => {
+                self.forget_request(id);
+                let may_lose = self.epochs.may_lose;
+                let Some(view) = self.epochs.open.get_mut(&epoch) else { return Ok(()) };
+                view.closing = false;
+                match failure {
+                    Failure::EpochLost { ranges, .. } if may_lose => {
+                        let lost = ranges.iter().flat_map(|&(first, count)| first.0..first.0 + count);
+                        view.lost = lost.collect();
+                        let other =
+                            view.lost.iter().find(|block| !view.written.contains(&(**block as usize)));
+                        other.map_or(Ok(()), |&block| Err(Wrong::LostOfOthers { block: UserBlock(block) }))
+                    }
+                    _ => Err(Wrong::Failed { request: id, failure: failure.clone() }),
+                }
+            }
+            _ => Err(Wrong::NotRefused { request: id }),
+        }
+    }
+
+    /// A request has changed nothing.
+    fn forget_request(&mut self, id: RequestId) {
+        for versions in &mut self.blocks {
+            if versions.len() > 1 {
+                versions.retain(|version| version.request != Some(id));
+            }
+        }
+    }
+
+    /// All epochs are gone; an end that was under way has happened as a whole or not at all.
+    pub(crate) fn forget_epochs(&mut self) {
+        let may_lose = self.epochs.may_lose;
+        let ends = self.open.iter().filter(|(_, open)| matches!(open.ask, Ask::End(_))).map(|(&id, _)| id);
+        let undecided: BTreeSet<RequestId> = ends.collect();
+        for version in self.blocks.iter_mut().flatten() {
+            version.end = version.end.filter(|end| undecided.contains(end));
+        }
+        self.epochs = Epochs { undecided, may_lose, ..Epochs::default() };
+    }
+
+    /// A read has given a version: if an end was undecided, it is not any more. Whether it was.
+    pub(crate) fn decided_by(&mut self, block: UserBlock, which: usize) -> bool {
+        let versions = &self.blocks[block.0 as usize];
+        let undecided = &self.epochs.undecided;
+        let Some(end) = versions.iter().filter_map(|v| v.end).find(|end| undecided.contains(end)) else {
+            return false;
+        };
+        if versions[which].request.is_some() {
+            // Written since.
+            return false;
+        }
+        let happened = versions[which].end == Some(end);
+        self.epochs.undecided.remove(&end);
+        for versions in self.blocks.iter_mut().filter(|versions| versions.iter().any(|v| v.end == Some(end)))
+        {
+            let stays = |v: &crate::model::Version| v.request.is_some() || (v.end == Some(end)) == happened;
+            if versions.iter().any(stays) {
+                versions.retain(stays);
+            }
+            if let [only] = &mut versions[..] {
+                only.durable |= only.survived;
+            }
+            versions.iter_mut().for_each(|version| version.end = None);
+        }
+        true
+    }
+}
