@@ -3,9 +3,10 @@
 //! Over the socket `control.sock` in the volume's folder: one order a line, one answer a line, each a JSON object. docs/control-socket.md
 //! describes it for other programs.
 
+use crate::epochs::{EpochReport, OnTimeout};
 use crate::margin::Margin;
 use crate::service::Service;
-use crate::{FaultKind, FolderError};
+use crate::{EpochId, FaultKind, FolderError};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -77,6 +78,40 @@ pub enum Order {
     ScrubResume,
     /// End the scrub.
     ScrubStop,
+    /// Begin an epoch of delayed parity.
+    DelayedStart {
+        /// Where its range begins; none: at the beginning.
+        #[serde(default)]
+        offset: Option<u64>,
+        /// How long it is; none: to the end.
+        #[serde(default)]
+        len_bytes: Option<u64>,
+        /// Bytes whose parity may be owed; none: 256 MiB.
+        #[serde(default)]
+        owed_bytes_max: Option<u64>,
+        /// Seconds after which what is owed gets its parity; none: 30; 0: however old.
+        #[serde(default)]
+        age_max_s: Option<u64>,
+        /// Seconds without a request after which it ends; none: 300; 0: never.
+        #[serde(default)]
+        idle_max_s: Option<u64>,
+        /// How it ends then, and when this connection is closed: `seal` or `abort`; none: abort.
+        #[serde(default)]
+        on_timeout: Option<OnTimeout>,
+        /// It goes on when this connection is closed.
+        #[serde(default)]
+        detached: bool,
+    },
+    /// Make the parity that an epoch owes, and seal it.
+    DelayedEnd {
+        /// The epoch.
+        epoch: u64,
+    },
+    /// Leave everything as it was before an epoch.
+    DelayedAbort {
+        /// The epoch.
+        epoch: u64,
+    },
 }
 
 /// What it says.
@@ -90,6 +125,15 @@ pub enum Answer {
     },
     /// How the volume is.
     Status(Box<StatusReport>),
+    /// An epoch has begun.
+    Epoch {
+        /// Its number.
+        epoch: u64,
+        /// Where its range begins: at a stripe.
+        offset: u64,
+        /// How long it is.
+        len_bytes: u64,
+    },
     /// It is not done.
     Fault {
         /// What kind of fault.
@@ -155,6 +199,12 @@ pub struct StatusReport {
     pub broken_stripes: u64,
     /// Stripes that wait to be written anew.
     pub suspect_stripes: u64,
+    /// Epochs of delayed parity that are open.
+    #[serde(default)]
+    pub epochs: Vec<EpochReport>,
+    /// Stripes of epochs whose parity was made in vain since the volume was opened.
+    #[serde(default)]
+    pub wasted_stripes: u64,
 }
 
 /// A volume in one word.
@@ -322,10 +372,23 @@ impl Drop for ControlServer {
     }
 }
 
+/// Epochs that a connection has begun and not detached: they end by their policy when it does.
+struct Begun<'s> {
+    service: &'s Service,
+    epochs: Vec<EpochId>,
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.epochs.drain(..).for_each(|epoch| self.service.handle().leave_epoch(epoch));
+    }
+}
+
 /// Answers orders, line by line, until the other side ends or talks nonsense without an end.
 fn converse(stream: &UnixStream, service: &Service) -> std::io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
+    let mut begun = Begun { service, epochs: Vec::new() };
     let mut reader = BufReader::new(stream);
     loop {
         let mut line = String::new();
@@ -335,6 +398,11 @@ fn converse(stream: &UnixStream, service: &Service) -> std::io::Result<()> {
         let (order, answer) = match serde_json::from_str::<Order>(&line) {
             Ok(order) => {
                 let answer = service.obey(&order);
+                if let (Order::DelayedStart { detached: false, .. }, Answer::Epoch { epoch, .. }) =
+                    (&order, &answer)
+                {
+                    begun.epochs.push(EpochId(*epoch));
+                }
                 (Some(order), answer)
             }
             Err(error) => {
@@ -383,6 +451,20 @@ mod tests {
             (Order::ScrubPause, r#"{"do":"scrub-pause"}"#),
             (Order::ScrubResume, r#"{"do":"scrub-resume"}"#),
             (Order::ScrubStop, r#"{"do":"scrub-stop"}"#),
+            (
+                Order::DelayedStart {
+                    offset: Some(0),
+                    len_bytes: Some(1073741824),
+                    owed_bytes_max: Some(268435456),
+                    age_max_s: Some(30),
+                    idle_max_s: Some(300),
+                    on_timeout: Some(OnTimeout::Abort),
+                    detached: false,
+                },
+                r#"{"do":"delayed-start","offset":0,"len-bytes":1073741824,"owed-bytes-max":268435456,"age-max-s":30,"idle-max-s":300,"on-timeout":"abort","detached":false}"#,
+            ),
+            (Order::DelayedEnd { epoch: 2000001 }, r#"{"do":"delayed-end","epoch":2000001}"#),
+            (Order::DelayedAbort { epoch: 2000001 }, r#"{"do":"delayed-abort","epoch":2000001}"#),
         ] {
             assert_eq!(serde_json::to_string(&order).expect("JSON"), text);
             assert_eq!(serde_json::from_str::<Order>(text).expect("JSON"), order);

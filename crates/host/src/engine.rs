@@ -7,6 +7,8 @@
 //! Invariant: each I/O and computation of the volume is reported to it exactly once, whatever the device does. A device that
 //! goes is reported with every I/O that it still owes; what it answers later is dropped.
 
+use crate::epochs::EpochWish;
+use crate::epochs::{EpochReport, Watches};
 use crate::gather::{Wanted, cut, join};
 use crate::inbox::{Answer, Ask, Inbox, Message};
 use crate::memory::{BLOCK, Block, Buffers, Table};
@@ -18,8 +20,8 @@ use pantile_device::{
     Remedy, Request as IoRequest, Segment, Site,
 };
 use pantile_volume::{
-    Action, BufferId, Computed, DeviceBlock, Event, Extent, Found, Geometry, IoId, IoResult, Losses, Piece,
-    Reply, Request, RequestId, Scrub, Seed, Slot, State, Status, Urgency, UserBlock, Volume,
+    Action, BufferId, Computed, DeviceBlock, EpochId, Event, Extent, Found, Geometry, IoId, IoResult, Losses,
+    Piece, Reply, Request, RequestId, Scrub, Seed, Slot, State, Status, Urgency, UserBlock, Volume,
 };
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
@@ -107,6 +109,8 @@ pub struct MemberReport {
 pub struct Report {
     /// What the engine says.
     pub status: Status,
+    /// Epochs that are open.
+    pub epochs: Vec<EpochReport>,
     /// The devices, by slot.
     pub members: Vec<MemberReport>,
     /// Bytes a second that rebuild and scrub may read and write.
@@ -139,6 +143,7 @@ pub(crate) struct Engine {
     joined: HashMap<u64, Vec<IoId>>,
     computations: usize,
     clients: HashMap<RequestId, Answer<Vec<Option<Block>>>>,
+    epochs: Watches,
     requests: u64,
     throttle: Throttle,
     /// Background I/O that waits for its turn.
@@ -178,6 +183,7 @@ impl Engine {
             joined: HashMap::new(),
             computations: 0,
             clients: HashMap::new(),
+            epochs: Watches::default(),
             requests: 0,
             throttle: Throttle::new(options.background_bytes_per_s, now),
             background: VecDeque::new(),
@@ -243,7 +249,7 @@ impl Engine {
 
     fn message(&mut self, message: Message) {
         match message {
-            Message::User { ask, answer } => self.user(ask, answer),
+            Message::User { ask, epoch, answer } => self.user(ask, epoch, answer),
             Message::Read { io, result, blocks } => {
                 if self.flights.contains_key(&io.0) {
                     blocks.into_iter().for_each(|(id, block)| self.table.fill(id, block));
@@ -263,7 +269,7 @@ impl Engine {
         }
     }
 
-    fn user(&mut self, ask: Ask, answer: Answer<Vec<Option<Block>>>) {
+    fn user(&mut self, ask: Ask, epoch: Option<EpochId>, answer: Answer<Vec<Option<Block>>>) {
         let request = match ask {
             Ask::Read { first, count } => Request::Read { first, count },
             Ask::Write { first, data, durable } => {
@@ -271,6 +277,13 @@ impl Engine {
             }
             Ask::Trim { first, count } => Request::Trim { first, count },
             Ask::Flush => Request::Flush,
+        };
+        let request = match epoch {
+            Some(epoch) => {
+                self.epochs.asked(epoch, Instant::now());
+                Request::Within { epoch, request: Box::new(request) }
+            }
+            None => request,
         };
         self.requests += 1;
         let id = RequestId(self.requests);
@@ -562,12 +575,20 @@ impl Engine {
     }
 
     fn reply(&mut self, id: RequestId, reply: Reply) {
+        let reply = match reply {
+            Reply::Begun { epoch, first, count } => return self.epochs.begun(id, epoch, first, count),
+            Reply::Failed(failure) => match self.epochs.not_begun(id, failure) {
+                Some(failure) => Reply::Failed(failure),
+                None => return,
+            },
+            reply => reply,
+        };
         let Some(answer) = self.clients.remove(&id) else { return };
         answer.give(match reply {
             Reply::Read(buffers) => {
                 Ok(buffers.into_iter().map(|buffer| buffer.map(|id| self.table.get(id))).collect())
             }
-            Reply::Done => Ok(Vec::new()),
+            Reply::Done | Reply::Begun { .. } => Ok(Vec::new()),
             Reply::Failed(failure) => Err(HostError::Failed(failure)),
         });
     }
@@ -599,7 +620,8 @@ impl Engine {
             self.looked_at = now;
             self.drop_those_that_hang(now);
         }
-        let owing = self.members.iter().any(|member| !member.owes.is_empty());
+        self.look_at_epochs(now);
+        let owing = self.members.iter().any(|member| !member.owes.is_empty()) || !self.epochs.is_empty();
         let mut next = now + if owing { LOOK_EVERY } else { Duration::from_secs(3600) };
         if !self.background.is_empty() {
             next = next.min(self.throttle.next_at());
@@ -675,6 +697,65 @@ impl Engine {
         self.volume.is_clean()
     }
 
+    /// Asks the volume for something that has no bytes.
+    fn tell(&mut self, request: Request) -> RequestId {
+        self.requests += 1;
+        let id = RequestId(self.requests);
+        self.volume.handle(Event::Request(id, request));
+        id
+    }
+
+    /// Begins an epoch.
+    pub(crate) fn begin_epoch(&mut self, wish: EpochWish, answer: Answer<(EpochId, UserBlock, u64)>) {
+        let EpochWish { first, count, owed_blocks_max, rules } = wish;
+        self.requests += 1;
+        let id = RequestId(self.requests);
+        self.epochs.beginning(id, rules, answer);
+        self.volume.handle(Event::Request(id, Request::Begin { first, count, owed_blocks_max }));
+    }
+
+    /// Ends or aborts an epoch.
+    pub(crate) fn close_epoch(&mut self, epoch: EpochId, seal: bool, answer: Answer<Vec<Option<Block>>>) {
+        self.requests += 1;
+        let id = RequestId(self.requests);
+        self.clients.insert(id, answer);
+        self.epochs.closing(epoch);
+        let request = if seal { Request::End { epoch } } else { Request::Abort { epoch } };
+        self.volume.handle(Event::Request(id, request));
+    }
+
+    /// What an epoch does when whoever began it is gone.
+    pub(crate) fn leave_epoch(&mut self, epoch: EpochId) {
+        if let Some(seal) = self.epochs.seals(epoch) {
+            self.by_policy(epoch, seal);
+        }
+    }
+
+    fn by_policy(&mut self, epoch: EpochId, seal: bool) {
+        self.epochs.closing(epoch);
+        let request = if seal { Request::End { epoch } } else { Request::Abort { epoch } };
+        let id = self.tell(request);
+        // One that cannot be sealed has nobody who would write again what is lost.
+        self.epochs.closed_by_policy(id, epoch, seal);
+    }
+
+    /// Parity for what is old, and an end for those that have been silent.
+    fn look_at_epochs(&mut self, now: Instant) {
+        if self.epochs.is_empty() {
+            return;
+        }
+        let open = self.volume.epochs();
+        for (epoch, through) in self.epochs.aged(&open, now) {
+            self.tell(Request::Advance { epoch, through });
+        }
+        for (epoch, seal) in self.epochs.silent(now) {
+            self.by_policy(epoch, seal);
+        }
+        for epoch in self.epochs.hopeless() {
+            self.tell(Request::Abort { epoch });
+        }
+    }
+
     pub(crate) fn extents(&self, first: UserBlock, count: u64) -> Result<Vec<Extent>, HostError> {
         self.volume.extents(first, count).ok_or(HostError::Stopped)
     }
@@ -691,6 +772,7 @@ impl Engine {
             error: member.error.clone(),
         });
         Ok(Report {
+            epochs: self.epochs.reports(&self.volume.epochs(), Instant::now()),
             status: self.volume.status().ok_or(HostError::Stopped)?,
             members: members.collect(),
             throttle_bytes_per_s: self.throttle.bytes_per_s_max(),

@@ -1,5 +1,7 @@
 //! Why a request to a running volume is not done.
 
+use crate::epochs::lost_ranges;
+use crate::memory::BLOCK;
 use pantile_device::DeviceError;
 use pantile_volume::{Failure, OpenError, Slot};
 use std::fmt;
@@ -72,6 +74,64 @@ impl fmt::Display for HostError {
             }
             HostError::Failed(Failure::NotOpen) => {
                 write!(out, "the volume could not be opened; 'pantile status' says why")
+            }
+            HostError::Failed(Failure::Busy { epoch }) => write!(
+                out,
+                "epoch {} of delayed parity holds the range; write in it, or when it has ended",
+                epoch.0
+            ),
+            HostError::Failed(Failure::EpochsOverlap { epochs }) => {
+                let names: Vec<String> = epochs.iter().map(|epoch| epoch.0.to_string()).collect();
+                write!(
+                    out,
+                    "a part of the range is held by open epochs ({}); end or abort them first",
+                    names.join(", ")
+                )
+            }
+            HostError::Failed(Failure::NoSuchEpoch { epoch }) => write!(
+                out,
+                "there is no epoch {}: it has ended, was aborted, or the volume was opened anew since; begin another",
+                epoch.0
+            ),
+            HostError::Failed(Failure::EpochEnding { epoch }) => {
+                write!(out, "epoch {} is ending and takes no more writes; begin another", epoch.0)
+            }
+            HostError::Failed(Failure::OutsideEpoch { epoch, first, end }) => write!(
+                out,
+                "epoch {} holds bytes {} to {}; write elsewhere without it",
+                epoch.0,
+                first.0 * BLOCK as u64,
+                end.0 * BLOCK as u64
+            ),
+            HostError::Failed(Failure::EpochLost { epoch, ranges }) => {
+                let lost = lost_ranges(ranges);
+                let bytes: u64 = lost.iter().map(|range| range.len_bytes).sum();
+                let named: Vec<String> = lost
+                    .iter()
+                    .take(8)
+                    .map(|range| format!("{}+{}", range.offset, range.len_bytes))
+                    .collect();
+                let more =
+                    if lost.len() > 8 { format!(" and {} more", lost.len() - 8) } else { String::new() };
+                write!(
+                    out,
+                    "{bytes} bytes of epoch {} were lost with a device before their parity was made ({}{more}); write them again and end it, or abort it",
+                    epoch.0,
+                    named.join(", ")
+                )
+            }
+            HostError::Failed(Failure::EpochFull { epoch, stripes }) => write!(
+                out,
+                "epoch {} has written {stripes} stripes, as many as one record can seal; end it and begin another",
+                epoch.0
+            ),
+            HostError::Failed(Failure::NoRoom { epoch }) => write!(
+                out,
+                "no room for more of epoch {} but what cleaning needs: end or abort it, or trim what it is to replace before it begins",
+                epoch.0
+            ),
+            HostError::Failed(Failure::NoEpochs) => {
+                write!(out, "a volume that is written in place has no epochs; create one with the policy wcl")
             }
             HostError::OutOfRange { end_bytes, len_bytes } => {
                 write!(

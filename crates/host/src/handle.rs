@@ -9,10 +9,11 @@
 
 use crate::HostError;
 use crate::engine::Engine;
+use crate::epochs::{Epoch, EpochOptions, EpochWish, Rules};
 use crate::inbox::{Ask, Awaited, Inbox, Message, answer};
 use crate::memory::{BLOCK, Block};
 use pantile_device::{AlignedBuf, BufferPool};
-use pantile_volume::{Extent, UserBlock};
+use pantile_volume::{EpochId, Extent, UserBlock};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex};
@@ -31,6 +32,7 @@ const MEMORY_DEADLINE: Duration = Duration::from_secs(300);
 #[derive(Clone)]
 pub struct Handle {
     shared: Arc<Shared>,
+    epoch: Option<EpochId>,
 }
 
 struct Shared {
@@ -47,7 +49,10 @@ impl Handle {
     pub(crate) fn new(inbox: Arc<Inbox>, len_bytes: u64, write_bytes: usize, read_bytes: usize) -> Handle {
         let memory = BufferPool::new(write_bytes.max(PIECE_BLOCKS as usize * BLOCK * 2));
         let reads = Permits::new(read_bytes.max(PIECE_BLOCKS as usize * BLOCK));
-        Handle { shared: Arc::new(Shared { inbox, len_bytes, memory, gate: Gate::default(), reads }) }
+        Handle {
+            shared: Arc::new(Shared { inbox, len_bytes, memory, gate: Gate::default(), reads }),
+            epoch: None,
+        }
     }
 
     /// Length of the volume.
@@ -122,6 +127,10 @@ impl Handle {
     /// Nothing is read. What is called a hole reads as zeros; a block that is partly in the range counts with its kind.
     pub fn extents(&self, offset: u64, len: u64) -> Result<Vec<(u64, bool)>, HostError> {
         self.check(offset, len)?;
+        if self.epoch.is_some() {
+            // What an epoch has written the maps do not know.
+            return Ok(vec![(len, false)]);
+        }
         let end = offset + len;
         let blocks = blocks_of(offset, end);
         let (first, count) = (UserBlock(blocks.start), blocks.end - blocks.start);
@@ -210,9 +219,49 @@ impl Handle {
         }
     }
 
+    /// Begins an epoch of delayed parity: from now on only its own requests write to what it holds, and nobody else sees them before its end.
+    ///
+    /// Errors: `EpochsOverlap`; `NoEpochs` for a volume that is written in place.
+    pub fn begin(&self, options: &EpochOptions) -> Result<Epoch, HostError> {
+        let (offset, len) = options.range.unwrap_or((0, self.len_bytes()));
+        self.check(offset, len)?;
+        let blocks = blocks_of(offset, offset + len);
+        let EpochOptions { age_max, idle_max, on_timeout, .. } = *options;
+        let wish = EpochWish {
+            first: UserBlock(blocks.start),
+            count: blocks.end - blocks.start,
+            owed_blocks_max: options.owed_bytes_max / BLOCK as u64,
+            rules: Rules { age_max, idle_max, on_timeout },
+        };
+        let (answer, waiting) = answer();
+        let begin = move |engine: &mut crate::engine::Engine| engine.begin_epoch(wish, answer);
+        self.shared.inbox.push(Message::Call(Box::new(begin)));
+        let (id, first, count) = waiting.wait()?;
+        Ok(Epoch::new(self.within(id), id, first, count))
+    }
+
+    /// The same volume as a writer of an epoch sees it. Any number of them may write in one epoch.
+    pub fn within(&self, epoch: EpochId) -> Handle {
+        Handle { shared: self.shared.clone(), epoch: Some(epoch) }
+    }
+
+    /// Ends or aborts an epoch.
+    pub(crate) fn close_epoch(&self, epoch: EpochId, seal: bool) -> Result<(), HostError> {
+        let (answer, waiting) = answer();
+        let close = move |engine: &mut crate::engine::Engine| engine.close_epoch(epoch, seal, answer);
+        self.shared.inbox.push(Message::Call(Box::new(close)));
+        waiting.wait().map(drop)
+    }
+
+    /// Whoever began an epoch is gone: it ends by its policy.
+    pub(crate) fn leave_epoch(&self, epoch: EpochId) {
+        let leave = move |engine: &mut crate::engine::Engine| engine.leave_epoch(epoch);
+        self.shared.inbox.push(Message::Call(Box::new(leave)));
+    }
+
     fn ask(&self, ask: Ask) -> Waiting {
         let (answer, waiting) = answer();
-        self.shared.inbox.push(Message::User { ask, answer });
+        self.shared.inbox.push(Message::User { ask, epoch: self.epoch, answer });
         waiting
     }
 

@@ -3,14 +3,14 @@
 use crate::HostError;
 use crate::memory::Block;
 use pantile_device::{AlignedBuf, IoPool};
-use pantile_volume::{BufferId, Computed, IoId, IoResult, JobId, UserBlock};
+use pantile_volume::{BufferId, Computed, EpochId, IoId, IoResult, JobId, UserBlock};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 /// What other threads say to the engine's.
 pub(crate) enum Message {
     /// A user's request.
-    User { ask: Ask, answer: Answer<Vec<Option<Block>>> },
+    User { ask: Ask, epoch: Option<EpochId>, answer: Answer<Vec<Option<Block>>> },
     /// The checksums of a read.
     Read { io: IoId, result: IoResult, blocks: Vec<(BufferId, Block)> },
     /// A computation.

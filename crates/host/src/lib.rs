@@ -9,6 +9,7 @@
 
 mod control;
 mod engine;
+mod epochs;
 mod error;
 mod folder;
 mod gather;
@@ -27,11 +28,12 @@ pub use control::{
     StatusReport, Verdict, order,
 };
 pub use engine::{MemberReport, Report};
+pub use epochs::{Epoch, EpochOptions, EpochReport, LostRange, OnTimeout};
 pub use error::HostError;
 pub use folder::{Assembled, Config, FaultKind, Folder, FolderError, NewDevices, NewFolder, Opened, Place};
 pub use geometry::{numbers, policy_name};
 pub use handle::Handle;
 pub use host::{Host, HostOptions};
 pub use margin::{Margin, NextLoss, margin};
-pub use pantile_volume::{Geometry, Policy, Slot};
+pub use pantile_volume::{EpochId, Failure, Geometry, Policy, Slot};
 pub use service::Service;

@@ -9,7 +9,7 @@ use crate::folder::{Folder, Opened, Place, check_blank, check_no_volume, newest_
 use crate::geometry::policy_name;
 use crate::margin::margin;
 use crate::memory::BLOCK;
-use crate::{FolderError, Handle, Host, HostError, HostOptions, Report};
+use crate::{EpochId, EpochOptions, FolderError, Handle, Host, HostError, HostOptions, OnTimeout, Report};
 use pantile_device::{Device, DeviceError, FileDevice};
 use pantile_format::volume::Superblock;
 use pantile_volume::{DeviceState, Found, Geometry, Losses, Scrub, Slot};
@@ -133,6 +133,15 @@ impl Service {
     pub fn stop(&self) -> Result<(), FolderError> {
         self.end();
         self.look_after();
+        // Nobody is left to end them.
+        for epoch in self.host.report().map(|report| report.epochs).unwrap_or_default() {
+            let (handle, id) = (self.host.handle(), EpochId(epoch.epoch));
+            let sealed = epoch.on_timeout == OnTimeout::Seal && handle.close_epoch(id, true).is_ok();
+            if !sealed {
+                // It has ended by itself, or what it wrote was never to be seen.
+                let _ = handle.close_epoch(id, false);
+            }
+        }
         let stopped = self.host.stop();
         let mut state = self.lock();
         state.devices.clear();
@@ -168,6 +177,44 @@ impl Service {
             Order::ScrubPause => self.order_scrub(Scrub::Pause, "The scrub waits.").map(done),
             Order::ScrubResume => self.order_scrub(Scrub::Resume, "The scrub goes on.").map(done),
             Order::ScrubStop => self.order_scrub(Scrub::Stop, "The scrub has ended.").map(done),
+            Order::DelayedStart {
+                offset,
+                len_bytes,
+                owed_bytes_max,
+                age_max_s,
+                idle_max_s,
+                on_timeout,
+                ..
+            } => {
+                let defaults = EpochOptions::default();
+                let handle = self.host.handle();
+                let offset = offset.unwrap_or(0);
+                let len = len_bytes.unwrap_or(handle.len_bytes().saturating_sub(offset));
+                let time = |seconds: &Option<u64>, default| match seconds {
+                    Some(0) => None,
+                    Some(seconds) => Some(Duration::from_secs(*seconds)),
+                    None => default,
+                };
+                let options = EpochOptions {
+                    range: Some((offset, len)),
+                    owed_bytes_max: owed_bytes_max.unwrap_or(defaults.owed_bytes_max),
+                    age_max: time(age_max_s, defaults.age_max),
+                    idle_max: time(idle_max_s, defaults.idle_max),
+                    on_timeout: on_timeout.unwrap_or(defaults.on_timeout),
+                };
+                handle.begin(&options).map_err(FolderError::from).map(|epoch| {
+                    let (offset, len_bytes) = epoch.range();
+                    Answer::Epoch { epoch: epoch.detach().0, offset, len_bytes }
+                })
+            }
+            Order::DelayedEnd { epoch } => {
+                let ended = self.host.handle().close_epoch(EpochId(*epoch), true).map_err(FolderError::from);
+                ended.map(|()| done(format!("Epoch {epoch} is sealed.")))
+            }
+            Order::DelayedAbort { epoch } => {
+                let ended = self.host.handle().close_epoch(EpochId(*epoch), false).map_err(FolderError::from);
+                ended.map(|()| done(format!("Epoch {epoch} is aborted; everything is as before it.")))
+            }
         };
         result.unwrap_or_else(|error| Answer::fault(&error))
     }
@@ -529,6 +576,8 @@ impl Service {
             free_stripes: status.free_stripes,
             broken_stripes: damaged,
             suspect_stripes: status.suspect_stripes,
+            epochs: report.epochs.clone(),
+            wasted_stripes: status.wasted_stripes,
         })
     }
 }

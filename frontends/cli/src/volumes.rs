@@ -152,6 +152,11 @@ impl Reached {
     }
 }
 
+/// The server says what this command does not know.
+pub fn other_version() -> Failure {
+    Failure::System("the server is of another version; stop and serve the volume again.".into())
+}
+
 /// The answer to an order, in JSON.
 #[derive(Serialize)]
 pub struct DoneJson<'t> {
@@ -259,6 +264,9 @@ fn status_text(report: &StatusReport, served: bool, terminal: &Terminal) -> Stri
     }
     out.push('\n');
     out.push_str(&devices(report, terminal));
+    for epoch in &report.epochs {
+        out.push_str(&crate::commands::delayed::text(epoch));
+    }
     let _ = writeln!(
         out,
         "\nLog {} of {} rows, {} of {} places for stripes in use, {} blocks not durable yet.",

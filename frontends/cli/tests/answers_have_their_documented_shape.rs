@@ -311,6 +311,7 @@ fn every_help_teaches() {
         "add-spare",
         "rebuild",
         "scrub",
+        "delayed",
         "assemble",
         "completions",
     ];
@@ -325,6 +326,11 @@ fn every_help_teaches() {
         }
     }
     assert!(text(&["--help"]).contains("Exit status:"));
+    for what in ["start", "end", "abort", "status"] {
+        let help = text(&["delayed", what, "--help"]);
+        assert!(["Examples:", "Answers:", "--json"].iter().all(|part| help.contains(part)), "{what}");
+        assert!(help.lines().all(|line| line.chars().count() <= 100), "{what} has lines too long to read");
+    }
     assert!(text(&["search", "raidq4", "--help"]).contains("Examples:"));
     assert!(text(&["--version"]).starts_with("pantile "));
 }

@@ -85,6 +85,11 @@ fn what_cannot_be_is_refused_in_one_sentence() {
         ("assemble vol/device-00.pantile other/device-00.pantile --into new", 2, &["volumes"]),
         ("serve vol --tcp 1.2.3.4:1", 2, &["tls-certificates"]),
         ("scrub vol --pause --repair", 2, &["--repair"]),
+        ("delayed start vol", 2, &["not served", "pantile serve"]),
+        ("delayed end vol 7", 2, &["not served"]),
+        ("delayed status vol 7", 2, &["no epoch 7"]),
+        ("delayed start vol --range 5", 2, &["OFFSET+LENGTH"]),
+        ("delayed start vol --idle soon", 2, &["30s"]),
     ];
     for (arguments, status, needles) in cases {
         assert_fault(&at(folder, arguments), *status, needles, arguments);

@@ -11,16 +11,21 @@
 #![allow(missing_docs, reason = "the one public function is made by the macro")]
 
 use nbdkit::{Error, ExtentHandle, ExtentType, Flags, FuaFlags, Result, Server, ThreadModel, plugin};
-use pantile_host::{Answer, ControlServer, Folder, FolderError, Handle, HostError, Service};
+use pantile_host::{
+    Answer, ControlServer, EpochId, Failure, Folder, FolderError, Handle, HostError, Service,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Numbers of the system's errors that clients are told.
+const ENOENT: i32 = 2;
 const EIO: i32 = 5;
 const ENOMEM: i32 = 12;
+const EBUSY: i32 = 16;
 const EINVAL: i32 = 22;
+const ENOSPC: i32 = 28;
 const ESHUTDOWN: i32 = 108;
 
 /// How long another may have the volume that is to be served, and how often it is tried again.
@@ -135,9 +140,22 @@ impl Server for Connection {
     }
 
     fn open(_readonly: bool) -> Result<Box<dyn Server>> {
-        guarded(|| match &state().running {
-            Some(running) => Ok(Box::new(Connection { handle: running.service.handle() }) as Box<dyn Server>),
-            None => Err(Error::new(ESHUTDOWN, HostError::Stopped)),
+        guarded(|| {
+            let handle = match &state().running {
+                Some(running) => running.service.handle(),
+                None => return Err(Error::new(ESHUTDOWN, HostError::Stopped)),
+            };
+            let handle = match epoch_of(&nbdkit::export_name().unwrap_or_default())? {
+                Some(epoch) => {
+                    let handle = handle.within(epoch);
+                    if let Err(error @ HostError::Failed(Failure::NoSuchEpoch { .. })) = handle.flush() {
+                        return Err(Error::new(ENOENT, error));
+                    }
+                    handle
+                }
+                None => handle,
+            };
+            Ok(Box::new(Connection { handle }) as Box<dyn Server>)
         })
     }
 
@@ -222,6 +240,16 @@ impl Server for Connection {
     }
 }
 
+/// The epoch that an export's name chooses: `epoch-7`. The volume itself has no name.
+fn epoch_of(export: &str) -> Result<Option<EpochId>> {
+    if export.is_empty() {
+        return Ok(None);
+    }
+    let number = export.strip_prefix("epoch-").and_then(|number| number.parse().ok());
+    let unknown = || format!("there is no export '{export}'; leave the name empty, or write epoch-NUMBER");
+    number.map(|number| Some(EpochId(number))).ok_or_else(|| Error::new(ENOENT, unknown()))
+}
+
 fn state() -> std::sync::MutexGuard<'static, State> {
     // A panic under the lock leaves nothing half done: fields are set as a whole.
     STATE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
@@ -253,6 +281,9 @@ fn answer(what: impl FnOnce() -> std::result::Result<(), HostError>) -> Result<(
             let errno = match &error {
                 HostError::OutOfRange { .. } => EINVAL,
                 HostError::NoMemory { .. } => ENOMEM,
+                HostError::Failed(Failure::Busy { .. }) => EBUSY,
+                HostError::Failed(Failure::OutsideEpoch { .. }) => EINVAL,
+                HostError::Failed(Failure::EpochFull { .. } | Failure::NoRoom { .. }) => ENOSPC,
                 HostError::Stopped => ESHUTDOWN,
                 _ => EIO,
             };

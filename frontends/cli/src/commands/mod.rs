@@ -6,6 +6,7 @@ mod codes;
 mod compare;
 mod completions;
 mod create;
+pub mod delayed;
 mod demo;
 mod durability;
 mod exascale;
@@ -80,6 +81,7 @@ pub enum Command {
     AddSpare(members::AddSpare),
     Rebuild(members::Rebuild),
     Scrub(scrub::Scrub),
+    Delayed(delayed::Delayed),
     Assemble(assemble::Assemble),
     Completions(completions::Completions),
 }
@@ -111,6 +113,7 @@ pub fn run(command: Command, terminal: &Terminal) -> Outcome {
         Command::AddSpare(command) => command.run(),
         Command::Rebuild(command) => command.run(terminal),
         Command::Scrub(command) => command.run(terminal),
+        Command::Delayed(command) => command.run(terminal),
         Command::Assemble(command) => command.run(terminal),
         Command::Completions(command) => command.run(),
     }

@@ -193,7 +193,7 @@ fn remove_dead(socket: &Path) -> Result<(), Failure> {
 }
 
 /// A path in a URI.
-fn escaped(path: &str) -> String {
+pub fn escaped(path: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte);
     path.bytes()
         .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })

@@ -1,0 +1,335 @@
+//! `pantile delayed`: epochs of delayed parity.
+
+use crate::args;
+use crate::failure::{Failure, Outcome, Verdict};
+use crate::json::OUTPUT_VERSION;
+use crate::sets;
+use crate::terminal::{Terminal, print, print_json};
+use crate::volumes::{self, Reached};
+use clap::{Args, Subcommand, ValueEnum};
+use pantile_host::{Answer, EpochReport, OnTimeout, Order};
+use serde::Serialize;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+/// Write a checkpoint now and its parity later: epochs of delayed parity
+///
+/// Answers: how do I write a checkpoint as fast as to disks without parity, and lose at most the checkpoint? Between start and end only data are
+/// written; end makes the parity and seals all of it at once. Until then nobody else sees it, and a crash or an abort leaves what was there before. Of a device
+/// that is lost meanwhile only the epoch can lose anything, and says what (end is refused then).
+#[derive(Args)]
+#[command(after_long_help = "\
+The volume must be served. A writer is a client of NBD that connects to the export epoch-NUMBER, or of the library.
+--json prints what a command has led to.
+
+Examples:
+  pantile delayed start vol --range 0+1G --owed-max 256M --idle 60s --on-timeout abort
+  nbdcopy checkpoint 'nbd+unix:///epoch-3000001?socket=vol/nbd.sock'
+  pantile delayed status vol
+  pantile delayed end vol 3000001")]
+pub struct Delayed {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Start(Start),
+    End(Close),
+    Abort(Close),
+    Status(Show),
+}
+
+/// Begin an epoch
+///
+/// Answers: where do I write to? Prints its number and its URI. It holds whole stripes: a range is widened to them. Others are refused there (EBUSY) until it ends.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  pantile delayed start vol
+  pantile delayed start vol --range 1G+512M --owed-max 64M --age-max 10s --idle 5m --on-timeout seal")]
+struct Start {
+    /// The folder of the volume.
+    #[arg(value_name = "VOL")]
+    folder: PathBuf,
+    /// The range: OFFSET+LENGTH; the volume unless given.
+    #[arg(long, value_name = "OFFSET+LEN", value_parser = range)]
+    range: Option<(u64, u64)>,
+    /// Data whose parity may be owed; beyond it writers wait until some is made.
+    #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "256M")]
+    owed_max: u64,
+    /// What is owed for so long gets its parity in advance; 0: however old.
+    #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "30s")]
+    age_max: u64,
+    /// After so long without a request it ends by itself; 0: never.
+    #[arg(long, value_name = "TIME", value_parser = seconds, default_value = "5m")]
+    idle: u64,
+    /// How it ends then.
+    #[arg(long, value_enum, default_value = "abort")]
+    on_timeout: Policy,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Policy {
+    Seal,
+    Abort,
+}
+
+/// Seal an epoch, or leave everything as it was before it
+///
+/// Answers: is my checkpoint safe? 'end' makes the parity that is owed, and answers when all of the epoch would survive a crash and the loss of devices; refused, with
+/// the ranges, if a device took some of it along. 'abort' forgets it.
+#[derive(Args)]
+#[command(after_long_help = "\
+Exit status: 0 done, 2 refused: nothing has changed.
+
+Examples:
+  pantile delayed end vol 3000001
+  pantile delayed abort vol 3000001")]
+struct Close {
+    /// The folder of the volume.
+    #[arg(value_name = "VOL")]
+    folder: PathBuf,
+    /// The epoch's number; may be left out if only one is open.
+    #[arg(value_name = "EPOCH")]
+    epoch: Option<u64>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Show the epochs that are open: what is owed, and what is lost
+///
+/// Answers: what would it cost if a device died now? Bytes and stripes without parity, and the age of the oldest.
+#[derive(Args)]
+#[command(after_long_help = "\
+Exit status: 0 nothing is lost, 1 something of an epoch is.
+
+Examples:
+  pantile delayed status vol --json | jq '.epochs[].owed_bytes'")]
+struct Show {
+    /// The folder of the volume.
+    #[arg(value_name = "VOL")]
+    folder: PathBuf,
+    /// One epoch; all unless given.
+    #[arg(value_name = "EPOCH")]
+    epoch: Option<u64>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct StartJson<'u> {
+    output_version: u32,
+    epoch: u64,
+    offset: u64,
+    len_bytes: u64,
+    export: &'u str,
+    uri: Option<&'u str>,
+}
+
+#[derive(Serialize)]
+struct EpochsJson<'r> {
+    output_version: u32,
+    epochs: Vec<&'r EpochReport>,
+    wasted_stripes: u64,
+}
+
+impl Delayed {
+    pub fn run(self, terminal: &Terminal) -> Outcome {
+        match self.what {
+            What::Start(start) => start.run(),
+            What::End(close) => close.run(true),
+            What::Abort(close) => close.run(false),
+            What::Status(show) => show.run(terminal),
+        }
+    }
+}
+
+/// The volume, if it is served: an epoch lives in the server.
+fn served(folder: &Path) -> Result<Reached, Failure> {
+    let reached = volumes::look(folder)?;
+    if reached.is_served() {
+        return Ok(reached);
+    }
+    reached.end()?;
+    Err(Failure::Input(format!(
+        "{} is not served, and an epoch lives in its server; start it with 'pantile serve'.",
+        folder.display()
+    )))
+}
+
+impl Start {
+    fn run(self) -> Outcome {
+        let reached = served(&self.folder)?;
+        let order = Order::DelayedStart {
+            offset: self.range.map(|(offset, _)| offset),
+            len_bytes: self.range.map(|(_, len)| len),
+            owed_bytes_max: Some(self.owed_max),
+            age_max_s: Some(self.age_max),
+            idle_max_s: Some(self.idle),
+            on_timeout: Some(match self.on_timeout {
+                Policy::Seal => OnTimeout::Seal,
+                Policy::Abort => OnTimeout::Abort,
+            }),
+            detached: true,
+        };
+        let Answer::Epoch { epoch, offset, len_bytes } = reached.order(&order)? else {
+            return Err(volumes::other_version());
+        };
+        let export = format!("epoch-{epoch}");
+        let socket = volumes::absolute(&self.folder)?.join("nbd.sock");
+        let escaped = super::serve::escaped(&socket.to_string_lossy());
+        let uri = socket.exists().then(|| format!("nbd+unix:///{export}?socket={escaped}"));
+        match self.json {
+            true => print_json(&StartJson {
+                output_version: OUTPUT_VERSION,
+                epoch,
+                offset,
+                len_bytes,
+                export: &export,
+                uri: uri.as_deref(),
+            })?,
+            false => {
+                let to = uri.unwrap_or(format!("the export {export}"));
+                print(&format!(
+                    "Epoch {epoch} holds {} from byte {offset} on.\n{to}\n",
+                    sets::bytes(len_bytes)
+                ))?;
+            }
+        }
+        Ok(Verdict::Good)
+    }
+}
+
+impl Close {
+    fn run(self, seal: bool) -> Outcome {
+        let reached = served(&self.folder)?;
+        let epoch = match self.epoch {
+            Some(epoch) => epoch,
+            None => match &reached.status()?.epochs[..] {
+                [only] => only.epoch,
+                epochs => {
+                    let names: Vec<String> = epochs.iter().map(|epoch| epoch.epoch.to_string()).collect();
+                    return Err(Failure::Input(match names.is_empty() {
+                        true => "no epoch is open.".into(),
+                        false => format!("epochs {} are open; say which.", names.join(", ")),
+                    }));
+                }
+            },
+        };
+        let order = if seal { Order::DelayedEnd { epoch } } else { Order::DelayedAbort { epoch } };
+        let Answer::Done { text } = reached.order(&order)? else { return Err(volumes::other_version()) };
+        volumes::print_done(&text, true, self.json)
+    }
+}
+
+impl Show {
+    fn run(self, _terminal: &Terminal) -> Outcome {
+        let reached = volumes::look(&self.folder)?;
+        let report = reached.status();
+        let ended = reached.end();
+        let report = report?;
+        ended?;
+        let is_meant = |epoch: &&EpochReport| self.epoch.is_none_or(|meant| meant == epoch.epoch);
+        let epochs: Vec<&EpochReport> = report.epochs.iter().filter(is_meant).collect();
+        if let (Some(epoch), true) = (self.epoch, epochs.is_empty()) {
+            return Err(Failure::Input(format!("there is no epoch {epoch}: it has ended or was aborted.")));
+        }
+        let lost = epochs.iter().any(|epoch| !epoch.lost.is_empty());
+        match self.json {
+            true => {
+                let wasted_stripes = report.wasted_stripes;
+                print_json(&EpochsJson { output_version: OUTPUT_VERSION, epochs, wasted_stripes })?;
+            }
+            false if epochs.is_empty() => print("No epoch is open.\n")?,
+            false => print(&epochs.into_iter().map(text).collect::<String>())?,
+        }
+        Ok(if lost { Verdict::Bad } else { Verdict::Good })
+    }
+}
+
+/// What is to be said of an epoch, in lines.
+pub fn text(epoch: &EpochReport) -> String {
+    let mut out = format!(
+        "Epoch {} is {}: {} from byte {}; {} in {} of {} stripes without parity (at most {})",
+        epoch.epoch,
+        epoch.state,
+        sets::bytes(epoch.len_bytes),
+        epoch.offset,
+        sets::bytes(epoch.owed_bytes),
+        epoch.owed_stripes,
+        epoch.stripes,
+        sets::bytes(epoch.owed_bytes_max)
+    );
+    if let Some(oldest) = epoch.oldest_s {
+        let _ = write!(out, ", the oldest for {oldest} s");
+    }
+    let policy = match epoch.on_timeout {
+        OnTimeout::Seal => "sealed",
+        OnTimeout::Abort => "aborted",
+    };
+    match epoch.idle_max_s {
+        Some(most) => {
+            let _ = writeln!(out, "; silent for {} s, {policy} at {most} s.", epoch.idle_s);
+        }
+        None => out.push_str(".\n"),
+    }
+    if !epoch.lost.is_empty() {
+        let ranges = epoch.lost.iter().take(8).map(|lost| format!("{}+{}", lost.offset, lost.len_bytes));
+        let ranges: Vec<String> = ranges.collect();
+        let more = if epoch.lost.len() > 8 { ", ..." } else { "" };
+        let _ = writeln!(
+            out,
+            "Lost with a device: {}{more}. Write that again and end the epoch, or abort it.",
+            ranges.join(", ")
+        );
+    }
+    out
+}
+
+/// `0+1G`.
+fn range(text: &str) -> Result<(u64, u64), String> {
+    let wrong = || "expected OFFSET+LENGTH, such as 0+1G or 512M+64M".to_string();
+    let (offset, len) = text.split_once('+').ok_or_else(wrong)?;
+    match (args::size(offset)?, args::size(len)?) {
+        (_, 0) => Err("the length is 0; give at least 1".into()),
+        range => Ok(range),
+    }
+}
+
+/// `30s`, `5m`, `1h`, or seconds.
+fn seconds(text: &str) -> Result<u64, String> {
+    let wrong = || "expected a time such as 30s, 5m, 1h or 0".to_string();
+    let (digits, unit) = match text.char_indices().last() {
+        Some((i, 's')) => (&text[..i], 1),
+        Some((i, 'm')) => (&text[..i], 60),
+        Some((i, 'h')) => (&text[..i], 3600),
+        _ => (text, 1),
+    };
+    let number = Some(digits).filter(|d| !d.is_empty() && d.bytes().all(|b| b.is_ascii_digit()));
+    let number: u64 = number.and_then(|digits| digits.parse().ok()).ok_or_else(wrong)?;
+    number.checked_mul(unit).filter(|seconds| *seconds <= 366 * 86400).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_and_times_are_read() {
+        assert_eq!(range("4K+1M"), Ok((4096, 1 << 20)));
+        assert_eq!(seconds("5m"), Ok(300));
+        assert_eq!(seconds("30"), Ok(30));
+        for wrong in ["", "s", "5d", "-1", "99999999999h"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+        for wrong in ["1G", "+1G", "1G+", "1G+0", "1+2+3"] {
+            assert!(range(wrong).is_err(), "{wrong}");
+        }
+    }
+}
