@@ -71,6 +71,31 @@ qemu-io -f raw -c 'write -P 0xa5 12345 70001' -c 'write -z 20000 4097' -c 'flush
     -c 'read -P 0 20000 4097' -c 'read -P 0xa5 24097 58249' -c 'discard 40M 1M' -c 'read -P 0 40M 1M' "$uri" >"$work/out" || fail "qemu-io"
 ! grep -qi 'verification failed' "$work/out" || { cat "$work/out"; fail "qemu-io read something else"; }
 
+say "an epoch of delayed parity: others see what was there before and may not write, then all of it at once"
+epoch_of() { "$pantile" delayed start "$vol" --range 0+8M --json | sed -n 's/.*"uri": "\([^"]*\)".*/\1/p'; }
+qemu-io -f raw -c 'write -P 0x11 0 8M' -c flush "$uri" >/dev/null
+epoch=$(epoch_of)
+qemu-io -f raw -c 'write -P 0x22 1M 5M' -c flush -c 'read -P 0x22 1M 5M' -c 'read -P 0x11 0 1M' "$epoch" >"$work/out" || fail "qemu-io in the epoch"
+! grep -qi 'verification failed' "$work/out" || { cat "$work/out"; fail "the epoch does not see its own"; }
+qemu-io -f raw -c 'read -P 0x11 0 8M' "$uri" >"$work/out" || fail "qemu-io beside the epoch"
+! grep -qi 'verification failed' "$work/out" || { cat "$work/out"; fail "others see what has no parity"; }
+qemu-io -f raw -c 'write -P 0x33 2M 4k' -c flush "$uri" >"$work/out" 2>&1 || true
+grep -qi 'not permitted' "$work/out" || { cat "$work/out"; fail "others may write into an epoch"; }
+qemu-io -f raw -c 'write -P 0x44 20M 4k' -c flush "$uri" >/dev/null || fail "others may not write beside an epoch"
+! nbdinfo "${epoch/epoch-/epoch-9}" >/dev/null 2>&1 || fail "there is an epoch that nobody has begun"
+expect 0 "$pantile" delayed end "$vol"
+qemu-io -f raw -c 'read -P 0x22 1M 5M' -c 'read -P 0x11 6M 2M' "$uri" >"$work/out"
+! grep -qi 'verification failed' "$work/out" || { cat "$work/out"; fail "an end did not make all of it visible"; }
+epoch=$(epoch_of)
+qemu-io -f raw -c 'write -P 0x55 1M 2M' -c flush "$epoch" >/dev/null || fail "qemu-io in the second epoch"
+kill -9 "$pid"
+while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
+serve
+qemu-io -f raw -c 'read -P 0x22 1M 5M' -c 'read -P 0x11 6M 2M' "$uri" >"$work/out"
+! grep -qi 'verification failed' "$work/out" || { cat "$work/out"; fail "a crash left a part of an epoch"; }
+qemu-io -f raw -c 'write -P 0x44 20M 4k' -c flush "$uri" >/dev/null
+nbdcopy --flush "$work/data" "$uri"
+
 say "killed while it is written to; what was flushed is there"
 nbdcopy --flush "$work/data" "$uri"
 fio --name=load --ioengine=nbd --uri="$uri" --rw=randwrite --bs=4k --iodepth=32 --offset=44M --size=16M --time_based --runtime=20 \

@@ -20,10 +20,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Numbers of the system's errors that clients are told.
+const EPERM: i32 = 1;
 const ENOENT: i32 = 2;
 const EIO: i32 = 5;
 const ENOMEM: i32 = 12;
-const EBUSY: i32 = 16;
 const EINVAL: i32 = 22;
 const ENOSPC: i32 = 28;
 const ESHUTDOWN: i32 = 108;
@@ -281,7 +281,8 @@ fn answer(what: impl FnOnce() -> std::result::Result<(), HostError>) -> Result<(
             let errno = match &error {
                 HostError::OutOfRange { .. } => EINVAL,
                 HostError::NoMemory { .. } => ENOMEM,
-                HostError::Failed(Failure::Busy { .. }) => EBUSY,
+                // NBD has no number for busy, and nbdkit would make EINVAL of it.
+                HostError::Failed(Failure::Busy { .. }) => EPERM,
                 HostError::Failed(Failure::OutsideEpoch { .. }) => EINVAL,
                 HostError::Failed(Failure::EpochFull { .. } | Failure::NoRoom { .. }) => ENOSPC,
                 HostError::Stopped => ESHUTDOWN,

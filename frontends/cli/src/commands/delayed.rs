@@ -42,7 +42,7 @@ enum What {
 
 /// Begin an epoch
 ///
-/// Answers: where do I write to? Prints its number and its URI. It holds whole stripes: a range is widened to them. Others are refused there (EBUSY) until it ends.
+/// Answers: where do I write to? Prints its number and its URI. It holds whole stripes: a range is widened to them. Others are refused there (EPERM: NBD has no EBUSY) until it ends.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
