@@ -8,93 +8,18 @@
 //! WRITES-PER-LOG says) is written over, uniformly or by Zipf's law (exponent 1 over the blocks, places scattered), 32 at once, all of
 //! it durable at the end. The same writes go to both policies.
 
+mod disks;
+
+use disks::{Disk, MIB, at_once, disks_of, geometry, measured};
 use pantile_code::Code;
-use pantile_device::{Counted, Counts, Device, MemoryDevice, Throttle, Throttled};
-use pantile_format::volume::{HistoryId, VolumeId};
+use pantile_device::Device;
+use pantile_format::volume::HistoryId;
 use pantile_host::{Host, HostOptions};
-use pantile_volume::{BLOCK_BYTES, Birth, Geometry, NewVolume, Policy, Slot, format_volume};
+use pantile_volume::{BLOCK_BYTES, Birth, Geometry, Policy, Slot, format_volume};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-const MIB: u64 = 1 << 20;
-const SEEK: Duration = Duration::from_micros(500);
-const BYTES_PER_S: u64 = 1_000_000_000;
 const BURST: u64 = 4096;
-const ELEMENT_BLOCKS: u32 = 16;
-
-/// Memory that takes as long as a disk, and what was done to it.
-type Disk = Counted<Throttled<MemoryDevice>>;
-
-/// What one measurement took of all disks together.
-struct Cost {
-    seconds: f64,
-    reads: u64,
-    writes: u64,
-    bytes_read: u64,
-    bytes_written: u64,
-}
-
-fn counts(disks: &[Arc<Disk>]) -> [u64; 4] {
-    let sum = |of: fn(&Counts) -> u64| disks.iter().map(|disk| of(&disk.counts())).sum();
-    [sum(|c| c.read.ops), sum(|c| c.write.ops), sum(|c| c.read.bytes), sum(|c| c.write.bytes)]
-}
-
-fn measured(disks: &[Arc<Disk>], what: impl FnOnce()) -> Cost {
-    let (before, begun) = (counts(disks), Instant::now());
-    what();
-    let (seconds, after) = (begun.elapsed().as_secs_f64(), counts(disks));
-    let [reads, writes, bytes_read, bytes_written] = std::array::from_fn(|i| after[i] - before[i]);
-    Cost { seconds, reads, writes, bytes_read, bytes_written }
-}
-
-fn geometry(code: &Code, policy: Policy) -> Geometry {
-    let per_stripe = code.data().len() as u64 * u64::from(ELEMENT_BLOCKS) * BLOCK_BYTES;
-    let stripes = (512 * MIB / per_stripe) as u32;
-    let chunk = code.rows_max() as u32 * ELEMENT_BLOCKS;
-    let moving = policy == Policy::Wcl;
-    Geometry::new(NewVolume {
-        volume: VolumeId([9; 16]),
-        code: code.clone(),
-        element_blocks: ELEMENT_BLOCKS,
-        logical_stripes: stripes,
-        spare_stripes: if moving { (stripes / 32).max(16) } else { 0 },
-        log_rows: if moving { stripes * chunk / 10 } else { 0 },
-        journal_blocks: 1024,
-        policy,
-    })
-    .expect("a geometry")
-}
-
-fn disks_of(geometry: &Geometry) -> Vec<Arc<Disk>> {
-    let disk = |slot: u32| {
-        let len = geometry.device_blocks(Slot(slot)) * BLOCK_BYTES;
-        let memory = MemoryDevice::with_block_len(format!("disk-{slot}"), len, 4096);
-        let throttle = Throttle { positioning: SEEK, bytes_per_s: BYTES_PER_S, flush: SEEK, lanes: 1 };
-        let disk = Throttled::new(memory, throttle);
-        disk.set_slow(false);
-        Arc::new(Counted::new(disk))
-    };
-    (0..geometry.slots() as u32).map(disk).collect()
-}
-
-/// Calls `each` with the numbers below `count`, on so many threads.
-fn at_once(threads: u64, count: u64, each: impl Fn(u64) + Sync) {
-    let next = AtomicU64::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let i = next.fetch_add(1, Relaxed);
-                    if i >= count {
-                        return;
-                    }
-                    each(i);
-                }
-            });
-        }
-    });
-}
 
 /// The block of the i-th write.
 fn place(zipf: bool, i: u64, blocks: u64) -> u64 {
