@@ -3,11 +3,10 @@
 
 mod real;
 
-use pantile_sim::{Failure, Fault};
+use pantile_sim::{Failure, Fault, Stats, each_seed};
 use pantile_volume::Bug;
-use real::{Real, SHAPES, Shape, WEATHERS, hush, number};
+use real::{Real, SHAPES, Shape, WEATHERS, hush};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Where bugs are looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,26 +64,14 @@ fn restless(code: &'static str, faults: &[Fault]) -> Real {
 }
 
 /// The least seed below a bound that fails, and why.
+#[allow(clippy::result_large_err, reason = "one a run")]
 fn first_failure(worlds: &[Real], seeds: u64) -> Option<Failure> {
-    let (next, end) = (AtomicU64::new(0), AtomicU64::new(seeds));
-    let search = || {
-        let mut found: Option<Failure> = None;
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= end.load(Ordering::Relaxed) {
-                return found;
-            }
-            if let Err(failure) = worlds[(seed % worlds.len() as u64) as usize].run(seed) {
-                end.fetch_min(seed, Ordering::Relaxed);
-                found = found.filter(|found| found.seed < seed).or(Some(failure));
-            }
-        }
-    };
-    let found = std::thread::scope(|scope| {
-        let threads = [scope.spawn(search), scope.spawn(search)];
-        threads.map(|thread| thread.join().expect("panics of engines are caught"))
-    });
-    found.into_iter().flatten().min_by_key(|failure| failure.seed)
+    each_seed(0..seeds, 2, |seed| run(worlds, seed)).err()
+}
+
+#[allow(clippy::result_large_err, reason = "one a run")]
+fn run(worlds: &[Real], seed: u64) -> Result<Stats, Failure> {
+    worlds[(seed % worlds.len() as u64) as usize].run(seed)
 }
 
 /// Seeds within which every bug is caught.
@@ -94,6 +81,13 @@ const SEEDS: u64 = 2000;
 fn planted_bugs_are_caught_and_without_them_the_same_seeds_pass() {
     hush();
     let only = std::env::var("SIM_BUG").ok();
+    if let Some(seed) = std::env::var("SIM_FIRST").ok().and_then(|seed| seed.parse::<u64>().ok()) {
+        let bug = Bug::ALL.into_iter().find(|bug| only.as_deref() == Some(&format!("{bug:?}")));
+        return match run(&bug.map_or(Worlds::Usual, Worlds::of).with(bug), seed) {
+            Ok(stats) => println!("seed {seed}: {stats:?}"),
+            Err(failure) => panic!("{failure}"),
+        };
+    }
     let is_meant = |bug: &Bug| match &only {
         Some(only) => *only == format!("{bug:?}"),
         None => true,
@@ -118,17 +112,5 @@ fn planted_bugs_are_caught_and_without_them_the_same_seeds_pass() {
             panic!("without a bug: {worlds:?}, {failure}");
         }
         println!("without a bug, {worlds:?}, seeds 0 to {last} pass");
-    }
-}
-
-/// `SIM_FIRST=7` runs one seed of these worlds without a bug, or with `SIM_BUG`.
-#[test]
-#[ignore = "to look at one seed"]
-fn one_seed() {
-    let only = std::env::var("SIM_BUG").unwrap_or_default();
-    let bug = Bug::ALL.into_iter().find(|bug| format!("{bug:?}") == only);
-    let (worlds, seed) = (bug.map_or(Worlds::Usual, Worlds::of).with(bug), number("SIM_FIRST", 0));
-    if let Err(failure) = worlds[(seed % worlds.len() as u64) as usize].run(seed) {
-        panic!("{failure}");
     }
 }

@@ -8,11 +8,10 @@
 mod real;
 
 use pantile_format::volume::HistoryId;
-use pantile_sim::{self as sim, Ask, Data, Exhausted, Failure, Lie, Stats, Told, World, exhaust};
+use pantile_sim::{self as sim, Ask, Data, Exhausted, Failure, Stats, Told, World, exhaust};
 use pantile_volume::{Bug, EpochId, Event, Slot, UserBlock, Volume};
-use real::{Real, SHAPES, Shape, WEATHERS, hush, number};
+use real::{Real, SHAPES, Shape, WEATHERS, hush, number, rest};
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Every shape in every weather, with more places in some, because epochs need them, and less memory in most, because what is in memory is not lost.
 fn worlds(bug: Option<Bug>) -> Vec<Real> {
@@ -76,25 +75,7 @@ fn an_epoch_ends_as_a_whole_and_costs_nobody_else_anything() {
 /// The least seed below a bound that fails, and why.
 fn first_failure(bug: Option<Bug>, seeds: u64) -> Option<Failure> {
     let worlds = worlds(bug);
-    let (next, end) = (AtomicU64::new(0), AtomicU64::new(seeds));
-    let search = || {
-        let mut found: Option<Failure> = None;
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= end.load(Ordering::Relaxed) {
-                return found;
-            }
-            if let Err(failure) = run(&worlds, seed) {
-                end.fetch_min(seed, Ordering::Relaxed);
-                found = found.filter(|found| found.seed < seed).or(Some(failure));
-            }
-        }
-    };
-    let found = std::thread::scope(|scope| {
-        let threads = [scope.spawn(search), scope.spawn(search)];
-        threads.map(|thread| thread.join().expect("panics of engines are caught"))
-    });
-    found.into_iter().flatten().min_by_key(|failure| failure.seed)
+    sim::each_seed(0..seeds, 2, |seed| run(&worlds, seed)).err()
 }
 
 /// Seeds within which every bug is caught.
@@ -130,20 +111,8 @@ impl Bench {
         self.rest(Some(event)).expect("it is answered")
     }
 
-    fn rest(&mut self, mut event: Option<Event>) -> Option<Told> {
-        let mut told = None;
-        loop {
-            event.into_iter().for_each(|event| self.volume.handle(event));
-            while let Some(action) = self.volume.next_action() {
-                let answer = self.world.perform(action).expect("no rule is broken");
-                told = answer.map(|answer| answer.told).or(told);
-            }
-            self.volume.check();
-            event = match self.world.step(Lie::Honest) {
-                None => return told,
-                event => event,
-            };
-        }
+    fn rest(&mut self, event: Option<Event>) -> Option<Told> {
+        rest(&mut self.world, &mut self.volume, event)
     }
 
     fn begin(&mut self, owed_blocks_max: u64) -> EpochId {

@@ -4,17 +4,20 @@
 //! while nothing crashes, on devices that write a block whole or not at all. Through both together it does not: the write hole, which
 //! a test here falls into. That is what the other policy is for.
 
+mod real;
+
 use pantile_code::Code;
 use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_plan::{CellSet, Costs, Planner};
 use pantile_sim::{
-    self as sim, Ask, Cause, Config, Content, Data, Fault, IoKind, Kill, Lie, Promise, Refusal, Start, Stats,
+    self as sim, Ask, Cause, Config, Content, Data, Fault, IoKind, Kill, Promise, Refusal, Start, Stats,
     Told, Verdict, World, WorldConfig, Wrong,
 };
 use pantile_volume::{
     Action, Birth, Bug, DeviceBlock, Event, Geometry, NewVolume, Policy, ScrubStatus, Slot, State, Status,
     UserBlock, Volume, format_volume,
 };
+use real::{hush, number, rest};
 use std::collections::BTreeSet;
 
 /// Elements of blocks, stripes, and codes of every kind.
@@ -137,19 +140,6 @@ impl Worlds {
     }
 }
 
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().map_or(default, |value| value.parse().expect("a number"))
-}
-
-/// Panics of the engine are reported as failures of their seed, not as noise.
-fn hush() {
-    std::panic::set_hook(Box::new(|info| {
-        if let Some(at) = info.location().filter(|at| at.file().contains("tests/")) {
-            eprintln!("{at}: {info}");
-        }
-    }));
-}
-
 fn worlds(faults: &[Fault], kills_most: u32, bug: Option<Bug>) -> Vec<Worlds> {
     CODES.iter().map(|code| Worlds { bug, ..Worlds::new(code, faults, kills_most) }).collect()
 }
@@ -259,22 +249,8 @@ impl Bench {
     }
 
     /// Tells an event and steps until there is nothing to do.
-    fn rest(&mut self, mut event: Option<Event>) -> Option<Told> {
-        let mut told = None;
-        loop {
-            if let Some(event) = event {
-                self.volume.handle(event);
-            }
-            while let Some(action) = self.volume.next_action() {
-                let answer = self.world.perform(action).expect("no rule is broken");
-                told = answer.map(|answer| answer.told).or(told);
-            }
-            self.volume.check();
-            event = Some(match self.world.step(Lie::Honest) {
-                Some(event) => event,
-                None => return told,
-            });
-        }
+    fn rest(&mut self, event: Option<Event>) -> Option<Told> {
+        rest(&mut self.world, &mut self.volume, event)
     }
 
     fn write(&mut self, first: u64, fill: impl Iterator<Item = u8>) {

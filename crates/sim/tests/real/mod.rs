@@ -230,3 +230,20 @@ pub fn hush() {
 pub fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().map_or(default, |value| value.parse().expect("a number"))
 }
+
+/// Tells a volume an event and goes on until there is nothing to do; what the last user was told.
+pub fn rest(world: &mut sim::World, volume: &mut Volume, mut event: Option<Event>) -> Option<sim::Told> {
+    let mut told = None;
+    loop {
+        event.into_iter().for_each(|event| volume.handle(event));
+        while let Some(action) = volume.next_action() {
+            let answer = world.perform(action).expect("no rule is broken");
+            told = answer.map(|answer| answer.told).or(told);
+        }
+        volume.check();
+        event = match world.step(sim::Lie::Honest) {
+            None => return told,
+            event => event,
+        };
+    }
+}
