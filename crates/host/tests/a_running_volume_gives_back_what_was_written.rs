@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::{format, geometry, geometry_of, memory, open, open_with, painted};
-use pantile_device::{Device, Fault, Faulty, FileDevice, MemoryDevice, OpKind};
+use common::{format, geometry, geometry_of, memory, memory_with_faulty, open, open_with, painted};
+use pantile_device::{Device, Fault, FileDevice, MemoryDevice, OpKind};
 use pantile_host::{HostError, HostOptions};
 use pantile_volume::{BLOCK_BYTES, DeviceState, Geometry, OpenError, Slot};
 use std::sync::Arc;
@@ -277,10 +277,7 @@ fn a_device_declared_failed_is_closed_and_read_around() {
 #[test]
 fn a_device_that_hangs_is_given_up() {
     let geometry = geometry("raid6:4");
-    let mut devices = memory(&geometry);
-    let len = geometry.device_blocks(Slot(2)) * BLOCK_BYTES;
-    let faulty = Arc::new(Faulty::new(MemoryDevice::new("slow", len)));
-    devices[2] = Some(faulty.clone());
+    let (devices, faulty) = memory_with_faulty(&geometry, Slot(2));
     format(&geometry, &devices);
     let options = HostOptions { device_deadline: Duration::from_millis(400), ..HostOptions::for_devices(6) };
     let host = open_with(&geometry, &devices, &options).expect("it opens");
@@ -299,10 +296,7 @@ fn a_device_that_hangs_is_given_up() {
 fn errors_of_devices_do_not_reach_the_reader() {
     let geometry = geometry("raid6:4");
     for (errno, state) in [(5, DeviceState::Present), (19, DeviceState::Lost)] {
-        let mut devices = memory(&geometry);
-        let len = geometry.device_blocks(Slot(1)) * BLOCK_BYTES;
-        let faulty = Arc::new(Faulty::new(MemoryDevice::new("bad", len)));
-        devices[1] = Some(faulty.clone());
+        let (devices, faulty) = memory_with_faulty(&geometry, Slot(1));
         format(&geometry, &devices);
         let host = open(&geometry, &devices).expect("it opens");
         let data = painted(3, 2_000_000);
@@ -321,10 +315,7 @@ fn errors_of_devices_do_not_reach_the_reader() {
 #[test]
 fn a_bad_place_spoils_only_what_lies_there() {
     let geometry = geometry("raid6:4");
-    let mut devices = memory(&geometry);
-    let len = geometry.device_blocks(Slot(1)) * BLOCK_BYTES;
-    let faulty = Arc::new(Faulty::new(MemoryDevice::new("bad", len)));
-    devices[1] = Some(faulty.clone());
+    let (devices, faulty) = memory_with_faulty(&geometry, Slot(1));
     format(&geometry, &devices);
     let host = open(&geometry, &devices).expect("it opens");
     let data = painted(5, 2_000_000);
@@ -355,10 +346,7 @@ fn a_bad_place_spoils_only_what_lies_there() {
 #[test]
 fn a_write_waits_for_space() {
     let geometry = geometry("raid6:4");
-    let mut devices = memory(&geometry);
-    let len = geometry.device_blocks(Slot(0)) * BLOCK_BYTES;
-    let faulty = Arc::new(Faulty::new(MemoryDevice::new("full", len)));
-    devices[0] = Some(faulty.clone());
+    let (devices, faulty) = memory_with_faulty(&geometry, Slot(0));
     format(&geometry, &devices);
     let host = open(&geometry, &devices).expect("it opens");
     faulty.fail_from(OpKind::Write, 1, Fault::Errno(28));

@@ -2,12 +2,15 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use pantile_code::Code;
-use pantile_device::{AlignedBuf, Device, MemoryDevice};
+use pantile_device::{AlignedBuf, Device, Faulty, MemoryDevice};
 use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_host::{Host, HostError, HostOptions};
 use pantile_volume::{BLOCK_BYTES, Birth, Geometry, NewVolume, Policy, format_volume};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Devices by slot.
+pub type Devices = Vec<Option<Arc<dyn Device>>>;
 
 /// A volume of 48 stripes of 16 KiB elements.
 pub fn geometry(code: &str) -> Geometry {
@@ -50,6 +53,18 @@ pub fn memory(geometry: &Geometry) -> Vec<Option<Arc<dyn Device>>> {
         Some(Arc::new(MemoryDevice::new(format!("memory {slot}"), len)) as Arc<dyn Device>)
     };
     (0..geometry.slots() as u32).map(device).collect()
+}
+
+/// The same, and one of them can be made to fail.
+pub fn memory_with_faulty(
+    geometry: &Geometry,
+    slot: pantile_volume::Slot,
+) -> (Devices, Arc<Faulty<MemoryDevice>>) {
+    let mut devices = memory(geometry);
+    let len = geometry.device_blocks(slot) * BLOCK_BYTES;
+    let faulty = Arc::new(Faulty::new(MemoryDevice::new("faulty", len)));
+    devices[slot.0 as usize] = Some(faulty.clone());
+    (devices, faulty)
 }
 
 pub fn open(geometry: &Geometry, devices: &[Option<Arc<dyn Device>>]) -> Result<Host, HostError> {
