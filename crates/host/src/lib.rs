@@ -7,10 +7,12 @@
 //! What is deliberately not here: redundancy (the engine decides), protocols (front ends speak them).
 #![forbid(unsafe_code)]
 
+mod config;
 mod control;
 mod engine;
 mod epochs;
 mod error;
+mod fault;
 mod folder;
 mod gather;
 mod geometry;
@@ -23,6 +25,7 @@ mod service;
 mod throttle;
 mod work;
 
+pub use config::{Config, Place};
 pub use control::{
     Answer, CONTROL_SOCKET, ControlServer, DeviceReport, DeviceWord, Order, RebuildReport, ScrubReport,
     StatusReport, Verdict, order,
@@ -30,7 +33,8 @@ pub use control::{
 pub use engine::{MemberReport, Report};
 pub use epochs::{Epoch, EpochOptions, EpochReport, LostRange, OnTimeout};
 pub use error::HostError;
-pub use folder::{Assembled, Config, FaultKind, Folder, FolderError, NewDevices, NewFolder, Opened, Place};
+pub use fault::{FaultKind, FolderError};
+pub use folder::{Assembled, Folder, NewDevices, NewFolder, Opened};
 pub use geometry::{numbers, policy_name};
 pub use handle::Handle;
 pub use host::{Host, HostOptions};

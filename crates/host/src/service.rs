@@ -2,10 +2,11 @@
 //!
 //! The same whether the volume is served (orders come over the control socket) or opened for one command.
 
+use crate::Place;
 use crate::control::{
     Answer, DeviceReport, DeviceWord, Order, RebuildReport, ScrubReport, StatusReport, Verdict,
 };
-use crate::folder::{Folder, Opened, Place, check_blank, check_no_volume, newest_superblock, wipe};
+use crate::folder::{Folder, Opened, check_blank, check_no_volume, newest_superblock, wipe};
 use crate::geometry::policy_name;
 use crate::margin::margin;
 use crate::memory::BLOCK;

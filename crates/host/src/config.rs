@@ -1,0 +1,152 @@
+//! What a volume's folder says of where its devices are: a file of lines, as docs/volume-folder.md has them.
+
+use crate::FolderError;
+use pantile_format::volume::VolumeId;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Its first line.
+const CONFIG_MAGIC: &str = "pantile volume 1";
+
+/// What is where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The volume.
+    pub volume: VolumeId,
+    /// The device of each slot that has one. Paths that are not absolute are within the folder.
+    pub devices: BTreeMap<u32, Place>,
+    /// Devices that take the place of one that is lost.
+    pub spares: Vec<PathBuf>,
+    /// Bytes a second that rebuild and scrub may read and write.
+    pub throttle_bytes_per_s: Option<u64>,
+    /// Stripes that had lost data when they were read last. No device knows, so that this is what outlives the server.
+    pub damaged_stripes: u64,
+}
+
+/// A device in a slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Where it is.
+    pub path: PathBuf,
+    /// It was given to the slot and need not hold anything of the volume yet.
+    pub joining: bool,
+}
+impl Config {
+    pub(crate) fn text(&self) -> Result<String, FolderError> {
+        let mut text = format!("{CONFIG_MAGIC}\nid {}\n", self.volume);
+        for (slot, place) in &self.devices {
+            let word = if place.joining { "joining" } else { "device" };
+            text.push_str(&format!("{word} {slot} {}\n", one_line(&place.path)?));
+        }
+        for path in &self.spares {
+            text.push_str(&format!("spare {}\n", one_line(path)?));
+        }
+        if let Some(rate) = self.throttle_bytes_per_s {
+            text.push_str(&format!("throttle {rate}\n"));
+        }
+        if self.damaged_stripes > 0 {
+            text.push_str(&format!("damaged {}\n", self.damaged_stripes));
+        }
+        Ok(text)
+    }
+
+    pub(crate) fn parse(path: &Path, text: &str) -> Result<Config, FolderError> {
+        let wrong = |line, expected| FolderError::Config { path: path.to_path_buf(), line, expected };
+        let mut lines = (1..).zip(text.lines());
+        if lines.next().is_none_or(|(_, line)| line != CONFIG_MAGIC) {
+            return Err(wrong(1, "'pantile volume 1'"));
+        }
+        let mut volume = None;
+        let mut config = Config {
+            volume: VolumeId([0; 16]),
+            devices: BTreeMap::new(),
+            spares: Vec::new(),
+            throttle_bytes_per_s: None,
+            damaged_stripes: 0,
+        };
+        for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
+            let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+            match word {
+                "id" => {
+                    volume =
+                        Some(parse_id(rest).ok_or(wrong(number, "a volume id of 32 hexadecimal digits"))?)
+                }
+                "device" | "joining" => {
+                    let expected = "'device NUMBER PATH', each number once, 0 to 255";
+                    let (slot, path) = rest.split_once(' ').ok_or(wrong(number, expected))?;
+                    let slot = slot.parse().ok().filter(|slot| *slot < 256).ok_or(wrong(number, expected))?;
+                    let place = Place { path: path.into(), joining: word == "joining" };
+                    if path.is_empty() || config.devices.insert(slot, place).is_some() {
+                        return Err(wrong(number, expected));
+                    }
+                }
+                "spare" if !rest.is_empty() => config.spares.push(rest.into()),
+                "throttle" => {
+                    let rate = rest.parse().ok().filter(|rate| *rate > 0);
+                    config.throttle_bytes_per_s =
+                        Some(rate.ok_or(wrong(number, "a number of bytes a second"))?);
+                }
+                "damaged" => {
+                    config.damaged_stripes =
+                        rest.parse().map_err(|_| wrong(number, "a number of stripes"))?;
+                }
+                _ => return Err(wrong(number, "id, device, joining, spare, throttle, damaged or a comment")),
+            }
+        }
+        config.volume = volume.ok_or(wrong(1, "a line 'id' with the volume's id"))?;
+        Ok(config)
+    }
+}
+
+pub(crate) fn one_line(path: &Path) -> Result<&str, FolderError> {
+    let text = path.to_str().filter(|text| !text.contains(['\n', '\r']) && !text.is_empty());
+    text.ok_or_else(|| FolderError::Path { path: path.to_path_buf() })
+}
+
+fn parse_id(text: &str) -> Option<VolumeId> {
+    let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b'-').collect();
+    let mut id = [0; 16];
+    if digits.len() != 32 || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    for (byte, pair) in id.iter_mut().zip(digits.chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(VolumeId(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_is_read_back_and_nonsense_is_refused() {
+        let place = |path: &str, joining| Place { path: path.into(), joining };
+        let config = Config {
+            volume: VolumeId([0xab; 16]),
+            devices: [(0, place("device-00.pantile", false)), (3, place("/dev/disk with spaces", true))]
+                .into(),
+            spares: vec!["/dev/spare".into()],
+            throttle_bytes_per_s: Some(5000),
+            damaged_stripes: 23,
+        };
+        let text = config.text().expect("paths of one line");
+        assert_eq!(Config::parse(Path::new("c"), &text), Ok(config.clone()));
+        for (from, to) in [
+            ("pantile volume 1", "pantile volume 2"),
+            ("abababab-", "xbababab-"),
+            ("device 0 ", "device 256 "),
+            ("device 0 device", "device 3 device"),
+            ("throttle 5000", "throttle 0"),
+            ("damaged 23", "damaged -1"),
+            ("spare /dev/spare", "spare"),
+            ("spare", "spar"),
+        ] {
+            let wrong = text.replacen(from, to, 1);
+            assert_ne!(wrong, text, "{from}");
+            assert!(matches!(Config::parse(Path::new("c"), &wrong), Err(FolderError::Config { .. })), "{to}");
+        }
+        let config = Config { spares: vec!["a\nb".into()], ..config };
+        assert!(matches!(config.text(), Err(FolderError::Path { .. })));
+    }
+}

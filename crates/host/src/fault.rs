@@ -1,0 +1,364 @@
+//! What can go wrong with a volume in a folder, in words that say what to do, and what kind of answer that is.
+
+use crate::HostError;
+use pantile_code::CodeError;
+use pantile_device::DeviceError;
+use pantile_format::FormatError;
+use pantile_format::volume::VolumeId;
+use pantile_volume::{OpenError, Slot};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Why something could not be done with a folder or its devices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FolderError {
+    /// There is no volume.
+    NotAVolume {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// There is something already.
+    NotEmpty {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// Another process has it.
+    Busy {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A file could not be used.
+    File {
+        /// What was tried.
+        verb: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Number of the system's error.
+        errno: i32,
+    },
+    /// A line of the configuration says nothing.
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// Its number, from 1.
+        line: usize,
+        /// What was expected.
+        expected: &'static str,
+    },
+    /// A path that the configuration cannot hold.
+    Path {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A device could not be used.
+    Device(DeviceError),
+    /// The volume did not open, or does not run.
+    Host(HostError),
+    /// The numbers cannot be those of a volume.
+    Format(FormatError),
+    /// The code cannot be had.
+    Code(CodeError),
+    /// The code was not proved to bear what it claims.
+    NotProved {
+        /// Its spec.
+        spec: String,
+        /// What was proved.
+        proved: usize,
+        /// What it claims.
+        claimed: usize,
+    },
+    /// A wrong number of devices.
+    DeviceCount {
+        /// Of which code.
+        spec: String,
+        /// Devices given.
+        have: usize,
+        /// Devices needed.
+        need: usize,
+    },
+    /// Devices too short for the smallest volume.
+    TooShort {
+        /// The shortest.
+        path: PathBuf,
+        /// Its length.
+        have: u64,
+        /// What is needed.
+        need: u64,
+    },
+    /// A device is part of a volume.
+    HoldsVolume {
+        /// The device.
+        path: PathBuf,
+        /// The volume.
+        volume: VolumeId,
+        /// Its name.
+        name: String,
+    },
+    /// A device holds something.
+    HoldsData {
+        /// The device.
+        path: PathBuf,
+    },
+    /// No device of the volume could be found.
+    NoDevices {
+        /// The folder.
+        folder: PathBuf,
+        /// What is wrong with the first, if the folder names one.
+        why: Option<String>,
+    },
+    /// None of the devices given is one of a volume.
+    NothingFound {
+        /// What is wrong with the first, if one was given.
+        first: Option<(PathBuf, String)>,
+    },
+    /// The code that is named in the superblock has other equations here.
+    OtherCode {
+        /// Its spec.
+        spec: String,
+    },
+    /// The superblock is of a volume that this program does not make.
+    OtherNumbers {
+        /// The device.
+        path: PathBuf,
+    },
+    /// Devices of several volumes were given.
+    SeveralVolumes {
+        /// One of them.
+        first: VolumeId,
+        /// Another.
+        second: VolumeId,
+    },
+    /// Two devices say that they are the same one.
+    SlotTwice {
+        /// The slot.
+        slot: Slot,
+        /// One.
+        first: PathBuf,
+        /// The other.
+        second: PathBuf,
+    },
+    /// A device was to be taken out without which data could not be read.
+    WouldLose {
+        /// Its slot.
+        slot: Slot,
+        /// Whether the equations bear it, so that only what is in the log would be lost.
+        bears: bool,
+        /// Blocks in the log that could not be had.
+        log_blocks: u64,
+        /// Devices that may be taken out.
+        instead: Vec<Slot>,
+    },
+    /// A whole device was to be taken out, and there is none to spare.
+    Needed {
+        /// Its slot.
+        slot: Slot,
+    },
+    /// A slot that the volume does not have.
+    /// An order for a scrub, and there is none.
+    NoScrub,
+    /// A volume of more stripes than there are numbers for.
+    TooLarge {
+        /// What was asked for.
+        user_bytes: u64,
+        /// What a volume of this code holds at the most, roughly.
+        most_bytes: u64,
+    },
+    /// A number that no device has.
+    NoSuchDevice {
+        /// What was asked for.
+        device: u32,
+        /// How many there are.
+        devices: usize,
+    },
+}
+
+/// What kind of answer an error is, for exit statuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultKind {
+    /// What was asked cannot be right.
+    Input,
+    /// The machine did not do what was asked.
+    System,
+    /// More is lost than the code can bear.
+    Losses,
+}
+
+impl FolderError {
+    /// What kind of answer it is.
+    pub fn kind(&self) -> FaultKind {
+        match self {
+            FolderError::Host(HostError::Open(
+                OpenError::TooFewDevices { .. } | OpenError::NoSnapshot | OpenError::Undecided { .. },
+            ))
+            | FolderError::Host(HostError::Failed(_))
+            | FolderError::NoDevices { .. }
+            | FolderError::NothingFound { .. } => FaultKind::Losses,
+            FolderError::File { .. } | FolderError::Busy { .. } => FaultKind::System,
+            FolderError::Device(error) => match error {
+                DeviceError::InUse { .. }
+                | DeviceError::SameDevice { .. }
+                | DeviceError::NotThere { .. }
+                | DeviceError::NotADevice { .. }
+                | DeviceError::TooSmall { .. } => FaultKind::Input,
+                _ => FaultKind::System,
+            },
+            FolderError::Host(
+                HostError::NoSuchSlot { .. } | HostError::SlotTaken { .. } | HostError::TooShort { .. },
+            ) => FaultKind::Input,
+            FolderError::Host(HostError::Open(OpenError::RanSeparately { .. })) => FaultKind::Input,
+            FolderError::Host(_) => FaultKind::System,
+            _ => FaultKind::Input,
+        }
+    }
+
+    pub(crate) fn file(verb: &'static str, path: &Path, error: &std::io::Error) -> FolderError {
+        FolderError::File { verb, path: path.to_path_buf(), errno: error.raw_os_error().unwrap_or(0) }
+    }
+}
+
+impl From<DeviceError> for FolderError {
+    fn from(error: DeviceError) -> FolderError {
+        FolderError::Device(error)
+    }
+}
+
+impl From<HostError> for FolderError {
+    fn from(error: HostError) -> FolderError {
+        FolderError::Host(error)
+    }
+}
+
+impl From<FormatError> for FolderError {
+    fn from(error: FormatError) -> FolderError {
+        FolderError::Format(error)
+    }
+}
+
+impl fmt::Display for FolderError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FolderError::NotAVolume { folder } => write!(
+                out,
+                "{} is not the folder of a volume; make one with 'pantile create' or find its devices with 'pantile assemble'",
+                folder.display()
+            ),
+            FolderError::NotEmpty { folder } => {
+                write!(out, "{} is there and not empty; name a new folder", folder.display())
+            }
+            FolderError::Busy { folder } => write!(
+                out,
+                "another process works on the volume in {} and does not answer; wait for it or end it",
+                folder.display()
+            ),
+            FolderError::File { verb, path, errno } => {
+                write!(out, "cannot {verb} {}: {}", path.display(), std::io::Error::from_raw_os_error(*errno))
+            }
+            FolderError::Config { path, line, expected } => {
+                write!(out, "{}, line {line}: expected {expected}", path.display())
+            }
+            FolderError::Path { path } => {
+                write!(out, "the path {path:?} is not text of one line; give the device such a name")
+            }
+            FolderError::Device(error) => write!(out, "{error}"),
+            FolderError::Host(error @ HostError::Open(OpenError::TooFewDevices { .. })) => write!(
+                out,
+                "{error}; 'pantile assemble' takes all that are there, also those taken out by 'pantile fail'"
+            ),
+            FolderError::Host(error) => write!(out, "{error}"),
+            FolderError::Format(error) => write!(out, "{error}"),
+            FolderError::Code(error) => write!(out, "{error}"),
+            FolderError::NotProved { spec, proved, claimed } => write!(
+                out,
+                "{spec} claims to bear any {claimed} lost devices, but only {proved} could be proved; choose a code that 'pantile prove' proves"
+            ),
+            FolderError::DeviceCount { spec, have, need } => {
+                write!(out, "{spec} has {need} columns and {have} devices are given; give one for each")
+            }
+            FolderError::TooShort { path, have, need } => write!(
+                out,
+                "{} has {have} bytes, the smallest volume of this code needs {need} on a device; give longer ones",
+                path.display()
+            ),
+            FolderError::HoldsVolume { path, volume, name } => write!(
+                out,
+                "{} belongs to the volume '{name}' ({volume}); give another device, or --yes to destroy what it holds",
+                path.display()
+            ),
+            FolderError::HoldsData { path } => write!(
+                out,
+                "{} is not empty; give another device, or --yes to destroy what it holds",
+                path.display()
+            ),
+            FolderError::NoDevices { folder, why } => {
+                write!(
+                    out,
+                    "none of the devices that {} names is there and of this volume",
+                    folder.display()
+                )?;
+                if let Some(why) = why {
+                    write!(out, " ({why})")?;
+                }
+                write!(out, "; bring them back or use 'pantile assemble'")
+            }
+            FolderError::NothingFound { first } => {
+                write!(out, "none of the devices given is one of a volume")?;
+                if let Some((path, why)) = first {
+                    write!(out, " ({}: {why})", path.display())?;
+                }
+                write!(out, "; name those of a volume that nothing else uses")
+            }
+            FolderError::OtherCode { spec } => write!(
+                out,
+                "the code {spec} of the volume has other equations in this version; use the version that made it"
+            ),
+            FolderError::OtherNumbers { path } => write!(
+                out,
+                "the superblock of {} has numbers that this version does not give a volume; use the version that made it",
+                path.display()
+            ),
+            FolderError::SeveralVolumes { first, second } => {
+                write!(out, "the devices are of the volumes {first} and {second}; name those of one")
+            }
+            FolderError::SlotTwice { slot, first, second } => write!(
+                out,
+                "{} and {} both are device {} of the volume; give only the one that was written last",
+                first.display(),
+                second.display(),
+                slot.0
+            ),
+            FolderError::WouldLose { slot, bears, log_blocks, instead } => {
+                match bears {
+                    true => write!(out, "without device {} {log_blocks} blocks in the log", slot.0)?,
+                    false => write!(out, "without device {} data of every stripe", slot.0)?,
+                }
+                write!(out, " could not be read and the volume may not open; ")?;
+                match &instead[..] {
+                    [] => write!(out, "no device that is here may go")?,
+                    [first, rest @ ..] => {
+                        write!(out, "these may go: {}", first.0)?;
+                        rest.iter().try_for_each(|slot| write!(out, " {}", slot.0))?;
+                    }
+                }
+                write!(out, "; bring a lost one back first, or give --yes")
+            }
+            FolderError::Needed { slot } => write!(
+                out,
+                "device {} is whole, and no further device may fail for certain; bring a lost one back or wait for the rebuild first",
+                slot.0
+            ),
+            FolderError::NoScrub => {
+                write!(out, "no scrub is under way; begin one with: pantile scrub VOL")
+            }
+            FolderError::TooLarge { user_bytes, most_bytes } => write!(
+                out,
+                "{user_bytes} bytes are more than a volume of this code holds, {most_bytes}; give a smaller --size"
+            ),
+            FolderError::NoSuchDevice { device, devices } => {
+                write!(out, "there is no device {device}; the volume has devices 0 to {}", devices - 1)
+            }
+        }
+    }
+}
+
+impl std::error::Error for FolderError {}
