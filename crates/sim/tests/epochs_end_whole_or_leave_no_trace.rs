@@ -72,6 +72,19 @@ fn an_epoch_ends_as_a_whole_and_costs_nobody_else_anything() {
     }
 }
 
+/// A device is rebuilt while an end reads what it lacked, and another dies before that read is done: what could be had was called lost.
+const OUTLASTS_A_REBUILD: u64 = 12_413;
+
+#[test]
+fn a_device_that_is_rebuilt_makes_up_for_one_that_dies_while_a_block_is_read() {
+    hush();
+    if let Err(failure) = run(&worlds(None), OUTLASTS_A_REBUILD) {
+        panic!("{failure}");
+    }
+    let failed = run(&worlds(Some(Bug::TrustsOldAbsence)), OUTLASTS_A_REBUILD);
+    assert!(failed.is_err(), "the seed shows the planted bug no more: search another with it planted");
+}
+
 /// The least seed below a bound that fails, and why.
 fn first_failure(bug: Option<Bug>, seeds: u64) -> Option<Failure> {
     let worlds = worlds(bug);

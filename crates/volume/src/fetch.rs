@@ -109,7 +109,10 @@ pub(crate) struct Fetch {
     pub(crate) requester: Requester,
     word: Word,
     wanted: CellIndex,
+    /// Cells that cannot be had: those that are absent, and those that were read and are bad.
     lost: CellSet,
+    /// Cells on devices that did not have them when that was last asked. A device that is rebuilt has them later.
+    absent: CellSet,
     have: BTreeMap<CellIndex, BufferId>,
     /// Reads under way.
     asked: BTreeMap<CellIndex, BufferId>,
@@ -245,20 +248,8 @@ impl Engine {
     }
 
     fn start(&mut self, block: UserBlock, requester: Requester, word: Word, wanted: CellIndex) {
-        let planner = self.planner(&word);
-        let lost_cells: Vec<CellIndex> = planner
-            .code()
-            .cells()
-            .filter(|&cell| {
-                let (slot, _) = self.cell_place(&word, cell);
-                let (generation, logical) = match &word {
-                    Word::Stripe { logical, mapping, .. } => (mapping.generation, Some(*logical)),
-                    Word::Row { generation, .. } => (*generation, None),
-                };
-                !self.maps.has(slot, generation, logical)
-            })
-            .collect();
-        let lost = CellSet::of_cells(planner.code(), &lost_cells);
+        let absent = self.absent_cells(&word);
+        let lost = absent.clone();
         let id = self.next_id();
         let fetch = Fetch {
             block,
@@ -266,6 +257,7 @@ impl Engine {
             word,
             wanted,
             lost,
+            absent,
             have: BTreeMap::new(),
             asked: BTreeMap::new(),
             headers: 0,
@@ -274,6 +266,18 @@ impl Engine {
         };
         self.fetches.insert(id, fetch);
         self.advance(id);
+    }
+
+    /// The cells of a codeword on devices that do not have it now.
+    fn absent_cells(&self, word: &Word) -> CellSet {
+        let (generation, logical) = match word {
+            Word::Stripe { logical, mapping, .. } => (mapping.generation, Some(*logical)),
+            Word::Row { generation, .. } => (*generation, None),
+        };
+        let code = self.planner(word).code();
+        let is_absent =
+            |&cell: &CellIndex| !self.maps.has(self.cell_place(word, cell).0, generation, logical);
+        CellSet::of_cells(code, &code.cells().filter(is_absent).collect::<Vec<CellIndex>>())
     }
 
     fn planner(&self, word: &Word) -> &Planner {
@@ -544,7 +548,7 @@ impl Engine {
         }
     }
 
-    /// The block cannot be had where it was looked for. If it has moved meanwhile, it is looked for again.
+    /// The block cannot be had where it was looked for. If it has moved meanwhile, or a device has it that had not, it is looked for again.
     fn abandon(&mut self, id: FetchId) {
         let Some(fetch) = self.fetches.get(&id) else { return };
         if !fetch.asked.is_empty() || fetch.headers > 0 {
@@ -561,6 +565,18 @@ impl Engine {
                     != Some(*generation)
             }
         };
+        let absent = self.absent_cells(&fetch.word);
+        let returned: Vec<CellIndex> = fetch.absent.iter().filter(|&cell| !absent.contains(cell)).collect();
+        if !moved && !returned.is_empty() && !self.planted.is(Bug::TrustsOldAbsence) {
+            // A device has been rebuilt since, and may be what makes up for one that was lost since.
+            if let Some(fetch) = self.fetches.get_mut(&id) {
+                returned.iter().for_each(|&cell| fetch.lost.remove(cell));
+                absent.iter().for_each(|cell| fetch.lost.insert(cell));
+                fetch.absent = absent;
+            }
+            self.advance(id);
+            return;
+        }
         self.finish_fetch_quietly(id);
         if moved
             && matches!(requester, Requester::User(..) | Requester::Commit { .. } | Requester::Settle { .. })
