@@ -108,6 +108,48 @@ serve
 nbdcopy "$uri" "$work/back"
 same "$work/data" "$work/back" "flushed bytes were lost by a kill"
 
+say "a server that dies of a fault of its own is started again, with what was flushed, and status says so"
+before=$pid
+kill -ABRT "$pid"
+until_server() { # a process other than $1 serves it
+    for _ in $(seq 200); do
+        pid=$({ "$pantile" status "$vol" --json || true; } 2>/dev/null | tr -d ' \n' | sed -n 's/.*"server":{"pid":\([0-9]*\).*/\1/p')
+        [ -z "$pid" ] || [ "$pid" = "$1" ] || return 0
+        sleep 0.05
+    done
+    fail "nobody serves it again"
+}
+until_server "$before"
+nbdcopy "$uri" "$work/back"
+same "$work/data" "$work/back" "flushed bytes were lost with a server that died"
+expect 1 "$pantile" status "$vol"
+grep -q 'has died once and was started again' "$work/out" || { cat "$work/out"; fail "status does not say that the server died"; }
+expect 2 "$pantile" serve "$vol"
+expect 0 "$pantile" stop "$vol"
+sleep 0.3
+! nbdinfo "$uri" >/dev/null 2>&1 || fail "what was stopped is served again"
+for _ in $(seq 4); do
+    serve
+    kill -ABRT "$pid"
+    expect 0 "$pantile" stop "$vol"
+    sleep 0.2
+    ! nbdinfo "$uri" >/dev/null 2>&1 || fail "what was stopped while it was started again is served"
+done
+serve
+kill -9 "$pid"
+sleep 0.3
+expect 0 "$pantile" status "$vol"
+grep -q 'was killed (SIGKILL)' "$work/out" || { cat "$work/out"; fail "status does not say that the server was killed"; }
+serve
+for _ in $(seq 4); do kill -SEGV "$pid"; until_server "$pid"; done
+kill -SEGV "$pid"
+while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
+sleep 0.3
+expect 0 "$pantile" status "$vol"
+grep -q 'died 5 times within 60 s, the last time of SIGSEGV' "$work/out" || { cat "$work/out"; fail "a server that dies and dies is not given up"; }
+serve
+expect 0 "$pantile" status "$vol"
+
 say "fio verifies what it writes"
 fio --name=verify --ioengine=nbd --uri="$uri" --rw=randwrite --bs=4k --iodepth=16 --size=8M --offset=48M --verify=crc32c --end_fsync=1 \
     >"$work/out" 2>&1 || { cat "$work/out"; fail "fio read something else"; }

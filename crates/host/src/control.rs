@@ -20,6 +20,9 @@ use std::time::Duration;
 /// The socket's name in the folder.
 pub const CONTROL_SOCKET: &str = "control.sock";
 
+/// What a server says, as a line, when it is told to stop: it is not started again, whatever it dies of on its way.
+pub const TOLD_TO_STOP: &str = "pantile: told to stop";
+
 /// The longest line that is read.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 
@@ -205,6 +208,20 @@ pub struct StatusReport {
     /// Stripes of epochs whose parity was made in vain since the volume was opened.
     #[serde(default)]
     pub wasted_stripes: u64,
+    /// The server, if one serves it.
+    #[serde(default)]
+    pub server: Option<ServerReport>,
+}
+
+/// The process that serves a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerReport {
+    /// Its number.
+    pub pid: u32,
+    /// How long it has served.
+    pub up_s: u64,
+    /// How many before it have died of a fault of their own since the volume was served.
+    pub deaths: u32,
 }
 
 /// A volume in one word.
@@ -318,7 +335,7 @@ pub fn order(root: &Path, order: &Order) -> Result<Option<Answer>, FolderError> 
     match say() {
         Ok(answer) => Ok(Some(answer)),
         // It was just killed, or is ending: nothing was asked of it that could be half done.
-        Err(error) if *order == Order::Status && is_end(&error) => Ok(None),
+        Err(error) if matches!(order, Order::Status | Order::Stop) && is_end(&error) => Ok(None),
         Err(error) => Err(FolderError::file("talk to", &path, &error)),
     }
 }

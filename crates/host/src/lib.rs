@@ -28,7 +28,7 @@ mod work;
 pub use config::{Config, Place};
 pub use control::{
     Answer, CONTROL_SOCKET, ControlServer, DeviceReport, DeviceWord, Order, RebuildReport, ScrubReport,
-    StatusReport, Verdict, order,
+    ServerReport, StatusReport, TOLD_TO_STOP, Verdict, order,
 };
 pub use engine::{MemberReport, Report};
 pub use epochs::{Epoch, EpochOptions, EpochReport, LostRange, OnTimeout};

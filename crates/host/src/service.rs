@@ -4,7 +4,7 @@
 
 use crate::Place;
 use crate::control::{
-    Answer, DeviceReport, DeviceWord, Order, RebuildReport, ScrubReport, StatusReport, Verdict,
+    Answer, DeviceReport, DeviceWord, Order, RebuildReport, ScrubReport, ServerReport, StatusReport, Verdict,
 };
 use crate::folder::{Folder, Opened, check_blank, check_no_volume, newest_superblock, wipe};
 use crate::geometry::policy_name;
@@ -51,6 +51,8 @@ struct State {
     used: BTreeSet<u32>,
     /// When, stripes rebuilt, blocks written by it.
     samples: VecDeque<(Instant, u64, u64)>,
+    /// Since when clients are served, and how many servers have died before.
+    serves: Option<(Instant, u32)>,
 }
 
 impl Service {
@@ -89,7 +91,7 @@ impl Service {
         problems.retain(|&slot, _| devices.get(slot as usize).is_none_or(Option::is_none));
         let used = (0..).zip(&devices).filter(|(_, device)| device.is_some()).map(|(slot, _)| slot).collect();
         let (folder, samples) = (Some(folder), VecDeque::new());
-        let state = State { folder, devices, spares, bad_spares, problems, used, samples };
+        let state = State { folder, devices, spares, bad_spares, problems, used, samples, serves: None };
         Service {
             host,
             geometry: opened.geometry,
@@ -104,6 +106,11 @@ impl Service {
     /// For clients.
     pub fn handle(&self) -> Handle {
         self.host.handle()
+    }
+
+    /// Says that this process serves clients from now on, and how many before it have died.
+    pub fn serves(&self, deaths: u32) {
+        self.lock().serves = Some((Instant::now(), deaths));
     }
 
     /// The volume below.
@@ -532,8 +539,13 @@ impl Service {
         };
         let devices: Vec<DeviceReport> = status.devices.iter().map(device).collect();
         let damaged = state.folder.as_ref().map_or(0, |folder| damaged(folder, &report));
-        let (mut wrong, warnings) =
-            (wrong(&report, &margin.survives, damaged, &devices), warnings(&devices, &state.bad_spares));
+        let server = state.serves.map(|(since, deaths)| ServerReport {
+            pid: std::process::id(),
+            up_s: since.elapsed().as_secs(),
+            deaths,
+        });
+        let mut wrong = wrong(&report, &margin.survives, damaged, &devices);
+        let warnings = warnings(&devices, &state.bad_spares, server.as_ref());
         let verdict = match () {
             () if status.failed || !margin.survives || damaged > 0 => Verdict::Failed,
             () if status.log_blocks_lost > 0 => Verdict::Failed,
@@ -579,6 +591,7 @@ impl Service {
             suspect_stripes: status.suspect_stripes,
             epochs: report.epochs.clone(),
             wasted_stripes: status.wasted_stripes,
+            server,
         })
     }
 }
@@ -687,7 +700,11 @@ fn wrong(report: &Report, survives: &bool, damaged: u64, devices: &[DeviceReport
 }
 
 /// What was wrong since the volume was opened and no longer is: no reason to bring anything back, but to look.
-fn warnings(devices: &[DeviceReport], bad_spares: &BTreeMap<PathBuf, String>) -> Vec<String> {
+fn warnings(
+    devices: &[DeviceReport],
+    bad_spares: &BTreeMap<PathBuf, String>,
+    server: Option<&ServerReport>,
+) -> Vec<String> {
     let erred = devices.iter().filter(|device| device.checksum_errors + device.media_errors > 0);
     let say = |device: &DeviceReport| {
         format!(
@@ -698,5 +715,22 @@ fn warnings(devices: &[DeviceReport], bad_spares: &BTreeMap<PathBuf, String>) ->
     let unusable = |(path, why): (&PathBuf, &String)| {
         format!("The spare {} will not take the place of anything: {why}.", path.display())
     };
-    erred.map(say).chain(bad_spares.iter().map(unusable)).collect()
+    let died = server.filter(|server| server.deaths > 0).map(|server| {
+        let times = if server.deaths == 1 { "once".into() } else { format!("{} times", server.deaths) };
+        format!(
+            "The server has died {times} and was started again, the last time {} ago: what was not flushed then is lost. serve.log says why; stop and serve it to forget this.",
+            span(server.up_s)
+        )
+    });
+    died.into_iter().chain(erred.map(say)).chain(bad_spares.iter().map(unusable)).collect()
+}
+
+/// Seconds, as people say them.
+fn span(seconds: u64) -> String {
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7199 => format!("{} min", seconds / 60),
+        7200..=172_799 => format!("{} h", seconds / 3600),
+        _ => format!("{} days", seconds / 86_400),
+    }
 }

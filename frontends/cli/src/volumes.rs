@@ -14,11 +14,22 @@ use pantile_host::{
 };
 use serde::Serialize;
 use std::fmt::Write;
+use std::fs::{File, TryLockError};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long a volume may be between being served and not.
 const BETWEEN: Duration = Duration::from_secs(10);
+
+/// What a server says, in the folder. It is locked as long as there is a server, or somebody who starts it again.
+pub const SERVE_LOG: &str = "serve.log";
+
+/// What the line there begins with that says why there is no server any more.
+pub const ENDED: &str = "pantile-ended ";
+
+/// Of the log, so many bytes at its end are looked at for that.
+const TAIL_BYTES: u64 = 4096;
 
 /// How often progress is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -65,11 +76,41 @@ fn reach_by(root: &Path, open: impl Fn(Folder) -> Result<Service, FolderError>) 
         if order(root, &Order::Status).map_err(|error| failure(&error))?.is_some() {
             return Ok(Reached::Served(root.to_path_buf()));
         }
+        if is_kept(root) {
+            between(root, begun)?;
+            continue;
+        }
         if let Some(folder) = take(root, begun)? {
             let service = open(folder).map_err(|error| failure(&error))?;
             return Ok(Reached::Here(Box::new(service)));
         }
     }
+}
+
+/// Whether there is a server, or somebody who is about to start one: not for others to open the volume.
+pub fn is_kept(root: &Path) -> bool {
+    let log = File::open(root.join(SERVE_LOG));
+    log.is_ok_and(|log| matches!(log.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
+/// Waits a moment for a server that does not answer; not for ever.
+pub fn between(root: &Path, begun: Instant) -> Result<(), Failure> {
+    if begun.elapsed() > BETWEEN {
+        return Err(failure(&FolderError::Busy { folder: root.to_path_buf() }));
+    }
+    std::thread::sleep(LOOK_EVERY / 4);
+    Ok(())
+}
+
+/// Why the last server ended, if nobody asked it to.
+fn ended(root: &Path) -> Option<String> {
+    let mut log = File::open(root.join(SERVE_LOG)).ok()?;
+    let len = log.metadata().ok()?.len();
+    log.seek(SeekFrom::Start(len.saturating_sub(TAIL_BYTES))).ok()?;
+    let mut tail = Vec::new();
+    log.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;
+    let tail = String::from_utf8_lossy(&tail);
+    tail.lines().rev().find_map(|line| line.strip_prefix(ENDED)).map(str::to_owned)
 }
 
 /// Takes a folder; `None` after a moment if another process has it, which may be about to answer.
@@ -196,14 +237,23 @@ pub fn run_order(root: &Path, what: &Order, json: bool) -> Outcome {
 #[derive(Serialize)]
 struct StatusJson<'r> {
     served: bool,
+    /// Why nobody serves it any more.
+    ended: Option<String>,
     #[serde(flatten)]
     report: &'r StatusReport,
 }
 
-pub fn print_status(report: &StatusReport, served: bool, json: bool, terminal: &Terminal) -> Outcome {
+pub fn print_status(
+    root: &Path,
+    report: &StatusReport,
+    served: bool,
+    json: bool,
+    terminal: &Terminal,
+) -> Outcome {
+    let ended = if served { None } else { ended(root) };
     match json {
-        true => print_json(&Versioned::new(&StatusJson { served, report }))?,
-        false => print(&status_text(report, served, terminal))?,
+        true => print_json(&Versioned::new(&StatusJson { served, ended, report }))?,
+        false => print(&status_text(report, served, ended.as_deref(), terminal))?,
     }
     match report.verdict {
         VolumeVerdict::Clean => Ok(Verdict::Good),
@@ -215,7 +265,7 @@ pub fn print_status(report: &StatusReport, served: bool, json: bool, terminal: &
     }
 }
 
-fn status_text(report: &StatusReport, served: bool, terminal: &Terminal) -> String {
+fn status_text(report: &StatusReport, served: bool, ended: Option<&str>, terminal: &Terminal) -> String {
     let (word, colour) = match report.verdict {
         VolumeVerdict::Clean => ("clean", AnsiColor::Green),
         VolumeVerdict::Warned => ("whole, with warnings", AnsiColor::Yellow),
@@ -231,6 +281,13 @@ fn status_text(report: &StatusReport, served: bool, terminal: &Terminal) -> Stri
         terminal.paint(Style::new().bold().fg_color(Some(colour.into())), word),
         if served { ", served" } else { ", not served" }
     );
+    if let Some(why) = ended {
+        let why = sets::name(why);
+        let _ = writeln!(
+            out,
+            "The last server was not stopped: {why} serve.log says more; 'pantile serve' starts another."
+        );
+    }
     for wrong in &report.wrong {
         let _ = writeln!(out, "{}", sets::name(wrong));
     }

@@ -12,7 +12,7 @@
 
 use nbdkit::{Error, ExtentHandle, ExtentType, Flags, FuaFlags, Result, Server, ThreadModel, plugin};
 use pantile_host::{
-    Answer, ControlServer, EpochId, Failure, Folder, FolderError, Handle, HostError, Service,
+    Answer, ControlServer, EpochId, Failure, Folder, FolderError, Handle, HostError, Service, TOLD_TO_STOP,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -33,11 +33,12 @@ const BETWEEN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// nbdkit calls functions without a place for data of ours before the first client comes.
-static STATE: Mutex<State> = Mutex::new(State { folder: None, stays: false, running: None });
+static STATE: Mutex<State> = Mutex::new(State { folder: None, stays: false, deaths: 0, running: None });
 
 struct State {
     folder: Option<PathBuf>,
     stays: bool,
+    deaths: u32,
     running: Option<Running>,
 }
 
@@ -67,7 +68,8 @@ impl Server for Connection {
     fn config_help() -> Option<&'static str> {
         Some(
             "volume=FOLDER  (required) The folder of the volume.\n\
-             stays=BOOL     Go on when the process that started nbdkit in the foreground ends.",
+             stays=BOOL     Go on when the process that started nbdkit in the foreground ends.\n\
+             deaths=NUMBER  How often servers before this one have died, for 'pantile status'.",
         )
     }
 
@@ -86,6 +88,11 @@ impl Server for Connection {
             }
             "stays" => {
                 state().stays = nbdkit::parse_bool(value)?;
+                Ok(())
+            }
+            "deaths" => {
+                let wrong = || Error::new(EINVAL, format!("deaths={value}: give a number"));
+                state().deaths = value.parse().map_err(|_| wrong())?;
                 Ok(())
             }
             _ => Err(Error::new(EINVAL, format!("there is no parameter {key}; give volume=FOLDER"))),
@@ -107,7 +114,8 @@ impl Server for Connection {
     fn after_fork() -> Result<()> {
         guarded(|| {
             let folder = state().folder.clone().unwrap_or_default();
-            let running = start(&folder).map_err(|error| {
+            let deaths = state().deaths;
+            let running = start(&folder, deaths).map_err(|error| {
                 if let Ok(line) = serde_json::to_string(&Answer::fault(&error)) {
                     eprintln!("pantile-fault {line}");
                 }
@@ -122,6 +130,8 @@ impl Server for Connection {
             state().running = Some(running);
             let wait = move || {
                 service.wait_for_end();
+                // Whoever starts a server again that died reads that this one was not to live.
+                eprintln!("{TOLD_TO_STOP}");
                 nbdkit::shutdown();
             };
             let thread = std::thread::Builder::new().name("watch".into()).spawn(wait);
@@ -255,7 +265,7 @@ fn state() -> std::sync::MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-fn start(folder: &std::path::Path) -> std::result::Result<Running, FolderError> {
+fn start(folder: &std::path::Path, deaths: u32) -> std::result::Result<Running, FolderError> {
     let begun = Instant::now();
     let taken = loop {
         match Folder::open(folder) {
@@ -265,6 +275,7 @@ fn start(folder: &std::path::Path) -> std::result::Result<Running, FolderError> 
         }
     };
     let service = Arc::new(Service::start(taken, None)?);
+    service.serves(deaths);
     match ControlServer::start(folder, service.clone()) {
         Ok(control) => Ok(Running { service, control }),
         Err(error) => {

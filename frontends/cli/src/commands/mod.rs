@@ -13,6 +13,7 @@ mod exascale;
 mod explain;
 mod heal;
 mod info;
+mod keep;
 mod lab;
 mod members;
 mod plan;
@@ -75,6 +76,8 @@ pub enum Command {
     Create(create::Create),
     Serve(serve::Serve),
     Status(status::Status),
+    #[command(hide = true)]
+    KeepServed(keep::KeepServed),
     Stop(stop::Stop),
     Fail(members::Fail),
     Replace(members::Replace),
@@ -107,6 +110,7 @@ pub fn run(command: Command, terminal: &Terminal) -> Outcome {
         Command::Create(command) => command.run(terminal),
         Command::Serve(command) => command.run(),
         Command::Status(command) => command.run(terminal),
+        Command::KeepServed(command) => command.run(),
         Command::Stop(command) => command.run(),
         Command::Fail(command) => command.run(),
         Command::Replace(command) => command.run(),

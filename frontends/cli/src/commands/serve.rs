@@ -7,6 +7,7 @@ use crate::volumes;
 use clap::Args;
 use pantile_host::{Answer, CONTROL_SOCKET, FolderError, Order, order};
 use serde::Serialize;
+use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
@@ -25,17 +26,23 @@ const DEADLINE: Duration = Duration::from_secs(600);
 const BETWEEN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// What the line begins with by which the server, or who keeps it, tells why it does not serve; an [`Answer`] follows.
+pub const FAULT: &str = "pantile-fault ";
+
 /// The plug-in's file.
 const PLUGIN: &str = "libpantile_nbd.so";
 
 /// Serve a volume to NBD clients
 ///
 /// Answers: how do I use it? Any NBD client will do: qemu, nbdcopy, nbdfuse, fio, the kernel's. Starts nbdkit with the
-/// volume in its process, waits until it serves, prints the URI, and returns; 'pantile stop' ends it.
+/// volume in its process, waits until it serves, prints the URI, and returns; 'pantile stop' ends it. A server that dies of
+/// a fault of its own is started again.
 #[derive(Args)]
 #[command(after_long_help = "\
 nbdkit must be installed (Debian: apt-get install nbdkit). The plug-in libpantile_nbd.so is looked for beside this program, in
 ../lib/pantile beside its folder, and where PANTILE_NBD_PLUGIN says. What the server says goes to serve.log in VOL.
+Started again after it died, it has what was flushed; 'pantile status' says so. With --foreground that is for the service manager
+to do, and one that dies five times within a minute is given up.
 
 Examples:
   pantile serve vol
@@ -75,7 +82,7 @@ impl Serve {
         let root = volumes::absolute(&self.folder)?;
         let begun = Instant::now();
         // Says what is wrong before a server is started, and that no other has the folder.
-        let log_path = root.join("serve.log");
+        let log_path = root.join(volumes::SERVE_LOG);
         let log = loop {
             // Of two that begin at once one locks the log, and the other waits here until the first serves.
             if volumes::take(&root, begun)?.is_some()
@@ -94,37 +101,43 @@ impl Serve {
         };
         fits(&root.join(CONTROL_SOCKET), "serve it by a shorter path, such as a symbolic link")?;
         let plugin = plugin()?;
-        let mut command = Command::new("nbdkit");
         // In the background by our own means: nbdkit's would close standard error before the volume is opened.
-        command.args(["--foreground", "--threads", THREADS]);
-        let uri = self.listen(&mut command, &root)?;
+        let mut told: Vec<OsString> = ["--foreground", "--threads", THREADS].map(OsString::from).to_vec();
+        let (uri, socket) = self.listen(&mut told, &root)?;
         if let Some(certificates) = &self.tls_certificates {
             let certificates = volumes::absolute(certificates)?;
-            command.arg("--tls=require").arg("--tls-verify-peer").arg("--tls-certificates").arg(certificates);
+            told.extend(["--tls=require", "--tls-verify-peer", "--tls-certificates"].map(OsString::from));
+            told.push(certificates.into());
         }
-        command.arg("--filter=blocksize-policy").arg(&plugin).arg(joined("volume=", &root));
+        told.extend(["--filter=blocksize-policy".into(), plugin.into(), joined("volume=", &root)]);
         // Any byte range is served; whole blocks are served best.
-        command.args(["blocksize-minimum=1", "blocksize-preferred=4096", "blocksize-maximum=32M"]);
-        command.stdin(Stdio::null());
+        told.extend(
+            ["blocksize-minimum=1", "blocksize-preferred=4096", "blocksize-maximum=32M"].map(OsString::from),
+        );
+        log.set_len(0).map_err(|error| Failure::file("write", &log_path, &error))?;
         if self.foreground {
             print(&format!("{uri}\n"))?;
-            return Err(not_started(&command.exec()));
+            let mut command = Command::new("nbdkit");
+            return Err(not_started(&command.args(told).stdin(Stdio::null()).exec()));
         }
-        log.set_len(0).map_err(|error| Failure::file("write", &log_path, &error))?;
+        // In the foreground nbdkit ends with its parent, unless told.
+        told.push("stays=true".into());
         let also = log.try_clone().map_err(|error| Failure::file("write", &log_path, &error))?;
-        // A group of its own: Ctrl-C in this terminal is not for it. In the foreground nbdkit ends with its parent, unless told.
-        command.arg("stays=true").stdout(also).stderr(log).process_group(0);
-        let mut child = command.spawn().map_err(|error| not_started(&error))?;
-        wait_until_served(&mut child, &root, &log_path)?;
+        let mut command = keeper(&root, socket.as_deref(), told)?;
+        // A group of its own: Ctrl-C in this terminal is not for it.
+        command.stdin(Stdio::null()).stdout(also).stderr(log).process_group(0);
+        let failed = |error: std::io::Error| Failure::System(format!("cannot start a process: {error}."));
+        let mut keeper = command.spawn().map_err(failed)?;
+        let pid = wait_until_served(&mut keeper, &root, &log_path)?;
         match self.json {
-            true => print_json(&ServeJson { output_version: OUTPUT_VERSION, uri: &uri, pid: child.id() })?,
+            true => print_json(&ServeJson { output_version: OUTPUT_VERSION, uri: &uri, pid })?,
             false => print(&format!("{uri}\n"))?,
         }
         Ok(Verdict::Good)
     }
 
-    /// Says where to listen, and gives the URI of that.
-    fn listen(&self, command: &mut Command, root: &Path) -> Result<String, Failure> {
+    /// Says where to listen, and gives the URI of that, and the Unix socket if it is one.
+    fn listen(&self, told: &mut Vec<OsString>, root: &Path) -> Result<(String, Option<PathBuf>), Failure> {
         if let Some(address) = &self.tcp {
             let wrong = || {
                 Failure::Input(format!(
@@ -137,8 +150,8 @@ impl Serve {
             if bare.is_empty() {
                 return Err(wrong());
             }
-            command.arg("--ipaddr").arg(bare).arg("--port").arg(port.to_string());
-            return Ok(format!("nbds://{host}:{port}"));
+            told.extend(["--ipaddr", bare, "--port", &port.to_string()].map(OsString::from));
+            return Ok((format!("nbds://{host}:{port}"), None));
         }
         let socket = match &self.socket {
             Some(socket) => volumes::absolute(socket)?,
@@ -146,10 +159,24 @@ impl Serve {
         };
         fits(&socket, "give a shorter one with --socket")?;
         remove_dead(&socket)?;
-        command.arg("--unix").arg(&socket);
+        told.extend(["--unix".into(), socket.clone().into()]);
         let scheme = if self.tls_certificates.is_some() { "nbds" } else { "nbd" };
-        Ok(format!("{scheme}+unix:///?socket={}", escaped(&socket.to_string_lossy())))
+        let uri = format!("{scheme}+unix:///?socket={}", escaped(&socket.to_string_lossy()));
+        Ok((uri, Some(socket)))
     }
+}
+
+/// This program as the keeper of a server.
+fn keeper(root: &Path, socket: Option<&Path>, told: Vec<OsString>) -> Result<Command, Failure> {
+    let own = std::env::current_exe()
+        .map_err(|error| Failure::System(format!("cannot tell which file this program is: {error}.")))?;
+    let mut command = Command::new(own);
+    command.arg("keep-served").arg(root);
+    if let Some(socket) = socket {
+        command.arg("--socket").arg(socket);
+    }
+    command.arg("--").args(told);
+    Ok(command)
 }
 
 /// Refuses a path that no socket can have.
@@ -175,7 +202,7 @@ fn lock_log(path: &Path) -> Result<Option<File>, Failure> {
 }
 
 /// Removes a socket that a server left behind when it was killed.
-fn remove_dead(socket: &Path) -> Result<(), Failure> {
+pub fn remove_dead(socket: &Path) -> Result<(), Failure> {
     let Ok(found) = std::fs::symlink_metadata(socket) else { return Ok(()) };
     if !found.file_type().is_socket() {
         return Err(Failure::Input(format!(
@@ -200,13 +227,13 @@ pub fn escaped(path: &str) -> String {
         .collect()
 }
 
-fn joined(key: &str, path: &Path) -> std::ffi::OsString {
-    let mut argument = std::ffi::OsString::from(key);
+fn joined(key: &str, path: &Path) -> OsString {
+    let mut argument = OsString::from(key);
     argument.push(path);
     argument
 }
 
-fn not_started(error: &std::io::Error) -> Failure {
+pub fn not_started(error: &std::io::Error) -> Failure {
     Failure::System(match error.kind() {
         std::io::ErrorKind::NotFound => {
             "nbdkit is not installed; install it (Debian: apt-get install nbdkit) and try again.".into()
@@ -230,14 +257,14 @@ fn plugin() -> Result<PathBuf, Failure> {
     })
 }
 
-/// The socket listens before the volume is opened, the control socket answers after.
-fn wait_until_served(child: &mut Child, root: &Path, log: &Path) -> Result<(), Failure> {
+/// The socket listens before the volume is opened, the control socket answers after. Gives the server's process.
+fn wait_until_served(keeper: &mut Child, root: &Path, log: &Path) -> Result<u32, Failure> {
     let begun = Instant::now();
     loop {
-        if order(root, &Order::Status).is_ok_and(|answer| answer.is_some()) {
-            return Ok(());
+        if let Ok(Some(Answer::Status(report))) = order(root, &Order::Status) {
+            return report.server.map(|server| server.pid).ok_or_else(volumes::other_version);
         }
-        if let Ok(Some(_)) = child.try_wait() {
+        if let Ok(Some(_)) = keeper.try_wait() {
             return Err(why(log));
         }
         if begun.elapsed() > DEADLINE {
@@ -254,11 +281,12 @@ fn wait_until_served(child: &mut Child, root: &Path, log: &Path) -> Result<(), F
 /// Why a server ended before it began, from what it said.
 fn why(log: &Path) -> Failure {
     let text = std::fs::read_to_string(log).unwrap_or_default();
-    let told = text.lines().find_map(|line| line.strip_prefix("pantile-fault "));
+    let told = text.lines().find_map(|line| line.strip_prefix(FAULT));
     if let Some(Answer::Fault { kind, text }) = told.and_then(|told| serde_json::from_str(told).ok()) {
         return volumes::fault(kind, text);
     }
-    let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("nbdkit ended and said nothing");
+    let says = |line: &&str| !line.trim().is_empty() && !line.starts_with(volumes::ENDED);
+    let last = text.lines().rfind(says).unwrap_or("nbdkit ended and said nothing");
     Failure::System(last.to_string())
 }
 

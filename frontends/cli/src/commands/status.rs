@@ -33,6 +33,6 @@ impl Status {
         let ended = reached.end();
         let report = report?;
         ended?;
-        volumes::print_status(&report, served, self.json, terminal)
+        volumes::print_status(&self.folder, &report, served, self.json, terminal)
     }
 }

@@ -30,7 +30,14 @@ pub struct Stop {
 
 impl Stop {
     pub fn run(self) -> Outcome {
-        let told = order(&self.folder, &Order::Stop).map_err(|error| volumes::failure(&error))?;
+        let begun = Instant::now();
+        let told = loop {
+            match order(&self.folder, &Order::Stop).map_err(|error| volumes::failure(&error))? {
+                // Whoever starts the server again does so without having been asked: it has to be told.
+                None if volumes::is_kept(&self.folder) => volumes::between(&self.folder, begun)?,
+                told => break told,
+            }
+        };
         let fault = match told {
             None => {
                 // Says what is wrong with the folder, if that is why nobody answers.

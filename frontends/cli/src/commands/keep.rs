@@ -1,0 +1,162 @@
+//! `pantile keep-served`: what `pantile serve` leaves behind to start a server again that died of a fault of its own.
+//!
+//! No command for people: hidden from the help. Its standard output and standard error are the log of the server, and stay locked as long as
+//! it or the server lives. A server that was told to stop, that was killed, or that ended by itself is not started again, and one that
+//! dies again and again is given up. Why there is no server any more is its last line in the log, for `pantile status`.
+
+use crate::commands::serve;
+use crate::failure::{Failure, Outcome, Verdict};
+use crate::volumes;
+use clap::Args;
+use pantile_host::{Answer, FaultKind};
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// What a process that does something impossible dies of. Others mean that somebody wanted it to end.
+const OWN_FAULTS: [(i32, &str); 5] =
+    [(4, "SIGILL"), (6, "SIGABRT"), (7, "SIGBUS"), (8, "SIGFPE"), (11, "SIGSEGV")];
+
+/// A server that dies so often within so long is given up: it would die again, and its clients are better told.
+const DEATHS_MAX: usize = 5;
+const WITHIN: Duration = Duration::from_secs(60);
+
+/// Start the server of a volume, and again when it dies
+#[derive(Args)]
+pub struct KeepServed {
+    /// The folder of the volume.
+    folder: PathBuf,
+    /// The Unix socket that it listens on, to be removed when it died.
+    #[arg(long)]
+    socket: Option<PathBuf>,
+    /// What nbdkit is told.
+    #[arg(last = true, required = true)]
+    told: Vec<OsString>,
+}
+
+impl KeepServed {
+    pub fn run(self) -> Outcome {
+        let root = volumes::absolute(&self.folder)?;
+        let log = root.join(volumes::SERVE_LOG);
+        let mut deaths = Deaths::default();
+        loop {
+            let from = std::fs::metadata(&log).map_or(0, |log| log.len());
+            let mut command = Command::new("nbdkit");
+            command.args(&self.told).arg(format!("deaths={}", deaths.in_all)).stdin(Stdio::null());
+            let ended = match command.spawn().and_then(|mut server| server.wait()) {
+                Ok(ended) => ended,
+                Err(error) => return Err(told(serve::not_started(&error))),
+            };
+            let Some(fault) = own_fault(ended).filter(|_| !was_told_to_stop(&log, from)) else {
+                if let Some(why) = why(ended).filter(|_| !was_told_to_stop(&log, from)) {
+                    say(&format!("{}{why}", volumes::ENDED));
+                }
+                return Ok(Verdict::Good);
+            };
+            if !deaths.goes_on(Instant::now()) {
+                say(&format!(
+                    "{}it died {DEATHS_MAX} times within {} s, the last time of {fault}, and was given up.",
+                    volumes::ENDED,
+                    WITHIN.as_secs()
+                ));
+                return Ok(Verdict::Good);
+            }
+            say(&format!(
+                "pantile: the server died of {fault} and is started again; what was not flushed is lost."
+            ));
+            if let Some(socket) = &self.socket {
+                serve::remove_dead(socket).map_err(told)?;
+            }
+        }
+    }
+}
+
+/// The deaths of a server.
+#[derive(Debug, Default)]
+struct Deaths {
+    in_all: u64,
+    of_late: VecDeque<Instant>,
+}
+
+impl Deaths {
+    /// Counts one more, and says whether the server is to be started again.
+    fn goes_on(&mut self, now: Instant) -> bool {
+        self.in_all += 1;
+        self.of_late.push_back(now);
+        self.of_late.retain(|&death| now.saturating_duration_since(death) < WITHIN);
+        self.of_late.len() < DEATHS_MAX
+    }
+}
+
+/// The signal that says that a server died of a fault of its own.
+fn own_fault(ended: ExitStatus) -> Option<&'static str> {
+    let signal = ended.signal()?;
+    OWN_FAULTS.iter().find(|(number, _)| *number == signal).map(|(_, name)| *name)
+}
+
+/// Why there is no server any more; `None`: because it was asked to end.
+fn why(ended: ExitStatus) -> Option<String> {
+    match (own_fault(ended), ended.signal(), ended.code()) {
+        (Some(fault), ..) => Some(format!("it died of {fault}.")),
+        (None, Some(9), _) => Some("it was killed (SIGKILL).".into()),
+        (None, Some(signal), _) => Some(format!("it was ended by signal {signal}.")),
+        (None, None, Some(0)) => None,
+        (None, None, status) => Some(format!("it ended with status {}.", status.unwrap_or(-1))),
+    }
+}
+
+/// Whether what a server said since `from` says that it was told to stop: then it is not wanted any more, whatever it died of.
+fn was_told_to_stop(log: &Path, from: u64) -> bool {
+    let Ok(mut file) = std::fs::File::open(log) else { return false };
+    if file.seek(SeekFrom::Start(from)).is_err() {
+        return false;
+    }
+    let mut lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
+    lines.any(|line| line == pantile_host::TOLD_TO_STOP.as_bytes())
+}
+
+/// Leaves a fault where the command that waits for the server looks for it.
+fn told(fault: Failure) -> Failure {
+    if let Failure::System(text) | Failure::Input(text) = &fault {
+        let answer = Answer::Fault { kind: FaultKind::System, text: text.clone() };
+        if let Ok(line) = serde_json::to_string(&answer) {
+            say(&format!("{}{line}", serve::FAULT));
+        }
+    }
+    fault
+}
+
+/// A line in the log. That it is full is no reason to leave the volume alone.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_given_up_when_it_dies_too_often_of_late() {
+        let (begin, mut deaths) = (Instant::now(), Deaths::default());
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        assert!((0..100).all(|n| deaths.goes_on(at(n * 15))), "four a minute");
+        assert!((0..4).all(|n| deaths.goes_on(at(10_000 + n))));
+        assert!(!deaths.goes_on(at(10_005)));
+        assert_eq!(deaths.in_all, 105);
+    }
+
+    #[test]
+    fn only_what_a_server_died_of_itself_is_a_fault_of_its_own() {
+        let by = |signal| ExitStatus::from_raw(signal);
+        assert!([6, 11, 7].into_iter().all(|signal| own_fault(by(signal)).is_some()));
+        assert!([1, 2, 9, 15].into_iter().all(|signal| own_fault(by(signal)).is_none()));
+        assert_eq!((own_fault(by(0)), own_fault(by(1 << 8))), (None, None));
+        assert_eq!(why(by(0)), None);
+        assert_eq!(why(by(1 << 8)), Some("it ended with status 1.".into()));
+        assert_eq!(why(by(9)), Some("it was killed (SIGKILL).".into()));
+    }
+}
