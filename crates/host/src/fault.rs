@@ -153,7 +153,18 @@ pub enum FolderError {
         /// Its slot.
         slot: Slot,
     },
-    /// A slot that the volume does not have.
+    /// Devices that are here lack what was written while they were lost, and too few others are.
+    Lacking {
+        /// Those that are here.
+        here: Vec<Slot>,
+        /// Those that are not.
+        gone: Vec<Slot>,
+    },
+    /// The volume has failed, and could not be opened from the devices that are here.
+    HasFailed {
+        /// Why not.
+        why: Box<FolderError>,
+    },
     /// An order for a scrub, and there is none.
     NoScrub,
     /// A volume of more stripes than there are numbers for.
@@ -193,7 +204,9 @@ impl FolderError {
             ))
             | FolderError::Host(HostError::Failed(_))
             | FolderError::NoDevices { .. }
-            | FolderError::NothingFound { .. } => FaultKind::Losses,
+            | FolderError::NothingFound { .. }
+            | FolderError::Lacking { .. }
+            | FolderError::HasFailed { .. } => FaultKind::Losses,
             FolderError::File { .. } | FolderError::Busy { .. } => FaultKind::System,
             FolderError::Device(error) => match error {
                 DeviceError::InUse { .. }
@@ -347,6 +360,17 @@ impl fmt::Display for FolderError {
                 "device {} is whole, and no further device may fail for certain; bring a lost one back or wait for the rebuild first",
                 slot.0
             ),
+            FolderError::Lacking { here, gone } => {
+                write!(out, "{} not here", named(gone))?;
+                if !here.is_empty() {
+                    write!(out, ", {} back and lacking what was written meanwhile", named(here))?;
+                }
+                write!(out, "; bring back those that were lost last")
+            }
+            FolderError::HasFailed { why } => write!(
+                out,
+                "the volume has failed and serves again when enough of the devices that were lost are put back: {why}"
+            ),
             FolderError::NoScrub => {
                 write!(out, "no scrub is under way; begin one with: pantile scrub VOL")
             }
@@ -362,3 +386,12 @@ impl fmt::Display for FolderError {
 }
 
 impl std::error::Error for FolderError {}
+
+/// Devices as the subject of a sentence.
+fn named(slots: &[Slot]) -> String {
+    let numbers: Vec<String> = slots.iter().map(|slot| slot.0.to_string()).collect();
+    match numbers.len() {
+        1 => format!("device {} is", numbers[0]),
+        _ => format!("devices {} are", numbers.join(", ")),
+    }
+}

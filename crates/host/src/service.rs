@@ -28,9 +28,15 @@ const SAMPLES: usize = 20;
 /// How long a device that was just given up may take to be closed.
 const CLOSING: Duration = Duration::from_secs(3);
 
+/// What an operator is told when a volume that had failed serves again.
+const BACK: &str =
+    "The volume is back in service: clients have to connect anew, and what they had not flushed is lost.";
+
 /// A volume with its folder.
 pub struct Service {
-    host: Host,
+    /// The volume as it runs now: another one after it failed and was opened anew.
+    running: Mutex<Arc<Host>>,
+    options: Option<HostOptions>,
     geometry: Geometry,
     superblock: Superblock,
     only_looks: bool,
@@ -55,11 +61,31 @@ struct State {
     serves: Option<(Instant, u32)>,
 }
 
+impl State {
+    /// Remembers the devices of an opening.
+    fn take(
+        &mut self,
+        devices: Vec<Option<Arc<dyn Device>>>,
+        joining: Vec<(Slot, Arc<dyn Device>)>,
+        problems: BTreeMap<u32, String>,
+    ) {
+        (self.devices, self.problems) = (devices, problems);
+        for (slot, device) in joining {
+            self.devices[slot.0 as usize] = Some(device);
+        }
+        let State { devices, problems, used, .. } = self;
+        // What is there needs no excuse.
+        problems.retain(|&slot, _| devices.get(slot as usize).is_none_or(Option::is_none));
+        *used = (0..).zip(devices).filter(|(_, device)| device.is_some()).map(|(slot, _)| slot).collect();
+        self.samples.clear();
+    }
+}
+
 impl Service {
     /// Opens the volume of a folder.
     pub fn start(folder: Folder, options: Option<HostOptions>) -> Result<Service, FolderError> {
-        let (host, opened) = folder.host(options)?;
-        let service = Service::with(folder, host, opened, false);
+        let (host, opened) = folder.host(options.clone())?;
+        let service = Service::with(folder, (host, options), opened, false);
         service.look_after();
         Ok(service)
     }
@@ -68,15 +94,15 @@ impl Service {
     /// sense.
     pub fn look(folder: Folder) -> Result<Service, FolderError> {
         let (host, opened) = folder.look()?;
-        Ok(Service::with(folder, host, opened, true))
+        Ok(Service::with(folder, (host, None), opened, true))
     }
 
-    fn with(folder: Folder, host: Host, opened: Opened, only_looks: bool) -> Service {
-        let mut problems = opened.problems;
-        let mut devices = opened.devices;
-        for (slot, device) in opened.joining {
-            devices[slot.0 as usize] = Some(device);
-        }
+    fn with(
+        folder: Folder,
+        (host, options): (Host, Option<HostOptions>),
+        opened: Opened,
+        only_looks: bool,
+    ) -> Service {
         let mut spares: Vec<(PathBuf, Arc<dyn Device>)> = Vec::new();
         let mut bad_spares = BTreeMap::new();
         for path in &folder.config().spares {
@@ -87,13 +113,20 @@ impl Service {
                 Err(error) => drop(bad_spares.insert(path.clone(), error.to_string())),
             }
         }
-        // What is there needs no excuse.
-        problems.retain(|&slot, _| devices.get(slot as usize).is_none_or(Option::is_none));
-        let used = (0..).zip(&devices).filter(|(_, device)| device.is_some()).map(|(slot, _)| slot).collect();
-        let (folder, samples) = (Some(folder), VecDeque::new());
-        let state = State { folder, devices, spares, bad_spares, problems, used, samples, serves: None };
+        let mut state = State {
+            folder: Some(folder),
+            devices: Vec::new(),
+            spares,
+            bad_spares,
+            problems: BTreeMap::new(),
+            used: BTreeSet::new(),
+            samples: VecDeque::new(),
+            serves: None,
+        };
+        state.take(opened.devices, opened.joining, opened.problems);
         Service {
-            host,
+            running: Mutex::new(Arc::new(host)),
+            options,
             geometry: opened.geometry,
             superblock: opened.superblock,
             only_looks,
@@ -105,7 +138,7 @@ impl Service {
 
     /// For clients.
     pub fn handle(&self) -> Handle {
-        self.host.handle()
+        self.host().handle()
     }
 
     /// Says that this process serves clients from now on, and how many before it have died.
@@ -113,9 +146,9 @@ impl Service {
         self.lock().serves = Some((Instant::now(), deaths));
     }
 
-    /// The volume below.
-    pub fn host(&self) -> &Host {
-        &self.host
+    /// The volume below, as it runs now.
+    pub fn host(&self) -> Arc<Host> {
+        self.running.lock().expect("nothing panics under the lock").clone()
     }
 
     /// Looks after devices until the end is asked for: spares for what is lost, and what the folder says of it.
@@ -142,15 +175,15 @@ impl Service {
         self.end();
         self.look_after();
         // Nobody is left to end them.
-        for epoch in self.host.report().map(|report| report.epochs).unwrap_or_default() {
-            let (handle, id) = (self.host.handle(), EpochId(epoch.epoch));
+        for epoch in self.host().report().map(|report| report.epochs).unwrap_or_default() {
+            let (handle, id) = (self.host().handle(), EpochId(epoch.epoch));
             let sealed = epoch.on_timeout == OnTimeout::Seal && handle.close_epoch(id, true).is_ok();
             if !sealed {
                 // It has ended by itself, or what it wrote was never to be seen.
                 let _ = handle.close_epoch(id, false);
             }
         }
-        let stopped = self.host.stop();
+        let stopped = self.host().stop();
         let mut state = self.lock();
         state.devices.clear();
         state.spares.clear();
@@ -172,7 +205,7 @@ impl Service {
         let result = match order {
             Order::Status => self.status().map(|report| Answer::Status(Box::new(report))),
             Order::Stop => {
-                self.host.handle().flush().map_err(FolderError::from).map(|()| done("Stopping.".into()))
+                self.host().handle().flush().map_err(FolderError::from).map(|()| done("Stopping.".into()))
             }
             Order::Fail { device, lose_data } => self.fail(*device, *lose_data).map(done),
             Order::Replace { device, path, overwrite } => self.replace(*device, path, *overwrite).map(done),
@@ -195,7 +228,7 @@ impl Service {
                 ..
             } => {
                 let defaults = EpochOptions::default();
-                let handle = self.host.handle();
+                let handle = self.host().handle();
                 let offset = offset.unwrap_or(0);
                 let len = len_bytes.unwrap_or(handle.len_bytes().saturating_sub(offset));
                 let time = |seconds: &Option<u64>, default| match seconds {
@@ -216,11 +249,13 @@ impl Service {
                 })
             }
             Order::DelayedEnd { epoch } => {
-                let ended = self.host.handle().close_epoch(EpochId(*epoch), true).map_err(FolderError::from);
+                let ended =
+                    self.host().handle().close_epoch(EpochId(*epoch), true).map_err(FolderError::from);
                 ended.map(|()| done(format!("Epoch {epoch} is sealed.")))
             }
             Order::DelayedAbort { epoch } => {
-                let ended = self.host.handle().close_epoch(EpochId(*epoch), false).map_err(FolderError::from);
+                let ended =
+                    self.host().handle().close_epoch(EpochId(*epoch), false).map_err(FolderError::from);
                 ended.map(|()| done(format!("Epoch {epoch} is aborted; everything is as before it.")))
             }
         };
@@ -228,13 +263,13 @@ impl Service {
     }
 
     fn scrub(&self, what: Scrub, text: &str) -> Result<String, FolderError> {
-        self.host.scrub(what)?;
+        self.host().scrub(what)?;
         Ok(text.to_owned())
     }
 
     /// Tells something to a scrub that is under way.
     fn order_scrub(&self, what: Scrub, text: &str) -> Result<String, FolderError> {
-        match self.host.report()?.status.scrub {
+        match self.host().report()?.status.scrub {
             Some(scrub) if scrub.running => self.scrub(what, text),
             _ => Err(FolderError::NoScrub),
         }
@@ -255,7 +290,7 @@ impl Service {
         if !lose_data {
             self.check_survived(slot)?;
         }
-        self.host.fail(slot)?;
+        self.host().fail(slot)?;
         self.forget(&mut state, slot)?;
         state.problems.insert(device, "declared failed by its operator".into());
         drop(state);
@@ -265,15 +300,15 @@ impl Service {
 
     /// Refuses to take out a device if more could not be read without it than cannot be read with it.
     fn check_survived(&self, slot: Slot) -> Result<(), FolderError> {
-        let report = self.host.report()?;
+        let report = self.host().report()?;
         let devices = || report.status.devices.iter();
         let lost: Vec<Slot> =
             devices().filter(|d| d.state != DeviceState::Present && d.slot != slot).map(|d| d.slot).collect();
         let without = |slot: Slot| {
             let also: Vec<Slot> = lost.iter().copied().chain([slot]).collect();
-            self.host.losses(also)
+            self.host().losses(also)
         };
-        let (before, after) = (self.host.losses(Vec::new())?, without(slot)?);
+        let (before, after) = (self.host().losses(Vec::new())?, without(slot)?);
         let is_worse = |after: Losses| !after.bears || after.log_blocks > before.log_blocks;
         if devices().any(|d| d.slot == slot && d.state == DeviceState::Lost) || !is_worse(after) {
             return Ok(());
@@ -299,7 +334,7 @@ impl Service {
     fn replace(&self, device: u32, path: &Path, overwrite: bool) -> Result<String, FolderError> {
         let slot = self.slot(device)?;
         let mut state = self.lock();
-        let report = self.host.report()?;
+        let report = self.host().report()?;
         self.check_dispensable(&report, slot)?;
         let new: Arc<dyn Device> = Arc::new(open_soon(path)?);
         let found = self.found(&state, slot, &*new)?;
@@ -307,14 +342,67 @@ impl Service {
             check_blank(&*new)?;
         }
         self.check_len(slot, &*new)?;
+        let has_failed = report.status.failed;
         if found == Found::Blank {
+            if let (true, Err(why)) = (has_failed, self.check_opens(&state)) {
+                return Err(FolderError::HasFailed { why: Box::new(why) });
+            }
             wipe(&*new)?;
         }
         self.put(&mut state, slot, path, new, found)?;
-        Ok(match found {
-            Found::Blank => format!("{} is device {device} now and is being rebuilt.", path.display()),
-            Found::Stale => format!("{} is device {device} again and is being caught up.", path.display()),
+        let (again, becomes) = match found {
+            Found::Blank => ("now", "is being rebuilt"),
+            Found::Stale => ("again", "is being caught up"),
+        };
+        let is = format!("{} is device {device} {again}", path.display());
+        Ok(match has_failed {
+            false => format!("{is} and {becomes}."),
+            true => match self.revive(&mut state) {
+                Ok(()) => format!("{is} and {becomes}. {BACK}"),
+                Err(why) => format!("{is}. The volume is not back in service: {why}."),
+            },
         })
+    }
+
+    /// Whether the volume could be opened from the devices that are here.
+    fn check_opens(&self, state: &State) -> Result<(), FolderError> {
+        let members = self.host().report()?.members;
+        let devices = state.devices.iter().zip(members);
+        let devices = devices.map(|(device, member)| device.clone().filter(|_| member.attached)).collect();
+        let host =
+            Host::look(self.geometry.clone(), devices, &HostOptions::for_devices(self.geometry.slots()))?;
+        let status = host.report()?.status;
+        if !status.failed {
+            return Ok(());
+        }
+        let absent = status.devices.iter().filter(|device| device.state != DeviceState::Present);
+        let (here, gone) =
+            absent.map(|device| device.slot).partition(|slot| state.devices[slot.0 as usize].is_some());
+        Err(FolderError::Lacking { here, gone })
+    }
+
+    /// Opens a volume that has failed anew, from the devices that are here, as a start of the server would.
+    ///
+    /// What was written and not flushed is lost with the engine that failed: it had been answered, so no client of it may be told that it is
+    /// durable. Handles of before say [`HostError::Stopped`] for ever; clients that connect anew get others.
+    ///
+    /// Errors: the volume would not open. It stays as it was: what can still be read is.
+    fn revive(&self, state: &mut State) -> Result<(), FolderError> {
+        self.check_opens(state)?;
+        self.host().kill();
+        state.devices.clear();
+        let folder = state.folder.as_ref().ok_or(HostError::Stopped)?;
+        let opened = folder.host(self.options.clone());
+        let (host, opened) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                state.devices = vec![None; self.geometry.slots()];
+                return Err(error);
+            }
+        };
+        state.take(opened.devices, opened.joining, opened.problems);
+        *self.running.lock().expect("nothing panics under the lock") = Arc::new(host);
+        Ok(())
     }
 
     /// Refuses to take out a whole device without which data could not be read.
@@ -363,11 +451,11 @@ impl Service {
             config.devices.insert(slot.0, place);
             config.spares.retain(|spare| spare != path);
         })?;
-        if self.host.report()?.members[slot.0 as usize].attached {
-            self.host.fail(slot)?;
+        if self.host().report()?.members[slot.0 as usize].attached {
+            self.host().fail(slot)?;
             state.devices[slot.0 as usize] = None;
         }
-        self.host.attach(slot, device.clone(), found)?;
+        self.host().attach(slot, device.clone(), found)?;
         state.devices[slot.0 as usize] = Some(device);
         state.used.insert(slot.0);
         state.problems.remove(&slot.0);
@@ -400,11 +488,11 @@ impl Service {
         let mut state = self.lock();
         if let Some(rate) = throttle {
             let rate = Some(rate).filter(|rate| *rate > 0);
-            self.host.set_throttle(rate)?;
+            self.host().set_throttle(rate)?;
             let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
             folder.change(|config| config.throttle_bytes_per_s = rate)?;
         }
-        let report = self.host.report()?;
+        let report = self.host().report()?;
         for (slot, member) in (0..).map(Slot).zip(&report.members) {
             let folder = state.folder.as_ref().ok_or(HostError::Stopped)?;
             let place = folder.config().devices.get(&slot.0).cloned();
@@ -430,18 +518,24 @@ impl Service {
                 state.problems.insert(slot.0, error.to_string());
             }
         }
+        let revived = report.status.failed.then(|| self.revive(&mut state));
         drop(state);
         self.look_after();
         let lost = |report: &Report| {
             report.status.devices.iter().filter(|device| device.state == DeviceState::Lost).count()
         };
-        Ok(match lost(&self.host.report()?) {
+        if let Some(Err(why)) = revived {
+            return Err(FolderError::HasFailed { why: Box::new(why) });
+        }
+        let back = if revived.is_some() { format!(" {BACK}") } else { String::new() };
+        let text: String = match lost(&self.host().report()?) {
             0 => "Every slot has a device; what is missing is being rebuilt.".into(),
             1 => "1 device is lost; give another with 'pantile replace' or 'pantile add-spare'.".into(),
             lost => {
                 format!("{lost} devices are lost; give others with 'pantile replace' or 'pantile add-spare'.")
             }
-        })
+        };
+        Ok(text + &back)
     }
 
     /// Spares for what is lost; what has joined is said to have; samples for rates. To be called now and then by whoever
@@ -450,7 +544,7 @@ impl Service {
         if self.only_looks {
             return;
         }
-        let Ok(report) = self.host.report() else { return };
+        let Ok(report) = self.host().report() else { return };
         let mut state = self.lock();
         for device in &report.status.devices {
             let slot = device.slot;
@@ -458,6 +552,10 @@ impl Service {
                 self.has_joined(&mut state, slot, device.state);
             } else if device.state == DeviceState::Lost {
                 state.devices[slot.0 as usize] = None;
+                if report.status.failed {
+                    // Nothing can be rebuilt on it, and the folder would forget where the device was that has to come back.
+                    continue;
+                }
                 let Some((path, spare)) = state.spares.pop() else { continue };
                 if let Err(error) = self.put(&mut state, slot, &path, spare, Found::Blank) {
                     state.problems.insert(slot.0, error.to_string());
@@ -501,7 +599,7 @@ impl Service {
     }
 
     fn status(&self) -> Result<StatusReport, FolderError> {
-        let report = self.host.report()?;
+        let report = self.host().report()?;
         let state = self.lock();
         let status = &report.status;
         let not_whole = |device: &&pantile_volume::DeviceStatus| device.state != DeviceState::Present;
@@ -522,7 +620,7 @@ impl Service {
                 (true, true) => Some("it is here again and is caught up when the volume is served".into()),
                 // Nothing can be recorded any more, so nobody can be taken in.
                 (true, false) if status.failed => {
-                    Some("it is here again; stop the volume and serve it again to use it".into())
+                    Some("it is here again, and is used when enough of the others are".into())
                 }
                 _ => None,
             });
@@ -559,7 +657,7 @@ impl Service {
             volume: self.geometry.volume.to_string(),
             code: self.geometry.code.spec().to_owned(),
             policy: policy_name(self.superblock.policy).to_owned(),
-            len_bytes: self.host.handle().len_bytes(),
+            len_bytes: self.host().handle().len_bytes(),
             verdict,
             wrong,
             margin,

@@ -670,3 +670,57 @@ fn whatever_is_said_over_the_socket_the_volume_goes_on() {
     drop(control);
     service.stop().expect("it stops");
 }
+
+/// What was not flushed is lost with the engine that failed, so nobody who wrote it may be told that it is durable.
+#[test]
+fn a_failed_volume_serves_again_when_a_device_is_put_back() {
+    let (folder, root, service) = served();
+    let old = service.handle();
+    let data = painted(30, 3_000_000);
+    old.write(0, &data, true).expect("it writes");
+    let len = root.join("device-00.pantile").metadata().expect("a device").len();
+    let path = |device: u32| root.join(format!("device-0{device}.pantile"));
+    let replace = |device, path: &Path| {
+        service.obey(&Order::Replace { device, path: path.to_path_buf(), overwrite: false })
+    };
+    old.write(4_000_000, &painted(31, 50_000), false).expect("it is answered from memory");
+    for device in [1, 3, 4, 5] {
+        done(service.obey(&Order::Fail { device, lose_data: true }));
+    }
+    assert_eq!(status(&service).verdict, Verdict::Failed);
+    old.flush().expect_err("nothing can be made durable");
+    // Nothing can be rebuilt from too few, so a new device is left alone, and so is a spare.
+    let blank = file(folder.path().join("blank"), len);
+    let answer = replace(1, &blank);
+    assert!(
+        matches!(&answer, Answer::Fault { kind: FaultKind::Losses, text } if text.contains("bring back")),
+        "{answer:?}"
+    );
+    done(service.obey(&Order::AddSpare { path: blank.clone(), overwrite: false }));
+    assert_eq!(status(&service).spares, std::slice::from_ref(&blank));
+    // Neither one that lacks what was written without it, nor one too few of the others is enough, and it is said.
+    for device in [3, 5] {
+        let answer = replace(device, &path(device));
+        let says = |text: &str| text.contains("not back in service") && text.contains("bring back");
+        assert!(matches!(&answer, Answer::Done { text } if says(text)), "{answer:?}");
+        assert_eq!(status(&service).verdict, Verdict::Failed);
+    }
+    let answer = replace(4, &path(4));
+    assert!(
+        matches!(&answer, Answer::Done { text } if text.contains("back in service: clients")),
+        "{answer:?}"
+    );
+    old.flush().expect_err("what was answered before is lost");
+    old.write(0, &data[..4096], false).expect_err("this client does not know");
+    assert!(read(&service, data.len()) == data, "what was flushed");
+    // The spare takes the place of the one that nobody has put back.
+    service.look_after();
+    until_clean(&service);
+    assert_eq!(status(&service).devices[1].path, Some(blank));
+    let data = painted(32, 2_000_000);
+    service.handle().write(0, &data, true).expect("it writes");
+    done(service.obey(&Order::Fail { device: 0, lose_data: false }));
+    done(service.obey(&Order::Fail { device: 2, lose_data: false }));
+    assert!(read(&service, data.len()) == data);
+    service.stop().expect("it stops");
+}
