@@ -23,7 +23,8 @@ use pantile_volume::{
     Action, BufferId, Computed, DeviceBlock, EpochId, Event, Extent, Found, Geometry, IoId, IoResult, Losses,
     Piece, Reply, Request, RequestId, Scrub, Seed, Slot, State, Status, Urgency, UserBlock, Volume,
 };
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -136,13 +137,13 @@ pub(crate) struct Engine {
     matrices: Arc<Matrices>,
     workers: Workers,
     members: Vec<Member>,
-    flights: HashMap<u64, Flight>,
+    flights: FxHashMap<u64, Flight>,
     /// What is not yet given to the devices, because a neighbour may follow.
     wanted: Vec<Wanted>,
     /// The I/Os that a device does as one, by the name of the first, in the order of the device.
-    joined: HashMap<u64, Vec<IoId>>,
+    joined: FxHashMap<u64, Vec<IoId>>,
     computations: usize,
-    clients: HashMap<RequestId, Answer<Vec<Option<Block>>>>,
+    clients: FxHashMap<RequestId, Answer<Vec<Option<Block>>>>,
     epochs: Watches,
     requests: u64,
     throttle: Throttle,
@@ -178,11 +179,11 @@ impl Engine {
             matrices: Arc::default(),
             workers,
             members: Vec::new(),
-            flights: HashMap::new(),
+            flights: FxHashMap::default(),
             wanted: Vec::new(),
-            joined: HashMap::new(),
+            joined: FxHashMap::default(),
             computations: 0,
-            clients: HashMap::new(),
+            clients: FxHashMap::default(),
             epochs: Watches::default(),
             requests: 0,
             throttle: Throttle::new(options.background_bytes_per_s, now),

@@ -5,7 +5,7 @@
 
 use pantile_device::{AlignedBuf, BufferPool, Segment};
 use pantile_volume::{BLOCK_BYTES, BufferId, Operand};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ impl Buffers {
 /// The buffers there are, by name.
 #[derive(Debug)]
 pub(crate) struct Table {
-    blocks: HashMap<BufferId, Block>,
+    blocks: FxHashMap<BufferId, Block>,
     zeros: Block,
     named: u64,
 }
@@ -85,7 +85,7 @@ pub(crate) struct Table {
 impl Table {
     pub(crate) fn new() -> Table {
         let zeros = Block { buffer: Arc::new(AlignedBuf::zeroed(BLOCK)), start: 0 };
-        Table { blocks: HashMap::new(), zeros, named: 0 }
+        Table { blocks: FxHashMap::default(), zeros, named: 0 }
     }
 
     /// Names the blocks of a user's write.

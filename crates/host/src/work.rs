@@ -8,6 +8,7 @@ use pantile_format::Generation;
 use pantile_format::volume::{VolumeId, block_checksum};
 use pantile_kernel::Dot;
 use pantile_volume::{BufferId, Compute, Operand, Seed, Sum};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -52,7 +53,7 @@ pub(crate) struct Task {
     volume: VolumeId,
     work: Compute,
     /// What it takes from outside.
-    given: HashMap<Operand, Block>,
+    given: FxHashMap<Operand, Block>,
 }
 
 /// What a computation gives.
@@ -64,9 +65,9 @@ pub(crate) struct Outcome {
 impl Task {
     /// `get` gives the operands that the computation does not make itself.
     pub(crate) fn new(volume: VolumeId, work: Compute, mut get: impl FnMut(Operand) -> Block) -> Task {
-        let made: std::collections::HashSet<BufferId> = work.sums.iter().map(|sum| sum.into).collect();
+        let made: FxHashSet<BufferId> = work.sums.iter().map(|sum| sum.into).collect();
         let terms = work.sums.iter().flat_map(|sum| sum.terms.iter().map(|(operand, _)| *operand));
-        let mut given = HashMap::new();
+        let mut given = FxHashMap::default();
         for operand in terms.chain(work.checksums.iter().map(|(operand, _)| *operand)) {
             let inner = matches!(operand, Operand::Buffer(id) if made.contains(&id));
             if !inner && !given.contains_key(&operand) {
@@ -124,8 +125,8 @@ fn coefficients(sum: &Sum, terms: &[(Operand, pantile_gf::Gf)]) -> Vec<u8> {
 
 /// The sums as passes of groups: a group has one list of operands, a pass uses only what earlier passes made.
 fn passes(sums: &[Sum]) -> Vec<Vec<Vec<usize>>> {
-    let mut level_of: HashMap<BufferId, usize> = HashMap::new();
-    let mut groups: HashMap<(usize, Vec<Operand>), (usize, usize)> = HashMap::new();
+    let mut level_of: FxHashMap<BufferId, usize> = FxHashMap::default();
+    let mut groups: FxHashMap<(usize, Vec<Operand>), (usize, usize)> = FxHashMap::default();
     let mut passes: Vec<Vec<Vec<usize>>> = Vec::new();
     for (i, sum) in sums.iter().enumerate() {
         let above = sum.terms.iter().filter_map(|(operand, _)| match operand {

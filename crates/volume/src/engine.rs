@@ -23,6 +23,7 @@ use crate::{
 use pantile_code::CellIndex;
 use pantile_format::volume::{MemberState, Superblock};
 use pantile_format::{Crc64, Generation};
+use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Dirty blocks that start a commit although nobody waits for one: 16 MiB.
@@ -160,7 +161,7 @@ pub(crate) struct Engine {
     ios: BTreeMap<IoId, (Slot, IoOwner)>,
     jobs: BTreeMap<JobId, JobOwner>,
     actions: VecDeque<Action>,
-    references: BTreeMap<BufferId, u32>,
+    references: FxHashMap<BufferId, u32>,
     /// Writes in memory that are answered when there is less of it.
     blocked: VecDeque<RequestId>,
     /// Physical stripes that something reads, or writes again for a device that lacks them.
@@ -248,7 +249,7 @@ impl Engine {
             ios: BTreeMap::new(),
             jobs: BTreeMap::new(),
             actions: VecDeque::new(),
-            references: BTreeMap::new(),
+            references: FxHashMap::default(),
             pins: BTreeMap::new(),
             sums: BTreeMap::new(),
             sums_order: VecDeque::new(),
