@@ -15,112 +15,28 @@
 //! 4. What was found is flushed, and a new session begins: its superblock is durable on every device that is present before anything
 //!    else is written.
 
+mod blank;
+mod error;
+mod journal;
+
 use crate::engine::Engine;
-use crate::journal::{definition_bytes, record_runs};
-use crate::maps::{Change, Maps};
+use crate::maps::Maps;
 use crate::rings::{Kept, Rings};
-use crate::stored::{NUMBERS_END, SnapshotReader, change, superblock_of};
+use crate::stored::{NUMBERS_END, SnapshotReader, superblock_of};
 use crate::{
-    Action, BLOCK_BYTES, Bearing, Bug, DeviceBlock, Event, Found, Geometry, IoId, IoResult, Piece, Planted,
-    Slot, Urgency,
+    Action, Bearing, Bug, DeviceBlock, Event, Found, Geometry, IoId, IoResult, Piece, Planted, Slot, Urgency,
 };
-use pantile_format::volume::{
-    DefinitionRef, HistoryId, MemberState, PIECE_BLOCKS, Record, RecordNumber, Session, SnapshotRef,
-    Superblock,
-};
-use pantile_format::{FormatError, Generation, Part};
+pub use blank::{Birth, format_volume};
+pub use error::OpenError;
+use pantile_format::Generation;
+use pantile_format::volume::{HistoryId, MemberState, RecordNumber, Session, Superblock};
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 
 /// Bytes of rings that are read at a time: so that 64 devices are not held at once.
 const RINGS_BYTES: u64 = 32 << 20;
 
 /// Blocks of a ring that are read at once: 1 MiB.
 const RING_PIECE_BLOCKS: u32 = 256;
-
-/// Why a volume cannot be opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OpenError {
-    /// No device has a superblock of this volume.
-    NotThere,
-    /// More devices are missing than the code can bear.
-    TooFewDevices {
-        /// Devices that answer.
-        have: usize,
-        /// Devices needed.
-        need: usize,
-        /// Devices that answer and are of an earlier time than the newest: they do not count.
-        older: Vec<Slot>,
-    },
-    /// Whether the last change was flushed cannot be told: more devices are missing than its copies can bear.
-    Undecided {
-        /// Devices that answer.
-        have: usize,
-        /// Devices with which it can be told.
-        need: usize,
-    },
-    /// No device has the snapshot whole.
-    NoSnapshot,
-    /// A record that no volume writes, under a checksum that fits.
-    Impossible {
-        /// Its number.
-        record: RecordNumber,
-    },
-    /// Devices that ran separately: each side has written what the other has not.
-    RanSeparately {
-        /// The newest history.
-        newest: HistoryId,
-        /// Devices with another one, which the newest does not go on from.
-        others: Vec<(Slot, HistoryId)>,
-    },
-    /// The code cannot be laid out on the devices.
-    Code(String),
-}
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            OpenError::NotThere => {
-                write!(out, "none of the devices belongs to the volume; give the right ones")
-            }
-            OpenError::TooFewDevices { have, need, older } => {
-                write!(out, "{have} devices are there, {need} are needed")?;
-                older.iter().try_for_each(|slot| {
-                    write!(
-                        out,
-                        ", device {} is of an earlier time (a copy or a backup) and does not count",
-                        slot.0
-                    )
-                })?;
-                write!(out, "; bring back {} more", need - have)
-            }
-            OpenError::Undecided { have, need } => write!(
-                out,
-                "{have} devices are there, which cannot tell whether the last change was flushed; bring back {} more",
-                need - have
-            ),
-            OpenError::NoSnapshot => {
-                write!(
-                    out,
-                    "no device that is here has the newest maps whole; bring back those that were lost last"
-                )
-            }
-            OpenError::Impossible { record } => write!(
-                out,
-                "record {} gives away what is in use, and its checksum fits all the same; open the volume without the device that holds it",
-                record.0
-            ),
-            OpenError::RanSeparately { newest, others } => {
-                write!(out, "devices ran separately: the newest have history {newest}")?;
-                others.iter().try_for_each(|(slot, its)| write!(out, ", device {} has {its}", slot.0))?;
-                write!(out, "; open one side alone, then replace the devices of the other")
-            }
-            OpenError::Code(error) => write!(out, "{error}"),
-        }
-    }
-}
-
-impl std::error::Error for OpenError {}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -395,69 +311,6 @@ impl Opening {
         }
     }
 
-    fn read_journals(&mut self) {
-        self.phase = Phase::Journals;
-        let slots = (0..self.geometry.slots() as u32).map(Slot);
-        self.unread = slots.filter(|slot| !self.gone[slot.0 as usize]).collect();
-        self.begin_rings();
-        self.next_phase_if_done();
-    }
-
-    /// Begins to read as many rings as may be held at a time.
-    fn begin_rings(&mut self) {
-        let blocks = self.geometry.journal_blocks();
-        let ring_bytes = u64::from(blocks) * BLOCK_BYTES;
-        while (self.reading.len() as u64 + 1) * ring_bytes <= RINGS_BYTES || self.reading.is_empty() {
-            let Some(slot) = self.unread.pop_front() else { return };
-            if !self.gone[slot.0 as usize] {
-                let ring = Ring { bytes: vec![0; ring_bytes as usize], next: 0, outstanding: 0 };
-                self.reading.insert(slot, ring);
-                self.read_on(slot);
-            }
-        }
-    }
-
-    /// Reads the next piece of a ring; after the last its records are kept.
-    fn read_on(&mut self, slot: Slot) {
-        let blocks = self.geometry.journal_blocks();
-        let Some(ring) = self.reading.get_mut(&slot) else { return };
-        let from = ring.next;
-        if from < blocks {
-            let count = RING_PIECE_BLOCKS.min(blocks - from);
-            (ring.next, ring.outstanding) = (from + count, 1);
-            let at = DeviceBlock(self.geometry.common().journal().first.0 + u64::from(from));
-            self.read(slot, at, count, Reading::Journal(slot, from));
-            return;
-        }
-        if let Some(ring) = self.reading.remove(&slot) {
-            self.rings.take(slot, &ring.bytes, &self.geometry);
-        }
-        self.begin_rings();
-    }
-
-    fn read_piece_by_block(&mut self, slot: Slot, from: u32) {
-        let Some(ring) = self.reading.get_mut(&slot) else { return };
-        let piece = from..ring.next;
-        ring.outstanding = piece.len() as u32;
-        for block in piece {
-            let at = DeviceBlock(self.geometry.common().journal().first.0 + u64::from(block));
-            self.read(slot, at, 1, Reading::JournalBlock(slot, block));
-        }
-    }
-
-    /// A part of a ring is there, or (empty) cannot be read.
-    fn had_of_ring(&mut self, slot: Slot, from: u32, bytes: &[u8]) {
-        let Some(ring) = self.reading.get_mut(&slot) else { return };
-        let start = from as usize * BLOCK_BYTES as usize;
-        if let Some(place) = ring.bytes.get_mut(start..start + bytes.len()) {
-            place.copy_from_slice(bytes);
-        }
-        ring.outstanding -= 1;
-        if ring.outstanding == 0 {
-            self.read_on(slot);
-        }
-    }
-
     /// The superblock of a device that counts.
     fn superblock(&self, slot: Slot) -> Option<&Superblock> {
         let found = self.superblocks[slot.0 as usize].iter().map(|(_, superblock)| superblock);
@@ -562,178 +415,6 @@ impl Opening {
         let is_old = |slot: &Slot| self.superblock(*slot).is_some_and(|own| own.session < self.base_session);
         let here = (0..self.geometry.slots() as u32).map(Slot).filter(|slot| !self.gone[slot.0 as usize]);
         here.filter(counts).filter(is_old).collect()
-    }
-
-    /// Begins with the snapshot on the next device.
-    fn try_snapshot(&mut self) {
-        let Some(reference) = self.newest.as_ref().and_then(|n| n.snapshot) else { return };
-        match self.sources.pop() {
-            Some(slot) => {
-                self.snapshot = Some(SnapshotReader::new(&self.geometry, &reference));
-                self.read_snapshot_on(slot);
-            }
-            None => self.error = Some(OpenError::NoSnapshot),
-        }
-    }
-
-    /// Reads the next piece of the snapshot; after the last the maps are there, if they are.
-    fn read_snapshot_on(&mut self, slot: Slot) {
-        let Some(SnapshotRef { area, blocks, .. }) = self.newest.as_ref().and_then(|n| n.snapshot) else {
-            return;
-        };
-        let Some(reader) = &self.snapshot else { return };
-        match reader.wanted() {
-            Some(block) => {
-                let at = DeviceBlock(self.geometry.common().snapshot(area).first.0 + u64::from(block));
-                self.read(slot, at, PIECE_BLOCKS.min(blocks - block), Reading::Snapshot(slot));
-            }
-            None => self.base = self.snapshot.take().and_then(SnapshotReader::finish),
-        }
-    }
-
-    fn had_of_snapshot(&mut self, slot: Slot, bytes: &[u8]) {
-        let Some(reader) = &mut self.snapshot else { return };
-        if reader.push(bytes, &self.geometry) {
-            self.read_snapshot_on(slot);
-        } else {
-            self.snapshot = None;
-        }
-    }
-
-    fn snapshot_read(&mut self) {
-        if self.base.is_none() {
-            self.try_snapshot();
-            return;
-        }
-        self.replay();
-    }
-
-    /// Blocks from one place of the ring up to another. Records never fill it, so that equal places mean none.
-    fn ring_blocks(&self, from: u32, to: u32) -> u32 {
-        let blocks = self.geometry.journal_blocks();
-        (to + blocks - from) % blocks
-    }
-
-    /// The record of this number at a block of the ring, from any device that has it whole, and what it changes.
-    fn record_at(&self, at: u32, number: u64, newest: &Superblock) -> Option<(&Kept, Record, Vec<Change>)> {
-        let shape = self.geometry.shape();
-        let mut best: Option<(&Kept, Record, Vec<Change>)> = None;
-        for kept in self.rings.at(at) {
-            let head = &kept.head;
-            let allowed = match RecordNumber(number) >= newest.first_record {
-                true => head.session == newest.session,
-                false => head.session < newest.session,
-            };
-            let better = best.as_ref().is_none_or(|(_, other, _)| other.session < head.session);
-            if head.number != RecordNumber(number) || !allowed || !better {
-                continue;
-            }
-            let Ok(record) = Record::decode(&kept.bytes, newest.volume, shape) else { continue };
-            let changes: Option<Vec<Change>> =
-                record.entries.iter().map(|entry| change(entry, &self.geometry)).collect();
-            best = changes.map(|changes| (kept, record, changes)).or(best);
-        }
-        best
-    }
-
-    fn replay(&mut self) {
-        let (Some(newest), Some(mut maps)) = (self.newest.clone(), self.base.take()) else { return };
-        let (mut number, mut head) = newest.snapshot.map_or((0, 0), |s| (s.record.0, s.replay_at));
-        let mut last: Option<(Kept, u32, Vec<Change>)> = None;
-        // The last record is applied when it is known to be the last, so that the maps before it need not be kept for each.
-        while let Some((kept, record, changes)) = self.record_at(head, number + 1, &newest) {
-            let after = self.geometry.common().record_after(head, record.len_blocks() as u32);
-            last.iter().flat_map(|(_, _, changes)| changes).for_each(|change| maps.apply(change));
-            if !maps.may_become(&changes) {
-                self.error = Some(OpenError::Impossible { record: RecordNumber(number + 1) });
-                return;
-            }
-            last = Some((kept.clone(), head, changes));
-            (number, head) = (number + 1, after);
-        }
-        let mut before = match &last {
-            Some((_, at, _)) => (maps.clone(), number - 1, *at),
-            None => (maps.clone(), number, head),
-        };
-        last.iter().flat_map(|(_, _, changes)| changes).for_each(|change| maps.apply(change));
-        self.rings = Rings::default();
-        // What the last record says of members is true even if it is forgotten: it is about what was written before it. But then no
-        // record says so.
-        self.unrecorded = before.0.members != maps.members;
-        before.0.members.clone_from(&maps.members);
-        if RecordNumber(number + 1) < newest.first_record {
-            // The session was begun after more than is here: the devices that are here do not reach it.
-            self.error = Some(OpenError::NoSnapshot);
-            return;
-        }
-        let older = self.older(&maps);
-        for &slot in &older {
-            self.gone[slot.0 as usize] = true;
-            self.blank.push(slot);
-        }
-        if !self.are_enough(older.clone()) {
-            return;
-        }
-        // Stripes written ahead have lower generations than what was recorded before them.
-        let generations = last.iter().flat_map(|(_, _, changes)| changes).filter_map(Change::generation);
-        self.since = generations.fold(before.0.generation, u64::min);
-        let replay_at = newest.snapshot.map_or(0, |snapshot| snapshot.replay_at);
-        let used = self.ring_blocks(replay_at, head);
-        let (geometry, counter) = (self.geometry.clone(), self.counter);
-        let mut engine = match Engine::resume(geometry, maps, newest.clone(), number + 1, head, used, counter)
-        {
-            Ok(engine) => engine,
-            Err(error) => {
-                self.error = Some(OpenError::Code(error.to_string()));
-                return;
-            }
-        };
-        engine.planted = self.planted;
-        engine.opening_since = Some(self.since);
-        for (slot, gone) in (0..).map(Slot).zip(&self.gone) {
-            if *gone {
-                engine.missing_at_start(slot, if older.contains(&slot) { 0 } else { self.since });
-            }
-        }
-        self.before = Some(before);
-        self.phase = Phase::Verify;
-        // Also if an earlier opening has done so: a device that is here now may not have been there then, and no record says so.
-        if let Some((kept, at, _)) = &last {
-            let runs = record_runs(self.geometry.common(), *at, &kept.bytes);
-            let slots = (0..self.geometry.slots() as u32).map(Slot);
-            for slot in slots.filter(|slot| !self.gone[slot.0 as usize] && !kept.on.contains(slot)) {
-                self.copies.extend(runs.iter().map(|(at, bytes)| (slot, *at, bytes.clone())));
-            }
-        }
-        if self.only_looks {
-            self.phase = Phase::Done;
-            self.engine = Some(engine);
-            return;
-        }
-        let believed = self.planted.is(Bug::BelievesLastRecord);
-        for change in last.iter().flat_map(|(_, _, changes)| changes).filter(|_| !believed) {
-            match change {
-                // It may have been written in place since; all of it is read and written again.
-                Change::Switch { logical, .. } if engine.maps.marked.contains(logical) => {}
-                Change::Switch { logical, physical, digests, .. } => {
-                    let written = (0..).map(Slot).zip(digests).filter_map(|(slot, d)| Some((slot, (*d)?)));
-                    engine.digests.extend(written.map(|(slot, digest)| ((*physical, slot), digest)));
-                    engine.verify_stripe(*logical);
-                    self.last.0.push(*logical);
-                }
-                Change::Row { row, .. } => {
-                    engine.verify_row(*row);
-                    self.last.1.push(*row);
-                }
-                Change::Unmap { .. }
-                | Change::Forget { .. }
-                | Change::Member { .. }
-                | Change::Mark { .. } => {}
-            }
-        }
-        engine.begin_later();
-        self.engine = Some(engine);
-        self.verified_if_done();
     }
 
     fn verified_if_done(&mut self) {
@@ -871,68 +552,4 @@ fn counts_on(found: &Superblock) -> bool {
     let Superblock { session, update, first_record, generation_floor, snapshot, .. } = found;
     let record = snapshot.map_or(0, |snapshot| snapshot.record.0);
     [session.0, *update, first_record.0, generation_floor.0, record].into_iter().all(|n| n < NUMBERS_END)
-}
-
-/// What a new volume is called, beside its geometry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Birth {
-    /// Drawn at random.
-    pub history: HistoryId,
-    /// A name of at most 64 bytes.
-    pub name: String,
-    /// Now, in seconds since 1970.
-    pub created: i64,
-}
-
-/// The first blocks of a new volume's devices, to be written and flushed before it is opened.
-///
-/// Errors: `Invalid` with what no superblock can say: a name or a code that is too long.
-pub fn format_volume(
-    geometry: &Geometry,
-    birth: &Birth,
-) -> Result<Vec<(Slot, DeviceBlock, Vec<u8>)>, FormatError> {
-    let code = &geometry.code;
-    let too_long = FormatError::Invalid {
-        part: Part::Superblock,
-        field: "definition length",
-        rule: "must be 57344 at most",
-    };
-    let definition = match code.definition() {
-        Some(text) => Some(DefinitionRef::of(text).ok_or(too_long)?),
-        None => None,
-    };
-    let any = Superblock {
-        volume: geometry.volume,
-        history: birth.history,
-        ancestors: Vec::new(),
-        slot: Slot(0),
-        update: 0,
-        session: Session(1),
-        base: Session(1),
-        generation_floor: Generation(1),
-        first_record: RecordNumber(1),
-        created: birth.created,
-        name: birth.name.clone(),
-        spec: code.spec().to_owned(),
-        code_version: code.version().into(),
-        fingerprint: code.fingerprint(),
-        definition,
-        shape: *geometry.shape(),
-        placement: geometry.placement,
-        policy: geometry.policy,
-        snapshot: None,
-        lost: Vec::new(),
-    };
-    let mut writes = Vec::new();
-    for slot in (0..geometry.slots() as u32).map(Slot) {
-        let (superblock, zones) = (superblock_of(slot, &[], geometry, &any), geometry.zones(slot));
-        superblock.check()?;
-        let bytes = superblock.encode();
-        writes.push((slot, zones.superblock(superblock.update), bytes.clone()));
-        writes.push((slot, zones.superblock_copy(), bytes));
-        if let Some(text) = code.definition() {
-            writes.push((slot, zones.definition().first, definition_bytes(text)));
-        }
-    }
-    Ok(writes)
 }

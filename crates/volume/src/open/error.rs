@@ -1,0 +1,89 @@
+//! Why a volume cannot be opened.
+
+use crate::Slot;
+use pantile_format::volume::{HistoryId, RecordNumber};
+use std::fmt;
+
+/// Why a volume cannot be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// No device has a superblock of this volume.
+    NotThere,
+    /// More devices are missing than the code can bear.
+    TooFewDevices {
+        /// Devices that answer.
+        have: usize,
+        /// Devices needed.
+        need: usize,
+        /// Devices that answer and are of an earlier time than the newest: they do not count.
+        older: Vec<Slot>,
+    },
+    /// Whether the last change was flushed cannot be told: more devices are missing than its copies can bear.
+    Undecided {
+        /// Devices that answer.
+        have: usize,
+        /// Devices with which it can be told.
+        need: usize,
+    },
+    /// No device has the snapshot whole.
+    NoSnapshot,
+    /// A record that no volume writes, under a checksum that fits.
+    Impossible {
+        /// Its number.
+        record: RecordNumber,
+    },
+    /// Devices that ran separately: each side has written what the other has not.
+    RanSeparately {
+        /// The newest history.
+        newest: HistoryId,
+        /// Devices with another one, which the newest does not go on from.
+        others: Vec<(Slot, HistoryId)>,
+    },
+    /// The code cannot be laid out on the devices.
+    Code(String),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OpenError::NotThere => {
+                write!(out, "none of the devices belongs to the volume; give the right ones")
+            }
+            OpenError::TooFewDevices { have, need, older } => {
+                write!(out, "{have} devices are there, {need} are needed")?;
+                older.iter().try_for_each(|slot| {
+                    write!(
+                        out,
+                        ", device {} is of an earlier time (a copy or a backup) and does not count",
+                        slot.0
+                    )
+                })?;
+                write!(out, "; bring back {} more", need - have)
+            }
+            OpenError::Undecided { have, need } => write!(
+                out,
+                "{have} devices are there, which cannot tell whether the last change was flushed; bring back {} more",
+                need - have
+            ),
+            OpenError::NoSnapshot => {
+                write!(
+                    out,
+                    "no device that is here has the newest maps whole; bring back those that were lost last"
+                )
+            }
+            OpenError::Impossible { record } => write!(
+                out,
+                "record {} gives away what is in use, and its checksum fits all the same; open the volume without the device that holds it",
+                record.0
+            ),
+            OpenError::RanSeparately { newest, others } => {
+                write!(out, "devices ran separately: the newest have history {newest}")?;
+                others.iter().try_for_each(|(slot, its)| write!(out, ", device {} has {its}", slot.0))?;
+                write!(out, "; open one side alone, then replace the devices of the other")
+            }
+            OpenError::Code(error) => write!(out, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}

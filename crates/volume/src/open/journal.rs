@@ -1,0 +1,247 @@
+//! What the journals say: rings and snapshots are read, and the records of them replayed.
+
+use super::{OpenError, Opening, Phase, RING_PIECE_BLOCKS, RINGS_BYTES, Reading, Ring};
+use crate::engine::Engine;
+use crate::journal::record_runs;
+use crate::maps::Change;
+use crate::rings::{Kept, Rings};
+use crate::stored::{SnapshotReader, change};
+use crate::{BLOCK_BYTES, Bug, DeviceBlock, Slot};
+use pantile_format::volume::{PIECE_BLOCKS, Record, RecordNumber, SnapshotRef, Superblock};
+
+impl Opening {
+    pub(super) fn read_journals(&mut self) {
+        self.phase = Phase::Journals;
+        let slots = (0..self.geometry.slots() as u32).map(Slot);
+        self.unread = slots.filter(|slot| !self.gone[slot.0 as usize]).collect();
+        self.begin_rings();
+        self.next_phase_if_done();
+    }
+
+    /// Begins to read as many rings as may be held at a time.
+    pub(super) fn begin_rings(&mut self) {
+        let blocks = self.geometry.journal_blocks();
+        let ring_bytes = u64::from(blocks) * BLOCK_BYTES;
+        while (self.reading.len() as u64 + 1) * ring_bytes <= RINGS_BYTES || self.reading.is_empty() {
+            let Some(slot) = self.unread.pop_front() else { return };
+            if !self.gone[slot.0 as usize] {
+                let ring = Ring { bytes: vec![0; ring_bytes as usize], next: 0, outstanding: 0 };
+                self.reading.insert(slot, ring);
+                self.read_on(slot);
+            }
+        }
+    }
+
+    /// Reads the next piece of a ring; after the last its records are kept.
+    fn read_on(&mut self, slot: Slot) {
+        let blocks = self.geometry.journal_blocks();
+        let Some(ring) = self.reading.get_mut(&slot) else { return };
+        let from = ring.next;
+        if from < blocks {
+            let count = RING_PIECE_BLOCKS.min(blocks - from);
+            (ring.next, ring.outstanding) = (from + count, 1);
+            let at = DeviceBlock(self.geometry.common().journal().first.0 + u64::from(from));
+            self.read(slot, at, count, Reading::Journal(slot, from));
+            return;
+        }
+        if let Some(ring) = self.reading.remove(&slot) {
+            self.rings.take(slot, &ring.bytes, &self.geometry);
+        }
+        self.begin_rings();
+    }
+
+    pub(super) fn read_piece_by_block(&mut self, slot: Slot, from: u32) {
+        let Some(ring) = self.reading.get_mut(&slot) else { return };
+        let piece = from..ring.next;
+        ring.outstanding = piece.len() as u32;
+        for block in piece {
+            let at = DeviceBlock(self.geometry.common().journal().first.0 + u64::from(block));
+            self.read(slot, at, 1, Reading::JournalBlock(slot, block));
+        }
+    }
+
+    /// A part of a ring is there, or (empty) cannot be read.
+    pub(super) fn had_of_ring(&mut self, slot: Slot, from: u32, bytes: &[u8]) {
+        let Some(ring) = self.reading.get_mut(&slot) else { return };
+        let start = from as usize * BLOCK_BYTES as usize;
+        if let Some(place) = ring.bytes.get_mut(start..start + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+        ring.outstanding -= 1;
+        if ring.outstanding == 0 {
+            self.read_on(slot);
+        }
+    }
+
+    /// Begins with the snapshot on the next device.
+    pub(super) fn try_snapshot(&mut self) {
+        let Some(reference) = self.newest.as_ref().and_then(|n| n.snapshot) else { return };
+        match self.sources.pop() {
+            Some(slot) => {
+                self.snapshot = Some(SnapshotReader::new(&self.geometry, &reference));
+                self.read_snapshot_on(slot);
+            }
+            None => self.error = Some(OpenError::NoSnapshot),
+        }
+    }
+
+    /// Reads the next piece of the snapshot; after the last the maps are there, if they are.
+    fn read_snapshot_on(&mut self, slot: Slot) {
+        let Some(SnapshotRef { area, blocks, .. }) = self.newest.as_ref().and_then(|n| n.snapshot) else {
+            return;
+        };
+        let Some(reader) = &self.snapshot else { return };
+        match reader.wanted() {
+            Some(block) => {
+                let at = DeviceBlock(self.geometry.common().snapshot(area).first.0 + u64::from(block));
+                self.read(slot, at, PIECE_BLOCKS.min(blocks - block), Reading::Snapshot(slot));
+            }
+            None => self.base = self.snapshot.take().and_then(SnapshotReader::finish),
+        }
+    }
+
+    pub(super) fn had_of_snapshot(&mut self, slot: Slot, bytes: &[u8]) {
+        let Some(reader) = &mut self.snapshot else { return };
+        if reader.push(bytes, &self.geometry) {
+            self.read_snapshot_on(slot);
+        } else {
+            self.snapshot = None;
+        }
+    }
+
+    pub(super) fn snapshot_read(&mut self) {
+        if self.base.is_none() {
+            self.try_snapshot();
+            return;
+        }
+        self.replay();
+    }
+
+    /// Blocks from one place of the ring up to another. Records never fill it, so that equal places mean none.
+    pub(super) fn ring_blocks(&self, from: u32, to: u32) -> u32 {
+        let blocks = self.geometry.journal_blocks();
+        (to + blocks - from) % blocks
+    }
+
+    /// The record of this number at a block of the ring, from any device that has it whole, and what it changes.
+    fn record_at(&self, at: u32, number: u64, newest: &Superblock) -> Option<(&Kept, Record, Vec<Change>)> {
+        let shape = self.geometry.shape();
+        let mut best: Option<(&Kept, Record, Vec<Change>)> = None;
+        for kept in self.rings.at(at) {
+            let head = &kept.head;
+            let allowed = match RecordNumber(number) >= newest.first_record {
+                true => head.session == newest.session,
+                false => head.session < newest.session,
+            };
+            let better = best.as_ref().is_none_or(|(_, other, _)| other.session < head.session);
+            if head.number != RecordNumber(number) || !allowed || !better {
+                continue;
+            }
+            let Ok(record) = Record::decode(&kept.bytes, newest.volume, shape) else { continue };
+            let changes: Option<Vec<Change>> =
+                record.entries.iter().map(|entry| change(entry, &self.geometry)).collect();
+            best = changes.map(|changes| (kept, record, changes)).or(best);
+        }
+        best
+    }
+
+    fn replay(&mut self) {
+        let (Some(newest), Some(mut maps)) = (self.newest.clone(), self.base.take()) else { return };
+        let (mut number, mut head) = newest.snapshot.map_or((0, 0), |s| (s.record.0, s.replay_at));
+        let mut last: Option<(Kept, u32, Vec<Change>)> = None;
+        // The last record is applied when it is known to be the last, so that the maps before it need not be kept for each.
+        while let Some((kept, record, changes)) = self.record_at(head, number + 1, &newest) {
+            let after = self.geometry.common().record_after(head, record.len_blocks() as u32);
+            last.iter().flat_map(|(_, _, changes)| changes).for_each(|change| maps.apply(change));
+            if !maps.may_become(&changes) {
+                self.error = Some(OpenError::Impossible { record: RecordNumber(number + 1) });
+                return;
+            }
+            last = Some((kept.clone(), head, changes));
+            (number, head) = (number + 1, after);
+        }
+        let mut before = match &last {
+            Some((_, at, _)) => (maps.clone(), number - 1, *at),
+            None => (maps.clone(), number, head),
+        };
+        last.iter().flat_map(|(_, _, changes)| changes).for_each(|change| maps.apply(change));
+        self.rings = Rings::default();
+        // What the last record says of members is true even if it is forgotten: it is about what was written before it. But then no
+        // record says so.
+        self.unrecorded = before.0.members != maps.members;
+        before.0.members.clone_from(&maps.members);
+        if RecordNumber(number + 1) < newest.first_record {
+            // The session was begun after more than is here: the devices that are here do not reach it.
+            self.error = Some(OpenError::NoSnapshot);
+            return;
+        }
+        let older = self.older(&maps);
+        for &slot in &older {
+            self.gone[slot.0 as usize] = true;
+            self.blank.push(slot);
+        }
+        if !self.are_enough(older.clone()) {
+            return;
+        }
+        // Stripes written ahead have lower generations than what was recorded before them.
+        let generations = last.iter().flat_map(|(_, _, changes)| changes).filter_map(Change::generation);
+        self.since = generations.fold(before.0.generation, u64::min);
+        let replay_at = newest.snapshot.map_or(0, |snapshot| snapshot.replay_at);
+        let used = self.ring_blocks(replay_at, head);
+        let (geometry, counter) = (self.geometry.clone(), self.counter);
+        let mut engine = match Engine::resume(geometry, maps, newest.clone(), number + 1, head, used, counter)
+        {
+            Ok(engine) => engine,
+            Err(error) => {
+                self.error = Some(OpenError::Code(error.to_string()));
+                return;
+            }
+        };
+        engine.planted = self.planted;
+        engine.opening_since = Some(self.since);
+        for (slot, gone) in (0..).map(Slot).zip(&self.gone) {
+            if *gone {
+                engine.missing_at_start(slot, if older.contains(&slot) { 0 } else { self.since });
+            }
+        }
+        self.before = Some(before);
+        self.phase = Phase::Verify;
+        // Also if an earlier opening has done so: a device that is here now may not have been there then, and no record says so.
+        if let Some((kept, at, _)) = &last {
+            let runs = record_runs(self.geometry.common(), *at, &kept.bytes);
+            let slots = (0..self.geometry.slots() as u32).map(Slot);
+            for slot in slots.filter(|slot| !self.gone[slot.0 as usize] && !kept.on.contains(slot)) {
+                self.copies.extend(runs.iter().map(|(at, bytes)| (slot, *at, bytes.clone())));
+            }
+        }
+        if self.only_looks {
+            self.phase = Phase::Done;
+            self.engine = Some(engine);
+            return;
+        }
+        let believed = self.planted.is(Bug::BelievesLastRecord);
+        for change in last.iter().flat_map(|(_, _, changes)| changes).filter(|_| !believed) {
+            match change {
+                // It may have been written in place since; all of it is read and written again.
+                Change::Switch { logical, .. } if engine.maps.marked.contains(logical) => {}
+                Change::Switch { logical, physical, digests, .. } => {
+                    let written = (0..).map(Slot).zip(digests).filter_map(|(slot, d)| Some((slot, (*d)?)));
+                    engine.digests.extend(written.map(|(slot, digest)| ((*physical, slot), digest)));
+                    engine.verify_stripe(*logical);
+                    self.last.0.push(*logical);
+                }
+                Change::Row { row, .. } => {
+                    engine.verify_row(*row);
+                    self.last.1.push(*row);
+                }
+                Change::Unmap { .. }
+                | Change::Forget { .. }
+                | Change::Member { .. }
+                | Change::Mark { .. } => {}
+            }
+        }
+        engine.begin_later();
+        self.engine = Some(engine);
+        self.verified_if_done();
+    }
+}
