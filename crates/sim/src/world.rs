@@ -38,6 +38,7 @@ pub struct World {
     disks: Vec<Disk>,
     /// How many times slower each device is than usual.
     slowness: Vec<u64>,
+    served: Option<Served>,
     counts: Vec<Counts>,
     memory: Memory,
     pending: BTreeMap<(u64, u64), Pending>,
@@ -191,6 +192,17 @@ pub enum Kill {
     Power,
 }
 
+/// Devices with a queue each.
+struct Served {
+    service_ns: ServiceNs,
+    /// When each has done all that it was given.
+    free_at_ns: Vec<u64>,
+    worked_ns: u64,
+}
+
+/// Nanoseconds that a device takes for so many blocks from one on.
+type ServiceNs = Box<dyn FnMut(Slot, IoKind, DeviceBlock, u64) -> u64>;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
     Blocks(u32),
@@ -206,6 +218,19 @@ enum Pending {
     Flush { io: IoId, slot: Slot, mark: FlushMark },
     Compute { job: JobId, work: Compute },
     Notice(Slot),
+}
+
+impl Pending {
+    /// What is done on a device, from which block on, and on how many.
+    fn extent(&self) -> Option<(IoKind, DeviceBlock, u64)> {
+        match *self {
+            Pending::Read { at, ref into, .. } => Some((IoKind::Read, at, into.len() as u64)),
+            Pending::ReadBytes { at, blocks, .. } => Some((IoKind::ReadBytes, at, u64::from(blocks))),
+            Pending::Write { at, count, .. } => Some((IoKind::Write, at, count)),
+            Pending::Flush { .. } => Some((IoKind::Flush, DeviceBlock(0), 0)),
+            Pending::Compute { .. } | Pending::Notice(_) => None,
+        }
+    }
 }
 
 /// How fast things are. A seed has one of several, because each lets other races happen.
@@ -237,6 +262,7 @@ impl World {
             now_ns: 0,
             pace,
             slowness: vec![1; disks.len()],
+            served: None,
             counts: vec![Counts::default(); disks.len()],
             disks,
             memory: Memory::default(),
@@ -247,6 +273,18 @@ impl World {
             next_request: 1,
             trace: Trace::default(),
         }
+    }
+
+    /// From now on every device does one thing at a time, in the order in which it was given, and each takes as long as `service_ns`
+    /// says of the device, its kind, its first block and how many there are; a computation takes no time. So a run measures time, and has no chance in it.
+    pub fn serve(&mut self, service_ns: impl FnMut(Slot, IoKind, DeviceBlock, u64) -> u64 + 'static) {
+        let free_at_ns = vec![self.now_ns; self.disks.len()];
+        self.served = Some(Served { service_ns: Box::new(service_ns), free_at_ns, worked_ns: 0 });
+    }
+
+    /// How long all that devices were given since [`World::serve`] takes, all devices together.
+    pub fn worked_ns(&self) -> u64 {
+        self.served.as_ref().map_or(0, |served| served.worked_ns)
     }
 
     /// Nanoseconds since the beginning.
@@ -479,6 +517,19 @@ impl World {
         }
         if let Some(slot) = slot {
             takes_ns *= self.slowness[slot.0 as usize];
+        }
+        if let Some(served) = &mut self.served {
+            takes_ns = match (slot, pending.extent()) {
+                (Some(slot), Some((kind, at, blocks))) => {
+                    let work_ns =
+                        (served.service_ns)(slot, kind, at, blocks) * self.slowness[slot.0 as usize];
+                    served.worked_ns += work_ns;
+                    let free_at_ns = &mut served.free_at_ns[slot.0 as usize];
+                    *free_at_ns = self.now_ns.max(*free_at_ns) + work_ns;
+                    *free_at_ns - self.now_ns
+                }
+                _ => 0,
+            };
         }
         self.given += 1;
         self.trace.line(format_args!("{} give {} {}", self.now_ns, self.given, Given(&pending)));
