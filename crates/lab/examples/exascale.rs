@@ -25,6 +25,7 @@ fn main() {
                     placement: Placement::Random,
                     log: Log::Random,
                     move_back: false,
+                    writes_each: None,
                     batch_ns: 0,
                     warm_up_batches: 2,
                     batches_most: 200,

@@ -20,6 +20,7 @@ fn run_of(scheme: Scheme, q: u32, clients: u32) -> Run {
         placement: Placement::Random,
         log: Log::Random,
         move_back: false,
+        writes_each: None,
         batch_ns: 2_000_000_000,
         warm_up_batches: 1,
         batches_most: 20,

@@ -8,6 +8,7 @@
 //! What the paper leaves open is decided here and named: service times are a position and a rate (it had tables measured by
 //! replaying, which are not public; [`ServiceTimes`] reads such a table from fio's log), links are serial, applications have 147 clients (250,000 / 1,700, the paper's own numbers).
 
+pub mod cross_check;
 mod model;
 mod service;
 mod world;
@@ -220,6 +221,7 @@ fn run_of(options: &Options, cell: &Cell, scheme: Scheme) -> Run {
         placement: options.placement,
         log: options.log,
         move_back: options.move_back,
+        writes_each: None,
         batch_ns: 0,
         warm_up_batches: 8,
         batches_most: 200,

@@ -164,6 +164,8 @@ pub struct Run {
     pub log: Log,
     /// Whether data is moved back from the cache zone, which the paper leaves out.
     pub move_back: bool,
+    /// Writes of each client, after which it stops; without, none stops before the end.
+    pub writes_each: Option<u32>,
     /// Of one batch, over which throughput is measured.
     pub batch_ns: u64,
     /// Batches that are left out at the beginning.

@@ -51,6 +51,8 @@ pub struct Outcome {
     pub operations: Operations,
     /// Accesses of each server.
     pub per_server: Vec<u64>,
+    /// When the last event was, in nanoseconds from the beginning.
+    pub ended_ns: u64,
     /// Events: inputs and outputs that came to a server, that a device did, and everything that clients and applications did.
     pub events: u64,
 }
@@ -299,6 +301,7 @@ impl<'r> World<'r> {
             batch_ns,
             operations: self.operations,
             per_server: self.per_server,
+            ended_ns: self.now,
             events: self.handled,
         }
     }
@@ -321,6 +324,7 @@ impl<'r> World<'r> {
                 let io = self.take(io);
                 self.done(server, io);
             }
+            Event::Begin { client } if self.has_done_all(client) => {}
             Event::Begin { client } => self.begin(client),
             Event::UnitCame { app } => {
                 self.apps[app as usize].left -= 1;
@@ -328,8 +332,13 @@ impl<'r> World<'r> {
                     self.seal(app);
                 }
             }
+            Event::Epoch { app } if self.has_done_all(self.apps[app as usize].first) => {}
             Event::Epoch { app } => self.epoch(app),
         }
+    }
+
+    fn has_done_all(&self, client: u32) -> bool {
+        self.run.writes_each.is_some_and(|most| self.clients[client as usize].writes >= most)
     }
 
     fn keep(&mut self, io: Io) -> u32 {

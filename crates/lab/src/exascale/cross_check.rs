@@ -1,0 +1,760 @@
+//! One small configuration twice: in the simulation, and on the volume's own engine over devices of the same service times.
+//!
+//! Writers write a block each, round after round, every write durable; a round fills one stripe, and with delayed parity it is an epoch. The
+//! engine runs on the devices of `pantile_sim`'s world, one queue each and virtual time, so every number here is exact and the same
+//! on every machine. What the devices do is told apart by what it is for ([`Use`]):
+//!
+//! * *data* and *parity*, read and written: what the paper's model counts, too. One request at a time both sides do the same, operation for
+//!   operation and block for block, but for two things: the volume's log needs no old parity (the model's wcl reads it), and epochs keep
+//!   their data in memory ([`Memory::Kept`]; with [`Memory::None`] the end reads back what the model reads);
+//! * *headers* (checksums of chunks), *records* (of the journal, on every device) and *flushes*: what a volume that keeps its word does and the
+//!   model leaves out. How many there are follows from the numbers of the setup ([`terms`]).
+//!
+//! `raid0` is a volume of the code `raid0` and `std` one of the policy `inplace`. Not compared: moving data back, since no log fills here.
+
+use super::model::{Device, Log, Network, Placement, Run, Scheme};
+use super::service::ServiceTimes;
+use super::simulate;
+use pantile::Code;
+use pantile_device::{
+    AlignedBuf, Count, Counted, Counts, Device as _, DeviceError, FileDevice, Throttle, Throttled,
+};
+use pantile_format::FormatError;
+use pantile_format::volume::{HistoryId, Place, VolumeId};
+use pantile_host::{EpochOptions, Host, HostError, HostOptions};
+use pantile_sim::{Answer, Ask, Content, IoKind, Lie, Told, World, WorldConfig};
+use pantile_volume::{
+    Action, BLOCK_BYTES, Birth, BufferId, DeviceBlock, ENGINE_BUFFERS, EpochId, Geometry, NewVolume, Operand,
+    Piece, Policy, RequestId, Slot, UserBlock, Volume, format_volume,
+};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What both sides are given.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The code, of one row.
+    pub code: Code,
+    /// Blocks of an element, the paper's stripe unit.
+    pub element_blocks: u32,
+    /// The devices: one lane, and every operation begins with positioning.
+    pub throttle: Throttle,
+    /// What takes no time, of what the model leaves out: to see what each of it costs.
+    pub free: Vec<Use>,
+}
+
+impl Setup {
+    /// Half a millisecond to a place and for a flush, then 1 GB/s, as the benchmarks of volumes have it.
+    pub fn small(code: Code) -> Setup {
+        let half = Duration::from_micros(500);
+        let throttle = Throttle { positioning: half, bytes_per_s: 1_000_000_000, flush: half, lanes: 1 };
+        Setup { code, element_blocks: 4, throttle, free: Vec::new() }
+    }
+
+    /// Writers: a block of a stripe each.
+    pub fn writers(&self) -> u32 {
+        self.code.data().len() as u32 * self.element_blocks
+    }
+
+    /// Rounds: as many, so that a writer's blocks fill a stripe as those of a round do.
+    pub fn rounds(&self) -> u32 {
+        self.writers()
+    }
+
+    /// Blocks that are written in all.
+    pub fn writes(&self) -> u64 {
+        u64::from(self.writers()) * u64::from(self.rounds())
+    }
+
+    /// The block that a writer writes in a round.
+    fn block(&self, layout: Layout, writer: u64, round: u64) -> u64 {
+        let writers = u64::from(self.writers());
+        match layout {
+            Layout::Together => round * writers + writer,
+            Layout::Apart => writer * writers + round,
+        }
+    }
+
+    /// Nanoseconds that a device takes for operations that move so many blocks.
+    pub fn service_ns(&self, of: Use, amount: Amount) -> u64 {
+        let each = if of == Use::Flush { self.throttle.flush } else { self.throttle.positioning };
+        amount.ops * each.as_nanos() as u64 + self.transfer_ns(amount.blocks)
+    }
+
+    fn transfer_ns(&self, blocks: u64) -> u64 {
+        blocks * BLOCK_BYTES * 1_000_000_000 / self.throttle.bytes_per_s.max(1)
+    }
+}
+
+/// What devices do something for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Use {
+    /// Data is read: old data, or that of an epoch that ends.
+    DataRead,
+    /// Data is written, to its place or to the log.
+    DataWrite,
+    /// Old parity is read.
+    ParityRead,
+    /// Parity is written, or a copy in the log.
+    ParityWrite,
+    /// A chunk's checksums are written. None are read: memory has them.
+    Header,
+    /// The journal.
+    Record,
+    /// A flush.
+    Flush,
+    /// Snapshots and superblocks: nothing of it happens in so small a run.
+    Other,
+}
+
+impl Use {
+    /// All of them.
+    pub const ALL: [Use; 8] = [
+        Use::DataRead,
+        Use::DataWrite,
+        Use::ParityRead,
+        Use::ParityWrite,
+        Use::Header,
+        Use::Record,
+        Use::Flush,
+        Use::Other,
+    ];
+
+    /// As tables name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Use::DataRead => "data read",
+            Use::DataWrite => "data written",
+            Use::ParityRead => "parity read",
+            Use::ParityWrite => "parity written",
+            Use::Header => "headers",
+            Use::Record => "records",
+            Use::Flush => "flushes",
+            Use::Other => "other",
+        }
+    }
+}
+
+/// Operations of devices and the blocks that they move.
+///
+/// An operation that moves blocks of several uses is one of the first of them in the order data, parity, header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// Operations.
+    pub ops: u64,
+    /// Blocks.
+    pub blocks: u64,
+}
+
+/// What devices were given, as they can count it themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Reads.
+    pub reads: Amount,
+    /// Writes.
+    pub writes: Amount,
+    /// Flushes.
+    pub flushes: u64,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ran {
+    /// By use.
+    pub amounts: BTreeMap<Use, Amount>,
+    /// Time of all devices together.
+    pub device_ns: u64,
+    /// From the first request to the last answer.
+    pub elapsed_ns: u64,
+}
+
+impl Ran {
+    /// All reads, writes and flushes, whatever for. In the model nothing is flushed.
+    pub fn totals(&self) -> Totals {
+        let sum = |uses: &[Use]| {
+            uses.iter().map(|&of| self.of(of)).fold(Amount::default(), |sum, amount| Amount {
+                ops: sum.ops + amount.ops,
+                blocks: sum.blocks + amount.blocks,
+            })
+        };
+        Totals {
+            reads: sum(&[Use::DataRead, Use::ParityRead]),
+            writes: sum(&[Use::DataWrite, Use::ParityWrite, Use::Header, Use::Record, Use::Other]),
+            flushes: self.of(Use::Flush).ops,
+        }
+    }
+
+    /// What was done for a use.
+    pub fn of(&self, of: Use) -> Amount {
+        self.amounts.get(&of).copied().unwrap_or_default()
+    }
+
+    fn add(&mut self, of: Use, amount: Amount) {
+        let of = self.amounts.entry(of).or_default();
+        of.ops += amount.ops;
+        of.blocks += amount.blocks;
+    }
+}
+
+/// How requests come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Coming {
+    /// The next when the one before is answered: nothing is gathered. Every operation begins with positioning.
+    OneByOne,
+    /// Every writer has one under way: the volume makes durable together what waits together. An operation that begins where the device's last
+    /// one ended needs no positioning, as on the devices of the benchmarks; in the simulation the cache zone is sequential.
+    AtOnce,
+}
+
+/// Which blocks the writers of a round write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Layout {
+    /// Neighbours, which fill a stripe: a checkpoint of one file. Epochs are of this kind here and in the paper, whose applications have a row each.
+    Together,
+    /// Every writer has a stripe of its own: the paper's "each client its own region", and servers by chance.
+    Apart,
+}
+
+/// What epochs keep of their data until they end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Memory {
+    /// All of it, as volumes do up to 32 MiB.
+    Kept,
+    /// Nothing: the end reads it, as the paper has it.
+    None,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum CheckError {
+    /// A code of several rows: the model's stripe unit is a whole column.
+    Rows {
+        /// How many.
+        rows: usize,
+    },
+    /// No volume has this shape.
+    Shape(FormatError),
+    /// The engine did what it may not do, or refused what it should do.
+    Engine(String),
+    /// A device of the real volume.
+    Device(DeviceError),
+    /// The real volume.
+    Host(HostError),
+}
+
+impl fmt::Display for CheckError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CheckError::Rows { rows } => {
+                write!(
+                    out,
+                    "a code of {rows} rows cannot be held against the simulation; give one of 1 row, such as raid6:6"
+                )
+            }
+            CheckError::Shape(error) => error.fmt(out),
+            CheckError::Device(error) => error.fmt(out),
+            CheckError::Host(error) => error.fmt(out),
+            CheckError::Engine(what) => {
+                write!(out, "the volume's engine failed in the cross-check: {what}; report this")
+            }
+        }
+    }
+}
+
+impl std::error::Error for CheckError {}
+
+impl From<DeviceError> for CheckError {
+    fn from(error: DeviceError) -> CheckError {
+        CheckError::Device(error)
+    }
+}
+
+impl From<HostError> for CheckError {
+    fn from(error: HostError) -> CheckError {
+        CheckError::Host(error)
+    }
+}
+
+impl From<FormatError> for CheckError {
+    fn from(error: FormatError) -> CheckError {
+        CheckError::Shape(error)
+    }
+}
+
+/// What a volume does for one request at a time that the model does not do, by use: operations and blocks.
+///
+/// With N writes, R rounds, n devices, d of them data and q parity, E blocks in an element: a write in place changes 1 + q headers, and one in E
+/// lies beside its header, so that both are one operation; a stripe is marked with a record before its first write in place; a write to the log has a
+/// record of its own; an end writes every header, those of parity together with it, and one record. Records go to all devices, and all
+/// are flushed after each, and after each write; within an epoch only the device that was written.
+pub fn terms(setup: &Setup, scheme: Scheme) -> BTreeMap<Use, Amount> {
+    let (writes, rounds, element) =
+        (setup.writes(), u64::from(setup.rounds()), u64::from(setup.element_blocks));
+    let (n, d) = (setup.code.columns() as u64, setup.code.data().len() as u64);
+    let q = n - d;
+    let in_place = |headers: u64, stripes: u64| {
+        [
+            (Use::Header, writes * headers * (element - 1) / element, writes * headers),
+            (Use::Record, n * stripes, n * stripes),
+            (Use::Flush, n * (writes + stripes), 0),
+        ]
+    };
+    let terms = match scheme {
+        // Its stripes are wider: there is no parity.
+        Scheme::Raid0 => in_place(1, writes.div_ceil(n * element)),
+        Scheme::Std => in_place(1 + q, rounds),
+        Scheme::Wcl => {
+            [(Use::Header, 0, 0), (Use::Record, n * writes, n * writes), (Use::Flush, n * writes, 0)]
+        }
+        Scheme::Delayed => [
+            (Use::Header, d * rounds, n * rounds),
+            (Use::Record, n * rounds, n * rounds),
+            (Use::Flush, writes + n * rounds, 0),
+        ],
+    };
+    terms.into_iter().map(|(of, ops, blocks)| (of, Amount { ops, blocks })).collect()
+}
+
+/// The run in the simulation: as many clients, in one application, on as many servers, and a network that takes no time.
+///
+/// What is done does not depend on how requests come; how long it takes does.
+pub fn simulated(setup: &Setup, scheme: Scheme, coming: Coming, seed: u64) -> Ran {
+    let run = Run {
+        scheme,
+        parities: super::parities_of(&setup.code),
+        servers: setup.code.columns() as u16,
+        clients: setup.writers(),
+        clients_per_app: setup.writers(),
+        reads_per_mille: 0,
+        write_bytes: BLOCK_BYTES as u32,
+        unit_bytes: setup.element_blocks * BLOCK_BYTES as u32,
+        device: Device::measured(table(setup)),
+        network: Network {
+            latency_ns: 0,
+            server_bytes_per_s: u64::MAX,
+            client_bytes_per_s: u64::MAX,
+            header_bytes: 0,
+        },
+        placement: Placement::Random,
+        log: if coming == Coming::AtOnce { Log::Sequential } else { Log::Random },
+        move_back: false,
+        writes_each: Some(setup.rounds()),
+        batch_ns: 1 << 60,
+        warm_up_batches: 0,
+        batches_most: 1,
+        events_most: u64::MAX,
+    };
+    let outcome = simulate(&run, seed);
+    let operations = outcome.operations;
+    let mut ran = Ran { elapsed_ns: outcome.ended_ns, ..Ran::default() };
+    // The end of an epoch reads and writes whole units.
+    let unit = if scheme == Scheme::Delayed { u64::from(setup.element_blocks) } else { 1 };
+    for (of, ops, blocks_each) in [
+        (Use::DataRead, operations.data_reads, unit),
+        (Use::DataWrite, operations.data_writes, 1),
+        (Use::ParityRead, operations.parity_reads, 1),
+        (Use::ParityWrite, operations.parity_writes, unit),
+    ] {
+        let amount = Amount { ops, blocks: ops * blocks_each };
+        ran.add(of, amount);
+        ran.device_ns += setup.service_ns(of, amount);
+    }
+    ran
+}
+
+/// The devices' service times as the simulation takes them: on the line through two sizes.
+fn table(setup: &Setup) -> ServiceTimes {
+    let mut log = String::new();
+    for blocks in [1, 256] {
+        let ns = setup.service_ns(Use::DataRead, Amount { ops: 1, blocks });
+        for direction in [0, 1] {
+            let line = format!("0, {ns}, {direction}, {}, 0, 0\n", blocks * BLOCK_BYTES);
+            log.push_str(&line.repeat(100));
+        }
+    }
+    ServiceTimes::parse(log.as_bytes()).expect("a log of two sizes")
+}
+
+/// The volume of a scheme: written once before the run, with room for all that the run writes.
+fn geometry(setup: &Setup, scheme: Scheme) -> Result<Geometry, CheckError> {
+    let rows = setup.code.rows_max();
+    if rows != 1 {
+        return Err(CheckError::Rows { rows });
+    }
+    let code = match scheme {
+        Scheme::Raid0 => Code::parse(&format!("raid0:{}", setup.code.columns())).expect("raid0 of any width"),
+        _ => setup.code.clone(),
+    };
+    let is_moving = matches!(scheme, Scheme::Wcl | Scheme::Delayed);
+    let writes = setup.writes() as u32;
+    Ok(Geometry::new(NewVolume {
+        volume: VolumeId(*b"pantile-the-lab-"),
+        code,
+        element_blocks: setup.element_blocks,
+        logical_stripes: setup.rounds(),
+        spare_stripes: if is_moving { setup.rounds() + 4 } else { 0 },
+        // Never low: every write may take a row.
+        log_rows: if is_moving { 2 * writes } else { 0 },
+        journal_blocks: (8 * writes).max(64),
+        policy: if is_moving { Policy::Wcl } else { Policy::Inplace },
+    })?)
+}
+
+/// The run on the volume's engine.
+///
+/// Errors: no volume has this shape; the engine did what it may not do, which would be a fault of it.
+pub fn driven(
+    setup: &Setup,
+    scheme: Scheme,
+    coming: Coming,
+    layout: Layout,
+    memory: Memory,
+) -> Result<Ran, CheckError> {
+    let mut driver = Driver::new(setup, geometry(setup, scheme)?, coming, memory)?;
+    driver.fill()?;
+    let (begun_ns, worked_ns) = (driver.world.now_ns(), driver.world.worked_ns());
+    driver.ran = Ran::default();
+    match scheme {
+        Scheme::Delayed => driver.epochs(coming)?,
+        _ => driver.writes(coming, layout)?,
+    }
+    driver.ran.elapsed_ns = driver.world.now_ns() - begun_ns;
+    driver.rest()?;
+    driver.ran.device_ns = driver.world.worked_ns() - worked_ns;
+    Ok(driver.ran)
+}
+
+/// The same, one request at a time, on a real volume: a host with its threads and buffers, and a throttled file for each device in a folder.
+///
+/// Says what the devices counted and the seconds that it took on this machine; devices are slow only while it is measured.
+///
+/// Errors: no volume has this shape; files cannot be made; the volume failed.
+pub fn executed(setup: &Setup, scheme: Scheme, folder: &Path) -> Result<(Totals, f64), CheckError> {
+    let geometry = geometry(setup, scheme)?;
+    let mut disks: Vec<Arc<Counted<Throttled<FileDevice>>>> = Vec::new();
+    for slot in (0..geometry.slots() as u32).map(Slot) {
+        let path = folder.join(format!("{}-{}", scheme.name(), slot.0));
+        let file = FileDevice::create(path, geometry.device_blocks(slot) * BLOCK_BYTES)?;
+        let disk = Throttled::new(file, setup.throttle);
+        disk.set_slow(false);
+        disks.push(Arc::new(Counted::new(disk)));
+    }
+    let birth = Birth { history: HistoryId([1; 16]), name: "lab".into(), created: 0 };
+    for (slot, at, bytes) in format_volume(&geometry, &birth)? {
+        let mut buffer = AlignedBuf::zeroed(bytes.len());
+        buffer.copy_from_slice(&bytes);
+        disks[slot.0 as usize].write_at(at.0 * BLOCK_BYTES, &[buffer.whole()])?;
+    }
+    let there = disks.iter().map(|disk| Some(Arc::clone(disk) as Arc<dyn pantile_device::Device>)).collect();
+    let host = Host::open(geometry, there, HistoryId([2; 16]), &HostOptions::for_devices(disks.len()))?;
+    let handle = host.handle();
+    let stripe = vec![7; (u64::from(setup.writers()) * BLOCK_BYTES) as usize];
+    for first in (0..handle.len_bytes()).step_by(stripe.len()) {
+        let len = (handle.len_bytes() - first).min(stripe.len() as u64);
+        handle.write(first, &stripe[..len as usize], true)?;
+    }
+    let before = counted(&disks);
+    disks.iter().for_each(|disk| disk.inner().set_slow(true));
+    let begun = Instant::now();
+    let block = vec![1; BLOCK_BYTES as usize];
+    for (round, blocks) in
+        (0..setup.writes()).collect::<Vec<_>>().chunks(setup.writers() as usize).enumerate()
+    {
+        if scheme != Scheme::Delayed {
+            blocks.iter().try_for_each(|at| handle.write(at * BLOCK_BYTES, &block, true))?;
+            continue;
+        }
+        let len = u64::from(setup.writers()) * BLOCK_BYTES;
+        let range = Some((round as u64 * len, len));
+        let mut epoch = handle.begin(&EpochOptions { range, age_max: None, ..EpochOptions::default() })?;
+        blocks.iter().try_for_each(|at| epoch.write(at * BLOCK_BYTES, &block, true))?;
+        epoch.end()?;
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    disks.iter().for_each(|disk| disk.inner().set_slow(false));
+    let after = counted(&disks);
+    host.stop()?;
+    let less = |a: Amount, b: Amount| Amount { ops: a.ops - b.ops, blocks: a.blocks - b.blocks };
+    let totals = Totals {
+        reads: less(after.reads, before.reads),
+        writes: less(after.writes, before.writes),
+        flushes: after.flushes - before.flushes,
+    };
+    Ok((totals, seconds))
+}
+
+fn counted(disks: &[Arc<Counted<Throttled<FileDevice>>>]) -> Totals {
+    let amount = |of: fn(&Counts) -> Count| {
+        let counts = disks.iter().map(|disk| of(&disk.counts()));
+        counts.fold(Amount::default(), |sum, count| Amount {
+            ops: sum.ops + count.ops,
+            blocks: sum.blocks + count.bytes / BLOCK_BYTES,
+        })
+    };
+    Totals { reads: amount(|c| c.read), writes: amount(|c| c.write), flushes: amount(|c| c.flush).ops }
+}
+
+/// The engine and its world.
+struct Driver<'s> {
+    setup: &'s Setup,
+    geometry: Geometry,
+    volume: Volume,
+    world: World,
+    ran: Ran,
+    /// Requests under way, and whose they are.
+    waiting: HashMap<RequestId, u64>,
+    /// Writers that were answered.
+    answered: Vec<u64>,
+    begun: Option<EpochId>,
+    /// Users' blocks of which the log has a copy.
+    logged: HashSet<BufferId>,
+}
+
+impl<'s> Driver<'s> {
+    fn new(
+        setup: &'s Setup,
+        geometry: Geometry,
+        coming: Coming,
+        memory: Memory,
+    ) -> Result<Driver<'s>, CheckError> {
+        let slots = geometry.slots() as u32;
+        let config = WorldConfig {
+            volume: geometry.volume.0,
+            devices: slots,
+            device_blocks: (0..slots).map(|slot| geometry.device_blocks(Slot(slot))).max().unwrap_or(0),
+            tears: false,
+        };
+        let mut world = World::new(&config, 1);
+        let birth = Birth { history: HistoryId([1; 16]), name: "lab".into(), created: 0 };
+        for (slot, at, bytes) in format_volume(&geometry, &birth)? {
+            for (at, block) in (at.0..).zip(bytes.chunks(BLOCK_BYTES as usize)) {
+                world.disks_mut()[slot.0 as usize].put(DeviceBlock(at), Content::of_bytes(block));
+            }
+        }
+        let (of_world, zones) = (setup.clone(), geometry.clone());
+        let mut ends = vec![None; slots as usize];
+        world.serve(move |slot, kind, at, blocks| {
+            let of = match zones.zones(slot).place(at) {
+                _ if kind == IoKind::Flush => Use::Flush,
+                Some(Place::ChunkHeader { .. }) if blocks == u64::from(zones.header_blocks(slot)) => {
+                    Use::Header
+                }
+                Some(Place::Journal(_)) => Use::Record,
+                _ => Use::Other,
+            };
+            if of_world.free.contains(&of) {
+                return 0;
+            }
+            if of == Use::Flush {
+                return of_world.service_ns(of, Amount { ops: 1, blocks: 0 });
+            }
+            let end = ends[slot.0 as usize].replace(at.0 + blocks);
+            let follows = coming == Coming::AtOnce && end == Some(at.0);
+            of_world.service_ns(of, Amount { ops: u64::from(!follows), blocks })
+        });
+        let there = vec![true; slots as usize];
+        let mut volume = Volume::open(geometry.clone(), &there, HistoryId([2; 16]));
+        if memory == Memory::None {
+            volume.keep_epoch_blocks(0);
+        }
+        let mut driver = Driver {
+            setup,
+            geometry,
+            volume,
+            world,
+            ran: Ran::default(),
+            waiting: HashMap::new(),
+            answered: Vec::new(),
+            begun: None,
+            logged: HashSet::new(),
+        };
+        driver.rest()?;
+        Ok(driver)
+    }
+
+    /// Writes all of it once, whole stripes at a time.
+    fn fill(&mut self) -> Result<(), CheckError> {
+        let per_stripe = self.geometry.stripe_blocks();
+        for stripe in 0..u64::from(self.geometry.logical_stripes()) {
+            let contents = vec![[7; 16]; per_stripe as usize];
+            self.ask(0, &Ask::Write { first: UserBlock(stripe * per_stripe), contents, durable: true })?;
+            self.answers()?;
+        }
+        self.rest()
+    }
+
+    /// A round is an epoch.
+    fn epochs(&mut self, coming: Coming) -> Result<(), CheckError> {
+        let writers = u64::from(self.setup.writers());
+        for round in 0..u64::from(self.setup.rounds()) {
+            let first = round * writers;
+            let begin = Ask::Begin { first: UserBlock(first), count: writers, owed_blocks_max: u64::MAX };
+            self.ask(0, &begin)?;
+            self.answers()?;
+            let begun = self.begun.take();
+            let epoch = begun.ok_or_else(|| CheckError::Engine("an epoch was not begun".into()))?;
+            for writer in 0..writers {
+                let write = Ask::Within(epoch, Box::new(write(first + writer)));
+                self.ask(writer, &write)?;
+                if coming == Coming::OneByOne {
+                    self.answers()?;
+                }
+            }
+            self.answers()?;
+            self.ask(0, &Ask::End(epoch))?;
+            self.answers()?;
+        }
+        Ok(())
+    }
+
+    /// Every writer writes its next block when it was answered.
+    fn writes(&mut self, coming: Coming, layout: Layout) -> Result<(), CheckError> {
+        let (writers, rounds) = (u64::from(self.setup.writers()), u64::from(self.setup.rounds()));
+        if coming == Coming::OneByOne {
+            for (round, writer) in (0..rounds).flat_map(|round| (0..writers).map(move |w| (round, w))) {
+                self.ask(writer, &write(self.setup.block(layout, writer, round)))?;
+                self.answers()?;
+            }
+            return Ok(());
+        }
+        let mut next = vec![0; writers as usize];
+        self.answered = (0..writers).collect();
+        loop {
+            for writer in std::mem::take(&mut self.answered) {
+                let round = next[writer as usize];
+                if round < rounds {
+                    next[writer as usize] += 1;
+                    self.ask(writer, &write(self.setup.block(layout, writer, round)))?;
+                }
+            }
+            if self.waiting.is_empty() {
+                return Ok(());
+            }
+            while self.answered.is_empty() {
+                self.step_on()?;
+            }
+        }
+    }
+
+    fn ask(&mut self, writer: u64, ask: &Ask) -> Result<(), CheckError> {
+        let (id, event) = self.world.ask(ask);
+        self.waiting.insert(id, writer);
+        self.volume.handle(event);
+        self.act()
+    }
+
+    fn act(&mut self) -> Result<(), CheckError> {
+        while let Some(action) = self.volume.next_action() {
+            self.note(&action);
+            let answer =
+                self.world.perform(action).map_err(|breach| CheckError::Engine(breach.to_string()))?;
+            let Some(Answer { request, told }) = answer else { continue };
+            self.answered.extend(self.waiting.remove(&request));
+            match told {
+                Told::Failed(failure) => return Err(CheckError::Engine(format!("{failure:?}"))),
+                Told::Begun { epoch, .. } => self.begun = Some(epoch),
+                Told::Done | Told::Blocks(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<bool, CheckError> {
+        let Some(event) = self.world.step(Lie::Honest) else { return Ok(false) };
+        self.volume.handle(event);
+        self.act().map(|()| true)
+    }
+
+    fn step_on(&mut self) -> Result<(), CheckError> {
+        match self.step()? {
+            true => Ok(()),
+            false => Err(CheckError::Engine("a request is not answered and nothing is under way".into())),
+        }
+    }
+
+    /// Goes on until everybody is answered.
+    fn answers(&mut self) -> Result<(), CheckError> {
+        while !self.waiting.is_empty() {
+            self.step_on()?;
+        }
+        self.answered.clear();
+        Ok(())
+    }
+
+    /// Goes on until nothing is under way.
+    fn rest(&mut self) -> Result<(), CheckError> {
+        self.act()?;
+        while self.step()? {}
+        Ok(())
+    }
+
+    /// What an action is for.
+    fn note(&mut self, action: &Action) {
+        let mut uses: BTreeMap<Use, u64> = BTreeMap::new();
+        match action {
+            Action::Read { slot, at, into, .. } => {
+                for block in at.0..at.0 + into.len() as u64 {
+                    *uses.entry(self.read_for(*slot, DeviceBlock(block))).or_default() += 1;
+                }
+            }
+            Action::ReadBytes { slot, at, blocks, .. } => {
+                *uses.entry(self.read_for(*slot, *at)).or_default() += u64::from(*blocks);
+            }
+            Action::Write { slot, at, pieces, .. } => {
+                let mut at = *at;
+                for piece in pieces {
+                    let (content, blocks) = match piece {
+                        Piece::Block(content) => (Some(*content), 1),
+                        Piece::Bytes(bytes) => (None, bytes.len() as u64 / BLOCK_BYTES),
+                    };
+                    *uses.entry(self.written_for(*slot, at, content)).or_default() += blocks;
+                    at.0 += blocks;
+                }
+            }
+            Action::Flush { .. } => _ = uses.insert(Use::Flush, 0),
+            Action::Compute { .. } | Action::Release(_) | Action::Reply(..) => {}
+        }
+        for (i, (of, blocks)) in uses.into_iter().enumerate() {
+            self.ran.add(of, Amount { ops: u64::from(i == 0), blocks });
+        }
+    }
+
+    fn read_for(&self, slot: Slot, at: DeviceBlock) -> Use {
+        match self.geometry.zones(slot).place(at) {
+            Some(Place::Element { stripe, row, .. }) if self.is_parity(slot, stripe.0 as u32, row) => {
+                Use::ParityRead
+            }
+            Some(Place::Element { .. } | Place::Log(_)) => Use::DataRead,
+            _ => Use::Other,
+        }
+    }
+
+    fn written_for(&mut self, slot: Slot, at: DeviceBlock, content: Option<Operand>) -> Use {
+        let is_parity = match self.geometry.zones(slot).place(at) {
+            Some(Place::Element { stripe, row, .. }) => self.is_parity(slot, stripe.0 as u32, row),
+            // The log has a block of a user once; what else is there is for when it is lost.
+            Some(Place::Log(_)) => match content {
+                Some(Operand::Buffer(buffer)) if buffer.0 < ENGINE_BUFFERS => !self.logged.insert(buffer),
+                _ => true,
+            },
+            Some(Place::ChunkHeader { .. }) => return Use::Header,
+            Some(Place::Journal(_)) => return Use::Record,
+            _ => return Use::Other,
+        };
+        if is_parity { Use::ParityWrite } else { Use::DataWrite }
+    }
+
+    fn is_parity(&self, slot: Slot, physical: u32, row: u32) -> bool {
+        let code = &self.geometry.code;
+        let mut cells = code.column_cells(self.geometry.column(physical, slot));
+        cells.nth(row as usize).is_none_or(|cell| code.is_parity(cell))
+    }
+}
+
+/// A block of a writer.
+fn write(block: u64) -> Ask {
+    Ask::Write { first: UserBlock(block), contents: vec![[block as u8 | 1; 16]], durable: true }
+}
