@@ -144,7 +144,9 @@ impl BufferPool {
                 return Some(AlignedBuf { pages: Some(pages), len, home: Some(self.inner.clone()) });
             }
             let left = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
+            store.waiting += 1;
             store = self.inner.returned.wait_timeout(store, left).expect("no user code under the lock").0;
+            store.waiting -= 1;
         }
     }
 
@@ -229,6 +231,8 @@ struct Inner {
 struct Store {
     used_bytes: usize,
     idle_bytes: usize,
+    /// How many wait for some: to call nobody costs a system call too.
+    waiting: usize,
     /// By capacity. Invariant: no empty list; `idle_bytes` is the sum of all.
     idle: BTreeMap<usize, Vec<Pages>>,
 }
@@ -258,9 +262,12 @@ impl Inner {
         store.used_bytes -= pages.capacity;
         store.idle_bytes += pages.capacity;
         store.idle.entry(pages.capacity).or_default().push(pages);
+        let call = store.waiting > 0;
         drop(store);
-        // All: the one woken might want more than came back, while another would be content.
-        self.returned.notify_all();
+        if call {
+            // All: the one woken might want more than came back, while another would be content.
+            self.returned.notify_all();
+        }
     }
 }
 

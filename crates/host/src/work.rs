@@ -166,6 +166,8 @@ struct Queue {
 #[derive(Default)]
 struct Waiting {
     jobs: VecDeque<Job>,
+    /// How many threads wait for one.
+    idle: usize,
     closed: bool,
 }
 
@@ -182,8 +184,13 @@ impl Workers {
     }
 
     pub(crate) fn give(&self, job: impl FnOnce() + Send + 'static) {
-        self.queue.lock().jobs.push_back(Box::new(job));
-        self.queue.called.notify_one();
+        let mut waiting = self.queue.lock();
+        waiting.jobs.push_back(Box::new(job));
+        let call = waiting.idle > 0;
+        drop(waiting);
+        if call {
+            self.queue.called.notify_one();
+        }
     }
 }
 
@@ -210,7 +217,9 @@ impl Queue {
             } else if waiting.closed {
                 return;
             } else {
+                waiting.idle += 1;
                 waiting = self.called.wait(waiting).expect("no job runs under the lock");
+                waiting.idle -= 1;
             }
         }
     }
