@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Opens the lab's pages in a real browser: nothing is fetched, no text leaves its picture or touches another label or a line, none is
-# smaller than 12 px, the page is not wider than its window, and it prints. Bounded: about three minutes.
+# smaller than 12 px, the page is not wider than its window, and it prints. Bounded: about four minutes.
 #
 #   tests/pages.sh target/release/pantile
 set -euo pipefail
@@ -14,7 +14,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 fail() { printf 'pages.sh: %s\n' "$*" >&2; exit 1; }
 
-say "five pages"
+say "six pages"
 timeout 120 "$pantile" lab papers --no-throughput --html papers.html >/dev/null 2>&1 || fail "no page of the papers"
 "$pantile" lab generate zipf --requests 50000 --element 8K --space 1G --out trace.csv
 codes=raid5:6,raid6:6,raid6:60,dcode:7,shec:4,3,2,mirror:3,raidp:5
@@ -24,6 +24,7 @@ codes=raid5:6,raid6:6,raid6:60,dcode:7,shec:4,3,2,mirror:3,raidp:5
     --lost 1 --lost-at 10000 --rebuild-at 20000 --rebuild-pace 500 --html driven.html >/dev/null 2>&1
 "$pantile" lab durability raid5:7 raid6:6 rs:10+4 mirror:3 shec:6,4,3 lrc:12,2,2 raidp:8 dcode:7 xorbas:10,6,5 rs:6+3 \
     --cycles 5000 --html durability.html >/dev/null 2>&1
+"$pantile" lab delayed --quick --html delayed.html >/dev/null 2>&1
 
 # What the browser measures is left in the title of the page.
 cat >check.js <<'JS'
@@ -70,7 +71,7 @@ addEventListener("load", () => {
 JS
 
 browser() { timeout 90 chromium --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" "$@" 2>/dev/null; }
-for page in papers replay healthy driven durability; do
+for page in papers replay healthy driven durability delayed; do
     say "$page"
     ! sed 's|http://www.w3.org/||g' "$page.html" | grep -q 'https\?://' || fail "$page names an address"
     cat "$page.html" check.js >"$page-checked.html"

@@ -26,6 +26,8 @@ pub enum Figure {
     Points(Points),
     /// A table alone.
     Listing(Listing),
+    /// Lines of a program.
+    Quote(Quote),
 }
 
 pub use crate::points::{Point, Points};
@@ -41,6 +43,17 @@ pub struct Listing {
     pub head: Vec<String>,
     /// Rows as long as the head.
     pub rows: Vec<Vec<String>>,
+}
+
+/// Lines of a program, as they stand there.
+#[derive(Clone, Debug)]
+pub struct Quote {
+    /// The heading.
+    pub title: String,
+    /// Where it is from, and what to know when reading it.
+    pub caption: String,
+    /// The lines.
+    pub lines: Vec<String>,
 }
 
 /// Lines or points over two axes.
@@ -397,6 +410,20 @@ impl Picture for Listing {
     }
 }
 
+impl Picture for Quote {
+    fn words(&self) -> (&str, &str) {
+        (&self.title, &self.caption)
+    }
+
+    fn svg(&self) -> String {
+        String::new()
+    }
+
+    fn data(&self) -> Vec<Vec<String>> {
+        self.lines.iter().map(|line| vec![line.clone()]).collect()
+    }
+}
+
 impl Figure {
     fn picture(&self) -> &dyn Picture {
         match self {
@@ -407,6 +434,7 @@ impl Figure {
             Figure::Matrix(matrix) => matrix,
             Figure::Points(points) => points,
             Figure::Listing(listing) => listing,
+            Figure::Quote(quote) => quote,
         }
     }
 

@@ -52,13 +52,17 @@ pub fn page(title: &str, command: &str, inputs: &[(String, String)], reports: &[
     out
 }
 
-/// How near the published numbers are, per report.
+/// How near the published numbers are, per report that has any, if there are several.
 fn summary(out: &mut String, reports: &[Report]) {
+    let with_published = || reports.iter().filter(|report| report.published().next().is_some());
+    if with_published().count() < 2 {
+        return;
+    }
     out.push_str(
         "<div class=\"scroll\"><table><tr><th>experiment</th><th class=\"n\">published numbers</th><th class=\"n\">within 1 \
          %</th><th class=\"n\">within 5 %</th><th class=\"n\">farther; see there</th></tr>",
     );
-    for report in reports {
+    for report in with_published() {
         let deviations: Vec<f64> =
             report.published().map(|m| m.deviation.map_or(f64::INFINITY, f64::abs)).collect();
         let within = |limit: f64| deviations.iter().filter(|&&d| d <= limit).count();
@@ -127,6 +131,16 @@ pub fn deviation(share: f64) -> String {
 }
 
 fn figure(out: &mut String, figure: &Figure) {
+    if let Figure::Quote(quote) = figure {
+        let _ = writeln!(
+            out,
+            "<figure><h3>{}</h3><pre><code>{}</code></pre><figcaption>{}</figcaption></figure>",
+            escape(&quote.title),
+            escape(&quote.lines.join("\n")),
+            escape(&quote.caption)
+        );
+        return;
+    }
     let _ = write!(
         out,
         "<figure><h3>{}</h3>{}<figcaption>{}</figcaption>",

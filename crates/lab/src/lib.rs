@@ -10,6 +10,7 @@
 //! * [`replay`]: one trace, many codes, on the user's own workload;
 //! * [`exascale`]: the simulation of the Write Cache Layer paper;
 //! * [`figure`]: charts and heat maps; [`bars`]: loads and shares; [`matrix`]: the stripe with what is lost;
+//! * [`delayed`]: what delayed parity buys and what it can lose, in one page;
 //! * [`html`]: the page.
 //!
 //! Everything is a function of its inputs and a seed: no clock, no threads that change a number. Only the throughput
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bars;
+pub mod delayed;
 pub mod durability;
 pub mod exascale;
 pub mod figure;

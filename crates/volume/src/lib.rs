@@ -36,7 +36,7 @@ mod volume;
 
 pub use api::*;
 pub use bearing::Bearing;
-pub use engine::ENGINE_BUFFERS;
+pub use engine::{DIRTY_BLOCKS_MARK, DIRTY_BLOCKS_MOST, ENGINE_BUFFERS};
 pub use extents::Extent;
 pub use geometry::{Geometry, NewVolume};
 pub use open::{Birth, OpenError, format_volume};

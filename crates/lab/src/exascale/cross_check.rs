@@ -436,7 +436,8 @@ pub fn executed(setup: &Setup, scheme: Scheme, folder: &Path) -> Result<(Totals,
     let geometry = geometry(setup, scheme)?;
     let mut disks: Vec<Arc<Counted<Throttled<FileDevice>>>> = Vec::new();
     for slot in (0..geometry.slots() as u32).map(Slot) {
-        let path = folder.join(format!("{}-{}", scheme.name(), slot.0));
+        let code: String = setup.code.spec().chars().filter(char::is_ascii_alphanumeric).collect();
+        let path = folder.join(format!("{code}-{}-{}", scheme.name(), slot.0));
         let file = FileDevice::create(path, geometry.device_blocks(slot) * BLOCK_BYTES)?;
         let disk = Throttled::new(file, setup.throttle);
         disk.set_slow(false);

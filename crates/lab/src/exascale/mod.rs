@@ -410,13 +410,31 @@ fn figure(
         points: points.iter().map(|&(at, ratios)| (f64::from(at), ratios[i])).collect(),
         is_reference: i == 0,
     };
+    let mut all = vec![series("raid0", 0), series("wcl", 1), series("delayed", 2)];
+    let schemes =
+        [Scheme::Raid0, Scheme::Wcl, Scheme::Delayed].into_iter().filter(|_| options.is_the_papers());
+    for scheme in schemes {
+        let of = |&(clients, _): &(u32, [f64; 3])| {
+            let cell = Cell { level, device, scaling, clients };
+            let value = published(&options.levels[level], options.devices[device].name, &cell, scheme)?;
+            Some((f64::from(clients), value))
+        };
+        let stated: Vec<(f64, f64)> = points.iter().filter_map(of).collect();
+        if !stated.is_empty() {
+            all.push(Series {
+                name: format!("{}, the paper", scheme.name()),
+                points: stated,
+                is_reference: true,
+            });
+        }
+    }
     let (name, device) = (&options.levels[level].name, options.devices[device].name);
     let mut chart = Chart::lines(
         format!("{name}, {device}, {} scaling", scaling.name()),
         by,
         "write throughput over std",
-        vec![series("raid0", 0), series("wcl", 1), series("delayed", 2)],
-        "Throughput relative to a standard RAID with as many clients.",
+        all,
+        "Throughput relative to a standard RAID with as many clients. Thin lines with a name of the paper: what its text states.",
     );
     chart.logarithmic_x = true;
     Figure::Chart(chart)

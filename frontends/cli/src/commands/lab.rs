@@ -2,13 +2,13 @@
 
 use crate::commands::durability;
 use crate::commands::prove::threads;
-use crate::commands::{exascale, replay};
+use crate::commands::{delayed_parity, exascale, replay};
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::progress::Progress;
 use crate::render::table::{Table, wrap};
 use crate::terminal::{Terminal, print, print_json};
 use clap::{Args, Subcommand};
-use pantile_lab::figure::{Figure, Listing, number};
+use pantile_lab::figure::{Figure, Listing, Quote, number};
 use pantile_lab::html::deviation;
 use pantile_lab::papers::{dcode_load, dcode_read, executed, raidp, raidq, recovery, shec};
 use pantile_lab::{Measure, Report, page};
@@ -53,6 +53,8 @@ enum What {
     Replay(replay::Replay),
     /// The Write Cache Layer paper's simulation: what a cache layer and delayed parity buy
     Exascale(exascale::Exascale),
+    /// What delayed parity buys, what exactly can be lost, and for how long: model, real volume, both held together
+    Delayed(delayed_parity::DelayedParity),
     /// Make a trace up: the D-Code paper's tuples, hot spots, a stream, checkpoint bursts
     Generate(replay::Generate),
     /// How likely codes are to lose data on your disks: exact fatal sets in a Markov chain, and a Monte Carlo
@@ -151,6 +153,7 @@ impl Lab {
             }
             What::Replay(replay) => return replay.run(terminal),
             What::Exascale(exascale) => return exascale.run(terminal),
+            What::Delayed(delayed) => return delayed.run(terminal),
             What::Generate(generate) => return generate.run(),
         };
         if let Some(file) = &shown.html {
@@ -303,8 +306,10 @@ fn text(report: &Report, all: bool, terminal: &Terminal) -> String {
         out.push('\n');
     }
     for figure in &report.figures {
-        if let Figure::Listing(listing) = figure {
-            out.push_str(&self::listing(listing, terminal));
+        match figure {
+            Figure::Listing(listing) => out.push_str(&self::listing(listing, terminal)),
+            Figure::Quote(quote) => out.push_str(&self::quote(quote, terminal)),
+            _ => {}
         }
     }
     let shown: Vec<&Measure> =
@@ -337,4 +342,10 @@ fn listing(listing: &Listing, terminal: &Terminal) -> String {
     listing.rows.iter().for_each(|row| table.row(row.clone()));
     let caption = wrap(&listing.caption, terminal.width).join("\n");
     format!("{}\n{}\n{caption}\n\n", terminal.bold(&listing.title), table.render(terminal))
+}
+
+fn quote(quote: &Quote, terminal: &Terminal) -> String {
+    let lines = quote.lines.iter().map(|line| format!("    {line}\n")).collect::<String>();
+    let caption = wrap(&quote.caption, terminal.width).join("\n");
+    format!("{}\n{lines}{caption}\n\n", terminal.bold(&quote.title))
 }

@@ -7,6 +7,7 @@ mod compare;
 mod completions;
 mod create;
 pub mod delayed;
+mod delayed_parity;
 mod demo;
 mod durability;
 mod exascale;

@@ -1,0 +1,237 @@
+//! The simulation and the volume held together, as tables: [`crate::exascale::cross_check`].
+
+use crate::Report;
+use crate::exascale::Scheme;
+use crate::exascale::cross_check::{
+    CheckError, Coming, Layout, Memory, Ran, Setup, Totals, Use, driven, executed, simulated,
+};
+use crate::figure::{Figure, Listing, number};
+use pantile::Code;
+use std::path::Path;
+
+/// The name of the experiment.
+pub const NAME: &str = "cross-check";
+
+/// Seeds of the simulation, whose servers are drawn.
+const SEEDS: u64 = 5;
+
+/// Throughput over std.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratios {
+    /// Of the cache layer.
+    pub wcl: f64,
+    /// Of delayed parity.
+    pub delayed: f64,
+}
+
+/// One code on both sides.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    /// The code.
+    pub code: String,
+    setup: Setup,
+    /// One request at a time: by scheme, the model, and the volume.
+    single: Vec<(Scheme, Ran, Ran)>,
+    /// Writers at once, in the model.
+    pub model: Ratios,
+    /// Writers at once, on the volume: what is charged, with writers apart, and with neighbours.
+    charged: Vec<(&'static str, Ratios, Ratios)>,
+    /// On throttled files: what the devices counted, and the seconds of this machine.
+    files: Vec<(Scheme, Totals, f64)>,
+}
+
+/// What takes no time, from nothing but the model's operations to everything.
+const FREE: [(&str, &[Use]); 4] = [
+    ("volume, data and parity charged", &[Use::Header, Use::Record, Use::Flush]),
+    ("and headers", &[Use::Record, Use::Flush]),
+    ("and records", &[Use::Flush]),
+    ("and flushes: everything", &[]),
+];
+
+impl Compared {
+    /// Runs both. With a folder also real volumes on throttled files there, which takes seconds of this machine.
+    ///
+    /// Errors: those of [`driven`] and [`executed`].
+    pub fn new(code: &Code, folder: Option<&Path>) -> Result<Compared, CheckError> {
+        let setup = Setup::small(code.clone());
+        let mut single = Vec::new();
+        for scheme in Scheme::ALL {
+            let model = simulated(&setup, scheme, Coming::OneByOne, 1);
+            let volume = driven(&setup, scheme, Coming::OneByOne, Layout::Together, Memory::None)?;
+            single.push((scheme, model, volume));
+        }
+        let modelled = |scheme| {
+            let runs =
+                (1..=SEEDS).map(|seed| simulated(&setup, scheme, Coming::AtOnce, seed).elapsed_ns as f64);
+            runs.sum::<f64>()
+        };
+        let std = modelled(Scheme::Std);
+        let model = Ratios { wcl: std / modelled(Scheme::Wcl), delayed: std / modelled(Scheme::Delayed) };
+        let mut charged = Vec::new();
+        for (name, free) in FREE {
+            let setup = Setup { free: free.to_vec(), ..setup.clone() };
+            let run = |scheme, layout| -> Result<f64, CheckError> {
+                Ok(driven(&setup, scheme, Coming::AtOnce, layout, Memory::Kept)?.elapsed_ns as f64)
+            };
+            let (wcl, delayed) = (run(Scheme::Wcl, Layout::Apart)?, run(Scheme::Delayed, Layout::Together)?);
+            let of = |std: f64| Ratios { wcl: std / wcl, delayed: std / delayed };
+            let (apart, together) = (run(Scheme::Std, Layout::Apart)?, run(Scheme::Std, Layout::Together)?);
+            charged.push((name, of(apart), of(together)));
+        }
+        let mut files = Vec::new();
+        for scheme in Scheme::ALL.into_iter().filter(|_| folder.is_some()) {
+            let Some(folder) = folder else { break };
+            let (totals, seconds) = executed(&setup, scheme, folder)?;
+            files.push((scheme, totals, seconds));
+        }
+        Ok(Compared { code: code.spec().to_string(), setup, single, model, charged, files })
+    }
+
+    fn everything(&self) -> (Ratios, Ratios) {
+        self.charged.last().map_or((self.model, self.model), |(_, apart, together)| (*apart, *together))
+    }
+
+    /// The volume with everything charged, each writer in a stripe of its own.
+    pub fn apart(&self) -> Ratios {
+        self.everything().0
+    }
+
+    /// The volume with everything charged, writers that are neighbours.
+    pub fn together(&self) -> Ratios {
+        self.everything().1
+    }
+
+    fn add_to(&self, report: &mut Report) {
+        let writes = self.setup.writes() as f64;
+        let each = |ops: u64| number((1000.0 * ops as f64 / writes).round() / 1000.0);
+        let mut rows: Vec<Vec<String>> = Vec::new();
+        for of in Use::ALL {
+            let ops = self.single.iter().flat_map(|(_, model, volume)| [model.of(of).ops, volume.of(of).ops]);
+            let ops: Vec<u64> = ops.collect();
+            if ops.iter().any(|&ops| ops > 0) {
+                rows.push([of.name().to_string()].into_iter().chain(ops.into_iter().map(each)).collect());
+            }
+        }
+        let ms = |ns: u64| number((ns as f64 / writes / 1e3).round() / 1e3);
+        let time =
+            self.single.iter().flat_map(|(_, model, volume)| [ms(model.device_ns), ms(volume.device_ns)]);
+        rows.push(["device time, ms".to_string()].into_iter().chain(time).collect());
+        let std = self.single.iter().find(|(scheme, ..)| *scheme == Scheme::Std);
+        if let Some((_, model_std, volume_std)) = std {
+            let ratio = |std: &Ran, of: &Ran| std.device_ns as f64 / of.device_ns as f64;
+            let ratios = self
+                .single
+                .iter()
+                .map(|(_, model, volume)| [ratio(model_std, model), ratio(volume_std, volume)]);
+            let ratios: Vec<[f64; 2]> = ratios.collect();
+            for ((scheme, ..), [model, volume]) in self.single.iter().zip(&ratios) {
+                let name = scheme.name();
+                report.measure(
+                    &self.code,
+                    format!("{name}/std by device time, one request at a time, model"),
+                    *model,
+                    None,
+                );
+                report.measure(
+                    &self.code,
+                    format!("{name}/std by device time, one request at a time, volume"),
+                    *volume,
+                    None,
+                );
+            }
+            let cells = ratios.iter().flatten().map(|ratio| format!("{ratio:.2}"));
+            rows.push(["over std".to_string()].into_iter().chain(cells).collect());
+        }
+        let heads = self
+            .single
+            .iter()
+            .flat_map(|(scheme, ..)| [format!(">{}, model", scheme.name()), ">volume".to_string()]);
+        report.figures.push(Figure::Listing(Listing {
+            title: format!("{}, one request at a time: operations per write", self.code),
+            caption: format!(
+                "{} writers, a block of 4 KiB each, {} rounds, an epoch a round whose end reads its data back; each write durable before the next; devices of {} us to a place and for a flush. Data and parity are the model's, to the last \
+                 block, but for parity that wcl reads in the model: a log is new places. An operation that moves data and the header beside them is one of data.",
+                self.setup.writers(),
+                self.setup.rounds(),
+                self.setup.throttle.positioning.as_micros()
+            ),
+            head: ["per write".to_string()].into_iter().chain(heads).collect(),
+            rows,
+        }));
+        self.add_at_once(report);
+        self.add_files(report);
+    }
+
+    fn add_at_once(&self, report: &mut Report) {
+        let two = |ratio: f64| format!("{ratio:.2}");
+        let Ratios { wcl, delayed } = self.model;
+        let mut rows = vec![["model".to_string(), two(wcl), two(delayed), two(wcl), two(delayed)].to_vec()];
+        for (scheme, ratio) in [("wcl", wcl), ("delayed", delayed)] {
+            report.measure(&self.code, format!("{scheme}/std, writers at once, model"), ratio, None);
+        }
+        for (name, apart, together) in &self.charged {
+            let cells = [apart.wcl, apart.delayed, together.wcl, together.delayed];
+            rows.push([name.to_string()].into_iter().chain(cells.map(two)).collect());
+        }
+        for (layout, ratios) in [("apart", self.apart()), ("neighbours", self.together())] {
+            for (scheme, ratio) in [("wcl", ratios.wcl), ("delayed", ratios.delayed)] {
+                report.measure(
+                    &self.code,
+                    format!("{scheme}/std, writers at once, {layout}, volume"),
+                    ratio,
+                    None,
+                );
+            }
+        }
+        report.figures.push(Figure::Listing(Listing {
+            title: format!("{}, writers at once: throughput over std", self.code),
+            caption: "The same writes, each writer going on when it is answered. Apart: each has a stripe of its own, and std does exactly the model's work. Neighbours: a round fills a stripe, and std gathers it, too. The volume gathers \
+                      what waits together into one commit, and the model has every write make its own parity: that is the difference between the first line and the second. What else a volume writes brings them nearer again."
+                .into(),
+            head: ["what takes time", ">wcl, apart", ">delayed, apart", ">wcl, neighbours", ">delayed, neighbours"].map(String::from).to_vec(),
+            rows,
+        }));
+    }
+
+    fn add_files(&self, report: &mut Report) {
+        if self.files.is_empty() {
+            return;
+        }
+        let mut rows = Vec::new();
+        for (scheme, totals, seconds) in &self.files {
+            let counts = [
+                totals.reads.ops,
+                totals.writes.ops,
+                totals.reads.blocks + totals.writes.blocks,
+                totals.flushes,
+            ];
+            let cells = counts.map(|count| count.to_string());
+            rows.push(
+                [scheme.name().to_string()].into_iter().chain(cells).chain([number(*seconds)]).collect(),
+            );
+            report.measure(
+                &self.code,
+                format!("{} on throttled files, seconds of this machine", scheme.name()),
+                *seconds,
+                None,
+            );
+        }
+        report.figures.push(Figure::Listing(Listing {
+            title: format!("{}, one request at a time, on throttled files", self.code),
+            caption: "Real volumes on files that take as long as the devices above: what the devices counted, epochs keeping their data in memory. A test holds the counts to those of the engine in virtual time; the seconds are this machine's.".into(),
+            head: ["scheme", ">reads", ">writes", ">blocks", ">flushes", ">seconds"].map(String::from).to_vec(),
+            rows,
+        }));
+    }
+}
+
+/// The tables of all codes.
+pub fn report(all: &[Compared]) -> Report {
+    let mut report = Report::new(NAME, "The simulation held against the volume");
+    report.say(
+        "One small configuration runs twice: in the simulation, and on the volume's own engine over devices of the same service times, in virtual time. So every number here is exact and the same on every \
+         machine. std is the policy inplace, raid0 a volume of the code raid0. Moving data back is not compared: no log fills here.",
+    );
+    all.iter().for_each(|compared| compared.add_to(&mut report));
+    report
+}

@@ -1,0 +1,236 @@
+//! What a real volume was measured to do with checkpoints: the text that `crates/host/examples/delayed` prints and `benches/volume` keeps.
+//!
+//! Lines before the table say under what circumstances; the table has a heading and a row for each code and size of a piece. Ratios are computed from
+//! the rates again, so that a record cannot contradict itself.
+
+use crate::Report;
+use crate::figure::{Figure, Heat, HeatRow, Listing, number};
+use std::fmt;
+
+/// The name of the experiment.
+pub const NAME: &str = "delayed-record";
+
+/// The record that was committed.
+pub const COMMITTED: &str = include_str!("../../../../benches/volume/delayed.txt");
+
+/// A record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// The command, the machine, what else it did.
+    pub circumstances: Vec<String>,
+    /// By code and piece.
+    pub rows: Vec<Row>,
+}
+
+/// Pieces a second.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// The code.
+    pub code: String,
+    /// The size of a piece, as `128 KiB`.
+    pub piece: String,
+    /// Policy `inplace`.
+    pub inplace: f64,
+    /// Policy `wcl`, each write durable.
+    pub wcl: f64,
+    /// In an epoch, its end counted in.
+    pub delayed: f64,
+    /// The same disks without a volume.
+    pub bare: f64,
+}
+
+impl Row {
+    /// What delayed parity buys.
+    pub fn delayed_over_wcl(&self) -> f64 {
+        self.delayed / self.wcl
+    }
+
+    fn ratios(&self) -> [f64; 4] {
+        [self.wcl / self.inplace, self.delayed / self.inplace, self.delayed_over_wcl(), self.bare / self.wcl]
+    }
+
+    fn case(&self) -> String {
+        format!("{} {}", self.code, self.piece)
+    }
+}
+
+const RATIOS: [&str; 4] = ["wcl/inplace", "delayed/inplace", "delayed/wcl", "bare disks/wcl"];
+
+/// Why a text is no record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecordError {
+    /// There is no heading, or nothing beneath it.
+    Empty,
+    /// A row that cannot be read.
+    Row {
+        /// Its number, from 1.
+        number: usize,
+        /// Its text, or the beginning of it.
+        text: String,
+    },
+}
+
+impl fmt::Display for RecordError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecordError::Empty => {
+                write!(
+                    out,
+                    "the record has no table; give what 'cargo run --release -p pantile-host --example delayed' prints"
+                )
+            }
+            RecordError::Row { number, text } => write!(
+                out,
+                "line {number} of the record, {text:?}, is no row of it: code, piece, unit and at least four rates above 0"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for RecordError {}
+
+impl Record {
+    /// Reads a record.
+    ///
+    /// Errors: no table; a row without its rates.
+    pub fn parse(text: &str) -> Result<Record, RecordError> {
+        let is_head = |line: &&str| line.starts_with("code ");
+        let circumstances: Vec<String> = text
+            .lines()
+            .take_while(|line| !is_head(line))
+            .map(str::trim)
+            .filter(|l| !l.is_empty())
+            .map(String::from)
+            .collect();
+        let mut rows = Vec::new();
+        let table = text.lines().enumerate().skip_while(|(_, line)| !is_head(line)).skip(1);
+        for (at, line) in table.filter(|(_, line)| !line.trim().is_empty()) {
+            let bad = || RecordError::Row { number: at + 1, text: line.chars().take(60).collect() };
+            rows.push(row(line).ok_or_else(bad)?);
+        }
+        if rows.is_empty() { Err(RecordError::Empty) } else { Ok(Record { circumstances, rows }) }
+    }
+
+    /// Where delayed parity is slower than wcl.
+    pub fn lost_cells(&self) -> Vec<String> {
+        let lost = self.rows.iter().filter(|row| row.delayed < row.wcl);
+        lost.map(|row| format!("{} ({:.2})", row.case(), row.delayed_over_wcl())).collect()
+    }
+
+    pub(super) fn report(&self) -> Report {
+        let mut report = Report::new(NAME, "A real volume, measured");
+        report.say(
+            "32 writers write a checkpoint in pieces to a range that was never written; every piece is durable when it is answered: inplace and wcl with parity, delayed without until the end of \
+             the epoch, which is counted in. Bare: the same disks, each piece written and flushed, no volume. The disks are memory that takes as long as a disk: ratios hold, rates are not those of a machine.",
+        );
+        self.circumstances.iter().for_each(|line| report.say(format!("The record says: {line}")));
+        let lost = self.lost_cells();
+        if !lost.is_empty() {
+            report.say(format!("Slower with delayed parity than with wcl: {}.", lost.join(", ")));
+        }
+        for row in &self.rows {
+            for (quantity, rate) in [
+                ("inplace", row.inplace),
+                ("wcl", row.wcl),
+                ("delayed", row.delayed),
+                ("bare disks", row.bare),
+            ] {
+                report.measure(row.case(), format!("{quantity}, pieces a second"), rate, None);
+            }
+            for (quantity, ratio) in RATIOS.into_iter().zip(row.ratios()) {
+                let measure = report.measure(row.case(), quantity, ratio, None);
+                measure.note =
+                    (quantity == "delayed/wcl" && ratio < 1.0).then(|| "slower than without".into());
+            }
+        }
+        let most = self.rows.iter().flat_map(Row::ratios).fold(1.0, f64::max);
+        let heat_row = |row: &Row| HeatRow {
+            name: row.case(),
+            values: row.ratios().map(Some).to_vec(),
+            shades: row.ratios().map(|ratio| Some((ratio - 1.0) / (most - 1.0))).to_vec(),
+        };
+        report.figures.push(Figure::Heat(Heat {
+            title: "What was measured, as ratios".into(),
+            caption: "Without shade: nothing is gained, or something lost. Bare disks keep nothing safe; they bound what a volume can do.".into(),
+            columns: RATIOS.map(String::from).to_vec(),
+            rows: self.rows.iter().map(heat_row).collect(),
+        }));
+        report.figures.push(Figure::Listing(Listing {
+            title: "Pieces a second".into(),
+            caption: "Medians of three runs.".into(),
+            head: ["code", "piece", ">inplace", ">wcl", ">delayed", ">bare disks", ">delayed/wcl"]
+                .map(String::from)
+                .to_vec(),
+            rows: self
+                .rows
+                .iter()
+                .map(|row| {
+                    let numbers =
+                        [row.inplace, row.wcl, row.delayed, row.bare].map(|rate| format!("{rate:.0}"));
+                    let ratio = number((100.0 * row.delayed_over_wcl()).round() / 100.0);
+                    [row.code.clone(), row.piece.clone()].into_iter().chain(numbers).chain([ratio]).collect()
+                })
+                .collect(),
+        }));
+        report
+    }
+}
+
+fn row(line: &str) -> Option<Row> {
+    let mut words = line.split_whitespace();
+    let (code, size, unit) = (words.next()?, words.next()?, words.next()?);
+    let size: u64 = size.parse().ok()?;
+    let mut rate = || words.next()?.parse::<f64>().ok().filter(|rate| rate.is_finite() && *rate > 0.0);
+    let (inplace, wcl, delayed, bare) = (rate()?, rate()?, rate()?, rate()?);
+    (unit == "K").then(|| Row {
+        code: code.into(),
+        piece: format!("{size} KiB"),
+        inplace,
+        wcl,
+        delayed,
+        bare,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_record_is_read_and_its_ratios_are_those_of_its_rates() {
+        let record = Record::parse(COMMITTED).expect("the record");
+        assert!(record.rows.len() >= 8 && !record.circumstances.is_empty());
+        let printed = COMMITTED.lines().filter(|line| line.contains(" K "));
+        for (line, row) in printed.zip(&record.rows) {
+            let last: Vec<f64> =
+                line.split_whitespace().rev().take(3).filter_map(|word| word.parse().ok()).collect();
+            let ours = [row.bare / row.wcl, row.delayed_over_wcl(), row.wcl / row.inplace];
+            for (printed, ours) in last.into_iter().zip(ours) {
+                assert!((printed - ours).abs() < 0.006, "{line}: {ours}");
+            }
+        }
+        let report = record.report();
+        let losing = record.rows.iter().filter(|row| row.delayed < row.wcl).count();
+        assert_eq!(record.lost_cells().len(), losing);
+        let noted =
+            report.measures.iter().filter(|m| m.note.as_deref() == Some("slower than without")).count();
+        assert_eq!(noted, losing);
+    }
+
+    #[test]
+    fn what_is_no_record_is_refused_with_its_line() {
+        assert_eq!(Record::parse(""), Err(RecordError::Empty));
+        assert_eq!(Record::parse("a machine\n"), Err(RecordError::Empty));
+        let head = "code piece inplace wcl delayed bare\n";
+        for row in [
+            "raid5:5 4 K 1 2 3",
+            "raid5:5 4 M 1 2 3 4",
+            "raid5:5 x K 1 2 3 4",
+            "raid5:5 4 K 1 0 3 4",
+            "\u{0}",
+        ] {
+            let found = Record::parse(&format!("a machine\n{head}raid5:4 4 K 1 2 3 4\n{row}\n"));
+            assert!(matches!(found, Err(RecordError::Row { number: 4, .. })), "{row}: {found:?}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The page answers what it promises: what is bought, what can be lost, what was measured, and both sides held together.
+
+use pantile::Code;
+use pantile_lab::delayed::{DelayedError, Options, record, run};
+use pantile_lab::exascale::{Device, Scaling};
+use pantile_lab::{Report, exascale, page};
+
+fn small() -> Options {
+    let exascale = exascale::Options {
+        devices: vec![Device::hdd()],
+        scalings: vec![Scaling::Weak],
+        clients: vec![2_000, 250_000],
+        seeds: 1,
+        events_most: 400_000,
+        threads: 2,
+        ..exascale::Options::quick()
+    };
+    let codes = vec![Code::parse("raid5:4").expect("a code")];
+    Options { exascale, record: record::COMMITTED.into(), codes, folder: None }
+}
+
+#[test]
+fn one_page_holds_the_answer_the_model_the_record_and_the_cross_check() {
+    let reports = run(&small(), &|_, _, _| ()).unwrap_or_else(|error| panic!("{error}"));
+    let names: Vec<&str> = reports.iter().map(|report| report.experiment).collect();
+    assert_eq!(names, ["delayed", "exascale", "delayed-record", "cross-check"]);
+    let html = page("Delayed parity", "pantile lab delayed", &[], &reports);
+    for words in [
+        "What can be lost",
+        "epoch, before END",
+        "epoch.write((i * PIECE_BYTES) as u64, piece, false)?;",
+        "delayed, the paper",
+        "Slower with delayed parity than with wcl",
+        "raid5:4, one request at a time: operations per write",
+        "raid5:4, writers at once: throughput over std",
+    ] {
+        assert!(html.contains(words), "{words}");
+    }
+    assert!(!html.replace("http://www.w3.org/", "").contains("http"), "nothing is fetched");
+    let found = |report: &Report, case: &str, quantity: &str| {
+        report.find(case, quantity).unwrap_or_else(|| panic!("{case} {quantity}"))
+    };
+    let check = &reports[3];
+    let time = |scheme: &str, side: &str| {
+        found(check, "raid5:4", &format!("{scheme}/std by device time, one request at a time, {side}"))
+    };
+    assert!((time("wcl", "model") - 4.0 / 3.0).abs() < 1e-9 && time("wcl", "volume") < 1.0);
+    assert!((found(check, "raid5:4", "delayed/std, writers at once, apart, volume") - 3.5).abs() < 0.1);
+    assert_eq!(
+        found(&reports[0], "epoch, before END", "bytes without parity at most, by default"),
+        268_435_456.0
+    );
+}
+
+#[test]
+fn a_text_that_is_no_record_is_refused_before_anything_is_run() {
+    let options = Options { record: "nothing".into(), ..small() };
+    let told = |_: &'static str, _: u64, _: u64| panic!("something is run");
+    assert!(matches!(run(&options, &told), Err(DelayedError::Record(_))));
+}

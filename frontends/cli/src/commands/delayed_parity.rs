@@ -1,0 +1,84 @@
+//! `pantile lab delayed`: what delayed parity buys, what can be lost, and for how long.
+
+use crate::commands::lab::{Shown, answer, can_write};
+use crate::failure::{Failure, Outcome, Verdict};
+use crate::progress::Progress;
+use crate::terminal::Terminal;
+use clap::Args;
+use pantile_lab::delayed::{DelayedError, Options, record, run};
+use pantile_lab::exascale;
+use std::path::PathBuf;
+
+/// Answers: what does delayed parity buy, what exactly can be lost, and for how long? In the paper's model (figure 3), on a real volume
+/// (the measured record), and where the two agree and where not.
+#[derive(Args)]
+#[command(after_long_help = "\
+Cases: raid5-hdd-weak-80000 of the simulation; 'raid5:5 4 KiB' of the record; codes of the cross-check.
+
+Examples:
+  pantile lab delayed --quick
+  pantile lab delayed --quick --html delayed.html
+  pantile lab delayed --quick --execute /tmp --json
+  cargo run --release -p pantile-host --example delayed > mine.txt; pantile lab delayed --quick --record mine.txt")]
+pub struct DelayedParity {
+    /// Simulate a sixteenth of servers and clients, and fewer cells: some seconds.
+    #[arg(long)]
+    quick: bool,
+    /// Codes of one row for which simulation and volume are held together.
+    #[arg(long, value_name = "CODES", default_value = "raid5:4,raid6:6")]
+    codes: String,
+    /// A measured record in place of the committed one: what the example 'delayed' prints.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// Run real volumes on throttled files in this folder as well, and remove them: some 10 s and 300 MB.
+    #[arg(long, value_name = "FOLDER")]
+    execute: Option<PathBuf>,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+impl DelayedParity {
+    pub fn run(self, terminal: &Terminal) -> Outcome {
+        if let Some(file) = &self.shown.html {
+            can_write(file)?;
+        }
+        let say =
+            |path: &PathBuf, error: std::io::Error| Failure::Input(format!("{}: {error}", path.display()));
+        let record = match &self.record {
+            Some(path) => std::fs::read_to_string(path).map_err(|error| say(path, error))?,
+            None => record::COMMITTED.to_string(),
+        };
+        let folder = match &self.execute {
+            Some(within) => {
+                let folder = within.join(format!("pantile-delayed-{}", std::process::id()));
+                std::fs::create_dir(&folder).map_err(|error| say(within, error))?;
+                Some(folder)
+            }
+            None => None,
+        };
+        let base = if self.quick { exascale::Options::quick() } else { exascale::Options::paper() };
+        let options = Options {
+            exascale: exascale::Options { threads: self.shown.threads(), ..base },
+            record,
+            codes: super::replay::codes(&self.codes, None)?,
+            folder: folder.clone(),
+        };
+        let progress = Progress::start(terminal, "simulating");
+        let found = run(&options, &|what, done, of| progress.set("simulating", what, done, of));
+        drop(progress);
+        if let Some(folder) = folder {
+            let _ = std::fs::remove_dir_all(folder);
+        }
+        let reports = found.map_err(|error| match error {
+            DelayedError::Record(_) => Failure::Input(error.to_string()),
+            error => Failure::input(error),
+        })?;
+        answer(
+            "Delayed parity: what it buys, what can be lost, for how long",
+            &self.shown,
+            &reports,
+            terminal,
+        )?;
+        Ok(Verdict::Good)
+    }
+}
