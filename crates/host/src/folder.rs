@@ -301,7 +301,8 @@ impl Folder {
     /// Opens the devices to see how the volume stands, and writes nothing.
     pub fn look(&self) -> Result<(Host, Opened), FolderError> {
         let opened = self.open_devices()?;
-        let options = HostOptions::for_devices(opened.geometry.slots());
+        let mut options = HostOptions::for_devices(opened.geometry.slots());
+        options.background_bytes_per_s = self.config.throttle_bytes_per_s;
         Ok((Host::look(opened.geometry.clone(), opened.devices.clone(), &options)?, opened))
     }
 }

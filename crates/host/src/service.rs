@@ -642,8 +642,8 @@ impl Service {
             up_s: since.elapsed().as_secs(),
             deaths,
         });
-        let mut wrong = wrong(&report, &margin.survives, damaged, &devices);
-        let warnings = warnings(&devices, &state.bad_spares, server.as_ref());
+        let mut wrong = wrong(&report, &margin.survives, damaged, &devices, self.only_looks);
+        let warnings = warnings(&devices, &state.bad_spares, server.as_ref(), damaged > 0);
         let verdict = match () {
             () if status.failed || !margin.survives || damaged > 0 => Verdict::Failed,
             () if status.log_blocks_lost > 0 => Verdict::Failed,
@@ -743,7 +743,13 @@ fn damaged(folder: &Folder, report: &Report) -> u64 {
 }
 
 /// What is wrong, the worst first.
-fn wrong(report: &Report, survives: &bool, damaged: u64, devices: &[DeviceReport]) -> Vec<String> {
+fn wrong(
+    report: &Report,
+    survives: &bool,
+    damaged: u64,
+    devices: &[DeviceReport],
+    only_looks: bool,
+) -> Vec<String> {
     let status = &report.status;
     let mut wrong = Vec::new();
     if status.failed || !survives {
@@ -770,6 +776,10 @@ fn wrong(report: &Report, survives: &bool, damaged: u64, devices: &[DeviceReport
         let why = device.problem.as_ref().map_or(String::new(), |problem| format!(": {problem}"));
         match device.state {
             DeviceWord::Lost => wrong.push(format!("Device {} is lost{why}.", device.device)),
+            DeviceWord::Rebuilding if only_looks => wrong.push(format!(
+                "Device {} is not whole: its rebuild waits until the volume is served, or for 'pantile rebuild'.",
+                device.device
+            )),
             DeviceWord::Rebuilding => wrong.push(format!("Device {} is being rebuilt.", device.device)),
             DeviceWord::Present if device.problem.is_some() => {
                 wrong.push(format!("Device {} is in trouble{why}.", device.device));
@@ -802,11 +812,13 @@ fn warnings(
     devices: &[DeviceReport],
     bad_spares: &BTreeMap<PathBuf, String>,
     server: Option<&ServerReport>,
+    has_lost_data: bool,
 ) -> Vec<String> {
     let erred = devices.iter().filter(|device| device.checksum_errors + device.media_errors > 0);
+    let whence = if has_lost_data { " where they had it" } else { "" };
     let say = |device: &DeviceReport| {
         format!(
-            "Device {} gave {} wrong blocks and failed {} reads since the volume was opened; what it lacked was read from the others.",
+            "Device {} gave {} wrong blocks and failed {} reads since the volume was opened; what it lacked was read from the others{whence}.",
             device.device, device.checksum_errors, device.media_errors
         )
     };

@@ -291,7 +291,11 @@ fn status_text(report: &StatusReport, served: bool, ended: Option<&str>, termina
     for wrong in &report.wrong {
         let _ = writeln!(out, "{}", sets::name(wrong));
     }
-    let _ = writeln!(out, "{}", margin_text(&report.margin));
+    let _ = write!(out, "{}", margin_text(&report.margin));
+    if report.broken_stripes > 0 && report.margin.survives {
+        let _ = write!(out, " That is true of the other stripes only: those that have lost data stay so.");
+    }
+    out.push('\n');
     let beyond = report.margin.lost.len() as u32 + report.margin.next.as_ref().map_or(0, |next| next.devices);
     let counts_more = report.margin.next.as_ref().is_some_and(|next| next.survived > 0);
     if counts_more && beyond > report.log_bears && report.log_blocks > 0 {
@@ -301,7 +305,13 @@ fn status_text(report: &StatusReport, served: bool, ended: Option<&str>, termina
             report.log_blocks, report.log_bears
         );
     }
-    if let Some(rebuild) = &report.rebuild {
+    if let (Some(rebuild), false) = (&report.rebuild, served) {
+        let _ = writeln!(
+            out,
+            "Rebuild: {} of {} stripes; it waits until the volume is served, or for 'pantile rebuild'.",
+            rebuild.done_stripes, rebuild.total_stripes
+        );
+    } else if let Some(rebuild) = &report.rebuild {
         let left = rebuild
             .seconds_left
             .map_or("time left not known yet".into(), |s| format!("{} left", duration(s)));
@@ -320,7 +330,7 @@ fn status_text(report: &StatusReport, served: bool, ended: Option<&str>, termina
         let _ = writeln!(out, "{}", scrub_text(report));
     }
     out.push('\n');
-    out.push_str(&devices(report, terminal));
+    out.push_str(&devices(report, served, terminal));
     for epoch in &report.epochs {
         out.push_str(&crate::commands::delayed::text(epoch));
     }
@@ -336,16 +346,17 @@ fn status_text(report: &StatusReport, served: bool, ended: Option<&str>, termina
     out
 }
 
-fn devices(report: &StatusReport, terminal: &Terminal) -> String {
+fn devices(report: &StatusReport, served: bool, terminal: &Terminal) -> String {
+    let rebuilding = if served { "rebuilding" } else { "waits" };
     let mut table = Table::new(&[">device", "state", ">read", ">wrong", ">failed", "path"]);
     let state = |device: &DeviceReport| match (device.state, &report.rebuild) {
         (DeviceWord::Present, _) => "present".to_string(),
         (DeviceWord::Lost, _) => "lost".to_string(),
         (DeviceWord::Rebuilding, Some(rebuild)) => {
             let done = device.done_stripes.unwrap_or(0) * 100 / rebuild.total_stripes.max(1);
-            format!("rebuilding, {done} %")
+            format!("{rebuilding}, {done} %")
         }
-        (DeviceWord::Rebuilding, None) => "rebuilding".to_string(),
+        (DeviceWord::Rebuilding, None) => rebuilding.to_string(),
     };
     for device in &report.devices {
         table.row(vec![

@@ -102,6 +102,60 @@ fn what_cannot_be_is_refused_in_one_sentence() {
     assert!(!folder.join("new").exists(), "assemble left a folder behind");
 }
 
+/// Each block of the first devices that holds data is changed: more than any code bears.
+fn spoil(folder: &Path, devices: u32, holds: u8) {
+    for device in 0..devices {
+        let path = folder.join(format!("vol/device-0{device}.pantile"));
+        let mut bytes = std::fs::read(&path).expect("a device");
+        let ours = bytes.chunks_exact_mut(4096).filter(|block| block.iter().all(|&byte| byte == holds));
+        ours.for_each(|block| block[100] ^= 1);
+        std::fs::write(&path, &bytes).expect("it lies");
+    }
+}
+
+fn write(folder: &Path, holds: u8, len: usize) {
+    let folder = pantile_host::Folder::open(&folder.join("vol")).expect("a folder");
+    let service = pantile_host::Service::start(folder, None).expect("it opens");
+    service.handle().write(0, &vec![holds; len], true).expect("it writes");
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn a_rebuild_that_nobody_runs_is_said_to_wait_and_its_rate_is_shown() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    ok(folder, "create vol --size 8M");
+    write(folder, 7, 8 << 20);
+    ok(folder, "fail vol 3");
+    write(folder, 9, 8 << 20);
+    at(folder, "rebuild vol --throttle 4K");
+    let status = at(folder, "status vol").stdout;
+    assert!(status.contains("held to 4.00 KiB/s"), "{status}");
+    ok(folder, "replace vol 3 vol/device-03.pantile");
+    let status = at(folder, "status vol").stdout;
+    assert!(status.contains("waits until the volume is served") && status.contains("waits, "), "{status}");
+    assert!(!status.contains("being rebuilt") && !status.contains("0 B/s"), "{status}");
+    assert_eq!(json_of(folder, "status vol")["throttle_bytes_per_s"], 4096);
+}
+
+#[test]
+fn the_margin_is_not_said_of_what_is_lost() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    ok(folder, "create vol --size 8M");
+    write(folder, 7, 8 << 20);
+    assert!(!ok(folder, "status vol").contains("other stripes"));
+    spoil(folder, 3, 7);
+    assert_eq!(at(folder, "scrub vol --repair").status, 1);
+    let run = at(folder, "status vol");
+    assert_eq!(run.status, 2, "{}", run.stdout);
+    assert!(
+        run.stdout.contains("none of the 20 triples may. That is true of the other stripes only"),
+        "{}",
+        run.stdout
+    );
+}
+
 #[test]
 fn devices_that_somebody_uses_are_said_to_be_in_use() {
     let folder = tempfile::tempdir().expect("a folder");
