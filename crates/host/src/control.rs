@@ -63,6 +63,11 @@ pub enum Order {
         #[serde(default)]
         overwrite: bool,
     },
+    /// Give a spare back.
+    RemoveSpare {
+        /// The device: an absolute path.
+        path: PathBuf,
+    },
     /// Bring back lost devices that are there again, and set the rate of background work.
     Rebuild {
         /// Bytes a second; 0: as fast as it goes; none: as before.
@@ -460,6 +465,7 @@ mod tests {
                 Order::AddSpare { path: "/dev/sdx".into(), overwrite: true },
                 r#"{"do":"add-spare","path":"/dev/sdx","overwrite":true}"#,
             ),
+            (Order::RemoveSpare { path: "/dev/sdx".into() }, r#"{"do":"remove-spare","path":"/dev/sdx"}"#),
             (
                 Order::Rebuild { throttle_bytes_per_s: Some(1000000) },
                 r#"{"do":"rebuild","throttle-bytes-per-s":1000000}"#,

@@ -153,6 +153,13 @@ pub enum FolderError {
         /// Its slot.
         slot: Slot,
     },
+    /// A spare that the volume does not have.
+    NoSuchSpare {
+        /// What was asked for.
+        path: PathBuf,
+        /// Those that it has.
+        spares: Vec<PathBuf>,
+    },
     /// Devices that are here lack what was written while they were lost, and too few others are.
     Lacking {
         /// Those that are here.
@@ -360,6 +367,16 @@ impl fmt::Display for FolderError {
                 "device {} is whole, and no further device may fail for certain; bring a lost one back or wait for the rebuild first",
                 slot.0
             ),
+            FolderError::NoSuchSpare { path, spares } => {
+                write!(out, "{} is no spare of the volume; ", path.display())?;
+                match &spares[..] {
+                    [] => write!(out, "it has none"),
+                    [first, rest @ ..] => {
+                        write!(out, "its spares: {}", first.display())?;
+                        rest.iter().try_for_each(|path| write!(out, ", {}", path.display()))
+                    }
+                }
+            }
             FolderError::Lacking { here, gone } => {
                 write!(out, "{} not here", named(gone))?;
                 if !here.is_empty() {

@@ -210,6 +210,7 @@ impl Service {
             Order::Fail { device, lose_data } => self.fail(*device, *lose_data).map(done),
             Order::Replace { device, path, overwrite } => self.replace(*device, path, *overwrite).map(done),
             Order::AddSpare { path, overwrite } => self.add_spare(path, *overwrite).map(done),
+            Order::RemoveSpare { path } => self.remove_spare(path).map(done),
             Order::Rebuild { throttle_bytes_per_s } => self.rebuild(*throttle_bytes_per_s).map(done),
             Order::ScrubStart { repair } => {
                 let what = if *repair { "Scrubbing, and writing anew what is bad." } else { "Scrubbing." };
@@ -482,6 +483,26 @@ impl Service {
         drop(state);
         self.look_after();
         Ok(format!("{} takes the place of the next device that is lost.", path.display()))
+    }
+
+    /// Gives a spare back, whether it could be used or not.
+    fn remove_spare(&self, path: &Path) -> Result<String, FolderError> {
+        let mut state = self.lock();
+        let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
+        let at = |spare: &Path| std::fs::canonicalize(folder.path(spare));
+        let is_meant = |spare: &PathBuf| {
+            let same = || at(spare).ok().zip(at(path).ok()).is_some_and(|(spare, path)| spare == path);
+            folder.path(spare) == folder.path(path) || same()
+        };
+        let spares = &folder.config().spares;
+        let meant: Vec<PathBuf> = spares.iter().filter(|spare| is_meant(spare)).cloned().collect();
+        if meant.is_empty() {
+            return Err(FolderError::NoSuchSpare { path: path.to_path_buf(), spares: spares.clone() });
+        }
+        folder.change(|config| config.spares.retain(|spare| !meant.contains(spare)))?;
+        state.spares.retain(|(spare, _)| !meant.contains(spare));
+        state.bad_spares.retain(|spare, _| !meant.contains(spare));
+        Ok(format!("{} is no spare any more.", path.display()))
     }
 
     fn rebuild(&self, throttle: Option<u64>) -> Result<String, FolderError> {

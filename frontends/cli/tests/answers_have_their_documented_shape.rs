@@ -309,6 +309,7 @@ fn every_help_teaches() {
         "fail",
         "replace",
         "add-spare",
+        "remove-spare",
         "rebuild",
         "scrub",
         "delayed",

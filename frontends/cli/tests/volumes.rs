@@ -139,6 +139,29 @@ fn a_rebuild_that_nobody_runs_is_said_to_wait_and_its_rate_is_shown() {
 }
 
 #[test]
+fn a_spare_is_given_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    ok(folder, "create vol --size 1M");
+    let refused = at(folder, "remove-spare vol spare");
+    assert_fault(&refused, 2, &["no spare of the volume", "it has none"], "remove-spare");
+    for name in ["spare", "gone"] {
+        std::fs::File::create(folder.join(name)).and_then(|f| f.set_len(32 << 20)).expect("a file");
+        ok(folder, &format!("add-spare vol {name}"));
+    }
+    let refused = at(folder, "remove-spare vol vol/device-00.pantile");
+    assert_fault(&refused, 2, &["no spare of the volume", "/spare, "], "remove-spare");
+    // Also one that is not there any more, and by another name.
+    std::fs::remove_file(folder.join("gone")).expect("it is there");
+    assert_eq!(json_of(folder, "remove-spare vol gone")["served"], false);
+    std::os::unix::fs::symlink("spare", folder.join("link")).expect("a link");
+    assert!(ok(folder, "remove-spare vol link").contains("no spare any more"));
+    ok(folder, "fail vol 3");
+    let status = json_of(folder, "status vol");
+    assert_eq!((&status["spares"], &status["devices"][3]["state"]), (&serde_json::json!([]), &"lost".into()));
+}
+
+#[test]
 fn the_margin_is_not_said_of_what_is_lost() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();

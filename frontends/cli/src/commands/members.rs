@@ -1,4 +1,4 @@
-//! `pantile fail`, `replace`, `add-spare` and `rebuild`: the devices of a volume.
+//! `pantile fail`, `replace`, `add-spare`, `remove-spare` and `rebuild`: the devices of a volume.
 
 use crate::args;
 use crate::failure::{Outcome, Verdict};
@@ -83,6 +83,26 @@ pub struct AddSpare {
     json: bool,
 }
 
+/// Give a spare back
+///
+/// Answers: I need that disk elsewhere; how do I take it back? The volume lets go of it, and it takes the place of nothing any more. One that
+/// already took the place of a device is that device: 'pantile fail' takes it out.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  pantile remove-spare vol /dev/sdy")]
+pub struct RemoveSpare {
+    /// The folder of the volume.
+    #[arg(value_name = "VOL")]
+    folder: PathBuf,
+    /// The spare, as 'pantile status' shows it.
+    #[arg(value_name = "DEVICE")]
+    path: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
 /// Bring back lost devices that answer again, and set how fast a volume is rebuilt
 ///
 /// Answers: how do I bring back what was unplugged, and how do I slow a rebuild down? It begins by itself when a device comes; this tells how fast it may be, tries lost devices again, and on a volume that is not
@@ -129,6 +149,13 @@ impl AddSpare {
     pub fn run(self) -> Outcome {
         let path = absolute(&self.path)?;
         run_order(&self.folder, &Order::AddSpare { path, overwrite: self.yes }, self.json)
+    }
+}
+
+impl RemoveSpare {
+    pub fn run(self) -> Outcome {
+        let path = absolute(&self.path)?;
+        run_order(&self.folder, &Order::RemoveSpare { path }, self.json)
     }
 }
 
