@@ -159,7 +159,7 @@ impl Answer {
 }
 
 /// How a volume is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusReport {
     /// Its name.
     pub name: String,
@@ -216,6 +216,13 @@ pub struct StatusReport {
     /// The server, if one serves it.
     #[serde(default)]
     pub server: Option<ServerReport>,
+    /// Whether it could be opened. If not, devices and what is wrong is all that is known, and numbers are 0.
+    #[serde(default = "opens")]
+    pub opens: bool,
+}
+
+fn opens() -> bool {
+    true
 }
 
 /// The process that serves a volume.
@@ -230,7 +237,7 @@ pub struct ServerReport {
 }
 
 /// A volume in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Nothing is wrong, and nothing was since the volume was opened.
@@ -240,6 +247,7 @@ pub enum Verdict {
     /// Everything can be read and written, and something is wrong.
     Degraded,
     /// Data are lost, or nothing can be written.
+    #[default]
     Failed,
 }
 

@@ -477,7 +477,7 @@ pub(crate) fn newest_superblock(device: &dyn Device, volume: Option<VolumeId>) -
     found.max_by_key(|found| (found.session, found.update))
 }
 
-fn geometry_of(superblock: &Superblock, device: &dyn Device) -> Result<Geometry, FolderError> {
+pub(crate) fn geometry_of(superblock: &Superblock, device: &dyn Device) -> Result<Geometry, FolderError> {
     let mut area = AlignedBuf::zeroed(14 * BLOCK);
     if superblock.definition.is_some() {
         device.read_at(2 * BLOCK as u64, area.whole_mut())?;

@@ -22,6 +22,7 @@ mod inbox;
 mod margin;
 mod memory;
 mod service;
+mod survey;
 mod throttle;
 mod work;
 

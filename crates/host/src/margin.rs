@@ -14,7 +14,7 @@ const SETS_MAX: u64 = 50_000;
 const NAMED_MAX: usize = 8;
 
 /// What may be lost beyond what is lost.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Margin {
     /// Devices that are not whole now.
     pub lost: Vec<u32>,

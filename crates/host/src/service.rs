@@ -711,6 +711,7 @@ impl Service {
             epochs: report.epochs.clone(),
             wasted_stripes: status.wasted_stripes,
             server,
+            opens: true,
         })
     }
 }

@@ -62,27 +62,40 @@ pub enum Reached {
 
 /// Reaches the volume of a folder over its control socket, or opens it here if nobody serves it.
 pub fn reach(root: &Path) -> Result<Reached, Failure> {
-    reach_by(root, |folder| Service::start(folder, None))
+    reach_by(root, |folder| Service::start(folder, None))?.map_err(|error| failure(&error))
 }
 
 /// The same to ask for its status only: nothing is written.
 pub fn look(root: &Path) -> Result<Reached, Failure> {
-    reach_by(root, Service::look)
+    reach_by(root, Service::look)?.map_err(|error| failure(&error))
 }
 
-fn reach_by(root: &Path, open: impl Fn(Folder) -> Result<Service, FolderError>) -> Result<Reached, Failure> {
+/// The same, and what its folder says of a volume that cannot be opened.
+pub fn look_or_survey(root: &Path) -> Result<Result<Reached, (Box<StatusReport>, Failure)>, Failure> {
+    let error = match reach_by(root, Service::look)? {
+        Ok(reached) => return Ok(Ok(reached)),
+        Err(error) => error,
+    };
+    let folder = Folder::open(root).map_err(|error| failure(&error))?;
+    Ok(Err((Box::new(folder.survey(&error)), failure(&error))))
+}
+
+/// Errors: the folder could not be had; or, within, the volume could not be opened.
+fn reach_by(
+    root: &Path,
+    open: impl Fn(Folder) -> Result<Service, FolderError>,
+) -> Result<Result<Reached, FolderError>, Failure> {
     let begun = Instant::now();
     loop {
         if order(root, &Order::Status).map_err(|error| failure(&error))?.is_some() {
-            return Ok(Reached::Served(root.to_path_buf()));
+            return Ok(Ok(Reached::Served(root.to_path_buf())));
         }
         if is_kept(root) {
             between(root, begun)?;
             continue;
         }
         if let Some(folder) = take(root, begun)? {
-            let service = open(folder).map_err(|error| failure(&error))?;
-            return Ok(Reached::Here(Box::new(service)));
+            return Ok(open(folder).map(|service| Reached::Here(Box::new(service))));
         }
     }
 }
@@ -277,7 +290,7 @@ fn status_text(report: &StatusReport, served: bool, ended: Option<&str>, termina
         terminal.bold(sets::name(&report.name)),
         report.code,
         report.policy,
-        sets::bytes(report.len_bytes),
+        if report.len_bytes > 0 { sets::bytes(report.len_bytes) } else { "unknown".into() },
         terminal.paint(Style::new().bold().fg_color(Some(colour.into())), word),
         if served { ", served" } else { ", not served" }
     );
@@ -291,19 +304,8 @@ fn status_text(report: &StatusReport, served: bool, ended: Option<&str>, termina
     for wrong in &report.wrong {
         let _ = writeln!(out, "{}", sets::name(wrong));
     }
-    let _ = write!(out, "{}", margin_text(&report.margin));
-    if report.broken_stripes > 0 && report.margin.survives {
-        let _ = write!(out, " That is true of the other stripes only: those that have lost data stay so.");
-    }
-    out.push('\n');
-    let beyond = report.margin.lost.len() as u32 + report.margin.next.as_ref().map_or(0, |next| next.devices);
-    let counts_more = report.margin.next.as_ref().is_some_and(|next| next.survived > 0);
-    if counts_more && beyond > report.log_bears && report.log_blocks > 0 {
-        let _ = writeln!(
-            out,
-            "That is of stripes: the {} blocks in the log bear the loss of any {} devices, and perhaps of no more.",
-            report.log_blocks, report.log_bears
-        );
+    if report.opens {
+        out.push_str(&margin_lines(report));
     }
     if let (Some(rebuild), false) = (&report.rebuild, served) {
         let _ = writeln!(
@@ -334,6 +336,9 @@ fn status_text(report: &StatusReport, served: bool, ended: Option<&str>, termina
     for epoch in &report.epochs {
         out.push_str(&crate::commands::delayed::text(epoch));
     }
+    if !report.opens {
+        return out;
+    }
     let _ = writeln!(
         out,
         "\nLog {} of {} rows, {} of {} places for stripes in use, {} blocks not durable yet.",
@@ -346,10 +351,30 @@ fn status_text(report: &StatusReport, served: bool, ended: Option<&str>, termina
     out
 }
 
+fn margin_lines(report: &StatusReport) -> String {
+    let mut out = String::new();
+    let _ = write!(out, "{}", margin_text(&report.margin));
+    if report.broken_stripes > 0 && report.margin.survives {
+        let _ = write!(out, " That is true of the other stripes only: those that have lost data stay so.");
+    }
+    out.push('\n');
+    let beyond = report.margin.lost.len() as u32 + report.margin.next.as_ref().map_or(0, |next| next.devices);
+    let counts_more = report.margin.next.as_ref().is_some_and(|next| next.survived > 0);
+    if counts_more && beyond > report.log_bears && report.log_blocks > 0 {
+        let _ = writeln!(
+            out,
+            "That is of stripes: the {} blocks in the log bear the loss of any {} devices, and perhaps of no more.",
+            report.log_blocks, report.log_bears
+        );
+    }
+    out
+}
+
 fn devices(report: &StatusReport, served: bool, terminal: &Terminal) -> String {
     let rebuilding = if served { "rebuilding" } else { "waits" };
     let mut table = Table::new(&[">device", "state", ">read", ">wrong", ">failed", "path"]);
     let state = |device: &DeviceReport| match (device.state, &report.rebuild) {
+        (DeviceWord::Present, _) if !report.opens => "here".to_string(),
         (DeviceWord::Present, _) => "present".to_string(),
         (DeviceWord::Lost, _) => "lost".to_string(),
         (DeviceWord::Rebuilding, Some(rebuild)) => {
@@ -358,13 +383,14 @@ fn devices(report: &StatusReport, served: bool, terminal: &Terminal) -> String {
         }
         (DeviceWord::Rebuilding, None) => rebuilding.to_string(),
     };
+    let number = |number: u64| if report.opens { number.to_string() } else { "-".into() };
     for device in &report.devices {
         table.row(vec![
             device.device.to_string(),
             state(device),
-            device.blocks_read.to_string(),
-            device.checksum_errors.to_string(),
-            device.media_errors.to_string(),
+            number(device.blocks_read),
+            number(device.checksum_errors),
+            number(device.media_errors),
             device.path.as_ref().map_or("-".into(), |path| sets::name(&path.to_string_lossy())),
         ]);
     }

@@ -20,6 +20,33 @@ fn json_of(folder: &Path, arguments: &str) -> serde_json::Value {
         .unwrap_or_else(|e| panic!("{arguments}: {e}\n{}{}", run.stdout, run.stderr))
 }
 
+/// The status of a volume that cannot be opened: a fault of one line, and what each path holds, for people and programs.
+fn unopened(folder: &Path, vol: &str, says: &[&str], devices: &[(&str, &str)]) {
+    let run = at(folder, &format!("status {vol}"));
+    for needle in says {
+        assert!(run.stdout.contains(needle), "'{needle}' is missing in: {}", run.stdout);
+    }
+    let json = json_of(folder, &format!("status {vol}"));
+    assert_eq!(
+        (&json["opens"], &json["served"], &json["verdict"]),
+        (&false.into(), &false.into(), &"failed".into())
+    );
+    let shown = json["devices"].as_array().expect("a list");
+    assert_eq!(shown.len(), devices.len(), "{shown:?}");
+    for (shown, (state, problem)) in shown.iter().zip(devices) {
+        assert_eq!(shown["state"], *state, "{shown}");
+        assert!(shown["problem"].as_str().unwrap_or_default().contains(problem), "{shown}");
+    }
+    assert!(
+        run.stdout.lines().filter(|line| line.contains("  here ")).count()
+            == devices.iter().filter(|(state, _)| *state == "present").count(),
+        "{}",
+        run.stdout
+    );
+    let fault = Run { stdout: String::new(), ..run };
+    assert_fault(&fault, 2, says, "status");
+}
+
 #[test]
 fn a_volume_lives_through_losses() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -191,7 +218,7 @@ fn devices_that_somebody_uses_are_said_to_be_in_use() {
         file.lock().expect("a lock");
         file
     });
-    assert_fault(&at(folder, "status again"), 2, &["in use"], "status");
+    unopened(folder, "again", &["in use"], &[("lost", "in use"), ("lost", "in use")]);
     let arguments = "assemble vol/device-00.pantile vol/device-01.pantile --into new";
     assert_fault(&at(folder, arguments), 2, &["in use"], arguments);
     drop(used);
@@ -206,7 +233,20 @@ fn too_many_losses_are_refused() {
     for device in 0..3 {
         std::fs::remove_file(folder.join(format!("vol/device-0{device}.pantile"))).expect("a device");
     }
-    assert_fault(&at(folder, "status vol"), 2, &["3 devices are there, 4 are needed"], "status");
+    let (gone, here) = (("lost", "device-0"), ("present", ""));
+    unopened(folder, "vol", &["3 devices are there, 4 are needed"], &[gone, gone, gone, here, here, here]);
+    for (name, from) in [("device-00", "other/device-00.pantile"), ("device-01", "vol/device-03.pantile")] {
+        ok(folder, &format!("create other --size 1M --code mirror:2 --name {name}"));
+        std::fs::copy(folder.join(from), folder.join(format!("vol/{name}.pantile"))).expect("a copy");
+        std::fs::remove_dir_all(folder.join("other")).expect("it is there");
+    }
+    let (other, twice) =
+        (("lost", "belongs to the volume 'device-00'"), ("lost", "says that it is device 3"));
+    unopened(folder, "vol", &["3 devices are there, 4 are needed"], &[other, twice, gone, here, here, here]);
+    for device in 0..6 {
+        let _ = std::fs::remove_file(folder.join(format!("vol/device-0{device}.pantile")));
+    }
+    unopened(folder, "vol", &["none of the devices"], &[gone; 6]);
 }
 
 #[test]
@@ -216,7 +256,8 @@ fn what_was_taken_out_beyond_the_tolerance_comes_back_by_assembling() {
     ok(folder, "create vol --size 1M --code raid5:2");
     ok(folder, "fail vol 0");
     at(folder, "fail vol 1 --yes");
-    assert_fault(&at(folder, "status vol"), 2, &["bring back 1 more", "pantile assemble"], "status");
+    let out = ("lost", "names no device for it");
+    unopened(folder, "vol", &["bring back 1 more", "pantile assemble"], &[out, out, ("present", "")]);
     let run =
         at(folder, "assemble vol/device-00.pantile vol/device-01.pantile vol/device-02.pantile --into again");
     assert_eq!(run.status, 1, "{}{}", run.stdout, run.stderr);

@@ -1,0 +1,133 @@
+//! What can be said of a volume that cannot be opened: what each path of its folder holds.
+//!
+//! Only superblocks are read. Whether a device lacks anything the maps know, and they cannot be had.
+
+use crate::control::{DeviceReport, DeviceWord, StatusReport, Verdict};
+use crate::folder::{geometry_of, newest_superblock};
+use crate::geometry::policy_name;
+use crate::memory::BLOCK;
+use crate::{Folder, FolderError, Margin};
+use pantile_device::{Device, FileDevice};
+use pantile_format::volume::Superblock;
+use pantile_volume::{Geometry, Slot};
+use std::collections::BTreeMap;
+
+/// What a path holds.
+struct Held {
+    device: Option<FileDevice>,
+    superblock: Option<Superblock>,
+    problem: Option<String>,
+}
+
+impl Folder {
+    /// How the volume stands that could not be opened, and `why`.
+    pub fn survey(&self, why: &FolderError) -> StatusReport {
+        let held: BTreeMap<u32, Held> =
+            self.config().devices.keys().map(|&slot| (slot, self.held(slot))).collect();
+        let blocks = held.values().filter_map(|held| held.superblock.as_ref().zip(held.device.as_ref()));
+        let newest = blocks.max_by_key(|(superblock, _)| (superblock.session, superblock.update));
+        let geometry = newest.and_then(|(superblock, device)| geometry_of(superblock, device).ok());
+        let newest = newest.map(|(superblock, _)| superblock);
+        let named = held.keys().next_back().map_or(0, |slot| slot + 1);
+        let slots = geometry.as_ref().map_or(named, |geometry| (geometry.slots() as u32).max(named));
+        let judge = Judge { newest, geometry: geometry.as_ref(), held: &held };
+        let devices: Vec<DeviceReport> = (0..slots)
+            .map(|slot| {
+                let problem = judge.problem(slot);
+                DeviceReport {
+                    device: slot,
+                    path: self.config().devices.get(&slot).map(|place| self.path(&place.path)),
+                    state: if problem.is_none() { DeviceWord::Present } else { DeviceWord::Lost },
+                    done_stripes: None,
+                    blocks_read: 0,
+                    checksum_errors: 0,
+                    media_errors: 0,
+                    problem,
+                }
+            })
+            .collect();
+        let lost = devices.iter().filter(|device| device.state == DeviceWord::Lost);
+        let margin = Margin {
+            lost: lost.map(|device| device.device).collect(),
+            survives: false,
+            any_more: 0,
+            next: None,
+        };
+        let mut wrong = vec![format!("The volume cannot be opened: {why}.")];
+        wrong.extend(devices.iter().filter_map(|device| {
+            device.problem.as_ref().map(|problem| format!("Device {} is lost: {problem}.", device.device))
+        }));
+        let own = self.root().file_name().map(|name| name.to_string_lossy().into_owned());
+        StatusReport {
+            name: newest.map_or(own.unwrap_or_default(), |superblock| superblock.name.clone()),
+            volume: self.config().volume.to_string(),
+            code: newest.map_or("code unknown".into(), |superblock| superblock.spec.clone()),
+            policy: newest
+                .map_or("policy unknown".into(), |superblock| policy_name(superblock.policy).to_owned()),
+            len_bytes: geometry.map_or(0, |geometry| geometry.user_blocks() * BLOCK as u64),
+            verdict: Verdict::Failed,
+            wrong,
+            margin,
+            devices,
+            spares: self.config().spares.clone(),
+            throttle_bytes_per_s: self.config().throttle_bytes_per_s,
+            broken_stripes: self.config().damaged_stripes,
+            opens: false,
+            ..StatusReport::default()
+        }
+    }
+
+    fn held(&self, slot: u32) -> Held {
+        let path = self.path(&self.config().devices[&slot].path);
+        match FileDevice::open(path) {
+            Err(error) => Held { device: None, superblock: None, problem: Some(error.to_string()) },
+            Ok(device) => {
+                let superblock = newest_superblock(&device, Some(self.config().volume));
+                let problem = superblock.is_none().then(|| match newest_superblock(&device, None) {
+                    Some(other) => format!("it belongs to the volume '{}' ({})", other.name, other.volume),
+                    None => "it holds nothing of this volume".into(),
+                });
+                Held { device: Some(device), superblock, problem }
+            }
+        }
+    }
+}
+
+/// What the devices are held against.
+struct Judge<'h> {
+    newest: Option<&'h Superblock>,
+    geometry: Option<&'h Geometry>,
+    held: &'h BTreeMap<u32, Held>,
+}
+
+impl Judge<'_> {
+    /// Why a slot counts as lost.
+    fn problem(&self, slot: u32) -> Option<String> {
+        // The superblock is the truth; the folder only says where to look.
+        let own = |held: &&Held| held.superblock.as_ref().is_some_and(|found| found.slot == Slot(slot));
+        let Some(held) = self.held.values().find(own) else {
+            let told = match self.held.get(&slot) {
+                None => Some("the folder names no device for it, as after 'pantile fail'".into()),
+                Some(held) => held.problem.clone(),
+            };
+            let elsewhere = || {
+                let found = self.held.get(&slot)?.superblock.as_ref()?;
+                Some(format!("what is there says that it is device {}", found.slot.0))
+            };
+            return told.or_else(elsewhere);
+        };
+        let (found, newest) = (held.superblock.as_ref()?, self.newest?);
+        let have = held.device.as_ref().map_or(0, Device::len_bytes);
+        let need = self.geometry.map_or(0, |geometry| geometry.device_blocks(Slot(slot)) * BLOCK as u64);
+        match () {
+            () if found.history != newest.history && !newest.ancestors.contains(&found.history) => {
+                Some(format!("it ran separately, with history {}", found.history))
+            }
+            () if found.session < newest.session => {
+                Some("it was not there when the volume ran last, and lacks what was written then".into())
+            }
+            () if have < need => Some(format!("it has {have} bytes and had {need}: its end is missing")),
+            () => None,
+        }
+    }
+}
