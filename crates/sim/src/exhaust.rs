@@ -19,6 +19,15 @@ pub struct Exhausted {
     pub states: u64,
 }
 
+impl std::ops::AddAssign for Exhausted {
+    fn add_assign(&mut self, other: Exhausted) {
+        self.points_by_sector += other.points_by_sector;
+        self.points_by_block += other.points_by_block;
+        self.points_sampled += other.points_sampled;
+        self.states += other.states;
+    }
+}
+
 /// Runs the requests of one seed without faults, and opens every state that a power failure could leave after each step.
 ///
 /// Cost: up to `states_most` openings for each step, times one more than the devices if one may be lost.
@@ -52,9 +61,10 @@ pub fn exhaust<E: Engine>(
     }
 }
 
-/// All that a power failure could leave of these devices, or a sample.
+/// All that a power failure could leave of these devices, or a sample. Devices that do not tear blocks are not torn.
 fn states(disks: &[Disk], most: u64, random: &mut Random, done: &mut Exhausted) -> Vec<Vec<Disk>> {
-    if let Some(states) = product(disks, Grain::Sector, most) {
+    let tear = disks.iter().all(Disk::tears);
+    if let Some(states) = product(disks, Grain::Sector, most).filter(|_| tear) {
         done.points_by_sector += 1;
         return states;
     }

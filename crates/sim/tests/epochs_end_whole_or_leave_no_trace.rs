@@ -272,12 +272,8 @@ fn no_power_failure_leaves_a_part_of_an_epoch() {
         real.config.epochs = true;
         let mut total = Exhausted::default();
         for seed in 0..seeds {
-            let done = exhaust(seed, |start| real.make(start), &real.config, states_most)
+            total += exhaust(seed, |start| real.make(start), &real.config, states_most)
                 .unwrap_or_else(|failure| panic!("{code}: {failure}"));
-            total.points_by_sector += done.points_by_sector;
-            total.points_by_block += done.points_by_block;
-            total.points_sampled += done.points_sampled;
-            total.states += done.states;
         }
         println!("{code}: {total:?}");
     }

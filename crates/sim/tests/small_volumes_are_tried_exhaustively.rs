@@ -39,12 +39,7 @@ fn no_power_failure_of_a_small_volume_loses_what_was_flushed() {
     let total = |code: &'static str| {
         let mut total = Exhausted::default();
         for seed in 0..seeds {
-            let done =
-                run(code, None, seed, states_most).unwrap_or_else(|failure| panic!("{code}: {failure}"));
-            total.points_by_sector += done.points_by_sector;
-            total.points_by_block += done.points_by_block;
-            total.points_sampled += done.points_sampled;
-            total.states += done.states;
+            total += run(code, None, seed, states_most).unwrap_or_else(|failure| panic!("{code}: {failure}"));
         }
         println!("{code}: {total:?}");
         assert!(total.points_by_sector > 0 && total.points_by_block > 0, "{code}: {total:?}");

@@ -23,12 +23,7 @@ fn a_sound_toy_survives_every_power_failure() {
         let mut total = Exhausted::default();
         for seed in 0..seeds {
             match run(seed, devices, None) {
-                Ok(done) => {
-                    total.points_by_sector += done.points_by_sector;
-                    total.points_by_block += done.points_by_block;
-                    total.points_sampled += done.points_sampled;
-                    total.states += done.states;
-                }
+                Ok(done) => total += done,
                 Err(failure) => panic!("{failure}"),
             }
         }

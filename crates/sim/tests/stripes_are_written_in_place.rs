@@ -10,8 +10,8 @@ use pantile_code::Code;
 use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_plan::{CellSet, Costs, Planner};
 use pantile_sim::{
-    self as sim, Ask, Cause, Config, Content, Data, Fault, IoKind, Kill, Promise, Refusal, Start, Stats,
-    Told, Verdict, World, WorldConfig, Wrong,
+    self as sim, Ask, Cause, Config, Content, Data, Exhausted, Fault, IoKind, Kill, Promise, Refusal, Start,
+    Stats, Told, Verdict, World, WorldConfig, Wrong,
 };
 use pantile_volume::{
     Action, Birth, Bug, DeviceBlock, Event, Geometry, NewVolume, Policy, ScrubStatus, Slot, State, Status,
@@ -73,11 +73,15 @@ struct Worlds {
 }
 
 fn geometry(code: &str, element_blocks: u32, journal_blocks: u32) -> Geometry {
+    geometry_of(code, element_blocks, journal_blocks, 8)
+}
+
+fn geometry_of(code: &str, element_blocks: u32, journal_blocks: u32, logical_stripes: u32) -> Geometry {
     Geometry::new(NewVolume {
         volume: VolumeId(*b"pantile-sim-test"),
         code: Code::parse(code).expect("the code is known"),
         element_blocks,
-        logical_stripes: 8,
+        logical_stripes,
         spare_stripes: 0,
         log_rows: 0,
         journal_blocks,
@@ -107,7 +111,10 @@ fn format(geometry: &Geometry, disks: &mut [sim::Disk]) {
 
 impl Worlds {
     fn new(code: &str, faults: &[Fault], kills_most: u32) -> Worlds {
-        let geometry = geometry(code, 2, 24);
+        Worlds::with(geometry(code, 2, 24), faults, kills_most)
+    }
+
+    fn with(geometry: Geometry, faults: &[Fault], kills_most: u32) -> Worlds {
         let tolerance = geometry.tolerance() as u32;
         let world = world_config(&geometry);
         let mut config = Config::small(world.devices, world.device_blocks, geometry.user_blocks(), tolerance);
@@ -204,6 +211,34 @@ fn without_marks_a_crash_in_the_middle_of_a_write_is_not_healed() {
         assert!(cause.is_some(), "300 seeds pass without a mark");
         println!("{}", cause.expect("it failed"));
     }
+}
+
+/// A volume so small that every state after a power failure can be tried, in which all devices stay.
+#[allow(clippy::result_large_err, reason = "one a run")]
+fn exhausted(code: &str, bug: Option<Bug>, seed: u64) -> Result<Exhausted, sim::Failure> {
+    let mut small = Worlds { bug, ..Worlds::with(geometry_of(code, 1, 16, 3), &[], 0) };
+    small.config.promise = Promise::whole_devices(0);
+    small.config.requests = 12;
+    small.config.load.blocks_most = 3;
+    small.config.load.open_most = 3;
+    sim::exhaust(seed, |start| small.make(start), &small.config, number("SIM_STATES", 64))
+}
+
+/// A power failure after every step, with every subset of the blocks that were not flushed where that is not too many.
+/// `SIM_STATES=4096` tries more subsets at each step, `SIM_SEEDS=10` more scripts.
+#[test]
+fn no_power_failure_of_a_small_volume_loses_what_was_flushed() {
+    hush();
+    for code in ["mirror:2", "raid5:2", "raid6:2"] {
+        let mut total = Exhausted::default();
+        for seed in 0..number("SIM_SEEDS", 4) {
+            total += exhausted(code, None, seed).unwrap_or_else(|failure| panic!("{code}: {failure}"));
+        }
+        println!("{code}: {total:?}");
+        assert!(total.points_by_sector + total.points_by_block > 0, "{code}: {total:?}");
+    }
+    let failure = (0..8).find_map(|seed| exhausted("raid5:2", Some(Bug::ForgetsMark), seed).err());
+    println!("{}", failure.expect("a stripe without a mark is not healed").cause);
 }
 
 /// A block that nobody wrote to changes. It is what the policy cannot keep, and this fails on the day that it can.
