@@ -14,8 +14,8 @@ use pantile_sim::{
     Stats, Told, Verdict, World, WorldConfig, Wrong,
 };
 use pantile_volume::{
-    Action, Birth, Bug, DeviceBlock, Event, Geometry, NewVolume, Policy, ScrubStatus, Slot, State, Status,
-    UserBlock, Volume, format_volume,
+    Action, Birth, Bug, DeviceBlock, EpochId, Event, Failure, Geometry, NewVolume, Policy, ScrubStatus, Slot,
+    State, Status, UserBlock, Volume, format_volume,
 };
 use real::{hush, number, rest};
 use std::collections::BTreeSet;
@@ -425,4 +425,29 @@ fn stripes_that_rest_are_not_marked_for_ever() {
     assert_eq!(bench.status().marked_stripes, 2, "the one that is written again and again, and the new one");
     bench.open_again();
     assert_eq!(bench.status().marked_stripes, 0);
+}
+
+/// An epoch needs free places, and this policy has none: it is refused, and nothing of the volume is touched or held.
+#[test]
+fn epochs_are_refused_and_leave_nothing_behind() {
+    let mut bench = Bench::new("raid5:4");
+    bench.fill();
+    let before = bench.counts();
+    let blocks = bench.geometry.user_blocks();
+    for (first, count) in [(0, blocks), (3, 1)] {
+        let told = bench.ask(&Ask::Begin { first: UserBlock(first), count, owed_blocks_max: u64::MAX });
+        assert_eq!(told, Told::Failed(Failure::NoEpochs));
+    }
+    let epoch = EpochId(1);
+    let write = Ask::Write { first: UserBlock(0), contents: vec![[9; 16]], durable: true };
+    for ask in [Ask::Within(epoch, Box::new(write)), Ask::End(epoch), Ask::Abort(epoch), Ask::Advance(epoch)]
+    {
+        assert_eq!(bench.ask(&ask), Told::Failed(Failure::NoSuchEpoch { epoch }), "{ask:?}");
+    }
+    assert_eq!(bench.counts(), before, "nothing was read or written");
+    assert!(bench.volume.epochs().is_empty());
+    // Nobody holds the range: others write there as ever.
+    bench.write(0, [7].into_iter());
+    let told = bench.ask(&Ask::Read { first: UserBlock(0), count: 1 });
+    assert_eq!(told, Told::Blocks(vec![Some([7; 16])]));
 }
