@@ -150,6 +150,22 @@ grep -q 'died 5 times within 60 s, the last time of SIGSEGV' "$work/out" || { ca
 serve
 expect 0 "$pantile" status "$vol"
 
+say "stopped although its log has no room"
+mkdir "$work/small"
+if mount -t tmpfs -o size=40M tmpfs "$work/small" 2>/dev/null; then
+    trap '"$pantile" stop "$work/small/vol" >/dev/null 2>&1 || true; umount -l "$work/small"; end' EXIT
+    expect 0 "$pantile" create "$work/small/vol" --size 4M
+    expect 0 "$pantile" serve "$work/small/vol"
+    head -c 50000000 /dev/zero >"$work/small/full" 2>/dev/null || true
+    expect 2 "$pantile" fail "$work/small/vol" 1
+    expect 0 "$pantile" status "$work/small/vol"
+    expect 0 timeout 60 "$pantile" stop "$work/small/vol"
+    umount "$work/small"
+    trap end EXIT
+else
+    echo "left out: this user cannot mount a small file system"
+fi
+
 say "fio verifies what it writes"
 fio --name=verify --ioengine=nbd --uri="$uri" --rw=randwrite --bs=4k --iodepth=16 --size=8M --offset=48M --verify=crc32c --end_fsync=1 \
     >"$work/out" 2>&1 || { cat "$work/out"; fail "fio read something else"; }

@@ -2,12 +2,15 @@
 
 use crate::HostError;
 use pantile_code::CodeError;
-use pantile_device::DeviceError;
+use pantile_device::{DeviceError, Remedy};
 use pantile_format::FormatError;
 use pantile_format::volume::VolumeId;
 use pantile_volume::{OpenError, Slot};
 use std::fmt;
 use std::path::{Path, PathBuf};
+
+/// EFBIG, ENOSPC, EDQUOT.
+const NO_SPACE: [i32; 3] = [27, 28, 122];
 
 /// Why something could not be done with a folder or its devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -214,8 +217,10 @@ impl FolderError {
             | FolderError::NothingFound { .. }
             | FolderError::Lacking { .. }
             | FolderError::HasFailed { .. } => FaultKind::Losses,
+            FolderError::File { errno, .. } if NO_SPACE.contains(errno) => FaultKind::Input,
             FolderError::File { .. } | FolderError::Busy { .. } => FaultKind::System,
             FolderError::Device(error) => match error {
+                error if error.remedy() == Remedy::MakeSpace => FaultKind::Input,
                 DeviceError::InUse { .. }
                 | DeviceError::SameDevice { .. }
                 | DeviceError::NotThere { .. }
@@ -233,7 +238,15 @@ impl FolderError {
     }
 
     pub(crate) fn file(verb: &'static str, path: &Path, error: &std::io::Error) -> FolderError {
-        FolderError::File { verb, path: path.to_path_buf(), errno: error.raw_os_error().unwrap_or(0) }
+        use std::io::ErrorKind;
+        // What no system call said has no number: the nearest one.
+        let errno = error.raw_os_error().unwrap_or(match error.kind() {
+            ErrorKind::InvalidInput => 22,   // EINVAL
+            ErrorKind::InvalidData => 74,    // EBADMSG
+            ErrorKind::UnexpectedEof => 104, // ECONNRESET
+            _ => 5,                          // EIO
+        });
+        FolderError::File { verb, path: path.to_path_buf(), errno }
     }
 }
 
@@ -272,11 +285,19 @@ impl fmt::Display for FolderError {
                 folder.display()
             ),
             FolderError::File { verb, path, errno } => {
-                write!(out, "cannot {verb} {}: {}", path.display(), std::io::Error::from_raw_os_error(*errno))
+                let error = std::io::Error::from_raw_os_error(*errno);
+                write!(out, "cannot {verb} {}: {error}", path.display())?;
+                if NO_SPACE.contains(errno) {
+                    write!(out, "; nothing was changed, free some space")
+                } else {
+                    Ok(())
+                }
             }
-            FolderError::Config { path, line, expected } => {
-                write!(out, "{}, line {line}: expected {expected}", path.display())
-            }
+            FolderError::Config { path, line, expected } => write!(
+                out,
+                "{}, line {line}: expected {expected}; mend it, or let 'pantile assemble' make another folder from the devices",
+                path.display()
+            ),
             FolderError::Path { path } => {
                 write!(out, "the path {path:?} is not text of one line; give the device such a name")
             }

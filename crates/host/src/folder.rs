@@ -146,8 +146,12 @@ impl Folder {
             return Err(FolderError::NotAVolume { folder: root.to_path_buf() });
         }
         let lock = lock(root)?;
-        let text =
-            std::fs::read_to_string(&path).map_err(|error| FolderError::file("read", &path, &error))?;
+        let bytes = std::fs::read(&path).map_err(|error| FolderError::file("read", &path, &error))?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let line = 1 + good.iter().filter(|&&byte| byte == b'\n').count();
+            FolderError::Config { path: path.clone(), line, expected: "text in UTF-8" }
+        })?;
         let config = Config::parse(&path, &text)?;
         Ok(Folder { root: root.to_path_buf(), config, _lock: lock })
     }
@@ -223,7 +227,10 @@ impl Folder {
             std::fs::rename(&new, &path)?;
             File::open(&self.root)?.sync_all()
         };
-        write().map_err(|error| FolderError::file("write", &path, &error))
+        write().map_err(|error| {
+            let _ = std::fs::remove_file(&new);
+            FolderError::file("write", &path, &error)
+        })
     }
 
     /// Opens the devices. One that is missing, in use or not what the folder says is a problem, not an error.

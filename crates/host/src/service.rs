@@ -264,6 +264,9 @@ impl Service {
     }
 
     fn scrub(&self, what: Scrub, text: &str) -> Result<String, FolderError> {
+        if matches!(what, Scrub::Start { .. } | Scrub::Resume) && self.host().report()?.status.failed {
+            return Err(HostError::Failed(pantile_volume::Failure::NotDurable).into());
+        }
         self.host().scrub(what)?;
         Ok(text.to_owned())
     }
@@ -291,8 +294,9 @@ impl Service {
         if !lose_data {
             self.check_survived(slot)?;
         }
-        self.host().fail(slot)?;
+        // In the folder first: a command that fails has changed nothing.
         self.forget(&mut state, slot)?;
+        self.host().fail(slot)?;
         state.problems.insert(device, "declared failed by its operator".into());
         drop(state);
         self.look_after();
@@ -326,9 +330,10 @@ impl Service {
 
     /// A device that was taken out on purpose does not come back by itself at the next start.
     fn forget(&self, state: &mut State, slot: Slot) -> Result<(), FolderError> {
-        state.devices[slot.0 as usize] = None;
         let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
-        folder.change(|config| drop(config.devices.remove(&slot.0)))
+        folder.change(|config| drop(config.devices.remove(&slot.0)))?;
+        state.devices[slot.0 as usize] = None;
+        Ok(())
     }
 
     /// The new device is looked at as a whole, and made ready, before the old one is touched.
@@ -509,9 +514,9 @@ impl Service {
         let mut state = self.lock();
         if let Some(rate) = throttle {
             let rate = Some(rate).filter(|rate| *rate > 0);
-            self.host().set_throttle(rate)?;
             let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
             folder.change(|config| config.throttle_bytes_per_s = rate)?;
+            self.host().set_throttle(rate)?;
         }
         let report = self.host().report()?;
         for (slot, member) in (0..).map(Slot).zip(&report.members) {

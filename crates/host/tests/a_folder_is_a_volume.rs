@@ -724,3 +724,49 @@ fn a_failed_volume_serves_again_when_a_device_is_put_back() {
     assert!(read(&service, data.len()) == data);
     service.stop().expect("it stops");
 }
+
+/// The folder is on a full file system, or gone.
+#[test]
+fn what_the_folder_cannot_remember_is_not_done() {
+    let (_folder, root, service) = served();
+    let new = root.join("volume.conf.new");
+    // A name that cannot be written to, for whatever reason.
+    std::fs::create_dir(&new).expect("a folder");
+    let before = std::fs::read(root.join("volume.conf")).expect("a configuration");
+    for order in [
+        Order::Fail { device: 1, lose_data: false },
+        Order::Rebuild { throttle_bytes_per_s: Some(5 << 20) },
+        Order::Replace { device: 1, path: root.join("device-01.pantile"), overwrite: true },
+    ] {
+        let answer = service.obey(&order);
+        assert!(matches!(answer, Answer::Fault { .. }), "{order:?}: {answer:?}");
+        let report = status(&service);
+        assert_eq!((report.verdict, report.throttle_bytes_per_s), (Verdict::Clean, None), "{order:?}");
+        assert_eq!(std::fs::read(root.join("volume.conf")).expect("a configuration"), before);
+    }
+    std::fs::remove_dir(&new).expect("it is empty");
+    done(service.obey(&Order::Fail { device: 1, lose_data: false }));
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn a_failed_volume_begins_no_scrub() {
+    let (_folder, _root, service) = served();
+    for device in 0..3 {
+        done(service.obey(&Order::Fail { device, lose_data: true }));
+    }
+    let answer = service.obey(&Order::ScrubStart { repair: false });
+    assert!(matches!(&answer, Answer::Fault { kind: FaultKind::Losses, .. }), "{answer:?}");
+    assert_eq!(status(&service).scrub, None);
+    let _ = service.stop();
+}
+
+#[test]
+fn a_configuration_that_is_no_text_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("v");
+    create(&root);
+    std::fs::write(root.join("volume.conf"), b"pantile volume 1\nid \xff\n").expect("a file");
+    let refused = Folder::open(&root).expect_err("no text");
+    assert!(matches!(refused, FolderError::Config { line: 2, .. }), "{refused:?}");
+}

@@ -190,6 +190,10 @@ impl Reached {
             if is_done(&report) {
                 return Ok(true);
             }
+            if !report.margin.survives {
+                let worst = report.wrong.first().cloned();
+                return Err(Failure::Losses(worst.unwrap_or_else(|| "the volume has failed".into())));
+            }
             if interrupt::asked() {
                 return Ok(false);
             }

@@ -14,6 +14,7 @@ use nbdkit::{Error, ExtentHandle, ExtentType, Flags, FuaFlags, Result, Server, T
 use pantile_host::{
     Answer, ControlServer, EpochId, Failure, Folder, FolderError, Handle, HostError, Service, TOLD_TO_STOP,
 };
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -117,7 +118,7 @@ impl Server for Connection {
             let deaths = state().deaths;
             let running = start(&folder, deaths).map_err(|error| {
                 if let Ok(line) = serde_json::to_string(&Answer::fault(&error)) {
-                    eprintln!("pantile-fault {line}");
+                    say(&format!("pantile-fault {line}"));
                 }
                 Error::new(EIO, error.to_string())
             })?;
@@ -131,7 +132,7 @@ impl Server for Connection {
             let wait = move || {
                 service.wait_for_end();
                 // Whoever starts a server again that died reads that this one was not to live.
-                eprintln!("{TOLD_TO_STOP}");
+                say(TOLD_TO_STOP);
                 nbdkit::shutdown();
             };
             let thread = std::thread::Builder::new().name("watch".into()).spawn(wait);
@@ -144,7 +145,7 @@ impl Server for Connection {
         let running = state().running.take();
         let Some(Running { service, control }) = running else { return };
         if let Err(error) = service.stop() {
-            eprintln!("pantile: {error}");
+            say(&format!("pantile: {error}"));
         }
         drop(control);
     }
@@ -258,6 +259,11 @@ fn epoch_of(export: &str) -> Result<Option<EpochId>> {
     let number = export.strip_prefix("epoch-").and_then(|number| number.parse().ok());
     let unknown = || format!("there is no export '{export}'; leave the name empty, or write epoch-NUMBER");
     number.map(|number| Some(EpochId(number))).ok_or_else(|| Error::new(ENOENT, unknown()))
+}
+
+/// A line in the log. That there is no room for it must not keep the server from what it does next.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
 fn state() -> std::sync::MutexGuard<'static, State> {
