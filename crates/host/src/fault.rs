@@ -156,6 +156,15 @@ pub enum FolderError {
         /// Its slot.
         slot: Slot,
     },
+    /// A device was to be brought back to a volume that cannot be opened, and is not that device.
+    NotThatDevice {
+        /// Where.
+        path: PathBuf,
+        /// What it was to be.
+        slot: Slot,
+        /// What it is, if it is one of the volume.
+        found: Option<Slot>,
+    },
     /// A spare that the volume does not have.
     NoSuchSpare {
         /// What was asked for.
@@ -388,6 +397,18 @@ impl fmt::Display for FolderError {
                 "device {} is whole, and no further device may fail for certain; bring a lost one back or wait for the rebuild first",
                 slot.0
             ),
+            FolderError::NotThatDevice { path, slot, found } => {
+                write!(
+                    out,
+                    "the volume cannot be opened, so only a device that was lost helps; {} ",
+                    path.display()
+                )?;
+                match found {
+                    Some(found) => write!(out, "is device {}, not device {}", found.0, slot.0)?,
+                    None => write!(out, "holds nothing of this volume")?,
+                }
+                write!(out, "; 'pantile status' says what is missing")
+            }
             FolderError::NoSuchSpare { path, spares } => {
                 write!(out, "{} is no spare of the volume; ", path.display())?;
                 match &spares[..] {

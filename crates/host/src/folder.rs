@@ -212,6 +212,19 @@ impl Folder {
         saved
     }
 
+    /// Says where the device of a slot is now, for a volume that cannot be opened without it.
+    ///
+    /// Errors: it is not that device. Whether it suffices the next opening tells.
+    pub fn bring_back(&mut self, slot: u32, path: &Path) -> Result<(), FolderError> {
+        let found =
+            newest_superblock(&FileDevice::open(path)?, Some(self.config.volume)).map(|held| held.slot);
+        if found != Some(Slot(slot)) {
+            return Err(FolderError::NotThatDevice { path: path.to_path_buf(), slot: Slot(slot), found });
+        }
+        let place = Place { path: path.to_path_buf(), joining: false };
+        self.change(|config| drop(config.devices.insert(slot, place)))
+    }
+
     /// The path of a device.
     pub fn path(&self, path: &Path) -> PathBuf {
         self.root.join(path)

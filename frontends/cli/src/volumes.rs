@@ -235,7 +235,37 @@ pub fn print_done(text: &str, served: bool, json: bool) -> Outcome {
 
 /// Gives one order and prints its answer.
 pub fn run_order(root: &Path, what: &Order, json: bool) -> Outcome {
-    let reached = reach(root)?;
+    run_order_to(reach(root)?, what, json)
+}
+
+/// Puts a device into a volume; into one that cannot be opened only what it lacks.
+pub fn replace(root: &Path, device: u32, path: &Path, overwrite: bool, json: bool) -> Outcome {
+    let start = |folder| Service::start(folder, None);
+    match reach_by(root, start)? {
+        Ok(reached) => {
+            let order = Order::Replace { device, path: path.to_path_buf(), overwrite };
+            run_order_to(reached, &order, json)
+        }
+        Err(why) if why.kind() == FaultKind::Losses => {
+            let mut folder = Folder::open(root).map_err(|error| failure(&error))?;
+            folder.bring_back(device, path).map_err(|error| failure(&error))?;
+            drop(folder);
+            let is = format!("{} is device {device} again.", path.display());
+            match reach_by(root, start)? {
+                Ok(reached) => {
+                    reached.end()?;
+                    print_done(&format!("{is} The volume can be opened again; serve it."), false, json)
+                }
+                Err(why) => {
+                    print_done(&format!("{is} The volume still cannot be opened: {why}."), false, json)
+                }
+            }
+        }
+        Err(why) => Err(failure(&why)),
+    }
+}
+
+fn run_order_to(reached: Reached, what: &Order, json: bool) -> Outcome {
     let answer = reached.order(what);
     let served = reached.is_served();
     let ended = reached.end();

@@ -166,6 +166,29 @@ fn a_rebuild_that_nobody_runs_is_said_to_wait_and_its_rate_is_shown() {
 }
 
 #[test]
+fn a_volume_that_cannot_be_opened_is_given_back_what_moved() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    ok(folder, "create vol --size 1M");
+    for device in 0..4 {
+        let name = format!("vol/device-0{device}.pantile");
+        std::fs::rename(folder.join(name), folder.join(format!("moved{device}"))).expect("a device");
+    }
+    std::fs::File::create(folder.join("blank")).and_then(|f| f.set_len(32 << 20)).expect("a file");
+    assert_fault(&at(folder, "replace vol 0 blank --yes"), 2, &["holds nothing of this volume"], "replace");
+    assert_fault(&at(folder, "replace vol 0 moved1"), 2, &["is device 1, not device 0"], "replace");
+    let told = ok(folder, "replace vol 2 moved2");
+    assert!(told.contains("device 2 again") && told.contains("bring back 1 more"), "{told}");
+    assert!(ok(folder, "replace vol 0 moved0").contains("can be opened again"));
+    assert_eq!(json_of(folder, "status vol")["margin"]["lost"], serde_json::json!([1, 3]));
+    for device in [1, 3] {
+        ok(folder, &format!("replace vol {device} moved{device}"));
+    }
+    ok(folder, "rebuild vol");
+    ok(folder, "status vol");
+}
+
+#[test]
 fn a_spare_is_given_back() {
     let folder = tempfile::tempdir().expect("a folder");
     let folder = folder.path();

@@ -140,8 +140,7 @@ impl Fail {
 impl Replace {
     pub fn run(self) -> Outcome {
         let path = absolute(&self.path)?;
-        let order = Order::Replace { device: self.device, path, overwrite: self.yes };
-        run_order(&self.folder, &order, self.json)
+        volumes::replace(&self.folder, self.device, &path, self.yes, self.json)
     }
 }
 
