@@ -165,6 +165,13 @@ pub enum FolderError {
         /// What it is, if it is one of the volume.
         found: Option<Slot>,
     },
+    /// A device that the volume has already was to be put in.
+    OwnDevice {
+        /// Where it is.
+        path: PathBuf,
+        /// Its slot; none: it is a spare.
+        slot: Option<Slot>,
+    },
     /// A spare that the volume does not have.
     NoSuchSpare {
         /// What was asked for.
@@ -409,6 +416,14 @@ impl fmt::Display for FolderError {
                 }
                 write!(out, "; 'pantile status' says what is missing")
             }
+            FolderError::OwnDevice { path, slot: Some(slot) } => {
+                write!(out, "{} is device {} of this volume; give another", path.display(), slot.0)
+            }
+            FolderError::OwnDevice { path, slot: None } => write!(
+                out,
+                "{} is a spare of this volume and takes the place of the next device that is lost; 'pantile remove-spare' takes it back",
+                path.display()
+            ),
             FolderError::NoSuchSpare { path, spares } => {
                 write!(out, "{} is no spare of the volume; ", path.display())?;
                 match &spares[..] {

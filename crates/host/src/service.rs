@@ -341,6 +341,7 @@ impl Service {
         let slot = self.slot(device)?;
         let mut state = self.lock();
         let report = self.host().report()?;
+        check_strange(&state, &report, path)?;
         self.check_dispensable(&report, slot)?;
         let new: Arc<dyn Device> = Arc::new(open_soon(path)?);
         let found = self.found(&state, slot, &*new)?;
@@ -469,6 +470,7 @@ impl Service {
     }
 
     fn add_spare(&self, path: &Path, overwrite: bool) -> Result<String, FolderError> {
+        check_strange(&self.lock(), &self.host().report()?, path)?;
         let device = FileDevice::open(path)?;
         for slot in (0..self.geometry.slots() as u32).map(Slot) {
             self.check_len(slot, &device)?;
@@ -718,6 +720,22 @@ impl Service {
             server,
             opens: true,
         })
+    }
+}
+
+/// Refuses a device that the volume has: to the system it is only in use.
+fn check_strange(state: &State, report: &Report, path: &Path) -> Result<(), FolderError> {
+    let Ok(real) = std::fs::canonicalize(path) else { return Ok(()) };
+    let is_it = |other: &Path| std::fs::canonicalize(other).is_ok_and(|other| other == real);
+    let mut members = (0..).map(Slot).zip(&report.members);
+    let member = members.find(|(_, member)| member.attached && member.path.as_deref().is_some_and(is_it));
+    let mut spares = state.spares.iter().map(|(_, spare)| spare.path());
+    match (member, spares.any(is_it)) {
+        (None, false) => Ok(()),
+        (member, _) => {
+            let slot = member.map(|(slot, _)| slot);
+            Err(FolderError::OwnDevice { path: path.to_path_buf(), slot })
+        }
     }
 }
 

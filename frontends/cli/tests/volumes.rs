@@ -199,6 +199,15 @@ fn a_spare_is_given_back() {
         std::fs::File::create(folder.join(name)).and_then(|f| f.set_len(32 << 20)).expect("a file");
         ok(folder, &format!("add-spare vol {name}"));
     }
+    for (arguments, says) in [
+        ("replace vol 0 vol/device-00.pantile", "is device 0 of this volume"),
+        ("replace vol 0 vol/device-01.pantile", "is device 1 of this volume"),
+        ("add-spare vol vol/device-01.pantile", "is device 1 of this volume"),
+        ("add-spare vol spare", "is a spare of this volume"),
+        ("replace vol 0 spare", "is a spare of this volume"),
+    ] {
+        assert_fault(&at(folder, arguments), 2, &[says], arguments);
+    }
     let refused = at(folder, "remove-spare vol vol/device-00.pantile");
     assert_fault(&refused, 2, &["no spare of the volume", "/spare, "], "remove-spare");
     // Also one that is not there any more, and by another name.
