@@ -9,6 +9,8 @@ use crate::service::Service;
 use crate::{EpochId, FaultKind, FolderError};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -362,6 +364,8 @@ fn is_end(error: &std::io::Error) -> bool {
 /// Listens on the control socket of a folder that this process has locked.
 pub struct ControlServer {
     path: PathBuf,
+    /// The listening socket once more: shut down, it ends the wait for a connection, whatever has become of its name.
+    listener: UnixStream,
     ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -374,6 +378,7 @@ impl ControlServer {
         let failed = |error: std::io::Error| FolderError::file("listen on", &path, &error);
         let listener = UnixListener::bind(&path).map_err(failed)?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        let again = UnixStream::from(OwnedFd::from(listener.try_clone().map_err(failed)?));
         let ended = Arc::new(AtomicBool::new(false));
         let flag = ended.clone();
         let accept = move || {
@@ -388,15 +393,14 @@ impl ControlServer {
             }
         };
         let thread = std::thread::Builder::new().name("control".into()).spawn(accept).map_err(failed)?;
-        Ok(ControlServer { path, ended, thread: Some(thread) })
+        Ok(ControlServer { path, listener: again, ended, thread: Some(thread) })
     }
 }
 
 impl Drop for ControlServer {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Release);
-        // Ends the wait for a connection.
-        let _ = UnixStream::connect(&self.path);
+        let _ = self.listener.shutdown(Shutdown::Both);
         self.thread.take().into_iter().for_each(|thread| drop(thread.join()));
         let _ = std::fs::remove_file(&self.path);
     }

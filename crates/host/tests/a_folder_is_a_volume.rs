@@ -770,3 +770,18 @@ fn a_configuration_that_is_no_text_is_named() {
     let refused = Folder::open(&root).expect_err("no text");
     assert!(matches!(refused, FolderError::Config { line: 2, .. }), "{refused:?}");
 }
+
+#[test]
+fn a_server_ends_also_when_its_socket_was_removed() {
+    let (_folder, root, service) = served();
+    let service = Arc::new(service);
+    let control = ControlServer::start(&root, service.clone()).expect("a socket");
+    std::fs::remove_file(root.join(CONTROL_SOCKET)).expect("it is there");
+    let ends = std::thread::spawn(move || drop(control));
+    let begun = Instant::now();
+    while !ends.is_finished() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it waits for a connection that nobody can make");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    service.stop().expect("it stops");
+}
