@@ -4,7 +4,8 @@ use pantile::Code;
 use pantile_device::Throttle;
 use pantile_lab::exascale::Scheme;
 use pantile_lab::exascale::cross_check::{
-    Amount, CheckError, Coming, Layout, Memory, Ran, Setup, Use, driven, executed, simulated, terms,
+    Amount, CheckError, Coming, Layout, Memory, Ran, Setup, Use, checkpoint, driven, executed, simulated,
+    terms,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -139,6 +140,23 @@ fn a_real_volume_on_throttled_files_does_the_same() {
         let (files, _) = executed(&setup, scheme, folder.path()).unwrap_or_else(|error| panic!("{error}"));
         let world = ran(&setup, scheme, Coming::OneByOne, Layout::Together, Memory::Kept);
         assert_eq!(files, world.totals(), "{scheme:?}");
+    }
+}
+
+/// Checkpoints of the benchmark, by what the devices allow: delayed parity is worth having for small pieces and for large ones, and reads nothing back.
+#[test]
+fn delayed_parity_gains_with_pieces_of_either_size() {
+    for spec in ["raid5:5", "raid6:6"] {
+        let code = Code::parse(spec).expect("a code");
+        for (piece_blocks, pieces, least) in [(1, 2048, 1.35), (32, 384, 1.1)] {
+            let run = |scheme| {
+                checkpoint(&code, scheme, piece_blocks, pieces).unwrap_or_else(|error| panic!("{error}"))
+            };
+            let (wcl, delayed) = (run(Scheme::Wcl), run(Scheme::Delayed));
+            let ratio = wcl.elapsed_ns as f64 / delayed.elapsed_ns as f64;
+            assert!(ratio > least, "{spec}, {piece_blocks} blocks: {ratio:.2}");
+            assert_eq!(delayed.of(Use::DataRead), Amount::default(), "{spec}, {piece_blocks} blocks");
+        }
     }
 }
 

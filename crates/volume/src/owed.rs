@@ -4,7 +4,8 @@
 //! what is read back is verified. One thing is done with a stripe at a time:
 //!
 //! * *write*: what is dirty goes to its cells;
-//! * *fill*: all data are in memory: parity is computed and kept in memory, data and headers are written as one;
+//! * *fill*: all data are in memory: parity is computed and kept in memory, data and headers are written as one. If none of the
+//!   data is on a device yet, it is a *settle*: parity goes with them;
 //! * *settle*: what is missing is fetched (memory, the epoch's own cells, what was committed before), what is lost is computed if there is
 //!   parity of it, parity is made unless memory has it, and everything is written that a present device lacks, headers too.
 //!

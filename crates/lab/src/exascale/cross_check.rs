@@ -759,3 +759,66 @@ impl<'s> Driver<'s> {
 fn write(block: u64) -> Ask {
     Ask::Write { first: UserBlock(block), contents: vec![[block as u8 | 1; 16]], durable: true }
 }
+
+/// Writers of a checkpoint in [`checkpoint`], as the benchmark of volumes has them.
+const CHECKPOINT_WRITERS: u64 = 32;
+
+/// A checkpoint of so many pieces on the volume's engine, written as the benchmark does (`crates/host/examples/delayed`): a volume of 512 MiB whose
+/// range was never written, elements of 64 KiB, 32 writers, each piece durable when it is answered; with delayed parity one epoch, its end
+/// counted in. In virtual time: what the devices allow, without the processor's part.
+///
+/// Errors: those of [`driven`].
+pub fn checkpoint(code: &Code, scheme: Scheme, piece_blocks: u32, pieces: u64) -> Result<Ran, CheckError> {
+    const ELEMENT_BLOCKS: u32 = 16;
+    const USER_BLOCKS: u64 = (512 << 20) / BLOCK_BYTES;
+    let setup = Setup { element_blocks: ELEMENT_BLOCKS, ..Setup::small(code.clone()) };
+    let stripes = (USER_BLOCKS / (code.data().len() as u64 * u64::from(ELEMENT_BLOCKS))) as u32;
+    let is_moving = matches!(scheme, Scheme::Wcl | Scheme::Delayed);
+    let geometry = Geometry::new(NewVolume {
+        volume: VolumeId(*b"pantile-the-lab-"),
+        code: code.clone(),
+        element_blocks: ELEMENT_BLOCKS,
+        logical_stripes: stripes,
+        spare_stripes: if is_moving { (stripes / 32).max(16) } else { 0 },
+        log_rows: if is_moving { stripes * code.rows_max() as u32 * ELEMENT_BLOCKS / 10 } else { 0 },
+        journal_blocks: 1024,
+        policy: if is_moving { Policy::Wcl } else { Policy::Inplace },
+    })?;
+    let mut driver = Driver::new(&setup, geometry, Coming::AtOnce, Memory::Kept)?;
+    let (begun_ns, worked_ns) = (driver.world.now_ns(), driver.world.worked_ns());
+    driver.ran = Ran::default();
+    let piece = u64::from(piece_blocks);
+    if scheme == Scheme::Delayed {
+        let owed_blocks_max = EpochOptions::default().owed_bytes_max / BLOCK_BYTES;
+        driver.ask(0, &Ask::Begin { first: UserBlock(0), count: pieces * piece, owed_blocks_max })?;
+        driver.answers()?;
+    }
+    let epoch = driver.begun.take();
+    let mut next = 0;
+    driver.answered = (0..CHECKPOINT_WRITERS).collect();
+    while next < pieces || !driver.waiting.is_empty() {
+        for writer in std::mem::take(&mut driver.answered) {
+            if next == pieces {
+                break;
+            }
+            let contents = vec![[next as u8 | 1; 16]; piece as usize];
+            let write = Ask::Write { first: UserBlock(next * piece), contents, durable: true };
+            next += 1;
+            match epoch {
+                Some(epoch) => driver.ask(writer, &Ask::Within(epoch, Box::new(write)))?,
+                None => driver.ask(writer, &write)?,
+            }
+        }
+        while driver.answered.is_empty() && !driver.waiting.is_empty() {
+            driver.step_on()?;
+        }
+    }
+    if let Some(epoch) = epoch {
+        driver.ask(0, &Ask::End(epoch))?;
+        driver.answers()?;
+    }
+    driver.ran.elapsed_ns = driver.world.now_ns() - begun_ns;
+    driver.rest()?;
+    driver.ran.device_ns = driver.world.worked_ns() - worked_ns;
+    Ok(driver.ran)
+}

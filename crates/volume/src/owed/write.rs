@@ -24,7 +24,10 @@ impl Engine {
         let Some(owed) = self.delayed.stripes.get(&id) else { return };
         let is_whole = data.iter().all(|&at| owed.content[at].is_some());
         if owed.is_idle() && is_whole && !owed.has_parity && !owed.dirty.is_empty() {
-            self.begin_activity(id, Kind::Fill);
+            // All of it goes to the devices now: parity goes with it, chunk after chunk, which costs no positioning. Where a part is there already
+            // parity waits for the end: then headers lie apart from what is written, and whoever waits would wait for them.
+            let at_once = owed.dirty.len() == data.len();
+            self.begin_activity(id, if at_once { Kind::Settle } else { Kind::Fill });
             self.encode_owed(id);
             self.owed_part_done(id);
         }
