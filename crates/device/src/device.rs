@@ -2,6 +2,7 @@
 
 use crate::{DeviceError, Part, PartMut, Site};
 use std::fmt;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -44,6 +45,12 @@ pub trait Device: Send + Sync {
 
     /// Fills a range with zeros, and keeps the space for it. As stable as a write is.
     fn zero(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError>;
+
+    /// The file whose direct, positioned, aligned reads and writes are those of this device, if there is nothing more to them: then a pool may
+    /// leave them to the system. What is not done in full is asked of the device again, for its error.
+    fn direct_file(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 }
 
 /// Which device, by the system's own numbers: equal for the same file under two names.
@@ -130,6 +137,9 @@ impl<D: Device + ?Sized> Device for Arc<D> {
     }
     fn zero(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
         (**self).zero(offset_bytes, len_bytes)
+    }
+    fn direct_file(&self) -> Option<BorrowedFd<'_>> {
+        (**self).direct_file()
     }
 }
 

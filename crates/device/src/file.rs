@@ -28,7 +28,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, pread, pwrite, pwritev, retry_on_intr};
 use std::io::IoSlice;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -357,6 +357,11 @@ impl Device for FileDevice {
             }
         }
         self.write_zeros(offset_bytes, len_bytes).map_err(stopped)
+    }
+
+    fn direct_file(&self) -> Option<BorrowedFd<'_>> {
+        let plain = self.mode == Mode::Direct && self.access == Access::ReadWrite;
+        plain.then(|| self.file.as_fd())
     }
 }
 

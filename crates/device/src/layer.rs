@@ -2,6 +2,7 @@
 
 use crate::device::parts_len;
 use crate::{Device, DeviceError, Identity, OpKind, Part, PartMut};
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 
 /// An operation on its way to a device.
@@ -26,6 +27,11 @@ pub trait Layer: Send + Sync {
         operation: Operation,
         does: &mut dyn FnMut(u64) -> Result<(), DeviceError>,
     ) -> Result<(), DeviceError>;
+
+    /// Whether it does nothing to operations, so that they need not pass.
+    fn is_transparent(&self) -> bool {
+        false
+    }
 }
 
 /// A device with something before it.
@@ -91,6 +97,9 @@ impl<D: Device, L: Layer> Device for Layered<D, L> {
     }
     fn zero(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
         self.pass((OpKind::Zero, offset, len), |first| self.inner.zero(offset, first))
+    }
+    fn direct_file(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.direct_file().filter(|_| self.layer.is_transparent())
     }
 }
 

@@ -40,6 +40,7 @@ mod file;
 mod layer;
 mod memory;
 mod pool;
+mod ring;
 mod throttled;
 
 pub use buffer::{AlignedBuf, BufferPool, PAGE_BYTES, Part, PartMut};

@@ -1,4 +1,7 @@
-//! Runs requests on threads, some for each device, and hands back completions.
+//! Runs requests, on threads for each device or in an io_uring for all, and hands back completions.
+//!
+//! Reads and writes of a file with nothing before it go to the ring ([`crate::ring`]) where the system has one: no thread is called, neither
+//! for the request nor for its completion. Everything else, and whatever the ring does not do in full, is for threads.
 //!
 //! Each device has its own queue and its own workers, so one that hangs holds up its own requests and nobody
 //! else's. Workers begin when there is work for them and stay. A worker takes, in this order: a user's flush, a
@@ -18,10 +21,12 @@
 //! volume decides.
 
 use crate::device::site;
+use crate::ring::{Landed, Ring};
 use crate::{AlignedBuf, Device, DeviceError, OpKind};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::os::fd::{AsRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
@@ -35,7 +40,7 @@ const STACK_BYTES: usize = 128 * 1024;
 /// has the next request, and a sleeper has to be called. NOTES.md has the figures.
 const LOOKS: u32 = 2;
 
-/// Threads that do what they are told on a set of devices. All calls may come from any thread.
+/// Threads that do what they are told on a set of devices, and a ring for what needs none. All calls may come from any thread.
 ///
 /// Dropped, it finishes everything that was accepted, however long that takes; see [`shutdown`](Self::shutdown).
 pub struct IoPool {
@@ -43,6 +48,8 @@ pub struct IoPool {
     /// Index = the number that requests name. Invariant: a number is never used twice.
     slots: RwLock<Vec<Option<Arc<Slot>>>>,
     done: Arc<Done>,
+    /// What needs no thread; `None` if the system has none, or nobody wants it.
+    ring: Option<Arc<Ring>>,
 }
 
 /// Sizes of a pool.
@@ -54,6 +61,8 @@ pub struct PoolOptions {
     pub background_workers_per_device: usize,
     /// Requests of one device and priority that are accepted and not yet taken back.
     pub depth_per_device: usize,
+    /// Whether reads and writes of plain files may go to an io_uring, where there is one, instead of to threads.
+    pub ring: bool,
 }
 
 /// What to do, to which device, for whom.
@@ -173,7 +182,7 @@ pub struct Drained {
 impl Default for PoolOptions {
     /// For devices that like 32 operations at a time.
     fn default() -> Self {
-        Self { workers_per_device: 32, background_workers_per_device: 16, depth_per_device: 256 }
+        Self { workers_per_device: 32, background_workers_per_device: 16, depth_per_device: 256, ring: true }
     }
 }
 
@@ -194,6 +203,25 @@ impl Op {
             Self::Flush => OpKind::Flush,
             Self::Discard { .. } => OpKind::Discard,
             Self::Zero { .. } => OpKind::Zero,
+        }
+    }
+
+    fn offset_bytes(&self) -> u64 {
+        match self {
+            Self::Read { offset_bytes, .. }
+            | Self::Write { offset_bytes, .. }
+            | Self::Discard { offset_bytes, .. }
+            | Self::Zero { offset_bytes, .. } => *offset_bytes,
+            Self::Flush => 0,
+        }
+    }
+
+    fn len_bytes(&self) -> u64 {
+        match self {
+            Self::Read { range, .. } => range.len() as u64,
+            Self::Write { parts, .. } => parts.iter().map(|part| part.range.len() as u64).sum(),
+            Self::Discard { len_bytes, .. } | Self::Zero { len_bytes, .. } => *len_bytes,
+            Self::Flush => 0,
         }
     }
 
@@ -241,10 +269,11 @@ impl IoPool {
     ///
     /// Panics: unless workers > background workers > 0 (or both are 1), and the depth is not 0.
     pub fn new(options: PoolOptions) -> Self {
-        let PoolOptions { workers_per_device: all, background_workers_per_device: some, depth_per_device } =
-            options;
-        assert!(some > 0 && (some < all || all == 1) && depth_per_device > 0, "{options:?}");
-        Self { options, slots: RwLock::default(), done: Arc::default() }
+        let PoolOptions { workers_per_device: all, background_workers_per_device: some, .. } = options;
+        assert!(some > 0 && (some < all || all == 1) && options.depth_per_device > 0, "{options:?}");
+        let ring = if options.ring { Ring::new() } else { None };
+        let done = Arc::new(Done { ring: ring.clone(), ..Done::default() });
+        Self { options, slots: RwLock::default(), done, ring }
     }
 
     /// Adds a device, and says under which number; numbers are given from 0 and never again.
@@ -283,7 +312,7 @@ impl IoPool {
     pub fn submit(&self, request: Request) -> Result<(), Rejected> {
         request.op.assert_ranges();
         match self.slot(request.device) {
-            Some(slot) => slot.accept(request, &self.done),
+            Some(slot) => slot.accept(request, &self.done, self.ring.as_deref()),
             None => Err(Rejected { request: Box::new(request), why: Refusal::Detached }),
         }
     }
@@ -306,17 +335,23 @@ impl IoPool {
     ///
     /// Panics: with the panic of a device, if there was one.
     pub fn poll(&self, into: &mut Vec<Completion>) -> usize {
-        self.done.take(self.done.lock(), into)
+        let landed = self.landed();
+        let mut ended = self.done.lock();
+        ended.list.extend(landed);
+        self.done.take(ended, into)
     }
 
     /// Waits for at least one completion, a [`wake`](Self::wake) or the deadline; appends, and says how many.
     ///
     /// Panics: with the panic of a device, if there was one.
     pub fn wait(&self, into: &mut Vec<Completion>, deadline: Instant) -> usize {
+        let landed = self.landed();
         let mut ended = self.done.lock();
+        ended.list.extend(landed);
         let mut looked = 0;
         while ended.list.is_empty() && !ended.woken && ended.panic.is_none() {
-            if looked < LOOKS {
+            let ring = self.ring.as_ref().filter(|ring| ring.count() > 0 && !ended.in_ring);
+            if ring.is_none() && looked < LOOKS {
                 looked += 1;
                 drop(ended);
                 std::thread::yield_now();
@@ -326,6 +361,20 @@ impl IoPool {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return 0;
+            }
+            if let Some(ring) = ring {
+                ended.in_ring = true;
+                drop(ended);
+                ring.wait(left);
+                let landed = self.landed();
+                ended = self.done.lock();
+                ended.in_ring = false;
+                ended.list.extend(landed);
+                if ended.waiting > 0 {
+                    // One of those who wait elsewhere waits in the ring from now on.
+                    self.done.ready.notify_all();
+                }
+                continue;
             }
             ended.waiting += 1;
             ended = self.done.ready.wait_timeout(ended, left).expect("nothing panics under the lock").0;
@@ -339,12 +388,9 @@ impl IoPool {
     pub fn wake(&self) {
         let mut ended = self.done.lock();
         // Whoever was called already, for a completion or a wake, sees this one too.
-        let call = ended.waiting > 0 && !ended.woken && ended.list.is_empty();
+        let call = !ended.woken && ended.list.is_empty();
         ended.woken = true;
-        drop(ended);
-        if call {
-            self.done.ready.notify_one();
-        }
+        self.done.call(ended, call);
     }
 
     /// Requests of a device that are accepted and not yet taken back.
@@ -356,6 +402,7 @@ impl IoPool {
     /// Accepts no more, finishes what was accepted, and leaves devices behind that have not by the deadline.
     pub fn shutdown(self, deadline: Instant) -> Drained {
         let stuck = self.close(Some(deadline));
+        self.done.lock().list.extend(self.landed());
         let mut completions = Vec::new();
         self.done.take(self.done.lock(), &mut completions);
         Drained { completions, stuck }
@@ -370,7 +417,49 @@ impl IoPool {
         let slots: Vec<_> =
             self.slots.write().expect("attaching does not panic").drain(..).flatten().collect();
         slots.iter().for_each(|slot| slot.close());
-        slots.iter().filter(|slot| !slot.join(deadline)).map(|slot| slot.number).collect()
+        let mut stuck: Vec<usize> =
+            slots.iter().filter(|slot| !slot.join(deadline)).map(|slot| slot.number).collect();
+        let numbers: Vec<usize> = slots.iter().map(|slot| slot.number).collect();
+        stuck.extend(self.close_ring(&numbers, deadline));
+        stuck.sort_unstable();
+        stuck.dedup();
+        stuck
+    }
+
+    /// Waits for what the system has of some devices; of which it still has something at the deadline. Nobody waits for a device that was
+    /// detached.
+    fn close_ring(&self, devices: &[usize], deadline: Option<Instant>) -> Vec<usize> {
+        let Some(ring) = &self.ring else { return Vec::new() };
+        let mut busy: Vec<usize>;
+        loop {
+            busy = ring.busy();
+            busy.retain(|number| devices.contains(number));
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if busy.is_empty() || left.is_some_and(|left| left.is_zero()) {
+                break;
+            }
+            ring.wait(left.unwrap_or(Duration::from_secs(1)));
+            let landed = self.landed();
+            self.done.lock().list.extend(landed);
+        }
+        if ring.count() > 0 {
+            // The system may still write to the buffers: they and the ring stay for ever.
+            std::mem::forget(ring.clone());
+        }
+        busy
+    }
+
+    /// What the system has done; what it could not do goes to a worker.
+    fn landed(&self) -> Vec<Over> {
+        let Some(ring) = self.ring.as_ref().filter(|ring| ring.count() > 0) else { return Vec::new() };
+        let over = |landed: Landed| match landed.whole {
+            true => {
+                landed.slot.lock().ring_runs[landed.priority() as usize] -= 1;
+                Some(landed.slot.clone().over(landed.queued, Ok(()), landed.begun))
+            }
+            false => landed.slot.clone().again(landed, &self.done),
+        };
+        ring.landed().into_iter().filter_map(over).collect()
     }
 }
 
@@ -381,7 +470,7 @@ impl Drop for IoPool {
 }
 
 /// One device, what waits for it, and who works on it.
-struct Slot {
+pub(crate) struct Slot {
     number: usize,
     device: Arc<dyn Device>,
     options: PoolOptions,
@@ -394,12 +483,14 @@ struct Slot {
 }
 
 #[derive(Default)]
-struct State {
+pub(crate) struct State {
     /// By priority, in order of arrival; flushes apart.
     queues: [VecDeque<Queued>; 2],
     flushes: Vec<Queued>,
     flush_runs: bool,
     background_runs: usize,
+    /// By priority, what the system has.
+    ring_runs: [usize; 2],
     closing: bool,
     workers: usize,
     idle: usize,
@@ -408,8 +499,8 @@ struct State {
     threads: Vec<JoinHandle<()>>,
 }
 
-struct Queued {
-    request: Request,
+pub(crate) struct Queued {
+    pub(crate) request: Request,
     since: Instant,
 }
 
@@ -430,7 +521,29 @@ impl Slot {
         self.state.lock().expect("no device is called under the lock")
     }
 
-    fn accept(self: &Arc<Self>, request: Request, done: &Arc<Done>) -> Result<(), Rejected> {
+    pub(crate) fn number(&self) -> usize {
+        self.number
+    }
+
+    pub(crate) fn len_bytes(&self) -> u64 {
+        self.device.len_bytes()
+    }
+
+    pub(crate) fn block_len_bytes(&self) -> u64 {
+        u64::from(self.device.block_len_bytes())
+    }
+
+    /// The file that the device is, if it is no more than that.
+    pub(crate) fn file(&self) -> Option<RawFd> {
+        self.device.direct_file().map(|file| file.as_raw_fd())
+    }
+
+    fn accept(
+        self: &Arc<Self>,
+        request: Request,
+        done: &Arc<Done>,
+        ring: Option<&Ring>,
+    ) -> Result<(), Rejected> {
         let mut state = self.lock();
         let accepted = &self.accepted[request.priority as usize];
         let why = match () {
@@ -443,9 +556,47 @@ impl Slot {
             return Err(Rejected { request: Box::new(request), why });
         }
         accepted.fetch_add(1, Ordering::AcqRel);
-        let startable = state.push(Queued { request, since: Instant::now() }, self.options);
-        if !startable {
-            return Ok(());
+        let (priority, mut queued) = (request.priority, Queued { request, since: Instant::now() });
+        let runs_most = match priority {
+            Priority::User => self.options.workers_per_device,
+            Priority::Background => self.options.background_workers_per_device,
+        };
+        if let Some(ring) = ring.filter(|_| state.ring_runs[priority as usize] < runs_most) {
+            state.ring_runs[priority as usize] += 1;
+            drop(state);
+            queued = match ring.begin(self, queued) {
+                Ok(()) => {
+                    done.has_begun();
+                    return Ok(());
+                }
+                Err(queued) => queued,
+            };
+            state = self.lock();
+            state.ring_runs[priority as usize] -= 1;
+        }
+        self.queue(state, queued, done);
+        Ok(())
+    }
+
+    /// What the system would not do in full, a worker does from the start. `None` unless none is left.
+    fn again(self: Arc<Self>, landed: Landed, done: &Arc<Done>) -> Option<Over> {
+        let mut state = self.lock();
+        state.ring_runs[landed.priority() as usize] -= 1;
+        if !state.closing {
+            self.queue(state, landed.queued, done);
+            return None;
+        }
+        drop(state);
+        let op = &landed.queued.request.op;
+        let at = site(self.device.path(), op.kind(), op.offset_bytes(), op.len_bytes());
+        let error = DeviceError::Gone { at, errno: landed.errno };
+        Some(self.over(landed.queued, Err(error), landed.begun))
+    }
+
+    /// Leaves a request to the workers.
+    fn queue(self: &Arc<Self>, mut state: MutexGuard<'_, State>, queued: Queued, done: &Arc<Done>) {
+        if !state.push(queued, self.options) {
+            return;
         }
         if state.idle > state.called {
             state.called += 1;
@@ -456,7 +607,6 @@ impl Slot {
             // Without another thread the request waits for one of those there are; there is always one.
             let _ = self.spawn(&mut state, done);
         }
-        Ok(())
     }
 
     fn spawn(self: &Arc<Self>, state: &mut State, done: &Arc<Done>) -> std::io::Result<()> {
@@ -626,12 +776,16 @@ impl Job {
 struct Done {
     ended: Mutex<Ended>,
     ready: Condvar,
+    /// Where somebody may wait instead.
+    ring: Option<Arc<Ring>>,
 }
 
 #[derive(Default)]
 struct Ended {
     list: Vec<Over>,
     waiting: usize,
+    /// Whether somebody waits in the ring.
+    in_ring: bool,
     woken: bool,
     panic: Option<Box<dyn Any + Send>>,
 }
@@ -650,8 +804,26 @@ impl Done {
     fn push(&self, over: impl IntoIterator<Item = Over>) {
         let mut ended = self.lock();
         // Whoever was called for an earlier one takes the whole list.
-        let call = ended.waiting > 0 && ended.list.is_empty() && !ended.woken;
+        let call = ended.list.is_empty() && !ended.woken;
         ended.list.extend(over);
+        self.call(ended, call);
+    }
+
+    /// Calls somebody who waits, if `first`.
+    fn call(&self, ended: MutexGuard<'_, Ended>, first: bool) {
+        let (waits, in_ring) = (ended.waiting > 0, ended.in_ring);
+        drop(ended);
+        match &self.ring {
+            Some(ring) if first && in_ring => ring.ring_bell(),
+            _ if first && waits => self.ready.notify_one(),
+            _ => {}
+        }
+    }
+
+    /// The system has something: whoever waits elsewhere waits in the ring from now on.
+    fn has_begun(&self) {
+        let ended = self.lock();
+        let call = ended.waiting > 0 && !ended.in_ring;
         drop(ended);
         if call {
             self.ready.notify_one();
@@ -659,8 +831,12 @@ impl Done {
     }
 
     fn panicked(&self, payload: Box<dyn Any + Send>) {
-        self.lock().panic.get_or_insert(payload);
+        let mut ended = self.lock();
+        ended.panic.get_or_insert(payload);
+        let in_ring = ended.in_ring;
+        drop(ended);
         self.ready.notify_all();
+        self.ring.iter().filter(|_| in_ring).for_each(|ring| ring.ring_bell());
     }
 
     fn take(&self, mut ended: MutexGuard<'_, Ended>, into: &mut Vec<Completion>) -> usize {

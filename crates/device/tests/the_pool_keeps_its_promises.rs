@@ -77,6 +77,7 @@ fn options(workers: usize, background: usize, depth: usize) -> PoolOptions {
         workers_per_device: workers,
         background_workers_per_device: background,
         depth_per_device: depth,
+        ring: true,
     }
 }
 
@@ -155,11 +156,15 @@ fn threads_on_their_own_ranges_find_what_they_wrote() {
     assert_eq!(buffers.used_bytes(), 0);
 }
 
+/// Two of memory, which threads serve, and two files, which the ring does where there is one.
 #[test]
 fn many_submitters_and_takers_lose_and_double_nothing() {
+    let dir = tempfile::tempdir().unwrap();
     let pool = IoPool::new(options(4, 2, 64));
-    for _ in 0..4 {
+    for index in 0..2 {
         pool.attach(Arc::new(MemoryDevice::new("memory", 1 << 20))).unwrap();
+        let path = dir.path().join(index.to_string());
+        pool.attach(Arc::new(FileDevice::create(path, 1 << 20).unwrap())).unwrap();
     }
     let (each, seen) = (4000, Mutex::new(vec![0u8; 4 * 4000]));
     let left = AtomicUsize::new(4 * each);

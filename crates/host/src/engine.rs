@@ -74,6 +74,10 @@ impl Layer for Share {
     ) -> Result<(), DeviceError> {
         does(operation.len_bytes)
     }
+
+    fn is_transparent(&self) -> bool {
+        true
+    }
 }
 
 /// A slot and the device in it.

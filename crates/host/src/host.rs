@@ -41,6 +41,7 @@ impl HostOptions {
             background_workers_per_device: per_device / 2,
             // The engine bounds what it begins; what is beyond this is tried again.
             depth_per_device: 1 << 16,
+            ring: true,
         };
         HostOptions {
             write_bytes: 96 << 20,

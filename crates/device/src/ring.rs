@@ -1,0 +1,228 @@
+//! Reads and writes of files without a thread for each: one io_uring for all devices of a pool.
+//!
+//! A request goes to the ring if its device has nothing between it and the system ([`Device::direct_file`]) and if nothing about it could be
+//! wrong: aligned, within the device, not too many pieces. Whoever waits for completions waits in the ring, so that neither the request
+//! nor its completion calls a thread. Whatever the system does not do in full is done again by a worker, which finds out what is wrong
+//! and says so as ever: so there is one place that makes errors.
+//!
+//! Without io_uring (forbidden, or a kernel before 5.11) there is no ring, and workers do everything.
+//!
+//! Invariant: what the system may still write to or read from is in `flights`, whatever happens to the pool.
+
+use crate::pool::{Op, Priority, Queued, Slot};
+use io_uring::types::{Fd, SubmitArgs, Timespec};
+use io_uring::{IoUring, cqueue, opcode, squeue};
+use rustix::event::{EventfdFlags, eventfd};
+use std::io::IoSlice;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// Requests that are given to the system at a time; each is given at once, so that a few would do.
+const SUBMISSIONS: u32 = 64;
+
+/// Completions that the system keeps without falling back to a list of its own: 64 devices of 32 requests.
+const COMPLETIONS: u32 = 4096;
+
+/// The most pieces that the system takes in one write (UIO_MAXIOV).
+const PIECES_MAX: usize = 1024;
+
+/// Names the bell among completions.
+const BELL: u64 = u64::MAX;
+
+/// A request that the system has.
+struct Flight {
+    slot: Arc<Slot>,
+    queued: Queued,
+    begun: Instant,
+    len: usize,
+    /// What the system reads the pieces of a write from, while it does.
+    _pieces: Vec<IoSlice<'static>>,
+}
+
+/// A request that is over.
+pub(crate) struct Landed {
+    pub(crate) slot: Arc<Slot>,
+    pub(crate) queued: Queued,
+    pub(crate) begun: Instant,
+    /// Whether all of it was done.
+    pub(crate) whole: bool,
+    /// What the system said if it refused; 0 if it did a part.
+    pub(crate) errno: i32,
+}
+
+#[derive(Default)]
+struct Flights {
+    /// Index = the name that the system knows it by.
+    all: Vec<Option<Flight>>,
+    free: Vec<usize>,
+}
+
+/// An io_uring and what it works on.
+pub(crate) struct Ring {
+    ring: IoUring,
+    /// Its lock is also that of both queues of the ring.
+    flights: Mutex<Flights>,
+    count: AtomicUsize,
+    bell: OwnedFd,
+}
+
+impl Ring {
+    /// `None` if the system has none for us.
+    pub(crate) fn new() -> Option<Arc<Ring>> {
+        let ring = IoUring::builder().setup_cqsize(COMPLETIONS).build(SUBMISSIONS).ok()?;
+        // Without these, completions could be lost, or waiting could not end at a time.
+        if !(ring.params().is_feature_nodrop() && ring.params().is_feature_ext_arg()) {
+            return None;
+        }
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
+        let (flights, count) = (Mutex::default(), AtomicUsize::new(0));
+        let ring = Ring { ring, flights, count, bell };
+        let guard = ring.lock();
+        let armed = ring.arm(&guard);
+        drop(guard);
+        armed.then(|| Arc::new(ring))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Flights> {
+        self.flights.lock().expect("nothing panics under the lock")
+    }
+
+    /// How many requests the system has.
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Gives the system one entry.
+    fn push(&self, _held: &MutexGuard<'_, Flights>, entry: &squeue::Entry) -> bool {
+        // SAFETY: whoever calls has the lock, so this is the only access to the queue; what the entry points to is in `flights`, or is
+        // the bell, which lives as long as the ring.
+        let pushed = unsafe { self.ring.submission_shared().push(entry) }.is_ok();
+        // An entry that is not taken now is taken when somebody waits.
+        let _ = self.ring.submit();
+        pushed
+    }
+
+    /// Lets the bell end a wait.
+    fn arm(&self, held: &MutexGuard<'_, Flights>) -> bool {
+        const READABLE: u32 = 1; // POLLIN
+        let poll = opcode::PollAdd::new(Fd(self.bell.as_raw_fd()), READABLE).build();
+        self.push(held, &poll.user_data(BELL))
+    }
+
+    /// Begins a read or write. Gives it back if it is for a worker.
+    pub(crate) fn begin(&self, slot: &Arc<Slot>, queued: Queued) -> Result<(), Queued> {
+        let Some(file) = slot.file() else { return Err(queued) };
+        let mut queued = queued;
+        let fits = |offset: u64, len: usize| {
+            let block = slot.block_len_bytes();
+            let end = offset.checked_add(len as u64).is_some_and(|end| end <= slot.len_bytes());
+            len > 0 && end && offset.is_multiple_of(block) && (len as u64).is_multiple_of(block)
+        };
+        let (entry, len, pieces) = match &mut queued.request.op {
+            Op::Read { offset_bytes, buffer, range } => {
+                let into = &mut buffer[range.clone()];
+                if !fits(*offset_bytes, into.len()) || !is_aligned(into.as_ptr(), slot) {
+                    return Err(queued);
+                }
+                let len = into.len();
+                let Ok(bytes) = u32::try_from(len) else { return Err(queued) };
+                (
+                    opcode::Read::new(Fd(file), into.as_mut_ptr(), bytes).offset(*offset_bytes).build(),
+                    len,
+                    Vec::new(),
+                )
+            }
+            Op::Write { offset_bytes, parts } => {
+                let bytes = parts.iter().map(|part| &part.buffer[part.range.clone()]);
+                let len = bytes.clone().map(<[u8]>::len).sum();
+                let each = |piece: &[u8]| {
+                    (piece.len() as u64).is_multiple_of(slot.block_len_bytes())
+                        && is_aligned(piece.as_ptr(), slot)
+                };
+                let fits = fits(*offset_bytes, len) && parts.len() <= PIECES_MAX && bytes.clone().all(each);
+                if !fits || i32::try_from(len).is_err() {
+                    return Err(queued);
+                }
+                // SAFETY: the bytes lie in buffers that the request shares and that `flights` has until the system is done with
+                // them; a buffer's bytes do not move when it does.
+                let forever =
+                    |piece: &[u8]| unsafe { std::slice::from_raw_parts(piece.as_ptr(), piece.len()) };
+                let pieces: Vec<IoSlice<'static>> = bytes.map(|piece| IoSlice::new(forever(piece))).collect();
+                // An IoSlice is an iovec, by its own documentation.
+                let write = opcode::Writev::new(Fd(file), pieces.as_ptr().cast(), pieces.len() as u32);
+                (write.offset(*offset_bytes).build(), len, pieces)
+            }
+            _ => return Err(queued),
+        };
+        let mut flights = self.lock();
+        let name = flights.free.pop().unwrap_or_else(|| {
+            flights.all.push(None);
+            flights.all.len() - 1
+        });
+        let flight = Flight { slot: slot.clone(), queued, begun: Instant::now(), len, _pieces: pieces };
+        flights.all[name] = Some(flight);
+        self.count.fetch_add(1, Ordering::AcqRel);
+        if self.push(&flights, &entry.user_data(name as u64)) {
+            return Ok(());
+        }
+        self.count.fetch_sub(1, Ordering::AcqRel);
+        flights.free.push(name);
+        Err(flights.all[name].take().expect("it was just put there").queued)
+    }
+
+    /// Takes what is over.
+    pub(crate) fn landed(&self) -> Vec<Landed> {
+        let mut flights = self.lock();
+        // SAFETY: the lock makes this the only access to the queue.
+        let entries: Vec<cqueue::Entry> = unsafe { self.ring.completion_shared() }.collect();
+        let mut landed = Vec::with_capacity(entries.len());
+        for entry in entries {
+            if entry.user_data() == BELL {
+                let _ = rustix::io::read(&self.bell, &mut [0; 8]);
+                self.arm(&flights);
+                continue;
+            }
+            let name = entry.user_data() as usize;
+            let Some(flight) = flights.all.get_mut(name).and_then(Option::take) else { continue };
+            flights.free.push(name);
+            self.count.fetch_sub(1, Ordering::AcqRel);
+            let Flight { slot, queued, begun, len, .. } = flight;
+            let whole = usize::try_from(entry.result()).is_ok_and(|done| done == len);
+            landed.push(Landed { slot, queued, begun, whole, errno: 0.max(-entry.result()) });
+        }
+        landed
+    }
+
+    /// Waits until something is over, the bell rings, or the time is up; sometimes ends early.
+    pub(crate) fn wait(&self, at_most: Duration) {
+        let time = Timespec::new().sec(at_most.as_secs()).nsec(at_most.subsec_nanos());
+        let _ = self.ring.submitter().submit_with_args(1, &SubmitArgs::new().timespec(&time));
+    }
+
+    /// Ends the wait that is, or the next.
+    pub(crate) fn ring_bell(&self) {
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+    }
+
+    /// The numbers of devices that the system has requests of.
+    pub(crate) fn busy(&self) -> Vec<usize> {
+        let mut numbers: Vec<usize> =
+            self.lock().all.iter().flatten().map(|flight| flight.slot.number()).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+    }
+}
+
+impl Landed {
+    pub(crate) fn priority(&self) -> Priority {
+        self.queued.request.priority
+    }
+}
+
+/// Direct I/O wants memory at a multiple of the block length.
+fn is_aligned(start: *const u8, slot: &Slot) -> bool {
+    (start as usize as u64).is_multiple_of(slot.block_len_bytes())
+}
