@@ -167,7 +167,7 @@ else
 fi
 
 say "fio verifies what it writes"
-fio --name=verify --ioengine=nbd --uri="$uri" --rw=randwrite --bs=4k --iodepth=16 --size=8M --offset=48M --verify=crc32c --end_fsync=1 \
+fio --name=verify --aux-path="$work" --ioengine=nbd --uri="$uri" --rw=randwrite --bs=4k --iodepth=16 --size=8M --offset=48M --verify=crc32c --end_fsync=1 \
     >"$work/out" 2>&1 || { cat "$work/out"; fail "fio read something else"; }
 
 say "two devices taken out, read and written without them, killed again"
@@ -263,7 +263,7 @@ nbdcopy "$other" "$work/back"
 same "$work/data" "$work/back" "something else came over the other socket"
 
 say "four connections of fio at a time, each verifying what it wrote"
-fio --name=many --ioengine=nbd --uri="$other" --rw=randwrite --bs=4k --iodepth=8 --numjobs=4 --size=2M --offset=44M \
+fio --name=many --aux-path="$work" --ioengine=nbd --uri="$other" --rw=randwrite --bs=4k --iodepth=8 --numjobs=4 --size=2M --offset=44M \
     --offset_increment=2M --verify=crc32c --end_fsync=1 --group_reporting >"$work/out" 2>&1 || { cat "$work/out"; fail "fio read something else"; }
 # Another Python before the system's in the path does not have the bindings.
 nbdsh() { PATH=/usr/bin:$PATH command nbdsh "$@"; }
