@@ -306,7 +306,8 @@ impl IoPool {
         slot.take_queued(|_| true)
     }
 
-    /// Accepts a request, or hands it back. Never blocks on a device.
+    /// Accepts a request, or hands it back. Never blocks on a device. It may begin only when somebody waits or polls next, so that several
+    /// can be given to the system in one call.
     ///
     /// Panics: if a range is not within its buffer.
     pub fn submit(&self, request: Request) -> Result<(), Rejected> {
@@ -335,6 +336,7 @@ impl IoPool {
     ///
     /// Panics: with the panic of a device, if there was one.
     pub fn poll(&self, into: &mut Vec<Completion>) -> usize {
+        self.kick();
         let landed = self.landed();
         let mut ended = self.done.lock();
         ended.list.extend(landed);
@@ -345,6 +347,7 @@ impl IoPool {
     ///
     /// Panics: with the panic of a device, if there was one.
     pub fn wait(&self, into: &mut Vec<Completion>, deadline: Instant) -> usize {
+        self.kick();
         let landed = self.landed();
         let mut ended = self.done.lock();
         ended.list.extend(landed);
@@ -447,6 +450,11 @@ impl IoPool {
             std::mem::forget(ring.clone());
         }
         busy
+    }
+
+    /// Lets the system begin what the ring has taken.
+    fn kick(&self) {
+        self.ring.iter().filter(|ring| ring.count() > 0).for_each(|ring| ring.kick());
     }
 
     /// What the system has done; what it could not do goes to a worker.
@@ -566,7 +574,7 @@ impl Slot {
             drop(state);
             queued = match ring.begin(self, queued) {
                 Ok(()) => {
-                    done.has_begun();
+                    done.has_taken(ring);
                     return Ok(());
                 }
                 Err(queued) => queued,
@@ -820,12 +828,16 @@ impl Done {
         }
     }
 
-    /// The system has something: whoever waits elsewhere waits in the ring from now on.
-    fn has_begun(&self) {
+    /// The ring has taken a request. It begins when somebody waits: now, if somebody does, and whoever waits elsewhere waits in the ring from now
+    /// on.
+    fn has_taken(&self, ring: &Ring) {
         let ended = self.lock();
-        let call = ended.waiting > 0 && !ended.in_ring;
+        let (waits, in_ring) = (ended.waiting > 0, ended.in_ring);
         drop(ended);
-        if call {
+        if waits || in_ring {
+            ring.kick();
+        }
+        if waits && !in_ring {
             self.ready.notify_one();
         }
     }

@@ -15,11 +15,11 @@ use io_uring::{IoUring, cqueue, opcode, squeue};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io::IoSlice;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// Requests that are given to the system at a time; each is given at once, so that a few would do.
+/// Requests that are given to the system in one call at most.
 const SUBMISSIONS: u32 = 64;
 
 /// Completions that the system keeps without falling back to a list of its own: 64 devices of 32 requests.
@@ -65,6 +65,8 @@ pub(crate) struct Ring {
     /// Its lock is also that of both queues of the ring.
     flights: Mutex<Flights>,
     count: AtomicUsize,
+    /// Whether the system has not been told of some entry.
+    waiting: AtomicBool,
     bell: OwnedFd,
 }
 
@@ -77,8 +79,8 @@ impl Ring {
             return None;
         }
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?;
-        let (flights, count) = (Mutex::default(), AtomicUsize::new(0));
-        let ring = Ring { ring, flights, count, bell };
+        let (flights, count, waiting) = (Mutex::default(), AtomicUsize::new(0), AtomicBool::new(false));
+        let ring = Ring { ring, flights, count, waiting, bell };
         let guard = ring.lock();
         let armed = ring.arm(&guard);
         drop(guard);
@@ -96,12 +98,22 @@ impl Ring {
 
     /// Gives the system one entry.
     fn push(&self, _held: &MutexGuard<'_, Flights>, entry: &squeue::Entry) -> bool {
-        // SAFETY: whoever calls has the lock, so this is the only access to the queue; what the entry points to is in `flights`, or is
-        // the bell, which lives as long as the ring.
-        let pushed = unsafe { self.ring.submission_shared().push(entry) }.is_ok();
-        // An entry that is not taken now is taken when somebody waits.
-        let _ = self.ring.submit();
+        // SAFETY: whoever calls has the lock, so this is the only entry being written; what it points to is in `flights`, or is the
+        // bell, which lives as long as the ring.
+        let push = || unsafe { self.ring.submission_shared().push(entry) }.is_ok();
+        let pushed = push() || {
+            let _ = self.ring.submit();
+            push()
+        };
+        self.waiting.store(true, Ordering::Release);
         pushed
+    }
+
+    /// Lets the system begin what it has not begun, all of it in one call. What it does not take now it takes when somebody waits.
+    pub(crate) fn kick(&self) {
+        if self.waiting.swap(false, Ordering::AcqRel) {
+            let _ = self.ring.submit();
+        }
     }
 
     /// Lets the bell end a wait.
@@ -111,7 +123,7 @@ impl Ring {
         self.push(held, &poll.user_data(BELL))
     }
 
-    /// Begins a read or write. Gives it back if it is for a worker.
+    /// Takes a read or write, which begins with the next [`kick`](Self::kick) or [`wait`](Self::wait). Gives it back if it is for a worker.
     pub(crate) fn begin(&self, slot: &Arc<Slot>, queued: Queued) -> Result<(), Queued> {
         let Some(file) = slot.file() else { return Err(queued) };
         let mut queued = queued;
