@@ -297,7 +297,8 @@ impl IoPool {
 
     /// Takes a device away. Requests that had not begun are handed back, those that run will still complete.
     ///
-    /// The device is closed when its last worker ends, for which nobody waits: a device that hangs can be detached.
+    /// The device is closed when its last worker ends and the completions of what the ring has of it are taken, for which nobody waits: a
+    /// device that hangs can be detached.
     /// No-op for a number without a device.
     pub fn detach(&self, device: usize) -> Vec<Request> {
         let mut slots = self.slots.write().expect("attaching does not panic");

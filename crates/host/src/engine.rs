@@ -33,6 +33,9 @@ use std::time::{Duration, Instant};
 /// processors are busy. 512 KiB: sequential reads gained 8 %, degraded ones 3 %; half of it leaves the thread to other requests.
 const INLINE_BYTES_MAX: usize = 256 * 1024;
 
+/// How long the devices of a volume that stops may take to end what they are doing.
+const CLOSE_DEADLINE: Duration = Duration::from_secs(30);
+
 /// How often devices are looked at that owe an answer.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
@@ -224,8 +227,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The life of the engine's thread. Gives the devices that were open.
-    pub(crate) fn run(mut self) -> Vec<Weak<()>> {
+    /// The life of the engine's thread. When it ends the devices are closed, but for those that hang.
+    pub(crate) fn run(mut self) {
         let (mut messages, mut completions) = (VecDeque::new(), Vec::new());
         loop {
             self.inbox.take(&mut messages);
@@ -249,7 +252,12 @@ impl Engine {
                 devices.push(member.device.clone());
             }
         }
-        devices
+        // What is still under way to them keeps them open until somebody takes its completion.
+        let deadline = Instant::now() + CLOSE_DEADLINE;
+        while devices.iter().any(|device| device.strong_count() > 0) && Instant::now() < deadline {
+            self.pool.wait(&mut completions, Instant::now() + Duration::from_millis(1));
+            completions.clear();
+        }
     }
 
     fn message(&mut self, message: Message) {

@@ -127,7 +127,7 @@ impl fmt::Display for HostError {
             ),
             HostError::Failed(Failure::NoRoom { epoch }) => write!(
                 out,
-                "no room for more of epoch {} but what cleaning needs: end or abort it, or trim what it is to replace before it begins",
+                "no room for more of epoch {} but what cleaning needs: end or abort it, or trim what it is to replace before it begins; a volume made with --epochs SIZE has room for more",
                 epoch.0
             ),
             HostError::Failed(Failure::NoEpochs) => {

@@ -191,6 +191,15 @@ pub enum FolderError {
         /// Why not.
         why: Box<FolderError>,
     },
+    /// Room for epochs of delayed parity in a volume that writes in place.
+    EpochsInPlace,
+    /// Room for larger epochs than a record can end.
+    EpochsTooLarge {
+        /// Bytes that they are to write over.
+        epoch_bytes: u64,
+        /// What they may.
+        most_bytes: u64,
+    },
     /// An order for a scrub, and there is none.
     NoScrub,
     /// A volume of more stripes than there are numbers for.
@@ -448,6 +457,16 @@ impl fmt::Display for FolderError {
             FolderError::NoScrub => {
                 write!(out, "no scrub is under way; begin one with: pantile scrub VOL")
             }
+            FolderError::EpochsInPlace => {
+                write!(
+                    out,
+                    "the policy inplace has no epochs of delayed parity; leave out --epochs, or take the policy wcl"
+                )
+            }
+            FolderError::EpochsTooLarge { epoch_bytes, most_bytes } => write!(
+                out,
+                "epochs over {epoch_bytes} bytes are more than one record can end, {most_bytes}; give a smaller --epochs"
+            ),
             FolderError::TooLarge { user_bytes, most_bytes } => write!(
                 out,
                 "{user_bytes} bytes are more than a volume of this code holds, {most_bytes}; give a smaller --size"

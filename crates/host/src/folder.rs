@@ -3,11 +3,11 @@
 //! docs/volume-folder.md describes it.
 
 use crate::config::one_line;
-use crate::geometry::{self, Misfit};
+use crate::geometry::{self, Misfit, Wanted};
 use crate::memory::BLOCK;
 use crate::{Config, FolderError, Host, HostError, HostOptions, Place};
 use pantile_code::Code;
-use pantile_device::{AlignedBuf, Device, FileDevice};
+use pantile_device::{AlignedBuf, Device, DeviceError, FileDevice};
 use pantile_format::volume::{HistoryId, Superblock, VolumeId};
 use pantile_plan::{ProveOptions, prove};
 use pantile_volume::{Birth, Found, Geometry, OpenError, Policy, Slot, format_volume};
@@ -16,9 +16,13 @@ use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// The file that says where the devices are.
 const CONFIG: &str = "volume.conf";
+
+/// How long devices may take to be closed by whoever had them.
+pub(crate) const CLOSING: Duration = Duration::from_secs(3);
 
 /// Bytes at the front of a device that say whether it holds anything: where file systems and partition tables have their marks.
 const FRONT_BYTES: u64 = 128 << 10;
@@ -44,6 +48,9 @@ pub struct NewFolder {
     pub devices: NewDevices,
     /// How its writes become durable.
     pub policy: Policy,
+    /// Bytes of what holds something already that epochs of delayed parity may write over at a time, beside what every volume has room
+    /// for: each needs a second place until its epoch ends.
+    pub epoch_bytes: u64,
     /// A name; the folder's unless given.
     pub name: Option<String>,
     /// Whether devices that hold something may be overwritten.
@@ -97,6 +104,9 @@ impl Folder {
     /// when nothing can be refused any more; files that were made are removed again.
     pub fn create(root: &Path, new: &NewFolder) -> Result<(Folder, Geometry), FolderError> {
         check_proved(&new.code)?;
+        if new.epoch_bytes > 0 && new.policy != Policy::Wcl {
+            return Err(FolderError::EpochsInPlace);
+        }
         let mut id = random_id()?;
         // A version 4 UUID.
         id[6] = id[6] & 0x0f | 0x40;
@@ -250,8 +260,9 @@ impl Folder {
     pub fn open_devices(&self) -> Result<Opened, FolderError> {
         let mut problems = BTreeMap::new();
         let mut there: Vec<There> = Vec::new();
+        let closed = Instant::now() + CLOSING;
         for (&slot, place) in &self.config.devices {
-            match FileDevice::open(self.path(&place.path)) {
+            match open_soon(&self.path(&place.path), closed) {
                 Ok(device) => {
                     let superblock = newest_superblock(&device, Some(self.config.volume));
                     there.push((slot, place.joining, Arc::new(device), superblock));
@@ -361,6 +372,19 @@ fn lock(root: &Path) -> Result<File, FolderError> {
     }
 }
 
+/// Opens a device, and waits until a time for whoever has it. One that was just given up takes a moment to be closed, and what a process that
+/// was killed had under way keeps its devices open until the system has ended it. Taken for lost meanwhile, they would have to be made again.
+pub(crate) fn open_soon(path: &Path, until: Instant) -> Result<FileDevice, DeviceError> {
+    loop {
+        match FileDevice::open(path) {
+            Err(DeviceError::InUse { .. }) if Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            result => return result,
+        }
+    }
+}
+
 /// Refuses a code whose tolerance is not proved by trying every set.
 fn check_proved(code: &Code) -> Result<(), FolderError> {
     let claimed = code.claim().tolerance;
@@ -370,6 +394,21 @@ fn check_proved(code: &Code) -> Result<(), FolderError> {
     match proved >= claimed {
         true => Ok(()),
         false => Err(FolderError::NotProved { spec: code.spec().to_owned(), proved, claimed }),
+    }
+}
+
+impl NewFolder {
+    fn wanted(&self, volume: VolumeId) -> Wanted<'_> {
+        Wanted { code: &self.code, policy: self.policy, volume, epoch_bytes: self.epoch_bytes }
+    }
+}
+
+/// Refuses epochs that no record could name.
+fn check_epochs(new: &NewFolder, wanted: &Wanted<'_>, geometry: &Geometry) -> Result<(), FolderError> {
+    let most_bytes = wanted.most_epoch_bytes(geometry.element_blocks());
+    match new.epoch_bytes > most_bytes {
+        true => Err(FolderError::EpochsTooLarge { epoch_bytes: new.epoch_bytes, most_bytes }),
+        false => Ok(()),
     }
 }
 
@@ -389,16 +428,14 @@ fn given(new: &NewFolder, volume: VolumeId, paths: &[PathBuf]) -> Result<NewPart
         devices.push(device);
     }
     let len: Vec<u64> = devices.iter().map(Device::len_bytes).collect();
-    let Some(geometry) = geometry::for_devices(&new.code, new.policy, volume, &len) else {
+    let wanted = new.wanted(volume);
+    let Some(geometry) = geometry::for_devices(&wanted, &len) else {
         let shortest = devices.iter().min_by_key(|device| device.len_bytes());
         let (path, have) =
             shortest.map_or_else(Default::default, |d| (d.path().to_path_buf(), d.len_bytes()));
-        return Err(FolderError::TooShort {
-            path,
-            have,
-            need: geometry::least_bytes(&new.code, new.policy, volume)?,
-        });
+        return Err(FolderError::TooShort { path, have, need: geometry::least_bytes(&wanted)? });
     };
+    check_epochs(new, &wanted, &geometry)?;
     let places = paths.iter().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()));
     let places: Vec<PathBuf> = places.collect();
     places.iter().try_for_each(|path| one_line(path).map(drop))?;
@@ -410,7 +447,9 @@ fn made(root: &Path, new: &NewFolder, volume: VolumeId, user_bytes: u64) -> Resu
     if user_bytes > most_bytes {
         return Err(FolderError::TooLarge { user_bytes, most_bytes });
     }
-    let geometry = geometry::for_user_bytes(&new.code, new.policy, volume, user_bytes)?;
+    let wanted = new.wanted(volume);
+    let geometry = geometry::for_user_bytes(&wanted, user_bytes)?;
+    check_epochs(new, &wanted, &geometry)?;
     let places: Vec<PathBuf> =
         (0..geometry.slots()).map(|slot| format!("device-{slot:02}.pantile").into()).collect();
     let mut devices = Vec::new();
@@ -529,8 +568,9 @@ pub struct Assembled {
 fn scan(paths: &[PathBuf]) -> Result<Assembled, FolderError> {
     let mut found: Vec<(PathBuf, FileDevice, Superblock)> = Vec::new();
     let mut left_out = Vec::new();
+    let closed = Instant::now() + CLOSING;
     for path in paths {
-        match FileDevice::open(path) {
+        match open_soon(path, closed) {
             Err(error) => left_out.push((path.clone(), error.to_string())),
             Ok(device) => match newest_superblock(&device, None) {
                 None => left_out.push((path.clone(), "it holds no superblock of a volume".into())),

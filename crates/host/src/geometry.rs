@@ -3,7 +3,7 @@
 use crate::memory::BLOCK;
 use pantile_code::{Code, CodeError};
 use pantile_format::FormatError;
-use pantile_format::volume::{Superblock, VolumeId};
+use pantile_format::volume::{RECORD_BLOCKS_MAX, Superblock, VolumeId};
 use pantile_volume::{Geometry, NewVolume, Policy, Slot};
 
 /// Chunks are at most so long: long enough for a disk to stream, short enough for a header to stay small in memory.
@@ -18,20 +18,62 @@ const LOG_BLOCKS_MAX: u64 = 1 << 20;
 /// The same, times devices: what a snapshot of a log of full rows writes to all of them stays near 300 MB.
 const LOG_BLOCKS_BY_DEVICES_MAX: u64 = 1 << 24;
 
+/// Blocks of a record for all but the stripes that it switches: its head, and the states of the devices.
+const RECORD_OTHER_BLOCKS: u64 = 2;
+
 /// Rows of the log, at least.
 const LOG_ROWS_MIN: u64 = 512;
 
+/// What a new volume is to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'c> {
+    pub(crate) code: &'c Code,
+    pub(crate) policy: Policy,
+    pub(crate) volume: VolumeId,
+    /// Bytes that epochs of delayed parity may write over at a time, beside what every volume has room for.
+    pub(crate) epoch_bytes: u64,
+}
+
+impl Wanted<'_> {
+    /// The numbers of a volume of given elements and stripes.
+    fn numbers(&self, element_blocks: u32, stripes: u64) -> NewVolume {
+        let mut new = numbers(self.code, self.policy, self.volume, element_blocks, stripes);
+        if self.epoch_bytes > 0 && self.policy == Policy::Wcl {
+            // A range that begins within a stripe ends within one more.
+            let places = self.epoch_bytes.div_ceil(self.stripe_bytes(element_blocks)) + 1;
+            new.spare_stripes = new.spare_stripes.saturating_add(places.try_into().unwrap_or(u32::MAX));
+            // One record switches them all, and takes a quarter of the journal at the most.
+            let record =
+                places.saturating_mul(switch_bytes(self.code)).div_ceil(BLOCK as u64) + RECORD_OTHER_BLOCKS;
+            let record = record.min(RECORD_BLOCKS_MAX.into()) as u32;
+            new.journal_blocks = new.journal_blocks.max(4 * record);
+        }
+        new
+    }
+
+    fn stripe_bytes(&self, element_blocks: u32) -> u64 {
+        self.code.data().len() as u64 * u64::from(element_blocks) * BLOCK as u64
+    }
+
+    /// The most bytes that epochs may write over, whatever room there is: their stripes are named in one record.
+    pub(crate) fn most_epoch_bytes(&self, element_blocks: u32) -> u64 {
+        let record = (u64::from(RECORD_BLOCKS_MAX) - RECORD_OTHER_BLOCKS) * BLOCK as u64;
+        (record / switch_bytes(self.code) - 1).saturating_mul(self.stripe_bytes(element_blocks))
+    }
+}
+
+/// What switching one stripe takes of a record.
+fn switch_bytes(code: &Code) -> u64 {
+    2 * 64 + 8 * code.columns() as u64
+}
+
 /// A volume of at least `user_bytes`.
-pub(crate) fn for_user_bytes(
-    code: &Code,
-    policy: Policy,
-    volume: VolumeId,
-    user_bytes: u64,
-) -> Result<Geometry, FormatError> {
+pub(crate) fn for_user_bytes(wanted: &Wanted<'_>, user_bytes: u64) -> Result<Geometry, FormatError> {
+    let code = wanted.code;
     let user_blocks = user_bytes.div_ceil(BLOCK as u64).max(1);
     let element_blocks = element_blocks(code, user_blocks);
     let stripes = user_blocks.div_ceil(code.data().len() as u64 * u64::from(element_blocks));
-    Geometry::new(numbers(code, policy, volume, element_blocks, stripes))
+    Geometry::new(wanted.numbers(element_blocks, stripes))
 }
 
 /// What a volume holds at the most: a stripe has a number of 32 bits, and some of the places for stripes are spare.
@@ -41,12 +83,8 @@ pub(crate) fn most_user_bytes(code: &Code) -> u64 {
 }
 
 /// The largest volume that fits devices of these lengths, by slot; `None` if not even the smallest does.
-pub(crate) fn for_devices(
-    code: &Code,
-    policy: Policy,
-    volume: VolumeId,
-    len_bytes: &[u64],
-) -> Option<Geometry> {
+pub(crate) fn for_devices(wanted: &Wanted<'_>, len_bytes: &[u64]) -> Option<Geometry> {
+    let code = wanted.code;
     let blocks = |slot: usize| len_bytes[slot] / BLOCK as u64;
     let rows = |slot: usize| blocks(slot) / code.rows(slot) as u64;
     let user = (0..len_bytes.len()).map(rows).min().unwrap_or(0).saturating_mul(code.data().len() as u64);
@@ -59,7 +97,7 @@ pub(crate) fn for_devices(
         let (mut low, mut high) = (1, user.clamp(1, u32::MAX.into()));
         while low <= high {
             let middle = low + (high - low) / 2;
-            match Geometry::new(numbers(code, policy, volume, element, middle)) {
+            match Geometry::new(wanted.numbers(element, middle)) {
                 Ok(geometry) if fits(&geometry) => {
                     let better = |best: &Geometry| geometry.user_blocks() > best.user_blocks();
                     if best.as_ref().is_none_or(better) {
@@ -77,8 +115,8 @@ pub(crate) fn for_devices(
 }
 
 /// Bytes that the smallest volume of a code needs on its longest device.
-pub(crate) fn least_bytes(code: &Code, policy: Policy, volume: VolumeId) -> Result<u64, FormatError> {
-    let geometry = Geometry::new(numbers(code, policy, volume, 1, 1))?;
+pub(crate) fn least_bytes(wanted: &Wanted<'_>) -> Result<u64, FormatError> {
+    let geometry = Geometry::new(wanted.numbers(1, 1))?;
     let slots = (0..geometry.slots() as u32).map(Slot);
     Ok(slots.map(|slot| geometry.device_blocks(slot)).max().unwrap_or(0) * BLOCK as u64)
 }
@@ -187,18 +225,40 @@ mod tests {
             for (policy, user_bytes) in
                 sizes.into_iter().flat_map(|size| [(Policy::Wcl, size), (Policy::Inplace, size)])
             {
-                let geometry = for_user_bytes(&code, policy, ID, user_bytes).expect("a volume");
+                let wanted = Wanted { code: &code, policy, volume: ID, epoch_bytes: 0 };
+                let geometry = for_user_bytes(&wanted, user_bytes).expect("a volume");
                 let have = geometry.user_blocks() * BLOCK as u64;
                 assert!(have >= user_bytes, "{spec}: {user_bytes}");
                 let slots = 0..geometry.slots() as u32;
                 let len: Vec<u64> =
                     slots.map(|slot| geometry.device_blocks(Slot(slot)) * BLOCK as u64).collect();
-                let again = for_devices(&code, policy, ID, &len).expect("it fits");
+                let again = for_devices(&wanted, &len).expect("it fits");
                 assert!(again.user_blocks() * 100 >= geometry.user_blocks() * 95, "{spec}: {user_bytes}");
             }
-            let least = least_bytes(&code, Policy::Wcl, ID).expect("a volume");
+            let wanted = Wanted { code: &code, policy: Policy::Wcl, volume: ID, epoch_bytes: 0 };
+            let least = least_bytes(&wanted).expect("a volume");
             let devices = vec![least - 1; code.columns()];
-            assert!(for_devices(&code, Policy::Wcl, ID, &devices).is_none(), "{spec}");
+            assert!(for_devices(&wanted, &devices).is_none(), "{spec}");
         }
+    }
+
+    #[test]
+    fn epochs_have_places_and_a_record_that_names_them() {
+        let code = Code::parse("raid6:6").expect("a code");
+        let of = |epoch_bytes| Wanted { code: &code, policy: Policy::Wcl, volume: ID, epoch_bytes };
+        let spares = |geometry: &Geometry| geometry.physical_stripes() - geometry.logical_stripes();
+        for (user_bytes, epoch_bytes) in [(64u64 << 20, 8u64 << 20), (1 << 40, 64 << 30), (1 << 40, 1)] {
+            let usual = for_user_bytes(&of(0), user_bytes).expect("a volume");
+            let wanted = for_user_bytes(&of(epoch_bytes), user_bytes).expect("a volume");
+            let more = u64::from(spares(&wanted) - spares(&usual));
+            let stripe = wanted.stripe_blocks() * BLOCK as u64;
+            assert!(more * stripe >= epoch_bytes + stripe, "{user_bytes} {epoch_bytes}");
+            let record = u64::from(wanted.journal_blocks() / 4 - 2) * BLOCK as u64;
+            assert!(record / switch_bytes(&code) >= more, "{user_bytes} {epoch_bytes}");
+            assert!(epoch_bytes <= of(epoch_bytes).most_epoch_bytes(wanted.element_blocks()));
+        }
+        let most = of(0).most_epoch_bytes(64);
+        let geometry = for_user_bytes(&of(most), 1 << 42).expect("a volume");
+        assert_eq!(geometry.journal_blocks() / 4, RECORD_BLOCKS_MAX);
     }
 }

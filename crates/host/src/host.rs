@@ -6,12 +6,9 @@ use crate::memory::BLOCK;
 use crate::{Handle, HostError};
 use pantile_device::{Device, IoPool, PoolOptions};
 use pantile_volume::{Found, Geometry, Losses, Scrub, Slot, Volume};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-
-/// How long the devices of a volume that stops may take to end what they are doing.
-const CLOSE_DEADLINE: Duration = Duration::from_secs(30);
+use std::time::Duration;
 
 /// Sizes and deadlines of a host.
 #[derive(Clone, Debug)]
@@ -56,7 +53,7 @@ impl HostOptions {
 }
 
 /// Ends with the devices that it had.
-type Thread = JoinHandle<Vec<Weak<()>>>;
+type Thread = JoinHandle<()>;
 
 /// A running volume. Dropped, it ends abruptly, as by [`Host::kill`].
 pub struct Host {
@@ -195,11 +192,7 @@ impl Host {
         let thread = self.thread.lock().expect("nothing panics under the lock").take();
         let Some(thread) = thread else { return };
         self.inbox.push(Message::Call(Box::new(Engine::stop)));
-        let Ok(devices) = thread.join() else { return };
-        let deadline = Instant::now() + CLOSE_DEADLINE;
-        while devices.iter().any(|device| device.strong_count() > 0) && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        drop(thread.join());
     }
 
     fn call<T: Send + 'static>(

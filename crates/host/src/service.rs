@@ -6,12 +6,14 @@ use crate::Place;
 use crate::control::{
     Answer, DeviceReport, DeviceWord, Order, RebuildReport, ScrubReport, ServerReport, StatusReport, Verdict,
 };
-use crate::folder::{Folder, Opened, check_blank, check_no_volume, newest_superblock, wipe};
+use crate::folder::{
+    CLOSING, Folder, Opened, check_blank, check_no_volume, newest_superblock, open_soon, wipe,
+};
 use crate::geometry::policy_name;
 use crate::margin::margin;
 use crate::memory::BLOCK;
 use crate::{EpochId, EpochOptions, FolderError, Handle, Host, HostError, HostOptions, OnTimeout, Report};
-use pantile_device::{Device, DeviceError, FileDevice};
+use pantile_device::{Device, FileDevice};
 use pantile_format::volume::Superblock;
 use pantile_volume::{DeviceState, Found, Geometry, Losses, Scrub, Slot};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -24,9 +26,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Over how many looks a rate is measured.
 const SAMPLES: usize = 20;
-
-/// How long a device that was just given up may take to be closed.
-const CLOSING: Duration = Duration::from_secs(3);
 
 /// What an operator is told when a volume that had failed serves again.
 const BACK: &str =
@@ -106,7 +105,7 @@ impl Service {
         let mut spares: Vec<(PathBuf, Arc<dyn Device>)> = Vec::new();
         let mut bad_spares = BTreeMap::new();
         for path in &folder.config().spares {
-            let tried = FileDevice::open(folder.path(path)).map_err(FolderError::from);
+            let tried = open_soon(&folder.path(path), Instant::now() + CLOSING).map_err(FolderError::from);
             // The name may be that of another device by now, which nobody has offered.
             match tried.and_then(|device| check_blank(&device).map(|()| device)) {
                 Ok(device) => spares.push((path.clone(), Arc::new(device))),
@@ -343,7 +342,7 @@ impl Service {
         let report = self.host().report()?;
         check_strange(&state, &report, path)?;
         self.check_dispensable(&report, slot)?;
-        let new: Arc<dyn Device> = Arc::new(open_soon(path)?);
+        let new: Arc<dyn Device> = Arc::new(open_soon(path, Instant::now() + CLOSING)?);
         let found = self.found(&state, slot, &*new)?;
         if found == Found::Blank && !overwrite {
             check_blank(&*new)?;
@@ -527,21 +526,22 @@ impl Service {
             let (Some(place), false) = (place, member.attached) else { continue };
             let path = folder.path(&place.path);
             state.devices[slot.0 as usize] = None;
-            let tried = open_soon(&path).map_err(FolderError::from).and_then(|device| {
-                let device: Arc<dyn Device> = Arc::new(device);
-                let found = self.found(&state, slot, &*device)?;
-                match found == Found::Stale || place.joining {
-                    true => {
-                        // The name may be that of another device by now, which nobody has offered.
-                        if newest_superblock(&*device, Some(self.geometry.volume)).is_none() {
-                            check_no_volume(&*device)?;
+            let tried =
+                open_soon(&path, Instant::now() + CLOSING).map_err(FolderError::from).and_then(|device| {
+                    let device: Arc<dyn Device> = Arc::new(device);
+                    let found = self.found(&state, slot, &*device)?;
+                    match found == Found::Stale || place.joining {
+                        true => {
+                            // The name may be that of another device by now, which nobody has offered.
+                            if newest_superblock(&*device, Some(self.geometry.volume)).is_none() {
+                                check_no_volume(&*device)?;
+                            }
+                            self.put(&mut state, slot, &place.path, device, found)
                         }
-                        self.put(&mut state, slot, &place.path, device, found)
+                        // Only its operator may say that what is in it can go.
+                        false => check_blank(&*device),
                     }
-                    // Only its operator may say that what is in it can go.
-                    false => check_blank(&*device),
-                }
-            });
+                });
             if let Err(error) = tried {
                 state.problems.insert(slot.0, error.to_string());
             }
@@ -735,19 +735,6 @@ fn check_strange(state: &State, report: &Report, path: &Path) -> Result<(), Fold
         (member, _) => {
             let slot = member.map(|(slot, _)| slot);
             Err(FolderError::OwnDevice { path: path.to_path_buf(), slot })
-        }
-    }
-}
-
-/// Opens a device; one that was just given up may take a moment to be closed.
-fn open_soon(path: &Path) -> Result<FileDevice, DeviceError> {
-    let begun = Instant::now();
-    loop {
-        match FileDevice::open(path) {
-            Err(DeviceError::InUse { .. }) if begun.elapsed() < CLOSING => {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            result => return result,
         }
     }
 }

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 fn new(code: &str, devices: NewDevices) -> NewFolder {
     let (code, policy) = (Code::parse(code).expect("a spec"), Policy::Wcl);
-    NewFolder { code, devices, policy, name: None, overwrite: false }
+    NewFolder { code, devices, policy, epoch_bytes: 0, name: None, overwrite: false }
 }
 
 fn create(root: &Path) {
@@ -605,6 +605,31 @@ fn data_that_are_lost_are_not_forgotten() {
     assert!(!lost(&status(&service)), "{:?}", status(&service).wrong);
     service.stop().expect("it stops");
     assert_eq!(status(&start(&root)).broken_stripes, 0);
+}
+
+/// Whatever was under way, the devices are closed: a server that starts at once finds all of them.
+#[test]
+fn a_volume_that_is_killed_at_work_can_be_opened_at_once() {
+    let (_folder, root, service) = served();
+    service.handle().write(0, &vec![7; 8 << 20], true).expect("it is written");
+    service.stop().expect("it stops");
+    drop(service);
+    for _ in 0..20 {
+        let service = start(&root);
+        let members = service.host().report().expect("it serves").members;
+        assert!(members.iter().all(|member| member.attached));
+        std::thread::scope(|scope| {
+            for reader in 0..8 {
+                let handle = service.handle();
+                scope.spawn(move || {
+                    let mut bytes = vec![0; 1 << 20];
+                    while handle.read(reader << 20, &mut bytes).is_ok() {}
+                });
+            }
+            std::thread::sleep(Duration::from_millis(5));
+            service.host().kill();
+        });
+    }
 }
 
 /// Lines that are nearly orders, or nothing like it; none that would end the volume or take a device out.

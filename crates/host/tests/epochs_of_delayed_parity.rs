@@ -116,7 +116,7 @@ fn a_silent_epoch_ends_by_its_policy() {
     for (on_timeout, sealed) in [(OnTimeout::Seal, true), (OnTimeout::Abort, false)] {
         let host = host("raid6:4");
         let handle = host.handle();
-        let idle_max = Some(Duration::from_millis(300));
+        let idle_max = Some(Duration::from_secs(2));
         let options = EpochOptions { idle_max, on_timeout, ..first(MIB) };
         let epoch = handle.begin(&options).expect("it begins");
         let new = painted(9, MIB);
@@ -156,8 +156,11 @@ fn an_epoch_ends_with_its_connection() {
     let root = folder.path().join("vol");
     let code = Code::parse("raid5:3").expect("a code");
     let devices = NewDevices::Made { user_bytes: 4 << 20 };
-    Folder::create(&root, &NewFolder { code, devices, policy: Policy::Wcl, name: None, overwrite: false })
-        .expect("it is made");
+    Folder::create(
+        &root,
+        &NewFolder { code, devices, policy: Policy::Wcl, epoch_bytes: 0, name: None, overwrite: false },
+    )
+    .expect("it is made");
     let service = Arc::new(Service::start(Folder::open(&root).expect("a folder"), None).expect("it starts"));
     let control = ControlServer::start(&root, service.clone()).expect("it listens");
     let epochs = || service.host().report().expect("it serves").epochs.len();
@@ -222,4 +225,33 @@ fn a_checkpoint_program_that_is_killed_recovers() {
         let more = lines.filter_map(|line| line.strip_prefix("sealed step ")?.parse::<u64>().ok()).max();
         sealed = sealed.max(more.unwrap_or(0));
     }
+}
+
+/// What is written over needs a second place; a volume has as many as were asked for when it was made.
+#[test]
+fn a_volume_made_for_epochs_lets_one_write_over_so_much() {
+    let written_over = |epoch_bytes: u64| -> Result<(), HostError> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().join("vol");
+        let code = Code::parse("raid5:3").expect("a code");
+        let devices = NewDevices::Made { user_bytes: 24 << 20 };
+        let new = NewFolder { code, devices, policy: Policy::Wcl, epoch_bytes, name: None, overwrite: false };
+        Folder::create(&root, &new).expect("it is made");
+        let service = Service::start(Folder::open(&root).expect("a folder"), None).expect("it starts");
+        let handle = service.handle();
+        let (old, new) = (painted(1, 24 * MIB), painted(2, 12 * MIB));
+        handle.write(0, &old, true)?;
+        let range = Some((4096, new.len() as u64));
+        let mut epoch = handle.begin(&EpochOptions { range, ..EpochOptions::default() })?;
+        epoch.write(4096, &new, false)?;
+        epoch.end()?;
+        assert!(read(&handle, 0, 4096) == old[..4096] && read(&handle, 4096, new.len()) == new);
+        let behind = 4096 + new.len();
+        assert!(read(&handle, behind as u64, old.len() - behind) == old[behind..]);
+        service.stop().expect("it stops");
+        Ok(())
+    };
+    let refused = written_over(0);
+    assert!(matches!(refused, Err(HostError::Failed(Failure::NoRoom { .. }))), "{refused:?}");
+    written_over(12 << 20).expect("there is room");
 }

@@ -23,6 +23,8 @@ const CODE_OF_FILES: &str = "raid6:4";
 #[command(after_long_help = "\
 Sizes are bytes, or 4K, 1M, 1G (powers of 1024). Nothing is synchronised at first: a volume of any size is made at once.
 Without --code, two devices are a mirror, three raid5, more raid6; files are raid6:4.
+What an epoch of delayed parity writes over needs a second place until the epoch ends. Every volume has such places for a
+thirty-second of it, sixteen stripes at least; --epochs adds some for programs that overwrite their last checkpoint.
 
 Examples:
   pantile create vol --size 64M                             six files in the folder vol
@@ -45,6 +47,9 @@ pub struct Create {
     /// How writes become durable: wcl moves what is written and never overwrites, inplace is the textbook with its write hole.
     #[arg(long, value_name = "POLICY", value_parser = args::policy, default_value = "wcl")]
     policy: Policy,
+    /// Room for epochs of delayed parity that write over so many bytes of what is there already.
+    #[arg(long, value_name = "SIZE", value_parser = args::size, default_value = "0")]
+    epochs: u64,
     /// The name of the volume; that of the folder unless given.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -78,7 +83,8 @@ impl Create {
             Some(user_bytes) => NewDevices::Made { user_bytes },
             None => NewDevices::Given(self.devices),
         };
-        let new = NewFolder { code, devices, policy: self.policy, name: self.name, overwrite: self.yes };
+        let (policy, name, epoch_bytes) = (self.policy, self.name, self.epochs);
+        let new = NewFolder { code, devices, policy, epoch_bytes, name, overwrite: self.yes };
         let (folder, geometry) =
             Folder::create(&self.folder, &new).map_err(|error| volumes::failure(&error))?;
         let slots = (0..geometry.slots() as u32).map(Slot);
