@@ -359,8 +359,6 @@ impl Engine {
             .collect();
         commit.rows = self.fill_rows(&to_log, generation);
         self.maps.generation = generation + commit.rows.len() as u64;
-        self.repair.retain(|l| !ahead.contains_key(l));
-        self.repair.retain(|l| !chosen.contains(l));
         let is_empty = commit.stripes.is_empty() && commit.rows.is_empty() && commit.taken.is_empty();
         let is_empty = is_empty && commit.ahead.is_empty();
         if is_empty && !commit.members_changed {
@@ -608,6 +606,8 @@ impl Engine {
             }
             stripe.content.into_iter().flatten().for_each(|content| self.release_operand(content));
         }
+        let broken = &self.broken;
+        self.repair.retain(|logical| !broken.contains(logical));
         for row in commit.rows {
             row.parity.into_iter().for_each(|buffer| self.release(buffer));
         }
@@ -811,9 +811,11 @@ impl Engine {
         let unmapped = commit.taken.unmapped.iter();
         for logical in unmapped.chain(commit.stripes.iter().map(|stripe| &stripe.logical)) {
             self.broken.remove(logical);
+            self.repair.remove(logical);
         }
         for staged in commit.ahead.drain(..).filter_map(|id| self.free_staged(id)).collect::<Vec<_>>() {
             self.broken.remove(&staged.logical);
+            self.repair.remove(&staged.logical);
             self.keep_stripe_sums(staged.physical, staged.generation, &staged.checksums);
         }
         self.inplace_finished(&mut commit);

@@ -172,7 +172,7 @@ pub(crate) struct Engine {
     /// The keys of `sums` and perhaps some that are gone, the oldest first.
     sums_order: VecDeque<(u32, Slot)>,
     headers_most: usize,
-    /// Logical stripes with a block that did not verify.
+    /// Logical stripes with a block that did not verify, until a record says that they are written anew.
     pub(crate) repair: BTreeSet<u32>,
     /// Logical stripes of which more is bad than the code can bear: they are not merged, what can be read of them is.
     pub(crate) broken: BTreeSet<u32>,

@@ -78,8 +78,6 @@ pub(crate) struct InplaceCommit {
     /// Marks that its record sets or takes away.
     pub(crate) marks: Vec<Change>,
     raws: Vec<Raw>,
-    /// Stripes written as a whole because they did not verify.
-    repairs: BTreeSet<u32>,
     /// A device was lost since it began.
     pub(crate) has_lost: bool,
     asked_headers: bool,
@@ -328,9 +326,6 @@ impl Engine {
                     (room, blocks) = (room - self.switch_bytes(), blocks + per_stripe);
                     let generation = self.maps.generation + commit.stripes.len() as u64;
                     commit.stripes.push(StripeWrite::new(logical, logical, generation, per_stripe as usize));
-                    if self.repair.remove(&logical) {
-                        commit.inplace.repairs.insert(logical);
-                    }
                 }
             }
         }
@@ -656,7 +651,6 @@ impl Engine {
             }
             self.release_update(update);
         }
-        self.repair.extend(part.repairs);
         for raw in part.raws {
             raw.have.into_values().for_each(|buffer| self.release(buffer));
         }
