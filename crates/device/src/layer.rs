@@ -26,7 +26,10 @@ pub trait Layer: Send + Sync {
         within: &dyn Device,
         operation: Operation,
         does: &mut dyn FnMut(u64) -> Result<(), DeviceError>,
-    ) -> Result<(), DeviceError>;
+    ) -> Result<(), DeviceError> {
+        let _ = within;
+        does(operation.len_bytes)
+    }
 
     /// Whether it does nothing to operations, so that they need not pass.
     fn is_transparent(&self) -> bool {

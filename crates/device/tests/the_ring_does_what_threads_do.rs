@@ -118,14 +118,6 @@ fn both_say_the_same_of_what_cannot_be_done() {
 fn what_lies_between_is_not_gone_around() {
     struct Says(bool);
     impl Layer for Says {
-        fn around(
-            &self,
-            _: &dyn Device,
-            operation: Operation,
-            does: &mut dyn FnMut(u64) -> Result<(), DeviceError>,
-        ) -> Result<(), DeviceError> {
-            does(operation.len_bytes)
-        }
         fn is_transparent(&self) -> bool {
             self.0
         }

@@ -16,8 +16,8 @@ use crate::throttle::Throttle;
 use crate::work::{Matrices, Task, Workers, checksum};
 use crate::{HostError, HostOptions};
 use pantile_device::{
-    Completion, Device, DeviceError, IoPool, Layer, Layered, Op, OpKind, Operation, Priority, Refusal,
-    Remedy, Request as IoRequest, Segment, Site,
+    Completion, Device, DeviceError, IoPool, Layer, Layered, Op, OpKind, Priority, Refusal, Remedy,
+    Request as IoRequest, Segment, Site,
 };
 use pantile_volume::{
     Action, BufferId, Computed, DeviceBlock, EpochId, Event, Extent, Found, Geometry, IoId, IoResult, Losses,
@@ -69,15 +69,6 @@ struct Share {
 }
 
 impl Layer for Share {
-    fn around(
-        &self,
-        _: &dyn Device,
-        operation: Operation,
-        does: &mut dyn FnMut(u64) -> Result<(), DeviceError>,
-    ) -> Result<(), DeviceError> {
-        does(operation.len_bytes)
-    }
-
     fn is_transparent(&self) -> bool {
         true
     }
