@@ -254,7 +254,10 @@ impl FolderError {
                 _ => FaultKind::System,
             },
             FolderError::Host(
-                HostError::NoSuchSlot { .. } | HostError::SlotTaken { .. } | HostError::TooShort { .. },
+                HostError::NoSuchSlot { .. }
+                | HostError::SlotTaken { .. }
+                | HostError::TooShort { .. }
+                | HostError::OutOfRange { .. },
             ) => FaultKind::Input,
             FolderError::Host(HostError::Open(OpenError::RanSeparately { .. })) => FaultKind::Input,
             FolderError::Host(_) => FaultKind::System,

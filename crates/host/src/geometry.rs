@@ -39,12 +39,12 @@ impl Wanted<'_> {
     fn numbers(&self, element_blocks: u32, stripes: u64) -> NewVolume {
         let mut new = numbers(self.code, self.policy, self.volume, element_blocks, stripes);
         if self.epoch_bytes > 0 && self.policy == Policy::Wcl {
-            // A range that begins within a stripe ends within one more.
-            let places = self.epoch_bytes.div_ceil(self.stripe_bytes(element_blocks)) + 1;
+            // A range that begins within a stripe ends within one more; there are no more than the volume has.
+            let most = stripes.min(self.most_epoch_stripes());
+            let places = (self.epoch_bytes.div_ceil(self.stripe_bytes(element_blocks)) + 1).min(most);
             new.spare_stripes = new.spare_stripes.saturating_add(places.try_into().unwrap_or(u32::MAX));
             // One record switches them all, and takes a quarter of the journal at the most.
-            let record =
-                places.saturating_mul(switch_bytes(self.code)).div_ceil(BLOCK as u64) + RECORD_OTHER_BLOCKS;
+            let record = (places * switch_bytes(self.code)).div_ceil(BLOCK as u64) + RECORD_OTHER_BLOCKS;
             let record = record.min(RECORD_BLOCKS_MAX.into()) as u32;
             new.journal_blocks = new.journal_blocks.max(4 * record);
         }
@@ -57,8 +57,12 @@ impl Wanted<'_> {
 
     /// The most bytes that epochs may write over, whatever room there is: their stripes are named in one record.
     pub(crate) fn most_epoch_bytes(&self, element_blocks: u32) -> u64 {
-        let record = (u64::from(RECORD_BLOCKS_MAX) - RECORD_OTHER_BLOCKS) * BLOCK as u64;
-        (record / switch_bytes(self.code) - 1).saturating_mul(self.stripe_bytes(element_blocks))
+        (self.most_epoch_stripes() - 1).saturating_mul(self.stripe_bytes(element_blocks))
+    }
+
+    /// Stripes that one record can name.
+    fn most_epoch_stripes(&self) -> u64 {
+        (u64::from(RECORD_BLOCKS_MAX) - RECORD_OTHER_BLOCKS) * BLOCK as u64 / switch_bytes(self.code)
     }
 }
 

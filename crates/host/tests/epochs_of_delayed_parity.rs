@@ -5,8 +5,8 @@ mod common;
 use common::{format, geometry, memory, open, painted};
 use pantile_code::Code;
 use pantile_host::{
-    Answer, CONTROL_SOCKET, ControlServer, EpochOptions, Failure, Folder, Host, HostError, NewDevices,
-    NewFolder, OnTimeout, Order, Policy, Service, Slot,
+    Answer, CONTROL_SOCKET, ControlServer, EpochOptions, Failure, Folder, FolderError, Host, HostError,
+    NewDevices, NewFolder, OnTimeout, Order, Policy, Service, Slot,
 };
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -200,7 +200,7 @@ fn a_checkpoint_program_that_is_killed_recovers() {
     let example = std::env::current_exe().expect("a test");
     let example =
         example.parent().and_then(|deps| deps.parent()).expect("a folder").join("examples/checkpoint");
-    assert!(example.is_file(), "cargo builds examples with tests: {}", example.display());
+    assert!(example.is_file(), "with --test alone it is not built: cargo build -p pantile-host --examples");
     let (mut sealed, mut random) = (0u64, fastrand::Rng::with_seed(5));
     for life in 0..8 {
         let mut child = std::process::Command::new(&example)
@@ -254,4 +254,23 @@ fn a_volume_made_for_epochs_lets_one_write_over_so_much() {
     let refused = written_over(0);
     assert!(matches!(refused, Err(HostError::Failed(Failure::NoRoom { .. }))), "{refused:?}");
     written_over(12 << 20).expect("there is room");
+    // There are no more places than stripes, however much is asked for.
+    written_over(1 << 30).expect("there is room");
+}
+
+/// What no record could name is refused before anything is made, and says how much would do.
+#[test]
+fn epochs_that_no_record_could_name_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("vol");
+    let create = |epoch_bytes: u64| {
+        let code = Code::parse("raid5:3").expect("a code");
+        let devices = NewDevices::Made { user_bytes: 24 << 20 };
+        let new = NewFolder { code, devices, policy: Policy::Wcl, epoch_bytes, name: None, overwrite: false };
+        Folder::create(&root, &new)
+    };
+    let refused = create(u64::MAX).err();
+    let Some(FolderError::EpochsTooLarge { most_bytes, .. }) = refused else { panic!("{refused:?}") };
+    assert!(!root.exists());
+    create(most_bytes).expect("that many can be had");
 }
