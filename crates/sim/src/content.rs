@@ -73,8 +73,8 @@ impl Content {
         match &self.0 {
             Form::Bytes(own) => bytes.extend_from_slice(own),
             Form::Data(data) => {
-                for two in data.chunks_exact(DATA_SECTOR) {
-                    bytes.extend(two.iter().cycle().take(SECTOR_BYTES));
+                for two in data.as_chunks::<DATA_SECTOR>().0 {
+                    bytes.extend_from_slice([*two; SECTOR_BYTES / DATA_SECTOR].as_flattened());
                 }
             }
         }
