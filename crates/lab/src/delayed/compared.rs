@@ -56,8 +56,9 @@ impl Compared {
         let setup = Setup::small(code.clone());
         let mut single = Vec::new();
         for scheme in Scheme::ALL {
-            let model = simulated(&setup, scheme, Coming::OneByOne, 1);
+            // A code that has no place here is refused before anything takes long.
             let volume = driven(&setup, scheme, Coming::OneByOne, Layout::Together, Memory::None)?;
+            let model = simulated(&setup, scheme, Coming::OneByOne, 1);
             single.push((scheme, model, volume));
         }
         let modelled = |scheme| {

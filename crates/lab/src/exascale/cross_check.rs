@@ -227,6 +227,9 @@ pub enum Memory {
     None,
 }
 
+/// Devices of a code, at the most: records go to all of them, and requests to come in proportion, so that time goes with the square and more.
+const COLUMNS_MOST: usize = 16;
+
 /// Why there is no answer.
 #[derive(Debug)]
 pub enum CheckError {
@@ -234,6 +237,11 @@ pub enum CheckError {
     Rows {
         /// How many.
         rows: usize,
+    },
+    /// A code of more devices than the run takes seconds for.
+    Wide {
+        /// Of the code.
+        columns: usize,
     },
     /// No volume has this shape.
     Shape(FormatError),
@@ -252,6 +260,12 @@ impl fmt::Display for CheckError {
                 write!(
                     out,
                     "a code of {rows} rows cannot be held against the simulation; give one of 1 row, such as raid6:6"
+                )
+            }
+            CheckError::Wide { columns } => {
+                write!(
+                    out,
+                    "a code of {columns} devices would be held against the simulation for minutes; give one of at most {COLUMNS_MOST}"
                 )
             }
             CheckError::Shape(error) => error.fmt(out),
@@ -383,6 +397,10 @@ fn geometry(setup: &Setup, scheme: Scheme) -> Result<Geometry, CheckError> {
     let rows = setup.code.rows_max();
     if rows != 1 {
         return Err(CheckError::Rows { rows });
+    }
+    let columns = setup.code.columns();
+    if columns > COLUMNS_MOST {
+        return Err(CheckError::Wide { columns });
     }
     let code = match scheme {
         Scheme::Raid0 => Code::parse(&format!("raid0:{}", setup.code.columns())).expect("raid0 of any width"),
