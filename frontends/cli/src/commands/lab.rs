@@ -2,7 +2,7 @@
 
 use crate::commands::durability;
 use crate::commands::prove::threads;
-use crate::commands::{delayed_parity, exascale, replay};
+use crate::commands::{exascale, lab_delayed, replay};
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::progress::Progress;
 use crate::render::table::{Table, wrap};
@@ -54,7 +54,7 @@ enum What {
     /// The Write Cache Layer paper's simulation: what a cache layer and delayed parity buy
     Exascale(exascale::Exascale),
     /// What delayed parity buys, what exactly can be lost, and for how long: model, real volume, both held together
-    Delayed(delayed_parity::DelayedParity),
+    Delayed(lab_delayed::LabDelayed),
     /// Make a trace up: the D-Code paper's tuples, hot spots, a stream, checkpoint bursts
     Generate(replay::Generate),
     /// How likely codes are to lose data on your disks: exact fatal sets in a Markov chain, and a Monte Carlo

@@ -20,7 +20,7 @@ Examples:
   pantile lab delayed --quick --html delayed.html
   pantile lab delayed --quick --execute /tmp --json
   cargo run --release -p pantile-host --example delayed > mine.txt; pantile lab delayed --quick --record mine.txt")]
-pub struct DelayedParity {
+pub struct LabDelayed {
     /// Simulate a sixteenth of servers and clients, and fewer cells: some seconds.
     #[arg(long)]
     quick: bool,
@@ -37,7 +37,7 @@ pub struct DelayedParity {
     shown: Shown,
 }
 
-impl DelayedParity {
+impl LabDelayed {
     pub fn run(self, terminal: &Terminal) -> Outcome {
         if let Some(file) = &self.shown.html {
             can_write(file)?;
