@@ -28,6 +28,8 @@
 
 mod arch;
 mod arena;
+#[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
+mod braid;
 mod dispatch;
 mod dot;
 #[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]

@@ -8,6 +8,7 @@
 
 use std::fmt;
 
+use crate::braid::{Braid, SLICE_BYTES};
 use crate::dispatch::{Solver, Sweep};
 use crate::dot::{Mode, STREAMING_FOOTPRINT_BYTES};
 use crate::horner::{Carried, Horner};
@@ -23,6 +24,9 @@ const TILE_BYTES: usize = 16 * 1024;
 /// Below this, all buffers stay in the first-level cache, and reading one twice costs less than a grid: D-Code(13),
 /// chunks of 4 KiB, two lost, 59 instead of 49 GB/s.
 const ROWS_FOOTPRINT_BYTES: usize = 48 * 1024;
+
+/// The alignment that stores past the cache need.
+const LINE_BYTES: usize = 64;
 
 /// A buffer as the sum of coefficients times buffers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,8 +58,9 @@ enum Stage {
         sources: Vec<usize>,
         outputs: Vec<usize>,
     },
-    /// The same sums twice: with grids where the engine has registers for them, and as rows alone.
+    /// The same sums twice: straight-line, or else with grids, where the engine has registers for them, and as rows alone.
     Weave {
+        braid: Option<Braid>,
         grids: Option<Weave>,
         rows: Weave,
         sweep: Sweep,
@@ -173,13 +178,13 @@ impl Program {
         let base = buffers.as_mut_ptr();
         // SAFETY: `buffer` is called with numbers below `buffers.len()` only, which `check` saw to. Each call borrows
         // that one slice anew, and the pointer stays valid because nothing else touches the slices until we return.
-        let buffer = |i: usize| unsafe { (*base.add(i)).as_mut_ptr() };
+        let buffer = move |i: usize| unsafe { (*base.add(i)).as_mut_ptr() };
         let mut start = 0;
         while start < len {
             let n = tile.min(len - start);
             for stage in &self.stages {
                 // SAFETY: every buffer is valid for `len >= start + n` bytes, and they are apart from one another.
-                unsafe { stage.run(streaming, |i| buffer(i).add(start), n) };
+                unsafe { stage.run(streaming, move |i| buffer(i).add(start), n) };
             }
             start += n;
         }
@@ -191,7 +196,7 @@ impl Stage {
     /// # Safety
     ///
     /// `buffer(i)` is valid for reads and writes of `len` bytes and apart from the others, for every buffer of a step.
-    unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
+    unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8 + Copy, len: usize) {
         match self {
             Stage::Dot { dot, sources, outputs } => {
                 let source = |s: usize| buffer(sources[s]).cast_const();
@@ -202,7 +207,11 @@ impl Stage {
             Stage::Solve(solver) => unsafe { solver.run(streaming, buffer, len) },
             // SAFETY: as above, by `check_buffers`.
             Stage::Horner(carried) => unsafe { carried.run(streaming, buffer, len) },
-            Stage::Weave { grids, rows, sweep } => {
+            Stage::Weave { braid, grids, rows, sweep } => {
+                if let Some(braid) = braid.as_ref().filter(|_| len >= SLICE_BYTES) {
+                    // SAFETY: the caller's promise.
+                    return unsafe { run_braid(braid, *sweep, streaming, buffer, len) };
+                }
                 let weave = match grids {
                     Some(grids) if rows.buffers().len() * len > ROWS_FOOTPRINT_BYTES => grids,
                     _ => rows,
@@ -225,6 +234,27 @@ impl Stage {
     }
 }
 
+/// Carries out a braid.
+///
+/// # Safety
+///
+/// As [`Stage::run`]; `len` is a slice at least.
+unsafe fn run_braid(
+    braid: &Braid,
+    sweep: Sweep,
+    streaming: bool,
+    buffer: impl Fn(usize) -> *mut u8 + Copy,
+    len: usize,
+) {
+    let is_aligned = |&i: &u32| buffer(i as usize).addr().is_multiple_of(LINE_BYTES);
+    let streaming = streaming && braid.last().iter().all(is_aligned);
+    with_scratch(braid.words().len(), braid.slot_bytes(), |places, slots| {
+        braid.fill(places, buffer, slots.as_mut_ptr().cast());
+        // SAFETY: the caller's promise; the slots are ours, and start a line.
+        unsafe { sweep.run_braid(braid, places, streaming, len) };
+    });
+}
+
 /// Whether all steps are plain sums, and more than one.
 fn is_xor_alone(steps: &[Step]) -> bool {
     steps.len() > 1 && steps.iter().all(|step| step.terms.iter().all(|&(_, c)| c == 1))
@@ -233,8 +263,10 @@ fn is_xor_alone(steps: &[Step]) -> bool {
 fn weave_of(steps: &[Step], sweep: Sweep) -> Stage {
     let sums: Vec<(usize, Vec<usize>)> =
         steps.iter().map(|step| (step.target, step.terms.iter().map(|term| term.0).collect())).collect();
-    let grids = sweep.has_grids().then(|| Weave::new(&sums, true)).filter(|weave| !weave.grids().is_empty());
-    Stage::Weave { grids, rows: Weave::new(&sums, false), sweep }
+    let braid = sweep.has_grids().then(|| Braid::new(&sums)).flatten();
+    let has_grids = sweep.has_grids() && braid.is_none();
+    let grids = has_grids.then(|| Weave::new(&sums, true)).filter(|weave| !weave.grids().is_empty());
+    Stage::Weave { braid, grids, rows: Weave::new(&sums, false), sweep }
 }
 
 /// Steps that are done in one pass over their sources.

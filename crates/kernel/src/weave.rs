@@ -91,20 +91,8 @@ impl Weave {
     ///
     /// Without grids, for engines of few registers, every sum is a row.
     pub(crate) fn new(steps: &[(usize, Vec<usize>)], has_grids: bool) -> Weave {
-        let mut buffers: Vec<usize> =
-            steps.iter().flat_map(|(target, terms)| terms.iter().chain([target])).copied().collect();
-        buffers.sort_unstable();
-        buffers.dedup();
-        let place = |buffer: usize| buffers.partition_point(|&b| b < buffer) as u32;
-        let sums: Vec<Sum> = steps
-            .iter()
-            .map(|(target, terms)| Sum {
-                out: place(*target),
-                terms: odd(terms.iter().map(|&t| place(t)).collect()),
-            })
-            .collect();
-        let first_new = buffers.len() as u32;
-        Loom::new(shared(sums, first_new), first_new).weave(buffers, has_grids)
+        let (buffers, sums) = shared_sums(steps);
+        Loom::new(sums, buffers.len() as u32).weave(buffers, has_grids)
     }
 
     pub(crate) fn grids(&self) -> &[Grid] {
@@ -158,9 +146,27 @@ impl Weave {
 
 /// A sum to be computed: a buffer, or a number past all buffers, as the sum of buffers and of earlier sums.
 #[derive(Clone, Debug)]
-struct Sum {
+pub(crate) struct Sum {
     out: u32,
-    terms: Vec<u32>,
+    pub(crate) terms: Vec<u32>,
+}
+
+/// The buffers in use, ascending, and the steps as sums of places, with what they have in common computed once.
+pub(crate) fn shared_sums(steps: &[(usize, Vec<usize>)]) -> (Vec<usize>, Vec<Sum>) {
+    let mut buffers: Vec<usize> =
+        steps.iter().flat_map(|(target, terms)| terms.iter().chain([target])).copied().collect();
+    buffers.sort_unstable();
+    buffers.dedup();
+    let place = |buffer: usize| buffers.partition_point(|&b| b < buffer) as u32;
+    let sums: Vec<Sum> = steps
+        .iter()
+        .map(|(target, terms)| Sum {
+            out: place(*target),
+            terms: odd(terms.iter().map(|&t| place(t)).collect()),
+        })
+        .collect();
+    let first_new = buffers.len() as u32;
+    (buffers, shared(sums, first_new))
 }
 
 /// Terms that stand an odd number of times, ascending.
@@ -232,21 +238,21 @@ fn shared(mut sums: Vec<Sum>, mut next: u32) -> Vec<Sum> {
 }
 
 /// The sums with what is known of them.
-struct Loom {
-    sums: Vec<Sum>,
+pub(crate) struct Loom {
+    pub(crate) sums: Vec<Sum>,
     /// Places below this are buffers.
-    buffers: u32,
+    pub(crate) buffers: u32,
     /// For each place, the sum that computes it.
-    made_by: Vec<Option<usize>>,
+    pub(crate) made_by: Vec<Option<usize>>,
     /// For each place, the sums that use it, ascending.
     users: Vec<Vec<usize>>,
     /// For each place past the buffers and each sum that needs one, its slot.
     slot_of: Vec<u32>,
-    slots: u32,
+    pub(crate) slots: u32,
 }
 
 impl Loom {
-    fn new(sums: Vec<Sum>, buffers: u32) -> Loom {
+    pub(crate) fn new(sums: Vec<Sum>, buffers: u32) -> Loom {
         let places = sums.iter().map(|sum| sum.out + 1).max().unwrap_or(0).max(buffers) as usize;
         let mut made_by = vec![None; places];
         let mut users = vec![Vec::new(); places];
@@ -258,7 +264,7 @@ impl Loom {
     }
 
     /// The place of the slot of a sum.
-    fn slot(&mut self, sum: usize) -> u32 {
+    pub(crate) fn slot(&mut self, sum: usize) -> u32 {
         if self.slot_of[sum] == NONE {
             self.slot_of[sum] = self.slots;
             self.slots += 1;
@@ -267,21 +273,27 @@ impl Loom {
     }
 
     /// Where the finished sum is.
-    fn result(&mut self, sum: usize) -> u32 {
+    pub(crate) fn result(&mut self, sum: usize) -> u32 {
         if self.sums[sum].out < self.buffers { self.sums[sum].out } else { self.slot(sum) }
     }
 
-    fn goal(&mut self, sum: usize) -> Goal {
+    pub(crate) fn goal(&mut self, sum: usize) -> Goal {
         let out = self.sums[sum].out;
         Goal { place: self.result(sum), is_last: out < self.buffers && self.users[out as usize].is_empty() }
     }
 
-    fn needs(&self, sum: usize) -> bool {
+    /// The buffer that a sum is stored to, if nothing reads it again.
+    pub(crate) fn goal_of_buffer(&self, sum: usize) -> Option<u32> {
+        let out = self.sums[sum].out;
+        (out < self.buffers && self.users[out as usize].is_empty()).then_some(out)
+    }
+
+    pub(crate) fn needs(&self, sum: usize) -> bool {
         self.sums[sum].terms.iter().any(|&t| self.made_by[t as usize].is_some())
     }
 
     /// Which sums to hold: neighbours of swept ones, where sums with a common source are neighbours.
-    fn held(&self) -> Vec<bool> {
+    pub(crate) fn held(&self) -> Vec<bool> {
         let mut neighbours = vec![Vec::new(); self.sums.len()];
         for (place, users) in
             self.users.iter().enumerate().filter(|(place, _)| self.made_by[*place].is_none())
@@ -343,7 +355,7 @@ impl Loom {
     }
 
     /// Where sources of swept and of held sums are added.
-    fn meetings(&self, held: &[usize], swept: &[usize], width: usize) -> Meetings {
+    pub(crate) fn meetings(&self, held: &[usize], swept: &[usize], width: usize) -> Meetings {
         let column: HashMap<usize, usize> = held.iter().enumerate().map(|(j, &sum)| (sum, j)).collect();
         let sources =
             |sum: usize| self.sums[sum].terms.iter().copied().filter(|&t| self.made_by[t as usize].is_none());
@@ -463,15 +475,15 @@ enum Progress {
 }
 
 /// Which source is added in which cell.
-struct Meetings {
+pub(crate) struct Meetings {
     /// For each swept sum, a cell for each held one.
-    cells: Vec<Vec<u32>>,
+    pub(crate) cells: Vec<Vec<u32>>,
     /// Sources of each swept sum that stand in no cell.
-    plain: Vec<Vec<u32>>,
+    pub(crate) plain: Vec<Vec<u32>>,
     /// The last grid that each swept sum has anything in.
     last: Vec<Option<usize>>,
     /// Sources of each held sum that stand in no cell of a swept one.
-    rest: Vec<Vec<u32>>,
+    pub(crate) rest: Vec<Vec<u32>>,
 }
 
 /// Carries out a weave on `len` bytes at the places of the table, a byte at a time: for what vectors leave over.

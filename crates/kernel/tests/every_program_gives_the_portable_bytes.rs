@@ -127,6 +127,18 @@ fn chain(links: usize, width: usize) -> (usize, Vec<Step>) {
     (data + links, steps)
 }
 
+/// The zig-zag of a double recovery: row and column sums of a square in turn, each with the one before.
+fn zig_zag(side: usize, links: usize) -> (usize, Vec<Step>) {
+    let data = side * side;
+    let steps = (0..links)
+        .map(|i| {
+            let of = |c: usize| if i.is_multiple_of(2) { i / 2 * side + c } else { c * side + i / 2 };
+            xor(data + i, (0..side).map(of).chain((i > 0).then(|| data + i - 1)))
+        })
+        .collect();
+    (data + links, steps)
+}
+
 /// Steps over random earlier buffers; `percent` of those that could be read are.
 fn random_steps(
     random: &mut Random,
@@ -177,6 +189,20 @@ fn for_grids_of_every_width_in_one_batch_and_in_several() {
         }
         let (buffers, steps) = chain(columns, 5);
         check(buffers, &steps, 3333, 4096, &|i| i % 3, &format!("a chain of {columns}"));
+    }
+}
+
+#[test]
+fn for_zig_zags_of_every_width() {
+    for side in 2..=15 {
+        for links in [2 * side - 1, 2 * side] {
+            let (buffers, steps) = zig_zag(side, links);
+            for len in [127, 128, 129, 256, 383, 1000] {
+                let what = format!("a zig-zag of {links} links");
+                check(buffers, &steps, len, 1408, &|_| 0, &what);
+                check(buffers, &steps, len, 1408, &|i| i * 5 % 64, &what);
+            }
+        }
     }
 }
 

@@ -41,6 +41,7 @@ mod loops;
 
 pub(crate) mod avx2;
 pub(crate) mod avx2_gfni;
+pub(crate) mod avx512_braid;
 pub(crate) mod avx512_gfni;
 mod partial;
 
