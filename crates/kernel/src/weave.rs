@@ -277,15 +277,9 @@ impl Loom {
         if self.sums[sum].out < self.buffers { self.sums[sum].out } else { self.slot(sum) }
     }
 
-    pub(crate) fn goal(&mut self, sum: usize) -> Goal {
+    fn goal(&mut self, sum: usize) -> Goal {
         let out = self.sums[sum].out;
         Goal { place: self.result(sum), is_last: out < self.buffers && self.users[out as usize].is_empty() }
-    }
-
-    /// The buffer that a sum is stored to, if nothing reads it again.
-    pub(crate) fn goal_of_buffer(&self, sum: usize) -> Option<u32> {
-        let out = self.sums[sum].out;
-        (out < self.buffers && self.users[out as usize].is_empty()).then_some(out)
     }
 
     pub(crate) fn needs(&self, sum: usize) -> bool {

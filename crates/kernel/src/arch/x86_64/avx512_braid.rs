@@ -4,7 +4,7 @@
 //! is read passes through `zmm30` and `zmm31`. They are written in assembly because 196 branches, each over a few
 //! instructions on 32 live registers, are more than the compiler allocates without moving them about.
 //!
-//! `r15` is the table, `rdi` the places, `rax` the position in the buffers, `rsi` their end; `r12`, `r13` and `r14` walk over the lists of
+//! A kernel that streams also fetches the next tile ahead. `r15` is the table, `rdi` the places, `rax` the position in the buffers, `rsi` their end; `r12`, `r13` and `r14` walk over the lists of
 //! plain terms, late terms and row links, as positions in the table.
 
 use std::arch::asm;
@@ -172,6 +172,57 @@ macro_rules! cell {
     };
 }
 
+/// What a row fetches ahead, if the kernel streams: runs of a tile from some sources.
+macro_rules! ahead {
+    (vmovdqu64, $w:literal) => {
+        ""
+    };
+    (vmovntdq, $w:literal) => {
+        concat!(
+            "mov r11, [r15 + 8 * (20 * ",
+            $w,
+            " + 67)]\n",
+            "add r11, r8\n",
+            "2:\n",
+            "mov rcx, [rdi + r8]\n",
+            "add r8, 8\n",
+            "prefetcht1 [rcx + r9]\n",
+            "prefetcht1 [rcx + r9 + 64]\n",
+            "prefetcht1 [rcx + r9 + 128]\n",
+            "prefetcht1 [rcx + r9 + 192]\n",
+            "prefetcht1 [rcx + r9 + 256]\n",
+            "prefetcht1 [rcx + r9 + 320]\n",
+            "prefetcht1 [rcx + r9 + 384]\n",
+            "prefetcht1 [rcx + r9 + 448]\n",
+            "cmp r8, r11\n",
+            "jne 2b\n",
+        )
+    };
+}
+
+/// Where a slice is in the list of what is fetched ahead (r8), and the next tile (r9).
+macro_rules! ahead_of_slice {
+    (vmovdqu64, $w:literal) => {
+        ""
+    };
+    (vmovntdq, $w:literal) => {
+        concat!(
+            "mov r8, rax\n",
+            "shr r8, 7\n",
+            "and r8, 3\n",
+            "imul r8, [r15 + 8 * (20 * ",
+            $w,
+            " + 66)]\n",
+            "add r8, [r15 + 8 * (20 * ",
+            $w,
+            " + 65)]\n",
+            "mov r9, rax\n",
+            "and r9, -512\n",
+            "add r9, 512\n",
+        )
+    };
+}
+
 /// A row: its plain terms, its cells, its goal.
 macro_rules! row {
     ($store:ident, $w:literal, $i:literal, [$(($j:literal $a:literal $b:literal))*]) => {
@@ -181,6 +232,7 @@ macro_rules! row {
             "jz 901f\n",
             "vpxord zmm28, zmm28, zmm28\n",
             "vpxord zmm29, zmm29, zmm29\n",
+            ahead!($store, $w),
             "cmp r12, r10\n",
             "jne 303", $i, "f\n",
             "304", $i, ":\n",
@@ -374,6 +426,7 @@ macro_rules! define_kernel {
                         "mov r12, [r15 + 8 * (20 * ", $w, " + 61)]\n",
                         "mov r14, [r15 + 8 * (20 * ", $w, " + 62)]\n",
                         "mov r13, [r15 + 8 * (20 * ", $w, " + 63)]\n",
+                        ahead_of_slice!($store, $w),
                         $(start!($w, $j, $a, $b),)*
                         $(row!($store, $w, $i, $columns),)*
                         "901:\n",
