@@ -40,10 +40,18 @@ pub(crate) const HAS_LATE: usize = 2;
 pub(crate) const HAS_ROW_LINKS: usize = 4;
 pub(crate) const IS_LAST: usize = 8;
 
+/// Words of a row link.
+const ROW_LINK: usize = 5;
+
+/// Flags of a row: its goal is the last use; its sum is also added to the column of its number.
+pub(crate) const ROW_IS_LAST: usize = 1;
+pub(crate) const IS_FORWARDED: usize = 2;
+
 /// Where what is in a table for `width` columns, in words; cells, starts, goals, slots and terms are places.
 ///
 /// * A cell is a buffer, or null.
-/// * A row is \[where its plain terms end, goal, mask of the goal, whether the goal is the last use\]; 0 ends the rows.
+/// * A row is \[where its plain terms end, goal, mask of the goal, flags\]; 0 ends the rows. The place of the first word is
+///   its first plain term, or null; the others are in the list.
 /// * A column starts as a buffer, or as zero where the place is null.
 /// * A column link is \[flags, where its row links end, where its late terms end, goal, mask\]; one more follows the last
 ///   column, of which the flags and the end of row links count.
@@ -99,12 +107,12 @@ impl Layout {
 pub(crate) struct Braid {
     pub(crate) width: usize,
     words: Vec<usize>,
-    /// Places that are buffers: the word, the buffer.
+    /// Places that are buffers: the word, the buffer; last those that are fetched ahead.
     buffers: Vec<(u32, u32)>,
+    /// Those that are fetched ahead.
+    ahead: usize,
     /// Places that are slots: the word, the slot.
     slots: Vec<(u32, u32)>,
-    /// Rows in use.
-    rows: usize,
     slot_count: usize,
     /// Buffers that may be stored past the cache.
     last: Vec<u32>,
@@ -128,7 +136,8 @@ impl Braid {
             return None;
         }
         let width = WIDTHS.into_iter().find(|&width| width >= held.len())?;
-        let links = links(&mut loom, &held, &swept);
+        let mut links = links(&mut loom, &held, &swept);
+        let (swept, forwarded) = forward(&mut loom, &mut links, &is_held, swept);
         let is_read: Vec<u32> = links.iter().flat_map(|link| link.late.iter().copied()).collect();
         // What is read again is stored to the cache.
         let goal = |loom: &mut Loom, sum: usize| {
@@ -145,21 +154,24 @@ impl Braid {
             for (j, &place) in meetings.cells[i].iter().enumerate() {
                 table.place(layout.cell(i, j), place);
             }
-            plain.append(&mut meetings.plain[i]);
+            let mut own = std::mem::take(&mut meetings.plain[i]);
+            table.place(layout.row(i), own.pop().unwrap_or(NONE));
+            plain.append(&mut own);
             let is_late = links.iter().any(|link| link.sum == sum);
             let to =
                 if is_late { Goal { place: loom.slot(sum), is_last: false } } else { goal(&mut loom, sum) };
             let row = layout.row(i);
             table.words[row] = (layout.fixed() + plain.len()) * size_of::<usize>();
             table.goal(row + 1, to.place, loom.buffers);
-            table.words[row + 3] = usize::from(to.is_last);
+            table.words[row + 3] =
+                usize::from(to.is_last) * ROW_IS_LAST + usize::from(forwarded[i]) * IS_FORWARDED;
         }
         let row_links = layout.fixed() + plain.len();
         plain.into_iter().for_each(|place| table.push(place));
         let goals: Vec<Goal> = links.iter().map(|link| goal(&mut loom, link.sum)).collect();
         table.links(&layout, &mut loom, &links, &goals, &is_held, &mut meetings.rest);
         let at = layout.lists();
-        let lates = row_links + 5 * links.iter().filter(|link| !is_held[link.sum]).count();
+        let lates = row_links + ROW_LINK * links.iter().filter(|link| !is_held[link.sum]).count();
         for (word, start) in [(at, layout.fixed()), (at + 1, row_links), (at + 2, lates)] {
             table.words[word] = start * size_of::<usize>();
         }
@@ -167,8 +179,11 @@ impl Braid {
         table.words[layout.is_chained()] = usize::from(is_chained);
         let is_last = |place: u32| loom.made_by[place as usize].is_some() && !is_read.contains(&place);
         let (last, fetched): (Vec<u32>, Vec<u32>) = (0..loom.buffers).partition(|&place| is_last(place));
+        let near = table.places.len();
         table.ahead(&layout, swept.len(), &fetched);
-        Some(table.braid(width, swept.len(), &loom, &buffers, &last))
+        let mut braid = table.braid(&layout, &loom, &buffers, &last);
+        braid.ahead = braid.buffers.len() + braid.slots.len() - near;
+        Some(braid)
     }
 
     /// The table.
@@ -187,18 +202,50 @@ impl Braid {
     }
 
     /// Writes the places, as many as there are words: `buffer(i)` is where buffer i starts, `slots` the memory of the slots.
-    pub(crate) fn fill(&self, places: &mut [*mut u8], buffer: impl Fn(usize) -> *mut u8, slots: *mut u8) {
+    /// What is fetched ahead is left out unless `ahead`.
+    pub(crate) fn fill(
+        &self,
+        places: &mut [*mut u8],
+        buffer: impl Fn(usize) -> *mut u8,
+        slots: *mut u8,
+        ahead: bool,
+    ) {
         let places = &mut places[..self.words.len()];
-        let layout = Layout { width: self.width };
-        places[..layout.cell(self.rows, 0)].fill(std::ptr::null_mut());
-        places[layout.start(0)..layout.start(self.width)].fill(std::ptr::null_mut());
-        for &(word, i) in &self.buffers {
+        places[..Layout { width: self.width }.link(0)].fill(std::ptr::null_mut());
+        let left_out = if ahead { 0 } else { self.ahead };
+        for &(word, i) in &self.buffers[..self.buffers.len() - left_out] {
             places[word as usize] = buffer(i as usize);
         }
         for &(word, slot) in &self.slots {
             places[word as usize] = slots.wrapping_add(slot as usize * SLICE_BYTES);
         }
     }
+}
+
+/// The rows in an order in which a row whose sum a column needs, once the row is swept, has the number of that column; and
+/// which rows are such. The columns need them no more.
+fn forward(
+    loom: &mut Loom,
+    links: &mut [Link],
+    is_held: &[bool],
+    swept: Vec<usize>,
+) -> (Vec<usize>, Vec<bool>) {
+    let late: Vec<usize> = links.iter().map(|link| link.sum).collect();
+    let mut rest: Vec<usize> = swept;
+    let mut order: Vec<Option<usize>> = vec![None; rest.len()];
+    for (place, link) in order.iter_mut().zip(links.iter_mut().filter(|link| is_held[link.sum])) {
+        let found = rest.iter().enumerate().filter(|(_, sum)| !late.contains(sum)).find_map(|(i, &sum)| {
+            let result = loom.result(sum);
+            link.late.iter().position(|&late| late == result).map(|at| (i, at))
+        });
+        if let Some((i, at)) = found {
+            link.late.swap_remove(at);
+            *place = Some(rest.remove(i));
+        }
+    }
+    let is_forwarded = order.iter().map(Option::is_some).collect();
+    let mut rest = rest.into_iter();
+    (order.into_iter().filter_map(|sum| sum.or_else(|| rest.next())).collect(), is_forwarded)
 }
 
 /// The sums that are finished after the sweep, so that as many as possible add the one before.
@@ -268,7 +315,7 @@ impl Table {
         let buffers = loom.buffers;
         let rows = links.iter().filter(|link| !is_held[link.sum]).count();
         let row_links = self.words.len();
-        self.words.resize(row_links + 5 * rows, 0);
+        self.words.resize(row_links + ROW_LINK * rows, 0);
         let (mut column, mut row) = (0, row_links);
         let mut before = row;
         for (link, to) in links.iter().zip(goals) {
@@ -296,7 +343,7 @@ impl Table {
             } else {
                 let slot = loom.slot(link.sum);
                 self.place(at + 1, slot);
-                row += 5;
+                row += ROW_LINK;
             }
             self.words[at] = flags;
             self.words[at + 2] = end;
@@ -324,17 +371,17 @@ impl Table {
         (0..TILE_SLICES * rows * of_row).for_each(|i| self.push(sources[i.min(sources.len() - 1)]));
     }
 
-    fn braid(self, width: usize, rows: usize, loom: &Loom, buffers: &[usize], last: &[u32]) -> Braid {
+    fn braid(self, layout: &Layout, loom: &Loom, buffers: &[usize], last: &[u32]) -> Braid {
         let (of_buffers, of_slots): (Vec<_>, Vec<_>) =
             self.places.into_iter().partition(|&(_, place)| place < loom.buffers);
         Braid {
-            width,
-            rows,
+            width: layout.width,
             words: self.words,
             buffers: of_buffers
                 .into_iter()
                 .map(|(word, place)| (word, buffers[place as usize] as u32))
                 .collect(),
+            ahead: 0,
             slots: of_slots.into_iter().map(|(word, place)| (word, place - loom.buffers)).collect(),
             slot_count: loom.slots as usize,
             last: last.iter().map(|&place| buffers[place as usize] as u32).collect(),
@@ -363,7 +410,8 @@ unsafe fn braid_byte(braid: &Braid, places: &[*mut u8], at: usize) {
         .map(|start| if start.is_null() { 0 } else { read(start.wrapping_add(at)) })
         .collect();
     for i in (0..ROWS_MOST).take_while(|&i| word(layout.row(i)) != 0) {
-        let mut sum = 0;
+        let first = places[layout.row(i)];
+        let mut sum = if first.is_null() { 0 } else { read(first.wrapping_add(at)) };
         while plain < word(layout.row(i)) / size_of::<usize>() {
             sum ^= read(places[plain].wrapping_add(at));
             plain += 1;
@@ -377,6 +425,9 @@ unsafe fn braid_byte(braid: &Braid, places: &[*mut u8], at: usize) {
             }
         }
         write(place(layout.row(i) + 1), sum);
+        if word(layout.row(i) + 3) & IS_FORWARDED != 0 {
+            held[i] ^= sum;
+        }
     }
     let mut before = 0;
     let mut finish = |link: usize, mut sum: u8| {
@@ -396,7 +447,7 @@ unsafe fn braid_byte(braid: &Braid, places: &[*mut u8], at: usize) {
         while row_link < word(link + 1) / size_of::<usize>() {
             assert!(word(link) & HAS_ROW_LINKS != 0);
             finish(row_link, read(places[row_link + 1]));
-            row_link += 5;
+            row_link += ROW_LINK;
         }
         if j < width {
             finish(link, held[j]);
@@ -451,9 +502,9 @@ mod tests {
                 terms.iter().fold([0; 3], |sum, &t| std::array::from_fn(|i| sum[i] ^ wanted[t][i]));
         }
         let mut slots = vec![0u8; braid.slot_bytes()];
-        let mut places = vec![std::ptr::null_mut(); braid.words().len()];
+        let mut places = vec![std::ptr::null_mut(); braid.words.len()];
         let cells = have.as_mut_ptr();
-        braid.fill(&mut places, |i| cells.wrapping_add(i).cast(), slots.as_mut_ptr());
+        braid.fill(&mut places, |i| cells.wrapping_add(i).cast(), slots.as_mut_ptr(), false);
         for at in 0..3 {
             // SAFETY: the places were filled for buffers of 3 bytes.
             unsafe { braid_byte(&braid, &places, at) };
@@ -480,10 +531,19 @@ mod tests {
         let layout = Layout { width: braid.width };
         let columns = (0..5).map(|j| braid.words[layout.link(j)]);
         let first = braid.words[layout.lists() + 1] / size_of::<usize>();
-        let rows = (0..4).map(|i| braid.words[first + 5 * i]);
+        let rows = (0..4).map(|i| braid.words[first + ROW_LINK * i]);
         let carried = columns.chain(rows).filter(|flags| flags & CARRIES != 0).count();
-        // The first row is finished by the sweep, the first column adds it from where it was stored.
+        // The first row is finished by the sweep, and added to the first column then.
         assert_eq!(carried, 2 * 5 - 2);
+    }
+
+    #[test]
+    fn a_row_that_one_column_needs_is_added_as_soon_as_it_is_swept() {
+        let braid = check(&steps(7, 7, false));
+        let layout = Layout { width: braid.width };
+        let forwarded = (0..7).filter(|&i| braid.words[layout.row(i) + 3] & IS_FORWARDED != 0).count();
+        let late = (0..7).filter(|&j| braid.words[layout.link(j)] & HAS_LATE != 0).count();
+        assert_eq!((forwarded, late), (7, 0));
     }
 
     #[test]

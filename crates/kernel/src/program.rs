@@ -249,7 +249,7 @@ unsafe fn run_braid(
     let is_aligned = |&i: &u32| buffer(i as usize).addr().is_multiple_of(LINE_BYTES);
     let streaming = streaming && braid.last().iter().all(is_aligned);
     with_scratch(braid.words().len(), braid.slot_bytes(), |places, slots| {
-        braid.fill(places, buffer, slots.as_mut_ptr().cast());
+        braid.fill(places, buffer, slots.as_mut_ptr().cast(), streaming);
         // SAFETY: the caller's promise; the slots are ours, and start a line.
         unsafe { sweep.run_braid(braid, places, streaming, len) };
     });

@@ -31,9 +31,16 @@ pub(crate) fn kernel(braid: &Braid, streaming: bool) -> Kernel {
         };
     }
     pick!(
-        4 is cached_4 streamed_4, 5 is cached_5 streamed_5, 6 is cached_6 streamed_6, 7 is cached_7 streamed_7,
-        8 is cached_8 streamed_8, 10 is cached_10 streamed_10, 11 is cached_11 streamed_11,
-        12 is cached_12 streamed_12, 13 is cached_13 streamed_13, 14 is cached_14 streamed_14
+        4 is cached_4 streamed_4,
+        5 is cached_5 streamed_5,
+        6 is cached_6 streamed_6,
+        7 is cached_7 streamed_7,
+        8 is cached_8 streamed_8,
+        10 is cached_10 streamed_10,
+        11 is cached_11 streamed_11,
+        12 is cached_12 streamed_12,
+        13 is cached_13 streamed_13,
+        14 is cached_14 streamed_14
     )
 }
 
@@ -91,51 +98,24 @@ macro_rules! store {
 }
 
 /// A column's start: zero, or a buffer.
+#[rustfmt::skip]
 macro_rules! start {
-    ($w:literal, $j:literal, $a:literal, $b:literal) => {
-        concat!(
-            "mov rcx, [rdi + 8 * (14 * ",
-            $w,
-            " + 56 + ",
-            $j,
-            ")]\n",
-            "vpxord zmm",
-            $a,
-            ", zmm",
-            $a,
-            ", zmm",
-            $a,
-            "\n",
-            "vpxord zmm",
-            $b,
-            ", zmm",
-            $b,
-            ", zmm",
-            $b,
-            "\n",
-            "test rcx, rcx\n",
-            "jnz 301",
-            $j,
-            "f\n",
-            "302",
-            $j,
-            ":\n",
-        )
-    };
     (aside $j:literal, $a:literal, $b:literal) => {
         concat!(
-            "301",
-            $j,
-            ":\n",
-            "vmovdqu64 zmm",
-            $a,
-            ", zmmword ptr [rcx + rax]\n",
-            "vmovdqu64 zmm",
-            $b,
-            ", zmmword ptr [rcx + rax + 64]\n",
-            "jmp 302",
-            $j,
-            "b\n",
+            "301", $j, ":\n",
+            "vmovdqu64 zmm", $a, ", zmmword ptr [rcx + rax]\n",
+            "vmovdqu64 zmm", $b, ", zmmword ptr [rcx + rax + 64]\n",
+            "jmp 302", $j, "b\n",
+        )
+    };
+    ($w:literal, $j:literal, $a:literal, $b:literal) => {
+        concat!(
+            "mov rcx, [rdi + 8 * (14 * ", $w, " + 56 + ", $j, ")]\n",
+            "vpxord zmm", $a, ", zmm", $a, ", zmm", $a, "\n",
+            "vpxord zmm", $b, ", zmm", $b, ", zmm", $b, "\n",
+            "test rcx, rcx\n",
+            "jnz 301", $j, "f\n",
+            "302", $j, ":\n",
         )
     };
 }
@@ -223,28 +203,56 @@ macro_rules! ahead_of_slice {
     };
 }
 
+/// How a row starts: with its first plain term, or as zero.
+#[rustfmt::skip]
+macro_rules! first {
+    ($w:literal, $i:literal) => {
+        concat!(
+            "mov rcx, [rdi + 8 * (14 * ", $w, " + 4 * ", $i, ")]\n",
+            "vpxord zmm28, zmm28, zmm28\n",
+            "vpxord zmm29, zmm29, zmm29\n",
+            "test rcx, rcx\n",
+            "jnz 312", $i, "f\n",
+            "313", $i, ":\n",
+        )
+    };
+    (aside $i:literal) => {
+        concat!(
+            "312", $i, ":\n",
+            "vmovdqu64 zmm28, zmmword ptr [rcx + rax]\n",
+            "vmovdqu64 zmm29, zmmword ptr [rcx + rax + 64]\n",
+            "jmp 313", $i, "b\n",
+        )
+    };
+}
+
 /// A row: its plain terms, its cells, its goal.
+#[rustfmt::skip]
 macro_rules! row {
     ($store:ident, $w:literal, $i:literal, [$(($j:literal $a:literal $b:literal))*]) => {
         concat!(
             "mov r10, [r15 + 8 * (14 * ", $w, " + 4 * ", $i, ")]\n",
             "test r10, r10\n",
             "jz 901f\n",
-            "vpxord zmm28, zmm28, zmm28\n",
-            "vpxord zmm29, zmm29, zmm29\n",
+            first!($w, $i),
             ahead!($store, $w),
             "cmp r12, r10\n",
             "jne 303", $i, "f\n",
             "304", $i, ":\n",
             $(cell!($w, $i, $j, $a, $b),)*
+            "mov r11, [r15 + 8 * (14 * ", $w, " + 4 * ", $i, " + 3)]\n",
             "mov rdx, [r15 + 8 * (14 * ", $w, " + 4 * ", $i, " + 2)]\n",
             "mov rcx, [rdi + 8 * (14 * ", $w, " + 4 * ", $i, " + 1)]\n",
             "and rdx, rax\n",
-            store!($store, "28", "29", concat!("cmp qword ptr [r15 + 8 * (14 * ", $w, " + 4 * ", $i, " + 3)], 0")),
+            "test r11b, 2\n",
+            "jnz 314", $i, "f\n",
+            "315", $i, ":\n",
+            store!($store, "28", "29", "test r11b, 1"),
         )
     };
-    (aside $i:literal) => {
+    (aside $i:literal, $a:literal, $b:literal) => {
         concat!(
+            first!(aside $i),
             "303", $i, ":\n",
             "mov rcx, [rdi + r12]\n",
             "add r12, 8\n",
@@ -252,6 +260,10 @@ macro_rules! row {
             "cmp r12, r10\n",
             "jne 303", $i, "b\n",
             "jmp 304", $i, "b\n",
+            "314", $i, ":\n",
+            "vpxorq zmm", $a, ", zmm", $a, ", zmm28\n",
+            "vpxorq zmm", $b, ", zmm", $b, ", zmm29\n",
+            "jmp 315", $i, "b\n",
         )
     };
 }
@@ -405,9 +417,15 @@ macro_rules! plain_link {
 
 macro_rules! define_kernel {
     ($name:ident $store:ident $w:literal $columns:tt) => {
-        define_kernel!(@ $name $store $w $columns $columns [0 1 2 3 4 5 6 7 8 9 10 11 12 13]);
+        define_kernel!(@ $name $store $w $columns $columns [
+            (0 0 1) (1 2 3) (2 4 5) (3 6 7) (4 8 9) (5 10 11) (6 12 13) (7 14 15) (8 16 17) (9 18 19) (10 20 21)
+            (11 22 23) (12 24 25) (13 26 27)
+        ]);
     };
-    (@ $name:ident $store:ident $w:literal [$(($j:literal $a:literal $b:literal))*] $columns:tt [$($i:literal)*]) => {
+    (
+        @ $name:ident $store:ident $w:literal
+        [$(($j:literal $a:literal $b:literal))*] $columns:tt [$(($i:literal $c:literal $d:literal))*]
+    ) => {
         /// # Safety
         ///
         /// As [`Kernel`].
@@ -447,7 +465,7 @@ macro_rules! define_kernel {
                         "jb 904b\n",
                         "jmp 905f\n",
                         $(start!(aside $j, $a, $b),)*
-                        $(row!(aside $i),)*
+                        $(row!(aside $i, $c, $d),)*
                         $(link!(aside $w, $j, $a, $b),)*
                         $(plain_link!(aside $w, $j, $a, $b),)*
                         row_links!(aside 99),
