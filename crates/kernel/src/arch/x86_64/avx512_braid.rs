@@ -4,8 +4,10 @@
 //! is read passes through `zmm30` and `zmm31`. They are written in assembly because 196 branches, each over a few
 //! instructions on 32 live registers, are more than the compiler allocates without moving them about.
 //!
-//! A kernel that streams also fetches the next tile ahead. `r15` is the table, `rdi` the places, `rax` the position in the buffers, `rsi` their end; `r12`, `r13` and `r14` walk over the lists of
-//! plain terms, late terms and row links, as positions in the table.
+//! `r15` is the table, `rdi` the places, `rax` the position in the buffers, `rsi` their end; `r12`, `r13` and `r14` walk over
+//! the lists of plain terms, late terms and row links, as positions in the table. A kernel that streams also fetches the next
+//! tile ahead: `r8` walks over that list, `r9` is where the tile begins. What is rare lies aside, after the loop, so that the
+//! usual way jumps seldom. The offsets in the code are those of [`crate::braid::Layout`], which a test compares.
 
 use std::arch::asm;
 
@@ -15,8 +17,8 @@ use crate::braid::{Braid, SLICE_BYTES};
 ///
 /// # Safety
 ///
-/// The machine has AVX-512 F. The places were filled for the table, and for buffers of `to` bytes at least, valid for reads and writes and apart
-/// from one another, and for slots that are aligned to a vector. `to - from` is a multiple of [`SLICE_BYTES`]. If the
+/// The machine has AVX-512 F. The places were filled for the table, for buffers of `to` bytes at least, valid for reads and
+/// writes and apart from one another, and for slots that are aligned to a vector. `to - from` is a multiple of [`SLICE_BYTES`]. If the
 /// kernel streams, buffers that are written and read no more are aligned to a vector.
 pub(crate) type Kernel = unsafe fn(words: *const usize, places: *const *mut u8, from: usize, to: usize);
 
@@ -45,53 +47,34 @@ pub(crate) fn kernel(braid: &Braid, streaming: bool) -> Kernel {
 }
 
 /// Adds two vectors at an address to two registers.
+#[rustfmt::skip]
 macro_rules! add {
     ($a:literal, $b:literal, $at:literal) => {
         concat!(
-            "vpxorq zmm",
-            $a,
-            ", zmm",
-            $a,
-            ", zmmword ptr [",
-            $at,
-            "]\n",
-            "vpxorq zmm",
-            $b,
-            ", zmm",
-            $b,
-            ", zmmword ptr [",
-            $at,
-            " + 64]\n",
+            "vpxorq zmm", $a, ", zmm", $a, ", zmmword ptr [", $at, "]\n",
+            "vpxorq zmm", $b, ", zmm", $b, ", zmmword ptr [", $at, " + 64]\n",
         )
     };
 }
 
 /// Stores two registers to rcx + rdx.
+#[rustfmt::skip]
 macro_rules! store {
     (vmovdqu64, $a:literal, $b:literal, $past:expr) => {
         concat!(
-            "vmovdqu64 zmmword ptr [rcx + rdx], zmm",
-            $a,
-            "\n",
-            "vmovdqu64 zmmword ptr [rcx + rdx + 64], zmm",
-            $b,
-            "\n",
+            "vmovdqu64 zmmword ptr [rcx + rdx], zmm", $a, "\n",
+            "vmovdqu64 zmmword ptr [rcx + rdx + 64], zmm", $b, "\n",
         )
     };
     (vmovntdq, $a:literal, $b:literal, $past:expr) => {
         concat!(
-            $past,
-            "\n",
+            $past, "\n",
             "jnz 8f\n",
             store!(vmovdqu64, $a, $b, ""),
             "jmp 9f\n",
             "8:\n",
-            "vmovntdq zmmword ptr [rcx + rdx], zmm",
-            $a,
-            "\n",
-            "vmovntdq zmmword ptr [rcx + rdx + 64], zmm",
-            $b,
-            "\n",
+            "vmovntdq zmmword ptr [rcx + rdx], zmm", $a, "\n",
+            "vmovntdq zmmword ptr [rcx + rdx + 64], zmm", $b, "\n",
             "9:\n",
         )
     };
@@ -121,47 +104,33 @@ macro_rules! start {
 }
 
 /// A cell: nothing, or a buffer that is added to its row and to its column.
+#[rustfmt::skip]
 macro_rules! cell {
     ($w:literal, $i:literal, $j:literal, $a:literal, $b:literal) => {
         concat!(
-            "mov rcx, [rdi + 8 * (",
-            $i,
-            " * ",
-            $w,
-            " + ",
-            $j,
-            ")]\n",
+            "mov rcx, [rdi + 8 * (", $i, " * ", $w, " + ", $j, ")]\n",
             "test rcx, rcx\n",
             "jz 2f\n",
             "vmovdqu64 zmm30, zmmword ptr [rcx + rax]\n",
             "vmovdqu64 zmm31, zmmword ptr [rcx + rax + 64]\n",
             "vpxorq zmm28, zmm28, zmm30\n",
-            "vpxorq zmm",
-            $a,
-            ", zmm",
-            $a,
-            ", zmm30\n",
+            "vpxorq zmm", $a, ", zmm", $a, ", zmm30\n",
             "vpxorq zmm29, zmm29, zmm31\n",
-            "vpxorq zmm",
-            $b,
-            ", zmm",
-            $b,
-            ", zmm31\n",
+            "vpxorq zmm", $b, ", zmm", $b, ", zmm31\n",
             "2:\n",
         )
     };
 }
 
 /// What a row fetches ahead, if the kernel streams: runs of a tile from some sources.
+#[rustfmt::skip]
 macro_rules! ahead {
     (vmovdqu64, $w:literal) => {
         ""
     };
     (vmovntdq, $w:literal) => {
         concat!(
-            "mov r11, [r15 + 8 * (20 * ",
-            $w,
-            " + 67)]\n",
+            "mov r11, [r15 + 8 * (20 * ", $w, " + 67)]\n",
             "add r11, r8\n",
             "2:\n",
             "mov rcx, [rdi + r8]\n",
@@ -181,6 +150,7 @@ macro_rules! ahead {
 }
 
 /// Where a slice is in the list of what is fetched ahead (r8), and the next tile (r9).
+#[rustfmt::skip]
 macro_rules! ahead_of_slice {
     (vmovdqu64, $w:literal) => {
         ""
@@ -190,12 +160,8 @@ macro_rules! ahead_of_slice {
             "mov r8, rax\n",
             "shr r8, 7\n",
             "and r8, 3\n",
-            "imul r8, [r15 + 8 * (20 * ",
-            $w,
-            " + 66)]\n",
-            "add r8, [r15 + 8 * (20 * ",
-            $w,
-            " + 65)]\n",
+            "imul r8, [r15 + 8 * (20 * ", $w, " + 66)]\n",
+            "add r8, [r15 + 8 * (20 * ", $w, " + 65)]\n",
             "mov r9, rax\n",
             "and r9, -512\n",
             "add r9, 512\n",
@@ -269,6 +235,7 @@ macro_rules! row {
 }
 
 /// The late terms of a link, up to r10.
+#[rustfmt::skip]
 macro_rules! late {
     ($a:literal, $b:literal) => {
         concat!(
@@ -285,12 +252,11 @@ macro_rules! late {
 }
 
 /// The row links before column `j`, up to r11.
+#[rustfmt::skip]
 macro_rules! row_links {
     ($store:ident, $j:literal) => {
         concat!(
-            "305",
-            $j,
-            ":\n",
+            "305", $j, ":\n",
             "mov rcx, [rdi + r14 + 8]\n",
             "mov r9, [r15 + r14]\n",
             "vmovdqa64 zmm30, zmmword ptr [rcx]\n",
@@ -303,21 +269,15 @@ macro_rules! row_links {
             "vmovdqa64 zmm28, zmm30\n",
             "vmovdqa64 zmm29, zmm31\n",
             "test r9b, 2\n",
-            "jnz 306",
-            $j,
-            "f\n",
-            "307",
-            $j,
-            ":\n",
+            "jnz 306", $j, "f\n",
+            "307", $j, ":\n",
             "mov rdx, [r15 + r14 + 32]\n",
             "mov rcx, [rdi + r14 + 24]\n",
             "and rdx, rax\n",
             store!($store, "28", "29", "test r9b, 8"),
             "add r14, 40\n",
             "cmp r14, r11\n",
-            "jne 305",
-            $j,
-            "b\n",
+            "jne 305", $j, "b\n",
         )
     };
     (aside $j:literal) => {
@@ -326,6 +286,7 @@ macro_rules! row_links {
 }
 
 /// A column link, and the row links before it.
+#[rustfmt::skip]
 macro_rules! link {
     ($store:ident, $w:literal, $j:literal, $a:literal, $b:literal) => {
         concat!(
@@ -363,54 +324,27 @@ macro_rules! link {
 }
 
 /// A column link of a braid without row links in which nothing carries.
+#[rustfmt::skip]
 macro_rules! plain_link {
     ($store:ident, $w:literal, $j:literal, $a:literal, $b:literal) => {
         concat!(
-            "mov r8, [r15 + 8 * (15 * ",
-            $w,
-            " + 56 + 5 * ",
-            $j,
-            ")]\n",
-            "mov rdx, [r15 + 8 * (15 * ",
-            $w,
-            " + 56 + 5 * ",
-            $j,
-            " + 4)]\n",
+            "mov r8, [r15 + 8 * (15 * ", $w, " + 56 + 5 * ", $j, ")]\n",
+            "mov rdx, [r15 + 8 * (15 * ", $w, " + 56 + 5 * ", $j, " + 4)]\n",
             "test r8b, 2\n",
-            "jnz 310",
-            $j,
-            "f\n",
-            "311",
-            $j,
-            ":\n",
-            "mov rcx, [rdi + 8 * (15 * ",
-            $w,
-            " + 56 + 5 * ",
-            $j,
-            " + 3)]\n",
+            "jnz 310", $j, "f\n",
+            "311", $j, ":\n",
+            "mov rcx, [rdi + 8 * (15 * ", $w, " + 56 + 5 * ", $j, " + 3)]\n",
             "and rdx, rax\n",
             store!($store, $a, $b, "test r8b, 8"),
         )
     };
     (aside $w:literal, $j:literal, $a:literal, $b:literal) => {
         concat!(
-            "310",
-            $j,
-            ":\n",
-            "mov r10, [r15 + 8 * (15 * ",
-            $w,
-            " + 56 + 5 * ",
-            $j,
-            " + 2)]\n",
+            "310", $j, ":\n",
+            "mov r10, [r15 + 8 * (15 * ", $w, " + 56 + 5 * ", $j, " + 2)]\n",
             late!($a, $b),
-            "mov rdx, [r15 + 8 * (15 * ",
-            $w,
-            " + 56 + 5 * ",
-            $j,
-            " + 4)]\n",
-            "jmp 311",
-            $j,
-            "b\n",
+            "mov rdx, [r15 + 8 * (15 * ", $w, " + 56 + 5 * ", $j, " + 4)]\n",
+            "jmp 311", $j, "b\n",
         )
     };
 }
@@ -535,3 +469,29 @@ define_kernels!(
         (11 22 23) (12 24 25) (13 26 27)
     ]
 );
+
+#[cfg(test)]
+mod tests {
+    use crate::braid::{CARRIES, HAS_LATE, HAS_ROW_LINKS, IS_FORWARDED, IS_LAST, ROW_IS_LAST};
+    use crate::braid::{Layout, ROWS_MOST, SLICE_BYTES, TILE_SLICES, WIDTHS};
+
+    #[test]
+    fn the_code_has_the_numbers_of_the_layout() {
+        for w in WIDTHS {
+            let layout = Layout { width: w };
+            assert_eq!(layout.cell(3, 2), 3 * w + 2);
+            assert_eq!(layout.row(5), 14 * w + 4 * 5);
+            assert_eq!(layout.start(2), 14 * w + 56 + 2);
+            assert_eq!(layout.link(3), 15 * w + 56 + 5 * 3);
+            assert_eq!(
+                (layout.lists(), layout.is_chained(), layout.ahead()),
+                (20 * w + 61, 20 * w + 64, 20 * w + 65)
+            );
+        }
+        assert_eq!((ROWS_MOST, SLICE_BYTES, TILE_SLICES * SLICE_BYTES), (14, 128, 512));
+        assert_eq!(
+            (CARRIES, HAS_LATE, HAS_ROW_LINKS, IS_LAST, ROW_IS_LAST, IS_FORWARDED),
+            (1, 2, 4, 8, 1, 2)
+        );
+    }
+}
