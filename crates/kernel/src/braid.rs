@@ -43,14 +43,20 @@ pub(crate) const IS_LAST: usize = 8;
 /// Words of a row link.
 const ROW_LINK: usize = 5;
 
-/// Flags of a row: its goal is the last use; its sum is also added to the column of its number.
+/// Whether the goal of a column link is a slot.
+pub(crate) const IS_SLOT: usize = 16;
+
+/// Flags of a row: its goal is the last use; its sum is also added to the column of its number; it is there; it has plain
+/// terms in the list.
 pub(crate) const ROW_IS_LAST: usize = 1;
 pub(crate) const IS_FORWARDED: usize = 2;
+const IS_ROW: usize = 4;
+pub(crate) const HAS_PLAIN: usize = 8;
 
 /// Where what is in a table for `width` columns, in words; cells, starts, goals, slots and terms are places.
 ///
 /// * A cell is a buffer, or null.
-/// * A row is \[where its plain terms end, goal, mask of the goal, flags\]; 0 ends the rows. The place of the first word is
+/// * A row is \[flags, goal, mask of the goal, where its plain terms end\]; 0 ends the rows. The place of the first word is
 ///   its first plain term, or null; the others are in the list.
 /// * A column starts as a buffer, or as zero where the place is null.
 /// * A column link is \[flags, where its row links end, where its late terms end, goal, mask\]; one more follows the last
@@ -156,15 +162,18 @@ impl Braid {
             }
             let mut own = std::mem::take(&mut meetings.plain[i]);
             table.place(layout.row(i), own.pop().unwrap_or(NONE));
+            let has_plain = !own.is_empty();
             plain.append(&mut own);
             let is_late = links.iter().any(|link| link.sum == sum);
             let to =
                 if is_late { Goal { place: loom.slot(sum), is_last: false } } else { goal(&mut loom, sum) };
             let row = layout.row(i);
-            table.words[row] = (layout.fixed() + plain.len()) * size_of::<usize>();
             table.goal(row + 1, to.place, loom.buffers);
-            table.words[row + 3] =
-                usize::from(to.is_last) * ROW_IS_LAST + usize::from(forwarded[i]) * IS_FORWARDED;
+            table.words[row] = IS_ROW
+                + usize::from(to.is_last) * ROW_IS_LAST
+                + usize::from(forwarded[i]) * IS_FORWARDED
+                + usize::from(has_plain) * HAS_PLAIN;
+            table.words[row + 3] = (layout.fixed() + plain.len()) * size_of::<usize>();
         }
         let row_links = layout.fixed() + plain.len();
         plain.into_iter().for_each(|place| table.push(place));
@@ -345,6 +354,7 @@ impl Table {
                 self.place(at + 1, slot);
                 row += ROW_LINK;
             }
+            flags += usize::from(is_column && to.place >= buffers) * IS_SLOT;
             self.words[at] = flags;
             self.words[at + 2] = end;
             self.goal(at + 3, to.place, buffers);
@@ -356,7 +366,10 @@ impl Table {
         // Columns that no sum has are stored to a slot of their own.
         let nowhere = loom.buffers + loom.slots;
         loom.slots += u32::from(column < layout.width);
-        (column..layout.width).for_each(|column| self.goal(layout.link(column) + 3, nowhere, buffers));
+        for column in column..layout.width {
+            self.words[layout.link(column)] += IS_SLOT;
+            self.goal(layout.link(column) + 3, nowhere, buffers);
+        }
     }
 
     /// The list of what is fetched ahead: what is read, as evenly over the rows of a tile as it goes.
@@ -412,7 +425,8 @@ unsafe fn braid_byte(braid: &Braid, places: &[*mut u8], at: usize) {
     for i in (0..ROWS_MOST).take_while(|&i| word(layout.row(i)) != 0) {
         let first = places[layout.row(i)];
         let mut sum = if first.is_null() { 0 } else { read(first.wrapping_add(at)) };
-        while plain < word(layout.row(i)) / size_of::<usize>() {
+        while plain < word(layout.row(i) + 3) / size_of::<usize>() {
+            assert!(word(layout.row(i)) & HAS_PLAIN != 0);
             sum ^= read(places[plain].wrapping_add(at));
             plain += 1;
         }
@@ -425,7 +439,7 @@ unsafe fn braid_byte(braid: &Braid, places: &[*mut u8], at: usize) {
             }
         }
         write(place(layout.row(i) + 1), sum);
-        if word(layout.row(i) + 3) & IS_FORWARDED != 0 {
+        if word(layout.row(i)) & IS_FORWARDED != 0 {
             held[i] ^= sum;
         }
     }
@@ -450,6 +464,7 @@ unsafe fn braid_byte(braid: &Braid, places: &[*mut u8], at: usize) {
             row_link += ROW_LINK;
         }
         if j < width {
+            assert_eq!(word(link) & IS_SLOT == 0, word(link + 4) == usize::MAX);
             finish(link, held[j]);
         }
     }
@@ -541,7 +556,7 @@ mod tests {
     fn a_row_that_one_column_needs_is_added_as_soon_as_it_is_swept() {
         let braid = check(&steps(7, 7, false));
         let layout = Layout { width: braid.width };
-        let forwarded = (0..7).filter(|&i| braid.words[layout.row(i) + 3] & IS_FORWARDED != 0).count();
+        let forwarded = (0..7).filter(|&i| braid.words[layout.row(i)] & IS_FORWARDED != 0).count();
         let late = (0..7).filter(|&j| braid.words[layout.link(j)] & HAS_LATE != 0).count();
         assert_eq!((forwarded, late), (7, 0));
     }

@@ -202,29 +202,30 @@ macro_rules! row {
             "jz 901f\n",
             first!($w, $i),
             ahead!($store, $w),
-            "cmp r12, r10\n",
-            "jne 303", $i, "f\n",
+            "test r10b, 8\n",
+            "jnz 303", $i, "f\n",
             "304", $i, ":\n",
             $(cell!($w, $i, $j, $a, $b),)*
-            "mov r11, [r15 + 8 * (14 * ", $w, " + 4 * ", $i, " + 3)]\n",
             "mov rdx, [r15 + 8 * (14 * ", $w, " + 4 * ", $i, " + 2)]\n",
             "mov rcx, [rdi + 8 * (14 * ", $w, " + 4 * ", $i, " + 1)]\n",
             "and rdx, rax\n",
-            "test r11b, 2\n",
+            "test r10b, 2\n",
             "jnz 314", $i, "f\n",
             "315", $i, ":\n",
-            store!($store, "28", "29", "test r11b, 1"),
+            store!($store, "28", "29", "test r10b, 1"),
         )
     };
-    (aside $i:literal, $a:literal, $b:literal) => {
+    (aside $w:literal, $i:literal, $a:literal, $b:literal) => {
         concat!(
             first!(aside $i),
             "303", $i, ":\n",
+            "mov r11, [r15 + 8 * (14 * ", $w, " + 4 * ", $i, " + 3)]\n",
+            "2:\n",
             "mov rcx, [rdi + r12]\n",
             "add r12, 8\n",
             add!("28", "29", "rcx + rax"),
-            "cmp r12, r10\n",
-            "jne 303", $i, "b\n",
+            "cmp r12, r11\n",
+            "jne 2b\n",
             "jmp 304", $i, "b\n",
             "314", $i, ":\n",
             "vpxorq zmm", $a, ", zmm", $a, ", zmm28\n",
@@ -329,21 +330,25 @@ macro_rules! plain_link {
     ($store:ident, $w:literal, $j:literal, $a:literal, $b:literal) => {
         concat!(
             "mov r8, [r15 + 8 * (15 * ", $w, " + 56 + 5 * ", $j, ")]\n",
-            "mov rdx, [r15 + 8 * (15 * ", $w, " + 56 + 5 * ", $j, " + 4)]\n",
-            "test r8b, 2\n",
+            "mov rcx, [rdi + 8 * (15 * ", $w, " + 56 + 5 * ", $j, " + 3)]\n",
+            "mov rdx, rax\n",
+            "test r8b, 18\n",
             "jnz 310", $j, "f\n",
             "311", $j, ":\n",
-            "mov rcx, [rdi + 8 * (15 * ", $w, " + 56 + 5 * ", $j, " + 3)]\n",
-            "and rdx, rax\n",
             store!($store, $a, $b, "test r8b, 8"),
         )
     };
     (aside $w:literal, $j:literal, $a:literal, $b:literal) => {
         concat!(
             "310", $j, ":\n",
+            "test r8b, 2\n",
+            "jz 3f\n",
             "mov r10, [r15 + 8 * (15 * ", $w, " + 56 + 5 * ", $j, " + 2)]\n",
             late!($a, $b),
+            "3:\n",
             "mov rdx, [r15 + 8 * (15 * ", $w, " + 56 + 5 * ", $j, " + 4)]\n",
+            "mov rcx, [rdi + 8 * (15 * ", $w, " + 56 + 5 * ", $j, " + 3)]\n",
+            "and rdx, rax\n",
             "jmp 311", $j, "b\n",
         )
     };
@@ -399,7 +404,7 @@ macro_rules! define_kernel {
                         "jb 904b\n",
                         "jmp 905f\n",
                         $(start!(aside $j, $a, $b),)*
-                        $(row!(aside $i, $c, $d),)*
+                        $(row!(aside $w, $i, $c, $d),)*
                         $(link!(aside $w, $j, $a, $b),)*
                         $(plain_link!(aside $w, $j, $a, $b),)*
                         row_links!(aside 99),
@@ -472,8 +477,8 @@ define_kernels!(
 
 #[cfg(test)]
 mod tests {
-    use crate::braid::{CARRIES, HAS_LATE, HAS_ROW_LINKS, IS_FORWARDED, IS_LAST, ROW_IS_LAST};
-    use crate::braid::{Layout, ROWS_MOST, SLICE_BYTES, TILE_SLICES, WIDTHS};
+    use crate::braid::{CARRIES, HAS_LATE, HAS_PLAIN, HAS_ROW_LINKS, IS_FORWARDED, IS_LAST, IS_SLOT};
+    use crate::braid::{Layout, ROW_IS_LAST, ROWS_MOST, SLICE_BYTES, TILE_SLICES, WIDTHS};
 
     #[test]
     fn the_code_has_the_numbers_of_the_layout() {
@@ -489,9 +494,7 @@ mod tests {
             );
         }
         assert_eq!((ROWS_MOST, SLICE_BYTES, TILE_SLICES * SLICE_BYTES), (14, 128, 512));
-        assert_eq!(
-            (CARRIES, HAS_LATE, HAS_ROW_LINKS, IS_LAST, ROW_IS_LAST, IS_FORWARDED),
-            (1, 2, 4, 8, 1, 2)
-        );
+        assert_eq!((CARRIES, HAS_LATE, HAS_ROW_LINKS, IS_LAST, IS_SLOT), (1, 2, 4, 8, 16));
+        assert_eq!((ROW_IS_LAST, IS_FORWARDED, HAS_PLAIN), (1, 2, 8));
     }
 }
