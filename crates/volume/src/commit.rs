@@ -254,10 +254,8 @@ impl Engine {
     fn begin_commit(&mut self) {
         let per_stripe = self.geometry.stripe_blocks() as usize;
         let free_rows = self.maps.free_rows.len().saturating_sub(self.pinned_rows.len());
-        let mut by_stripe: BTreeMap<u32, usize> = BTreeMap::new();
-        for &block in self.sealed.blocks.keys() {
-            *by_stripe.entry(self.geometry.locate(block).0).or_default() += 1;
-        }
+        let by_stripe: BTreeMap<u32, usize> =
+            self.sealed.blocks.stripes().map(|(logical, blocks)| (logical, blocks.len())).collect();
         let is_full = |count: usize| count == per_stripe;
         let blind = self.planted.is(Bug::IgnoresPins);
         let usable = self.maps.free.iter().filter(|stripe| blind || !self.pins.contains_key(stripe));
@@ -347,15 +345,13 @@ impl Engine {
             commit.stripes.push(StripeWrite::new(logical, physical, generation, per_stripe));
             generation += 1;
         }
-        let to_log: Vec<(UserBlock, Operand)> = commit
-            .taken
-            .blocks
-            .iter()
-            .filter(|(b, _)| {
-                let logical = self.geometry.locate(**b).0;
-                !chosen.contains(&logical) && !ahead.contains_key(&logical)
+        let logged =
+            commit.taken.blocks.stripes().filter(|(l, _)| !chosen.contains(l) && !ahead.contains_key(l));
+        let to_log: Vec<(UserBlock, Operand)> = logged
+            .flat_map(|(logical, blocks)| {
+                let first = u64::from(logical) * per_stripe as u64;
+                blocks.iter().map(move |&(place, content)| (UserBlock(first + u64::from(place)), content))
             })
-            .map(|(&b, &c)| (b, c))
             .collect();
         commit.rows = self.fill_rows(&to_log, generation);
         self.maps.generation = generation + commit.rows.len() as u64;
@@ -384,23 +380,15 @@ impl Engine {
 
     /// Takes what is sealed, but for stripes that wait and for trims beyond the room in the record.
     fn take(&mut self, waiting: &BTreeSet<u32>, room: u64) -> Dirty {
-        let (mut blocks, mut unmapped) = (BTreeMap::new(), BTreeSet::new());
-        if waiting.is_empty() {
-            blocks = std::mem::take(&mut self.sealed.blocks);
-        } else {
-            for (block, content) in std::mem::take(&mut self.sealed.blocks) {
-                let waits = waiting.contains(&self.geometry.locate(block).0);
-                let to = if waits { &mut self.sealed.blocks } else { &mut blocks };
-                to.insert(block, content);
-            }
-        }
-        let written: BTreeSet<u32> = blocks.keys().map(|&block| self.geometry.locate(block).0).collect();
+        let mut unmapped = BTreeSet::new();
+        let blocks = self.sealed.blocks.take_if(|logical| !waiting.contains(&logical));
         let mut runs_left = room / (24 + 24);
         let mut last = None;
         for logical in std::mem::take(&mut self.sealed.unmapped) {
             let goes_on = last == Some(logical.wrapping_sub(1));
             // The trim of a stripe that is written afterwards goes with what is written.
-            if waiting.contains(&logical) || (!written.contains(&logical) && !goes_on && runs_left == 0) {
+            if waiting.contains(&logical) || (blocks.stripe(logical).is_empty() && !goes_on && runs_left == 0)
+            {
                 self.sealed.unmapped.insert(logical);
                 continue;
             }
@@ -411,7 +399,7 @@ impl Engine {
         let all = std::mem::take(&mut self.sealed.staged);
         let (late, staged) = all.into_iter().partition(|(logical, _)| waiting.contains(logical));
         self.sealed.staged = late;
-        Dirty { blocks, unmapped, staged, counts: BTreeMap::new() }
+        Dirty { blocks, unmapped, staged }
     }
 
     /// Writes stripes and rows of the last record again, because a device that is present lacks a part of them.
@@ -552,9 +540,9 @@ impl Engine {
         let mut elsewhere = Vec::new();
         for (block, requester) in wanted {
             let Some(commit) = &self.commit else { return };
-            let trimmed = commit.taken.unmapped.contains(&self.geometry.locate(block).0);
-            let zeros = trimmed.then_some(Operand::Zeros);
-            match commit.taken.blocks.get(&block).copied().or(zeros) {
+            let (logical, place) = self.geometry.locate(block);
+            let zeros = commit.taken.unmapped.contains(&logical).then_some(Operand::Zeros);
+            match commit.taken.blocks.get((logical, place)).or(zeros) {
                 Some(content) => self.deliver(requester, block, Some(content)),
                 None => elsewhere.push((block, requester)),
             }
@@ -611,9 +599,7 @@ impl Engine {
         for row in commit.rows {
             row.parity.into_iter().for_each(|buffer| self.release(buffer));
         }
-        for (block, content) in commit.taken.blocks {
-            self.sealed.blocks.insert(block, content);
-        }
+        self.sealed.blocks.put_all_back(commit.taken.blocks);
         self.sealed.staged.extend(commit.taken.staged);
         self.sealed.unmapped.extend(commit.taken.unmapped);
         self.members_changed |= commit.members_changed;

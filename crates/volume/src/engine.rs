@@ -4,6 +4,7 @@
 //! answered from memory; [`crate::commit`] makes them durable.
 
 use crate::commit::Commit;
+use crate::contents::Contents;
 use crate::delayed::Delayed;
 use crate::fetch::{ChunkSums, Fetch, FetchId, Later, Requester};
 use crate::geometry::Planners;
@@ -109,11 +110,9 @@ pub(crate) enum JobOwner {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dirty {
     /// `Zeros` for a block trimmed by itself.
-    pub(crate) blocks: BTreeMap<UserBlock, Operand>,
+    pub(crate) blocks: Contents,
     /// Logical stripes trimmed as a whole, before the writes in `blocks`.
     pub(crate) unmapped: BTreeSet<u32>,
-    /// How many of `blocks` each logical stripe has; kept for what is dirty, not for what is sealed.
-    pub(crate) counts: BTreeMap<u32, u32>,
     /// Logical stripes that are written ahead as they are in `blocks`.
     pub(crate) staged: BTreeMap<u32, StageId>,
 }
@@ -412,12 +411,8 @@ impl Engine {
         match request {
             Request::Read { first, count } => self.user_read(id, first, count),
             Request::Write { first, buffers, durable } => {
-                let end = UserBlock(first.0 + buffers.len() as u64);
-                for (i, buffer) in buffers.into_iter().enumerate() {
-                    self.references.insert(buffer, 1);
-                    self.put(UserBlock(first.0 + i as u64), Operand::Buffer(buffer));
-                }
-                self.stage_whole(first, end);
+                buffers.iter().for_each(|&buffer| self.adopt(buffer));
+                self.put(first, buffers.len() as u64, |index| Operand::Buffer(buffers[index]));
                 self.written(id, durable);
             }
             Request::Trim { first, count } => {
@@ -469,26 +464,22 @@ impl Engine {
         }
     }
 
-    fn put(&mut self, block: UserBlock, content: Operand) {
-        let (logical, _) = self.geometry.locate(block);
-        self.unstage(logical);
-        match self.dirty.blocks.insert(block, content) {
-            Some(Operand::Buffer(old)) => self.release(old),
-            Some(Operand::Zeros) => {}
-            None => *self.dirty.counts.entry(logical).or_default() += 1,
-        }
-    }
-
-    /// Stages the stripes of a range of blocks that are dirty as a whole now.
-    fn stage_whole(&mut self, first: UserBlock, end: UserBlock) {
-        if first < end {
-            for logical in self.geometry.locate(first).0..=self.geometry.locate(UserBlock(end.0 - 1)).0 {
-                if self.dirty.counts.get(&logical).map(|&n| u64::from(n))
-                    == Some(self.geometry.stripe_blocks())
-                {
-                    self.stage(logical);
+    /// Takes so many new contents, which a function gives by index, and stages the stripes that are dirty as a whole then.
+    fn put(&mut self, first: UserBlock, count: u64, content: impl Fn(usize) -> Operand) {
+        let per_stripe = self.geometry.stripe_blocks();
+        let mut index = 0;
+        while index < count {
+            let (logical, place) = self.geometry.locate(UserBlock(first.0 + index));
+            let run = (count - index).min(per_stripe - u64::from(place));
+            self.unstage(logical);
+            for i in 0..run {
+                let content = content((index + i) as usize);
+                if let Some(old) = self.dirty.blocks.insert((logical, place + i as u32), content) {
+                    self.release_operand(old);
                 }
             }
+            self.stage_if_whole(logical);
+            index += run;
         }
     }
 
@@ -500,18 +491,13 @@ impl Engine {
             let (logical, place) = self.geometry.locate(UserBlock(at));
             let stop = end.min(at - u64::from(place) + per_stripe);
             if stop - at == per_stripe {
-                let gone: Vec<UserBlock> =
-                    self.dirty.blocks.range(UserBlock(at)..UserBlock(stop)).map(|(&b, _)| b).collect();
-                for block in gone {
-                    if let Some(Operand::Buffer(old)) = self.dirty.blocks.remove(&block) {
-                        self.release(old);
-                    }
+                for (_, old) in self.dirty.blocks.take(logical) {
+                    self.release_operand(old);
                 }
                 self.unstage(logical);
-                self.dirty.counts.remove(&logical);
                 self.dirty.unmapped.insert(logical);
             } else {
-                (at..stop).for_each(|block| self.put(UserBlock(block), Operand::Zeros));
+                self.put(UserBlock(at), stop - at, |_| Operand::Zeros);
             }
             at = stop;
         }
@@ -563,11 +549,10 @@ impl Engine {
     /// What memory has of a block that a user reads.
     fn in_memory(&self, block: UserBlock, requester: Requester) -> Option<Operand> {
         let Requester::User(..) = requester else { return None };
-        let (logical, _) = self.geometry.locate(block);
-        let taken = self.commit.as_ref().map(|c| &c.taken);
-        [Some(&self.dirty), Some(&self.sealed), taken].into_iter().flatten().find_map(|memory| {
+        let (logical, place) = self.geometry.locate(block);
+        self.memories().find_map(|memory| {
             let trimmed = || memory.unmapped.contains(&logical).then_some(Operand::Zeros);
-            memory.blocks.get(&block).copied().or_else(trimmed)
+            memory.blocks.get((logical, place)).or_else(trimmed)
         })
     }
 

@@ -203,10 +203,8 @@ impl Engine {
 
     /// Begins whichever commit comes next.
     pub(crate) fn begin_inplace(&mut self) {
-        let mut dirty: BTreeMap<u32, u64> = BTreeMap::new();
-        for &block in self.sealed.blocks.keys() {
-            *dirty.entry(self.geometry.locate(block).0).or_default() += 1;
-        }
+        let dirty: BTreeMap<u32, u64> =
+            self.sealed.blocks.stripes().map(|(logical, blocks)| (logical, blocks.len() as u64)).collect();
         let is_mapped = |logical: &u32| self.maps.stripes[*logical as usize].is_some();
         self.repair.retain(is_mapped);
         self.inplace.unsure.retain(is_mapped);
@@ -344,11 +342,7 @@ impl Engine {
         }
         self.give_generations(&commit);
         self.inplace.commits += 1;
-        for (block, content) in std::mem::take(&mut self.sealed.blocks) {
-            let is_taken = self.inplace.locked.contains(&self.geometry.locate(block).0);
-            let to = if is_taken { &mut commit.taken.blocks } else { &mut self.sealed.blocks };
-            to.insert(block, content);
-        }
+        commit.taken.blocks = self.sealed.blocks.take_if(|logical| self.inplace.locked.contains(&logical));
         for (logical, mapping) in updates {
             self.inplace.touched.insert(logical, self.inplace.commits);
             let update = self.plan_update(logical, mapping, &commit.taken);
@@ -394,12 +388,9 @@ impl Engine {
     }
 
     fn plan_update(&mut self, logical: u32, mapping: Mapping, taken: &Dirty) -> Update {
-        let per_stripe = self.geometry.stripe_blocks();
-        let first = u64::from(logical) * per_stripe;
-        let blocks = taken.blocks.range(UserBlock(first)..UserBlock(first + per_stripe));
-        let new: BTreeMap<Place, Operand> = blocks
-            .map(|(&block, &content)| (self.geometry.cell_of(self.geometry.locate(block).1), content))
-            .collect();
+        let blocks = taken.blocks.stripe(logical).iter();
+        let new: BTreeMap<Place, Operand> =
+            blocks.map(|&(place, content)| (self.geometry.cell_of(place), content)).collect();
         let mut cells: BTreeMap<u32, Vec<CellIndex>> = BTreeMap::new();
         for &(cell, offset) in new.keys() {
             cells.entry(offset).or_default().push(cell);
@@ -614,7 +605,6 @@ impl Engine {
         let data = &self.geometry.code.data().iter().copied().collect::<BTreeSet<CellIndex>>();
         let holes = part.raws.iter().filter(|raw| raw.lost.iter().any(|cell| data.contains(&cell)));
         self.inplace.write_holes += holes.count() as u64;
-        let per_stripe = self.geometry.stripe_blocks();
         for update in part.updates {
             for (&slot, sums) in &update.sums {
                 if self.maps.is_present(slot) {
@@ -624,10 +614,8 @@ impl Engine {
             }
             if part.has_lost {
                 self.inplace.unsure.insert(update.logical);
-                let first = u64::from(update.logical) * per_stripe;
-                let mut back = commit.taken.blocks.split_off(&UserBlock(first));
-                commit.taken.blocks.extend(back.split_off(&UserBlock(first + per_stripe)));
-                self.sealed.blocks.extend(back);
+                let back = commit.taken.blocks.take(update.logical);
+                self.sealed.blocks.put_back(update.logical, back);
             }
             self.release_update(update);
         }

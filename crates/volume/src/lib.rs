@@ -14,6 +14,7 @@
 mod api;
 mod bearing;
 mod commit;
+mod contents;
 mod delayed;
 mod engine;
 mod extents;

@@ -9,9 +9,7 @@
 //! admitted while there are any.
 
 use crate::engine::{Engine, IoOwner, JobOwner};
-use crate::{
-    Action, BufferId, Compute, Computed, DeviceBlock, Operand, Piece, Seed, Slot, Sum, Urgency, UserBlock,
-};
+use crate::{Action, BufferId, Compute, Computed, DeviceBlock, Operand, Piece, Seed, Slot, Sum, Urgency};
 use pantile_format::Crc64;
 use pantile_format::volume::Policy;
 use std::collections::BTreeMap;
@@ -46,9 +44,12 @@ impl Staged {
 }
 
 impl Engine {
-    /// Writes a stripe that is dirty as a whole ahead, if there is room.
-    pub(crate) fn stage(&mut self, logical: u32) {
+    /// Writes a stripe ahead if it is dirty as a whole and there is room.
+    pub(crate) fn stage_if_whole(&mut self, logical: u32) {
         let per_stripe = self.geometry.stripe_blocks();
+        if self.dirty.blocks.stripe(logical).len() as u64 != per_stripe {
+            return;
+        }
         let under_way = self.staged.values().filter(|staged| !staged.is_written()).count() as u64;
         let spare = (self.geometry.physical_stripes() - self.geometry.logical_stripes()) as usize;
         let room = self.geometry.policy == Policy::Wcl
@@ -60,11 +61,8 @@ impl Engine {
         let Some(physical) = self.maps.free.iter().find(|place| !self.pins.contains_key(place)) else {
             return;
         };
-        let first = u64::from(logical) * per_stripe;
-        let content: Option<Vec<Operand>> = (first..first + per_stripe)
-            .map(|block| self.dirty.blocks.get(&UserBlock(block)).copied())
-            .collect();
-        let Some(content) = content else { return };
+        let content: Vec<Operand> =
+            self.dirty.blocks.stripe(logical).iter().map(|&(_, content)| content).collect();
         for operand in &content {
             if let Operand::Buffer(buffer) = operand {
                 self.hold(*buffer);

@@ -1,0 +1,118 @@
+//! Blocks in memory, by logical stripe: what is dirty, sealed or taken by a commit.
+//!
+//! A stripe's blocks lie side by side in the order of their places. A user who writes in order appends; whoever takes a stripe takes one list.
+
+use crate::Operand;
+use std::collections::BTreeMap;
+
+/// Blocks of one stripe: place and content, ascending.
+pub(crate) type StripeBlocks = Vec<(u32, Operand)>;
+
+/// Blocks by logical stripe and place in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Contents {
+    /// No list is empty.
+    stripes: BTreeMap<u32, StripeBlocks>,
+    len: usize,
+}
+
+impl Contents {
+    /// Blocks in all.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The stripes that have blocks, ascending.
+    pub(crate) fn stripes(&self) -> impl Iterator<Item = (u32, &StripeBlocks)> {
+        self.stripes.iter().map(|(&logical, blocks)| (logical, blocks))
+    }
+
+    /// The blocks of a stripe; none: an empty list.
+    pub(crate) fn stripe(&self, logical: u32) -> &[(u32, Operand)] {
+        self.stripes.get(&logical).map_or(&[], |blocks| blocks)
+    }
+
+    pub(crate) fn get(&self, (logical, place): (u32, u32)) -> Option<Operand> {
+        let blocks = self.stripe(logical);
+        blocks.binary_search_by_key(&place, |&(at, _)| at).ok().map(|index| blocks[index].1)
+    }
+
+    /// The content that was there before.
+    pub(crate) fn insert(&mut self, (logical, place): (u32, u32), content: Operand) -> Option<Operand> {
+        let blocks = self.stripes.entry(logical).or_default();
+        if blocks.last().is_none_or(|&(last, _)| last < place) {
+            blocks.push((place, content));
+        } else {
+            match blocks.binary_search_by_key(&place, |&(at, _)| at) {
+                Ok(index) => return Some(std::mem::replace(&mut blocks[index].1, content)),
+                Err(index) => blocks.insert(index, (place, content)),
+            }
+        }
+        self.len += 1;
+        None
+    }
+
+    /// Takes a stripe out; none: an empty list.
+    pub(crate) fn take(&mut self, logical: u32) -> StripeBlocks {
+        let blocks = self.stripes.remove(&logical).unwrap_or_default();
+        self.len -= blocks.len();
+        blocks
+    }
+
+    /// Takes out the stripes for which a function says so.
+    pub(crate) fn take_if(&mut self, mut wanted: impl FnMut(u32) -> bool) -> Contents {
+        let stripes: BTreeMap<u32, StripeBlocks> =
+            self.stripes.extract_if(.., |&logical, _| wanted(logical)).collect();
+        let len = stripes.values().map(Vec::len).sum();
+        self.len -= len;
+        Contents { stripes, len }
+    }
+
+    /// Gives a stripe that has none here its blocks.
+    pub(crate) fn put_back(&mut self, logical: u32, blocks: StripeBlocks) {
+        if !blocks.is_empty() {
+            self.len += blocks.len();
+            let before = self.stripes.insert(logical, blocks);
+            debug_assert!(before.is_none(), "stripe {logical} has blocks in two places");
+        }
+    }
+
+    /// Gives stripes that have none here their blocks.
+    pub(crate) fn put_all_back(&mut self, others: Contents) {
+        others.stripes.into_iter().for_each(|(logical, blocks)| self.put_back(logical, blocks));
+    }
+
+    pub(crate) fn into_values(self) -> impl Iterator<Item = Operand> {
+        self.stripes.into_values().flatten().map(|(_, content)| content)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::BufferId;
+
+    #[test]
+    fn blocks_are_found_whatever_their_order_was() {
+        let mut contents = Contents::default();
+        let content = |n: u64| Operand::Buffer(BufferId(n));
+        for place in [3, 1, 7, 2, 8] {
+            assert_eq!(contents.insert((5, place), content(place.into())), None);
+        }
+        assert_eq!(contents.insert((5, 7), content(70)), Some(content(7)));
+        contents.insert((6, 0), Operand::Zeros);
+        assert_eq!(
+            (contents.len(), contents.get((5, 7)), contents.get((5, 4))),
+            (6, Some(content(70)), None)
+        );
+        assert!(contents.stripe(5).is_sorted_by_key(|&(place, _)| place));
+        let taken = contents.take_if(|logical| logical == 5);
+        assert_eq!((taken.len(), contents.len(), contents.stripe(5)), (5, 1, &[][..]));
+        contents.put_all_back(taken);
+        assert_eq!((contents.len(), contents.take(5).len(), contents.len()), (6, 5, 1));
+    }
+}
