@@ -277,7 +277,10 @@ impl Engine {
             .collect();
         let forced: Vec<u32> = self.forced().into_iter().chain(full).collect();
         let mut gathers_left = (GATHER_BLOCKS_MOST / per_stripe).max(1);
-        for logical in forced.into_iter().filter(|logical| !self.sealed.staged.contains_key(logical)) {
+        let is_later = self.stages_wait() && self.stage_place().is_some();
+        let later = if is_later { std::mem::take(&mut self.sealed.unstaged) } else { BTreeSet::new() };
+        let is_staged = |l: &u32| self.sealed.staged.contains_key(l) || later.contains(l);
+        for logical in forced.into_iter().filter(|logical| !is_staged(logical)) {
             let gathers = usize::from(!by_stripe.get(&logical).is_some_and(|&count| is_full(count)));
             let fits = chosen.len() < free.len() && room >= switch_bytes && gathers <= gathers_left;
             if fits && chosen.insert(logical) {
@@ -286,7 +289,7 @@ impl Engine {
             }
         }
         let late = self.sealed.staged.keys().filter(|logical| !ahead.contains_key(logical));
-        let mut waiting: BTreeSet<u32> = late.copied().chain(unready).collect();
+        let mut waiting: BTreeSet<u32> = late.copied().chain(unready).chain(later.iter().copied()).collect();
         let mut rank: Vec<(usize, u32)> = Vec::new();
         let mut logged = 0;
         let block_bytes = 24 + 16 * (self.geometry.tolerance() as u64 + 1).max(2);
@@ -324,6 +327,7 @@ impl Engine {
                 waiting.insert(logical);
             }
         }
+        self.sealed.unstaged = later;
         let first_generation = self.maps.generation;
         let taken = self.take(&waiting, room);
         let mut commit = Commit {
@@ -399,7 +403,7 @@ impl Engine {
         let all = std::mem::take(&mut self.sealed.staged);
         let (late, staged) = all.into_iter().partition(|(logical, _)| waiting.contains(logical));
         self.sealed.staged = late;
-        Dirty { blocks, unmapped, staged }
+        Dirty { blocks, unmapped, staged, unstaged: BTreeSet::new() }
     }
 
     /// Writes stripes and rows of the last record again, because a device that is present lacks a part of them.

@@ -65,8 +65,9 @@ impl Contents {
 
     /// Takes out the stripes for which a function says so.
     pub(crate) fn take_if(&mut self, mut wanted: impl FnMut(u32) -> bool) -> Contents {
-        let stripes: BTreeMap<u32, StripeBlocks> =
-            self.stripes.extract_if(.., |&logical, _| wanted(logical)).collect();
+        let stripes: BTreeMap<u32, StripeBlocks>;
+        (stripes, self.stripes) =
+            std::mem::take(&mut self.stripes).into_iter().partition(|(logical, _)| wanted(*logical));
         let len = stripes.values().map(Vec::len).sum();
         self.len -= len;
         Contents { stripes, len }

@@ -115,6 +115,8 @@ pub(crate) struct Dirty {
     pub(crate) unmapped: BTreeSet<u32>,
     /// Logical stripes that are written ahead as they are in `blocks`.
     pub(crate) staged: BTreeMap<u32, StageId>,
+    /// Logical stripes that will be, when less is under way.
+    pub(crate) unstaged: BTreeSet<u32>,
 }
 
 impl Dirty {
@@ -153,6 +155,8 @@ pub(crate) struct Engine {
     pub(crate) later: VecDeque<Later>,
     pub(crate) spans: BTreeMap<SpanId, Span>,
     pub(crate) staged: BTreeMap<StageId, Staged>,
+    /// Those of `staged` whose writes are not all reported.
+    pub(crate) stages_under_way: u64,
     pub(crate) delayed: Delayed,
     /// The first generation that no durable record can have.
     pub(crate) recorded_generation: u64,
@@ -231,6 +235,7 @@ impl Engine {
             turns: vec![0; geometry.slots()],
             spans: BTreeMap::new(),
             staged: BTreeMap::new(),
+            stages_under_way: 0,
             delayed: Delayed::default(),
             recorded_generation: 0,
             planners: Planners::new(&geometry)?,
@@ -373,6 +378,7 @@ impl Engine {
     /// Begins whatever can be begun.
     pub(crate) fn drive(&mut self) {
         self.drive_delayed();
+        self.drive_staging();
         self.drive_commit();
         self.drive_inplace();
         self.drive_rebuild();

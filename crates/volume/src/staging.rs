@@ -2,7 +2,8 @@
 //!
 //! A stripe that is dirty as a whole gets a free place, parity and checksums at once, and is written there. Nothing maps to it yet. The
 //! commit that takes it finds it written and only names it in its record; the commit's flush covers it, because it takes none whose
-//! writes have not all been reported. A stripe that is written to or trimmed before a commit takes it is *dropped*: its place becomes
+//! writes have not all been reported. While so much is under way that reads would wait for it, stripes wait to be staged, and commits leave
+//! them to that: a commit that wrote them all at once would leave devices idle until it had encoded them. A stripe that is written to or trimmed before a commit takes it is *dropped*: its place becomes
 //! free again when the last write is reported, and its generation is never used.
 //!
 //! Invariants: a place is pinned while a staged stripe has it; a device that is lost misses the generations of all staged stripes; no device is
@@ -17,7 +18,7 @@ use std::collections::BTreeMap;
 /// Places beyond those of the user's stripes that staging leaves to merging, so that a commit can always go on.
 pub(crate) const PLACES_LEFT: usize = 2;
 
-/// Stripes whose writes are under way at a time are bounded by these blocks: 32 MiB.
+/// Stripes whose writes are under way at a time are bounded by these blocks: 32 MiB. They are bounded by a quarter of the spare places, too.
 const UNDER_WAY_BLOCKS: u64 = 8192;
 
 /// Names a staged stripe within the engine.
@@ -37,6 +38,13 @@ pub(crate) struct Staged {
     dropped: bool,
 }
 
+/// Which memory has a stripe.
+#[derive(Clone, Copy)]
+enum Memory {
+    Dirty,
+    Sealed,
+}
+
 impl Staged {
     pub(crate) fn is_written(&self) -> bool {
         self.outstanding == 0
@@ -44,25 +52,55 @@ impl Staged {
 }
 
 impl Engine {
-    /// Writes a stripe ahead if it is dirty as a whole and there is room.
+    /// A stripe of what is dirty was written to: it is written ahead if it is dirty as a whole, now or later.
     pub(crate) fn stage_if_whole(&mut self, logical: u32) {
-        let per_stripe = self.geometry.stripe_blocks();
-        if self.dirty.blocks.stripe(logical).len() as u64 != per_stripe {
-            return;
+        if self.dirty.blocks.stripe(logical).len() as u64 == self.geometry.stripe_blocks()
+            && self.stage_place().is_some()
+        {
+            self.dirty.unstaged.insert(logical);
+            self.drive_staging();
         }
-        let under_way = self.staged.values().filter(|staged| !staged.is_written()).count() as u64;
-        let spare = (self.geometry.physical_stripes() - self.geometry.logical_stripes()) as usize;
+    }
+
+    /// Writes ahead what waits for it, what is sealed first, as long as devices have not too much to do.
+    pub(crate) fn drive_staging(&mut self) {
+        while !self.stages_wait() {
+            let sealed = self.sealed.unstaged.first().map(|&logical| (Memory::Sealed, logical));
+            let dirty = || self.dirty.unstaged.first().map(|&logical| (Memory::Dirty, logical));
+            let Some((memory, logical)) = sealed.or_else(dirty) else { return };
+            let Some(physical) = self.stage_place() else { return };
+            self.stage(memory, logical, physical);
+        }
+    }
+
+    /// Whether so much is being written ahead that more of it waits.
+    pub(crate) fn stages_wait(&self) -> bool {
+        let most = (UNDER_WAY_BLOCKS / self.geometry.stripe_blocks()).min(self.spare_places() / 4);
+        self.stages_under_way >= most.max(1)
+    }
+
+    /// Where a stripe can be written ahead; none: the commit writes it.
+    pub(crate) fn stage_place(&self) -> Option<u32> {
         let room = self.geometry.policy == Policy::Wcl
-            && spare > self.staged.len() + self.delayed.places() + PLACES_LEFT
-            && under_way * per_stripe < UNDER_WAY_BLOCKS;
+            && self.spare_places() as usize > self.staged.len() + self.delayed.places() + PLACES_LEFT;
         if !room || self.failed || !self.arrivals.is_empty() || self.generations_left() == 0 {
-            return;
+            return None;
         }
-        let Some(physical) = self.maps.free.iter().find(|place| !self.pins.contains_key(place)) else {
-            return;
+        self.maps.free.iter().find(|place| !self.pins.contains_key(place))
+    }
+
+    /// Places beyond those of the user's stripes.
+    fn spare_places(&self) -> u64 {
+        (self.geometry.physical_stripes() - self.geometry.logical_stripes()).into()
+    }
+
+    fn stage(&mut self, memory: Memory, logical: u32, physical: u32) {
+        let from = match memory {
+            Memory::Dirty => &mut self.dirty,
+            Memory::Sealed => &mut self.sealed,
         };
-        let content: Vec<Operand> =
-            self.dirty.blocks.stripe(logical).iter().map(|&(_, content)| content).collect();
+        from.unstaged.remove(&logical);
+        let content: Vec<Operand> = from.blocks.stripe(logical).iter().map(|&(_, content)| content).collect();
         for operand in &content {
             if let Operand::Buffer(buffer) = operand {
                 self.hold(*buffer);
@@ -87,7 +125,12 @@ impl Engine {
         };
         let id = self.next_id();
         self.staged.insert(id, staged);
-        self.dirty.staged.insert(logical, id);
+        self.stages_under_way += 1;
+        let of = match memory {
+            Memory::Dirty => &mut self.dirty,
+            Memory::Sealed => &mut self.sealed,
+        };
+        of.staged.insert(logical, id);
         let job = self.new_job(JobOwner::Stage(id));
         self.act(Action::Compute { job, work });
     }
@@ -102,6 +145,7 @@ impl Engine {
 
     /// A stripe is written to: what was staged of it does not count any more.
     pub(crate) fn unstage(&mut self, logical: u32) {
+        self.dirty.unstaged.remove(&logical);
         let Some(id) = self.dirty.staged.remove(&logical) else { return };
         if let Some(staged) = self.staged.get_mut(&id) {
             staged.dropped = true;
@@ -141,6 +185,7 @@ impl Engine {
 
     fn stage_written(&mut self, id: StageId) {
         let Some(staged) = self.staged.get_mut(&id) else { return };
+        self.stages_under_way -= 1;
         let (blocks, _) = (std::mem::take(&mut staged.blocks), std::mem::take(&mut staged.parity));
         // Parity is among the blocks.
         blocks.into_iter().for_each(|content| self.release_operand(content));
