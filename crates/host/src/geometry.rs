@@ -21,6 +21,9 @@ const LOG_BLOCKS_BY_DEVICES_MAX: u64 = 1 << 24;
 /// Blocks of a record for all but the stripes that it switches: its head, and the states of the devices.
 const RECORD_OTHER_BLOCKS: u64 = 2;
 
+/// Spare places hold so much at least, if that is no more than an eighth of the volume: what is written ahead of a commit lies there.
+const SPARE_BYTES_MIN: u64 = 128 << 20;
+
 /// Rows of the log, at least.
 const LOG_ROWS_MIN: u64 = 512;
 
@@ -153,12 +156,14 @@ pub fn numbers(
     let log_rows = (stripes.saturating_mul(chunk) / 10).clamp(LOG_ROWS_MIN, log_rows_max);
     let user_blocks = stripes.saturating_mul(code.data().len() as u64 * u64::from(element_blocks));
     let is_moving = policy == Policy::Wcl;
+    let stripe_bytes = code.data().len() as u64 * u64::from(element_blocks) * BLOCK as u64;
+    let spare = (SPARE_BYTES_MIN / stripe_bytes.max(1)).min(stripes / 8).max(stripes / 32);
     NewVolume {
         volume,
         code: code.clone(),
         element_blocks,
         logical_stripes: stripes.try_into().unwrap_or(u32::MAX),
-        spare_stripes: if is_moving { (stripes / 32).clamp(16, 4096) as u32 } else { 0 },
+        spare_stripes: if is_moving { spare.clamp(16, 4096) as u32 } else { 0 },
         log_rows: if is_moving { log_rows as u32 } else { 0 },
         // Records of up to a quarter of it: 256 KiB for small volumes, 1 MiB for others.
         journal_blocks: if user_blocks < 1 << 16 { 256 } else { 1024 },

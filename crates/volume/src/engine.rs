@@ -744,7 +744,7 @@ impl Engine {
 
     /// Whether enough is dirty that a commit should start by itself.
     pub(crate) fn above_mark(&self) -> bool {
-        self.dirty.blocks.len() >= DIRTY_BLOCKS_MARK
+        self.dirty.blocks.len() >= DIRTY_BLOCKS_MARK || self.stages_need_commit()
     }
 
     pub(crate) fn keep_sums(&mut self, physical: u32, slot: Slot, sums: ChunkSums) {

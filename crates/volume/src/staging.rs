@@ -21,6 +21,9 @@ pub(crate) const PLACES_LEFT: usize = 2;
 /// Stripes whose writes are under way at a time are bounded by these blocks: 32 MiB. They are bounded by a quarter of the spare places, too.
 const UNDER_WAY_BLOCKS: u64 = 8192;
 
+/// Stripes that are written ahead start a commit, where places for more are few, when they have so many blocks: 4 MiB.
+const COMMITTED_BLOCKS: u64 = 1024;
+
 /// Names a staged stripe within the engine.
 pub(crate) type StageId = u64;
 
@@ -81,12 +84,25 @@ impl Engine {
 
     /// Where a stripe can be written ahead; none: the commit writes it.
     pub(crate) fn stage_place(&self) -> Option<u32> {
-        let room = self.geometry.policy == Policy::Wcl
-            && self.spare_places() as usize > self.staged.len() + self.delayed.places() + PLACES_LEFT;
+        let room = self.stage_places() > self.staged.len();
         if !room || self.failed || !self.arrivals.is_empty() || self.generations_left() == 0 {
             return None;
         }
         self.maps.free.iter().find(|place| !self.pins.contains_key(place))
+    }
+
+    /// Stripes that may be written ahead between two commits.
+    fn stage_places(&self) -> usize {
+        match self.geometry.policy {
+            Policy::Wcl => (self.spare_places() as usize).saturating_sub(self.delayed.places() + PLACES_LEFT),
+            Policy::Inplace => 0,
+        }
+    }
+
+    /// Whether so many places are taken that a commit should give some back, and it is worth a flush.
+    pub(crate) fn stages_need_commit(&self) -> bool {
+        let blocks = self.staged.len() as u64 * self.geometry.stripe_blocks();
+        blocks >= COMMITTED_BLOCKS && 2 * self.staged.len() >= self.stage_places()
     }
 
     /// Places beyond those of the user's stripes.
