@@ -83,7 +83,8 @@ pub(crate) enum IoOwner {
         raw: usize,
         run: usize,
     },
-    RebuildWrite,
+    RebuildRow,
+    RebuildStripe(u32),
     RebuildFlush,
     ScrubRow {
         row: u32,
@@ -691,11 +692,11 @@ impl Engine {
                 self.epoch_flushed(epoch);
             }
             IoOwner::EpochRead(read) => self.epoch_read(read, slot, result),
-            IoOwner::RebuildWrite | IoOwner::RebuildFlush => {
+            owner @ (IoOwner::RebuildRow | IoOwner::RebuildStripe(_) | IoOwner::RebuildFlush) => {
                 if *result == IoResult::MediaError {
                     self.device_gone(slot);
                 }
-                self.rebuild_io_done();
+                self.rebuild_io_done(&owner);
             }
             IoOwner::ScrubRow { row, cell } => self.scrubbed_row_cell(row, cell, slot, result),
         }

@@ -6,6 +6,7 @@
 //!
 //! * nothing that the maps point to is overwritten: on this device these places hold nothing of use;
 //! * places are pinned while they are written, so that none becomes another's meanwhile;
+//! * stripes are read, made and written at the same time, as many as the window holds; a flush now and then goes on beside them;
 //! * the cursor moves behind stripes that are written and flushed, and gets into a record now and then, so that a restart goes on there.
 //!
 //! A stripe that a commit writes meanwhile is written to the device like to any other and needs no rebuilding.
@@ -22,8 +23,11 @@ use pantile_format::Generation;
 use pantile_format::volume::{LogicalStripe, MemberState};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Blocks made again at a time: 8 MiB.
+/// Blocks made again at a time: 8 MiB. When fewer than half of them are under way, more are begun.
 const WINDOW_BLOCKS: u64 = 2048;
+
+/// Blocks made again between two flushes: 16 MiB.
+const FLUSHED_BLOCKS: u64 = 1 << 12;
 
 /// Blocks made again between two records of the cursor: 32 MiB, so much is made once more after a crash. A record costs a flush.
 const RECORDED_BLOCKS: u64 = 1 << 13;
@@ -37,14 +41,20 @@ pub(crate) struct Rebuild {
     rows_done: BTreeSet<Slot>,
     /// The next log row to look at.
     next_row: u32,
-    /// Logical stripes under way.
-    window: std::ops::Range<u32>,
-    stripes: BTreeMap<u32, StripeAgain>,
     rows: BTreeMap<(u32, usize), (Slot, DeviceBlock)>,
+    /// What rows were made of, until they are flushed.
     buffers: Vec<BufferId>,
-    pinned: Vec<u32>,
-    outstanding: usize,
-    flushing: bool,
+    /// Rows under way, and the flush after them.
+    rows_outstanding: usize,
+    rows_flushing: bool,
+    /// The next logical stripe to begin.
+    next: u32,
+    /// Logical stripes under way.
+    stripes: BTreeMap<u32, StripeAgain>,
+    blocks_under_way: u64,
+    /// A flush of what was made again, or of nothing.
+    flush: Option<Flush>,
+    blocks_since_flush: u64,
     blocks_since_record: u64,
     /// Blocks written in all.
     pub(crate) blocks_written: u64,
@@ -57,6 +67,26 @@ struct StripeAgain {
     places: Vec<Place>,
     content: Vec<Option<Operand>>,
     missing: usize,
+    writes: usize,
+}
+
+/// A flush of devices that are being rebuilt.
+#[derive(Debug)]
+struct Flush {
+    outstanding: usize,
+    /// Logical stripes before this one are on them when it is done.
+    behind: u32,
+}
+
+impl Rebuild {
+    fn is_idle(&self) -> bool {
+        self.rows_outstanding == 0 && self.stripes.is_empty() && self.flush.is_none()
+    }
+
+    /// All logical stripes before this one are written.
+    fn behind(&self) -> u32 {
+        self.stripes.keys().next().copied().unwrap_or(self.next)
+    }
 }
 
 impl Engine {
@@ -109,40 +139,51 @@ impl Engine {
             .collect()
     }
 
-    /// Begins the next part if none is under way.
+    /// Begins what can be begun.
     pub(crate) fn drive_rebuild(&mut self) {
-        while !self.failed && self.rebuild.as_ref().is_none_or(|rebuild| rebuild.outstanding == 0) {
+        while !self.failed {
             let rebuilding = self.rebuilding();
-            if rebuilding.is_empty() {
-                self.rebuild = None;
-                return;
-            }
-            let slots: BTreeSet<Slot> = rebuilding.iter().map(|&(slot, _)| slot).collect();
             let mut rebuild = self.rebuild.take().unwrap_or_default();
-            if !slots.is_subset(&rebuild.slots) {
-                // One more: it lacks rows that have been passed.
-                rebuild.next_row = 0;
+            let slots: BTreeSet<Slot> = rebuilding.iter().map(|&(slot, _)| slot).collect();
+            if slots.is_empty() || slots != rebuild.slots {
+                if !rebuild.is_idle() {
+                    // Whoever is new waits until what was begun for others is done.
+                    self.rebuild = Some(rebuild);
+                    return;
+                }
+                if slots.is_empty() {
+                    return;
+                }
+                if !slots.is_subset(&rebuild.slots) {
+                    // One more: it lacks rows that have been passed.
+                    rebuild.next_row = 0;
+                }
+                rebuild.rows_done.retain(|slot| slots.contains(slot));
+                rebuild.slots = slots;
+                rebuild.next = rebuilding.iter().map(|&(_, cursor)| cursor).min().unwrap_or(0);
             }
-            rebuild.rows_done.retain(|slot| slots.contains(slot));
-            rebuild.slots = slots;
-            rebuild.outstanding = 1;
-            let start = rebuilding.iter().map(|&(_, cursor)| cursor).min().unwrap_or(0);
-            if self.is_resyncing() || (rebuild.rows_done == rebuild.slots && self.is_locked(start)) {
+            if self.is_resyncing() || rebuild.rows_outstanding > 0 {
                 // It goes on when what is being written is written.
-                rebuild.outstanding = 0;
                 self.rebuild = Some(rebuild);
                 return;
             }
             if rebuild.rows_done != rebuild.slots {
                 self.rebuild_rows(rebuild);
-            } else if start < self.geometry.logical_stripes() {
-                self.rebuild_stripes(rebuild, start);
-            } else {
-                for slot in rebuild.slots {
+                continue;
+            }
+            let (ends, cursor) = (self.geometry.logical_stripes(), rebuilding.iter().map(|&(_, c)| c).min());
+            if cursor.is_none_or(|cursor| cursor >= ends) {
+                for slot in &rebuild.slots {
                     self.maps.members[slot.0 as usize] = MemberState::Present;
                 }
+                self.rebuild = Some(rebuild);
                 self.members_changed = true;
                 self.drive_commit();
+                continue;
+            }
+            self.rebuild_stripes(rebuild);
+            if !self.flush_rebuild() {
+                return;
             }
         }
     }
@@ -164,7 +205,7 @@ impl Engine {
             }
         }
         rebuild.next_row = next.unwrap_or(u32::MAX);
-        rebuild.outstanding += wanted.len();
+        rebuild.rows_outstanding = wanted.len() + 1;
         self.pinned_rows.extend(wanted.iter().map(|&(row, _)| row));
         self.rebuild = Some(rebuild);
         for (row, cell) in wanted {
@@ -184,7 +225,7 @@ impl Engine {
                 }
                 rebuild.blocks_written += 1;
                 // The part that is done is this write from now on.
-                let io = self.new_io(slot, IoOwner::RebuildWrite);
+                let io = self.new_io(slot, IoOwner::RebuildRow);
                 let (pieces, urgency) = (vec![Piece::Block(content)], Urgency::Background);
                 self.act(Action::Write { io, slot, at, pieces, urgency });
             }
@@ -196,15 +237,17 @@ impl Engine {
         }
     }
 
-    /// Makes the next stripes again.
-    fn rebuild_stripes(&mut self, mut rebuild: Rebuild, start: u32) {
-        let (mut end, mut blocks) = (start, 0);
-        while end < self.geometry.logical_stripes() && blocks < WINDOW_BLOCKS {
-            let logical = end;
+    /// Makes the next stripes again, if few are under way.
+    fn rebuild_stripes(&mut self, mut rebuild: Rebuild) {
+        let mut reads: Vec<(u32, Vec<Place>)> = Vec::new();
+        let most = if rebuild.blocks_under_way < WINDOW_BLOCKS / 2 { WINDOW_BLOCKS } else { 0 };
+        while rebuild.next < self.geometry.logical_stripes() && rebuild.blocks_under_way < most {
+            let logical = rebuild.next;
             if self.is_locked(logical) {
+                // It goes on when it is written.
                 break;
             }
-            end += 1;
+            rebuild.next += 1;
             let Some(mapping) = self.maps.stripes[logical as usize] else { continue };
             let slots: Vec<Slot> = rebuild
                 .slots
@@ -222,16 +265,13 @@ impl Engine {
                     places.extend((0..self.geometry.element_blocks()).map(|offset| (cell, offset)));
                 }
             }
-            blocks += places.len() as u64;
+            rebuild.blocks_under_way += places.len() as u64;
             *self.pins.entry(mapping.physical).or_default() += 1;
-            rebuild.pinned.push(mapping.physical);
-            let (content, missing) = (vec![None; places.len()], places.len());
-            rebuild.stripes.insert(logical, StripeAgain { mapping, slots, places, content, missing });
+            reads.push((logical, places.clone()));
+            let (content, missing, writes) = (vec![None; places.len()], places.len(), 0);
+            let again = StripeAgain { mapping, slots, places, content, missing, writes };
+            rebuild.stripes.insert(logical, again);
         }
-        rebuild.window = start..end;
-        rebuild.outstanding += rebuild.stripes.len();
-        let reads: Vec<(u32, Vec<Place>)> =
-            rebuild.stripes.iter().map(|(&logical, stripe)| (logical, stripe.places.clone())).collect();
         self.rebuild = Some(rebuild);
         for (logical, places) in reads {
             let block = UserBlock(u64::from(logical) * self.geometry.stripe_blocks());
@@ -242,7 +282,30 @@ impl Engine {
             let targets = places.into_iter().enumerate().map(target).collect();
             self.read_targets(logical, targets, Urgency::Background);
         }
-        self.rebuild_part_done();
+    }
+
+    /// Flushes what was made again, now and then and at the end; whether the cursor has moved already.
+    fn flush_rebuild(&mut self) -> bool {
+        let ends = self.geometry.logical_stripes();
+        let cursor = self.rebuilding().iter().map(|&(_, cursor)| cursor).min().unwrap_or(ends);
+        let Some(rebuild) = &mut self.rebuild else { return false };
+        let behind = rebuild.behind();
+        let is_much = rebuild.blocks_since_flush >= FLUSHED_BLOCKS || behind == ends;
+        if rebuild.flush.is_some() || behind <= cursor || !is_much {
+            return false;
+        }
+        rebuild.blocks_since_flush = 0;
+        let slots: Vec<Slot> = rebuild.slots.iter().copied().collect();
+        rebuild.flush = Some(Flush { outstanding: slots.len(), behind });
+        if self.planted.is(Bug::MovesCursorBeforeFlush) {
+            self.rebuild_flushed();
+            return true;
+        }
+        for slot in slots {
+            let io = self.new_io(slot, IoOwner::RebuildFlush);
+            self.act(Action::Flush { io, slot });
+        }
+        false
     }
 
     /// A block of a stripe is there, or cannot be had.
@@ -251,17 +314,13 @@ impl Engine {
         let Some(stripe) = rebuild.stripes.get_mut(&logical) else { return };
         stripe.content[index] = content;
         stripe.missing -= 1;
-        if let Some(Operand::Buffer(buffer)) = content {
-            rebuild.buffers.push(buffer);
-        }
         if stripe.missing > 0 {
             return;
         }
         let generation = stripe.mapping.generation;
         let Some(content) = stripe.content.iter().copied().collect::<Option<Vec<Operand>>>() else {
             // More is lost than can be made again. What is lost stays lost, and is found so when it is read.
-            rebuild.stripes.remove(&logical);
-            self.rebuild_part_done();
+            self.rebuilt_stripe(logical);
             return;
         };
         let seed = |(cell, offset): Place| {
@@ -276,12 +335,12 @@ impl Engine {
     /// The checksums of a stripe's blocks are there: writes its chunks.
     pub(crate) fn rebuild_computed(&mut self, logical: u32, computed: &Computed) {
         let Computed::Checksums(sums) = computed;
-        let Some(rebuild) = &mut self.rebuild else { return };
-        let Some(stripe) = rebuild.stripes.remove(&logical) else { return };
-        let StripeAgain { mapping, slots, content, .. } = stripe;
+        let Some(rebuild) = &self.rebuild else { return };
+        let Some(stripe) = rebuild.stripes.get(&logical) else { return };
+        let &StripeAgain { mapping, ref slots, ref content, .. } = stripe;
         let mut writes = Vec::new();
         let mut from = 0;
-        for slot in slots {
+        for &slot in slots {
             // Places were laid out slot by slot, each in the order of its chunk.
             let column = self.geometry.column(mapping.physical, slot);
             let len = self.geometry.code.rows(column) * self.geometry.element_blocks() as usize;
@@ -297,61 +356,94 @@ impl Engine {
             writes.push((slot, self.geometry.chunk_start(mapping.physical, slot), pieces));
         }
         if let Some(rebuild) = &mut self.rebuild {
-            rebuild.outstanding += writes.len();
             let blocks: usize = writes.iter().map(|(_, _, pieces)| pieces.len()).sum();
             rebuild.blocks_written += blocks as u64;
+            rebuild.blocks_since_flush += blocks as u64;
             rebuild.blocks_since_record += blocks as u64;
+            if let Some(stripe) = rebuild.stripes.get_mut(&logical) {
+                stripe.writes = writes.len();
+            }
+        }
+        if writes.is_empty() {
+            self.rebuilt_stripe(logical);
         }
         for (slot, at, pieces) in writes {
             self.sums.remove(&(mapping.physical, slot));
-            let io = self.new_io(slot, IoOwner::RebuildWrite);
+            let io = self.new_io(slot, IoOwner::RebuildStripe(logical));
             self.act(Action::Write { io, slot, at, pieces, urgency: Urgency::Background });
         }
-        self.rebuild_part_done();
     }
 
-    pub(crate) fn rebuild_io_done(&mut self) {
-        self.rebuild_part_done();
+    pub(crate) fn rebuild_io_done(&mut self, owner: &IoOwner) {
+        let Some(rebuild) = &mut self.rebuild else { return };
+        match (owner, &mut rebuild.flush) {
+            (IoOwner::RebuildStripe(logical), _) => {
+                let Some(stripe) = rebuild.stripes.get_mut(logical) else { return };
+                stripe.writes -= 1;
+                if stripe.writes == 0 {
+                    self.rebuilt_stripe(*logical);
+                }
+            }
+            (IoOwner::RebuildFlush, Some(flush)) => {
+                flush.outstanding -= 1;
+                if flush.outstanding == 0 {
+                    self.rebuild_flushed();
+                }
+            }
+            _ => self.rebuild_part_done(),
+        }
     }
 
+    /// A stripe is written, or cannot be.
+    fn rebuilt_stripe(&mut self, logical: u32) {
+        let Some(rebuild) = &mut self.rebuild else { return };
+        let Some(stripe) = rebuild.stripes.remove(&logical) else { return };
+        rebuild.blocks_under_way -= stripe.places.len() as u64;
+        stripe.content.into_iter().flatten().for_each(|content| self.release_operand(content));
+        self.unpin(stripe.mapping.physical);
+    }
+
+    /// What was made again before a flush began is on the devices: the cursor moves.
+    fn rebuild_flushed(&mut self) {
+        let Some(rebuild) = &mut self.rebuild else { return };
+        let Some(flush) = rebuild.flush.take() else { return };
+        if rebuild.blocks_since_record >= RECORDED_BLOCKS {
+            rebuild.blocks_since_record = 0;
+            self.members_changed = true;
+        }
+        for slot in &rebuild.slots {
+            if let MemberState::Rebuilding { cursor, .. } = &mut self.maps.members[slot.0 as usize] {
+                *cursor = (*cursor).max(LogicalStripe(flush.behind.into()));
+            }
+        }
+    }
+
+    /// One part of the rows under way is done; after all of them they are flushed.
     fn rebuild_part_done(&mut self) {
         let Some(rebuild) = &mut self.rebuild else { return };
-        rebuild.outstanding -= 1;
-        if rebuild.outstanding > 0 {
+        rebuild.rows_outstanding -= 1;
+        if rebuild.rows_outstanding > 0 {
             return;
         }
-        if !rebuild.flushing && !self.planted.is(Bug::MovesCursorBeforeFlush) {
-            rebuild.flushing = true;
+        if !rebuild.rows_flushing && !self.planted.is(Bug::MovesCursorBeforeFlush) {
+            rebuild.rows_flushing = true;
             let slots: Vec<Slot> = rebuild.slots.iter().copied().collect();
-            rebuild.outstanding = slots.len() + 1;
+            rebuild.rows_outstanding = slots.len() + 1;
             for slot in slots {
-                let io = self.new_io(slot, IoOwner::RebuildFlush);
+                let io = self.new_io(slot, IoOwner::RebuildRow);
                 self.act(Action::Flush { io, slot });
             }
             self.rebuild_part_done();
             return;
         }
-        rebuild.flushing = false;
-        let (buffers, pinned) = (std::mem::take(&mut rebuild.buffers), std::mem::take(&mut rebuild.pinned));
-        let window = std::mem::take(&mut rebuild.window);
-        let slots = rebuild.slots.clone();
-        let rows_end = rebuild.next_row == u32::MAX && rebuild.rows_done != rebuild.slots;
-        if rows_end {
-            rebuild.rows_done.clone_from(&slots);
+        rebuild.rows_flushing = false;
+        let buffers = std::mem::take(&mut rebuild.buffers);
+        if rebuild.next_row == u32::MAX {
+            rebuild.rows_done.clone_from(&rebuild.slots);
             rebuild.next_row = 0;
-        }
-        if rebuild.blocks_since_record >= RECORDED_BLOCKS {
-            rebuild.blocks_since_record = 0;
-            self.members_changed = true;
-        }
-        for slot in slots {
-            if let MemberState::Rebuilding { cursor, .. } = &mut self.maps.members[slot.0 as usize] {
-                *cursor = (*cursor).max(LogicalStripe(window.end.into()));
-            }
         }
         self.pinned_rows.clear();
         buffers.into_iter().for_each(|buffer| self.release(buffer));
-        pinned.into_iter().for_each(|physical| self.unpin(physical));
     }
 
     /// A device that is being rebuilt is lost: the work under way is not for it any more.
