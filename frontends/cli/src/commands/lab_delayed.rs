@@ -24,7 +24,7 @@ pub struct LabDelayed {
     /// Simulate a sixteenth of servers and clients, and fewer cells: some seconds.
     #[arg(long)]
     quick: bool,
-    /// Codes of one row for which simulation and volume are held together.
+    /// Codes of one row and at most 16 devices for which simulation and volume are held together.
     #[arg(long, value_name = "CODES", default_value = "raid5:4,raid6:6")]
     codes: String,
     /// A measured record in place of the committed one: what the example 'delayed' prints.
