@@ -67,6 +67,14 @@ pub(crate) fn hash(bytes: &[u8]) -> u64 {
     })
 }
 
+/// A cheaper one, of bytes that are whole words. Not a CRC either.
+pub(crate) fn hash_words(bytes: &[u8]) -> u64 {
+    let words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
+    mix(words.fold(bytes.len() as u64, |hash, word| {
+        (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

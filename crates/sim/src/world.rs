@@ -809,7 +809,7 @@ impl std::fmt::Display for Happened<'_> {
         match self.0 {
             Event::Request(id, _) => write!(out, "request {}", id.0),
             Event::IoDone(io, IoResult::Bytes(bytes)) => {
-                write!(out, "io {} bytes {:016x}", io.0, pantile_format::Crc64::of(bytes).0)
+                write!(out, "io {} bytes {:016x}", io.0, crate::random::hash_words(bytes))
             }
             Event::IoDone(io, IoResult::Checksums(sums)) => {
                 write!(out, "io {}", io.0)?;

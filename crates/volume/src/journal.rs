@@ -42,6 +42,8 @@ enum SnapshotPhase {
     Flush,
     WriteSuperblock,
     FlushSuperblock,
+    /// Not flushed: whatever flushes next does, and the superblock in its turn is durable.
+    WriteCopy,
 }
 
 impl Engine {
@@ -190,17 +192,17 @@ impl Engine {
         self.act(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
     }
 
-    /// The superblock in its turn, and its copy at the end.
-    fn write_superblocks(&mut self, superblock: &Superblock) {
+    /// The superblock in its turn, or its copy at the end. Never both at once: of three places one is being written at the most, so that a
+    /// crash and a bad block together leave one.
+    fn write_superblocks(&mut self, superblock: &Superblock, copies: bool) {
         let lost = self.maps.absent();
         for slot in self.present() {
             let bytes = superblock_of(slot, &lost, &self.geometry, superblock).encode();
             let zones = self.geometry.zones(slot);
             let turn = &mut self.turns[slot.0 as usize];
-            let (at, copy) = (zones.superblock(*turn), zones.superblock_copy());
-            *turn += 1;
-            self.snapshot_write_to(slot, at, bytes.clone());
-            self.snapshot_write_to(slot, copy, bytes);
+            let at = if copies { zones.superblock_copy() } else { zones.superblock(*turn) };
+            *turn += u64::from(!copies);
+            self.snapshot_write_to(slot, at, bytes);
         }
         self.snapshot_part_done();
     }
@@ -242,7 +244,7 @@ impl Engine {
         let lost_one = snapshot.on.iter().any(|&slot| !self.maps.is_present(slot));
         if self.planted.is(Bug::RefersToUnflushedSnapshot) && snapshot.phase == SnapshotPhase::Write {
             snapshot.phase = SnapshotPhase::WriteSuperblock;
-            return self.write_superblocks(&superblock);
+            return self.write_superblocks(&superblock, false);
         }
         match snapshot.phase {
             SnapshotPhase::Write => {
@@ -256,13 +258,17 @@ impl Engine {
             }
             SnapshotPhase::Flush => {
                 snapshot.phase = SnapshotPhase::WriteSuperblock;
-                self.write_superblocks(&superblock);
+                self.write_superblocks(&superblock, false);
             }
             SnapshotPhase::WriteSuperblock => {
                 snapshot.phase = SnapshotPhase::FlushSuperblock;
                 self.snapshot_flush();
             }
             SnapshotPhase::FlushSuperblock => {
+                snapshot.phase = SnapshotPhase::WriteCopy;
+                self.write_superblocks(&superblock, true);
+            }
+            SnapshotPhase::WriteCopy => {
                 self.recorded_generation = self.recorded_generation.max(snapshot.generation);
                 self.snapshot = None;
                 self.superblock = superblock;

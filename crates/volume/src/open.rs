@@ -13,7 +13,7 @@
 //!    be had even from the others, the record is forgotten. If it can, the record counts once it and all of its stripes and
 //!    rows are on every device that is present, written again, byte for byte: until then nothing of the state before it has been touched.
 //! 4. What was found is flushed, and a new session begins: its superblock is durable on every device that is present before anything
-//!    else is written.
+//!    else is written; then its copies are.
 
 mod blank;
 mod error;
@@ -29,7 +29,7 @@ use crate::{
 pub use blank::{Birth, format_volume};
 pub use error::OpenError;
 use pantile_format::Generation;
-use pantile_format::volume::{HistoryId, MemberState, RecordNumber, Session, Superblock};
+use pantile_format::volume::{HistoryId, MemberState, RecordNumber, Session, Superblock, Zones};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Bytes of rings that are read at a time: so that 64 devices are not held at once.
@@ -48,6 +48,7 @@ enum Phase {
     FlushFound,
     WriteSuperblocks,
     FlushSuperblocks,
+    WriteCopies,
     Done,
 }
 
@@ -306,7 +307,8 @@ impl Opening {
             Phase::Snapshot => self.snapshot_read(),
             Phase::FlushFound => self.write_superblocks(),
             Phase::WriteSuperblocks => self.flush(Phase::FlushSuperblocks),
-            Phase::FlushSuperblocks => self.serve(),
+            Phase::FlushSuperblocks => self.write_copies(),
+            Phase::WriteCopies => self.serve(),
             Phase::Verify | Phase::Again | Phase::Done => {}
         }
     }
@@ -494,13 +496,11 @@ impl Opening {
         self.flush(Phase::FlushFound);
     }
 
-    /// The superblock of the new session, in its turn, and its copy.
+    /// The superblock of the new session, in its turn.
     fn write_superblocks(&mut self) {
         let Some(engine) = &mut self.engine else { return };
-        let (present, lost) = (engine.present(), engine.maps.absent());
-        let superblock = engine.superblock.clone();
         self.phase = Phase::WriteSuperblocks;
-        for slot in present.iter().copied() {
+        for slot in engine.present() {
             // The place that does not hold what counts.
             let found = self.superblocks[slot.0 as usize].iter().filter(|(turn, _)| turn.is_some());
             let newest = found.max_by_key(|(_, block)| (block.session, block.update));
@@ -508,14 +508,24 @@ impl Opening {
         }
         let turns = engine.turns.clone();
         engine.turns.iter_mut().for_each(|turn| *turn += 1);
+        self.write_each(|slot, zones| zones.superblock(turns[slot.0 as usize]));
+    }
+
+    /// Its copies, when it is durable: of three places one is being written at the most.
+    fn write_copies(&mut self) {
+        self.phase = Phase::WriteCopies;
+        self.write_each(|_, zones| zones.superblock_copy());
+    }
+
+    /// The superblock of the new session to a place on each device that is present.
+    fn write_each(&mut self, place: impl Fn(Slot, &Zones) -> DeviceBlock) {
+        let Some(engine) = &self.engine else { return };
+        let (present, lost, superblock) = (engine.present(), engine.maps.absent(), engine.superblock.clone());
         for slot in present {
             let bytes = superblock_of(slot, &lost, &self.geometry, &superblock).encode();
-            let zones = self.geometry.zones(slot);
-            for at in [zones.superblock(turns[slot.0 as usize]), zones.superblock_copy()] {
-                let io = self.new_io(Reading::Begin(slot));
-                let pieces = vec![Piece::Bytes(bytes.clone())];
-                self.actions.push_back(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
-            }
+            let io = self.new_io(Reading::Begin(slot));
+            let (at, pieces) = (place(slot, self.geometry.zones(slot)), vec![Piece::Bytes(bytes)]);
+            self.actions.push_back(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
         }
         self.next_phase_if_done();
     }
