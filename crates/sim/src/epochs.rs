@@ -33,6 +33,8 @@ pub(crate) struct View {
     pub(crate) closing: bool,
     /// What the last end that was refused called lost and was not written since.
     pub(crate) lost: BTreeSet<u64>,
+    /// When it was said. What was asked before may give what a device still gave before it was lost.
+    lost_since: Tick,
 }
 
 impl Model {
@@ -114,7 +116,7 @@ impl Model {
                         Model { made: BTreeMap::new(), epochs: Epochs::default(), ..self.clone() };
                     model.open.clear();
                     let (written, lost, closing) = (BTreeSet::new(), BTreeSet::new(), false);
-                    let view = View { range, model, written, begun: now, closing, lost };
+                    let view = View { range, model, written, begun: now, closing, lost, lost_since: 0 };
                     self.epochs.open.insert(epoch, view);
                 }
                 Some(match told {
@@ -123,7 +125,9 @@ impl Model {
                     _ => Err(Wrong::NotRefused { request: id }),
                 })
             }
-            (Ask::Within(epoch, ask), told) => Some(self.answered_within(id, *epoch, ask, told)),
+            (Ask::Within(epoch, ask), told) => {
+                Some(self.answered_within(id, *epoch, (ask, open.asked), told))
+            }
             (&Ask::End(epoch), told) => Some(self.answered_end(id, epoch, told, now)),
             (&Ask::Abort(epoch), Told::Done) => {
                 self.epochs.open.remove(&epoch);
@@ -167,7 +171,7 @@ impl Model {
         &mut self,
         id: RequestId,
         epoch: EpochId,
-        ask: &Ask,
+        (ask, asked): (&Ask, Tick),
         told: &Told,
     ) -> Result<(), Wrong> {
         let may_lose = self.epochs.may_lose;
@@ -176,7 +180,7 @@ impl Model {
             return Ok(());
         };
         let Told::Failed(failure) = told else {
-            if let (Ask::Read { first, count }, false) = (ask, view.lost.is_empty()) {
+            if let (Ask::Read { first, count }, true) = (ask, asked > view.lost_since) {
                 let given = view.lost.range(first.0..first.0 + u64::from(*count)).next();
                 if let Some(&block) = given {
                     return Err(Wrong::LostOfOthers { block: UserBlock(block) });
@@ -229,6 +233,7 @@ impl Model {
                     Failure::EpochLost { ranges, .. } if may_lose => {
                         let lost = ranges.iter().flat_map(|&(first, count)| first.0..first.0 + count);
                         view.lost = lost.collect();
+                        view.lost_since = now;
                         let other =
                             view.lost.iter().find(|block| !view.written.contains(&(**block as usize)));
                         other.map_or(Ok(()), |&block| Err(Wrong::LostOfOthers { block: UserBlock(block) }))
