@@ -475,22 +475,7 @@ mod tests {
     //! The table itself, carried out a byte at a time, so that every machine and Miri can test it.
 
     use super::*;
-
-    /// Rows and diagonals, the diagonals with a row sum each and, with `chain`, with the diagonal before.
-    fn steps(rows: usize, columns: usize, chain: bool) -> Vec<(usize, Vec<usize>)> {
-        let first = rows * columns;
-        let mut steps: Vec<(usize, Vec<usize>)> =
-            (0..rows).map(|r| (first + r, (0..columns).map(|c| r * columns + c).collect())).collect();
-        for d in 0..columns {
-            let on = (0..rows)
-                .flat_map(|r| (0..columns).map(move |c| (r, c)))
-                .filter(|(r, c)| (r + c) % columns == d);
-            let mut terms: Vec<usize> = on.map(|(r, c)| r * columns + c).collect();
-            terms.push(if chain && d > 0 { first + rows + d - 1 } else { first + d % rows });
-            steps.push((first + rows + d, terms));
-        }
-        steps
-    }
+    use crate::weave::tests::{contents, steps};
 
     /// A zig-zag of some links: row and column sums of a square, each with the sum before, from the other side.
     fn zig_zag(n: usize, links: usize) -> Vec<(usize, Vec<usize>)> {
@@ -507,15 +492,8 @@ mod tests {
     }
 
     fn check(steps: &[(usize, Vec<usize>)]) -> Braid {
-        let count = 1 + steps.iter().flat_map(|(target, terms)| terms.iter().chain([target])).max().unwrap();
         let braid = Braid::new(steps).expect("few enough sums");
-        let mut wanted: Vec<[u8; 3]> =
-            (0..count).map(|i| [i as u8, (i * 7 + 1) as u8, (i * i) as u8]).collect();
-        let mut have = wanted.clone();
-        for (target, terms) in steps {
-            wanted[*target] =
-                terms.iter().fold([0; 3], |sum, &t| std::array::from_fn(|i| sum[i] ^ wanted[t][i]));
-        }
+        let (mut have, wanted) = contents(steps);
         let mut slots = vec![0u8; braid.slot_bytes()];
         let mut places = vec![std::ptr::null_mut(); braid.words.len()];
         let cells = have.as_mut_ptr();

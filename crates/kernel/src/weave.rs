@@ -524,13 +524,13 @@ pub(crate) unsafe fn weave_bytes(weave: &Weave, table: &[*mut u8], len: usize) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     //! The weave itself, carried out a byte at a time, so that every machine and Miri can test it.
 
     use super::*;
 
     /// Rows and diagonals that hold the row sums: what RDP's encoding looks like. With `chain`, each sum needs the one before.
-    fn steps(rows: usize, columns: usize, chain: bool) -> Vec<(usize, Vec<usize>)> {
+    pub(crate) fn steps(rows: usize, columns: usize, chain: bool) -> Vec<(usize, Vec<usize>)> {
         let first = rows * columns;
         let mut steps: Vec<(usize, Vec<usize>)> =
             (0..rows).map(|r| (first + r, (0..columns).map(|c| r * columns + c).collect())).collect();
@@ -545,17 +545,22 @@ mod tests {
         steps
     }
 
-    fn check(steps: &[(usize, Vec<usize>)], has_grids: bool) {
+    /// Buffers of 3 bytes as they are before some steps, and as they are to be after them.
+    pub(crate) fn contents(steps: &[(usize, Vec<usize>)]) -> (Vec<[u8; 3]>, Vec<[u8; 3]>) {
         let buffers =
             1 + steps.iter().flat_map(|(target, terms)| terms.iter().chain([target])).max().unwrap();
-        let weave = Weave::new(steps, has_grids);
-        let mut wanted: Vec<[u8; 3]> =
-            (0..buffers).map(|i| [i as u8, (i * 7 + 1) as u8, (i * i) as u8]).collect();
-        let mut have = wanted.clone();
+        let have: Vec<[u8; 3]> = (0..buffers).map(|i| [i as u8, (i * 7 + 1) as u8, (i * i) as u8]).collect();
+        let mut wanted = have.clone();
         for (target, terms) in steps {
             wanted[*target] =
                 terms.iter().fold([0; 3], |sum, &t| std::array::from_fn(|i| sum[i] ^ wanted[t][i]));
         }
+        (have, wanted)
+    }
+
+    fn check(steps: &[(usize, Vec<usize>)], has_grids: bool) {
+        let weave = Weave::new(steps, has_grids);
+        let (mut have, wanted) = contents(steps);
         let mut slots = vec![[0u8; 3]; weave.slots()];
         let cells = have.as_mut_ptr();
         // SAFETY: each pointer is to a buffer of its own.
