@@ -24,7 +24,8 @@ const CODE_OF_FILES: &str = "raid6:4";
 Sizes are bytes, or 4K, 1M, 1G (powers of 1024). Nothing is synchronised at first: a volume of any size is made at once.
 Without --code, two devices are a mirror, three raid5, more raid6; files are raid6:4.
 What an epoch of delayed parity writes over needs a second place until the epoch ends. Every volume has such places for
-128 MiB, but no more than an eighth of it and no less than a thirty-second or sixteen stripes; --epochs adds some for programs that overwrite their last checkpoint.
+128 MiB, but no more than an eighth of it, and sixteen stripes at least; of large ones a thirty-second, up to
+4096 stripes. --epochs adds some for programs that overwrite their last checkpoint.
 
 Examples:
   pantile create vol --size 64M                             six files in the folder vol
