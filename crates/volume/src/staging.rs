@@ -9,7 +9,7 @@
 //! Invariants: a place is pinned while a staged stripe has it; a device that is lost misses the generations of all staged stripes; no device is
 //! admitted while there are any.
 
-use crate::engine::{Engine, IoOwner, JobOwner};
+use crate::engine::{Dirty, Engine, IoOwner, JobOwner};
 use crate::{Action, BufferId, Compute, Computed, DeviceBlock, Operand, Piece, Seed, Slot, Sum, Urgency};
 use pantile_format::Crc64;
 use pantile_format::volume::Policy;
@@ -110,11 +110,15 @@ impl Engine {
         (self.geometry.physical_stripes() - self.geometry.logical_stripes()).into()
     }
 
-    fn stage(&mut self, memory: Memory, logical: u32, physical: u32) {
-        let from = match memory {
+    fn memory_of(&mut self, memory: Memory) -> &mut Dirty {
+        match memory {
             Memory::Dirty => &mut self.dirty,
             Memory::Sealed => &mut self.sealed,
-        };
+        }
+    }
+
+    fn stage(&mut self, memory: Memory, logical: u32, physical: u32) {
+        let from = self.memory_of(memory);
         from.unstaged.remove(&logical);
         let content: Vec<Operand> = from.blocks.stripe(logical).iter().map(|&(_, content)| content).collect();
         for operand in &content {
@@ -142,11 +146,7 @@ impl Engine {
         let id = self.next_id();
         self.staged.insert(id, staged);
         self.stages_under_way += 1;
-        let of = match memory {
-            Memory::Dirty => &mut self.dirty,
-            Memory::Sealed => &mut self.sealed,
-        };
-        of.staged.insert(logical, id);
+        self.memory_of(memory).staged.insert(logical, id);
         let job = self.new_job(JobOwner::Stage(id));
         self.act(Action::Compute { job, work });
     }
