@@ -199,15 +199,23 @@ expect 0 "$pantile" rebuild "$vol" --wait
 expect 0 "$pantile" scrub "$vol" --wait
 
 say "bytes change behind its back: never read, found by the scrub, repaired"
-expect 0 "$pantile" stop "$vol"
-for at in 8000000 9000000 12000000; do
-    printf 'pantile' | dd of="$vol/device-03.pantile" bs=1 seek=$at conv=notrunc status=none
-done
-serve
+# damage: changes bytes all over a device, so that they hit stripes in use wherever those are. What a read finds wrong is repaired
+# without a scrub, so the scrub gets damage of its own.
+damage() {
+    expect 0 "$pantile" stop "$vol"
+    for at in $(seq 8000000 200000 20000000); do
+        printf 'pantile' | dd of="$vol/device-03.pantile" bs=1 seek="$at" conv=notrunc status=none
+    done
+    serve
+}
+damage
 nbdcopy "$uri" "$work/back"
 same "$work/data" "$work/back" "changed bytes were read"
+damage
 expect 1 "$pantile" scrub "$vol" --repair --wait
 expect 0 "$pantile" scrub "$vol" --wait
+nbdcopy "$uri" "$work/back"
+same "$work/data" "$work/back" "what was repaired is wrong"
 expect 0 "$pantile" stop "$vol"
 expect 0 "$pantile" status "$vol"
 
