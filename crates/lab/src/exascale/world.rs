@@ -159,9 +159,52 @@ impl Agenda {
     }
 }
 
+/// What a server has to do, in the order of its coming.
+#[derive(Default)]
+struct Queue {
+    here: VecDeque<Io>,
+    /// With the time at which each comes; behind `here`.
+    coming: VecDeque<(u64, Io)>,
+}
+
+impl Queue {
+    /// What comes at a time that is not before that of any other.
+    fn push(&mut self, at: u64, io: Io) {
+        self.coming.push_back((at, io));
+    }
+
+    /// What is made here and now: before all that is still on its way, of which there may be very much.
+    fn push_here(&mut self, now: u64, io: Io) {
+        while let Some(&(at, io)) = self.coming.front()
+            && at <= now
+        {
+            self.coming.pop_front();
+            self.here.push_back(io);
+        }
+        self.here.push_back(io);
+    }
+
+    /// The first that is here.
+    fn pop_if(&mut self, now: u64, is_wanted: impl Fn(&Io) -> bool) -> Option<Io> {
+        if let Some(&io) = self.here.front() {
+            return if is_wanted(&io) { self.here.pop_front() } else { None };
+        }
+        let &(at, io) = self.coming.front()?;
+        if at > now || !is_wanted(&io) {
+            return None;
+        }
+        self.coming.pop_front();
+        Some(io)
+    }
+
+    /// When the first comes, if none is here.
+    fn comes_at(&self) -> Option<u64> {
+        self.coming.front().map(|(at, _)| *at)
+    }
+}
+
 struct Server {
-    /// In the order of their coming, with the time of it.
-    queue: VecDeque<(u64, Io)>,
+    queue: Queue,
     /// When it is to be woken, if it is.
     wakes_at: Option<u64>,
     busy: u32,
@@ -215,7 +258,7 @@ impl<'r> World<'r> {
     pub(super) fn new(run: &'r Run, seed: u64) -> World<'r> {
         let servers = (0..run.servers)
             .map(|_| Server {
-                queue: VecDeque::new(),
+                queue: Queue::default(),
                 wakes_at: None,
                 busy: 0,
                 last_in_log: false,
@@ -411,7 +454,7 @@ impl<'r> World<'r> {
 
     fn send(&mut self, from: Option<u16>, to: u16, bytes: u64, io: Io) {
         let came = self.transfer(from, Some(to), bytes);
-        self.servers[to as usize].queue.push_back((came, io));
+        self.servers[to as usize].queue.push(came, io);
         self.start(to);
     }
 
@@ -466,10 +509,7 @@ impl<'r> World<'r> {
     }
 
     fn enqueue(&mut self, server: u16, io: Io) {
-        let (now, queue) = (self.now, &mut self.servers[server as usize].queue);
-        // Behind it is what is still on its way.
-        let coming = queue.iter().rev().take_while(|(at, _)| *at > now).count();
-        queue.insert(queue.len() - coming, (now, io));
+        self.servers[server as usize].queue.push_here(self.now, io);
         self.start(server);
     }
 
@@ -478,15 +518,14 @@ impl<'r> World<'r> {
         while self.servers[server as usize].busy < self.device.channels {
             let now = self.now;
             let state = &mut self.servers[server as usize];
-            let Some(&(came, io)) = state.queue.front() else { return };
-            if came > now {
+            let Some(io) = state.queue.pop_if(now, |_| true) else {
+                let Some(came) = state.queue.comes_at() else { return };
                 if state.wakes_at.is_none_or(|at| at > came) {
                     state.wakes_at = Some(came);
                     self.agenda.note(came, Event::Wake { server });
                 }
                 return;
-            }
-            state.queue.pop_front();
+            };
             self.handled += 1;
             let in_order = self.run.log == Log::Sequential && io.in_log && io.is_write;
             let follows = in_order && self.servers[server as usize].last_in_log;
@@ -498,9 +537,7 @@ impl<'r> World<'r> {
             let mut merged = Vec::new();
             while in_order && merged.len() + 1 < self.device.merge_most as usize {
                 let queue = &mut self.servers[server as usize].queue;
-                let is_next = |(came, io): &(u64, Io)| *came <= now && io.in_log && io.is_write;
-                let Some(&(_, next)) = queue.front().filter(|next| is_next(next)) else { break };
-                queue.pop_front();
+                let Some(next) = queue.pop_if(now, |io| io.in_log && io.is_write) else { break };
                 self.handled += 1;
                 bytes += u64::from(next.bytes);
                 self.count(server, &next);
