@@ -4,8 +4,7 @@
 //! A buffer goes back when the last of its blocks does.
 
 use pantile_device::{AlignedBuf, BufferPool, Segment};
-use pantile_volume::{BLOCK_BYTES, BufferId, Operand};
-use rustc_hash::FxHashMap;
+use pantile_volume::{BLOCK_BYTES, BufferId, ENGINE_BUFFERS, Operand};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -74,10 +73,45 @@ impl Buffers {
     }
 }
 
+/// Blocks by name; the lower half of a name is a place, and no two blocks that exist have the same.
+#[derive(Debug, Default)]
+struct Places {
+    places: Vec<Option<(BufferId, Block)>>,
+    taken: usize,
+}
+
+impl Places {
+    fn put(&mut self, id: BufferId, block: Block) {
+        let place = id.0 as u32 as usize;
+        if place >= self.places.len() {
+            self.places.resize(place + 1, None);
+        }
+        self.taken += usize::from(self.places[place].replace((id, block)).is_none());
+    }
+
+    fn get(&self, id: BufferId) -> Option<&Block> {
+        let found = self.places.get(id.0 as u32 as usize)?.as_ref();
+        found.filter(|(name, _)| *name == id).map(|(_, block)| block)
+    }
+
+    /// Whether it was there.
+    fn remove(&mut self, id: BufferId) -> bool {
+        let is_there = self.get(id).is_some();
+        if is_there {
+            self.places[id.0 as u32 as usize] = None;
+            self.taken -= 1;
+        }
+        is_there
+    }
+}
+
 /// The buffers there are, by name.
 #[derive(Debug)]
 pub(crate) struct Table {
-    blocks: FxHashMap<BufferId, Block>,
+    users: Places,
+    /// Places of `users` that have none.
+    free: Vec<u32>,
+    engines: Places,
     zeros: Block,
     named: u64,
 }
@@ -85,16 +119,18 @@ pub(crate) struct Table {
 impl Table {
     pub(crate) fn new() -> Table {
         let zeros = Block { buffer: Arc::new(AlignedBuf::zeroed(BLOCK)), start: 0 };
-        Table { blocks: FxHashMap::default(), zeros, named: 0 }
+        Table { users: Places::default(), free: Vec::new(), engines: Places::default(), zeros, named: 0 }
     }
 
     /// Names the blocks of a user's write.
     pub(crate) fn name(&mut self, blocks: impl IntoIterator<Item = Block>) -> Vec<BufferId> {
         let mut ids = Vec::new();
         for block in blocks {
-            let id = BufferId(self.named);
+            let place = self.free.pop().unwrap_or(self.users.places.len() as u32);
+            // With the number of its use, so that no name comes again.
+            let id = BufferId(self.named << 32 & (ENGINE_BUFFERS - 1) | u64::from(place));
             self.named += 1;
-            self.blocks.insert(id, block);
+            self.users.put(id, block);
             ids.push(id);
         }
         ids
@@ -102,14 +138,15 @@ impl Table {
 
     /// A buffer that the engine named is filled.
     pub(crate) fn fill(&mut self, id: BufferId, block: Block) {
-        self.blocks.insert(id, block);
+        self.engines.put(id, block);
     }
 
     /// The content of a filled buffer.
     ///
     /// Panics if it is not filled: a fault of the engine's, which may use only what was reported.
     pub(crate) fn get(&self, id: BufferId) -> Block {
-        self.blocks.get(&id).unwrap_or_else(|| panic!("{id:?} is used and was not filled")).clone()
+        let places = if id.0 < ENGINE_BUFFERS { &self.users } else { &self.engines };
+        places.get(id).unwrap_or_else(|| panic!("{id:?} is used and was not filled")).clone()
     }
 
     pub(crate) fn operand(&self, operand: Operand) -> Block {
@@ -121,11 +158,15 @@ impl Table {
 
     /// A buffer that was never filled, because the action that makes it failed, may be released as well.
     pub(crate) fn release(&mut self, id: BufferId) {
-        self.blocks.remove(&id);
+        if id.0 >= ENGINE_BUFFERS {
+            self.engines.remove(id);
+        } else if self.users.remove(id) {
+            self.free.push(id.0 as u32);
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.blocks.len()
+        self.users.taken + self.engines.taken
     }
 }
 
@@ -154,5 +195,29 @@ mod tests {
         assert_eq!(buffers.kept.used_bytes(), 3 * BLOCK);
         drop(blocks);
         assert_eq!(buffers.kept.used_bytes(), 0);
+    }
+
+    #[test]
+    fn a_place_is_used_again_under_another_name() {
+        let mut table = Table::new();
+        let block = |byte: u8| {
+            let mut buffer = AlignedBuf::zeroed(BLOCK);
+            buffer.fill(byte);
+            Block::all_of(buffer)
+        };
+        let first = table.name(block(1))[0];
+        table.release(first);
+        let second = table.name(block(2))[0];
+        assert!(first != second && first.0 as u32 == second.0 as u32);
+        assert_eq!(table.get(second).bytes()[0], 2);
+        table.release(first);
+        assert_eq!(table.len(), 1, "the place is another's");
+        let own = |number: u64| BufferId(ENGINE_BUFFERS | number << 32);
+        table.fill(own(7), block(3).remove(0));
+        table.release(own(6));
+        assert_eq!((table.len(), table.get(own(7)).bytes()[0]), (2, 3));
+        table.release(own(7));
+        table.release(second);
+        assert_eq!(table.len(), 0);
     }
 }

@@ -11,6 +11,9 @@ pub const BLOCK_BYTES: u64 = pantile_format::volume::BLOCK_BYTES as u64;
 ///
 /// Those below [`ENGINE_BUFFERS`](crate::ENGINE_BUFFERS) are named by the driver and come with writes, the others by the volume. A buffer that an
 /// action makes exists until it is released, whether the action succeeds or not; only then may its name be used again.
+///
+/// The lower 32 bits of a name that the volume gives are a number below that of the most buffers that ever existed at a time, of which no two
+/// that exist have the same: an index for tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BufferId(pub u64);
 

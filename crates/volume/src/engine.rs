@@ -8,6 +8,7 @@ use crate::contents::Contents;
 use crate::delayed::Delayed;
 use crate::fetch::{ChunkSums, Fetch, FetchId, Later, Requester};
 use crate::geometry::Planners;
+use crate::holders::Holders;
 use crate::inplace::Inplace;
 use crate::journal::Snapshot;
 use crate::maps::{Mapping, Maps};
@@ -24,7 +25,6 @@ use crate::{
 use pantile_code::CellIndex;
 use pantile_format::volume::{MemberState, Superblock};
 use pantile_format::{Crc64, Generation};
-use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Dirty blocks that start a commit although nobody waits for one: 16 MiB.
@@ -165,7 +165,7 @@ pub(crate) struct Engine {
     ios: BTreeMap<IoId, (Slot, IoOwner)>,
     jobs: BTreeMap<JobId, JobOwner>,
     actions: VecDeque<Action>,
-    references: FxHashMap<BufferId, u32>,
+    holders: Holders,
     /// Writes in memory that are answered when there is less of it.
     blocked: VecDeque<RequestId>,
     /// Physical stripes that something reads, or writes again for a device that lacks them.
@@ -254,7 +254,7 @@ impl Engine {
             ios: BTreeMap::new(),
             jobs: BTreeMap::new(),
             actions: VecDeque::new(),
-            references: FxHashMap::default(),
+            holders: Holders::default(),
             pins: BTreeMap::new(),
             sums: BTreeMap::new(),
             sums_order: VecDeque::new(),
@@ -796,14 +796,13 @@ impl Engine {
     }
 
     pub(crate) fn new_buffer(&mut self) -> BufferId {
-        let buffer = BufferId(ENGINE_BUFFERS + self.next_id());
-        self.references.insert(buffer, 1);
-        buffer
+        let number = self.next_id();
+        self.holders.name(number)
     }
 
     /// A buffer of a user's is the engine's from now on.
     pub(crate) fn adopt(&mut self, buffer: BufferId) {
-        self.references.insert(buffer, 1);
+        self.holders.adopt(buffer);
     }
 
     pub(crate) fn new_io(&mut self, slot: Slot, owner: IoOwner) -> IoId {
@@ -820,17 +819,12 @@ impl Engine {
 
     /// One more holder of a buffer.
     pub(crate) fn hold(&mut self, buffer: BufferId) {
-        *self.references.entry(buffer).or_default() += 1;
+        self.holders.hold(buffer);
     }
 
     /// One holder less; the last lets the driver have it back.
     pub(crate) fn release(&mut self, buffer: BufferId) {
-        let Some(count) = self.references.get_mut(&buffer) else {
-            unreachable!("buffer {buffer:?} is released more often than it is held")
-        };
-        *count -= 1;
-        if *count == 0 {
-            self.references.remove(&buffer);
+        if self.holders.release(buffer) {
             self.act(Action::Release(buffer));
         }
     }

@@ -20,6 +20,7 @@ mod engine;
 mod extents;
 mod fetch;
 mod geometry;
+mod holders;
 mod inplace;
 mod journal;
 mod maps;
