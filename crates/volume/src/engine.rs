@@ -536,20 +536,26 @@ impl Engine {
 
     /// Finds the newest content of blocks, in memory or on the devices; runs of a stripe are read together.
     pub(crate) fn resolve_all(&mut self, wanted: Vec<(UserBlock, Requester)>) {
-        let mut spans: BTreeMap<u32, Vec<(UserBlock, Requester)>> = BTreeMap::new();
+        let blocks = || wanted.iter().map(|&(block, _)| block);
+        let (Some(first), Some(last)) = (blocks().min(), blocks().max()) else { return };
+        let is_logged = self.maps.log.range(first..=last).next().is_some();
+        let mut in_stripes: Vec<(u32, UserBlock, Requester)> = Vec::with_capacity(wanted.len());
         for (block, requester) in wanted {
             let (logical, _) = self.geometry.locate(block);
+            let is_logged = is_logged && self.maps.log.contains_key(&block);
             if let Some(content) = self.in_memory(block, requester) {
                 self.deliver(requester, block, Some(content));
             } else if self.hold_read(block, requester) {
-            } else if !self.maps.log.contains_key(&block) && self.maps.stripes[logical as usize].is_some() {
-                spans.entry(logical).or_default().push((block, requester));
+            } else if !is_logged && self.maps.stripes[logical as usize].is_some() {
+                in_stripes.push((logical, block, requester));
             } else {
                 self.resolve(block, requester);
             }
         }
-        for (logical, wanted) in spans {
-            self.read_together(logical, wanted);
+        in_stripes.sort_by_key(|&(logical, ..)| logical);
+        for of_stripe in in_stripes.chunk_by(|a, b| a.0 == b.0) {
+            let wanted = of_stripe.iter().map(|&(_, block, requester)| (block, requester));
+            self.read_together(of_stripe[0].0, wanted.collect());
         }
     }
 
@@ -588,7 +594,10 @@ impl Engine {
                 if content.is_none() {
                     read.lost = Some(read.lost.map_or(block, |lost| lost.min(block)));
                 }
-                self.read_part_done(id);
+                read.missing -= 1;
+                if read.missing == 0 {
+                    self.finish_read(id);
+                }
             }
             Requester::Epoch { id, index, owed, version } => {
                 self.deliver_within((id, index), (owed, version), block, content);

@@ -12,9 +12,11 @@ use crate::{
     Action, BufferId, Bug, Compute, Computed, DeviceBlock, IoResult, Operand, Seed, Slot, Sum, Urgency,
     UserBlock,
 };
-use pantile_code::CellIndex;
+use pantile_code::{Cell, CellIndex};
+use pantile_gf::Gf;
 use pantile_plan::{CellSet, Plan};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Names a span within the engine.
@@ -38,21 +40,59 @@ enum Purpose {
     Check,
 }
 
+/// Consecutive blocks of one column, which lie side by side on its device.
+#[derive(Debug)]
+struct Run {
+    slot: Slot,
+    /// The first, counted from the first block of the first cell of the stripe: cells count column by column.
+    first: u32,
+    /// The first, counted from the first of the column.
+    in_column: u32,
+    /// None, if they could not be read.
+    buffers: Vec<BufferId>,
+    /// The checksums as found.
+    sums: Vec<u64>,
+}
+
+/// What is made of cells of lost devices.
+#[derive(Clone, Debug)]
+struct Making {
+    plan: Arc<Plan>,
+    /// The blocks of each cell.
+    offsets: Range<u32>,
+    /// What is made, step by step of the plan, and offset by offset.
+    made: Vec<Vec<BufferId>>,
+}
+
 /// Blocks of one stripe that are read together.
 #[derive(Debug)]
 pub(crate) struct Span {
     logical: u32,
     mapping: Mapping,
     purpose: Purpose,
-    /// For the cells that are computed: the plan, and the blocks of each cell.
-    plan: Option<(Arc<Plan>, std::ops::Range<u32>)>,
-    runs: Vec<Vec<(Place, BufferId)>>,
-    /// What has been read and its checksum as found.
-    found: BTreeMap<Place, (BufferId, u64)>,
-    made: BTreeMap<Place, BufferId>,
+    making: Option<Making>,
+    /// In the order of the stripe.
+    runs: Vec<Run>,
     outstanding: usize,
     /// Devices of which a block or header could not be read or is not what it should be.
     bad: BTreeSet<Slot>,
+}
+
+impl Span {
+    /// Blocks that were read, from one on that is counted as in [`Run::first`], as far as they lie side by side.
+    fn read_from(&self, number: u32) -> &[BufferId] {
+        let behind = self.runs.partition_point(|run| run.first <= number);
+        let Some(run) = behind.checked_sub(1).map(|run| &self.runs[run]) else { return &[] };
+        run.buffers.get((number - run.first) as usize..).unwrap_or(&[])
+    }
+
+    /// A block that was made.
+    fn made(&self, (cell, offset): Place) -> Option<BufferId> {
+        let Making { plan, offsets, made } = self.making.as_ref()?;
+        let step = plan.steps.iter().position(|step| step.target == cell)?;
+        let index = offset.checked_sub(offsets.start)?;
+        made.get(step)?.get(index as usize).copied()
+    }
 }
 
 impl Engine {
@@ -76,18 +116,20 @@ impl Engine {
         let wanted: BTreeSet<CellIndex> = missing.clone().map(|t| t.place.0).collect();
         let first = missing.clone().map(|t| t.place.1).min().unwrap_or(0);
         let end = missing.map(|t| t.place.1 + 1).max().unwrap_or(0);
-        let mut needed: BTreeSet<Place> =
+        let mut needed: Vec<Place> =
             targets.iter().map(|t| t.place).filter(|(cell, _)| !lost.contains(*cell)).collect();
-        let mut plan = None;
+        let mut making = None;
         if !wanted.is_empty() {
             let Some(cheapest) = self.planners.recover_in_stripe(&lost, &wanted) else {
                 self.read_one_by_one(logical, mapping, targets);
                 return;
             };
             needed.extend(cheapest.reads.iter().flat_map(|&cell| (first..end).map(move |o| (cell, o))));
-            plan = Some((cheapest, first..end));
+            making = Some(Making { plan: cheapest, offsets: first..end, made: Vec::new() });
         }
-        self.start_span(logical, mapping, Purpose::Deliver(targets), plan, &needed, urgency);
+        needed.sort_unstable();
+        needed.dedup();
+        self.start_span(logical, mapping, Purpose::Deliver(targets), making, &needed, urgency);
     }
 
     /// Begins to read all of a mapped stripe that should be there.
@@ -95,7 +137,8 @@ impl Engine {
         let lost = self.lost_cells(logical, mapping);
         let cells = self.geometry.code.cells().filter(|&cell| !lost.contains(cell));
         let elements = self.geometry.element_blocks();
-        let needed = cells.flat_map(|cell| (0..elements).map(move |offset| (cell, offset))).collect();
+        let needed: Vec<Place> =
+            cells.flat_map(|cell| (0..elements).map(move |offset| (cell, offset))).collect();
         self.start_span(logical, mapping, Purpose::Check, None, &needed, Urgency::Background);
     }
 
@@ -112,63 +155,68 @@ impl Engine {
         lost
     }
 
+    /// `needed` is what is read, in order and without repetition.
     fn start_span(
         &mut self,
         logical: u32,
         mapping: Mapping,
         purpose: Purpose,
-        plan: Option<(Arc<Plan>, std::ops::Range<u32>)>,
-        needed: &BTreeSet<Place>,
+        making: Option<Making>,
+        needed: &[Place],
         urgency: Urgency,
     ) {
         let id = self.next_id();
         *self.pins.entry(mapping.physical).or_default() += 1;
-        // By device and address, so that what is consecutive is read at once.
-        let mut order: BTreeMap<(Slot, DeviceBlock), Place> = BTreeMap::new();
-        for &(cell, offset) in needed {
-            order.insert(self.geometry.cell_block(mapping.physical, cell, offset), (cell, offset));
-        }
-        let mut runs: Vec<(Slot, DeviceBlock, Vec<Place>)> = Vec::new();
-        for ((slot, at), place) in order {
-            match runs.last_mut() {
-                Some((s, first, places)) if *s == slot && first.0 + places.len() as u64 == at.0 => {
-                    places.push(place)
-                }
-                _ => runs.push((slot, at, vec![place])),
-            }
-        }
-        let slots: BTreeSet<Slot> = runs.iter().map(|(slot, ..)| *slot).collect();
+        let runs = self.runs_of(mapping, needed);
         // A check reads the headers from the devices, whatever memory says.
         let fresh = matches!(purpose, Purpose::Check);
-        let unknown: Vec<Slot> =
-            slots.into_iter().filter(|&slot| fresh || self.known_sums(mapping, slot).is_none()).collect();
-        let mut span = Span {
-            logical,
-            mapping,
-            purpose,
-            plan,
-            runs: Vec::new(),
-            found: BTreeMap::new(),
-            made: BTreeMap::new(),
-            outstanding: runs.len() + unknown.len() + 1,
-            bad: BTreeSet::new(),
-        };
-        for slot in unknown {
+        let mut unknown: Vec<Slot> = runs.iter().map(|run| run.slot).collect();
+        unknown.sort_unstable();
+        unknown.dedup();
+        unknown.retain(|&slot| fresh || self.known_sums(mapping, slot).is_none());
+        for &slot in &unknown {
             let io = self.new_io(slot, IoOwner::SpanHeader { span: id, slot });
             let at = self.geometry.chunk_start(mapping.physical, slot);
             let blocks = self.geometry.header_blocks(slot);
             self.act(Action::ReadBytes { io, slot, at, blocks, urgency });
         }
-        for (number, (slot, at, places)) in runs.into_iter().enumerate() {
-            let run: Vec<(Place, BufferId)> =
-                places.into_iter().map(|place| (place, self.new_buffer())).collect();
-            let into = run.iter().map(|&(_, buffer)| buffer).collect();
+        for (number, &Run { slot, in_column, ref buffers, .. }) in runs.iter().enumerate() {
+            let start = self.geometry.chunk_start(mapping.physical, slot).0;
+            let at = DeviceBlock(start + u64::from(self.geometry.header_blocks(slot) + in_column));
             let io = self.new_io(slot, IoOwner::SpanRun { span: id, run: number });
-            self.act(Action::Read { io, slot, at, into, generation: mapping.generation, urgency });
-            span.runs.push(run);
+            let (into, generation) = (buffers.clone(), mapping.generation);
+            self.act(Action::Read { io, slot, at, into, generation, urgency });
         }
+        let outstanding = runs.len() + unknown.len() + 1;
+        let span = Span { logical, mapping, purpose, making, runs, outstanding, bad: BTreeSet::new() };
         self.spans.insert(id, span);
         self.span_part_done(id);
+    }
+
+    /// Blocks of a stripe in runs of those that lie side by side, with buffers.
+    fn runs_of(&mut self, mapping: Mapping, needed: &[Place]) -> Vec<Run> {
+        let elements = self.geometry.element_blocks();
+        let mut runs: Vec<Run> = Vec::new();
+        let mut behind_column = 0;
+        for &(cell, offset) in needed {
+            let number = cell.0 * elements + offset;
+            let buffer = self.new_buffer();
+            match runs.last_mut() {
+                Some(run) if number < behind_column && run.first + run.buffers.len() as u32 == number => {
+                    run.buffers.push(buffer);
+                }
+                _ => {
+                    let Cell { row, column } = self.geometry.code.cell(cell);
+                    let slot = self.geometry.slot(mapping.physical, column);
+                    let rows = self.geometry.code.column_cells(column).len() as u32;
+                    let in_column = row as u32 * elements + offset;
+                    behind_column = number - in_column + rows * elements;
+                    let buffers = vec![buffer];
+                    runs.push(Run { slot, first: number, in_column, buffers, sums: Vec::new() });
+                }
+            }
+        }
+        runs
     }
 
     /// The checksums of a chunk, if memory has them.
@@ -199,17 +247,17 @@ impl Engine {
 
     pub(crate) fn run_read(&mut self, id: SpanId, number: usize, slot: Slot, result: &IoResult) {
         let Some(span) = self.spans.get_mut(&id) else { return };
-        let run = std::mem::take(&mut span.runs[number]);
+        let run = &mut span.runs[number];
         match result {
-            IoResult::Checksums(sums) if sums.len() == run.len() => {
-                span.found
-                    .extend(run.iter().zip(sums).map(|(&(place, buffer), &sum)| (place, (buffer, sum))));
-                self.counts[slot.0 as usize].blocks_read += run.len() as u64;
+            IoResult::Checksums(sums) if sums.len() == run.buffers.len() => {
+                run.sums.clone_from(sums);
+                self.counts[slot.0 as usize].blocks_read += sums.len() as u64;
             }
             _ => {
+                let buffers = std::mem::take(&mut run.buffers);
                 span.bad.insert(slot);
                 self.counts[slot.0 as usize].media_errors += u64::from(*result == IoResult::MediaError);
-                run.into_iter().for_each(|(_, buffer)| self.release(buffer));
+                buffers.into_iter().for_each(|buffer| self.release(buffer));
             }
         }
         self.span_part_done(id);
@@ -221,22 +269,19 @@ impl Engine {
         if span.outstanding > 0 {
             return;
         }
-        let (mapping, places) =
-            (span.mapping, span.found.iter().map(|(&p, &(_, sum))| (p, sum)).collect::<Vec<_>>());
-        let mut wrong: BTreeMap<Slot, u64> = BTreeMap::new();
-        for (place, sum) in places {
-            let (slot, _) = self.geometry.cell_block(mapping.physical, place.0, place.1);
-            if self.expected_in_stripe(mapping, place) != Some(sum) && !self.planted.is(Bug::DropsChecksum) {
-                *wrong.entry(slot).or_default() += 1;
-            }
-        }
+        let drops = self.planted.is(Bug::DropsChecksum);
+        let Some(span) = self.spans.get(&id) else { return };
+        let wrong: Vec<(Slot, u64)> = (span.runs.iter())
+            .map(|run| (run.slot, self.wrong_of(span.mapping, run)))
+            .filter(|&(_, wrong)| wrong > 0 && !drops)
+            .collect();
         let Some(span) = self.spans.get_mut(&id) else { return };
-        for (&slot, &count) in &wrong {
+        for &(slot, count) in &wrong {
             if !span.bad.contains(&slot) {
                 self.counts[slot.0 as usize].checksum_errors += count;
             }
         }
-        span.bad.extend(wrong.into_keys());
+        span.bad.extend(wrong.into_iter().map(|(slot, _)| slot));
         if matches!(span.purpose, Purpose::Check) {
             self.end_check(id);
         } else if span.bad.is_empty() {
@@ -254,38 +299,51 @@ impl Engine {
         self.known_sums(mapping, slot)?.sums.get(index).copied()
     }
 
+    /// How many blocks of a run are not what they should be.
+    fn wrong_of(&self, mapping: Mapping, run: &Run) -> u64 {
+        let first = run.in_column as usize;
+        let known = self.known_sums(mapping, run.slot);
+        let expected = known.and_then(|known| known.sums.get(first..first + run.sums.len()));
+        match expected {
+            Some(expected) => {
+                expected.iter().zip(&run.sums).filter(|(expected, sum)| expected != sum).count() as u64
+            }
+            None => run.sums.len() as u64,
+        }
+    }
+
     fn compute_span(&mut self, id: SpanId) {
         let Some(span) = self.spans.get(&id) else { return };
-        let Some((plan, offsets)) = span.plan.clone() else {
+        let Some(Making { plan, offsets, .. }) = span.making.clone() else {
             self.end_span(id);
             return;
         };
-        let mapping = span.mapping;
-        let found: BTreeMap<Place, BufferId> =
-            span.found.iter().map(|(&place, &(b, _))| (place, b)).collect();
-        let mut made: BTreeMap<Place, BufferId> = BTreeMap::new();
-        let mut sums = Vec::new();
-        let mut checksums = Vec::new();
-        for offset in offsets {
-            for step in &plan.steps {
-                let into = self.new_buffer();
-                let buffer = |cell: CellIndex| {
-                    let place = (cell, offset);
-                    *made.get(&place).or_else(|| found.get(&place)).expect("a step uses what is read or made")
-                };
-                let terms = step.terms.iter().map(|&(cell, c)| (Operand::Buffer(buffer(cell)), c)).collect();
-                sums.push(Sum { into, terms });
-                let place = (step.target, offset);
-                made.insert(place, into);
+        let (mapping, count) = (span.mapping, offsets.len());
+        let elements = self.geometry.element_blocks();
+        // Of each cell its blocks in the order of `offsets`.
+        let mut cells: BTreeMap<CellIndex, Vec<BufferId>> = BTreeMap::new();
+        for &cell in &plan.reads {
+            let read = span.read_from(cell.0 * elements + offsets.start);
+            cells.insert(cell, read[..count].to_vec());
+        }
+        let (mut made, mut sums, mut checksums) = (Vec::new(), Vec::new(), Vec::new());
+        for step in &plan.steps {
+            let buffers: Vec<BufferId> = (0..count).map(|_| self.new_buffer()).collect();
+            for (index, &into) in buffers.iter().enumerate() {
+                let term = |&(cell, c): &(CellIndex, Gf)| (Operand::Buffer(cells[&cell][index]), c);
+                sums.push(Sum { into, terms: step.terms.iter().map(term).collect() });
+                let place = (step.target, offsets.start + index as u32);
                 if self.expected_in_stripe(mapping, place).is_some() {
-                    let (slot, address) = self.geometry.cell_block(mapping.physical, step.target, offset);
+                    let (slot, address) = self.geometry.cell_block(mapping.physical, place.0, place.1);
                     let seed = Seed { slot, address, generation: mapping.generation };
                     checksums.push((Operand::Buffer(into), seed));
                 }
             }
+            cells.insert(step.target, buffers.clone());
+            made.push(buffers);
         }
-        if let Some(span) = self.spans.get_mut(&id) {
-            span.made = made;
+        if let Some(making) = self.spans.get_mut(&id).and_then(|span| span.making.as_mut()) {
+            making.made = made;
         }
         let job = self.new_job(JobOwner::Span(id));
         self.act(Action::Compute { job, work: Compute { sums, checksums } });
@@ -295,9 +353,9 @@ impl Engine {
     pub(crate) fn span_computed(&mut self, id: SpanId, computed: &Computed) {
         let Some(span) = self.spans.get(&id) else { return };
         let Computed::Checksums(sums) = computed;
-        let Some((plan, offsets)) = &span.plan else { return };
+        let Some(Making { plan, offsets, .. }) = &span.making else { return };
         let places =
-            offsets.clone().flat_map(|offset| plan.steps.iter().map(move |step| (step.target, offset)));
+            plan.steps.iter().flat_map(|step| offsets.clone().map(move |offset| (step.target, offset)));
         let expected = places.filter_map(|place| self.expected_in_stripe(span.mapping, place));
         if expected.eq(sums.iter().copied()) {
             self.end_span(id);
@@ -310,10 +368,20 @@ impl Engine {
     fn end_span(&mut self, id: SpanId) {
         let Some(span) = self.spans.remove(&id) else { return };
         if let Purpose::Deliver(targets) = &span.purpose {
-            for target in targets {
-                let found = span.found.get(&target.place).map(|&(buffer, _)| buffer);
-                let buffer = found.or_else(|| span.made.get(&target.place).copied());
-                self.deliver(target.requester, target.block, buffer.map(Operand::Buffer));
+            let elements = self.geometry.element_blocks();
+            let (mut next, mut side_by_side): (u32, &[BufferId]) = (0, &[]);
+            for &Target { place, block, requester } in targets {
+                let number = place.0.0 * elements + place.1;
+                if number != next || side_by_side.is_empty() {
+                    side_by_side = span.read_from(number);
+                }
+                let read = side_by_side.split_first().map(|(&buffer, others)| {
+                    side_by_side = others;
+                    buffer
+                });
+                next = number + 1;
+                let buffer = read.or_else(|| span.made(place));
+                self.deliver(requester, block, buffer.map(Operand::Buffer));
             }
         }
         self.let_go(span);
@@ -341,14 +409,18 @@ impl Engine {
     /// The check of a stripe is done: tells what is bad, and what else there is to look at.
     fn end_check(&mut self, id: SpanId) {
         let Some(span) = self.spans.remove(&id) else { return };
-        let found = span.found.iter().map(|(&place, &(buffer, _))| (place, buffer)).collect();
+        let elements = self.geometry.element_blocks();
+        let place = |number: u32| (CellIndex(number / elements), number % elements);
+        let blocks = span.runs.iter().flat_map(|run| (run.first..).zip(run.buffers.iter().copied()));
+        let found = blocks.map(|(number, buffer)| (place(number), buffer)).collect();
         self.stripe_checked(span.logical, span.mapping, &span.bad, found);
         self.let_go(span);
     }
 
     fn let_go(&mut self, span: Span) {
-        span.found.into_values().for_each(|(buffer, _)| self.release(buffer));
-        span.made.into_values().for_each(|buffer| self.release(buffer));
+        let read = span.runs.into_iter().flat_map(|run| run.buffers);
+        let made = span.making.into_iter().flat_map(|making| making.made.into_iter().flatten());
+        read.chain(made).for_each(|buffer| self.release(buffer));
         self.unpin(span.mapping.physical);
     }
 }
