@@ -3,10 +3,13 @@
 mod common;
 
 use common::{format, geometry, geometry_of, memory, memory_with_faulty, open, open_with, painted};
-use pantile_device::{Device, Fault, FileDevice, MemoryDevice, OpKind};
+use pantile_device::{
+    Device, DeviceError, Fault, FileDevice, Layer, Layered, MemoryDevice, OpKind, Operation,
+};
 use pantile_host::{HostError, HostOptions};
-use pantile_volume::{BLOCK_BYTES, DeviceState, Geometry, OpenError, Slot};
-use std::sync::Arc;
+use pantile_volume::{BLOCK_BYTES, DeviceState, Found, Geometry, OpenError, Slot};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// Random reads, writes, zeroes, trims and flushes of any byte range against a plain array.
@@ -271,6 +274,98 @@ fn a_device_declared_failed_is_closed_and_read_around() {
     assert!(matches!(host.handle().write(0, &data, true), Err(HostError::Failed(_))));
     host.kill();
     assert!(devices.iter().all(|device| Arc::strong_count(device.as_ref().expect("ours")) == 1));
+}
+
+/// Holds the reads of a device back while it is shut. All clones are one.
+#[derive(Clone, Default)]
+struct Gate(Arc<Latch>);
+
+#[derive(Default)]
+struct Latch {
+    is_shut: Mutex<bool>,
+    opened: Condvar,
+    held: AtomicUsize,
+}
+
+impl Gate {
+    fn shut(&self, is_shut: bool) {
+        *self.0.is_shut.lock().expect("nothing panics under it") = is_shut;
+        self.0.opened.notify_all();
+    }
+}
+
+impl Layer for Gate {
+    fn around(
+        &self,
+        _: &dyn Device,
+        operation: Operation,
+        does: &mut dyn FnMut(u64) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        let mut is_shut = self.0.is_shut.lock().expect("nothing panics under it");
+        while *is_shut && operation.kind == OpKind::Read {
+            self.0.held.fetch_add(1, Ordering::Relaxed);
+            is_shut = self.0.opened.wait(is_shut).expect("nothing panics under it");
+        }
+        drop(is_shut);
+        does(operation.len_bytes)
+    }
+}
+
+/// A block has two copies. While the one is read, because the other's device is gone, that device comes back and the one that is read goes.
+#[test]
+fn a_read_outlasts_the_return_of_a_device_and_the_loss_of_the_next() {
+    let geometry = geometry("raid5:2");
+    let gates: Vec<Gate> = (0..3).map(|_| Gate::default()).collect();
+    let gated = |(device, gate): (Option<Arc<dyn Device>>, &Gate)| {
+        device.map(|device| Arc::new(Layered::with(device, gate.clone())) as Arc<dyn Device>)
+    };
+    let devices: Vec<Option<Arc<dyn Device>>> =
+        memory(&geometry).into_iter().zip(&gates).map(gated).collect();
+    format(&geometry, &devices);
+    let host = open(&geometry, &devices).expect("it opens");
+    let data = painted(3, 4096);
+    host.handle().write(40960, &data, true).expect("it writes");
+    let read = || {
+        let mut found = vec![0; data.len()];
+        host.handle().read(40960, &mut found).map(|()| found == data)
+    };
+    // The device that a read of the block goes to.
+    let place = || {
+        let counts = || {
+            let report = host.report().expect("it serves");
+            report.status.devices.iter().map(|device| device.counts.blocks_read).collect::<Vec<_>>()
+        };
+        let before = counts();
+        assert_eq!(read(), Ok(true));
+        let read: Vec<usize> = (0..3).filter(|&slot| counts()[slot] > before[slot]).collect();
+        assert_eq!(read.len(), 1, "one copy is read");
+        read[0]
+    };
+    let first = place();
+    host.fail(Slot(first as u32)).expect("there is one");
+    let second = place();
+    assert_ne!(first, second);
+    gates[second].shut(true);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(read);
+        until(|| gates[second].0.held.load(Ordering::Relaxed) > 0);
+        let returns = devices[first].clone().expect("it is ours");
+        until(|| host.attach(Slot(first as u32), returns.clone(), Found::Stale).is_ok());
+        until(|| host.is_clean().expect("it serves"));
+        host.fail(Slot(second as u32)).expect("there is one");
+        assert_eq!(reader.join().expect("it ends"), Ok(true));
+        gates[second].shut(false);
+    });
+    host.stop().expect("it stops");
+}
+
+/// Waits until something is so.
+fn until(is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it takes too long");
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// A device that answers no more costs its deadline, and nothing else.

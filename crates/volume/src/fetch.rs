@@ -567,7 +567,7 @@ impl Engine {
         };
         let absent = self.absent_cells(&fetch.word);
         let returned: Vec<CellIndex> = fetch.absent.iter().filter(|&cell| !absent.contains(cell)).collect();
-        if !moved && !returned.is_empty() && !self.planted.is(Bug::TrustsOldAbsence) {
+        if !moved && !returned.is_empty() {
             // A device has been rebuilt since, and may be what makes up for one that was lost since.
             if let Some(fetch) = self.fetches.get_mut(&id) {
                 returned.iter().for_each(|&cell| fetch.lost.remove(cell));

@@ -51,9 +51,6 @@ pub enum Bug {
     ForgetsEpochLosses,
     /// Parity that was made in advance counts although the data have changed.
     KeepsStaleParity,
-    /// What a device lacked when a read began is called lost when the read ends. Only a read that outlasts a rebuild shows it, one seed in some
-    /// tens of thousands, so it is in no list.
-    TrustsOldAbsence,
     /// Stripes are written in place without a mark. Of the policy that does so, and not in [`Bug::ALL`].
     ForgetsMark,
 }
