@@ -56,7 +56,7 @@ fn nothing_that_was_flushed_is_lost() {
 }
 
 /// Seeds that failed once, when the world and the engine were as they are but for the fault. `docs/simulation.md` says what each showed.
-const FAILED_ONCE: [u64; 2] = [2094, 2213];
+const FAILED_ONCE: [u64; 3] = [2094, 2213, 405_154];
 
 #[test]
 fn what_failed_once_does_not_fail_again() {

@@ -792,6 +792,7 @@ impl Engine {
             }
         }
         self.record += u64::from(commit.has_record);
+        self.is_provisional &= !commit.has_record;
         let newest = commit.changes.iter().filter_map(Change::generation).max();
         self.recorded_generation = self.recorded_generation.max(newest.map_or(0, |newest| newest + 1));
         if commit.again {

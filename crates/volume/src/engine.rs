@@ -193,6 +193,11 @@ pub(crate) struct Engine {
     pub(crate) counts: Vec<DeviceCounts>,
     /// A device's state has changed and no record says so yet.
     pub(crate) members_changed: bool,
+    /// The session has written neither record nor snapshot, and a device that is not here may have a record that it does not know: with that
+    /// device the next session would go on from there, and whatever this one told anybody would be undone.
+    pub(crate) is_provisional: bool,
+    /// Requests that came before anybody is served.
+    pub(crate) early: Vec<(RequestId, Request)>,
     /// More devices are gone than the code can bear.
     pub(crate) failed: bool,
     counter: u64,
@@ -266,6 +271,8 @@ impl Engine {
             opening_since: None,
             digests: BTreeMap::new(),
             members_changed: false,
+            is_provisional: false,
+            early: Vec::new(),
             failed: false,
             counter,
             record,
@@ -369,6 +376,20 @@ impl Engine {
             Event::Settle => self.settle(),
         }
         self.drive();
+    }
+
+    /// Whether requests wait: until the volume is of one time, and what is told of it stays true.
+    pub(crate) fn serves_nobody(&self) -> bool {
+        (self.is_resyncing() || self.is_provisional) && !self.failed
+    }
+
+    /// Keeps a request while nobody is served; gives it back if somebody is.
+    fn hold_request(&mut self, id: RequestId, request: Request) -> Option<Request> {
+        if self.serves_nobody() {
+            self.early.push((id, request));
+            return None;
+        }
+        Some(request)
     }
 
     fn settle(&mut self) {

@@ -27,8 +27,8 @@ use crate::fetch::{ChunkSums, Requester};
 use crate::maps::{Change, Mapping};
 use crate::span::{Place, Target};
 use crate::{
-    Action, BufferId, Bug, Compute, Computed, DeviceBlock, IoResult, Operand, Piece, Request, RequestId,
-    Seed, Slot, Sum, Urgency, UserBlock,
+    Action, BufferId, Bug, Compute, Computed, DeviceBlock, IoResult, Operand, Piece, Seed, Slot, Sum,
+    Urgency, UserBlock,
 };
 use pantile_code::CellIndex;
 use pantile_plan::{CellSet, Content, Costs, Plan, UpdatePlan};
@@ -49,9 +49,8 @@ const PLANS_MOST: usize = 1024;
 pub(crate) struct Inplace {
     /// The next record takes away the marks of all stripes that are of one time.
     settles: bool,
-    /// Stripes that were marked when the volume was opened and are not written again yet. Requests wait for them.
+    /// Stripes that were marked when the volume was opened and are not written again yet. Requests wait for that.
     resync: BTreeSet<u32>,
-    requests: Vec<(RequestId, Request)>,
     /// Stripes that the commit under way writes.
     locked: BTreeSet<u32>,
     /// Stripes that are read just now and that a commit waits for: no user begins to read them.
@@ -146,15 +145,6 @@ impl Engine {
         self.inplace.is_locked(logical)
     }
 
-    /// Keeps a request until the volume is of one time; gives it back if it is.
-    pub(crate) fn hold_request(&mut self, id: RequestId, request: Request) -> Option<Request> {
-        if self.is_resyncing() && !self.failed {
-            self.inplace.requests.push((id, request));
-            return None;
-        }
-        Some(request)
-    }
-
     /// Keeps a user's read of a stripe that is written, or is about to be; whether it did.
     pub(crate) fn hold_read(&mut self, block: UserBlock, requester: Requester) -> bool {
         let (logical, _) = self.geometry.locate(block);
@@ -171,8 +161,8 @@ impl Engine {
         while std::mem::take(&mut self.inplace.undone) {
             self.drive_commit();
         }
-        if !self.is_resyncing() || self.failed {
-            for (id, request) in std::mem::take(&mut self.inplace.requests) {
+        if !self.serves_nobody() {
+            for (id, request) in std::mem::take(&mut self.early) {
                 self.request(id, request);
             }
             self.drive_commit();

@@ -97,7 +97,7 @@ impl Engine {
         (bytes, digest)
     }
 
-    /// The checksums in a header, if it is the one that the map asks for.
+    /// The checksums in a header, if it is the one that the map asks for, and while the last record is verified the one that it says.
     pub(crate) fn chunk_sums(
         &self,
         bytes: &[u8],
@@ -106,6 +106,10 @@ impl Engine {
         slot: Slot,
     ) -> Option<ChunkSums> {
         let header = ChunkHeader::decode(bytes, self.geometry.volume).ok()?;
+        let digest = self.digests.get(&(mapping.physical, slot));
+        if digest.is_some_and(|digest| *digest != ChunkHeader::digest_of(bytes)) {
+            return None;
+        }
         let fits = header.physical == PhysicalStripe(mapping.physical.into())
             && header.logical == LogicalStripe(logical.into())
             && header.column == Column(self.geometry.column(mapping.physical, slot) as u32)
@@ -273,6 +277,7 @@ impl Engine {
                 self.snapshot = None;
                 self.superblock = superblock;
                 self.journal_used = 0;
+                self.is_provisional = false;
             }
         }
     }

@@ -90,6 +90,13 @@ impl Rebuild {
 }
 
 impl Engine {
+    /// The session begins without all devices: it writes a record before it serves anybody.
+    pub(crate) fn begin_provisionally(&mut self) {
+        if !self.planted.is(Bug::AnswersBeforeLossIsRecorded) {
+            (self.is_provisional, self.members_changed) = (true, true);
+        }
+    }
+
     /// A device answers in a slot that was lost.
     pub(crate) fn device_came(&mut self, slot: Slot, found: Found) {
         let known = self.maps.members.get(slot.0 as usize);

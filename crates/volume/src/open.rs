@@ -13,7 +13,8 @@
 //!    be had even from the others, the record is forgotten. If it can, the record counts once it and all of its stripes and
 //!    rows are on every device that is present, written again, byte for byte: until then nothing of the state before it has been touched.
 //! 4. What was found is flushed, and a new session begins: its superblock is durable on every device that is present before anything
-//!    else is written; then its copies are.
+//!    else is written; then its copies are. If a device is missing it may bring a record that nobody has heard of, as long as the session has
+//!    written nothing (see 1); so that such a session is not undone with what it was read from, it writes a record before it serves.
 
 mod blank;
 mod error;
@@ -541,6 +542,9 @@ impl Opening {
             if is_blank || !self.gone[slot.0 as usize] {
                 engine.device_came(slot, if is_blank { Found::Blank } else { Found::Stale });
             }
+        }
+        if !engine.maps.absent().is_empty() {
+            engine.begin_provisionally();
         }
         engine.begin_resync();
         engine.drive();
