@@ -13,16 +13,19 @@ use std::collections::BTreeMap;
 enum Worlds {
     /// The shapes of short runs in every weather.
     Usual,
-    /// Where the rarest of chances are not rare.
+    /// Few places, a crash every few requests, and devices that lose writes.
+    Forgetful,
+    /// The same with devices that come and go.
     Restless,
 }
 
 impl Worlds {
-    const ALL: [Worlds; 2] = [Worlds::Usual, Worlds::Restless];
+    const ALL: [Worlds; 3] = [Worlds::Usual, Worlds::Forgetful, Worlds::Restless];
 
     fn of(bug: Bug) -> Worlds {
         match bug {
-            Bug::GivesGenerationsAgain | Bug::MovesCursorBeforeFlush => Worlds::Restless,
+            Bug::GivesGenerationsAgain => Worlds::Forgetful,
+            Bug::MovesCursorBeforeFlush => Worlds::Restless,
             _ => Worlds::Usual,
         }
     }
@@ -33,10 +36,9 @@ impl Worlds {
                 let shapes = || SHAPES.iter().filter(|shape| shape.element_blocks < 64);
                 WEATHERS.iter().flat_map(|faults| shapes().map(|shape| Real::new(shape, faults))).collect()
             }
+            Worlds::Forgetful => RESTLESS.map(|code| restless(code, &[Fault::Lost])).into(),
             Worlds::Restless => {
-                let weathers: [&[Fault]; 2] =
-                    [&[Fault::Lost], &[Fault::Gone, Fault::Returns, Fault::Replaced]];
-                weathers.into_iter().flat_map(|faults| RESTLESS.map(|code| restless(code, faults))).collect()
+                RESTLESS.map(|code| restless(code, &[Fault::Gone, Fault::Returns, Fault::Replaced])).into()
             }
         };
         worlds.into_iter().map(|real| Real { bug, ..real }).collect()
@@ -74,8 +76,13 @@ fn run(worlds: &[Real], seed: u64) -> Result<Stats, Failure> {
     worlds[(seed % worlds.len() as u64) as usize].run(seed)
 }
 
-/// Seeds within which every bug is caught.
-const SEEDS: u64 = 2000;
+/// Seeds within which every bug is caught: its chance is one in hundreds, or in some thousands of what is done within milliseconds.
+fn seeds(worlds: Worlds) -> u64 {
+    match worlds {
+        Worlds::Usual => 2000,
+        Worlds::Forgetful | Worlds::Restless => 8000,
+    }
+}
 
 #[test]
 fn planted_bugs_are_caught_and_without_them_the_same_seeds_pass() {
@@ -96,7 +103,7 @@ fn planted_bugs_are_caught_and_without_them_the_same_seeds_pass() {
     let mut last = BTreeMap::from(Worlds::ALL.map(|worlds| (worlds as u8, 0)));
     for bug in Bug::ALL.into_iter().filter(is_meant) {
         let worlds = Worlds::of(bug);
-        match first_failure(&worlds.with(Some(bug)), SEEDS) {
+        match first_failure(&worlds.with(Some(bug)), seeds(worlds)) {
             Some(failure) => {
                 let last = last.entry(worlds as u8).or_default();
                 *last = failure.seed.max(*last);
@@ -105,7 +112,7 @@ fn planted_bugs_are_caught_and_without_them_the_same_seeds_pass() {
             None => missed.push(bug),
         }
     }
-    assert_eq!(missed, [], "not caught within {SEEDS} seeds");
+    assert_eq!(missed, [], "not caught");
     for worlds in Worlds::ALL {
         let last = last[&(worlds as u8)];
         if let Some(failure) = first_failure(&worlds.with(None), last + 1) {

@@ -14,7 +14,6 @@ use crate::{
     Urgency, UserBlock,
 };
 use pantile_code::CellIndex;
-use pantile_format::volume::ChunkHeader;
 use pantile_plan::{CellSet, Costs, Effort, Plan, Planner, Request};
 use std::collections::BTreeMap;
 
@@ -69,9 +68,17 @@ pub(crate) enum Requester {
 /// 64 devices these hold 64 MiB.
 const LATER_FETCHES: usize = 256;
 
+/// Stripes under way that are verified as a whole.
+const LATER_SPANS: usize = 8;
+
 /// What is to be fetched when there is room for it, while a volume is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Later {
+    VerifyStripe {
+        logical: u32,
+        mapping: Mapping,
+    },
+    /// A block of a stripe of which some block is bad.
     VerifyCell {
         logical: u32,
         mapping: Mapping,
@@ -193,13 +200,20 @@ impl Engine {
         self.start(row.any_block(), requester, word, CellIndex(wanted as u32));
     }
 
-    /// Every block of a stripe is to be read, parity included, each for itself.
+    /// Every block of a stripe is to be had, parity included.
     pub(crate) fn verify_stripe(&mut self, logical: u32) {
         let Some(mapping) = self.maps.stripes[logical as usize] else { return };
-        for cell in self.geometry.code.cells() {
-            let offsets = 0..self.geometry.element_blocks();
-            self.later.extend(offsets.map(|offset| Later::VerifyCell { logical, mapping, cell, offset }));
-        }
+        self.later.push_back(Later::VerifyStripe { logical, mapping });
+    }
+
+    /// Blocks of a stripe are to be had, each for itself, because not all of them can be read.
+    pub(crate) fn verify_cells(
+        &mut self,
+        logical: u32,
+        mapping: Mapping,
+        places: impl Iterator<Item = Place>,
+    ) {
+        self.later.extend(places.map(|(cell, offset)| Later::VerifyCell { logical, mapping, cell, offset }));
     }
 
     /// Every block of a log row is to be read, each for itself.
@@ -212,12 +226,16 @@ impl Engine {
     pub(crate) fn begin_later(&mut self) {
         if self.verify_failed() {
             // One block that cannot be had decides.
-            self.later
-                .retain(|later| !matches!(later, Later::VerifyCell { .. } | Later::VerifyRowCell { .. }));
+            self.later.retain(|later| matches!(later, Later::Again { .. } | Later::AgainRow { .. }));
         }
         while self.fetches.len() < LATER_FETCHES {
             let Some(later) = self.later.pop_front() else { return };
             match later {
+                Later::VerifyStripe { .. } if self.spans.len() >= LATER_SPANS => {
+                    self.later.push_front(later);
+                    return;
+                }
+                Later::VerifyStripe { logical, mapping } => self.verify_together(logical, mapping),
                 Later::VerifyCell { logical, mapping, cell, offset } => {
                     let block = UserBlock(u64::from(logical) * self.geometry.stripe_blocks());
                     self.fetch_cell(block, Requester::Verify, logical, mapping, cell, offset);
@@ -442,13 +460,8 @@ impl Engine {
         slot: Slot,
         result: &IoResult,
     ) {
-        let digest = self.digests.get(&(mapping.physical, slot));
         let sums = match result {
-            IoResult::Bytes(bytes)
-                if digest.is_none_or(|digest| *digest == ChunkHeader::digest_of(bytes)) =>
-            {
-                self.chunk_sums(bytes, logical, mapping, slot)
-            }
+            IoResult::Bytes(bytes) => self.chunk_sums(bytes, logical, mapping, slot),
             _ => None,
         };
         let known = sums.is_some();

@@ -142,6 +142,18 @@ impl Engine {
         self.start_span(logical, mapping, Purpose::Check, None, &needed, Urgency::Background);
     }
 
+    /// Begins to get all of a mapped stripe, what lost devices had included.
+    pub(crate) fn verify_together(&mut self, logical: u32, mapping: Mapping) {
+        if self.maps.stripes[logical as usize] != Some(mapping) {
+            return;
+        }
+        let block = UserBlock(u64::from(logical) * self.geometry.stripe_blocks());
+        let elements = self.geometry.element_blocks();
+        let places = self.geometry.code.cells().flat_map(|cell| (0..elements).map(move |o| (cell, o)));
+        let targets = places.map(|place| Target { place, block, requester: Requester::Verify }).collect();
+        self.read_targets(logical, targets, Urgency::User);
+    }
+
     /// The cells of a stripe that lie on devices without it.
     pub(crate) fn lost_cells(&self, logical: u32, mapping: Mapping) -> CellSet {
         let code = &self.geometry.code;
@@ -401,6 +413,10 @@ impl Engine {
     }
 
     fn read_one_by_one(&mut self, logical: u32, mapping: Mapping, targets: Vec<Target>) {
+        if targets.iter().all(|target| target.requester == Requester::Verify) {
+            self.verify_cells(logical, mapping, targets.into_iter().map(|target| target.place));
+            return;
+        }
         for Target { place: (cell, offset), block, requester } in targets {
             self.fetch_cell(block, requester, logical, mapping, cell, offset);
         }
