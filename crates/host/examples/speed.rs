@@ -141,6 +141,19 @@ fn main() {
         let cold = speed(32, 20_000, |i| into(&handle, places(i), 4096), || ());
         note("the same, cold", base, cold, 1.0);
         let block = &pattern[..4096];
+        let plain_durable = |count: u64| {
+            let write = |i| {
+                let mut buffer = AlignedBuf::zeroed(4096);
+                buffer.copy_from_slice(block);
+                plain.write_at(places(i), &[buffer.whole()]).expect("written");
+                plain.flush().expect("flushed");
+            };
+            speed(8, count, write, || ())
+        };
+        let durable =
+            |count: u64| speed(8, count, |i| handle.write(places(i), block, true).expect("written"), || ());
+        let (base, volume) = (plain_durable(2000), durable(2000));
+        note("random 4 KiB FUA, op/s, 8 at once", base, volume, 1.0);
         let base = speed(
             32,
             20_000,
@@ -160,19 +173,8 @@ fn main() {
             },
         );
         note("random 4 KiB write, op/s, burst", base, volume, 1.0);
-        let volume = speed(8, 500, |i| handle.write(places(i), block, true).expect("written"), || ());
-        let base = speed(
-            8,
-            500,
-            |i| {
-                let mut buffer = AlignedBuf::zeroed(4096);
-                buffer.copy_from_slice(block);
-                plain.write_at(places(i), &[buffer.whole()]).expect("written");
-                plain.flush().expect("flushed");
-            },
-            || (),
-        );
-        note("random 4 KiB FUA, op/s, 8 at once", base, volume, 1.0);
+        let (base, volume) = (plain_durable(500), durable(500));
+        note("random 4 KiB FUA behind those", base, volume, 1.0);
         host.stop().expect("stopped");
         // What lies in the log lies elsewhere than its neighbours.
         for (name, missing) in
