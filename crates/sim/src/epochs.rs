@@ -272,15 +272,14 @@ impl Model {
         let Some(end) = versions.iter().filter_map(|v| v.end).find(|end| undecided.contains(end)) else {
             return false;
         };
-        if versions[which].request.is_some() {
-            // Written since.
+        if versions[which].is_since() {
             return false;
         }
         let happened = versions[which].end == Some(end);
         self.epochs.undecided.remove(&end);
         for versions in self.blocks.iter_mut().filter(|versions| versions.iter().any(|v| v.end == Some(end)))
         {
-            let stays = |v: &crate::model::Version| v.request.is_some() || (v.end == Some(end)) == happened;
+            let stays = |v: &crate::model::Version| v.is_since() || (v.end == Some(end)) == happened;
             if versions.iter().any(stays) {
                 versions.retain(stays);
             }

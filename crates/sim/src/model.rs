@@ -52,6 +52,15 @@ pub(crate) struct Version {
     pub(crate) survived: bool,
     /// It came with the end of an epoch: it is there with all others of that end, or none is.
     pub(crate) end: Option<RequestId>,
+    /// It was written after such an end had been asked for, which need not have been answered: it may be there however the end went.
+    pub(crate) since: bool,
+}
+
+impl Version {
+    /// Whether it was written since an end of an epoch that is not decided, and tells nothing of it.
+    pub(crate) fn is_since(&self) -> bool {
+        self.request.is_some() || self.since
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -128,6 +137,7 @@ impl Model {
             durable: true,
             survived: false,
             end: None,
+            since: false,
         };
         Model {
             blocks: vec![vec![zeros]; blocks as usize],
@@ -222,13 +232,17 @@ impl Model {
             let mut left: Vec<Version> = Vec::new();
             // An end that brought what was there before tells nothing by it.
             let mut is_clear = true;
+            let end_asked = versions.iter().filter(|version| version.end.is_some()).map(|v| v.asked).min();
             for version in versions.iter() {
                 let replaced = versions.iter().any(|later| later.durable && version.over < later.asked);
                 let survived = kill == Kill::Power || version.survived;
+                let is_late = version.end.is_none() && end_asked.is_some_and(|end| version.asked > end);
+                let since = version.since || is_late;
                 match left.iter_mut().find(|other| other.content == version.content) {
                     _ if replaced => {}
                     Some(other) => {
                         other.survived |= survived;
+                        other.since |= since;
                         is_clear &= other.end == version.end;
                     }
                     None => left.push(Version {
@@ -239,6 +253,7 @@ impl Model {
                         durable: false,
                         survived,
                         end: version.end,
+                        since,
                         content: version.content,
                     }),
                 }
@@ -280,6 +295,7 @@ impl Model {
             durable: false,
             survived: false,
             end: None,
+            since: false,
         });
         self.dirty.insert(block);
     }
