@@ -68,8 +68,8 @@ pub(crate) enum Requester {
 /// 64 devices these hold 64 MiB.
 const LATER_FETCHES: usize = 256;
 
-/// Stripes under way that are verified as a whole.
-const LATER_SPANS: usize = 8;
+/// Blocks under way of stripes that are verified as a whole: 32 MiB, or one stripe.
+const LATER_SPAN_BLOCKS: usize = 8192;
 
 /// What is to be fetched when there is room for it, while a volume is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -231,7 +231,7 @@ impl Engine {
         while self.fetches.len() < LATER_FETCHES {
             let Some(later) = self.later.pop_front() else { return };
             match later {
-                Later::VerifyStripe { .. } if self.spans.len() >= LATER_SPANS => {
+                Later::VerifyStripe { .. } if self.spans.len() >= self.spans_at_once() => {
                     self.later.push_front(later);
                     return;
                 }
@@ -249,6 +249,12 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// How many stripes are verified at a time.
+    fn spans_at_once(&self) -> usize {
+        let blocks = self.geometry.code.cell_count() * self.geometry.element_blocks() as usize;
+        (LATER_SPAN_BLOCKS / blocks).max(1)
     }
 
     /// Begins to get a block of a log row, current or not.
