@@ -1,24 +1,19 @@
-//! Page-aligned memory, owned, recycled and bounded: the only `unsafe` of this room.
+//! Page-aligned memory, owned, recycled and bounded.
 //!
-//! Direct I/O wants memory that begins on a sector; a page suffices for every device. Each buffer is a mapping of
-//! its own, so it costs exactly its pages (an aligned allocation leaves a gap before it), arrives zeroed,
-//! and goes back to the system at once. The kernel merges neighbouring mappings, so many buffers are few areas.
+//! Direct I/O wants memory that begins on a sector; a page suffices for every device. A pool has one range of addresses and asks for huge pages
+//! there ([`pages`](crate::pages)); a buffer for which what is free of it is in pieces too small is a mapping of its own.
 //!
-//! Invariant: capacity in use + capacity idle <= `max_bytes` of the pool, at every moment.
+//! Invariant: what users have and what is idle <= `max_bytes` of the pool, at every moment; pages that the system made huge are
+//! counted by what was taken of them.
 
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
-use std::collections::BTreeMap;
+use crate::pages::{Area, Pages};
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
-use std::ptr::NonNull;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
 /// Buffers begin on a multiple of this. The smallest page of every processor we build for, and at least a sector.
 pub const PAGE_BYTES: usize = 4096;
-
-/// From here on a huge page can lie within a buffer.
-const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Owned bytes that begin on a page. Dropped, they return to the pool they came from.
 ///
@@ -54,7 +49,7 @@ impl AlignedBuf {
     ///
     /// Panics: if `len` is 0, or the system has no memory left.
     pub fn zeroed(len: usize) -> Self {
-        Self { pages: Some(Pages::map(capacity_of(len), false)), len, home: None }
+        Self { pages: Some(Pages::alone(capacity_of(len))), len, home: None }
     }
 
     /// A range of it, to be written to a device.
@@ -109,17 +104,9 @@ impl PartMut<'_> {
 impl BufferPool {
     /// A pool that never holds more than `max_bytes`, in use and idle together; whole pages are counted.
     pub fn new(max_bytes: usize) -> Self {
-        Self::with(max_bytes, false)
-    }
-
-    /// The same, asking the system for huge pages under buffers of 2 MiB and more. It may decline.
-    pub fn with_huge_pages(max_bytes: usize) -> Self {
-        Self::with(max_bytes, true)
-    }
-
-    fn with(max_bytes: usize, huge_pages: bool) -> Self {
-        let inner = Inner { max_bytes, huge_pages, store: Mutex::default(), returned: Condvar::new() };
-        Self { inner: Arc::new(inner) }
+        let area = Area::new(max_bytes / PAGE_BYTES * PAGE_BYTES);
+        let store = Mutex::new(Store { area, used_bytes: 0, alone_bytes: 0, waiting: 0 });
+        Self { inner: Arc::new(Inner { max_bytes, store, returned: Condvar::new() }) }
     }
 
     /// A buffer of `len` bytes, or `None` if that much is not free now. Its content is arbitrary.
@@ -163,7 +150,7 @@ impl BufferPool {
     /// Bytes that the pool occupies, idle ones included.
     pub fn held_bytes(&self) -> usize {
         let store = self.inner.lock();
-        store.used_bytes + store.idle_bytes
+        store.used_bytes + store.idle_bytes()
     }
 }
 
@@ -222,19 +209,18 @@ impl DerefMut for PartMut<'_> {
 
 struct Inner {
     max_bytes: usize,
-    huge_pages: bool,
     store: Mutex<Store>,
     returned: Condvar,
 }
 
-#[derive(Default)]
 struct Store {
+    /// None: the system has not so many addresses.
+    area: Option<Area>,
     used_bytes: usize,
-    idle_bytes: usize,
+    /// Of these in mappings of their own. While there are some, nothing idle keeps its memory.
+    alone_bytes: usize,
     /// How many wait for some: to call nobody costs a system call too.
     waiting: usize,
-    /// By capacity. Invariant: no empty list; `idle_bytes` is the sum of all.
-    idle: BTreeMap<usize, Vec<Pages>>,
 }
 
 impl Inner {
@@ -246,24 +232,18 @@ impl Inner {
         if capacity > self.max_bytes - store.used_bytes {
             return None;
         }
-        let pages = match store.pop(capacity) {
-            Some(pages) => pages,
-            None => {
-                store.shrink(self.max_bytes - store.used_bytes - capacity);
-                Pages::map(capacity, self.huge_pages)
-            }
-        };
+        let pages = store.take(capacity);
         store.used_bytes += capacity;
         Some(pages)
     }
 
     fn give(&self, pages: Pages) {
         let mut store = self.lock();
-        store.used_bytes -= pages.capacity;
-        store.idle_bytes += pages.capacity;
-        store.idle.entry(pages.capacity).or_default().push(pages);
+        store.used_bytes -= pages.capacity();
+        let alone = store.give_back(pages);
         let call = store.waiting > 0;
         drop(store);
+        drop(alone);
         if call {
             // All: the one woken might want more than came back, while another would be content.
             self.returned.notify_all();
@@ -272,23 +252,32 @@ impl Inner {
 }
 
 impl Store {
-    /// An idle buffer of exactly that capacity.
-    fn pop(&mut self, capacity: usize) -> Option<Pages> {
-        let list = self.idle.get_mut(&capacity)?;
-        let pages = list.pop();
-        if list.is_empty() {
-            self.idle.remove(&capacity);
-        }
-        self.idle_bytes -= capacity;
-        pages
+    fn take(&mut self, capacity: usize) -> Pages {
+        let of_area = self.area.as_mut().and_then(|area| area.take(capacity));
+        of_area.unwrap_or_else(|| {
+            self.area.iter().for_each(Area::empty);
+            self.alone_bytes += capacity;
+            Pages::alone(capacity)
+        })
     }
 
-    /// Gives idle buffers back to the system until no more than `keep_bytes` remain, the largest first.
-    fn shrink(&mut self, keep_bytes: usize) {
-        while self.idle_bytes > keep_bytes {
-            let largest = *self.idle.last_key_value().expect("idle bytes lie in lists").0;
-            drop(self.pop(largest));
+    /// Returns what is nobody's now.
+    fn give_back(&mut self, pages: Pages) -> Option<Pages> {
+        match &mut self.area {
+            Some(area) if area.gave(&pages) => {
+                area.give_back(pages, self.alone_bytes > 0);
+                None
+            }
+            _ => {
+                self.alone_bytes -= pages.capacity();
+                Some(pages)
+            }
         }
+    }
+
+    /// At most so many idle bytes have memory.
+    fn idle_bytes(&self) -> usize {
+        if self.alone_bytes > 0 { 0 } else { self.area.as_ref().map_or(0, Area::free_bytes) }
     }
 }
 
@@ -296,56 +285,6 @@ impl Store {
 fn capacity_of(len: usize) -> usize {
     assert!(len > 0, "a buffer of no bytes");
     len.next_multiple_of(PAGE_BYTES)
-}
-
-/// A private mapping of its own, readable and writable.
-///
-/// Invariant: `start .. start + capacity` is mapped for exactly as long as this value lives, nobody else refers to
-/// it, and every byte is initialised (anonymous memory is zeros, and only `u8`s are ever written).
-struct Pages {
-    start: NonNull<u8>,
-    capacity: usize,
-}
-
-// SAFETY: `Pages` owns its mapping alone, as a Box<[u8]> owns its bytes; mappings belong to the process, not to a thread.
-unsafe impl Send for Pages {}
-// SAFETY: through a shared reference bytes are only read (`bytes`); writing takes `&mut self`.
-unsafe impl Sync for Pages {}
-
-impl Pages {
-    fn map(capacity: usize, huge_pages: bool) -> Self {
-        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-        // SAFETY: a null address without MAP_FIXED lets the kernel choose a free place, so no existing mapping, hence
-        // no Rust object, is touched. The result is ours alone.
-        let start = unsafe { mmap_anonymous(std::ptr::null_mut(), capacity, protection, flags) }
-            .unwrap_or_else(|error| panic!("no memory for a buffer of {capacity} bytes: {error}"));
-        if huge_pages && capacity >= HUGE_PAGE_BYTES {
-            // SAFETY: the range is the mapping just made; MADV_HUGEPAGE changes how it is backed, not what it holds.
-            // It is a hint: kernels without huge pages refuse it, and nothing is lost.
-            let _ = unsafe { madvise(start, capacity, Advice::LinuxHugepage) };
-        }
-        Self { start: NonNull::new(start.cast()).expect("the kernel maps nothing at 0 unasked"), capacity }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        // SAFETY: by the invariant the range is mapped, initialised, and lives at least as long as `self`; `capacity`
-        // came from a successful mmap, so it is below isize::MAX; `&self` excludes a `&mut` to the same bytes.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.capacity) }
-    }
-
-    fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `bytes`; `&mut self` makes this the only reference.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.capacity) }
-    }
-}
-
-impl Drop for Pages {
-    fn drop(&mut self) {
-        // SAFETY: the range is exactly our mapping, and no reference outlives `self`, from which all were borrowed.
-        let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.capacity) };
-        // The kernel may refuse to split an area when it has too many: then the pages stay, unused.
-        debug_assert!(unmapped.is_ok(), "a buffer could not be unmapped");
-    }
 }
 
 #[cfg(test)]

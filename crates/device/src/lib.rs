@@ -39,6 +39,7 @@ mod faulty;
 mod file;
 mod layer;
 mod memory;
+mod pages;
 mod pool;
 mod ring;
 mod throttled;
