@@ -62,11 +62,7 @@ fn read(service: &Service, len: usize) -> Vec<u8> {
 
 /// Waits until the volume is clean: a rebuild has no deadline but this one.
 fn until_clean(service: &Service) {
-    let begun = Instant::now();
-    while status(service).verdict != Verdict::Clean || status(service).rebuild.is_some() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", status(service));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until(service, |status| status.verdict == Verdict::Clean && status.rebuild.is_none());
 }
 
 /// Waits for what a rebuild leads to.

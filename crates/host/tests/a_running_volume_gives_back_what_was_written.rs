@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{format, geometry, geometry_of, memory, memory_with_faulty, open, open_with, painted};
+use common::{format, geometry, geometry_of, memory, memory_with_faulty, open, open_with, painted, until};
 use pantile_device::{
     Device, DeviceError, Fault, FileDevice, Layer, Layered, MemoryDevice, OpKind, Operation,
 };
@@ -357,15 +357,6 @@ fn a_read_outlasts_the_return_of_a_device_and_the_loss_of_the_next() {
         gates[second].shut(false);
     });
     host.stop().expect("it stops");
-}
-
-/// Waits until something is so.
-fn until(is_so: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it takes too long");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 /// A device that answers no more costs its deadline, and nothing else.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{format, geometry, memory, open, painted};
+use common::{format, geometry, memory, open, painted, until};
 use pantile_code::Code;
 use pantile_host::{
     Answer, CONTROL_SOCKET, ControlServer, EpochOptions, Failure, Folder, FolderError, Host, HostError,
@@ -11,7 +11,7 @@ use pantile_host::{
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const MIB: usize = 1 << 20;
 
@@ -122,7 +122,7 @@ fn a_silent_epoch_ends_by_its_policy() {
         let new = painted(9, MIB);
         epoch.write(0, &new, false).expect("it writes");
         epoch.detach();
-        wait_until(|| host.report().expect("it serves").epochs.is_empty());
+        until(|| host.report().expect("it serves").epochs.is_empty());
         let expected = if sealed { new } else { vec![0; MIB] };
         assert!(read(&handle, 0, MIB) == expected, "{on_timeout:?}");
         host.stop().expect("it stops");
@@ -136,17 +136,9 @@ fn what_is_owed_too_long_gets_its_parity() {
     let mut epoch = host.handle().begin(&options).expect("it begins");
     epoch.write(0, &painted(4, MIB / 2), false).expect("it writes");
     let owed = || host.report().expect("it serves").epochs[0].owed_bytes;
-    wait_until(|| owed() == 0);
+    until(|| owed() == 0);
     epoch.end().expect("it ends");
     host.stop().expect("it stops");
-}
-
-fn wait_until(done: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !done() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it does not come");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// Over the control socket: an epoch ends with the connection that began it, unless it is detached.
@@ -176,7 +168,7 @@ fn an_epoch_ends_with_its_connection() {
         assert_eq!(epochs(), 1);
         drop(stream);
         match stays {
-            false => wait_until(|| epochs() == 0),
+            false => until(|| epochs() == 0),
             true => {
                 std::thread::sleep(Duration::from_millis(300));
                 assert_eq!(epochs(), 1);

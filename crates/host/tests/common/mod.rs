@@ -8,6 +8,7 @@ use pantile_host::{Host, HostError, HostOptions};
 use pantile_volume::{BLOCK_BYTES, Birth, Geometry, NewVolume, Policy, format_volume};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
 
 /// Devices by slot.
 pub type Devices = Vec<Option<Arc<dyn Device>>>;
@@ -85,4 +86,13 @@ pub fn open_with(
 pub fn painted(seed: u64, len: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(seed);
     (0..len).map(|_| random.u8(..)).collect()
+}
+
+/// Waits until something is so.
+pub fn until(is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it takes too long");
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
