@@ -2,13 +2,14 @@
 //!
 //! The budget knows no stripes: the caller says which addresses stand and fall together (a [`Promise`]'s `group_of`). In each group at
 //! most `tolerance` devices are affected at a time. A device is affected as a whole while it is gone, and, after it came back or
-//! refused a write, until an engine started since then is clean; it is affected in a group while a block there is damaged.
+//! refused a write, or could no longer be known as a member, until an engine started since then is clean; it is affected in a group
+//! while a block there is damaged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pantile_volume::{DeviceBlock, Found, Slot};
 
-use crate::{Disk, Lie, Random, World};
+use crate::{Config, Disk, Lie, Random, World};
 
 /// What the code of the volume bears.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +69,7 @@ impl Fault {
 #[derive(Clone, Debug)]
 pub(crate) struct Faults {
     promise: Promise,
+    heads: Vec<Vec<DeviceBlock>>,
     random: Random,
     /// The kinds that this seed has.
     kinds: Vec<Fault>,
@@ -77,6 +79,8 @@ pub(crate) struct Faults {
     replaces: bool,
     /// Affected as a whole, and the session in which it happened; `None` if that session knows of it and sees to it.
     suspects: BTreeMap<Slot, Option<u32>>,
+    /// Not known as a member by most of what says so, and since when: an engine that looks may make them anew.
+    beheaded: BTreeMap<Slot, u32>,
     /// Came empty, and no engine was clean since: whoever looks at them again sees that they were never all of a member.
     blank: BTreeSet<Slot>,
     done: BTreeMap<Fault, u32>,
@@ -84,13 +88,15 @@ pub(crate) struct Faults {
 
 impl Faults {
     /// A seed has a random part of the kinds at a random rate, because rare combinations need the others to be quiet.
-    pub(crate) fn new(promise: Promise, among: &[Fault], mut random: Random) -> Faults {
+    pub(crate) fn new(config: &Config, mut random: Random) -> Faults {
+        let (promise, heads, among) = (config.promise, config.heads.clone(), &config.faults);
         let share = random.between(1, 4);
         let kinds: Vec<Fault> = among.iter().copied().filter(|_| random.chance(share, 4)).collect();
         let rarity = *random.pick(&[30, 100, 300, 1000]).expect("there are rates");
-        let (suspects, blank, done) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
+        let (suspects, beheaded) = (BTreeMap::new(), BTreeMap::new());
+        let (blank, done) = (BTreeSet::new(), BTreeMap::new());
         let replaces = kinds.contains(&Fault::Replaced);
-        Faults { promise, random, kinds, rarity, replaces, suspects, blank, done }
+        Faults { promise, heads, random, kinds, rarity, replaces, suspects, beheaded, blank, done }
     }
 
     /// How often each fault happened.
@@ -116,6 +122,7 @@ impl Faults {
 
     /// Something may go wrong now; or a device may come back, which the caller then sees to.
     pub(crate) fn strike(&mut self, world: &mut World, session: u32) -> Option<(Slot, Found)> {
+        self.behead(world.disks(), session);
         if !self.random.chance(1, self.rarity) {
             return None;
         }
@@ -137,6 +144,15 @@ impl Faults {
             Some(Fault::Lost | Fault::Misdirected | Fault::Refused) | None => {}
         }
         None
+    }
+
+    fn behead(&mut self, disks: &[Disk], session: u32) {
+        for (slot, (disk, heads)) in (0..).map(Slot).zip(disks.iter().zip(&self.heads)) {
+            let damaged = disk.damaged().filter(|at| heads.contains(at)).count();
+            if disk.is_present() && 2 * damaged > heads.len() {
+                self.beheaded.insert(slot, session);
+            }
+        }
     }
 
     /// Devices that could be brought back to an engine that runs, in any order.
@@ -280,6 +296,7 @@ impl Faults {
         self.blank.retain(|slot| !disks[slot.0 as usize].is_present());
         let unseen = |since: Option<u32>| since.is_some_and(|since| since >= session);
         self.suspects.retain(|slot, &mut since| !disks[slot.0 as usize].is_present() || unseen(since));
+        self.beheaded.retain(|_, &mut since| since >= session);
     }
 
     /// Much of as many devices as may be is damaged at once; whether anything was.
@@ -311,13 +328,17 @@ impl Faults {
 
     /// Whether a device is, or was in this session, affected as a whole.
     pub(crate) fn has_suspects(&self) -> bool {
-        !self.suspects.is_empty()
+        self.whole().next().is_some()
+    }
+
+    /// Devices that are affected as a whole; one may come twice.
+    fn whole(&self) -> impl Iterator<Item = Slot> + '_ {
+        self.suspects.keys().chain(self.beheaded.keys()).copied()
     }
 
     /// Whether a device that is present may be lost as a whole.
     fn bears_loss(&self, disks: &[Disk], slot: Slot) -> bool {
-        let mut whole: BTreeSet<Slot> = self.suspects.keys().copied().collect();
-        whole.insert(slot);
+        let whole: BTreeSet<Slot> = self.whole().chain([slot]).collect();
         let within = |affected: usize| affected <= self.promise.tolerance as usize;
         within(whole.len()) && self.by_group(disks).values().all(|slots| within(slots.union(&whole).count()))
     }
@@ -331,7 +352,7 @@ impl Faults {
         let groups: BTreeSet<u64> = blocks.into_iter().map(self.promise.group_of).collect();
         let by_group = self.by_group(disks);
         groups.into_iter().all(|group| {
-            let mut affected: BTreeSet<Slot> = self.suspects.keys().copied().collect();
+            let mut affected: BTreeSet<Slot> = self.whole().collect();
             affected.extend(by_group.get(&group).into_iter().flatten());
             affected.insert(slot);
             affected.len() <= self.promise.tolerance as usize

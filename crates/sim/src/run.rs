@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pantile_volume::{Action, Event, Found, Scrub, ScrubStatus, Slot, UserBlock};
+use pantile_volume::{Action, DeviceBlock, Event, Found, Scrub, ScrubStatus, Slot, UserBlock};
 
 use crate::faults::Faults;
 use crate::workload::Workload;
@@ -24,6 +24,9 @@ pub struct Config {
     pub user_blocks: u64,
     /// What the code bears.
     pub promise: Promise,
+    /// By slot, the blocks by which a device is known as a member. An engine that finds most of them damaged may make it anew, so that
+    /// it lacks what the others have long after they are written again.
+    pub heads: Vec<Vec<DeviceBlock>>,
     /// Requests before peace comes.
     pub requests: u32,
     /// Their shape.
@@ -56,6 +59,7 @@ impl Config {
             world: WorldConfig { volume: *b"pantile-sim-test", devices, device_blocks, tears: true },
             user_blocks,
             promise: Promise::whole_devices(tolerance),
+            heads: Vec::new(),
             requests: 300,
             load: Load { blocks_most: 8, open_most: 8 },
             faults: Fault::ALL.to_vec(),
@@ -243,7 +247,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
                 true => Workload::new(&config.load, random.fork()).with_epochs(seed ^ 0x0e90_c450),
                 false => Workload::new(&config.load, random.fork()),
             },
-            faults: Faults::new(config.promise, &config.faults, random.fork()),
+            faults: Faults::new(config, random.fork()),
             session: 0,
             kills,
             audit: None,

@@ -172,6 +172,10 @@ impl Real {
         let mut config =
             Config::small(devices, blocks.expect("there are slots"), geometry.user_blocks(), tolerance);
         config.promise = Promise::whole_devices(tolerance);
+        config.heads = (0..devices)
+            .map(|slot| geometry.zones(Slot(slot)))
+            .map(|zones| vec![zones.superblock(0), zones.superblock(1), zones.superblock_copy()])
+            .collect();
         config.load.blocks_most = shape.blocks_most;
         config.faults = faults.to_vec();
         config.scrubs = true;
