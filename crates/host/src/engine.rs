@@ -124,6 +124,15 @@ pub struct Report {
     pub computations: usize,
 }
 
+/// How long nobody has asked for anything.
+struct Quiet {
+    since: Instant,
+    /// How many had been asked then.
+    requests: u64,
+    /// Whether the volume knows.
+    told: bool,
+}
+
 /// The engine and everything that it needs.
 pub(crate) struct Engine {
     volume: Volume,
@@ -151,6 +160,8 @@ pub(crate) struct Engine {
     again: VecDeque<(Instant, IoRequest)>,
     deadline: Duration,
     looked_at: Instant,
+    quiet: Quiet,
+    idle_after: Duration,
     opened: Option<Answer<()>>,
     stop: bool,
 }
@@ -189,6 +200,8 @@ impl Engine {
             again: VecDeque::new(),
             deadline: options.device_deadline,
             looked_at: now,
+            quiet: Quiet { since: now, requests: 0, told: false },
+            idle_after: options.idle_after,
             opened: Some(opened),
             stop: false,
             geometry,
@@ -625,12 +638,28 @@ impl Engine {
             self.drop_those_that_hang(now);
         }
         self.look_at_epochs(now);
+        let idle_at = self.look_whether_idle(now);
         let owing = self.members.iter().any(|member| !member.owes.is_empty()) || !self.epochs.is_empty();
         let mut next = now + if owing { LOOK_EVERY } else { Duration::from_secs(3600) };
         if !self.background.is_empty() {
             next = next.min(self.throttle.next_at());
         }
+        next = idle_at.map_or(next, |at| next.min(at));
         self.again.front().map_or(next, |(at, _)| next.min(*at))
+    }
+
+    /// Tells the volume once that nobody asks; until then, when to look again.
+    fn look_whether_idle(&mut self, now: Instant) -> Option<Instant> {
+        let is_asked = self.quiet.requests != self.requests || !self.clients.is_empty();
+        if is_asked || self.opened.is_some() {
+            self.quiet = Quiet { since: now, requests: self.requests, told: false };
+        }
+        let at = self.quiet.since + self.idle_after;
+        if !self.quiet.told && at <= now {
+            self.quiet.told = true;
+            self.volume.handle(Event::Idle);
+        }
+        (!self.quiet.told).then_some(at)
     }
 
     fn drop_those_that_hang(&mut self, now: Instant) {

@@ -21,6 +21,8 @@ pub struct HostOptions {
     pub kept_bytes: usize,
     /// A device that owes something and does not answer anything for so long is given up.
     pub device_deadline: Duration,
+    /// Nobody asks for anything for so long: what is in memory is made durable then, and what is in the log goes home.
+    pub idle_after: Duration,
     /// Bytes a second that rebuild and scrub may read and write; `None`: as fast as it goes.
     pub background_bytes_per_s: Option<u64>,
     /// Threads for long computations.
@@ -45,6 +47,7 @@ impl HostOptions {
             read_bytes: 64 << 20,
             kept_bytes: 64 << 20,
             device_deadline: Duration::from_secs(30),
+            idle_after: Duration::from_secs(1),
             background_bytes_per_s: None,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             io,

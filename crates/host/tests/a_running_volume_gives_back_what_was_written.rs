@@ -359,6 +359,39 @@ fn a_read_outlasts_the_return_of_a_device_and_the_loss_of_the_next() {
     host.stop().expect("it stops");
 }
 
+/// While nobody asks for anything, what was written becomes durable without a flush, and the log is emptied.
+#[test]
+fn an_idle_volume_puts_away_what_it_has() {
+    let geometry = geometry("raid6:4");
+    let devices = memory(&geometry);
+    format(&geometry, &devices);
+    let options =
+        HostOptions { idle_after: Duration::from_millis(300), ..HostOptions::for_devices(devices.len()) };
+    let host = open_with(&geometry, &devices, &options).expect("it opens");
+    let handle = host.handle();
+    let mut model = painted(5, handle.len_bytes() as usize);
+    // All but the first block of each stripe, so that none is written as a whole.
+    let stripe = geometry.stripe_blocks() * BLOCK_BYTES;
+    for at in (0..handle.len_bytes()).step_by(stripe as usize) {
+        let hole = at as usize..(at + BLOCK_BYTES) as usize;
+        handle.write(hole.end as u64, &model[hole.end..(at + stripe) as usize], false).expect("it writes");
+        model[hole].fill(0);
+    }
+    handle.flush().expect("it flushes");
+    let status = || host.report().expect("it serves").status;
+    assert!(status().log_rows_used > status().log_rows / 4, "{:?}", status());
+    until(|| status().log_rows_used <= status().log_rows / 8);
+    model[..4].copy_from_slice(b"last");
+    handle.write(0, &model[..4], false).expect("it writes");
+    until(|| host.report().expect("it serves").blocks_in_memory == 0);
+    host.kill();
+    let host = open(&geometry, &devices).expect("it opens again");
+    let mut found = vec![1; model.len()];
+    host.handle().read(0, &mut found).expect("it reads");
+    assert!(found == model);
+    host.stop().expect("it stops");
+}
+
 /// A device that answers no more costs its deadline, and nothing else.
 #[test]
 fn a_device_that_hangs_is_given_up() {

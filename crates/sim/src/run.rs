@@ -44,6 +44,8 @@ pub struct Config {
     pub buffers_kept: usize,
     /// Whether the engine scrubs: at any time, and at the end, to leave nothing bad.
     pub scrubs: bool,
+    /// Whether the engine is told at any time that nobody asks for anything.
+    pub idles: bool,
     /// Whether users have epochs of delayed parity, too.
     pub epochs: bool,
     /// Lines of the trace in the report of a run that fails.
@@ -68,6 +70,7 @@ impl Config {
             steps_most: 100_000,
             buffers_kept: 0,
             scrubs: false,
+            idles: false,
             epochs: false,
             tail_lines: 60,
             replay: "PANTILE_SEED={seed} cargo test --release --package pantile-sim".to_owned(),
@@ -517,6 +520,9 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
                 self.bring_back(slot, found)?;
             }
             self.tell_scrub()?;
+            if self.config.idles && self.random.chance(1, 100) {
+                self.tell(Event::Idle)?;
+            }
         }
         let lie = self.faults.lie(&self.world, self.session);
         self.model.epochs.may_lose |= self.faults.did_harm();

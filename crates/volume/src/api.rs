@@ -129,6 +129,9 @@ pub enum Event {
     /// It is about to be stopped: what serves only one that goes on is put away, and the next flush waits for that. Marks of stripes that
     /// are of one time are taken away, and how far a rebuild is gets into a record.
     Settle,
+    /// Nobody has asked for anything for a while. Until somebody does, what is in memory is made durable, and stripes with much in the log
+    /// are merged, so that the next burst finds room; while a device is lost the log stays.
+    Idle,
 }
 
 /// What a device that comes holds.

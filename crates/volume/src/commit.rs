@@ -29,6 +29,10 @@ const MEMBER_BYTES: u64 = 40;
 /// Stripes merged by one commit for no other reason than to empty the log.
 const MERGES_MOST: usize = 8;
 
+/// While nobody asks for anything, stripes are merged that have at least this part of their blocks in the log: of a stripe of 15 MiB more
+/// than a block or two, which may be written again before there is need of their room.
+const PUT_AWAY_SHARE: u64 = 32;
+
 /// Blocks of stripes that one commit reads to write them as a whole, unless it is one stripe: 32 MiB. Each is in memory until the
 /// commit ends.
 const GATHER_BLOCKS_MOST: usize = 8192;
@@ -167,7 +171,8 @@ impl Engine {
                 }
             }
             let ends = self.epoch_to_end().is_some();
-            let cleaning = !self.repair.is_empty() || self.log_is_low() || self.is_resyncing();
+            let cleaning = self.log_is_low() || self.log_is_put_away();
+            let cleaning = cleaning || !self.repair.is_empty() || self.is_resyncing();
             if self.sealed.is_empty() && (!self.members_changed || late) && !cleaning && !ends {
                 return;
             }
@@ -207,6 +212,13 @@ impl Engine {
         !self.maps.log.is_empty() && self.maps.free_rows.len() < self.geometry.log_rows() as usize / 4
     }
 
+    /// Whether the log is emptied although it is not low, because nobody asks for anything.
+    fn log_is_put_away(&self) -> bool {
+        let rows = self.geometry.log_rows() as usize;
+        let is_used = !self.maps.log.is_empty() && self.maps.free_rows.len() < rows - rows / 8;
+        self.idle && is_used && self.maps.absent().is_empty()
+    }
+
     /// User blocks that one row of copies holds.
     ///
     /// Each block has a copy on a device that is there: any t + 1 have one while no more than t are lost, else only those do.
@@ -230,12 +242,14 @@ impl Engine {
     }
 
     /// Stripes that are written as a whole for a reason other than what is dirty: those that did not verify, and, if the log
-    /// runs low, those with the most in it.
+    /// runs low or is put away, those with the most in it.
     fn forced(&self) -> BTreeSet<u32> {
         let mut forced = self.repair.clone();
-        if self.log_is_low() {
+        let is_low = self.log_is_low();
+        if is_low || self.log_is_put_away() {
+            let least = if is_low { 0 } else { self.geometry.stripe_blocks() / PUT_AWAY_SHARE };
             let mut heavy: Vec<(u32, u32)> = self.maps.logged.iter().map(|(&l, &count)| (count, l)).collect();
-            heavy.retain(|(_, logical)| !self.broken.contains(logical));
+            heavy.retain(|(count, logical)| u64::from(*count) >= least && !self.broken.contains(logical));
             heavy.sort_unstable_by(|a, b| b.cmp(a));
             forced.extend(heavy.into_iter().take(MERGES_MOST).map(|(_, logical)| logical));
         }
@@ -362,6 +376,8 @@ impl Engine {
         let is_empty = commit.stripes.is_empty() && commit.rows.is_empty() && commit.taken.is_empty();
         let is_empty = is_empty && commit.ahead.is_empty();
         if is_empty && !commit.members_changed {
+            // What is in the log is not worth it.
+            self.idle = false;
             // No room for anything: the log and the free stripes are held by reads under way; it is tried again after them. Unless
             // nothing is under way: then what is dirty can go nowhere, because broken stripes hold the log.
             self.failed |= !waiting.is_empty() && self.is_idle() && !self.broken.is_empty();

@@ -186,6 +186,8 @@ pub(crate) struct Engine {
     pub(crate) blank: BTreeSet<Slot>,
     /// What is dirty is to be made durable although nobody waits for it.
     pub(crate) commit_wanted: bool,
+    /// Nobody has asked for anything for a while.
+    pub(crate) idle: bool,
     /// A snapshot is to be written at the next moment, whatever the journal says.
     pub(crate) snapshot_wanted: bool,
     pub(crate) rebuild: Option<Rebuild>,
@@ -267,6 +269,7 @@ impl Engine {
             repair: BTreeSet::new(),
             blank: BTreeSet::new(),
             commit_wanted: false,
+            idle: false,
             snapshot_wanted: false,
             opening_since: None,
             digests: BTreeMap::new(),
@@ -325,7 +328,7 @@ impl Engine {
             Event::IoDone(io, result) => self.io_done(io, &result),
             Event::Computed(job, computed) => self.computed(job, &computed),
             Event::DeviceGone(slot) => self.device_gone(slot),
-            Event::Request(..) | Event::DeviceCame(..) | Event::Scrub(..) | Event::Settle => {}
+            Event::Request(..) | Event::DeviceCame(..) | Event::Scrub(..) | Event::Settle | Event::Idle => {}
         }
         self.begin_later();
     }
@@ -364,6 +367,7 @@ impl Engine {
     pub(crate) fn handle(&mut self, event: Event) {
         match event {
             Event::Request(id, request) => {
+                self.idle = false;
                 if let Some(request) = self.hold_request(id, request) {
                     self.request(id, request);
                 }
@@ -374,6 +378,7 @@ impl Engine {
             Event::DeviceCame(slot, found) => self.device_came(slot, found),
             Event::Scrub(wish) => self.scrub(wish),
             Event::Settle => self.settle(),
+            Event::Idle => (self.idle, self.commit_wanted) = (true, true),
         }
         self.drive();
     }

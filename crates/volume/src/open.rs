@@ -218,7 +218,8 @@ impl Opening {
             | Event::Computed(..)
             | Event::DeviceCame(..)
             | Event::Scrub(..)
-            | Event::Settle => {}
+            | Event::Settle
+            | Event::Idle => {}
         }
     }
 

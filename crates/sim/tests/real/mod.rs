@@ -179,6 +179,7 @@ impl Real {
         config.load.blocks_most = shape.blocks_most;
         config.faults = faults.to_vec();
         config.scrubs = true;
+        config.idles = true;
         config.tail_lines = number("SIM_LINES", config.tail_lines as u64) as usize;
         config.replay = "tools/simulate.sh 1 {seed}".to_owned();
         Real { geometry, config, bug: None, epoch_blocks: None }
@@ -209,6 +210,12 @@ impl Real {
             }
         }
         Ok(())
+    }
+
+    /// As worlds were before engines were told that nobody asks: what failed there fails there again.
+    pub fn never_idle(mut self) -> Real {
+        self.config.idles = false;
+        self
     }
 
     #[allow(clippy::result_large_err, reason = "one a run")]
