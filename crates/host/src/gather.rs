@@ -1,7 +1,8 @@
 //! Neighbours on a device become one I/O: what the volume wants at one moment is put in order and joined before it is given to the devices.
 //!
 //! The volume asks for a chunk's header and its blocks, and for the chunks of stripes that follow each other, one by one. On a device they are
-//! one run of bytes, and each I/O costs as much as reading some ten kilobytes more. Parts keep their names: each is answered for itself, and if
+//! one run of bytes, and each I/O costs as much as reading some ten kilobytes more: a header that is in memory already is read once more, so that
+//! the chunks on both sides of it are one read. Parts keep their names: each is answered for itself, and if
 //! the whole cannot be done each is tried alone.
 
 use crate::memory::BLOCK;
@@ -10,6 +11,9 @@ use pantile_volume::{DeviceBlock, IoId, Slot, Urgency};
 
 /// The longest I/O that is made of several: longer ones cost as much a byte and hold memory longer.
 const JOINED_BLOCKS_MAX: u64 = 128;
+
+/// Blocks that nobody wants between two reads that are made one: a header of a chunk has one, or few.
+const GAP_BLOCKS_MAX: u64 = 2;
 
 /// An I/O that the volume wants.
 #[derive(Debug)]
@@ -24,8 +28,14 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.at.0 + self.blocks
+    }
+
+    /// Whether it goes on where the other ends, or so near that it is read with it.
+    fn follows(&self, other: &Wanted) -> bool {
+        let gap_max = if self.write.is_some() { 0 } else { GAP_BLOCKS_MAX };
+        (other.end()..=other.end() + gap_max).contains(&self.at.0)
     }
 }
 
@@ -37,9 +47,7 @@ pub(crate) fn join(mut wanted: Vec<Wanted>) -> Vec<Vec<Wanted>> {
         let fits = |group: &&mut Vec<Wanted>| match (&group[..], group.last()) {
             ([first, ..], Some(last)) => {
                 let kind = |of: &Wanted| (of.slot, of.write.is_some(), of.urgency);
-                kind(last) == kind(&one)
-                    && last.end() == one.at.0
-                    && one.end() - first.at.0 <= JOINED_BLOCKS_MAX
+                kind(last) == kind(&one) && one.follows(last) && one.end() - first.at.0 <= JOINED_BLOCKS_MAX
             }
             _ => false,
         };
@@ -95,8 +103,13 @@ mod tests {
         assert_eq!(names(vec![]), Vec::<Vec<u64>>::new());
         assert_eq!(
             names(vec![read(1, 0, 17, 16), read(2, 0, 16, 1), read(3, 0, 34, 1)]),
-            [vec![2, 1], vec![3]]
+            [vec![2, 1, 3]],
+            "a block between them is read, too"
         );
+        assert_eq!(names(vec![read(1, 0, 17, 16), read(3, 0, 36, 1)]), [[1], [3]], "too far");
+        assert_eq!(names(vec![read(1, 0, 17, 16), read(3, 0, 32, 1)]), [[1], [3]], "one within the other");
+        let write = |io, at| Wanted { write: written(1), ..read(io, 0, at, 1) };
+        assert_eq!(names(vec![write(1, 1), write(2, 3), write(3, 4)]), [vec![1], vec![2, 3]], "writes touch");
         assert_eq!(names(vec![read(1, 0, 0, 1), read(2, 1, 1, 1)]), [[1], [2]], "of two devices");
         let background = Wanted { urgency: Urgency::Background, ..read(2, 0, 1, 1) };
         assert_eq!(names(vec![read(1, 0, 0, 1), background]), [[1], [2]], "nobody waits for one of them");
