@@ -2,12 +2,13 @@
 //!
 //! `cargo run --release -p pantile-host --example speed -- DIR [CODE] [ROUNDS]`
 //!
-//! Plain is a loop over one `FileDevice`, four threads for sequential work, 32 for random. The share in the last column is of what
-//! is possible: for a write of the whole volume k of n devices' bytes are the user's, and all devices lie on one disk here, so plain
-//! is multiplied by k / n.
+//! Plain is a loop over one `FileDevice`, four threads for sequential work, 32 for random, from buffers in huge pages as the volume's are. The
+//! share in the last column is of what is possible: for a write of the whole volume k of n devices' bytes are the user's, and all devices
+//! lie on one disk here, so plain is multiplied by k / n. That write stands beside plain writes of as many files as devices, too, which
+//! is what the devices take.
 
 use pantile_code::Code;
-use pantile_device::{AlignedBuf, Device, FileDevice};
+use pantile_device::{AlignedBuf, BufferPool, Device, FileDevice};
 use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_host::{Handle, Host, HostOptions};
 use pantile_volume::{BLOCK_BYTES, Birth, Geometry, NewVolume, Policy, Slot, format_volume};
@@ -58,6 +59,15 @@ fn main() {
     let plain_path = dir.join("speed-plain");
     let _ = std::fs::remove_file(&plain_path);
     let plain = FileDevice::create(&plain_path, user).expect("a file");
+    let beside_path = |slot: usize| dir.join(format!("speed-beside-{slot}"));
+    let beside: Vec<FileDevice> = (0..geometry.slots())
+        .map(|slot| {
+            let _ = std::fs::remove_file(beside_path(slot));
+            FileDevice::create(beside_path(slot), user / k as u64 + SEQUENTIAL).expect("a file")
+        })
+        .collect();
+    let buffers = BufferPool::new(64 << 20);
+    let buffer_of = |len: usize| buffers.take(len).expect("32 at a time, and few of them long");
     let open = |missing: &[usize]| {
         let mut there = devices.clone();
         missing.iter().for_each(|&slot| there[slot] = None);
@@ -79,28 +89,41 @@ fn main() {
     };
     for round in 0..rounds {
         let pattern: Vec<u8> = (0..SEQUENTIAL).map(|i| (i * 31 + round as u64 + (i >> 9)) as u8).collect();
-        let plain_write = |offset: u64| {
-            let mut buffer = AlignedBuf::zeroed(pattern.len());
-            buffer.copy_from_slice(&pattern);
-            plain.write_at(offset, &[buffer.whole()]).expect("written");
+        let write_to = |file: &FileDevice, offset: u64, bytes: &[u8]| {
+            let mut buffer = buffer_of(bytes.len());
+            buffer.copy_from_slice(bytes);
+            file.write_at(offset, &[buffer.whole()]).expect("written");
         };
         let plain_read = |offset: u64, len: usize| {
-            let mut buffer = AlignedBuf::zeroed(len);
+            let mut buffer = buffer_of(len);
             plain.read_at(offset, buffer.whole_mut()).expect("read");
         };
         let host = open(&[]);
         let handle = host.handle();
-        let base =
-            speed(4, user / SEQUENTIAL, |i| plain_write(i * SEQUENTIAL), || plain.flush().expect("flushed"));
+        let count = user / SEQUENTIAL;
+        let base = speed(
+            4,
+            count,
+            |i| write_to(&plain, i * SEQUENTIAL, &pattern),
+            || plain.flush().expect("flushed"),
+        );
+        let files = beside.len() as u64;
+        let many = speed(
+            files,
+            count,
+            |i| write_to(&beside[(i % files) as usize], i / files * SEQUENTIAL, &pattern),
+            || beside.iter().for_each(|file| file.flush().expect("flushed")),
+        );
         let volume = speed(
             4,
-            user / SEQUENTIAL,
+            count,
             |i| handle.write(i * SEQUENTIAL, &pattern, false).expect("written"),
             || handle.flush().expect("flushed"),
         );
         note("sequential write, MiB/s", base, volume, k / n);
+        note("the same, beside as many files", many, volume, k / n);
         let into = |handle: &Handle, offset: u64, len: usize| {
-            handle.read(offset, &mut vec![0; len]).expect("read");
+            handle.read(offset, &mut buffer_of(len)).expect("read");
         };
         let sequential_reads = |handle: &Handle| {
             let one = SEQUENTIAL as usize;
@@ -143,9 +166,7 @@ fn main() {
         let block = &pattern[..4096];
         let plain_durable = |count: u64| {
             let write = |i| {
-                let mut buffer = AlignedBuf::zeroed(4096);
-                buffer.copy_from_slice(block);
-                plain.write_at(places(i), &[buffer.whole()]).expect("written");
+                write_to(&plain, places(i), block);
                 plain.flush().expect("flushed");
             };
             speed(8, count, write, || ())
@@ -154,16 +175,8 @@ fn main() {
             |count: u64| speed(8, count, |i| handle.write(places(i), block, true).expect("written"), || ());
         let (base, volume) = (plain_durable(2000), durable(2000));
         note("random 4 KiB FUA, op/s, 8 at once", base, volume, 1.0);
-        let base = speed(
-            32,
-            20_000,
-            |i| {
-                let mut buffer = AlignedBuf::zeroed(4096);
-                buffer.copy_from_slice(block);
-                plain.write_at(places(i), &[buffer.whole()]).expect("written");
-            },
-            || plain.flush().expect("flushed"),
-        );
+        let base =
+            speed(32, 20_000, |i| write_to(&plain, places(i), block), || plain.flush().expect("flushed"));
         let volume = speed(
             32,
             20_000,
@@ -197,6 +210,7 @@ fn main() {
     }
     (0..geometry.slots()).for_each(|slot| {
         let _ = std::fs::remove_file(dir.join(format!("speed-{slot}")));
+        let _ = std::fs::remove_file(beside_path(slot));
     });
     let _ = std::fs::remove_file(plain_path);
 }
