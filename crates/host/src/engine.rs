@@ -7,6 +7,7 @@
 //! Invariant: each I/O and computation of the volume is reported to it exactly once, whatever the device does. A device that
 //! goes is reported with every I/O that it still owes; what it answers later is dropped.
 
+use crate::ahead::{Ahead, Early};
 use crate::epochs::EpochWish;
 use crate::epochs::{EpochReport, Watches};
 use crate::gather::{Wanted, cut, join};
@@ -156,6 +157,7 @@ pub(crate) struct Engine {
     computations: usize,
     clients: FxHashMap<RequestId, Answer<Vec<Option<Block>>>>,
     epochs: Watches,
+    ahead: Ahead,
     requests: u64,
     throttle: Throttle,
     /// Background I/O that waits for its turn.
@@ -198,6 +200,7 @@ impl Engine {
             computations: 0,
             clients: FxHashMap::default(),
             epochs: Watches::default(),
+            ahead: Ahead::default(),
             requests: 0,
             throttle: Throttle::new(options.background_bytes_per_s, now),
             background: VecDeque::new(),
@@ -303,11 +306,18 @@ impl Engine {
 
     fn user(&mut self, ask: Ask, epoch: Option<EpochId>, answer: Answer<Vec<Option<Block>>>) {
         let request = match ask {
+            Ask::Read { first, count } if epoch.is_none() && self.epochs.is_empty() => {
+                return self.read(first, count, answer);
+            }
             Ask::Read { first, count } => Request::Read { first, count },
             Ask::Write { first, data, durable } => {
+                self.ahead.forget(first, (data.len() / BLOCK) as u64);
                 Request::Write { first, buffers: self.table.name(Block::all_of(data)), durable }
             }
-            Ask::Trim { first, count } => Request::Trim { first, count },
+            Ask::Trim { first, count } => {
+                self.ahead.forget(first, count);
+                Request::Trim { first, count }
+            }
             Ask::Flush => Request::Flush,
         };
         let request = match epoch {
@@ -317,10 +327,37 @@ impl Engine {
             }
             None => request,
         };
-        self.requests += 1;
-        let id = RequestId(self.requests);
+        let id = self.next_request();
         self.clients.insert(id, answer);
         self.volume.handle(Event::Request(id, request));
+    }
+
+    fn next_request(&mut self) -> RequestId {
+        self.requests += 1;
+        RequestId(self.requests)
+    }
+
+    /// A read of a volume without epochs: of what was read ahead, if it was, and what comes behind it is read ahead.
+    fn read(&mut self, first: UserBlock, count: u32, answer: Answer<Vec<Option<Block>>>) {
+        match self.ahead.take(first, count) {
+            Some(Early::There(blocks)) => {
+                // Somebody has asked all the same.
+                self.requests += 1;
+                answer.give(Ok(blocks));
+            }
+            Some(Early::UnderWay(id)) => drop(self.clients.insert(id, answer)),
+            None => {
+                let id = self.next_request();
+                self.clients.insert(id, answer);
+                self.volume.handle(Event::Request(id, Request::Read { first, count }));
+            }
+        }
+        let end = UserBlock(self.geometry.user_blocks());
+        for (first, count) in self.ahead.asked(first, count, end) {
+            let id = self.next_request();
+            self.ahead.begun(first, count, id);
+            self.volume.handle(Event::Request(id, Request::Read { first, count }));
+        }
     }
 
     fn say_opened(&mut self) {
@@ -615,14 +652,17 @@ impl Engine {
             },
             reply => reply,
         };
-        let Some(answer) = self.clients.remove(&id) else { return };
-        answer.give(match reply {
+        let result = match reply {
             Reply::Read(buffers) => {
                 Ok(buffers.into_iter().map(|buffer| buffer.map(|id| self.table.get(id))).collect())
             }
             Reply::Done | Reply::Begun { .. } => Ok(Vec::new()),
             Reply::Failed(failure) => Err(HostError::Failed(failure)),
-        });
+        };
+        match self.clients.remove(&id) {
+            Some(answer) => answer.give(result),
+            None => self.ahead.came(id, result.ok()),
+        }
     }
 
     /// Gives a device up: the volume is told, and gets an end for all that the device owes.
@@ -672,6 +712,7 @@ impl Engine {
         let at = self.quiet.since + self.idle_after;
         if !self.quiet.told && at <= now {
             self.quiet.told = true;
+            self.ahead.clear();
             self.volume.handle(Event::Idle);
         }
         (!self.quiet.told).then_some(at)

@@ -7,6 +7,7 @@
 //! What is deliberately not here: redundancy (the engine decides), protocols (front ends speak them).
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod config;
 mod control;
 mod engine;

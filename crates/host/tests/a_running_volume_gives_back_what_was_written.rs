@@ -6,8 +6,8 @@ use common::{format, geometry, geometry_of, memory, memory_with_faulty, open, op
 use pantile_device::{
     Device, DeviceError, Fault, FileDevice, Layer, Layered, MemoryDevice, OpKind, Operation,
 };
-use pantile_host::{HostError, HostOptions};
-use pantile_volume::{BLOCK_BYTES, DeviceState, Found, Geometry, OpenError, Slot};
+use pantile_host::{EpochOptions, HostError, HostOptions};
+use pantile_volume::{BLOCK_BYTES, DeviceState, Found, Geometry, OpenError, Policy, Slot};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -356,6 +356,51 @@ fn a_read_outlasts_the_return_of_a_device_and_the_loss_of_the_next() {
         assert_eq!(reader.join().expect("it ends"), Ok(true));
         gates[second].shut(false);
     });
+    host.stop().expect("it stops");
+}
+
+/// Whoever reads from front to back is read ahead for, and sees what was written in the meantime all the same; by an epoch, too.
+#[test]
+fn what_is_read_ahead_is_what_was_written_last() {
+    let geometry = geometry_of("raid6:4", 600, Policy::Wcl);
+    let devices = memory(&geometry);
+    format(&geometry, &devices);
+    let host = open(&geometry, &devices).expect("it opens");
+    let handle = host.handle();
+    let mut model = painted(9, handle.len_bytes() as usize);
+    handle.write(0, &model, false).expect("it writes");
+    let mut random = fastrand::Rng::with_seed(9);
+    for step in 0..2000u64 {
+        let piece = 64 * BLOCK_BYTES;
+        let at = step * piece % (handle.len_bytes() / piece * piece);
+        let mut found = vec![1; piece as usize];
+        handle.read(at, &mut found).expect("it reads");
+        assert!(found == model[at as usize..(at + piece) as usize], "step {step}: {at}");
+        // What is read next, or soon.
+        let from = (at + random.u64(1..4 * piece)).min(handle.len_bytes() - 1);
+        let len = random.u64(1..=2 * BLOCK_BYTES).min(handle.len_bytes() - from);
+        let part = &mut model[from as usize..(from + len) as usize];
+        match random.u8(0..8) {
+            0..3 => {
+                part.copy_from_slice(&painted(step, len as usize));
+                handle.write(from, part, false).expect("it writes");
+            }
+            3 => {
+                let from = from / BLOCK_BYTES * BLOCK_BYTES;
+                model[from as usize..(from + BLOCK_BYTES) as usize].fill(0);
+                handle.trim(from, BLOCK_BYTES).expect("it trims");
+            }
+            4 => {
+                let options = EpochOptions { range: Some((from, len)), ..EpochOptions::default() };
+                let mut epoch = handle.begin(&options).expect("it begins");
+                part.copy_from_slice(&painted(step, len as usize));
+                epoch.write(from, part, false).expect("it writes");
+                handle.read(at, &mut found).expect("it reads beside it");
+                epoch.end().expect("it ends");
+            }
+            _ => {}
+        }
+    }
     host.stop().expect("it stops");
 }
 

@@ -1,0 +1,224 @@
+//! Reading ahead: whoever reads a volume from front to back, a few requests at a time, leaves its devices idle while it looks at what it got.
+//!
+//! After some reads of one length, each of which begins where another ended, the next ones are read before anybody asks. What was read
+//! ahead answers exactly the request that it was read for, once. It is forgotten when any of it is written or trimmed, by an epoch
+//! too, and when nobody asks for anything; while there is an epoch, whose end changes what others see, nothing is read ahead. Only the engine's thread has it, so what is asked later
+//! is later.
+
+use crate::memory::Block;
+use pantile_volume::{RequestId, UserBlock};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Runs of reads that are told apart.
+const STREAMS: usize = 8;
+
+/// Reads that continue each other before anything is read ahead.
+const BEFORE: u32 = 3;
+
+/// Reads of fewer blocks are no reason to read ahead.
+const BLOCKS_LEAST: u32 = 16;
+
+/// Blocks that are read ahead of one run: 4 MiB.
+const WINDOW_BLOCKS: u64 = 1024;
+
+/// Blocks that are read ahead in all: 16 MiB.
+const BLOCKS_MOST: u64 = 4096;
+
+/// What was read so many reads ago, and not asked for, makes room.
+const READS_KEPT: u64 = 256;
+
+/// A run of reads.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stream {
+    /// Where its next read begins.
+    next: u64,
+    /// How many blocks each has.
+    count: u32,
+    reads: u32,
+    /// When the last was, in reads of everybody.
+    at: u64,
+}
+
+/// What there is of a read.
+#[derive(Debug)]
+pub(crate) enum Early {
+    UnderWay(RequestId),
+    There(Vec<Option<Block>>),
+}
+
+#[derive(Debug)]
+struct Entry {
+    count: u32,
+    at: u64,
+    found: Early,
+}
+
+/// What is read ahead, and of which runs.
+#[derive(Debug, Default)]
+pub(crate) struct Ahead {
+    streams: [Stream; STREAMS],
+    /// By first block. Invariant: no two overlap.
+    entries: BTreeMap<u64, Entry>,
+    /// Blocks of all of them.
+    blocks: u64,
+    reads: u64,
+}
+
+impl Ahead {
+    /// What there is of exactly this read; it is the asker's from now on.
+    pub(crate) fn take(&mut self, first: UserBlock, count: u32) -> Option<Early> {
+        let is_it = self.entries.get(&first.0).is_some_and(|entry| entry.count == count);
+        is_it.then(|| self.remove(first.0)).flatten()
+    }
+
+    /// Somebody reads; which reads should be begun, of a volume that ends there.
+    pub(crate) fn asked(&mut self, first: UserBlock, count: u32, end: UserBlock) -> Vec<(UserBlock, u32)> {
+        self.reads += 1;
+        if count < BLOCKS_LEAST {
+            return Vec::new();
+        }
+        let goes_on = |stream: &&mut Stream| stream.next == first.0 && stream.count == count;
+        let next = first.0 + u64::from(count);
+        let Some(stream) = self.streams.iter_mut().find(goes_on) else {
+            let oldest = self.streams.iter_mut().min_by_key(|stream| stream.at).expect("there are some");
+            *oldest = Stream { next, count, reads: 1, at: self.reads };
+            return Vec::new();
+        };
+        *stream = Stream { next, count, reads: stream.reads + 1, at: self.reads };
+        if stream.reads <= BEFORE {
+            return Vec::new();
+        }
+        let window = next..end.0.min(next + WINDOW_BLOCKS);
+        let starts = window.clone().step_by(count as usize);
+        let whole =
+            starts.map(|start| start..start + u64::from(count)).filter(|range| range.end <= window.end);
+        let wanted: Vec<Range<u64>> = whole.filter(|range| !self.overlaps(range)).collect();
+        let blocks: u64 = wanted.iter().map(|range| range.end - range.start).sum();
+        if self.blocks + blocks > BLOCKS_MOST {
+            self.forget_old();
+        }
+        let room = BLOCKS_MOST.saturating_sub(self.blocks) / u64::from(count);
+        wanted.into_iter().take(room as usize).map(|range| (UserBlock(range.start), count)).collect()
+    }
+
+    /// A read that [`asked`](Self::asked) wanted is under way.
+    pub(crate) fn begun(&mut self, first: UserBlock, count: u32, id: RequestId) {
+        self.entries.insert(first.0, Entry { count, at: self.reads, found: Early::UnderWay(id) });
+        self.blocks += u64::from(count);
+    }
+
+    /// A read that nobody has asked for yet is over; `None`: it failed, and whoever asks is told why by a read of their own.
+    pub(crate) fn came(&mut self, id: RequestId, blocks: Option<Vec<Option<Block>>>) {
+        let is_it = |entry: &Entry| matches!(entry.found, Early::UnderWay(under_way) if under_way == id);
+        let Some((&first, _)) = self.entries.iter().find(|(_, entry)| is_it(entry)) else { return };
+        match (blocks, self.entries.get_mut(&first)) {
+            (Some(blocks), Some(entry)) => entry.found = Early::There(blocks),
+            _ => drop(self.remove(first)),
+        }
+    }
+
+    /// These blocks become others.
+    pub(crate) fn forget(&mut self, first: UserBlock, count: u64) {
+        if self.entries.is_empty() {
+            return;
+        }
+        let range = first.0..first.0 + count;
+        while let Some(entry) = self.overlapping(&range) {
+            self.remove(entry);
+        }
+    }
+
+    /// Nothing of what was read may be used any more.
+    pub(crate) fn clear(&mut self) {
+        *self = Ahead { reads: self.reads, ..Ahead::default() };
+    }
+
+    fn forget_old(&mut self) {
+        let is_old = |entry: &Entry| entry.at + READS_KEPT < self.reads;
+        let old: Vec<u64> =
+            self.entries.iter().filter(|(_, entry)| is_old(entry)).map(|(&first, _)| first).collect();
+        old.into_iter().for_each(|first| drop(self.remove(first)));
+    }
+
+    fn remove(&mut self, first: u64) -> Option<Early> {
+        let entry = self.entries.remove(&first)?;
+        self.blocks -= u64::from(entry.count);
+        Some(entry.found)
+    }
+
+    fn overlaps(&self, range: &Range<u64>) -> bool {
+        self.overlapping(range).is_some()
+    }
+
+    /// The first block of an entry that has some of these.
+    fn overlapping(&self, range: &Range<u64>) -> Option<u64> {
+        // No two overlap, so only the last that begins before the end can.
+        let (&first, entry) = self.entries.range(..range.end).next_back()?;
+        (first + u64::from(entry.count) > range.start && !range.is_empty()).then_some(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const END: UserBlock = UserBlock(10_000);
+
+    fn wants(ahead: &mut Ahead, first: u64, count: u32) -> Vec<u64> {
+        ahead.asked(UserBlock(first), count, END).iter().map(|(first, _)| first.0).collect()
+    }
+
+    #[test]
+    fn a_run_of_reads_is_gone_ahead_of_and_others_are_not() {
+        let mut ahead = Ahead::default();
+        for at in [0, 256, 512] {
+            assert!(wants(&mut ahead, at, 256).is_empty());
+            assert!(wants(&mut ahead, 9000 - at, 256).is_empty(), "backwards");
+            assert!(wants(&mut ahead, 4000 + at / 256, 1).is_empty(), "too short");
+        }
+        assert_eq!(wants(&mut ahead, 768, 256), [1024, 1280, 1536, 1792]);
+        ahead.begun(UserBlock(1024), 256, RequestId(1));
+        assert_eq!(wants(&mut ahead, 1024, 256), [1280, 1536, 1792, 2048], "the first is under way");
+        let mut ahead = Ahead::default();
+        let last: Vec<Vec<u64>> = (0..4).map(|i| wants(&mut ahead, 8700 + i * 256, 256)).collect();
+        assert_eq!(last[3], [9724], "the volume ends");
+    }
+
+    #[test]
+    fn what_is_written_is_forgotten() {
+        let mut ahead = Ahead::default();
+        for (id, first) in [(1, 100), (2, 120), (3, 140)] {
+            ahead.begun(UserBlock(first), 20, RequestId(id));
+        }
+        ahead.forget(UserBlock(119), 2);
+        assert!(ahead.take(UserBlock(100), 20).is_none() && ahead.take(UserBlock(120), 20).is_none());
+        ahead.forget(UserBlock(120), 20);
+        ahead.forget(UserBlock(160), 20);
+        assert!(ahead.take(UserBlock(140), 19).is_none(), "another length");
+        ahead.came(RequestId(1), Some(Vec::new()));
+        ahead.came(RequestId(3), Some(Vec::new()));
+        assert!(matches!(ahead.take(UserBlock(140), 20), Some(Early::There(_))));
+        assert!(ahead.take(UserBlock(140), 20).is_none() && ahead.blocks == 0, "once");
+    }
+
+    #[test]
+    fn what_nobody_asks_for_makes_room() {
+        let mut ahead = Ahead::default();
+        let read = |ahead: &mut Ahead, first: u64| {
+            let wanted = ahead.asked(UserBlock(first), 256, UserBlock(u64::MAX));
+            wanted.iter().for_each(|&(first, count)| ahead.begun(first, count, RequestId(first.0)));
+            wanted.len()
+        };
+        for run in 0..8u64 {
+            let begun: usize = (0..4).map(|i| read(&mut ahead, run * 100_000 + i * 256)).sum();
+            assert_eq!(begun, if run < 4 { 4 } else { 0 }, "{run}");
+        }
+        let (all, kept) = (ahead.blocks, READS_KEPT + 1);
+        assert_eq!(all, BLOCKS_MOST);
+        assert!((0..kept).all(|i| read(&mut ahead, 2_000_000 + i * 1000) == 0));
+        let begun: usize = (0..5).map(|i| read(&mut ahead, 5_000_000 + i * 256)).sum();
+        assert_eq!(begun, 5);
+        assert_eq!(ahead.blocks, 5 * 256);
+    }
+}
