@@ -130,7 +130,7 @@ pub enum Event {
     /// are of one time are taken away, and how far a rebuild is gets into a record.
     Settle,
     /// Nobody has asked for anything for a while. Until somebody does, what is in memory is made durable, and stripes with much in the log
-    /// are merged, so that the next burst finds room; while a device is lost the log stays.
+    /// are merged, so that the next burst finds room; while a device is lost or rebuilt the log stays.
     Idle,
 }
 

@@ -20,7 +20,7 @@ use crate::{
     Action, BLOCK_BYTES, BufferId, Bug, Compute, Computed, DeviceBlock, EpochId, Failure, Operand, Piece,
     Reply, RequestId, Seed, Slot, Sum, Urgency, UserBlock,
 };
-use pantile_format::volume::{Policy, RECORD_BLOCKS_MAX, RECORD_HEAD_BYTES};
+use pantile_format::volume::{MemberState, Policy, RECORD_BLOCKS_MAX, RECORD_HEAD_BYTES};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of the entry of a record that says a member's state.
@@ -212,11 +212,12 @@ impl Engine {
         !self.maps.log.is_empty() && self.maps.free_rows.len() < self.geometry.log_rows() as usize / 4
     }
 
-    /// Whether the log is emptied although it is not low, because nobody asks for anything.
+    /// Whether the log is emptied although it is not low, because nobody asks for anything; a rebuild goes first.
     fn log_is_put_away(&self) -> bool {
+        let is_whole = self.maps.members.iter().all(|state| *state == MemberState::Present);
         let rows = self.geometry.log_rows() as usize;
         let is_used = !self.maps.log.is_empty() && self.maps.free_rows.len() < rows - rows / 8;
-        self.idle && is_used && self.maps.absent().is_empty()
+        self.idle && is_used && is_whole
     }
 
     /// User blocks that one row of copies holds.
