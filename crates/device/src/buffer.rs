@@ -105,7 +105,7 @@ impl BufferPool {
     /// A pool that never holds more than `max_bytes`, in use and idle together; whole pages are counted.
     pub fn new(max_bytes: usize) -> Self {
         let area = Area::new(max_bytes / PAGE_BYTES * PAGE_BYTES);
-        let store = Mutex::new(Store { area, used_bytes: 0, alone_bytes: 0, waiting: 0 });
+        let store = Mutex::new(Store { area, used_bytes: 0, idle_bytes: 0, waiting: 0 });
         Self { inner: Arc::new(Inner { max_bytes, store, returned: Condvar::new() }) }
     }
 
@@ -150,7 +150,7 @@ impl BufferPool {
     /// Bytes that the pool occupies, idle ones included.
     pub fn held_bytes(&self) -> usize {
         let store = self.inner.lock();
-        store.used_bytes + store.idle_bytes()
+        store.used_bytes + store.idle_bytes
     }
 }
 
@@ -217,8 +217,8 @@ struct Store {
     /// None: the system has not so many addresses.
     area: Option<Area>,
     used_bytes: usize,
-    /// Of these in mappings of their own. While there are some, nothing idle keeps its memory.
-    alone_bytes: usize,
+    /// What has come back to the area and may still have memory: at most so much.
+    idle_bytes: usize,
     /// How many wait for some: to call nobody costs a system call too.
     waiting: usize,
 }
@@ -232,9 +232,15 @@ impl Inner {
         if capacity > self.max_bytes - store.used_bytes {
             return None;
         }
-        let pages = store.take(capacity);
         store.used_bytes += capacity;
-        Some(pages)
+        let of_area = store.area.as_mut().and_then(|area| area.take(capacity));
+        // What was taken of the area may have had memory, or not: then what is idle counts for too much.
+        store.idle_bytes = store.idle_bytes.min(store.area.as_ref().map_or(0, Area::free_bytes));
+        if store.used_bytes + store.idle_bytes > self.max_bytes {
+            store.area.iter().for_each(Area::empty);
+            store.idle_bytes = 0;
+        }
+        Some(of_area.unwrap_or_else(|| Pages::alone(capacity)))
     }
 
     fn give(&self, pages: Pages) {
@@ -252,32 +258,16 @@ impl Inner {
 }
 
 impl Store {
-    fn take(&mut self, capacity: usize) -> Pages {
-        let of_area = self.area.as_mut().and_then(|area| area.take(capacity));
-        of_area.unwrap_or_else(|| {
-            self.area.iter().for_each(Area::empty);
-            self.alone_bytes += capacity;
-            Pages::alone(capacity)
-        })
-    }
-
     /// Returns what is nobody's now.
     fn give_back(&mut self, pages: Pages) -> Option<Pages> {
         match &mut self.area {
             Some(area) if area.gave(&pages) => {
-                area.give_back(pages, self.alone_bytes > 0);
+                self.idle_bytes += pages.capacity();
+                area.give_back(pages);
                 None
             }
-            _ => {
-                self.alone_bytes -= pages.capacity();
-                Some(pages)
-            }
+            _ => Some(pages),
         }
-    }
-
-    /// At most so many idle bytes have memory.
-    fn idle_bytes(&self) -> usize {
-        if self.alone_bytes > 0 { 0 } else { self.area.as_ref().map_or(0, Area::free_bytes) }
     }
 }
 

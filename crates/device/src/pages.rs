@@ -109,13 +109,10 @@ impl Area {
         Arc::ptr_eq(&self.mapping, &pages.mapping)
     }
 
-    /// Takes back what it gave; `empty`: the system gets the memory.
-    pub(crate) fn give_back(&mut self, pages: Pages, empty: bool) {
+    /// Takes back what it gave, with its memory.
+    pub(crate) fn give_back(&mut self, pages: Pages) {
         assert!(self.gave(&pages), "pages of another area");
         let (mut place, mut len) = (pages.start.as_ptr().addr() - self.at(0).as_ptr().addr(), pages.capacity);
-        if empty {
-            self.mapping.empty(pages.start, len);
-        }
         if let Some((&before, &its)) = self.free.range(..place).next_back()
             && before + its == place
         {
@@ -213,7 +210,7 @@ mod tests {
         let mut given: Vec<_> = (0..8).map(|_| area.take(HUGE_PAGE_BYTES / 2).unwrap()).collect();
         assert!(area.take(1 << 12).is_none());
         fastrand::Rng::with_seed(3).shuffle(&mut given);
-        given.into_iter().for_each(|pages| area.give_back(pages, false));
+        given.into_iter().for_each(|pages| area.give_back(pages));
         assert_eq!((area.free.len(), area.free_bytes()), (1, 4 * HUGE_PAGE_BYTES));
         let whole = area.take(4 * HUGE_PAGE_BYTES).unwrap();
         assert!(whole.bytes().as_ptr().addr().is_multiple_of(HUGE_PAGE_BYTES));
@@ -226,7 +223,7 @@ mod tests {
         let mut other = area.take(1 << 12).unwrap();
         pages.bytes_mut().fill(7);
         other.bytes_mut().fill(9);
-        area.give_back(pages, false);
+        area.give_back(pages);
         area.empty();
         let pages = area.take(3 << 12).unwrap();
         assert!(pages.bytes().iter().all(|&byte| byte == 0) && other.bytes().iter().all(|&byte| byte == 9));
