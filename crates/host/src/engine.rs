@@ -10,7 +10,7 @@
 use crate::ahead::{Ahead, Early};
 use crate::epochs::EpochWish;
 use crate::epochs::{EpochReport, Watches};
-use crate::gather::{Wanted, cut, join};
+use crate::gather::{GAP_BLOCKS_MAX, Wanted, cut, join};
 use crate::inbox::{Answer, Ask, Inbox, Message};
 use crate::memory::{BLOCK, Block, Buffers, Table};
 use crate::throttle::Throttle;
@@ -158,6 +158,7 @@ pub(crate) struct Engine {
     clients: FxHashMap<RequestId, Answer<Vec<Option<Block>>>>,
     epochs: Watches,
     ahead: Ahead,
+    reads_more: bool,
     requests: u64,
     throttle: Throttle,
     /// Background I/O that waits for its turn.
@@ -201,6 +202,7 @@ impl Engine {
             clients: FxHashMap::default(),
             epochs: Watches::default(),
             ahead: Ahead::default(),
+            reads_more: options.reads_more,
             requests: 0,
             throttle: Throttle::new(options.background_bytes_per_s, now),
             background: VecDeque::new(),
@@ -352,6 +354,9 @@ impl Engine {
                 self.volume.handle(Event::Request(id, Request::Read { first, count }));
             }
         }
+        if !self.reads_more {
+            return;
+        }
         let end = UserBlock(self.geometry.user_blocks());
         for (first, count) in self.ahead.asked(first, count, end) {
             let id = self.next_request();
@@ -429,7 +434,8 @@ impl Engine {
 
     /// Gives the devices what is wanted, neighbours as one.
     fn begin_wanted(&mut self) {
-        for group in join(std::mem::take(&mut self.wanted)) {
+        let gap_max = if self.reads_more { GAP_BLOCKS_MAX } else { 0 };
+        for group in join(std::mem::take(&mut self.wanted), gap_max) {
             let [first, others @ ..] = &group[..] else { continue };
             let (io, slot, at, urgency) = (first.io, first.slot, first.at, first.urgency);
             if !others.is_empty() {

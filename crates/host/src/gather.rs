@@ -13,7 +13,7 @@ use pantile_volume::{DeviceBlock, IoId, Slot, Urgency};
 const JOINED_BLOCKS_MAX: u64 = 128;
 
 /// Blocks that nobody wants between two reads that are made one: a header of a chunk has one, or few.
-const GAP_BLOCKS_MAX: u64 = 2;
+pub(crate) const GAP_BLOCKS_MAX: u64 = 2;
 
 /// An I/O that the volume wants.
 #[derive(Debug)]
@@ -32,22 +32,24 @@ impl Wanted {
         self.at.0 + self.blocks
     }
 
-    /// Whether it goes on where the other ends, or so near that it is read with it.
-    fn follows(&self, other: &Wanted) -> bool {
-        let gap_max = if self.write.is_some() { 0 } else { GAP_BLOCKS_MAX };
+    /// Whether it goes on where the other ends, or, if it is read, so near that the gap is read with it.
+    fn follows(&self, other: &Wanted, gap_max: u64) -> bool {
+        let gap_max = if self.write.is_some() { 0 } else { gap_max };
         (other.end()..=other.end() + gap_max).contains(&self.at.0)
     }
 }
 
-/// Wanted I/Os in groups of neighbours, each in the order of the device and not empty.
-pub(crate) fn join(mut wanted: Vec<Wanted>) -> Vec<Vec<Wanted>> {
+/// Wanted I/Os in groups of neighbours, each in the order of the device and not empty. Reads are neighbours across so many blocks.
+pub(crate) fn join(mut wanted: Vec<Wanted>, gap_max: u64) -> Vec<Vec<Wanted>> {
     wanted.sort_by_key(|one| (one.slot, one.write.is_some(), one.urgency, one.at));
     let mut groups: Vec<Vec<Wanted>> = Vec::new();
     for one in wanted {
         let fits = |group: &&mut Vec<Wanted>| match (&group[..], group.last()) {
             ([first, ..], Some(last)) => {
                 let kind = |of: &Wanted| (of.slot, of.write.is_some(), of.urgency);
-                kind(last) == kind(&one) && one.follows(last) && one.end() - first.at.0 <= JOINED_BLOCKS_MAX
+                kind(last) == kind(&one)
+                    && one.follows(last, gap_max)
+                    && one.end() - first.at.0 <= JOINED_BLOCKS_MAX
             }
             _ => false,
         };
@@ -95,7 +97,7 @@ mod tests {
     }
 
     fn names(wanted: Vec<Wanted>) -> Vec<Vec<u64>> {
-        join(wanted).iter().map(|group| group.iter().map(|one| one.io.0).collect()).collect()
+        join(wanted, GAP_BLOCKS_MAX).iter().map(|group| group.iter().map(|one| one.io.0).collect()).collect()
     }
 
     #[test]
@@ -119,7 +121,7 @@ mod tests {
 
     #[test]
     fn what_is_joined_is_bounded() {
-        let groups = join((0..40).map(|i| read(i, 0, i * 16, 16)).collect());
+        let groups = join((0..40).map(|i| read(i, 0, i * 16, 16)).collect(), 0);
         assert!(groups.iter().all(|group| group.len() as u64 * 16 <= JOINED_BLOCKS_MAX));
         assert_eq!(
             groups.iter().flatten().map(|one| one.io.0).collect::<Vec<_>>(),

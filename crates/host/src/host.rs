@@ -17,6 +17,9 @@ pub struct HostOptions {
     pub write_bytes: usize,
     /// Memory for reads under way.
     pub read_bytes: usize,
+    /// Whether devices are read more than is asked for where that is faster: the headers between chunks, and, 16 MiB at most, what comes
+    /// behind what is read from front to back. Not for whoever counts what the volume needs.
+    pub reads_more: bool,
     /// Memory kept for reuse by the engine.
     pub kept_bytes: usize,
     /// A device that owes something and does not answer anything for so long is given up.
@@ -45,6 +48,7 @@ impl HostOptions {
         HostOptions {
             write_bytes: 96 << 20,
             read_bytes: 64 << 20,
+            reads_more: true,
             kept_bytes: 64 << 20,
             device_deadline: Duration::from_secs(30),
             idle_after: Duration::from_secs(1),

@@ -124,7 +124,7 @@ fn check(code: &str, lost: &[usize], requests: u64) {
     let folder = tempfile::tempdir().expect("a folder");
     let devices = devices(&geometry, folder.path());
     let there = devices.iter().map(|device| Some(Arc::clone(device) as Arc<dyn Device>)).collect();
-    let options = HostOptions::for_devices(devices.len());
+    let options = HostOptions { reads_more: false, ..HostOptions::for_devices(devices.len()) };
     let host = Host::open(geometry.clone(), there, HistoryId([2; 16]), &options).expect("opened");
     let handle = host.handle();
     let len = geometry.user_blocks() * BLOCK_BYTES;
@@ -210,7 +210,7 @@ fn check_driven(code: &str, policy: Policy, circumstances: &Circumstances, reque
     let folder = tempfile::tempdir().expect("a folder");
     let devices = devices(&geometry, folder.path());
     let there = devices.iter().map(|device| Some(Arc::clone(device) as Arc<dyn Device>)).collect();
-    let options = HostOptions::for_devices(devices.len());
+    let options = HostOptions { reads_more: false, ..HostOptions::for_devices(devices.len()) };
     let host = Host::open(geometry.clone(), there, HistoryId([1; 16]), &options).expect("opened");
     let handle = host.handle();
     rest(&host);

@@ -192,7 +192,7 @@ fn state(code: &Code, lost: Option<usize>, options: &Options) -> Result<Ran, Exe
     let slow =
         |device: Arc<MemoryDevice>| Some(Arc::new(Throttled::new(device, throttle)) as Arc<dyn Device>);
     let devices: Vec<Option<Arc<dyn Device>>> = filled(&geometry)?.into_iter().map(slow).collect();
-    let host_options = HostOptions::for_devices(devices.len());
+    let host_options = HostOptions { reads_more: false, ..HostOptions::for_devices(devices.len()) };
     let host = Host::open(geometry.clone(), devices, HistoryId([2; 16]), &host_options)?;
     if let Some(slot) = lost {
         host.fail(Slot(slot as u32))?;
