@@ -128,7 +128,10 @@ impl Area {
 
     /// Gives the memory of what is free to the system.
     pub(crate) fn empty(&self) {
-        self.free.iter().for_each(|(&place, &len)| self.mapping.empty(self.at(place), len));
+        for (&place, &len) in &self.free {
+            // SAFETY: what is free lies within the mapping, and by the invariant of the module nobody has a part of it.
+            unsafe { self.mapping.empty(self.at(place), len) };
+        }
     }
 
     /// Bytes that came back.
@@ -183,9 +186,11 @@ impl Mapping {
 
     /// Gives whole pages back to the system; they are zeros when next looked at.
     ///
-    /// Of pages within the mapping to which nobody refers.
-    fn empty(&self, start: NonNull<u8>, len: usize) {
-        // SAFETY: the caller's pages are within the mapping and free; private anonymous memory becomes zeros, which are initialised bytes.
+    /// # Safety
+    ///
+    /// The pages are within the mapping, and nobody refers to them.
+    unsafe fn empty(&self, start: NonNull<u8>, len: usize) {
+        // SAFETY: by the contract no reference sees the change; private anonymous memory becomes zeros, which are initialised bytes.
         let done = unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxDontNeed) };
         debug_assert!(done.is_ok(), "memory could not be given back: {done:?}");
     }

@@ -329,14 +329,8 @@ impl Engine {
             }
             None => request,
         };
-        let id = self.next_request();
+        let id = self.tell(request);
         self.clients.insert(id, answer);
-        self.volume.handle(Event::Request(id, request));
-    }
-
-    fn next_request(&mut self) -> RequestId {
-        self.requests += 1;
-        RequestId(self.requests)
     }
 
     /// A read of a volume without epochs: of what was read ahead, if it was, and what comes behind it is read ahead.
@@ -349,9 +343,8 @@ impl Engine {
             }
             Some(Early::UnderWay(id)) => drop(self.clients.insert(id, answer)),
             None => {
-                let id = self.next_request();
+                let id = self.tell(Request::Read { first, count });
                 self.clients.insert(id, answer);
-                self.volume.handle(Event::Request(id, Request::Read { first, count }));
             }
         }
         if !self.reads_more {
@@ -359,9 +352,8 @@ impl Engine {
         }
         let end = UserBlock(self.geometry.user_blocks());
         for (first, count) in self.ahead.asked(first, count, end) {
-            let id = self.next_request();
+            let id = self.tell(Request::Read { first, count });
             self.ahead.begun(first, count, id);
-            self.volume.handle(Event::Request(id, Request::Read { first, count }));
         }
     }
 
@@ -792,7 +784,7 @@ impl Engine {
         self.volume.is_clean()
     }
 
-    /// Asks the volume for something that has no bytes.
+    /// Asks the volume for something. It answers when its next action is taken, so whoever waits may be noted afterwards.
     fn tell(&mut self, request: Request) -> RequestId {
         self.requests += 1;
         let id = RequestId(self.requests);
@@ -803,20 +795,16 @@ impl Engine {
     /// Begins an epoch.
     pub(crate) fn begin_epoch(&mut self, wish: EpochWish, answer: Answer<(EpochId, UserBlock, u64)>) {
         let EpochWish { first, count, owed_blocks_max, rules } = wish;
-        self.requests += 1;
-        let id = RequestId(self.requests);
+        let id = self.tell(Request::Begin { first, count, owed_blocks_max });
         self.epochs.beginning(id, rules, answer);
-        self.volume.handle(Event::Request(id, Request::Begin { first, count, owed_blocks_max }));
     }
 
     /// Ends or aborts an epoch.
     pub(crate) fn close_epoch(&mut self, epoch: EpochId, seal: bool, answer: Answer<Vec<Option<Block>>>) {
-        self.requests += 1;
-        let id = RequestId(self.requests);
-        self.clients.insert(id, answer);
         self.epochs.closing(epoch);
         let request = if seal { Request::End { epoch } } else { Request::Abort { epoch } };
-        self.volume.handle(Event::Request(id, request));
+        let id = self.tell(request);
+        self.clients.insert(id, answer);
     }
 
     /// What an epoch does when whoever began it is gone.

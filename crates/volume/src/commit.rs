@@ -20,7 +20,7 @@ use crate::{
     Action, BLOCK_BYTES, BufferId, Bug, Compute, Computed, DeviceBlock, EpochId, Failure, Operand, Piece,
     Reply, RequestId, Seed, Slot, Sum, Urgency, UserBlock,
 };
-use pantile_format::volume::{MemberState, Policy, RECORD_BLOCKS_MAX, RECORD_HEAD_BYTES};
+use pantile_format::volume::{Policy, RECORD_BLOCKS_MAX, RECORD_HEAD_BYTES};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of the entry of a record that says a member's state.
@@ -214,10 +214,9 @@ impl Engine {
 
     /// Whether the log is emptied although it is not low, because nobody asks for anything; a rebuild goes first.
     fn log_is_put_away(&self) -> bool {
-        let is_whole = self.maps.members.iter().all(|state| *state == MemberState::Present);
         let rows = self.geometry.log_rows() as usize;
         let is_used = !self.maps.log.is_empty() && self.maps.free_rows.len() < rows - rows / 8;
-        self.idle && is_used && is_whole
+        self.idle && is_used && self.maps.has_all_members()
     }
 
     /// User blocks that one row of copies holds.
@@ -377,7 +376,7 @@ impl Engine {
         let is_empty = commit.stripes.is_empty() && commit.rows.is_empty() && commit.taken.is_empty();
         let is_empty = is_empty && commit.ahead.is_empty();
         if is_empty && !commit.members_changed {
-            // What is in the log is not worth it.
+            // What is in the log is not worth it, or can go nowhere: enough until somebody has asked for something again.
             self.idle = false;
             // No room for anything: the log and the free stripes are held by reads under way; it is tried again after them. Unless
             // nothing is under way: then what is dirty can go nowhere, because broken stripes hold the log.

@@ -341,7 +341,7 @@ impl Engine {
 
     /// Whether every device has all that it should have, as far as anybody has looked, and records say so.
     pub(crate) fn is_clean(&self) -> bool {
-        let present = self.maps.members.iter().all(|state| *state == MemberState::Present);
+        let present = self.maps.has_all_members();
         let told = !self.members_changed || self.planted.is(Bug::AnswersBeforeLossIsRecorded);
         let recorded = told && self.snapshot.is_none() && self.commit.is_none();
         let recorded = recorded && !self.is_resyncing() && self.may_admit();

@@ -356,6 +356,11 @@ impl Maps {
         self.members[slot.0 as usize].has(Generation(generation), logical)
     }
 
+    /// Whether no device is lost or being rebuilt.
+    pub(crate) fn has_all_members(&self) -> bool {
+        self.members.iter().all(|state| *state == MemberState::Present)
+    }
+
     /// The slots that cannot be read at all.
     pub(crate) fn absent(&self) -> Vec<Slot> {
         (0..self.members.len() as u32).map(Slot).filter(|&slot| !self.is_present(slot)).collect()
