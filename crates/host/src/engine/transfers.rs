@@ -1,0 +1,252 @@
+//! What the engine has to do with devices: what the volume wants of them becomes few and long I/Os, and what came of each is told to it.
+//!
+//! An I/O of several parts ends for each of them; where it cannot be done as a whole, each is tried alone.
+
+use super::{Engine, INLINE_BYTES_MAX};
+use crate::gather::{GAP_BLOCKS_MAX, Wanted, cut, join};
+use crate::inbox::Message;
+use crate::memory::{BLOCK, Block};
+use crate::work::checksum;
+use pantile_device::{Completion, DeviceError, Op, Priority, Refusal, Remedy, Request as IoRequest, Segment};
+use pantile_volume::{BufferId, DeviceBlock, Event, IoId, IoResult, Piece, Seed, Slot, Urgency};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a request waits that the system was short of something for (space, memory) before it is tried again.
+const RETRY_AFTER: Duration = Duration::from_millis(200);
+
+/// What an I/O is for.
+pub(super) enum Purpose {
+    Blocks { into: Vec<BufferId>, generation: u64 },
+    Bytes,
+    Write,
+    Flush,
+}
+
+pub(super) struct Flight {
+    pub(super) slot: Slot,
+    pub(super) at: DeviceBlock,
+    pub(super) blocks: u64,
+    pub(super) purpose: Purpose,
+}
+
+impl Engine {
+    pub(super) fn want(&mut self, wanted: Wanted, purpose: Purpose) {
+        let Wanted { slot, at, blocks, .. } = wanted;
+        self.flights.insert(wanted.io.0, Flight { slot, at, blocks, purpose });
+        self.wanted.push(wanted);
+    }
+
+    /// Gives the devices what is wanted, neighbours as one.
+    pub(super) fn begin_wanted(&mut self) {
+        let gap_max = if self.reads_more { GAP_BLOCKS_MAX } else { 0 };
+        for group in join(std::mem::take(&mut self.wanted), gap_max) {
+            let [first, others @ ..] = &group[..] else { continue };
+            let (io, slot, at, urgency) = (first.io, first.slot, first.at, first.urgency);
+            if !others.is_empty() {
+                self.joined.insert(io.0, group.iter().map(|one| one.io).collect());
+            }
+            let blocks = group.last().map_or(0, Wanted::end) - at.0;
+            let is_write = first.write.is_some();
+            let segments = group.into_iter().filter_map(|one| one.write).flatten();
+            let op = if is_write { write_op(at, segments.collect()) } else { self.read_op(at, blocks) };
+            self.begin(io, slot, op, urgency);
+        }
+    }
+
+    fn read_op(&self, at: DeviceBlock, blocks: u64) -> Op {
+        let buffer = self.buffers.take(blocks as usize);
+        Op::Read { offset_bytes: at.0 * BLOCK as u64, range: 0..blocks as usize * BLOCK, buffer }
+    }
+
+    pub(super) fn segments(&self, pieces: Vec<Piece>) -> Vec<Segment> {
+        let mut parts: Vec<Segment> = Vec::new();
+        for piece in pieces {
+            match piece {
+                Piece::Block(operand) => self.table.operand(operand).gather(&mut parts),
+                Piece::Bytes(bytes) => {
+                    let mut buffer = self.buffers.take(bytes.len().div_ceil(BLOCK));
+                    buffer[..bytes.len()].copy_from_slice(&bytes);
+                    parts.push(Segment { buffer: Arc::new(buffer), range: 0..bytes.len() });
+                }
+            }
+        }
+        parts
+    }
+
+    pub(super) fn begin(&mut self, io: IoId, slot: Slot, op: Op, urgency: Urgency) {
+        let Some(device) = self.members[slot.0 as usize].number else {
+            self.all_over(io.0, &IoResult::Gone);
+            return;
+        };
+        let priority = match urgency {
+            Urgency::User => Priority::User,
+            Urgency::Background => Priority::Background,
+        };
+        let request = IoRequest { token: io.0, device, priority, op };
+        match priority {
+            Priority::User => self.submit(request),
+            Priority::Background => {
+                self.background.push_back(request);
+                self.begin_background(Instant::now());
+            }
+        }
+    }
+
+    /// Begins the background I/O whose time has come.
+    pub(super) fn begin_background(&mut self, now: Instant) {
+        while self.throttle.next_at() <= now {
+            let Some(request) = self.background.pop_front() else { return };
+            self.throttle.begin(len_bytes(&request.op), now);
+            self.submit(request);
+        }
+    }
+
+    pub(super) fn submit(&mut self, request: IoRequest) {
+        let Some(flight) = self.flights.get(&request.token) else { return };
+        let member = &mut self.members[flight.slot.0 as usize];
+        let token = request.token;
+        match self.pool.submit(request) {
+            Ok(()) => {
+                let now = Instant::now();
+                if member.owes.is_empty() {
+                    member.answered_at = now;
+                }
+                member.owes.insert(token, now);
+            }
+            Err(rejected) => match rejected.why {
+                Refusal::Full => self.again.push_back((Instant::now() + RETRY_AFTER, *rejected.request)),
+                Refusal::Detached => self.all_over(token, &IoResult::Gone),
+            },
+        }
+    }
+
+    /// How many I/Os a device does under one name.
+    pub(super) fn parts_of(&self, token: u64) -> usize {
+        self.joined.get(&token).map_or(1, Vec::len)
+    }
+
+    /// The I/Os that a device does under one name.
+    fn parts(&mut self, token: u64) -> Vec<IoId> {
+        self.joined.remove(&token).unwrap_or_else(|| vec![IoId(token)])
+    }
+
+    /// Tells the volume the same end of all that a device did as one.
+    fn all_over(&mut self, token: u64, result: &IoResult) {
+        self.parts(token).into_iter().for_each(|io| self.io_over(io, result.clone()));
+    }
+
+    /// Tells the volume the end of an I/O.
+    pub(super) fn io_over(&mut self, io: IoId, result: IoResult) {
+        if self.flights.remove(&io.0).is_some() {
+            self.volume.handle(Event::IoDone(io, result));
+        }
+    }
+
+    pub(super) fn completed(&mut self, completion: Completion) {
+        let Completion { token, op, result, device, priority, .. } = completion;
+        let Some(flight) = self.flights.get(&token) else { return };
+        let slot = flight.slot;
+        let member = &mut self.members[slot.0 as usize];
+        member.owes.remove(&token);
+        member.answered_at = Instant::now();
+        let Err(error) = result else {
+            if matches!(op, Op::Write { .. }) && member.short_since.take().is_some() {
+                member.error = None;
+            }
+            self.done(token, op);
+            return;
+        };
+        match error.remedy() {
+            Remedy::RepairRange => match self.joined.remove(&token) {
+                Some(parts) => self.each_alone(parts, device, priority, op),
+                None => self.io_over(IoId(token), IoResult::MediaError),
+            },
+            Remedy::MakeSpace | Remedy::Retry if !self.is_tired_of(slot, &error) => {
+                let request = IoRequest { token, device, priority, op };
+                self.again.push_back((Instant::now() + RETRY_AFTER, request));
+            }
+            _ => self.drop_device(slot, Some(error)),
+        }
+    }
+
+    /// Whether a device has been failing for want of something as long as its deadline allows.
+    fn is_tired_of(&mut self, slot: Slot, error: &DeviceError) -> bool {
+        let member = &mut self.members[slot.0 as usize];
+        let since = *member.short_since.get_or_insert_with(Instant::now);
+        member.error = Some(error.clone());
+        since.elapsed() > self.deadline
+    }
+
+    /// Some of what was to be done as one cannot be done: the rest can.
+    fn each_alone(&mut self, parts: Vec<IoId>, device: usize, priority: Priority, op: Op) {
+        let places = parts
+            .iter()
+            .filter_map(|io| self.flights.get(&io.0).map(|flight| (io.0, flight.at, flight.blocks)));
+        let places: Vec<(u64, DeviceBlock, u64)> = places.collect();
+        let ops: Vec<Op> = match op {
+            Op::Write { parts, .. } => {
+                let segments = cut(parts, places.iter().map(|(.., blocks)| *blocks));
+                places.iter().zip(segments).map(|((_, at, _), segments)| write_op(*at, segments)).collect()
+            }
+            _ => places.iter().map(|(_, at, blocks)| self.read_op(*at, *blocks)).collect(),
+        };
+        for ((token, ..), op) in places.into_iter().zip(ops) {
+            self.submit(IoRequest { token, device, priority, op });
+        }
+    }
+
+    /// A device did what it should.
+    fn done(&mut self, token: u64, op: Op) {
+        let parts = self.parts(token);
+        let Op::Read { offset_bytes, buffer, .. } = op else {
+            parts.into_iter().for_each(|io| self.io_over(io, IoResult::Done));
+            return;
+        };
+        let buffer = Arc::new(buffer);
+        let mut checks = Vec::new();
+        for io in parts {
+            let Some(flight) = self.flights.get_mut(&io.0) else { continue };
+            let start = (flight.at.0 * BLOCK as u64 - offset_bytes) as usize;
+            let range = start..start + flight.blocks as usize * BLOCK;
+            match &mut flight.purpose {
+                Purpose::Blocks { into, generation } => {
+                    let seed = Seed { slot: flight.slot, address: flight.at, generation: *generation };
+                    checks.push((io, seed, std::mem::take(into), Block::all_in(&buffer, range)));
+                }
+                Purpose::Bytes => self.io_over(io, IoResult::Bytes(buffer[range].to_vec())),
+                Purpose::Write | Purpose::Flush => self.io_over(io, IoResult::Done),
+            }
+        }
+        let (volume, len) = (self.geometry.volume, buffer.len());
+        let check = move || {
+            let read = |(io, seed, into, blocks): (IoId, Seed, Vec<BufferId>, Vec<Block>)| {
+                let sums = blocks.iter().zip(seed.address.0..).map(|(block, at)| {
+                    checksum(volume, Seed { address: DeviceBlock(at), ..seed }, block.bytes())
+                });
+                let result = IoResult::Checksums(sums.collect());
+                Message::Read { io, result, blocks: into.into_iter().zip(blocks).collect() }
+            };
+            checks.into_iter().map(read).collect::<Vec<Message>>()
+        };
+        match len <= INLINE_BYTES_MAX {
+            true => check().into_iter().for_each(|message| self.message(message)),
+            false => {
+                let inbox = self.inbox.clone();
+                self.workers.give(move || check().into_iter().for_each(|message| inbox.push(message)));
+            }
+        }
+    }
+}
+
+fn write_op(at: DeviceBlock, parts: Vec<Segment>) -> Op {
+    Op::Write { offset_bytes: at.0 * BLOCK as u64, parts }
+}
+
+pub(super) fn len_bytes(op: &Op) -> u64 {
+    match op {
+        Op::Read { range, .. } => range.len() as u64,
+        Op::Write { parts, .. } => parts.iter().map(|part| part.range.len() as u64).sum(),
+        _ => 0,
+    }
+}
