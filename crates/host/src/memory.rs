@@ -37,6 +37,16 @@ impl Block {
         &self.buffer[self.range()]
     }
 
+    /// It and those behind it in its buffer, so many in all.
+    pub(crate) fn bytes_of(&self, blocks: usize) -> &[u8] {
+        &self.buffer[self.start..self.start + blocks * BLOCK]
+    }
+
+    /// Whether it lies right behind another in memory.
+    pub(crate) fn follows(&self, other: &Block) -> bool {
+        Arc::ptr_eq(&self.buffer, &other.buffer) && self.start == other.start + BLOCK
+    }
+
     fn range(&self) -> Range<usize> {
         self.start..self.start + BLOCK
     }

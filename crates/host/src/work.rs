@@ -10,6 +10,7 @@ use pantile_kernel::Dot;
 use pantile_volume::{BufferId, Compute, Operand, Seed, Sum};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
@@ -91,20 +92,32 @@ impl Task {
         for pass in passes(&work.sums) {
             // One buffer a pass: what a pass makes, only later ones use.
             let mut buffer = buffers.take(pass.iter().map(Vec::len).sum());
-            let mut places = buffer.chunks_exact_mut(BLOCK);
-            let mut order = Vec::new();
-            for group in &pass {
-                let terms = &work.sums[group[0]].terms;
-                let sources: Vec<&[u8]> = terms.iter().map(|(operand, _)| have[operand].bytes()).collect();
-                let mut outputs: Vec<&mut [u8]> = places.by_ref().take(group.len()).collect();
-                let matrix = group.iter().map(|&i| coefficients(&work.sums[i], terms)).collect();
+            let runs = runs(&pass, &work.sums, &have);
+            let mut outputs: Vec<Vec<&mut [u8]>> = runs.iter().map(|_| Vec::new()).collect();
+            let (mut rest, mut order) = (&mut buffer[..], Vec::new());
+            // What is made in one place of its groups lies side by side: the blocks of one parity, which go to one device.
+            for place in 0..pass.iter().map(Vec::len).max().unwrap_or(0) {
+                for (run, outputs) in runs.iter().zip(&mut outputs) {
+                    let groups = pass[run.groups.clone()].iter().filter_map(|group| group.get(place));
+                    let made = order.len();
+                    order.extend(groups.map(|&i| work.sums[i].into));
+                    let (output, behind) = rest.split_at_mut((order.len() - made) * BLOCK);
+                    rest = behind;
+                    if !output.is_empty() {
+                        outputs.push(output);
+                    }
+                }
+            }
+            for (run, mut outputs) in runs.into_iter().zip(outputs) {
+                let blocks = run.groups.len();
+                let terms = &work.sums[pass[run.groups.start][0]].terms;
+                let sources: Vec<&[u8]> = terms.iter().map(|(op, _)| have[op].bytes_of(blocks)).collect();
                 if sources.is_empty() {
                     outputs.iter_mut().for_each(|output| output.fill(0));
                 } else {
-                    let applied = matrices.get(matrix).apply(&sources, &mut outputs);
+                    let applied = matrices.get(run.matrix).apply(&sources, &mut outputs);
                     applied.expect("blocks have one length");
                 }
-                order.extend(group.iter().map(|&i| work.sums[i].into));
             }
             for (id, block) in order.into_iter().zip(Block::all_of(buffer)) {
                 have.insert(Operand::Buffer(id), block.clone());
@@ -115,6 +128,32 @@ impl Task {
         let checksums = sums.map(|(operand, seed)| checksum(volume, *seed, have[operand].bytes())).collect();
         Outcome { made, checksums }
     }
+}
+
+/// Groups that follow each other, have the same coefficients, and of whose operands each lies behind that of the group before in memory: they are
+/// done as one, of longer blocks.
+struct Run {
+    groups: Range<usize>,
+    matrix: Matrix,
+}
+
+fn runs(pass: &[Vec<usize>], sums: &[Sum], have: &FxHashMap<Operand, Block>) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for (number, group) in pass.iter().enumerate() {
+        let terms = &sums[group[0]].terms;
+        let matrix: Matrix = group.iter().map(|&i| coefficients(&sums[i], terms)).collect();
+        let goes_on = |run: &&mut Run| {
+            let before = &sums[pass[run.groups.end - 1][0]].terms;
+            let mut operands = before.iter().zip(terms);
+            let follows = |((a, _), (b, _)): (&(Operand, _), &(Operand, _))| have[b].follows(&have[a]);
+            run.matrix == matrix && operands.all(follows)
+        };
+        match runs.last_mut().filter(goes_on) {
+            Some(run) => run.groups.end += 1,
+            None => runs.push(Run { groups: number..number + 1, matrix }),
+        }
+    }
+    runs
 }
 
 /// The coefficients of a sum in the order of `terms`, which are its own.
