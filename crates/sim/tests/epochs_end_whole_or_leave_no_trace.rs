@@ -76,7 +76,7 @@ fn an_epoch_ends_as_a_whole_and_costs_nobody_else_anything() {
 #[test]
 fn what_is_written_behind_an_end_may_be_there_before_its_answer() {
     hush();
-    let worlds: Vec<Real> = worlds(None).into_iter().map(Real::never_idle).collect();
+    let worlds: Vec<Real> = worlds(None).into_iter().map(Real::in_the_old_world).collect();
     if let Err(failure) = run(&worlds, 205_435) {
         panic!("{failure}");
     }

@@ -26,6 +26,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Bytes of the entry of a record that says a member's state.
 const MEMBER_BYTES: u64 = 40;
 
+/// Stripes that are written ahead are recorded when they have this part of what starts a commit: 4 MiB, which is worth a flush.
+const WRITTEN_SHARE: usize = 4;
+
 /// Stripes merged by one commit for no other reason than to empty the log.
 const MERGES_MOST: usize = 8;
 
@@ -43,6 +46,14 @@ enum Phase {
     Compute,
     Write,
     Flush,
+}
+
+/// How much is to be made durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Amount {
+    Nothing,
+    Written,
+    All,
 }
 
 /// A commit under way.
@@ -161,14 +172,12 @@ impl Engine {
         if self.sealed.is_empty() {
             self.answer_sealed();
             let late = self.planted.is(Bug::AnswersBeforeLossIsRecorded);
-            let wanted = !self.waiters.is_empty() || self.above_mark() || (self.members_changed && !late);
-            if wanted || !may_admit || self.commit_wanted {
-                self.commit_wanted = false;
-                self.sealed = std::mem::take(&mut self.dirty);
-                self.sealed_waiters.append(&mut self.waiters);
-                if self.sealed.is_empty() {
-                    self.answer_sealed();
-                }
+            let wanted = !self.waiters.is_empty() || (self.members_changed && !late);
+            match self.amount_to_seal() {
+                _ if wanted || !may_admit || self.commit_wanted => self.seal_all(),
+                Amount::All => self.seal_all(),
+                Amount::Written => self.seal_written(),
+                Amount::Nothing => {}
             }
             let ends = self.epoch_to_end().is_some();
             let cleaning = self.log_is_low() || self.log_is_put_away();
@@ -188,6 +197,48 @@ impl Engine {
         match self.geometry.policy {
             Policy::Wcl => self.begin_commit(),
             Policy::Inplace => self.begin_inplace(),
+        }
+    }
+
+    /// How much of what is dirty should be made durable, although nobody waits for it.
+    ///
+    /// Stripes that are being written ahead are left to that, and those that are dirty in part may soon be whole: a commit that took them now would put
+    /// them into the log, and its flush would wait for writes that it does not cover.
+    fn amount_to_seal(&self) -> Amount {
+        if !self.above_mark() {
+            return Amount::Nothing;
+        }
+        let per_stripe = self.geometry.stripe_blocks() as usize;
+        let whole = (self.dirty.staged.len() + self.dirty.unstaged.len()) * per_stripe;
+        let written = self.dirty.staged.len().saturating_sub(self.stages_under_way as usize) * per_stripe;
+        if self.stages_under_way == 0 || self.dirty.blocks.len() >= whole + self.dirty_mark {
+            Amount::All
+        } else if written >= self.dirty_mark / WRITTEN_SHARE {
+            Amount::Written
+        } else {
+            Amount::Nothing
+        }
+    }
+
+    fn seal_all(&mut self) {
+        self.commit_wanted = false;
+        self.sealed = std::mem::take(&mut self.dirty);
+        self.sealed_waiters.append(&mut self.waiters);
+        if self.sealed.is_empty() {
+            self.answer_sealed();
+        }
+    }
+
+    /// Seals the stripes that have been written ahead.
+    fn seal_written(&mut self) {
+        let (written, _) = by_state(&self.staged, &self.dirty.staged);
+        for (logical, id) in written {
+            self.sealed.blocks.put_back(logical, self.dirty.blocks.take(logical));
+            self.dirty.staged.remove(&logical);
+            self.sealed.staged.insert(logical, id);
+            if self.dirty.unmapped.remove(&logical) {
+                self.sealed.unmapped.insert(logical);
+            }
         }
     }
 

@@ -176,6 +176,8 @@ pub(crate) struct Engine {
     /// The keys of `sums` and perhaps some that are gone, the oldest first.
     sums_order: VecDeque<(u32, Slot)>,
     headers_most: usize,
+    /// Dirty blocks that start a commit.
+    pub(crate) dirty_mark: usize,
     /// Logical stripes with a block that did not verify, until a record says that they are written anew.
     pub(crate) repair: BTreeSet<u32>,
     /// Logical stripes of which more is bad than the code can bear: they are not merged, what can be read of them is.
@@ -266,6 +268,7 @@ impl Engine {
             sums: BTreeMap::new(),
             sums_order: VecDeque::new(),
             headers_most: HEADERS_MOST,
+            dirty_mark: DIRTY_BLOCKS_MARK,
             repair: BTreeSet::new(),
             blank: BTreeSet::new(),
             commit_wanted: false,
@@ -473,7 +476,7 @@ impl Engine {
     }
 
     fn is_full(&self) -> bool {
-        self.dirty_blocks() > DIRTY_BLOCKS_MOST
+        self.dirty_blocks() > self.dirty_mark * (DIRTY_BLOCKS_MOST / DIRTY_BLOCKS_MARK)
     }
 
     fn unblock(&mut self) {
@@ -780,7 +783,7 @@ impl Engine {
 
     /// Whether enough is dirty that a commit should start by itself.
     pub(crate) fn above_mark(&self) -> bool {
-        self.dirty.blocks.len() >= DIRTY_BLOCKS_MARK || self.stages_need_commit()
+        self.dirty.blocks.len() >= self.dirty_mark || self.stages_need_commit()
     }
 
     pub(crate) fn keep_sums(&mut self, physical: u32, slot: Slot, sums: ChunkSums) {

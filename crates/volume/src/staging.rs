@@ -18,8 +18,12 @@ use std::collections::BTreeMap;
 /// Places beyond those of the user's stripes that staging leaves to merging, so that a commit can always go on.
 pub(crate) const PLACES_LEFT: usize = 2;
 
-/// Stripes whose writes are under way at a time are bounded by these blocks: 32 MiB. They are bounded by a quarter of the spare places, too.
-const UNDER_WAY_BLOCKS: u64 = 8192;
+/// Stripes whose writes are under way at a time are bounded by these blocks, 8 MiB: more make no device faster, and a flush waits for all of
+/// them, while those who write fill memory and wait for the flush. They are bounded by a quarter of the spare places, too.
+const UNDER_WAY_BLOCKS: u64 = 2048;
+
+/// But for this many, each of which gives every device one chunk.
+const UNDER_WAY_STRIPES: u64 = 8;
 
 /// Stripes that are written ahead start a commit, where places for more are few, when they have so many blocks: 4 MiB.
 const COMMITTED_BLOCKS: u64 = 1024;
@@ -78,7 +82,8 @@ impl Engine {
 
     /// Whether so much is being written ahead that more of it waits.
     pub(crate) fn stages_wait(&self) -> bool {
-        let most = (UNDER_WAY_BLOCKS / self.geometry.stripe_blocks()).min(self.spare_places() / 4);
+        let most = (UNDER_WAY_BLOCKS / self.geometry.stripe_blocks()).max(UNDER_WAY_STRIPES);
+        let most = most.min(self.spare_places() / 4);
         self.stages_under_way >= most.max(1)
     }
 

@@ -144,6 +144,8 @@ pub struct Real {
     pub bug: Option<Bug>,
     /// Blocks of epochs in memory, if not as many as usual.
     pub epoch_blocks: Option<usize>,
+    /// Dirty blocks that start a commit, if not as many as usual, which no small world ever has.
+    pub dirty_mark: Option<usize>,
 }
 
 impl Real {
@@ -182,7 +184,7 @@ impl Real {
         config.idles = true;
         config.tail_lines = number("SIM_LINES", config.tail_lines as u64) as usize;
         config.replay = "tools/simulate.sh 1 {seed}".to_owned();
-        Real { geometry, config, bug: None, epoch_blocks: None }
+        Real { geometry, config, bug: None, epoch_blocks: None, dirty_mark: None }
     }
 
     pub fn make(&self, start: Start<'_>) -> Result<Driven, Refusal> {
@@ -199,6 +201,9 @@ impl Real {
         if let Some(blocks) = self.epoch_blocks {
             volume.keep_epoch_blocks(blocks);
         }
+        if let Some(blocks) = self.dirty_mark {
+            volume.commit_at(blocks);
+        }
         Ok(Driven(volume))
     }
 
@@ -212,9 +217,9 @@ impl Real {
         Ok(())
     }
 
-    /// As worlds were before engines were told that nobody asks: what failed there fails there again.
-    pub fn never_idle(mut self) -> Real {
-        self.config.idles = false;
+    /// As worlds were before engines were told that nobody asks, or committed by themselves: what failed there fails there again.
+    pub fn in_the_old_world(mut self) -> Real {
+        (self.config.idles, self.dirty_mark) = (false, None);
         self
     }
 
@@ -226,7 +231,17 @@ impl Real {
 
 /// Every shape in every weather.
 pub fn all_worlds() -> Vec<Real> {
-    WEATHERS.iter().flat_map(|faults| SHAPES.iter().map(|shape| Real::new(shape, faults))).collect()
+    let worlds = WEATHERS.iter().flat_map(|faults| SHAPES.iter().map(|shape| Real::new(shape, faults)));
+    let marked = |(number, real): (usize, Real)| {
+        let stripe = real.geometry.stripe_blocks() as usize;
+        // Of a few stripes, and of a part of one.
+        Real {
+            dirty_mark: [None, Some(2 * stripe), None, Some(stripe / 2)]
+                [(number + number / SHAPES.len()) % 4],
+            ..real
+        }
+    };
+    worlds.enumerate().map(marked).collect()
 }
 
 /// Panics of the engine are reported as failures of their seed, not as noise.
