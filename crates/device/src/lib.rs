@@ -4,7 +4,7 @@
 //! block device, [`MemoryDevice`] is neither, and a [`Layer`] makes any device slow ([`Throttled`]), counted
 //! ([`Counted`]) or faulty ([`Faulty`]). Bytes travel in page-aligned buffers ([`AlignedBuf`]) of a bounded
 //! [`BufferPool`]. An [`IoPool`] runs requests on threads, some for each device, so that one that hangs delays no
-//! other; it hands back completions, and knows neither what is written nor why.
+//! other; it hands back completions, and knows neither what is written nor why. A [`Reader`] reads at once, for whoever cannot wait for a thread.
 //!
 //! ```
 //! use pantile_device::*;
@@ -41,6 +41,7 @@ mod layer;
 mod memory;
 mod pages;
 mod pool;
+mod reader;
 mod ring;
 mod throttled;
 
@@ -53,4 +54,5 @@ pub use file::{Access, Caching, FileDevice, Mode, OpenOptions};
 pub use layer::{Layer, Layered, Operation};
 pub use memory::MemoryDevice;
 pub use pool::{Completion, Drained, IoPool, Op, PoolOptions, Priority, Refusal, Rejected, Request, Segment};
+pub use reader::{NotRead, Reader};
 pub use throttled::{Throttle, Throttled, Throttling};

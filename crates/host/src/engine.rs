@@ -1,6 +1,6 @@
 //! The engine's thread: takes what the volume decides and does it, one action after the other, and tells it what came of each.
 //!
-//! Everything that changes the volume happens on this thread, so the volume needs no locks. It waits in one place,
+//! Everything that changes the volume happens on this thread; others only look where blocks lie ([`crate::direct`]). It waits in one place,
 //! [`IoPool::wait`]: completions of devices end the wait, and so do messages, whose sender calls [`IoPool::wake`]. Short computations are
 //! done here, because handing over costs more than they do; long ones by [`Workers`].
 //!
@@ -11,6 +11,7 @@ mod transfers;
 
 use self::transfers::{Flight, Purpose, len_bytes};
 use crate::ahead::{Ahead, Early};
+use crate::direct::{Direct, SharedVolume};
 use crate::epochs::{EpochReport, EpochWish, Watches};
 use crate::gather::Wanted;
 use crate::inbox::{Answer, Ask, Inbox, Message};
@@ -23,7 +24,7 @@ use pantile_device::{
 };
 use pantile_volume::{
     Action, Computed, DeviceBlock, EpochId, Event, Extent, Found, Geometry, IoId, IoResult, Losses, Reply,
-    Request, RequestId, Scrub, Slot, State, Status, Urgency, UserBlock, Volume,
+    Request, RequestId, Scrub, Slot, State, Status, Urgency, UserBlock,
 };
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
@@ -104,6 +105,8 @@ pub struct Report {
     pub throttle_bytes_per_s: Option<u64>,
     /// Blocks of memory that the engine holds.
     pub blocks_in_memory: usize,
+    /// Blocks that readers took from devices themselves; the status counts them, too.
+    pub blocks_read_directly: u64,
     /// I/O under way.
     pub ios: usize,
     /// Of rebuild and scrub that waits for its turn; among `ios`.
@@ -115,7 +118,7 @@ pub struct Report {
 /// How long nobody has asked for anything.
 struct Quiet {
     since: Instant,
-    /// How many had been asked then.
+    /// How many had been asked then, those that ask no engine included.
     requests: u64,
     /// Whether the volume knows.
     told: bool,
@@ -123,7 +126,8 @@ struct Quiet {
 
 /// The engine and everything that it needs.
 pub(crate) struct Engine {
-    volume: Volume,
+    volume: Arc<SharedVolume>,
+    direct: Arc<Direct>,
     geometry: Geometry,
     pool: Arc<IoPool>,
     inbox: Arc<Inbox>,
@@ -161,7 +165,7 @@ impl Engine {
     pub(crate) fn new(
         geometry: Geometry,
         devices: Vec<Option<Arc<dyn Device>>>,
-        volume: Volume,
+        (volume, direct): (Arc<SharedVolume>, Arc<Direct>),
         options: &HostOptions,
         (pool, inbox): (Arc<IoPool>, Arc<Inbox>),
         opened: Answer<()>,
@@ -171,6 +175,7 @@ impl Engine {
         let now = Instant::now();
         let mut engine = Engine {
             volume,
+            direct,
             pool,
             inbox,
             table: Table::new(),
@@ -216,7 +221,9 @@ impl Engine {
         let (path, len_bytes) = (Some(device.path().to_path_buf()), device.len_bytes());
         let held = Arc::new(());
         let weak = Arc::downgrade(&held);
-        let number = self.pool.attach(Arc::new(Layered::with(device, Share { _held: held })))?;
+        let device: Arc<dyn Device> = Arc::new(Layered::with(device, Share { _held: held }));
+        let number = self.pool.attach(device.clone())?;
+        self.direct.attach(slot, device);
         let member =
             Member { number: Some(number), device: weak, path, len_bytes, ..Member::empty(Instant::now()) };
         self.members[slot.0 as usize] = member;
@@ -253,8 +260,9 @@ impl Engine {
         }
         self.inbox.close();
         let mut devices = Vec::new();
-        for member in &mut self.members {
+        for (slot, member) in (0..).map(Slot).zip(&mut self.members) {
             if let Some(number) = member.number.take() {
+                self.direct.detach(slot);
                 self.pool.detach(number);
                 devices.push(member.device.clone());
             }
@@ -264,6 +272,7 @@ impl Engine {
         while devices.iter().any(|device| device.strong_count() > 0) && Instant::now() < deadline {
             self.pool.wait(&mut completions, Instant::now() + Duration::from_millis(1));
             completions.clear();
+            self.direct.sweep();
         }
     }
 
@@ -445,6 +454,7 @@ impl Engine {
         let Some(number) = member.number.take() else { return };
         member.owes.clear();
         member.error = error;
+        self.direct.detach(slot);
         drop(self.pool.detach(number));
         self.background.retain(|request| request.device != number);
         self.again.retain(|(_, request)| request.device != number);
@@ -464,6 +474,7 @@ impl Engine {
         }
         if now >= self.looked_at + LOOK_EVERY {
             self.looked_at = now;
+            self.direct.sweep();
             self.drop_those_that_hang(now);
         }
         self.look_at_epochs(now);
@@ -479,9 +490,10 @@ impl Engine {
 
     /// Tells the volume once that nobody asks; until then, when to look again.
     fn look_whether_idle(&mut self, now: Instant) -> Option<Instant> {
-        let is_asked = self.quiet.requests != self.requests || !self.clients.is_empty();
+        let requests = self.requests + self.direct.all_blocks_read();
+        let is_asked = self.quiet.requests != requests || !self.clients.is_empty();
         if is_asked || self.opened.is_some() {
-            self.quiet = Quiet { since: now, requests: self.requests, told: false };
+            self.quiet = Quiet { since: now, requests, told: false };
         }
         let at = self.quiet.since + self.idle_after;
         if !self.quiet.told && at <= now {
@@ -630,12 +642,17 @@ impl Engine {
             len_bytes: member.len_bytes,
             error: member.error.clone(),
         });
+        let mut status = self.volume.status().ok_or(HostError::Stopped)?;
+        for (slot, device) in (0..).map(Slot).zip(&mut status.devices) {
+            device.counts.blocks_read += self.direct.blocks_read(slot);
+        }
         Ok(Report {
             epochs: self.epochs.reports(&self.volume.epochs(), Instant::now()),
-            status: self.volume.status().ok_or(HostError::Stopped)?,
+            status,
             members: members.collect(),
             throttle_bytes_per_s: self.throttle.bytes_per_s_max(),
             blocks_in_memory: self.table.len(),
+            blocks_read_directly: self.direct.all_blocks_read(),
             ios: self.flights.len(),
             ios_waiting: self.background.iter().map(|request| self.parts_of(request.token)).sum(),
             computations: self.computations,

@@ -1,5 +1,6 @@
 //! A running volume: opened on devices, served to clients, looked at and told what to do by its operator.
 
+use crate::direct::{Direct, SharedVolume};
 use crate::engine::{Engine, Report};
 use crate::inbox::{Inbox, Message, answer};
 use crate::memory::BLOCK;
@@ -106,13 +107,16 @@ impl Host {
         let pool = Arc::new(IoPool::new(options.io));
         let inbox = Arc::new(Inbox::new(pool.clone()));
         let (opened, opening) = answer();
-        let engine = Engine::new(geometry.clone(), devices, volume, options, (pool, inbox.clone()), opened)?;
+        let volume = Arc::new(SharedVolume::new(volume));
+        let direct = Arc::new(Direct::new(volume.clone(), &geometry));
+        let shared = (volume, direct.clone());
+        let engine = Engine::new(geometry.clone(), devices, shared, options, (pool, inbox.clone()), opened)?;
         let builder = std::thread::Builder::new().name("engine".into());
         let thread = builder
             .spawn(move || engine.run())
             .map_err(|error| HostError::Thread { errno: error.raw_os_error().unwrap_or(0) })?;
         let len_bytes = geometry.user_blocks() * BLOCK as u64;
-        let handle = Handle::new(inbox.clone(), len_bytes, options.write_bytes, options.read_bytes);
+        let handle = Handle::new((inbox.clone(), direct), len_bytes, options.write_bytes, options.read_bytes);
         let host = Host { handle, inbox, geometry, thread: Mutex::new(Some(thread)) };
         match opening.wait() {
             Ok(()) => Ok(host),

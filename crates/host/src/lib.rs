@@ -10,6 +10,7 @@
 mod ahead;
 mod config;
 mod control;
+mod direct;
 mod engine;
 mod epochs;
 mod error;

@@ -15,6 +15,7 @@
 mod breach;
 mod content;
 mod crash;
+mod direct;
 mod disk;
 mod epochs;
 mod exhaust;
@@ -28,7 +29,7 @@ mod trace;
 mod workload;
 mod world;
 
-use pantile_volume::{Action, Event, ScrubStatus};
+use pantile_volume::{Action, Event, Lookup, ScrubStatus, UserBlock};
 
 pub use breach::Breach;
 pub use content::{Content, Data, SECTORS};
@@ -70,6 +71,12 @@ pub trait Engine {
 
     /// How far a scrub is and what it has found; `None` if there was none.
     fn scrubbed(&self) -> Option<ScrubStatus> {
+        None
+    }
+
+    /// Where blocks lie, for users who read devices themselves; `None`: they are to ask.
+    fn lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
+        let _ = (first, count);
         None
     }
 

@@ -16,6 +16,8 @@ pub struct Stats {
     pub requests: u64,
     /// Of these, ends of epochs.
     pub ends: u64,
+    /// Of these, reads that found on a device what the engine had told them.
+    pub direct_reads: u64,
     /// Times that everything ended at once.
     pub kills: u32,
     /// Of these, before the engine was ready again.
@@ -40,6 +42,7 @@ impl Stats {
         self.steps += other.steps;
         self.requests += other.requests;
         self.ends += other.ends;
+        self.direct_reads += other.direct_reads;
         self.kills += other.kills;
         self.kills_in_recovery += other.kills_in_recovery;
         other.faults.iter().for_each(|(&fault, &count)| *self.faults.entry(fault).or_default() += count);

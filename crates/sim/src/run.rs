@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pantile_volume::{Action, DeviceBlock, Event, Found, Scrub, ScrubStatus, Slot, UserBlock};
 
+use crate::direct::{DirectRead, DirectReads};
 use crate::faults::Faults;
 use crate::workload::Workload;
 use crate::{
@@ -46,6 +47,8 @@ pub struct Config {
     pub scrubs: bool,
     /// Whether the engine is told at any time that nobody asks for anything.
     pub idles: bool,
+    /// Whether users read devices themselves where the engine tells them what lies there.
+    pub direct_reads: bool,
     /// Whether users have epochs of delayed parity, too.
     pub epochs: bool,
     /// Lines of the trace in the report of a run that fails.
@@ -71,6 +74,7 @@ impl Config {
             buffers_kept: 0,
             scrubs: false,
             idles: false,
+            direct_reads: false,
             epochs: false,
             tail_lines: 60,
             replay: "PANTILE_SEED={seed} cargo test --release --package pantile-sim".to_owned(),
@@ -209,6 +213,7 @@ pub(crate) struct Run<'a, E, M> {
     model: Model,
     workload: Workload,
     faults: Faults,
+    direct: Option<DirectReads>,
     random: Random,
     session: u32,
     /// About so many kills while requests are made.
@@ -251,6 +256,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
                 false => Workload::new(&config.load, random.fork()),
             },
             faults: Faults::new(config, random.fork()),
+            direct: config.direct_reads.then(|| DirectReads::new(seed ^ 0xd1_5ec7)),
             session: 0,
             kills,
             audit: None,
@@ -510,7 +516,32 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         let (id, event) = self.world.ask(ask);
         self.model.asked(id, ask);
         self.stats.requests += 1;
+        if let (&Ask::Read { first, count }, Some(direct)) = (ask, &mut self.direct)
+            && direct.wants()
+            && let Some(lookup) = self.engine.as_ref().and_then(|engine| engine.lookup(first, count))
+        {
+            direct.begin(DirectRead { request: id, event, lookup });
+            return Ok(());
+        }
         self.tell(event)
+    }
+
+    /// A user looks at a device; whether one did.
+    fn look(&mut self) -> Result<bool, Cause> {
+        let nothing_else = self.world.is_idle();
+        let Some(read) = self.direct.as_mut().and_then(|direct| direct.next(nothing_else)) else {
+            return Ok(false);
+        };
+        let DirectRead { request, event, lookup } = read;
+        match self.world.look(&lookup) {
+            Some(found) => {
+                self.stats.direct_reads += 1;
+                let answer = self.world.answered_by_device(request, found);
+                self.model.answered(answer.request, &answer.told).map_err(Cause::Wrong)?;
+            }
+            None => self.tell(event)?,
+        }
+        Ok(true)
     }
 
     /// One action is performed; before and after it, anything may happen.
@@ -523,6 +554,9 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
             if self.config.idles && self.random.chance(1, 100) {
                 self.tell(Event::Idle)?;
             }
+        }
+        if self.look()? {
+            return Ok(());
         }
         let lie = self.faults.lie(&self.world, self.session);
         self.model.epochs.may_lose |= self.faults.did_harm();
@@ -587,6 +621,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         let kill = if self.random.chance(1, 4) { Kill::Process } else { Kill::Power };
         self.engine = None;
         self.world.kill(kill);
+        self.direct.iter_mut().for_each(DirectReads::forget);
         self.model.crashed(kill);
         if self.kills > 0 || all_back {
             self.faults.put_back(&mut self.world, self.session, all_back);

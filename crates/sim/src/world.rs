@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pantile_gf::Gf;
 use pantile_volume::{
     Action, BLOCK_BYTES, BufferId, Compute, Computed, DeviceBlock, EpochId, Event, Failure, Found, IoId,
-    IoResult, JobId, Operand, Piece, Reply, Request, RequestId, Seed, Slot, Urgency, UserBlock,
+    IoResult, JobId, Lookup, Operand, Piece, Reply, Request, RequestId, Seed, Slot, Urgency, UserBlock,
 };
 
 use crate::content::{Content, Data, data_checksum};
@@ -482,6 +482,25 @@ impl World {
         };
         self.trace.line(format_args!("{} answer {}: {}", self.now_ns, request.0, Answered(&told)));
         Ok(Answer { request, told })
+    }
+
+    /// What a user finds who reads a device without the engine; `None`: not in full, or not what it should be.
+    pub fn look(&mut self, lookup: &Lookup) -> Option<Vec<Option<Data>>> {
+        let disk = &self.disks[lookup.slot.0 as usize];
+        let found = disk.read(lookup.at, lookup.checksums.len() as u64, &mut self.random);
+        let found = found.ok().filter(|_| disk.is_present())?;
+        let is_right =
+            |(content, (seed, sum)): (&Content, (Seed, u64))| content.checksum(&self.volume, seed) == sum;
+        let counts = found.iter().zip(lookup.blocks()).all(is_right);
+        counts.then(|| found.iter().map(|content| Some(content.data())).collect())
+    }
+
+    /// A read that found what it asked for without the engine.
+    pub fn answered_by_device(&mut self, request: RequestId, blocks: Vec<Option<Data>>) -> Answer {
+        self.open.remove(&request);
+        let told = Told::Blocks(blocks);
+        self.trace.line(format_args!("{} found {}: {}", self.now_ns, request.0, Answered(&told)));
+        Answer { request, told }
     }
 
     fn take_name(&mut self, io: bool, name: u64) -> Result<(), Breach> {

@@ -14,8 +14,8 @@ use pantile_sim::{
     Stats, Told, Verdict, World, WorldConfig, Wrong,
 };
 use pantile_volume::{
-    Action, Birth, Bug, DeviceBlock, EpochId, Event, Failure, Geometry, NewVolume, Policy, ScrubStatus, Slot,
-    State, Status, UserBlock, Volume, format_volume,
+    Action, Birth, Bug, DeviceBlock, EpochId, Event, Failure, Geometry, Lookup, NewVolume, Policy,
+    ScrubStatus, Slot, State, Status, UserBlock, Volume, format_volume,
 };
 use real::{hush, number, rest};
 use std::collections::BTreeSet;
@@ -63,6 +63,10 @@ impl sim::Engine for Driven {
 
     fn scrubbed(&self) -> Option<ScrubStatus> {
         self.0.status()?.scrub
+    }
+
+    fn lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
+        self.0.lookup(first, count)
     }
 }
 
@@ -124,6 +128,7 @@ impl Worlds {
         config.faults = faults.to_vec();
         config.kills_most = kills_most;
         config.scrubs = true;
+        config.direct_reads = true;
         Worlds { geometry, config, bug: None }
     }
 

@@ -43,9 +43,10 @@ fn nothing_that_was_flushed_is_lost() {
     }
     match sim::each_seed(first..first + seeds, threads, |seed| run(&worlds, seed)) {
         Ok(stats) => println!(
-            "{seeds} seeds in {:.1?}: {} requests, {} steps, {} kills, {} of them in recovery, {:?}",
+            "{seeds} seeds in {:.1?}: {} requests ({} reads without the engine), {} steps, {} kills, {} of them in recovery, {:?}",
             before.elapsed(),
             stats.requests,
+            stats.direct_reads,
             stats.steps,
             stats.kills,
             stats.kills_in_recovery,

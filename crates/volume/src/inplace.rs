@@ -145,11 +145,15 @@ impl Engine {
         self.inplace.is_locked(logical)
     }
 
+    /// Whether a stripe is written in place, or is about to be, so that users' reads of it wait.
+    pub(crate) fn waits_in_place(&self, logical: u32) -> bool {
+        self.is_locked(logical) || self.inplace.awaited.contains(&logical)
+    }
+
     /// Keeps a user's read of a stripe that is written, or is about to be; whether it did.
     pub(crate) fn hold_read(&mut self, block: UserBlock, requester: Requester) -> bool {
         let (logical, _) = self.geometry.locate(block);
-        let waits = self.is_locked(logical) || self.inplace.awaited.contains(&logical);
-        let holds = waits && matches!(requester, Requester::User(..));
+        let holds = self.waits_in_place(logical) && matches!(requester, Requester::User(..));
         if holds {
             self.inplace.held.push((block, requester));
         }

@@ -23,6 +23,7 @@ mod geometry;
 mod holders;
 mod inplace;
 mod journal;
+mod lookup;
 mod maps;
 mod members;
 mod open;
@@ -41,6 +42,7 @@ pub use bearing::Bearing;
 pub use engine::{DIRTY_BLOCKS_MARK, DIRTY_BLOCKS_MOST, ENGINE_BUFFERS};
 pub use extents::Extent;
 pub use geometry::{Geometry, NewVolume};
+pub use lookup::Lookup;
 pub use open::{Birth, OpenError, format_volume};
 pub use pantile_format::volume::Policy;
 #[cfg(feature = "planted-bugs")]

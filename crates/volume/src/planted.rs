@@ -38,6 +38,8 @@ pub enum Bug {
     AnswersBeforeFlush,
     /// Scrub calls everything clean.
     ScrubSeesNothing,
+    /// Whoever looks up where a block lies is told of the devices although memory has something newer.
+    LooksPastMemory,
     /// An epoch ends before the writes of its parity have been reported, so that no flush covers them. With epochs only, as those
     /// below, and not in [`Bug::ALL`] but in [`Bug::OF_EPOCHS`].
     EndsBeforeParity,
@@ -58,7 +60,7 @@ pub enum Bug {
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// All that a volume of the policy `wcl` can have.
-    pub const ALL: [Bug; 16] = [
+    pub const ALL: [Bug; 17] = [
         Bug::SkipsFlush,
         Bug::SwapsRecords,
         Bug::ReusesFreedTooEarly,
@@ -75,6 +77,7 @@ impl Bug {
         Bug::GivesGenerationsAgain,
         Bug::AnswersBeforeFlush,
         Bug::ScrubSeesNothing,
+        Bug::LooksPastMemory,
     ];
 
     /// All that a volume can have in its epochs.

@@ -1,8 +1,8 @@
 //! A volume from the first superblock read to the last request: opening, then serving.
 
 use crate::{
-    Action, BufferId, Engine, EpochStatus, Event, Extent, Failure, Geometry, Losses, OpenError, Opening,
-    Reply, Request, RequestId, Slot, Status, UserBlock,
+    Action, BufferId, Engine, EpochStatus, Event, Extent, Failure, Geometry, Lookup, Losses, OpenError,
+    Opening, Reply, Request, RequestId, Slot, Status, UserBlock,
 };
 use pantile_format::volume::HistoryId;
 use std::collections::VecDeque;
@@ -176,6 +176,16 @@ impl Volume {
         match &self.inner {
             Inner::Serving(engine) | Inner::Looking(engine) => Some(engine.extents(first, count)),
             Inner::Opening(_) | Inner::Refused(_) => None,
+        }
+    }
+
+    /// Where blocks lie, if a driver can read them without a request: their newest content lies on one device, in one piece, and memory has its
+    /// checksums. What is read there counts only if it has these checksums; else the blocks are to be asked for with a [`Request::Read`].
+    /// Cost: some searches in the maps, no I/O.
+    pub fn lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
+        match &self.inner {
+            Inner::Serving(engine) => engine.lookup(first, count),
+            Inner::Opening(_) | Inner::Looking(_) | Inner::Refused(_) => None,
         }
     }
 

@@ -6,8 +6,8 @@ use pantile_code::Code;
 use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_sim::{self as sim, Config, Content, Failure, Fault, Promise, Refusal, Start, Stats};
 use pantile_volume::{
-    Action, Birth, Bug, DeviceBlock, Event, Geometry, NewVolume, Policy, ScrubStatus, Slot, State, Status,
-    Volume, format_volume,
+    Action, Birth, Bug, DeviceBlock, Event, Geometry, Lookup, NewVolume, Policy, ScrubStatus, Slot, State,
+    Status, UserBlock, Volume, format_volume,
 };
 
 /// A volume as the simulation drives it.
@@ -50,6 +50,10 @@ impl sim::Engine for Driven {
 
     fn scrubbed(&self) -> Option<ScrubStatus> {
         self.0.status()?.scrub
+    }
+
+    fn lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
+        self.0.lookup(first, count)
     }
 
     fn describe(&self) -> String {
@@ -182,6 +186,7 @@ impl Real {
         config.faults = faults.to_vec();
         config.scrubs = true;
         config.idles = true;
+        config.direct_reads = true;
         config.tail_lines = number("SIM_LINES", config.tail_lines as u64) as usize;
         config.replay = "tools/simulate.sh 1 {seed}".to_owned();
         Real { geometry, config, bug: None, epoch_blocks: None, dirty_mark: None }
@@ -217,9 +222,9 @@ impl Real {
         Ok(())
     }
 
-    /// As worlds were before engines were told that nobody asks, or committed by themselves: what failed there fails there again.
+    /// As worlds were before engines were told that nobody asks, anybody read devices without them, or they committed by themselves: what failed there fails there again.
     pub fn in_the_old_world(mut self) -> Real {
-        (self.config.idles, self.dirty_mark) = (false, None);
+        (self.config.idles, self.config.direct_reads, self.dirty_mark) = (false, false, None);
         self
     }
 
