@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 . tools/setup.sh
 need nbdkit nbdkit
 need nbdcopy libnbd-bin
+need nbdsh python3-libnbd
 need qemu-img qemu-utils
 need fio fio
 

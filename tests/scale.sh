@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/setup.sh
 need nbdkit nbdkit
-need nbdsh libnbd-bin
+need nbdsh python3-libnbd
 /usr/bin/python3 -c 'import nbd' 2>/dev/null || as_root apt-get install -y -qq --no-install-recommends python3-libnbd >/dev/null
 need fio fio
 cargo build --release --quiet -p pantile-cli -p pantile-nbd
