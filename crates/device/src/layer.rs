@@ -31,9 +31,11 @@ pub trait Layer: Send + Sync {
         does(operation.len_bytes)
     }
 
-    /// Whether it does nothing to operations, so that they need not pass.
-    fn is_transparent(&self) -> bool {
-        false
+    /// The file that may be read and written directly, as [`Device::direct_file`] says: that of the device within, of a layer that does nothing to
+    /// operations, so that they need not pass.
+    fn direct_file<'a>(&'a self, within: &'a dyn Device) -> Option<BorrowedFd<'a>> {
+        let _ = within;
+        None
     }
 }
 
@@ -102,7 +104,7 @@ impl<D: Device, L: Layer> Device for Layered<D, L> {
         self.pass((OpKind::Zero, offset, len), |first| self.inner.zero(offset, first))
     }
     fn direct_file(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.direct_file().filter(|_| self.layer.is_transparent())
+        self.layer.direct_file(&self.inner)
     }
 }
 

@@ -5,8 +5,8 @@
 //!
 //! Invariant: memory that the system may still write to is never given to anybody else, nor is its device closed.
 
-use crate::ring::is_aligned;
-use crate::{AlignedBuf, Device};
+use crate::device::check;
+use crate::{AlignedBuf, Device, OpKind};
 use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode};
 use std::mem::ManuallyDrop;
@@ -50,18 +50,14 @@ impl Reader {
         len: usize,
         at_most: Duration,
     ) -> Result<&[u8], NotRead> {
-        let block = u64::from(device.block_len_bytes());
-        let end = offset_bytes.checked_add(len as u64).is_some_and(|end| end <= device.len_bytes());
-        let is_whole = offset_bytes.is_multiple_of(block) && (len as u64).is_multiple_of(block);
-        let (Some(file), true) = (device.direct_file(), end && is_whole && len > 0) else {
+        let fits = check(device, OpKind::Read, offset_bytes, len as u64, std::iter::once((0, len)));
+        let (Some(file), Ok(()), true) = (device.direct_file(), fits, len > 0) else {
             return Err(NotRead::Refused);
         };
         if !self.is_free() {
             return Err(NotRead::Late);
         }
-        let Some(into) = self.buffer.get_mut(..len).filter(|into| is_aligned(into.as_ptr(), block)) else {
-            return Err(NotRead::Refused);
-        };
+        let Some(into) = self.buffer.get_mut(..len) else { return Err(NotRead::Refused) };
         let bytes = u32::try_from(len).map_err(|_| NotRead::Refused)?;
         let read = opcode::Read::new(Fd(file.as_raw_fd()), into.as_mut_ptr(), bytes).offset(offset_bytes);
         // SAFETY: the buffer and the device stay until the system has said that it is over: `under_way` is set from here on to then, and
@@ -79,6 +75,10 @@ impl Reader {
 
     /// Whether nothing is under way.
     pub fn is_free(&mut self) -> bool {
+        if self.under_way.is_some() {
+            // What the system did not take while somebody waited it takes now, or it would never end.
+            let _ = self.ring.submit();
+        }
         self.under_way.is_none() || self.landed().is_some()
     }
 

@@ -135,7 +135,7 @@ impl Ring {
         let (entry, len, pieces) = match &mut queued.request.op {
             Op::Read { offset_bytes, buffer, range } => {
                 let into = &mut buffer[range.clone()];
-                if !fits(*offset_bytes, into.len()) || !is_aligned(into.as_ptr(), slot.block_len_bytes()) {
+                if !fits(*offset_bytes, into.len()) || !is_aligned(into.as_ptr(), slot) {
                     return Err(queued);
                 }
                 let len = into.len();
@@ -151,7 +151,7 @@ impl Ring {
                 let len = bytes.clone().map(<[u8]>::len).sum();
                 let each = |piece: &[u8]| {
                     (piece.len() as u64).is_multiple_of(slot.block_len_bytes())
-                        && is_aligned(piece.as_ptr(), slot.block_len_bytes())
+                        && is_aligned(piece.as_ptr(), slot)
                 };
                 let fits = fits(*offset_bytes, len) && parts.len() <= PIECES_MAX && bytes.clone().all(each);
                 if !fits || i32::try_from(len).is_err() {
@@ -235,6 +235,6 @@ impl Landed {
 }
 
 /// Direct I/O wants memory at a multiple of the block length.
-pub(crate) fn is_aligned(start: *const u8, block_len_bytes: u64) -> bool {
-    (start as usize as u64).is_multiple_of(block_len_bytes)
+fn is_aligned(start: *const u8, slot: &Slot) -> bool {
+    (start as usize as u64).is_multiple_of(slot.block_len_bytes())
 }

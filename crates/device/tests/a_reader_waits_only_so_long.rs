@@ -1,11 +1,8 @@
 //! What a reader reads, what it leaves to a pool, and what it does when nobody answers.
 
-use pantile_device::{
-    Device, DeviceError, Faulty, FileDevice, Identity, MemoryDevice, Mode, NotRead, Part, PartMut, Reader,
-};
+use pantile_device::{Device, Faulty, FileDevice, Layer, Layered, MemoryDevice, Mode, NotRead, Reader};
 use std::io::{PipeReader, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -38,46 +35,19 @@ fn a_reader_reads_what_is_there_and_leaves_the_rest_to_a_pool() {
     }
 }
 
-/// Its file is a pipe.
-struct Silent(MemoryDevice, PipeReader);
+/// The file is a pipe.
+struct Silent(PipeReader);
 
-impl Device for Silent {
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-    fn len_bytes(&self) -> u64 {
-        self.0.len_bytes()
-    }
-    fn block_len_bytes(&self) -> u32 {
-        self.0.block_len_bytes()
-    }
-    fn identity(&self) -> Identity {
-        self.0.identity()
-    }
-    fn read_at(&self, offset_bytes: u64, into: PartMut<'_>) -> Result<(), DeviceError> {
-        self.0.read_at(offset_bytes, into)
-    }
-    fn write_at(&self, offset_bytes: u64, parts: &[Part<'_>]) -> Result<(), DeviceError> {
-        self.0.write_at(offset_bytes, parts)
-    }
-    fn flush(&self) -> Result<(), DeviceError> {
-        self.0.flush()
-    }
-    fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
-        self.0.discard(offset_bytes, len_bytes)
-    }
-    fn zero(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
-        self.0.zero(offset_bytes, len_bytes)
-    }
-    fn direct_file(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.1.as_fd())
+impl Layer for Silent {
+    fn direct_file<'a>(&'a self, _: &'a dyn Device) -> Option<BorrowedFd<'a>> {
+        Some(self.0.as_fd())
     }
 }
 
 #[test]
 fn a_reader_that_gave_up_is_free_when_the_device_has_answered() {
     let (pipe, mut writer) = std::io::pipe().unwrap();
-    let silent = Arc::new(Silent(MemoryDevice::new("silent", 1 << 20), pipe));
+    let silent = Arc::new(Layered::with(MemoryDevice::new("silent", 1 << 20), Silent(pipe)));
     let device: Arc<dyn Device> = silent.clone();
     let mut reader = Reader::new(4096).expect("the system has io_uring");
     let begun = Instant::now();

@@ -30,7 +30,8 @@ const DECLINED_FOR: Duration = Duration::from_secs(30);
 /// Readers that are kept for the next reads.
 const READERS_KEPT: usize = 64;
 
-/// A volume that its engine's thread changes, and others look into.
+/// A volume that its engine's thread changes, and others look into. Each call takes the lock for itself: what the engine does with the answer asks
+/// the volume again.
 pub(crate) struct SharedVolume(RwLock<Volume>);
 
 impl SharedVolume {

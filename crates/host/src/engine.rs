@@ -28,6 +28,7 @@ use pantile_volume::{
 };
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -58,8 +59,8 @@ struct Share {
 }
 
 impl Layer for Share {
-    fn is_transparent(&self) -> bool {
-        true
+    fn direct_file<'a>(&'a self, within: &'a dyn Device) -> Option<BorrowedFd<'a>> {
+        within.direct_file()
     }
 }
 

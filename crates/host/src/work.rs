@@ -329,6 +329,40 @@ mod tests {
         }
     }
 
+    /// Blocks that lie side by side in both sources are done as one, up to where one source lies elsewhere; what is made lies parity by parity.
+    #[test]
+    fn blocks_side_by_side_are_done_as_one() {
+        let column = |seed: usize| {
+            let mut buffer = pantile_device::AlignedBuf::zeroed(3 * BLOCK);
+            buffer.iter_mut().enumerate().for_each(|(i, byte)| *byte = ((i * (seed + 3)) % 253) as u8);
+            Block::all_of(buffer)
+        };
+        let (a, mut b) = (column(1), column(2));
+        b[2] = painted(7);
+        let id = |column: u64, block: usize| BufferId(10 * column + block as u64);
+        let terms = |block: usize, c| {
+            vec![(Operand::Buffer(id(1, block)), Gf(1)), (Operand::Buffer(id(2, block)), Gf(c))]
+        };
+        let sum = |block: usize, (column, c)| Sum { into: id(column, block), terms: terms(block, c) };
+        let sums: Vec<Sum> = (0..3).flat_map(|block| [(3, 1), (4, 2)].map(|of| sum(block, of))).collect();
+        let get = |operand| match operand {
+            Operand::Buffer(BufferId(name)) if name < 20 => a[name as usize - 10].clone(),
+            Operand::Buffer(BufferId(name)) => b[name as usize - 20].clone(),
+            Operand::Zeros => unreachable!("there are none"),
+        };
+        let task = Task::new(VolumeId([7; 16]), Compute { sums: sums.clone(), checksums: Vec::new() }, get);
+        let found = runs(&passes(&sums)[0], &sums, &task.given);
+        assert_eq!(found.iter().map(|run| run.groups.clone()).collect::<Vec<_>>(), [0..2, 2..3]);
+        let made = task.run(&Matrices::default(), &Buffers::new(1 << 20)).made;
+        assert_eq!(made.iter().map(|(id, _)| id.0).collect::<Vec<_>>(), [30, 31, 32, 40, 41, 42]);
+        assert!(made.windows(2).all(|two| two[1].1.follows(&two[0].1)));
+        for (BufferId(name), block) in &made {
+            let (c, at) = (if *name < 40 { 1 } else { 2 }, *name as usize % 10);
+            let expected = a[at].bytes().iter().zip(b[at].bytes()).map(|(&a, &b)| (Gf(a) + Gf(c) * Gf(b)).0);
+            assert!(block.bytes().iter().copied().eq(expected), "{name}");
+        }
+    }
+
     #[test]
     fn parities_of_the_same_data_are_one_pass() {
         let terms = |c| vec![(Operand::Buffer(BufferId(0)), Gf(1)), (Operand::Buffer(BufferId(1)), Gf(c))];

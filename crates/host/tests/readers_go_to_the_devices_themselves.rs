@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Devices, format, geometry, geometry_of, open, open_with, painted};
-use pantile_device::{Device, DeviceError, FileDevice, Identity, Mode, Part, PartMut};
+use pantile_device::{Device, FileDevice, Layer, Layered, Mode};
 use pantile_host::{Host, HostError, HostOptions};
 use pantile_volume::{BLOCK_BYTES, DeviceState, Geometry, Policy, Slot};
 use std::io::{PipeReader, PipeWriter, Write};
@@ -192,41 +192,13 @@ fn what_lies_is_seen_and_repaired() {
 
 /// A file that does not answer those who go around the engine: they get the end of a pipe that nobody writes to.
 struct Hangs {
-    file: FileDevice,
     pipe: PipeReader,
     hangs: AtomicBool,
     asked: AtomicU64,
 }
 
-impl Device for Hangs {
-    fn path(&self) -> &Path {
-        self.file.path()
-    }
-    fn len_bytes(&self) -> u64 {
-        self.file.len_bytes()
-    }
-    fn block_len_bytes(&self) -> u32 {
-        self.file.block_len_bytes()
-    }
-    fn identity(&self) -> Identity {
-        self.file.identity()
-    }
-    fn read_at(&self, offset_bytes: u64, into: PartMut<'_>) -> Result<(), DeviceError> {
-        self.file.read_at(offset_bytes, into)
-    }
-    fn write_at(&self, offset_bytes: u64, parts: &[Part<'_>]) -> Result<(), DeviceError> {
-        self.file.write_at(offset_bytes, parts)
-    }
-    fn flush(&self) -> Result<(), DeviceError> {
-        self.file.flush()
-    }
-    fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
-        self.file.discard(offset_bytes, len_bytes)
-    }
-    fn zero(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
-        self.file.zero(offset_bytes, len_bytes)
-    }
-    fn direct_file(&self) -> Option<BorrowedFd<'_>> {
+impl Layer for Hangs {
+    fn direct_file<'a>(&'a self, _: &'a dyn Device) -> Option<BorrowedFd<'a>> {
         if std::thread::current().name() == Some("engine") || !self.hangs.load(Ordering::SeqCst) {
             return None;
         }
@@ -246,7 +218,8 @@ fn a_device_that_is_late_is_left_to_the_engine() {
         devices[0] = None;
         let (pipe, mut writer): (PipeReader, PipeWriter) = std::io::pipe().expect("a pipe");
         let file = FileDevice::open(dir.path().join("0")).expect("a file");
-        let hangs = Arc::new(Hangs { file, pipe, hangs: AtomicBool::new(false), asked: AtomicU64::new(0) });
+        let layer = Hangs { pipe, hangs: AtomicBool::new(false), asked: AtomicU64::new(0) };
+        let hangs = Arc::new(Layered::with(file, layer));
         devices[0] = Some(hangs.clone());
         let options = HostOptions { idle_after: Duration::from_secs(3600), ..HostOptions::for_devices(6) };
         let host = open_with(&geometry, &devices, &options).expect("it opens");
@@ -254,7 +227,7 @@ fn a_device_that_is_late_is_left_to_the_engine() {
         let model = painted(8, len);
         host.handle().write(0, &model, true).expect("it writes");
         drop(read(&host, 0, len));
-        hangs.hangs.store(true, Ordering::SeqCst);
+        hangs.layer().hangs.store(true, Ordering::SeqCst);
         let begun = Instant::now();
         let read_all = || {
             for block in 0..len / BLOCK {
@@ -265,7 +238,7 @@ fn a_device_that_is_late_is_left_to_the_engine() {
         read_all();
         assert!(begun.elapsed() > Duration::from_millis(900));
         read_all();
-        assert_eq!(hangs.asked.load(Ordering::SeqCst), 1, "it is not asked again soon");
+        assert_eq!(hangs.layer().asked.load(Ordering::SeqCst), 1, "it is not asked again soon");
         let device = host.report().expect("it serves").status.devices[0].state;
         assert_eq!(device, DeviceState::Present);
         if answers {

@@ -26,9 +26,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Bytes of the entry of a record that says a member's state.
 const MEMBER_BYTES: u64 = 40;
 
-/// Stripes that are written ahead are recorded when they have this part of what starts a commit: 4 MiB, which is worth a flush.
-const WRITTEN_SHARE: usize = 4;
-
 /// Stripes merged by one commit for no other reason than to empty the log.
 const MERGES_MOST: usize = 8;
 
@@ -173,8 +170,8 @@ impl Engine {
             self.answer_sealed();
             let late = self.planted.is(Bug::AnswersBeforeLossIsRecorded);
             let wanted = !self.waiters.is_empty() || (self.members_changed && !late);
-            match self.amount_to_seal() {
-                _ if wanted || !may_admit || self.commit_wanted => self.seal_all(),
+            let wanted = wanted || !may_admit || self.commit_wanted;
+            match if wanted { Amount::All } else { self.amount_to_seal() } {
                 Amount::All => self.seal_all(),
                 Amount::Written => self.seal_written(),
                 Amount::Nothing => {}
@@ -210,10 +207,10 @@ impl Engine {
         }
         let per_stripe = self.geometry.stripe_blocks() as usize;
         let whole = (self.dirty.staged.len() + self.dirty.unstaged.len()) * per_stripe;
-        let written = self.dirty.staged.len().saturating_sub(self.stages_under_way as usize) * per_stripe;
+        let written = self.dirty.staged.len().saturating_sub(self.stages_under_way as usize);
         if self.stages_under_way == 0 || self.dirty.blocks.len() >= whole + self.dirty_mark {
             Amount::All
-        } else if written >= self.dirty_mark / WRITTEN_SHARE {
+        } else if self.are_worth_a_flush(written) {
             Amount::Written
         } else {
             Amount::Nothing

@@ -25,8 +25,8 @@ const UNDER_WAY_BLOCKS: u64 = 2048;
 /// But for this many, each of which gives every device one chunk.
 const UNDER_WAY_STRIPES: u64 = 8;
 
-/// Stripes that are written ahead start a commit, where places for more are few, when they have so many blocks: 4 MiB.
-const COMMITTED_BLOCKS: u64 = 1024;
+/// Stripes that are written ahead are worth a flush when they have this part of what starts a commit: 4 MiB.
+const WRITTEN_SHARE: usize = 4;
 
 /// Names a staged stripe within the engine.
 pub(crate) type StageId = u64;
@@ -106,8 +106,11 @@ impl Engine {
 
     /// Whether so many places are taken that a commit should give some back, and it is worth a flush.
     pub(crate) fn stages_need_commit(&self) -> bool {
-        let blocks = self.staged.len() as u64 * self.geometry.stripe_blocks();
-        blocks >= COMMITTED_BLOCKS && 2 * self.staged.len() >= self.stage_places()
+        self.are_worth_a_flush(self.staged.len()) && 2 * self.staged.len() >= self.stage_places()
+    }
+
+    pub(crate) fn are_worth_a_flush(&self, stripes: usize) -> bool {
+        stripes * self.geometry.stripe_blocks() as usize >= self.dirty_mark / WRITTEN_SHARE
     }
 
     /// Places beyond those of the user's stripes.
