@@ -54,5 +54,5 @@ pub use file::{Access, Caching, FileDevice, Mode, OpenOptions};
 pub use layer::{Layer, Layered, Operation};
 pub use memory::MemoryDevice;
 pub use pool::{Completion, Drained, IoPool, Op, PoolOptions, Priority, Refusal, Rejected, Request, Segment};
-pub use reader::{NotRead, Reader};
+pub use reader::{NotRead, READER_PARTS_MAX, ReadPart, Reader};
 pub use throttled::{Throttle, Throttled, Throttling};

@@ -1,12 +1,35 @@
 //! What a reader reads, what it leaves to a pool, and what it does when nobody answers.
 
-use pantile_device::{Device, Faulty, FileDevice, Layer, Layered, MemoryDevice, Mode, NotRead, Reader};
+use pantile_device::{
+    AlignedBuf, Device, Faulty, FileDevice, Layer, Layered, MemoryDevice, Mode, NotRead, READER_PARTS_MAX,
+    ReadPart, Reader,
+};
 use std::io::{PipeReader, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const SOON: Duration = Duration::from_secs(30);
+
+fn reader(bytes: usize) -> Reader {
+    Reader::new(AlignedBuf::zeroed(bytes)).expect("the system has io_uring")
+}
+
+/// What lies at some places of a device, one behind another.
+fn read(
+    reader: &mut Reader,
+    device: &Arc<dyn Device>,
+    places: &[(u64, usize)],
+    at_most: Duration,
+) -> Result<Vec<u8>, NotRead> {
+    let parts: Vec<ReadPart<'_>> =
+        places.iter().map(|&(offset_bytes, len)| ReadPart { device, offset_bytes, len }).collect();
+    let mut found: Vec<Option<Vec<u8>>> = vec![None; parts.len()];
+    reader.read(&parts, at_most, |part, bytes| {
+        assert!(found[part].replace(bytes.to_vec()).is_none(), "each is shown once");
+    })?;
+    Ok(found.into_iter().map(|part| part.expect("all are shown")).collect::<Vec<_>>().concat())
+}
 
 #[test]
 fn a_reader_reads_what_is_there_and_leaves_the_rest_to_a_pool() {
@@ -16,22 +39,31 @@ fn a_reader_reads_what_is_there_and_leaves_the_rest_to_a_pool() {
     let content: Vec<u8> = (0..1 << 20).map(|i: u32| (i / 512 * 7 + i) as u8).collect();
     std::fs::write(dir.path().join("file"), &content).unwrap();
     let file: Arc<dyn Device> = Arc::new(file);
-    let mut reader = Reader::new(8 * 4096).expect("the system has io_uring");
-    for (at, len) in [(0, 4096), (4096 * 3, 8 * 4096), ((1 << 20) - 4096, 4096)] {
-        let found = reader.read(&file, at, len, SOON).unwrap();
-        assert!(found == &content[at as usize..at as usize + len], "{at} + {len}");
+    let mut reader = reader(32 * 4096);
+    let all: Vec<(u64, usize)> =
+        (0..READER_PARTS_MAX as u64).map(|i| ((i * 37 % 200) * 4096, 4096 << (i % 2))).collect();
+    for places in [&[(0, 4096)][..], &[(4096 * 3, 8 * 4096)], &[((1 << 20) - 4096, 4096), (0, 4096)], &all] {
+        let wanted: Vec<u8> =
+            places.iter().flat_map(|&(at, len)| content[at as usize..at as usize + len].to_vec()).collect();
+        assert!(read(&mut reader, &file, places, SOON).unwrap() == wanted, "{places:?}");
     }
-    for (at, len) in [(1, 4096), (0, 100), (0, 0), (0, 9 * 4096), (1 << 20, 4096), (u64::MAX - 4095, 4096)] {
-        assert_eq!(reader.read(&file, at, len, SOON), Err(NotRead::Refused), "{at} + {len}");
+    let good = (0, 4096);
+    for bad in [(1, 4096), (0, 100), (0, 0), (0, 33 * 4096), (1 << 20, 4096), (u64::MAX - 4095, 4096)] {
+        for places in [&[bad][..], &[good, bad], &[bad, good]] {
+            assert_eq!(read(&mut reader, &file, places, SOON), Err(NotRead::Refused), "{places:?}");
+        }
+    }
+    for places in [&[][..], &[good; READER_PARTS_MAX + 1], &[(0, 16 * 4096), good, (0, 16 * 4096)]] {
+        assert_eq!(read(&mut reader, &file, places, SOON), Err(NotRead::Refused), "{places:?}");
     }
     // A file that has become shorter ends before the device does.
     std::fs::OpenOptions::new().write(true).open(dir.path().join("file")).unwrap().set_len(4096).unwrap();
-    assert_eq!(reader.read(&file, 4096, 4096, SOON), Err(NotRead::Refused));
-    assert!(reader.read(&file, 0, 4096, SOON).unwrap() == &content[..4096]);
+    assert_eq!(read(&mut reader, &file, &[good, (4096, 4096), good], SOON), Err(NotRead::Refused));
+    assert!(read(&mut reader, &file, &[good], SOON).unwrap() == content[..4096]);
     let others: [Arc<dyn Device>; 2] =
         [Arc::new(MemoryDevice::new("memory", 1 << 20)), Arc::new(Faulty::new(file))];
     for other in others {
-        assert_eq!(reader.read(&other, 0, 4096, SOON), Err(NotRead::Refused));
+        assert_eq!(read(&mut reader, &other, &[good], SOON), Err(NotRead::Refused));
     }
 }
 
@@ -46,28 +78,38 @@ impl Layer for Silent {
 
 #[test]
 fn a_reader_that_gave_up_is_free_when_the_device_has_answered() {
+    let dir = tempfile::tempdir().unwrap();
+    let quick = FileDevice::create(dir.path().join("quick"), 4096).unwrap();
+    std::fs::write(dir.path().join("quick"), [5; 4096]).unwrap();
+    let quick: Arc<dyn Device> = Arc::new(quick);
     let (pipe, mut writer) = std::io::pipe().unwrap();
     let silent = Arc::new(Layered::with(MemoryDevice::new("silent", 1 << 20), Silent(pipe)));
     let device: Arc<dyn Device> = silent.clone();
-    let mut reader = Reader::new(4096).expect("the system has io_uring");
+    let mut reader = reader(2 * 4096);
     let begun = Instant::now();
-    let late = reader.read(&device, 0, 4096, Duration::from_millis(50));
-    assert_eq!(late, Err(NotRead::Late));
+    let parts = [
+        ReadPart { device: &quick, offset_bytes: 0, len: 4096 },
+        ReadPart { device: &device, offset_bytes: 0, len: 4096 },
+    ];
+    let mut shown = Vec::new();
+    let late = reader.read(&parts, Duration::from_millis(50), |part, bytes| shown.push((part, bytes[0])));
+    assert_eq!((late, shown), (Err(NotRead::Late { part: 1 }), vec![(0, 5)]));
     assert!(begun.elapsed() >= Duration::from_millis(50));
     assert!(!reader.is_free());
-    assert_eq!(reader.read(&device, 0, 4096, Duration::ZERO), Err(NotRead::Late), "one at a time");
+    let again = read(&mut reader, &quick, &[(0, 4096)], Duration::ZERO);
+    assert_eq!(again, Err(NotRead::Late { part: 1 }), "one at a time");
     writer.write_all(&[7; 4096]).unwrap();
     while !reader.is_free() {
         assert!(begun.elapsed() < SOON);
         std::thread::yield_now();
     }
     writer.write_all(&[8; 4096]).unwrap();
-    assert!(reader.read(&device, 0, 4096, SOON).unwrap() == [8; 4096]);
+    assert!(read(&mut reader, &device, &[(0, 4096)], SOON).unwrap() == [8; 4096]);
     drop(device);
     assert_eq!(Arc::strong_count(&silent), 1, "a reader that is free has no device");
     // One that is dropped before keeps what the system may still write to.
     let device: Arc<dyn Device> = silent.clone();
-    assert_eq!(reader.read(&device, 0, 4096, Duration::ZERO), Err(NotRead::Late));
+    assert_eq!(read(&mut reader, &device, &[(0, 4096)], Duration::ZERO), Err(NotRead::Late { part: 0 }));
     drop((reader, device));
     assert_eq!(Arc::strong_count(&silent), 2);
     writer.write_all(&[9; 4096]).unwrap();

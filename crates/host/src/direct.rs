@@ -1,25 +1,30 @@
 //! Reads that do not pass the engine's thread.
 //!
-//! A short read of what lies on one device costs the device little, and two calls from thread to thread cost more than that. So whoever reads
-//! asks the volume where it lies ([`pantile_volume::Lookup`]) and reads it there. What has the checksums is the answer; everything
-//! else (what is in memory, in pieces, lost, bad, late, or unknown) is the engine's, asked as ever.
+//! A short read costs a device little, and two calls from thread to thread cost more than that; of long reads the engine's thread, which looks at
+//! every block, does not do as many as devices. So whoever reads asks the volume where it lies ([`pantile_volume::Lookup`]) and reads it
+//! there. What has the checksums is the answer; everything else (what is in memory, in many pieces, lost, bad, late, or unknown) is the
+//! engine's, asked as ever. So is the long read of somebody who reads alone: the engine reads ahead, and one who waits for each of their
+//! reads does not.
 //!
 //! The volume is behind a lock that only the engine's thread takes for itself; whoever reads tries it and never waits. A device that is
 //! late is read by the engine alone for a while, which decides what becomes of it.
 
 use crate::memory::BLOCK;
 use crate::work::checksum;
-use pantile_device::{Device, NotRead, Reader};
+use pantile_device::{BufferPool, Device, NotRead, READER_PARTS_MAX, ReadPart, Reader};
 use pantile_format::volume::VolumeId;
 use pantile_volume::{
     Action, EpochStatus, Event, Extent, Geometry, Lookup, Losses, Slot, State, Status, UserBlock, Volume,
 };
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
-/// Longer reads are the engine's: it joins what is side by side, and reads ahead.
-const BLOCKS_MAX: u64 = 15;
+/// Blocks of a short read, at the most.
+const SHORT_BLOCKS: u64 = 15;
+
+/// Blocks of a long read that is not the engine's, at the most.
+const LONG_BLOCKS: u64 = 256;
 
 /// How long a device may take before the engine is asked.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -27,8 +32,11 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How long a device that took longer is left to the engine.
 const DECLINED_FOR: Duration = Duration::from_secs(30);
 
-/// Readers that are kept for the next reads.
-const READERS_KEPT: usize = 64;
+/// Short reads at a time; more than these are the engine's.
+const SHORT_READERS: usize = 64;
+
+/// Long reads at a time; more than these are the engine's. What they are read into is 16 MiB.
+const LONG_READERS: usize = 16;
 
 /// A volume that its engine's thread changes, and others look into. Each call takes the lock for itself: what the engine does with the answer asks
 /// the volume again.
@@ -76,7 +84,7 @@ impl SharedVolume {
     }
 
     /// Where blocks lie; `None`, too, while the engine is at work.
-    fn try_lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
+    fn try_lookup(&self, first: UserBlock, count: u32) -> Option<Vec<Lookup>> {
         self.0.try_read().ok()?.lookup(first, count)
     }
 }
@@ -88,6 +96,14 @@ struct Place {
     declined_until: Option<Instant>,
 }
 
+/// Readers of one length.
+struct Shelf {
+    bytes: usize,
+    /// Bounds how many there are.
+    memory: BufferPool,
+    readers: Mutex<Readers>,
+}
+
 #[derive(Default)]
 struct Readers {
     free: Vec<Reader>,
@@ -95,14 +111,45 @@ struct Readers {
     late: Vec<Reader>,
 }
 
+impl Shelf {
+    fn new(readers: usize, blocks: u64) -> Shelf {
+        let bytes = blocks as usize * BLOCK;
+        Shelf { bytes, memory: BufferPool::new(readers * bytes), readers: Mutex::default() }
+    }
+
+    fn readers(&self) -> MutexGuard<'_, Readers> {
+        self.readers.lock().expect("nothing panics under the lock")
+    }
+
+    fn take(&self) -> Option<Reader> {
+        let free = self.readers().free.pop();
+        free.or_else(|| Reader::new(self.memory.take(self.bytes)?))
+    }
+}
+
 /// What direct reads need.
 pub(crate) struct Direct {
     volume: Arc<SharedVolume>,
     id: VolumeId,
     places: Vec<Mutex<Place>>,
-    readers: Mutex<Readers>,
+    short: Shelf,
+    long: Shelf,
+    /// Long reads that somebody waits for, whoever does them.
+    long_reads: AtomicUsize,
     /// By slot, blocks that were read so.
     blocks: Vec<AtomicU64>,
+}
+
+/// Somebody waits for a read of more than [`SHORT_BLOCKS`].
+pub(crate) struct LongRead<'d> {
+    direct: &'d Direct,
+    others: usize,
+}
+
+impl Drop for LongRead<'_> {
+    fn drop(&mut self) {
+        self.direct.long_reads.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Direct {
@@ -112,17 +159,15 @@ impl Direct {
             volume,
             id: geometry.volume,
             places: (0..slots).map(|_| Mutex::default()).collect(),
-            readers: Mutex::default(),
+            short: Shelf::new(SHORT_READERS, SHORT_BLOCKS),
+            long: Shelf::new(LONG_READERS, LONG_BLOCKS),
+            long_reads: AtomicUsize::new(0),
             blocks: (0..slots).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
     fn place(&self, slot: Slot) -> MutexGuard<'_, Place> {
         self.places[slot.0 as usize].lock().expect("nothing panics under the lock")
-    }
-
-    fn readers(&self) -> MutexGuard<'_, Readers> {
-        self.readers.lock().expect("nothing panics under the lock")
     }
 
     /// A slot has a device.
@@ -137,7 +182,9 @@ impl Direct {
 
     /// Lets go of the devices of reads that have ended by now.
     pub(crate) fn sweep(&self) {
-        self.readers().late.retain_mut(|reader| !reader.is_free());
+        [&self.short, &self.long]
+            .into_iter()
+            .for_each(|shelf| shelf.readers().late.retain_mut(|reader| !reader.is_free()));
     }
 
     /// Blocks that were read of a device.
@@ -150,40 +197,59 @@ impl Direct {
         self.blocks.iter().map(|blocks| blocks.load(Ordering::Relaxed)).sum()
     }
 
+    /// Somebody waits for a read of so many blocks until what this returns is dropped; `None`: it is a short one.
+    pub(crate) fn long_read(&self, blocks: u64) -> Option<LongRead<'_>> {
+        (blocks > SHORT_BLOCKS).then(|| {
+            let others = self.long_reads.fetch_add(1, Ordering::Relaxed);
+            LongRead { direct: self, others }
+        })
+    }
+
     /// Fills `into` with what lies at `offset`; `false`: it did not, and the engine is to be asked.
-    pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> bool {
+    pub(crate) fn read(&self, offset: u64, into: &mut [u8], long: Option<&LongRead<'_>>) -> bool {
         let first = offset / BLOCK as u64;
         let count = (offset + into.len() as u64).div_ceil(BLOCK as u64) - first;
-        if count > BLOCKS_MAX || into.is_empty() {
+        let is_alone = long.is_some_and(|long| long.others == 0);
+        if into.is_empty() || is_alone || count > LONG_BLOCKS {
             return false;
         }
-        let lookup = self.volume.try_lookup(UserBlock(first), count as u32);
-        let Some(lookup) = lookup else { return false };
-        let Some(device) = self.device(lookup.slot) else { return false };
-        let Some(mut reader) = self.reader() else { return false };
-        let from = lookup.at.0 * BLOCK as u64;
-        let found = reader.read(&device, from, count as usize * BLOCK, PATIENCE);
-        let is_right = |bytes: &&[u8]| {
-            let mut blocks = lookup.blocks().zip(bytes.chunks_exact(BLOCK));
-            blocks.all(|((seed, sum), bytes)| checksum(self.id, seed, bytes) == sum)
+        let pieces = self.volume.try_lookup(UserBlock(first), count as u32);
+        let Some(pieces) = pieces.filter(|pieces| pieces.len() <= READER_PARTS_MAX) else { return false };
+        let devices: Option<Vec<_>> = pieces.iter().map(|piece| self.device(piece.slot)).collect();
+        let Some(devices) = devices else { return false };
+        let shelf = if long.is_some() { &self.long } else { &self.short };
+        let Some(mut reader) = shelf.take() else { return false };
+        let part = |(piece, device): (&Lookup, _)| ReadPart {
+            device,
+            offset_bytes: piece.at.0 * BLOCK as u64,
+            len: piece.checksums.len() * BLOCK,
         };
-        let is_read = match found.map(|bytes| Some(bytes).filter(is_right)) {
-            Ok(Some(bytes)) => {
-                let skipped = (offset - first * BLOCK as u64) as usize;
-                into.copy_from_slice(&bytes[skipped..skipped + into.len()]);
-                self.blocks[lookup.slot.0 as usize].fetch_add(count, Ordering::Relaxed);
-                true
-            }
-            Ok(None) | Err(NotRead::Refused) => false,
-            Err(NotRead::Late) => {
-                self.place(lookup.slot).declined_until = Some(Instant::now() + DECLINED_FOR);
-                self.readers().late.push(reader);
+        let parts: Vec<ReadPart<'_>> = pieces.iter().zip(&devices).map(part).collect();
+        let mut answer = Answer {
+            volume: self.id,
+            skipped: (offset - first * BLOCK as u64) as usize,
+            into,
+            is_right: true,
+        };
+        let mut starts = Vec::with_capacity(parts.len());
+        starts.extend(parts.iter().scan(0, |at, part| Some(std::mem::replace(at, *at + part.len))));
+        let found =
+            reader.read(&parts, PATIENCE, |part, bytes| answer.take(&pieces[part], starts[part], bytes));
+        let is_read = match found {
+            Ok(()) => answer.is_right,
+            Err(NotRead::Refused) => false,
+            Err(NotRead::Late { part }) => {
+                self.place(pieces[part].slot).declined_until = Some(Instant::now() + DECLINED_FOR);
+                shelf.readers().late.push(reader);
                 return false;
             }
         };
-        let mut readers = self.readers();
-        if readers.free.len() < READERS_KEPT {
-            readers.free.push(reader);
+        shelf.readers().free.push(reader);
+        if is_read {
+            for piece in &pieces {
+                let blocks = piece.checksums.len() as u64;
+                self.blocks[piece.slot.0 as usize].fetch_add(blocks, Ordering::Relaxed);
+            }
         }
         is_read
     }
@@ -193,9 +259,30 @@ impl Direct {
         let is_declined = place.declined_until.is_some_and(|until| Instant::now() < until);
         place.device.clone().filter(|_| !is_declined)
     }
+}
 
-    fn reader(&self) -> Option<Reader> {
-        let free = self.readers().free.pop();
-        free.or_else(|| Reader::new(BLOCKS_MAX as usize * BLOCK))
+/// What is being read, as it comes.
+struct Answer<'i> {
+    volume: VolumeId,
+    /// Bytes of the first block that are not wanted.
+    skipped: usize,
+    into: &'i mut [u8],
+    /// Whether all that came has its checksums.
+    is_right: bool,
+}
+
+impl Answer<'_> {
+    /// Takes a piece, which begins at `start` of all that is read, if it is what it should be.
+    fn take(&mut self, piece: &Lookup, start: usize, bytes: &[u8]) {
+        for (number, ((seed, sum), block)) in piece.blocks().zip(bytes.chunks_exact(BLOCK)).enumerate() {
+            self.is_right = self.is_right && checksum(self.volume, seed, block) == sum;
+            if !self.is_right {
+                return;
+            }
+            // While the block is near.
+            let at = start + number * BLOCK;
+            let (from, to) = (at.max(self.skipped), (at + BLOCK).min(self.skipped + self.into.len()));
+            self.into[from - self.skipped..to - self.skipped].copy_from_slice(&block[from - at..to - at]);
+        }
     }
 }

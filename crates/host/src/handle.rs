@@ -70,16 +70,18 @@ impl Handle {
     /// Fills `into` with what lies at `offset`.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), HostError> {
         self.check(offset, into.len() as u64)?;
-        if self.epoch.is_none() && self.shared.direct.read(offset, into) {
+        let end = offset + into.len() as u64;
+        let blocks = blocks_of(offset, end);
+        let long = self.shared.direct.long_read(blocks.end - blocks.start);
+        if self.epoch.is_none() && self.shared.direct.read(offset, into, long.as_ref()) {
             return Ok(());
         }
-        let end = offset + into.len() as u64;
         let mut under_way: VecDeque<(Range<u64>, Permit<'_>, Waiting)> = VecDeque::new();
         let mut take = |(range, _permit, waiting): (Range<u64>, Permit<'_>, Waiting)| {
             copy_out(&waiting.wait()?, range, offset, into);
             Ok::<(), HostError>(())
         };
-        for blocks in pieces(blocks_of(offset, end)) {
+        for blocks in pieces(blocks) {
             let bytes = (blocks.end - blocks.start) as usize * BLOCK;
             // Whoever waits for a permit holds none, or two could wait for each other.
             let permit = loop {

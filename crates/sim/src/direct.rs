@@ -5,7 +5,8 @@
 
 use pantile_volume::{Event, Lookup, RequestId};
 
-use crate::Random;
+use crate::{Data, Random};
+use std::collections::VecDeque;
 
 /// A read of which the engine knows nothing.
 #[derive(Debug)]
@@ -13,7 +14,10 @@ pub(crate) struct DirectRead {
     pub(crate) request: RequestId,
     /// What the engine is told if the devices do not answer.
     pub(crate) event: Event,
-    pub(crate) lookup: Lookup,
+    /// Where to look, in order.
+    pub(crate) pieces: VecDeque<Lookup>,
+    /// What was found at those before.
+    pub(crate) found: Vec<Option<Data>>,
 }
 
 /// Those that are under way.

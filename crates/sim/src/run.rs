@@ -518,28 +518,31 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         self.stats.requests += 1;
         if let (&Ask::Read { first, count }, Some(direct)) = (ask, &mut self.direct)
             && direct.wants()
-            && let Some(lookup) = self.engine.as_ref().and_then(|engine| engine.lookup(first, count))
+            && let Some(pieces) = self.engine.as_ref().and_then(|engine| engine.lookup(first, count))
         {
-            direct.begin(DirectRead { request: id, event, lookup });
+            direct.begin(DirectRead { request: id, event, pieces: pieces.into(), found: Vec::new() });
             return Ok(());
         }
         self.tell(event)
     }
 
-    /// A user looks at a device; whether one did.
+    /// A user looks at a device, for one piece of what they want; whether one did.
     fn look(&mut self) -> Result<bool, Cause> {
         let nothing_else = self.world.is_idle();
-        let Some(read) = self.direct.as_mut().and_then(|direct| direct.next(nothing_else)) else {
-            return Ok(false);
-        };
-        let DirectRead { request, event, lookup } = read;
-        match self.world.look(&lookup) {
-            Some(found) => {
+        let Some(direct) = &mut self.direct else { return Ok(false) };
+        let Some(mut read) = direct.next(nothing_else) else { return Ok(false) };
+        let found = read.pieces.pop_front().map(|piece| self.world.look(&piece));
+        match found {
+            Some(Some(found)) => {
+                read.found.extend(found);
+                direct.begin(read);
+            }
+            Some(None) => self.tell(read.event)?,
+            None => {
                 self.stats.direct_reads += 1;
-                let answer = self.world.answered_by_device(request, found);
+                let answer = self.world.answered_by_device(read.request, read.found);
                 self.model.answered(answer.request, &answer.told).map_err(Cause::Wrong)?;
             }
-            None => self.tell(event)?,
         }
         Ok(true)
     }

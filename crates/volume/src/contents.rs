@@ -4,6 +4,7 @@
 
 use crate::Operand;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Blocks of one stripe: place and content, ascending.
 pub(crate) type StripeBlocks = Vec<(u32, Operand)>;
@@ -39,6 +40,13 @@ impl Contents {
     pub(crate) fn get(&self, (logical, place): (u32, u32)) -> Option<Operand> {
         let blocks = self.stripe(logical);
         blocks.binary_search_by_key(&place, |&(at, _)| at).ok().map(|index| blocks[index].1)
+    }
+
+    /// Whether it has any block of some places of a stripe.
+    pub(crate) fn has_any(&self, logical: u32, places: Range<u32>) -> bool {
+        let blocks = self.stripe(logical);
+        let from = blocks.partition_point(|&(at, _)| at < places.start);
+        blocks.get(from).is_some_and(|&(at, _)| at < places.end)
     }
 
     /// The content that was there before.

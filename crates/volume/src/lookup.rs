@@ -7,6 +7,7 @@
 use crate::engine::Engine;
 use crate::maps::RowKind;
 use crate::{Bug, DeviceBlock, Seed, Slot, UserBlock};
+use std::ops::Range;
 
 /// Blocks that lie side by side on one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,22 +31,43 @@ impl Lookup {
 }
 
 impl Engine {
-    /// Where blocks lie, if their newest content lies on one device that has it, in one piece, and memory has the checksums.
-    pub(crate) fn lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
+    /// Where blocks lie, if the newest content of each lies on a device that has it and memory has its checksum: pieces, in order.
+    pub(crate) fn lookup(&self, first: UserBlock, count: u32) -> Option<Vec<Lookup>> {
         // A volume that puts things away goes on until it gets a request.
         if self.failed || self.idle || self.serves_nobody() || count == 0 {
             return None;
         }
-        let last = UserBlock(first.0.checked_add(u64::from(count) - 1)?);
+        let end = first.0.checked_add(u64::from(count))?;
+        if end > self.geometry.user_blocks() {
+            return None;
+        }
+        let mut pieces = Vec::new();
+        let mut at = first;
+        while at.0 < end {
+            let piece = self.lookup_piece(at, (end - at.0) as u32)?;
+            at.0 += piece.checksums.len() as u64;
+            pieces.push(piece);
+        }
+        Some(pieces)
+    }
+
+    /// Where the first of some blocks lies, and as many as lie behind it on the same device.
+    fn lookup_piece(&self, first: UserBlock, count: u32) -> Option<Lookup> {
         let (logical, place) = self.geometry.locate(first);
-        if last.0 >= self.geometry.user_blocks() || self.geometry.locate(last).0 != logical {
+        let in_log = self.maps.log.range(first..UserBlock(first.0 + u64::from(count))).next();
+        let count = match in_log {
+            Some((&block, _)) => (block.0 - first.0) as u32,
+            None => count,
+        };
+        if self.waits_in_place(logical) {
             return None;
         }
-        if self.has_in_memory(logical, place..place + count) || self.waits_in_place(logical) {
-            return None;
-        }
-        if self.maps.log.range(first..=last).next().is_some() {
-            return if count == 1 { self.lookup_in_log(first) } else { None };
+        if count == 0 {
+            return if self.has_in_memory(logical, place..place + 1) {
+                None
+            } else {
+                self.lookup_in_log(first)
+            };
         }
         let mapping = self.maps.stripes[logical as usize]?;
         let at = |place| {
@@ -53,15 +75,23 @@ impl Engine {
             self.geometry.cell_block(mapping.physical, cell, offset)
         };
         let (slot, start) = at(place);
-        let is_one_piece = (1..count).all(|i| at(place + i) == (slot, DeviceBlock(start.0 + u64::from(i))));
-        if !is_one_piece || !self.maps.has(slot, mapping.generation, Some(logical)) {
+        // What follows in a cell follows on its device; what follows in the next may.
+        let element = self.geometry.element_blocks();
+        let most = count.min(self.geometry.stripe_blocks() as u32 - place);
+        let mut behind = (element - place % element).min(most);
+        while behind < most && at(place + behind) == (slot, DeviceBlock(start.0 + u64::from(behind))) {
+            behind = (behind + element).min(most);
+        }
+        if self.has_in_memory(logical, place..place + behind)
+            || !self.maps.has(slot, mapping.generation, Some(logical))
+        {
             return None;
         }
         let header = self.geometry.chunk_start(mapping.physical, slot).0
             + u64::from(self.geometry.header_blocks(slot));
         let in_column = usize::try_from(start.0.checked_sub(header)?).ok()?;
         let known = &self.known_sums(mapping, slot)?.sums;
-        let checksums = known.get(in_column..in_column + count as usize)?.to_vec();
+        let checksums = known.get(in_column..in_column + behind as usize)?.to_vec();
         Some(Lookup { slot, at: start, generation: mapping.generation, checksums })
     }
 
@@ -83,11 +113,10 @@ impl Engine {
     }
 
     /// Whether anything of some places of a stripe is newer than what the maps know.
-    fn has_in_memory(&self, logical: u32, places: std::ops::Range<u32>) -> bool {
+    fn has_in_memory(&self, logical: u32, places: Range<u32>) -> bool {
         !self.planted.is(Bug::LooksPastMemory)
             && self.memories().any(|memory| {
-                memory.unmapped.contains(&logical)
-                    || places.clone().any(|place| memory.blocks.get((logical, place)).is_some())
+                memory.unmapped.contains(&logical) || memory.blocks.has_any(logical, places.clone())
             })
     }
 }

@@ -179,10 +179,10 @@ impl Volume {
         }
     }
 
-    /// Where blocks lie, if a driver can read them without a request: their newest content lies on one device, in one piece, and memory has its
-    /// checksums. What is read there counts only if it has these checksums; else the blocks are to be asked for with a [`Request::Read`].
-    /// Cost: some searches in the maps, no I/O.
-    pub fn lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
+    /// Where blocks lie, in pieces and in order, if a driver can read all of them without a request: their newest content lies on devices that have
+    /// it, and memory has the checksums. What is read there counts only if it has these checksums; else the blocks are to be asked for with a
+    /// [`Request::Read`]. Cost: some searches in the maps for each piece, no I/O.
+    pub fn lookup(&self, first: UserBlock, count: u32) -> Option<Vec<Lookup>> {
         match &self.inner {
             Inner::Serving(engine) => engine.lookup(first, count),
             Inner::Opening(_) | Inner::Looking(_) | Inner::Refused(_) => None,
