@@ -47,7 +47,7 @@ impl HostOptions {
             ring: true,
         };
         HostOptions {
-            write_bytes: 96 << 20,
+            write_bytes: 160 << 20,
             read_bytes: 64 << 20,
             reads_more: true,
             kept_bytes: 64 << 20,

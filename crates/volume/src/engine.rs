@@ -30,8 +30,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// Dirty blocks that start a commit although nobody waits for one: 16 MiB.
 pub const DIRTY_BLOCKS_MARK: usize = 4096;
 
-/// Blocks in memory, dirty or being made durable, beyond which writes are answered only when there are fewer: 64 MiB.
-pub const DIRTY_BLOCKS_MOST: usize = 4 * DIRTY_BLOCKS_MARK;
+/// Blocks in memory, dirty or being made durable, beyond which writes are answered only when there are fewer: 128 MiB.
+pub const DIRTY_BLOCKS_MOST: usize = 8 * DIRTY_BLOCKS_MARK;
 
 /// Buffers that the engine names start here; the driver's own stay below.
 pub const ENGINE_BUFFERS: u64 = 1 << 63;

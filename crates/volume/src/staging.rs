@@ -22,8 +22,8 @@ pub(crate) const PLACES_LEFT: usize = 2;
 /// them, while those who write fill memory and wait for the flush. They are bounded by a quarter of the spare places, too.
 const UNDER_WAY_BLOCKS: u64 = 2048;
 
-/// But for this many, each of which gives every device one chunk.
-const UNDER_WAY_STRIPES: u64 = 8;
+/// But for this many: eight give every device eight chunks, and parity of four is being made meanwhile.
+const UNDER_WAY_STRIPES: u64 = 12;
 
 /// Stripes that are written ahead are worth a flush when they have this part of what starts a commit: 4 MiB.
 const WRITTEN_SHARE: usize = 4;
