@@ -10,8 +10,8 @@
 use pantile_code::Code;
 use pantile_device::{AlignedBuf, BufferPool, Device, FileDevice};
 use pantile_format::volume::{HistoryId, VolumeId};
-use pantile_host::{Handle, Host, HostOptions};
-use pantile_volume::{BLOCK_BYTES, Birth, Geometry, NewVolume, Policy, Slot, format_volume};
+use pantile_host::{Handle, Host, HostOptions, usual_geometry};
+use pantile_volume::{BLOCK_BYTES, Birth, Policy, Slot, format_volume};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +19,9 @@ use std::time::Instant;
 
 const MIB: u64 = 1 << 20;
 const SEQUENTIAL: u64 = MIB;
+
+/// Writes that the log of such a volume has room for.
+const BURST: u64 = 8000;
 
 fn main() {
     let mut args = std::env::args().skip(1);
@@ -28,19 +31,8 @@ fn main() {
     let dir = Path::new(&dir);
     let code = Code::parse(&code).expect("CODE is a code");
     let (k, n) = (code.data().len() as f64, code.cell_count() as f64);
-    let per_stripe = code.data().len() as u64 * 16 * BLOCK_BYTES;
-    let user = 512 * MIB / per_stripe * per_stripe;
-    let geometry = Geometry::new(NewVolume {
-        volume: VolumeId([9; 16]),
-        code,
-        element_blocks: 16,
-        logical_stripes: (user / per_stripe) as u32,
-        spare_stripes: (user / per_stripe / 4) as u32,
-        log_rows: 4096,
-        journal_blocks: 1024,
-        policy: Policy::Wcl,
-    })
-    .expect("a geometry");
+    let geometry = usual_geometry(&code, Policy::Wcl, VolumeId([9; 16]), 1024 * MIB).expect("a geometry");
+    let user = geometry.user_blocks() * BLOCK_BYTES / SEQUENTIAL * SEQUENTIAL;
     let devices: Vec<Option<Arc<dyn Device>>> = (0..geometry.slots() as u32)
         .map(|slot| {
             let path = dir.join(format!("speed-{slot}"));
@@ -75,7 +67,7 @@ fn main() {
         Host::open(geometry.clone(), there, HistoryId([fastrand::u8(1..); 16]), &options).expect("opened")
     };
     println!("{} on {}: {} MiB, medians of {rounds}", geometry.code.spec(), dir.display(), user / MIB);
-    println!("{:34} {:>12} {:>12} {:>7} {:>9}", "", "plain", "volume", "ratio", "of limit");
+    println!("{:38} {:>12} {:>12} {:>7} {:>9}", "", "plain", "volume", "ratio", "of limit");
     let mut rows: Vec<(&str, Vec<f64>, Vec<f64>, f64)> = Vec::new();
     let mut note = |name: &'static str, plain: f64, volume: f64, limit: f64| match rows
         .iter_mut()
@@ -97,6 +89,10 @@ fn main() {
         let plain_read = |offset: u64, len: usize| {
             let mut buffer = buffer_of(len);
             plain.read_at(offset, buffer.whole_mut()).expect("read");
+            look_at(&buffer);
+        };
+        let unseen = |offset: u64| {
+            plain.read_at(offset, buffer_of(SEQUENTIAL as usize).whole_mut()).expect("read");
         };
         let host = open(&[]);
         let handle = host.handle();
@@ -123,7 +119,9 @@ fn main() {
         note("sequential write, MiB/s", base, volume, k / n);
         note("the same, beside as many files", many, volume, k / n);
         let into = |handle: &Handle, offset: u64, len: usize| {
-            handle.read(offset, &mut buffer_of(len)).expect("read");
+            let mut buffer = buffer_of(len);
+            handle.read(offset, &mut buffer).expect("read");
+            look_at(&buffer);
         };
         let sequential_reads = |handle: &Handle| {
             let one = SEQUENTIAL as usize;
@@ -132,6 +130,8 @@ fn main() {
         };
         let (base, volume) = sequential_reads(&handle);
         note("sequential read, MiB/s", base, volume, 1.0);
+        let base = speed(4, user / SEQUENTIAL, |i| unseen(i * SEQUENTIAL), || ());
+        note("the same, beside what nobody looks at", base, volume, 1.0);
         host.stop().expect("stopped");
         let host = open(&[0]);
         let handle = host.handle();
@@ -175,10 +175,10 @@ fn main() {
         let (base, volume) = (plain_durable(2000), durable(2000));
         note("random 4 KiB FUA, op/s, 8 at once", base, volume, 1.0);
         let base =
-            speed(32, 20_000, |i| write_to(&plain, places(i), block), || plain.flush().expect("flushed"));
+            speed(32, BURST, |i| write_to(&plain, places(i), block), || plain.flush().expect("flushed"));
         let volume = speed(
             32,
-            20_000,
+            BURST,
             |i| handle.write(places(i), block, false).expect("written"),
             || {
                 handle.flush().expect("flushed");
@@ -201,7 +201,7 @@ fn main() {
     for (name, mut base, mut volume, limit) in rows {
         let ratio = median(&mut volume) / median(&mut base);
         println!(
-            "{name:34} {:>12.0} {:>12.0} {ratio:>7.2} {:>9.2}",
+            "{name:38} {:>12.0} {:>12.0} {ratio:>7.2} {:>9.2}",
             median(&mut base),
             median(&mut volume),
             ratio / limit
@@ -233,6 +233,11 @@ fn speed(threads: u64, count: u64, operation: impl Fn(u64) + Sync, end: impl Fn(
     });
     end();
     count as f64 / begun.elapsed().as_secs_f64()
+}
+
+/// Whoever reads looks at what they got, a byte of each line of the cache.
+fn look_at(bytes: &[u8]) {
+    std::hint::black_box(bytes.iter().step_by(64).fold(0, |sum, byte| sum ^ byte));
 }
 
 fn median(values: &mut [f64]) -> f64 {

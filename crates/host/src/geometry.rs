@@ -74,6 +74,18 @@ fn switch_bytes(code: &Code) -> u64 {
     2 * 64 + 8 * code.columns() as u64
 }
 
+/// The volume of at least `user_bytes` that whoever says nothing else gets.
+///
+/// Errors: what no volume can be, such as one of more stripes than the format counts.
+pub fn usual_geometry(
+    code: &Code,
+    policy: Policy,
+    volume: VolumeId,
+    user_bytes: u64,
+) -> Result<Geometry, FormatError> {
+    for_user_bytes(&Wanted { code, policy, volume, epoch_bytes: 0 }, user_bytes)
+}
+
 /// A volume of at least `user_bytes`.
 pub(crate) fn for_user_bytes(wanted: &Wanted<'_>, user_bytes: u64) -> Result<Geometry, FormatError> {
     let code = wanted.code;

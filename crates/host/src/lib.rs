@@ -38,7 +38,7 @@ pub use epochs::{Epoch, EpochOptions, EpochReport, LostRange, OnTimeout};
 pub use error::HostError;
 pub use fault::{FaultKind, FolderError};
 pub use folder::{Assembled, Folder, NewDevices, NewFolder, Opened};
-pub use geometry::{numbers, policy_name};
+pub use geometry::{numbers, policy_name, usual_geometry};
 pub use handle::Handle;
 pub use host::{Host, HostOptions};
 pub use margin::{Margin, NextLoss, margin};
