@@ -122,6 +122,11 @@ impl Reader {
         }
     }
 
+    /// What was read last, one part behind another; nothing while anything is under way.
+    pub fn bytes(&self) -> &[u8] {
+        if self.under_way.is_empty() { &self.buffer } else { &[] }
+    }
+
     /// The files of parts that are for a reader, and fit.
     fn files_of(&self, parts: &[ReadPart<'_>]) -> Option<Vec<RawFd>> {
         let len = parts.iter().try_fold(0usize, |sum, part| sum.checked_add(part.len))?;

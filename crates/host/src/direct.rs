@@ -10,11 +10,12 @@
 //! late is read by the engine alone for a while, which decides what becomes of it.
 
 use crate::memory::BLOCK;
-use crate::work::checksum;
+use crate::work::{Matrices, checksum};
 use pantile_device::{BufferPool, Device, NotRead, READER_PARTS_MAX, ReadPart, Reader};
 use pantile_format::volume::VolumeId;
 use pantile_volume::{
-    Action, EpochStatus, Event, Extent, Geometry, Lookup, Losses, Slot, State, Status, UserBlock, Volume,
+    Action, EpochStatus, Event, Extent, Geometry, Lookup, Losses, Seed, Slot, Source, State, Status, Stretch,
+    UserBlock, Volume,
 };
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockWriteGuard};
@@ -35,8 +36,11 @@ const DECLINED_FOR: Duration = Duration::from_secs(30);
 /// Short reads at a time; more than these are the engine's.
 const SHORT_READERS: usize = 64;
 
-/// Long reads at a time; more than these are the engine's. What they are read into is 16 MiB.
-const LONG_READERS: usize = 16;
+/// Blocks that are read for a long read, at the most: what a lost device had is computed of more.
+const READ_BLOCKS: u64 = 640;
+
+/// Long reads at a time; more than these are the engine's. What they are read into is 30 MiB.
+const LONG_READERS: usize = 12;
 
 /// A volume that its engine's thread changes, and others look into. Each call takes the lock for itself: what the engine does with the answer asks
 /// the volume again.
@@ -84,7 +88,7 @@ impl SharedVolume {
     }
 
     /// Where blocks lie; `None`, too, while the engine is at work.
-    fn try_lookup(&self, first: UserBlock, count: u32) -> Option<Vec<Lookup>> {
+    fn try_lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
         self.0.try_read().ok()?.lookup(first, count)
     }
 }
@@ -134,6 +138,7 @@ pub(crate) struct Direct {
     places: Vec<Mutex<Place>>,
     short: Shelf,
     long: Shelf,
+    matrices: Matrices,
     /// Long reads that somebody waits for, whoever does them.
     long_reads: AtomicUsize,
     /// By slot, blocks that were read so.
@@ -160,7 +165,8 @@ impl Direct {
             id: geometry.volume,
             places: (0..slots).map(|_| Mutex::default()).collect(),
             short: Shelf::new(SHORT_READERS, SHORT_BLOCKS),
-            long: Shelf::new(LONG_READERS, LONG_BLOCKS),
+            long: Shelf::new(LONG_READERS, READ_BLOCKS),
+            matrices: Matrices::default(),
             long_reads: AtomicUsize::new(0),
             blocks: (0..slots).map(|_| AtomicU64::new(0)).collect(),
         }
@@ -213,42 +219,43 @@ impl Direct {
         if into.is_empty() || is_alone || count > LONG_BLOCKS {
             return false;
         }
-        let pieces = self.volume.try_lookup(UserBlock(first), count as u32);
-        let Some(pieces) = pieces.filter(|pieces| pieces.len() <= READER_PARTS_MAX) else { return false };
-        let devices: Option<Vec<_>> = pieces.iter().map(|piece| self.device(piece.slot)).collect();
+        let Some(lookup) = self.volume.try_lookup(UserBlock(first), count as u32) else { return false };
+        let skipped = (offset - first * BLOCK as u64) as usize;
+        let is_whole = skipped == 0 && into.len().is_multiple_of(BLOCK);
+        let bytes: usize = lookup.stretches.iter().map(len_of).sum();
+        let shelf = if bytes <= self.short.bytes { &self.short } else { &self.long };
+        // What is computed is computed in its place.
+        let is_ours = (is_whole || lookup.mixtures.is_empty())
+            && bytes <= shelf.bytes
+            && lookup.stretches.len() <= READER_PARTS_MAX;
+        if !is_ours {
+            return false;
+        }
+        let devices: Option<Vec<_>> =
+            lookup.stretches.iter().map(|stretch| self.device(stretch.slot)).collect();
         let Some(devices) = devices else { return false };
-        let shelf = if long.is_some() { &self.long } else { &self.short };
         let Some(mut reader) = shelf.take() else { return false };
-        let part = |(piece, device): (&Lookup, _)| ReadPart {
+        let part = |(stretch, device): (&Stretch, _)| ReadPart {
             device,
-            offset_bytes: piece.at.0 * BLOCK as u64,
-            len: piece.checksums.len() * BLOCK,
+            offset_bytes: stretch.at.0 * BLOCK as u64,
+            len: len_of(stretch),
         };
-        let parts: Vec<ReadPart<'_>> = pieces.iter().zip(&devices).map(part).collect();
-        let mut answer = Answer {
-            volume: self.id,
-            skipped: (offset - first * BLOCK as u64) as usize,
-            into,
-            is_right: true,
-        };
-        let mut starts = Vec::with_capacity(parts.len());
-        starts.extend(parts.iter().scan(0, |at, part| Some(std::mem::replace(at, *at + part.len))));
-        let found =
-            reader.read(&parts, PATIENCE, |part, bytes| answer.take(&pieces[part], starts[part], bytes));
-        let is_read = match found {
-            Ok(()) => answer.is_right,
+        let parts: Vec<ReadPart<'_>> = lookup.stretches.iter().zip(&devices).map(part).collect();
+        let mut answer = Answer { volume: self.id, lookup: &lookup, skipped, into, is_right: true };
+        let is_read = match reader.read(&parts, PATIENCE, |stretch, bytes| answer.take(stretch, bytes)) {
+            Ok(()) => answer.is_right && answer.compute(reader.bytes(), &self.matrices),
             Err(NotRead::Refused) => false,
             Err(NotRead::Late { part }) => {
-                self.place(pieces[part].slot).declined_until = Some(Instant::now() + DECLINED_FOR);
+                self.place(lookup.stretches[part].slot).declined_until = Some(Instant::now() + DECLINED_FOR);
                 shelf.readers().late.push(reader);
                 return false;
             }
         };
         shelf.readers().free.push(reader);
         if is_read {
-            for piece in &pieces {
-                let blocks = piece.checksums.len() as u64;
-                self.blocks[piece.slot.0 as usize].fetch_add(blocks, Ordering::Relaxed);
+            for stretch in &lookup.stretches {
+                let blocks = stretch.blocks().into();
+                self.blocks[stretch.slot.0 as usize].fetch_add(blocks, Ordering::Relaxed);
             }
         }
         is_read
@@ -261,9 +268,14 @@ impl Direct {
     }
 }
 
+fn len_of(stretch: &Stretch) -> usize {
+    stretch.blocks() as usize * BLOCK
+}
+
 /// What is being read, as it comes.
 struct Answer<'i> {
     volume: VolumeId,
+    lookup: &'i Lookup,
     /// Bytes of the first block that are not wanted.
     skipped: usize,
     into: &'i mut [u8],
@@ -272,17 +284,61 @@ struct Answer<'i> {
 }
 
 impl Answer<'_> {
-    /// Takes a piece, which begins at `start` of all that is read, if it is what it should be.
-    fn take(&mut self, piece: &Lookup, start: usize, bytes: &[u8]) {
-        for (number, ((seed, sum), block)) in piece.blocks().zip(bytes.chunks_exact(BLOCK)).enumerate() {
-            self.is_right = self.is_right && checksum(self.volume, seed, block) == sum;
-            if !self.is_right {
-                return;
+    /// Takes a stretch, if it is what it should be.
+    fn take(&mut self, stretch: usize, bytes: &[u8]) {
+        self.is_right =
+            self.is_right && has_checksums(self.volume, self.lookup.stretches[stretch].checks(), bytes);
+        if !self.is_right {
+            return;
+        }
+        let mut at = 0;
+        for &(source, blocks) in &self.lookup.parts {
+            let len = blocks as usize * BLOCK;
+            if let Source::Read(from, first) = source
+                && from == stretch
+            {
+                let bytes = &bytes[first as usize * BLOCK..][..len];
+                let (start, end) = (at.max(self.skipped), (at + len).min(self.skipped + self.into.len()));
+                let into = &mut self.into[start - self.skipped..end - self.skipped];
+                into.copy_from_slice(&bytes[start - at..end - at]);
             }
-            // While the block is near.
-            let at = start + number * BLOCK;
-            let (from, to) = (at.max(self.skipped), (at + BLOCK).min(self.skipped + self.into.len()));
-            self.into[from - self.skipped..to - self.skipped].copy_from_slice(&block[from - at..to - at]);
+            at += len;
         }
     }
+
+    /// Makes of all that was read what is to be computed; whether it is what it should be, where anybody knows.
+    fn compute(&mut self, read: &[u8], matrices: &Matrices) -> bool {
+        let lens = self.lookup.stretches.iter().map(len_of);
+        let starts: Vec<usize> = lens.scan(0, |at, len| Some(std::mem::replace(at, *at + len))).collect();
+        let mut at = 0;
+        for &(source, blocks) in &self.lookup.parts {
+            let len = blocks as usize * BLOCK;
+            if let Source::Made(mixture, first) = source {
+                let mixture = &self.lookup.mixtures[mixture];
+                let bytes_of = |&(stretch, from, _): &(usize, u32, _)| {
+                    &read[starts[stretch] + (from + first) as usize * BLOCK..][..len]
+                };
+                let sources: Vec<&[u8]> = mixture.terms.iter().map(bytes_of).collect();
+                let made = &mut self.into[at..at + len];
+                if sources.is_empty() {
+                    made.fill(0);
+                } else {
+                    let factors = mixture.terms.iter().map(|(_, _, factor)| factor.0).collect();
+                    let applied = matrices.get(vec![factors]).apply(&sources, &mut [&mut *made]);
+                    applied.expect("blocks have one length");
+                }
+                let checks = mixture.instead_of.iter().flat_map(Stretch::checks).skip(first as usize);
+                if !has_checksums(self.volume, checks, made) {
+                    return false;
+                }
+            }
+            at += len;
+        }
+        true
+    }
+}
+
+/// Whether blocks are what they should be, as far as it is known of them.
+fn has_checksums(volume: VolumeId, checks: impl Iterator<Item = (Seed, u64)>, bytes: &[u8]) -> bool {
+    checks.zip(bytes.chunks_exact(BLOCK)).all(|((seed, sum), block)| checksum(volume, seed, block) == sum)
 }

@@ -32,7 +32,7 @@ pub(crate) struct Matrices {
 const MATRICES_MAX: usize = 1024;
 
 impl Matrices {
-    fn get(&self, matrix: Matrix) -> Arc<Dot> {
+    pub(crate) fn get(&self, matrix: Matrix) -> Arc<Dot> {
         let mut compiled = self.compiled.lock().expect("compiling does not panic");
         if let Some(dot) = compiled.get(&matrix) {
             return dot.clone();

@@ -1,4 +1,4 @@
-//! Short reads do not pass the engine's thread, and nobody can tell but by the clock: they see what was written last, whatever happens to it and to
+//! Short reads do not pass the engine's thread, nor do long ones of several who read at a time, and nobody can tell but by the clock: they see what was written last, whatever happens to it and to
 //! the devices meanwhile.
 
 mod common;
@@ -92,7 +92,25 @@ fn readers_beside_writers_see_what_was_written_last() {
                 let handle = host.handle();
                 readers.push(scope.spawn(move || {
                     let mut random = fastrand::Rng::with_seed(100 + reader);
-                    for _ in 0..4000 {
+                    for round in 0..4000 {
+                        if round % 16 == 0 {
+                            // As many as are direct, of stripes of 16 blocks and chunks of 4.
+                            let first = random.u64(..len / BLOCK_BYTES - 60);
+                            let least: Vec<u64> =
+                                answered.iter().map(|number| number.load(Ordering::SeqCst)).collect();
+                            let mut found = vec![0; random.usize(17..60) * BLOCK];
+                            handle.read(first * BLOCK_BYTES, &mut found).expect("it reads");
+                            for (which, &place) in places.iter().enumerate() {
+                                let at = place.checked_sub(first).map(|block| block as usize * BLOCK);
+                                let Some(block) = at.and_then(|at| found.get(at..at + BLOCK)) else {
+                                    continue;
+                                };
+                                let number = u64::from_le_bytes(block[..8].try_into().expect("eight bytes"));
+                                let most = begun[which].load(Ordering::SeqCst);
+                                assert!((least[which]..=most).contains(&number), "{code}: {number}");
+                                assert!(block == numbered(number), "{code}: a torn {number}");
+                            }
+                        }
                         let which = random.usize(..places.len());
                         let least = answered[which].load(Ordering::SeqCst);
                         let mut found = vec![0; BLOCK];
@@ -137,10 +155,35 @@ fn what_is_read_is_the_same_whoever_reads_it() {
         }
         direct(host) - before
     };
+    // Long reads of several at a time; how many blocks went to the devices for them, of how many.
+    let check_long = |host: &Host| {
+        let before = direct(host);
+        let wanted = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for reader in 0..3 {
+                let (model, wanted) = (&model, &wanted);
+                scope.spawn(move || {
+                    let mut random = fastrand::Rng::with_seed(reader);
+                    for round in 0..200 {
+                        let whole = if round % 2 == 0 { 1 } else { BLOCK };
+                        let count = random.usize(16 * BLOCK + 1..56 * BLOCK) / whole * whole;
+                        let at = random.usize(..len - count) / whole * whole;
+                        assert!(read(host, at as u64, count) == model[at..at + count], "{at} + {count}");
+                        wanted.fetch_add((count / BLOCK) as u64, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        (direct(host) - before, wanted.into_inner())
+    };
     drop(read(&host, 0, len));
     assert!(check(&host) > 300, "few went to the devices");
+    let (went, wanted) = check_long(&host);
+    assert!(went > wanted / 2, "{went} of {wanted} went to the devices");
     host.fail(Slot(2)).expect("it is there");
-    assert!(check(&host) > 100, "what is not on the lost device can be read from the others");
+    assert!(check(&host) > 300, "what the lost device had can be made of what the others have");
+    let (went, wanted) = check_long(&host);
+    assert!(went > wanted / 4, "{went} of {wanted} went to the devices");
     host.stop().expect("it stops");
     let mut byte = [0];
     assert_eq!(host.handle().read(0, &mut byte), Err(HostError::Stopped));
@@ -149,6 +192,11 @@ fn what_is_read_is_the_same_whoever_reads_it() {
     there[1] = None;
     let host = open(&geometry, &there).expect("it opens");
     check(&host);
+    check_long(&host);
+    common::until(|| host.report().expect("it serves").status.devices[2].state == DeviceState::Present);
+    host.fail(Slot(4)).expect("it is there");
+    assert!(check(&host) > 200, "what two lost devices had can be made of what the others have");
+    check_long(&host);
     host.handle().trim(0, 8 * BLOCK_BYTES).expect("it trims");
     assert!(read(&host, 0, 8 * BLOCK).iter().all(|&byte| byte == 0));
     assert!(read(&host, BLOCK_BYTES, BLOCK).iter().all(|&byte| byte == 0));

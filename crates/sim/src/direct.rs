@@ -3,10 +3,11 @@
 //! Between the question and the look anything may happen. What was read is held to the model as any answer is, and what does not count is asked
 //! of the engine after all, under the same name.
 
-use pantile_volume::{Event, Lookup, RequestId};
+use pantile_volume::{Event, Lookup, Mixture, RequestId, Seed, Source, Stretch};
 
+use crate::content::data_checksum;
+use crate::world::add_times;
 use crate::{Data, Random};
-use std::collections::VecDeque;
 
 /// A read of which the engine knows nothing.
 #[derive(Debug)]
@@ -14,10 +15,44 @@ pub(crate) struct DirectRead {
     pub(crate) request: RequestId,
     /// What the engine is told if the devices do not answer.
     pub(crate) event: Event,
-    /// Where to look, in order.
-    pub(crate) pieces: VecDeque<Lookup>,
-    /// What was found at those before.
-    pub(crate) found: Vec<Option<Data>>,
+    pub(crate) lookup: Lookup,
+    /// What was found of its stretches, as far as anybody has looked.
+    pub(crate) found: Vec<Vec<Data>>,
+}
+
+impl DirectRead {
+    /// What was asked for, once all stretches are found; `None`: something that was computed is not what it should be.
+    pub(crate) fn answer(&self, volume: &[u8; 16]) -> Option<Vec<Option<Data>>> {
+        let mixed = |mixture: &Mixture, index: u32| {
+            let mut total = [0; 16];
+            for &(stretch, first, factor) in &mixture.terms {
+                add_times(&mut total, factor, &self.found[stretch][(first + index) as usize]);
+            }
+            total
+        };
+        let mut answer = Vec::new();
+        for &(source, blocks) in &self.lookup.parts {
+            match source {
+                Source::Read(stretch, first) => {
+                    let range = first as usize..(first + blocks) as usize;
+                    answer.extend(self.found[stretch][range].iter().copied().map(Some));
+                }
+                Source::Made(mixture, first) => {
+                    let mixture = &self.lookup.mixtures[mixture];
+                    let made: Vec<Data> =
+                        (first..first + blocks).map(|index| mixed(mixture, index)).collect();
+                    let checks = mixture.instead_of.iter().flat_map(Stretch::checks).skip(first as usize);
+                    let is_right =
+                        |(data, (seed, sum)): (&Data, (Seed, u64))| data_checksum(data, volume, seed) == sum;
+                    if !made.iter().zip(checks).all(is_right) {
+                        return None;
+                    }
+                    answer.extend(made.into_iter().map(Some));
+                }
+            }
+        }
+        Some(answer)
+    }
 }
 
 /// Those that are under way.

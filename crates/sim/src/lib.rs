@@ -75,7 +75,7 @@ pub trait Engine {
     }
 
     /// Where blocks lie, for users who read devices themselves; `None`: they are to ask.
-    fn lookup(&self, first: UserBlock, count: u32) -> Option<Vec<Lookup>> {
+    fn lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
         let _ = (first, count);
         None
     }

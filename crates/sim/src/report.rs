@@ -18,6 +18,8 @@ pub struct Stats {
     pub ends: u64,
     /// Of these, reads that found on a device what the engine had told them.
     pub direct_reads: u64,
+    /// Those of them that computed what lost devices had.
+    pub direct_mixtures: u64,
     /// Times that everything ended at once.
     pub kills: u32,
     /// Of these, before the engine was ready again.
@@ -43,6 +45,7 @@ impl Stats {
         self.requests += other.requests;
         self.ends += other.ends;
         self.direct_reads += other.direct_reads;
+        self.direct_mixtures += other.direct_mixtures;
         self.kills += other.kills;
         self.kills_in_recovery += other.kills_in_recovery;
         other.faults.iter().for_each(|(&fault, &count)| *self.faults.entry(fault).or_default() += count);

@@ -518,31 +518,34 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         self.stats.requests += 1;
         if let (&Ask::Read { first, count }, Some(direct)) = (ask, &mut self.direct)
             && direct.wants()
-            && let Some(pieces) = self.engine.as_ref().and_then(|engine| engine.lookup(first, count))
+            && let Some(lookup) = self.engine.as_ref().and_then(|engine| engine.lookup(first, count))
         {
-            direct.begin(DirectRead { request: id, event, pieces: pieces.into(), found: Vec::new() });
+            direct.begin(DirectRead { request: id, event, lookup, found: Vec::new() });
             return Ok(());
         }
         self.tell(event)
     }
 
-    /// A user looks at a device, for one piece of what they want; whether one did.
+    /// A user looks at a device, for one stretch of what they want, or at what they have found; whether one did.
     fn look(&mut self) -> Result<bool, Cause> {
         let nothing_else = self.world.is_idle();
         let Some(direct) = &mut self.direct else { return Ok(false) };
         let Some(mut read) = direct.next(nothing_else) else { return Ok(false) };
-        let found = read.pieces.pop_front().map(|piece| self.world.look(&piece));
-        match found {
-            Some(Some(found)) => {
-                read.found.extend(found);
-                direct.begin(read);
+        if let Some(stretch) = read.lookup.stretches.get(read.found.len()) {
+            match self.world.look(stretch) {
+                Some(found) => {
+                    read.found.push(found);
+                    direct.begin(read);
+                }
+                None => self.tell(read.event)?,
             }
-            Some(None) => self.tell(read.event)?,
-            None => {
-                self.stats.direct_reads += 1;
-                let answer = self.world.answered_by_device(read.request, read.found);
-                self.model.answered(answer.request, &answer.told).map_err(Cause::Wrong)?;
-            }
+        } else if let Some(found) = read.answer(self.world.volume()) {
+            self.stats.direct_reads += 1;
+            self.stats.direct_mixtures += u64::from(!read.lookup.mixtures.is_empty());
+            let answer = self.world.answered_by_device(read.request, found);
+            self.model.answered(answer.request, &answer.told).map_err(Cause::Wrong)?;
+        } else {
+            self.tell(read.event)?;
         }
         Ok(true)
     }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pantile_gf::Gf;
 use pantile_volume::{
     Action, BLOCK_BYTES, BufferId, Compute, Computed, DeviceBlock, EpochId, Event, Failure, Found, IoId,
-    IoResult, JobId, Lookup, Operand, Piece, Reply, Request, RequestId, Seed, Slot, Urgency, UserBlock,
+    IoResult, JobId, Operand, Piece, Reply, Request, RequestId, Seed, Slot, Stretch, Urgency, UserBlock,
 };
 
 use crate::content::{Content, Data, data_checksum};
@@ -484,15 +484,20 @@ impl World {
         Ok(Answer { request, told })
     }
 
+    /// The volume that checksums are of.
+    pub(crate) fn volume(&self) -> &[u8; 16] {
+        &self.volume
+    }
+
     /// What a user finds who reads a device without the engine; `None`: not in full, or not what it should be.
-    pub fn look(&mut self, lookup: &Lookup) -> Option<Vec<Option<Data>>> {
-        let disk = &self.disks[lookup.slot.0 as usize];
-        let found = disk.read(lookup.at, lookup.checksums.len() as u64, &mut self.random);
+    pub fn look(&mut self, stretch: &Stretch) -> Option<Vec<Data>> {
+        let disk = &self.disks[stretch.slot.0 as usize];
+        let found = disk.read(stretch.at, u64::from(stretch.blocks()), &mut self.random);
         let found = found.ok().filter(|_| disk.is_present())?;
         let is_right =
             |(content, (seed, sum)): (&Content, (Seed, u64))| content.checksum(&self.volume, seed) == sum;
-        let counts = found.iter().zip(lookup.blocks()).all(is_right);
-        counts.then(|| found.iter().map(|content| Some(content.data())).collect())
+        let counts = found.iter().zip(stretch.checks()).all(is_right);
+        counts.then(|| found.iter().map(Content::data).collect())
     }
 
     /// A read that found what it asked for without the engine.
@@ -742,7 +747,7 @@ fn buffers_of(operands: impl Iterator<Item = Operand>) -> impl Iterator<Item = B
     })
 }
 
-fn add_times(total: &mut Data, coefficient: Gf, data: &Data) {
+pub(crate) fn add_times(total: &mut Data, coefficient: Gf, data: &Data) {
     for (total, &byte) in total.iter_mut().zip(data) {
         *total ^= (coefficient * Gf(byte)).0;
     }

@@ -256,6 +256,12 @@ impl Planners {
         plan
     }
 
+    /// The same, if it was asked for before.
+    pub(crate) fn known_in_stripe(&self, lost: &CellSet, wanted: &BTreeSet<CellIndex>) -> Option<Arc<Plan>> {
+        let key = (lost.iter().collect(), wanted.iter().copied().collect());
+        self.known.get(&key)?.clone()
+    }
+
     pub(crate) fn new(geometry: &Geometry) -> Result<Planners, CodeError> {
         let copies = match geometry.tolerance() {
             0 => Code::parse("raid0:1")?,

@@ -42,7 +42,7 @@ pub use bearing::Bearing;
 pub use engine::{DIRTY_BLOCKS_MARK, DIRTY_BLOCKS_MOST, ENGINE_BUFFERS};
 pub use extents::Extent;
 pub use geometry::{Geometry, NewVolume};
-pub use lookup::Lookup;
+pub use lookup::{Lookup, Mixture, Source, Stretch};
 pub use open::{Birth, OpenError, format_volume};
 pub use pantile_format::volume::Policy;
 #[cfg(feature = "planted-bugs")]

@@ -3,15 +3,23 @@
 //! A [`Lookup`] is true at the moment it is given, and needs not stay so: what it names may be written over right after. That is why it says
 //! the checksums. Content that has them was the newest at some moment since the question, so it is a right answer to a read that was asked
 //! before; content that has not is no answer at all, and whoever got it makes an ordinary request.
+//!
+//! What lies on a device that is lost is told as a sum of what lies on others, by the plan that reads of the engine made for the same cells. Sources
+//! that have their checksums are of one stripe and one generation, so their sum is what the device had.
 
 use crate::engine::Engine;
-use crate::maps::RowKind;
+use crate::maps::{Mapping, RowKind};
 use crate::{Bug, DeviceBlock, Seed, Slot, UserBlock};
+use pantile_code::CellIndex;
+use pantile_gf::Gf;
+use pantile_plan::Plan;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Blocks that lie side by side on one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lookup {
+pub struct Stretch {
     /// The device.
     pub slot: Slot,
     /// The first of them.
@@ -22,17 +30,56 @@ pub struct Lookup {
     pub checksums: Vec<u64>,
 }
 
-impl Lookup {
+/// Blocks each of which is a sum of blocks that are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mixture {
+    /// How many there are.
+    pub blocks: u32,
+    /// Stretches, the first block of each that is used, and the factors. None: zeros.
+    pub terms: Vec<(usize, u32, Gf)>,
+    /// Where they would lie and what they must be, if memory knows.
+    pub instead_of: Option<Stretch>,
+}
+
+/// Where a part of what was asked for is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// In a stretch, from this block of it on.
+    Read(usize, u32),
+    /// In a mixture, from this block of it on.
+    Made(usize, u32),
+}
+
+/// Where blocks lie, and what is to be made of what lies there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lookup {
+    /// What is to be read.
+    pub stretches: Vec<Stretch>,
+    /// What is to be computed.
+    pub mixtures: Vec<Mixture>,
+    /// What was asked for, in order, in parts of so many blocks.
+    pub parts: Vec<(Source, u32)>,
+}
+
+impl Stretch {
+    /// How many blocks it has.
+    pub fn blocks(&self) -> u32 {
+        self.checksums.len() as u32
+    }
+
     /// Each block's seed and checksum, in order.
-    pub fn blocks(&self) -> impl Iterator<Item = (Seed, u64)> {
+    pub fn checks(&self) -> impl Iterator<Item = (Seed, u64)> {
         let seed = |at| Seed { slot: self.slot, address: DeviceBlock(at), generation: self.generation };
         (self.at.0..).map(seed).zip(self.checksums.iter().copied())
     }
 }
 
+/// Blocks of one cell.
+type CellRange = (CellIndex, Range<u32>);
+
 impl Engine {
-    /// Where blocks lie, if the newest content of each lies on a device that has it and memory has its checksum: pieces, in order.
-    pub(crate) fn lookup(&self, first: UserBlock, count: u32) -> Option<Vec<Lookup>> {
+    /// Where blocks lie, if the newest content of each lies on devices that have it and memory has the checksums.
+    pub(crate) fn lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
         // A volume that puts things away goes on until it gets a request.
         if self.failed || self.idle || self.serves_nobody() || count == 0 {
             return None;
@@ -41,61 +88,164 @@ impl Engine {
         if end > self.geometry.user_blocks() {
             return None;
         }
-        let mut pieces = Vec::new();
+        let mut found = Lookup::default();
         let mut at = first;
         while at.0 < end {
-            let piece = self.lookup_piece(at, (end - at.0) as u32)?;
-            at.0 += piece.checksums.len() as u64;
-            pieces.push(piece);
+            let (logical, place) = self.geometry.locate(at);
+            let most = self.geometry.stripe_blocks() - u64::from(place);
+            let behind = place + most.min(end - at.0) as u32;
+            self.look_into(logical, place..behind, &mut found)?;
+            at.0 += u64::from(behind - place);
         }
-        Some(pieces)
+        Some(found)
     }
 
-    /// Where the first of some blocks lies, and as many as lie behind it on the same device.
-    fn lookup_piece(&self, first: UserBlock, count: u32) -> Option<Lookup> {
-        let (logical, place) = self.geometry.locate(first);
-        let in_log = self.maps.log.range(first..UserBlock(first.0 + u64::from(count))).next();
-        let count = match in_log {
-            Some((&block, _)) => (block.0 - first.0) as u32,
-            None => count,
-        };
-        if self.waits_in_place(logical) {
+    /// Adds where some blocks of one stripe lie.
+    fn look_into(&self, logical: u32, places: Range<u32>, found: &mut Lookup) -> Option<()> {
+        if self.waits_in_place(logical) || self.has_in_memory(logical, places.clone()) {
             return None;
         }
-        if count == 0 {
-            return if self.has_in_memory(logical, place..place + 1) {
-                None
+        let first = u64::from(logical) * self.geometry.stripe_blocks();
+        let user = |place: u32| UserBlock(first + u64::from(place));
+        // What is in the log, and the cells between that.
+        let mut from_log: Vec<u32> = Vec::new();
+        let mut from_cells: Vec<CellRange> = Vec::new();
+        let mut at = places.start;
+        for (&block, _) in self.maps.log.range(user(places.start)..user(places.end)) {
+            let place = (block.0 - first) as u32;
+            self.add_cells(at..place, &mut from_cells);
+            from_log.push(place);
+            at = place + 1;
+        }
+        self.add_cells(at..places.end, &mut from_cells);
+        let sources = self.look_into_cells(logical, &from_cells, found)?;
+        let mut parts = sources.into_iter().zip(from_cells).peekable();
+        let mut log = from_log.into_iter().peekable();
+        let mut at = places.start;
+        while at < places.end {
+            if log.next_if_eq(&at).is_some() {
+                found.parts.push((Source::Read(found.stretches.len(), 0), 1));
+                found.stretches.push(self.look_into_log(user(at))?);
+                at += 1;
             } else {
-                self.lookup_in_log(first)
-            };
+                let (source, (_, offsets)) = parts.next()?;
+                found.parts.push((source, offsets.end - offsets.start));
+                at += offsets.end - offsets.start;
+            }
+        }
+        Some(())
+    }
+
+    fn add_cells(&self, places: Range<u32>, cells: &mut Vec<CellRange>) {
+        let mut at = places.start;
+        while at < places.end {
+            let (cell, offset) = self.geometry.cell_of(at);
+            let behind = (offset + places.end - at).min(self.geometry.element_blocks());
+            cells.push((cell, offset..behind));
+            at += behind - offset;
+        }
+    }
+
+    /// Where blocks of some cells of a stripe lie: for each of them its source.
+    fn look_into_cells(&self, logical: u32, wanted: &[CellRange], found: &mut Lookup) -> Option<Vec<Source>> {
+        if wanted.is_empty() {
+            return Some(Vec::new());
         }
         let mapping = self.maps.stripes[logical as usize]?;
-        let at = |place| {
-            let (cell, offset) = self.geometry.cell_of(place);
-            self.geometry.cell_block(mapping.physical, cell, offset)
+        let has = |cell: CellIndex| {
+            let slot = self.geometry.slot(mapping.physical, self.geometry.code.cell(cell).column);
+            self.maps.has(slot, mapping.generation, Some(logical))
         };
-        let (slot, start) = at(place);
-        // What follows in a cell follows on its device; what follows in the next may.
-        let element = self.geometry.element_blocks();
-        let most = count.min(self.geometry.stripe_blocks() as u32 - place);
-        let mut behind = (element - place % element).min(most);
-        while behind < most && at(place + behind) == (slot, DeviceBlock(start.0 + u64::from(behind))) {
-            behind = (behind + element).min(most);
+        let (there, lost): (Vec<&CellRange>, Vec<&CellRange>) =
+            wanted.iter().partition(|(cell, _)| has(*cell));
+        let mut read: BTreeMap<CellIndex, Range<u32>> = BTreeMap::new();
+        there.into_iter().for_each(|(cell, offsets)| widen(&mut read, *cell, offsets));
+        let mut making = None;
+        if !lost.is_empty() {
+            let plan = self.plan_known(logical, mapping, &lost)?;
+            let (start, end) = (lost.iter().map(|l| l.1.start).min()?, lost.iter().map(|l| l.1.end).max()?);
+            plan.reads.iter().for_each(|&cell| widen(&mut read, cell, &(start..end)));
+            making = Some((plan, start..end));
         }
-        if self.has_in_memory(logical, place..place + behind)
-            || !self.maps.has(slot, mapping.generation, Some(logical))
-        {
-            return None;
+        let place_of = self.add_stretches(mapping, &read, found)?;
+        let in_stretch = |cell: CellIndex, offset: u32| {
+            let (stretch, first) = *place_of.get(&cell)?;
+            Some((stretch, first + offset.checked_sub(read.get(&cell)?.start)?))
+        };
+        let mut made: BTreeMap<CellIndex, usize> = BTreeMap::new();
+        if let Some((plan, offsets)) = &making {
+            let wanted: BTreeSet<CellIndex> = lost.iter().map(|(cell, _)| *cell).collect();
+            for step in plan.steps.iter().filter(|step| wanted.contains(&step.target)) {
+                let term = |&(cell, factor): &(CellIndex, Gf)| {
+                    let (stretch, first) = in_stretch(cell, offsets.start)?;
+                    Some((stretch, first, factor))
+                };
+                // A step that uses what another makes is the engine's.
+                let terms: Option<Vec<(usize, u32, Gf)>> = step.terms.iter().map(term).collect();
+                made.insert(step.target, found.mixtures.len());
+                let instead_of = self.stretch_of(mapping, step.target, offsets);
+                found.mixtures.push(Mixture {
+                    blocks: offsets.end - offsets.start,
+                    terms: terms?,
+                    instead_of,
+                });
+            }
         }
-        let header = self.geometry.chunk_start(mapping.physical, slot).0
-            + u64::from(self.geometry.header_blocks(slot));
-        let in_column = usize::try_from(start.0.checked_sub(header)?).ok()?;
-        let known = &self.known_sums(mapping, slot)?.sums;
-        let checksums = known.get(in_column..in_column + behind as usize)?.to_vec();
-        Some(Lookup { slot, at: start, generation: mapping.generation, checksums })
+        let source =
+            |(cell, offsets): &CellRange| match in_stretch(*cell, offsets.start).filter(|_| has(*cell)) {
+                Some((stretch, first)) => Some(Source::Read(stretch, first)),
+                None => Some(Source::Made(*made.get(cell)?, offsets.start - making.as_ref()?.1.start)),
+            };
+        wanted.iter().map(source).collect()
     }
 
-    fn lookup_in_log(&self, block: UserBlock) -> Option<Lookup> {
+    /// How the engine has made these cells before, if it has.
+    fn plan_known(&self, logical: u32, mapping: Mapping, lost: &[&CellRange]) -> Option<Arc<Plan>> {
+        let wanted: BTreeSet<CellIndex> = lost.iter().map(|(cell, _)| *cell).collect();
+        self.planners.known_in_stripe(&self.lost_cells(logical, mapping), &wanted)
+    }
+
+    /// Adds blocks of cells that are to be read, those that lie side by side as one: where each cell's first is.
+    fn add_stretches(
+        &self,
+        mapping: Mapping,
+        cells: &BTreeMap<CellIndex, Range<u32>>,
+        found: &mut Lookup,
+    ) -> Option<BTreeMap<CellIndex, (usize, u32)>> {
+        let mut place_of = BTreeMap::new();
+        let begin = found.stretches.len();
+        for (&cell, offsets) in cells {
+            let next = self.stretch_of(mapping, cell, offsets)?;
+            let goes_on = |last: &&mut Stretch| {
+                last.slot == next.slot && last.at.0 + u64::from(last.blocks()) == next.at.0
+            };
+            let first = match found.stretches[begin..].last_mut().filter(goes_on) {
+                Some(last) => {
+                    last.checksums.extend(next.checksums);
+                    last.blocks() - offsets.len() as u32
+                }
+                None => {
+                    found.stretches.push(next);
+                    0
+                }
+            };
+            place_of.insert(cell, (found.stretches.len() - 1, first));
+        }
+        Some(place_of)
+    }
+
+    /// Where blocks of a cell lie and what they must be, if memory knows.
+    fn stretch_of(&self, mapping: Mapping, cell: CellIndex, offsets: &Range<u32>) -> Option<Stretch> {
+        let (slot, at) = self.geometry.cell_block(mapping.physical, cell, offsets.start);
+        let header = self.geometry.chunk_start(mapping.physical, slot).0
+            + u64::from(self.geometry.header_blocks(slot));
+        let in_column = usize::try_from(at.0.checked_sub(header)?).ok()?;
+        let known = &self.known_sums(mapping, slot)?.sums;
+        let checksums = known.get(in_column..in_column + offsets.len())?.to_vec();
+        Some(Stretch { slot, at, generation: mapping.generation, checksums })
+    }
+
+    fn look_into_log(&self, block: UserBlock) -> Option<Stretch> {
         let log = self.maps.log.get(&block)?;
         let row = self.maps.rows.get(&log.row)?;
         let index = match row.kind {
@@ -104,7 +254,7 @@ impl Engine {
         };
         let cell = row.cells.get(index)?;
         let has = self.maps.has(cell.slot, row.generation, None);
-        has.then(|| Lookup {
+        has.then(|| Stretch {
             slot: cell.slot,
             at: self.geometry.row_block(log.row),
             generation: row.generation,
@@ -119,4 +269,10 @@ impl Engine {
                 memory.unmapped.contains(&logical) || memory.blocks.has_any(logical, places.clone())
             })
     }
+}
+
+/// More blocks of a cell are read.
+fn widen(read: &mut BTreeMap<CellIndex, Range<u32>>, cell: CellIndex, offsets: &Range<u32>) {
+    let range = read.entry(cell).or_insert_with(|| offsets.clone());
+    *range = range.start.min(offsets.start)..range.end.max(offsets.end);
 }

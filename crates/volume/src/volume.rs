@@ -97,7 +97,7 @@ impl Volume {
         self.epoch_blocks = Some(most);
     }
 
-    /// Begins to make what is dirty durable at so many blocks, although nobody waits for it, and answers no write beyond four times as many: fewer cost
+    /// Begins to make what is dirty durable at so many blocks, although nobody waits for it, and answers no write beyond eight times as many: fewer cost
     /// more flushes. To be called before the first event.
     pub fn commit_at(&mut self, dirty_blocks: usize) {
         self.dirty_mark = Some(dirty_blocks);
@@ -179,10 +179,10 @@ impl Volume {
         }
     }
 
-    /// Where blocks lie, in pieces and in order, if a driver can read all of them without a request: their newest content lies on devices that have
-    /// it, and memory has the checksums. What is read there counts only if it has these checksums; else the blocks are to be asked for with a
-    /// [`Request::Read`]. Cost: some searches in the maps for each piece, no I/O.
-    pub fn lookup(&self, first: UserBlock, count: u32) -> Option<Vec<Lookup>> {
+    /// Where blocks lie, if a driver can read all of them without a request: their newest content lies on devices that have it, or is a sum of what
+    /// does, and memory has the checksums. What is read there counts only if it has these checksums; else the blocks are to be asked for
+    /// with a [`Request::Read`]. Cost: some searches in the maps for each cell, no I/O.
+    pub fn lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
         match &self.inner {
             Inner::Serving(engine) => engine.lookup(first, count),
             Inner::Opening(_) | Inner::Looking(_) | Inner::Refused(_) => None,

@@ -52,7 +52,7 @@ impl sim::Engine for Driven {
         self.0.status()?.scrub
     }
 
-    fn lookup(&self, first: UserBlock, count: u32) -> Option<Vec<Lookup>> {
+    fn lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
         self.0.lookup(first, count)
     }
 
