@@ -67,7 +67,7 @@ fn main() {
         Host::open(geometry.clone(), there, HistoryId([fastrand::u8(1..); 16]), &options).expect("opened")
     };
     println!("{} on {}: {} MiB, medians of {rounds}", geometry.code.spec(), dir.display(), user / MIB);
-    println!("{:38} {:>12} {:>12} {:>7} {:>9}", "", "plain", "volume", "ratio", "of limit");
+    println!("{:40} {:>12} {:>12} {:>7} {:>9}", "", "plain", "volume", "ratio", "of limit");
     let mut rows: Vec<(&str, Vec<f64>, Vec<f64>, f64)> = Vec::new();
     let mut note = |name: &'static str, plain: f64, volume: f64, limit: f64| match rows
         .iter_mut()
@@ -132,11 +132,14 @@ fn main() {
         note("sequential read, MiB/s", base, volume, 1.0);
         let base = speed(4, user / SEQUENTIAL, |i| unseen(i * SEQUENTIAL), || ());
         note("the same, beside what nobody looks at", base, volume, 1.0);
+        host.fail(Slot(0)).expect("it is there");
+        let (base, volume) = sequential_reads(&handle);
+        note("a device dies: sequential read, MiB/s", base, volume, 1.0);
         host.stop().expect("stopped");
         let host = open(&[0]);
         let handle = host.handle();
         let (base, volume) = sequential_reads(&handle);
-        note("degraded sequential read, MiB/s", base, volume, 1.0);
+        note("opened without it: the first read, MiB/s", base, volume, 1.0);
         // All of it is written anew, so that the device lacks everything when it comes back by the next opening.
         let again = |i| handle.write(i * SEQUENTIAL, &pattern, false).expect("written");
         let base = speed(4, user / SEQUENTIAL, |i| plain_read(i * SEQUENTIAL, SEQUENTIAL as usize), || ());
@@ -201,7 +204,7 @@ fn main() {
     for (name, mut base, mut volume, limit) in rows {
         let ratio = median(&mut volume) / median(&mut base);
         println!(
-            "{name:38} {:>12.0} {:>12.0} {ratio:>7.2} {:>9.2}",
+            "{name:40} {:>12.0} {:>12.0} {ratio:>7.2} {:>9.2}",
             median(&mut base),
             median(&mut volume),
             ratio / limit

@@ -17,7 +17,7 @@ use pantile_volume::{
     Action, EpochStatus, Event, Extent, Geometry, Lookup, Losses, Seed, Slot, Source, State, Status, Stretch,
     UserBlock, Volume,
 };
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,9 @@ const DECLINED_FOR: Duration = Duration::from_secs(30);
 
 /// Short reads at a time; more than these are the engine's.
 const SHORT_READERS: usize = 64;
+
+/// Long reads that are left to the engine behind one that it has read ahead of.
+const LEFT_AFTER_AHEAD: u32 = 8;
 
 /// Blocks that are read for a long read, at the most: what a lost device had is computed of more.
 const READ_BLOCKS: u64 = 640;
@@ -141,6 +144,8 @@ pub(crate) struct Direct {
     matrices: Matrices,
     /// Long reads that somebody waits for, whoever does them.
     long_reads: AtomicUsize,
+    /// So many of the next long reads are the engine's, which has read ahead of some.
+    read_ahead: AtomicU32,
     /// By slot, blocks that were read so.
     blocks: Vec<AtomicU64>,
 }
@@ -168,6 +173,7 @@ impl Direct {
             long: Shelf::new(LONG_READERS, READ_BLOCKS),
             matrices: Matrices::default(),
             long_reads: AtomicUsize::new(0),
+            read_ahead: AtomicU32::new(0),
             blocks: (0..slots).map(|_| AtomicU64::new(0)).collect(),
         }
     }
@@ -203,6 +209,17 @@ impl Direct {
         self.blocks.iter().map(|blocks| blocks.load(Ordering::Relaxed)).sum()
     }
 
+    /// The engine had what somebody asked for before they did.
+    pub(crate) fn was_read_ahead(&self) {
+        self.read_ahead.store(LEFT_AFTER_AHEAD, Ordering::Relaxed);
+    }
+
+    /// Whether the engine may have read ahead of the next long read, too. Each one that is left to it uses up one of those that are.
+    fn may_be_read_ahead(&self) -> bool {
+        let less = |left: u32| left.checked_sub(1);
+        self.read_ahead.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+
     /// Somebody waits for a read of so many blocks until what this returns is dropped; `None`: it is a short one.
     pub(crate) fn long_read(&self, blocks: u64) -> Option<LongRead<'_>> {
         (blocks > SHORT_BLOCKS).then(|| {
@@ -215,8 +232,8 @@ impl Direct {
     pub(crate) fn read(&self, offset: u64, into: &mut [u8], long: Option<&LongRead<'_>>) -> bool {
         let first = offset / BLOCK as u64;
         let count = (offset + into.len() as u64).div_ceil(BLOCK as u64) - first;
-        let is_alone = long.is_some_and(|long| long.others == 0);
-        if into.is_empty() || is_alone || count > LONG_BLOCKS {
+        let is_left = long.is_some_and(|long| long.others == 0 || self.may_be_read_ahead());
+        if into.is_empty() || is_left || count > LONG_BLOCKS {
             return false;
         }
         let Some(lookup) = self.volume.try_lookup(UserBlock(first), count as u32) else { return false };

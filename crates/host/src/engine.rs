@@ -328,7 +328,11 @@ impl Engine {
 
     /// A read of a volume without epochs: of what was read ahead, if it was, and what comes behind it is read ahead.
     fn read(&mut self, first: UserBlock, count: u32, answer: Answer<Vec<Option<Block>>>) {
-        match self.ahead.take(first, count) {
+        let early = self.ahead.take(first, count);
+        if early.is_some() {
+            self.direct.was_read_ahead();
+        }
+        match early {
             Some(Early::There(blocks)) => {
                 // Somebody has asked all the same.
                 self.requests += 1;

@@ -18,11 +18,12 @@ use std::collections::BTreeMap;
 /// Places beyond those of the user's stripes that staging leaves to merging, so that a commit can always go on.
 pub(crate) const PLACES_LEFT: usize = 2;
 
-/// Stripes whose writes are under way at a time are bounded by these blocks, 8 MiB: more make no device faster, and a flush waits for all of
-/// them, while those who write fill memory and wait for the flush. They are bounded by a quarter of the spare places, too.
-const UNDER_WAY_BLOCKS: u64 = 2048;
+/// Stripes whose writes are under way at a time are bounded by these blocks, 16 MiB: with fewer a device that answers many writes at once stands
+/// still until the next are computed; more make none faster, and a flush waits for all of them, while those who write fill memory and wait
+/// for the flush. They are bounded by a quarter of the spare places, too.
+const UNDER_WAY_BLOCKS: u64 = 4096;
 
-/// But for this many: eight give every device eight chunks, and parity of four is being made meanwhile.
+/// But for this many: every device has some chunks to write while parity of the next is made.
 const UNDER_WAY_STRIPES: u64 = 12;
 
 /// Stripes that are written ahead are worth a flush when they have this part of what starts a commit: 4 MiB.
