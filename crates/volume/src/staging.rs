@@ -24,7 +24,7 @@ pub(crate) const PLACES_LEFT: usize = 2;
 const UNDER_WAY_BLOCKS: u64 = 4096;
 
 /// But for this many: every device has some chunks to write while parity of the next is made.
-const UNDER_WAY_STRIPES: u64 = 12;
+const UNDER_WAY_STRIPES: u64 = 16;
 
 /// Stripes that are written ahead are worth a flush when they have this part of what starts a commit: 4 MiB.
 const WRITTEN_SHARE: usize = 4;
