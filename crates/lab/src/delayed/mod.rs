@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(of("bytes without parity at most, by default"), Some(268_435_456.0));
         assert_eq!(of("seconds until parity is made in advance, by default"), Some(30.0));
         assert_eq!(listing.rows[4][2..4], ["256 MiB", "30 s, then parity is made"], "{:?}", listing.rows[4]);
-        assert_eq!((&listing.rows[1][2][..], listing.rows[1][4].contains("at 16 MiB")), ("64 MiB", true));
+        assert_eq!((&listing.rows[1][2][..], listing.rows[1][4].contains("at 16 MiB")), ("128 MiB", true));
         assert!(listing.rows.iter().all(|row| row.len() == listing.head.len()));
     }
 }
