@@ -2,9 +2,9 @@
 //!
 //! A short read costs a device little, and two calls from thread to thread cost more than that; of long reads the engine's thread, which looks at
 //! every block, does not do as many as devices. So whoever reads asks the volume where it lies ([`pantile_volume::Lookup`]) and reads it
-//! there. What has the checksums is the answer; everything else (what is in memory, in many pieces, lost, bad, late, or unknown) is the
-//! engine's, asked as ever. So is the long read of somebody who reads alone: the engine reads ahead, and one who waits for each of their
-//! reads does not.
+//! there; what a lost device had they compute of what others have. What has the checksums is the answer; everything else (what is in
+//! memory, in many pieces, bad, late, or unknown) is the engine's, asked as ever. So is the long read of somebody who reads alone: the
+//! engine reads ahead, and one who waits for each of their reads does not.
 //!
 //! The volume is behind a lock that only the engine's thread takes for itself; whoever reads tries it and never waits. A device that is
 //! late is read by the engine alone for a while, which decides what becomes of it.
