@@ -4,11 +4,11 @@
 //! registers. Rows share a pass if reading the sources once saves more than the zero coefficients cost that fill
 //! the gaps. A row of ones over the whole pass comes first and is plain XOR.
 //!
-//! Three traversals, chosen per call because they depend on addresses and lengths:
+//! Three traversals, chosen per call because they depend on lengths:
 //! * one pass, few streams: the whole length at once;
 //! * several passes: tiles, so that the sources that passes share stay in the first-level cache;
-//! * more sources than [`MAX_SOURCES`], or so many at one place modulo 4 KiB that a small first-level cache loses
-//!   their lines: groups of sources, with the partial sums of a tile in scratch that never aliases.
+//! * more sources than [`MAX_SOURCES`], or some that come from behind the second-level cache of a processor whose first-level
+//!   cache is small: groups of sources, with the partial sums of a tile in scratch.
 //!
 //! Invariants: each output belongs to exactly one pass or is empty; every byte of an output is stored through its
 //! own pointer exactly once per call; scratch is written before it is read.
@@ -24,25 +24,18 @@ pub(crate) const MAX_OUTPUTS: usize = 8;
 /// a quarter; below it groups only cost.
 pub(crate) const MAX_SOURCES: usize = 64;
 
-/// Sources that may start at one cache set of a [`SMALL_CACHE_WAYS`] cache before they are taken in groups. Up to 12
-/// of them, four-column visits alone do as well.
-const MAX_SAME_SET: usize = 12;
-
-/// First-level caches of at most this associativity need groups: measured on 8 ways (Zen 4: up to 20 % gained) and
-/// on 12 ways (Sapphire Rapids: up to 20 % lost). NOTES.md has the figures.
+/// With first-level caches of at most this associativity what streams is read in groups: measured on 8 ways (Zen 4: encoding gains up to
+/// 40 %) and on 12 ways (Sapphire Rapids: loses up to 20 %). NOTES.md has the figures.
 const SMALL_CACHE_WAYS: usize = 8;
 
-/// Groups of sources that alias: sources, scratch and outputs of a tile lie in 32 KiB together.
-const ALIASED: Groups = Groups { sources: 8, tile_bytes: 1024 };
+/// Groups of sources that stream: sources, scratch and outputs of a tile lie in 32 KiB together.
+const STREAMED: Groups = Groups { sources: 8, tile_bytes: 1024 };
 
 /// Groups of sources that are merely many.
 const WIDE: Groups = Groups { sources: MAX_SOURCES, tile_bytes: 2048 };
 
 /// What the sources and outputs of a tile may fill together when several passes share them.
 const SHARED_TILE_FOOTPRINT_BYTES: usize = 24 * 1024;
-
-/// Shorter streams are not worth a look at their addresses.
-const MIN_GROUPED_LEN_BYTES: usize = 2048;
 
 /// An instruction set that can run passes. A value of the type is the witness that the machine has it.
 pub(crate) trait Engine: Copy {
@@ -115,14 +108,10 @@ pub(crate) struct Schedule<E: Engine> {
     passes: Vec<Pass<E>>,
     /// Rows without coefficients.
     empty: Vec<usize>,
-    /// Sources that any pass reads, ascending.
-    used: Vec<usize>,
-    /// Sources of the widest pass.
-    widest: usize,
     /// Streams of the whole: sources read and outputs written.
     streams: usize,
-    /// Sources that may start at one cache set.
-    max_same_set: usize,
+    /// Whether what streams is read in groups.
+    groups_streams: bool,
 }
 
 struct Pass<E: Engine> {
@@ -140,7 +129,7 @@ struct Pass<E: Engine> {
 struct Walk {
     mode: Mode,
     streaming: bool,
-    aliased: bool,
+    grouped: bool,
 }
 
 /// Sources taken together over a tile of the length.
@@ -159,10 +148,9 @@ impl<E: Engine> Schedule<E> {
         let mut used: Vec<usize> = rows.iter().flatten().map(|(source, _)| *source).collect();
         used.sort_unstable();
         used.dedup();
-        let widest = passes.iter().map(|pass| pass.sources.len()).max().unwrap_or(0);
         let streams = used.len() + rows.len();
-        let max_same_set = if engine.cache_ways() <= SMALL_CACHE_WAYS { MAX_SAME_SET } else { usize::MAX };
-        Schedule { engine, passes, empty, used, widest, streams, max_same_set }
+        let groups_streams = engine.cache_ways() <= SMALL_CACHE_WAYS;
+        Schedule { engine, passes, empty, streams, groups_streams }
     }
 
     /// Computes every output.
@@ -184,9 +172,7 @@ impl<E: Engine> Schedule<E> {
                 unsafe { output(o).write_bytes(0, len) };
             }
         }
-        let aliased =
-            self.widest > self.max_same_set && len >= MIN_GROUPED_LEN_BYTES && self.is_aliased(&source);
-        let walk = Walk { mode, streaming, aliased };
+        let walk = Walk { mode, streaming, grouped: streaming && self.groups_streams };
         let tile = if self.passes.len() <= 1 { len } else { self.shared_tile() };
         let mut at = 0;
         while at < len {
@@ -201,16 +187,6 @@ impl<E: Engine> Schedule<E> {
         if streaming {
             self.engine.fence();
         }
-    }
-
-    /// Whether more sources than a cache set has ways start in the same set.
-    fn is_aliased(&self, source: &impl Fn(usize) -> *const u8) -> bool {
-        let mut starts = [0usize; 64];
-        self.used.iter().any(|&s| {
-            let set = &mut starts[source(s).addr() / 64 % 64];
-            *set += 1;
-            *set > self.max_same_set
-        })
     }
 
     fn shared_tile(&self) -> usize {
@@ -266,9 +242,9 @@ impl<E: Engine> Pass<E> {
         let start = outputs.map(|pointer| pointer.cast_const());
         let start = (walk.mode == Mode::Accumulate).then_some(&start);
         let is_grouped =
-            self.sources.len() > MAX_SOURCES || (walk.aliased && self.sources.len() > ALIASED.sources);
+            self.sources.len() > MAX_SOURCES || (walk.grouped && self.sources.len() > STREAMED.sources);
         if is_grouped {
-            let groups = if walk.aliased { ALIASED } else { WIDE };
+            let groups = if walk.grouped { STREAMED } else { WIDE };
             // SAFETY: the caller's promise, restated for the gathered pointers.
             unsafe { self.run_grouped(groups, kernel, start, &outputs, source, len) };
         } else {
@@ -443,7 +419,7 @@ impl<E: Engine> std::fmt::Debug for Schedule<E> {
 #[cfg(test)]
 mod tests {
     //! The schedule under a scalar engine, so that every machine and Miri can test it, and under every engine of
-    //! this machine with a small cache pretended, so that the aliased traversal runs whatever the real cache is.
+    //! this machine with a small cache pretended, so that the grouped traversal runs whatever the real cache is.
 
     use super::*;
     use crate::{Dot, Tier, portable};
@@ -549,7 +525,9 @@ mod tests {
         let page = memory.as_ptr().addr().next_multiple_of(4096) - memory.as_ptr().addr();
         let data: Vec<&[u8]> = (0..sources).map(|s| &memory[page + s * pitch..][..len]).collect();
         let portable = Dot::with_tier(Tier::Portable, sources, rows).unwrap();
-        for (mode, streaming) in [Mode::Apply, Mode::Accumulate].into_iter().zip([false, true]) {
+        for (mode, streaming) in
+            [(Mode::Apply, false), (Mode::Apply, true), (Mode::Accumulate, false), (Mode::Accumulate, true)]
+        {
             let mut wanted: Vec<Vec<u8>> =
                 (0..rows.len()).map(|o| memory[page + (sources + o) * pitch..][..len].to_vec()).collect();
             let mut views: Vec<&mut [u8]> = wanted.iter_mut().map(Vec::as_mut_slice).collect();
@@ -585,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn aliased_sources_in_groups_give_the_portable_bytes() {
+    fn streamed_sources_in_groups_give_the_portable_bytes() {
         let counts: &[usize] = if cfg!(miri) { &[13] } else { &[8, 9, 12, 13, 16, 17, 20, 25, 40] };
         for &sources in counts {
             for outputs in if cfg!(miri) { 2..=2 } else { 1..=8 } {
