@@ -141,7 +141,7 @@ pub(crate) struct Direct {
     places: Vec<Mutex<Place>>,
     short: Shelf,
     long: Shelf,
-    matrices: Matrices,
+    matrices: Arc<Matrices>,
     /// Long reads that somebody waits for, whoever does them.
     long_reads: AtomicUsize,
     /// So many of the next long reads are the engine's, which has read ahead of some.
@@ -171,7 +171,7 @@ impl Direct {
             places: (0..slots).map(|_| Mutex::default()).collect(),
             short: Shelf::new(SHORT_READERS, SHORT_BLOCKS),
             long: Shelf::new(LONG_READERS, READ_BLOCKS),
-            matrices: Matrices::default(),
+            matrices: Arc::default(),
             long_reads: AtomicUsize::new(0),
             read_ahead: AtomicU32::new(0),
             blocks: (0..slots).map(|_| AtomicU64::new(0)).collect(),
@@ -180,6 +180,11 @@ impl Direct {
 
     fn place(&self, slot: Slot) -> MutexGuard<'_, Place> {
         self.places[slot.0 as usize].lock().expect("nothing panics under the lock")
+    }
+
+    /// What computations were compiled to, here and by the engine.
+    pub(crate) fn matrices(&self) -> Arc<Matrices> {
+        self.matrices.clone()
     }
 
     /// A slot has a device.

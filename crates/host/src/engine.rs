@@ -17,7 +17,7 @@ use crate::gather::Wanted;
 use crate::inbox::{Answer, Ask, Inbox, Message};
 use crate::memory::{BLOCK, Block, Buffers, Table};
 use crate::throttle::Throttle;
-use crate::work::{Matrices, Task, Workers};
+use crate::work::{Task, Workers};
 use crate::{HostError, HostOptions};
 use pantile_device::{
     Completion, Device, DeviceError, IoPool, Layer, Layered, Op, OpKind, Request as IoRequest, Site,
@@ -134,7 +134,6 @@ pub(crate) struct Engine {
     inbox: Arc<Inbox>,
     table: Table,
     buffers: Buffers,
-    matrices: Arc<Matrices>,
     workers: Workers,
     members: Vec<Member>,
     flights: FxHashMap<u64, Flight>,
@@ -181,7 +180,6 @@ impl Engine {
             inbox,
             table: Table::new(),
             buffers: Buffers::new(options.kept_bytes),
-            matrices: Arc::default(),
             workers,
             members: Vec::new(),
             flights: FxHashMap::default(),
@@ -417,7 +415,7 @@ impl Engine {
 
     fn compute(&mut self, job: pantile_volume::JobId, task: Task) {
         self.computations += 1;
-        let (matrices, buffers, bytes) = (self.matrices.clone(), self.buffers.clone(), task.bytes());
+        let (matrices, buffers, bytes) = (self.direct.matrices(), self.buffers.clone(), task.bytes());
         let run = move || {
             let outcome = task.run(&matrices, &buffers);
             Message::Computed { job, made: outcome.made, result: Computed::Checksums(outcome.checksums) }

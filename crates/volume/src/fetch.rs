@@ -323,15 +323,7 @@ impl Engine {
     fn expected(&self, word: &Word, cell: CellIndex) -> Option<u64> {
         match word {
             Word::Row { cells, .. } => Some(cells[cell.usize()].2),
-            Word::Stripe { mapping, offset, .. } => {
-                let (slot, _) = self.geometry.cell_block(mapping.physical, cell, *offset);
-                let sums = self
-                    .sums
-                    .get(&(mapping.physical, slot))
-                    .filter(|s| s.generation == mapping.generation)?;
-                let row = self.geometry.code.cell(cell).row as u32;
-                sums.sums.get((row * self.geometry.element_blocks() + offset) as usize).copied()
-            }
+            Word::Stripe { mapping, offset, .. } => self.expected_in_stripe(*mapping, (cell, *offset)),
         }
     }
 

@@ -186,6 +186,11 @@ impl Geometry {
         (slot, self.zones(slot).element(stripe, place.row as u32, offset))
     }
 
+    /// Which block of its column a block of a cell is: the index of its checksum.
+    pub fn index_in_column(&self, cell: CellIndex, offset: u32) -> usize {
+        self.code.cell(cell).row * self.element_blocks() as usize + offset as usize
+    }
+
     /// The slot that holds a column of a log row.
     pub fn row_slot(&self, row: u32, column: usize) -> Slot {
         let column = Column(column as u32);

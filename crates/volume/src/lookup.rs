@@ -12,7 +12,7 @@ use crate::maps::{Mapping, RowKind};
 use crate::{Bug, DeviceBlock, Seed, Slot, UserBlock};
 use pantile_code::CellIndex;
 use pantile_gf::Gf;
-use pantile_plan::Plan;
+use pantile_plan::{CellSet, Plan};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -76,6 +76,33 @@ impl Stretch {
 
 /// Blocks of one cell.
 type CellRange = (CellIndex, Range<u32>);
+
+/// For each of some cells the blocks that are wanted of it, and all between them.
+type CellRanges = BTreeMap<CellIndex, Range<u32>>;
+
+/// Where blocks of a cell are read.
+struct Placed {
+    stretch: usize,
+    /// Which block of the stretch the first of them is.
+    first: u32,
+    /// Which block of the cell it is.
+    start: u32,
+}
+
+impl Placed {
+    /// The stretch, and which of its blocks one of the cell is.
+    fn of(&self, offset: u32) -> (usize, u32) {
+        (self.stretch, self.first + (offset - self.start))
+    }
+}
+
+/// How lost cells are made.
+struct Making {
+    plan: Arc<Plan>,
+    wanted: BTreeSet<CellIndex>,
+    /// The blocks of each.
+    offsets: Range<u32>,
+}
 
 impl Engine {
     /// Where blocks lie, if the newest content of each lies on devices that have it and memory has the checksums.
@@ -152,70 +179,79 @@ impl Engine {
             return Some(Vec::new());
         }
         let mapping = self.maps.stripes[logical as usize]?;
-        let has = |cell: CellIndex| {
-            let slot = self.geometry.slot(mapping.physical, self.geometry.code.cell(cell).column);
-            self.maps.has(slot, mapping.generation, Some(logical))
-        };
-        let (there, lost): (Vec<&CellRange>, Vec<&CellRange>) =
-            wanted.iter().partition(|(cell, _)| has(*cell));
-        let mut read: BTreeMap<CellIndex, Range<u32>> = BTreeMap::new();
-        there.into_iter().for_each(|(cell, offsets)| widen(&mut read, *cell, offsets));
-        let mut making = None;
-        if !lost.is_empty() {
-            let plan = self.plan_known(logical, mapping, &lost)?;
-            let (start, end) = (lost.iter().map(|l| l.1.start).min()?, lost.iter().map(|l| l.1.end).max()?);
-            plan.reads.iter().for_each(|&cell| widen(&mut read, cell, &(start..end)));
-            making = Some((plan, start..end));
+        let gone = self.lost_cells(logical, mapping);
+        let lost = wanted.iter().filter(|(cell, _)| gone.contains(*cell));
+        let making = self.making_of(&gone, lost)?;
+        let mut read = CellRanges::new();
+        let there = wanted.iter().filter(|(cell, _)| !gone.contains(*cell));
+        there.for_each(|(cell, offsets)| widen(&mut read, *cell, offsets));
+        if let Some(making) = &making {
+            making.plan.reads.iter().for_each(|&cell| widen(&mut read, cell, &making.offsets));
         }
-        let place_of = self.add_stretches(mapping, &read, found)?;
-        let in_stretch = |cell: CellIndex, offset: u32| {
-            let (stretch, first) = *place_of.get(&cell)?;
-            Some((stretch, first + offset.checked_sub(read.get(&cell)?.start)?))
+        let placed = self.add_stretches(mapping, read, found)?;
+        let made = match &making {
+            Some(making) => self.add_mixtures(mapping, making, &placed, found)?,
+            None => BTreeMap::new(),
         };
-        let mut made: BTreeMap<CellIndex, usize> = BTreeMap::new();
-        if let Some((plan, offsets)) = &making {
-            let wanted: BTreeSet<CellIndex> = lost.iter().map(|(cell, _)| *cell).collect();
-            for step in plan.steps.iter().filter(|step| wanted.contains(&step.target)) {
-                let term = |&(cell, factor): &(CellIndex, Gf)| {
-                    let (stretch, first) = in_stretch(cell, offsets.start)?;
-                    Some((stretch, first, factor))
-                };
-                // A step that uses what another makes is the engine's.
-                let terms: Option<Vec<(usize, u32, Gf)>> = step.terms.iter().map(term).collect();
-                made.insert(step.target, found.mixtures.len());
-                let instead_of = self.stretch_of(mapping, step.target, offsets);
-                found.mixtures.push(Mixture {
-                    blocks: offsets.end - offsets.start,
-                    terms: terms?,
-                    instead_of,
-                });
+        let source = |(cell, offsets): &CellRange| match made.get(cell) {
+            Some(&mixture) => Some(Source::Made(mixture, offsets.start - making.as_ref()?.offsets.start)),
+            None => {
+                let (stretch, first) = placed.get(cell)?.of(offsets.start);
+                Some(Source::Read(stretch, first))
             }
-        }
-        let source =
-            |(cell, offsets): &CellRange| match in_stretch(*cell, offsets.start).filter(|_| has(*cell)) {
-                Some((stretch, first)) => Some(Source::Read(stretch, first)),
-                None => Some(Source::Made(*made.get(cell)?, offsets.start - making.as_ref()?.1.start)),
-            };
+        };
         wanted.iter().map(source).collect()
     }
 
-    /// How the engine has made these cells before, if it has.
-    fn plan_known(&self, logical: u32, mapping: Mapping, lost: &[&CellRange]) -> Option<Arc<Plan>> {
-        let wanted: BTreeSet<CellIndex> = lost.iter().map(|(cell, _)| *cell).collect();
-        self.planners.known_in_stripe(&self.lost_cells(logical, mapping), &wanted)
+    /// How what is lost is made; `None`: the engine has not made it before.
+    fn making_of<'w>(
+        &self,
+        gone: &CellSet,
+        lost: impl Iterator<Item = &'w CellRange>,
+    ) -> Option<Option<Making>> {
+        let mut wanted = CellRanges::new();
+        lost.for_each(|(cell, offsets)| widen(&mut wanted, *cell, offsets));
+        let offsets = wanted.values().cloned().reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
+        let Some(offsets) = offsets else { return Some(None) };
+        let wanted: BTreeSet<CellIndex> = wanted.into_keys().collect();
+        let plan = self.planners.known_in_stripe(gone, &wanted)?;
+        Some(Some(Making { plan, wanted, offsets }))
+    }
+
+    /// Adds what is computed of stretches: for each cell that is made its mixture.
+    fn add_mixtures(
+        &self,
+        mapping: Mapping,
+        Making { plan, wanted, offsets }: &Making,
+        placed: &BTreeMap<CellIndex, Placed>,
+        found: &mut Lookup,
+    ) -> Option<BTreeMap<CellIndex, usize>> {
+        let mut made = BTreeMap::new();
+        for step in plan.steps.iter().filter(|step| wanted.contains(&step.target)) {
+            // A step that uses what another makes is the engine's.
+            let term = |(cell, factor): &(CellIndex, Gf)| {
+                let (stretch, first) = placed.get(cell)?.of(offsets.start);
+                Some((stretch, first, *factor))
+            };
+            let terms = step.terms.iter().map(term).collect::<Option<_>>()?;
+            let instead_of = self.stretch_of(mapping, step.target, offsets);
+            made.insert(step.target, found.mixtures.len());
+            found.mixtures.push(Mixture { blocks: offsets.len() as u32, terms, instead_of });
+        }
+        Some(made)
     }
 
     /// Adds blocks of cells that are to be read, those that lie side by side as one: where each cell's first is.
     fn add_stretches(
         &self,
         mapping: Mapping,
-        cells: &BTreeMap<CellIndex, Range<u32>>,
+        cells: CellRanges,
         found: &mut Lookup,
-    ) -> Option<BTreeMap<CellIndex, (usize, u32)>> {
-        let mut place_of = BTreeMap::new();
+    ) -> Option<BTreeMap<CellIndex, Placed>> {
+        let mut placed = BTreeMap::new();
         let begin = found.stretches.len();
-        for (&cell, offsets) in cells {
-            let next = self.stretch_of(mapping, cell, offsets)?;
+        for (cell, offsets) in cells {
+            let next = self.stretch_of(mapping, cell, &offsets)?;
             let goes_on = |last: &&mut Stretch| {
                 last.slot == next.slot && last.at.0 + u64::from(last.blocks()) == next.at.0
             };
@@ -229,19 +265,17 @@ impl Engine {
                     0
                 }
             };
-            place_of.insert(cell, (found.stretches.len() - 1, first));
+            placed.insert(cell, Placed { stretch: found.stretches.len() - 1, first, start: offsets.start });
         }
-        Some(place_of)
+        Some(placed)
     }
 
     /// Where blocks of a cell lie and what they must be, if memory knows.
     fn stretch_of(&self, mapping: Mapping, cell: CellIndex, offsets: &Range<u32>) -> Option<Stretch> {
         let (slot, at) = self.geometry.cell_block(mapping.physical, cell, offsets.start);
-        let header = self.geometry.chunk_start(mapping.physical, slot).0
-            + u64::from(self.geometry.header_blocks(slot));
-        let in_column = usize::try_from(at.0.checked_sub(header)?).ok()?;
+        let first = self.geometry.index_in_column(cell, offsets.start);
         let known = &self.known_sums(mapping, slot)?.sums;
-        let checksums = known.get(in_column..in_column + offsets.len())?.to_vec();
+        let checksums = known.get(first..first + offsets.len())?.to_vec();
         Some(Stretch { slot, at, generation: mapping.generation, checksums })
     }
 
@@ -271,8 +305,8 @@ impl Engine {
     }
 }
 
-/// More blocks of a cell are read.
-fn widen(read: &mut BTreeMap<CellIndex, Range<u32>>, cell: CellIndex, offsets: &Range<u32>) {
-    let range = read.entry(cell).or_insert_with(|| offsets.clone());
+/// More blocks of a cell are wanted.
+fn widen(ranges: &mut CellRanges, cell: CellIndex, offsets: &Range<u32>) {
+    let range = ranges.entry(cell).or_insert_with(|| offsets.clone());
     *range = range.start.min(offsets.start)..range.end.max(offsets.end);
 }

@@ -12,7 +12,7 @@ use crate::{
     Action, BufferId, Bug, Compute, Computed, DeviceBlock, IoResult, Operand, Seed, Slot, Sum, Urgency,
     UserBlock,
 };
-use pantile_code::{Cell, CellIndex};
+use pantile_code::CellIndex;
 use pantile_gf::Gf;
 use pantile_plan::{CellSet, Plan};
 use std::collections::{BTreeMap, BTreeSet};
@@ -218,10 +218,10 @@ impl Engine {
                     run.buffers.push(buffer);
                 }
                 _ => {
-                    let Cell { row, column } = self.geometry.code.cell(cell);
+                    let column = self.geometry.code.cell(cell).column;
                     let slot = self.geometry.slot(mapping.physical, column);
                     let rows = self.geometry.code.column_cells(column).len() as u32;
-                    let in_column = row as u32 * elements + offset;
+                    let in_column = self.geometry.index_in_column(cell, offset) as u32;
                     behind_column = number - in_column + rows * elements;
                     let buffers = vec![buffer];
                     runs.push(Run { slot, first: number, in_column, buffers, sums: Vec::new() });
@@ -306,9 +306,7 @@ impl Engine {
     /// The checksum that a block of a stripe must have, if memory has its header.
     pub(crate) fn expected_in_stripe(&self, mapping: Mapping, (cell, offset): Place) -> Option<u64> {
         let (slot, _) = self.geometry.cell_block(mapping.physical, cell, offset);
-        let row = self.geometry.code.cell(cell).row as u32;
-        let index = (row * self.geometry.element_blocks() + offset) as usize;
-        self.known_sums(mapping, slot)?.sums.get(index).copied()
+        self.known_sums(mapping, slot)?.sums.get(self.geometry.index_in_column(cell, offset)).copied()
     }
 
     /// How many blocks of a run are not what they should be.
