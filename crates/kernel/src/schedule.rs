@@ -7,15 +7,17 @@
 //! Three traversals, chosen per call because they depend on lengths:
 //! * one pass, few streams: the whole length at once;
 //! * several passes: tiles, so that the sources that passes share stay in the first-level cache;
-//! * more sources than [`MAX_SOURCES`], or some that come from behind the second-level cache of a processor whose first-level
-//!   cache is small: groups of sources, with the partial sums of a tile in scratch.
+//! * more sources than [`MAX_SOURCES`], or more streams than the prefetchers of some processors follow: groups of
+//!   sources, with the partial sums of a tile in scratch.
 //!
 //! Invariants: each output belongs to exactly one pass or is empty; every byte of an output is stored through its
 //! own pointer exactly once per call; scratch is written before it is read.
 
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 use crate::dot::Mode;
+use crate::scratch::with_scratch;
 
 /// Outputs of one pass: what 16 or 32 vector registers hold beside the sources.
 pub(crate) const MAX_OUTPUTS: usize = 8;
@@ -24,15 +26,20 @@ pub(crate) const MAX_OUTPUTS: usize = 8;
 /// a quarter; below it groups only cost.
 pub(crate) const MAX_SOURCES: usize = 64;
 
-/// With first-level caches of at most this associativity what streams is read in groups: measured on 8 ways (Zen 4: encoding gains up to
-/// 40 %) and on 12 ways (Sapphire Rapids: loses up to 20 %). NOTES.md has the figures.
-const SMALL_CACHE_WAYS: usize = 8;
+/// How processors read what streams whose prefetchers lose the thread of many streams: groups few enough to be followed, for many pages at a
+/// time, with the sums in a quarter of a second-level cache. Measured on Zen 4, where such groups gain up to 100 %; NOTES.md has the figures.
+pub(crate) const FEW_STREAMS: FewStreams = FewStreams {
+    most: 13,
+    most_apart: 16,
+    len_least: 16 * 1024,
+    groups: Groups { reads: 10, tile_bytes: 64 * 1024 },
+};
 
-/// Groups of sources that stream: sources, scratch and outputs of a tile lie in 32 KiB together.
-const STREAMED: Groups = Groups { sources: 8, tile_bytes: 1024 };
+/// What the sums of a tile may fill.
+const SUMS_BYTES: usize = 256 * 1024;
 
 /// Groups of sources that are merely many.
-const WIDE: Groups = Groups { sources: MAX_SOURCES, tile_bytes: 2048 };
+const WIDE: Groups = Groups { reads: MAX_SOURCES, tile_bytes: 2048 };
 
 /// What the sources and outputs of a tile may fill together when several passes share them.
 const SHARED_TILE_FOOTPRINT_BYTES: usize = 24 * 1024;
@@ -68,8 +75,8 @@ pub(crate) trait Engine: Copy {
         None
     }
 
-    /// The associativity of the first-level data cache.
-    fn cache_ways(self) -> usize;
+    /// How what streams is read, if the processor follows few streams.
+    fn few_streams(self) -> Option<FewStreams>;
 
     /// Orders streaming stores before everything that follows.
     fn fence(self);
@@ -90,7 +97,7 @@ pub(crate) struct Job<'a, C> {
     pub(crate) sources: &'a [*const u8],
     /// Term by term, the coefficients of the outputs in order (without the output of ones).
     pub(crate) coefficients: &'a [C],
-    /// The sums so far; `None` means zero, and so does null to a kernel that solves.
+    /// The sums so far; `None` means zero, and so does null to the kernels of an engine that solves.
     pub(crate) start: Option<&'a [*const u8; MAX_OUTPUTS]>,
     /// For kernels that solve: output by output, what it has of each sum.
     pub(crate) solution: &'a [C],
@@ -110,8 +117,6 @@ pub(crate) struct Schedule<E: Engine> {
     empty: Vec<usize>,
     /// Streams of the whole: sources read and outputs written.
     streams: usize,
-    /// Whether what streams is read in groups.
-    groups_streams: bool,
 }
 
 struct Pass<E: Engine> {
@@ -124,19 +129,23 @@ struct Pass<E: Engine> {
     outputs: Vec<usize>,
 }
 
-/// How one call walks over its buffers.
-#[derive(Clone, Copy)]
-struct Walk {
-    mode: Mode,
-    streaming: bool,
-    grouped: bool,
+/// Streams taken together over a tile of the length: sources, and with the first of them the sums so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Groups {
+    reads: usize,
+    tile_bytes: usize,
 }
 
-/// Sources taken together over a tile of the length.
-#[derive(Clone, Copy)]
-struct Groups {
-    sources: usize,
-    tile_bytes: usize,
+/// When streams are too many for a processor, and what is done then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FewStreams {
+    /// Streams that it follows while it reads them, wherever they begin.
+    most: usize,
+    /// As many if they begin at different places of their pages, so that few of their lines share a set of the first-level cache.
+    most_apart: usize,
+    /// Shorter streams are read as they come: finding those of each group anew takes longer than it gains.
+    len_least: usize,
+    groups: Groups,
 }
 
 impl<E: Engine> Schedule<E> {
@@ -149,8 +158,7 @@ impl<E: Engine> Schedule<E> {
         used.sort_unstable();
         used.dedup();
         let streams = used.len() + rows.len();
-        let groups_streams = engine.cache_ways() <= SMALL_CACHE_WAYS;
-        Schedule { engine, passes, empty, streams, groups_streams }
+        Schedule { engine, passes, empty, streams }
     }
 
     /// Computes every output.
@@ -172,7 +180,6 @@ impl<E: Engine> Schedule<E> {
                 unsafe { output(o).write_bytes(0, len) };
             }
         }
-        let walk = Walk { mode, streaming, grouped: streaming && self.groups_streams };
         let tile = if self.passes.len() <= 1 { len } else { self.shared_tile() };
         let mut at = 0;
         while at < len {
@@ -180,7 +187,9 @@ impl<E: Engine> Schedule<E> {
             for pass in &self.passes {
                 // SAFETY: every buffer is valid for `len >= at + n` bytes, so the moved pointers stay inside and
                 // are valid for n bytes. The caller promises the disjointness and, by `Mode`, initialisation.
-                unsafe { pass.run(walk, |s| source(s).add(at), |o| output(o).add(at), n) };
+                unsafe {
+                    pass.run(self.engine, mode, streaming, |s| source(s).add(at), |o| output(o).add(at), n)
+                };
             }
             at += n;
         }
@@ -228,7 +237,9 @@ impl<E: Engine> Pass<E> {
     /// As `Program::run`, for the sources and outputs of this pass.
     unsafe fn run(
         &self,
-        walk: Walk,
+        engine: E,
+        mode: Mode,
+        streaming: bool,
         source: impl Fn(usize) -> *const u8,
         mut output: impl FnMut(usize) -> *mut u8,
         len: usize,
@@ -238,62 +249,124 @@ impl<E: Engine> Pass<E> {
             *pointer = output(o);
         }
         let can_stream = outputs.iter().all(|pointer| pointer.addr() % E::STREAM_ALIGN_BYTES == 0);
-        let kernel = if walk.streaming && can_stream { self.streaming } else { self.cached };
         let start = outputs.map(|pointer| pointer.cast_const());
-        let start = (walk.mode == Mode::Accumulate).then_some(&start);
-        let is_grouped =
-            self.sources.len() > MAX_SOURCES || (walk.grouped && self.sources.len() > STREAMED.sources);
-        if is_grouped {
-            let groups = if walk.grouped { STREAMED } else { WIDE };
-            // SAFETY: the caller's promise, restated for the gathered pointers.
-            unsafe { self.run_grouped(groups, kernel, start, &outputs, source, len) };
-        } else {
-            // SAFETY: as above; there are at most MAX_SOURCES sources. The engine that made the kernels is a
-            // witness of its instructions, and coefficients were laid out for the same shape.
-            unsafe { self.run_terms(kernel, 0..self.sources.len(), start, &outputs, source, len) };
-        }
+        let terms = Terms {
+            sources: &self.sources,
+            coefficients: &self.coefficients,
+            width: self.width,
+            outputs: self.outputs.len(),
+            sum: self.cached,
+            finish: if streaming && can_stream { self.streaming } else { self.cached },
+            solution: &[],
+            taken: 0,
+        };
+        let (start, starts) = match mode {
+            Mode::Apply => (None, 0),
+            Mode::Accumulate => (Some(&start), self.outputs.len()),
+        };
+        // SAFETY: the caller's promise, restated for the gathered pointers. The engine that made the kernels is a witness of its
+        // instructions, and coefficients were laid out for the same shape.
+        unsafe { terms.run(engine, streaming, (start, starts), &outputs, source, len) };
+    }
+}
+
+/// What kernels take in one call or in several: the terms of a pass, or of a system that is solved at the end.
+pub(crate) struct Terms<'a, C> {
+    pub(crate) sources: &'a [usize],
+    /// As in a [`Job`].
+    pub(crate) coefficients: &'a [C],
+    /// Coefficients per source.
+    pub(crate) width: usize,
+    /// How many sums there are, and outputs.
+    pub(crate) outputs: usize,
+    /// Leaves sums.
+    pub(crate) sum: Kernel<C>,
+    /// Adds the last of the terms and makes the outputs.
+    pub(crate) finish: Kernel<C>,
+    /// As in a [`Job`], for the last kernel.
+    pub(crate) solution: &'a [C],
+    /// As in a [`Job`], for the last kernel.
+    pub(crate) taken: u32,
+}
+
+/// The sums so far, of which there are so many.
+type Start<'a> = (Option<&'a [*const u8; MAX_OUTPUTS]>, usize);
+
+impl<C> Terms<'_, C> {
+    /// Takes all terms, in groups where that is faster or more than one kernel call takes.
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel`], for every source.
+    pub(crate) unsafe fn run(
+        &self,
+        engine: impl Engine,
+        streaming: bool,
+        start: Start<'_>,
+        outputs: &[*mut u8; MAX_OUTPUTS],
+        source: impl Fn(usize) -> *const u8,
+        len: usize,
+    ) {
+        let reads = self.sources.len() + start.1;
+        let few = engine
+            .few_streams()
+            .filter(|few| streaming && reads > few.most && len >= few.len_least)
+            .filter(|few| reads > few.most_apart || !are_apart(self.sources.iter().map(|&s| source(s))))
+            .map(|few| few.groups);
+        let wide = (self.sources.len() > MAX_SOURCES).then_some(WIDE);
+        let Some(groups) = few.or(wide) else {
+            // SAFETY: the caller's promise; there are at most MAX_SOURCES sources.
+            return unsafe {
+                self.run_some(self.finish, 0..self.sources.len(), start.0, outputs, source, len)
+            };
+        };
+        // SAFETY: the caller's promise; no group has more than MAX_SOURCES sources.
+        unsafe { self.run_grouped(groups, start, outputs, source, len) };
     }
 
     /// Sweeps over tiles, group by group, with partial sums in scratch.
     ///
     /// # Safety
     ///
-    /// As [`Kernel`], for every source of the pass; groups no larger than [`WIDE`].
+    /// As [`Kernel`], for every source.
     unsafe fn run_grouped(
         &self,
         groups: Groups,
-        last_kernel: Kernel<E::Coefficient>,
-        start: Option<&[*const u8; MAX_OUTPUTS]>,
+        (start, starts): Start<'_>,
         outputs: &[*mut u8; MAX_OUTPUTS],
         source: impl Fn(usize) -> *const u8,
         len: usize,
     ) {
-        let terms = self.sources.len();
-        let (groups, tile) = (terms.div_ceil(groups.sources), groups.tile_bytes);
-        let mut scratch = MaybeUninit::<Scratch>::uninit();
-        let sums: [*mut u8; MAX_OUTPUTS] =
-            // SAFETY: MAX_OUTPUTS tiles no longer than those of WIDE fit the scratch.
-            std::array::from_fn(|o| unsafe { scratch.as_mut_ptr().cast::<u8>().add(o * tile) });
-        let sums_so_far = sums.map(|pointer| pointer.cast_const());
-        let mut at = 0;
-        while at < len {
-            let n = tile.min(len - at);
-            // Pointers past the outputs of this pass are null and never used, so they are moved by wrapping.
-            let tile_outputs = outputs.map(|pointer| pointer.wrapping_add(at));
-            let tile_start = start.map(|start| start.map(|pointer| pointer.wrapping_add(at)));
-            for g in 0..groups {
-                let range = g * terms / groups..(g + 1) * terms / groups;
-                let begin = if g == 0 { tile_start.as_ref() } else { Some(&sums_so_far) };
-                let is_last = g + 1 == groups;
-                let (kernel, target) =
-                    if is_last { (last_kernel, &tile_outputs) } else { (self.cached, &sums) };
-                // SAFETY: sources are valid for `len >= at + n` bytes; targets and starts for n bytes: the outputs
-                // by the caller's promise, scratch because n <= tile, and it was written by the group
-                // before whenever it is read (g > 0). Scratch is ours, so it overlaps nothing of the caller's.
-                unsafe { self.run_terms(kernel, range, begin, target, |s| source(s).add(at), n) };
+        let reads = starts + self.sources.len();
+        let count = reads.div_ceil(groups.reads);
+        let tile = groups.tile_bytes.min(SUMS_BYTES / self.outputs.next_power_of_two());
+        with_scratch(0, self.outputs * tile, |_, lines| {
+            let first = lines.as_mut_ptr().cast::<u8>();
+            // Pointers past the outputs are never used, so all are moved by wrapping; so are starts that are null and stay so.
+            let sums: [*mut u8; MAX_OUTPUTS] = std::array::from_fn(|o| first.wrapping_add(o * tile));
+            let sums_so_far = sums.map(|pointer| pointer.cast_const());
+            let mut at = 0;
+            while at < len {
+                let n = tile.min(len - at);
+                let tile_outputs = outputs.map(|pointer| pointer.wrapping_add(at));
+                let moved = |pointer: *const u8| {
+                    if pointer.is_null() { pointer } else { pointer.wrapping_add(at) }
+                };
+                let tile_start = start.map(|start| start.map(moved));
+                for g in 0..count {
+                    let terms = |reads: usize| reads.saturating_sub(starts);
+                    let range = terms(g * reads / count)..terms((g + 1) * reads / count);
+                    let begin = if g == 0 { tile_start.as_ref() } else { Some(&sums_so_far) };
+                    let (kernel, target) =
+                        if g + 1 == count { (self.finish, &tile_outputs) } else { (self.sum, &sums) };
+                    // SAFETY: sources are valid for `len >= at + n` bytes; targets and starts for n bytes: the outputs by the
+                    // caller's promise, scratch because n <= tile, and it was written by the group before whenever it is
+                    // read (g > 0). Scratch is ours, so it overlaps nothing of the caller's.
+                    unsafe { self.run_some(kernel, range, begin, target, |s| source(s).add(at), n) };
+                }
+                at += n;
             }
-            at += n;
-        }
+        });
     }
 
     /// One kernel call over the terms of `range`, of which there are at most [`MAX_SOURCES`].
@@ -302,10 +375,10 @@ impl<E: Engine> Pass<E> {
     ///
     /// As [`Kernel`], for the sources of the range.
     #[inline]
-    unsafe fn run_terms(
+    unsafe fn run_some(
         &self,
-        kernel: Kernel<E::Coefficient>,
-        range: std::ops::Range<usize>,
+        kernel: Kernel<C>,
+        range: Range<usize>,
         start: Option<&[*const u8; MAX_OUTPUTS]>,
         outputs: &[*mut u8; MAX_OUTPUTS],
         source: impl Fn(usize) -> *const u8,
@@ -318,19 +391,22 @@ impl<E: Engine> Pass<E> {
             pointer.write(source(s));
         }
         // SAFETY: the loop wrote every element of the slice, and MaybeUninit<T> has the layout of T.
-        let pointers = unsafe { &*(&raw const *pointers as *const [*const u8]) };
+        let sources = unsafe { &*(&raw const *pointers as *const [*const u8]) };
         let coefficients = &self.coefficients[range.start * self.width..range.end * self.width];
+        let (solution, taken) = (self.solution, self.taken);
         // SAFETY: the caller's promise.
-        unsafe {
-            kernel(&Job { sources: pointers, coefficients, start, solution: &[], taken: 0, outputs, len })
-        };
+        unsafe { kernel(&Job { sources, coefficients, start, solution, taken, outputs, len }) };
     }
 }
 
-/// Partial sums of one tile. Its rows lie one after the other, so they never share a cache set.
-#[repr(align(64))]
-struct Scratch {
-    _tiles: [[u8; WIDE.tile_bytes]; MAX_OUTPUTS],
+/// Whether at most 4 streams begin in any sixteenth of a page.
+fn are_apart(streams: impl Iterator<Item = *const u8>) -> bool {
+    let mut begin = [0u8; 16];
+    for stream in streams {
+        let part = &mut begin[stream.addr() >> 8 & 15];
+        *part = part.saturating_add(1);
+    }
+    begin.iter().all(|&count| count <= 4)
 }
 
 /// Which rows share a pass: each non-empty row once, at most [`MAX_OUTPUTS`] to a cluster.
@@ -417,14 +493,14 @@ impl<E: Engine> std::fmt::Debug for Schedule<E> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     //! The schedule under a scalar engine, so that every machine and Miri can test it, and under every engine of
-    //! this machine with a small cache pretended, so that the grouped traversal runs whatever the real cache is.
+    //! this machine taken for one that follows few streams, so that the grouped traversal runs wherever it is tested.
 
     use super::*;
     use crate::{Dot, Tier, portable};
 
-    /// A scalar engine with the cache of a machine that needs groups.
+    /// A scalar engine that needs groups early.
     #[derive(Clone, Copy)]
     struct Scalar;
 
@@ -451,8 +527,13 @@ mod tests {
             pick!(1 2 3 4 5 6 7 8)
         }
 
-        fn cache_ways(self) -> usize {
-            SMALL_CACHE_WAYS
+        fn few_streams(self) -> Option<FewStreams> {
+            Some(FewStreams {
+                most: 8,
+                most_apart: 8,
+                len_least: 1024,
+                groups: Groups { reads: 4, tile_bytes: 1024 },
+            })
         }
 
         fn fence(self) {}
@@ -480,13 +561,13 @@ mod tests {
         }
     }
 
-    /// The same engine with the cache of a machine that needs groups.
+    /// The same engine on a machine that needs groups.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[derive(Clone, Copy)]
-    struct SmallCache<E>(E);
+    pub(crate) struct FollowsFew<E>(pub(crate) E);
 
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    impl<E: Engine> Engine for SmallCache<E> {
+    impl<E: Engine> Engine for FollowsFew<E> {
         type Coefficient = E::Coefficient;
 
         const MULTIPLY_COST: usize = E::MULTIPLY_COST;
@@ -501,8 +582,18 @@ mod tests {
             self.0.kernel(outputs, ones, streaming)
         }
 
-        fn cache_ways(self) -> usize {
-            SMALL_CACHE_WAYS
+        fn solving_kernel(
+            self,
+            outputs: usize,
+            ones: bool,
+            streaming: bool,
+            last_by_sum: bool,
+        ) -> Option<Kernel<E::Coefficient>> {
+            self.0.solving_kernel(outputs, ones, streaming, last_by_sum)
+        }
+
+        fn few_streams(self) -> Option<FewStreams> {
+            Some(FEW_STREAMS)
         }
 
         fn fence(self) {
@@ -556,21 +647,27 @@ mod tests {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
             use crate::arch::x86_64::{avx2::Avx2, avx2_gfni::Avx2Gfni, avx512_gfni::Avx512Gfni};
-            Avx2::new().into_iter().for_each(|engine| check(SmallCache(engine), sources, rows, len));
-            Avx2Gfni::new().into_iter().for_each(|engine| check(SmallCache(engine), sources, rows, len));
-            Avx512Gfni::new().into_iter().for_each(|engine| check(SmallCache(engine), sources, rows, len));
+            Avx2::new().into_iter().for_each(|engine| check(FollowsFew(engine), sources, rows, len));
+            Avx2Gfni::new().into_iter().for_each(|engine| check(FollowsFew(engine), sources, rows, len));
+            Avx512Gfni::new().into_iter().for_each(|engine| check(FollowsFew(engine), sources, rows, len));
         }
     }
 
     #[test]
     fn streamed_sources_in_groups_give_the_portable_bytes() {
-        let counts: &[usize] = if cfg!(miri) { &[13] } else { &[8, 9, 12, 13, 16, 17, 20, 25, 40] };
+        let counts: &[usize] = if cfg!(miri) { &[13] } else { &[7, 8, 9, 13, 15, 16, 17, 25, 40] };
         for &sources in counts {
             for outputs in if cfg!(miri) { 2..=2 } else { 1..=8 } {
-                for len in if cfg!(miri) { [2050].as_slice() } else { &[2048, 3000, 4096, 5121] } {
+                for len in if cfg!(miri) { [2050].as_slice() } else { &[1023, 2050, 16 * 1024 + 1] } {
                     check_everywhere(sources, &dense(sources, outputs), *len);
                 }
             }
+        }
+        if !cfg!(miri) {
+            // More than a tile, for many outputs and for few.
+            check_everywhere(14, &dense(14, 5), 40_000);
+            check_everywhere(17, &dense(17, 2), 140_001);
+            check_everywhere(70, &dense(70, 1), 66_000);
         }
     }
 
@@ -601,6 +698,14 @@ mod tests {
         for len in if cfg!(miri) { [1100].as_slice() } else { &[0, 1, 1024, 9000] } {
             check_everywhere(30, &tidy, *len);
         }
+    }
+
+    #[test]
+    fn streams_of_one_set_of_the_cache_are_not_apart() {
+        let begin =
+            |pitch: usize, streams: usize| (0..streams).map(move |s| std::ptr::without_provenance(s * pitch));
+        assert!(are_apart(begin((1 << 20) + 256, 64)) && are_apart(begin(1 << 20, 4)));
+        assert!(!are_apart(begin(1 << 20, 5)) && !are_apart(begin((1 << 20) + 2048, 9)));
     }
 
     fn passes(rows: &Rows) -> Vec<Vec<usize>> {

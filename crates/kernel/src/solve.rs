@@ -6,7 +6,7 @@
 //! what the others leave of it, m of the m^2.
 
 use crate::portable::product;
-use crate::schedule::{Engine, Job, Kernel, MAX_OUTPUTS, MAX_SOURCES};
+use crate::schedule::{Engine, Kernel, MAX_OUTPUTS, Terms};
 
 /// Outputs that follow from sums.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,10 +54,14 @@ impl System {
 /// A system compiled for an engine.
 pub(crate) struct Solve<E: Engine> {
     engine: E,
+    /// Leaves the sums.
+    sum: Kernel<E::Coefficient>,
     cached: Kernel<E::Coefficient>,
     streaming: Kernel<E::Coefficient>,
     sources: Vec<usize>,
     coefficients: Vec<E::Coefficient>,
+    /// Coefficients per source.
+    width: usize,
     starts: Vec<Option<usize>>,
     solution: Vec<E::Coefficient>,
     taken: u32,
@@ -68,7 +72,7 @@ impl<E: Engine> Solve<E> {
     /// `None` if the engine has no kernel for such a system.
     pub(crate) fn new(engine: E, system: &System) -> Option<Solve<E>> {
         let count = system.sums.len();
-        if !system.is_uniform() || count > MAX_OUTPUTS || system.sums[0].terms.len() > MAX_SOURCES {
+        if !system.is_uniform() || count > MAX_OUTPUTS {
             return None;
         }
         let ones_at = system.sums.iter().position(|sum| sum.terms.iter().all(|term| term.1 == 1));
@@ -95,10 +99,12 @@ impl<E: Engine> Solve<E> {
             .collect();
         Some(Solve {
             engine,
+            sum: engine.kernel(count, ones, false),
             cached: kernel(false)?,
             streaming: kernel(true)?,
             sources: system.sums[0].terms.iter().map(|term| term.0).collect(),
             coefficients,
+            width: multiplied.len(),
             starts: order.iter().map(|&sum| system.sums[sum].start).collect(),
             solution,
             taken,
@@ -112,8 +118,6 @@ impl<E: Engine> Solve<E> {
     ///
     /// Every buffer of the system is valid for reads, outputs for writes of `len` bytes; outputs overlap nothing.
     pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
-        let mut sources = [std::ptr::null(); MAX_SOURCES];
-        sources.iter_mut().zip(&self.sources).for_each(|(pointer, &s)| *pointer = buffer(s).cast_const());
         let mut start = [std::ptr::null(); MAX_OUTPUTS];
         for (pointer, s) in start.iter_mut().zip(&self.starts) {
             *pointer = s.map_or(std::ptr::null(), |s| buffer(s).cast_const());
@@ -122,17 +126,19 @@ impl<E: Engine> Solve<E> {
         outputs.iter_mut().zip(&self.outputs).for_each(|(pointer, &o)| *pointer = buffer(o));
         let can_stream = outputs.iter().all(|pointer| pointer.addr().is_multiple_of(E::STREAM_ALIGN_BYTES));
         let streaming = streaming && can_stream;
-        let job = Job {
-            sources: &sources[..self.sources.len()],
+        let terms = Terms {
+            sources: &self.sources,
             coefficients: &self.coefficients,
-            start: Some(&start),
+            width: self.width,
+            outputs: self.outputs.len(),
+            sum: self.sum,
+            finish: if streaming { self.streaming } else { self.cached },
             solution: &self.solution,
             taken: self.taken,
-            outputs: &outputs,
-            len,
         };
+        let start = (Some(&start), self.starts.iter().flatten().count());
         // SAFETY: the caller's promise; the engine is a witness of its instructions, and the job has the kernel's shape.
-        unsafe { (if streaming { self.streaming } else { self.cached })(&job) };
+        unsafe { terms.run(self.engine, streaming, start, &outputs, |s| buffer(s).cast_const(), len) };
         if streaming {
             self.engine.fence();
         }
@@ -166,4 +172,63 @@ fn by_sum(system: &System, ones: usize) -> Option<(usize, Vec<usize>)> {
         let (&last, others) = members.split_last()?;
         adds_up.then(|| (last, others.to_vec()))
     })
+}
+
+#[cfg(all(test, target_arch = "x86_64", not(miri)))]
+mod tests {
+    //! Systems solved in groups of sources: on this machine taken for one that follows few streams, wherever it is tested.
+
+    use super::*;
+    use crate::arch::x86_64::avx512_gfni::Avx512Gfni;
+    use crate::schedule::tests::FollowsFew;
+    use crate::{Dot, Tier};
+
+    /// As many sums as outputs, the second one of ones; one sum in three has no start.
+    fn system(sources: usize, count: usize) -> System {
+        let coefficient = |sum: usize, t: usize| if sum == 1 { 1 } else { (sum * 41 + t * 13) as u8 | 2 };
+        let terms = |sum: usize| (0..sources).map(|t| (t, coefficient(sum, t))).collect();
+        let start = |sum: usize| (sum % 3 != 2).then_some(sources + sum);
+        let sums = (0..count).map(|sum| SystemSum { start: start(sum), terms: terms(sum) }).collect();
+        let row = |o: usize| (0..count).map(|sum| (o * 29 + sum * 7 + 3) as u8).collect();
+        System { sums, outputs: (0..count).map(|o| (sources + count + o, row(o))).collect() }
+    }
+
+    #[test]
+    fn systems_solved_in_groups_give_what_their_steps_give() {
+        let Some(engine) = Avx512Gfni::new() else { return };
+        for (sources, count, len) in [
+            (7, 2, 20_000),
+            (8, 4, 16_384),
+            (12, 4, 70_001),
+            (16, 3, 65_600),
+            (20, 4, 131_073),
+            (66, 2, 17_000),
+        ] {
+            let system = system(sources, count);
+            let pitch = usize::next_multiple_of(len, 64) + 64;
+            let buffers = sources + 2 * count;
+            let mut memory: Vec<u8> = (0..buffers * pitch + 64).map(|i| (i * 7 + i / 251) as u8).collect();
+            let shift = memory.as_ptr().align_offset(64);
+            let slices: Vec<&[u8]> =
+                (0..sources + count).map(|i| &memory[shift + i * pitch..][..len]).collect();
+            let expanded: Vec<Vec<(usize, u8)>> =
+                system.expanded().into_iter().map(|(_, terms)| terms).collect();
+            let mut wanted = vec![vec![0; len]; count];
+            let mut views: Vec<&mut [u8]> = wanted.iter_mut().map(Vec::as_mut_slice).collect();
+            let steps = Dot::with_tier(Tier::Portable, slices.len(), &expanded).unwrap();
+            steps.apply(&slices, &mut views).unwrap();
+            let solve = Solve::new(FollowsFew(engine), &system).unwrap();
+            let base = memory.as_mut_ptr().wrapping_add(shift);
+            for streaming in [true, false] {
+                // SAFETY: buffers lie in `memory`, apart from one another.
+                unsafe { solve.run(streaming, |i| base.wrapping_add(i * pitch), len) };
+                for (o, wanted) in wanted.iter().enumerate() {
+                    let at = shift + (sources + count + o) * pitch;
+                    let what = format!("{sources} sources, output {o} of {count}, streaming {streaming}");
+                    assert!(&memory[at..at + len] == wanted, "{what}");
+                    memory[at..at + len].fill(0x5a);
+                }
+            }
+        }
+    }
 }

@@ -5,9 +5,9 @@
 
 use std::arch::x86_64::*;
 
-use super::partial;
+use super::{AHEAD, CACHED, PAST, partial};
 use crate::portable;
-use crate::schedule::{Engine, Job, Kernel};
+use crate::schedule::{Engine, FewStreams, Job, Kernel};
 use crate::weave::Weave;
 
 /// Bytes of a vector.
@@ -45,12 +45,14 @@ impl Engine for Avx2 {
     fn kernel(self, outputs: usize, ones: bool, streaming: bool) -> Kernel<Tables> {
         macro_rules! pick {
             ($($m:literal with $c:literal),*) => {
-                match (outputs, ones, streaming) {
+                match (outputs, ones, super::stores(streaming)) {
                     $(
-                        ($m, false, false) => dot::<$m, $c, false, false>,
-                        ($m, false, true) => dot::<$m, $c, false, true>,
-                        ($m, true, false) => dot::<$m, $c, true, false>,
-                        ($m, true, true) => dot::<$m, $c, true, true>,
+                        ($m, false, CACHED) => dot::<$m, $c, false, CACHED>,
+                        ($m, false, PAST) => dot::<$m, $c, false, PAST>,
+                        ($m, false, AHEAD) => dot::<$m, $c, false, AHEAD>,
+                        ($m, true, CACHED) => dot::<$m, $c, true, CACHED>,
+                        ($m, true, PAST) => dot::<$m, $c, true, PAST>,
+                        ($m, true, AHEAD) => dot::<$m, $c, true, AHEAD>,
                     )*
                     _ => unreachable!("a pass has 1 to 8 outputs"),
                 }
@@ -59,8 +61,8 @@ impl Engine for Avx2 {
         pick!(1 with 4, 2 with 3, 3 with 2, 4 with 2, 5 with 1, 6 with 1, 7 with 1, 8 with 1)
     }
 
-    fn cache_ways(self) -> usize {
-        super::cache_ways()
+    fn few_streams(self) -> Option<FewStreams> {
+        super::few_streams()
     }
 
     fn fence(self) {
@@ -105,26 +107,24 @@ pub(crate) unsafe fn weave<const C: usize, const STREAMING: bool>(
 
 /// # Safety
 ///
-/// As [`Kernel`], for M outputs, the first of them of ones if `ONES`; outputs aligned to [`VECTOR`] if `STREAMING`.
+/// As [`Kernel`], for M outputs, the first of them of ones if `ONES`; outputs aligned to [`VECTOR`] unless `STORES` is [`CACHED`].
 #[target_feature(enable = "avx2")]
-unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STREAMING: bool>(
-    job: &Job<'_, Tables>,
-) {
+unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8>(job: &Job<'_, Tables>) {
     debug_assert_eq!(job.coefficients.len(), job.sources.len() * (M - usize::from(ONES)));
     let mut at = 0;
     while job.len - at >= C * VECTOR {
         // SAFETY: at + C * VECTOR <= len.
-        unsafe { visit::<M, C, ONES, STREAMING>(job, at, VECTOR) };
+        unsafe { visit::<M, C, ONES, STORES>(job, at, VECTOR) };
         at += C * VECTOR;
     }
     while job.len - at >= VECTOR {
         // SAFETY: at + VECTOR <= len.
-        unsafe { visit::<M, 1, ONES, STREAMING>(job, at, VECTOR) };
+        unsafe { visit::<M, 1, ONES, STORES>(job, at, VECTOR) };
         at += VECTOR;
     }
     if at < job.len {
         // SAFETY: len - at < VECTOR bytes are left.
-        unsafe { visit::<M, 1, ONES, false>(job, at, job.len - at) };
+        unsafe { visit::<M, 1, ONES, CACHED>(job, at, job.len - at) };
     }
 }
 
@@ -132,10 +132,10 @@ unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STREAMING:
 ///
 /// # Safety
 ///
-/// As [`dot`]; `at + (C - 1) * VECTOR + live <= len`, and `live` is VECTOR unless C is 1 and STREAMING is false.
+/// As [`dot`]; `at + (C - 1) * VECTOR + live <= len`, and `live` is VECTOR unless C is 1 and STORES is CACHED.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMING: bool>(
+unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: u8>(
     job: &Job<'_, Tables>,
     at: usize,
     live: usize,
@@ -145,7 +145,7 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
     if let Some(start) = job.start {
         for_each_output!(o < M {
             // SAFETY: `start` has M valid pointers, and the columns lie inside, by the caller's promise.
-            sums[o] = unsafe { partial::load::<C, false>(start[o], at, live) };
+            sums[o] = unsafe { partial::load::<C, CACHED>(start[o], at, live) };
         });
     }
     let mut tables = job.coefficients.as_ptr();
@@ -153,7 +153,7 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
         // SAFETY: the source is valid for the columns. `tables` walks over the coefficients, of which there are M
         // (less one if ONES) per source.
         unsafe {
-            let x = partial::load::<C, STREAMING>(source, at, live);
+            let x = partial::load::<C, STORES>(source, at, live);
             let low = x.map(|x| _mm256_and_si256(x, nibble));
             let high = x.map(|x| _mm256_and_si256(_mm256_srli_epi64::<4>(x), nibble));
             for_each_output!(o < M {
@@ -180,6 +180,6 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
     for_each_output!(o < M {
         // SAFETY: the M outputs are valid for the columns; streaming stores are aligned because the outputs are and
         // `at` is a multiple of VECTOR.
-        unsafe { partial::store::<C, STREAMING>(job.outputs[o], at, live, sums[o]) };
+        unsafe { partial::store::<C, STORES>(job.outputs[o], at, live, sums[o]) };
     });
 }

@@ -5,8 +5,8 @@
 
 use std::arch::x86_64::*;
 
-use super::partial;
-use crate::schedule::{Engine, Job, Kernel};
+use super::{AHEAD, CACHED, PAST, partial};
+use crate::schedule::{Engine, FewStreams, Job, Kernel};
 
 /// Bytes of a vector.
 const VECTOR: usize = 32;
@@ -36,12 +36,14 @@ impl Engine for Avx2Gfni {
     fn kernel(self, outputs: usize, ones: bool, streaming: bool) -> Kernel<u64> {
         macro_rules! pick {
             ($($m:literal with $c:literal),*) => {
-                match (outputs, ones, streaming) {
+                match (outputs, ones, super::stores(streaming)) {
                     $(
-                        ($m, false, false) => dot::<$m, $c, false, false>,
-                        ($m, false, true) => dot::<$m, $c, false, true>,
-                        ($m, true, false) => dot::<$m, $c, true, false>,
-                        ($m, true, true) => dot::<$m, $c, true, true>,
+                        ($m, false, CACHED) => dot::<$m, $c, false, CACHED>,
+                        ($m, false, PAST) => dot::<$m, $c, false, PAST>,
+                        ($m, false, AHEAD) => dot::<$m, $c, false, AHEAD>,
+                        ($m, true, CACHED) => dot::<$m, $c, true, CACHED>,
+                        ($m, true, PAST) => dot::<$m, $c, true, PAST>,
+                        ($m, true, AHEAD) => dot::<$m, $c, true, AHEAD>,
                     )*
                     _ => unreachable!("a pass has 1 to 8 outputs"),
                 }
@@ -50,8 +52,8 @@ impl Engine for Avx2Gfni {
         pick!(1 with 4, 2 with 4, 3 with 3, 4 with 2, 5 with 2, 6 with 2, 7 with 1, 8 with 1)
     }
 
-    fn cache_ways(self) -> usize {
-        super::cache_ways()
+    fn few_streams(self) -> Option<FewStreams> {
+        super::few_streams()
     }
 
     fn fence(self) {
@@ -61,24 +63,24 @@ impl Engine for Avx2Gfni {
 
 /// # Safety
 ///
-/// As [`Kernel`], for M outputs, the first of them of ones if `ONES`; outputs aligned to [`VECTOR`] if `STREAMING`.
+/// As [`Kernel`], for M outputs, the first of them of ones if `ONES`; outputs aligned to [`VECTOR`] unless `STORES` is [`CACHED`].
 #[target_feature(enable = "avx2,gfni")]
-unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STREAMING: bool>(job: &Job<'_, u64>) {
+unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8>(job: &Job<'_, u64>) {
     debug_assert_eq!(job.coefficients.len(), job.sources.len() * (M - usize::from(ONES)));
     let mut at = 0;
     while job.len - at >= C * VECTOR {
         // SAFETY: at + C * VECTOR <= len.
-        unsafe { visit::<M, C, ONES, STREAMING>(job, at, VECTOR) };
+        unsafe { visit::<M, C, ONES, STORES>(job, at, VECTOR) };
         at += C * VECTOR;
     }
     while job.len - at >= VECTOR {
         // SAFETY: at + VECTOR <= len.
-        unsafe { visit::<M, 1, ONES, STREAMING>(job, at, VECTOR) };
+        unsafe { visit::<M, 1, ONES, STORES>(job, at, VECTOR) };
         at += VECTOR;
     }
     if at < job.len {
         // SAFETY: len - at < VECTOR bytes are left.
-        unsafe { visit::<M, 1, ONES, false>(job, at, job.len - at) };
+        unsafe { visit::<M, 1, ONES, CACHED>(job, at, job.len - at) };
     }
 }
 
@@ -86,10 +88,10 @@ unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STREAMING:
 ///
 /// # Safety
 ///
-/// As [`dot`]; `at + (C - 1) * VECTOR + live <= len`, and `live` is VECTOR unless C is 1 and STREAMING is false.
+/// As [`dot`]; `at + (C - 1) * VECTOR + live <= len`, and `live` is VECTOR unless C is 1 and STORES is CACHED.
 #[inline]
 #[target_feature(enable = "avx2,gfni")]
-unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMING: bool>(
+unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: u8>(
     job: &Job<'_, u64>,
     at: usize,
     live: usize,
@@ -98,7 +100,7 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
     if let Some(start) = job.start {
         for_each_output!(o < M {
             // SAFETY: `start` has M valid pointers, and the columns lie inside, by the caller's promise.
-            sums[o] = unsafe { partial::load::<C, false>(start[o], at, live) };
+            sums[o] = unsafe { partial::load::<C, CACHED>(start[o], at, live) };
         });
     }
     let mut matrices = job.coefficients.as_ptr();
@@ -106,7 +108,7 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
         // SAFETY: the source is valid for the columns. `matrices` walks over the coefficients, of which there are
         // M (less one if ONES) per source.
         unsafe {
-            let x = partial::load::<C, STREAMING>(source, at, live);
+            let x = partial::load::<C, STORES>(source, at, live);
             for_each_output!(o < M {
                 if ONES && o == 0 {
                     for c in 0..C {
@@ -125,6 +127,6 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
     for_each_output!(o < M {
         // SAFETY: the M outputs are valid for the columns; streaming stores are aligned because the outputs are and
         // `at` is a multiple of VECTOR.
-        unsafe { partial::store::<C, STREAMING>(job.outputs[o], at, live, sums[o]) };
+        unsafe { partial::store::<C, STORES>(job.outputs[o], at, live, sums[o]) };
     });
 }

@@ -2,13 +2,16 @@
 //!
 //! A visit takes C columns of 64 bytes from each source, so that one fetched line draws its neighbours in and the
 //! broadcast of a coefficient is shared by C products. M outputs times C columns is at most 16 registers of sums;
-//! a pair of sources takes 2 C, two matrices and two products take 4: C = 4 up to M = 4, C = 2 up to M = 8.
+//! a pair of sources takes 2 C, two matrices and two products take 4: C = 4 up to M = 4, C = 2 up to M = 8. Where hardware follows few streams,
+//! those from behind the cache are taken by two columns, which lets it follow some more.
 
 use std::arch::x86_64::*;
 
-use super::PREFETCH_AHEAD_BYTES;
-use crate::horner::{BYTE, HornerEngine, ONE, PLANES_MOST, QUADRATIC, SHIFT_1, SHIFT_2, STATES, kinds};
-use crate::schedule::{Engine, Job, Kernel};
+use super::{AHEAD, CACHED, PAST, PREFETCH_AHEAD_BYTES};
+use crate::horner::{
+    BYTE, HornerEngine, HornerKernel, ONE, PLANES_MOST, QUADRATIC, SHIFT_1, SHIFT_2, STATES, kinds,
+};
+use crate::schedule::{Engine, FewStreams, Job, Kernel};
 use crate::weave::{NONE, Weave};
 
 /// Bytes of a vector.
@@ -49,19 +52,24 @@ impl Engine for Avx512Gfni {
 
     fn kernel(self, outputs: usize, ones: bool, streaming: bool) -> Kernel<u64> {
         macro_rules! pick {
-            ($($m:literal with $c:literal),*) => {
-                match (outputs, ones, streaming) {
+            ($($m:literal with $c:literal and $p:literal),*) => {
+                match (outputs, ones, super::stores(streaming)) {
                     $(
-                        ($m, false, false) => dot::<$m, $c, false, false, PLAIN>,
-                        ($m, false, true) => dot::<$m, $c, false, true, PLAIN>,
-                        ($m, true, false) => dot::<$m, $c, true, false, PLAIN>,
-                        ($m, true, true) => dot::<$m, $c, true, true, PLAIN>,
+                        ($m, false, CACHED) => dot::<$m, $c, false, CACHED, PLAIN>,
+                        ($m, false, PAST) => dot::<$m, $p, false, PAST, PLAIN>,
+                        ($m, false, AHEAD) => dot::<$m, $c, false, AHEAD, PLAIN>,
+                        ($m, true, CACHED) => dot::<$m, $c, true, CACHED, PLAIN>,
+                        ($m, true, PAST) => dot::<$m, $p, true, PAST, PLAIN>,
+                        ($m, true, AHEAD) => dot::<$m, $c, true, AHEAD, PLAIN>,
                     )*
                     _ => unreachable!("a pass has 1 to 8 outputs"),
                 }
             };
         }
-        pick!(1 with 4, 2 with 4, 3 with 4, 4 with 4, 5 with 2, 6 with 2, 7 with 2, 8 with 2)
+        pick!(
+            1 with 4 and 2, 2 with 4 and 2, 3 with 4 and 2, 4 with 4 and 2,
+            5 with 2 and 2, 6 with 2 and 2, 7 with 2 and 2, 8 with 2 and 2
+        )
     }
 
     fn solving_kernel(
@@ -72,25 +80,28 @@ impl Engine for Avx512Gfni {
         last_by_sum: bool,
     ) -> Option<Kernel<u64>> {
         macro_rules! pick {
-            ($($m:literal with $c:literal),*) => {
-                match (outputs, ones, streaming, last_by_sum) {
+            ($($m:literal with $c:literal and $p:literal),*) => {
+                match (outputs, ones, super::stores(streaming), last_by_sum) {
                     $(
-                        ($m, false, false, false) => Some(dot::<$m, $c, false, false, SOLVED> as Kernel<u64>),
-                        ($m, false, true, false) => Some(dot::<$m, $c, false, true, SOLVED>),
-                        ($m, true, false, false) => Some(dot::<$m, $c, true, false, SOLVED>),
-                        ($m, true, true, false) => Some(dot::<$m, $c, true, true, SOLVED>),
-                        ($m, _, false, true) if ones => Some(dot::<$m, $c, true, false, LAST_BY_SUM>),
-                        ($m, _, true, true) if ones => Some(dot::<$m, $c, true, true, LAST_BY_SUM>),
+                        ($m, false, CACHED, false) => Some(dot::<$m, $c, false, CACHED, SOLVED> as Kernel<u64>),
+                        ($m, true, CACHED, false) => Some(dot::<$m, $c, true, CACHED, SOLVED>),
+                        ($m, true, CACHED, true) => Some(dot::<$m, $c, true, CACHED, LAST_BY_SUM>),
+                        ($m, false, PAST, false) => Some(dot::<$m, $p, false, PAST, SOLVED>),
+                        ($m, true, PAST, false) => Some(dot::<$m, $p, true, PAST, SOLVED>),
+                        ($m, true, PAST, true) => Some(dot::<$m, $p, true, PAST, LAST_BY_SUM>),
+                        ($m, false, AHEAD, false) => Some(dot::<$m, $c, false, AHEAD, SOLVED>),
+                        ($m, true, AHEAD, false) => Some(dot::<$m, $c, true, AHEAD, SOLVED>),
+                        ($m, true, AHEAD, true) => Some(dot::<$m, $c, true, AHEAD, LAST_BY_SUM>),
                     )*
                     _ => None,
                 }
             };
         }
-        pick!(2 with 4, 3 with 4, 4 with 4)
+        pick!(2 with 4 and 2, 3 with 4 and 2, 4 with 4 and 2)
     }
 
-    fn cache_ways(self) -> usize {
-        super::cache_ways()
+    fn few_streams(self) -> Option<FewStreams> {
+        super::few_streams()
     }
 
     fn fence(self) {
@@ -203,27 +214,27 @@ pub(crate) unsafe fn weave<const W: usize, const C: usize, const STREAMING: bool
 
 /// # Safety
 ///
-/// As [`Kernel`], for M outputs, the first of them of ones if `ONES`; outputs aligned to [`VECTOR`] if `STREAMING`.
+/// As [`Kernel`], for M outputs, the first of them of ones if `ONES`; outputs aligned to [`VECTOR`] unless `STORES` is [`CACHED`].
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
-unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STREAMING: bool, const FORM: u8>(
+unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8, const FORM: u8>(
     job: &Job<'_, u64>,
 ) {
     debug_assert_eq!(job.coefficients.len(), job.sources.len() * (M - usize::from(ONES)));
     let mut at = 0;
     while job.len - at >= C * VECTOR {
         // SAFETY: at + C * VECTOR <= len.
-        unsafe { visit::<M, C, ONES, STREAMING, FORM>(job, at, !0) };
+        unsafe { visit::<M, C, ONES, STORES, FORM>(job, at, !0) };
         at += C * VECTOR;
     }
     while job.len - at >= VECTOR {
         // SAFETY: at + VECTOR <= len.
-        unsafe { visit::<M, 1, ONES, STREAMING, FORM>(job, at, !0) };
+        unsafe { visit::<M, 1, ONES, STORES, FORM>(job, at, !0) };
         at += VECTOR;
     }
     if at < job.len {
         let mask = !0 >> (VECTOR - (job.len - at));
         // SAFETY: the mask has a bit for each of the len - at < VECTOR bytes that are left.
-        unsafe { visit::<M, 1, ONES, false, FORM>(job, at, mask) };
+        unsafe { visit::<M, 1, ONES, CACHED, FORM>(job, at, mask) };
     }
 }
 
@@ -231,10 +242,10 @@ unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STREAMING:
 ///
 /// # Safety
 ///
-/// As [`dot`]; `at + C * VECTOR <= len`, or C is 1, STREAMING is false and `mask` has bit i only if at + i < len.
+/// As [`dot`]; `at + C * VECTOR <= len`, or C is 1, STORES is CACHED and `mask` has bit i only if at + i < len.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
-unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMING: bool, const FORM: u8>(
+unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: u8, const FORM: u8>(
     job: &Job<'_, u64>,
     at: usize,
     mask: u64,
@@ -243,9 +254,9 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
     let mut sums = [[_mm512_setzero_si512(); C]; M];
     if let Some(start) = job.start {
         for_each_output!(o < M {
-            if FORM == PLAIN || !start[o].is_null() {
-                // SAFETY: `start` has M valid pointers, and the columns lie inside, by the caller's promise.
-                sums[o] = unsafe { load::<C, false>(start[o], at, mask) };
+            if !start[o].is_null() {
+                // SAFETY: `start` has M pointers that are valid or null, and the columns lie inside, by the caller's promise.
+                sums[o] = unsafe { load::<C, CACHED>(start[o], at, mask) };
             }
         });
     }
@@ -256,8 +267,8 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
     // loads stay inside the sources by the caller's promise.
     unsafe {
         for _ in 0..job.sources.len() / 2 {
-            let x = load::<C, STREAMING>(*sources, at, mask);
-            let y = load::<C, STREAMING>(*sources.add(1), at, mask);
+            let x = load::<C, STORES>(*sources, at, mask);
+            let y = load::<C, STORES>(*sources.add(1), at, mask);
             sources = sources.add(2);
             for_each_output!(o < M {
                 if ONES && o == 0 {
@@ -277,7 +288,7 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
             matrices = matrices.add(2 * width);
         }
         if job.sources.len() % 2 == 1 {
-            let x = load::<C, STREAMING>(*sources, at, mask);
+            let x = load::<C, STORES>(*sources, at, mask);
             for_each_output!(o < M {
                 if ONES && o == 0 {
                     for c in 0..C {
@@ -296,7 +307,7 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
         for_each_output!(o < M {
             // SAFETY: the M outputs are valid for the columns, or for the bytes of the mask; streaming stores are
             // aligned because the outputs are and `at` is a multiple of VECTOR.
-            unsafe { store::<C, STREAMING>(job.outputs[o], at, mask, sums[o]) };
+            unsafe { store::<C, STORES>(job.outputs[o], at, mask, sums[o]) };
         });
         return;
     }
@@ -304,7 +315,7 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
     for_each_output!(o < M {
         if FORM == LAST_BY_SUM && o == M - 1 {
             // SAFETY: as above.
-            unsafe { store::<C, STREAMING>(job.outputs[o], at, mask, left) };
+            unsafe { store::<C, STORES>(job.outputs[o], at, mask, left) };
         } else {
             let row = &job.solution[o * M..(o + 1) * M];
             let mut solved = [_mm512_setzero_si512(); C];
@@ -320,17 +331,17 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STREAMIN
                 }
             }
             // SAFETY: as above.
-            unsafe { store::<C, STREAMING>(job.outputs[o], at, mask, solved) };
+            unsafe { store::<C, STORES>(job.outputs[o], at, mask, solved) };
         }
     });
 }
 
 /// # Safety
 ///
-/// `pointer + at` is valid for writes of C vectors, or of the bytes of the mask if C is 1; aligned if STREAMING.
+/// `pointer + at` is valid for writes of C vectors, or of the bytes of the mask if C is 1; aligned unless STORES is CACHED.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn store<const C: usize, const STREAMING: bool>(
+unsafe fn store<const C: usize, const STORES: u8>(
     pointer: *mut u8,
     at: usize,
     mask: u64,
@@ -340,7 +351,7 @@ unsafe fn store<const C: usize, const STREAMING: bool>(
         // SAFETY: the caller's promise.
         unsafe {
             let target = pointer.add(at + c * VECTOR);
-            if STREAMING {
+            if STORES != CACHED {
                 _mm512_stream_si512(target.cast(), column);
             } else if C > 1 || mask == !0 {
                 _mm512_storeu_si512(target.cast(), column);
@@ -356,17 +367,13 @@ unsafe fn store<const C: usize, const STREAMING: bool>(
 /// `pointer + at` is valid for reads of C vectors, or of the bytes of the mask if C is 1.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn load<const C: usize, const PREFETCH: bool>(
-    pointer: *const u8,
-    at: usize,
-    mask: u64,
-) -> [__m512i; C] {
+unsafe fn load<const C: usize, const STORES: u8>(pointer: *const u8, at: usize, mask: u64) -> [__m512i; C] {
     let mut columns = [_mm512_setzero_si512(); C];
     for (c, column) in columns.iter_mut().enumerate() {
         // SAFETY: the caller's promise; a prefetch may name any address.
         unsafe {
             let source = pointer.add(at + c * VECTOR);
-            if PREFETCH {
+            if STORES == AHEAD {
                 _mm_prefetch::<_MM_HINT_T0>(source.wrapping_add(PREFETCH_AHEAD_BYTES).cast());
             }
             *column = if C > 1 || mask == !0 {
@@ -384,13 +391,21 @@ pub(crate) fn horner(planes: usize, kinds_of_states: u32) -> Option<HornerEngine
     const X: u32 = kinds([ONE, BYTE, BYTE, QUADRATIC]);
     const Y: u32 = kinds([ONE, BYTE, SHIFT_1, SHIFT_2]);
     const SIXTH: u32 = kinds([ONE, BYTE, SHIFT_2, SHIFT_1]);
-    let (cached, streaming): (crate::horner::HornerKernel, crate::horner::HornerKernel) =
-        match (planes, kinds_of_states) {
-            (2, X) => (carry::<2, 2, X, false>, carry::<2, 2, X, true>),
-            (3, Y) => (carry::<3, 2, Y, false>, carry::<3, 2, Y, true>),
-            (3, SIXTH) => (carry::<3, 2, SIXTH, false>, carry::<3, 2, SIXTH, true>),
-            _ => return None,
-        };
+    macro_rules! kernels {
+        ($d:literal, $kinds:expr) => {{
+            let past = match super::stores(true) {
+                AHEAD => carry::<$d, 2, { $kinds }, AHEAD> as HornerKernel,
+                _ => carry::<$d, 2, { $kinds }, PAST>,
+            };
+            (carry::<$d, 2, { $kinds }, CACHED> as HornerKernel, past)
+        }};
+    }
+    let (cached, streaming) = match (planes, kinds_of_states) {
+        (2, X) => kernels!(2, X),
+        (3, Y) => kernels!(3, Y),
+        (3, SIXTH) => kernels!(3, SIXTH),
+        _ => return None,
+    };
     Some(HornerEngine { cached, streaming, matrix: super::affine_matrix })
 }
 
@@ -398,7 +413,7 @@ pub(crate) fn horner(planes: usize, kinds_of_states: u32) -> Option<HornerEngine
 ///
 /// As [`crate::horner::HornerKernel`], for D planes and states of the kinds K.
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
-unsafe fn carry<const D: usize, const C: usize, const K: u32, const STREAMING: bool>(
+unsafe fn carry<const D: usize, const C: usize, const K: u32, const STORES: u8>(
     columns: &[[*const u8; PLANES_MOST]],
     matrices: &[[u64; PLANES_MOST]; STATES],
     adds: &[*const u8; STATES * PLANES_MOST],
@@ -408,31 +423,31 @@ unsafe fn carry<const D: usize, const C: usize, const K: u32, const STREAMING: b
     let mut at = 0;
     while len - at >= C * VECTOR {
         // SAFETY: at + C * VECTOR <= len.
-        unsafe { carry_visit::<D, C, K, STREAMING>(columns, matrices, adds, states, at, !0) };
+        unsafe { carry_visit::<D, C, K, STORES>(columns, matrices, adds, states, at, !0) };
         at += C * VECTOR;
     }
     while len - at >= VECTOR {
         // SAFETY: at + VECTOR <= len.
-        unsafe { carry_visit::<D, 1, K, STREAMING>(columns, matrices, adds, states, at, !0) };
+        unsafe { carry_visit::<D, 1, K, STORES>(columns, matrices, adds, states, at, !0) };
         at += VECTOR;
     }
     if at < len {
         // SAFETY: the mask has a bit for each of the len - at < VECTOR bytes that are left.
         unsafe {
-            carry_visit::<D, 1, K, false>(columns, matrices, adds, states, at, !0 >> (VECTOR - (len - at)))
+            carry_visit::<D, 1, K, CACHED>(columns, matrices, adds, states, at, !0 >> (VECTOR - (len - at)))
         };
     }
-    if STREAMING {
+    if STORES != CACHED {
         super::fence();
     }
 }
 
 /// # Safety
 ///
-/// As [`carry`]; `at + C * VECTOR <= len`, or C is 1, STREAMING is false and `mask` has bit i only if at + i < len.
+/// As [`carry`]; `at + C * VECTOR <= len`, or C is 1, STORES is CACHED and `mask` has bit i only if at + i < len.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
-unsafe fn carry_visit<const D: usize, const C: usize, const K: u32, const STREAMING: bool>(
+unsafe fn carry_visit<const D: usize, const C: usize, const K: u32, const STORES: u8>(
     columns: &[[*const u8; PLANES_MOST]],
     matrices: &[[u64; PLANES_MOST]; STATES],
     adds: &[*const u8; STATES * PLANES_MOST],
@@ -446,7 +461,7 @@ unsafe fn carry_visit<const D: usize, const C: usize, const K: u32, const STREAM
         if !column[0].is_null() {
             for t in 0..D {
                 // SAFETY: a column is there with all its planes, valid for the vectors or the bytes of the mask.
-                x[t] = unsafe { load::<C, STREAMING>(column[t], at, mask) };
+                x[t] = unsafe { load::<C, STORES>(column[t], at, mask) };
             }
         }
         for_each_state!(p {
@@ -483,13 +498,13 @@ unsafe fn carry_visit<const D: usize, const C: usize, const K: u32, const STREAM
         for t in 0..D {
             if !adds[p * D + t].is_null() {
                 // SAFETY: what is added is valid for the vectors or the bytes of the mask.
-                let y = unsafe { load::<C, false>(adds[p * D + t], at, mask) };
+                let y = unsafe { load::<C, CACHED>(adds[p * D + t], at, mask) };
                 for c in 0..C {
                     state[p][t][c] = _mm512_xor_si512(state[p][t][c], y[c]);
                 }
             }
             // SAFETY: there is a pointer for each plane of each state, valid for the vectors or the bytes of the mask.
-            unsafe { store::<C, STREAMING>(states[p * D + t], at, mask, state[p][t]) };
+            unsafe { store::<C, STORES>(states[p * D + t], at, mask, state[p][t]) };
         }
     });
 }

@@ -45,10 +45,11 @@ pub(crate) mod avx512_braid;
 pub(crate) mod avx512_gfni;
 mod partial;
 
-use std::arch::x86_64::{__cpuid, __cpuid_count, _mm_sfence};
+use std::arch::x86_64::{__cpuid, _mm_sfence};
 use std::sync::OnceLock;
 
 use crate::portable;
+use crate::schedule::{FEW_STREAMS, FewStreams};
 
 /// Multiplication by c as the 8 x 8 bit matrix that `vgf2p8affineqb` takes.
 ///
@@ -81,8 +82,22 @@ const fn affine_matrices() -> [u64; 256] {
     matrices
 }
 
-/// Distance of the prefetch into the first-level cache when streaming, for want of hardware that follows many
-/// streams: 16 % gained at (16,4) from memory. 512 and 2048 bytes gain less, and `prefetchnta` loses 25 %; NOTES.md.
+/// How a kernel stores: into the cache; past it; or past it while what is to be read is fetched into the first-level cache.
+const CACHED: u8 = 0;
+const PAST: u8 = 1;
+const AHEAD: u8 = 2;
+
+/// How kernels store here. Fetching ahead helps hardware that follows many streams (Sapphire Rapids: 16 % gained at (16,4) from memory), and takes
+/// from hardware that follows few what it has (Zen 4: half is lost at (10,4)).
+fn stores(streaming: bool) -> u8 {
+    match (streaming, few_streams()) {
+        (false, _) => CACHED,
+        (true, Some(_)) => PAST,
+        (true, None) => AHEAD,
+    }
+}
+
+/// How far ahead. 512 and 2048 bytes gain less, and `prefetchnta` loses 25 %; NOTES.md.
 const PREFETCH_AHEAD_BYTES: usize = 1024;
 
 /// Orders streaming stores before everything that follows.
@@ -91,39 +106,33 @@ pub(crate) fn fence() {
     unsafe { _mm_sfence() };
 }
 
-/// The associativity of the first-level data cache; 8, the smallest of the last ten years, if the processor does
-/// not say. Asked once: CPUID traps into a hypervisor.
-///
-/// Source: Intel SDM, CPUID leaf 4; AMD APM volume 3, leaf 0x8000001d, which has the same fields.
-fn cache_ways() -> usize {
-    static WAYS: OnceLock<usize> = OnceLock::new();
-    *WAYS.get_or_init(|| {
-        cache_ways_of_leaf(0, 4).or_else(|| cache_ways_of_leaf(0x8000_0000, 0x8000_001d)).unwrap_or(8)
-    })
+/// How what streams is read here: AMD's processors are taken for what was measured of one of them (Zen 4), all others for what was measured of
+/// Sapphire Rapids, which follows as many streams as there are.
+fn few_streams() -> Option<FewStreams> {
+    static IS_AMD: OnceLock<bool> = OnceLock::new();
+    // Asked once: CPUID traps into a hypervisor.
+    IS_AMD.get_or_init(|| vendor() == *b"AuthenticAMD").then_some(FEW_STREAMS)
 }
 
+/// Who made the processor. Source: Intel SDM and AMD APM volume 3, CPUID leaf 0.
 #[allow(unused_unsafe, reason = "CPUID became a safe function after the oldest compiler that we support")]
-fn cache_ways_of_leaf(range: u32, leaf: u32) -> Option<usize> {
-    // SAFETY: every x86-64 processor has CPUID, and answers zeros for sub-leaves that it lacks.
-    let last = unsafe { __cpuid(range) }.eax;
-    if last < leaf {
-        return None;
+fn vendor() -> [u8; 12] {
+    // SAFETY: every x86-64 processor has CPUID.
+    let said = unsafe { __cpuid(0) };
+    let mut vendor = [0; 12];
+    for (bytes, register) in vendor.chunks_exact_mut(4).zip([said.ebx, said.edx, said.ecx]) {
+        bytes.copy_from_slice(&register.to_le_bytes());
     }
-    // SAFETY: as above.
-    (0..8)
-        .map(|index| unsafe { __cpuid_count(leaf, index) })
-        .take_while(|cache| cache.eax & 31 != 0)
-        .find_map(|cache| {
-            let (kind, level) = (cache.eax & 31, cache.eax >> 5 & 7);
-            let is_first_data = level == 1 && (kind == 1 || kind == 3);
-            is_first_data.then_some((cache.ebx >> 22) as usize + 1)
-        })
+    vendor
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_first_level_cache_has_a_plausible_associativity() {
-        assert!((2..=64).contains(&super::cache_ways()), "{}", super::cache_ways());
+    #[cfg(target_os = "linux")]
+    fn the_vendor_is_whom_the_system_names() {
+        let said = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+        let named = said.lines().find_map(|line| line.strip_prefix("vendor_id")).unwrap();
+        assert_eq!(named.trim_start_matches([' ', '\t', ':']).as_bytes(), super::vendor());
     }
 }

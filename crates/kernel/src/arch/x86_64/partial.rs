@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::PREFETCH_AHEAD_BYTES;
+use super::{AHEAD, CACHED, PREFETCH_AHEAD_BYTES};
 
 /// Bytes of a vector.
 const VECTOR: usize = 32;
@@ -14,7 +14,7 @@ const VECTOR: usize = 32;
 /// `pointer + at` is valid for reads of C vectors, or of `live <= VECTOR` bytes if C is 1.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn load<const C: usize, const PREFETCH: bool>(
+pub(super) unsafe fn load<const C: usize, const STORES: u8>(
     pointer: *const u8,
     at: usize,
     live: usize,
@@ -25,7 +25,7 @@ pub(super) unsafe fn load<const C: usize, const PREFETCH: bool>(
         // bytes long and live < VECTOR.
         unsafe {
             let source = pointer.add(at + c * VECTOR);
-            if PREFETCH && c % 2 == 0 {
+            if STORES == AHEAD && c % 2 == 0 {
                 _mm_prefetch::<_MM_HINT_T0>(source.wrapping_add(PREFETCH_AHEAD_BYTES).cast());
             }
             *column = if C > 1 || live == VECTOR {
@@ -44,11 +44,11 @@ pub(super) unsafe fn load<const C: usize, const PREFETCH: bool>(
 ///
 /// # Safety
 ///
-/// `pointer + at` is valid for writes of C vectors, or of `live <= VECTOR` bytes if C is 1. If STREAMING, it is
+/// `pointer + at` is valid for writes of C vectors, or of `live <= VECTOR` bytes if C is 1. Unless STORES is CACHED, it is
 /// aligned to VECTOR and `live` is VECTOR.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn store<const C: usize, const STREAMING: bool>(
+pub(super) unsafe fn store<const C: usize, const STORES: u8>(
     pointer: *mut u8,
     at: usize,
     live: usize,
@@ -58,7 +58,7 @@ pub(super) unsafe fn store<const C: usize, const STREAMING: bool>(
         // SAFETY: the caller's promise; the buffer of the short case is VECTOR bytes long and live < VECTOR.
         unsafe {
             let target = pointer.add(at + c * VECTOR);
-            if STREAMING {
+            if STORES != CACHED {
                 _mm256_stream_si256(target.cast(), column);
             } else if C > 1 || live == VECTOR {
                 _mm256_storeu_si256(target.cast(), column);
