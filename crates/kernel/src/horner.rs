@@ -9,6 +9,7 @@
 //! second half, over tiles of scratch.
 
 use crate::dot::Mode;
+use crate::schedule::FewStreams;
 use crate::scratch::with_scratch;
 use crate::{Dot, Tier};
 
@@ -20,6 +21,9 @@ pub(crate) const PLANES_MOST: usize = 3;
 
 /// Bytes of a tile of every state when there is something to solve: 12 of them and the outputs fill half a cache.
 const TILE_BYTES: usize = 1024;
+
+/// The same where few columns are read at a time: 12 of them fill a tenth of a second-level cache. 4 KiB are as good, 16 lose a sixth.
+const FEW_TILE_BYTES: usize = 8 * 1024;
 
 /// What a state is multiplied by from column to column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,20 +109,34 @@ pub(crate) const fn kinds(of: [u32; STATES]) -> u32 {
     of[0] | of[1] << 4 | of[2] << 8 | of[3] << 12
 }
 
-/// Carries the states over `len` bytes: columns (last first, planes apart, null for zeros), three matrices per state, a
-/// pointer per plane of each state to what is added to it at last (null for nothing), and one to store it.
+/// A pointer per plane of each state.
+pub(crate) type Planes<P> = [P; STATES * PLANES_MOST];
+
+/// Carries the states of a job over its columns.
 ///
 /// # Safety
 ///
-/// Pointers are valid for `len` bytes, null where a column is of zeros, the stored ones apart from everything. There are
-/// as many planes as the kernel was chosen for; stores are aligned to a vector if the kernel streams.
-pub(crate) type HornerKernel = unsafe fn(
-    columns: &[[*const u8; PLANES_MOST]],
-    matrices: &[[u64; PLANES_MOST]; STATES],
-    adds: &[*const u8; STATES * PLANES_MOST],
-    states: &[*mut u8; STATES * PLANES_MOST],
-    len: usize,
-);
+/// Pointers that are not null are valid for `len` bytes, those of `states` for writes; these overlap nothing, except that `start` may be
+/// `states`. There are as many planes as the kernel was chosen for; stores are aligned to a vector if the kernel streams.
+pub(crate) type HornerKernel = unsafe fn(&HornerJob<'_>);
+
+/// What a kernel is given.
+pub(crate) struct HornerJob<'a> {
+    /// Last first, planes apart, null for zeros.
+    pub(crate) columns: &'a [[*const u8; PLANES_MOST]],
+    /// Three per state.
+    pub(crate) matrices: &'a [[u64; PLANES_MOST]; STATES],
+    /// The states before the columns; all null for zeros.
+    pub(crate) start: &'a Planes<*const u8>,
+    /// What is added after them; null for nothing.
+    pub(crate) adds: &'a Planes<*const u8>,
+    /// Where the states go.
+    pub(crate) states: &'a Planes<*mut u8>,
+    /// Bytes of every buffer.
+    pub(crate) len: usize,
+}
+
+const NOTHING: Planes<*const u8> = [std::ptr::null(); STATES * PLANES_MOST];
 
 /// Compiled for one tier.
 #[derive(Debug)]
@@ -128,6 +146,7 @@ pub(crate) struct Carried {
     matrices: [[u64; PLANES_MOST]; STATES],
     cached: HornerKernel,
     streaming: HornerKernel,
+    few_streams: Option<FewStreams>,
     to: To,
 }
 
@@ -141,6 +160,7 @@ enum To {
 pub(crate) struct HornerEngine {
     pub(crate) cached: HornerKernel,
     pub(crate) streaming: HornerKernel,
+    pub(crate) few_streams: Option<FewStreams>,
     pub(crate) matrix: fn(u8) -> u64,
 }
 
@@ -178,6 +198,7 @@ impl Carried {
             matrices,
             cached: engine.cached,
             streaming: engine.streaming,
+            few_streams: engine.few_streams,
             to,
         })
     }
@@ -205,51 +226,165 @@ impl Carried {
             }
         }
         let columns = &mut columns[..self.columns.len()];
-        let mut states = [std::ptr::null_mut(); STATES * PLANES_MOST];
-        match &self.to {
-            To::States(outputs) => {
-                states.iter_mut().zip(outputs).for_each(|(state, &i)| *state = buffer(i));
-                let can_stream =
-                    outputs.iter().zip(&states).all(|(_, state)| state.addr().is_multiple_of(64));
-                let kernel = if streaming && can_stream { self.streaming } else { self.cached };
+        let few = self.few_streams.filter(|few| streaming && few.loses(columns.len() * self.planes, len));
+        match (&self.to, few) {
+            (To::States(to), None) => {
+                let states = planes_of(to, &buffer);
+                let kernel = self.kernel_into(&states, streaming);
+                let matrices = &self.matrices;
+                let job =
+                    HornerJob { columns, matrices, start: &NOTHING, adds: &NOTHING, states: &states, len };
                 // SAFETY: the caller's promise; the kernel is of a tier that this machine has.
-                unsafe {
-                    kernel(columns, &self.matrices, &[std::ptr::null(); STATES * PLANES_MOST], &states, len)
-                };
+                unsafe { kernel(&job) };
             }
-            To::Solved { dot, adds, outputs } => {
-                let count = STATES * self.planes;
-                let mut added = [std::ptr::null(); STATES * PLANES_MOST];
-                for (pointer, i) in added.iter_mut().zip(adds) {
-                    *pointer = i.map_or(std::ptr::null(), |i| buffer(i).cast_const());
-                }
-                with_scratch(0, count * TILE_BYTES, |_, lines| {
-                    let first = lines.as_mut_ptr().cast::<u8>();
-                    states
-                        .iter_mut()
-                        .take(count)
-                        .enumerate()
-                        .for_each(|(i, state)| *state = first.wrapping_add(i * TILE_BYTES));
-                    for start in (0..len).step_by(TILE_BYTES) {
-                        let n = TILE_BYTES.min(len - start);
-                        let source = |s: usize| states[s].cast_const();
-                        let output = |o: usize| buffer(outputs[o]).wrapping_add(start);
-                        // SAFETY: the caller's promise, for n bytes from `start`; the states are ours and apart, and the
-                        // kernel writes n bytes of each before they are read.
-                        unsafe {
-                            (self.cached)(columns, &self.matrices, &added, &states, n);
-                            dot.run_streaming(Mode::Apply, streaming, source, output, n);
-                        }
-                        let pointers = columns.iter_mut().flatten().chain(&mut added);
-                        for pointer in pointers.filter(|pointer| !pointer.is_null()) {
-                            *pointer = pointer.wrapping_add(n);
-                        }
-                    }
-                });
-            }
+            // SAFETY: the caller's promise.
+            _ => unsafe { self.run_tiles(streaming, few, columns, buffer, len) },
         }
     }
+
+    /// The kernel that stores where these pointers say.
+    fn kernel_into(&self, states: &Planes<*mut u8>, streaming: bool) -> HornerKernel {
+        let can_stream = states.iter().all(|state| state.addr().is_multiple_of(64));
+        if streaming && can_stream { self.streaming } else { self.cached }
+    }
+
+    /// Tile by tile, with states in scratch: so that something can be made of them, or carried over columns some at a time.
+    ///
+    /// # Safety
+    ///
+    /// As [`Carried::run`], for the pointers of the columns.
+    unsafe fn run_tiles(
+        &self,
+        streaming: bool,
+        few: Option<FewStreams>,
+        columns: &mut [[*const u8; PLANES_MOST]],
+        buffer: impl Fn(usize) -> *mut u8,
+        len: usize,
+    ) {
+        let (tile, at_once) = match few {
+            Some(few) => (FEW_TILE_BYTES, few.groups.reads / self.planes),
+            None => (TILE_BYTES, columns.len().max(1)),
+        };
+        let groups = columns.len().div_ceil(at_once).max(1);
+        let states = STATES * self.planes;
+        let (mut adds, mut outputs) = (NOTHING, [std::ptr::null_mut(); STATES * PLANES_MOST]);
+        match &self.to {
+            To::States(to) => outputs = planes_of(to, &buffer),
+            To::Solved { adds: from, .. } => {
+                for (pointer, i) in adds.iter_mut().zip(from) {
+                    *pointer = i.map_or(std::ptr::null(), |i| buffer(i).cast_const());
+                }
+            }
+        }
+        let finish = self.kernel_into(&outputs, streaming);
+        with_scratch(0, states * tile, |_, lines| {
+            let first = lines.as_mut_ptr().cast::<u8>();
+            let states: Planes<*mut u8> = std::array::from_fn(|i| first.wrapping_add(i * tile));
+            let so_far = states.map(|state| state.cast_const());
+            for at in (0..len).step_by(tile) {
+                let n = tile.min(len - at);
+                for g in 0..groups {
+                    let columns =
+                        &columns[columns.len().min(g * at_once)..columns.len().min((g + 1) * at_once)];
+                    let is_last = g + 1 == groups;
+                    let (kernel, to) = match &self.to {
+                        To::States(_) if is_last => (finish, &outputs),
+                        _ => (self.cached, &states),
+                    };
+                    let start = if g == 0 { &NOTHING } else { &so_far };
+                    let adds = if is_last { &adds } else { &NOTHING };
+                    let job =
+                        HornerJob { columns, matrices: &self.matrices, start, adds, states: to, len: n };
+                    // SAFETY: the caller's promise, for n bytes from `at`; the scratch is ours and apart, and the group before wrote
+                    // what is read of it.
+                    unsafe { kernel(&job) };
+                }
+                if let To::Solved { dot, outputs, .. } = &self.to {
+                    let source = |s: usize| states[s].cast_const();
+                    let output = |o: usize| buffer(outputs[o]).wrapping_add(at);
+                    // SAFETY: as above; the kernel wrote n bytes of each state.
+                    unsafe { dot.run_streaming(Mode::Apply, streaming, source, output, n) };
+                }
+                let read = columns.iter_mut().flatten().chain(&mut adds);
+                read.filter(|pointer| !pointer.is_null())
+                    .for_each(|pointer| *pointer = pointer.wrapping_add(n));
+                outputs.iter_mut().for_each(|output| *output = output.wrapping_add(n));
+            }
+        });
+    }
+}
+
+/// The buffers of each plane of each state.
+fn planes_of(buffers: &[usize], buffer: impl Fn(usize) -> *mut u8) -> Planes<*mut u8> {
+    let mut planes = [std::ptr::null_mut(); STATES * PLANES_MOST];
+    planes.iter_mut().zip(buffers).for_each(|(plane, &i)| *plane = buffer(i));
+    planes
 }
 
 /// Columns of one run: their pointers are on the stack.
 const COLUMNS_MOST: usize = 256;
+
+#[cfg(all(test, target_arch = "x86_64", not(miri)))]
+mod tests {
+    //! Columns some at a time, on this machine taken for one that follows few streams, give what all at once give.
+
+    use super::*;
+    use crate::schedule::FEW_STREAMS;
+
+    fn horner(planes: usize, columns: usize, is_solved: bool) -> Horner {
+        let steps = match planes {
+            2 => vec![
+                HornerStep::One,
+                HornerStep::Byte(2),
+                HornerStep::Byte(29),
+                HornerStep::Quadratic { b: 7, c: 143 },
+            ],
+            _ => vec![
+                HornerStep::One,
+                HornerStep::Byte(3),
+                HornerStep::Shift { by: 1, factors: [1, 1, 5] },
+                HornerStep::Shift { by: 2, factors: [1, 9, 9] },
+            ],
+        };
+        let states = STATES * planes;
+        let column = |c: usize| (c % 5 != 3).then(|| (0..planes).map(|t| c * planes + t).collect());
+        let first = columns * planes;
+        let outputs = if is_solved {
+            let row = |o: usize| (first + states + o, (0..states).map(|s| (o * 31 + s * 7) as u8).collect());
+            let adds = (0..states).map(|s| (s % 3 != 1).then_some(first + s)).collect();
+            HornerOutputs::Solved { adds, rows: (0..states - 1).map(row).collect() }
+        } else {
+            HornerOutputs::States((first..first + states).collect())
+        };
+        Horner { planes, columns: (0..columns).map(column).collect(), steps, outputs }
+    }
+
+    #[test]
+    fn columns_some_at_a_time_give_what_all_at_once_give() {
+        for (planes, columns, len) in
+            [(2, 7, 16_384), (2, 16, 40_001), (3, 5, 33_000), (3, 12, 20_032), (2, 60, 16_500)]
+        {
+            for (is_solved, streaming) in [(false, true), (true, true), (false, false)] {
+                let horner = horner(planes, columns, is_solved);
+                let buffers = columns * planes + 2 * STATES * planes;
+                let pitch = usize::next_multiple_of(len, 64) + 64;
+                let painted: Vec<u8> = (0..buffers * pitch + 64).map(|i| (i * 11 + i / 253) as u8).collect();
+                let results = [None, Some(FEW_STREAMS)].map(|few_streams| {
+                    let mut carried = Carried::new(Tier::best(), &horner)?;
+                    carried.few_streams = few_streams;
+                    let mut memory = painted.clone();
+                    let shift = memory.as_ptr().align_offset(64);
+                    memory.copy_within(..buffers * pitch, shift);
+                    let base = memory.as_mut_ptr().wrapping_add(shift);
+                    // SAFETY: buffers lie in `memory`, apart from one another.
+                    unsafe { carried.run(streaming, |i| base.wrapping_add(i * pitch), len) };
+                    Some(memory[shift..shift + buffers * pitch].to_vec())
+                });
+                assert!(
+                    results[0] == results[1],
+                    "{planes} planes, {columns} columns, {len}, solved {is_solved}"
+                );
+            }
+        }
+    }
+}

@@ -132,7 +132,7 @@ struct Pass<E: Engine> {
 /// Streams taken together over a tile of the length: sources, and with the first of them the sums so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Groups {
-    reads: usize,
+    pub(crate) reads: usize,
     tile_bytes: usize,
 }
 
@@ -145,7 +145,14 @@ pub(crate) struct FewStreams {
     most_apart: usize,
     /// Shorter streams are read as they come: finding those of each group anew takes longer than it gains.
     len_least: usize,
-    groups: Groups,
+    pub(crate) groups: Groups,
+}
+
+impl FewStreams {
+    /// Whether so many reads of so many bytes are more than the processor follows.
+    pub(crate) fn loses(self, reads: usize, len: usize) -> bool {
+        reads > self.most && len >= self.len_least
+    }
 }
 
 impl<E: Engine> Schedule<E> {
@@ -310,7 +317,7 @@ impl<C> Terms<'_, C> {
         let reads = self.sources.len() + start.1;
         let few = engine
             .few_streams()
-            .filter(|few| streaming && reads > few.most && len >= few.len_least)
+            .filter(|few| streaming && few.loses(reads, len))
             .filter(|few| reads > few.most_apart || !are_apart(self.sources.iter().map(|&s| source(s))))
             .map(|few| few.groups);
         let wide = (self.sources.len() > MAX_SOURCES).then_some(WIDE);

@@ -9,7 +9,7 @@ use std::arch::x86_64::*;
 
 use super::{AHEAD, CACHED, PAST, PREFETCH_AHEAD_BYTES};
 use crate::horner::{
-    BYTE, HornerEngine, HornerKernel, ONE, PLANES_MOST, QUADRATIC, SHIFT_1, SHIFT_2, STATES, kinds,
+    BYTE, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC, SHIFT_1, SHIFT_2, STATES, kinds,
 };
 use crate::schedule::{Engine, FewStreams, Job, Kernel};
 use crate::weave::{NONE, Weave};
@@ -406,36 +406,29 @@ pub(crate) fn horner(planes: usize, kinds_of_states: u32) -> Option<HornerEngine
         (3, SIXTH) => kernels!(3, SIXTH),
         _ => return None,
     };
-    Some(HornerEngine { cached, streaming, matrix: super::affine_matrix })
+    let few_streams = super::few_streams();
+    Some(HornerEngine { cached, streaming, few_streams, matrix: super::affine_matrix })
 }
 
 /// # Safety
 ///
-/// As [`crate::horner::HornerKernel`], for D planes and states of the kinds K.
+/// As [`HornerKernel`], for D planes and states of the kinds K.
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
-unsafe fn carry<const D: usize, const C: usize, const K: u32, const STORES: u8>(
-    columns: &[[*const u8; PLANES_MOST]],
-    matrices: &[[u64; PLANES_MOST]; STATES],
-    adds: &[*const u8; STATES * PLANES_MOST],
-    states: &[*mut u8; STATES * PLANES_MOST],
-    len: usize,
-) {
+unsafe fn carry<const D: usize, const C: usize, const K: u32, const STORES: u8>(job: &HornerJob<'_>) {
     let mut at = 0;
-    while len - at >= C * VECTOR {
+    while job.len - at >= C * VECTOR {
         // SAFETY: at + C * VECTOR <= len.
-        unsafe { carry_visit::<D, C, K, STORES>(columns, matrices, adds, states, at, !0) };
+        unsafe { carry_visit::<D, C, K, STORES>(job, at, !0) };
         at += C * VECTOR;
     }
-    while len - at >= VECTOR {
+    while job.len - at >= VECTOR {
         // SAFETY: at + VECTOR <= len.
-        unsafe { carry_visit::<D, 1, K, STORES>(columns, matrices, adds, states, at, !0) };
+        unsafe { carry_visit::<D, 1, K, STORES>(job, at, !0) };
         at += VECTOR;
     }
-    if at < len {
+    if at < job.len {
         // SAFETY: the mask has a bit for each of the len - at < VECTOR bytes that are left.
-        unsafe {
-            carry_visit::<D, 1, K, CACHED>(columns, matrices, adds, states, at, !0 >> (VECTOR - (len - at)))
-        };
+        unsafe { carry_visit::<D, 1, K, CACHED>(job, at, !0 >> (VECTOR - (job.len - at))) };
     }
     if STORES != CACHED {
         super::fence();
@@ -448,15 +441,20 @@ unsafe fn carry<const D: usize, const C: usize, const K: u32, const STORES: u8>(
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
 unsafe fn carry_visit<const D: usize, const C: usize, const K: u32, const STORES: u8>(
-    columns: &[[*const u8; PLANES_MOST]],
-    matrices: &[[u64; PLANES_MOST]; STATES],
-    adds: &[*const u8; STATES * PLANES_MOST],
-    states: &[*mut u8; STATES * PLANES_MOST],
+    job: &HornerJob<'_>,
     at: usize,
     mask: u64,
 ) {
     let mut state = [[[_mm512_setzero_si512(); C]; D]; STATES];
-    for column in columns {
+    if !job.start[0].is_null() {
+        for_each_state!(p {
+            for t in 0..D {
+                // SAFETY: the states before are all there, valid for the vectors or the bytes of the mask.
+                state[p][t] = unsafe { load::<C, CACHED>(job.start[p * D + t], at, mask) };
+            }
+        });
+    }
+    for column in job.columns {
         let mut x = [[_mm512_setzero_si512(); C]; D];
         if !column[0].is_null() {
             for t in 0..D {
@@ -467,7 +465,7 @@ unsafe fn carry_visit<const D: usize, const C: usize, const K: u32, const STORES
         for_each_state!(p {
             let old = state[p];
             for t in 0..D {
-                let factor = _mm512_set1_epi64(matrices[p][t] as i64);
+                let factor = _mm512_set1_epi64(job.matrices[p][t] as i64);
                 for c in 0..C {
                     state[p][t][c] = match K >> (4 * p) & 15 {
                         ONE => _mm512_xor_si512(old[t][c], x[t][c]),
@@ -496,15 +494,15 @@ unsafe fn carry_visit<const D: usize, const C: usize, const K: u32, const STORES
     }
     for_each_state!(p {
         for t in 0..D {
-            if !adds[p * D + t].is_null() {
+            if !job.adds[p * D + t].is_null() {
                 // SAFETY: what is added is valid for the vectors or the bytes of the mask.
-                let y = unsafe { load::<C, CACHED>(adds[p * D + t], at, mask) };
+                let y = unsafe { load::<C, CACHED>(job.adds[p * D + t], at, mask) };
                 for c in 0..C {
                     state[p][t][c] = _mm512_xor_si512(state[p][t][c], y[c]);
                 }
             }
             // SAFETY: there is a pointer for each plane of each state, valid for the vectors or the bytes of the mask.
-            unsafe { store::<C, STORES>(states[p * D + t], at, mask, state[p][t]) };
+            unsafe { store::<C, STORES>(job.states[p * D + t], at, mask, state[p][t]) };
         }
     });
 }
