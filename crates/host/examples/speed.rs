@@ -1,4 +1,5 @@
-//! How fast a volume is beside plain positioned I/O on one file of the same file system, in one run.
+//! How fast a volume is beside plain positioned I/O on one file of the same file system, in one run. Reads of both are done in turns, some at a
+//! time, because disks and processors that others use, too, are fast and slow by the second.
 //!
 //! `cargo run --release -p pantile-host --example speed -- DIR [CODE] [ROUNDS]`
 //!
@@ -91,9 +92,6 @@ fn main() {
             plain.read_at(offset, buffer.whole_mut()).expect("read");
             look_at(&buffer);
         };
-        let unseen = |offset: u64| {
-            plain.read_at(offset, buffer_of(SEQUENTIAL as usize).whole_mut()).expect("read");
-        };
         let host = open(&[]);
         let handle = host.handle();
         let count = user / SEQUENTIAL;
@@ -125,20 +123,22 @@ fn main() {
         };
         let sequential_reads = |handle: &Handle| {
             let one = SEQUENTIAL as usize;
-            let base = speed(4, user / SEQUENTIAL, |i| plain_read(i * SEQUENTIAL, one), || ());
-            (base, speed(4, user / SEQUENTIAL, |i| into(handle, i * SEQUENTIAL, one), || ()))
+            let plainly = |i: u64| plain_read(i * SEQUENTIAL, one);
+            let unseen = |i: u64| plain.read_at(i * SEQUENTIAL, buffer_of(one).whole_mut()).expect("read");
+            let volume = |i: u64| into(handle, i * SEQUENTIAL, one);
+            in_turns(4, user / SEQUENTIAL, 64, [&plainly, &unseen, &volume])
         };
-        let (base, volume) = sequential_reads(&handle);
+        let [base, unseen, volume] = sequential_reads(&handle);
         note("sequential read, MiB/s", base, volume, 1.0);
-        let base = speed(4, user / SEQUENTIAL, |i| unseen(i * SEQUENTIAL), || ());
-        note("the same, beside what nobody looks at", base, volume, 1.0);
+        note("the same, beside what nobody looks at", unseen, volume, 1.0);
         host.fail(Slot(0)).expect("it is there");
-        let (base, volume) = sequential_reads(&handle);
+        let [base, unseen, volume] = sequential_reads(&handle);
         note("a device dies: sequential read, MiB/s", base, volume, 1.0);
+        note("that, beside what nobody looks at", unseen, volume, 1.0);
         host.stop().expect("stopped");
         let host = open(&[0]);
         let handle = host.handle();
-        let (base, volume) = sequential_reads(&handle);
+        let [base, _, volume] = sequential_reads(&handle);
         note("opened without it: the first read, MiB/s", base, volume, 1.0);
         // All of it is written anew, so that the device lacks everything when it comes back by the next opening.
         let again = |i| handle.write(i * SEQUENTIAL, &pattern, false).expect("written");
@@ -158,12 +158,13 @@ fn main() {
         let host = open(&[]);
         let handle = host.handle();
         let places = |i: u64| fastrand::Rng::with_seed(i).u64(..user / 4096) * 4096;
-        let base = speed(32, 20_000, |i| plain_read(places(i), 4096), || ());
+        let plainly = |i| plain_read(places(i), 4096);
+        let volume = |i| into(&handle, places(i), 4096);
         // Of all these the first of each chunk reads its header, too.
-        let cold = speed(32, 20_000, |i| into(&handle, places(i), 4096), || ());
+        let [base, cold] = in_turns(32, 20_000, 2_500, [&plainly, &volume]);
         note("random 4 KiB read, cold, op/s", base, cold, 1.0);
         (0..user / SEQUENTIAL).for_each(|i| into(&handle, i * SEQUENTIAL, SEQUENTIAL as usize));
-        let warm = speed(32, 20_000, |i| into(&handle, places(i), 4096), || ());
+        let [base, warm] = in_turns(32, 20_000, 2_500, [&plainly, &volume]);
         note("random 4 KiB read, warm, 32 at once", base, warm, 1.0);
         let block = &pattern[..4096];
         let plain_durable = |count: u64| {
@@ -196,7 +197,7 @@ fn main() {
             [("sequential read after those, MiB/s", &[][..]), ("the same, degraded, MiB/s", &[0][..])]
         {
             let host = open(missing);
-            let (base, volume) = sequential_reads(&host.handle());
+            let [base, _, volume] = sequential_reads(&host.handle());
             note(name, base, volume, 1.0);
             host.stop().expect("stopped");
         }
@@ -236,6 +237,23 @@ fn speed(threads: u64, count: u64, operation: impl Fn(u64) + Sync, end: impl Fn(
     });
     end();
     count as f64 / begun.elapsed().as_secs_f64()
+}
+
+/// Operations a second of each, done in turns: some of the first on some threads, as many of the next, and then the following ones.
+fn in_turns<const N: usize>(
+    threads: u64,
+    count: u64,
+    some: u64,
+    operations: [&(dyn Fn(u64) + Sync); N],
+) -> [f64; N] {
+    let mut seconds = [0.0; N];
+    for first in (0..count).step_by(some as usize) {
+        let some = some.min(count - first);
+        for (seconds, operation) in seconds.iter_mut().zip(operations) {
+            *seconds += some as f64 / speed(threads, some, |i| operation(first + i), || ());
+        }
+    }
+    seconds.map(|seconds| count as f64 / seconds)
 }
 
 /// Whoever reads looks at what they got, a byte of each line of the cache.
