@@ -91,31 +91,39 @@ impl Matrix {
         (0..self.rows).filter(|&r| echelon.insert(self.row(r).to_vec())).count()
     }
 
+    fn swap_rows(&mut self, a: usize, b: usize) {
+        (0..self.columns).for_each(|c| self.entries.swap(a * self.columns + c, b * self.columns + c));
+    }
+
+    /// Row `to` += factor * row `from`.
+    fn add_row(&mut self, from: usize, to: usize, factor: Gf) {
+        if !factor.is_zero() {
+            for c in 0..self.columns {
+                let x = factor * self.get(from, c);
+                self.entries[to * self.columns + c] += x;
+            }
+        }
+    }
+
     /// The inverse of a square matrix, `None` if it is singular.
     pub fn inverse(&self) -> Option<Matrix> {
         assert_eq!(self.rows, self.columns, "only a square matrix has an inverse");
         let n = self.rows;
-        let mut work: Vec<Vec<Gf>> = (0..n)
-            .map(|r| {
-                let mut row = self.row(r).to_vec();
-                row.extend((0..n).map(|c| if c == r { Gf::ONE } else { Gf::ZERO }));
-                row
-            })
-            .collect();
+        let (mut left, mut inverse) = (self.clone(), Matrix::identity(n));
         for pivot in 0..n {
-            let found = (pivot..n).find(|&r| !work[r][pivot].is_zero())?;
-            work.swap(pivot, found);
-            let scale = Gf::ONE / work[pivot][pivot];
-            work[pivot].iter_mut().for_each(|x| *x *= scale);
-            let source = work[pivot].clone();
-            for (r, row) in work.iter_mut().enumerate() {
-                if r != pivot {
-                    let factor = row[pivot];
-                    add_scaled(row, &source, factor);
-                }
+            let found = (pivot..n).find(|&r| !left.get(r, pivot).is_zero())?;
+            let scale = Gf::ONE / left.get(found, pivot);
+            for work in [&mut left, &mut inverse] {
+                work.swap_rows(pivot, found);
+                work.entries[pivot * n..(pivot + 1) * n].iter_mut().for_each(|x| *x *= scale);
+            }
+            for r in (0..n).filter(|&r| r != pivot) {
+                let factor = left.get(r, pivot);
+                left.add_row(pivot, r, factor);
+                inverse.add_row(pivot, r, factor);
             }
         }
-        Some(Matrix::from_fn(n, n, |r, c| work[r][n + c]))
+        Some(inverse)
     }
 }
 

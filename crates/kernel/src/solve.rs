@@ -44,9 +44,12 @@ impl System {
     /// Whether all sums have the same sources.
     fn is_uniform(&self) -> bool {
         let Some(first) = self.sums.first() else { return false };
-        let sources = |sum: &SystemSum| sum.terms.iter().map(|term| term.0).collect::<Vec<_>>();
+        let is_like = |sum: &SystemSum| {
+            sum.terms.len() == first.terms.len()
+                && sum.terms.iter().zip(&first.terms).all(|(own, other)| own.0 == other.0)
+        };
         self.sums.len() == self.outputs.len()
-            && self.sums.iter().all(|sum| sources(sum) == sources(first))
+            && self.sums.iter().all(is_like)
             && self.outputs.iter().all(|(_, coefficients)| coefficients.len() == self.sums.len())
     }
 }
@@ -78,25 +81,28 @@ impl<E: Engine> Solve<E> {
         let ones_at = system.sums.iter().position(|sum| sum.terms.iter().all(|term| term.1 == 1));
         let ones = ones_at.is_some();
         // The sum of ones first.
-        let mut order: Vec<usize> = (0..count).collect();
+        let mut order: [usize; MAX_OUTPUTS] = std::array::from_fn(|sum| sum);
         order[..=ones_at.unwrap_or(0)].rotate_right(usize::from(ones));
         let last = ones_at.and_then(|at| by_sum(system, at));
-        let mut outputs: Vec<usize> = (0..count).collect();
-        let mut taken = 0;
-        if let Some((last, others)) = &last {
-            let last = *last;
-            outputs[last..].rotate_left(1);
-            taken = outputs.iter().enumerate().filter(|(_, o)| others.contains(o)).map(|(i, _)| 1 << i).sum();
+        let mut outputs: [usize; MAX_OUTPUTS] = std::array::from_fn(|o| o);
+        if let Some((last, _)) = last {
+            outputs[last..count].rotate_left(1);
         }
+        let (order, outputs) = (&order[..count], &outputs[..count]);
+        // All others come before it, and stay where they are.
+        let taken = last.map_or(0, |(_, others)| others);
         let kernel = |streaming| engine.solving_kernel(count, ones, streaming, last.is_some());
         let multiplied = &order[usize::from(ones)..];
-        let coefficients = (0..system.sums[0].terms.len())
-            .flat_map(|t| multiplied.iter().map(move |&sum| E::coefficient(system.sums[sum].terms[t].1)))
-            .collect();
-        let solution = outputs
-            .iter()
-            .flat_map(|&o| order.iter().map(move |&sum| E::coefficient(system.outputs[o].1[sum])))
-            .collect();
+        // A recovery that is planned for one stripe must not take longer to compile than to run: nothing grows here.
+        let terms = system.sums[0].terms.len();
+        let mut coefficients = Vec::with_capacity(terms * multiplied.len());
+        for t in 0..terms {
+            coefficients.extend(multiplied.iter().map(|&sum| E::coefficient(system.sums[sum].terms[t].1)));
+        }
+        let mut solution = Vec::with_capacity(count * count);
+        for &o in outputs {
+            solution.extend(order.iter().map(|&sum| E::coefficient(system.outputs[o].1[sum])));
+        }
         Some(Solve {
             engine,
             sum: engine.kernel(count, ones, false),
@@ -154,24 +160,23 @@ impl<E: Engine> std::fmt::Debug for Solve<E> {
     }
 }
 
-/// An output that is the sum `ones` less other outputs, and these; the last one that can be had so.
+/// An output that is the sum `ones` less other outputs, and a bit for each of these; the last one that can be had so.
 ///
 /// The rows of all outputs that enter the sum of ones with a start add up to that sum: x_1 + .. + x_m = s, so the rows
 /// of the solution do too. Which outputs these are is found by trying all sets of them, of which there are few.
-fn by_sum(system: &System, ones: usize) -> Option<(usize, Vec<usize>)> {
+fn by_sum(system: &System, ones: usize) -> Option<(usize, u32)> {
     let count = system.outputs.len();
     if count > 6 {
         return None;
     }
-    (1u32..1 << count).rev().find_map(|set| {
-        let members: Vec<usize> = (0..count).filter(|o| set >> o & 1 == 1).collect();
-        let adds_up = (0..count).all(|sum| {
-            let total = members.iter().fold(0, |total, &o| total ^ system.outputs[o].1[sum]);
-            total == u8::from(sum == ones)
-        });
-        let (&last, others) = members.split_last()?;
-        adds_up.then(|| (last, others.to_vec()))
-    })
+    let set = (1u32..1 << count).rev().find(|set| {
+        (0..count).all(|sum| {
+            let members = system.outputs.iter().enumerate().filter(|(o, _)| set >> o & 1 == 1);
+            members.fold(0, |total, (_, output)| total ^ output.1[sum]) == u8::from(sum == ones)
+        })
+    })?;
+    let last = set.ilog2() as usize;
+    Some((last, set & !(1 << last)))
 }
 
 #[cfg(all(test, target_arch = "x86_64", not(miri)))]

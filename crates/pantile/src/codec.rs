@@ -48,21 +48,22 @@ pub struct Recovery {
 struct Unplanned {
     code: Code,
     lost: CellSet,
-    /// What the program leaves unread, the lost cells among it. What it reads determines every cell in one way only, so that a
-    /// plan without these cells reads what the program needs.
-    unread: CellSet,
+    /// What the program reads. It determines every cell in one way only, so that a plan without the others reads what the program needs.
+    reads: Vec<CellIndex>,
 }
 
 impl Recovery {
     /// What is read and computed.
     pub fn plan(&self) -> &Plan {
         self.plan.get_or_init(|| {
-            let Some(Unplanned { code, lost, unread }) = &self.request else {
+            let Some(Unplanned { code, lost, reads }) = &self.request else {
                 unreachable!("a recovery has its plan or can make it")
             };
+            let mut unread = CellSet::of_cells(code, &code.cells().collect::<Vec<_>>());
+            reads.iter().for_each(|&cell| unread.remove(cell));
             let wanted: Vec<CellIndex> = lost.iter().collect();
             let costs = Costs::uniform();
-            let request = Request { lost: unread, wanted: &wanted, costs: &costs, effort: Effort::Fast };
+            let request = Request { lost: &unread, wanted: &wanted, costs: &costs, effort: Effort::Fast };
             match Planner::new(code).recover(&request) {
                 Ok(plan) => plan,
                 Err(error) => unreachable!("what was compiled can be planned: {error}"),
@@ -160,11 +161,8 @@ impl Codec {
     }
 
     /// Of a program that recovers everything lost and was made without a plan.
-    fn unplanned(&self, lost: &CellSet, whole: Whole) -> Recovery {
-        let code = self.code().clone();
-        let mut unread = CellSet::of_cells(&code, &code.cells().collect::<Vec<_>>());
-        whole.reads.iter().for_each(|&cell| unread.remove(cell));
-        let request = Some(Unplanned { code, lost: lost.clone(), unread });
+    fn unplanned(&self, lost: CellSet, whole: Whole) -> Recovery {
+        let request = Some(Unplanned { code: self.code().clone(), lost, reads: whole.reads });
         Recovery { plan: OnceLock::new(), request, program: whole.program }
     }
 
@@ -195,7 +193,7 @@ impl Codec {
         self.inner.recoveries.get(key, |(lost, wanted, costs)| {
             let is_whole = *costs == Costs::uniform() && wanted.iter().copied().eq(lost.iter());
             match if is_whole { solving(self.code(), lost) } else { None } {
-                Some(whole) => Ok(self.unplanned(lost, whole)),
+                Some(whole) => Ok(self.unplanned(lost.clone(), whole)),
                 None => self.plan_and_compile(lost, wanted, costs),
             }
         })
@@ -221,7 +219,7 @@ impl Codec {
         let cells = CellSet::of_columns(code, lost);
         let whole = solving(code, &cells).or_else(|| self.plank()?.decoder(code, &cells));
         if let Some(whole) = whole {
-            return Ok(self.unplanned(&cells, whole));
+            return Ok(self.unplanned(cells, whole));
         }
         let wanted: Vec<CellIndex> = cells.iter().collect();
         self.plan_and_compile(&cells, &wanted, &Costs::uniform())
