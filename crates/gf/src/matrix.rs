@@ -95,14 +95,15 @@ impl Matrix {
         (0..self.columns).for_each(|c| self.entries.swap(a * self.columns + c, b * self.columns + c));
     }
 
-    /// Row `to` += factor * row `from`.
+    /// Row `to` += factor * another row.
     fn add_row(&mut self, from: usize, to: usize, factor: Gf) {
-        if !factor.is_zero() {
-            for c in 0..self.columns {
-                let x = factor * self.get(from, c);
-                self.entries[to * self.columns + c] += x;
-            }
-        }
+        let n = self.columns;
+        let (low, high) = self.entries.split_at_mut(from.max(to) * n);
+        let (source, target) = match from < to {
+            true => (&low[from * n..][..n], &mut high[..n]),
+            false => (&high[..n], &mut low[to * n..][..n]),
+        };
+        add_scaled(target, source, factor);
     }
 
     /// The inverse of a square matrix, `None` if it is singular.

@@ -98,7 +98,7 @@ impl Dot {
     ///
     /// Shape: every slice of one length; any length, any alignment. A row without coefficients gives zeros.
     /// Errors: a count or a length is wrong; nothing is written then.
-    /// Cost: no allocation, no lock. One pass over the sources for up to eight dense outputs.
+    /// Cost: no lock, and no allocation after the first run on a thread. One pass over the sources for up to eight dense outputs.
     pub fn apply(&self, sources: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), ShapeError> {
         self.run_checked(Mode::Apply, sources, outputs)
     }

@@ -333,15 +333,7 @@ fn check_buffers(
     reads: impl IntoIterator<Item = usize>,
     writes: impl IntoIterator<Item = usize>,
 ) -> Result<usize, ProgramError> {
-    // Few are looked at without memory of their own: a recovery that is planned for one stripe must not take longer to compile than to run.
-    let (mut few, mut many) = ([false; 64], Vec::new());
-    let used = match few.get_mut(..buffers) {
-        Some(few) => few,
-        None => {
-            many.resize(buffers, false);
-            many.as_mut_slice()
-        }
-    };
+    let mut used = vec![false; buffers];
     for buffer in reads {
         *used.get_mut(buffer).ok_or(ProgramError::BufferOutOfRange { step: 0, buffer, buffers })? = true;
     }
@@ -352,7 +344,7 @@ fn check_buffers(
             return Err(ProgramError::TargetInUse { step, target });
         }
     }
-    Ok(used.iter().filter(|used| **used).count())
+    Ok(used.into_iter().filter(|&used| used).count())
 }
 
 /// Why steps cannot be compiled.

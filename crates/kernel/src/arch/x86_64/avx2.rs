@@ -43,22 +43,7 @@ impl Engine for Avx2 {
     }
 
     fn kernel(self, outputs: usize, ones: bool, streaming: bool) -> Kernel<Tables> {
-        macro_rules! pick {
-            ($($m:literal with $c:literal),*) => {
-                match (outputs, ones, super::stores(streaming)) {
-                    $(
-                        ($m, false, CACHED) => dot::<$m, $c, false, CACHED>,
-                        ($m, false, PAST) => dot::<$m, $c, false, PAST>,
-                        ($m, false, AHEAD) => dot::<$m, $c, false, AHEAD>,
-                        ($m, true, CACHED) => dot::<$m, $c, true, CACHED>,
-                        ($m, true, PAST) => dot::<$m, $c, true, PAST>,
-                        ($m, true, AHEAD) => dot::<$m, $c, true, AHEAD>,
-                    )*
-                    _ => unreachable!("a pass has 1 to 8 outputs"),
-                }
-            };
-        }
-        pick!(1 with 4, 2 with 3, 3 with 2, 4 with 2, 5 with 1, 6 with 1, 7 with 1, 8 with 1)
+        pick_dot!(outputs, ones, streaming; 1 with 4, 2 with 3, 3 with 2, 4 with 2, 5 with 1, 6 with 1, 7 with 1, 8 with 1)
     }
 
     fn few_streams(self) -> Option<FewStreams> {

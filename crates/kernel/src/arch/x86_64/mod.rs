@@ -15,6 +15,23 @@ macro_rules! for_each_output {
     };
 }
 
+/// The `dot` of a module for so many outputs, with so many columns each.
+macro_rules! pick_dot {
+    ($outputs:expr, $ones:expr, $streaming:expr; $($m:literal with $c:literal),*) => {
+        match ($outputs, $ones, super::stores($streaming)) {
+            $(
+                ($m, false, CACHED) => dot::<$m, $c, false, CACHED>,
+                ($m, false, PAST) => dot::<$m, $c, false, PAST>,
+                ($m, false, AHEAD) => dot::<$m, $c, false, AHEAD>,
+                ($m, true, CACHED) => dot::<$m, $c, true, CACHED>,
+                ($m, true, PAST) => dot::<$m, $c, true, PAST>,
+                ($m, true, AHEAD) => dot::<$m, $c, true, AHEAD>,
+            )*
+            _ => unreachable!("a pass has 1 to 8 outputs"),
+        }
+    };
+}
+
 /// As [`for_each_output`], for the columns of a grid.
 macro_rules! for_each_column {
     ($o:ident < $m:ident $body:block) => {
