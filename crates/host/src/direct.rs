@@ -9,6 +9,7 @@
 //! The volume is behind a lock that only the engine's thread takes for itself; whoever reads tries it and never waits. A device that is
 //! late is read by the engine alone for a while, which decides what becomes of it.
 
+use crate::long::{LongRead, LongReads};
 use crate::memory::BLOCK;
 use crate::work::{Matrices, checksum};
 use pantile_device::{BufferPool, Device, NotRead, READER_PARTS_MAX, ReadPart, Reader};
@@ -17,7 +18,7 @@ use pantile_volume::{
     Action, EpochStatus, Event, Extent, Geometry, Lookup, Losses, Seed, Slot, Source, State, Status, Stretch,
     UserBlock, Volume,
 };
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
@@ -35,9 +36,6 @@ const DECLINED_FOR: Duration = Duration::from_secs(30);
 
 /// Short reads at a time; more than these are the engine's.
 const SHORT_READERS: usize = 64;
-
-/// Long reads that are left to the engine behind one that it has read ahead of.
-const LEFT_AFTER_AHEAD: u32 = 8;
 
 /// Blocks that are read for a long read, at the most: what a lost device had is computed of more.
 const READ_BLOCKS: u64 = 640;
@@ -142,24 +140,9 @@ pub(crate) struct Direct {
     short: Shelf,
     long: Shelf,
     matrices: Arc<Matrices>,
-    /// Long reads that somebody waits for, whoever does them.
-    long_reads: AtomicUsize,
-    /// So many of the next long reads are the engine's, which has read ahead of some.
-    read_ahead: AtomicU32,
+    long_reads: LongReads,
     /// By slot, blocks that were read so.
     blocks: Vec<AtomicU64>,
-}
-
-/// Somebody waits for a read of more than [`SHORT_BLOCKS`].
-pub(crate) struct LongRead<'d> {
-    direct: &'d Direct,
-    others: usize,
-}
-
-impl Drop for LongRead<'_> {
-    fn drop(&mut self) {
-        self.direct.long_reads.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl Direct {
@@ -172,8 +155,7 @@ impl Direct {
             short: Shelf::new(SHORT_READERS, SHORT_BLOCKS),
             long: Shelf::new(LONG_READERS, READ_BLOCKS),
             matrices: Arc::default(),
-            long_reads: AtomicUsize::new(0),
-            read_ahead: AtomicU32::new(0),
+            long_reads: LongReads::default(),
             blocks: (0..slots).map(|_| AtomicU64::new(0)).collect(),
         }
     }
@@ -216,28 +198,19 @@ impl Direct {
 
     /// The engine had what somebody asked for before they did.
     pub(crate) fn was_read_ahead(&self) {
-        self.read_ahead.store(LEFT_AFTER_AHEAD, Ordering::Relaxed);
-    }
-
-    /// Whether the engine may have read ahead of the next long read, too. Each one that is left to it uses up one of those that are.
-    fn may_be_read_ahead(&self) -> bool {
-        let less = |left: u32| left.checked_sub(1);
-        self.read_ahead.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+        self.long_reads.was_read_ahead();
     }
 
     /// Somebody waits for a read of so many blocks until what this returns is dropped; `None`: it is a short one.
     pub(crate) fn long_read(&self, blocks: u64) -> Option<LongRead<'_>> {
-        (blocks > SHORT_BLOCKS).then(|| {
-            let others = self.long_reads.fetch_add(1, Ordering::Relaxed);
-            LongRead { direct: self, others }
-        })
+        (blocks > SHORT_BLOCKS).then(|| self.long_reads.begin())
     }
 
     /// Fills `into` with what lies at `offset`; `false`: it did not, and the engine is to be asked.
     pub(crate) fn read(&self, offset: u64, into: &mut [u8], long: Option<&LongRead<'_>>) -> bool {
         let first = offset / BLOCK as u64;
         let count = (offset + into.len() as u64).div_ceil(BLOCK as u64) - first;
-        let is_left = long.is_some_and(|long| long.others == 0 || self.may_be_read_ahead());
+        let is_left = long.is_some_and(LongRead::is_left);
         if into.is_empty() || is_left || count > LONG_BLOCKS {
             return false;
         }

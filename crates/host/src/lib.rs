@@ -21,6 +21,7 @@ mod geometry;
 mod handle;
 mod host;
 mod inbox;
+mod long;
 mod margin;
 mod memory;
 mod service;

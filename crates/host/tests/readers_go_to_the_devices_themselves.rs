@@ -203,6 +203,41 @@ fn what_is_read_is_the_same_whoever_reads_it() {
     host.stop().expect("it stops");
 }
 
+/// The engine reads ahead of one who reads in order. When there are more they go to the devices, as if it had not.
+#[test]
+fn a_crowd_is_not_read_ahead_of() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let geometry = geometry("raid6:4");
+    let host = open(&geometry, &files(&geometry, dir.path())).expect("it opens");
+    let len = host.handle().len_bytes() as usize;
+    let model = painted(9, len);
+    host.handle().write(0, &model, true).expect("it writes");
+    drop(read(&host, 0, len));
+    let one = 16 * BLOCK;
+    let places: Vec<usize> = (0..len / one).map(|i| i * one).collect();
+    let check = |at: usize| assert!(read(&host, at as u64, one) == model[at..at + one], "{at}");
+    let before = direct(&host);
+    places.iter().for_each(|&at| check(at));
+    assert_eq!(direct(&host), before, "one reader is read ahead of");
+    let (next, count) = (AtomicU64::new(0), 40 * places.len());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                loop {
+                    let read = next.fetch_add(1, Ordering::SeqCst) as usize;
+                    if read >= count {
+                        return;
+                    }
+                    check(places[read % places.len()]);
+                }
+            });
+        }
+    });
+    let went = direct(&host) - before;
+    let wanted = (count * 16) as u64;
+    assert!(went > wanted / 2, "{went} of {wanted} went to the devices");
+}
+
 /// A reader who finds something else than was written asks the engine, which counts it, makes it anew, and puts it right.
 #[test]
 fn what_lies_is_seen_and_repaired() {
