@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// Parts that a [`Reader`] reads at a time, at most.
 pub const READER_PARTS_MAX: usize = 16;
 
-/// A range of a device.
+/// A range of a device, and where it is read to.
 #[derive(Clone, Copy)]
 pub struct ReadPart<'d> {
     /// The device.
@@ -26,15 +26,19 @@ pub struct ReadPart<'d> {
     pub offset_bytes: u64,
     /// How long it is.
     pub len: usize,
+    /// Which of the buffers it is read into.
+    pub buffer: usize,
+    /// Where it begins in there.
+    pub from: usize,
 }
 
 /// Why nothing was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotRead {
-    /// It is nothing for a reader: a device is more than a file ([`Device::direct_file`]), a range is not its, they are too many or too long, or the
-    /// system did not do it in full. A pool does it, or says what is wrong.
+    /// It is nothing for a reader: a device is more than a file ([`Device::direct_file`]), a range is not its, or not of its buffer, or another's, too; they
+    /// are too many; or the system did not do it in full. A pool does it, or says what is wrong.
     Refused,
-    /// The time is up. Until [`Reader::is_free`] says so the reader reads nothing else.
+    /// The time is up. Until [`Reader::is_free`] says so the reader reads nothing else, and has the buffers.
     Late {
         /// One of those that are not there yet, as they were given.
         part: usize,
@@ -44,7 +48,8 @@ pub enum NotRead {
 /// Reads devices that are files, directly.
 pub struct Reader {
     ring: IoUring,
-    buffer: ManuallyDrop<AlignedBuf>,
+    /// Those of what is under way.
+    buffers: ManuallyDrop<Vec<AlignedBuf>>,
     /// What the system is reading, by part; `None`: not any more. Empty when there is nothing.
     under_way: Vec<Option<UnderWay>>,
 }
@@ -53,60 +58,76 @@ pub struct Reader {
 struct UnderWay {
     /// Its file stays open as long as this is here.
     _device: Arc<dyn Device>,
-    /// Where in the buffer.
-    from: usize,
     len: usize,
 }
 
 impl Reader {
-    /// A reader into a buffer; `None` if the system has no io_uring for us.
-    pub fn new(buffer: AlignedBuf) -> Option<Reader> {
+    /// A reader; `None` if the system has no io_uring for us.
+    pub fn new() -> Option<Reader> {
         let ring = IoUring::new(READER_PARTS_MAX as u32).ok()?;
         // Without it waiting could not end at a time.
         let has_time = ring.params().is_feature_ext_arg();
-        let buffer = ManuallyDrop::new(buffer);
-        has_time.then_some(Reader { ring, buffer, under_way: Vec::new() })
+        has_time.then(|| Reader { ring, buffers: ManuallyDrop::default(), under_way: Vec::new() })
     }
 
-    /// Reads some places, all waited for so long, and shows what lies there as soon as it is known: the number of the part, in any order, and its bytes.
-    /// Only an `Ok` says that all of them have been shown.
+    /// Reads some places into buffers, all waited for so long, and shows what lies there as soon as it is known: the number of the part, in any order, and its
+    /// bytes. Only an `Ok` says that all of them have been shown.
+    ///
+    /// The buffers are back in their place afterwards, whatever happened, unless it is [`NotRead::Late`]: then there are none left, because the system
+    /// may still write to them, and they are dropped when it has.
     pub fn read(
         &mut self,
+        buffers: &mut Vec<AlignedBuf>,
         parts: &[ReadPart<'_>],
         at_most: Duration,
-        mut show: impl FnMut(usize, &[u8]),
+        show: impl FnMut(usize, &[u8]),
     ) -> Result<(), NotRead> {
         if !self.is_free() {
+            buffers.clear();
             return Err(NotRead::Late { part: self.first_late() });
         }
-        let files = self.files_of(parts).ok_or(NotRead::Refused)?;
+        let files = files_of(parts, buffers).ok_or(NotRead::Refused)?;
+        *self.buffers = std::mem::take(buffers);
+        let read = self.read_files(parts, &files, Instant::now() + at_most, show);
+        if self.under_way.is_empty() {
+            *buffers = std::mem::take(&mut *self.buffers);
+        }
+        read
+    }
+
+    fn read_files(
+        &mut self,
+        parts: &[ReadPart<'_>],
+        files: &[RawFd],
+        until: Instant,
+        mut show: impl FnMut(usize, &[u8]),
+    ) -> Result<(), NotRead> {
+        // Taken once: while the system writes to a part of a buffer nobody refers to all of it.
+        let starts: Vec<*mut u8> = self.buffers.iter_mut().map(|buffer| buffer.as_mut_ptr()).collect();
         let mut is_whole = true;
-        let mut from = 0;
-        for (number, (part, file)) in parts.iter().zip(files).enumerate() {
-            // SAFETY: all parts together are no longer than the buffer.
-            let into = unsafe { self.buffer.as_mut_ptr().add(from) };
+        for (number, (part, &file)) in parts.iter().zip(files).enumerate() {
+            // SAFETY: the part is within the buffer.
+            let into = unsafe { starts[part.buffer].add(part.from) };
             let read = opcode::Read::new(Fd(file), into, part.len as u32);
             let read = read.offset(part.offset_bytes).build().user_data(number as u64);
-            // SAFETY: the buffer and the device stay until the system has said that it is over: the device is kept in `under_way` from here
-            // on to then, and nobody touches this part of the buffer, or frees any of it, while it is in there.
+            // SAFETY: the buffers and the device stay until the system has said that it is over: the device is kept in `under_way` from here
+            // on to then, and nobody touches this range of the buffer, or frees any of it, while it is in there.
             if unsafe { self.ring.submission().push(&read) }.is_err() {
                 // What is under way already is waited for all the same.
                 is_whole = false;
                 break;
             }
-            self.under_way.push(Some(UnderWay { _device: part.device.clone(), from, len: part.len }));
-            from += part.len;
+            self.under_way.push(Some(UnderWay { _device: part.device.clone(), len: part.len }));
         }
-        let until = Instant::now() + at_most;
         loop {
-            while let Some((number, under_way, is_full)) = self.landed() {
+            while let Some((number, is_full)) = self.landed() {
                 is_whole &= is_full;
                 if is_whole {
+                    let part = &parts[number];
                     // SAFETY: the part is within the buffer, and the system, which has filled it, has no business there any more.
-                    let bytes = unsafe {
-                        std::slice::from_raw_parts(self.buffer.as_ptr().add(under_way.from), under_way.len)
-                    };
-                    show(number, bytes);
+                    show(number, unsafe {
+                        std::slice::from_raw_parts(starts[part.buffer].add(part.from), part.len)
+                    });
                 }
             }
             if self.under_way.is_empty() {
@@ -122,30 +143,15 @@ impl Reader {
         }
     }
 
-    /// What was read last, one part behind another; nothing while anything is under way.
-    pub fn bytes(&self) -> &[u8] {
-        if self.under_way.is_empty() { &self.buffer } else { &[] }
-    }
-
-    /// The files of parts that are for a reader, and fit.
-    fn files_of(&self, parts: &[ReadPart<'_>]) -> Option<Vec<RawFd>> {
-        let len = parts.iter().try_fold(0usize, |sum, part| sum.checked_add(part.len))?;
-        let file = |part: &ReadPart<'_>| {
-            let range = std::iter::once((0, part.len));
-            check(part.device, OpKind::Read, part.offset_bytes, part.len as u64, range).ok()?;
-            let file = part.device.direct_file()?;
-            (part.len > 0 && u32::try_from(part.len).is_ok()).then(|| file.as_raw_fd())
-        };
-        let fits = (1..=READER_PARTS_MAX).contains(&parts.len()) && len <= self.buffer.len();
-        if fits { parts.iter().map(file).collect() } else { None }
-    }
-
     /// Whether nothing is under way.
     pub fn is_free(&mut self) -> bool {
         if !self.under_way.is_empty() {
             // What the system did not take while somebody waited it takes now, or it would never end.
             let _ = self.ring.submit();
             while self.landed().is_some() {}
+            if self.under_way.is_empty() {
+                self.buffers.clear();
+            }
         }
         self.under_way.is_empty()
     }
@@ -155,7 +161,7 @@ impl Reader {
     }
 
     /// A part that has ended, and whether in full.
-    fn landed(&mut self) -> Option<(usize, UnderWay, bool)> {
+    fn landed(&mut self) -> Option<(usize, bool)> {
         let entry = self.ring.completion().next()?;
         let number = entry.user_data() as usize;
         let ended = self.under_way.get_mut(number).and_then(Option::take)?;
@@ -163,18 +169,37 @@ impl Reader {
             self.under_way.clear();
         }
         let is_full = usize::try_from(entry.result()) == Ok(ended.len);
-        Some((number, ended, is_full))
+        Some((number, is_full))
     }
 }
 
 impl Drop for Reader {
     fn drop(&mut self) {
         if self.is_free() {
-            // SAFETY: it is dropped once, here, and nobody writes to it any more.
-            unsafe { ManuallyDrop::drop(&mut self.buffer) };
+            // SAFETY: they are dropped once, here, and nobody writes to them any more.
+            unsafe { ManuallyDrop::drop(&mut self.buffers) };
         } else {
-            // The system may write to the buffer at any time: it stays, and so do the devices.
+            // The system may write to the buffers at any time: they stay, and so do the devices.
             std::mem::forget(std::mem::take(&mut self.under_way));
         }
     }
+}
+
+/// The files of parts that are for a reader, and whose ranges of the buffers are there and nobody else's.
+fn files_of(parts: &[ReadPart<'_>], buffers: &[AlignedBuf]) -> Option<Vec<RawFd>> {
+    if !(1..=READER_PARTS_MAX).contains(&parts.len()) {
+        return None;
+    }
+    let file = |(number, part): (usize, &ReadPart<'_>)| {
+        let end = part.from.checked_add(part.len)?;
+        let apart = |other: &ReadPart<'_>| {
+            other.buffer != part.buffer || other.from >= end || other.from + other.len <= part.from
+        };
+        let fits = end <= buffers.get(part.buffer)?.len() && parts[..number].iter().all(apart);
+        let range = std::iter::once((part.from, part.len));
+        check(part.device, OpKind::Read, part.offset_bytes, part.len as u64, range).ok()?;
+        let is_some = part.len > 0 && u32::try_from(part.len).is_ok();
+        (fits && is_some).then_some(part.device.direct_file()?.as_raw_fd())
+    };
+    parts.iter().enumerate().map(file).collect()
 }

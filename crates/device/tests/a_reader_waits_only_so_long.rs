@@ -11,24 +11,47 @@ use std::time::{Duration, Instant};
 
 const SOON: Duration = Duration::from_secs(30);
 
-fn reader(bytes: usize) -> Reader {
-    Reader::new(AlignedBuf::zeroed(bytes)).expect("the system has io_uring")
+/// What a reader's buffers hold before it reads.
+const UNREAD: u8 = 0xee;
+
+fn reader() -> Reader {
+    Reader::new().expect("the system has io_uring")
 }
 
-/// What lies at some places of a device, one behind another.
+fn buffers(lens: &[usize]) -> Vec<AlignedBuf> {
+    let buffer = |&len: &usize| {
+        let mut buffer = AlignedBuf::zeroed(len);
+        buffer.fill(UNREAD);
+        buffer
+    };
+    lens.iter().map(buffer).collect()
+}
+
+/// What lies at some places of a device, read into 32 blocks one behind another.
 fn read(
     reader: &mut Reader,
     device: &Arc<dyn Device>,
     places: &[(u64, usize)],
     at_most: Duration,
 ) -> Result<Vec<u8>, NotRead> {
-    let parts: Vec<ReadPart<'_>> =
-        places.iter().map(|&(offset_bytes, len)| ReadPart { device, offset_bytes, len }).collect();
+    let mut end = 0;
+    let part = |&(offset_bytes, len): &(u64, usize)| {
+        let from = end;
+        end += len;
+        ReadPart { device, offset_bytes, len, buffer: 0, from }
+    };
+    let parts: Vec<ReadPart<'_>> = places.iter().map(part).collect();
+    let mut buffers = buffers(&[32 * 4096]);
     let mut found: Vec<Option<Vec<u8>>> = vec![None; parts.len()];
-    reader.read(&parts, at_most, |part, bytes| {
+    let read = reader.read(&mut buffers, &parts, at_most, |part, bytes| {
         assert!(found[part].replace(bytes.to_vec()).is_none(), "each is shown once");
-    })?;
-    Ok(found.into_iter().map(|part| part.expect("all are shown")).collect::<Vec<_>>().concat())
+    });
+    let has_them = matches!(read, Err(NotRead::Late { .. }));
+    assert_eq!(buffers.len(), usize::from(!has_them), "{read:?}");
+    read?;
+    let found = found.into_iter().map(|part| part.expect("all are shown")).collect::<Vec<_>>().concat();
+    assert!(buffers[0][..end] == found && buffers[0][end..].iter().all(|&byte| byte == UNREAD));
+    Ok(found)
 }
 
 #[test]
@@ -39,7 +62,7 @@ fn a_reader_reads_what_is_there_and_leaves_the_rest_to_a_pool() {
     let content: Vec<u8> = (0..1 << 20).map(|i: u32| (i / 512 * 7 + i) as u8).collect();
     std::fs::write(dir.path().join("file"), &content).unwrap();
     let file: Arc<dyn Device> = Arc::new(file);
-    let mut reader = reader(32 * 4096);
+    let mut reader = reader();
     let all: Vec<(u64, usize)> =
         (0..READER_PARTS_MAX as u64).map(|i| ((i * 37 % 200) * 4096, 4096 << (i % 2))).collect();
     for places in [&[(0, 4096)][..], &[(4096 * 3, 8 * 4096)], &[((1 << 20) - 4096, 4096), (0, 4096)], &all] {
@@ -67,6 +90,43 @@ fn a_reader_reads_what_is_there_and_leaves_the_rest_to_a_pool() {
     }
 }
 
+#[test]
+fn parts_go_where_they_belong_and_never_to_one_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    let content: Vec<u8> = (0..16 * 4096).map(|i: u32| (i / 4096) as u8).collect();
+    let file: Arc<dyn Device> = Arc::new(FileDevice::create(&path, 16 * 4096).unwrap());
+    std::fs::write(&path, &content).unwrap();
+    let mut reader = reader();
+    let mut buffers = buffers(&[4 * 4096, 3 * 4096]);
+    let part = |block: u64, blocks: usize, buffer, at: usize| ReadPart {
+        device: &file,
+        offset_bytes: block * 4096,
+        len: blocks * 4096,
+        buffer,
+        from: at * 4096,
+    };
+    let parts = [part(9, 1, 1, 2), part(3, 2, 0, 1), part(12, 1, 0, 0), part(3, 1, 1, 1)];
+    reader.read(&mut buffers, &parts, SOON, |_, _| ()).unwrap();
+    let first_bytes = |buffer: &AlignedBuf| buffer.iter().step_by(4096).copied().collect::<Vec<u8>>();
+    let found: Vec<Vec<u8>> = buffers.iter().map(first_bytes).collect();
+    assert_eq!(found, [vec![12, 3, 4, UNREAD], vec![UNREAD, 3, 9]]);
+    let off_a_block = ReadPart { from: 1, ..part(1, 1, 0, 0) };
+    let bad: [&[ReadPart<'_>]; 6] = [
+        &[part(1, 2, 0, 0), part(5, 1, 0, 1)],
+        &[part(5, 1, 0, 1), part(1, 2, 0, 0)],
+        &[part(1, 4, 1, 0)],
+        &[part(1, 1, 0, 4)],
+        &[part(1, 1, 2, 0)],
+        &[off_a_block],
+    ];
+    for (number, bad) in bad.into_iter().enumerate() {
+        let shown = |_, _: &[u8]| panic!("nothing is read");
+        assert_eq!(reader.read(&mut buffers, bad, SOON, shown), Err(NotRead::Refused), "{number}");
+        assert!(buffers.iter().map(first_bytes).eq(found.iter().cloned()), "{number}");
+    }
+}
+
 /// The file is a pipe.
 struct Silent(PipeReader);
 
@@ -85,17 +145,19 @@ fn a_reader_that_gave_up_is_free_when_the_device_has_answered() {
     let (pipe, mut writer) = std::io::pipe().unwrap();
     let silent = Arc::new(Layered::with(MemoryDevice::new("silent", 1 << 20), Silent(pipe)));
     let device: Arc<dyn Device> = silent.clone();
-    let mut reader = reader(2 * 4096);
+    let mut reader = reader();
     let begun = Instant::now();
     let parts = [
-        ReadPart { device: &quick, offset_bytes: 0, len: 4096 },
-        ReadPart { device: &device, offset_bytes: 0, len: 4096 },
+        ReadPart { device: &quick, offset_bytes: 0, len: 4096, buffer: 0, from: 0 },
+        ReadPart { device: &device, offset_bytes: 0, len: 4096, buffer: 1, from: 4096 },
     ];
+    let mut buffers = buffers(&[4096, 2 * 4096]);
     let mut shown = Vec::new();
-    let late = reader.read(&parts, Duration::from_millis(50), |part, bytes| shown.push((part, bytes[0])));
+    let wait = Duration::from_millis(50);
+    let late = reader.read(&mut buffers, &parts, wait, |part, bytes| shown.push((part, bytes[0])));
     assert_eq!((late, shown), (Err(NotRead::Late { part: 1 }), vec![(0, 5)]));
     assert!(begun.elapsed() >= Duration::from_millis(50));
-    assert!(!reader.is_free());
+    assert!(!reader.is_free() && buffers.is_empty(), "the system may write to them");
     let again = read(&mut reader, &quick, &[(0, 4096)], Duration::ZERO);
     assert_eq!(again, Err(NotRead::Late { part: 1 }), "one at a time");
     writer.write_all(&[7; 4096]).unwrap();

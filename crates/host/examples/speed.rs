@@ -125,20 +125,23 @@ fn main() {
             let one = SEQUENTIAL as usize;
             let plainly = |i: u64| plain_read(i * SEQUENTIAL, one);
             let unseen = |i: u64| plain.read_at(i * SEQUENTIAL, buffer_of(one).whole_mut()).expect("read");
-            let volume = |i: u64| into(handle, i * SEQUENTIAL, one);
-            in_turns(4, user / SEQUENTIAL, 64, [&plainly, &unseen, &volume])
+            let copied = |i: u64| into(handle, i * SEQUENTIAL, one);
+            let volume = |i: u64| look_at(&handle.read_buffer(i * SEQUENTIAL, buffer_of(one)).expect("read"));
+            in_turns(4, user / SEQUENTIAL, 64, [&plainly, &unseen, &volume, &copied])
         };
-        let [base, unseen, volume] = sequential_reads(&handle);
+        let [base, unseen, volume, copied] = sequential_reads(&handle);
         note("sequential read, MiB/s", base, volume, 1.0);
         note("the same, beside what nobody looks at", unseen, volume, 1.0);
+        note("sequential read, copied, MiB/s", base, copied, 1.0);
         host.fail(Slot(0)).expect("it is there");
-        let [base, unseen, volume] = sequential_reads(&handle);
+        let [base, unseen, volume, copied] = sequential_reads(&handle);
         note("a device dies: sequential read, MiB/s", base, volume, 1.0);
         note("that, beside what nobody looks at", unseen, volume, 1.0);
+        note("a device dies: copied, MiB/s", base, copied, 1.0);
         host.stop().expect("stopped");
         let host = open(&[0]);
         let handle = host.handle();
-        let [base, _, volume] = sequential_reads(&handle);
+        let [base, _, volume, _] = sequential_reads(&handle);
         note("opened without it: the first read, MiB/s", base, volume, 1.0);
         // All of it is written anew, so that the device lacks everything when it comes back by the next opening.
         let again = |i| handle.write(i * SEQUENTIAL, &pattern, false).expect("written");
@@ -197,7 +200,7 @@ fn main() {
             [("sequential read after those, MiB/s", &[][..]), ("the same, degraded, MiB/s", &[0][..])]
         {
             let host = open(missing);
-            let [base, _, volume] = sequential_reads(&host.handle());
+            let [base, _, volume, _] = sequential_reads(&host.handle());
             note(name, base, volume, 1.0);
             host.stop().expect("stopped");
         }

@@ -2,21 +2,22 @@
 //!
 //! A short read costs a device little, and two calls from thread to thread cost more than that; of long reads the engine's thread, which looks at
 //! every block, does not do as many as devices. So whoever reads asks the volume where it lies ([`pantile_volume::Lookup`]) and reads it
-//! there; what a lost device had they compute of what others have. What has the checksums is the answer; everything else (what is in
+//! there, into a buffer of their own if they gave one away; what a lost device had they compute of what others have. What has the checksums is the answer; everything else (what is in
 //! memory, in many pieces, bad, late, or unknown) is the engine's, asked as ever. So is the long read of somebody who reads alone: the
 //! engine reads ahead, and one who waits for each of their reads does not.
 //!
 //! The volume is behind a lock that only the engine's thread takes for itself; whoever reads tries it and never waits. A device that is
 //! late is read by the engine alone for a while, which decides what becomes of it.
 
+use crate::found::{Found, Spot};
 use crate::long::{LongRead, LongReads};
 use crate::memory::BLOCK;
-use crate::work::{Matrices, checksum};
-use pantile_device::{BufferPool, Device, NotRead, READER_PARTS_MAX, ReadPart, Reader};
+use crate::work::Matrices;
+use pantile_device::{AlignedBuf, BufferPool, Device, NotRead, READER_PARTS_MAX, ReadPart, Reader};
 use pantile_format::volume::VolumeId;
 use pantile_volume::{
-    Action, EpochStatus, Event, Extent, Geometry, Lookup, Losses, Seed, Slot, Source, State, Status, Stretch,
-    UserBlock, Volume,
+    Action, EpochStatus, Event, Extent, Geometry, Lookup, Losses, Slot, State, Status, Stretch, UserBlock,
+    Volume,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockWriteGuard};
@@ -101,7 +102,7 @@ struct Place {
     declined_until: Option<Instant>,
 }
 
-/// Readers of one length.
+/// Readers for what is no longer than so much.
 struct Shelf {
     bytes: usize,
     /// Bounds how many there are.
@@ -111,10 +112,23 @@ struct Shelf {
 
 #[derive(Default)]
 struct Readers {
-    free: Vec<Reader>,
+    free: Vec<Kit>,
     /// Those whose reads have not ended, though nobody waits for them any more.
     late: Vec<Reader>,
 }
+
+/// What somebody reads with.
+struct Kit {
+    reader: Reader,
+    /// The shelf's ([`SIDE`]) and, behind it, that of who gave one away ([`ANSWER`]).
+    buffers: Vec<AlignedBuf>,
+}
+
+/// Which of a kit's buffers what is read beside the answer is read into.
+const SIDE: usize = 0;
+
+/// Which of them is the answer.
+const ANSWER: usize = 1;
 
 impl Shelf {
     fn new(readers: usize, blocks: u64) -> Shelf {
@@ -126,9 +140,9 @@ impl Shelf {
         self.readers.lock().expect("nothing panics under the lock")
     }
 
-    fn take(&self) -> Option<Reader> {
+    fn take(&self) -> Option<Kit> {
         let free = self.readers().free.pop();
-        free.or_else(|| Reader::new(self.memory.take(self.bytes)?))
+        free.or_else(|| Some(Kit { buffers: vec![self.memory.take(self.bytes)?], reader: Reader::new()? }))
     }
 }
 
@@ -206,54 +220,95 @@ impl Direct {
         (blocks > SHORT_BLOCKS).then(|| self.long_reads.begin())
     }
 
-    /// Fills `into` with what lies at `offset`; `false`: it did not, and the engine is to be asked.
-    pub(crate) fn read(&self, offset: u64, into: &mut [u8], long: Option<&LongRead<'_>>) -> bool {
+    /// Fills `into` with what lies at `offset`; `None`: it did not, and the engine is to be asked.
+    pub(crate) fn read(&self, offset: u64, into: &mut [u8], long: Option<&LongRead<'_>>) -> Option<()> {
+        let (found, shelf) = self.find(offset, into.len(), long)?;
+        let devices = self.devices(&found)?;
+        let spots = found.beside();
+        let (kit, is_right) = self.fetch(shelf.take()?, &found, &devices, &spots, shelf)?;
+        let is_right = is_right && found.finish(into, &kit.buffers[SIDE], &spots, &self.matrices);
+        self.end(kit, &found, is_right, shelf)
+    }
+
+    /// The same for a buffer that is given away, so that devices read into it. With `Some` it is there and filled. With `None` it may be gone:
+    /// somebody who is late may still write to it.
+    pub(crate) fn read_buffer(
+        &self,
+        offset: u64,
+        into: &mut Option<AlignedBuf>,
+        long: Option<&LongRead<'_>>,
+    ) -> Option<()> {
+        let (found, shelf) = self.find(offset, into.as_ref()?.len(), long)?;
+        let devices = self.devices(&found)?;
+        let spots = found.in_place();
+        let mut kit = shelf.take()?;
+        kit.buffers.extend(into.take());
+        let (mut kit, is_right) = self.fetch(kit, &found, &devices, &spots, shelf)?;
+        let answer = into.insert(kit.buffers.pop()?);
+        let is_right = is_right && found.finish(answer, &kit.buffers[SIDE], &spots, &self.matrices);
+        self.end(kit, &found, is_right, shelf)
+    }
+
+    /// Where so many bytes at `offset` lie, and what reads them, if it is not for the engine.
+    fn find(&self, offset: u64, len: usize, long: Option<&LongRead<'_>>) -> Option<(Found, &Shelf)> {
         let first = offset / BLOCK as u64;
-        let count = (offset + into.len() as u64).div_ceil(BLOCK as u64) - first;
-        let is_left = long.is_some_and(LongRead::is_left);
-        if into.is_empty() || is_left || count > LONG_BLOCKS {
-            return false;
+        let count = (offset + len as u64).div_ceil(BLOCK as u64) - first;
+        if len == 0 || long.is_some_and(LongRead::is_left) || count > LONG_BLOCKS {
+            return None;
         }
-        let Some(lookup) = self.volume.try_lookup(UserBlock(first), count as u32) else { return false };
+        let lookup = self.volume.try_lookup(UserBlock(first), count as u32)?;
         let skipped = (offset - first * BLOCK as u64) as usize;
-        let is_whole = skipped == 0 && into.len().is_multiple_of(BLOCK);
-        let bytes: usize = lookup.stretches.iter().map(len_of).sum();
-        let shelf = if bytes <= self.short.bytes { &self.short } else { &self.long };
-        // What is computed is computed in its place.
-        let is_ours = (is_whole || lookup.mixtures.is_empty())
-            && bytes <= shelf.bytes
-            && lookup.stretches.len() <= READER_PARTS_MAX;
-        if !is_ours {
-            return false;
-        }
-        let devices: Option<Vec<_>> =
-            lookup.stretches.iter().map(|stretch| self.device(stretch.slot)).collect();
-        let Some(devices) = devices else { return false };
-        let Some(mut reader) = shelf.take() else { return false };
-        let part = |(stretch, device): (&Stretch, _)| ReadPart {
-            device,
-            offset_bytes: stretch.at.0 * BLOCK as u64,
-            len: len_of(stretch),
+        let found = Found::new(self.id, lookup, skipped, len);
+        let shelf = if found.bytes() <= self.short.bytes { &self.short } else { &self.long };
+        let fits = found.bytes() <= shelf.bytes && found.lookup.stretches.len() <= READER_PARTS_MAX;
+        (found.is_makeable() && fits).then_some((found, shelf))
+    }
+
+    /// The device of each stretch.
+    fn devices(&self, found: &Found) -> Option<Vec<Arc<dyn Device>>> {
+        found.lookup.stretches.iter().map(|stretch| self.device(stretch.slot)).collect()
+    }
+
+    /// Reads all stretches to their spots; whether all of it was read and is what it should be. `None`: somebody is late, and nobody has the kit any more.
+    fn fetch(
+        &self,
+        mut kit: Kit,
+        found: &Found,
+        devices: &[Arc<dyn Device>],
+        spots: &[Spot],
+        shelf: &Shelf,
+    ) -> Option<(Kit, bool)> {
+        let stretches = &found.lookup.stretches;
+        let part = |((stretch, device), spot): ((&Stretch, _), &Spot)| {
+            let (buffer, from) = match *spot {
+                Spot::Answer(at) => (ANSWER, at),
+                Spot::Side(at) => (SIDE, at),
+            };
+            let offset_bytes = stretch.at.0 * BLOCK as u64;
+            ReadPart { device, offset_bytes, len: stretch.len_bytes(), buffer, from }
         };
-        let parts: Vec<ReadPart<'_>> = lookup.stretches.iter().zip(&devices).map(part).collect();
-        let mut answer = Answer { volume: self.id, lookup: &lookup, skipped, into, is_right: true };
-        let is_read = match reader.read(&parts, PATIENCE, |stretch, bytes| answer.take(stretch, bytes)) {
-            Ok(()) => answer.is_right && answer.compute(reader.bytes(), &self.matrices),
-            Err(NotRead::Refused) => false,
+        let parts: Vec<ReadPart<'_>> = stretches.iter().zip(devices).zip(spots).map(part).collect();
+        let mut is_right = true;
+        let look = |stretch, bytes: &[u8]| is_right = is_right && found.is_right(stretch, bytes);
+        match kit.reader.read(&mut kit.buffers, &parts, PATIENCE, look) {
+            Ok(()) => Some((kit, is_right)),
+            Err(NotRead::Refused) => Some((kit, false)),
             Err(NotRead::Late { part }) => {
-                self.place(lookup.stretches[part].slot).declined_until = Some(Instant::now() + DECLINED_FOR);
-                shelf.readers().late.push(reader);
-                return false;
-            }
-        };
-        shelf.readers().free.push(reader);
-        if is_read {
-            for stretch in &lookup.stretches {
-                let blocks = stretch.blocks().into();
-                self.blocks[stretch.slot.0 as usize].fetch_add(blocks, Ordering::Relaxed);
+                self.place(stretches[part].slot).declined_until = Some(Instant::now() + DECLINED_FOR);
+                shelf.readers().late.push(kit.reader);
+                None
             }
         }
-        is_read
+    }
+
+    /// Puts a kit back, and counts what was read if that was right.
+    fn end(&self, kit: Kit, found: &Found, is_right: bool, shelf: &Shelf) -> Option<()> {
+        shelf.readers().free.push(kit);
+        for stretch in found.lookup.stretches.iter().filter(|_| is_right) {
+            let blocks = stretch.blocks().into();
+            self.blocks[stretch.slot.0 as usize].fetch_add(blocks, Ordering::Relaxed);
+        }
+        is_right.then_some(())
     }
 
     fn device(&self, slot: Slot) -> Option<Arc<dyn Device>> {
@@ -261,79 +316,4 @@ impl Direct {
         let is_declined = place.declined_until.is_some_and(|until| Instant::now() < until);
         place.device.clone().filter(|_| !is_declined)
     }
-}
-
-fn len_of(stretch: &Stretch) -> usize {
-    stretch.blocks() as usize * BLOCK
-}
-
-/// What is being read, as it comes.
-struct Answer<'i> {
-    volume: VolumeId,
-    lookup: &'i Lookup,
-    /// Bytes of the first block that are not wanted.
-    skipped: usize,
-    into: &'i mut [u8],
-    /// Whether all that came has its checksums.
-    is_right: bool,
-}
-
-impl Answer<'_> {
-    /// Takes a stretch, if it is what it should be.
-    fn take(&mut self, stretch: usize, bytes: &[u8]) {
-        self.is_right =
-            self.is_right && has_checksums(self.volume, self.lookup.stretches[stretch].checks(), bytes);
-        if !self.is_right {
-            return;
-        }
-        let mut at = 0;
-        for &(source, blocks) in &self.lookup.parts {
-            let len = blocks as usize * BLOCK;
-            if let Source::Read(from, first) = source
-                && from == stretch
-            {
-                let bytes = &bytes[first as usize * BLOCK..][..len];
-                let (start, end) = (at.max(self.skipped), (at + len).min(self.skipped + self.into.len()));
-                let into = &mut self.into[start - self.skipped..end - self.skipped];
-                into.copy_from_slice(&bytes[start - at..end - at]);
-            }
-            at += len;
-        }
-    }
-
-    /// Makes of all that was read what is to be computed; whether it is what it should be, where anybody knows.
-    fn compute(&mut self, read: &[u8], matrices: &Matrices) -> bool {
-        let lens = self.lookup.stretches.iter().map(len_of);
-        let starts: Vec<usize> = lens.scan(0, |at, len| Some(std::mem::replace(at, *at + len))).collect();
-        let mut at = 0;
-        for &(source, blocks) in &self.lookup.parts {
-            let len = blocks as usize * BLOCK;
-            if let Source::Made(mixture, first) = source {
-                let mixture = &self.lookup.mixtures[mixture];
-                let bytes_of = |&(stretch, from, _): &(usize, u32, _)| {
-                    &read[starts[stretch] + (from + first) as usize * BLOCK..][..len]
-                };
-                let sources: Vec<&[u8]> = mixture.terms.iter().map(bytes_of).collect();
-                let made = &mut self.into[at..at + len];
-                if sources.is_empty() {
-                    made.fill(0);
-                } else {
-                    let factors = mixture.terms.iter().map(|(_, _, factor)| factor.0).collect();
-                    let applied = matrices.get(vec![factors]).apply(&sources, &mut [&mut *made]);
-                    applied.expect("blocks have one length");
-                }
-                let checks = mixture.instead_of.iter().flat_map(Stretch::checks).skip(first as usize);
-                if !has_checksums(self.volume, checks, made) {
-                    return false;
-                }
-            }
-            at += len;
-        }
-        true
-    }
-}
-
-/// Whether blocks are what they should be, as far as it is known of them.
-fn has_checksums(volume: VolumeId, checks: impl Iterator<Item = (Seed, u64)>, bytes: &[u8]) -> bool {
-    checks.zip(bytes.chunks_exact(BLOCK)).all(|((seed, sum), block)| checksum(volume, seed, block) == sum)
 }

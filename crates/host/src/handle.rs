@@ -12,6 +12,7 @@ use crate::direct::Direct;
 use crate::engine::Engine;
 use crate::epochs::{Epoch, EpochOptions, EpochWish, Rules};
 use crate::inbox::{Ask, Awaited, Inbox, Message, answer};
+use crate::long::LongRead;
 use crate::memory::{BLOCK, Block};
 use pantile_device::{AlignedBuf, BufferPool};
 use pantile_volume::{EpochId, Extent, UserBlock};
@@ -69,13 +70,43 @@ impl Handle {
 
     /// Fills `into` with what lies at `offset`.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), HostError> {
-        self.check(offset, into.len() as u64)?;
-        let end = offset + into.len() as u64;
-        let blocks = blocks_of(offset, end);
-        let long = self.shared.direct.long_read(blocks.end - blocks.start);
-        if self.epoch.is_none() && self.shared.direct.read(offset, into, long.as_ref()) {
+        let long = self.begin_read(offset, into.len())?;
+        if self.epoch.is_none() && self.shared.direct.read(offset, into, long.as_ref()).is_some() {
             return Ok(());
         }
+        self.read_by_engine(offset, into)
+    }
+
+    /// The same for a buffer that is given away and comes back filled: devices read into it, and nothing is copied where whole blocks are wanted and lie as
+    /// they are wanted. The fastest way to read much.
+    ///
+    /// What comes back is of the same length, but may be another buffer, of no pool, if a device was too late: then the one that was given returns to its pool
+    /// when the device has answered. After an error it has gone there.
+    pub fn read_buffer(&self, offset: u64, buffer: AlignedBuf) -> Result<AlignedBuf, HostError> {
+        let len = buffer.len();
+        let long = self.begin_read(offset, len)?;
+        let mut buffer = Some(buffer);
+        let direct = &self.shared.direct;
+        let is_read =
+            self.epoch.is_none() && direct.read_buffer(offset, &mut buffer, long.as_ref()).is_some();
+        match buffer {
+            Some(buffer) if is_read => Ok(buffer),
+            late => {
+                let mut buffer = late.unwrap_or_else(|| AlignedBuf::zeroed(len));
+                self.read_by_engine(offset, &mut buffer)?;
+                Ok(buffer)
+            }
+        }
+    }
+
+    fn begin_read(&self, offset: u64, len: usize) -> Result<Option<LongRead<'_>>, HostError> {
+        self.check(offset, len as u64)?;
+        let blocks = blocks_of(offset, offset + len as u64);
+        Ok(self.shared.direct.long_read(blocks.end - blocks.start))
+    }
+
+    fn read_by_engine(&self, offset: u64, into: &mut [u8]) -> Result<(), HostError> {
+        let blocks = blocks_of(offset, offset + into.len() as u64);
         let mut under_way: VecDeque<(Range<u64>, Permit<'_>, Waiting)> = VecDeque::new();
         let mut take = |(range, _permit, waiting): (Range<u64>, Permit<'_>, Waiting)| {
             copy_out(&waiting.wait()?, range, offset, into);

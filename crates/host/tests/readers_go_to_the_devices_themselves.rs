@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Devices, format, geometry, geometry_of, open, open_with, painted};
-use pantile_device::{Device, FileDevice, Layer, Layered, Mode};
+use pantile_device::{AlignedBuf, BufferPool, Device, FileDevice, Layer, Layered, Mode};
 use pantile_host::{Host, HostError, HostOptions};
 use pantile_volume::{BLOCK_BYTES, DeviceState, Geometry, Policy, Slot};
 use std::io::{PipeReader, PipeWriter, Write};
@@ -33,9 +33,23 @@ fn direct(host: &Host) -> u64 {
     host.report().expect("it serves").blocks_read_directly
 }
 
+/// What lies somewhere, read in one of two ways: each is taken by half of the places and lengths.
 fn read(host: &Host, offset: u64, len: usize) -> Vec<u8> {
+    let gives_away = (offset / BLOCK_BYTES + len.div_ceil(BLOCK) as u64).is_multiple_of(2);
+    if gives_away {
+        return read_into(host, offset, AlignedBuf::zeroed(len)).to_vec();
+    }
     let mut found = vec![0xee; len];
     host.handle().read(offset, &mut found).expect("it reads");
+    found
+}
+
+/// The same, with a buffer that is given away.
+fn read_into(host: &Host, offset: u64, mut buffer: AlignedBuf) -> AlignedBuf {
+    buffer.fill(0xee);
+    let len = buffer.len();
+    let found = host.handle().read_buffer(offset, buffer).expect("it reads");
+    assert_eq!(found.len(), len);
     found
 }
 
@@ -187,6 +201,11 @@ fn what_is_read_is_the_same_whoever_reads_it() {
     host.stop().expect("it stops");
     let mut byte = [0];
     assert_eq!(host.handle().read(0, &mut byte), Err(HostError::Stopped));
+    let pool = BufferPool::new(BLOCK);
+    let buffer = || pool.take(1).expect("it has come back");
+    assert_eq!(host.handle().read_buffer(0, buffer()).map(drop), Err(HostError::Stopped));
+    let outside = HostError::OutOfRange { end_bytes: len as u64 + 1, len_bytes: len as u64 };
+    assert_eq!(host.handle().read_buffer(len as u64, buffer()).map(drop), Err(outside));
 
     let mut there = devices.clone();
     there[1] = None;
@@ -294,7 +313,7 @@ impl Layer for Hangs {
 /// while the device still has not answered, or when it has.
 #[test]
 fn a_device_that_is_late_is_left_to_the_engine() {
-    for answers in [true, false] {
+    for (answers, gives_away) in [(true, false), (true, true), (false, true)] {
         let dir = tempfile::tempdir().expect("a folder");
         let geometry = geometry("raid6:4");
         let mut devices = files(&geometry, dir.path());
@@ -312,16 +331,27 @@ fn a_device_that_is_late_is_left_to_the_engine() {
         drop(read(&host, 0, len));
         hangs.layer().hangs.store(true, Ordering::SeqCst);
         let begun = Instant::now();
+        let pool = BufferPool::new(len);
         let read_all = || {
             for block in 0..len / BLOCK {
-                let at = block * BLOCK;
-                assert!(read(&host, at as u64, BLOCK) == model[at..at + BLOCK]);
+                let at = (block * BLOCK) as u64;
+                let wanted = &model[block * BLOCK..][..BLOCK];
+                if gives_away {
+                    let buffer = pool.take(BLOCK).expect("at most one is kept");
+                    assert!(read_into(&host, at, buffer)[..] == *wanted);
+                } else {
+                    let mut found = vec![0xee; BLOCK];
+                    host.handle().read(at, &mut found).expect("it reads");
+                    assert!(found == wanted);
+                }
             }
         };
         read_all();
         assert!(begun.elapsed() > Duration::from_millis(900));
         read_all();
         assert_eq!(hangs.layer().asked.load(Ordering::SeqCst), 1, "it is not asked again soon");
+        let kept = if gives_away { BLOCK } else { 0 };
+        assert_eq!(pool.used_bytes(), kept, "the device may still write to what was given");
         let device = host.report().expect("it serves").status.devices[0].state;
         assert_eq!(device, DeviceState::Present);
         if answers {
@@ -342,5 +372,6 @@ fn a_device_that_is_late_is_left_to_the_engine() {
         }
         drop(devices);
         assert_eq!(Arc::strong_count(&hangs), 1, "nobody has it any more");
+        assert_eq!(pool.used_bytes(), 0, "and what was given has come back");
     }
 }

@@ -9,7 +9,7 @@
 
 use crate::engine::Engine;
 use crate::maps::{Mapping, RowKind};
-use crate::{Bug, DeviceBlock, Seed, Slot, UserBlock};
+use crate::{BLOCK_BYTES, Bug, DeviceBlock, Seed, Slot, UserBlock};
 use pantile_code::CellIndex;
 use pantile_gf::Gf;
 use pantile_plan::{CellSet, Plan};
@@ -65,6 +65,11 @@ impl Stretch {
     /// How many blocks it has.
     pub fn blocks(&self) -> u32 {
         self.checksums.len() as u32
+    }
+
+    /// How long it is.
+    pub fn len_bytes(&self) -> usize {
+        self.checksums.len() * BLOCK_BYTES as usize
     }
 
     /// Each block's seed and checksum, in order.

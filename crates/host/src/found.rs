@@ -1,0 +1,183 @@
+//! What a direct read finds: where each part of it is read to, and the answer that is made of it.
+//!
+//! What lies on a device as it belongs into the answer is read to its place there, if whoever asked gave a buffer away; everything else is read
+//! to one side, and copied or computed from there.
+
+use crate::memory::BLOCK;
+use crate::work::{Matrices, checksum};
+use pantile_format::volume::VolumeId;
+use pantile_volume::{Lookup, Mixture, Seed, Source, Stretch};
+
+/// Where a stretch is read to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spot {
+    /// To this byte of the answer.
+    Answer(usize),
+    /// To this byte of what lies at its side.
+    Side(usize),
+}
+
+/// Where something lies that somebody asked for, and what they asked for of it.
+pub(crate) struct Found {
+    volume: VolumeId,
+    pub(crate) lookup: Lookup,
+    /// Bytes of the first block that are not wanted.
+    skipped: usize,
+    /// Bytes that are wanted.
+    len: usize,
+}
+
+impl Found {
+    /// So many bytes from this one on of the first block.
+    pub(crate) fn new(volume: VolumeId, lookup: Lookup, skipped: usize, len: usize) -> Found {
+        Found { volume, lookup, skipped, len }
+    }
+
+    /// Whether the answer can be made here: what is computed is computed in its place, so blocks must be wanted as a whole.
+    pub(crate) fn is_makeable(&self) -> bool {
+        self.is_whole() || self.lookup.mixtures.is_empty()
+    }
+
+    fn is_whole(&self) -> bool {
+        self.skipped == 0 && self.len.is_multiple_of(BLOCK)
+    }
+
+    /// Bytes that are read.
+    pub(crate) fn bytes(&self) -> usize {
+        self.lookup.stretches.iter().map(Stretch::len_bytes).sum()
+    }
+
+    /// For each stretch a place at the side.
+    pub(crate) fn beside(&self) -> Vec<Spot> {
+        self.spots(vec![None; self.lookup.stretches.len()])
+    }
+
+    /// For each stretch its place in the answer, or one at the side if it has none there.
+    pub(crate) fn in_place(&self) -> Vec<Spot> {
+        let mut places = vec![None; self.lookup.stretches.len()];
+        let mut at = 0;
+        for &(source, blocks) in self.lookup.parts.iter().filter(|_| self.is_whole()) {
+            if let Source::Read(stretch, 0) = source
+                && self.lookup.stretches[stretch].blocks() == blocks
+            {
+                places[stretch] = Some(at);
+            }
+            at += blocks as usize * BLOCK;
+        }
+        self.spots(places)
+    }
+
+    fn spots(&self, places: Vec<Option<usize>>) -> Vec<Spot> {
+        let mut side = 0;
+        let spot = |(stretch, place): (&Stretch, Option<usize>)| match place {
+            Some(at) => Spot::Answer(at),
+            None => {
+                side += stretch.len_bytes();
+                Spot::Side(side - stretch.len_bytes())
+            }
+        };
+        self.lookup.stretches.iter().zip(places).map(spot).collect()
+    }
+
+    /// Whether a stretch is what it should be.
+    pub(crate) fn is_right(&self, stretch: usize, bytes: &[u8]) -> bool {
+        self.has_checksums(self.lookup.stretches[stretch].checks(), bytes)
+    }
+
+    /// Completes the answer when all stretches are where they were to be read to; whether what is computed is what it should be, where anybody knows.
+    pub(crate) fn finish(&self, answer: &mut [u8], side: &[u8], spots: &[Spot], matrices: &Matrices) -> bool {
+        let behind = self.skipped + answer.len();
+        let mut rest = answer;
+        let mut in_place: Vec<&[u8]> = vec![&[]; spots.len()];
+        let mut to_make = Vec::new();
+        let mut at = 0;
+        for &(source, blocks) in &self.lookup.parts {
+            let next = at + blocks as usize * BLOCK;
+            let (start, end) = (at.max(self.skipped), next.min(behind));
+            let (part, others) = rest.split_at_mut(end - start);
+            rest = others;
+            match source {
+                Source::Read(stretch, first) => match spots[stretch] {
+                    Spot::Answer(_) => in_place[stretch] = part,
+                    Spot::Side(from) => {
+                        let from = from + first as usize * BLOCK + (start - at);
+                        part.copy_from_slice(&side[from..][..part.len()]);
+                    }
+                },
+                Source::Made(mixture, first) => to_make.push((&self.lookup.mixtures[mixture], first, part)),
+            }
+            at = next;
+        }
+        let bytes_of = |stretch: usize, first: u32| match spots[stretch] {
+            Spot::Answer(_) => &in_place[stretch][first as usize * BLOCK..],
+            Spot::Side(from) => &side[from + first as usize * BLOCK..],
+        };
+        to_make.into_iter().all(|(mixture, first, part)| self.make(mixture, first, part, bytes_of, matrices))
+    }
+
+    /// Computes blocks of a mixture from one of them on.
+    fn make<'b>(
+        &self,
+        mixture: &Mixture,
+        first: u32,
+        into: &mut [u8],
+        bytes_of: impl Fn(usize, u32) -> &'b [u8],
+        matrices: &Matrices,
+    ) -> bool {
+        let source = |&(stretch, from, _): &(usize, u32, _)| &bytes_of(stretch, from + first)[..into.len()];
+        let sources: Vec<&[u8]> = mixture.terms.iter().map(source).collect();
+        if sources.is_empty() {
+            into.fill(0);
+        } else {
+            let factors = mixture.terms.iter().map(|(_, _, factor)| factor.0).collect();
+            let applied = matrices.get(vec![factors]).apply(&sources, &mut [&mut *into]);
+            applied.expect("blocks have one length");
+        }
+        let checks = mixture.instead_of.iter().flat_map(Stretch::checks).skip(first as usize);
+        self.has_checksums(checks, into)
+    }
+
+    /// Whether blocks are what they should be, as far as it is known of them.
+    fn has_checksums(&self, checks: impl Iterator<Item = (Seed, u64)>, bytes: &[u8]) -> bool {
+        let is_it = |((seed, sum), block)| checksum(self.volume, seed, block) == sum;
+        checks.zip(bytes.chunks_exact(BLOCK)).all(is_it)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pantile_volume::{DeviceBlock, Slot};
+
+    /// A stretch of so many blocks. What they have to be is nothing that is asked here.
+    fn stretch(blocks: usize) -> Stretch {
+        Stretch { slot: Slot(0), at: DeviceBlock(0), generation: 0, checksums: vec![0; blocks] }
+    }
+
+    #[test]
+    fn what_lies_as_it_is_wanted_is_read_to_its_place() {
+        let lookup = Lookup {
+            stretches: vec![stretch(2), stretch(3), stretch(1), stretch(4)],
+            mixtures: Vec::new(),
+            // The second has a block between those that are wanted of it, of the last not all are wanted.
+            parts: [(0, 0, 2), (1, 0, 1), (2, 0, 1), (1, 2, 1), (3, 1, 3)]
+                .map(|(stretch, first, blocks)| (Source::Read(stretch, first), blocks))
+                .to_vec(),
+        };
+        let found = |skipped, len| Found::new(VolumeId([0; 16]), lookup.clone(), skipped, len);
+        let blocks = |spots: Vec<Spot>| -> Vec<(bool, usize)> {
+            let block = |spot| match spot {
+                Spot::Answer(at) => (true, at / BLOCK),
+                Spot::Side(at) => (false, at / BLOCK),
+            };
+            spots.into_iter().map(block).collect()
+        };
+        let beside = vec![(false, 0), (false, 2), (false, 5), (false, 6)];
+        let whole = found(0, 8 * BLOCK);
+        assert_eq!(blocks(whole.in_place()), [(true, 0), (false, 0), (true, 3), (false, 3)]);
+        assert_eq!(blocks(whole.beside()), beside);
+        for other in [found(1, 8 * BLOCK - 1), found(0, 8 * BLOCK - 1)] {
+            assert_eq!(blocks(other.in_place()), beside, "a part of a block is copied");
+        }
+    }
+}
