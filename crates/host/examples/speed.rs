@@ -1,4 +1,4 @@
-//! How fast a volume is beside plain positioned I/O on one file of the same file system, in one run. Reads of both are done in turns, some at a
+//! How fast a volume is beside plain positioned I/O on one file of the same file system, in one run. Both are done in turns, some at a
 //! time, because disks and processors that others use, too, are fast and slow by the second.
 //!
 //! `cargo run --release -p pantile-host --example speed -- DIR [CODE] [ROUNDS]`
@@ -95,24 +95,19 @@ fn main() {
         let host = open(&[]);
         let handle = host.handle();
         let count = user / SEQUENTIAL;
-        let base = speed(
-            4,
-            count,
-            |i| write_to(&plain, i * SEQUENTIAL, &pattern),
-            || plain.flush().expect("flushed"),
-        );
         let files = beside.len() as u64;
-        let many = speed(
-            files,
+        let base = |i| write_to(&plain, i * SEQUENTIAL, &pattern);
+        let many = |i| write_to(&beside[(i % files) as usize], i / files * SEQUENTIAL, &pattern);
+        let volume = |i| handle.write(i * SEQUENTIAL, &pattern, false).expect("written");
+        let [base, many, volume] = in_turns(
             count,
-            |i| write_to(&beside[(i % files) as usize], i / files * SEQUENTIAL, &pattern),
-            || beside.iter().for_each(|file| file.flush().expect("flushed")),
-        );
-        let volume = speed(
-            4,
-            count,
-            |i| handle.write(i * SEQUENTIAL, &pattern, false).expect("written"),
-            || handle.flush().expect("flushed"),
+            256,
+            [
+                Users::new(4, &base).end(&|| plain.flush().expect("flushed")),
+                Users::new(files, &many)
+                    .end(&|| beside.iter().for_each(|file| file.flush().expect("flushed"))),
+                Users::new(4, &volume).end(&|| handle.flush().expect("flushed")),
+            ],
         );
         note("sequential write, MiB/s", base, volume, k / n);
         note("the same, beside as many files", many, volume, k / n);
@@ -127,7 +122,11 @@ fn main() {
             let unseen = |i: u64| plain.read_at(i * SEQUENTIAL, buffer_of(one).whole_mut()).expect("read");
             let copied = |i: u64| into(handle, i * SEQUENTIAL, one);
             let volume = |i: u64| look_at(&handle.read_buffer(i * SEQUENTIAL, buffer_of(one)).expect("read"));
-            in_turns(4, user / SEQUENTIAL, 64, [&plainly, &unseen, &volume, &copied])
+            in_turns(
+                count,
+                64,
+                [&plainly as Work<'_>, &unseen, &volume, &copied].map(|work| Users::new(4, work)),
+            )
         };
         let [base, unseen, volume, copied] = sequential_reads(&handle);
         note("sequential read, MiB/s", base, volume, 1.0);
@@ -164,10 +163,12 @@ fn main() {
         let plainly = |i| plain_read(places(i), 4096);
         let volume = |i| into(&handle, places(i), 4096);
         // Of all these the first of each chunk reads its header, too.
-        let [base, cold] = in_turns(32, 20_000, 2_500, [&plainly, &volume]);
+        let [base, cold] =
+            in_turns(20_000, 2_500, [&plainly as Work<'_>, &volume].map(|work| Users::new(32, work)));
         note("random 4 KiB read, cold, op/s", base, cold, 1.0);
         (0..user / SEQUENTIAL).for_each(|i| into(&handle, i * SEQUENTIAL, SEQUENTIAL as usize));
-        let [base, warm] = in_turns(32, 20_000, 2_500, [&plainly, &volume]);
+        let [base, warm] =
+            in_turns(20_000, 2_500, [&plainly as Work<'_>, &volume].map(|work| Users::new(32, work)));
         note("random 4 KiB read, warm, 32 at once", base, warm, 1.0);
         let block = &pattern[..4096];
         let plain_durable = |count: u64| {
@@ -242,18 +243,34 @@ fn speed(threads: u64, count: u64, operation: impl Fn(u64) + Sync, end: impl Fn(
     count as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// Operations a second of each, done in turns: some of the first on some threads, as many of the next, and then the following ones.
-fn in_turns<const N: usize>(
+/// What somebody does again and again, told which time it is.
+type Work<'w> = &'w (dyn Fn(u64) + Sync);
+
+/// Some threads that do one thing, and what they do when they have done it often enough.
+#[derive(Clone, Copy)]
+struct Users<'w> {
     threads: u64,
-    count: u64,
-    some: u64,
-    operations: [&(dyn Fn(u64) + Sync); N],
-) -> [f64; N] {
+    work: Work<'w>,
+    end: &'w dyn Fn(),
+}
+
+impl<'w> Users<'w> {
+    fn new(threads: u64, work: Work<'w>) -> Users<'w> {
+        Users { threads, work, end: &|| () }
+    }
+
+    fn end(self, end: &'w dyn Fn()) -> Users<'w> {
+        Users { end, ..self }
+    }
+}
+
+/// Operations a second of each, done in turns: some of the first, as many of the next, and then the following ones, each time with the end.
+fn in_turns<const N: usize>(count: u64, some: u64, users: [Users<'_>; N]) -> [f64; N] {
     let mut seconds = [0.0; N];
     for first in (0..count).step_by(some as usize) {
         let some = some.min(count - first);
-        for (seconds, operation) in seconds.iter_mut().zip(operations) {
-            *seconds += some as f64 / speed(threads, some, |i| operation(first + i), || ());
+        for (seconds, users) in seconds.iter_mut().zip(users) {
+            *seconds += some as f64 / speed(users.threads, some, |i| (users.work)(first + i), users.end);
         }
     }
     seconds.map(|seconds| count as f64 / seconds)
