@@ -75,6 +75,10 @@ impl Program {
 #[derive(Debug)]
 pub(crate) enum Solver {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
+    Avx2(Solve<Avx2>),
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    Avx2Gfni(Solve<Avx2Gfni>),
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     Avx512Gfni(Solve<Avx512Gfni>),
 }
 
@@ -82,6 +86,10 @@ impl Solver {
     /// `None` if the tier has no kernel for the system, or this machine not the tier.
     pub(crate) fn new(tier: Tier, system: &System) -> Option<Solver> {
         match tier {
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Tier::Avx2 => Some(Solver::Avx2(Solve::new(Avx2::new()?, system)?)),
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Tier::Avx2Gfni => Some(Solver::Avx2Gfni(Solve::new(Avx2Gfni::new()?, system)?)),
             #[cfg(all(target_arch = "x86_64", not(miri)))]
             Tier::Avx512Gfni => Some(Solver::Avx512Gfni(Solve::new(Avx512Gfni::new()?, system)?)),
             _ => {
@@ -100,6 +108,12 @@ impl Solver {
         match self {
             #[cfg(all(target_arch = "x86_64", not(miri)))]
             // SAFETY: the caller's promise.
+            Solver::Avx2(solve) => unsafe { solve.run(streaming, buffer, len) },
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            // SAFETY: as above.
+            Solver::Avx2Gfni(solve) => unsafe { solve.run(streaming, buffer, len) },
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            // SAFETY: as above.
             Solver::Avx512Gfni(solve) => unsafe { solve.run(streaming, buffer, len) },
             #[cfg(not(all(target_arch = "x86_64", not(miri))))]
             _ => {

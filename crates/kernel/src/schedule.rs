@@ -17,6 +17,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use crate::dot::Mode;
+use crate::portable::product;
 use crate::scratch::with_scratch;
 
 /// Outputs of one pass: what 16 or 32 vector registers hold beside the sources.
@@ -75,6 +76,13 @@ pub(crate) trait Engine: Copy {
         None
     }
 
+    /// The kernel for two outputs, the first of ones, whose second has one power of 2 less of each source than of the source before it, and the last
+    /// as it is: a doubling of the sum for each source takes the place of a product, and nobody looks at the coefficients. What `start` has of the second output
+    /// is doubled, too. `None` if products are as cheap.
+    fn doubling_kernel(self, _streaming: bool) -> Option<Kernel<Self::Coefficient>> {
+        None
+    }
+
     /// How what streams is read, if the processor follows few streams.
     fn few_streams(self) -> Option<FewStreams>;
 
@@ -122,6 +130,8 @@ pub(crate) struct Schedule<E: Engine> {
 struct Pass<E: Engine> {
     cached: Kernel<E::Coefficient>,
     streaming: Kernel<E::Coefficient>,
+    /// The same of kernels that double, for outputs that are not added to; sources stand in their order.
+    doubling: Option<[Kernel<E::Coefficient>; 2]>,
     sources: Vec<usize>,
     coefficients: Vec<E::Coefficient>,
     /// Coefficients per source.
@@ -223,6 +233,15 @@ impl<E: Engine> Pass<E> {
         }
         let ones = ones_at.is_some();
         let multiplied = &outputs[usize::from(ones)..];
+        let rises = match *multiplied {
+            [output] if ones && rows[output].len() == sources.len() => rises_by_doubling(&rows[output]),
+            _ => None,
+        };
+        let kernels = |_| Some([engine.doubling_kernel(false)?, engine.doubling_kernel(true)?]);
+        let doubling = rises.and_then(kernels);
+        if doubling.is_some() && rises == Some(true) {
+            sources.reverse();
+        }
         let coefficients = sources
             .iter()
             .flat_map(|&source| {
@@ -232,6 +251,7 @@ impl<E: Engine> Pass<E> {
         Pass {
             cached: engine.kernel(outputs.len(), ones, false),
             streaming: engine.kernel(outputs.len(), ones, true),
+            doubling,
             width: multiplied.len(),
             sources,
             coefficients,
@@ -257,13 +277,17 @@ impl<E: Engine> Pass<E> {
         }
         let can_stream = outputs.iter().all(|pointer| pointer.addr() % E::STREAM_ALIGN_BYTES == 0);
         let start = outputs.map(|pointer| pointer.cast_const());
+        let [sum, past] = match (self.doubling, mode) {
+            (Some(kernels), Mode::Apply) => kernels,
+            _ => [self.cached, self.streaming],
+        };
         let terms = Terms {
             sources: &self.sources,
             coefficients: &self.coefficients,
             width: self.width,
             outputs: self.outputs.len(),
-            sum: self.cached,
-            finish: if streaming && can_stream { self.streaming } else { self.cached },
+            sum,
+            finish: if streaming && can_stream { past } else { sum },
             solution: &[],
             taken: 0,
         };
@@ -404,6 +428,15 @@ impl<C> Terms<'_, C> {
         // SAFETY: the caller's promise.
         unsafe { kernel(&Job { sources, coefficients, start, solution, taken, outputs, len }) };
     }
+}
+
+/// Whether coefficients are 1, 2, 4 and so on from the first to the last, or from the last to the first; `None`: neither.
+fn rises_by_doubling(row: &[(usize, u8)]) -> Option<bool> {
+    let powers = || std::iter::successors(Some(1), |&power| Some(product(power, 2)));
+    let coefficients = || row.iter().map(|term| term.1);
+    let rises = coefficients().zip(powers()).all(|(coefficient, power)| coefficient == power);
+    let falls = || coefficients().rev().zip(powers()).all(|(coefficient, power)| coefficient == power);
+    (rises || falls()).then_some(rises)
 }
 
 /// Whether at most 4 streams begin in any sixteenth of a page.

@@ -249,6 +249,41 @@ fn for_streams_at_page_boundaries() {
     }
 }
 
+/// The second parity of a RAID-6, which has kernels of its own, and rows that only look like it.
+#[test]
+fn for_powers_of_two_beside_ones() {
+    let powers = |count: usize| -> Vec<u8> {
+        let twice = |&power: &u8| Some(power << 1 ^ if power & 128 == 0 { 0 } else { 0x1d });
+        std::iter::successors(Some(1), twice).take(count).collect()
+    };
+    for sources in [2, 3, 4, 16, 64, 65, 130, 256] {
+        let ones: Vec<(usize, u8)> = (0..sources).map(|s| (s, 1)).collect();
+        let rising: Vec<(usize, u8)> = (0..sources).zip(powers(sources)).collect();
+        let falling: Vec<(usize, u8)> =
+            rising.iter().map(|&(s, power)| (sources - 1 - s, power)).rev().collect();
+        let later: Vec<(usize, u8)> = (0..sources).zip(powers(sources + 1).split_off(1)).collect();
+        let with_a_gap = [&rising[..1], &rising[2..]].concat();
+        let rows = [&rising[..], &falling, &later, &with_a_gap, &rising[..sources - 1], &falling[1..]];
+        for (kind, row) in rows.into_iter().enumerate() {
+            let rows: Rows = vec![row.to_vec(), ones.clone()];
+            let lens = match sources {
+                ..5 => (0..160).collect(),
+                16 | 65 => vec![1024, 4096 + 33, 40_000],
+                _ => vec![300],
+            };
+            for len in lens {
+                let distance = (len + 4096) / 4096 * 4096 + 4096;
+                for shift in [0, 3] {
+                    let layout =
+                        Layout { len, distance, source_shift: &|s| s * 64 % 4096, output_shift: &|_| shift };
+                    let what = format!("{sources} sources, kind {kind}");
+                    check(sources, &rows, &layout, &[Stores::Cached, Stores::Streaming], &what);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn for_sparse_matrices_in_many_passes() {
     let seed = 0x5eed_0004;

@@ -5,13 +5,16 @@
 
 use std::arch::x86_64::*;
 
-use super::{AHEAD, CACHED, PAST, partial};
+use super::{AHEAD, CACHED, LAST_BY_SUM, PAST, PLAIN, SOLVED, partial};
 use crate::portable;
 use crate::schedule::{Engine, FewStreams, Job, Kernel};
 use crate::weave::Weave;
 
 /// Bytes of a vector.
 const VECTOR: usize = 32;
+
+/// Columns that [`doubled`] takes at a time: 4 of both sums, of a source and of what it is doing.
+const DOUBLED: usize = 4;
 
 /// A witness that the machine has AVX2.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +34,32 @@ pub(crate) struct Tables {
     high: [u8; 16],
 }
 
+impl Tables {
+    /// Both tables, twice side by side.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn wide(&self) -> (__m256i, __m256i) {
+        // SAFETY: both are 16 bytes long, and aligned.
+        let wide =
+            |table: &[u8; 16]| _mm256_broadcastsi128_si256(unsafe { _mm_load_si128(table.as_ptr().cast()) });
+        (wide(&self.low), wide(&self.high))
+    }
+}
+
+/// The low and the high nibbles of each byte.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn nibbles(x: __m256i, mask: __m256i) -> (__m256i, __m256i) {
+    (_mm256_and_si256(x, mask), _mm256_and_si256(_mm256_srli_epi64::<4>(x), mask))
+}
+
+/// The products of bytes by their nibbles.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn product((low_table, high_table): (__m256i, __m256i), (low, high): (__m256i, __m256i)) -> __m256i {
+    _mm256_xor_si256(_mm256_shuffle_epi8(low_table, low), _mm256_shuffle_epi8(high_table, high))
+}
+
 impl Engine for Avx2 {
     type Coefficient = Tables;
 
@@ -43,7 +72,25 @@ impl Engine for Avx2 {
     }
 
     fn kernel(self, outputs: usize, ones: bool, streaming: bool) -> Kernel<Tables> {
-        pick_dot!(outputs, ones, streaming; 1 with 4, 2 with 3, 3 with 2, 4 with 2, 5 with 1, 6 with 1, 7 with 1, 8 with 1)
+        pick_dot!(outputs, ones, streaming; 1 with 4 and 4, 2 with 3 and 3, 3 with 2 and 2, 4 with 2 and 2, 5 with 1 and 1, 6 with 1 and 1, 7 with 1 and 1, 8 with 1 and 1)
+    }
+
+    fn solving_kernel(
+        self,
+        outputs: usize,
+        ones: bool,
+        streaming: bool,
+        last_by_sum: bool,
+    ) -> Option<Kernel<Tables>> {
+        pick_solving_dot!(outputs, ones, streaming, last_by_sum; 2 with 3 and 3, 3 with 2 and 2, 4 with 2 and 2)
+    }
+
+    fn doubling_kernel(self, streaming: bool) -> Option<Kernel<Tables>> {
+        Some(match super::stores(streaming) {
+            PAST => doubled::<PAST>,
+            AHEAD => doubled::<AHEAD>,
+            _ => doubled::<CACHED>,
+        })
     }
 
     fn few_streams(self) -> Option<FewStreams> {
@@ -94,22 +141,85 @@ pub(crate) unsafe fn weave<const C: usize, const STREAMING: bool>(
 ///
 /// As [`Kernel`], for M outputs, the first of them of ones if `ONES`; outputs aligned to [`VECTOR`] unless `STORES` is [`CACHED`].
 #[target_feature(enable = "avx2")]
-unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8>(job: &Job<'_, Tables>) {
+unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8, const FORM: u8>(
+    job: &Job<'_, Tables>,
+) {
     debug_assert_eq!(job.coefficients.len(), job.sources.len() * (M - usize::from(ONES)));
     let mut at = 0;
     while job.len - at >= C * VECTOR {
         // SAFETY: at + C * VECTOR <= len.
-        unsafe { visit::<M, C, ONES, STORES>(job, at, VECTOR) };
+        unsafe { visit::<M, C, ONES, STORES, FORM>(job, at, VECTOR) };
         at += C * VECTOR;
     }
     while job.len - at >= VECTOR {
         // SAFETY: at + VECTOR <= len.
-        unsafe { visit::<M, 1, ONES, STORES>(job, at, VECTOR) };
+        unsafe { visit::<M, 1, ONES, STORES, FORM>(job, at, VECTOR) };
         at += VECTOR;
     }
     if at < job.len {
         // SAFETY: len - at < VECTOR bytes are left.
-        unsafe { visit::<M, 1, ONES, CACHED>(job, at, job.len - at) };
+        unsafe { visit::<M, 1, ONES, CACHED, FORM>(job, at, job.len - at) };
+    }
+}
+
+/// # Safety
+///
+/// As [`Kernel`], for two outputs; outputs aligned to [`VECTOR`] unless `STORES` is [`CACHED`].
+#[target_feature(enable = "avx2")]
+unsafe fn doubled<const STORES: u8>(job: &Job<'_, Tables>) {
+    let mut at = 0;
+    while job.len - at >= DOUBLED * VECTOR {
+        // SAFETY: at + DOUBLED * VECTOR <= len.
+        unsafe { visit_doubled::<DOUBLED, STORES>(job, at, VECTOR) };
+        at += DOUBLED * VECTOR;
+    }
+    while job.len - at >= VECTOR {
+        // SAFETY: at + VECTOR <= len.
+        unsafe { visit_doubled::<1, STORES>(job, at, VECTOR) };
+        at += VECTOR;
+    }
+    if at < job.len {
+        // SAFETY: len - at < VECTOR bytes are left.
+        unsafe { visit_doubled::<1, CACHED>(job, at, job.len - at) };
+    }
+}
+
+/// As [`visit`], for [`doubled`].
+///
+/// # Safety
+///
+/// As [`visit`] with two outputs.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn visit_doubled<const C: usize, const STORES: u8>(job: &Job<'_, Tables>, at: usize, live: usize) {
+    let zero = _mm256_setzero_si256();
+    let overflow = _mm256_set1_epi8(portable::product(128, 2) as i8);
+    let mut sources = job.sources.iter();
+    let [mut plain, mut doubled] = match job.start {
+        // SAFETY: both pointers are valid for the columns.
+        Some(start) => [0, 1].map(|o| unsafe { partial::load::<C, CACHED>(start[o], at, live) }),
+        None => {
+            // SAFETY: the source is valid for the columns.
+            let first = sources.next().map(|&source| unsafe { partial::load::<C, STORES>(source, at, live) });
+            [first.unwrap_or([zero; C]); 2]
+        }
+    };
+    for &source in sources {
+        // SAFETY: as above.
+        let x = unsafe { partial::load::<C, STORES>(source, at, live) };
+        for c in 0..C {
+            let has_overflow = _mm256_cmpgt_epi8(zero, doubled[c]);
+            let twice = _mm256_add_epi8(doubled[c], doubled[c]);
+            let taken_back = _mm256_and_si256(has_overflow, overflow);
+            doubled[c] = _mm256_xor_si256(_mm256_xor_si256(twice, x[c]), taken_back);
+            plain[c] = _mm256_xor_si256(plain[c], x[c]);
+        }
+    }
+    // SAFETY: both outputs are valid for the columns; streaming stores are aligned because the outputs are and `at` is a
+    // multiple of VECTOR.
+    unsafe {
+        partial::store::<C, STORES>(job.outputs[0], at, live, plain);
+        partial::store::<C, STORES>(job.outputs[1], at, live, doubled);
     }
 }
 
@@ -120,7 +230,7 @@ unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8
 /// As [`dot`]; `at + (C - 1) * VECTOR + live <= len`, and `live` is VECTOR unless C is 1 and STORES is CACHED.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: u8>(
+unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: u8, const FORM: u8>(
     job: &Job<'_, Tables>,
     at: usize,
     live: usize,
@@ -129,8 +239,10 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
     let mut sums = [[_mm256_setzero_si256(); C]; M];
     if let Some(start) = job.start {
         for_each_output!(o < M {
-            // SAFETY: `start` has M valid pointers, and the columns lie inside, by the caller's promise.
-            sums[o] = unsafe { partial::load::<C, CACHED>(start[o], at, live) };
+            if !start[o].is_null() {
+                // SAFETY: `start` has M pointers that are valid or null, and the columns lie inside, by the caller's promise.
+                sums[o] = unsafe { partial::load::<C, CACHED>(start[o], at, live) };
+            }
         });
     }
     let mut tables = job.coefficients.as_ptr();
@@ -139,32 +251,57 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
         // (less one if ONES) per source.
         unsafe {
             let x = partial::load::<C, STORES>(source, at, live);
-            let low = x.map(|x| _mm256_and_si256(x, nibble));
-            let high = x.map(|x| _mm256_and_si256(_mm256_srli_epi64::<4>(x), nibble));
+            let split = x.map(|x| nibbles(x, nibble));
             for_each_output!(o < M {
                 if ONES && o == 0 {
                     for c in 0..C {
                         sums[o][c] = _mm256_xor_si256(sums[o][c], x[c]);
                     }
                 } else {
-                    let table = tables.add(o - usize::from(ONES));
-                    let low_table = _mm256_broadcastsi128_si256(_mm_load_si128((&raw const (*table).low).cast()));
-                    let high_table = _mm256_broadcastsi128_si256(_mm_load_si128((&raw const (*table).high).cast()));
+                    let tables = (*tables.add(o - usize::from(ONES))).wide();
                     for c in 0..C {
-                        let product = _mm256_xor_si256(
-                            _mm256_shuffle_epi8(low_table, low[c]),
-                            _mm256_shuffle_epi8(high_table, high[c]),
-                        );
-                        sums[o][c] = _mm256_xor_si256(sums[o][c], product);
+                        sums[o][c] = _mm256_xor_si256(sums[o][c], product(tables, split[c]));
                     }
                 }
             });
             tables = tables.add(M - usize::from(ONES));
         }
     }
+    if FORM == PLAIN {
+        for_each_output!(o < M {
+            // SAFETY: the M outputs are valid for the columns; streaming stores are aligned because the outputs are and
+            // `at` is a multiple of VECTOR.
+            unsafe { partial::store::<C, STORES>(job.outputs[o], at, live, sums[o]) };
+        });
+        return;
+    }
+    // Split once for all outputs; they lie in memory, from where look-ups take them.
+    let mut split = [[(nibble, nibble); C]; M];
     for_each_output!(o < M {
-        // SAFETY: the M outputs are valid for the columns; streaming stores are aligned because the outputs are and
-        // `at` is a multiple of VECTOR.
-        unsafe { partial::store::<C, STORES>(job.outputs[o], at, live, sums[o]) };
+        for c in 0..C {
+            split[o][c] = nibbles(sums[o][c], nibble);
+        }
+    });
+    let mut left = sums[0];
+    for_each_output!(o < M {
+        if FORM == LAST_BY_SUM && o == M - 1 {
+            // SAFETY: as above.
+            unsafe { partial::store::<C, STORES>(job.outputs[o], at, live, left) };
+        } else {
+            let mut solved = [_mm256_setzero_si256(); C];
+            for (j, table) in job.solution[o * M..(o + 1) * M].iter().enumerate() {
+                let tables = table.wide();
+                for c in 0..C {
+                    solved[c] = _mm256_xor_si256(solved[c], product(tables, split[j][c]));
+                }
+            }
+            if FORM == LAST_BY_SUM && job.taken >> o & 1 == 1 {
+                for c in 0..C {
+                    left[c] = _mm256_xor_si256(left[c], solved[c]);
+                }
+            }
+            // SAFETY: as above.
+            unsafe { partial::store::<C, STORES>(job.outputs[o], at, live, solved) };
+        }
     });
 }

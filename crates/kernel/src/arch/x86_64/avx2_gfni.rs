@@ -5,7 +5,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{AHEAD, CACHED, PAST, partial};
+use super::{AHEAD, CACHED, LAST_BY_SUM, PAST, PLAIN, SOLVED, partial};
 use crate::schedule::{Engine, FewStreams, Job, Kernel};
 
 /// Bytes of a vector.
@@ -34,7 +34,17 @@ impl Engine for Avx2Gfni {
     }
 
     fn kernel(self, outputs: usize, ones: bool, streaming: bool) -> Kernel<u64> {
-        pick_dot!(outputs, ones, streaming; 1 with 4, 2 with 4, 3 with 3, 4 with 2, 5 with 2, 6 with 2, 7 with 1, 8 with 1)
+        pick_dot!(outputs, ones, streaming; 1 with 4 and 4, 2 with 4 and 4, 3 with 3 and 3, 4 with 2 and 2, 5 with 2 and 2, 6 with 2 and 2, 7 with 1 and 1, 8 with 1 and 1)
+    }
+
+    fn solving_kernel(
+        self,
+        outputs: usize,
+        ones: bool,
+        streaming: bool,
+        last_by_sum: bool,
+    ) -> Option<Kernel<u64>> {
+        pick_solving_dot!(outputs, ones, streaming, last_by_sum; 2 with 4 and 4, 3 with 3 and 3, 4 with 2 and 2)
     }
 
     fn few_streams(self) -> Option<FewStreams> {
@@ -50,22 +60,24 @@ impl Engine for Avx2Gfni {
 ///
 /// As [`Kernel`], for M outputs, the first of them of ones if `ONES`; outputs aligned to [`VECTOR`] unless `STORES` is [`CACHED`].
 #[target_feature(enable = "avx2,gfni")]
-unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8>(job: &Job<'_, u64>) {
+unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8, const FORM: u8>(
+    job: &Job<'_, u64>,
+) {
     debug_assert_eq!(job.coefficients.len(), job.sources.len() * (M - usize::from(ONES)));
     let mut at = 0;
     while job.len - at >= C * VECTOR {
         // SAFETY: at + C * VECTOR <= len.
-        unsafe { visit::<M, C, ONES, STORES>(job, at, VECTOR) };
+        unsafe { visit::<M, C, ONES, STORES, FORM>(job, at, VECTOR) };
         at += C * VECTOR;
     }
     while job.len - at >= VECTOR {
         // SAFETY: at + VECTOR <= len.
-        unsafe { visit::<M, 1, ONES, STORES>(job, at, VECTOR) };
+        unsafe { visit::<M, 1, ONES, STORES, FORM>(job, at, VECTOR) };
         at += VECTOR;
     }
     if at < job.len {
         // SAFETY: len - at < VECTOR bytes are left.
-        unsafe { visit::<M, 1, ONES, CACHED>(job, at, job.len - at) };
+        unsafe { visit::<M, 1, ONES, CACHED, FORM>(job, at, job.len - at) };
     }
 }
 
@@ -76,7 +88,7 @@ unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8
 /// As [`dot`]; `at + (C - 1) * VECTOR + live <= len`, and `live` is VECTOR unless C is 1 and STORES is CACHED.
 #[inline]
 #[target_feature(enable = "avx2,gfni")]
-unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: u8>(
+unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: u8, const FORM: u8>(
     job: &Job<'_, u64>,
     at: usize,
     live: usize,
@@ -84,8 +96,10 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
     let mut sums = [[_mm256_setzero_si256(); C]; M];
     if let Some(start) = job.start {
         for_each_output!(o < M {
-            // SAFETY: `start` has M valid pointers, and the columns lie inside, by the caller's promise.
-            sums[o] = unsafe { partial::load::<C, CACHED>(start[o], at, live) };
+            if !start[o].is_null() {
+                // SAFETY: `start` has M pointers that are valid or null, and the columns lie inside, by the caller's promise.
+                sums[o] = unsafe { partial::load::<C, CACHED>(start[o], at, live) };
+            }
         });
     }
     let mut matrices = job.coefficients.as_ptr();
@@ -109,9 +123,34 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
             matrices = matrices.add(M - usize::from(ONES));
         }
     }
+    if FORM == PLAIN {
+        for_each_output!(o < M {
+            // SAFETY: the M outputs are valid for the columns; streaming stores are aligned because the outputs are and
+            // `at` is a multiple of VECTOR.
+            unsafe { partial::store::<C, STORES>(job.outputs[o], at, live, sums[o]) };
+        });
+        return;
+    }
+    let mut left = sums[0];
     for_each_output!(o < M {
-        // SAFETY: the M outputs are valid for the columns; streaming stores are aligned because the outputs are and
-        // `at` is a multiple of VECTOR.
-        unsafe { partial::store::<C, STORES>(job.outputs[o], at, live, sums[o]) };
+        if FORM == LAST_BY_SUM && o == M - 1 {
+            // SAFETY: as above.
+            unsafe { partial::store::<C, STORES>(job.outputs[o], at, live, left) };
+        } else {
+            let mut solved = [_mm256_setzero_si256(); C];
+            for (j, &matrix) in job.solution[o * M..(o + 1) * M].iter().enumerate() {
+                let a = _mm256_set1_epi64x(matrix as i64);
+                for c in 0..C {
+                    solved[c] = _mm256_xor_si256(solved[c], _mm256_gf2p8affine_epi64_epi8::<0>(sums[j][c], a));
+                }
+            }
+            if FORM == LAST_BY_SUM && job.taken >> o & 1 == 1 {
+                for c in 0..C {
+                    left[c] = _mm256_xor_si256(left[c], solved[c]);
+                }
+            }
+            // SAFETY: as above.
+            unsafe { partial::store::<C, STORES>(job.outputs[o], at, live, solved) };
+        }
     });
 }

@@ -7,7 +7,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{AHEAD, CACHED, PAST, PREFETCH_AHEAD_BYTES};
+use super::{AHEAD, CACHED, LAST_BY_SUM, PAST, PLAIN, PREFETCH_AHEAD_BYTES, SOLVED};
 use crate::horner::{
     BYTE, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC, SHIFT_1, SHIFT_2, STATES, kinds,
 };
@@ -19,12 +19,6 @@ const VECTOR: usize = 64;
 
 /// a ^ b ^ c as the truth table of `vpternlogq`.
 const XOR3: i32 = 0x96;
-
-/// What a kernel stores: its sums; what follows from them by [`Job::solution`]; the same, the last output being what the
-/// others leave of sum 0.
-const PLAIN: u8 = 0;
-const SOLVED: u8 = 1;
-const LAST_BY_SUM: u8 = 2;
 
 /// A witness that the machine has AVX-512 F and BW, and GFNI.
 #[derive(Clone, Copy, Debug)]
@@ -51,22 +45,8 @@ impl Engine for Avx512Gfni {
     }
 
     fn kernel(self, outputs: usize, ones: bool, streaming: bool) -> Kernel<u64> {
-        macro_rules! pick {
-            ($($m:literal with $c:literal and $p:literal),*) => {
-                match (outputs, ones, super::stores(streaming)) {
-                    $(
-                        ($m, false, CACHED) => dot::<$m, $c, false, CACHED, PLAIN>,
-                        ($m, false, PAST) => dot::<$m, $p, false, PAST, PLAIN>,
-                        ($m, false, AHEAD) => dot::<$m, $c, false, AHEAD, PLAIN>,
-                        ($m, true, CACHED) => dot::<$m, $c, true, CACHED, PLAIN>,
-                        ($m, true, PAST) => dot::<$m, $p, true, PAST, PLAIN>,
-                        ($m, true, AHEAD) => dot::<$m, $c, true, AHEAD, PLAIN>,
-                    )*
-                    _ => unreachable!("a pass has 1 to 8 outputs"),
-                }
-            };
-        }
-        pick!(
+        pick_dot!(
+            outputs, ones, streaming;
             1 with 4 and 2, 2 with 4 and 2, 3 with 4 and 2, 4 with 4 and 2,
             5 with 2 and 2, 6 with 2 and 2, 7 with 2 and 2, 8 with 2 and 2
         )
@@ -79,25 +59,7 @@ impl Engine for Avx512Gfni {
         streaming: bool,
         last_by_sum: bool,
     ) -> Option<Kernel<u64>> {
-        macro_rules! pick {
-            ($($m:literal with $c:literal and $p:literal),*) => {
-                match (outputs, ones, super::stores(streaming), last_by_sum) {
-                    $(
-                        ($m, false, CACHED, false) => Some(dot::<$m, $c, false, CACHED, SOLVED> as Kernel<u64>),
-                        ($m, true, CACHED, false) => Some(dot::<$m, $c, true, CACHED, SOLVED>),
-                        ($m, true, CACHED, true) => Some(dot::<$m, $c, true, CACHED, LAST_BY_SUM>),
-                        ($m, false, PAST, false) => Some(dot::<$m, $p, false, PAST, SOLVED>),
-                        ($m, true, PAST, false) => Some(dot::<$m, $p, true, PAST, SOLVED>),
-                        ($m, true, PAST, true) => Some(dot::<$m, $p, true, PAST, LAST_BY_SUM>),
-                        ($m, false, AHEAD, false) => Some(dot::<$m, $c, false, AHEAD, SOLVED>),
-                        ($m, true, AHEAD, false) => Some(dot::<$m, $c, true, AHEAD, SOLVED>),
-                        ($m, true, AHEAD, true) => Some(dot::<$m, $c, true, AHEAD, LAST_BY_SUM>),
-                    )*
-                    _ => None,
-                }
-            };
-        }
-        pick!(2 with 4 and 2, 3 with 4 and 2, 4 with 4 and 2)
+        pick_solving_dot!(outputs, ones, streaming, last_by_sum; 2 with 4 and 2, 3 with 4 and 2, 4 with 4 and 2)
     }
 
     fn few_streams(self) -> Option<FewStreams> {

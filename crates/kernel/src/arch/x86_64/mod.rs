@@ -15,19 +15,39 @@ macro_rules! for_each_output {
     };
 }
 
-/// The `dot` of a module for so many outputs, with so many columns each.
+/// The `dot` of a module for so many outputs, with so many columns each, and so many where it stores past the cache.
 macro_rules! pick_dot {
-    ($outputs:expr, $ones:expr, $streaming:expr; $($m:literal with $c:literal),*) => {
+    ($outputs:expr, $ones:expr, $streaming:expr; $($m:literal with $c:literal and $p:literal),*) => {
         match ($outputs, $ones, super::stores($streaming)) {
             $(
-                ($m, false, CACHED) => dot::<$m, $c, false, CACHED>,
-                ($m, false, PAST) => dot::<$m, $c, false, PAST>,
-                ($m, false, AHEAD) => dot::<$m, $c, false, AHEAD>,
-                ($m, true, CACHED) => dot::<$m, $c, true, CACHED>,
-                ($m, true, PAST) => dot::<$m, $c, true, PAST>,
-                ($m, true, AHEAD) => dot::<$m, $c, true, AHEAD>,
+                ($m, false, CACHED) => dot::<$m, $c, false, CACHED, PLAIN>,
+                ($m, false, PAST) => dot::<$m, $p, false, PAST, PLAIN>,
+                ($m, false, AHEAD) => dot::<$m, $c, false, AHEAD, PLAIN>,
+                ($m, true, CACHED) => dot::<$m, $c, true, CACHED, PLAIN>,
+                ($m, true, PAST) => dot::<$m, $p, true, PAST, PLAIN>,
+                ($m, true, AHEAD) => dot::<$m, $c, true, AHEAD, PLAIN>,
             )*
             _ => unreachable!("a pass has 1 to 8 outputs"),
+        }
+    };
+}
+
+/// The same for those that solve before they store; `None` for other numbers of outputs.
+macro_rules! pick_solving_dot {
+    ($outputs:expr, $ones:expr, $streaming:expr, $last_by_sum:expr; $($m:literal with $c:literal and $p:literal),*) => {
+        match ($outputs, $ones, super::stores($streaming), $last_by_sum) {
+            $(
+                ($m, false, CACHED, false) => Some(dot::<$m, $c, false, CACHED, SOLVED> as Kernel<_>),
+                ($m, true, CACHED, false) => Some(dot::<$m, $c, true, CACHED, SOLVED>),
+                ($m, true, CACHED, true) => Some(dot::<$m, $c, true, CACHED, LAST_BY_SUM>),
+                ($m, false, PAST, false) => Some(dot::<$m, $p, false, PAST, SOLVED>),
+                ($m, true, PAST, false) => Some(dot::<$m, $p, true, PAST, SOLVED>),
+                ($m, true, PAST, true) => Some(dot::<$m, $p, true, PAST, LAST_BY_SUM>),
+                ($m, false, AHEAD, false) => Some(dot::<$m, $c, false, AHEAD, SOLVED>),
+                ($m, true, AHEAD, false) => Some(dot::<$m, $c, true, AHEAD, SOLVED>),
+                ($m, true, AHEAD, true) => Some(dot::<$m, $c, true, AHEAD, LAST_BY_SUM>),
+            )*
+            _ => None,
         }
     };
 }
@@ -98,6 +118,12 @@ const fn affine_matrices() -> [u64; 256] {
     }
     matrices
 }
+
+/// What a kernel stores: its sums; what follows from them by [`Job::solution`](crate::schedule::Job::solution); the same, the last output being what the
+/// others leave of sum 0.
+const PLAIN: u8 = 0;
+const SOLVED: u8 = 1;
+const LAST_BY_SUM: u8 = 2;
 
 /// How a kernel stores: into the cache; past it; or past it while what is to be read is fetched into the first-level cache.
 const CACHED: u8 = 0;
