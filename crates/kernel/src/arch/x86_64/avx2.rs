@@ -60,6 +60,23 @@ fn product((low_table, high_table): (__m256i, __m256i), (low, high): (__m256i, _
     _mm256_xor_si256(_mm256_shuffle_epi8(low_table, low), _mm256_shuffle_epi8(high_table, high))
 }
 
+/// Columns with a product added, unless it is nothing: a lost parity has nothing of some sums, and the branch goes the same way in each visit.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn with_product<const C: usize>(
+    mut columns: [__m256i; C],
+    table: &Tables,
+    split: [(__m256i, __m256i); C],
+) -> [__m256i; C] {
+    if table.low[1] != 0 {
+        let tables = table.wide();
+        for c in 0..C {
+            columns[c] = _mm256_xor_si256(columns[c], product(tables, split[c]));
+        }
+    }
+    columns
+}
+
 impl Engine for Avx2 {
     type Coefficient = Tables;
 
@@ -289,14 +306,15 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
             unsafe { partial::store::<C, STORES>(job.outputs[o], at, live, left) };
         } else {
             let mut solved = [_mm256_setzero_si256(); C];
-            for (j, table) in job.solution[o * M..(o + 1) * M].iter().enumerate() {
-                // What a lost parity has nothing of is skipped; the branch goes the same way in each visit.
-                if table.low[1] == 0 {
-                    continue;
-                }
-                let tables = table.wide();
-                for c in 0..C {
-                    solved[c] = _mm256_xor_si256(solved[c], product(tables, split[j][c]));
+            let row = &job.solution[o * M..(o + 1) * M];
+            // Up to three are written out: the compiler leaves sums in registers then. Four are too many for them, and a loop is faster.
+            if M < 4 {
+                for_each_output!(j < M {
+                    solved = with_product(solved, &row[j], split[j]);
+                });
+            } else {
+                for (table, split) in row.iter().zip(split) {
+                    solved = with_product(solved, table, split);
                 }
             }
             if FORM == LAST_BY_SUM && job.taken >> o & 1 == 1 {

@@ -138,12 +138,13 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
             unsafe { partial::store::<C, STORES>(job.outputs[o], at, live, left) };
         } else {
             let mut solved = [_mm256_setzero_si256(); C];
-            for (j, &matrix) in job.solution[o * M..(o + 1) * M].iter().enumerate() {
-                let a = _mm256_set1_epi64x(matrix as i64);
+            let row = &job.solution[o * M..(o + 1) * M];
+            for_each_output!(j < M {
+                let a = _mm256_set1_epi64x(row[j] as i64);
                 for c in 0..C {
                     solved[c] = _mm256_xor_si256(solved[c], _mm256_gf2p8affine_epi64_epi8::<0>(sums[j][c], a));
                 }
-            }
+            });
             if FORM == LAST_BY_SUM && job.taken >> o & 1 == 1 {
                 for c in 0..C {
                     left[c] = _mm256_xor_si256(left[c], solved[c]);
