@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 /// Parts that a [`Reader`] reads at a time, at most.
 pub const READER_PARTS_MAX: usize = 16;
 
+/// Longer than anybody waits, and short enough for a clock.
+const EVER: Duration = Duration::from_secs(1 << 32);
+
 /// A range of a device, and where it is read to.
 #[derive(Clone, Copy)]
 pub struct ReadPart<'d> {
@@ -38,7 +41,7 @@ pub enum NotRead {
     /// It is nothing for a reader: a device is more than a file ([`Device::direct_file`]), a range is not its, or not of its buffer, or another's, too; they
     /// are too many; or the system did not do it in full. A pool does it, or says what is wrong.
     Refused,
-    /// The time is up. Until [`Reader::is_free`] says so the reader reads nothing else, and has the buffers.
+    /// The time is up, or was up for the read before. Until [`Reader::is_free`] says so the reader reads nothing else, and has the buffers.
     Late {
         /// One of those that are not there yet, as they were given.
         part: usize,
@@ -73,8 +76,8 @@ impl Reader {
     /// Reads some places into buffers, all waited for so long, and shows what lies there as soon as it is known: the number of the part, in any order, and its
     /// bytes. Only an `Ok` says that all of them have been shown.
     ///
-    /// The buffers are back in their place afterwards, whatever happened, unless it is [`NotRead::Late`]: then there are none left, because the system
-    /// may still write to them, and they are dropped when it has.
+    /// The buffers are in their place afterwards, unless the system may still write to them: then the reader keeps them all until it is free, and drops them. If
+    /// `show` panics it keeps them until it reads again.
     pub fn read(
         &mut self,
         buffers: &mut Vec<AlignedBuf>,
@@ -83,12 +86,12 @@ impl Reader {
         show: impl FnMut(usize, &[u8]),
     ) -> Result<(), NotRead> {
         if !self.is_free() {
-            buffers.clear();
             return Err(NotRead::Late { part: self.first_late() });
         }
         let files = files_of(parts, buffers).ok_or(NotRead::Refused)?;
+        let until = Instant::now() + at_most.min(EVER);
         *self.buffers = std::mem::take(buffers);
-        let read = self.read_files(parts, &files, Instant::now() + at_most, show);
+        let read = self.read_files(parts, &files, until, show);
         if self.under_way.is_empty() {
             *buffers = std::mem::take(&mut *self.buffers);
         }

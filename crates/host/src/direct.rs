@@ -19,7 +19,7 @@ use pantile_volume::{
     Action, EpochStatus, Event, Extent, Geometry, Lookup, Losses, Slot, State, Status, Stretch, UserBlock,
     Volume,
 };
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
@@ -155,6 +155,8 @@ pub(crate) struct Direct {
     long: Shelf,
     matrices: Arc<Matrices>,
     long_reads: LongReads,
+    /// Readers that are late, or about to be noted as such.
+    late: AtomicUsize,
     /// By slot, blocks that were read so.
     blocks: Vec<AtomicU64>,
 }
@@ -170,6 +172,7 @@ impl Direct {
             long: Shelf::new(LONG_READERS, READ_BLOCKS),
             matrices: Arc::default(),
             long_reads: LongReads::default(),
+            late: AtomicUsize::new(0),
             blocks: (0..slots).map(|_| AtomicU64::new(0)).collect(),
         }
     }
@@ -193,11 +196,19 @@ impl Direct {
         *self.place(slot) = Place::default();
     }
 
-    /// Lets go of the devices of reads that have ended by now.
+    /// Lets go of the devices and buffers of late reads that have ended by now.
     pub(crate) fn sweep(&self) {
-        [&self.short, &self.long]
-            .into_iter()
-            .for_each(|shelf| shelf.readers().late.retain_mut(|reader| !reader.is_free()));
+        for shelf in [&self.short, &self.long] {
+            let mut readers = shelf.readers();
+            let before = readers.late.len();
+            readers.late.retain_mut(|reader| !reader.is_free());
+            self.late.fetch_sub(before - readers.late.len(), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether somebody is late, so that it is to be [swept](Self::sweep) now and then.
+    pub(crate) fn has_late(&self) -> bool {
+        self.late.load(Ordering::Relaxed) > 0
     }
 
     /// Blocks that were read of a device.
@@ -295,6 +306,7 @@ impl Direct {
             Err(NotRead::Refused) => Some((kit, false)),
             Err(NotRead::Late { part }) => {
                 self.place(stretches[part].slot).declined_until = Some(Instant::now() + DECLINED_FOR);
+                self.late.fetch_add(1, Ordering::Relaxed);
                 shelf.readers().late.push(kit.reader);
                 None
             }

@@ -483,7 +483,8 @@ impl Engine {
         self.look_at_epochs(now);
         let idle_at = self.look_whether_idle(now);
         let owing = self.members.iter().any(|member| !member.owes.is_empty()) || !self.epochs.is_empty();
-        let mut next = now + if owing { LOOK_EVERY } else { Duration::from_secs(3600) };
+        let looks = owing || self.direct.has_late();
+        let mut next = now + if looks { LOOK_EVERY } else { Duration::from_secs(3600) };
         if !self.background.is_empty() {
             next = next.min(self.throttle.next_at());
         }

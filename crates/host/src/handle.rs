@@ -77,11 +77,11 @@ impl Handle {
         self.read_by_engine(offset, into)
     }
 
-    /// The same for a buffer that is given away and comes back filled: devices read into it, and nothing is copied where whole blocks are wanted and lie as
-    /// they are wanted. The fastest way to read much.
+    /// The same for a buffer that is given away and comes back filled: the fastest way to read much. Where whole blocks are wanted, devices read into it what they have
+    /// side by side, and nothing of that is copied: everything of codes of one row, such as raid6 and cauchy; less of array codes.
     ///
-    /// What comes back is of the same length, but may be another buffer, of no pool, if a device was too late: then the one that was given returns to its pool
-    /// when the device has answered. After an error it has gone there.
+    /// What comes back is of the same length, but may be another buffer, of no pool, if a device was too late. Then the one that was given stays with the volume until the
+    /// device has answered, or for ever if the volume ends before it does. So it may after an error, behind which none comes back.
     pub fn read_buffer(&self, offset: u64, buffer: AlignedBuf) -> Result<AlignedBuf, HostError> {
         let len = buffer.len();
         let long = self.begin_read(offset, len)?;
@@ -91,8 +91,8 @@ impl Handle {
             self.epoch.is_none() && direct.read_buffer(offset, &mut buffer, long.as_ref()).is_some();
         match buffer {
             Some(buffer) if is_read => Ok(buffer),
-            late => {
-                let mut buffer = late.unwrap_or_else(|| AlignedBuf::zeroed(len));
+            left => {
+                let mut buffer = left.unwrap_or_else(|| AlignedBuf::zeroed(len));
                 self.read_by_engine(offset, &mut buffer)?;
                 Ok(buffer)
             }

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Devices, format, geometry, geometry_of, open, open_with, painted};
 use pantile_device::{AlignedBuf, BufferPool, Device, FileDevice, Layer, Layered, Mode};
-use pantile_host::{Host, HostError, HostOptions};
+use pantile_host::{Handle, Host, HostError, HostOptions};
 use pantile_volume::{BLOCK_BYTES, DeviceState, Geometry, Policy, Slot};
 use std::io::{PipeReader, PipeWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -33,22 +33,26 @@ fn direct(host: &Host) -> u64 {
     host.report().expect("it serves").blocks_read_directly
 }
 
-/// What lies somewhere, read in one of two ways: each is taken by half of the places and lengths.
 fn read(host: &Host, offset: u64, len: usize) -> Vec<u8> {
-    let gives_away = (offset / BLOCK_BYTES + len.div_ceil(BLOCK) as u64).is_multiple_of(2);
+    read_of(&host.handle(), offset, len)
+}
+
+/// What lies somewhere, read in one of two ways: each is taken by half of the places and lengths.
+fn read_of(handle: &Handle, offset: u64, len: usize) -> Vec<u8> {
+    let gives_away = (offset / BLOCK_BYTES + len as u64).count_ones().is_multiple_of(2);
     if gives_away {
-        return read_into(host, offset, AlignedBuf::zeroed(len)).to_vec();
+        return read_into(handle, offset, AlignedBuf::zeroed(len)).to_vec();
     }
     let mut found = vec![0xee; len];
-    host.handle().read(offset, &mut found).expect("it reads");
+    handle.read(offset, &mut found).expect("it reads");
     found
 }
 
 /// The same, with a buffer that is given away.
-fn read_into(host: &Host, offset: u64, mut buffer: AlignedBuf) -> AlignedBuf {
+fn read_into(handle: &Handle, offset: u64, mut buffer: AlignedBuf) -> AlignedBuf {
     buffer.fill(0xee);
     let len = buffer.len();
-    let found = host.handle().read_buffer(offset, buffer).expect("it reads");
+    let found = handle.read_buffer(offset, buffer).expect("it reads");
     assert_eq!(found.len(), len);
     found
 }
@@ -112,8 +116,7 @@ fn readers_beside_writers_see_what_was_written_last() {
                             let first = random.u64(..len / BLOCK_BYTES - 60);
                             let least: Vec<u64> =
                                 answered.iter().map(|number| number.load(Ordering::SeqCst)).collect();
-                            let mut found = vec![0; random.usize(17..60) * BLOCK];
-                            handle.read(first * BLOCK_BYTES, &mut found).expect("it reads");
+                            let found = read_of(&handle, first * BLOCK_BYTES, random.usize(17..60) * BLOCK);
                             for (which, &place) in places.iter().enumerate() {
                                 let at = place.checked_sub(first).map(|block| block as usize * BLOCK);
                                 let Some(block) = at.and_then(|at| found.get(at..at + BLOCK)) else {
@@ -127,8 +130,7 @@ fn readers_beside_writers_see_what_was_written_last() {
                         }
                         let which = random.usize(..places.len());
                         let least = answered[which].load(Ordering::SeqCst);
-                        let mut found = vec![0; BLOCK];
-                        handle.read(places[which] * BLOCK_BYTES, &mut found).expect("it reads");
+                        let found = read_of(&handle, places[which] * BLOCK_BYTES, BLOCK);
                         let number = u64::from_le_bytes(found[..8].try_into().expect("eight bytes"));
                         let most = begun[which].load(Ordering::SeqCst);
                         assert!(
@@ -338,7 +340,7 @@ fn a_device_that_is_late_is_left_to_the_engine() {
                 let wanted = &model[block * BLOCK..][..BLOCK];
                 if gives_away {
                     let buffer = pool.take(BLOCK).expect("at most one is kept");
-                    assert!(read_into(&host, at, buffer)[..] == *wanted);
+                    assert!(read_into(&host.handle(), at, buffer)[..] == *wanted);
                 } else {
                     let mut found = vec![0xee; BLOCK];
                     host.handle().read(at, &mut found).expect("it reads");
@@ -356,6 +358,7 @@ fn a_device_that_is_late_is_left_to_the_engine() {
         assert_eq!(device, DeviceState::Present);
         if answers {
             writer.write_all(&[0; BLOCK]).expect("a pipe takes a page");
+            common::until(|| pool.used_bytes() == 0);
             let before = Instant::now();
             host.stop().expect("it stops");
             assert!(before.elapsed() < Duration::from_secs(20), "the device has answered");

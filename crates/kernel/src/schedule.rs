@@ -94,7 +94,7 @@ pub(crate) trait Engine: Copy {
 ///
 /// # Safety
 ///
-/// Every pointer of the job is valid for `len` bytes: sources and `start` for reads, outputs for writes. An output
+/// Every pointer of the job that is not null where it may be is valid for `len` bytes: sources and `start` for reads, outputs for writes. An output
 /// overlaps no source and no other output; `start[o]` is `outputs[o]` or overlaps no output. The machine has the
 /// engine that made the kernel, and the job has the shape that the engine made it for.
 pub(crate) type Kernel<C> = unsafe fn(&Job<'_, C>);
@@ -105,7 +105,7 @@ pub(crate) struct Job<'a, C> {
     pub(crate) sources: &'a [*const u8],
     /// Term by term, the coefficients of the outputs in order (without the output of ones).
     pub(crate) coefficients: &'a [C],
-    /// The sums so far; `None` means zero, and so does null to the kernels of an engine that solves.
+    /// The sums so far; `None` means zero, and so does null to the kernels of an engine that solves, if they do not double.
     pub(crate) start: Option<&'a [*const u8; MAX_OUTPUTS]>,
     /// For kernels that solve: output by output, what it has of each sum.
     pub(crate) solution: &'a [C],
@@ -632,6 +632,10 @@ pub(crate) mod tests {
             self.0.solving_kernel(outputs, ones, streaming, last_by_sum)
         }
 
+        fn doubling_kernel(self, streaming: bool) -> Option<Kernel<E::Coefficient>> {
+            self.0.doubling_kernel(streaming)
+        }
+
         fn few_streams(self) -> Option<FewStreams> {
             Some(FEW_STREAMS)
         }
@@ -709,6 +713,43 @@ pub(crate) mod tests {
             check_everywhere(17, &dense(17, 2), 140_001);
             check_everywhere(70, &dense(70, 1), 66_000);
         }
+    }
+
+    /// A row of ones, and powers of 2 that rise or fall.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    fn ones_and_powers(sources: usize, rises: bool) -> Rows {
+        let mut powers: Vec<u8> =
+            std::iter::successors(Some(1), |&power| Some(product(power, 2))).take(sources).collect();
+        if !rises {
+            powers.reverse();
+        }
+        vec![(0..sources).zip(powers).collect(), (0..sources).map(|s| (s, 1)).collect()]
+    }
+
+    #[test]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    fn powers_of_two_are_doubled_and_nothing_else_is() {
+        use crate::arch::x86_64::avx2::Avx2;
+        for sources in [14, 17, 40] {
+            for rises in [true, false] {
+                check_everywhere(sources, &ones_and_powers(sources, rises), 70_001);
+            }
+        }
+        let Some(engine) = Avx2::new() else { return };
+        let doubles = |rows: &Rows| Pass::new(engine, rows, &[0, 1]).doubling.is_some();
+        let rows = |change: &dyn Fn(&mut Rows)| {
+            let mut rows = ones_and_powers(6, true);
+            change(&mut rows);
+            rows
+        };
+        assert!(doubles(&rows(&|_| ())) && doubles(&ones_and_powers(6, false)));
+        let others: [&dyn Fn(&mut Rows); 4] = [
+            &|rows| rows[0][3].1 ^= 1,
+            &|rows| rows[0].truncate(5),
+            &|rows| rows[0] = rows[0].split_off(1),
+            &|rows| rows[1].truncate(5),
+        ];
+        others.into_iter().for_each(|change| assert!(!doubles(&rows(change))));
     }
 
     #[test]

@@ -84,14 +84,16 @@ const STORES: [Stores; 2] = [Stores::Cached, Stores::Streaming];
 #[test]
 fn by_dot_products() {
     for tier in Tier::available() {
-        for outputs in 1..=8 {
-            let row =
-                |o: usize| (0..5).map(|s| (s, if o == 0 { 1 } else { (o * 31 + s * 7) as u8 | 2 })).collect();
+        let row =
+            |o: usize| (0..5).map(|s| (s, if o == 0 { 1 } else { (o * 31 + s * 7) as u8 | 2 })).collect();
+        let dense = (1..=8).map(|outputs| (0..outputs).map(row).collect::<Vec<Vec<(usize, u8)>>>());
+        // Kernels of their own.
+        let powers =
+            [0, 4].map(|one: usize| vec![row(0), (0..5usize).map(|s| (s, 1 << s.abs_diff(one))).collect()]);
+        for rows in dense.chain(powers) {
             for stores in STORES {
-                let dot = Dot::with_tier(tier, 5, &(0..outputs).map(row).collect::<Vec<_>>())
-                    .unwrap()
-                    .with_stores(stores);
-                everywhere(5 + outputs, |views| {
+                let dot = Dot::with_tier(tier, 5, &rows).unwrap().with_stores(stores);
+                everywhere(5 + rows.len(), |views| {
                     let (sources, outputs) = views.split_at_mut(5);
                     let sources: Vec<&[u8]> = sources.iter().map(|view| &**view).collect();
                     dot.apply(&sources, outputs).unwrap();
