@@ -100,6 +100,12 @@ fn options() -> Options {
             "--quick" => options.repeats = 3,
             "--avx2" => options.avx2 = true,
             "--only" => options.only = arguments.next(),
+            _ if argument.starts_with('-') => {
+                eprintln!(
+                    "there is no option {argument}; give --quick, --avx2, --only WHAT and the file to write"
+                );
+                std::process::exit(2);
+            }
             _ => options.out = argument,
         }
     }

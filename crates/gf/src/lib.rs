@@ -13,4 +13,4 @@ mod field;
 mod matrix;
 
 pub use field::{ALPHA, Gf, ORDER, POLYNOMIAL};
-pub use matrix::{Echelon, Matrix};
+pub use matrix::{Echelon, Matrix, eliminate};

@@ -53,11 +53,13 @@ impl Matrix {
     }
 
     /// One row as a slice.
+    #[inline]
     pub fn row(&self, row: usize) -> &[Gf] {
         &self.entries[row * self.columns..(row + 1) * self.columns]
     }
 
     /// The entry at (row, column).
+    #[inline]
     pub fn get(&self, row: usize, column: usize) -> Gf {
         self.entries[row * self.columns + column]
     }
@@ -91,41 +93,50 @@ impl Matrix {
         (0..self.rows).filter(|&r| echelon.insert(self.row(r).to_vec())).count()
     }
 
-    fn swap_rows(&mut self, a: usize, b: usize) {
-        (0..self.columns).for_each(|c| self.entries.swap(a * self.columns + c, b * self.columns + c));
-    }
-
-    /// Row `to` += factor * another row.
-    fn add_row(&mut self, from: usize, to: usize, factor: Gf) {
-        let n = self.columns;
-        let (low, high) = self.entries.split_at_mut(from.max(to) * n);
-        let (source, target) = match from < to {
-            true => (&low[from * n..][..n], &mut high[..n]),
-            false => (&high[..n], &mut low[to * n..][..n]),
-        };
-        add_scaled(target, source, factor);
-    }
-
     /// The inverse of a square matrix, `None` if it is singular.
     pub fn inverse(&self) -> Option<Matrix> {
         assert_eq!(self.rows, self.columns, "only a square matrix has an inverse");
         let n = self.rows;
-        let (mut left, mut inverse) = (self.clone(), Matrix::identity(n));
-        for pivot in 0..n {
-            let found = (pivot..n).find(|&r| !left.get(r, pivot).is_zero())?;
-            let scale = Gf::ONE / left.get(found, pivot);
-            for work in [&mut left, &mut inverse] {
-                work.swap_rows(pivot, found);
-                work.entries[pivot * n..(pivot + 1) * n].iter_mut().for_each(|x| *x *= scale);
-            }
-            for r in (0..n).filter(|&r| r != pivot) {
-                let factor = left.get(r, pivot);
-                left.add_row(pivot, r, factor);
-                inverse.add_row(pivot, r, factor);
-            }
-        }
-        Some(inverse)
+        let augmented = |i: usize| match (i / (2 * n), i % (2 * n)) {
+            (r, c) if c < n => self.get(r, c),
+            (r, c) if c - n == r => Gf::ONE,
+            _ => Gf::ZERO,
+        };
+        let mut work: Vec<Gf> = (0..2 * n * n).map(augmented).collect();
+        eliminate(n, &mut work).then(|| Matrix::from_fn(n, n, |r, c| work[(2 * r + 1) * n + c]))
     }
+}
+
+/// Brings the first `rows` columns of a row-major matrix of so many rows to the identity, by operations on whole rows: [A | B] becomes
+/// [I | A^-1 B]. `false` if these columns depend on one another; the matrix is then left half done.
+///
+/// Cost: rows^2 x columns products; allocates nothing.
+pub fn eliminate(rows: usize, entries: &mut [Gf]) -> bool {
+    if rows == 0 {
+        return true;
+    }
+    let columns = entries.len() / rows;
+    assert_eq!(entries.len(), rows * columns, "a matrix has rows of one length");
+    assert!(columns >= rows, "a matrix of {rows} rows and {columns} columns cannot become the identity");
+    for pivot in 0..rows {
+        let Some(found) = (pivot..rows).find(|&r| !entries[r * columns + pivot].is_zero()) else {
+            return false;
+        };
+        if found != pivot {
+            (0..columns).for_each(|c| entries.swap(pivot * columns + c, found * columns + c));
+        }
+        let scale = Gf::ONE / entries[pivot * columns + pivot];
+        if scale != Gf::ONE {
+            entries[pivot * columns..][..columns].iter_mut().for_each(|x| *x *= scale);
+        }
+        let (above, rest) = entries.split_at_mut(pivot * columns);
+        let (base, below) = rest.split_at_mut(columns);
+        for row in above.chunks_exact_mut(columns).chain(below.chunks_exact_mut(columns)) {
+            let factor = row[pivot];
+            add_scaled(row, base, factor);
+        }
+    }
+    true
 }
 
 impl Mul for &Matrix {
@@ -218,6 +229,24 @@ mod tests {
             })
             .collect();
         Matrix::from_fn(rows, columns, |r, c| values[r * columns + c])
+    }
+
+    #[test]
+    fn elimination_solves_for_every_right_side() {
+        for (size, right) in [(0, 0), (1, 0), (1, 3), (2, 5), (5, 1), (9, 4)] {
+            let (a, x) = (sample(77 + size as u64, size, size), sample(99, size, right));
+            let b = &a * &x;
+            let mut work: Vec<Gf> = (0..size).flat_map(|r| [a.row(r), b.row(r)].concat()).collect();
+            assert!(eliminate(size, &mut work), "size {size}");
+            let wanted: Vec<Gf> =
+                (0..size).flat_map(|r| [Matrix::identity(size).row(r), x.row(r)].concat()).collect();
+            assert_eq!(work, wanted, "size {size}");
+        }
+        assert!(!eliminate(2, &mut [Gf(3), Gf(5), Gf(3), Gf(5)]));
+        // A pivot that is found below.
+        let mut swapped = [Gf(0), Gf(2), Gf(7), Gf(1), Gf(0), Gf(9)];
+        assert!(eliminate(2, &mut swapped));
+        assert_eq!(swapped, [Gf(1), Gf(0), Gf(9), Gf(0), Gf(1), Gf(7) / Gf(2)]);
     }
 
     #[test]

@@ -84,7 +84,7 @@ pub(crate) enum Solver {
 
 impl Solver {
     /// `None` if the tier has no kernel for the system, or this machine not the tier.
-    pub(crate) fn new(tier: Tier, system: &System) -> Option<Solver> {
+    pub(crate) fn new(tier: Tier, system: &System<'_>) -> Option<Solver> {
         match tier {
             #[cfg(all(target_arch = "x86_64", not(miri)))]
             Tier::Avx2 => Some(Solver::Avx2(Solve::new(Avx2::new()?, system)?)),

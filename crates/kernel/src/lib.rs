@@ -53,6 +53,6 @@ pub use dot::{Dot, DotError, ShapeError, Stores};
 pub use horner::{Horner, HornerOutputs, HornerStep};
 pub use program::{Program, ProgramError, Step};
 pub use scan::{equal, first_nonzero, first_nonzero_any, xor_into};
-pub use solve::{System, SystemSum};
+pub use solve::System;
 pub use tier::{ForcedTierError, Tier};
 pub use update::Update;

@@ -91,29 +91,28 @@ impl Program {
 
     /// The outputs of a system, for [`Tier::best`]: fewer products than its steps have, where the tier can solve it.
     ///
-    /// Errors: as [`Program::new`], for the steps that the system comes to.
-    pub fn solving(buffers: usize, system: &System) -> Result<Program, ProgramError> {
+    /// Errors: the system is not whole; else as [`Program::new`], for the steps that it comes to.
+    pub fn solving(buffers: usize, system: &System<'_>) -> Result<Program, ProgramError> {
         Program::solving_with_tier(Tier::best(), buffers, system)
     }
 
     /// As [`Program::solving`], for a tier of the caller's choice.
-    pub fn solving_with_tier(tier: Tier, buffers: usize, system: &System) -> Result<Program, ProgramError> {
-        let steps = || {
-            system.expanded().into_iter().map(|(target, terms)| Step { target, terms }).collect::<Vec<_>>()
-        };
-        match Solver::new(tier, system) {
-            Some(solver) => {
-                let streams = check_system(buffers, system)?;
-                Ok(Program {
-                    stages: vec![Stage::Solve(solver)],
-                    tier,
-                    buffers,
-                    streams,
-                    stores: Stores::Auto,
-                })
-            }
-            None => Program::with_tier(tier, buffers, &steps()),
+    pub fn solving_with_tier(
+        tier: Tier,
+        buffers: usize,
+        system: &System<'_>,
+    ) -> Result<Program, ProgramError> {
+        if !system.is_whole() {
+            let (sums, outputs, sources) = (system.starts.len(), system.outputs.len(), system.sources.len());
+            return Err(ProgramError::SystemShape { sums, outputs, sources });
         }
+        let Some(solver) = Solver::new(tier, system) else {
+            let steps = system.expanded().into_iter().map(|(target, terms)| Step { target, terms });
+            return Program::with_tier(tier, buffers, &steps.collect::<Vec<_>>());
+        };
+        let reads = system.sources.iter().chain(system.starts.iter().flatten());
+        let streams = check_buffers(buffers, reads.copied(), system.outputs.iter().copied())?;
+        Ok(Program { stages: vec![Stage::Solve(solver)], tier, buffers, streams, stores: Stores::Auto })
     }
 
     /// What Horner's rule gives, for [`Tier::best`]; `None` if the tier has no kernel for it, and steps must do.
@@ -203,7 +202,7 @@ impl Stage {
                 // SAFETY: the caller's promise; no step reads what its group writes.
                 unsafe { dot.run_streaming(Mode::Apply, streaming, source, |o| buffer(outputs[o]), len) };
             }
-            // SAFETY: the caller's promise; `check_system` saw that outputs are not read.
+            // SAFETY: the caller's promise; `check_buffers` saw that outputs are not read.
             Stage::Solve(solver) => unsafe { solver.run(streaming, buffer, len) },
             // SAFETY: as above, by `check_buffers`.
             Stage::Horner(carried) => unsafe { carried.run(streaming, buffer, len) },
@@ -321,30 +320,39 @@ fn check(buffers: usize, steps: &[Step]) -> Result<usize, ProgramError> {
     Ok((0..buffers).filter(|&i| used[i] || written[i]).count())
 }
 
-/// As [`check`], for a system.
-fn check_system(buffers: usize, system: &System) -> Result<usize, ProgramError> {
-    let reads = system.sums.iter().flat_map(|sum| sum.terms.iter().map(|term| term.0).chain(sum.start));
-    check_buffers(buffers, reads, system.outputs.iter().map(|output| output.0))
-}
-
 /// As [`check`], for one computation that reads some buffers and writes others.
 fn check_buffers(
     buffers: usize,
     reads: impl IntoIterator<Item = usize>,
     writes: impl IntoIterator<Item = usize>,
 ) -> Result<usize, ProgramError> {
-    let mut used = vec![false; buffers];
+    // A bit each; those of most codes need no memory.
+    let (mut few, mut many) = ([0u64; 8], Vec::new());
+    let used: &mut [u64] = if buffers <= 64 * few.len() {
+        &mut few
+    } else {
+        many.resize(buffers.div_ceil(64), 0);
+        &mut many
+    };
+    let mut put = |step: usize, buffer: usize| {
+        if buffer >= buffers {
+            return Err(ProgramError::BufferOutOfRange { step, buffer, buffers });
+        }
+        let before = used[buffer / 64];
+        used[buffer / 64] |= 1 << (buffer % 64);
+        Ok(used[buffer / 64] != before)
+    };
+    let mut streams = 0;
     for buffer in reads {
-        *used.get_mut(buffer).ok_or(ProgramError::BufferOutOfRange { step: 0, buffer, buffers })? = true;
+        streams += usize::from(put(0, buffer)?);
     }
     for (step, target) in writes.into_iter().enumerate() {
-        let used =
-            used.get_mut(target).ok_or(ProgramError::BufferOutOfRange { step, buffer: target, buffers })?;
-        if std::mem::replace(used, true) {
+        if !put(step, target)? {
             return Err(ProgramError::TargetInUse { step, target });
         }
+        streams += 1;
     }
-    Ok(used.into_iter().filter(|&used| used).count())
+    Ok(streams)
 }
 
 /// Why steps cannot be compiled.
@@ -367,6 +375,15 @@ pub enum ProgramError {
         /// The buffer that it writes.
         target: usize,
     },
+    /// A system has not as many sums as outputs, or not as many coefficients as both ask for.
+    SystemShape {
+        /// Sums, counted by their starts.
+        sums: usize,
+        /// Outputs.
+        outputs: usize,
+        /// Sources of every sum.
+        sources: usize,
+    },
     /// This machine lacks the tier.
     TierUnavailable {
         /// The tier asked for.
@@ -384,6 +401,13 @@ impl fmt::Display for ProgramError {
                 write!(
                     f,
                     "step {step} writes buffer {target}, which was read or written before; write each buffer once, before it is read"
+                )
+            }
+            ProgramError::SystemShape { sums, outputs, sources } => {
+                write!(
+                    f,
+                    "the parts of the system do not fit: {sources} sources, {sums} sums, {outputs} outputs; give as many sums as outputs, \
+                     sources x sums coefficients and outputs x sums in the solution"
                 )
             }
             ProgramError::TierUnavailable { tier } => {

@@ -8,51 +8,53 @@
 use crate::portable::product;
 use crate::schedule::{Engine, Kernel, MAX_OUTPUTS, Terms};
 
-/// Outputs that follow from sums.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct System {
-    /// As many sums as outputs.
-    pub sums: Vec<SystemSum>,
-    /// Each output, and its coefficient of each sum.
-    pub outputs: Vec<(usize, Vec<u8>)>,
+/// Outputs that follow from as many sums, all of the same sources.
+///
+/// Borrowed, and flat: a recovery that is planned for one stripe must not take longer to compile than to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct System<'a> {
+    /// Buffers that enter every sum.
+    pub sources: &'a [usize],
+    /// Source after source, its coefficient in each sum.
+    pub coefficients: &'a [u8],
+    /// For each sum, a buffer that is added as it is; it stands in no other sum.
+    pub starts: &'a [Option<usize>],
+    /// Buffers that are written.
+    pub outputs: &'a [usize],
+    /// Output after output, its coefficient of each sum.
+    pub solution: &'a [u8],
 }
 
-/// A sum of products.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SystemSum {
-    /// A buffer that is added as it is; it stands in no other sum.
-    pub start: Option<usize>,
-    /// Buffers with their coefficients; the buffers are the same in every sum, and in the same order.
-    pub terms: Vec<(usize, u8)>,
-}
+impl System<'_> {
+    /// Whether there are as many sums as outputs, and as many coefficients as both ask for.
+    pub(crate) fn is_whole(&self) -> bool {
+        let count = self.starts.len();
+        self.outputs.len() == count
+            && self.coefficients.len() == self.sources.len() * count
+            && self.solution.len() == count * count
+    }
 
-impl System {
     /// Each output over the sources: what the system comes to.
     pub(crate) fn expanded(&self) -> Vec<(usize, Vec<(usize, u8)>)> {
+        // Nothing is left to cut where there is no sum.
+        let count = self.starts.len().max(1);
+        let over = |own: &[u8]| {
+            let starts = self.starts.iter().zip(own).filter_map(|(start, &c)| Some(((*start)?, c)));
+            let of_source =
+                |of_sums: &[u8]| own.iter().zip(of_sums).fold(0, |sum, (&c, &d)| sum ^ product(c, d));
+            let sources = self.sources.iter().zip(self.coefficients.chunks_exact(count));
+            starts.chain(sources.map(|(&source, of_sums)| (source, of_source(of_sums)))).collect()
+        };
         self.outputs
             .iter()
-            .map(|(output, coefficients)| {
-                let parts = self.sums.iter().zip(coefficients).flat_map(|(sum, &c)| {
-                    let start = sum.start.map(|start| (start, c));
-                    start.into_iter().chain(sum.terms.iter().map(move |&(buffer, d)| (buffer, product(c, d))))
-                });
-                (*output, parts.collect())
-            })
+            .zip(self.solution.chunks_exact(count))
+            .map(|(&output, own)| (output, over(own)))
             .collect()
     }
-
-    /// Whether all sums have the same sources.
-    fn is_uniform(&self) -> bool {
-        let Some(first) = self.sums.first() else { return false };
-        let is_like = |sum: &SystemSum| {
-            sum.terms.len() == first.terms.len()
-                && sum.terms.iter().zip(&first.terms).all(|(own, other)| own.0 == other.0)
-        };
-        self.sums.len() == self.outputs.len()
-            && self.sums.iter().all(is_like)
-            && self.outputs.iter().all(|(_, coefficients)| coefficients.len() == self.sums.len())
-    }
 }
+
+/// In place of the buffer of a sum that starts at zero.
+const NO_START: u32 = u32::MAX;
 
 /// A system compiled for an engine.
 pub(crate) struct Solve<E: Engine> {
@@ -61,60 +63,69 @@ pub(crate) struct Solve<E: Engine> {
     sum: Kernel<E::Coefficient>,
     cached: Kernel<E::Coefficient>,
     streaming: Kernel<E::Coefficient>,
+    /// Sums, and outputs.
+    count: usize,
     sources: Vec<usize>,
+    /// Those of the sums, `width` for each source, and then the solution.
     coefficients: Vec<E::Coefficient>,
-    /// Coefficients per source.
     width: usize,
-    starts: Vec<Option<usize>>,
-    solution: Vec<E::Coefficient>,
+    /// [`NO_START`] where a sum has none.
+    starts: [u32; MAX_OUTPUTS],
     taken: u32,
-    outputs: Vec<usize>,
+    outputs: [u32; MAX_OUTPUTS],
 }
 
 impl<E: Engine> Solve<E> {
-    /// `None` if the engine has no kernel for such a system.
-    pub(crate) fn new(engine: E, system: &System) -> Option<Solve<E>> {
-        let count = system.sums.len();
-        if !system.is_uniform() || count > MAX_OUTPUTS {
+    /// `None` if the engine has no kernel for such a system, which is whole.
+    pub(crate) fn new(engine: E, system: &System<'_>) -> Option<Solve<E>> {
+        debug_assert!(system.is_whole(), "whoever compiles a system looks at its shape first");
+        let count = system.starts.len();
+        if count == 0 || count > MAX_OUTPUTS {
             return None;
         }
-        let ones_at = system.sums.iter().position(|sum| sum.terms.iter().all(|term| term.1 == 1));
+        let ones_at =
+            (0..count).find(|&sum| system.coefficients.iter().skip(sum).step_by(count).all(|&c| c == 1));
         let ones = ones_at.is_some();
         // The sum of ones first.
         let mut order: [usize; MAX_OUTPUTS] = std::array::from_fn(|sum| sum);
         order[..=ones_at.unwrap_or(0)].rotate_right(usize::from(ones));
         let last = ones_at.and_then(|at| by_sum(system, at));
-        let mut outputs: [usize; MAX_OUTPUTS] = std::array::from_fn(|o| o);
+        let mut rows: [usize; MAX_OUTPUTS] = std::array::from_fn(|o| o);
         if let Some((last, _)) = last {
-            outputs[last..count].rotate_left(1);
+            rows[last..count].rotate_left(1);
         }
-        let (order, outputs) = (&order[..count], &outputs[..count]);
+        let (order, rows) = (&order[..count], &rows[..count]);
         // All others come before it, and stay where they are.
         let taken = last.map_or(0, |(_, others)| others);
         let kernel = |streaming| engine.solving_kernel(count, ones, streaming, last.is_some());
+        let (cached, streaming) = (kernel(false)?, kernel(true)?);
         let multiplied = &order[usize::from(ones)..];
-        // A recovery that is planned for one stripe must not take longer to compile than to run: nothing grows here.
-        let terms = system.sums[0].terms.len();
-        let mut coefficients = Vec::with_capacity(terms * multiplied.len());
-        for t in 0..terms {
-            coefficients.extend(multiplied.iter().map(|&sum| E::coefficient(system.sums[sum].terms[t].1)));
+        let mut coefficients = Vec::with_capacity(system.sources.len() * multiplied.len() + count * count);
+        for of_source in system.coefficients.chunks_exact(count) {
+            coefficients.extend(multiplied.iter().map(|&sum| E::coefficient(of_source[sum])));
         }
-        let mut solution = Vec::with_capacity(count * count);
-        for &o in outputs {
-            solution.extend(order.iter().map(|&sum| E::coefficient(system.outputs[o].1[sum])));
+        for &o in rows {
+            coefficients.extend(order.iter().map(|&sum| E::coefficient(system.solution[o * count + sum])));
+        }
+        let (mut starts, mut outputs) = ([NO_START; MAX_OUTPUTS], [0; MAX_OUTPUTS]);
+        for (start, buffer) in starts.iter_mut().zip(order.iter().map(|&sum| system.starts[sum])) {
+            *start = buffer.map_or(Some(NO_START), |buffer| u32::try_from(buffer).ok())?;
+        }
+        for (output, &o) in outputs.iter_mut().zip(rows) {
+            *output = u32::try_from(system.outputs[o]).ok()?;
         }
         Some(Solve {
             engine,
             sum: engine.kernel(count, ones, false),
-            cached: kernel(false)?,
-            streaming: kernel(true)?,
-            sources: system.sums[0].terms.iter().map(|term| term.0).collect(),
+            cached,
+            streaming,
+            count,
+            sources: system.sources.to_vec(),
             coefficients,
             width: multiplied.len(),
-            starts: order.iter().map(|&sum| system.sums[sum].start).collect(),
-            solution,
+            starts,
             taken,
-            outputs: outputs.iter().map(|&o| system.outputs[o].0).collect(),
+            outputs,
         })
     }
 
@@ -124,25 +135,29 @@ impl<E: Engine> Solve<E> {
     ///
     /// Every buffer of the system is valid for reads, outputs for writes of `len` bytes; outputs overlap nothing.
     pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
-        let mut start = [std::ptr::null(); MAX_OUTPUTS];
-        for (pointer, s) in start.iter_mut().zip(&self.starts) {
-            *pointer = s.map_or(std::ptr::null(), |s| buffer(s).cast_const());
-        }
+        let start = self.starts.map(|s| match s {
+            NO_START => std::ptr::null(),
+            s => buffer(s as usize).cast_const(),
+        });
         let mut outputs = [std::ptr::null_mut(); MAX_OUTPUTS];
-        outputs.iter_mut().zip(&self.outputs).for_each(|(pointer, &o)| *pointer = buffer(o));
+        outputs
+            .iter_mut()
+            .zip(&self.outputs[..self.count])
+            .for_each(|(pointer, &o)| *pointer = buffer(o as usize));
         let can_stream = outputs.iter().all(|pointer| pointer.addr().is_multiple_of(E::STREAM_ALIGN_BYTES));
         let streaming = streaming && can_stream;
+        let (coefficients, solution) = self.coefficients.split_at(self.sources.len() * self.width);
         let terms = Terms {
             sources: &self.sources,
-            coefficients: &self.coefficients,
+            coefficients,
             width: self.width,
-            outputs: self.outputs.len(),
+            outputs: self.count,
             sum: self.sum,
             finish: if streaming { self.streaming } else { self.cached },
-            solution: &self.solution,
+            solution,
             taken: self.taken,
         };
-        let start = (Some(&start), self.starts.iter().flatten().count());
+        let start = (Some(&start), self.starts.iter().filter(|&&s| s != NO_START).count());
         // SAFETY: the caller's promise; the engine is a witness of its instructions, and the job has the kernel's shape.
         unsafe { terms.run(self.engine, streaming, start, &outputs, |s| buffer(s).cast_const(), len) };
         if streaming {
@@ -155,7 +170,7 @@ impl<E: Engine> std::fmt::Debug for Solve<E> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Solve")
             .field("sources", &self.sources)
-            .field("outputs", &self.outputs)
+            .field("outputs", &&self.outputs[..self.count])
             .finish_non_exhaustive()
     }
 }
@@ -164,15 +179,15 @@ impl<E: Engine> std::fmt::Debug for Solve<E> {
 ///
 /// The rows of all outputs that enter the sum of ones with a start add up to that sum: x_1 + .. + x_m = s, so the rows
 /// of the solution do too. Which outputs these are is found by trying all sets of them, of which there are few.
-fn by_sum(system: &System, ones: usize) -> Option<(usize, u32)> {
+fn by_sum(system: &System<'_>, ones: usize) -> Option<(usize, u32)> {
     let count = system.outputs.len();
     if count > 6 {
         return None;
     }
     let set = (1u32..1 << count).rev().find(|set| {
         (0..count).all(|sum| {
-            let members = system.outputs.iter().enumerate().filter(|(o, _)| set >> o & 1 == 1);
-            members.fold(0, |total, (_, output)| total ^ output.1[sum]) == u8::from(sum == ones)
+            let members = (0..count).filter(|o| set >> o & 1 == 1);
+            members.fold(0, |total, o| total ^ system.solution[o * count + sum]) == u8::from(sum == ones)
         })
     })?;
     let last = set.ilog2() as usize;
@@ -189,15 +204,33 @@ mod tests {
     use crate::{Dot, Tier};
 
     /// As many sums as outputs, the second one of ones; one sum in three has no start.
-    fn system(sources: usize, count: usize) -> System {
-        let coefficient = |sum: usize, t: usize| if sum == 1 { 1 } else { (sum * 41 + t * 13) as u8 | 2 };
-        let terms = |sum: usize| (0..sources).map(|t| (t, coefficient(sum, t))).collect();
-        let start = |sum: usize| (sum % 3 != 2).then_some(sources + sum);
-        let sums = (0..count).map(|sum| SystemSum { start: start(sum), terms: terms(sum) }).collect();
-        let row = |o: usize| {
-            (0..count).map(|sum| if o == 0 && sum == 0 { 0 } else { (o * 29 + sum * 7 + 3) as u8 }).collect()
-        };
-        System { sums, outputs: (0..count).map(|o| (sources + count + o, row(o))).collect() }
+    struct Parts {
+        sources: Vec<usize>,
+        coefficients: Vec<u8>,
+        starts: Vec<Option<usize>>,
+        outputs: Vec<usize>,
+        solution: Vec<u8>,
+    }
+
+    impl Parts {
+        fn new(sources: usize, count: usize) -> Parts {
+            let coefficient = |sum: usize, t: usize| if sum == 1 { 1 } else { (sum * 41 + t * 13) as u8 | 2 };
+            let of_sum = |o: usize, sum: usize| {
+                if o == 0 && sum == 0 { 0 } else { (o * 29 + sum * 7 + 3) as u8 }
+            };
+            Parts {
+                sources: (0..sources).collect(),
+                coefficients: (0..sources * count).map(|i| coefficient(i % count, i / count)).collect(),
+                starts: (0..count).map(|sum| (sum % 3 != 2).then_some(sources + sum)).collect(),
+                outputs: (0..count).map(|o| sources + count + o).collect(),
+                solution: (0..count * count).map(|i| of_sum(i / count, i % count)).collect(),
+            }
+        }
+
+        fn system(&self) -> System<'_> {
+            let Parts { sources, coefficients, starts, outputs, solution } = self;
+            System { sources, coefficients, starts, outputs, solution }
+        }
     }
 
     #[test]
@@ -216,7 +249,8 @@ mod tests {
             (20, 4, 131_073),
             (66, 2, 17_000),
         ] {
-            let system = system(sources, count);
+            let parts = Parts::new(sources, count);
+            let system = parts.system();
             let pitch = usize::next_multiple_of(len, 64) + 64;
             let buffers = sources + 2 * count;
             let mut memory: Vec<u8> = (0..buffers * pitch + 64).map(|i| (i * 7 + i / 251) as u8).collect();

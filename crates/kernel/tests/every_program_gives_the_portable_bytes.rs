@@ -5,8 +5,7 @@
 #![cfg(not(miri))]
 
 use pantile_kernel::{
-    Horner, HornerOutputs, HornerStep, Program, ProgramError, ShapeError, Step, Stores, System, SystemSum,
-    Tier,
+    Horner, HornerOutputs, HornerStep, Program, ProgramError, ShapeError, Step, Stores, System, Tier,
 };
 
 /// Bytes around every buffer that must stay as they were painted.
@@ -36,7 +35,7 @@ fn xor(target: usize, terms: impl IntoIterator<Item = usize>) -> Step {
 /// What is compiled.
 enum Computation<'a> {
     Steps(&'a [Step]),
-    System(&'a System),
+    System(System<'a>),
     Horner(&'a Horner),
 }
 
@@ -86,7 +85,7 @@ fn compare(
             .expect("good buffers")
             .unwrap_or_else(|| Program::with_tier(tier, buffers, &steps_of(horner)).expect("good steps")),
         Computation::System(system) => {
-            Program::solving_with_tier(tier, buffers, system).expect("a good system")
+            Program::solving_with_tier(tier, buffers, &system).expect("a good system")
         }
     };
     let portable = run(&compile(Tier::Portable));
@@ -286,26 +285,40 @@ fn an_update_is_the_sum_of_the_change_at_every_length() {
     assert!(matches!(Update::new(3, 3, &[(0, 1)]), Err(ProgramError::BufferOutOfRange { .. })));
 }
 
-/// A system of `outputs` over `sources` sources; without `start`, one sum has none. With `ones`, sum 0 is of ones; with
+/// What a system borrows.
+struct Parts {
+    sources: Vec<usize>,
+    coefficients: Vec<u8>,
+    starts: Vec<Option<usize>>,
+    outputs: Vec<usize>,
+    solution: Vec<u8>,
+}
+
+impl Parts {
+    fn system(&self) -> System<'_> {
+        let Parts { sources, coefficients, starts, outputs, solution } = self;
+        System { sources, coefficients, starts, outputs, solution }
+    }
+}
+
+/// A system of `outputs` over `sources` sources; one sum in four has no start. With `ones`, one sum is of ones; with
 /// `adds_up`, the first outputs add up to it as lost buffers under a parity do.
-fn random_system(random: &mut Random, sources: usize, outputs: usize, ones: bool, adds_up: usize) -> System {
+fn random_system(random: &mut Random, sources: usize, outputs: usize, ones: bool, adds_up: usize) -> Parts {
     let at = random.below(outputs);
-    let sums: Vec<SystemSum> = (0..outputs)
-        .map(|s| SystemSum {
-            start: (random.below(4) > 0).then_some(sources + s),
-            terms: (0..sources).map(|t| (t, if ones && s == at { 1 } else { random.next() as u8 })).collect(),
-        })
-        .collect();
-    let mut rows: Vec<Vec<u8>> =
-        (0..outputs).map(|_| (0..outputs).map(|_| random.next() as u8).collect()).collect();
+    let is_one = |i: usize| ones && i % outputs == at;
+    let coefficients =
+        (0..sources * outputs).map(|i| if is_one(i) { 1 } else { random.next() as u8 }).collect();
+    let starts = (0..outputs).map(|sum| (random.below(4) > 0).then_some(sources + sum)).collect();
+    let mut solution: Vec<u8> = (0..outputs * outputs).map(|_| random.next() as u8).collect();
     if adds_up > 0 {
-        let (first, others) = rows[..adds_up].split_first_mut().expect("an output");
-        for (s, x) in first.iter_mut().enumerate() {
-            *x = others.iter().fold(u8::from(s == at), |sum, row| sum ^ row[s]);
+        let (first, others) = solution[..adds_up * outputs].split_at_mut(outputs);
+        for (sum, x) in first.iter_mut().enumerate() {
+            *x = others.iter().skip(sum).step_by(outputs).fold(u8::from(sum == at), |total, row| total ^ row);
         }
     }
-    let outputs = rows.into_iter().enumerate().map(|(o, row)| (sources + outputs + o, row)).collect();
-    System { sums, outputs }
+    let first_output = sources + outputs;
+    let outputs = (first_output..first_output + outputs).collect();
+    Parts { sources: (0..sources).collect(), coefficients, starts, outputs, solution }
 }
 
 #[test]
@@ -316,7 +329,7 @@ fn systems_solved_in_registers_give_what_their_steps_give() {
         for ones in [false, true] {
             for adds_up in 0..=outputs {
                 for sources in [1, 2, 7, 64, 65] {
-                    let system = random_system(&mut random, sources, outputs, ones, adds_up);
+                    let parts = random_system(&mut random, sources, outputs, ones, adds_up);
                     let what = format!(
                         "seed {seed:#x}, {sources} sources, {outputs} outputs, ones {ones}, {adds_up}"
                     );
@@ -325,19 +338,50 @@ fn systems_solved_in_registers_give_what_their_steps_give() {
                         if sources == 7 { &[0, 1, 63, 64, 65, 255, 256, 257, 1000] } else { &[700] };
                     for &len in lens {
                         let shift = random.below(64);
-                        let computation = Computation::System(&system);
+                        let computation = Computation::System(parts.system());
                         compare(buffers, computation, len, 1280, &|i| (shift + i * 11) % 64, &what);
-                        compare(buffers, Computation::System(&system), len, 1536, &|_| 0, &what);
+                        compare(buffers, Computation::System(parts.system()), len, 1536, &|_| 0, &what);
                     }
                 }
             }
         }
     }
-    let mut system = random_system(&mut random, 4, 2, true, 0);
-    system.outputs[1].0 = 3;
-    assert!(matches!(Program::solving(8, &system), Err(ProgramError::TargetInUse { target: 3, .. })));
-    system.outputs[1].0 = 8;
-    assert!(matches!(Program::solving(8, &system), Err(ProgramError::BufferOutOfRange { buffer: 8, .. })));
+    let good = || random_system(&mut Random(seed), 4, 2, true, 0);
+    let error = |parts: &Parts| Program::solving(8, &parts.system()).unwrap_err();
+    assert!(Program::solving(8, &good().system()).is_ok());
+    let twice = Parts { outputs: vec![6, 3], ..good() };
+    assert!(matches!(error(&twice), ProgramError::TargetInUse { target: 3, .. }));
+    let outside = Parts { outputs: vec![6, 8], ..good() };
+    assert!(matches!(error(&outside), ProgramError::BufferOutOfRange { buffer: 8, .. }));
+    for misshapen in [
+        Parts { outputs: vec![6], ..good() },
+        Parts { starts: vec![None; 3], ..good() },
+        Parts { sources: vec![0, 1, 2], ..good() },
+        Parts { coefficients: vec![1; 7], ..good() },
+        Parts { solution: vec![1; 5], ..good() },
+    ] {
+        assert!(matches!(error(&misshapen), ProgramError::SystemShape { .. }));
+    }
+    let nothing =
+        Parts { sources: vec![0], coefficients: vec![], starts: vec![], outputs: vec![], solution: vec![] };
+    assert!(Program::solving(1, &nothing.system()).is_ok());
+}
+
+#[test]
+fn a_program_over_more_buffers_than_fit_on_the_stack_is_checked_as_well() {
+    let system = |target: usize| {
+        let parts = Parts {
+            sources: vec![599, 1],
+            coefficients: vec![2, 3, 1, 1],
+            starts: vec![Some(7), None],
+            outputs: vec![0, target],
+            solution: vec![1, 2, 3, 4],
+        };
+        Program::solving(600, &parts.system())
+    };
+    assert!(system(598).is_ok());
+    assert!(matches!(system(599), Err(ProgramError::TargetInUse { step: 1, target: 599 })));
+    assert!(matches!(system(600), Err(ProgramError::BufferOutOfRange { buffer: 600, .. })));
 }
 
 /// A product in GF(2^8) as on paper.

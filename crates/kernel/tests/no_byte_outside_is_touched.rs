@@ -8,7 +8,7 @@
 
 use pantile_kernel::measure::XorLimit;
 use pantile_kernel::{
-    Dot, Horner, HornerOutputs, HornerStep, Program, Step, Stores, System, SystemSum, Tier, Update, equal,
+    Dot, Horner, HornerOutputs, HornerStep, Program, Step, Stores, System, Tier, Update, equal,
     first_nonzero, first_nonzero_any, xor_into,
 };
 use std::ffi::{c_int, c_void};
@@ -112,13 +112,6 @@ fn by_programs_of_every_kind() {
         [xor(6, &[0, 1, 2]), xor(7, &[3, 4, 5]), xor(8, &[0, 3, 6]), xor(9, &[1, 4, 7]), xor(10, &[8, 2, 5])];
     let mixed =
         [Step { target: 6, terms: vec![(0, 3), (1, 1)] }, Step { target: 7, terms: vec![(6, 9), (2, 1)] }];
-    let sum = |s: usize| SystemSum {
-        start: Some(4 + s),
-        terms: (0..4).map(|t| (t, (s * 9 + t + 1) as u8)).collect(),
-    };
-    let outputs = |count: usize| {
-        (0..count).map(|o| (8 + o, (0..count).map(|s| (o * 5 + s + 2) as u8).collect())).collect()
-    };
     for tier in Tier::available() {
         for stores in STORES {
             for steps in [&steps[..], &mixed] {
@@ -126,7 +119,15 @@ fn by_programs_of_every_kind() {
                 everywhere(11, |views| program.run(views).unwrap());
             }
             for count in 2..=4 {
-                let system = System { sums: (0..count).map(sum).collect(), outputs: outputs(count) };
+                let of_sum = |i: usize| (i % count * 9 + i / count + 1) as u8;
+                let of_output = |i: usize| (i / count * 5 + i % count + 2) as u8;
+                let system = System {
+                    sources: &[0, 1, 2, 3],
+                    coefficients: &(0..4 * count).map(of_sum).collect::<Vec<_>>(),
+                    starts: &(4..4 + count).map(Some).collect::<Vec<_>>(),
+                    outputs: &(8..8 + count).collect::<Vec<_>>(),
+                    solution: &(0..count * count).map(of_output).collect::<Vec<_>>(),
+                };
                 let program = Program::solving_with_tier(tier, 12, &system).unwrap().with_stores(stores);
                 everywhere(12, |views| program.run(views).unwrap());
             }

@@ -48,22 +48,21 @@ pub struct Recovery {
 struct Unplanned {
     code: Code,
     lost: CellSet,
-    /// What the program reads. It determines every cell in one way only, so that a plan without the others reads what the program needs.
-    reads: Vec<CellIndex>,
+    /// What the program does not read. The rest determines every cell in one way only, so that a plan without these reads what the
+    /// program needs.
+    unread: CellSet,
 }
 
 impl Recovery {
     /// What is read and computed.
     pub fn plan(&self) -> &Plan {
         self.plan.get_or_init(|| {
-            let Some(Unplanned { code, lost, reads }) = &self.request else {
+            let Some(Unplanned { code, lost, unread }) = &self.request else {
                 unreachable!("a recovery has its plan or can make it")
             };
-            let mut unread = CellSet::of_cells(code, &code.cells().collect::<Vec<_>>());
-            reads.iter().for_each(|&cell| unread.remove(cell));
             let wanted: Vec<CellIndex> = lost.iter().collect();
             let costs = Costs::uniform();
-            let request = Request { lost: &unread, wanted: &wanted, costs: &costs, effort: Effort::Fast };
+            let request = Request { lost: unread, wanted: &wanted, costs: &costs, effort: Effort::Fast };
             match Planner::new(code).recover(&request) {
                 Ok(plan) => plan,
                 Err(error) => unreachable!("what was compiled can be planned: {error}"),
@@ -162,7 +161,7 @@ impl Codec {
 
     /// Of a program that recovers everything lost and was made without a plan.
     fn unplanned(&self, lost: CellSet, whole: Whole) -> Recovery {
-        let request = Some(Unplanned { code: self.code().clone(), lost, reads: whole.reads });
+        let request = Some(Unplanned { code: self.code().clone(), lost, unread: whole.unread });
         Recovery { plan: OnceLock::new(), request, program: whole.program }
     }
 

@@ -120,10 +120,10 @@ impl Plank {
         let columns = (0..self.data_columns)
             .map(|column| (!unknown.contains(&column)).then(|| self.cells(code, column)))
             .collect();
-        let reads = (0..self.data_columns).filter(|column| !unknown.contains(column));
-        let reads = reads.chain(used.iter().map(|p| self.data_columns + p));
-        let reads = reads.flat_map(|column| code.column_cells(column)).collect();
-        Some(Whole { program: self.program(code, columns, HornerOutputs::Solved { adds, rows })?, reads })
+        let mut unread = lost.clone();
+        let left = (0..PARITIES).filter(|p| !gone.contains(p) && !used.contains(p));
+        left.flat_map(|p| code.column_cells(self.data_columns + p)).for_each(|cell| unread.insert(cell));
+        Some(Whole { program: self.program(code, columns, HornerOutputs::Solved { adds, rows })?, unread })
     }
 
     fn program(

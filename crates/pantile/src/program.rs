@@ -4,10 +4,11 @@
 //! itself, for less than the final coefficients of every step would cost.
 
 use crate::stripe::StripeError;
-use pantile_code::{CellIndex, Code};
-use pantile_gf::{Gf, Matrix};
-use pantile_kernel::{Program, ShapeError, Step, System, SystemSum};
+use pantile_code::Code;
+use pantile_gf::{Gf, eliminate};
+use pantile_kernel::{Program, ShapeError, Step, System};
 use pantile_plan::CellSet;
+use smallvec::{SmallVec, smallvec};
 
 /// Compiles the steps of a plan.
 pub(crate) fn compile(code: &Code, steps: &[pantile_plan::Step]) -> Program {
@@ -27,57 +28,91 @@ pub(crate) fn compile(code: &Code, steps: &[pantile_plan::Step]) -> Program {
 /// A program that recovers everything lost, made without a plan.
 pub(crate) struct Whole {
     pub(crate) program: Program,
-    /// What it reads: cells that are independent and determine the stripe.
-    pub(crate) reads: Vec<CellIndex>,
+    /// What it does not read. The other cells are independent and determine the stripe.
+    pub(crate) unread: CellSet,
 }
+
+/// Lists that are short for most codes.
+type Few<T, const N: usize> = SmallVec<[T; N]>;
 
 /// The program that recovers everything lost from the first cells that are left, if the code is MDS and of one row, and
 /// two cells or more are lost.
 ///
 /// The reads are those of the plan at uniform costs: all data left, then the first parities left. Sources: the sum under
 /// parity a of what is left is the sum over the lost data u of g_au x_u; x = A^-1 S with A the m x m matrix of these g.
+///
+/// Cost: m^3 + (k + m) m products, and for most codes three allocations: a recovery that is needed once should not wait for its
+/// plan longer than for its bytes.
 pub(crate) fn solving(code: &Code, lost: &CellSet) -> Option<Whole> {
-    if code.rows_max() > 1 || !code.claim().mds || code.cell_count() != code.columns() || lost.len() < 2 {
+    if !code.claim().mds || code.cell_count() != code.columns() || code.rows_max() > 1 || lost.len() < 2 {
         return None;
     }
     let (data, parity, generator) = (code.data(), code.parity(), code.generator());
-    let unknown: Vec<usize> = (0..data.len()).filter(|&position| lost.contains(data[position])).collect();
-    let (gone, left): (Vec<usize>, Vec<usize>) =
-        (0..parity.len()).partition(|&row| lost.contains(parity[row]));
+    let (mut unknown, mut known) = (Few::<usize, 8>::new(), Few::<usize, 32>::new());
+    for (position, &cell) in data.iter().enumerate() {
+        if lost.contains(cell) { unknown.push(position) } else { known.push(position) }
+    }
+    // The parities of the sums: first the used ones, then the lost ones.
+    let (mut rows, mut lost_parities) = (Few::<usize, 8>::new(), Few::<usize, 8>::new());
+    let mut unread = lost.clone();
+    for (row, &cell) in parity.iter().enumerate() {
+        match lost.contains(cell) {
+            true => lost_parities.push(row),
+            false if rows.len() < unknown.len() => rows.push(row),
+            false => unread.insert(cell),
+        }
+    }
+    let used = rows.len();
     // Parities alone are encoded; what is left of the rows must determine the data.
-    let used = left.get(..unknown.len()).filter(|used| !used.is_empty())?;
-    let system = Matrix::from_fn(used.len(), unknown.len(), |r, c| generator.get(used[r], unknown[c]));
-    let inverse = system.inverse()?;
-    let known: Vec<usize> =
-        (0..data.len()).filter(|position| unknown.binary_search(position).is_err()).collect();
-    let sum = |row: usize, start: Option<CellIndex>| SystemSum {
-        start: start.map(CellIndex::usize),
-        terms: known
-            .iter()
-            .map(|&position| (data[position].usize(), generator.get(row, position).0))
-            .collect(),
-    };
-    let sums =
-        used.iter().map(|&row| sum(row, Some(parity[row]))).chain(gone.iter().map(|&row| sum(row, None)));
-    let mut outputs: Vec<(usize, Vec<u8>)> = Vec::with_capacity(lost.len());
-    for (u, &position) in unknown.iter().enumerate() {
-        let coefficients = (0..used.len()).map(|a| inverse.get(u, a).0).chain(gone.iter().map(|_| 0));
-        outputs.push((data[position].usize(), coefficients.collect()));
+    if used == 0 || used < unknown.len() {
+        return None;
     }
-    for (own, &row) in gone.iter().enumerate() {
+    rows.extend_from_slice(&lost_parities);
+    // [A | I] becomes [I | A^-1].
+    let mut work: Few<Gf, 128> = smallvec![Gf::ZERO; 2 * used * used];
+    for (r, line) in work.chunks_exact_mut(2 * used).enumerate() {
+        let row = generator.row(rows[r]);
+        line.iter_mut().zip(&unknown).for_each(|(x, &position)| *x = row[position]);
+        line[used + r] = Gf::ONE;
+    }
+    if !eliminate(used, &mut work) {
+        return None;
+    }
+    let count = rows.len();
+    let mut solution: Few<u8, 64> = smallvec![0; count * count];
+    let (of_data, of_parities) = solution.split_at_mut(used * count);
+    for (line, inverse) in of_data.chunks_exact_mut(count).zip(work.chunks_exact(2 * used)) {
+        line.iter_mut().zip(&inverse[used..]).for_each(|(x, c)| *x = c.0);
+    }
+    for ((own, line), &parity) in of_parities.chunks_exact_mut(count).enumerate().zip(&lost_parities) {
         // A lost parity: what is left under it, and the lost data in terms of the sums.
-        let of_sum = |a: usize| {
-            let products = (0..unknown.len()).map(|u| generator.get(row, unknown[u]) * inverse.get(u, a));
-            products.fold(Gf::ZERO, |sum, x| sum + x).0
-        };
-        let coefficients =
-            (0..used.len()).map(of_sum).chain((0..gone.len()).map(|other| u8::from(other == own)));
-        outputs.push((parity[row].usize(), coefficients.collect()));
+        let row = generator.row(parity);
+        for (&position, inverse) in unknown.iter().zip(work.chunks_exact(2 * used)) {
+            line.iter_mut().zip(&inverse[used..]).for_each(|(x, &c)| *x ^= (row[position] * c).0);
+        }
+        line[used + own] = 1;
     }
-    let reads =
-        known.iter().map(|&position| data[position]).chain(used.iter().map(|&row| parity[row])).collect();
-    match Program::solving(code.cell_count(), &System { sums: sums.collect(), outputs }) {
-        Ok(program) => Some(Whole { program, reads }),
+    let mut coefficients: Few<u8, 128> = smallvec![0; known.len() * count];
+    for (of_source, &position) in coefficients.chunks_exact_mut(count).zip(&known) {
+        of_source.iter_mut().zip(&rows).for_each(|(x, &row)| *x = generator.get(row, position).0);
+    }
+    // From positions to cells.
+    let (mut sources, mut outputs) = (known, unknown);
+    for position in sources.iter_mut().chain(&mut outputs) {
+        *position = data[*position].usize();
+    }
+    lost_parities.iter().for_each(|&row| outputs.push(parity[row].usize()));
+    let mut starts: Few<Option<usize>, 8> = smallvec![None; count];
+    starts.iter_mut().zip(&rows[..used]).for_each(|(start, &row)| *start = Some(parity[row].usize()));
+    let system = System {
+        sources: &sources,
+        coefficients: &coefficients,
+        starts: &starts,
+        outputs: &outputs,
+        solution: &solution,
+    };
+    match Program::solving(code.cell_count(), &system) {
+        Ok(program) => Some(Whole { program, unread }),
         Err(error) => unreachable!("lost cells are written and others read: {error}"),
     }
 }

@@ -1,18 +1,20 @@
 //! Sets of cells, and what reading a column costs.
 
 use pantile_code::{CellIndex, Code};
+use smallvec::{SmallVec, smallvec};
 
 /// A set of cells of one code.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CellSet {
-    words: Vec<u64>,
+    /// A bit for each cell.
+    words: SmallVec<[u64; 4]>,
     cells: usize,
 }
 
 impl CellSet {
     /// No cell.
     pub fn empty(code: &Code) -> CellSet {
-        CellSet { words: vec![0; code.cell_count().div_ceil(64)], cells: code.cell_count() }
+        CellSet { words: smallvec![0; code.cell_count().div_ceil(64)], cells: code.cell_count() }
     }
 
     /// All cells of the given columns.
@@ -30,6 +32,7 @@ impl CellSet {
     }
 
     /// Adds a cell.
+    #[inline]
     pub fn insert(&mut self, cell: CellIndex) {
         assert!(cell.usize() < self.cells, "cell {} lies outside the code", cell.0);
         self.words[cell.usize() / 64] |= 1 << (cell.usize() % 64);
@@ -41,6 +44,7 @@ impl CellSet {
     }
 
     /// Whether a cell is in it.
+    #[inline]
     pub fn contains(&self, cell: CellIndex) -> bool {
         self.words[cell.usize() / 64] >> (cell.usize() % 64) & 1 == 1
     }
