@@ -96,6 +96,7 @@ struct Inner {
     definition: Option<String>,
     version: u16,
     offsets: Vec<u32>,
+    rows_max: usize,
     roles: Vec<ColumnRole>,
     data: Vec<CellIndex>,
     positions: Vec<u32>,
@@ -143,7 +144,7 @@ impl Code {
 
     /// The most cells that a column has.
     pub fn rows_max(&self) -> usize {
-        (0..self.columns()).map(|c| self.rows(c)).max().unwrap_or(0)
+        self.inner.rows_max
     }
 
     /// Whether all columns have the same number of rows and are devices, so that they may change places.
@@ -521,6 +522,7 @@ impl CodeBuilder {
                 family,
                 definition,
                 version: self.version,
+                rows_max: self.offsets.windows(2).map(|pair| (pair[1] - pair[0]) as usize).max().unwrap_or(0),
                 offsets: self.offsets,
                 roles: self.roles,
                 data,

@@ -67,7 +67,7 @@ pub(crate) fn solving(code: &Code, lost: &CellSet) -> Option<Whole> {
     if used == 0 || used < unknown.len() {
         return None;
     }
-    rows.extend_from_slice(&lost_parities);
+    lost_parities.iter().for_each(|&row| rows.push(row));
     // [A | I] becomes [I | A^-1].
     let mut work: Few<Gf, 128> = smallvec![Gf::ZERO; 2 * used * used];
     for (r, line) in work.chunks_exact_mut(2 * used).enumerate() {
@@ -97,18 +97,21 @@ pub(crate) fn solving(code: &Code, lost: &CellSet) -> Option<Whole> {
         of_source.iter_mut().zip(&rows).for_each(|(x, &row)| *x = generator.get(row, position).0);
     }
     // From positions to cells.
-    let (mut sources, mut outputs) = (known, unknown);
-    for position in sources.iter_mut().chain(&mut outputs) {
-        *position = data[*position].usize();
+    known.iter_mut().for_each(|position| *position = data[*position].usize());
+    unknown.iter_mut().for_each(|position| *position = data[*position].usize());
+    let mut starts = Few::<Option<usize>, 8>::new();
+    for &row in &rows[..used] {
+        starts.push(Some(parity[row].usize()));
     }
-    lost_parities.iter().for_each(|&row| outputs.push(parity[row].usize()));
-    let mut starts: Few<Option<usize>, 8> = smallvec![None; count];
-    starts.iter_mut().zip(&rows[..used]).for_each(|(start, &row)| *start = Some(parity[row].usize()));
+    for &row in &lost_parities {
+        starts.push(None);
+        unknown.push(parity[row].usize());
+    }
     let system = System {
-        sources: &sources,
+        sources: &known,
         coefficients: &coefficients,
         starts: &starts,
-        outputs: &outputs,
+        outputs: &unknown,
         solution: &solution,
     };
     match Program::solving(code.cell_count(), &system) {
