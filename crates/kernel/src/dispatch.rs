@@ -152,6 +152,25 @@ pub(crate) fn is_available(tier: Tier) -> bool {
     }
 }
 
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub(crate) use crate::arch::x86_64::avx512_braid::Code as BraidCode;
+
+/// There is no engine that has the registers.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[derive(Debug)]
+pub(crate) enum BraidCode {}
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+impl BraidCode {
+    pub(crate) fn new(_: &Braid) -> Option<BraidCode> {
+        None
+    }
+
+    pub(crate) unsafe fn run(&self, _: bool, _: impl Fn(usize) -> *mut u8, _: usize) {
+        match *self {}
+    }
+}
+
 /// Runs weaves with the vectors of one tier.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sweep {
@@ -179,36 +198,9 @@ impl Sweep {
         self.tier == Tier::Avx512Gfni
     }
 
-    /// Carries out the braid, whose places are filled, on `len` bytes of every buffer. The last slice may begin within the
-    /// one before it: what it does again comes out the same, for no source is written.
-    ///
-    /// # Safety
-    ///
-    /// The tier has grids, and `len` is a slice at least. The places were filled for buffers that are valid for reads and
-    /// writes of `len` bytes and apart from one another, and for slots that start a cache line. If `streaming`, buffers that
-    /// are written and read no more start one too.
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    pub(crate) unsafe fn run_braid(self, braid: &Braid, places: &[*mut u8], streaming: bool, len: usize) {
-        use crate::arch::x86_64::avx512_braid;
-        use crate::braid::SLICE_BYTES;
-        debug_assert!(self.has_grids() && places.len() == braid.words().len() && len >= SLICE_BYTES);
-        let whole = len / SLICE_BYTES * SLICE_BYTES;
-        let (words, places) = (braid.words().as_ptr(), places.as_ptr());
-        // SAFETY: the caller's promise; only a machine with AVX-512 has the tier that has grids.
-        unsafe { avx512_braid::kernel(braid, streaming)(words, places, 0, whole) };
-        if streaming {
-            crate::arch::x86_64::fence();
-        }
-        if whole < len {
-            // SAFETY: as above.
-            unsafe { avx512_braid::kernel(braid, false)(words, places, len - SLICE_BYTES, len) };
-        }
-    }
-
-    /// There is no engine that has the registers.
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    pub(crate) unsafe fn run_braid(self, _: &Braid, _: &[*mut u8], _: bool, _: usize) {
-        unreachable!("no tier here has grids");
+    /// The braid as code; `None` if the registers do not suffice, or the system lets nothing be executed that was written.
+    pub(crate) fn code(self, braid: &Braid) -> Option<BraidCode> {
+        if self.has_grids() { BraidCode::new(braid) } else { None }
     }
 
     /// Carries out the weave on `len` bytes of every buffer.

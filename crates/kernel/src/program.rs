@@ -9,7 +9,7 @@
 use std::fmt;
 
 use crate::braid::{Braid, SLICE_BYTES};
-use crate::dispatch::{Solver, Sweep};
+use crate::dispatch::{BraidCode, Solver, Sweep};
 use crate::dot::{Mode, STREAMING_FOOTPRINT_BYTES};
 use crate::horner::{Carried, Horner};
 use crate::scratch::with_scratch;
@@ -24,9 +24,6 @@ const TILE_BYTES: usize = 16 * 1024;
 /// Below this, all buffers stay in the first-level cache, and reading one twice costs less than a grid: D-Code(13),
 /// chunks of 4 KiB, two lost, 59 instead of 49 GB/s.
 const ROWS_FOOTPRINT_BYTES: usize = 48 * 1024;
-
-/// The alignment that stores past the cache need.
-const LINE_BYTES: usize = 64;
 
 /// A buffer as the sum of coefficients times buffers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +57,7 @@ enum Stage {
     },
     /// The same sums twice: straight-line, or else with grids, where the engine has registers for them, and as rows alone.
     Weave {
-        braid: Option<Braid>,
+        braid: Option<BraidCode>,
         grids: Option<Weave>,
         rows: Weave,
         sweep: Sweep,
@@ -208,8 +205,8 @@ impl Stage {
             Stage::Horner(carried) => unsafe { carried.run(streaming, buffer, len) },
             Stage::Weave { braid, grids, rows, sweep } => {
                 if let Some(braid) = braid.as_ref().filter(|_| len >= SLICE_BYTES) {
-                    // SAFETY: the caller's promise.
-                    return unsafe { run_braid(braid, *sweep, streaming, buffer, len) };
+                    // SAFETY: the caller's promise; code is made for tiers of this machine only.
+                    return unsafe { braid.run(streaming, buffer, len) };
                 }
                 let weave = match grids {
                     Some(grids) if rows.buffers().len() * len > ROWS_FOOTPRINT_BYTES => grids,
@@ -233,27 +230,6 @@ impl Stage {
     }
 }
 
-/// Carries out a braid.
-///
-/// # Safety
-///
-/// As [`Stage::run`]; `len` is a slice at least.
-unsafe fn run_braid(
-    braid: &Braid,
-    sweep: Sweep,
-    streaming: bool,
-    buffer: impl Fn(usize) -> *mut u8 + Copy,
-    len: usize,
-) {
-    let is_aligned = |&i: &u32| buffer(i as usize).addr().is_multiple_of(LINE_BYTES);
-    let streaming = streaming && braid.last().iter().all(is_aligned);
-    with_scratch(braid.words().len(), braid.slot_bytes(), |places, slots| {
-        braid.fill(places, buffer, slots.as_mut_ptr().cast(), streaming);
-        // SAFETY: the caller's promise; the slots are ours, and start a line.
-        unsafe { sweep.run_braid(braid, places, streaming, len) };
-    });
-}
-
 /// Whether all steps are plain sums, and more than one.
 fn is_xor_alone(steps: &[Step]) -> bool {
     steps.len() > 1 && steps.iter().all(|step| step.terms.iter().all(|&(_, c)| c == 1))
@@ -262,7 +238,7 @@ fn is_xor_alone(steps: &[Step]) -> bool {
 fn weave_of(steps: &[Step], sweep: Sweep) -> Stage {
     let sums: Vec<(usize, Vec<usize>)> =
         steps.iter().map(|step| (step.target, step.terms.iter().map(|term| term.0).collect())).collect();
-    let braid = sweep.has_grids().then(|| Braid::new(&sums)).flatten();
+    let braid = Braid::new(&sums).and_then(|braid| sweep.code(&braid));
     let has_grids = sweep.has_grids() && braid.is_none();
     let grids = has_grids.then(|| Weave::new(&sums, true)).filter(|weave| !weave.grids().is_empty());
     Stage::Weave { braid, grids, rows: Weave::new(&sums, false), sweep }

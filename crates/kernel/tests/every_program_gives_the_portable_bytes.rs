@@ -193,7 +193,7 @@ fn for_grids_of_every_width_in_one_batch_and_in_several() {
 
 #[test]
 fn for_zig_zags_of_every_width() {
-    for side in 2..=15 {
+    for side in 2..=17 {
         for links in [2 * side - 1, 2 * side] {
             let (buffers, steps) = zig_zag(side, links);
             for len in [127, 128, 129, 256, 383, 1000] {
@@ -221,6 +221,56 @@ fn for_random_programs_of_every_shape() {
                 }
             }
         }
+    }
+}
+
+/// Sums of the rows and of the columns of a grid with holes, each with buffers of its own and with results before it: what code is
+/// made of for every program anew.
+fn random_grid(random: &mut Random) -> (usize, Vec<Step>) {
+    let (rows, columns) = (1 + random.below(20), 1 + random.below(15));
+    let (filled, own, links) = (random.below(101), random.below(3), random.below(4));
+    let mut sums: Vec<Vec<usize>> = vec![Vec::new(); rows + columns];
+    for cell in 0..rows * columns {
+        if random.below(100) < filled {
+            sums[cell / columns].push(cell);
+            sums[rows + cell % columns].push(cell);
+        }
+    }
+    let mut buffers = rows * columns;
+    for sum in &mut sums {
+        let extra = random.below(own + 1);
+        sum.extend(buffers..buffers + extra);
+        buffers += extra;
+    }
+    // In any order, so that rows need columns and columns rows.
+    for i in (1..sums.len()).rev() {
+        sums.swap(i, random.below(i + 1));
+    }
+    let first = buffers;
+    let mut steps = Vec::new();
+    for (i, mut terms) in sums.into_iter().enumerate() {
+        for _ in 0..links.min(i) {
+            // The one before more often than others.
+            terms.push(first + if random.below(3) > 0 { i - 1 } else { random.below(i) });
+        }
+        terms.sort_unstable();
+        terms.dedup();
+        steps.push(xor(first + i, terms));
+    }
+    (first + steps.len(), steps)
+}
+
+/// `PANTILE_GRIDS` for more of them, `PANTILE_SEED` for others.
+#[test]
+fn for_random_grids_with_holes() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let seed = number("PANTILE_SEED").unwrap_or(0x5eed_0013);
+    for grid in 0..number("PANTILE_GRIDS").unwrap_or(400) {
+        let mut random = Random(seed + grid);
+        let (buffers, steps) = random_grid(&mut random);
+        let len = [128, 129, 255, 256, 513, 1100][random.below(6)];
+        let shift = random.below(2) * random.below(64);
+        check(buffers, &steps, len, 1536, &|i| shift * i % 64, &format!("seed {}", seed + grid));
     }
 }
 

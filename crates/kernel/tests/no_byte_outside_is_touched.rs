@@ -112,8 +112,15 @@ fn by_programs_of_every_kind() {
         [xor(6, &[0, 1, 2]), xor(7, &[3, 4, 5]), xor(8, &[0, 3, 6]), xor(9, &[1, 4, 7]), xor(10, &[8, 2, 5])];
     let mixed =
         [Step { target: 6, terms: vec![(0, 3), (1, 1)] }, Step { target: 7, terms: vec![(6, 9), (2, 1)] }];
+    // Rows and columns of a square with a hole, and what follows from both: rows that wait in registers, links of both kinds.
+    let grid: Vec<Step> = (0..4)
+        .map(|r| xor(16 + r, &[4 * r, 4 * r + 1, 4 * r + 2, 4 * r + 3][usize::from(r == 2)..]))
+        .chain((0..4).map(|c| xor(20 + c, &[c, c + 4, c + 8, c + 12, 16 + c][usize::from(c == 1)..])))
+        .collect();
     for tier in Tier::available() {
         for stores in STORES {
+            let program = Program::with_tier(tier, 24, &grid).unwrap().with_stores(stores);
+            everywhere(24, |views| program.run(views).unwrap());
             for steps in [&steps[..], &mixed] {
                 let program = Program::with_tier(tier, 11, steps).unwrap().with_stores(stores);
                 everywhere(11, |views| program.run(views).unwrap());

@@ -1,500 +1,213 @@
-//! The straight-line kernels of [`crate::braid`]: AVX-512, one for each number of columns.
+//! The code of [`crate::braid`]: AVX-512, assembled for each program when it is compiled.
 //!
-//! Held sum j lies in `zmm(2j)` and `zmm(2j + 1)`, the sum that is swept or was finished last in `zmm28` and `zmm29`; what
-//! is read passes through `zmm30` and `zmm31`. They are written in assembly because 196 branches, each over a few
-//! instructions on 32 live registers, are more than the compiler allocates without moving them about.
+//! Held sum j lies in `zmm(2j)` and `zmm(2j + 1)`; `zmm28` to `zmm31` are the swept sum and what is read, and later sums of rows in
+//! turn. Where what is, is known while the code is made: cells that are empty have none, a column or a row starts with its first load,
+//! a sum that a register still holds is not loaded again, and rows that are finished late wait in registers that no column needs
+//! before they wait in slots.
 //!
-//! `r15` is the table, `rdi` the places, `rax` the position in the buffers, `rsi` their end; `r12`, `r13` and `r14` walk over
-//! the lists of plain terms, late terms and row links, as positions in the table. A kernel that streams also fetches the next
-//! tile ahead: `r8` walks over that list, `r9` is where the tile begins. What is rare lies aside, after the loop, so that the
-//! usual way jumps seldom. The offsets in the code are those of [`crate::braid::Layout`], which a test compares.
+//! Where the system forbids to execute memory that was written (SELinux without `execmem`, `MemoryDenyWriteExecute` of systemd),
+//! there is no code, and the grids of a [`crate::weave`] do the work.
 
-use std::arch::asm;
+use super::assembler::{Assembler, Executable, Pair, TILE_SLICES};
+use crate::braid::{Braid, Place, Row, SLICE_BYTES, Target, Unfinished};
+use crate::scratch::with_scratch;
 
-use crate::braid::{Braid, SLICE_BYTES};
+/// The pairs that no column has.
+const ROW: Pair = 28;
+const READ: Pair = 30;
 
-/// Runs a table of as many columns over bytes `from..to` of every buffer.
-///
-/// # Safety
-///
-/// The machine has AVX-512 F. The places were filled for the table, for buffers of `to` bytes at least, valid for reads and
-/// writes and apart from one another, and for slots that are aligned to a vector. `to - from` is a multiple of [`SLICE_BYTES`]. If the
-/// kernel streams, buffers that are written and read no more are aligned to a vector.
-pub(crate) type Kernel = unsafe fn(words: *const usize, places: *const *mut u8, from: usize, to: usize);
+/// The alignment that stores past the cache need.
+const LINE_BYTES: usize = 64;
 
-/// The kernel of a braid.
-pub(crate) fn kernel(braid: &Braid, streaming: bool) -> Kernel {
-    macro_rules! pick {
-        ($($width:literal is $cached:ident $streamed:ident),*) => {
-            match (braid.width, streaming) {
-                $(($width, false) => $cached, ($width, true) => $streamed,)*
-                _ => unreachable!("a braid has one of the widths that there are"),
+/// A braid as functions of its own, one that stores to the cache and one that stores past it.
+#[derive(Debug)]
+pub(crate) struct Code {
+    functions: Executable,
+    /// The buffers whose pointers they take.
+    buffers: Vec<usize>,
+    /// Buffers that are fetched ahead, for a tile.
+    ahead: Vec<usize>,
+    /// Buffers that may be stored past the cache.
+    last: Vec<usize>,
+    slots: usize,
+}
+
+impl Code {
+    /// `None` if the system gives no memory that may be executed. The machine must have AVX-512 F.
+    pub(crate) fn new(braid: &Braid) -> Option<Code> {
+        let last = braid.last();
+        let read: Vec<usize> = (0..braid.buffers.len()).filter(|buffer| !last.contains(buffer)).collect();
+        let of_row = read.len().div_ceil(TILE_SLICES * braid.rows.len().max(1));
+        // What is left of the list names the last one again.
+        let len = TILE_SLICES * braid.rows.len() * of_row;
+        let ahead = (0..len).map(|i| braid.buffers[read[i.min(read.len() - 1)]]).collect();
+        let number = |&buffer: &usize| braid.buffers[buffer];
+        Some(Code {
+            functions: Executable::new(&assemble(braid, None), &assemble(braid, Some(of_row)))?,
+            buffers: braid.buffers.clone(),
+            ahead,
+            last: last.iter().map(number).collect(),
+            slots: braid.slots,
+        })
+    }
+
+    /// Carries out the braid on `len` bytes of every buffer. The last slice may begin within the one before it: what it does again comes
+    /// out the same, for no source is written.
+    ///
+    /// # Safety
+    ///
+    /// The machine has AVX-512 F. `buffer(i)` is valid for reads and writes of `len` bytes, a slice at least, and apart from the
+    /// others, for every buffer of the braid.
+    pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
+        assert!(len >= SLICE_BYTES, "whoever runs a braid looks whether there is a slice");
+        let streaming = streaming && self.last.iter().all(|&i| buffer(i).addr().is_multiple_of(LINE_BYTES));
+        let ahead = if streaming { &self.ahead[..] } else { &[] };
+        with_scratch(self.buffers.len() + ahead.len(), self.slots * SLICE_BYTES, |pointers, slots| {
+            let named = self.buffers.iter().chain(ahead);
+            pointers.iter_mut().zip(named).for_each(|(pointer, &i)| *pointer = buffer(i));
+            let (pointers, slots) = (pointers.as_ptr(), slots.as_mut_ptr().cast());
+            let function = if streaming { self.functions.second() } else { self.functions.first() };
+            let whole = len / SLICE_BYTES * SLICE_BYTES;
+            // SAFETY: the caller's promise for the buffers, of which those that are stored past the cache start a line; the slots
+            // are ours, and start one. The code touches nothing else but registers that a function may.
+            unsafe { function(pointers, 0, whole, slots) };
+            if streaming {
+                super::fence();
+            }
+            if whole < len {
+                // SAFETY: as above.
+                unsafe { self.functions.first()(pointers, len - SLICE_BYTES, len, slots) };
+            }
+        });
+    }
+}
+
+fn pair_of(column: usize) -> Pair {
+    2 * column as Pair
+}
+
+/// The machine code of a braid; one that streams fetches so many buffers ahead in a row.
+fn assemble(braid: &Braid, ahead: Option<usize>) -> Vec<u8> {
+    let mut code = Assembler::new(ahead.map(|of_row| (braid.buffers.len(), braid.rows.len() * of_row)));
+    let store = |code: &mut Assembler, from: Pair, to: Target| match to.is_last && ahead.is_some() {
+        true => code.store_past(from, to.place),
+        false => code.store(from, to.place),
+    };
+    let columns = braid.starts.len();
+    let mut held: Vec<bool> = braid.starts.iter().map(Option::is_some).collect();
+    for (j, start) in braid.starts.iter().enumerate() {
+        start.iter().for_each(|&start| code.load(pair_of(j), start));
+    }
+    // Sums that registers still hold, by where they belong: of columns for good, of rows until their pair is taken again.
+    let mut results: Vec<(Place, Pair)> = Vec::new();
+    let mut free = (columns..).map(pair_of).take_while(|&pair| pair < ROW);
+    for (i, row) in braid.rows.iter().enumerate() {
+        let of_row = ahead.unwrap_or(0);
+        (i * of_row..(i + 1) * of_row).for_each(|which| code.fetch(which));
+        sweep(&mut code, row, &mut held);
+        if row.is_forwarded {
+            add_or_copy(&mut code, &mut held[i], pair_of(i), ROW);
+        }
+        let waits = matches!(row.to.place, Place::Slot(_));
+        match if waits { free.next() } else { None } {
+            Some(pair) => {
+                code.copy(pair, ROW);
+                results.push((row.to.place, pair));
+            }
+            None => store(&mut code, ROW, row.to),
+        }
+    }
+    (0..columns).filter(|&j| !held[j]).map(pair_of).for_each(|pair| code.sum_of(pair, pair, pair));
+    let held_by = |results: &[(Place, Pair)], place| results.iter().find(|r| r.0 == place).map(|r| r.1);
+    let (mut before, mut next) = (None, ROW);
+    for link in &braid.links {
+        let carried = before.filter(|_| link.carries);
+        let to = match link.of {
+            Unfinished::Column(j) => {
+                carried.iter().for_each(|&before| code.sum_of(pair_of(j), pair_of(j), before));
+                pair_of(j)
+            }
+            Unfinished::Row(own) => {
+                let to = next;
+                next = ROW + READ - next;
+                results.retain(|&(_, pair)| pair != to);
+                match (held_by(&results, own), carried) {
+                    (Some(pair), Some(before)) => code.sum_of(to, before, pair),
+                    (Some(pair), None) => code.copy(to, pair),
+                    (None, carried) => code.sum(to, carried, own),
+                }
+                to
             }
         };
-    }
-    pick!(
-        4 is cached_4 streamed_4,
-        5 is cached_5 streamed_5,
-        6 is cached_6 streamed_6,
-        7 is cached_7 streamed_7,
-        8 is cached_8 streamed_8,
-        10 is cached_10 streamed_10,
-        11 is cached_11 streamed_11,
-        12 is cached_12 streamed_12,
-        13 is cached_13 streamed_13,
-        14 is cached_14 streamed_14
-    )
-}
-
-/// Adds two vectors at an address to two registers.
-#[rustfmt::skip]
-macro_rules! add {
-    ($a:literal, $b:literal, $at:literal) => {
-        concat!(
-            "vpxorq zmm", $a, ", zmm", $a, ", zmmword ptr [", $at, "]\n",
-            "vpxorq zmm", $b, ", zmm", $b, ", zmmword ptr [", $at, " + 64]\n",
-        )
-    };
-}
-
-/// Stores two registers to rcx + rdx.
-#[rustfmt::skip]
-macro_rules! store {
-    (vmovdqu64, $a:literal, $b:literal, $past:expr) => {
-        concat!(
-            "vmovdqu64 zmmword ptr [rcx + rdx], zmm", $a, "\n",
-            "vmovdqu64 zmmword ptr [rcx + rdx + 64], zmm", $b, "\n",
-        )
-    };
-    (vmovntdq, $a:literal, $b:literal, $past:expr) => {
-        concat!(
-            $past, "\n",
-            "jnz 8f\n",
-            store!(vmovdqu64, $a, $b, ""),
-            "jmp 9f\n",
-            "8:\n",
-            "vmovntdq zmmword ptr [rcx + rdx], zmm", $a, "\n",
-            "vmovntdq zmmword ptr [rcx + rdx + 64], zmm", $b, "\n",
-            "9:\n",
-        )
-    };
-}
-
-/// A column's start: zero, or a buffer.
-#[rustfmt::skip]
-macro_rules! start {
-    (aside $j:literal, $a:literal, $b:literal) => {
-        concat!(
-            "301", $j, ":\n",
-            "vmovdqu64 zmm", $a, ", zmmword ptr [rcx + rax]\n",
-            "vmovdqu64 zmm", $b, ", zmmword ptr [rcx + rax + 64]\n",
-            "jmp 302", $j, "b\n",
-        )
-    };
-    ($w:literal, $j:literal, $a:literal, $b:literal) => {
-        concat!(
-            "mov rcx, [rdi + 8 * (14 * ", $w, " + 56 + ", $j, ")]\n",
-            "vpxord zmm", $a, ", zmm", $a, ", zmm", $a, "\n",
-            "vpxord zmm", $b, ", zmm", $b, ", zmm", $b, "\n",
-            "test rcx, rcx\n",
-            "jnz 301", $j, "f\n",
-            "302", $j, ":\n",
-        )
-    };
-}
-
-/// A cell: nothing, or a buffer that is added to its row and to its column.
-#[rustfmt::skip]
-macro_rules! cell {
-    ($w:literal, $i:literal, $j:literal, $a:literal, $b:literal) => {
-        concat!(
-            "mov rcx, [rdi + 8 * (", $i, " * ", $w, " + ", $j, ")]\n",
-            "test rcx, rcx\n",
-            "jz 2f\n",
-            "vmovdqu64 zmm30, zmmword ptr [rcx + rax]\n",
-            "vmovdqu64 zmm31, zmmword ptr [rcx + rax + 64]\n",
-            "vpxorq zmm28, zmm28, zmm30\n",
-            "vpxorq zmm", $a, ", zmm", $a, ", zmm30\n",
-            "vpxorq zmm29, zmm29, zmm31\n",
-            "vpxorq zmm", $b, ", zmm", $b, ", zmm31\n",
-            "2:\n",
-        )
-    };
-}
-
-/// What a row fetches ahead, if the kernel streams: runs of a tile from some sources.
-#[rustfmt::skip]
-macro_rules! ahead {
-    (vmovdqu64, $w:literal) => {
-        ""
-    };
-    (vmovntdq, $w:literal) => {
-        concat!(
-            "mov r11, [r15 + 8 * (20 * ", $w, " + 67)]\n",
-            "add r11, r8\n",
-            "2:\n",
-            "mov rcx, [rdi + r8]\n",
-            "add r8, 8\n",
-            "prefetcht1 [rcx + r9]\n",
-            "prefetcht1 [rcx + r9 + 64]\n",
-            "prefetcht1 [rcx + r9 + 128]\n",
-            "prefetcht1 [rcx + r9 + 192]\n",
-            "prefetcht1 [rcx + r9 + 256]\n",
-            "prefetcht1 [rcx + r9 + 320]\n",
-            "prefetcht1 [rcx + r9 + 384]\n",
-            "prefetcht1 [rcx + r9 + 448]\n",
-            "cmp r8, r11\n",
-            "jne 2b\n",
-        )
-    };
-}
-
-/// Where a slice is in the list of what is fetched ahead (r8), and the next tile (r9).
-#[rustfmt::skip]
-macro_rules! ahead_of_slice {
-    (vmovdqu64, $w:literal) => {
-        ""
-    };
-    (vmovntdq, $w:literal) => {
-        concat!(
-            "mov r8, rax\n",
-            "shr r8, 7\n",
-            "and r8, 3\n",
-            "imul r8, [r15 + 8 * (20 * ", $w, " + 66)]\n",
-            "add r8, [r15 + 8 * (20 * ", $w, " + 65)]\n",
-            "mov r9, rax\n",
-            "and r9, -512\n",
-            "add r9, 512\n",
-        )
-    };
-}
-
-/// How a row starts: with its first plain term, or as zero.
-#[rustfmt::skip]
-macro_rules! first {
-    ($w:literal, $i:literal) => {
-        concat!(
-            "mov rcx, [rdi + 8 * (14 * ", $w, " + 4 * ", $i, ")]\n",
-            "vpxord zmm28, zmm28, zmm28\n",
-            "vpxord zmm29, zmm29, zmm29\n",
-            "test rcx, rcx\n",
-            "jnz 312", $i, "f\n",
-            "313", $i, ":\n",
-        )
-    };
-    (aside $i:literal) => {
-        concat!(
-            "312", $i, ":\n",
-            "vmovdqu64 zmm28, zmmword ptr [rcx + rax]\n",
-            "vmovdqu64 zmm29, zmmword ptr [rcx + rax + 64]\n",
-            "jmp 313", $i, "b\n",
-        )
-    };
-}
-
-/// A row: its plain terms, its cells, its goal.
-#[rustfmt::skip]
-macro_rules! row {
-    ($store:ident, $w:literal, $i:literal, [$(($j:literal $a:literal $b:literal))*]) => {
-        concat!(
-            "mov r10, [r15 + 8 * (14 * ", $w, " + 4 * ", $i, ")]\n",
-            "test r10, r10\n",
-            "jz 901f\n",
-            first!($w, $i),
-            ahead!($store, $w),
-            "test r10b, 8\n",
-            "jnz 303", $i, "f\n",
-            "304", $i, ":\n",
-            $(cell!($w, $i, $j, $a, $b),)*
-            "mov rdx, [r15 + 8 * (14 * ", $w, " + 4 * ", $i, " + 2)]\n",
-            "mov rcx, [rdi + 8 * (14 * ", $w, " + 4 * ", $i, " + 1)]\n",
-            "and rdx, rax\n",
-            "test r10b, 2\n",
-            "jnz 314", $i, "f\n",
-            "315", $i, ":\n",
-            store!($store, "28", "29", "test r10b, 1"),
-        )
-    };
-    (aside $w:literal, $i:literal, $a:literal, $b:literal) => {
-        concat!(
-            first!(aside $i),
-            "303", $i, ":\n",
-            "mov r11, [r15 + 8 * (14 * ", $w, " + 4 * ", $i, " + 3)]\n",
-            "2:\n",
-            "mov rcx, [rdi + r12]\n",
-            "add r12, 8\n",
-            add!("28", "29", "rcx + rax"),
-            "cmp r12, r11\n",
-            "jne 2b\n",
-            "jmp 304", $i, "b\n",
-            "314", $i, ":\n",
-            "vpxorq zmm", $a, ", zmm", $a, ", zmm28\n",
-            "vpxorq zmm", $b, ", zmm", $b, ", zmm29\n",
-            "jmp 315", $i, "b\n",
-        )
-    };
-}
-
-/// The late terms of a link, up to r10.
-#[rustfmt::skip]
-macro_rules! late {
-    ($a:literal, $b:literal) => {
-        concat!(
-            "2:\n",
-            "mov rdx, [r15 + r13 + 8]\n",
-            "mov rcx, [rdi + r13]\n",
-            "add r13, 16\n",
-            "and rdx, rax\n",
-            add!($a, $b, "rcx + rdx"),
-            "cmp r13, r10\n",
-            "jne 2b\n",
-        )
-    };
-}
-
-/// The row links before column `j`, up to r11.
-#[rustfmt::skip]
-macro_rules! row_links {
-    ($store:ident, $j:literal) => {
-        concat!(
-            "305", $j, ":\n",
-            "mov rcx, [rdi + r14 + 8]\n",
-            "mov r9, [r15 + r14]\n",
-            "vmovdqa64 zmm30, zmmword ptr [rcx]\n",
-            "vmovdqa64 zmm31, zmmword ptr [rcx + 64]\n",
-            "test r9b, 1\n",
-            "jz 2f\n",
-            "vpxorq zmm30, zmm30, zmm28\n",
-            "vpxorq zmm31, zmm31, zmm29\n",
-            "2:\n",
-            "vmovdqa64 zmm28, zmm30\n",
-            "vmovdqa64 zmm29, zmm31\n",
-            "test r9b, 2\n",
-            "jnz 306", $j, "f\n",
-            "307", $j, ":\n",
-            "mov rdx, [r15 + r14 + 32]\n",
-            "mov rcx, [rdi + r14 + 24]\n",
-            "and rdx, rax\n",
-            store!($store, "28", "29", "test r9b, 8"),
-            "add r14, 40\n",
-            "cmp r14, r11\n",
-            "jne 305", $j, "b\n",
-        )
-    };
-    (aside $j:literal) => {
-        concat!("306", $j, ":\n", "mov r10, [r15 + r14 + 16]\n", late!("28", "29"), "jmp 307", $j, "b\n",)
-    };
-}
-
-/// A column link, and the row links before it.
-#[rustfmt::skip]
-macro_rules! link {
-    ($store:ident, $w:literal, $j:literal, $a:literal, $b:literal) => {
-        concat!(
-            "mov r8, [r15 + 8 * (15 * ", $w, " + 56 + 5 * ", $j, ")]\n",
-            "test r8b, 4\n",
-            "jz 3f\n",
-            "mov r11, [r15 + 8 * (15 * ", $w, " + 56 + 5 * ", $j, " + 1)]\n",
-            row_links!($store, $j),
-            "3:\n",
-            "test r8b, 1\n",
-            "jz 2f\n",
-            "vpxorq zmm", $a, ", zmm", $a, ", zmm28\n",
-            "vpxorq zmm", $b, ", zmm", $b, ", zmm29\n",
-            "2:\n",
-            "test r8b, 2\n",
-            "jnz 308", $j, "f\n",
-            "309", $j, ":\n",
-            "mov rdx, [r15 + 8 * (15 * ", $w, " + 56 + 5 * ", $j, " + 4)]\n",
-            "mov rcx, [rdi + 8 * (15 * ", $w, " + 56 + 5 * ", $j, " + 3)]\n",
-            "and rdx, rax\n",
-            store!($store, $a, $b, "test r8b, 8"),
-            "vmovdqa64 zmm28, zmm", $a, "\n",
-            "vmovdqa64 zmm29, zmm", $b, "\n",
-        )
-    };
-    (aside $w:literal, $j:literal, $a:literal, $b:literal) => {
-        concat!(
-            "308", $j, ":\n",
-            "mov r10, [r15 + 8 * (15 * ", $w, " + 56 + 5 * ", $j, " + 2)]\n",
-            late!($a, $b),
-            "jmp 309", $j, "b\n",
-            row_links!(aside $j),
-        )
-    };
-}
-
-/// A column link of a braid without row links in which nothing carries.
-#[rustfmt::skip]
-macro_rules! plain_link {
-    ($store:ident, $w:literal, $j:literal, $a:literal, $b:literal) => {
-        concat!(
-            "mov r8, [r15 + 8 * (15 * ", $w, " + 56 + 5 * ", $j, ")]\n",
-            "mov rcx, [rdi + 8 * (15 * ", $w, " + 56 + 5 * ", $j, " + 3)]\n",
-            "mov rdx, rax\n",
-            "test r8b, 18\n",
-            "jnz 310", $j, "f\n",
-            "311", $j, ":\n",
-            store!($store, $a, $b, "test r8b, 8"),
-        )
-    };
-    (aside $w:literal, $j:literal, $a:literal, $b:literal) => {
-        concat!(
-            "310", $j, ":\n",
-            "test r8b, 2\n",
-            "jz 3f\n",
-            "mov r10, [r15 + 8 * (15 * ", $w, " + 56 + 5 * ", $j, " + 2)]\n",
-            late!($a, $b),
-            "3:\n",
-            "mov rdx, [r15 + 8 * (15 * ", $w, " + 56 + 5 * ", $j, " + 4)]\n",
-            "mov rcx, [rdi + 8 * (15 * ", $w, " + 56 + 5 * ", $j, " + 3)]\n",
-            "and rdx, rax\n",
-            "jmp 311", $j, "b\n",
-        )
-    };
-}
-
-macro_rules! define_kernel {
-    ($name:ident $store:ident $w:literal $columns:tt) => {
-        define_kernel!(@ $name $store $w $columns $columns [
-            (0 0 1) (1 2 3) (2 4 5) (3 6 7) (4 8 9) (5 10 11) (6 12 13) (7 14 15) (8 16 17) (9 18 19) (10 20 21)
-            (11 22 23) (12 24 25) (13 26 27)
-        ]);
-    };
-    (
-        @ $name:ident $store:ident $w:literal
-        [$(($j:literal $a:literal $b:literal))*] $columns:tt [$(($i:literal $c:literal $d:literal))*]
-    ) => {
-        /// # Safety
-        ///
-        /// As [`Kernel`].
-        #[target_feature(enable = "avx512f")]
-        unsafe fn $name(words: *const usize, places: *const *mut u8, from: usize, to: usize) {
-            debug_assert_eq!((to - from) % SLICE_BYTES, 0);
-            if from >= to {
-                return;
-            }
-            // SAFETY: the caller's promise: every place is valid for the bytes from `from` to `to`, slots for
-            // a slice, and the table says where its lists end. The code touches no stack, and no register but those named.
-            unsafe {
-                asm!(
-                    concat!(
-                        "904:\n",
-                        "mov r12, [r15 + 8 * (20 * ", $w, " + 61)]\n",
-                        "mov r14, [r15 + 8 * (20 * ", $w, " + 62)]\n",
-                        "mov r13, [r15 + 8 * (20 * ", $w, " + 63)]\n",
-                        ahead_of_slice!($store, $w),
-                        $(start!($w, $j, $a, $b),)*
-                        $(row!($store, $w, $i, $columns),)*
-                        "901:\n",
-                        "cmp qword ptr [r15 + 8 * (20 * ", $w, " + 64)], 0\n",
-                        "je 902f\n",
-                        $(link!($store, $w, $j, $a, $b),)*
-                        "mov r8, [r15 + 8 * (20 * ", $w, " + 56)]\n",
-                        "test r8b, 4\n",
-                        "jz 903f\n",
-                        "mov r11, [r15 + 8 * (20 * ", $w, " + 57)]\n",
-                        row_links!($store, 99),
-                        "jmp 903f\n",
-                        "902:\n",
-                        $(plain_link!($store, $w, $j, $a, $b),)*
-                        "903:\n",
-                        "add rax, 128\n",
-                        "cmp rax, rsi\n",
-                        "jb 904b\n",
-                        "jmp 905f\n",
-                        $(start!(aside $j, $a, $b),)*
-                        $(row!(aside $w, $i, $c, $d),)*
-                        $(link!(aside $w, $j, $a, $b),)*
-                        $(plain_link!(aside $w, $j, $a, $b),)*
-                        row_links!(aside 99),
-                        "905:\n",
-                        "vzeroupper\n",
-                    ),
-                    in("rdi") places,
-                    in("r15") words,
-                    in("rsi") to,
-                    inout("rax") from => _,
-                    out("rcx") _, out("rdx") _, out("r8") _, out("r9") _, out("r10") _, out("r11") _,
-                    out("r12") _, out("r13") _, out("r14") _,
-                    out("zmm0") _, out("zmm1") _, out("zmm2") _, out("zmm3") _, out("zmm4") _, out("zmm5") _,
-                    out("zmm6") _, out("zmm7") _, out("zmm8") _, out("zmm9") _, out("zmm10") _, out("zmm11") _,
-                    out("zmm12") _, out("zmm13") _, out("zmm14") _, out("zmm15") _, out("zmm16") _, out("zmm17") _,
-                    out("zmm18") _, out("zmm19") _, out("zmm20") _, out("zmm21") _, out("zmm22") _, out("zmm23") _,
-                    out("zmm24") _, out("zmm25") _, out("zmm26") _, out("zmm27") _, out("zmm28") _, out("zmm29") _,
-                    out("zmm30") _, out("zmm31") _,
-                    options(nostack),
-                );
+        for &term in &link.late {
+            match held_by(&results, term) {
+                Some(pair) => code.sum_of(to, to, pair),
+                None => code.sum(to, Some(to), term),
             }
         }
-    };
+        store(&mut code, to, link.to);
+        // A row that nobody outside wants goes back to where it waited.
+        results.retain(|&(place, _)| place != link.to.place);
+        results.push((link.to.place, to));
+        before = Some(to);
+    }
+    code.finished()
 }
 
-macro_rules! define_kernels {
-    ($($cached:ident $streamed:ident $w:literal $columns:tt)*) => {
-        $(
-            define_kernel!($cached vmovdqu64 $w $columns);
-            define_kernel!($streamed vmovntdq $w $columns);
-        )*
-    };
+/// Leaves the sum of a row in [`ROW`], and adds its cells to their columns. What is read first stays where it is read to.
+fn sweep(code: &mut Assembler, row: &Row, held: &mut [bool]) {
+    let mut has_sum = false;
+    for &term in &row.plain {
+        code.sum(ROW, has_sum.then_some(ROW), term);
+        has_sum = true;
+    }
+    for (j, cell) in row.cells.iter().enumerate() {
+        let Some(cell) = *cell else { continue };
+        let to = match (held[j], has_sum) {
+            (false, _) => pair_of(j),
+            (true, false) => ROW,
+            (true, true) => READ,
+        };
+        code.load(to, cell);
+        if to != ROW {
+            add_or_copy(code, &mut has_sum, ROW, to);
+        }
+        if to != pair_of(j) {
+            code.sum_of(pair_of(j), pair_of(j), to);
+        }
+        (held[j], has_sum) = (true, true);
+    }
+    if !has_sum {
+        code.sum_of(ROW, ROW, ROW);
+    }
 }
 
-define_kernels!(
-    cached_4 streamed_4 4 [
-        (0 0 1) (1 2 3) (2 4 5) (3 6 7)
-    ]
-    cached_5 streamed_5 5 [
-        (0 0 1) (1 2 3) (2 4 5) (3 6 7) (4 8 9)
-    ]
-    cached_6 streamed_6 6 [
-        (0 0 1) (1 2 3) (2 4 5) (3 6 7) (4 8 9) (5 10 11)
-    ]
-    cached_7 streamed_7 7 [
-        (0 0 1) (1 2 3) (2 4 5) (3 6 7) (4 8 9) (5 10 11) (6 12 13)
-    ]
-    cached_8 streamed_8 8 [
-        (0 0 1) (1 2 3) (2 4 5) (3 6 7) (4 8 9) (5 10 11) (6 12 13) (7 14 15)
-    ]
-    cached_10 streamed_10 10 [
-        (0 0 1) (1 2 3) (2 4 5) (3 6 7) (4 8 9) (5 10 11) (6 12 13) (7 14 15) (8 16 17) (9 18 19)
-    ]
-    cached_11 streamed_11 11 [
-        (0 0 1) (1 2 3) (2 4 5) (3 6 7) (4 8 9) (5 10 11) (6 12 13) (7 14 15) (8 16 17) (9 18 19) (10 20 21)
-    ]
-    cached_12 streamed_12 12 [
-        (0 0 1) (1 2 3) (2 4 5) (3 6 7) (4 8 9) (5 10 11) (6 12 13) (7 14 15) (8 16 17) (9 18 19) (10 20 21)
-        (11 22 23)
-    ]
-    cached_13 streamed_13 13 [
-        (0 0 1) (1 2 3) (2 4 5) (3 6 7) (4 8 9) (5 10 11) (6 12 13) (7 14 15) (8 16 17) (9 18 19) (10 20 21)
-        (11 22 23) (12 24 25)
-    ]
-    cached_14 streamed_14 14 [
-        (0 0 1) (1 2 3) (2 4 5) (3 6 7) (4 8 9) (5 10 11) (6 12 13) (7 14 15) (8 16 17) (9 18 19) (10 20 21)
-        (11 22 23) (12 24 25) (13 26 27)
-    ]
-);
+/// Adds to a pair that holds something, or makes it hold the other.
+fn add_or_copy(code: &mut Assembler, holds: &mut bool, to: Pair, from: Pair) {
+    if *holds {
+        code.sum_of(to, to, from)
+    } else {
+        code.copy(to, from)
+    }
+    *holds = true;
+}
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use crate::braid::{CARRIES, HAS_LATE, HAS_PLAIN, HAS_ROW_LINKS, IS_FORWARDED, IS_LAST, IS_SLOT};
-    use crate::braid::{Layout, ROW_IS_LAST, ROWS_MOST, SLICE_BYTES, TILE_SLICES, WIDTHS};
+    use super::*;
+    use crate::braid::tests::zig_zag;
 
     #[test]
-    fn the_code_has_the_numbers_of_the_layout() {
-        for w in WIDTHS {
-            let layout = Layout { width: w };
-            assert_eq!(layout.cell(3, 2), 3 * w + 2);
-            assert_eq!(layout.row(5), 14 * w + 4 * 5);
-            assert_eq!(layout.start(2), 14 * w + 56 + 2);
-            assert_eq!(layout.link(3), 15 * w + 56 + 5 * 3);
-            assert_eq!(
-                (layout.lists(), layout.is_chained(), layout.ahead()),
-                (20 * w + 61, 20 * w + 64, 20 * w + 65)
-            );
+    fn whoever_streams_fetches_all_that_is_read_once_in_a_tile() {
+        for (n, links) in [(2, 4), (5, 9), (13, 26), (14, 27)] {
+            let braid = Braid::new(&zig_zag(n, links)).expect("few enough sums");
+            let code = Code::new(&braid).expect("memory that may be executed");
+            let mut fetched = code.ahead.clone();
+            fetched.dedup();
+            let last = |buffer: &usize| code.last.contains(buffer);
+            let read: Vec<usize> = code.buffers.iter().copied().filter(|buffer| !last(buffer)).collect();
+            assert_eq!(fetched, read, "{n}, {links}");
+            assert_eq!(code.ahead.len() % (TILE_SLICES * braid.rows.len()), 0);
         }
-        assert_eq!((ROWS_MOST, SLICE_BYTES, TILE_SLICES * SLICE_BYTES), (14, 128, 512));
-        assert_eq!((CARRIES, HAS_LATE, HAS_ROW_LINKS, IS_LAST, IS_SLOT), (1, 2, 4, 8, 16));
-        assert_eq!((ROW_IS_LAST, IS_FORWARDED, HAS_PLAIN), (1, 2, 8));
     }
 }

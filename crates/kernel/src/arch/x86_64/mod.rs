@@ -76,6 +76,7 @@ macro_rules! for_each_state {
 #[macro_use]
 mod loops;
 
+mod assembler;
 pub(crate) mod avx2;
 pub(crate) mod avx2_gfni;
 pub(crate) mod avx512_braid;

@@ -1,0 +1,56 @@
+//! A process that must not execute what it wrote, as systemd's `MemoryDenyWriteExecute` has it, computes the same by other ways.
+//!
+//! A file of its own: what is forbidden here, is forbidden for the whole process and for good.
+#![cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
+
+use pantile_kernel::{Program, Step, Tier};
+use std::ffi::{c_int, c_ulong};
+
+unsafe extern "C" {
+    fn prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int;
+}
+
+const PR_SET_MDWE: c_int = 65;
+const PR_MDWE_REFUSE_EXEC_GAIN: c_ulong = 1;
+
+const SIDE: usize = 7;
+const LEN: usize = 1000;
+
+fn xor(target: usize, terms: impl IntoIterator<Item = usize>) -> Step {
+    Step { target, terms: terms.into_iter().map(|buffer| (buffer, 1)).collect() }
+}
+
+/// The sums of the rows and of the columns of a square.
+fn steps() -> Vec<Step> {
+    let square = SIDE * SIDE;
+    let rows = (0..SIDE).map(|r| xor(square + r, (0..SIDE).map(|c| r * SIDE + c)));
+    let columns = (0..SIDE).map(|c| xor(square + SIDE + c, (0..SIDE).map(|r| r * SIDE + c)));
+    rows.chain(columns).collect()
+}
+
+fn run(program: &Program) -> Vec<Vec<u8>> {
+    let mut cells: Vec<Vec<u8>> =
+        (0..program.buffers()).map(|i| (0..LEN).map(|at| (at * 7 + i * 13) as u8).collect()).collect();
+    let mut views: Vec<&mut [u8]> = cells.iter_mut().map(Vec::as_mut_slice).collect();
+    program.run(&mut views).unwrap();
+    cells
+}
+
+#[test]
+fn programs_do_without_code_of_their_own() {
+    let compile = |tier| Program::with_tier(tier, SIDE * SIDE + 2 * SIDE, &steps()).unwrap();
+    let has_code = |program: &Program| format!("{program:?}").contains("Executable(");
+    let before = compile(Tier::best());
+    // Where code can be made, it is; otherwise the rest of this test shows nothing.
+    assert_eq!(has_code(&before), Tier::best() == Tier::Avx512Gfni);
+    // SAFETY: forbids something to this process, and touches no memory.
+    if unsafe { prctl(PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN, 0, 0, 0) } != 0 {
+        println!("this system is older than Linux 6.3 and forbids nothing: left out");
+        return;
+    }
+    let wanted = run(&compile(Tier::Portable));
+    let after = compile(Tier::best());
+    assert!(!has_code(&after));
+    assert!(run(&after) == wanted);
+    assert!(run(&before) == wanted, "code that was made before stays");
+}
