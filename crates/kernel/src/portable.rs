@@ -139,7 +139,8 @@ mod tests {
     #[test]
     fn multiply_add_adds_the_product_to_what_was_there() {
         let source: Vec<u8> = (0..=255).collect();
-        for coefficient in 0..=255 {
+        // Miri sees the same accesses for each.
+        for coefficient in (0..=255).step_by(if cfg!(miri) { 51 } else { 1 }) {
             let mut destination: Vec<u8> = (0..256).map(|i| (i % 251) as u8).collect();
             let before = destination.clone();
             multiply_add(coefficient, &source, &mut destination);

@@ -37,9 +37,9 @@ impl Code {
     pub(crate) fn new(braid: &Braid) -> Option<Code> {
         let last = braid.last();
         let read: Vec<usize> = (0..braid.buffers.len()).filter(|buffer| !last.contains(buffer)).collect();
-        let of_row = read.len().div_ceil(TILE_SLICES * braid.rows.len().max(1));
+        let of_row = read.len().div_ceil(TILE_SLICES * braid.rows().count().max(1));
         // What is left of the list names the last one again.
-        let len = TILE_SLICES * braid.rows.len() * of_row;
+        let len = TILE_SLICES * braid.rows().count() * of_row;
         let ahead = (0..len).map(|i| braid.buffers[read[i.min(read.len() - 1)]]).collect();
         let number = |&buffer: &usize| braid.buffers[buffer];
         Some(Code {
@@ -88,36 +88,41 @@ fn pair_of(column: usize) -> Pair {
 
 /// The machine code of a braid; one that streams fetches so many buffers ahead in a row.
 fn assemble(braid: &Braid, ahead: Option<usize>) -> Vec<u8> {
-    let mut code = Assembler::new(ahead.map(|of_row| (braid.buffers.len(), braid.rows.len() * of_row)));
+    let mut code = Assembler::new(ahead.map(|of_row| (braid.buffers.len(), braid.rows().count() * of_row)));
     let store = |code: &mut Assembler, from: Pair, to: Target| match to.is_last && ahead.is_some() {
         true => code.store_past(from, to.place),
         false => code.store(from, to.place),
     };
-    let columns = braid.starts.len();
-    let mut held: Vec<bool> = braid.starts.iter().map(Option::is_some).collect();
-    for (j, start) in braid.starts.iter().enumerate() {
-        start.iter().for_each(|&start| code.load(pair_of(j), start));
-    }
     // Sums that registers still hold, by where they belong: of columns for good, of rows until their pair is taken again.
     let mut results: Vec<(Place, Pair)> = Vec::new();
+    let columns = braid.batches.iter().map(|batch| batch.starts.len()).max().unwrap_or(0);
     let mut free = (columns..).map(pair_of).take_while(|&pair| pair < ROW);
-    for (i, row) in braid.rows.iter().enumerate() {
-        let of_row = ahead.unwrap_or(0);
-        (i * of_row..(i + 1) * of_row).for_each(|which| code.fetch(which));
-        sweep(&mut code, row, &mut held);
-        if row.is_forwarded {
-            add_or_copy(&mut code, &mut held[i], pair_of(i), ROW);
+    let mut fetched = 0;
+    for batch in &braid.batches {
+        let mut held: Vec<bool> = batch.starts.iter().map(Option::is_some).collect();
+        for (j, start) in batch.starts.iter().enumerate() {
+            start.iter().for_each(|&start| code.load(pair_of(j), start));
         }
-        let waits = matches!(row.to.place, Place::Slot(_));
-        match if waits { free.next() } else { None } {
-            Some(pair) => {
-                code.copy(pair, ROW);
-                results.push((row.to.place, pair));
+        for row in &batch.rows {
+            for _ in 0..ahead.unwrap_or(0) {
+                code.fetch(fetched);
+                fetched += 1;
             }
-            None => store(&mut code, ROW, row.to),
+            sweep(&mut code, row, &mut held);
+            row.forwards.iter().for_each(|&j| add_or_copy(&mut code, &mut held[j], pair_of(j), ROW));
+            // Batches fill the registers, and read what waits from its slot.
+            let waits = braid.batches.len() == 1 && matches!(row.to.place, Place::Slot(_));
+            match if waits { free.next() } else { None } {
+                Some(pair) => {
+                    code.copy(pair, ROW);
+                    results.push((row.to.place, pair));
+                }
+                None => store(&mut code, ROW, row.to),
+            }
         }
+        (0..held.len()).filter(|&j| !held[j]).map(pair_of).for_each(|pair| code.sum_of(pair, pair, pair));
+        batch.to.iter().enumerate().for_each(|(j, &to)| store(&mut code, pair_of(j), to));
     }
-    (0..columns).filter(|&j| !held[j]).map(pair_of).for_each(|pair| code.sum_of(pair, pair, pair));
     let held_by = |results: &[(Place, Pair)], place| results.iter().find(|r| r.0 == place).map(|r| r.1);
     let (mut before, mut next) = (None, ROW);
     for link in &braid.links {
@@ -127,7 +132,7 @@ fn assemble(braid: &Braid, ahead: Option<usize>) -> Vec<u8> {
                 carried.iter().for_each(|&before| code.sum_of(pair_of(j), pair_of(j), before));
                 pair_of(j)
             }
-            Unfinished::Row(own) => {
+            Unfinished::Waiting(own) => {
                 let to = next;
                 next = ROW + READ - next;
                 results.retain(|&(_, pair)| pair != to);
@@ -207,7 +212,7 @@ mod tests {
             let last = |buffer: &usize| code.last.contains(buffer);
             let read: Vec<usize> = code.buffers.iter().copied().filter(|buffer| !last(buffer)).collect();
             assert_eq!(fetched, read, "{n}, {links}");
-            assert_eq!(code.ahead.len() % (TILE_SLICES * braid.rows.len()), 0);
+            assert_eq!(code.ahead.len() % (TILE_SLICES * braid.rows().count()), 0);
         }
     }
 }
