@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn xor_into_is_its_own_inverse() {
-        for len in 0..300 {
+        for len in (0..300).step_by(if cfg!(miri) { 23 } else { 1 }) {
             let src: Vec<u8> = (0..len).map(|i| (i % 251) as u8 | 1).collect();
             let before: Vec<u8> = (0..len).map(|i| (i * 7 % 251) as u8).collect();
             let mut dst = before.clone();
