@@ -21,7 +21,7 @@ pub(crate) const SLICE_BYTES: usize = 128;
 /// Held sums of a batch: with two vectors each they fill 28 of 32 registers.
 pub(crate) const HELD_MOST: usize = 14;
 
-/// Terms of all sums, so that the code fits the cache of instructions: 45 bytes for each buffer, most of which are terms of two.
+/// Sums and their terms, so that the code fits the cache of instructions: 45 bytes for each buffer, most of which are terms of two.
 const TERMS_MOST: usize = 1280;
 
 /// A buffer, by its number in [`Braid::buffers`], or a slot.
@@ -103,7 +103,7 @@ impl Braid {
     /// Compiles `steps`, as [`crate::weave::Weave::new`] does; `None` if they have too many terms, or nothing meets.
     pub(crate) fn new(steps: &[(usize, Vec<usize>)]) -> Option<Braid> {
         let (buffers, sums) = shared_sums(steps);
-        if sums.iter().map(|sum| sum.terms.len()).sum::<usize>() > TERMS_MOST {
+        if sums.iter().map(|sum| sum.terms.len() + 1).sum::<usize>() > TERMS_MOST {
             return None;
         }
         let mut loom = Loom::new(sums, buffers.len() as u32);

@@ -198,9 +198,10 @@ impl Sweep {
         self.tier == Tier::Avx512Gfni
     }
 
-    /// The braid as code; `None` if the registers do not suffice, or the system lets nothing be executed that was written.
+    /// The braid as code, for a tier that has grids; `None` if the system lets nothing be executed that was written.
     pub(crate) fn code(self, braid: &Braid) -> Option<BraidCode> {
-        if self.has_grids() { BraidCode::new(braid) } else { None }
+        debug_assert!(self.has_grids(), "the code fills the registers that grids do");
+        BraidCode::new(braid)
     }
 
     /// Carries out the weave on `len` bytes of every buffer.

@@ -1,6 +1,7 @@
 //! Whole computations: steps over the buffers of a stripe, compiled once, run in place on any number of stripes.
 //!
-//! Steps that read mostly the same buffers become one [`Dot`]; a program of XORs alone becomes a weave (`weave.rs`).
+//! Steps that read mostly the same buffers become one [`Dot`]; a program of XORs alone becomes a weave (`weave.rs`),
+//! and code of its own where the tier can (`braid.rs`).
 //! What a step writes, later steps may read.
 //!
 //! Invariants: a run allocates nothing but the scratch of its thread, once; it takes no lock; it writes the targets of
@@ -238,7 +239,7 @@ fn is_xor_alone(steps: &[Step]) -> bool {
 fn weave_of(steps: &[Step], sweep: Sweep) -> Stage {
     let sums: Vec<(usize, Vec<usize>)> =
         steps.iter().map(|step| (step.target, step.terms.iter().map(|term| term.0).collect())).collect();
-    let braid = Braid::new(&sums).and_then(|braid| sweep.code(&braid));
+    let braid = sweep.has_grids().then(|| Braid::new(&sums)).flatten().and_then(|braid| sweep.code(&braid));
     let has_grids = sweep.has_grids() && braid.is_none();
     let grids = has_grids.then(|| Weave::new(&sums, true)).filter(|weave| !weave.grids().is_empty());
     Stage::Weave { braid, grids, rows: Weave::new(&sums, false), sweep }

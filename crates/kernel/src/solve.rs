@@ -109,7 +109,8 @@ impl<E: Engine> Solve<E> {
         }
         let (mut starts, mut outputs) = ([NO_START; MAX_OUTPUTS], [0; MAX_OUTPUTS]);
         for (start, buffer) in starts.iter_mut().zip(order.iter().map(|&sum| system.starts[sum])) {
-            *start = buffer.map_or(Some(NO_START), |buffer| u32::try_from(buffer).ok())?;
+            let numbered = |buffer| u32::try_from(buffer).ok().filter(|&buffer| buffer != NO_START);
+            *start = buffer.map_or(Some(NO_START), numbered)?;
         }
         for (output, &o) in outputs.iter_mut().zip(rows) {
             *output = u32::try_from(system.outputs[o]).ok()?;

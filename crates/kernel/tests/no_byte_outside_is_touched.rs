@@ -112,15 +112,25 @@ fn by_programs_of_every_kind() {
         [xor(6, &[0, 1, 2]), xor(7, &[3, 4, 5]), xor(8, &[0, 3, 6]), xor(9, &[1, 4, 7]), xor(10, &[8, 2, 5])];
     let mixed =
         [Step { target: 6, terms: vec![(0, 3), (1, 1)] }, Step { target: 7, terms: vec![(6, 9), (2, 1)] }];
-    // Rows and columns of a square with a hole, and what follows from both: rows that wait in registers, links of both kinds.
+    // Rows and columns of a square with a hole, each column with a row.
     let grid: Vec<Step> = (0..4)
         .map(|r| xor(16 + r, &[4 * r, 4 * r + 1, 4 * r + 2, 4 * r + 3][usize::from(r == 2)..]))
         .chain((0..4).map(|c| xor(20 + c, &[c, c + 4, c + 8, c + 12, 16 + c][usize::from(c == 1)..])))
         .collect();
+    // Rows and columns in turn, each with the one before: rows that wait in slots or registers, links of both kinds.
+    let zig_zag: Vec<Step> = (0..8)
+        .map(|i| {
+            let of = |c: usize| if i % 2 == 0 { i / 2 * 4 + c } else { c * 4 + i / 2 };
+            let terms: Vec<usize> = (0..4).map(of).chain((i > 0).then(|| 15 + i)).collect();
+            xor(16 + i, &terms)
+        })
+        .collect();
     for tier in Tier::available() {
         for stores in STORES {
-            let program = Program::with_tier(tier, 24, &grid).unwrap().with_stores(stores);
-            everywhere(24, |views| program.run(views).unwrap());
+            for steps in [&grid, &zig_zag] {
+                let program = Program::with_tier(tier, 24, steps).unwrap().with_stores(stores);
+                everywhere(24, |views| program.run(views).unwrap());
+            }
             for steps in [&steps[..], &mixed] {
                 let program = Program::with_tier(tier, 11, steps).unwrap().with_stores(stores);
                 everywhere(11, |views| program.run(views).unwrap());

@@ -10,7 +10,7 @@ use common::*;
 use pantile::plan::{ProveOptions, prove};
 use pantile::{CellIndex, CellSet, Codec, Costs, RecoverError};
 
-const LEN: usize = 67;
+const LEN: usize = 131;
 
 /// Checks all sets of `lost` columns; the number that survived.
 fn lose_every_set(codec: &Codec, lost: usize) -> (u64, Vec<Vec<usize>>) {
