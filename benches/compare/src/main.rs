@@ -81,6 +81,9 @@ fn main() {
             }
         }
     }
+    if cells.is_empty() {
+        refuse("no code is called so, and no section; nothing was measured, and nothing written");
+    }
     let record = json!({ "machine": machine(), "tier": pantile_kernel::Tier::best().name(), "repeats": options.repeats,
         "peers": versions(&rivals) });
     let mut text = record.to_string();
@@ -92,6 +95,12 @@ fn main() {
     eprintln!("{} cells in {}", cells.len(), options.out);
 }
 
+/// Says what is wrong with the arguments, and ends.
+fn refuse(what: &str) -> ! {
+    eprintln!("{what}");
+    std::process::exit(2)
+}
+
 fn options() -> Options {
     let mut options = Options { repeats: 9, avx2: false, only: None, out: String::new() };
     let mut arguments = std::env::args().skip(1);
@@ -99,15 +108,20 @@ fn options() -> Options {
         match argument.as_str() {
             "--quick" => options.repeats = 3,
             "--avx2" => options.avx2 = true,
-            "--only" => options.only = arguments.next(),
-            _ if argument.starts_with('-') => {
-                eprintln!(
-                    "there is no option {argument}; give --quick, --avx2, --only WHAT and the file to write"
-                );
-                std::process::exit(2);
-            }
+            "--only" => match arguments.next() {
+                Some(only) => options.only = Some(only),
+                None => refuse(
+                    "--only lacks what is to be measured: mds, array, tower, or a part of a code's name",
+                ),
+            },
+            _ if argument.starts_with('-') => refuse(&format!(
+                "there is no option {argument}; give --quick, --avx2, --only WHAT and the file to write"
+            )),
             _ => options.out = argument,
         }
+    }
+    if options.only.is_some() && options.out.is_empty() {
+        refuse("name a file for a part of the cells: the records in this folder have all of them");
     }
     if options.out.is_empty() {
         options.out = if options.avx2 { "record-avx2.json" } else { "record.json" }.into();
