@@ -33,6 +33,8 @@ mod braid;
 mod dispatch;
 mod dot;
 #[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
+mod executable;
+#[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
 mod horner;
 pub mod measure;
 mod portable;

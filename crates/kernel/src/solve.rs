@@ -204,36 +204,6 @@ mod tests {
     use crate::schedule::tests::FollowsFew;
     use crate::{Dot, Tier};
 
-    /// As many sums as outputs, the second one of ones; one sum in three has no start.
-    struct Parts {
-        sources: Vec<usize>,
-        coefficients: Vec<u8>,
-        starts: Vec<Option<usize>>,
-        outputs: Vec<usize>,
-        solution: Vec<u8>,
-    }
-
-    impl Parts {
-        fn new(sources: usize, count: usize) -> Parts {
-            let coefficient = |sum: usize, t: usize| if sum == 1 { 1 } else { (sum * 41 + t * 13) as u8 | 2 };
-            let of_sum = |o: usize, sum: usize| {
-                if o == 0 && sum == 0 { 0 } else { (o * 29 + sum * 7 + 3) as u8 }
-            };
-            Parts {
-                sources: (0..sources).collect(),
-                coefficients: (0..sources * count).map(|i| coefficient(i % count, i / count)).collect(),
-                starts: (0..count).map(|sum| (sum % 3 != 2).then_some(sources + sum)).collect(),
-                outputs: (0..count).map(|o| sources + count + o).collect(),
-                solution: (0..count * count).map(|i| of_sum(i / count, i % count)).collect(),
-            }
-        }
-
-        fn system(&self) -> System<'_> {
-            let Parts { sources, coefficients, starts, outputs, solution } = self;
-            System { sources, coefficients, starts, outputs, solution }
-        }
-    }
-
     #[test]
     fn systems_solved_in_groups_give_what_their_steps_give() {
         Avx2::new().into_iter().for_each(check);
@@ -250,8 +220,20 @@ mod tests {
             (20, 4, 131_073),
             (66, 2, 17_000),
         ] {
-            let parts = Parts::new(sources, count);
-            let system = parts.system();
+            // The second sum is of ones; one sum in three has no start.
+            let coefficient = |sum: usize, t: usize| if sum == 1 { 1 } else { (sum * 41 + t * 13) as u8 | 2 };
+            let of_sum = |o: usize, sum: usize| {
+                if o == 0 && sum == 0 { 0 } else { (o * 29 + sum * 7 + 3) as u8 }
+            };
+            let system = System {
+                sources: &(0..sources).collect::<Vec<_>>(),
+                coefficients: &(0..sources * count)
+                    .map(|i| coefficient(i % count, i / count))
+                    .collect::<Vec<_>>(),
+                starts: &(0..count).map(|sum| (sum % 3 != 2).then_some(sources + sum)).collect::<Vec<_>>(),
+                outputs: &(0..count).map(|o| sources + count + o).collect::<Vec<_>>(),
+                solution: &(0..count * count).map(|i| of_sum(i / count, i % count)).collect::<Vec<_>>(),
+            };
             let pitch = usize::next_multiple_of(len, 64) + 64;
             let buffers = sources + 2 * count;
             let mut memory: Vec<u8> = (0..buffers * pitch + 64).map(|i| (i * 7 + i / 251) as u8).collect();

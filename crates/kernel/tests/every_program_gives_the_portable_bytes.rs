@@ -4,6 +4,9 @@
 // Miri has no tier to compare with.
 #![cfg(not(miri))]
 
+mod common;
+
+use common::{xor, zig_zag};
 use pantile_kernel::{
     Horner, HornerOutputs, HornerStep, Program, ProgramError, ShapeError, Step, Stores, System, Tier,
 };
@@ -26,10 +29,6 @@ impl Random {
     fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }
-}
-
-fn xor(target: usize, terms: impl IntoIterator<Item = usize>) -> Step {
-    Step { target, terms: terms.into_iter().map(|buffer| (buffer, 1)).collect() }
 }
 
 /// What is compiled.
@@ -121,18 +120,6 @@ fn chain(links: usize, width: usize) -> (usize, Vec<Step>) {
             let own = (0..width).map(|c| i * width + c);
             let neighbours = (0..width).map(move |c| (i + 1) % links * width + c).filter(|b| b % 2 == 0);
             xor(data + i, own.chain(neighbours).chain((i > 0).then(|| data + i - 1)))
-        })
-        .collect();
-    (data + links, steps)
-}
-
-/// The zig-zag of a double recovery: row and column sums of a square in turn, each with the one before.
-fn zig_zag(side: usize, links: usize) -> (usize, Vec<Step>) {
-    let data = side * side;
-    let steps = (0..links)
-        .map(|i| {
-            let of = |c: usize| if i.is_multiple_of(2) { i / 2 * side + c } else { c * side + i / 2 };
-            xor(data + i, (0..side).map(of).chain((i > 0).then(|| data + i - 1)))
         })
         .collect();
     (data + links, steps)

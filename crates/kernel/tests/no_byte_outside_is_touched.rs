@@ -6,31 +6,15 @@
 
 #![cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 
+mod common;
+
+use common::system::{MAP_PRIVATE_ANONYMOUS, PAGE_BYTES, PROT_NONE, PROT_READ_WRITE, mmap, mprotect, munmap};
+use common::{xor, zig_zag};
 use pantile_kernel::measure::XorLimit;
 use pantile_kernel::{
     Dot, Horner, HornerOutputs, HornerStep, Program, Step, Stores, System, Tier, Update, equal,
     first_nonzero, first_nonzero_any, xor_into,
 };
-use std::ffi::{c_int, c_void};
-
-unsafe extern "C" {
-    fn mmap(
-        address: *mut c_void,
-        len: usize,
-        protection: c_int,
-        flags: c_int,
-        file: c_int,
-        offset: i64,
-    ) -> *mut c_void;
-    fn mprotect(address: *mut c_void, len: usize, protection: c_int) -> c_int;
-    fn munmap(address: *mut c_void, len: usize) -> c_int;
-}
-
-const PROT_NONE: c_int = 0;
-const PROT_READ_WRITE: c_int = 3;
-const MAP_PRIVATE_ANONYMOUS: c_int = 0x22;
-const PAGE_BYTES: usize = 4096;
-
 /// Pages of `count` buffers, a forbidden one before each and after the last.
 struct Fenced {
     base: *mut u8,
@@ -106,25 +90,17 @@ fn by_dot_products() {
 
 #[test]
 fn by_programs_of_every_kind() {
-    let xor =
-        |target: usize, terms: &[usize]| Step { target, terms: terms.iter().map(|&t| (t, 1)).collect() };
     let steps =
-        [xor(6, &[0, 1, 2]), xor(7, &[3, 4, 5]), xor(8, &[0, 3, 6]), xor(9, &[1, 4, 7]), xor(10, &[8, 2, 5])];
+        [xor(6, [0, 1, 2]), xor(7, [3, 4, 5]), xor(8, [0, 3, 6]), xor(9, [1, 4, 7]), xor(10, [8, 2, 5])];
     let mixed =
         [Step { target: 6, terms: vec![(0, 3), (1, 1)] }, Step { target: 7, terms: vec![(6, 9), (2, 1)] }];
     // Rows and columns of a square with a hole, each column with a row.
     let grid: Vec<Step> = (0..4)
-        .map(|r| xor(16 + r, &[4 * r, 4 * r + 1, 4 * r + 2, 4 * r + 3][usize::from(r == 2)..]))
-        .chain((0..4).map(|c| xor(20 + c, &[c, c + 4, c + 8, c + 12, 16 + c][usize::from(c == 1)..])))
+        .map(|r| xor(16 + r, (0..4).skip(usize::from(r == 2)).map(|c| 4 * r + c)))
+        .chain((0..4).map(|c| xor(20 + c, (0..5).skip(usize::from(c == 1)).map(|r| c + 4 * r))))
         .collect();
-    // Rows and columns in turn, each with the one before: rows that wait in slots or registers, links of both kinds.
-    let zig_zag: Vec<Step> = (0..8)
-        .map(|i| {
-            let of = |c: usize| if i % 2 == 0 { i / 2 * 4 + c } else { c * 4 + i / 2 };
-            let terms: Vec<usize> = (0..4).map(of).chain((i > 0).then(|| 15 + i)).collect();
-            xor(16 + i, &terms)
-        })
-        .collect();
+    // Rows that wait in slots or registers, links of both kinds.
+    let (_, zig_zag) = zig_zag(4, 8);
     for tier in Tier::available() {
         for stores in STORES {
             for steps in [&grid, &zig_zag] {

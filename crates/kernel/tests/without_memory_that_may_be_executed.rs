@@ -3,40 +3,23 @@
 //! A file of its own: what is forbidden here, is forbidden for the whole process and for good.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
 
-use pantile_kernel::{Program, Step, Tier};
-use std::ffi::{c_int, c_ulong, c_void};
+mod common;
+
+use common::system::{
+    MAP_PRIVATE_ANONYMOUS, PAGE_BYTES, PROT_READ_EXECUTE, PROT_READ_WRITE, mmap, mprotect, munmap,
+};
+use common::zig_zag;
+use pantile_kernel::{Program, Tier};
+use std::ffi::{c_int, c_ulong};
 
 unsafe extern "C" {
-    fn mmap(
-        at: *mut c_void,
-        len: usize,
-        access: c_int,
-        flags: c_int,
-        file: c_int,
-        offset: i64,
-    ) -> *mut c_void;
-    fn mprotect(at: *mut c_void, len: usize, access: c_int) -> c_int;
-    fn munmap(at: *mut c_void, len: usize) -> c_int;
     fn prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int;
 }
 
 const PR_SET_MDWE: c_int = 65;
 const PR_MDWE_REFUSE_EXEC_GAIN: c_ulong = 1;
 
-const SIDE: usize = 7;
 const LEN: usize = 1000;
-
-fn xor(target: usize, terms: impl IntoIterator<Item = usize>) -> Step {
-    Step { target, terms: terms.into_iter().map(|buffer| (buffer, 1)).collect() }
-}
-
-/// The sums of the rows and of the columns of a square.
-fn steps() -> Vec<Step> {
-    let square = SIDE * SIDE;
-    let rows = (0..SIDE).map(|r| xor(square + r, (0..SIDE).map(|c| r * SIDE + c)));
-    let columns = (0..SIDE).map(|c| xor(square + SIDE + c, (0..SIDE).map(|r| r * SIDE + c)));
-    rows.chain(columns).collect()
-}
 
 fn run(program: &Program) -> Vec<Vec<u8>> {
     let mut cells: Vec<Vec<u8>> =
@@ -50,16 +33,17 @@ fn run(program: &Program) -> Vec<Vec<u8>> {
 fn may_execute_what_was_written() -> bool {
     // SAFETY: a mapping of this test's own, which nobody writes to or executes.
     unsafe {
-        let page = mmap(std::ptr::null_mut(), 4096, 3, 0x22, -1, 0);
-        let answer = mprotect(page, 4096, 5);
-        munmap(page, 4096);
+        let page = mmap(std::ptr::null_mut(), PAGE_BYTES, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, -1, 0);
+        let answer = mprotect(page, PAGE_BYTES, PROT_READ_EXECUTE);
+        munmap(page, PAGE_BYTES);
         answer == 0
     }
 }
 
 #[test]
 fn programs_do_without_code_of_their_own() {
-    let compile = |tier| Program::with_tier(tier, SIDE * SIDE + 2 * SIDE, &steps()).unwrap();
+    let (buffers, steps) = zig_zag(7, 14);
+    let compile = |tier| Program::with_tier(tier, buffers, &steps).unwrap();
     let has_code = |program: &Program| format!("{program:?}").contains("Executable(");
     let before = compile(Tier::best());
     // Where code can be made, it is; otherwise the rest of this test shows nothing.

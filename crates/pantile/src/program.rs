@@ -35,6 +35,65 @@ pub(crate) struct Whole {
 /// Lists that are short for most codes.
 type Few<T, const N: usize> = SmallVec<[T; N]>;
 
+/// What a recovery of a code of one row knows and wants, by position in the lists of data and parities of the code.
+struct Loss {
+    known: Few<usize, 32>,
+    unknown: Few<usize, 8>,
+    /// The parities whose sums are formed: first those that are used, as many as data are unknown; then the lost ones.
+    rows: Few<usize, 8>,
+    unread: CellSet,
+}
+
+impl Loss {
+    fn of(code: &Code, lost: &CellSet) -> Loss {
+        // Filled where it lies: to move lists that were just written costs a third of the plan.
+        let mut loss =
+            Loss { known: Few::new(), unknown: Few::new(), rows: Few::new(), unread: lost.clone() };
+        for (position, &cell) in code.data().iter().enumerate() {
+            if lost.contains(cell) { loss.unknown.push(position) } else { loss.known.push(position) }
+        }
+        let mut lost_rows = Few::<usize, 8>::new();
+        for (row, &cell) in code.parity().iter().enumerate() {
+            match lost.contains(cell) {
+                true => lost_rows.push(row),
+                false if loss.rows.len() < loss.unknown.len() => loss.rows.push(row),
+                false => loss.unread.insert(cell),
+            }
+        }
+        lost_rows.iter().for_each(|&row| loss.rows.push(row));
+        loss
+    }
+
+    /// Writes each lost cell in terms of the sums, a line for each: first data, then parities. `false` if the sums that
+    /// can be had do not determine the data.
+    fn solve(&self, code: &Code, solution: &mut [u8]) -> bool {
+        let (used, count) = (self.unknown.len(), self.rows.len());
+        let coefficient = |row: usize, position: usize| code.generator().get(row, position);
+        // [A | I] becomes [I | A^-1].
+        let mut work: Few<Gf, 128> = smallvec![Gf::ZERO; 2 * used * used];
+        for (r, line) in work.chunks_exact_mut(2 * used).enumerate() {
+            line.iter_mut().zip(&self.unknown).for_each(|(x, &u)| *x = coefficient(self.rows[r], u));
+            line[used + r] = Gf::ONE;
+        }
+        if !eliminate(used, &mut work) {
+            return false;
+        }
+        let (of_data, of_parities) = solution.split_at_mut(used * count);
+        for (line, inverse) in of_data.chunks_exact_mut(count).zip(work.chunks_exact(2 * used)) {
+            line.iter_mut().zip(&inverse[used..]).for_each(|(x, c)| *x = c.0);
+        }
+        for (own, line) in of_parities.chunks_exact_mut(count).enumerate() {
+            // A lost parity: what is known under it, and the unknown data in terms of the sums.
+            for (&u, inverse) in self.unknown.iter().zip(work.chunks_exact(2 * used)) {
+                let g = coefficient(self.rows[used + own], u);
+                line.iter_mut().zip(&inverse[used..]).for_each(|(x, &c)| *x ^= (g * c).0);
+            }
+            line[used + own] = 1;
+        }
+        true
+    }
+}
+
 /// The program that recovers everything lost from the first cells that are left, if the code is MDS and of one row, and
 /// two cells or more are lost.
 ///
@@ -47,75 +106,41 @@ pub(crate) fn solving(code: &Code, lost: &CellSet) -> Option<Whole> {
     if !code.claim().mds || code.cell_count() != code.columns() || code.rows_max() > 1 || lost.len() < 2 {
         return None;
     }
-    let (data, parity, generator) = (code.data(), code.parity(), code.generator());
-    let (mut unknown, mut known) = (Few::<usize, 8>::new(), Few::<usize, 32>::new());
-    for (position, &cell) in data.iter().enumerate() {
-        if lost.contains(cell) { unknown.push(position) } else { known.push(position) }
-    }
-    // The parities of the sums: first the used ones, then the lost ones.
-    let (mut rows, mut lost_parities) = (Few::<usize, 8>::new(), Few::<usize, 8>::new());
-    let mut unread = lost.clone();
-    for (row, &cell) in parity.iter().enumerate() {
-        match lost.contains(cell) {
-            true => lost_parities.push(row),
-            false if rows.len() < unknown.len() => rows.push(row),
-            false => unread.insert(cell),
-        }
-    }
-    let used = rows.len();
-    // Parities alone are encoded; what is left of the rows must determine the data.
-    if used == 0 || used < unknown.len() {
+    let mut loss = Loss::of(code, lost);
+    let count = lost.len();
+    // Parities alone are encoded, and what is left of them must be as many as data are lost.
+    if loss.unknown.is_empty() || loss.rows.len() != count {
         return None;
     }
-    lost_parities.iter().for_each(|&row| rows.push(row));
-    // [A | I] becomes [I | A^-1].
-    let mut work: Few<Gf, 128> = smallvec![Gf::ZERO; 2 * used * used];
-    for (r, line) in work.chunks_exact_mut(2 * used).enumerate() {
-        let row = generator.row(rows[r]);
-        line.iter_mut().zip(&unknown).for_each(|(x, &position)| *x = row[position]);
-        line[used + r] = Gf::ONE;
-    }
-    if !eliminate(used, &mut work) {
-        return None;
-    }
-    let count = rows.len();
     let mut solution: Few<u8, 64> = smallvec![0; count * count];
-    let (of_data, of_parities) = solution.split_at_mut(used * count);
-    for (line, inverse) in of_data.chunks_exact_mut(count).zip(work.chunks_exact(2 * used)) {
-        line.iter_mut().zip(&inverse[used..]).for_each(|(x, c)| *x = c.0);
+    if !loss.solve(code, &mut solution) {
+        return None;
     }
-    for ((own, line), &parity) in of_parities.chunks_exact_mut(count).enumerate().zip(&lost_parities) {
-        // A lost parity: what is left under it, and the lost data in terms of the sums.
-        let row = generator.row(parity);
-        for (&position, inverse) in unknown.iter().zip(work.chunks_exact(2 * used)) {
-            line.iter_mut().zip(&inverse[used..]).for_each(|(x, &c)| *x ^= (row[position] * c).0);
-        }
-        line[used + own] = 1;
-    }
-    let mut coefficients: Few<u8, 128> = smallvec![0; known.len() * count];
-    for (of_source, &position) in coefficients.chunks_exact_mut(count).zip(&known) {
-        of_source.iter_mut().zip(&rows).for_each(|(x, &row)| *x = generator.get(row, position).0);
+    let mut coefficients: Few<u8, 128> = smallvec![0; loss.known.len() * count];
+    for (of_source, &position) in coefficients.chunks_exact_mut(count).zip(&loss.known) {
+        let of_rows = of_source.iter_mut().zip(&loss.rows);
+        of_rows.for_each(|(x, &row)| *x = code.generator().get(row, position).0);
     }
     // From positions to cells.
-    known.iter_mut().for_each(|position| *position = data[*position].usize());
-    unknown.iter_mut().for_each(|position| *position = data[*position].usize());
+    let (used, lost_rows) = loss.rows.split_at(loss.unknown.len());
+    loss.known.iter_mut().for_each(|position| *position = code.data()[*position].usize());
+    loss.unknown.iter_mut().for_each(|position| *position = code.data()[*position].usize());
+    let parity_cell = |row: usize| code.parity()[row].usize();
     let mut starts = Few::<Option<usize>, 8>::new();
-    for &row in &rows[..used] {
-        starts.push(Some(parity[row].usize()));
-    }
-    for &row in &lost_parities {
+    used.iter().for_each(|&row| starts.push(Some(parity_cell(row))));
+    for &row in lost_rows {
         starts.push(None);
-        unknown.push(parity[row].usize());
+        loss.unknown.push(parity_cell(row));
     }
     let system = System {
-        sources: &known,
+        sources: &loss.known,
         coefficients: &coefficients,
         starts: &starts,
-        outputs: &unknown,
+        outputs: &loss.unknown,
         solution: &solution,
     };
     match Program::solving(code.cell_count(), &system) {
-        Ok(program) => Some(Whole { program, unread }),
+        Ok(program) => Some(Whole { program, unread: loss.unread }),
         Err(error) => unreachable!("lost cells are written and others read: {error}"),
     }
 }

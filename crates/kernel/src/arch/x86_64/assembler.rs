@@ -1,11 +1,8 @@
-//! Machine code made at run time: the few instructions that a braid needs, and memory that may be executed.
+//! Machine code made at run time: the few instructions that a braid needs.
 //!
 //! Vectors are of 512 bits and come in pairs, the two lines of a slice. Registers have fixed duties: `rdi` is the table of
 //! pointers, `rax` the position in the buffers, `rdx` their end, `rcx` the slots, `r9` the buffer in use; where code streams, `r8` is what a
 //! slice fetches ahead, `r10` one buffer of it and `r11` where the next tile begins.
-
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::braid::{Place, SLICE_BYTES};
 
@@ -120,6 +117,10 @@ impl Assembler {
         self.vector(XOR, to + 1, one + 1, Operand::Register(other + 1));
     }
 
+    pub(super) fn zero(&mut self, pair: Pair) {
+        self.sum_of(pair, pair, pair);
+    }
+
     pub(super) fn copy(&mut self, to: Pair, from: Pair) {
         self.vector(COPY, to, 0, Operand::Register(from));
         self.vector(COPY, to + 1, 0, Operand::Register(from + 1));
@@ -181,141 +182,9 @@ impl Assembler {
     }
 }
 
-/// Pieces of code at once, in the whole process: each is a mapping, of which systems allow some 65,000, and up to 64 KiB. Whoever keeps more
-/// programs than this, for many patterns of losses, has the others done without code.
-const PIECES_MOST: usize = 2048;
-
-static PIECES: AtomicUsize = AtomicUsize::new(0);
-
-/// Memory that holds code: one function after another.
-pub(super) struct Executable {
-    start: NonNull<u8>,
-    len: usize,
-    /// Where the second function starts.
-    second: usize,
-}
-
-// SAFETY: the memory is ours, and nobody writes to it.
-unsafe impl Send for Executable {}
-// SAFETY: as above.
-unsafe impl Sync for Executable {}
-
-impl Executable {
-    /// Two functions; `None` if the system gives no memory that may be executed, or there are [`PIECES_MOST`].
-    pub(super) fn new(first: &[u8], second: &[u8]) -> Option<Executable> {
-        let at = first.len().next_multiple_of(64);
-        let mut code = first.to_vec();
-        code.resize(at, 0xcc); // int3
-        code.extend(second);
-        let take = |pieces: usize| (pieces < PIECES_MOST).then_some(pieces + 1);
-        PIECES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
-        let made = system::executable(&code).map(|start| Executable { start, len: code.len(), second: at });
-        if made.is_none() {
-            PIECES.fetch_sub(1, Ordering::Relaxed);
-        }
-        made
-    }
-
-    pub(super) fn first(&self) -> Entry {
-        self.entry(0)
-    }
-
-    pub(super) fn second(&self) -> Entry {
-        self.entry(self.second)
-    }
-
-    fn entry(&self, at: usize) -> Entry {
-        // SAFETY: the memory has a function of this type at both places, and nobody writes to it any more.
-        unsafe { std::mem::transmute::<*mut u8, Entry>(self.start.as_ptr().wrapping_add(at)) }
-    }
-}
-
-impl std::fmt::Debug for Executable {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Executable({} bytes)", self.len)
-    }
-}
-
-impl Drop for Executable {
-    fn drop(&mut self) {
-        system::give_back(self.start, self.len);
-        PIECES.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-mod system {
-    //! Declared here rather than through the libc crate: three functions whose C signatures POSIX fixes.
-
-    use std::ffi::c_void;
-    use std::ptr::NonNull;
-
-    unsafe extern "C" {
-        fn mmap(at: *mut c_void, len: usize, access: i32, flags: i32, file: i32, offset: i64) -> *mut c_void;
-        fn mprotect(at: *mut c_void, len: usize, access: i32) -> i32;
-        fn munmap(at: *mut c_void, len: usize) -> i32;
-    }
-
-    const READ: i32 = 1;
-    const WRITE: i32 = 2;
-    const EXECUTE: i32 = 4;
-    const PRIVATE: i32 = 2;
-    const ANONYMOUS: i32 = 32;
-
-    /// Pages with this code, which are written first and executed then: at no time both.
-    pub(super) fn executable(code: &[u8]) -> Option<NonNull<u8>> {
-        // SAFETY: a new mapping, wherever the system puts it.
-        let at = unsafe { mmap(std::ptr::null_mut(), code.len(), READ | WRITE, PRIVATE | ANONYMOUS, -1, 0) };
-        // What failed has the last address there is.
-        let start = NonNull::new(at.cast::<u8>()).filter(|start| start.addr().get() != usize::MAX)?;
-        // SAFETY: the mapping has so many bytes, and is ours alone.
-        unsafe { start.as_ptr().copy_from_nonoverlapping(code.as_ptr(), code.len()) };
-        // SAFETY: the mapping is ours.
-        if unsafe { mprotect(at, code.len(), READ | EXECUTE) } != 0 {
-            give_back(start, code.len());
-            return None;
-        }
-        Some(start)
-    }
-
-    /// Of what `executable` gave, with the same length, and nobody uses.
-    pub(super) fn give_back(start: NonNull<u8>, len: usize) {
-        // SAFETY: the mapping is ours. A system that has no room to note the gap keeps the pages; nobody can help that here.
-        unsafe { munmap(start.as_ptr().cast(), len) };
-    }
-}
-
-#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
-mod system {
-    //! How to ask this system is not known here.
-
-    use std::ptr::NonNull;
-
-    pub(super) fn executable(_code: &[u8]) -> Option<NonNull<u8>> {
-        None
-    }
-
-    pub(super) fn give_back(_start: NonNull<u8>, _len: usize) {}
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn so_many_pieces_and_no_more() {
-        let code = Assembler::new(None).finished();
-        let Some(first) = Executable::new(&code, &code) else {
-            return println!("this system gives none: left out");
-        };
-        // Other tests may hold some.
-        let mut pieces: Vec<Executable> =
-            std::iter::from_fn(|| Executable::new(&code, &code)).take(PIECES_MOST).collect();
-        assert!(pieces.len() < PIECES_MOST && Executable::new(&code, &code).is_none());
-        pieces.pop();
-        drop(first);
-        assert!(Executable::new(&code, &code).is_some());
-    }
 
     #[test]
     #[rustfmt::skip]

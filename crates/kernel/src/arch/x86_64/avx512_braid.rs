@@ -8,8 +8,9 @@
 //! Where the system forbids to execute memory that was written (SELinux without `execmem`, `MemoryDenyWriteExecute` of systemd),
 //! there is no code, and the grids of a [`crate::weave`] do the work.
 
-use super::assembler::{Assembler, Executable, Pair, TILE_SLICES};
+use super::assembler::{Assembler, Entry, Pair, TILE_SLICES};
 use crate::braid::{Braid, Place, Row, SLICE_BYTES, Target, Unfinished};
+use crate::executable::Executable;
 use crate::scratch::with_scratch;
 
 /// The pairs that no column has.
@@ -23,6 +24,8 @@ const LINE_BYTES: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Code {
     functions: Executable,
+    /// Where the second one begins.
+    second: usize,
     /// The buffers whose pointers they take.
     buffers: Vec<usize>,
     /// Buffers that are fetched ahead, for a tile.
@@ -42,8 +45,13 @@ impl Code {
         let len = TILE_SLICES * braid.rows().count() * of_row;
         let ahead = (0..len).map(|i| braid.buffers[read[i.min(read.len() - 1)]]).collect();
         let number = |&buffer: &usize| braid.buffers[buffer];
+        let mut functions = assemble(braid, None);
+        let second = functions.len().next_multiple_of(LINE_BYTES);
+        functions.resize(second, 0xcc); // int3
+        functions.extend(assemble(braid, Some(of_row)));
         Some(Code {
-            functions: Executable::new(&assemble(braid, None), &assemble(braid, Some(of_row)))?,
+            functions: Executable::new(&functions)?,
+            second,
             buffers: braid.buffers.clone(),
             ahead,
             last: last.iter().map(number).collect(),
@@ -66,7 +74,7 @@ impl Code {
             let named = self.buffers.iter().chain(ahead);
             pointers.iter_mut().zip(named).for_each(|(pointer, &i)| *pointer = buffer(i));
             let (pointers, slots) = (pointers.as_ptr(), slots.as_mut_ptr().cast());
-            let function = if streaming { self.functions.second() } else { self.functions.first() };
+            let function = self.entry(if streaming { self.second } else { 0 });
             let whole = len / SLICE_BYTES * SLICE_BYTES;
             // SAFETY: the caller's promise for the buffers, of which those that are stored past the cache start a line; the slots
             // are ours, and start one. The code touches nothing else but registers that a function may.
@@ -76,9 +84,14 @@ impl Code {
             }
             if whole < len {
                 // SAFETY: as above.
-                unsafe { self.functions.first()(pointers, len - SLICE_BYTES, len, slots) };
+                unsafe { self.entry(0)(pointers, len - SLICE_BYTES, len, slots) };
             }
         });
+    }
+
+    fn entry(&self, at: usize) -> Entry {
+        // SAFETY: the memory has a function of this type at both places, and nobody writes to it any more.
+        unsafe { std::mem::transmute::<*const u8, Entry>(self.functions.start().wrapping_add(at)) }
     }
 }
 
@@ -88,113 +101,123 @@ fn pair_of(column: usize) -> Pair {
 
 /// The machine code of a braid; one that streams fetches so many buffers ahead in a row.
 fn assemble(braid: &Braid, ahead: Option<usize>) -> Vec<u8> {
-    let mut code = Assembler::new(ahead.map(|of_row| (braid.buffers.len(), braid.rows().count() * of_row)));
-    let store = |code: &mut Assembler, from: Pair, to: Target| match to.is_last && ahead.is_some() {
-        true => code.store_past(from, to.place),
-        false => code.store(from, to.place),
-    };
-    // Sums that registers still hold, by where they belong: of columns for good, of rows until their pair is taken again.
-    let mut results: Vec<(Place, Pair)> = Vec::new();
+    let of_slice = ahead.map(|of_row| (braid.buffers.len(), braid.rows().count() * of_row));
+    let mut sums = Sums { code: Assembler::new(of_slice), streams: ahead.is_some(), kept: Vec::new() };
     let columns = braid.batches.iter().map(|batch| batch.starts.len()).max().unwrap_or(0);
-    let mut free = (columns..).map(pair_of).take_while(|&pair| pair < ROW);
-    let mut fetched = 0;
+    let mut free = (columns..).map(pair_of).take_while(|&pair| pair < ROW).peekable();
+    let mut fetched = 0..;
     for batch in &braid.batches {
         let mut held: Vec<bool> = batch.starts.iter().map(Option::is_some).collect();
         for (j, start) in batch.starts.iter().enumerate() {
-            start.iter().for_each(|&start| code.load(pair_of(j), start));
+            start.iter().for_each(|&start| sums.code.load(pair_of(j), start));
         }
         for row in &batch.rows {
-            for _ in 0..ahead.unwrap_or(0) {
-                code.fetch(fetched);
-                fetched += 1;
-            }
-            sweep(&mut code, row, &mut held);
-            row.forwards.iter().for_each(|&j| add_or_copy(&mut code, &mut held[j], pair_of(j), ROW));
-            // Batches fill the registers, and read what waits from its slot.
-            let waits = braid.batches.len() == 1 && matches!(row.to.place, Place::Slot(_));
-            match if waits { free.next() } else { None } {
+            fetched.by_ref().take(ahead.unwrap_or(0)).for_each(|which| sums.code.fetch(which));
+            sums.sweep(row, &mut held);
+            match free.next_if(|_| matches!(row.to.place, Place::Slot(_))) {
                 Some(pair) => {
-                    code.copy(pair, ROW);
-                    results.push((row.to.place, pair));
+                    sums.code.copy(pair, ROW);
+                    sums.keep(row.to.place, pair);
                 }
-                None => store(&mut code, ROW, row.to),
+                None => sums.store(ROW, row.to),
             }
         }
-        (0..held.len()).filter(|&j| !held[j]).map(pair_of).for_each(|pair| code.sum_of(pair, pair, pair));
-        batch.to.iter().enumerate().for_each(|(j, &to)| store(&mut code, pair_of(j), to));
+        (0..held.len()).filter(|&j| !held[j]).for_each(|j| sums.code.zero(pair_of(j)));
+        batch.to.iter().enumerate().for_each(|(j, &to)| sums.store(pair_of(j), to));
     }
-    let held_by = |results: &[(Place, Pair)], place| results.iter().find(|r| r.0 == place).map(|r| r.1);
     let (mut before, mut next) = (None, ROW);
     for link in &braid.links {
         let carried = before.filter(|_| link.carries);
         let to = match link.of {
             Unfinished::Column(j) => {
-                carried.iter().for_each(|&before| code.sum_of(pair_of(j), pair_of(j), before));
+                carried.iter().for_each(|&before| sums.code.sum_of(pair_of(j), pair_of(j), before));
                 pair_of(j)
             }
             Unfinished::Waiting(own) => {
                 let to = next;
                 next = ROW + READ - next;
-                results.retain(|&(_, pair)| pair != to);
-                match (held_by(&results, own), carried) {
-                    (Some(pair), Some(before)) => code.sum_of(to, before, pair),
-                    (Some(pair), None) => code.copy(to, pair),
-                    (None, carried) => code.sum(to, carried, own),
-                }
+                sums.kept.retain(|&(_, pair)| pair != to);
+                sums.add(to, carried, own);
                 to
             }
         };
-        for &term in &link.late {
-            match held_by(&results, term) {
-                Some(pair) => code.sum_of(to, to, pair),
-                None => code.sum(to, Some(to), term),
-            }
-        }
-        store(&mut code, to, link.to);
-        // A row that nobody outside wants goes back to where it waited.
-        results.retain(|&(place, _)| place != link.to.place);
-        results.push((link.to.place, to));
+        link.late.iter().for_each(|&term| sums.add(to, Some(to), term));
+        sums.store(to, link.to);
+        sums.keep(link.to.place, to);
         before = Some(to);
     }
-    code.finished()
+    sums.code.finished()
 }
 
-/// Leaves the sum of a row in [`ROW`], and adds its cells to their columns. What is read first stays where it is read to.
-fn sweep(code: &mut Assembler, row: &Row, held: &mut [bool]) {
-    let mut has_sum = false;
-    for &term in &row.plain {
-        code.sum(ROW, has_sum.then_some(ROW), term);
-        has_sum = true;
-    }
-    for (j, cell) in row.cells.iter().enumerate() {
-        let Some(cell) = *cell else { continue };
-        let to = match (held[j], has_sum) {
-            (false, _) => pair_of(j),
-            (true, false) => ROW,
-            (true, true) => READ,
-        };
-        code.load(to, cell);
-        if to != ROW {
-            add_or_copy(code, &mut has_sum, ROW, to);
-        }
-        if to != pair_of(j) {
-            code.sum_of(pair_of(j), pair_of(j), to);
-        }
-        (held[j], has_sum) = (true, true);
-    }
-    if !has_sum {
-        code.sum_of(ROW, ROW, ROW);
-    }
+/// Code in the making, and what registers hold while it runs.
+struct Sums {
+    code: Assembler,
+    streams: bool,
+    /// Sums by where they belong: of columns for good, of rows until their pair is taken again.
+    kept: Vec<(Place, Pair)>,
 }
 
-/// Adds to a pair that holds something, or makes it hold the other.
-fn add_or_copy(code: &mut Assembler, holds: &mut bool, to: Pair, from: Pair) {
-    if *holds {
-        code.sum_of(to, to, from)
-    } else {
-        code.copy(to, from)
+impl Sums {
+    fn store(&mut self, from: Pair, to: Target) {
+        match to.is_last && self.streams {
+            true => self.code.store_past(from, to.place),
+            false => self.code.store(from, to.place),
+        }
     }
-    *holds = true;
+
+    /// A pair as the sum of one, if any, and a term, from wherever it is.
+    fn add(&mut self, to: Pair, other: Option<Pair>, term: Place) {
+        let kept = self.kept.iter().find(|kept| kept.0 == term).map(|kept| kept.1);
+        match (kept, other) {
+            (Some(pair), Some(other)) => self.code.sum_of(to, other, pair),
+            (Some(pair), None) => self.code.copy(to, pair),
+            (None, other) => self.code.sum(to, other, term),
+        }
+    }
+
+    /// Notes that a pair holds what belongs to a place, and nothing else does: a row that nobody outside wants goes back to where it waited.
+    fn keep(&mut self, place: Place, pair: Pair) {
+        self.kept.retain(|kept| kept.0 != place);
+        self.kept.push((place, pair));
+    }
+
+    /// Leaves the sum of a row in [`ROW`], and adds its cells to their columns. What is read first stays where it is read to.
+    fn sweep(&mut self, row: &Row, held: &mut [bool]) {
+        let mut has_sum = false;
+        for &term in &row.plain {
+            self.add(ROW, has_sum.then_some(ROW), term);
+            has_sum = true;
+        }
+        for (j, cell) in row.cells.iter().enumerate() {
+            let Some(cell) = *cell else { continue };
+            let to = match (held[j], has_sum) {
+                (false, _) => pair_of(j),
+                (true, false) => ROW,
+                (true, true) => READ,
+            };
+            self.code.load(to, cell);
+            if to != ROW {
+                self.add_or_copy(&mut has_sum, ROW, to);
+            }
+            if to != pair_of(j) {
+                self.code.sum_of(pair_of(j), pair_of(j), to);
+            }
+            (held[j], has_sum) = (true, true);
+        }
+        if !has_sum {
+            self.code.zero(ROW);
+        }
+        row.forwards.iter().for_each(|&j| self.add_or_copy(&mut held[j], pair_of(j), ROW));
+    }
+
+    /// Adds to a pair that holds something, or makes it hold the other.
+    fn add_or_copy(&mut self, holds: &mut bool, to: Pair, from: Pair) {
+        match *holds {
+            true => self.code.sum_of(to, to, from),
+            false => self.code.copy(to, from),
+        }
+        *holds = true;
+    }
 }
 
 #[cfg(all(test, target_os = "linux"))]
