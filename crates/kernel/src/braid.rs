@@ -72,6 +72,13 @@ pub(crate) struct Row {
     pub(crate) forwards: Vec<usize>,
 }
 
+impl Row {
+    /// How many places it reads.
+    pub(crate) fn terms(&self) -> usize {
+        self.plain.len() + self.cells.iter().flatten().count()
+    }
+}
+
 /// What is finished after the sweeps.
 #[derive(Debug)]
 pub(crate) struct Link {

@@ -6,12 +6,23 @@
 
 use crate::braid::{Place, SLICE_BYTES};
 
-/// Slices of a tile. While code that streams works on a tile, it fetches the next one into the second-level cache, stream after
-/// stream: so memory sees runs of eight lines, where a slice has two lines of each of a hundred streams.
-/// D-Code(13), chunks of 1 MiB: tiles of 2, 4, 8, 16 slices 0.97, 0.99, 0.94, 0.90 of the limit, without them 0.77.
-pub(super) const TILE_SLICES: usize = 4;
+/// What code that streams fetches ahead. While it works on a tile, it fetches the next one into the second-level cache, stream after
+/// stream: so memory sees runs of some lines, where a slice has two lines of each of a hundred streams.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tile {
+    /// Slices of a tile, a power of two.
+    pub(super) slices: usize,
+    /// Buffers of which a slice fetches the next tile.
+    pub(super) of_slice: usize,
+    /// Pointers of the table that come before those that are fetched ahead.
+    pub(super) pointers: usize,
+}
 
-const TILE_BYTES: i32 = (TILE_SLICES * SLICE_BYTES) as i32;
+impl Tile {
+    fn len_bytes(&self) -> i32 {
+        (self.slices * SLICE_BYTES) as i32
+    }
+}
 
 /// Two vector registers, one after the other: a slice of a sum. Named by the first.
 pub(super) type Pair = u8;
@@ -26,6 +37,8 @@ pub(super) struct Assembler {
     again: usize,
     /// The buffer that r9 points to.
     buffer: Option<usize>,
+    /// Of code that streams.
+    tile: Option<Tile>,
 }
 
 /// A second source, or a destination.
@@ -49,23 +62,22 @@ const STORE: Vector = Vector(2, true, 0x7f);
 const STORE_PAST: Vector = Vector(1, false, 0xe7);
 
 impl Assembler {
-    /// `ahead`, where the code streams: the pointers before those that are fetched ahead, and what of them belongs to a slice.
-    pub(super) fn new(ahead: Option<(usize, usize)>) -> Assembler {
-        let mut code = Assembler { bytes: Vec::new(), again: 0, buffer: None };
+    pub(super) fn new(tile: Option<Tile>) -> Assembler {
+        let mut code = Assembler { bytes: Vec::new(), again: 0, buffer: None, tile };
         code.put(&[0x48, 0x89, 0xf0]); // mov rax, rsi
         // The loop starts a line of the cache.
         let fill = code.bytes.len().next_multiple_of(64) - code.bytes.len();
         code.bytes.extend(std::iter::repeat_n(0x90, fill));
         code.again = code.bytes.len();
-        if let Some((before, of_slice)) = ahead {
+        if let Some(tile) = tile {
             code.put(&[0x49, 0x89, 0xc0]); // mov r8, rax
             code.put(&[0x49, 0xc1, 0xe8, SLICE_BYTES.ilog2() as u8]); // shr r8, ..
-            code.put(&[0x41, 0x83, 0xe0, TILE_SLICES as u8 - 1]); // and r8d, ..
-            code.put(&[0x4d, 0x69, 0xc0]).number(8 * of_slice as i32); // imul r8, r8, ..
-            code.put(&[0x4d, 0x8d, 0x84, 0x38]).number(8 * before as i32); // lea r8, [r8 + rdi + ..]
+            code.put(&[0x41, 0x83, 0xe0, tile.slices as u8 - 1]); // and r8d, ..
+            code.put(&[0x4d, 0x69, 0xc0]).number(8 * tile.of_slice as i32); // imul r8, r8, ..
+            code.put(&[0x4d, 0x8d, 0x84, 0x38]).number(8 * tile.pointers as i32); // lea r8, [r8 + rdi + ..]
             code.put(&[0x49, 0x89, 0xc3]); // mov r11, rax
-            code.put(&[0x49, 0x81, 0xe3]).number(-TILE_BYTES); // and r11, ..
-            code.put(&[0x49, 0x81, 0xc3]).number(TILE_BYTES); // add r11, ..
+            code.put(&[0x49, 0x81, 0xe3]).number(-tile.len_bytes()); // and r11, ..
+            code.put(&[0x49, 0x81, 0xc3]).number(tile.len_bytes()); // add r11, ..
         }
         code
     }
@@ -85,7 +97,8 @@ impl Assembler {
     /// Fetches the next tile of one of the buffers that a slice fetches ahead.
     pub(super) fn fetch(&mut self, which: usize) {
         self.put(&[0x4d, 0x8b, 0x90]).number(8 * which as i32); // mov r10, [r8 + ..]
-        for at in (0..TILE_BYTES).step_by(64) {
+        let len = self.tile.as_ref().map_or(0, Tile::len_bytes);
+        for at in (0..len).step_by(64) {
             self.put(&[0x43, 0x0f, 0x18, 0x94, 0x1a]).number(at); // prefetcht1 [r10 + r11 + ..]
         }
     }
@@ -241,7 +254,7 @@ mod tests {
             .iter()
             .flat_map(|line| line.split(' ').map(|byte| u8::from_str_radix(byte, 16).unwrap()))
             .collect();
-        let mut code = Assembler::new(Some((169, 26)));
+        let mut code = Assembler::new(Some(Tile { slices: 4, of_slice: 26, pointers: 169 }));
         code.fetch(3);
         code.load(26, Place::Buffer(9));
         code.store(8, Place::Slot(5));
