@@ -31,6 +31,11 @@ pub trait Peer {
     /// User data in a stripe of buffers of `len` bytes.
     fn data_bytes(&self, len: usize) -> usize;
 
+    /// How much of a buffer of `len` bytes it works on: less than all where it takes only whole packets of its own.
+    fn covered_bytes(&self, len: usize) -> usize {
+        len
+    }
+
     /// Prepares an operation; `None` if the library has no such call.
     fn prepare<'a>(&'a self, operation: &Operation) -> Option<Runner<'a>>;
 }
