@@ -14,7 +14,7 @@
 //! What it finds is an upper bound on the best cost; it proves nothing.
 
 use crate::{CellSet, Combination, Step};
-use pantile_code::{CellIndex, Code};
+use pantile_code::{CellIndex, Code, Equation};
 use pantile_gf::Gf;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -46,10 +46,6 @@ impl<'c> Progress<'c> {
         Progress { code, price, touching, lost, made: CellSet::empty(code), read, steps: Vec::new() }
     }
 
-    fn at_hand(&self, cell: CellIndex) -> bool {
-        self.read.contains(cell) || self.made.contains(cell)
-    }
-
     /// Adds a step, reading what it needs and has not got.
     ///
     /// Every term must be a survivor or a lost cell made before.
@@ -66,12 +62,19 @@ impl<'c> Progress<'c> {
     /// Makes as many of the wanted cells as single equations allow, the cheapest first; the rest.
     pub(crate) fn peel(&mut self, wanted: &[CellIndex]) -> Vec<CellIndex> {
         let mut rest: Vec<CellIndex> = wanted.iter().copied().filter(|&w| !self.made.contains(w)).collect();
+        let mut base = Base::of(self);
+        let mut labels = Labels::default();
         while !rest.is_empty() {
-            let labels = self.labels();
+            labels.spread(&base, self);
             let nearest = rest.iter().copied().min_by_key(|w| labels.cost[w.usize()]);
             match nearest {
                 Some(cell) if labels.cost[cell.usize()] != UNREACHED => {
+                    let before = self.steps.len();
                     self.follow(&labels, cell);
+                    for step in &self.steps[before..] {
+                        step.terms.iter().for_each(|term| base.have(term.0, self.touching));
+                        base.have(step.target, self.touching);
+                    }
                     rest.retain(|&w| !self.made.contains(w));
                 }
                 _ => break,
@@ -89,63 +92,17 @@ impl<'c> Progress<'c> {
                 continue;
             }
             let equation = &self.code.equations()[labels.producer[cell.usize()] as usize];
+            let others = equation.terms().iter().filter(|t| t.0 != cell);
             if ready {
                 let scale = Gf::ONE / equation.coefficient(cell);
-                let terms =
-                    equation.terms().iter().filter(|t| t.0 != cell).map(|t| (t.0, t.1 * scale)).collect();
+                let mut terms = Vec::with_capacity(equation.terms().len());
+                terms.extend(others.map(|t| (t.0, t.1 * scale)));
                 self.take(cell, terms);
             } else {
                 stack.push((cell, true));
-                stack.extend(equation.terms().iter().filter(|t| t.0 != cell).map(|t| (t.0, false)));
+                stack.extend(others.filter(|t| self.lost.contains(t.0)).map(|t| (t.0, false)));
             }
         }
-    }
-
-    fn labels(&self) -> Labels {
-        let cells = self.code.cell_count();
-        let mut cost = vec![UNREACHED; cells];
-        let mut producer = vec![u32::MAX; cells];
-        for cell in self.code.cells() {
-            if self.at_hand(cell) {
-                cost[cell.usize()] = 0;
-            } else if !self.lost.contains(cell) {
-                cost[cell.usize()] = self.price[cell.usize()];
-            }
-        }
-        let mut heap = BinaryHeap::new();
-        let mut unknown: Vec<u32> = Vec::with_capacity(self.code.equations().len());
-        let offer = |cost: &[u64], equation: u32, heap: &mut BinaryHeap<_>| {
-            let terms = self.code.equations()[equation as usize].terms();
-            let target = terms.iter().map(|t| t.0).find(|c| cost[c.usize()] == UNREACHED);
-            if let Some(target) = target {
-                // Shared cells count as often as they are used, so that along a chain the labels may double and double
-                // again; one too large to be told from another is still less than none.
-                let others = terms.iter().filter(|t| t.0 != target).map(|t| cost[t.0.usize()]);
-                let sum = others.fold(0u64, u64::saturating_add).min(UNREACHED - 1);
-                // Among equal costs the shorter equation, then the earlier one.
-                heap.push(Reverse((sum, terms.len(), equation, target)));
-            }
-        };
-        for (i, equation) in self.code.equations().iter().enumerate() {
-            unknown.push(equation.terms().iter().filter(|t| cost[t.0.usize()] == UNREACHED).count() as u32);
-            if unknown[i] == 1 {
-                offer(&cost, i as u32, &mut heap);
-            }
-        }
-        while let Some(Reverse((sum, _, equation, target))) = heap.pop() {
-            if cost[target.usize()] != UNREACHED {
-                continue;
-            }
-            cost[target.usize()] = sum;
-            producer[target.usize()] = equation;
-            for &next in &self.touching[target.usize()] {
-                unknown[next as usize] -= 1;
-                if unknown[next as usize] == 1 {
-                    offer(&cost, next, &mut heap);
-                }
-            }
-        }
-        Labels { cost, producer }
     }
 
     /// The cost of the reads so far.
@@ -154,9 +111,110 @@ impl<'c> Progress<'c> {
     }
 }
 
+/// What labels begin with, kept up while cells come to hand.
+struct Base {
+    /// Of cells that are at hand, nothing; of other survivors, their price.
+    cost: Vec<u64>,
+    equations: Vec<Open>,
+}
+
+/// An equation while cells are labelled.
+#[derive(Clone, Copy)]
+struct Open {
+    unknowns: u32,
+    /// The numbers of the unknown cells, added bit by bit: when one is left, its number.
+    unknown: u32,
+    /// What the others cost.
+    sum: u64,
+}
+
+impl Open {
+    /// Shared cells count as often as they are used, so that along a chain the labels may double and double again; one
+    /// too large to be told from another is still less than none.
+    fn add(&mut self, cost: u64) {
+        self.sum = self.sum.saturating_add(cost).min(UNREACHED - 1);
+    }
+
+    fn know(&mut self, cell: CellIndex) {
+        self.unknowns -= 1;
+        self.unknown ^= cell.0;
+    }
+}
+
+impl Base {
+    fn of(progress: &Progress<'_>) -> Base {
+        let mut cost = progress.price.to_vec();
+        progress.lost.iter().for_each(|cell| cost[cell.usize()] = UNREACHED);
+        progress.read.iter().chain(progress.made.iter()).for_each(|cell| cost[cell.usize()] = 0);
+        let open = |equation: &Equation| {
+            let mut open = Open { unknowns: 0, unknown: 0, sum: 0 };
+            for &(cell, _) in equation.terms() {
+                match cost[cell.usize()] {
+                    UNREACHED => {
+                        open.unknowns += 1;
+                        open.unknown ^= cell.0;
+                    }
+                    price => open.add(price),
+                }
+            }
+            open
+        };
+        Base { equations: progress.code.equations().iter().map(open).collect(), cost }
+    }
+
+    /// A cell was read or made.
+    fn have(&mut self, cell: CellIndex, touching: &[Vec<u32>]) {
+        let before = std::mem::take(&mut self.cost[cell.usize()]);
+        if before == 0 {
+            return;
+        }
+        for &equation in &touching[cell.usize()] {
+            let equation = &mut self.equations[equation as usize];
+            if before == UNREACHED { equation.know(cell) } else { equation.sum -= before }
+        }
+    }
+}
+
+/// The cheapest way to each cell, found in memory that is used again.
+#[derive(Default)]
 struct Labels {
     cost: Vec<u64>,
+    /// The equation that yields the cell, if it must be computed and can be.
     producer: Vec<u32>,
+    equations: Vec<Open>,
+    heap: BinaryHeap<Reverse<(u64, usize, u32, u32)>>,
+}
+
+impl Labels {
+    /// Labels every cell anew.
+    fn spread(&mut self, base: &Base, progress: &Progress<'_>) {
+        let Labels { cost, producer, equations, heap } = self;
+        cost.clone_from(&base.cost);
+        equations.clone_from(&base.equations);
+        producer.resize(cost.len(), u32::MAX);
+        // Among equal costs the shorter equation, then the earlier one.
+        let offer = |e: u32, open: &Open| {
+            Reverse((open.sum, progress.code.equations()[e as usize].terms().len(), e, open.unknown))
+        };
+        let at_once = (0u32..).zip(&*equations).filter(|(_, open)| open.unknowns == 1);
+        heap.extend(at_once.map(|(e, open)| offer(e, open)));
+        while let Some(Reverse((sum, _, equation, target))) = heap.pop() {
+            let target = CellIndex(target);
+            if cost[target.usize()] != UNREACHED {
+                continue;
+            }
+            cost[target.usize()] = sum;
+            producer[target.usize()] = equation;
+            for &next in &progress.touching[target.usize()] {
+                let open = &mut equations[next as usize];
+                open.know(target);
+                open.add(sum);
+                if open.unknowns == 1 {
+                    heap.push(offer(next, open));
+                }
+            }
+        }
+    }
 }
 
 /// For each wanted cell, the equations that contain no other lost cell: single ones, and sums of two that share lost

@@ -216,19 +216,23 @@ impl<W: Word> Space<W> {
 
     /// The combination for each wanted cell: target and terms. The target of a copy is its number, see [`Space::new`].
     pub(crate) fn combinations(&self) -> Vec<(CellIndex, Combination)> {
-        self.wanted
-            .iter()
-            .enumerate()
-            .map(|(i, &wanted)| {
-                let row = self.row(i);
-                let terms = (0..self.cells)
-                    .filter(|&cell| cell != wanted)
-                    .map(|cell| (CellIndex(cell as u32), W::coefficient(row, cell)))
-                    .filter(|(_, c)| !c.is_zero())
-                    .collect();
-                (CellIndex(wanted as u32), terms)
-            })
-            .collect()
+        (0..self.wanted.len()).map(|i| self.combination(i)).collect()
+    }
+
+    /// The combination of fewest terms, of these the first cell's.
+    pub(crate) fn shortest(&self) -> Option<(CellIndex, Combination)> {
+        let shortest = (0..self.wanted.len()).min_by_key(|&i| (W::weight(self.row(i)), self.wanted[i]))?;
+        Some(self.combination(shortest))
+    }
+
+    fn combination(&self, i: usize) -> (CellIndex, Combination) {
+        let (wanted, row) = (self.wanted[i], self.row(i));
+        let terms = (0..self.cells)
+            .filter(|&cell| cell != wanted)
+            .map(|cell| (CellIndex(cell as u32), W::coefficient(row, cell)))
+            .filter(|(_, c)| !c.is_zero())
+            .collect();
+        (CellIndex(wanted as u32), terms)
     }
 }
 

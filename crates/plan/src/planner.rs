@@ -125,7 +125,11 @@ impl Planner {
     /// Errors: `NotRecoverable`; nothing is partly planned.
     /// Cost: see [`Effort`]; callers on a read path cache by request.
     pub fn recover(&self, request: &Request<'_>) -> Result<Plan, NotRecoverable> {
-        let price: Vec<u64> = self.code.cells().map(|c| request.costs.of(self.code.column_of(c))).collect();
+        let mut price = vec![0; self.code.cell_count()];
+        for column in 0..self.code.columns() {
+            let of_column = request.costs.of(column);
+            self.code.column_cells(column).for_each(|cell| price[cell.usize()] = of_column);
+        }
         let (missing, direct): (Vec<CellIndex>, Vec<CellIndex>) =
             request.wanted.iter().partition(|&&cell| request.lost.contains(cell));
         let (read, steps, optimality) = if self.is_uniform {
@@ -135,7 +139,7 @@ impl Planner {
             self.cheapest_known(request, missing, direct, &price)?
         };
         let reads: Vec<CellIndex> = read.iter().collect();
-        let cost = Plan::cost_of(&self.code, request.costs, reads.iter().copied());
+        let cost = reads.iter().map(|cell| price[cell.usize()]).sum();
         Ok(Plan { reads, steps, outputs: request.wanted.to_vec(), cost, optimality })
     }
 
@@ -511,16 +515,16 @@ impl Planner {
         let is_large = self.code.equations().len() * self.code.cell_count() > SYMBOLS_MOST;
         let unknown: Vec<CellIndex> =
             lost.iter().copied().filter(|&cell| !progress.made.contains(cell)).collect();
+        fn of<W: Word>(space: Space<W>, all: bool) -> Vec<(CellIndex, Combination)> {
+            if all { space.combinations() } else { space.shortest().into_iter().collect() }
+        }
         let combinations = if self.is_xor {
-            Space::<u64>::new(&self.code, &unknown, rest, &[]).map(|space| space.combinations())
+            Space::<u64>::new(&self.code, &unknown, rest, &[]).map(|space| of(space, is_large))
         } else {
-            Space::<Gf>::new(&self.code, &unknown, rest, &[]).map(|space| space.combinations())
+            Space::<Gf>::new(&self.code, &unknown, rest, &[]).map(|space| of(space, is_large))
         };
         match combinations {
-            Ok(all) if is_large => Ok(all),
-            Ok(all) => {
-                Ok(all.into_iter().min_by_key(|(cell, terms)| (terms.len(), *cell)).into_iter().collect())
-            }
+            Ok(found) => Ok(found),
             Err((unrecoverable, rank)) => Err(NotRecoverable {
                 lost: progress.lost.clone(),
                 unrecoverable,
