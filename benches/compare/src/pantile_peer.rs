@@ -62,6 +62,7 @@ impl Peer for Pantile {
             }),
             Operation::Decode { lost, planning: Planning::Excluded } => {
                 let recovery = self.codec.decoder(&lost).expect("survivable");
+                recovery.prepare();
                 Box::new(move |stripes, start, calls| {
                     let mut cells = self.elements(stripes, start, calls);
                     let count = cells.len();

@@ -13,7 +13,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::weave::{Loom, NONE, shared_sums};
+use crate::sums::SharedSums;
+use crate::weave::{Loom, NONE};
 
 /// Bytes of a slice: two vectors of the engine that has the registers.
 pub(crate) const SLICE_BYTES: usize = 128;
@@ -107,13 +108,12 @@ struct Draft {
 }
 
 impl Braid {
-    /// Compiles `steps`, as [`crate::weave::Weave::new`] does; `None` if they have too many terms, or nothing meets.
-    pub(crate) fn new(steps: &[(usize, Vec<usize>)]) -> Option<Braid> {
-        let (buffers, sums) = shared_sums(steps);
-        if sums.iter().map(|sum| sum.terms.len() + 1).sum::<usize>() > TERMS_MOST {
+    /// Compiles sums; `None` if they have too many terms, or nothing meets.
+    pub(crate) fn new(shared: &SharedSums) -> Option<Braid> {
+        if shared.sums().iter().map(|sum| sum.terms.len() + 1).sum::<usize>() > TERMS_MOST {
             return None;
         }
-        let mut loom = Loom::new(sums, buffers.len() as u32);
+        let mut loom = Loom::new(shared);
         let is_held = loom.held();
         let (held, swept): (Vec<usize>, Vec<usize>) = (0..loom.sums.len()).partition(|&sum| is_held[sum]);
         if held.is_empty() {
@@ -174,7 +174,7 @@ impl Braid {
             };
             links.push(Link { of, carries: draft.carries, late, to: target(loom.result(draft.sum)) });
         }
-        Some(Braid { buffers, slots: loom.slots as usize, batches: done, links })
+        Some(Braid { buffers: shared.buffers().to_vec(), slots: loom.slots as usize, batches: done, links })
     }
 
     /// Rows of all batches.
@@ -204,7 +204,12 @@ fn batches(columns: usize) -> Vec<Range<usize>> {
 }
 
 /// For each row, the columns of the last batch that need its sum as it is swept. These columns need it no more.
-fn forwards(loom: &mut Loom, drafts: &mut [Draft], columns: &[usize], swept: &[usize]) -> Vec<Vec<usize>> {
+fn forwards(
+    loom: &mut Loom<'_>,
+    drafts: &mut [Draft],
+    columns: &[usize],
+    swept: &[usize],
+) -> Vec<Vec<usize>> {
     let late: Vec<usize> = drafts.iter().map(|draft| draft.sum).collect();
     let of_row = |&row: &usize| {
         let mut forwards = Vec::new();
@@ -224,7 +229,7 @@ fn forwards(loom: &mut Loom, drafts: &mut [Draft], columns: &[usize], swept: &[u
 }
 
 /// The sums that are finished after the sweep, so that as many as possible add the one before.
-fn drafts(loom: &mut Loom, held: &[usize], swept: &[usize]) -> Vec<Draft> {
+fn drafts(loom: &mut Loom<'_>, held: &[usize], swept: &[usize]) -> Vec<Draft> {
     let mut open: VecDeque<usize> = (0..loom.sums.len())
         .filter(|sum| held.contains(sum) || swept.contains(sum) && loom.needs(*sum))
         .collect();
@@ -316,7 +321,7 @@ pub(crate) mod tests {
     }
 
     fn check(steps: &[(usize, Vec<usize>)]) -> Braid {
-        let braid = Braid::new(steps).expect("few enough sums");
+        let braid = Braid::new(&SharedSums::new(steps)).expect("few enough sums");
         let (mut have, wanted) = contents(steps);
         for at in 0..3 {
             let mut bytes: Vec<u8> = have.iter().map(|cell| cell[at]).collect();
@@ -369,7 +374,7 @@ pub(crate) mod tests {
 
     #[test]
     fn too_many_terms_are_refused() {
-        assert!(Braid::new(&steps(30, 30, false)).is_none());
-        assert!(Braid::new(&[(2, vec![0]), (3, vec![1])]).is_none());
+        assert!(Braid::new(&SharedSums::new(&steps(30, 30, false))).is_none());
+        assert!(Braid::new(&SharedSums::new(&[(2, vec![0]), (3, vec![1])])).is_none());
     }
 }

@@ -45,10 +45,12 @@ mod schedule;
 mod scratch;
 #[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
 mod solve;
+mod sums;
 mod tier;
 mod update;
 #[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
 mod weave;
+mod xor;
 
 pub use arena::Arena;
 pub use dot::{Dot, DotError, ShapeError, Stores};

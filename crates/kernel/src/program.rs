@@ -1,30 +1,23 @@
 //! Whole computations: steps over the buffers of a stripe, compiled once, run in place on any number of stripes.
 //!
-//! Steps that read mostly the same buffers become one [`Dot`]; a program of XORs alone becomes a weave (`weave.rs`),
-//! and code of its own where the tier can (`braid.rs`).
+//! Steps that read mostly the same buffers become one [`Dot`]; a program of XORs alone is carried out in the form that pays (`xor.rs`).
 //! What a step writes, later steps may read.
 //!
-//! Invariants: a run allocates nothing but the scratch of its thread, once; it takes no lock; it writes the targets of
-//! its steps and no other buffer.
+//! Invariants: a run allocates nothing but the scratch of its thread, once, and what a program of XORs becomes when it has proved worth it,
+//! once; it takes no lock; it writes the targets of its steps and no other buffer.
 
 use std::fmt;
 
-use crate::braid::{Braid, SLICE_BYTES};
-use crate::dispatch::{BraidCode, Solver, Sweep};
+use crate::dispatch::{Solver, Sweep};
 use crate::dot::{Mode, STREAMING_FOOTPRINT_BYTES};
 use crate::horner::{Carried, Horner};
-use crate::scratch::with_scratch;
 use crate::solve::System;
-use crate::weave::{SLICE_BYTES_MOST, Weave};
+use crate::xor::Xor;
 use crate::{Dot, DotError, ShapeError, Stores, Tier};
 
 /// Bytes of every buffer that all stages work on before the next: what one stage writes is still near when the next
 /// reads it.
 const TILE_BYTES: usize = 16 * 1024;
-
-/// Below this, all buffers stay in the first-level cache, and reading one twice costs less than a grid: D-Code(13),
-/// chunks of 4 KiB, two lost, 59 instead of 49 GB/s.
-const ROWS_FOOTPRINT_BYTES: usize = 48 * 1024;
 
 /// A buffer as the sum of coefficients times buffers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +30,7 @@ pub struct Step {
 
 /// Steps compiled for one tier.
 ///
-/// Immutable, `Send + Sync` and reusable.
+/// `Send + Sync` and reusable; what it computes never changes.
 #[derive(Debug)]
 pub struct Program {
     stages: Vec<Stage>,
@@ -51,18 +44,8 @@ pub struct Program {
 
 #[derive(Debug)]
 enum Stage {
-    Dot {
-        dot: Dot,
-        sources: Vec<usize>,
-        outputs: Vec<usize>,
-    },
-    /// The same sums twice: straight-line, or else with grids, where the engine has registers for them, and as rows alone.
-    Weave {
-        braid: Option<BraidCode>,
-        grids: Option<Weave>,
-        rows: Weave,
-        sweep: Sweep,
-    },
+    Dot { dot: Dot, sources: Vec<usize>, outputs: Vec<usize> },
+    Xor(Box<Xor>),
     Solve(Solver),
     Horner(Carried),
 }
@@ -81,7 +64,7 @@ impl Program {
     pub fn with_tier(tier: Tier, buffers: usize, steps: &[Step]) -> Result<Program, ProgramError> {
         let streams = check(buffers, steps)?;
         let stages = match (is_xor_alone(steps), Sweep::new(tier)) {
-            (true, Some(sweep)) => vec![weave_of(steps, sweep)],
+            (true, Some(sweep)) => vec![xor_of(steps, sweep)],
             _ => groups(steps).iter().map(|group| dot_of(tier, group)).collect::<Result<_, DotError>>()?,
         };
         Ok(Program { stages, tier, buffers, streams, stores: Stores::Auto })
@@ -138,6 +121,13 @@ impl Program {
         }))
     }
 
+    /// Makes now what is made, otherwise, once the program has run for some MiB: for one that will.
+    ///
+    /// Cost: some 60 us for a program of XORs with a hundred buffers or two, nothing for others.
+    pub fn prepare(&self) {
+        self.stages.iter().for_each(Stage::prepare);
+    }
+
     /// The same program with another store policy; the results do not depend on it.
     pub fn with_stores(self, stores: Stores) -> Program {
         Program { stores, ..self }
@@ -171,14 +161,18 @@ impl Program {
             Stores::Streaming => true,
             Stores::Auto => self.streams.saturating_mul(len) > STREAMING_FOOTPRINT_BYTES,
         };
-        let tile = if self.stages.len() > 1 { TILE_BYTES } else { usize::MAX };
         let base = buffers.as_mut_ptr();
         // SAFETY: `buffer` is called with numbers below `buffers.len()` only, which `check` saw to. Each call borrows
         // that one slice anew, and the pointer stays valid because nothing else touches the slices until we return.
         let buffer = move |i: usize| unsafe { (*base.add(i)).as_mut_ptr() };
+        if let [stage] = &self.stages[..] {
+            // SAFETY: every buffer is valid for `len` bytes, and they are apart from one another.
+            unsafe { stage.run(streaming, buffer, len) };
+            return Ok(());
+        }
         let mut start = 0;
         while start < len {
-            let n = tile.min(len - start);
+            let n = TILE_BYTES.min(len - start);
             for stage in &self.stages {
                 // SAFETY: every buffer is valid for `len >= start + n` bytes, and they are apart from one another.
                 unsafe { stage.run(streaming, move |i| buffer(i).add(start), n) };
@@ -190,9 +184,16 @@ impl Program {
 }
 
 impl Stage {
+    fn prepare(&self) {
+        if let Stage::Xor(xor) = self {
+            xor.prepare();
+        }
+    }
+
     /// # Safety
     ///
     /// `buffer(i)` is valid for reads and writes of `len` bytes and apart from the others, for every buffer of a step.
+    #[inline]
     unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8 + Copy, len: usize) {
         match self {
             Stage::Dot { dot, sources, outputs } => {
@@ -204,29 +205,8 @@ impl Stage {
             Stage::Solve(solver) => unsafe { solver.run(streaming, buffer, len) },
             // SAFETY: as above, by `check_buffers`.
             Stage::Horner(carried) => unsafe { carried.run(streaming, buffer, len) },
-            Stage::Weave { braid, grids, rows, sweep } => {
-                if let Some(braid) = braid.as_ref().filter(|_| len >= SLICE_BYTES) {
-                    // SAFETY: the caller's promise; code is made for tiers of this machine only.
-                    return unsafe { braid.run(streaming, buffer, len) };
-                }
-                let weave = match grids {
-                    Some(grids) if rows.buffers().len() * len > ROWS_FOOTPRINT_BYTES => grids,
-                    _ => rows,
-                };
-                let (buffers, slots) = (weave.buffers(), weave.slots());
-                let places = buffers.len() + slots;
-                with_scratch(places + weave.cells().len(), slots * SLICE_BYTES_MOST, |pointers, lines| {
-                    let (table, cells) = pointers.split_at_mut(places);
-                    let first_slot = lines.as_mut_ptr().cast::<u8>();
-                    table.iter_mut().zip(buffers).for_each(|(place, &i)| *place = buffer(i));
-                    table[buffers.len()..]
-                        .iter_mut()
-                        .enumerate()
-                        .for_each(|(i, slot)| *slot = first_slot.wrapping_add(i * SLICE_BYTES_MOST));
-                    // SAFETY: the caller's promise for the buffers; the slots are ours, and side by side.
-                    unsafe { sweep.run(weave, table, cells, streaming, len) };
-                });
-            }
+            // SAFETY: the caller's promise.
+            Stage::Xor(xor) => unsafe { xor.run(streaming, buffer, len) },
         }
     }
 }
@@ -236,13 +216,10 @@ fn is_xor_alone(steps: &[Step]) -> bool {
     steps.len() > 1 && steps.iter().all(|step| step.terms.iter().all(|&(_, c)| c == 1))
 }
 
-fn weave_of(steps: &[Step], sweep: Sweep) -> Stage {
+fn xor_of(steps: &[Step], sweep: Sweep) -> Stage {
     let sums: Vec<(usize, Vec<usize>)> =
         steps.iter().map(|step| (step.target, step.terms.iter().map(|term| term.0).collect())).collect();
-    let braid = sweep.has_grids().then(|| Braid::new(&sums)).flatten().and_then(|braid| sweep.code(&braid));
-    let has_grids = sweep.has_grids() && braid.is_none();
-    let grids = has_grids.then(|| Weave::new(&sums, true)).filter(|weave| !weave.grids().is_empty());
-    Stage::Weave { braid, grids, rows: Weave::new(&sums, false), sweep }
+    Stage::Xor(Box::new(Xor::new(&sums, sweep)))
 }
 
 /// Steps that are done in one pass over their sources.

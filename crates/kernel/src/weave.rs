@@ -14,6 +14,7 @@
 //! Invariants: all of it is done for one slice of the buffers, of [`SLICE_BYTES_MOST`] at most, before the next slice; a
 //! slot is written before it is read; every target is stored once per slice.
 
+use crate::sums::{SharedSums, Sum};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -87,12 +88,9 @@ impl Goal {
 }
 
 impl Weave {
-    /// Compiles `steps`, each a target and the buffers whose sum it is, in an order in which they can be done.
-    ///
-    /// Without grids, for engines of few registers, every sum is a row.
-    pub(crate) fn new(steps: &[(usize, Vec<usize>)], has_grids: bool) -> Weave {
-        let (buffers, sums) = shared_sums(steps);
-        Loom::new(sums, buffers.len() as u32).weave(buffers, has_grids)
+    /// Compiles sums. Without grids, for engines of few registers, every sum is a row.
+    pub(crate) fn new(sums: &SharedSums, has_grids: bool) -> Weave {
+        Loom::new(sums).weave(sums.buffers().to_vec(), has_grids)
     }
 
     pub(crate) fn grids(&self) -> &[Grid] {
@@ -144,123 +142,49 @@ impl Weave {
     }
 }
 
-/// A sum to be computed: a buffer, or a number past all buffers, as the sum of buffers and of earlier sums.
-#[derive(Clone, Debug)]
-pub(crate) struct Sum {
-    out: u32,
-    pub(crate) terms: Vec<u32>,
-}
-
-/// The buffers in use, ascending, and the steps as sums of places, with what they have in common computed once.
-pub(crate) fn shared_sums(steps: &[(usize, Vec<usize>)]) -> (Vec<usize>, Vec<Sum>) {
-    let mut buffers: Vec<usize> =
-        steps.iter().flat_map(|(target, terms)| terms.iter().chain([target])).copied().collect();
-    buffers.sort_unstable();
-    buffers.dedup();
-    let place = |buffer: usize| buffers.partition_point(|&b| b < buffer) as u32;
-    let sums: Vec<Sum> = steps
-        .iter()
-        .map(|(target, terms)| Sum {
-            out: place(*target),
-            terms: odd(terms.iter().map(|&t| place(t)).collect()),
-        })
-        .collect();
-    let first_new = buffers.len() as u32;
-    (buffers, shared(sums, first_new))
-}
-
-/// Terms that stand an odd number of times, ascending.
-fn odd(mut terms: Vec<u32>) -> Vec<u32> {
-    terms.sort_unstable();
-    let mut kept: Vec<u32> = Vec::with_capacity(terms.len());
-    for term in terms {
-        match kept.last() {
-            Some(&last) if last == term => {
-                kept.pop();
-            }
-            _ => kept.push(term),
-        }
-    }
-    kept
-}
-
-/// Work on common parts that a program is worth, in comparisons of 64 buffers.
-const SHARING_EFFORT: usize = 1 << 24;
-
-/// Computes once what several sums have in common, the largest common part first. New sums are numbered from `next`.
-///
-/// Cost: O(sums^2) comparisons of bit sets per common part.
-fn shared(mut sums: Vec<Sum>, mut next: u32) -> Vec<Sum> {
-    let bits = |terms: &[u32], next: u32| {
-        let mut set = vec![0u64; next as usize / 64 + 1];
-        terms.iter().for_each(|&t| set[t as usize / 64] |= 1 << (t % 64));
-        set
-    };
-    let common = |a: &[u64], b: &[u64]| a.iter().zip(b).map(|(x, y)| (x & y).count_ones()).sum::<u32>();
-    let mut effort = 0;
-    loop {
-        let sets: Vec<Vec<u64>> = sums.iter().map(|sum| bits(&sum.terms, next)).collect();
-        effort += sums.len() * sums.len() / 2 * (next as usize / 64 + 1);
-        if effort > SHARING_EFFORT {
-            return sums;
-        }
-        let (mut size, mut pair) = (1, (0, 0));
-        for b in 1..sets.len() {
-            for a in 0..b {
-                let found = common(&sets[a], &sets[b]);
-                if found > size {
-                    (size, pair) = (found, (a, b));
-                }
-            }
-        }
-        if size < 2 {
-            return sums;
-        }
-        let part: Vec<u64> = sets[pair.0].iter().zip(&sets[pair.1]).map(|(x, y)| x & y).collect();
-        let users: Vec<usize> = (0..sets.len()).filter(|&s| common(&sets[s], &part) == size).collect();
-        let is_in = |t: u32| part[t as usize / 64] >> (t % 64) & 1 == 1;
-        // A sum that is the common part already lends its own result, if it comes first.
-        let first = users[0];
-        let lends = sums[first].terms.len() as u32 == size;
-        let out = if lends { sums[first].out } else { next };
-        for &user in users.iter().skip(usize::from(lends)) {
-            sums[user].terms.retain(|&t| !is_in(t));
-            // It may have been there already: what is added twice is gone.
-            sums[user].terms.push(out);
-            sums[user].terms = odd(std::mem::take(&mut sums[user].terms));
-        }
-        if !lends {
-            let terms: Vec<u32> = (0..next).filter(|&t| is_in(t)).collect();
-            sums.insert(first, Sum { out, terms });
-            next += 1;
-        }
-    }
-}
-
 /// The sums with what is known of them.
-pub(crate) struct Loom {
-    pub(crate) sums: Vec<Sum>,
+pub(crate) struct Loom<'s> {
+    pub(crate) sums: &'s [Sum],
     /// Places below this are buffers.
     pub(crate) buffers: u32,
     /// For each place, the sum that computes it.
     pub(crate) made_by: Vec<Option<usize>>,
-    /// For each place, the sums that use it, ascending.
-    users: Vec<Vec<usize>>,
+    /// The sums that use the places, ascending, place after place.
+    users: Vec<usize>,
+    /// For each place, where its users end.
+    users_end: Vec<usize>,
     /// For each place past the buffers and each sum that needs one, its slot.
     slot_of: Vec<u32>,
     pub(crate) slots: u32,
 }
 
-impl Loom {
-    pub(crate) fn new(sums: Vec<Sum>, buffers: u32) -> Loom {
-        let places = sums.iter().map(|sum| sum.out + 1).max().unwrap_or(0).max(buffers) as usize;
+impl<'s> Loom<'s> {
+    pub(crate) fn new(shared: &'s SharedSums) -> Loom<'s> {
+        let (sums, places) = (shared.sums(), shared.places());
         let mut made_by = vec![None; places];
-        let mut users = vec![Vec::new(); places];
+        // Counted first; filling then moves each end from the place's start to its end.
+        let mut users_end = vec![0; places + 1];
         for (i, sum) in sums.iter().enumerate() {
             made_by[sum.out as usize] = Some(i);
-            sum.terms.iter().for_each(|&t| users[t as usize].push(i));
+            sum.terms.iter().for_each(|&t| users_end[t as usize + 1] += 1);
         }
-        Loom { slot_of: vec![NONE; sums.len()], sums, buffers, made_by, users, slots: 0 }
+        (0..places).for_each(|place| users_end[place + 1] += users_end[place]);
+        let mut users = vec![0; users_end[places]];
+        for (i, sum) in sums.iter().enumerate() {
+            for &term in &sum.terms {
+                users[users_end[term as usize]] = i;
+                users_end[term as usize] += 1;
+            }
+        }
+        let buffers = shared.buffers().len() as u32;
+        Loom { slot_of: vec![NONE; sums.len()], sums, buffers, made_by, users, users_end, slots: 0 }
+    }
+
+    /// The sums that use a place, ascending.
+    fn users(&self, place: u32) -> &[usize] {
+        let place = place as usize;
+        let start = if place == 0 { 0 } else { self.users_end[place - 1] };
+        &self.users[start..self.users_end[place]]
     }
 
     /// The place of the slot of a sum.
@@ -279,7 +203,7 @@ impl Loom {
 
     fn goal(&mut self, sum: usize) -> Goal {
         let out = self.sums[sum].out;
-        Goal { place: self.result(sum), is_last: out < self.buffers && self.users[out as usize].is_empty() }
+        Goal { place: self.result(sum), is_last: out < self.buffers && self.users(out).is_empty() }
     }
 
     pub(crate) fn needs(&self, sum: usize) -> bool {
@@ -289,10 +213,8 @@ impl Loom {
     /// Which sums to hold: neighbours of swept ones, where sums with a common source are neighbours.
     pub(crate) fn held(&self) -> Vec<bool> {
         let mut neighbours = vec![Vec::new(); self.sums.len()];
-        for (place, users) in
-            self.users.iter().enumerate().filter(|(place, _)| self.made_by[*place].is_none())
-        {
-            debug_assert!(place < self.buffers as usize, "a new place is made by its sum");
+        for place in (0..self.buffers).filter(|&place| self.made_by[place as usize].is_none()) {
+            let users = self.users(place);
             for &a in users {
                 neighbours[a].extend(users.iter().copied().filter(|&b| b != a));
             }
@@ -359,7 +281,7 @@ impl Loom {
             let mut row = vec![NONE; held.len()];
             let mut plain = Vec::new();
             for term in sources(sum) {
-                let columns = self.users[term as usize].iter().filter_map(|user| column.get(user).copied());
+                let columns = self.users(term).iter().filter_map(|user| column.get(user).copied());
                 match columns.into_iter().find(|&j| row[j] == NONE && rest[j].contains(&term)) {
                     Some(j) => {
                         row[j] = term;
@@ -434,25 +356,28 @@ impl Loom {
     /// The sums that no grid finished.
     fn finish(&mut self, weave: &mut Weave, state: &[Progress]) {
         let mut last_out = NONE;
-        for sum in 0..self.sums.len() {
+        let sums = self.sums;
+        for sum in 0..sums.len() {
             if state[sum] == Progress::Done {
                 continue;
             }
             let has_begun = state[sum] == Progress::Begun;
-            let mut sources = if has_begun { vec![self.slot(sum)] } else { Vec::new() };
+            let first = weave.words.len();
+            if has_begun {
+                weave.words.push(self.slot(sum));
+            }
             let mut carries = false;
-            for term in self.sums[sum].terms.clone() {
+            for &term in &sums[sum].terms {
                 match self.made_by[term as usize] {
                     Some(_) if term == last_out => carries = true,
-                    Some(by) => sources.push(self.result(by)),
-                    None if !has_begun => sources.push(term),
+                    Some(by) => weave.words.push(self.result(by)),
+                    None if !has_begun => weave.words.push(term),
                     None => {}
                 }
             }
             let to = self.goal(sum);
-            weave.rows.push(Row { sources: sources.len() as u32, carries, to });
-            weave.words.extend(sources);
-            last_out = self.sums[sum].out;
+            weave.rows.push(Row { sources: (weave.words.len() - first) as u32, carries, to });
+            last_out = sums[sum].out;
         }
     }
 }
@@ -559,7 +484,7 @@ pub(crate) mod tests {
     }
 
     fn check(steps: &[(usize, Vec<usize>)], has_grids: bool) {
-        let weave = Weave::new(steps, has_grids);
+        let weave = Weave::new(&SharedSums::new(steps), has_grids);
         let (mut have, wanted) = contents(steps);
         let mut slots = vec![[0u8; 3]; weave.slots()];
         let cells = have.as_mut_ptr();
@@ -585,7 +510,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_source_of_two_sums_is_met_once_in_a_grid() {
-        let weave = Weave::new(&steps(4, 7, false), true);
+        let weave = Weave::new(&SharedSums::new(&steps(4, 7, false)), true);
         let of = |places: &[u32]| places.iter().filter(|&&place| place != NONE && place < 28).count();
         let plain: Vec<u32> = weave.grids().iter().flat_map(|grid| grid.plain.iter().copied()).collect();
         assert_eq!(of(weave.cells()) + of(&plain) + of(weave.words()), 28);
@@ -593,7 +518,8 @@ pub(crate) mod tests {
 
     #[test]
     fn what_sums_have_in_common_is_computed_once() {
-        let weave = Weave::new(&[(5, vec![0, 1, 2, 3]), (6, vec![0, 1, 2, 4]), (7, vec![0, 1, 2])], false);
+        let steps = [(5, vec![0, 1, 2, 3]), (6, vec![0, 1, 2, 4]), (7, vec![0, 1, 2])];
+        let weave = Weave::new(&SharedSums::new(&steps), false);
         // 0 + 1 + 2 into a slot; then it is still in registers, and twice it is read.
         assert_eq!((weave.rows().len(), weave.words().len()), (4, 3 + 1 + 2 + 1));
         assert!(weave.rows()[1].carries);

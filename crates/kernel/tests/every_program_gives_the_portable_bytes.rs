@@ -91,7 +91,9 @@ fn compare(
     for tier in Tier::available() {
         for stores in [Stores::Cached, Stores::Streaming] {
             let program = compile(tier).with_stores(stores);
-            assert!(run(&program) == portable, "{what}, {tier}, {stores:?}, length {len}");
+            assert!(run(&program) == portable, "{what}, {tier}, {stores:?}, length {len}, at first");
+            program.prepare();
+            assert!(run(&program) == portable, "{what}, {tier}, {stores:?}, length {len}, prepared");
         }
     }
 }

@@ -106,6 +106,8 @@ fn by_programs_of_every_kind() {
             for steps in [&grid, &zig_zag] {
                 let program = Program::with_tier(tier, 24, steps).unwrap().with_stores(stores);
                 everywhere(24, |views| program.run(views).unwrap());
+                program.prepare();
+                everywhere(24, |views| program.run(views).unwrap());
             }
             for steps in [&steps[..], &mixed] {
                 let program = Program::with_tier(tier, 11, steps).unwrap().with_stores(stores);

@@ -43,7 +43,11 @@ fn may_execute_what_was_written() -> bool {
 #[test]
 fn programs_do_without_code_of_their_own() {
     let (buffers, steps) = zig_zag(7, 14);
-    let compile = |tier| Program::with_tier(tier, buffers, &steps).unwrap();
+    let compile = |tier| {
+        let program = Program::with_tier(tier, buffers, &steps).unwrap();
+        program.prepare();
+        program
+    };
     let has_code = |program: &Program| format!("{program:?}").contains("Executable(");
     let before = compile(Tier::best());
     // Where code can be made, it is; otherwise the rest of this test shows nothing.

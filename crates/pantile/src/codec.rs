@@ -70,11 +70,17 @@ impl Recovery {
         })
     }
 
+    /// Makes now what is made, otherwise, once the recovery has run for some MiB (code of its own for a program of XORs): for one
+    /// that will.
+    pub fn prepare(&self) {
+        self.program.prepare();
+    }
+
     /// Computes the wanted cells in place, from the cells that the plan reads.
     ///
     /// Buffers of other lost cells may be overwritten with their true content; no other buffer is changed.
     /// Errors: buffers that are not a stripe; nothing is then written.
-    /// Cost: no lock, and no allocation after the first run on a thread.
+    /// Cost: no lock, and no allocation after the first run on a thread but what [`Recovery::prepare`] makes, once.
     pub fn run(&self, code: &Code, cells: &mut [&mut [u8]]) -> Result<(), StripeError> {
         debug_assert_eq!(
             self.program.buffers(),
@@ -170,6 +176,7 @@ impl Codec {
             let plan = self.inner.planner.encode();
             let carried = self.plank().and_then(|plank| plank.encoder(self.code()));
             let program = carried.unwrap_or_else(|| compile(&self.inner.code, &plan.steps));
+            program.prepare();
             (plan, program)
         })
     }

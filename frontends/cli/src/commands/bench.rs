@@ -185,6 +185,7 @@ impl Subject {
         let orders = limit.orders(self.element_len);
         let new = vec![0x5a; self.element_len];
         let recovery = self.recovery().ok()?;
+        recovery.prepare();
         let mut times = vec![Vec::new(); orders.len() + 1];
         let mut position = 0;
         let mut call = |contestant: usize, stripe: &mut [&mut [u8]]| {

@@ -264,6 +264,7 @@ impl Sums {
 mod tests {
     use super::*;
     use crate::braid::tests::zig_zag;
+    use crate::sums::SharedSums;
 
     #[test]
     fn tiles_of_many_streams_are_short() {
@@ -284,7 +285,7 @@ mod tests {
     #[test]
     fn all_that_is_read_is_in_the_list_of_a_tile() {
         for (n, links) in [(2, 4), (5, 9), (13, 26), (14, 27)] {
-            let braid = Braid::new(&zig_zag(n, links)).expect("few enough sums");
+            let braid = Braid::new(&SharedSums::new(&zig_zag(n, links))).expect("few enough sums");
             let Some(code) = Code::new(&braid) else {
                 return println!("this system gives no code: left out");
             };

@@ -1,0 +1,127 @@
+//! Programs of XORs alone, in the form that pays.
+//!
+//! A program begins as rows: made in microseconds, each sum on its own. Once it has done work enough to be worth more, it is woven: it
+//! becomes code of its own ([`crate::braid`]), or grids where no code is to be had ([`crate::weave`]). A pattern of losses that is met once is done
+//! before its code would be there; one that is met all day has it after some milliseconds.
+//!
+//! Invariants: the bytes do not depend on the form; who runs a program never waits for another thread that weaves it.
+
+use crate::braid::{Braid, SLICE_BYTES};
+use crate::dispatch::{BraidCode, Sweep};
+use crate::scratch::with_scratch;
+use crate::sums::SharedSums;
+use crate::weave::{SLICE_BYTES_MOST, Weave};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes read and written by rows after which a program is woven. That takes 60 us for D-Code(13), most of them the system's for new pages:
+/// what code saves over rows in 8 to 12 MiB of chunks of 64 KiB.
+const WOVEN_AFTER_BYTES: u64 = 8 << 20;
+
+/// Below this, all buffers stay in the first-level cache, and reading one twice costs less than a grid: D-Code(13),
+/// chunks of 4 KiB, two lost, 59 instead of 49 GB/s.
+const ROWS_FOOTPRINT_BYTES: usize = 48 * 1024;
+
+/// Sums compiled for one engine.
+#[derive(Debug)]
+pub(crate) struct Xor {
+    sums: SharedSums,
+    rows: Weave,
+    sweep: Sweep,
+    done_bytes: AtomicU64,
+    woven: OnceLock<Woven>,
+}
+
+/// What is better than rows, if anything.
+#[derive(Debug)]
+enum Woven {
+    Code(BraidCode),
+    Grids(Weave),
+    Nothing,
+}
+
+impl Xor {
+    /// `steps`: each a target and the buffers whose sum it is, in an order in which they can be done.
+    pub(crate) fn new(steps: &[(usize, Vec<usize>)], sweep: Sweep) -> Xor {
+        let sums = SharedSums::new(steps);
+        let woven = if sweep.has_grids() { OnceLock::new() } else { OnceLock::from(Woven::Nothing) };
+        Xor { rows: Weave::new(&sums, false), sums, sweep, done_bytes: AtomicU64::new(0), woven }
+    }
+
+    /// Weaves it now.
+    pub(crate) fn prepare(&self) {
+        self.woven.get_or_init(|| self.weave());
+    }
+
+    fn weave(&self) -> Woven {
+        if let Some(code) = Braid::new(&self.sums).and_then(|braid| self.sweep.code(&braid)) {
+            return Woven::Code(code);
+        }
+        let grids = Weave::new(&self.sums, true);
+        if grids.grids().is_empty() { Woven::Nothing } else { Woven::Grids(grids) }
+    }
+
+    /// The form for a run of so many bytes of each buffer.
+    fn form(&self, len: usize) -> &Woven {
+        if let Some(woven) = self.woven.get() {
+            return woven;
+        }
+        let bytes = self.rows.buffers().len().saturating_mul(len) as u64;
+        let before = self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
+        // The run that comes to the limit weaves; others go on with rows until it is done.
+        let limit = before..before.saturating_add(bytes);
+        if limit.contains(&WOVEN_AFTER_BYTES) {
+            return self.woven.get_or_init(|| self.weave());
+        }
+        &Woven::Nothing
+    }
+
+    /// Computes every sum.
+    ///
+    /// # Safety
+    ///
+    /// `buffer(i)` is valid for reads and writes of `len` bytes and apart from the others, for every buffer of a step.
+    pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8 + Copy, len: usize) {
+        let weave = match self.form(len) {
+            // SAFETY: the caller's promise; code is made for tiers of this machine only.
+            Woven::Code(code) if len >= SLICE_BYTES => return unsafe { code.run(streaming, buffer, len) },
+            Woven::Grids(grids) if self.rows.buffers().len() * len > ROWS_FOOTPRINT_BYTES => grids,
+            _ => &self.rows,
+        };
+        let (buffers, slots) = (weave.buffers(), weave.slots());
+        let places = buffers.len() + slots;
+        with_scratch(places + weave.cells().len(), slots * SLICE_BYTES_MOST, |pointers, lines| {
+            let (table, cells) = pointers.split_at_mut(places);
+            let first_slot = lines.as_mut_ptr().cast::<u8>();
+            table.iter_mut().zip(buffers).for_each(|(place, &i)| *place = buffer(i));
+            table[buffers.len()..]
+                .iter_mut()
+                .enumerate()
+                .for_each(|(i, slot)| *slot = first_slot.wrapping_add(i * SLICE_BYTES_MOST));
+            // SAFETY: the caller's promise for the buffers; the slots are ours, and side by side.
+            unsafe { self.sweep.run(weave, table, cells, streaming, len) };
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Tier;
+    use crate::weave::tests::steps;
+
+    #[test]
+    fn a_program_is_woven_by_the_run_that_makes_it_worth() {
+        let Some(sweep) = Sweep::new(Tier::best()).filter(|sweep| sweep.has_grids()) else {
+            return println!("the best kernel of this machine has no grids: left out");
+        };
+        let steps = steps(4, 7, false);
+        let xor = Xor::new(&steps, sweep);
+        let len = WOVEN_AFTER_BYTES as usize / xor.rows.buffers().len() / 2;
+        assert!(matches!(xor.form(len), Woven::Nothing) && xor.woven.get().is_none());
+        assert!(matches!(xor.form(len), Woven::Nothing) && xor.woven.get().is_none());
+        assert!(!matches!(xor.form(len), Woven::Nothing) && xor.woven.get().is_some());
+        // A first run that is large enough does not wait for a second.
+        assert!(!matches!(Xor::new(&steps, sweep).form(3 * len), Woven::Nothing));
+    }
+}
