@@ -183,6 +183,7 @@ impl<E: Engine> Schedule<E> {
     /// # Safety
     ///
     /// As `Program::run`.
+    #[inline]
     pub(crate) unsafe fn run(
         &self,
         mode: Mode,
@@ -197,7 +198,33 @@ impl<E: Engine> Schedule<E> {
                 unsafe { output(o).write_bytes(0, len) };
             }
         }
-        let tile = if self.passes.len() <= 1 { len } else { self.shared_tile() };
+        match &self.passes[..] {
+            [] => {}
+            // SAFETY: the caller promises what buffers are valid for, their disjointness and, by `Mode`, initialisation.
+            [pass] => unsafe { pass.run(self.engine, mode, streaming, source, output, len) },
+            // SAFETY: as above.
+            _ => unsafe { self.run_tiles(mode, streaming, source, output, len) },
+        }
+        if streaming {
+            self.engine.fence();
+        }
+    }
+
+    /// All passes over each tile.
+    ///
+    /// # Safety
+    ///
+    /// As `Program::run`.
+    #[inline(never)]
+    unsafe fn run_tiles(
+        &self,
+        mode: Mode,
+        streaming: bool,
+        source: impl Fn(usize) -> *const u8,
+        mut output: impl FnMut(usize) -> *mut u8,
+        len: usize,
+    ) {
+        let tile = self.shared_tile();
         let mut at = 0;
         while at < len {
             let n = tile.min(len - at);
@@ -209,9 +236,6 @@ impl<E: Engine> Schedule<E> {
                 };
             }
             at += n;
-        }
-        if streaming {
-            self.engine.fence();
         }
     }
 
@@ -262,6 +286,7 @@ impl<E: Engine> Pass<E> {
     /// # Safety
     ///
     /// As `Program::run`, for the sources and outputs of this pass.
+    #[inline]
     unsafe fn run(
         &self,
         engine: E,
@@ -275,25 +300,29 @@ impl<E: Engine> Pass<E> {
         for (pointer, &o) in outputs.iter_mut().zip(&self.outputs) {
             *pointer = output(o);
         }
-        let can_stream = outputs.iter().all(|pointer| pointer.addr() % E::STREAM_ALIGN_BYTES == 0);
-        let start = outputs.map(|pointer| pointer.cast_const());
         let [sum, past] = match (self.doubling, mode) {
             (Some(kernels), Mode::Apply) => kernels,
             _ => [self.cached, self.streaming],
         };
+        // A short call takes as long as what is done before the kernel: only calls that stream look at what only they need.
+        let is_past = streaming && outputs.iter().all(|pointer| pointer.addr() % E::STREAM_ALIGN_BYTES == 0);
         let terms = Terms {
             sources: &self.sources,
             coefficients: &self.coefficients,
             width: self.width,
             outputs: self.outputs.len(),
             sum,
-            finish: if streaming && can_stream { past } else { sum },
+            finish: if is_past { past } else { sum },
             solution: &[],
             taken: 0,
         };
+        let start;
         let (start, starts) = match mode {
             Mode::Apply => (None, 0),
-            Mode::Accumulate => (Some(&start), self.outputs.len()),
+            Mode::Accumulate => {
+                start = outputs.map(|pointer| pointer.cast_const());
+                (Some(&start), self.outputs.len())
+            }
         };
         // SAFETY: the caller's promise, restated for the gathered pointers. The engine that made the kernels is a witness of its
         // instructions, and coefficients were laid out for the same shape.
@@ -329,6 +358,7 @@ impl<C> Terms<'_, C> {
     /// # Safety
     ///
     /// As [`Kernel`], for every source.
+    #[inline]
     pub(crate) unsafe fn run(
         &self,
         engine: impl Engine,
@@ -338,14 +368,11 @@ impl<C> Terms<'_, C> {
         source: impl Fn(usize) -> *const u8,
         len: usize,
     ) {
-        let reads = self.sources.len() + start.1;
-        let few = engine
-            .few_streams()
-            .filter(|few| streaming && few.loses(reads, len))
-            .filter(|few| reads > few.most_apart || !are_apart(self.sources.iter().map(|&s| source(s))))
-            .map(|few| few.groups);
-        let wide = (self.sources.len() > MAX_SOURCES).then_some(WIDE);
-        let Some(groups) = few.or(wide) else {
+        let groups = match streaming || self.sources.len() > MAX_SOURCES {
+            true => self.groups(engine, streaming, start.1, &source, len),
+            false => None,
+        };
+        let Some(groups) = groups else {
             // SAFETY: the caller's promise; there are at most MAX_SOURCES sources.
             return unsafe {
                 self.run_some(self.finish, 0..self.sources.len(), start.0, outputs, source, len)
@@ -355,11 +382,31 @@ impl<C> Terms<'_, C> {
         unsafe { self.run_grouped(groups, start, outputs, source, len) };
     }
 
+    /// `None`: all in one kernel call, which takes them.
+    #[inline(never)]
+    fn groups(
+        &self,
+        engine: impl Engine,
+        streaming: bool,
+        starts: usize,
+        source: impl Fn(usize) -> *const u8,
+        len: usize,
+    ) -> Option<Groups> {
+        let reads = self.sources.len() + starts;
+        let few = engine
+            .few_streams()
+            .filter(|few| streaming && few.loses(reads, len))
+            .filter(|few| reads > few.most_apart || !are_apart(self.sources.iter().map(|&s| source(s))))
+            .map(|few| few.groups);
+        few.or((self.sources.len() > MAX_SOURCES).then_some(WIDE))
+    }
+
     /// Sweeps over tiles, group by group, with partial sums in scratch.
     ///
     /// # Safety
     ///
     /// As [`Kernel`], for every source.
+    #[inline(never)]
     unsafe fn run_grouped(
         &self,
         groups: Groups,

@@ -71,6 +71,8 @@ pub(crate) struct Solve<E: Engine> {
     width: usize,
     /// [`NO_START`] where a sum has none.
     starts: [u32; MAX_OUTPUTS],
+    /// Sums that have one.
+    started: usize,
     taken: u32,
     outputs: [u32; MAX_OUTPUTS],
 }
@@ -124,6 +126,7 @@ impl<E: Engine> Solve<E> {
             sources: system.sources.to_vec(),
             coefficients,
             width: multiplied.len(),
+            started: starts.iter().filter(|&&start| start != NO_START).count(),
             starts,
             taken,
             outputs,
@@ -135,18 +138,19 @@ impl<E: Engine> Solve<E> {
     /// # Safety
     ///
     /// Every buffer of the system is valid for reads, outputs for writes of `len` bytes; outputs overlap nothing.
+    #[inline]
     pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
-        let start = self.starts.map(|s| match s {
-            NO_START => std::ptr::null(),
-            s => buffer(s as usize).cast_const(),
-        });
+        let mut start = [std::ptr::null(); MAX_OUTPUTS];
         let mut outputs = [std::ptr::null_mut(); MAX_OUTPUTS];
-        outputs
-            .iter_mut()
-            .zip(&self.outputs[..self.count])
-            .for_each(|(pointer, &o)| *pointer = buffer(o as usize));
-        let can_stream = outputs.iter().all(|pointer| pointer.addr().is_multiple_of(E::STREAM_ALIGN_BYTES));
-        let streaming = streaming && can_stream;
+        for i in 0..self.count {
+            if self.starts[i] != NO_START {
+                start[i] = buffer(self.starts[i] as usize).cast_const();
+            }
+            outputs[i] = buffer(self.outputs[i] as usize);
+        }
+        let can_stream =
+            || outputs.iter().all(|pointer| pointer.addr().is_multiple_of(E::STREAM_ALIGN_BYTES));
+        let streaming = streaming && can_stream();
         let (coefficients, solution) = self.coefficients.split_at(self.sources.len() * self.width);
         let terms = Terms {
             sources: &self.sources,
@@ -158,7 +162,7 @@ impl<E: Engine> Solve<E> {
             solution,
             taken: self.taken,
         };
-        let start = (Some(&start), self.starts.iter().filter(|&&s| s != NO_START).count());
+        let start = (Some(&start), self.started);
         // SAFETY: the caller's promise; the engine is a witness of its instructions, and the job has the kernel's shape.
         unsafe { terms.run(self.engine, streaming, start, &outputs, |s| buffer(s).cast_const(), len) };
         if streaming {
