@@ -131,7 +131,7 @@ impl Jerasure {
     fn packet(&self, len: usize) -> Option<usize> {
         let words = len / self.w / 8 * 8;
         (words * self.w == len)
-            .then(|| (1..).map(|n| words / n).find(|&p| p <= 2048 && p % 8 == 0 && words % p == 0))
+            .then(|| (1..).map(|n| words / n).find(|&p| p <= 2048 && p % 8 == 0 && words.is_multiple_of(p)))
             .flatten()
     }
 }

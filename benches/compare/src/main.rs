@@ -109,8 +109,8 @@ fn options() -> Options {
             "--quick" => options.repeats = 3,
             "--avx2" => options.avx2 = true,
             "--only" => match arguments.next() {
-                Some(only) => options.only = Some(only),
-                None => refuse(
+                Some(only) if !only.starts_with('-') => options.only = Some(only),
+                _ => refuse(
                     "--only lacks what is to be measured: mds, array, tower, or a part of a code's name",
                 ),
             },

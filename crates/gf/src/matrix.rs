@@ -110,7 +110,7 @@ impl Matrix {
 /// Brings the first `rows` columns of a row-major matrix of so many rows to the identity, by operations on whole rows: [A | B] becomes
 /// [I | A^-1 B]. `false` if these columns depend on one another; the matrix is then left half done.
 ///
-/// Panics if the entries are not so many rows of one length, or rows are shorter than there are rows.
+/// No rows are the identity. Panics if the entries are not so many rows of one length, or rows are shorter than there are rows.
 /// Cost: rows^2 x columns products; allocates nothing.
 pub fn eliminate(rows: usize, entries: &mut [Gf]) -> bool {
     if rows == 0 {

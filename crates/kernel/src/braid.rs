@@ -22,7 +22,8 @@ pub(crate) const SLICE_BYTES: usize = 128;
 /// Held sums of a batch: with two vectors each they fill 28 of 32 registers.
 pub(crate) const HELD_MOST: usize = 14;
 
-/// Sums and their terms, so that the code fits the cache of instructions: 45 bytes for each buffer, most of which are terms of two.
+/// Sums and their terms, so that the code fits a cache of instructions of 32 KiB: 45 bytes for each buffer, most of which are terms of two. Code that
+/// streams has 65 to 70, and no longer fits from some 480 buffers on (the widest: 42 KB); it waits for memory.
 const TERMS_MOST: usize = 1280;
 
 /// A buffer, by its number in [`Braid::buffers`], or a slot.
@@ -370,6 +371,7 @@ pub(crate) mod tests {
         };
         assert_eq!((of(14), of(15), of(16)), (vec![14], vec![1, 14], vec![2, 14]));
         assert_eq!(batches(30), [0..2, 2..16, 16..30]);
+        assert!((HELD_MOST..100).all(|n| batches(n).last().unwrap().len() == HELD_MOST));
     }
 
     #[test]

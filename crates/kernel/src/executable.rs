@@ -1,11 +1,13 @@
 //! Memory that holds code which was made at run time. What the code is, an instruction set says.
 //!
+//! Processors that must be told when code was written (x86 need not be) would have to be told here.
+//!
 //! Invariants: pages are written first and executed then, at no time both; nothing is written after that.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Pieces of code at once, in the whole process: each is a mapping, of which systems allow some 65,000, and up to 64 KiB. Whoever keeps more
+/// Pieces of code at once, in the whole process: each is a mapping, of which systems allow some 65,000, and up to 72 KiB. Whoever keeps more
 /// programs than this, for many patterns of losses, has the others done without code.
 const PIECES_MOST: usize = 2048;
 
@@ -15,6 +17,8 @@ static PIECES: AtomicUsize = AtomicUsize::new(0);
 pub(crate) struct Executable {
     start: NonNull<u8>,
     len: usize,
+    /// Those among which it is counted.
+    pieces: &'static AtomicUsize,
 }
 
 // SAFETY: the memory is ours, and nobody writes to it.
@@ -25,11 +29,15 @@ unsafe impl Sync for Executable {}
 impl Executable {
     /// `None` if the system gives no memory that may be executed, or there are [`PIECES_MOST`].
     pub(crate) fn new(code: &[u8]) -> Option<Executable> {
-        let take = |pieces: usize| (pieces < PIECES_MOST).then_some(pieces + 1);
-        PIECES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
-        let made = system::executable(code).map(|start| Executable { start, len: code.len() });
+        Executable::counted(code, &PIECES, PIECES_MOST)
+    }
+
+    fn counted(code: &[u8], pieces: &'static AtomicUsize, most: usize) -> Option<Executable> {
+        let take = |pieces: usize| (pieces < most).then_some(pieces + 1);
+        pieces.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
+        let made = system::executable(code).map(|start| Executable { start, len: code.len(), pieces });
         if made.is_none() {
-            PIECES.fetch_sub(1, Ordering::Relaxed);
+            pieces.fetch_sub(1, Ordering::Relaxed);
         }
         made
     }
@@ -49,13 +57,13 @@ impl std::fmt::Debug for Executable {
 impl Drop for Executable {
     fn drop(&mut self) {
         system::give_back(self.start, self.len);
-        PIECES.fetch_sub(1, Ordering::Relaxed);
+        self.pieces.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod system {
-    //! Declared here rather than through the libc crate: three functions whose C signatures POSIX fixes.
+    //! Declared here rather than through the libc crate: three functions whose C signatures POSIX fixes, and numbers of Linux on x86-64.
 
     use std::ffi::c_void;
     use std::ptr::NonNull;
@@ -95,7 +103,7 @@ mod system {
     }
 }
 
-#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 mod system {
     //! How to ask this system is not known here.
 
@@ -114,13 +122,15 @@ mod tests {
 
     #[test]
     fn so_many_pieces_and_no_more() {
-        let piece = || Executable::new(&[0xc3]);
+        static PIECES: AtomicUsize = AtomicUsize::new(0);
+        let piece = || Executable::counted(&[0xc3], &PIECES, 3);
         let Some(first) = piece() else { return println!("this system gives none: left out") };
-        // Other tests may hold some.
-        let mut pieces: Vec<Executable> = std::iter::from_fn(piece).take(PIECES_MOST).collect();
-        assert!(pieces.len() < PIECES_MOST && piece().is_none());
-        pieces.pop();
+        let mut pieces = [piece(), piece()];
+        assert!(pieces.iter().all(Option::is_some) && piece().is_none());
         drop(first);
+        let again = piece();
+        assert!(again.is_some() && piece().is_none());
+        pieces[0] = None;
         assert!(piece().is_some());
     }
 }

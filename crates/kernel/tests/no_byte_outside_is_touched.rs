@@ -15,6 +15,7 @@ use pantile_kernel::{
     Dot, Horner, HornerOutputs, HornerStep, Program, Step, Stores, System, Tier, Update, equal,
     first_nonzero, first_nonzero_any, xor_into,
 };
+
 /// Pages of `count` buffers, a forbidden one before each and after the last.
 struct Fenced {
     base: *mut u8,
@@ -99,15 +100,15 @@ fn by_programs_of_every_kind() {
         .map(|r| xor(16 + r, (0..4).skip(usize::from(r == 2)).map(|c| 4 * r + c)))
         .chain((0..4).map(|c| xor(20 + c, (0..5).skip(usize::from(c == 1)).map(|r| c + 4 * r))))
         .collect();
-    // Rows that wait in slots or registers, links of both kinds.
-    let (_, zig_zag) = zig_zag(4, 8);
+    // Links of both kinds; rows that wait in registers, in slots where these are too few, and from one batch for the next.
+    let zig_zags = [4, 9, 15].map(|side| zig_zag(side, 2 * side));
     for tier in Tier::available() {
         for stores in STORES {
-            for steps in [&grid, &zig_zag] {
-                let program = Program::with_tier(tier, 24, steps).unwrap().with_stores(stores);
-                everywhere(24, |views| program.run(views).unwrap());
+            for (buffers, steps) in [&(24, grid.clone())].into_iter().chain(&zig_zags) {
+                let program = Program::with_tier(tier, *buffers, steps).unwrap().with_stores(stores);
+                everywhere(*buffers, |views| program.run(views).unwrap());
                 program.prepare();
-                everywhere(24, |views| program.run(views).unwrap());
+                everywhere(*buffers, |views| program.run(views).unwrap());
             }
             for steps in [&steps[..], &mixed] {
                 let program = Program::with_tier(tier, 11, steps).unwrap().with_stores(stores);

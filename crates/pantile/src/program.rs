@@ -39,14 +39,15 @@ type Few<T, const N: usize> = SmallVec<[T; N]>;
 struct Loss {
     known: Few<usize, 32>,
     unknown: Few<usize, 8>,
-    /// The parities whose sums are formed: first those that are used, as many as data are unknown; then the lost ones.
+    /// The parities whose sums are formed: first those that are used, as many as data are unknown if so many are left; then
+    /// the lost ones.
     rows: Few<usize, 8>,
     unread: CellSet,
 }
 
 impl Loss {
     fn of(code: &Code, lost: &CellSet) -> Loss {
-        // Filled where it lies: to move lists that were just written costs a third of the plan.
+        // Filled where it lies: to move lists that were just written costs a quarter of the plan.
         let mut loss =
             Loss { known: Few::new(), unknown: Few::new(), rows: Few::new(), unread: lost.clone() };
         for (position, &cell) in code.data().iter().enumerate() {
@@ -64,8 +65,13 @@ impl Loss {
         loss
     }
 
+    /// Whether data are lost, of `lost` cells, and as many parities are left.
+    fn has_parities(&self, lost: usize) -> bool {
+        !self.unknown.is_empty() && self.rows.len() == lost
+    }
+
     /// Writes each lost cell in terms of the sums, a line for each: first data, then parities. `false` if the sums that
-    /// can be had do not determine the data.
+    /// can be had do not determine the data. There must be parities enough.
     fn solve(&self, code: &Code, solution: &mut [u8]) -> bool {
         let (used, count) = (self.unknown.len(), self.rows.len());
         let coefficient = |row: usize, position: usize| code.generator().get(row, position);
@@ -108,8 +114,8 @@ pub(crate) fn solving(code: &Code, lost: &CellSet) -> Option<Whole> {
     }
     let mut loss = Loss::of(code, lost);
     let count = lost.len();
-    // Parities alone are encoded, and what is left of them must be as many as data are lost.
-    if loss.unknown.is_empty() || loss.rows.len() != count {
+    // Parities alone are encoded.
+    if !loss.has_parities(count) {
         return None;
     }
     let mut solution: Few<u8, 64> = smallvec![0; count * count];

@@ -24,6 +24,9 @@ impl Tile {
     }
 }
 
+/// What code and its loops begin at: a line of the cache.
+pub(super) const CODE_ALIGN_BYTES: usize = 64;
+
 /// Two vector registers, one after the other: a slice of a sum. Named by the first.
 pub(super) type Pair = u8;
 
@@ -37,8 +40,6 @@ pub(super) struct Assembler {
     again: usize,
     /// The buffer that r9 points to.
     buffer: Option<usize>,
-    /// Of code that streams.
-    tile: Option<Tile>,
 }
 
 /// A second source, or a destination.
@@ -62,12 +63,10 @@ const STORE: Vector = Vector(2, true, 0x7f);
 const STORE_PAST: Vector = Vector(1, false, 0xe7);
 
 impl Assembler {
-    pub(super) fn new(tile: Option<Tile>) -> Assembler {
-        let mut code = Assembler { bytes: Vec::new(), again: 0, buffer: None, tile };
+    pub(super) fn new(tile: Option<&Tile>) -> Assembler {
+        let mut code = Assembler { bytes: Vec::new(), again: 0, buffer: None };
         code.put(&[0x48, 0x89, 0xf0]); // mov rax, rsi
-        // The loop starts a line of the cache.
-        let fill = code.bytes.len().next_multiple_of(64) - code.bytes.len();
-        code.bytes.extend(std::iter::repeat_n(0x90, fill));
+        code.bytes.resize(CODE_ALIGN_BYTES, 0x90); // nop
         code.again = code.bytes.len();
         if let Some(tile) = tile {
             code.put(&[0x49, 0x89, 0xc0]); // mov r8, rax
@@ -94,11 +93,11 @@ impl Assembler {
         self.bytes
     }
 
-    /// Fetches the next tile of one of the buffers that a slice fetches ahead.
-    pub(super) fn fetch(&mut self, which: usize) {
+    /// Fetches the next tile of one of the buffers that a slice fetches ahead: of code that was begun with this tile.
+    pub(super) fn fetch(&mut self, tile: &Tile, which: usize) {
+        debug_assert!(which < tile.of_slice, "the table has no more pointers for a slice");
         self.put(&[0x4d, 0x8b, 0x90]).number(8 * which as i32); // mov r10, [r8 + ..]
-        let len = self.tile.as_ref().map_or(0, Tile::len_bytes);
-        for at in (0..len).step_by(64) {
+        for at in (0..tile.len_bytes()).step_by(64) {
             self.put(&[0x43, 0x0f, 0x18, 0x94, 0x1a]).number(at); // prefetcht1 [r10 + r11 + ..]
         }
     }
@@ -254,8 +253,9 @@ mod tests {
             .iter()
             .flat_map(|line| line.split(' ').map(|byte| u8::from_str_radix(byte, 16).unwrap()))
             .collect();
-        let mut code = Assembler::new(Some(Tile { slices: 4, of_slice: 26, pointers: 169 }));
-        code.fetch(3);
+        let tile = Tile { slices: 4, of_slice: 26, pointers: 169 };
+        let mut code = Assembler::new(Some(&tile));
+        code.fetch(&tile, 3);
         code.load(26, Place::Buffer(9));
         code.store(8, Place::Slot(5));
         code.store(16, Place::Slot(64));
