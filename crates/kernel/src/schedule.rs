@@ -56,6 +56,9 @@ pub(crate) trait Engine: Copy {
     /// The alignment that streaming stores need.
     const STREAM_ALIGN_BYTES: usize;
 
+    /// Whether a source that all sums take as it is comes first, so that a kernel need not multiply it: worth it where products bound the speed.
+    const PLAIN_FIRST: bool = false;
+
     /// Prepares a coefficient.
     fn coefficient(c: u8) -> Self::Coefficient;
 
@@ -65,14 +68,8 @@ pub(crate) trait Engine: Copy {
     fn kernel(self, outputs: usize, ones: bool, streaming: bool) -> Kernel<Self::Coefficient>;
 
     /// As [`Engine::kernel`], for a kernel that solves before it stores ([`Job::solution`]); `None` if the engine has none
-    /// for so many outputs. If `last_by_sum`, the last output has no row in the solution.
-    fn solving_kernel(
-        self,
-        _outputs: usize,
-        _ones: bool,
-        _streaming: bool,
-        _last_by_sum: bool,
-    ) -> Option<Kernel<Self::Coefficient>> {
+    /// for so many outputs.
+    fn solving_kernel(self, _streaming: bool, _shape: Solving) -> Option<Kernel<Self::Coefficient>> {
         None
     }
 
@@ -90,6 +87,19 @@ pub(crate) trait Engine: Copy {
     fn fence(self);
 }
 
+/// The shape of what a kernel solves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Solving {
+    /// Sums, and outputs.
+    pub(crate) outputs: usize,
+    /// Whether sum 0 is of ones.
+    pub(crate) ones: bool,
+    /// Whether the last output has no row in the solution, but is what others leave of sum 0.
+    pub(crate) last_by_sum: bool,
+    /// Whether the solution has zeros: a kernel may look for them.
+    pub(crate) has_zeros: bool,
+}
+
 /// Computes one job.
 ///
 /// # Safety
@@ -105,6 +115,8 @@ pub(crate) struct Job<'a, C> {
     pub(crate) sources: &'a [*const u8],
     /// Term by term, the coefficients of the outputs in order (without the output of ones).
     pub(crate) coefficients: &'a [C],
+    /// Whether the first source is added to each sum as it is. Its coefficients are ones all the same.
+    pub(crate) first_is_plain: bool,
     /// The sums so far; `None` means zero, and so does null to the kernels of an engine that solves, if they do not double.
     pub(crate) start: Option<&'a [*const u8; MAX_OUTPUTS]>,
     /// For kernels that solve: output by output, what it has of each sum.
@@ -134,6 +146,8 @@ struct Pass<E: Engine> {
     doubling: Option<[Kernel<E::Coefficient>; 2]>,
     sources: Vec<usize>,
     coefficients: Vec<E::Coefficient>,
+    /// As in a [`Job`].
+    first_is_plain: bool,
     /// Coefficients per source.
     width: usize,
     outputs: Vec<usize>,
@@ -266,6 +280,13 @@ impl<E: Engine> Pass<E> {
         if doubling.is_some() && rises == Some(true) {
             sources.reverse();
         }
+        // Of extended Cauchy matrices the first column is of ones.
+        let is_plain = |&source: &usize| multiplied.iter().all(|&o| coefficient_of(&rows[o], source) == 1);
+        let may_be_plain = E::PLAIN_FIRST && ones && !multiplied.is_empty() && doubling.is_none();
+        let plain = may_be_plain.then(|| sources.iter().position(is_plain)).flatten();
+        if let Some(at) = plain {
+            sources[..=at].rotate_right(1);
+        }
         let coefficients = sources
             .iter()
             .flat_map(|&source| {
@@ -279,6 +300,7 @@ impl<E: Engine> Pass<E> {
             width: multiplied.len(),
             sources,
             coefficients,
+            first_is_plain: plain.is_some(),
             outputs,
         }
     }
@@ -309,6 +331,7 @@ impl<E: Engine> Pass<E> {
         let terms = Terms {
             sources: &self.sources,
             coefficients: &self.coefficients,
+            first_is_plain: self.first_is_plain,
             width: self.width,
             outputs: self.outputs.len(),
             sum,
@@ -335,6 +358,8 @@ pub(crate) struct Terms<'a, C> {
     pub(crate) sources: &'a [usize],
     /// As in a [`Job`].
     pub(crate) coefficients: &'a [C],
+    /// As in a [`Job`].
+    pub(crate) first_is_plain: bool,
     /// Coefficients per source.
     pub(crate) width: usize,
     /// How many sums there are, and outputs.
@@ -472,8 +497,11 @@ impl<C> Terms<'_, C> {
         let sources = unsafe { &*(&raw const *pointers as *const [*const u8]) };
         let coefficients = &self.coefficients[range.start * self.width..range.end * self.width];
         let (solution, taken) = (self.solution, self.taken);
+        let first_is_plain = self.first_is_plain && range.start == 0;
         // SAFETY: the caller's promise.
-        unsafe { kernel(&Job { sources, coefficients, start, solution, taken, outputs, len }) };
+        unsafe {
+            kernel(&Job { sources, coefficients, first_is_plain, start, solution, taken, outputs, len })
+        };
     }
 }
 
@@ -661,6 +689,8 @@ pub(crate) mod tests {
 
         const STREAM_ALIGN_BYTES: usize = E::STREAM_ALIGN_BYTES;
 
+        const PLAIN_FIRST: bool = E::PLAIN_FIRST;
+
         fn coefficient(c: u8) -> E::Coefficient {
             E::coefficient(c)
         }
@@ -669,14 +699,8 @@ pub(crate) mod tests {
             self.0.kernel(outputs, ones, streaming)
         }
 
-        fn solving_kernel(
-            self,
-            outputs: usize,
-            ones: bool,
-            streaming: bool,
-            last_by_sum: bool,
-        ) -> Option<Kernel<E::Coefficient>> {
-            self.0.solving_kernel(outputs, ones, streaming, last_by_sum)
+        fn solving_kernel(self, streaming: bool, shape: Solving) -> Option<Kernel<E::Coefficient>> {
+            self.0.solving_kernel(streaming, shape)
         }
 
         fn doubling_kernel(self, streaming: bool) -> Option<Kernel<E::Coefficient>> {
@@ -828,6 +852,24 @@ pub(crate) mod tests {
             .collect();
         for len in if cfg!(miri) { [1100].as_slice() } else { &[0, 1, 1024, 9000] } {
             check_everywhere(30, &tidy, *len);
+        }
+    }
+
+    #[test]
+    fn a_source_that_all_take_as_it_is_comes_first_where_that_pays() {
+        for (sources, outputs, at) in [(5, 2, 0), (7, 3, 4), (18, 4, 17), (65, 3, 64)] {
+            let mut rows = dense(sources, outputs);
+            rows.iter_mut().for_each(|row| row[at].1 = 1);
+            for len in if cfg!(miri) { [70].as_slice() } else { &[1, 33, 300, 20_001] } {
+                check_everywhere(sources, &rows, *len);
+            }
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            if let Some(engine) = crate::arch::x86_64::avx2::Avx2::new() {
+                let cluster: Vec<usize> = (0..outputs).collect();
+                let pass = Pass::new(engine, &rows, &cluster);
+                assert_eq!((pass.first_is_plain, pass.sources[0]), (true, at));
+                assert!(!Pass::new(engine, &dense(sources, outputs), &cluster).first_is_plain);
+            }
         }
     }
 

@@ -6,7 +6,7 @@
 //! what the others leave of it, m of the m^2.
 
 use crate::portable::product;
-use crate::schedule::{Engine, Kernel, MAX_OUTPUTS, Terms};
+use crate::schedule::{Engine, Kernel, MAX_OUTPUTS, Solving, Terms};
 
 /// Outputs that follow from as many sums, all of the same sources.
 ///
@@ -68,6 +68,7 @@ pub(crate) struct Solve<E: Engine> {
     sources: Vec<usize>,
     /// Those of the sums, `width` for each source, and then the solution.
     coefficients: Vec<E::Coefficient>,
+    first_is_plain: bool,
     width: usize,
     /// [`NO_START`] where a sum has none.
     starts: [u32; MAX_OUTPUTS],
@@ -99,8 +100,11 @@ impl<E: Engine> Solve<E> {
         let (order, rows) = (&order[..count], &rows[..count]);
         // All others come before it, and stay where they are.
         let taken = last.map_or(0, |(_, others)| others);
-        let kernel = |streaming| engine.solving_kernel(count, ones, streaming, last.is_some());
-        let (cached, streaming) = (kernel(false)?, kernel(true)?);
+        let last_by_sum = last.is_some();
+        let solved = &rows[..count - usize::from(last_by_sum)];
+        let has_zeros = solved.iter().any(|&o| system.solution[o * count..][..count].contains(&0));
+        let shape = Solving { outputs: count, ones, last_by_sum, has_zeros };
+        let (cached, streaming) = (engine.solving_kernel(false, shape)?, engine.solving_kernel(true, shape)?);
         let multiplied = &order[usize::from(ones)..];
         let mut coefficients = Vec::with_capacity(system.sources.len() * multiplied.len() + count * count);
         for of_source in system.coefficients.chunks_exact(count) {
@@ -125,6 +129,9 @@ impl<E: Engine> Solve<E> {
             count,
             sources: system.sources.to_vec(),
             coefficients,
+            first_is_plain: E::PLAIN_FIRST
+                && ones
+                && system.coefficients.get(..count).is_some_and(|first| first.iter().all(|&c| c == 1)),
             width: multiplied.len(),
             started: starts.iter().filter(|&&start| start != NO_START).count(),
             starts,
@@ -155,6 +162,7 @@ impl<E: Engine> Solve<E> {
         let terms = Terms {
             sources: &self.sources,
             coefficients,
+            first_is_plain: self.first_is_plain,
             width: self.width,
             outputs: self.count,
             sum: self.sum,
@@ -224,8 +232,11 @@ mod tests {
             (20, 4, 131_073),
             (66, 2, 17_000),
         ] {
-            // The second sum is of ones; one sum in three has no start.
-            let coefficient = |sum: usize, t: usize| if sum == 1 { 1 } else { (sum * 41 + t * 13) as u8 | 2 };
+            // The second sum is of ones; one sum in three has no start. Some take the first source as it is.
+            let coefficient = |sum: usize, t: usize| match sum == 1 || t == 0 && sources % 3 == 2 {
+                true => 1,
+                false => (sum * 41 + t * 13) as u8 | 2,
+            };
             let of_sum = |o: usize, sum: usize| {
                 if o == 0 && sum == 0 { 0 } else { (o * 29 + sum * 7 + 3) as u8 }
             };

@@ -341,15 +341,18 @@ impl Parts {
     }
 }
 
-/// A system of `outputs` over `sources` sources; one sum in four has no start. With `ones`, one sum is of ones; with
-/// `adds_up`, the first outputs add up to it as lost buffers under a parity do.
+/// A system of `outputs` over `sources` sources; one sum in four has no start. Of every second one all sums take the first source as it is,
+/// and half of the solution is zero. With `ones`, one sum is of ones; with `adds_up`, the first outputs add up to it as lost buffers under a parity do.
 fn random_system(random: &mut Random, sources: usize, outputs: usize, ones: bool, adds_up: usize) -> Parts {
     let at = random.below(outputs);
-    let is_one = |i: usize| ones && i % outputs == at;
+    let plain = if random.below(2) == 0 { outputs } else { 0 };
+    let is_one = |i: usize| ones && i % outputs == at || i < plain;
     let coefficients =
         (0..sources * outputs).map(|i| if is_one(i) { 1 } else { random.next() as u8 }).collect();
     let starts = (0..outputs).map(|sum| (random.below(4) > 0).then_some(sources + sum)).collect();
-    let mut solution: Vec<u8> = (0..outputs * outputs).map(|_| random.next() as u8).collect();
+    let zeros = random.below(2);
+    let entry = |_| if random.below(2) < zeros { 0 } else { random.next() as u8 };
+    let mut solution: Vec<u8> = (0..outputs * outputs).map(entry).collect();
     if adds_up > 0 {
         let (first, others) = solution[..adds_up * outputs].split_at_mut(outputs);
         for (sum, x) in first.iter_mut().enumerate() {

@@ -7,7 +7,7 @@ use std::arch::x86_64::*;
 
 use super::{AHEAD, CACHED, LAST_BY_SUM, PAST, PLAIN, SOLVED, partial};
 use crate::portable;
-use crate::schedule::{Engine, FewStreams, Job, Kernel};
+use crate::schedule::{Engine, FewStreams, Job, Kernel, Solving};
 use crate::weave::Weave;
 
 /// Bytes of a vector.
@@ -84,6 +84,8 @@ impl Engine for Avx2 {
 
     const STREAM_ALIGN_BYTES: usize = VECTOR;
 
+    const PLAIN_FIRST: bool = true;
+
     fn coefficient(c: u8) -> Tables {
         Tables { low: portable::LOW[usize::from(c)], high: portable::HIGH[usize::from(c)] }
     }
@@ -92,14 +94,8 @@ impl Engine for Avx2 {
         pick_dot!(outputs, ones, streaming; 1 with 4 and 4, 2 with 3 and 3, 3 with 2 and 2, 4 with 2 and 2, 5 with 1 and 1, 6 with 1 and 1, 7 with 1 and 1, 8 with 1 and 1)
     }
 
-    fn solving_kernel(
-        self,
-        outputs: usize,
-        ones: bool,
-        streaming: bool,
-        last_by_sum: bool,
-    ) -> Option<Kernel<Tables>> {
-        pick_solving_dot!(outputs, ones, streaming, last_by_sum; 2 with 3 and 3, 3 with 2 and 2, 4 with 2 and 2)
+    fn solving_kernel(self, streaming: bool, shape: Solving) -> Option<Kernel<Tables>> {
+        pick_solving_dot!(shape, streaming; 2 with 3 and 3, 3 with 2 and 2, 4 with 2 and 2)
     }
 
     fn doubling_kernel(self, streaming: bool) -> Option<Kernel<Tables>> {
@@ -263,7 +259,21 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
         });
     }
     let mut tables = job.coefficients.as_ptr();
-    for &source in job.sources {
+    let mut sources = job.sources.iter();
+    if let Some(&first) = sources.as_slice().first().filter(|_| ONES && job.first_is_plain) {
+        sources.next();
+        // SAFETY: as below.
+        unsafe {
+            let x = partial::load::<C, STORES>(first, at, live);
+            tables = tables.add(M - usize::from(ONES));
+            for_each_output!(o < M {
+                for c in 0..C {
+                    sums[o][c] = _mm256_xor_si256(sums[o][c], x[c]);
+                }
+            });
+        }
+    }
+    for &source in sources {
         // SAFETY: the source is valid for the columns. `tables` walks over the coefficients, of which there are M
         // (less one if ONES) per source.
         unsafe {
@@ -301,7 +311,7 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
     });
     let mut left = sums[0];
     for_each_output!(o < M {
-        if FORM == LAST_BY_SUM && o == M - 1 {
+        if FORM & LAST_BY_SUM != 0 && o == M - 1 {
             // SAFETY: as above.
             unsafe { partial::store::<C, STORES>(job.outputs[o], at, live, left) };
         } else {
@@ -317,7 +327,7 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
                     solved = with_product(solved, table, split);
                 }
             }
-            if FORM == LAST_BY_SUM && job.taken >> o & 1 == 1 {
+            if FORM & LAST_BY_SUM != 0 && job.taken >> o & 1 == 1 {
                 for c in 0..C {
                     left[c] = _mm256_xor_si256(left[c], solved[c]);
                 }

@@ -6,7 +6,7 @@
 use std::arch::x86_64::*;
 
 use super::{AHEAD, CACHED, LAST_BY_SUM, PAST, PLAIN, SOLVED, partial};
-use crate::schedule::{Engine, FewStreams, Job, Kernel};
+use crate::schedule::{Engine, FewStreams, Job, Kernel, Solving};
 
 /// Bytes of a vector.
 const VECTOR: usize = 32;
@@ -37,14 +37,8 @@ impl Engine for Avx2Gfni {
         pick_dot!(outputs, ones, streaming; 1 with 4 and 4, 2 with 4 and 4, 3 with 3 and 3, 4 with 2 and 2, 5 with 2 and 2, 6 with 2 and 2, 7 with 1 and 1, 8 with 1 and 1)
     }
 
-    fn solving_kernel(
-        self,
-        outputs: usize,
-        ones: bool,
-        streaming: bool,
-        last_by_sum: bool,
-    ) -> Option<Kernel<u64>> {
-        pick_solving_dot!(outputs, ones, streaming, last_by_sum; 2 with 4 and 4, 3 with 3 and 3, 4 with 2 and 2)
+    fn solving_kernel(self, streaming: bool, shape: Solving) -> Option<Kernel<u64>> {
+        pick_solving_dot!(shape, streaming; 2 with 4 and 4, 3 with 3 and 3, 4 with 2 and 2)
     }
 
     fn few_streams(self) -> Option<FewStreams> {
@@ -133,7 +127,7 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
     }
     let mut left = sums[0];
     for_each_output!(o < M {
-        if FORM == LAST_BY_SUM && o == M - 1 {
+        if FORM & LAST_BY_SUM != 0 && o == M - 1 {
             // SAFETY: as above.
             unsafe { partial::store::<C, STORES>(job.outputs[o], at, live, left) };
         } else {
@@ -145,7 +139,7 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
                     solved[c] = _mm256_xor_si256(solved[c], _mm256_gf2p8affine_epi64_epi8::<0>(sums[j][c], a));
                 }
             });
-            if FORM == LAST_BY_SUM && job.taken >> o & 1 == 1 {
+            if FORM & LAST_BY_SUM != 0 && job.taken >> o & 1 == 1 {
                 for c in 0..C {
                     left[c] = _mm256_xor_si256(left[c], solved[c]);
                 }

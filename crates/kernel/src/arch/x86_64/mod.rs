@@ -34,8 +34,8 @@ macro_rules! pick_dot {
 
 /// The same for those that solve before they store; `None` for other numbers of outputs.
 macro_rules! pick_solving_dot {
-    ($outputs:expr, $ones:expr, $streaming:expr, $last_by_sum:expr; $($m:literal with $c:literal and $p:literal),*) => {
-        match ($outputs, $ones, super::stores($streaming), $last_by_sum) {
+    ($shape:expr, $streaming:expr; $($m:literal with $c:literal and $p:literal),*) => {
+        match ($shape.outputs, $shape.ones, super::stores($streaming), $shape.last_by_sum) {
             $(
                 ($m, false, CACHED, false) => Some(dot::<$m, $c, false, CACHED, SOLVED> as Kernel<_>),
                 ($m, true, CACHED, false) => Some(dot::<$m, $c, true, CACHED, SOLVED>),
@@ -121,7 +121,7 @@ const fn affine_matrices() -> [u64; 256] {
 }
 
 /// What a kernel stores: its sums; what follows from them by [`Job::solution`](crate::schedule::Job::solution); the same, the last output being what the
-/// others leave of sum 0.
+/// others leave of sum 0. Engines may add bits of their own.
 const PLAIN: u8 = 0;
 const SOLVED: u8 = 1;
 const LAST_BY_SUM: u8 = 2;
