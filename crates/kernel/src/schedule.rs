@@ -5,7 +5,8 @@
 //! the gaps. A row of ones over the whole pass comes first and is plain XOR.
 //!
 //! Three traversals, chosen per call because they depend on lengths:
-//! * one pass, few streams: the whole length at once;
+//! * one pass, few streams: the whole length at once, by a kernel that fetches what it reads next where streams come from
+//!   behind the second-level cache and are too many for the prefetchers;
 //! * several passes: tiles, so that the sources that passes share stay in the first-level cache;
 //! * more sources than [`MAX_SOURCES`], or more streams than the prefetchers of some processors follow: groups of
 //!   sources, with the partial sums of a tile in scratch.
@@ -34,7 +35,11 @@ pub(crate) const FEW_STREAMS: FewStreams = FewStreams {
     most_apart: 16,
     len_least: 16 * 1024,
     groups: Groups { reads: 10, tile_bytes: 64 * 1024 },
+    most_far: 13,
 };
+
+/// Streams of so many bytes together do not stay in a second-level cache of 1 MiB: what is far lies behind it, though not in memory.
+const FAR_FOOTPRINT_BYTES: usize = 768 * 1024;
 
 /// What the sums of a tile may fill.
 const SUMS_BYTES: usize = 256 * 1024;
@@ -77,6 +82,17 @@ pub(crate) trait Engine: Copy {
     /// as it is: a doubling of the sum for each source takes the place of a product, and nobody looks at the coefficients. What `start` has of the second output
     /// is doubled, too. `None` if products are as cheap.
     fn doubling_kernel(self, _streaming: bool) -> Option<Kernel<Self::Coefficient>> {
+        None
+    }
+
+    /// As [`Engine::kernel`] with cached stores, for streams that lie far and are too many to be followed: the kernel fetches them itself. `None` if the engine
+    /// has none for so many outputs.
+    fn far_kernel(self, _outputs: usize, _ones: bool) -> Option<Kernel<Self::Coefficient>> {
+        None
+    }
+
+    /// As [`Engine::solving_kernel`], for such streams.
+    fn far_solving_kernel(self, _shape: Solving) -> Option<Kernel<Self::Coefficient>> {
         None
     }
 
@@ -141,6 +157,7 @@ pub(crate) struct Schedule<E: Engine> {
 
 struct Pass<E: Engine> {
     cached: Kernel<E::Coefficient>,
+    far: Option<Kernel<E::Coefficient>>,
     streaming: Kernel<E::Coefficient>,
     /// The same of kernels that double, for outputs that are not added to; sources stand in their order.
     doubling: Option<[Kernel<E::Coefficient>; 2]>,
@@ -170,6 +187,8 @@ pub(crate) struct FewStreams {
     /// Shorter streams are read as they come: finding those of each group anew takes longer than it gains.
     len_least: usize,
     pub(crate) groups: Groups,
+    /// Streams that it follows while they come from behind the second-level cache, apart as above.
+    most_far: usize,
 }
 
 impl FewStreams {
@@ -295,6 +314,7 @@ impl<E: Engine> Pass<E> {
             .collect();
         Pass {
             cached: engine.kernel(outputs.len(), ones, false),
+            far: engine.far_kernel(outputs.len(), ones),
             streaming: engine.kernel(outputs.len(), ones, true),
             doubling,
             width: multiplied.len(),
@@ -322,9 +342,9 @@ impl<E: Engine> Pass<E> {
         for (pointer, &o) in outputs.iter_mut().zip(&self.outputs) {
             *pointer = output(o);
         }
-        let [sum, past] = match (self.doubling, mode) {
-            (Some(kernels), Mode::Apply) => kernels,
-            _ => [self.cached, self.streaming],
+        let ([sum, past], far) = match (self.doubling, mode) {
+            (Some(kernels), Mode::Apply) => (kernels, None),
+            _ => ([self.cached, self.streaming], self.far),
         };
         // A short call takes as long as what is done before the kernel: only calls that stream look at what only they need.
         let is_past = streaming && outputs.iter().all(|pointer| pointer.addr() % E::STREAM_ALIGN_BYTES == 0);
@@ -336,6 +356,7 @@ impl<E: Engine> Pass<E> {
             outputs: self.outputs.len(),
             sum,
             finish: if is_past { past } else { sum },
+            far,
             solution: &[],
             taken: 0,
         };
@@ -368,6 +389,8 @@ pub(crate) struct Terms<'a, C> {
     pub(crate) sum: Kernel<C>,
     /// Adds the last of the terms and makes the outputs.
     pub(crate) finish: Kernel<C>,
+    /// The same with cached stores, if the engine has it: [`Engine::far_kernel`].
+    pub(crate) far: Option<Kernel<C>>,
     /// As in a [`Job`], for the last kernel.
     pub(crate) solution: &'a [C],
     /// As in a [`Job`], for the last kernel.
@@ -398,13 +421,22 @@ impl<C> Terms<'_, C> {
             false => None,
         };
         let Some(groups) = groups else {
+            let streams = self.sources.len() + self.outputs;
+            let may_be_far = !streaming && len.saturating_mul(streams) > FAR_FOOTPRINT_BYTES;
+            let far = self.far.filter(|_| may_be_far && self.is_lost(engine, start.1, &source));
+            let kernel = far.unwrap_or(self.finish);
             // SAFETY: the caller's promise; there are at most MAX_SOURCES sources.
-            return unsafe {
-                self.run_some(self.finish, 0..self.sources.len(), start.0, outputs, source, len)
-            };
+            return unsafe { self.run_some(kernel, 0..self.sources.len(), start.0, outputs, source, len) };
         };
         // SAFETY: the caller's promise; no group has more than MAX_SOURCES sources.
         unsafe { self.run_grouped(groups, start, outputs, source, len) };
+    }
+
+    /// Whether the processor loses the thread of so many streams that lie far. Those that share sets of the first-level cache would evict what is fetched.
+    #[inline(never)]
+    fn is_lost(&self, engine: impl Engine, starts: usize, source: impl Fn(usize) -> *const u8) -> bool {
+        let is_more = |few: FewStreams| self.sources.len() + starts > few.most_far;
+        engine.few_streams().is_some_and(is_more) && are_apart(self.sources.iter().map(|&s| source(s)))
     }
 
     /// `None`: all in one kernel call, which takes them.
@@ -648,6 +680,7 @@ pub(crate) mod tests {
                 most_apart: 8,
                 len_least: 1024,
                 groups: Groups { reads: 4, tile_bytes: 1024 },
+                most_far: 8,
             })
         }
 
@@ -707,6 +740,14 @@ pub(crate) mod tests {
             self.0.doubling_kernel(streaming)
         }
 
+        fn far_kernel(self, outputs: usize, ones: bool) -> Option<Kernel<E::Coefficient>> {
+            self.0.far_kernel(outputs, ones)
+        }
+
+        fn far_solving_kernel(self, shape: Solving) -> Option<Kernel<E::Coefficient>> {
+            self.0.far_solving_kernel(shape)
+        }
+
         fn few_streams(self) -> Option<FewStreams> {
             Some(FEW_STREAMS)
         }
@@ -725,7 +766,11 @@ pub(crate) mod tests {
 
     /// Compares with the portable tier, over buffers at page boundaries in one allocation.
     fn check<E: Engine>(engine: E, sources: usize, rows: &Rows, len: usize) {
-        let pitch = len.next_multiple_of(4096);
+        check_over(engine, sources, rows, len, len.next_multiple_of(4096));
+    }
+
+    /// The same, over buffers that begin `pitch` bytes apart.
+    fn check_over<E: Engine>(engine: E, sources: usize, rows: &Rows, len: usize, pitch: usize) {
         let memory: Vec<u8> =
             (0..(sources + rows.len() + 1) * pitch + 4096).map(|i| (i % 251) as u8).collect();
         let page = memory.as_ptr().addr().next_multiple_of(4096) - memory.as_ptr().addr();
@@ -871,6 +916,121 @@ pub(crate) mod tests {
                 assert!(!Pass::new(engine, &dense(sources, outputs), &cluster).first_is_plain);
             }
         }
+    }
+
+    #[test]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    fn many_streams_from_behind_the_second_cache_give_the_portable_bytes() {
+        use crate::arch::x86_64::avx512_gfni::Avx512Gfni;
+        let Some(engine) = Avx512Gfni::new() else { return };
+        for (sources, outputs, more) in [(14, 3, 0), (16, 4, 1), (17, 5, 63), (20, 4, 64), (33, 8, 130)] {
+            let len = FAR_FOOTPRINT_BYTES.div_ceil(sources + outputs).next_multiple_of(256) + more;
+            let pitch = len.next_multiple_of(4096) + 256;
+            check_over(FollowsFew(engine), sources, &dense(sources, outputs), len, pitch);
+        }
+    }
+
+    #[test]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    fn kernels_that_fetch_give_what_others_give_at_every_length() {
+        use crate::arch::x86_64::avx512_gfni::Avx512Gfni;
+        let Some(engine) = Avx512Gfni::new() else { return };
+        let memory: Vec<u8> = (0..40 * 400).map(|i| (i * 31 + i / 257) as u8).collect();
+        let coefficients: Vec<u64> =
+            (0..17 * 8).map(|i| Avx512Gfni::coefficient((i * 5 + 3) as u8)).collect();
+        let run = |kernel: Kernel<u64>, sources: usize, (count, width): (usize, usize), len: usize| {
+            let mut to = vec![vec![0xa5u8; 400]; count];
+            let mut outputs = [std::ptr::null_mut(); MAX_OUTPUTS];
+            outputs.iter_mut().zip(&mut to).for_each(|(pointer, to)| *pointer = to.as_mut_ptr());
+            let pointers: Vec<_> = (0..sources).map(|s| memory[s * 400 + s * 7 % 64..].as_ptr()).collect();
+            let start = std::array::from_fn(|o| match o % 3 {
+                2 => std::ptr::null(),
+                _ => memory[(20 + o) * 400 + o..].as_ptr(),
+            });
+            // SAFETY: every buffer is 400 bytes long and begins less than 64 bytes later, so that it is valid for the length.
+            unsafe {
+                kernel(&Job {
+                    sources: &pointers,
+                    coefficients: &coefficients[..sources * width],
+                    first_is_plain: false,
+                    start: Some(&start),
+                    solution: &coefficients[..count * count],
+                    taken: 0b11,
+                    outputs: &outputs,
+                    len,
+                });
+            }
+            to
+        };
+        for (outputs, ones) in (1..=MAX_OUTPUTS).flat_map(|outputs| [(outputs, false), (outputs, true)]) {
+            let solving = [false, ones].map(|last_by_sum| {
+                let shape = Solving { outputs, ones, last_by_sum, has_zeros: false };
+                engine.far_solving_kernel(shape).zip(engine.solving_kernel(false, shape))
+            });
+            let plain =
+                engine.far_kernel(outputs, ones).map(|far| (far, engine.kernel(outputs, ones, false)));
+            assert_eq!((plain.is_some(), solving[0].is_some()), (outputs > 2, outputs == 3 || outputs == 4));
+            for (far, other) in solving.into_iter().chain([plain]).flatten() {
+                for (sources, len) in [1, 2, 17].into_iter().flat_map(|s| (0..330).map(move |len| (s, len))) {
+                    let shape = (outputs, outputs - usize::from(ones));
+                    let what = format!("{sources} sources, {outputs} outputs, ones {ones}, {len} bytes");
+                    assert!(run(far, sources, shape, len) == run(other, sources, shape, len), "{what}");
+                }
+            }
+        }
+    }
+
+    /// An engine that says whether it was asked to fetch.
+    #[derive(Clone, Copy)]
+    struct SaysWhoFetches;
+
+    thread_local! {
+        static FETCHED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+    }
+
+    impl Engine for SaysWhoFetches {
+        type Coefficient = u8;
+
+        const MULTIPLY_COST: usize = Scalar::MULTIPLY_COST;
+
+        const STREAM_ALIGN_BYTES: usize = Scalar::STREAM_ALIGN_BYTES;
+
+        fn coefficient(c: u8) -> u8 {
+            c
+        }
+
+        fn kernel(self, _: usize, _: bool, _: bool) -> Kernel<u8> {
+            |_| FETCHED.set(false)
+        }
+
+        fn far_kernel(self, _: usize, _: bool) -> Option<Kernel<u8>> {
+            Some(|_| FETCHED.set(true))
+        }
+
+        fn few_streams(self) -> Option<FewStreams> {
+            Some(FEW_STREAMS)
+        }
+
+        fn fence(self) {}
+    }
+
+    #[test]
+    fn streams_are_fetched_that_are_many_and_apart_and_do_not_stay_in_the_second_cache() {
+        let fetched = |sources: usize, len: usize, pitch: usize, streaming: bool| {
+            let schedule = Schedule::new(SaysWhoFetches, &dense(sources, 3));
+            let at = |i: usize| std::ptr::without_provenance_mut::<u8>((1 << 20) + i * pitch);
+            // SAFETY: the kernels of this engine touch nothing.
+            unsafe {
+                schedule.run(Mode::Apply, streaming, |s| at(s).cast_const(), |o| at(sources + o), len);
+            }
+            FETCHED.get()
+        };
+        let apart = |len: usize| len + 256;
+        assert!(fetched(14, 1 << 16, apart(1 << 16), false));
+        assert!(!fetched(13, 1 << 16, apart(1 << 16), false), "few");
+        assert!(!fetched(14, 1 << 16, 1 << 16, false), "not apart");
+        assert!(!fetched(14, 1 << 15, apart(1 << 15), false), "stay there");
+        assert!(!fetched(14, 1 << 20, apart(1 << 20), true), "stored past the cache");
     }
 
     #[test]

@@ -62,6 +62,7 @@ pub(crate) struct Solve<E: Engine> {
     /// Leaves the sums.
     sum: Kernel<E::Coefficient>,
     cached: Kernel<E::Coefficient>,
+    far: Option<Kernel<E::Coefficient>>,
     streaming: Kernel<E::Coefficient>,
     /// Sums, and outputs.
     count: usize,
@@ -125,6 +126,7 @@ impl<E: Engine> Solve<E> {
             engine,
             sum: engine.kernel(count, ones, false),
             cached,
+            far: engine.far_solving_kernel(shape),
             streaming,
             count,
             sources: system.sources.to_vec(),
@@ -167,6 +169,7 @@ impl<E: Engine> Solve<E> {
             outputs: self.count,
             sum: self.sum,
             finish: if streaming { self.streaming } else { self.cached },
+            far: self.far,
             solution,
             taken: self.taken,
         };

@@ -7,7 +7,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{AHEAD, CACHED, LAST_BY_SUM, PAST, PLAIN, PREFETCH_AHEAD_BYTES, SOLVED};
+use super::{AHEAD, CACHED, LAST_BY_SUM, NEXT, PAST, PLAIN, PREFETCH_AHEAD_BYTES, SOLVED};
 use crate::horner::{
     BYTE, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC, SHIFT_1, SHIFT_2, STATES, kinds,
 };
@@ -21,17 +21,30 @@ const VECTOR: usize = 64;
 const XOR3: i32 = 0x96;
 
 /// Added to a form: zeros of the solution are looked for, visit by visit. They halve the products where parities are lost with data, and
-/// whoever has none loses 4 % by looking.
+/// whoever has none loses 4 % by looking. Who reads from behind L2 waits for lines, not products.
 const WITH_ZEROS: u8 = 4;
 
-/// A kernel that looks for them. Behind the cache nobody waits for products.
-macro_rules! pick_looking_for_zeros {
-    ($shape:expr; $($m:literal)*) => {
+/// A kernel that solves and stores into the cache, with bits added to its form.
+macro_rules! pick_cached_solving {
+    ($shape:expr, $stores:ident, $added:expr; $($m:literal)*) => {
         match ($shape.outputs, $shape.ones, $shape.last_by_sum) {
             $(
-                ($m, false, false) => Some(dot::<$m, 4, false, CACHED, { SOLVED | WITH_ZEROS }> as Kernel<_>),
-                ($m, true, false) => Some(dot::<$m, 4, true, CACHED, { SOLVED | WITH_ZEROS }>),
-                ($m, true, true) => Some(dot::<$m, 4, true, CACHED, { LAST_BY_SUM | WITH_ZEROS }>),
+                ($m, false, false) => Some(dot::<$m, 4, false, $stores, { SOLVED | $added }> as Kernel<_>),
+                ($m, true, false) => Some(dot::<$m, 4, true, $stores, { SOLVED | $added }>),
+                ($m, true, true) => Some(dot::<$m, 4, true, $stores, { LAST_BY_SUM | $added }>),
+            )*
+            _ => None,
+        }
+    };
+}
+
+/// A kernel that fetches what its next visit reads. With one or two outputs it waits for lines whoever asks for them, and loses.
+macro_rules! pick_far {
+    ($outputs:expr, $ones:expr; $($m:literal with $c:literal),*) => {
+        match ($outputs, $ones) {
+            $(
+                ($m, false) => Some(dot::<$m, $c, false, NEXT, PLAIN> as Kernel<_>),
+                ($m, true) => Some(dot::<$m, $c, true, NEXT, PLAIN>),
             )*
             _ => None,
         }
@@ -72,9 +85,17 @@ impl Engine for Avx512Gfni {
 
     fn solving_kernel(self, streaming: bool, shape: Solving) -> Option<Kernel<u64>> {
         if shape.has_zeros && !streaming {
-            return pick_looking_for_zeros!(shape; 2 3 4);
+            return pick_cached_solving!(shape, CACHED, WITH_ZEROS; 2 3 4);
         }
         pick_solving_dot!(shape, streaming; 2 with 4 and 2, 3 with 4 and 2, 4 with 4 and 2)
+    }
+
+    fn far_kernel(self, outputs: usize, ones: bool) -> Option<Kernel<u64>> {
+        pick_far!(outputs, ones; 3 with 4, 4 with 4, 5 with 2, 6 with 2, 7 with 2, 8 with 2)
+    }
+
+    fn far_solving_kernel(self, shape: Solving) -> Option<Kernel<u64>> {
+        pick_cached_solving!(shape, NEXT, 0; 3 4)
     }
 
     fn few_streams(self) -> Option<FewStreams> {
@@ -331,7 +352,7 @@ unsafe fn store<const C: usize, const STORES: u8>(
         // SAFETY: the caller's promise.
         unsafe {
             let target = pointer.add(at + c * VECTOR);
-            if STORES != CACHED {
+            if STORES == PAST || STORES == AHEAD {
                 _mm512_stream_si512(target.cast(), column);
             } else if C > 1 || mask == !0 {
                 _mm512_storeu_si512(target.cast(), column);
@@ -355,6 +376,8 @@ unsafe fn load<const C: usize, const STORES: u8>(pointer: *const u8, at: usize, 
             let source = pointer.add(at + c * VECTOR);
             if STORES == AHEAD {
                 _mm_prefetch::<_MM_HINT_T0>(source.wrapping_add(PREFETCH_AHEAD_BYTES).cast());
+            } else if STORES == NEXT {
+                _mm_prefetch::<_MM_HINT_T0>(source.wrapping_add(C * VECTOR).cast());
             }
             *column = if C > 1 || mask == !0 {
                 _mm512_loadu_si512(source.cast())

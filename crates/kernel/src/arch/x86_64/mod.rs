@@ -126,10 +126,12 @@ const PLAIN: u8 = 0;
 const SOLVED: u8 = 1;
 const LAST_BY_SUM: u8 = 2;
 
-/// How a kernel stores: into the cache; past it; or past it while what is to be read is fetched into the first-level cache.
+/// How a kernel stores: into the cache; past it; past it while what is to be read is fetched into the first-level cache; or into the cache while what
+/// the next visit reads is fetched.
 const CACHED: u8 = 0;
 const PAST: u8 = 1;
 const AHEAD: u8 = 2;
+const NEXT: u8 = 3;
 
 /// How kernels store here. Fetching ahead helps hardware that follows many streams (Sapphire Rapids: 16 % gained at (16,4) from memory), and takes
 /// from hardware that follows few what it has (Zen 4: half is lost at (10,4)).
