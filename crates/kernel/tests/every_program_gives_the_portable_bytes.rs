@@ -342,7 +342,7 @@ impl Parts {
 }
 
 /// A system of `outputs` over `sources` sources; one sum in four has no start. Of every second one all sums take the first source as it is,
-/// and half of the solution is zero. With `ones`, one sum is of ones; with `adds_up`, the first outputs add up to it as lost buffers under a parity do.
+/// and most of the solution is zero or one. With `ones`, one sum is of ones; with `adds_up`, the first outputs add up to it as lost buffers under a parity do.
 fn random_system(random: &mut Random, sources: usize, outputs: usize, ones: bool, adds_up: usize) -> Parts {
     let at = random.below(outputs);
     let plain = if random.below(2) == 0 { outputs } else { 0 };
@@ -350,8 +350,11 @@ fn random_system(random: &mut Random, sources: usize, outputs: usize, ones: bool
     let coefficients =
         (0..sources * outputs).map(|i| if is_one(i) { 1 } else { random.next() as u8 }).collect();
     let starts = (0..outputs).map(|sum| (random.below(4) > 0).then_some(sources + sum)).collect();
-    let zeros = random.below(2);
-    let entry = |_| if random.below(2) < zeros { 0 } else { random.next() as u8 };
+    let is_plain = plain > 0;
+    let entry = |_| match random.below(3) {
+        few @ 0..2 if is_plain => few as u8,
+        _ => random.next() as u8,
+    };
     let mut solution: Vec<u8> = (0..outputs * outputs).map(entry).collect();
     if adds_up > 0 {
         let (first, others) = solution[..adds_up * outputs].split_at_mut(outputs);

@@ -38,7 +38,7 @@ impl Engine for Avx2Gfni {
     }
 
     fn solving_kernel(self, streaming: bool, shape: Solving) -> Option<Kernel<u64>> {
-        pick_solving_dot!(shape, streaming; 2 with 4 and 4, 3 with 3 and 3, 4 with 2 and 2)
+        pick_solving_dot!(shape, streaming, 0; 2 with 4 and 4, 3 with 3 and 3, 4 with 2 and 2)
     }
 
     fn few_streams(self) -> Option<FewStreams> {

@@ -7,7 +7,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{AHEAD, CACHED, LAST_BY_SUM, NEXT, PAST, PLAIN, PREFETCH_AHEAD_BYTES, SOLVED};
+use super::{AHEAD, CACHED, LAST_BY_SUM, LOOKING, NEXT, PAST, PLAIN, PREFETCH_AHEAD_BYTES, SOLVED};
 use crate::horner::{
     BYTE, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC, SHIFT_1, SHIFT_2, STATES, kinds,
 };
@@ -20,9 +20,8 @@ const VECTOR: usize = 64;
 /// a ^ b ^ c as the truth table of `vpternlogq`.
 const XOR3: i32 = 0x96;
 
-/// Added to a form: zeros of the solution are looked for, visit by visit. They halve the products where parities are lost with data, and
-/// whoever has none loses 4 % by looking. Who reads from behind L2 waits for lines, not products.
-const WITH_ZEROS: u8 = 4;
+/// The matrix that leaves bytes as they are.
+const IDENTITY: u64 = super::AFFINE_MATRICES[1];
 
 /// A kernel that solves and stores into the cache, with bits added to its form.
 macro_rules! pick_cached_solving {
@@ -83,11 +82,12 @@ impl Engine for Avx512Gfni {
         )
     }
 
+    /// Looking costs a dense solution 4 %. Who reads from behind L2 waits for lines, not products.
     fn solving_kernel(self, streaming: bool, shape: Solving) -> Option<Kernel<u64>> {
         if shape.has_zeros && !streaming {
-            return pick_cached_solving!(shape, CACHED, WITH_ZEROS; 2 3 4);
+            return pick_cached_solving!(shape, CACHED, LOOKING; 2 3 4);
         }
-        pick_solving_dot!(shape, streaming; 2 with 4 and 2, 3 with 4 and 2, 4 with 4 and 2)
+        pick_solving_dot!(shape, streaming, 0; 2 with 4 and 2, 3 with 4 and 2, 4 with 4 and 2)
     }
 
     fn far_kernel(self, outputs: usize, ones: bool) -> Option<Kernel<u64>> {
@@ -318,7 +318,13 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
             let row = &job.solution[o * M..(o + 1) * M];
             let mut solved = [_mm512_setzero_si512(); C];
             for (j, &matrix) in row.iter().enumerate() {
-                if FORM & WITH_ZEROS != 0 && matrix == 0 {
+                if FORM & LOOKING != 0 && matrix == 0 {
+                    continue;
+                }
+                if FORM & LOOKING != 0 && matrix == IDENTITY {
+                    for c in 0..C {
+                        solved[c] = _mm512_xor_si512(solved[c], sums[j][c]);
+                    }
                     continue;
                 }
                 let a = _mm512_set1_epi64(matrix as i64);

@@ -34,18 +34,18 @@ macro_rules! pick_dot {
 
 /// The same for those that solve before they store; `None` for other numbers of outputs.
 macro_rules! pick_solving_dot {
-    ($shape:expr, $streaming:expr; $($m:literal with $c:literal and $p:literal),*) => {
+    ($shape:expr, $streaming:expr, $added:expr; $($m:literal with $c:literal and $p:literal),*) => {
         match ($shape.outputs, $shape.ones, super::stores($streaming), $shape.last_by_sum) {
             $(
-                ($m, false, CACHED, false) => Some(dot::<$m, $c, false, CACHED, SOLVED> as Kernel<_>),
-                ($m, true, CACHED, false) => Some(dot::<$m, $c, true, CACHED, SOLVED>),
-                ($m, true, CACHED, true) => Some(dot::<$m, $c, true, CACHED, LAST_BY_SUM>),
-                ($m, false, PAST, false) => Some(dot::<$m, $p, false, PAST, SOLVED>),
-                ($m, true, PAST, false) => Some(dot::<$m, $p, true, PAST, SOLVED>),
-                ($m, true, PAST, true) => Some(dot::<$m, $p, true, PAST, LAST_BY_SUM>),
-                ($m, false, AHEAD, false) => Some(dot::<$m, $c, false, AHEAD, SOLVED>),
-                ($m, true, AHEAD, false) => Some(dot::<$m, $c, true, AHEAD, SOLVED>),
-                ($m, true, AHEAD, true) => Some(dot::<$m, $c, true, AHEAD, LAST_BY_SUM>),
+                ($m, false, CACHED, false) => Some(dot::<$m, $c, false, CACHED, { SOLVED | $added }> as Kernel<_>),
+                ($m, true, CACHED, false) => Some(dot::<$m, $c, true, CACHED, { SOLVED | $added }>),
+                ($m, true, CACHED, true) => Some(dot::<$m, $c, true, CACHED, { LAST_BY_SUM | $added }>),
+                ($m, false, PAST, false) => Some(dot::<$m, $p, false, PAST, { SOLVED | $added }>),
+                ($m, true, PAST, false) => Some(dot::<$m, $p, true, PAST, { SOLVED | $added }>),
+                ($m, true, PAST, true) => Some(dot::<$m, $p, true, PAST, { LAST_BY_SUM | $added }>),
+                ($m, false, AHEAD, false) => Some(dot::<$m, $c, false, AHEAD, { SOLVED | $added }>),
+                ($m, true, AHEAD, false) => Some(dot::<$m, $c, true, AHEAD, { SOLVED | $added }>),
+                ($m, true, AHEAD, true) => Some(dot::<$m, $c, true, AHEAD, { LAST_BY_SUM | $added }>),
             )*
             _ => None,
         }
@@ -125,6 +125,10 @@ const fn affine_matrices() -> [u64; 256] {
 const PLAIN: u8 = 0;
 const SOLVED: u8 = 1;
 const LAST_BY_SUM: u8 = 2;
+
+/// Added to a form: zeros and ones of the solution are looked for, visit by visit. Where parities are lost with data half of its products are such; whoever
+/// has none loses by looking.
+const LOOKING: u8 = 4;
 
 /// How a kernel stores: into the cache; past it; past it while what is to be read is fetched into the first-level cache; or into the cache while what
 /// the next visit reads is fetched.
