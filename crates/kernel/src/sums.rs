@@ -75,55 +75,211 @@ fn odd(mut terms: Vec<u32>) -> Vec<u32> {
     terms
 }
 
-/// Work on common parts that a program is worth, in comparisons of 64 buffers.
+/// Work on common parts that a program is worth, in words of 64 places that are compared.
 const SHARING_EFFORT: usize = 1 << 24;
 
 /// Computes once what several sums have in common, the largest common part first. New sums are numbered from `next`.
 ///
-/// Cost: O(sums^2) comparisons of bit sets per common part.
+/// Cost: O(sums^2) comparisons of bit sets, and O(sums) more for each sum that a common part changes.
 fn shared(mut sums: Vec<Sum>, mut next: u32) -> Vec<Sum> {
-    let bits = |terms: &[u32], next: u32| {
-        let mut set = vec![0u64; next as usize / 64 + 1];
-        terms.iter().for_each(|&t| set[t as usize / 64] |= 1 << (t % 64));
-        set
-    };
-    let common = |a: &[u64], b: &[u64]| a.iter().zip(b).map(|(x, y)| (x & y).count_ones()).sum::<u32>();
-    let mut effort = 0;
-    loop {
-        let sets: Vec<Vec<u64>> = sums.iter().map(|sum| bits(&sum.terms, next)).collect();
-        effort += sums.len() * sums.len() / 2 * (next as usize / 64 + 1);
-        if effort > SHARING_EFFORT {
-            return sums;
-        }
-        let (mut size, mut pair) = (1, (0, 0));
-        for b in 1..sets.len() {
-            for a in 0..b {
-                let found = common(&sets[a], &sets[b]);
-                if found > size {
-                    (size, pair) = (found, (a, b));
-                }
-            }
-        }
-        if size < 2 {
-            return sums;
-        }
-        let part: Vec<u64> = sets[pair.0].iter().zip(&sets[pair.1]).map(|(x, y)| x & y).collect();
-        let users: Vec<usize> = (0..sets.len()).filter(|&s| common(&sets[s], &part) == size).collect();
-        let is_in = |t: u32| part[t as usize / 64] >> (t % 64) & 1 == 1;
+    if sums.len() * sums.len() / 2 * (next as usize / 64 + 1) > SHARING_EFFORT {
+        return sums;
+    }
+    let mut parts = CommonParts::of(&sums);
+    while let Some((size, a, b)) = parts.largest() {
+        let part: Vec<u64> = parts.sets[a].iter().zip(&parts.sets[b]).map(|(x, y)| x & y).collect();
+        let mut users: Vec<usize> =
+            (0..sums.len()).filter(|&s| common(&parts.sets[s], &part) == size).collect();
         // A sum that is the common part already lends its own result, if it comes first.
         let first = users[0];
         let lends = sums[first].terms.len() as u32 == size;
         let out = if lends { sums[first].out } else { next };
         for &user in users.iter().skip(usize::from(lends)) {
-            sums[user].terms.retain(|&t| !is_in(t));
+            let terms = &mut sums[user].terms;
+            terms.retain(|&t| !contains(&part, t));
             // It may have been there already: what is added twice is gone.
-            sums[user].terms.push(out);
+            terms.push(out);
             sums[user].terms = odd(std::mem::take(&mut sums[user].terms));
+            parts.sets[user] = set_of(&sums[user].terms);
         }
-        if !lends {
-            let terms: Vec<u32> = (0..next).filter(|&t| is_in(t)).collect();
+        if lends {
+            users.remove(0);
+        } else {
+            let terms: Vec<u32> = (0..next).filter(|&t| contains(&part, t)).collect();
+            parts.insert(first, &terms);
             sums.insert(first, Sum { out, terms });
+            users.iter_mut().for_each(|user| *user += 1);
+            users.insert(0, first);
             next += 1;
         }
+        if !parts.compare_again(&users) {
+            break;
+        }
+    }
+    sums
+}
+
+/// What each sum has in common with others, kept up while sums change.
+struct CommonParts {
+    /// The terms of each sum.
+    sets: Vec<Vec<u64>>,
+    /// For each sum the most terms that it shares with one before it, and the first such; 1 if it shares fewer than 2.
+    most: Vec<(u32, usize)>,
+    /// Words compared.
+    effort: usize,
+}
+
+impl CommonParts {
+    fn of(sums: &[Sum]) -> CommonParts {
+        let sets: Vec<Vec<u64>> = sums.iter().map(|sum| set_of(&sum.terms)).collect();
+        let mut parts = CommonParts { most: vec![(1, 0); sets.len()], sets, effort: 0 };
+        (0..sums.len()).for_each(|b| parts.compare(b));
+        parts
+    }
+
+    /// The largest common part, and the first two sums that have it; `None` if no two share two terms.
+    fn largest(&self) -> Option<(u32, usize, usize)> {
+        let larger = |largest: (u32, usize, usize), (b, &(size, a)): (usize, &(u32, usize))| {
+            if size > largest.0 { (size, a, b) } else { largest }
+        };
+        let largest = self.most.iter().enumerate().fold((1, 0, 0), larger);
+        (largest.0 > 1).then_some(largest)
+    }
+
+    /// A sum that comes to stand at this place, not yet compared.
+    fn insert(&mut self, at: usize, terms: &[u32]) {
+        self.sets.insert(at, set_of(terms));
+        self.most.insert(at, (1, 0));
+        for (_, partner) in self.most.iter_mut().filter(|(_, partner)| *partner >= at) {
+            *partner += 1;
+        }
+    }
+
+    /// Finds what has changed with these sums, which ascend; false if that is more work than a program is worth.
+    fn compare_again(&mut self, changed: &[usize]) -> bool {
+        for b in 0..self.sets.len() {
+            let (size, partner) = self.most[b];
+            if changed.binary_search(&b).is_ok() || size > 1 && changed.binary_search(&partner).is_ok() {
+                self.compare(b);
+                continue;
+            }
+            for &a in changed.iter().take_while(|&&a| a < b) {
+                let found = self.common(a, b);
+                let (size, partner) = self.most[b];
+                if found > size || found == size && size > 1 && a < partner {
+                    self.most[b] = (found, a);
+                }
+            }
+        }
+        self.effort <= SHARING_EFFORT
+    }
+
+    /// Compares a sum with all before it.
+    fn compare(&mut self, b: usize) {
+        self.most[b] = (1, 0);
+        for a in 0..b {
+            let found = self.common(a, b);
+            if found > self.most[b].0 {
+                self.most[b] = (found, a);
+            }
+        }
+    }
+
+    fn common(&mut self, a: usize, b: usize) -> u32 {
+        self.effort += self.sets[b].len();
+        common(&self.sets[a], &self.sets[b])
+    }
+}
+
+fn set_of(terms: &[u32]) -> Vec<u64> {
+    let mut set = vec![0; terms.iter().max().map_or(0, |&most| most as usize / 64 + 1)];
+    terms.iter().for_each(|&t| set[t as usize / 64] |= 1 << (t % 64));
+    set
+}
+
+fn contains(set: &[u64], term: u32) -> bool {
+    set.get(term as usize / 64).is_some_and(|word| word >> (term % 64) & 1 == 1)
+}
+
+fn common(a: &[u64], b: &[u64]) -> u32 {
+    a.iter().zip(b).map(|(x, y)| (x & y).count_ones()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The same, every pair compared anew for every common part.
+    fn shared_plainly(mut sums: Vec<Sum>, mut next: u32) -> Vec<Sum> {
+        loop {
+            let sets: Vec<Vec<u64>> = sums.iter().map(|sum| set_of(&sum.terms)).collect();
+            let (mut size, mut pair) = (1, (0, 0));
+            for b in 1..sets.len() {
+                for a in 0..b {
+                    let found = common(&sets[a], &sets[b]);
+                    if found > size {
+                        (size, pair) = (found, (a, b));
+                    }
+                }
+            }
+            if size < 2 {
+                return sums;
+            }
+            let part: Vec<u64> = sets[pair.0].iter().zip(&sets[pair.1]).map(|(x, y)| x & y).collect();
+            let users: Vec<usize> = (0..sets.len()).filter(|&s| common(&sets[s], &part) == size).collect();
+            let first = users[0];
+            let lends = sums[first].terms.len() as u32 == size;
+            let out = if lends { sums[first].out } else { next };
+            for &user in users.iter().skip(usize::from(lends)) {
+                sums[user].terms.retain(|&t| !contains(&part, t));
+                sums[user].terms.push(out);
+                sums[user].terms = odd(std::mem::take(&mut sums[user].terms));
+            }
+            if !lends {
+                let terms: Vec<u32> = (0..next).filter(|&t| contains(&part, t)).collect();
+                sums.insert(first, Sum { out, terms });
+                next += 1;
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_kept_up_is_what_is_found_anew() {
+        let mut state = 7u64;
+        let mut below = |n: u32| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as u32 % n
+        };
+        let (mut parts, mut lent) = (0, 0);
+        for _ in 0..if cfg!(miri) { 3 } else { 400 } {
+            let (count, sources) = (1 + below(24), 2 + below(90));
+            let groups: Vec<Vec<u32>> =
+                (0..3).map(|_| (0..below(9)).map(|_| below(sources)).collect()).collect();
+            // Sums of sources, of groups of them that several have, and of sums before.
+            let sums = |below: &mut dyn FnMut(u32) -> u32| -> Vec<Sum> {
+                (0..count)
+                    .map(|i| {
+                        let mut terms: Vec<u32> = (0..below(8)).map(|_| below(sources + i)).collect();
+                        groups.iter().filter(|_| below(3) == 0).for_each(|group| terms.extend(group));
+                        Sum { out: sources + i, terms: odd(terms) }
+                    })
+                    .collect()
+            };
+            let begin = sums(&mut below);
+            let copy = begin.iter().map(|sum| Sum { out: sum.out, terms: sum.terms.clone() }).collect();
+            let (found, wanted) = (shared(begin, sources + count), shared_plainly(copy, sources + count));
+            let flat = |sums: &[Sum]| sums.iter().map(|s| (s.out, s.terms.clone())).collect::<Vec<_>>();
+            assert_eq!(flat(&found), flat(&wanted));
+            parts += found.len() - count as usize;
+            let takes = |sum: &Sum| sum.terms.iter().any(|&t| t >= sources && t < sources + count);
+            lent += found.iter().filter(|sum| takes(sum)).count();
+        }
+        assert!(cfg!(miri) || parts > 200 && lent > 200, "{parts} parts, {lent} lent");
+    }
+
+    #[test]
+    fn what_is_too_much_work_is_left_as_it_is() {
+        let sums = (0..6000).map(|i| Sum { out: 10 + i, terms: vec![0, 1, 2, 3] }).collect();
+        assert!(shared(sums, 6010).iter().all(|sum| sum.terms == [0, 1, 2, 3]));
     }
 }
