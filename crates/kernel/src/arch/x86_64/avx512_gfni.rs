@@ -212,7 +212,7 @@ pub(crate) unsafe fn weave<const W: usize, const C: usize, const STREAMING: bool
 
 /// # Safety
 ///
-/// As [`Kernel`], for M outputs, the first of them of ones if `ONES`; outputs aligned to [`VECTOR`] unless `STORES` is [`CACHED`].
+/// As [`Kernel`], for M outputs, the first of them of ones if `ONES`; outputs aligned to [`VECTOR`] if `STORES` is [`PAST`] or [`AHEAD`].
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
 unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8, const FORM: u8>(
     job: &Job<'_, u64>,
@@ -345,7 +345,7 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
 
 /// # Safety
 ///
-/// `pointer + at` is valid for writes of C vectors, or of the bytes of the mask if C is 1; aligned unless STORES is CACHED.
+/// `pointer + at` is valid for writes of C vectors, or of the bytes of the mask if C is 1; aligned if STORES is PAST or AHEAD.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn store<const C: usize, const STORES: u8>(
