@@ -96,6 +96,12 @@ pub(crate) trait Engine: Copy {
         None
     }
 
+    /// As [`Engine::kernel`] with cached stores, for sources from memory whose sums stay in the cache, as groups leave them for one another: the kernel fetches
+    /// what it reads next. `None` if the engine has none for so many outputs.
+    fn group_kernel(self, _outputs: usize, _ones: bool) -> Option<Kernel<Self::Coefficient>> {
+        None
+    }
+
     /// How what streams is read, if the processor follows few streams.
     fn few_streams(self) -> Option<FewStreams>;
 
@@ -158,6 +164,7 @@ pub(crate) struct Schedule<E: Engine> {
 struct Pass<E: Engine> {
     cached: Kernel<E::Coefficient>,
     far: Option<Kernel<E::Coefficient>>,
+    group: Kernel<E::Coefficient>,
     streaming: Kernel<E::Coefficient>,
     /// The same of kernels that double, for outputs that are not added to; sources stand in their order.
     doubling: Option<[Kernel<E::Coefficient>; 2]>,
@@ -315,6 +322,7 @@ impl<E: Engine> Pass<E> {
         Pass {
             cached: engine.kernel(outputs.len(), ones, false),
             far: engine.far_kernel(outputs.len(), ones),
+            group: group_kernel(engine, outputs.len(), ones),
             streaming: engine.kernel(outputs.len(), ones, true),
             doubling,
             width: multiplied.len(),
@@ -342,9 +350,9 @@ impl<E: Engine> Pass<E> {
         for (pointer, &o) in outputs.iter_mut().zip(&self.outputs) {
             *pointer = output(o);
         }
-        let ([sum, past], far) = match (self.doubling, mode) {
-            (Some(kernels), Mode::Apply) => (kernels, None),
-            _ => ([self.cached, self.streaming], self.far),
+        let ([cached, past], group, far) = match (self.doubling, mode) {
+            (Some(kernels), Mode::Apply) => (kernels, kernels[0], None),
+            _ => ([self.cached, self.streaming], self.group, self.far),
         };
         // A short call takes as long as what is done before the kernel: only calls that stream look at what only they need.
         let is_past = streaming && outputs.iter().all(|pointer| pointer.addr() % E::STREAM_ALIGN_BYTES == 0);
@@ -354,8 +362,8 @@ impl<E: Engine> Pass<E> {
             first_is_plain: self.first_is_plain,
             width: self.width,
             outputs: self.outputs.len(),
-            sum,
-            finish: if is_past { past } else { sum },
+            sum: if streaming { group } else { cached },
+            finish: if is_past { past } else { cached },
             far,
             solution: &[],
             taken: 0,
@@ -372,6 +380,12 @@ impl<E: Engine> Pass<E> {
         // instructions, and coefficients were laid out for the same shape.
         unsafe { terms.run(engine, streaming, (start, starts), &outputs, source, len) };
     }
+}
+
+/// The kernel of groups that stream. Who follows many streams has groups of very many, which prefetchers are left to.
+pub(crate) fn group_kernel<E: Engine>(engine: E, outputs: usize, ones: bool) -> Kernel<E::Coefficient> {
+    let fetching = engine.few_streams().and_then(|_| engine.group_kernel(outputs, ones));
+    fetching.unwrap_or_else(|| engine.kernel(outputs, ones, false))
 }
 
 /// What kernels take in one call or in several: the terms of a pass, or of a system that is solved at the end.
@@ -740,6 +754,10 @@ pub(crate) mod tests {
             self.0.doubling_kernel(streaming)
         }
 
+        fn group_kernel(self, outputs: usize, ones: bool) -> Option<Kernel<E::Coefficient>> {
+            self.0.group_kernel(outputs, ones)
+        }
+
         fn far_kernel(self, outputs: usize, ones: bool) -> Option<Kernel<E::Coefficient>> {
             self.0.far_kernel(outputs, ones)
         }
@@ -967,10 +985,13 @@ pub(crate) mod tests {
                 let shape = Solving { outputs, ones, last_by_sum, has_zeros: false };
                 engine.far_solving_kernel(shape).zip(engine.solving_kernel(false, shape))
             });
-            let plain =
-                engine.far_kernel(outputs, ones).map(|far| (far, engine.kernel(outputs, ones, false)));
-            assert_eq!((plain.is_some(), solving[0].is_some()), (outputs > 2, outputs == 3 || outputs == 4));
-            for (far, other) in solving.into_iter().chain([plain]).flatten() {
+            let [plain, group] = [engine.far_kernel(outputs, ones), engine.group_kernel(outputs, ones)]
+                .map(|fetching| fetching.zip(Some(engine.kernel(outputs, ones, false))));
+            assert_eq!(
+                (plain.is_some(), group.is_some(), solving[0].is_some()),
+                (outputs > 2, true, outputs == 3 || outputs == 4)
+            );
+            for (far, other) in solving.into_iter().chain([plain, group]).flatten() {
                 for (sources, len) in [1, 2, 17].into_iter().flat_map(|s| (0..330).map(move |len| (s, len))) {
                     let shape = (outputs, outputs - usize::from(ones));
                     let what = format!("{sources} sources, {outputs} outputs, ones {ones}, {len} bytes");
@@ -980,15 +1001,20 @@ pub(crate) mod tests {
         }
     }
 
-    /// An engine that says whether it was asked to fetch.
+    /// An engine whose kernels say that they were called.
     #[derive(Clone, Copy)]
-    struct SaysWhoFetches;
+    struct SaysWho;
 
     thread_local! {
-        static FETCHED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+        /// Kernel by kernel, what it is for.
+        static CALLED: std::cell::RefCell<Vec<&'static str>> = const { std::cell::RefCell::new(Vec::new()) };
     }
 
-    impl Engine for SaysWhoFetches {
+    fn called(kernel: &'static str) {
+        CALLED.with_borrow_mut(|called| called.push(kernel));
+    }
+
+    impl Engine for SaysWho {
         type Coefficient = u8;
 
         const MULTIPLY_COST: usize = Scalar::MULTIPLY_COST;
@@ -999,12 +1025,16 @@ pub(crate) mod tests {
             c
         }
 
-        fn kernel(self, _: usize, _: bool, _: bool) -> Kernel<u8> {
-            |_| FETCHED.set(false)
+        fn kernel(self, _: usize, _: bool, streaming: bool) -> Kernel<u8> {
+            if streaming { |_| called("past") } else { |_| called("cached") }
         }
 
         fn far_kernel(self, _: usize, _: bool) -> Option<Kernel<u8>> {
-            Some(|_| FETCHED.set(true))
+            Some(|_| called("far"))
+        }
+
+        fn group_kernel(self, _: usize, _: bool) -> Option<Kernel<u8>> {
+            Some(|_| called("group"))
         }
 
         fn few_streams(self) -> Option<FewStreams> {
@@ -1015,22 +1045,26 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn streams_are_fetched_that_are_many_and_apart_and_do_not_stay_in_the_second_cache() {
-        let fetched = |sources: usize, len: usize, pitch: usize, streaming: bool| {
-            let schedule = Schedule::new(SaysWhoFetches, &dense(sources, 3));
+    fn kernels_suit_where_their_streams_are() {
+        let kernels = |sources: usize, len: usize, pitch: usize, streaming: bool| {
+            let schedule = Schedule::new(SaysWho, &dense(sources, 3));
             let at = |i: usize| std::ptr::without_provenance_mut::<u8>((1 << 20) + i * pitch);
             // SAFETY: the kernels of this engine touch nothing.
             unsafe {
                 schedule.run(Mode::Apply, streaming, |s| at(s).cast_const(), |o| at(sources + o), len);
             }
-            FETCHED.get()
+            CALLED.take()
         };
         let apart = |len: usize| len + 256;
-        assert!(fetched(14, 1 << 16, apart(1 << 16), false));
-        assert!(!fetched(13, 1 << 16, apart(1 << 16), false), "few");
-        assert!(!fetched(14, 1 << 16, 1 << 16, false), "not apart");
-        assert!(!fetched(14, 1 << 15, apart(1 << 15), false), "stay there");
-        assert!(!fetched(14, 1 << 20, apart(1 << 20), true), "stored past the cache");
+        assert_eq!(kernels(14, 1 << 16, apart(1 << 16), false), ["far"]);
+        assert_eq!(kernels(13, 1 << 16, apart(1 << 16), false), ["cached"], "few");
+        assert_eq!(kernels(14, 1 << 16, 1 << 16, false), ["cached"], "not apart");
+        assert_eq!(kernels(14, 1 << 15, apart(1 << 15), false), ["cached"], "stay in the second cache");
+        assert_eq!(kernels(65, 1 << 10, apart(1 << 10), false), ["cached"; 2], "more than one call takes");
+        assert_eq!(kernels(16, 1 << 16, apart(1 << 16), true), ["past"]);
+        assert_eq!(kernels(17, 1 << 16, apart(1 << 16), true), ["group", "past"]);
+        assert_eq!(kernels(14, 1 << 16, 1 << 16, true), ["group", "past"], "not apart");
+        assert_eq!(kernels(24, 1 << 17, 1 << 17, true), ["group", "group", "past"].repeat(2), "two tiles");
     }
 
     #[test]

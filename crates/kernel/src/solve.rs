@@ -6,7 +6,7 @@
 //! what the others leave of it, m of the m^2.
 
 use crate::portable::product;
-use crate::schedule::{Engine, Kernel, MAX_OUTPUTS, Solving, Terms};
+use crate::schedule::{Engine, Kernel, MAX_OUTPUTS, Solving, Terms, group_kernel};
 
 /// Outputs that follow from as many sums, all of the same sources.
 ///
@@ -59,8 +59,9 @@ const NO_START: u32 = u32::MAX;
 /// A system compiled for an engine.
 pub(crate) struct Solve<E: Engine> {
     engine: E,
-    /// Leaves the sums.
+    /// Leaves the sums; from memory, where they stay in the cache.
     sum: Kernel<E::Coefficient>,
+    group: Kernel<E::Coefficient>,
     cached: Kernel<E::Coefficient>,
     far: Option<Kernel<E::Coefficient>>,
     streaming: Kernel<E::Coefficient>,
@@ -125,6 +126,7 @@ impl<E: Engine> Solve<E> {
         Some(Solve {
             engine,
             sum: engine.kernel(count, ones, false),
+            group: group_kernel(engine, count, ones),
             cached,
             far: engine.far_solving_kernel(shape),
             streaming,
@@ -167,7 +169,7 @@ impl<E: Engine> Solve<E> {
             first_is_plain: self.first_is_plain,
             width: self.width,
             outputs: self.count,
-            sum: self.sum,
+            sum: if streaming { self.group } else { self.sum },
             finish: if streaming { self.streaming } else { self.cached },
             far: self.far,
             solution,

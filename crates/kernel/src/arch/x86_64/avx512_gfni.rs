@@ -7,7 +7,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{AHEAD, CACHED, LAST_BY_SUM, LOOKING, NEXT, PAST, PLAIN, PREFETCH_AHEAD_BYTES, SOLVED};
+use super::{AHEAD, CACHED, LAST_BY_SUM, LATER, LOOKING, NEXT, PAST, PLAIN, SOLVED, fetched_ahead_bytes};
 use crate::horner::{
     BYTE, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC, SHIFT_1, SHIFT_2, STATES, kinds,
 };
@@ -25,25 +25,25 @@ const IDENTITY: u64 = super::AFFINE_MATRICES[1];
 
 /// A kernel that solves and stores into the cache, with bits added to its form.
 macro_rules! pick_cached_solving {
-    ($shape:expr, $stores:ident, $added:expr; $($m:literal)*) => {
+    ($shape:expr, $c:literal columns, $stores:ident, $added:expr; $($m:literal)*) => {
         match ($shape.outputs, $shape.ones, $shape.last_by_sum) {
             $(
-                ($m, false, false) => Some(dot::<$m, 4, false, $stores, { SOLVED | $added }> as Kernel<_>),
-                ($m, true, false) => Some(dot::<$m, 4, true, $stores, { SOLVED | $added }>),
-                ($m, true, true) => Some(dot::<$m, 4, true, $stores, { LAST_BY_SUM | $added }>),
+                ($m, false, false) => Some(dot::<$m, $c, false, $stores, { SOLVED | $added }> as Kernel<_>),
+                ($m, true, false) => Some(dot::<$m, $c, true, $stores, { SOLVED | $added }>),
+                ($m, true, true) => Some(dot::<$m, $c, true, $stores, { LAST_BY_SUM | $added }>),
             )*
             _ => None,
         }
     };
 }
 
-/// A kernel that fetches what its next visit reads. With one or two outputs it waits for lines whoever asks for them, and loses.
-macro_rules! pick_far {
-    ($outputs:expr, $ones:expr; $($m:literal with $c:literal),*) => {
+/// A kernel that stores into the cache and fetches ahead, by two columns as all that reads few streams.
+macro_rules! pick_fetching {
+    ($outputs:expr, $ones:expr, $stores:ident; $($m:literal)*) => {
         match ($outputs, $ones) {
             $(
-                ($m, false) => Some(dot::<$m, $c, false, NEXT, PLAIN> as Kernel<_>),
-                ($m, true) => Some(dot::<$m, $c, true, NEXT, PLAIN>),
+                ($m, false) => Some(dot::<$m, 2, false, $stores, PLAIN> as Kernel<_>),
+                ($m, true) => Some(dot::<$m, 2, true, $stores, PLAIN>),
             )*
             _ => None,
         }
@@ -85,17 +85,22 @@ impl Engine for Avx512Gfni {
     /// Looking costs a dense solution 4 %. Who reads from behind L2 waits for lines, not products.
     fn solving_kernel(self, streaming: bool, shape: Solving) -> Option<Kernel<u64>> {
         if shape.has_zeros && !streaming {
-            return pick_cached_solving!(shape, CACHED, LOOKING; 2 3 4);
+            return pick_cached_solving!(shape, 4 columns, CACHED, LOOKING; 2 3 4);
         }
         pick_solving_dot!(shape, streaming, 0; 2 with 4 and 2, 3 with 4 and 2, 4 with 4 and 2)
     }
 
+    /// With one or two outputs a kernel waits for lines whoever asks for them, and loses.
     fn far_kernel(self, outputs: usize, ones: bool) -> Option<Kernel<u64>> {
-        pick_far!(outputs, ones; 3 with 4, 4 with 4, 5 with 2, 6 with 2, 7 with 2, 8 with 2)
+        pick_fetching!(outputs, ones, LATER; 3 4 5 6 7 8)
     }
 
     fn far_solving_kernel(self, shape: Solving) -> Option<Kernel<u64>> {
-        pick_cached_solving!(shape, NEXT, 0; 3 4)
+        pick_cached_solving!(shape, 2 columns, LATER, 0; 3 4)
+    }
+
+    fn group_kernel(self, outputs: usize, ones: bool) -> Option<Kernel<u64>> {
+        pick_fetching!(outputs, ones, NEXT; 1 2 3 4 5 6 7 8)
     }
 
     fn few_streams(self) -> Option<FewStreams> {
@@ -380,10 +385,9 @@ unsafe fn load<const C: usize, const STORES: u8>(pointer: *const u8, at: usize, 
         // SAFETY: the caller's promise; a prefetch may name any address.
         unsafe {
             let source = pointer.add(at + c * VECTOR);
-            if STORES == AHEAD {
-                _mm_prefetch::<_MM_HINT_T0>(source.wrapping_add(PREFETCH_AHEAD_BYTES).cast());
-            } else if STORES == NEXT {
-                _mm_prefetch::<_MM_HINT_T0>(source.wrapping_add(C * VECTOR).cast());
+            let ahead = const { fetched_ahead_bytes(STORES) };
+            if ahead > 0 {
+                _mm_prefetch::<_MM_HINT_T0>(source.wrapping_add(ahead).cast());
             }
             *column = if C > 1 || mask == !0 {
                 _mm512_loadu_si512(source.cast())

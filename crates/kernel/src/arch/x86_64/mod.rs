@@ -130,15 +130,16 @@ const LAST_BY_SUM: u8 = 2;
 /// has none loses by looking.
 const LOOKING: u8 = 4;
 
-/// How a kernel stores: into the cache; past it; past it while what is to be read is fetched into the first-level cache; or into the cache while what
-/// the next visit reads is fetched.
+/// How a kernel stores, and what it fetches into the first-level cache while it reads: into the cache, nothing; past it, what comes next; past it, what
+/// comes much later; into the cache, what comes next; into the cache, what comes a little later.
 const CACHED: u8 = 0;
 const PAST: u8 = 1;
 const AHEAD: u8 = 2;
 const NEXT: u8 = 3;
+const LATER: u8 = 4;
 
-/// How kernels store here. Fetching ahead helps hardware that follows many streams (Sapphire Rapids: 16 % gained at (16,4) from memory), and takes
-/// from hardware that follows few what it has (Zen 4: half is lost at (10,4)).
+/// How kernels store here. To fetch far ahead helps hardware that follows many streams (Sapphire Rapids: 16 % gained at (16,4) from memory), and takes
+/// from hardware that follows few what it has (Zen 4: half is lost at (10,4)). That wants to be told what comes next, not more.
 fn stores(streaming: bool) -> u8 {
     match (streaming, few_streams()) {
         (false, _) => CACHED,
@@ -147,8 +148,15 @@ fn stores(streaming: bool) -> u8 {
     }
 }
 
-/// How far ahead. 512 and 2048 bytes gain less, and `prefetchnta` loses 25 %; NOTES.md.
-const PREFETCH_AHEAD_BYTES: usize = 1024;
+/// How far ahead a kernel fetches; 0: nothing. Twice and half as far gain less, and `prefetchnta` loses 25 % where it was tried; NOTES.md.
+const fn fetched_ahead_bytes(stores: u8) -> usize {
+    match stores {
+        PAST | NEXT => 128,
+        LATER => 256,
+        AHEAD => 1024,
+        _ => 0,
+    }
+}
 
 /// Orders streaming stores before everything that follows.
 pub(crate) fn fence() {

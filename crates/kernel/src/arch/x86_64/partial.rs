@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{AHEAD, CACHED, PREFETCH_AHEAD_BYTES};
+use super::{CACHED, fetched_ahead_bytes};
 
 /// Bytes of a vector.
 const VECTOR: usize = 32;
@@ -25,8 +25,9 @@ pub(super) unsafe fn load<const C: usize, const STORES: u8>(
         // bytes long and live < VECTOR.
         unsafe {
             let source = pointer.add(at + c * VECTOR);
-            if STORES == AHEAD && c % 2 == 0 {
-                _mm_prefetch::<_MM_HINT_T0>(source.wrapping_add(PREFETCH_AHEAD_BYTES).cast());
+            let ahead = const { fetched_ahead_bytes(STORES) };
+            if ahead > 0 && c % 2 == 0 {
+                _mm_prefetch::<_MM_HINT_T0>(source.wrapping_add(ahead).cast());
             }
             *column = if C > 1 || live == VECTOR {
                 _mm256_loadu_si256(source.cast())
