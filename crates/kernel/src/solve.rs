@@ -169,6 +169,7 @@ impl<E: Engine> Solve<E> {
             first_is_plain: self.first_is_plain,
             width: self.width,
             outputs: self.count,
+            streams: self.sources.len() + self.started + self.count,
             sum: if streaming { self.group } else { self.sum },
             finish: if streaming { self.streaming } else { self.cached },
             far: self.far,
@@ -214,18 +215,51 @@ fn by_sum(system: &System<'_>, ones: usize) -> Option<(usize, u32)> {
 
 #[cfg(all(test, target_arch = "x86_64", not(miri)))]
 mod tests {
-    //! Systems solved in groups of sources: on this machine taken for one that follows few streams, wherever it is tested.
+    //! Systems solved in groups of sources, on this machine taken for one that follows few streams and for one that follows many.
 
     use super::*;
+    use crate::arch::x86_64::tests::on_either;
     use crate::arch::x86_64::{avx2::Avx2, avx2_gfni::Avx2Gfni, avx512_gfni::Avx512Gfni};
-    use crate::schedule::tests::FollowsFew;
+    use crate::schedule::tests::{SaysWho, calls};
     use crate::{Dot, Tier};
 
     #[test]
     fn systems_solved_in_groups_give_what_their_steps_give() {
-        Avx2::new().into_iter().for_each(check);
-        Avx2Gfni::new().into_iter().for_each(check);
-        Avx512Gfni::new().into_iter().for_each(check);
+        on_either(|| {
+            Avx2::new().into_iter().for_each(check);
+            Avx2Gfni::new().into_iter().for_each(check);
+            Avx512Gfni::new().into_iter().for_each(check);
+        });
+    }
+
+    #[test]
+    fn kernels_suit_where_the_streams_of_a_system_are() {
+        // All but `count` of the sums' own buffers, those, and the outputs.
+        let kernels = |sources: usize, count: usize, len: usize, pitch: usize, streaming: bool| {
+            let system = System {
+                sources: &(0..sources).collect::<Vec<_>>(),
+                coefficients: &vec![2; sources * count],
+                starts: &(0..count).map(|sum| Some(sources + sum)).collect::<Vec<_>>(),
+                outputs: &(0..count).map(|o| sources + count + o).collect::<Vec<_>>(),
+                solution: &vec![2; count * count],
+            };
+            let solve = Solve::new(SaysWho, &system).unwrap();
+            // SAFETY: the kernels of this engine touch nothing, and no pointer is moved but by wrapping.
+            calls(pitch, |at| unsafe { solve.run(streaming, at, len) })
+        };
+        let apart = |len: usize| len + 256;
+        assert_eq!(kernels(12, 4, 48 << 10, apart(48 << 10), false), ["solves far"], "with starts");
+        assert_eq!(kernels(9, 4, 1 << 16, apart(1 << 16), false), ["solves"], "few");
+        assert_eq!(kernels(12, 4, 1 << 16, 1 << 16, false), ["solves"], "not apart");
+        assert_eq!(kernels(12, 4, 1 << 15, apart(1 << 15), false), ["solves"], "stay in the second cache");
+        assert_eq!(kernels(12, 4, 1 << 16, apart(1 << 16), true), ["solves past"]);
+        assert_eq!(kernels(13, 4, 1 << 16, apart(1 << 16), true), ["group", "solves past"]);
+        assert_eq!(kernels(13, 4, 1 << 16, (1 << 16) + 272, true), ["solves far"], "not aligned");
+        assert_eq!(
+            kernels(66, 2, 1 << 10, apart(1 << 10), false),
+            ["cached", "solves"],
+            "more than one call takes"
+        );
     }
 
     fn check<E: Engine>(engine: E) {
@@ -266,7 +300,7 @@ mod tests {
             let mut views: Vec<&mut [u8]> = wanted.iter_mut().map(Vec::as_mut_slice).collect();
             let steps = Dot::with_tier(Tier::Portable, slices.len(), &expanded).unwrap();
             steps.apply(&slices, &mut views).unwrap();
-            let solve = Solve::new(FollowsFew(engine), &system).unwrap();
+            let solve = Solve::new(engine, &system).unwrap();
             let base = memory.as_mut_ptr().wrapping_add(shift);
             for streaming in [true, false] {
                 // SAFETY: buffers lie in `memory`, apart from one another.

@@ -16,33 +16,39 @@ use pantile_kernel::{
     first_nonzero, first_nonzero_any, xor_into,
 };
 
-/// Pages of `count` buffers, a forbidden one before each and after the last.
+/// The memory of `count` buffers of so many bytes, a forbidden page before each and after the last.
 struct Fenced {
     base: *mut u8,
     count: usize,
+    bytes: usize,
 }
 
 impl Fenced {
-    fn new(count: usize) -> Fenced {
-        let len = (2 * count + 1) * PAGE_BYTES;
+    /// `bytes`: a multiple of a page.
+    fn new(count: usize, bytes: usize) -> Fenced {
+        let len = count * (bytes + PAGE_BYTES) + PAGE_BYTES;
         // SAFETY: a new mapping of ours.
         let base = unsafe { mmap(std::ptr::null_mut(), len, PROT_NONE, MAP_PRIVATE_ANONYMOUS, -1, 0) };
         assert_ne!(base as isize, -1, "memory for the test");
         let base = base.cast::<u8>();
         for i in 0..count {
-            // SAFETY: a page of the mapping.
-            let status =
-                unsafe { mprotect(base.add((2 * i + 1) * PAGE_BYTES).cast(), PAGE_BYTES, PROT_READ_WRITE) };
+            let first = PAGE_BYTES + i * (bytes + PAGE_BYTES);
+            // SAFETY: pages of the mapping.
+            let status = unsafe { mprotect(base.add(first).cast(), bytes, PROT_READ_WRITE) };
             assert_eq!(status, 0);
         }
-        Fenced { base, count }
+        Fenced { base, count, bytes }
     }
 
-    /// Buffers of `len` bytes that end, or that begin, at a forbidden page.
-    fn views(&mut self, len: usize, at_end: bool) -> Vec<&mut [u8]> {
-        let shift = if at_end { PAGE_BYTES - len } else { 0 };
-        let start = |i: usize| self.base.wrapping_add((2 * i + 1) * PAGE_BYTES + shift);
-        // SAFETY: each view lies in a page of its own, which is readable, writable and zeroed at first.
+    /// Buffers of `len` bytes that end, or that begin, at a forbidden page, if `shift` is nothing: as many bytes before it or behind it for the first, twice
+    /// as many for the second, and so on up to a page.
+    fn views(&mut self, len: usize, at_end: bool, shift: usize) -> Vec<&mut [u8]> {
+        let start = |i: usize| {
+            let shift = i * shift % PAGE_BYTES;
+            let inside = if at_end { self.bytes - len - shift } else { shift };
+            self.base.wrapping_add(PAGE_BYTES + i * (self.bytes + PAGE_BYTES) + inside)
+        };
+        // SAFETY: each view lies in pages of its own, which are readable, writable and zeroed at first.
         (0..self.count).map(|i| unsafe { std::slice::from_raw_parts_mut(start(i), len) }).collect()
     }
 }
@@ -50,16 +56,26 @@ impl Fenced {
 impl Drop for Fenced {
     fn drop(&mut self) {
         // SAFETY: the mapping of `new`, unmapped once.
-        unsafe { munmap(self.base.cast(), (2 * self.count + 1) * PAGE_BYTES) };
+        unsafe { munmap(self.base.cast(), self.count * (self.bytes + PAGE_BYTES) + PAGE_BYTES) };
     }
 }
 
 /// Calls `each` with fenced buffers of every small length, at both ends of their pages.
 fn everywhere(count: usize, mut each: impl FnMut(&mut [&mut [u8]])) {
-    let mut fenced = Fenced::new(count);
+    let mut fenced = Fenced::new(count, PAGE_BYTES);
     for len in (0..=513).chain([1023, 1024, 1025, 4095, 4096]) {
         for at_end in [false, true] {
-            each(&mut fenced.views(len, at_end));
+            each(&mut fenced.views(len, at_end, 0));
+        }
+    }
+}
+
+/// The same with lengths from `len` on, which take other ways, over buffers that begin together in their pages or apart.
+fn from_len_on(count: usize, len: usize, mut each: impl FnMut(&mut [&mut [u8]])) {
+    let mut fenced = Fenced::new(count, len.next_multiple_of(PAGE_BYTES) + 2 * PAGE_BYTES);
+    for len in [0, 1, 63, 64, 65, 127, 128, 129, 200, 255, 256, 257, 511].map(|more| len + more) {
+        for (at_end, shift) in [(false, 0), (false, 256), (true, 0), (true, 256)] {
+            each(&mut fenced.views(len, at_end, shift));
         }
     }
 }
@@ -75,7 +91,13 @@ fn by_dot_products() {
         // Kernels of their own.
         let powers =
             [0, 4].map(|one: usize| vec![row(0), (0..5usize).map(|s| (s, 1 << s.abs_diff(one))).collect()]);
-        for rows in dense.chain(powers) {
+        // The third source as it is in every row.
+        let plain = (2..=4).map(|outputs| {
+            let mut rows: Vec<Vec<(usize, u8)>> = (0..outputs).map(row).collect();
+            rows.iter_mut().for_each(|row| row[2].1 = 1);
+            rows
+        });
+        for rows in dense.chain(powers).chain(plain) {
             for stores in STORES {
                 let dot = Dot::with_tier(tier, 5, &rows).unwrap().with_stores(stores);
                 everywhere(5 + rows.len(), |views| {
@@ -115,17 +137,10 @@ fn by_programs_of_every_kind() {
                 everywhere(11, |views| program.run(views).unwrap());
             }
             for count in 2..=4 {
-                let of_sum = |i: usize| (i % count * 9 + i / count + 1) as u8;
-                let of_output = |i: usize| (i / count * 5 + i % count + 2) as u8;
-                let system = System {
-                    sources: &[0, 1, 2, 3],
-                    coefficients: &(0..4 * count).map(of_sum).collect::<Vec<_>>(),
-                    starts: &(4..4 + count).map(Some).collect::<Vec<_>>(),
-                    outputs: &(8..8 + count).collect::<Vec<_>>(),
-                    solution: &(0..count * count).map(of_output).collect::<Vec<_>>(),
-                };
-                let program = Program::solving_with_tier(tier, 12, &system).unwrap().with_stores(stores);
-                everywhere(12, |views| program.run(views).unwrap());
+                for kind in KINDS {
+                    let program = solving(tier, 4, count, kind).with_stores(stores);
+                    everywhere(12, |views| program.run(views).unwrap());
+                }
             }
             for (planes, last) in [
                 (2, [HornerStep::Byte(7), HornerStep::Quadratic { b: 8, c: 1 }]),
@@ -160,6 +175,69 @@ fn by_programs_of_every_kind() {
             let (cells, new) = views.split_at_mut(4);
             update.run(cells, new[0]).unwrap();
         });
+    }
+}
+
+/// What a system has beside products: a sum of ones; an output that is what others leave of it; zeros and ones in the solution.
+const KINDS: [(bool, bool, bool); 5] = [
+    (false, false, false),
+    (true, false, false),
+    (true, true, false),
+    (true, false, true),
+    (false, false, true),
+];
+
+/// A system of `count` over `sources` sources, four buffers of sums after them, and outputs.
+fn solving(
+    tier: Tier,
+    sources: usize,
+    count: usize,
+    (ones, last_by_sum, has_zeros): (bool, bool, bool),
+) -> Program {
+    let of_sum = |i: usize| if ones && i.is_multiple_of(count) { 1 } else { (i % count * 9 + i / count + 2) as u8 };
+    let mut solution: Vec<u8> = (0..count * count).map(|i| (i / count * 5 + i % count + 2) as u8).collect();
+    if has_zeros {
+        solution[count - 1] = 0;
+        solution[count] = 1;
+    }
+    if last_by_sum {
+        for sum in 0..count {
+            let others = (0..count - 1).fold(0, |total, o| total ^ solution[o * count + sum]);
+            solution[(count - 1) * count + sum] = others ^ u8::from(sum == 0);
+        }
+    }
+    let system = System {
+        sources: &(0..sources).collect::<Vec<_>>(),
+        coefficients: &(0..sources * count).map(of_sum).collect::<Vec<_>>(),
+        starts: &(sources..sources + count).map(Some).collect::<Vec<_>>(),
+        outputs: &(sources + 4..sources + 4 + count).collect::<Vec<_>>(),
+        solution: &solution,
+    };
+    Program::solving_with_tier(tier, sources + 8, &system).unwrap()
+}
+
+#[test]
+fn by_what_reads_many_streams_from_far_away() {
+    // Groups and tiles, where the processor follows few streams; more than the second-level cache has.
+    for (sources, stores, len) in [(20, Stores::Streaming, 20_000), (16, Stores::Cached, 50_000)] {
+        for tier in Tier::available().into_iter().filter(|&tier| tier != Tier::Portable) {
+            for count in 2..=4 {
+                let coefficient = |o: usize, s: usize| if o == 0 { 1 } else { (o * 31 + s * 7) as u8 | 2 };
+                let row = |o: usize| (0..sources).map(|s| (s, coefficient(o, s))).collect();
+                let rows: Vec<Vec<(usize, u8)>> = (0..count).map(row).collect();
+                let dot = Dot::with_tier(tier, sources, &rows).unwrap().with_stores(stores);
+                from_len_on(sources + count, len, |views| {
+                    let (sources, outputs) = views.split_at_mut(sources);
+                    let sources: Vec<&[u8]> = sources.iter().map(|view| &**view).collect();
+                    dot.apply(&sources, outputs).unwrap();
+                    dot.accumulate(&sources, outputs).unwrap();
+                });
+                for kind in KINDS {
+                    let program = solving(tier, sources, count, kind).with_stores(stores);
+                    from_len_on(sources + 8, len, |views| program.run(views).unwrap());
+                }
+            }
+        }
     }
 }
 

@@ -167,6 +167,10 @@ pub(crate) fn fence() {
 /// How what streams is read here: AMD's processors are taken for what was measured of one of them (Zen 4), all others for what was measured of
 /// Sapphire Rapids, which follows as many streams as there are.
 fn few_streams() -> Option<FewStreams> {
+    #[cfg(test)]
+    if let Some(follows_few) = tests::TAKEN_FOR.get() {
+        return follows_few.then_some(FEW_STREAMS);
+    }
     static IS_AMD: OnceLock<bool> = OnceLock::new();
     // Asked once: CPUID traps into a hypervisor.
     IS_AMD.get_or_init(|| vendor() == *b"AuthenticAMD").then_some(FEW_STREAMS)
@@ -185,7 +189,29 @@ fn vendor() -> [u8; 12] {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::cell::Cell;
+
+    thread_local! {
+        /// Whether this machine is taken for one that follows few streams, if it is not asked.
+        pub(super) static TAKEN_FOR: Cell<Option<bool>> = const { Cell::new(None) };
+    }
+
+    /// Does something on a machine that follows few streams, and on one that follows many.
+    pub(crate) fn on_either(mut each: impl FnMut()) {
+        for follows_few in [true, false] {
+            on(follows_few, &mut each);
+        }
+    }
+
+    /// Does something on a machine that follows few streams, or many.
+    pub(crate) fn on<T>(follows_few: bool, something: impl FnOnce() -> T) -> T {
+        TAKEN_FOR.set(Some(follows_few));
+        let done = something();
+        TAKEN_FOR.set(None);
+        done
+    }
+
     #[test]
     #[cfg(target_os = "linux")]
     fn the_vendor_is_whom_the_system_names() {
