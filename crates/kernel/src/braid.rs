@@ -1,7 +1,7 @@
 //! XOR programs whose sums registers hold all at once, and finish link by link: what straight-line code is made of.
 //!
 //! A [`crate::weave`] walks over its grid in loops. Here the whole grid is code instead
-//! ([`BraidCode`](crate::dispatch::BraidCode)), made for the program when it is compiled: every cell has instructions of its own, and nothing is looked
+//! ([`BraidCode`](crate::dispatch::BraidCode)), made for the program once it is worth it: every cell has instructions of its own, and nothing is looked
 //! up but pointers. More than [`HELD_MOST`] held sums are swept in *batches*, between which the sums of rows wait in slots, as do those
 //! held sums that are not of the last batch. What needs other sums (the zig-zag of a double recovery) is then finished in *links*,
 //! one for each held sum and for each swept sum that needs others, in an order in which each mostly adds the link before it, which is

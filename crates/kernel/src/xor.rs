@@ -50,7 +50,10 @@ impl Xor {
 
     /// Weaves it now.
     pub(crate) fn prepare(&self) {
-        self.woven.get_or_init(|| self.weave());
+        if self.woven.get().is_none() {
+            // Whoever weaves beside us may be first: what either made is as good.
+            let _ = self.woven.set(self.weave());
+        }
     }
 
     fn weave(&self) -> Woven {
@@ -71,9 +74,9 @@ impl Xor {
         // The run that comes to the limit weaves; others go on with rows until it is done.
         let limit = before..before.saturating_add(bytes);
         if limit.contains(&WOVEN_AFTER_BYTES) {
-            return self.woven.get_or_init(|| self.weave());
+            self.prepare();
         }
-        &Woven::Nothing
+        self.woven.get().unwrap_or(&Woven::Nothing)
     }
 
     /// Computes every sum.

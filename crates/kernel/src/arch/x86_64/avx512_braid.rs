@@ -1,4 +1,4 @@
-//! The code of [`crate::braid`]: AVX-512, assembled for each program when it is compiled.
+//! The code of [`crate::braid`]: AVX-512, assembled for each program once it is worth it.
 //!
 //! Held sum j lies in `zmm(2j)` and `zmm(2j + 1)`; `zmm28` to `zmm31` are the swept sum and what is read, and later sums of rows in
 //! turn. Where what is, is known while the code is made: cells that are empty have none, a column or a row starts with its first load,
