@@ -81,8 +81,13 @@ const SHARING_EFFORT: usize = 1 << 24;
 /// Computes once what several sums have in common, the largest common part first. New sums are numbered from `next`.
 ///
 /// Cost: O(sums^2) comparisons of bit sets, and O(sums) more for each sum that a common part changes.
-fn shared(mut sums: Vec<Sum>, mut next: u32) -> Vec<Sum> {
-    if sums.len() * sums.len() / 2 * (next as usize / 64 + 1) > SHARING_EFFORT {
+fn shared(sums: Vec<Sum>, next: u32) -> Vec<Sum> {
+    shared_within(SHARING_EFFORT, sums, next)
+}
+
+/// The same with another limit, at which it stops with what it has.
+fn shared_within(effort: usize, mut sums: Vec<Sum>, mut next: u32) -> Vec<Sum> {
+    if sums.len() * sums.len() / 2 * (next as usize / 64 + 1) > effort {
         return sums;
     }
     let mut parts = CommonParts::of(&sums);
@@ -112,7 +117,8 @@ fn shared(mut sums: Vec<Sum>, mut next: u32) -> Vec<Sum> {
             users.insert(0, first);
             next += 1;
         }
-        if !parts.compare_again(&users) {
+        parts.compare_again(&users);
+        if parts.effort > effort {
             break;
         }
     }
@@ -155,8 +161,8 @@ impl CommonParts {
         }
     }
 
-    /// Finds what has changed with these sums, which ascend; false if that is more work than a program is worth.
-    fn compare_again(&mut self, changed: &[usize]) -> bool {
+    /// Finds what has changed with these sums, which ascend.
+    fn compare_again(&mut self, changed: &[usize]) {
         for b in 0..self.sets.len() {
             let (size, partner) = self.most[b];
             if changed.binary_search(&b).is_ok() || size > 1 && changed.binary_search(&partner).is_ok() {
@@ -171,7 +177,6 @@ impl CommonParts {
                 }
             }
         }
-        self.effort <= SHARING_EFFORT
     }
 
     /// Compares a sum with all before it.
@@ -275,6 +280,33 @@ mod tests {
             lent += found.iter().filter(|sum| takes(sum)).count();
         }
         assert!(cfg!(miri) || parts > 200 && lent > 200, "{parts} parts, {lent} lent");
+    }
+
+    #[test]
+    fn what_becomes_too_much_work_stops_with_sums_that_are_right() {
+        // Sums of the bits of their numbers, three places for each bit.
+        let (count, bits) = (30u32, 5u32);
+        let places = |i: u32| (0..3 * bits).filter(move |place| i >> (place / 3) & 1 == 1);
+        let sums = || -> Vec<Sum> {
+            (0..count).map(|i| Sum { out: 3 * bits + i, terms: places(i).collect() }).collect()
+        };
+        let of = |effort: usize| {
+            let found = shared_within(effort, sums(), 3 * bits + count);
+            let mut value: Vec<u64> = (0..64).map(|place| 1 << (place % 64)).collect();
+            value.resize(1000, 0);
+            for sum in &found {
+                value[sum.out as usize] = sum.terms.iter().fold(0, |total, &t| total ^ value[t as usize]);
+            }
+            for i in 0..count {
+                let wanted = places(i).fold(0, |total, place| total | 1u64 << place);
+                assert_eq!(value[(3 * bits + i) as usize], wanted, "sum {i}, effort {effort}");
+            }
+            found.iter().map(|sum| sum.terms.len()).sum::<usize>()
+        };
+        let terms: Vec<usize> = (450..2500).step_by(50).map(of).collect();
+        let (all, least) = (terms[0], of(SHARING_EFFORT));
+        assert!(terms.is_sorted_by(|a, b| a >= b) && terms.last() == Some(&least));
+        assert!(terms.iter().filter(|&&terms| least < terms && terms < all).count() > 3, "{terms:?}");
     }
 
     #[test]
