@@ -19,6 +19,9 @@ use crate::{Dot, DotError, ShapeError, Stores, Tier};
 /// reads it.
 const TILE_BYTES: usize = 16 * 1024;
 
+/// Buffers of a program: far more than any code has cells, and few enough to be noted one by one.
+const BUFFERS_MOST: usize = 1 << 24;
+
 /// A buffer as the sum of coefficients times buffers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -257,6 +260,7 @@ fn dot_of(tier: Tier, steps: &[&Step]) -> Result<Stage, DotError> {
 
 /// Checks what a run relies on; the number of buffers in use.
 fn check(buffers: usize, steps: &[Step]) -> Result<usize, ProgramError> {
+    check_count(buffers)?;
     let mut used = vec![false; buffers];
     let mut written = vec![false; buffers];
     for (step, Step { target, terms }) in steps.iter().enumerate() {
@@ -274,12 +278,20 @@ fn check(buffers: usize, steps: &[Step]) -> Result<usize, ProgramError> {
     Ok((0..buffers).filter(|&i| used[i] || written[i]).count())
 }
 
+fn check_count(buffers: usize) -> Result<(), ProgramError> {
+    match buffers <= BUFFERS_MOST {
+        true => Ok(()),
+        false => Err(ProgramError::TooManyBuffers { have: buffers, most: BUFFERS_MOST }),
+    }
+}
+
 /// As [`check`], for one computation that reads some buffers and writes others.
 fn check_buffers(
     buffers: usize,
     reads: impl IntoIterator<Item = usize>,
     writes: impl IntoIterator<Item = usize>,
 ) -> Result<usize, ProgramError> {
+    check_count(buffers)?;
     // A bit each; those of most codes need no memory.
     let (mut few, mut many) = ([0u64; 8], Vec::new());
     let used: &mut [u64] = if buffers <= 64 * few.len() {
@@ -338,6 +350,13 @@ pub enum ProgramError {
         /// Sources of every sum.
         sources: usize,
     },
+    /// More buffers than a program takes.
+    TooManyBuffers {
+        /// The number of buffers.
+        have: usize,
+        /// The most that there may be.
+        most: usize,
+    },
     /// This machine lacks the tier.
     TierUnavailable {
         /// The tier asked for.
@@ -350,6 +369,12 @@ impl fmt::Display for ProgramError {
         match self {
             ProgramError::BufferOutOfRange { step, buffer, buffers } => {
                 write!(f, "step {step} names buffer {buffer} of {buffers}; buffers count from 0")
+            }
+            ProgramError::TooManyBuffers { have, most } => {
+                write!(
+                    f,
+                    "{have} buffers, of which a program takes at most {most}; number only those that its steps name"
+                )
             }
             ProgramError::TargetInUse { step, target } => {
                 write!(

@@ -430,6 +430,24 @@ fn a_program_over_more_buffers_than_fit_on_the_stack_is_checked_as_well() {
     assert!(matches!(system(600), Err(ProgramError::BufferOutOfRange { buffer: 600, .. })));
 }
 
+#[test]
+fn more_buffers_than_any_machine_has_are_refused() {
+    let one = Parts {
+        sources: vec![0],
+        coefficients: vec![1, 2],
+        starts: vec![Some(1), Some(2)],
+        outputs: vec![3, 4],
+        solution: vec![1, 2, 3, 4],
+    };
+    for have in [(1 << 24) + 1, usize::MAX] {
+        let refused = ProgramError::TooManyBuffers { have, most: 1 << 24 };
+        assert!(refused.to_string().contains("16777216"));
+        assert_eq!(Program::new(have, &[]).unwrap_err(), refused);
+        assert_eq!(Program::solving(have, &one.system()).unwrap_err(), refused);
+    }
+    assert!(Program::new(1 << 24, &[]).is_ok());
+}
+
 /// A product in GF(2^8) as on paper.
 fn times(mut a: u8, mut b: u8) -> u8 {
     let mut product = 0;

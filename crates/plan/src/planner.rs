@@ -443,7 +443,7 @@ impl Planner {
         const WORDS_MOST: usize = 1 << 14;
         let words = self.code.equations().len() * self.code.cell_count().div_ceil(W::CELLS);
         // A step in a larger space takes longer: the effort is one of time, not of steps.
-        let nodes = effort.nodes() * 64 / words.max(64);
+        let nodes = effort.nodes().saturating_mul(64) / words.max(64);
         if words > WORDS_MOST || limit == 0 {
             return (None, 0);
         }

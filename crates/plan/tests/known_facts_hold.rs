@@ -25,6 +25,16 @@ fn reads(code: &Code, lost: &[usize], effort: Effort) -> Option<(usize, Optimali
 }
 
 #[test]
+fn an_effort_without_end_is_as_good_as_a_large_one() {
+    for spec in ["dcode:5", "evenodd:5", "shec:6,4,3"] {
+        let code = Code::parse(spec).unwrap();
+        let with = |nodes: usize| reads(&code, &[0], Effort::Thorough { nodes });
+        assert_eq!(with(usize::MAX), with(1_000_000), "{spec}");
+        assert_eq!(with(1 << 58), with(1_000_000), "{spec}");
+    }
+}
+
+#[test]
 fn tolerance_counts_and_smallest_fatal_sets() {
     let facts = facts();
     let all = facts["tolerance"].as_array().unwrap();
