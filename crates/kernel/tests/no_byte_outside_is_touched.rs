@@ -194,7 +194,8 @@ fn solving(
     count: usize,
     (ones, last_by_sum, has_zeros): (bool, bool, bool),
 ) -> Program {
-    let of_sum = |i: usize| if ones && i.is_multiple_of(count) { 1 } else { (i % count * 9 + i / count + 2) as u8 };
+    let of_sum =
+        |i: usize| if ones && i.is_multiple_of(count) { 1 } else { (i % count * 9 + i / count + 2) as u8 };
     let mut solution: Vec<u8> = (0..count * count).map(|i| (i / count * 5 + i % count + 2) as u8).collect();
     if has_zeros {
         solution[count - 1] = 0;

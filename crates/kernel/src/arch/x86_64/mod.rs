@@ -148,7 +148,7 @@ fn stores(streaming: bool) -> u8 {
     }
 }
 
-/// How far ahead a kernel fetches; 0: nothing. Twice and half as far gain less, and `prefetchnta` loses 25 % where it was tried; NOTES.md.
+/// How far ahead a kernel fetches; 0: nothing. What twice as far gains and loses, and `prefetchnta`, is in NOTES.md.
 const fn fetched_ahead_bytes(stores: u8) -> usize {
     match stores {
         PAST | NEXT => 128,
