@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn kernels_suit_where_the_streams_of_a_system_are() {
-        // All but `count` of the sums' own buffers, those, and the outputs.
+        // Sources, then what starts each sum, then outputs.
         let kernels = |sources: usize, count: usize, len: usize, pitch: usize, streaming: bool| {
             let system = System {
                 sources: &(0..sources).collect::<Vec<_>>(),
