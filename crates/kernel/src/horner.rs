@@ -9,8 +9,8 @@
 //! second half, over tiles of scratch.
 
 use crate::dot::Mode;
-use crate::schedule::FewStreams;
 use crate::scratch::with_scratch;
+use crate::terms::FewStreams;
 use crate::{Dot, Tier};
 
 /// States that a kernel carries.

@@ -4,152 +4,18 @@
 //! registers. Rows share a pass if reading the sources once saves more than the zero coefficients cost that fill
 //! the gaps. A row of ones over the whole pass comes first and is plain XOR.
 //!
-//! Three traversals, chosen per call because they depend on lengths:
-//! * one pass, few streams: the whole length at once, by a kernel that fetches what it reads next where streams come from
-//!   behind the second-level cache and are too many for the prefetchers;
-//! * several passes: tiles, so that the sources that passes share stay in the first-level cache;
-//! * more sources than [`MAX_SOURCES`], or more streams than the prefetchers of some processors follow: groups of
-//!   sources, with the partial sums of a tile in scratch.
+//! One pass takes the whole length at once; several take it tile by tile, so that the sources that they share stay in the first-level
+//! cache. How a pass reads streams that are many is told in `terms.rs`.
 //!
-//! Invariants: each output belongs to exactly one pass or is empty; every byte of an output is stored through its
-//! own pointer exactly once per call; scratch is written before it is read.
-
-use std::mem::MaybeUninit;
-use std::ops::Range;
+//! Invariants: each output belongs to exactly one pass or is empty.
 
 use crate::dot::Mode;
+use crate::engine::{Engine, Kernel, MAX_OUTPUTS};
 use crate::portable::product;
-use crate::scratch::with_scratch;
-
-/// Outputs of one pass: what 16 or 32 vector registers hold beside the sources.
-pub(crate) const MAX_OUTPUTS: usize = 8;
-
-/// Sources of one kernel call. Far beyond it the streams outnumber what the TLB holds: 120 streams from memory lose
-/// a quarter; below it groups only cost.
-pub(crate) const MAX_SOURCES: usize = 64;
-
-/// How processors read what streams whose prefetchers lose the thread of many streams: groups few enough to be followed, for many pages at a
-/// time, with the sums in a quarter of a second-level cache. Measured on Zen 4, where such groups gain up to 100 %; NOTES.md has the figures.
-pub(crate) const FEW_STREAMS: FewStreams = FewStreams {
-    most: 13,
-    most_apart: 16,
-    len_least: 16 * 1024,
-    groups: Groups { reads: 10, tile_bytes: 64 * 1024 },
-    most_far: 13,
-};
-
-/// Streams of so many bytes together do not stay in a second-level cache of 1 MiB: what is far lies behind it, though not in memory.
-const FAR_FOOTPRINT_BYTES: usize = 768 * 1024;
-
-/// What the sums of a tile may fill.
-const SUMS_BYTES: usize = 256 * 1024;
-
-/// Groups of sources that are merely many.
-const WIDE: Groups = Groups { reads: MAX_SOURCES, tile_bytes: 2048 };
+use crate::terms::{Terms, group_kernel};
 
 /// What the sources and outputs of a tile may fill together when several passes share them.
 const SHARED_TILE_FOOTPRINT_BYTES: usize = 24 * 1024;
-
-/// An instruction set that can run passes. A value of the type is the witness that the machine has it.
-pub(crate) trait Engine: Copy {
-    /// A coefficient as the kernels want it.
-    type Coefficient: Copy;
-
-    /// The cost of multiplying and adding one vector, in halves of the cost of loading one.
-    const MULTIPLY_COST: usize;
-
-    /// The alignment that streaming stores need.
-    const STREAM_ALIGN_BYTES: usize;
-
-    /// Whether a source that all sums take as it is comes first, so that a kernel need not multiply it: worth it where products bound the speed.
-    const PLAIN_FIRST: bool = false;
-
-    /// Prepares a coefficient.
-    fn coefficient(c: u8) -> Self::Coefficient;
-
-    /// The kernel for this number of outputs, in `1..=MAX_OUTPUTS`. If `ones`, output 0 is the plain sum of the
-    /// sources and has no coefficients. If `streaming`, stores go past the cache and outputs must be aligned to
-    /// `STREAM_ALIGN_BYTES`.
-    fn kernel(self, outputs: usize, ones: bool, streaming: bool) -> Kernel<Self::Coefficient>;
-
-    /// As [`Engine::kernel`], for a kernel that solves before it stores ([`Job::solution`]); `None` if the engine has none
-    /// for so many outputs.
-    fn solving_kernel(self, _streaming: bool, _shape: Solving) -> Option<Kernel<Self::Coefficient>> {
-        None
-    }
-
-    /// The kernel for two outputs, the first of ones, whose second has one power of 2 less of each source than of the source before it, and the last
-    /// as it is: a doubling of the sum for each source takes the place of a product, and nobody looks at the coefficients. What `start` has of the second output
-    /// is doubled, too. `None` if products are as cheap.
-    fn doubling_kernel(self, _streaming: bool) -> Option<Kernel<Self::Coefficient>> {
-        None
-    }
-
-    /// As [`Engine::kernel`] with cached stores, for streams that lie far and are too many to be followed: the kernel fetches them itself. `None` if the engine
-    /// has none for so many outputs.
-    fn far_kernel(self, _outputs: usize, _ones: bool) -> Option<Kernel<Self::Coefficient>> {
-        None
-    }
-
-    /// As [`Engine::solving_kernel`], for such streams.
-    fn far_solving_kernel(self, _shape: Solving) -> Option<Kernel<Self::Coefficient>> {
-        None
-    }
-
-    /// As [`Engine::kernel`] with cached stores, for sources from memory whose sums stay in the cache, as groups leave them for one another: the kernel fetches
-    /// what it reads next. `None` if the engine has none for so many outputs.
-    fn group_kernel(self, _outputs: usize, _ones: bool) -> Option<Kernel<Self::Coefficient>> {
-        None
-    }
-
-    /// How what streams is read, if the processor follows few streams.
-    fn few_streams(self) -> Option<FewStreams>;
-
-    /// Orders streaming stores before everything that follows.
-    fn fence(self);
-}
-
-/// The shape of what a kernel solves.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Solving {
-    /// Sums, and outputs.
-    pub(crate) outputs: usize,
-    /// Whether sum 0 is of ones.
-    pub(crate) ones: bool,
-    /// Whether the last output has no row in the solution, but is what others leave of sum 0.
-    pub(crate) last_by_sum: bool,
-    /// Whether the solution has zeros: a kernel may look for them.
-    pub(crate) has_zeros: bool,
-}
-
-/// Computes one job.
-///
-/// # Safety
-///
-/// Every pointer of the job that is not null where it may be is valid for `len` bytes: sources and `start` for reads, outputs for writes. An output
-/// overlaps no source and no other output; `start[o]` is `outputs[o]` or overlaps no output. The machine has the
-/// engine that made the kernel, and the job has the shape that the engine made it for.
-pub(crate) type Kernel<C> = unsafe fn(&Job<'_, C>);
-
-/// `outputs[o] = start[o] + sum over t of coefficient(t, o) * sources[t]`.
-pub(crate) struct Job<'a, C> {
-    /// One pointer per term, already at the first byte of the job.
-    pub(crate) sources: &'a [*const u8],
-    /// Term by term, the coefficients of the outputs in order (without the output of ones).
-    pub(crate) coefficients: &'a [C],
-    /// Whether the first source is added to each sum as it is. Its coefficients are ones all the same.
-    pub(crate) first_is_plain: bool,
-    /// The sums so far; `None` means zero, and so does null to the kernels of an engine that solves, if they do not double.
-    pub(crate) start: Option<&'a [*const u8; MAX_OUTPUTS]>,
-    /// For kernels that solve: output by output, what it has of each sum.
-    pub(crate) solution: &'a [C],
-    /// For kernels that solve: the outputs that are taken from sum 0 to leave the last output.
-    pub(crate) taken: u32,
-    /// Where the sums go. Entries past the number of outputs are not read.
-    pub(crate) outputs: &'a [*mut u8; MAX_OUTPUTS],
-    /// Bytes of every buffer.
-    pub(crate) len: usize,
-}
 
 /// Rows compiled into passes.
 pub(crate) struct Schedule<E: Engine> {
@@ -170,39 +36,11 @@ struct Pass<E: Engine> {
     doubling: Option<[Kernel<E::Coefficient>; 2]>,
     sources: Vec<usize>,
     coefficients: Vec<E::Coefficient>,
-    /// As in a [`Job`].
+    /// As in a [`Job`](crate::engine::Job).
     first_is_plain: bool,
     /// Coefficients per source.
     width: usize,
     outputs: Vec<usize>,
-}
-
-/// Streams taken together over a tile of the length: sources, and with the first of them the sums so far.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Groups {
-    pub(crate) reads: usize,
-    tile_bytes: usize,
-}
-
-/// When streams are too many for a processor, and what is done then.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FewStreams {
-    /// Streams that it follows while it reads them, wherever they begin.
-    most: usize,
-    /// As many if they begin at different places of their pages, so that few of their lines share a set of the first-level cache.
-    most_apart: usize,
-    /// Shorter streams are read as they come: finding those of each group anew takes longer than it gains.
-    len_least: usize,
-    pub(crate) groups: Groups,
-    /// Streams that it follows while they come from behind the second-level cache, apart as above.
-    most_far: usize,
-}
-
-impl FewStreams {
-    /// Whether so many reads of so many bytes are more than the processor follows.
-    pub(crate) fn loses(self, reads: usize, len: usize) -> bool {
-        reads > self.most && len >= self.len_least
-    }
 }
 
 impl<E: Engine> Schedule<E> {
@@ -383,176 +221,6 @@ impl<E: Engine> Pass<E> {
     }
 }
 
-/// The kernel of groups that stream. Who follows many streams has groups of very many, which prefetchers are left to.
-pub(crate) fn group_kernel<E: Engine>(engine: E, outputs: usize, ones: bool) -> Kernel<E::Coefficient> {
-    let fetching = engine.few_streams().and_then(|_| engine.group_kernel(outputs, ones));
-    fetching.unwrap_or_else(|| engine.kernel(outputs, ones, false))
-}
-
-/// What kernels take in one call or in several: the terms of a pass, or of a system that is solved at the end.
-pub(crate) struct Terms<'a, C> {
-    pub(crate) sources: &'a [usize],
-    /// As in a [`Job`].
-    pub(crate) coefficients: &'a [C],
-    /// As in a [`Job`].
-    pub(crate) first_is_plain: bool,
-    /// Coefficients per source.
-    pub(crate) width: usize,
-    /// How many sums there are, and outputs.
-    pub(crate) outputs: usize,
-    /// All that a stripe has of buffers: sources, starts and outputs, each once.
-    pub(crate) streams: usize,
-    /// Leaves sums.
-    pub(crate) sum: Kernel<C>,
-    /// Adds the last of the terms and makes the outputs.
-    pub(crate) finish: Kernel<C>,
-    /// The same with cached stores, if the engine has it: [`Engine::far_kernel`].
-    pub(crate) far: Option<Kernel<C>>,
-    /// As in a [`Job`], for the last kernel.
-    pub(crate) solution: &'a [C],
-    /// As in a [`Job`], for the last kernel.
-    pub(crate) taken: u32,
-}
-
-/// The sums so far, of which there are so many.
-type Start<'a> = (Option<&'a [*const u8; MAX_OUTPUTS]>, usize);
-
-impl<C> Terms<'_, C> {
-    /// Takes all terms, in groups where that is faster or more than one kernel call takes.
-    ///
-    /// # Safety
-    ///
-    /// As [`Kernel`], for every source.
-    #[inline]
-    pub(crate) unsafe fn run(
-        &self,
-        engine: impl Engine,
-        streaming: bool,
-        start: Start<'_>,
-        outputs: &[*mut u8; MAX_OUTPUTS],
-        source: impl Fn(usize) -> *const u8,
-        len: usize,
-    ) {
-        let groups = match streaming || self.sources.len() > MAX_SOURCES {
-            true => self.groups(engine, streaming, start.1, &source, len),
-            false => None,
-        };
-        let Some(groups) = groups else {
-            let may_be_far = !streaming && len.saturating_mul(self.streams) > FAR_FOOTPRINT_BYTES;
-            let far = self.far.filter(|_| may_be_far && self.is_lost(engine, start.1, &source));
-            let kernel = far.unwrap_or(self.finish);
-            // SAFETY: the caller's promise; there are at most MAX_SOURCES sources.
-            return unsafe { self.run_some(kernel, 0..self.sources.len(), start.0, outputs, source, len) };
-        };
-        // SAFETY: the caller's promise; no group has more than MAX_SOURCES sources.
-        unsafe { self.run_grouped(groups, start, outputs, source, len) };
-    }
-
-    /// Whether the processor loses the thread of so many streams that lie far. Those that share sets of the first-level cache would evict what is fetched.
-    #[inline(never)]
-    fn is_lost(&self, engine: impl Engine, starts: usize, source: impl Fn(usize) -> *const u8) -> bool {
-        let is_more = |few: FewStreams| self.sources.len() + starts > few.most_far;
-        engine.few_streams().is_some_and(is_more) && are_apart(self.sources.iter().map(|&s| source(s)))
-    }
-
-    /// `None`: all in one kernel call, which takes them.
-    #[inline(never)]
-    fn groups(
-        &self,
-        engine: impl Engine,
-        streaming: bool,
-        starts: usize,
-        source: impl Fn(usize) -> *const u8,
-        len: usize,
-    ) -> Option<Groups> {
-        let reads = self.sources.len() + starts;
-        let few = engine
-            .few_streams()
-            .filter(|few| streaming && few.loses(reads, len))
-            .filter(|few| reads > few.most_apart || !are_apart(self.sources.iter().map(|&s| source(s))))
-            .map(|few| few.groups);
-        few.or((self.sources.len() > MAX_SOURCES).then_some(WIDE))
-    }
-
-    /// Sweeps over tiles, group by group, with partial sums in scratch.
-    ///
-    /// # Safety
-    ///
-    /// As [`Kernel`], for every source.
-    #[inline(never)]
-    unsafe fn run_grouped(
-        &self,
-        groups: Groups,
-        (start, starts): Start<'_>,
-        outputs: &[*mut u8; MAX_OUTPUTS],
-        source: impl Fn(usize) -> *const u8,
-        len: usize,
-    ) {
-        let reads = starts + self.sources.len();
-        let count = reads.div_ceil(groups.reads);
-        let tile = groups.tile_bytes.min(SUMS_BYTES / self.outputs.next_power_of_two());
-        with_scratch(0, self.outputs * tile, |_, lines| {
-            let first = lines.as_mut_ptr().cast::<u8>();
-            // Pointers past the outputs are never used, so all are moved by wrapping; so are starts that are null and stay so.
-            let sums: [*mut u8; MAX_OUTPUTS] = std::array::from_fn(|o| first.wrapping_add(o * tile));
-            let sums_so_far = sums.map(|pointer| pointer.cast_const());
-            let mut at = 0;
-            while at < len {
-                let n = tile.min(len - at);
-                let tile_outputs = outputs.map(|pointer| pointer.wrapping_add(at));
-                let moved = |pointer: *const u8| {
-                    if pointer.is_null() { pointer } else { pointer.wrapping_add(at) }
-                };
-                let tile_start = start.map(|start| start.map(moved));
-                for g in 0..count {
-                    let terms = |reads: usize| reads.saturating_sub(starts);
-                    let range = terms(g * reads / count)..terms((g + 1) * reads / count);
-                    let begin = if g == 0 { tile_start.as_ref() } else { Some(&sums_so_far) };
-                    let (kernel, target) =
-                        if g + 1 == count { (self.finish, &tile_outputs) } else { (self.sum, &sums) };
-                    // SAFETY: sources are valid for `len >= at + n` bytes; targets and starts for n bytes: the outputs by the
-                    // caller's promise, scratch because n <= tile, and it was written by the group before whenever it is
-                    // read (g > 0). Scratch is ours, so it overlaps nothing of the caller's.
-                    unsafe { self.run_some(kernel, range, begin, target, |s| source(s).wrapping_add(at), n) };
-                }
-                at += n;
-            }
-        });
-    }
-
-    /// One kernel call over the terms of `range`, of which there are at most [`MAX_SOURCES`].
-    ///
-    /// # Safety
-    ///
-    /// As [`Kernel`], for the sources of the range.
-    #[inline]
-    unsafe fn run_some(
-        &self,
-        kernel: Kernel<C>,
-        range: Range<usize>,
-        start: Option<&[*const u8; MAX_OUTPUTS]>,
-        outputs: &[*mut u8; MAX_OUTPUTS],
-        source: impl Fn(usize) -> *const u8,
-        len: usize,
-    ) {
-        let mut pointers = [MaybeUninit::<*const u8>::uninit(); MAX_SOURCES];
-        let indices = &self.sources[range.clone()];
-        let pointers = &mut pointers[..indices.len()];
-        for (pointer, &s) in pointers.iter_mut().zip(indices) {
-            pointer.write(source(s));
-        }
-        // SAFETY: the loop wrote every element of the slice, and MaybeUninit<T> has the layout of T.
-        let sources = unsafe { &*(&raw const *pointers as *const [*const u8]) };
-        let coefficients = &self.coefficients[range.start * self.width..range.end * self.width];
-        let (solution, taken) = (self.solution, self.taken);
-        let first_is_plain = self.first_is_plain && range.start == 0;
-        // SAFETY: the caller's promise.
-        unsafe {
-            kernel(&Job { sources, coefficients, first_is_plain, start, solution, taken, outputs, len })
-        };
-    }
-}
-
 /// Whether coefficients are 1, 2, 4 and so on from the first to the last, or from the last to the first; `None`: neither.
 fn rises_by_doubling(row: &[(usize, u8)]) -> Option<bool> {
     let powers = || std::iter::successors(Some(1), |&power| Some(product(power, 2)));
@@ -560,16 +228,6 @@ fn rises_by_doubling(row: &[(usize, u8)]) -> Option<bool> {
     let rises = coefficients().zip(powers()).all(|(coefficient, power)| coefficient == power);
     let falls = || coefficients().rev().zip(powers()).all(|(coefficient, power)| coefficient == power);
     (rises || falls()).then_some(rises)
-}
-
-/// Whether at most 4 streams begin in any sixteenth of a page.
-fn are_apart(streams: impl Iterator<Item = *const u8>) -> bool {
-    let mut begin = [0u8; 16];
-    for stream in streams {
-        let part = &mut begin[stream.addr() >> 8 & 15];
-        *part = part.saturating_add(1);
-    }
-    begin.iter().all(|&count| count <= 4)
 }
 
 /// Which rows share a pass: each non-empty row once, at most [`MAX_OUTPUTS`] to a cluster.
@@ -656,11 +314,14 @@ impl<E: Engine> std::fmt::Debug for Schedule<E> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     //! The schedule under a scalar engine, so that every machine and Miri can test it, and under every engine of
     //! this machine taken for one that follows few streams and for one that follows many.
 
     use super::*;
+    use crate::engine::tests::{SaysWho, calls};
+    use crate::engine::{Job, Solving};
+    use crate::terms::{FAR_FOOTPRINT_BYTES, FewStreams, Groups};
     use crate::{Dot, Tier, portable};
 
     /// A scalar engine that needs groups early.
@@ -960,63 +621,6 @@ pub(crate) mod tests {
         }
     }
 
-    /// An engine that follows few streams, whose kernels say that they were called and touch nothing.
-    #[derive(Clone, Copy)]
-    pub(crate) struct SaysWho;
-
-    thread_local! {
-        /// Kernel by kernel, what it is for.
-        static CALLED: std::cell::RefCell<Vec<&'static str>> = const { std::cell::RefCell::new(Vec::new()) };
-    }
-
-    fn called(kernel: &'static str) {
-        CALLED.with_borrow_mut(|called| called.push(kernel));
-    }
-
-    impl Engine for SaysWho {
-        type Coefficient = u8;
-
-        const MULTIPLY_COST: usize = Scalar::MULTIPLY_COST;
-
-        const STREAM_ALIGN_BYTES: usize = 64;
-
-        fn coefficient(c: u8) -> u8 {
-            c
-        }
-
-        fn kernel(self, _: usize, _: bool, streaming: bool) -> Kernel<u8> {
-            if streaming { |_| called("past") } else { |_| called("cached") }
-        }
-
-        fn far_kernel(self, _: usize, _: bool) -> Option<Kernel<u8>> {
-            Some(|_| called("far"))
-        }
-
-        fn group_kernel(self, _: usize, _: bool) -> Option<Kernel<u8>> {
-            Some(|_| called("group"))
-        }
-
-        fn solving_kernel(self, streaming: bool, _: Solving) -> Option<Kernel<u8>> {
-            Some(if streaming { |_| called("solves past") } else { |_| called("solves") })
-        }
-
-        fn far_solving_kernel(self, _: Solving) -> Option<Kernel<u8>> {
-            Some(|_| called("solves far"))
-        }
-
-        fn few_streams(self) -> Option<FewStreams> {
-            Some(FEW_STREAMS)
-        }
-
-        fn fence(self) {}
-    }
-
-    /// The kernels that something calls over buffers that begin `pitch` bytes apart, the first of them with a page.
-    pub(crate) fn calls(pitch: usize, run: impl FnOnce(&dyn Fn(usize) -> *mut u8)) -> Vec<&'static str> {
-        run(&|i| std::ptr::without_provenance_mut((1 << 20) + i * pitch));
-        CALLED.take()
-    }
-
     #[test]
     fn kernels_suit_where_their_streams_are() {
         let kernels = |sources: usize, len: usize, pitch: usize, streaming: bool| {
@@ -1040,14 +644,6 @@ pub(crate) mod tests {
         assert_eq!(kernels(16, 1 << 16, (1 << 16) + 272, true), ["cached"], "not aligned");
         assert_eq!(kernels(17, 1 << 16, (1 << 16) + 272, true), ["group", "cached"], "not aligned");
         assert_eq!(kernels(24, 1 << 17, 1 << 17, true), ["group", "group", "past"].repeat(2), "two tiles");
-    }
-
-    #[test]
-    fn streams_of_one_set_of_the_cache_are_not_apart() {
-        let begin =
-            |pitch: usize, streams: usize| (0..streams).map(move |s| std::ptr::without_provenance(s * pitch));
-        assert!(are_apart(begin((1 << 20) + 256, 64)) && are_apart(begin(1 << 20, 4)));
-        assert!(!are_apart(begin(1 << 20, 5)) && !are_apart(begin((1 << 20) + 2048, 9)));
     }
 
     fn passes(rows: &Rows) -> Vec<Vec<usize>> {

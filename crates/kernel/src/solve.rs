@@ -5,8 +5,9 @@
 //! k m of final coefficients for each source; a parity of ones saves m of the k - m and, because the last lost buffer is
 //! what the others leave of it, m of the m^2.
 
+use crate::engine::{Engine, Kernel, MAX_OUTPUTS, Solving};
 use crate::portable::product;
-use crate::schedule::{Engine, Kernel, MAX_OUTPUTS, Solving, Terms, group_kernel};
+use crate::terms::{Terms, group_kernel};
 
 /// Outputs that follow from as many sums, all of the same sources.
 ///
@@ -220,7 +221,7 @@ mod tests {
     use super::*;
     use crate::arch::x86_64::tests::on_either;
     use crate::arch::x86_64::{avx2::Avx2, avx2_gfni::Avx2Gfni, avx512_gfni::Avx512Gfni};
-    use crate::schedule::tests::{SaysWho, calls};
+    use crate::engine::tests::{SaysWho, calls};
     use crate::{Dot, Tier};
 
     #[test]

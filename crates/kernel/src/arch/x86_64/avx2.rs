@@ -6,8 +6,9 @@
 use std::arch::x86_64::*;
 
 use super::{AHEAD, CACHED, LAST_BY_SUM, LOOKING, PAST, PLAIN, SOLVED, partial};
+use crate::engine::{Engine, Job, Kernel, Solving};
 use crate::portable;
-use crate::schedule::{Engine, FewStreams, Job, Kernel, Solving};
+use crate::terms::FewStreams;
 use crate::weave::Weave;
 
 /// Bytes of a vector.

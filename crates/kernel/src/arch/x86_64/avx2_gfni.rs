@@ -6,7 +6,8 @@
 use std::arch::x86_64::*;
 
 use super::{AHEAD, CACHED, LAST_BY_SUM, PAST, PLAIN, SOLVED, partial};
-use crate::schedule::{Engine, FewStreams, Job, Kernel, Solving};
+use crate::engine::{Engine, Job, Kernel, Solving};
+use crate::terms::FewStreams;
 
 /// Bytes of a vector.
 const VECTOR: usize = 32;

@@ -8,10 +8,11 @@
 use std::arch::x86_64::*;
 
 use super::{AHEAD, CACHED, LAST_BY_SUM, LATER, LOOKING, NEXT, PAST, PLAIN, SOLVED, fetched_ahead_bytes};
+use crate::engine::{Engine, Job, Kernel, Solving};
 use crate::horner::{
     BYTE, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC, SHIFT_1, SHIFT_2, STATES, kinds,
 };
-use crate::schedule::{Engine, FewStreams, Job, Kernel, Solving};
+use crate::terms::FewStreams;
 use crate::weave::{NONE, Weave};
 
 /// Bytes of a vector.

@@ -87,7 +87,7 @@ use std::arch::x86_64::{__cpuid, _mm_sfence};
 use std::sync::OnceLock;
 
 use crate::portable;
-use crate::schedule::{FEW_STREAMS, FewStreams};
+use crate::terms::{FEW_STREAMS, FewStreams};
 
 /// Multiplication by c as the 8 x 8 bit matrix that `vgf2p8affineqb` takes.
 ///
@@ -120,7 +120,7 @@ const fn affine_matrices() -> [u64; 256] {
     matrices
 }
 
-/// What a kernel stores: its sums; what follows from them by [`Job::solution`](crate::schedule::Job::solution); the same, the last output being what the
+/// What a kernel stores: its sums; what follows from them by [`Job::solution`](crate::engine::Job::solution); the same, the last output being what the
 /// others leave of sum 0. Engines may add bits of their own.
 const PLAIN: u8 = 0;
 const SOLVED: u8 = 1;

@@ -1,0 +1,179 @@
+//! What an instruction set gives: kernels, and what they are asked to do.
+//!
+//! An [`Engine`] picks a kernel by the shape of a computation and by where its streams come from and go to; `schedule.rs` makes passes of rows,
+//! `solve.rs` systems, and `terms.rs` calls the kernels of both.
+//!
+//! Invariants: kernels of one shape give the same bytes; a kernel that stores past the cache is given aligned outputs.
+
+use crate::terms::FewStreams;
+
+/// Outputs of one pass: what 16 or 32 vector registers hold beside the sources.
+pub(crate) const MAX_OUTPUTS: usize = 8;
+
+/// Sources of one kernel call. Far beyond it the streams outnumber what the TLB holds: 120 streams from memory lose
+/// a quarter; below it groups only cost.
+pub(crate) const MAX_SOURCES: usize = 64;
+
+/// An instruction set that can run passes. A value of the type is the witness that the machine has it.
+pub(crate) trait Engine: Copy {
+    /// A coefficient as the kernels want it.
+    type Coefficient: Copy;
+
+    /// The cost of multiplying and adding one vector, in halves of the cost of loading one.
+    const MULTIPLY_COST: usize;
+
+    /// The alignment that streaming stores need.
+    const STREAM_ALIGN_BYTES: usize;
+
+    /// Whether a source that all sums take as it is comes first, so that a kernel need not multiply it: worth it where products bound the speed.
+    const PLAIN_FIRST: bool = false;
+
+    /// Prepares a coefficient.
+    fn coefficient(c: u8) -> Self::Coefficient;
+
+    /// The kernel for this number of outputs, in `1..=MAX_OUTPUTS`. If `ones`, output 0 is the plain sum of the
+    /// sources and has no coefficients. If `streaming`, stores go past the cache and outputs must be aligned to
+    /// `STREAM_ALIGN_BYTES`.
+    fn kernel(self, outputs: usize, ones: bool, streaming: bool) -> Kernel<Self::Coefficient>;
+
+    /// As [`Engine::kernel`], for a kernel that solves before it stores ([`Job::solution`]); `None` if the engine has none
+    /// for so many outputs.
+    fn solving_kernel(self, _streaming: bool, _shape: Solving) -> Option<Kernel<Self::Coefficient>> {
+        None
+    }
+
+    /// The kernel for two outputs, the first of ones, whose second has one power of 2 less of each source than of the source before it, and the last
+    /// as it is: a doubling of the sum for each source takes the place of a product, and nobody looks at the coefficients. What `start` has of the second output
+    /// is doubled, too. `None` if products are as cheap.
+    fn doubling_kernel(self, _streaming: bool) -> Option<Kernel<Self::Coefficient>> {
+        None
+    }
+
+    /// As [`Engine::kernel`] with cached stores, for streams that lie far and are too many to be followed: the kernel fetches them itself. `None` if the engine
+    /// has none for so many outputs.
+    fn far_kernel(self, _outputs: usize, _ones: bool) -> Option<Kernel<Self::Coefficient>> {
+        None
+    }
+
+    /// As [`Engine::solving_kernel`], for such streams.
+    fn far_solving_kernel(self, _shape: Solving) -> Option<Kernel<Self::Coefficient>> {
+        None
+    }
+
+    /// As [`Engine::kernel`] with cached stores, for sources from memory whose sums stay in the cache, as groups leave them for one another: the kernel fetches
+    /// what it reads next. `None` if the engine has none for so many outputs.
+    fn group_kernel(self, _outputs: usize, _ones: bool) -> Option<Kernel<Self::Coefficient>> {
+        None
+    }
+
+    /// How what streams is read, if the processor follows few streams.
+    fn few_streams(self) -> Option<FewStreams>;
+
+    /// Orders streaming stores before everything that follows.
+    fn fence(self);
+}
+
+/// The shape of what a kernel solves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Solving {
+    /// Sums, and outputs.
+    pub(crate) outputs: usize,
+    /// Whether sum 0 is of ones.
+    pub(crate) ones: bool,
+    /// Whether the last output has no row in the solution, but is what others leave of sum 0.
+    pub(crate) last_by_sum: bool,
+    /// Whether the solution has zeros: a kernel may look for them.
+    pub(crate) has_zeros: bool,
+}
+
+/// Computes one job.
+///
+/// # Safety
+///
+/// Every pointer of the job that is not null where it may be is valid for `len` bytes: sources and `start` for reads, outputs for writes. An output
+/// overlaps no source and no other output; `start[o]` is `outputs[o]` or overlaps no output. The machine has the
+/// engine that made the kernel, and the job has the shape that the engine made it for.
+pub(crate) type Kernel<C> = unsafe fn(&Job<'_, C>);
+
+/// `outputs[o] = start[o] + sum over t of coefficient(t, o) * sources[t]`.
+pub(crate) struct Job<'a, C> {
+    /// One pointer per term, already at the first byte of the job.
+    pub(crate) sources: &'a [*const u8],
+    /// Term by term, the coefficients of the outputs in order (without the output of ones).
+    pub(crate) coefficients: &'a [C],
+    /// Whether the first source is added to each sum as it is. Its coefficients are ones all the same.
+    pub(crate) first_is_plain: bool,
+    /// The sums so far; `None` means zero, and so does null to the kernels of an engine that solves, if they do not double.
+    pub(crate) start: Option<&'a [*const u8; MAX_OUTPUTS]>,
+    /// For kernels that solve: output by output, what it has of each sum.
+    pub(crate) solution: &'a [C],
+    /// For kernels that solve: the outputs that are taken from sum 0 to leave the last output.
+    pub(crate) taken: u32,
+    /// Where the sums go. Entries past the number of outputs are not read.
+    pub(crate) outputs: &'a [*mut u8; MAX_OUTPUTS],
+    /// Bytes of every buffer.
+    pub(crate) len: usize,
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::terms::FEW_STREAMS;
+
+    /// An engine that follows few streams, whose kernels say that they were called and touch nothing.
+    #[derive(Clone, Copy)]
+    pub(crate) struct SaysWho;
+
+    thread_local! {
+        /// Kernel by kernel, what it is for.
+        static CALLED: std::cell::RefCell<Vec<&'static str>> = const { std::cell::RefCell::new(Vec::new()) };
+    }
+
+    fn called(kernel: &'static str) {
+        CALLED.with_borrow_mut(|called| called.push(kernel));
+    }
+
+    impl Engine for SaysWho {
+        type Coefficient = u8;
+
+        const MULTIPLY_COST: usize = 2;
+
+        const STREAM_ALIGN_BYTES: usize = 64;
+
+        fn coefficient(c: u8) -> u8 {
+            c
+        }
+
+        fn kernel(self, _: usize, _: bool, streaming: bool) -> Kernel<u8> {
+            if streaming { |_| called("past") } else { |_| called("cached") }
+        }
+
+        fn far_kernel(self, _: usize, _: bool) -> Option<Kernel<u8>> {
+            Some(|_| called("far"))
+        }
+
+        fn group_kernel(self, _: usize, _: bool) -> Option<Kernel<u8>> {
+            Some(|_| called("group"))
+        }
+
+        fn solving_kernel(self, streaming: bool, _: Solving) -> Option<Kernel<u8>> {
+            Some(if streaming { |_| called("solves past") } else { |_| called("solves") })
+        }
+
+        fn far_solving_kernel(self, _: Solving) -> Option<Kernel<u8>> {
+            Some(|_| called("solves far"))
+        }
+
+        fn few_streams(self) -> Option<FewStreams> {
+            Some(FEW_STREAMS)
+        }
+
+        fn fence(self) {}
+    }
+
+    /// The kernels that something calls over buffers that begin `pitch` bytes apart, the first of them with a page.
+    pub(crate) fn calls(pitch: usize, run: impl FnOnce(&dyn Fn(usize) -> *mut u8)) -> Vec<&'static str> {
+        run(&|i| std::ptr::without_provenance_mut((1 << 20) + i * pitch));
+        CALLED.take()
+    }
+}

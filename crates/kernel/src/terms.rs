@@ -1,0 +1,255 @@
+//! The terms of a pass or of a system, over streams that may be many and far away.
+//!
+//! Two traversals, chosen per call because they depend on lengths and places:
+//! * few streams: the whole length at once, by a kernel that fetches what it reads next where streams come from
+//!   behind the second-level cache and are too many for the prefetchers;
+//! * more sources than [`MAX_SOURCES`], or more streams than the prefetchers of some processors follow: groups of
+//!   sources, with the partial sums of a tile in scratch.
+//!
+//! Invariants: every byte of an output is stored through its own pointer exactly once per call; scratch is written before it is read.
+
+use std::mem::MaybeUninit;
+use std::ops::Range;
+
+use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, MAX_SOURCES};
+use crate::scratch::with_scratch;
+
+/// How processors read what streams whose prefetchers lose the thread of many streams: groups few enough to be followed, for many pages at a
+/// time, with the sums in a quarter of a second-level cache. Measured on Zen 4, where such groups gain up to 100 %; NOTES.md has the figures.
+pub(crate) const FEW_STREAMS: FewStreams = FewStreams {
+    most: 13,
+    most_apart: 16,
+    len_least: 16 * 1024,
+    groups: Groups { reads: 10, tile_bytes: 64 * 1024 },
+    most_far: 13,
+};
+
+/// Streams of so many bytes together do not stay in a second-level cache of 1 MiB: what is far lies behind it, though not in memory.
+pub(crate) const FAR_FOOTPRINT_BYTES: usize = 768 * 1024;
+
+/// What the sums of a tile may fill.
+const SUMS_BYTES: usize = 256 * 1024;
+
+/// Groups of sources that are merely many.
+const WIDE: Groups = Groups { reads: MAX_SOURCES, tile_bytes: 2048 };
+
+/// Streams taken together over a tile of the length: sources, and with the first of them the sums so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Groups {
+    pub(crate) reads: usize,
+    pub(crate) tile_bytes: usize,
+}
+
+/// When streams are too many for a processor, and what is done then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FewStreams {
+    /// Streams that it follows while it reads them, wherever they begin.
+    pub(crate) most: usize,
+    /// As many if they begin at different places of their pages, so that few of their lines share a set of the first-level cache.
+    pub(crate) most_apart: usize,
+    /// Shorter streams are read as they come: finding those of each group anew takes longer than it gains.
+    pub(crate) len_least: usize,
+    pub(crate) groups: Groups,
+    /// Streams that it follows while they come from behind the second-level cache, apart as above.
+    pub(crate) most_far: usize,
+}
+
+impl FewStreams {
+    /// Whether so many reads of so many bytes are more than the processor follows.
+    pub(crate) fn loses(self, reads: usize, len: usize) -> bool {
+        reads > self.most && len >= self.len_least
+    }
+}
+
+/// The kernel of groups that stream. Who follows many streams has groups of very many, which prefetchers are left to.
+pub(crate) fn group_kernel<E: Engine>(engine: E, outputs: usize, ones: bool) -> Kernel<E::Coefficient> {
+    let fetching = engine.few_streams().and_then(|_| engine.group_kernel(outputs, ones));
+    fetching.unwrap_or_else(|| engine.kernel(outputs, ones, false))
+}
+
+/// What kernels take in one call or in several: the terms of a pass, or of a system that is solved at the end.
+pub(crate) struct Terms<'a, C> {
+    pub(crate) sources: &'a [usize],
+    /// As in a [`Job`].
+    pub(crate) coefficients: &'a [C],
+    /// As in a [`Job`].
+    pub(crate) first_is_plain: bool,
+    /// Coefficients per source.
+    pub(crate) width: usize,
+    /// How many sums there are, and outputs.
+    pub(crate) outputs: usize,
+    /// All that a stripe has of buffers: sources, starts and outputs, each once.
+    pub(crate) streams: usize,
+    /// Leaves sums.
+    pub(crate) sum: Kernel<C>,
+    /// Adds the last of the terms and makes the outputs.
+    pub(crate) finish: Kernel<C>,
+    /// The same with cached stores, if the engine has it: [`Engine::far_kernel`].
+    pub(crate) far: Option<Kernel<C>>,
+    /// As in a [`Job`], for the last kernel.
+    pub(crate) solution: &'a [C],
+    /// As in a [`Job`], for the last kernel.
+    pub(crate) taken: u32,
+}
+
+/// The sums so far, of which there are so many.
+type Start<'a> = (Option<&'a [*const u8; MAX_OUTPUTS]>, usize);
+
+impl<C> Terms<'_, C> {
+    /// Takes all terms, in groups where that is faster or more than one kernel call takes.
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel`], for every source.
+    #[inline]
+    pub(crate) unsafe fn run(
+        &self,
+        engine: impl Engine,
+        streaming: bool,
+        start: Start<'_>,
+        outputs: &[*mut u8; MAX_OUTPUTS],
+        source: impl Fn(usize) -> *const u8,
+        len: usize,
+    ) {
+        let groups = match streaming || self.sources.len() > MAX_SOURCES {
+            true => self.groups(engine, streaming, start.1, &source, len),
+            false => None,
+        };
+        let Some(groups) = groups else {
+            let may_be_far = !streaming && len.saturating_mul(self.streams) > FAR_FOOTPRINT_BYTES;
+            let far = self.far.filter(|_| may_be_far && self.is_lost(engine, start.1, &source));
+            let kernel = far.unwrap_or(self.finish);
+            // SAFETY: the caller's promise; there are at most MAX_SOURCES sources.
+            return unsafe { self.run_some(kernel, 0..self.sources.len(), start.0, outputs, source, len) };
+        };
+        // SAFETY: the caller's promise; no group has more than MAX_SOURCES sources.
+        unsafe { self.run_grouped(groups, start, outputs, source, len) };
+    }
+
+    /// Whether the processor loses the thread of so many streams that lie far. Those that share sets of the first-level cache would evict what is fetched.
+    #[inline(never)]
+    fn is_lost(&self, engine: impl Engine, starts: usize, source: impl Fn(usize) -> *const u8) -> bool {
+        let is_more = |few: FewStreams| self.sources.len() + starts > few.most_far;
+        engine.few_streams().is_some_and(is_more) && are_apart(self.sources.iter().map(|&s| source(s)))
+    }
+
+    /// `None`: all in one kernel call, which takes them.
+    #[inline(never)]
+    fn groups(
+        &self,
+        engine: impl Engine,
+        streaming: bool,
+        starts: usize,
+        source: impl Fn(usize) -> *const u8,
+        len: usize,
+    ) -> Option<Groups> {
+        let reads = self.sources.len() + starts;
+        let few = engine
+            .few_streams()
+            .filter(|few| streaming && few.loses(reads, len))
+            .filter(|few| reads > few.most_apart || !are_apart(self.sources.iter().map(|&s| source(s))))
+            .map(|few| few.groups);
+        few.or((self.sources.len() > MAX_SOURCES).then_some(WIDE))
+    }
+
+    /// Sweeps over tiles, group by group, with partial sums in scratch.
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel`], for every source.
+    #[inline(never)]
+    unsafe fn run_grouped(
+        &self,
+        groups: Groups,
+        (start, starts): Start<'_>,
+        outputs: &[*mut u8; MAX_OUTPUTS],
+        source: impl Fn(usize) -> *const u8,
+        len: usize,
+    ) {
+        let reads = starts + self.sources.len();
+        let count = reads.div_ceil(groups.reads);
+        let tile = groups.tile_bytes.min(SUMS_BYTES / self.outputs.next_power_of_two());
+        with_scratch(0, self.outputs * tile, |_, lines| {
+            let first = lines.as_mut_ptr().cast::<u8>();
+            // Pointers past the outputs are never used, so all are moved by wrapping; so are starts that are null and stay so.
+            let sums: [*mut u8; MAX_OUTPUTS] = std::array::from_fn(|o| first.wrapping_add(o * tile));
+            let sums_so_far = sums.map(|pointer| pointer.cast_const());
+            let mut at = 0;
+            while at < len {
+                let n = tile.min(len - at);
+                let tile_outputs = outputs.map(|pointer| pointer.wrapping_add(at));
+                let moved = |pointer: *const u8| {
+                    if pointer.is_null() { pointer } else { pointer.wrapping_add(at) }
+                };
+                let tile_start = start.map(|start| start.map(moved));
+                for g in 0..count {
+                    let terms = |reads: usize| reads.saturating_sub(starts);
+                    let range = terms(g * reads / count)..terms((g + 1) * reads / count);
+                    let begin = if g == 0 { tile_start.as_ref() } else { Some(&sums_so_far) };
+                    let (kernel, target) =
+                        if g + 1 == count { (self.finish, &tile_outputs) } else { (self.sum, &sums) };
+                    // SAFETY: sources are valid for `len >= at + n` bytes; targets and starts for n bytes: the outputs by the
+                    // caller's promise, scratch because n <= tile, and it was written by the group before whenever it is
+                    // read (g > 0). Scratch is ours, so it overlaps nothing of the caller's.
+                    unsafe { self.run_some(kernel, range, begin, target, |s| source(s).wrapping_add(at), n) };
+                }
+                at += n;
+            }
+        });
+    }
+
+    /// One kernel call over the terms of `range`, of which there are at most [`MAX_SOURCES`].
+    ///
+    /// # Safety
+    ///
+    /// As [`Kernel`], for the sources of the range.
+    #[inline]
+    unsafe fn run_some(
+        &self,
+        kernel: Kernel<C>,
+        range: Range<usize>,
+        start: Option<&[*const u8; MAX_OUTPUTS]>,
+        outputs: &[*mut u8; MAX_OUTPUTS],
+        source: impl Fn(usize) -> *const u8,
+        len: usize,
+    ) {
+        let mut pointers = [MaybeUninit::<*const u8>::uninit(); MAX_SOURCES];
+        let indices = &self.sources[range.clone()];
+        let pointers = &mut pointers[..indices.len()];
+        for (pointer, &s) in pointers.iter_mut().zip(indices) {
+            pointer.write(source(s));
+        }
+        // SAFETY: the loop wrote every element of the slice, and MaybeUninit<T> has the layout of T.
+        let sources = unsafe { &*(&raw const *pointers as *const [*const u8]) };
+        let coefficients = &self.coefficients[range.start * self.width..range.end * self.width];
+        let (solution, taken) = (self.solution, self.taken);
+        let first_is_plain = self.first_is_plain && range.start == 0;
+        // SAFETY: the caller's promise.
+        unsafe {
+            kernel(&Job { sources, coefficients, first_is_plain, start, solution, taken, outputs, len })
+        };
+    }
+}
+
+/// Whether at most 4 streams begin in any sixteenth of a page.
+fn are_apart(streams: impl Iterator<Item = *const u8>) -> bool {
+    let mut begin = [0u8; 16];
+    for stream in streams {
+        let part = &mut begin[stream.addr() >> 8 & 15];
+        *part = part.saturating_add(1);
+    }
+    begin.iter().all(|&count| count <= 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_of_one_set_of_the_cache_are_not_apart() {
+        let begin =
+            |pitch: usize, streams: usize| (0..streams).map(move |s| std::ptr::without_provenance(s * pitch));
+        assert!(are_apart(begin((1 << 20) + 256, 64)) && are_apart(begin(1 << 20, 4)));
+        assert!(!are_apart(begin(1 << 20, 5)) && !are_apart(begin((1 << 20) + 2048, 9)));
+    }
+}
