@@ -6,13 +6,16 @@
 use std::arch::x86_64::*;
 
 use super::{AHEAD, CACHED, LAST_BY_SUM, LOOKING, PAST, PLAIN, SOLVED, partial};
-use crate::engine::{Engine, Job, Kernel, Solving};
+use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving};
 use crate::portable;
 use crate::terms::FewStreams;
 use crate::weave::Weave;
 
 /// Bytes of a vector.
 const VECTOR: usize = 32;
+
+/// Columns of a visit, by the number of its outputs.
+const COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 4, 3, 2, 2, 1, 1, 1, 1];
 
 /// Columns that [`doubled`] takes at a time: 4 of both sums, of a source and of what it is doing.
 const DOUBLED: usize = 4;
@@ -101,13 +104,22 @@ impl Engine for Avx2 {
     }
 
     fn kernel(self, outputs: usize, ones: bool, streaming: bool) -> Kernel<Tables> {
-        pick_dot!(outputs, ones, streaming; 1 with 4 and 4, 2 with 3 and 3, 3 with 2 and 2, 4 with 2 and 2, 5 with 1 and 1, 6 with 1 and 1, 7 with 1 and 1, 8 with 1 and 1)
+        let kernel = match super::stores(streaming) {
+            PAST => pick_dot!(outputs, ones, PAST by COLUMNS; 1 2 3 4 5 6 7 8),
+            AHEAD => pick_dot!(outputs, ones, AHEAD by COLUMNS; 1 2 3 4 5 6 7 8),
+            _ => pick_dot!(outputs, ones, CACHED by COLUMNS; 1 2 3 4 5 6 7 8),
+        };
+        kernel.unwrap_or_else(|| unreachable!("a pass has 1 to 8 outputs"))
     }
 
     fn solving_kernel(self, streaming: bool, shape: Solving) -> Option<Kernel<Tables>> {
-        match shape.has_zeros && shape.outputs < 4 {
-            true => pick_solving_dot!(shape, streaming, LOOKING; 2 with 3 and 3, 3 with 2 and 2),
-            false => pick_solving_dot!(shape, streaming, 0; 2 with 3 and 3, 3 with 2 and 2, 4 with 2 and 2),
+        match (super::stores(streaming), shape.has_zeros && shape.outputs < 4) {
+            (PAST, false) => pick_solving!(shape, PAST by COLUMNS, 0; 2 3 4),
+            (PAST, true) => pick_solving!(shape, PAST by COLUMNS, LOOKING; 2 3),
+            (AHEAD, false) => pick_solving!(shape, AHEAD by COLUMNS, 0; 2 3 4),
+            (AHEAD, true) => pick_solving!(shape, AHEAD by COLUMNS, LOOKING; 2 3),
+            (_, false) => pick_solving!(shape, CACHED by COLUMNS, 0; 2 3 4),
+            (_, true) => pick_solving!(shape, CACHED by COLUMNS, LOOKING; 2 3),
         }
     }
 

@@ -6,11 +6,14 @@
 use std::arch::x86_64::*;
 
 use super::{AHEAD, CACHED, LAST_BY_SUM, PAST, PLAIN, SOLVED, partial};
-use crate::engine::{Engine, Job, Kernel, Solving};
+use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving};
 use crate::terms::FewStreams;
 
 /// Bytes of a vector.
 const VECTOR: usize = 32;
+
+/// Columns of a visit, by the number of its outputs.
+const COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 4, 4, 3, 2, 2, 2, 1, 1];
 
 /// A witness that the machine has AVX2 and GFNI.
 #[derive(Clone, Copy, Debug)]
@@ -35,11 +38,20 @@ impl Engine for Avx2Gfni {
     }
 
     fn kernel(self, outputs: usize, ones: bool, streaming: bool) -> Kernel<u64> {
-        pick_dot!(outputs, ones, streaming; 1 with 4 and 4, 2 with 4 and 4, 3 with 3 and 3, 4 with 2 and 2, 5 with 2 and 2, 6 with 2 and 2, 7 with 1 and 1, 8 with 1 and 1)
+        let kernel = match super::stores(streaming) {
+            PAST => pick_dot!(outputs, ones, PAST by COLUMNS; 1 2 3 4 5 6 7 8),
+            AHEAD => pick_dot!(outputs, ones, AHEAD by COLUMNS; 1 2 3 4 5 6 7 8),
+            _ => pick_dot!(outputs, ones, CACHED by COLUMNS; 1 2 3 4 5 6 7 8),
+        };
+        kernel.unwrap_or_else(|| unreachable!("a pass has 1 to 8 outputs"))
     }
 
     fn solving_kernel(self, streaming: bool, shape: Solving) -> Option<Kernel<u64>> {
-        pick_solving_dot!(shape, streaming, 0; 2 with 4 and 4, 3 with 3 and 3, 4 with 2 and 2)
+        match super::stores(streaming) {
+            PAST => pick_solving!(shape, PAST by COLUMNS, 0; 2 3 4),
+            AHEAD => pick_solving!(shape, AHEAD by COLUMNS, 0; 2 3 4),
+            _ => pick_solving!(shape, CACHED by COLUMNS, 0; 2 3 4),
+        }
     }
 
     fn few_streams(self) -> Option<FewStreams> {

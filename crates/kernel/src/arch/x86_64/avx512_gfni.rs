@@ -8,7 +8,7 @@
 use std::arch::x86_64::*;
 
 use super::{AHEAD, CACHED, LAST_BY_SUM, LATER, LOOKING, NEXT, PAST, PLAIN, SOLVED, fetched_ahead_bytes};
-use crate::engine::{Engine, Job, Kernel, Solving};
+use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving};
 use crate::horner::{
     BYTE, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC, SHIFT_1, SHIFT_2, STATES, kinds,
 };
@@ -18,38 +18,17 @@ use crate::weave::{NONE, Weave};
 /// Bytes of a vector.
 const VECTOR: usize = 64;
 
+/// Columns of a visit, by the number of its outputs.
+const COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 4, 4, 4, 4, 2, 2, 2, 2];
+
+/// The same for sources that hardware is to follow.
+const FEW_COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 2, 2, 2, 2, 2, 2, 2, 2];
+
 /// a ^ b ^ c as the truth table of `vpternlogq`.
 const XOR3: i32 = 0x96;
 
 /// The matrix that leaves bytes as they are.
 const IDENTITY: u64 = super::AFFINE_MATRICES[1];
-
-/// A kernel that solves and stores into the cache, with bits added to its form.
-macro_rules! pick_cached_solving {
-    ($shape:expr, $c:literal columns, $stores:ident, $added:expr; $($m:literal)*) => {
-        match ($shape.outputs, $shape.ones, $shape.last_by_sum) {
-            $(
-                ($m, false, false) => Some(dot::<$m, $c, false, $stores, { SOLVED | $added }> as Kernel<_>),
-                ($m, true, false) => Some(dot::<$m, $c, true, $stores, { SOLVED | $added }>),
-                ($m, true, true) => Some(dot::<$m, $c, true, $stores, { LAST_BY_SUM | $added }>),
-            )*
-            _ => None,
-        }
-    };
-}
-
-/// A kernel that stores into the cache and fetches ahead, by two columns as all that reads few streams.
-macro_rules! pick_fetching {
-    ($outputs:expr, $ones:expr, $stores:ident; $($m:literal)*) => {
-        match ($outputs, $ones) {
-            $(
-                ($m, false) => Some(dot::<$m, 2, false, $stores, PLAIN> as Kernel<_>),
-                ($m, true) => Some(dot::<$m, 2, true, $stores, PLAIN>),
-            )*
-            _ => None,
-        }
-    };
-}
 
 /// A witness that the machine has AVX-512 F and BW, and GFNI.
 #[derive(Clone, Copy, Debug)]
@@ -76,32 +55,35 @@ impl Engine for Avx512Gfni {
     }
 
     fn kernel(self, outputs: usize, ones: bool, streaming: bool) -> Kernel<u64> {
-        pick_dot!(
-            outputs, ones, streaming;
-            1 with 4 and 2, 2 with 4 and 2, 3 with 4 and 2, 4 with 4 and 2,
-            5 with 2 and 2, 6 with 2 and 2, 7 with 2 and 2, 8 with 2 and 2
-        )
+        let kernel = match super::stores(streaming) {
+            PAST => pick_dot!(outputs, ones, PAST by FEW_COLUMNS; 1 2 3 4 5 6 7 8),
+            AHEAD => pick_dot!(outputs, ones, AHEAD by COLUMNS; 1 2 3 4 5 6 7 8),
+            _ => pick_dot!(outputs, ones, CACHED by COLUMNS; 1 2 3 4 5 6 7 8),
+        };
+        kernel.unwrap_or_else(|| unreachable!("a pass has 1 to 8 outputs"))
     }
 
     /// Looking costs a dense solution 4 %. Who reads from behind L2 waits for lines, not products.
     fn solving_kernel(self, streaming: bool, shape: Solving) -> Option<Kernel<u64>> {
-        if shape.has_zeros && !streaming {
-            return pick_cached_solving!(shape, 4 columns, CACHED, LOOKING; 2 3 4);
+        match super::stores(streaming) {
+            PAST => pick_solving!(shape, PAST by FEW_COLUMNS, 0; 2 3 4),
+            AHEAD => pick_solving!(shape, AHEAD by COLUMNS, 0; 2 3 4),
+            _ if shape.has_zeros => pick_solving!(shape, CACHED by COLUMNS, LOOKING; 2 3 4),
+            _ => pick_solving!(shape, CACHED by COLUMNS, 0; 2 3 4),
         }
-        pick_solving_dot!(shape, streaming, 0; 2 with 4 and 2, 3 with 4 and 2, 4 with 4 and 2)
     }
 
     /// With one or two outputs a kernel waits for lines whoever asks for them, and loses.
     fn far_kernel(self, outputs: usize, ones: bool) -> Option<Kernel<u64>> {
-        pick_fetching!(outputs, ones, LATER; 3 4 5 6 7 8)
+        pick_dot!(outputs, ones, LATER by FEW_COLUMNS; 3 4 5 6 7 8)
     }
 
     fn far_solving_kernel(self, shape: Solving) -> Option<Kernel<u64>> {
-        pick_cached_solving!(shape, 2 columns, LATER, 0; 3 4)
+        pick_solving!(shape, LATER by FEW_COLUMNS, 0; 3 4)
     }
 
     fn group_kernel(self, outputs: usize, ones: bool) -> Option<Kernel<u64>> {
-        pick_fetching!(outputs, ones, NEXT; 1 2 3 4 5 6 7 8)
+        pick_dot!(outputs, ones, NEXT by FEW_COLUMNS; 1 2 3 4 5 6 7 8)
     }
 
     fn few_streams(self) -> Option<FewStreams> {

@@ -15,37 +15,27 @@ macro_rules! for_each_output {
     };
 }
 
-/// The `dot` of a module for so many outputs, with so many columns each, and so many where it stores past the cache.
+/// The `dot` of a module that stores in a given way, by so many columns for each number of outputs; `None` for numbers that are not named.
 macro_rules! pick_dot {
-    ($outputs:expr, $ones:expr, $streaming:expr; $($m:literal with $c:literal and $p:literal),*) => {
-        match ($outputs, $ones, super::stores($streaming)) {
+    ($outputs:expr, $ones:expr, $stores:ident by $columns:ident; $($m:literal)*) => {
+        match ($outputs, $ones) {
             $(
-                ($m, false, CACHED) => dot::<$m, $c, false, CACHED, PLAIN>,
-                ($m, false, PAST) => dot::<$m, $p, false, PAST, PLAIN>,
-                ($m, false, AHEAD) => dot::<$m, $c, false, AHEAD, PLAIN>,
-                ($m, true, CACHED) => dot::<$m, $c, true, CACHED, PLAIN>,
-                ($m, true, PAST) => dot::<$m, $p, true, PAST, PLAIN>,
-                ($m, true, AHEAD) => dot::<$m, $c, true, AHEAD, PLAIN>,
+                ($m, false) => Some(dot::<$m, { $columns[$m] }, false, $stores, PLAIN> as Kernel<_>),
+                ($m, true) => Some(dot::<$m, { $columns[$m] }, true, $stores, PLAIN> as Kernel<_>),
             )*
-            _ => unreachable!("a pass has 1 to 8 outputs"),
+            _ => None,
         }
     };
 }
 
-/// The same for those that solve before they store; `None` for other numbers of outputs.
-macro_rules! pick_solving_dot {
-    ($shape:expr, $streaming:expr, $added:expr; $($m:literal with $c:literal and $p:literal),*) => {
-        match ($shape.outputs, $shape.ones, super::stores($streaming), $shape.last_by_sum) {
+/// The same for those that solve before they store, with bits added to their form.
+macro_rules! pick_solving {
+    ($shape:expr, $stores:ident by $columns:ident, $added:expr; $($m:literal)*) => {
+        match ($shape.outputs, $shape.ones, $shape.last_by_sum) {
             $(
-                ($m, false, CACHED, false) => Some(dot::<$m, $c, false, CACHED, { SOLVED | $added }> as Kernel<_>),
-                ($m, true, CACHED, false) => Some(dot::<$m, $c, true, CACHED, { SOLVED | $added }>),
-                ($m, true, CACHED, true) => Some(dot::<$m, $c, true, CACHED, { LAST_BY_SUM | $added }>),
-                ($m, false, PAST, false) => Some(dot::<$m, $p, false, PAST, { SOLVED | $added }>),
-                ($m, true, PAST, false) => Some(dot::<$m, $p, true, PAST, { SOLVED | $added }>),
-                ($m, true, PAST, true) => Some(dot::<$m, $p, true, PAST, { LAST_BY_SUM | $added }>),
-                ($m, false, AHEAD, false) => Some(dot::<$m, $c, false, AHEAD, { SOLVED | $added }>),
-                ($m, true, AHEAD, false) => Some(dot::<$m, $c, true, AHEAD, { SOLVED | $added }>),
-                ($m, true, AHEAD, true) => Some(dot::<$m, $c, true, AHEAD, { LAST_BY_SUM | $added }>),
+                ($m, false, false) => Some(dot::<$m, { $columns[$m] }, false, $stores, { SOLVED | $added }> as Kernel<_>),
+                ($m, true, false) => Some(dot::<$m, { $columns[$m] }, true, $stores, { SOLVED | $added }> as Kernel<_>),
+                ($m, true, true) => Some(dot::<$m, { $columns[$m] }, true, $stores, { LAST_BY_SUM | $added }> as Kernel<_>),
             )*
             _ => None,
         }
