@@ -20,6 +20,15 @@ const COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 4, 3, 2, 2, 1, 1, 1, 1];
 /// Columns that [`doubled`] takes at a time: 4 of both sums, of a source and of what it is doing.
 const DOUBLED: usize = 4;
 
+/// What is added to a doubled byte whose highest bit was set.
+const OVERFLOW: u8 = portable::product(128, 2);
+
+/// What a sum that is doubled has added to it, from first to last. A look-up gives zero for a byte whose highest bit is set, so it finds [`OVERFLOW`] for
+/// all others: each doubling adds one too many, and of this, which is a third of it, leaves this. A comparison and a mask would be an instruction more.
+const KEPT: u8 = portable::product(OVERFLOW, 0xf4);
+
+const _: () = assert!(portable::product(KEPT, 3) == OVERFLOW);
+
 /// A witness that the machine has AVX2.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx2(());
@@ -231,7 +240,8 @@ unsafe fn doubled<const STORES: u8>(job: &Job<'_, Tables>) {
 #[target_feature(enable = "avx2")]
 unsafe fn visit_doubled<const C: usize, const STORES: u8>(job: &Job<'_, Tables>, at: usize, live: usize) {
     let zero = _mm256_setzero_si256();
-    let overflow = _mm256_set1_epi8(portable::product(128, 2) as i8);
+    let overflow = _mm256_set1_epi8(OVERFLOW as i8);
+    let kept = _mm256_set1_epi8(KEPT as i8);
     let mut sources = job.sources.iter();
     let [mut plain, mut doubled] = match job.start {
         // SAFETY: both pointers are valid for the columns.
@@ -242,17 +252,18 @@ unsafe fn visit_doubled<const C: usize, const STORES: u8>(job: &Job<'_, Tables>,
             [first.unwrap_or([zero; C]); 2]
         }
     };
+    doubled = doubled.map(|d| _mm256_xor_si256(d, kept));
     for &source in sources {
         // SAFETY: as above.
         let x = unsafe { partial::load::<C, STORES>(source, at, live) };
         for c in 0..C {
-            let has_overflow = _mm256_cmpgt_epi8(zero, doubled[c]);
             let twice = _mm256_add_epi8(doubled[c], doubled[c]);
-            let taken_back = _mm256_and_si256(has_overflow, overflow);
-            doubled[c] = _mm256_xor_si256(_mm256_xor_si256(twice, x[c]), taken_back);
+            let one_too_many = _mm256_shuffle_epi8(overflow, doubled[c]);
+            doubled[c] = _mm256_xor_si256(_mm256_xor_si256(twice, x[c]), one_too_many);
             plain[c] = _mm256_xor_si256(plain[c], x[c]);
         }
     }
+    doubled = doubled.map(|d| _mm256_xor_si256(d, kept));
     // SAFETY: both outputs are valid for the columns; streaming stores are aligned because the outputs are and `at` is a
     // multiple of VECTOR.
     unsafe {
