@@ -329,7 +329,7 @@ mod tests {
     //! Columns some at a time, as on a machine that follows few streams, give what all at once give, as on one that follows many.
 
     use super::*;
-    use crate::arch::x86_64::tests::on;
+    use crate::arch::x86_64::{Kind, tests::on};
 
     fn horner(planes: usize, columns: usize, is_solved: bool) -> Horner {
         let steps = match planes {
@@ -369,8 +369,8 @@ mod tests {
                 let buffers = columns * planes + 2 * STATES * planes;
                 let pitch = usize::next_multiple_of(len, 64) + 64;
                 let painted: Vec<u8> = (0..buffers * pitch + 64).map(|i| (i * 11 + i / 253) as u8).collect();
-                let results = [false, true].map(|follows_few| {
-                    let carried = on(follows_few, || Carried::new(Tier::best(), &horner))?;
+                let results = [Kind::SapphireRapids, Kind::Zen4].map(|kind| {
+                    let carried = on(kind, || Carried::new(Tier::best(), &horner))?;
                     let mut memory = painted.clone();
                     let shift = memory.as_ptr().align_offset(64);
                     memory.copy_within(..buffers * pitch, shift);

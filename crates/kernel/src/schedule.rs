@@ -436,7 +436,7 @@ mod tests {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
             use crate::arch::x86_64::{avx2::Avx2, avx2_gfni::Avx2Gfni, avx512_gfni::Avx512Gfni};
-            crate::arch::x86_64::tests::on_either(|| {
+            crate::arch::x86_64::tests::on_each(|| {
                 Avx2::new().into_iter().for_each(|engine| check(engine, sources, rows, len));
                 Avx2Gfni::new().into_iter().for_each(|engine| check(engine, sources, rows, len));
                 Avx512Gfni::new().into_iter().for_each(|engine| check(engine, sources, rows, len));
@@ -558,13 +558,13 @@ mod tests {
     #[test]
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     fn many_streams_from_behind_the_second_cache_give_the_portable_bytes() {
-        use crate::arch::x86_64::avx512_gfni::Avx512Gfni;
+        use crate::arch::x86_64::{Kind, avx512_gfni::Avx512Gfni, tests::on};
         let Some(engine) = Avx512Gfni::new() else { return };
         for (sources, outputs, more) in [(14, 3, 0), (16, 4, 1), (17, 5, 63), (20, 4, 64), (33, 8, 130)] {
             let len = FAR_FOOTPRINT_BYTES.div_ceil(sources + outputs).next_multiple_of(256) + more;
             let pitch = len.next_multiple_of(4096) + 256;
             let rows = dense(sources, outputs);
-            crate::arch::x86_64::tests::on(true, || check_over(engine, sources, &rows, len, pitch));
+            on(Kind::Zen4, || check_over(engine, sources, &rows, len, pitch));
         }
     }
 

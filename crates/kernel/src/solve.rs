@@ -219,14 +219,14 @@ mod tests {
     //! Systems solved in groups of sources, on this machine taken for one that follows few streams and for one that follows many.
 
     use super::*;
-    use crate::arch::x86_64::tests::on_either;
+    use crate::arch::x86_64::tests::on_each;
     use crate::arch::x86_64::{avx2::Avx2, avx2_gfni::Avx2Gfni, avx512_gfni::Avx512Gfni};
     use crate::engine::tests::{SaysWho, calls};
     use crate::{Dot, Tier};
 
     #[test]
     fn systems_solved_in_groups_give_what_their_steps_give() {
-        on_either(|| {
+        on_each(|| {
             Avx2::new().into_iter().for_each(check);
             Avx2Gfni::new().into_iter().for_each(check);
             Avx512Gfni::new().into_iter().for_each(check);

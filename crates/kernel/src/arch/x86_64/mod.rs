@@ -77,7 +77,7 @@ use std::arch::x86_64::{__cpuid, _mm_sfence};
 use std::sync::OnceLock;
 
 use crate::portable;
-use crate::terms::{FEW_STREAMS, FewStreams};
+use crate::terms::{FEW_STREAMS, FewStreams, Groups};
 
 /// Multiplication by c as the 8 x 8 bit matrix that `vgf2p8affineqb` takes.
 ///
@@ -131,10 +131,10 @@ const LATER: u8 = 4;
 /// How kernels store here. To fetch far ahead helps hardware that follows many streams (Sapphire Rapids: 16 % gained at (16,4) from memory), and takes
 /// from hardware that follows few what it has (Zen 4: half is lost at (10,4)). That wants to be told what comes next, not more.
 fn stores(streaming: bool) -> u8 {
-    match (streaming, few_streams()) {
+    match (streaming, Kind::of_this_processor()) {
         (false, _) => CACHED,
-        (true, Some(_)) => PAST,
-        (true, None) => AHEAD,
+        (true, Kind::SapphireRapids) => AHEAD,
+        (true, Kind::Zen3 | Kind::Zen4) => PAST,
     }
 }
 
@@ -154,16 +154,42 @@ pub(crate) fn fence() {
     unsafe { _mm_sfence() };
 }
 
-/// How what streams is read here: AMD's processors are taken for what was measured of one of them (Zen 4), all others for what was measured of
-/// Sapphire Rapids, which follows as many streams as there are.
-fn few_streams() -> Option<FewStreams> {
-    #[cfg(test)]
-    if let Some(follows_few) = tests::TAKEN_FOR.get() {
-        return follows_few.then_some(FEW_STREAMS);
+/// The processors whose memory was measured. Any other is taken for the one that is most like it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Of Intel and all other makers: follows as many streams as there are.
+    SapphireRapids,
+    /// Of AMD, without AVX-512: follows few streams, and has 512 KiB of second-level cache.
+    Zen3,
+    /// Of AMD, with AVX-512: follows few streams, and has 1 MiB of it.
+    Zen4,
+}
+
+impl Kind {
+    fn of_this_processor() -> Kind {
+        #[cfg(test)]
+        if let Some(kind) = tests::TAKEN_FOR.get() {
+            return kind;
+        }
+        static KIND: OnceLock<Kind> = OnceLock::new();
+        // Asked once: CPUID traps into a hypervisor.
+        *KIND.get_or_init(|| match (vendor() == *b"AuthenticAMD", is_x86_feature_detected!("avx512f")) {
+            (false, _) => Kind::SapphireRapids,
+            (true, false) => Kind::Zen3,
+            (true, true) => Kind::Zen4,
+        })
     }
-    static IS_AMD: OnceLock<bool> = OnceLock::new();
-    // Asked once: CPUID traps into a hypervisor.
-    IS_AMD.get_or_init(|| vendor() == *b"AuthenticAMD").then_some(FEW_STREAMS)
+}
+
+/// How what streams is read here.
+fn few_streams() -> Option<FewStreams> {
+    match Kind::of_this_processor() {
+        Kind::SapphireRapids => None,
+        Kind::Zen3 => {
+            Some(FewStreams { groups: Groups { tile_bytes: 16 * 1024, ..FEW_STREAMS.groups }, ..FEW_STREAMS })
+        }
+        Kind::Zen4 => Some(FEW_STREAMS),
+    }
 }
 
 /// Who made the processor. Source: Intel SDM and AMD APM volume 3, CPUID leaf 0.
@@ -182,21 +208,23 @@ fn vendor() -> [u8; 12] {
 pub(crate) mod tests {
     use std::cell::Cell;
 
+    use super::Kind;
+
     thread_local! {
-        /// Whether this machine is taken for one that follows few streams, if it is not asked.
-        pub(super) static TAKEN_FOR: Cell<Option<bool>> = const { Cell::new(None) };
+        /// What this processor is taken for, if it is not asked.
+        pub(super) static TAKEN_FOR: Cell<Option<Kind>> = const { Cell::new(None) };
     }
 
-    /// Does something on a machine that follows few streams, and on one that follows many.
-    pub(crate) fn on_either(mut each: impl FnMut()) {
-        for follows_few in [true, false] {
-            on(follows_few, &mut each);
+    /// Does something on each kind of processor.
+    pub(crate) fn on_each(mut each: impl FnMut()) {
+        for kind in [Kind::SapphireRapids, Kind::Zen3, Kind::Zen4] {
+            on(kind, &mut each);
         }
     }
 
-    /// Does something on a machine that follows few streams, or many.
-    pub(crate) fn on<T>(follows_few: bool, something: impl FnOnce() -> T) -> T {
-        TAKEN_FOR.set(Some(follows_few));
+    /// Does something on a kind of processor.
+    pub(crate) fn on<T>(kind: Kind, something: impl FnOnce() -> T) -> T {
+        TAKEN_FOR.set(Some(kind));
         let done = something();
         TAKEN_FOR.set(None);
         done

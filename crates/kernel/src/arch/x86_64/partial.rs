@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{CACHED, fetched_ahead_bytes};
+use super::{AHEAD, PAST, fetched_ahead_bytes};
 
 /// Bytes of a vector.
 const VECTOR: usize = 32;
@@ -45,8 +45,8 @@ pub(super) unsafe fn load<const C: usize, const STORES: u8>(
 ///
 /// # Safety
 ///
-/// `pointer + at` is valid for writes of C vectors, or of `live <= VECTOR` bytes if C is 1. Unless STORES is CACHED, it is
-/// aligned to VECTOR and `live` is VECTOR.
+/// `pointer + at` is valid for writes of C vectors, or of `live <= VECTOR` bytes if C is 1. Where STORES is PAST or AHEAD, it
+/// is aligned to VECTOR and `live` is VECTOR.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn store<const C: usize, const STORES: u8>(
@@ -59,7 +59,7 @@ pub(super) unsafe fn store<const C: usize, const STORES: u8>(
         // SAFETY: the caller's promise; the buffer of the short case is VECTOR bytes long and live < VECTOR.
         unsafe {
             let target = pointer.add(at + c * VECTOR);
-            if STORES != CACHED {
+            if STORES == PAST || STORES == AHEAD {
                 _mm256_stream_si256(target.cast(), column);
             } else if C > 1 || live == VECTOR {
                 _mm256_storeu_si256(target.cast(), column);
