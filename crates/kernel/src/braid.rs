@@ -2,13 +2,13 @@
 //!
 //! A [`crate::weave`] walks over its grid in loops. Here the whole grid is code instead
 //! ([`BraidCode`](crate::dispatch::BraidCode)), made for the program once it is worth it: every cell has instructions of its own, and nothing is looked
-//! up but pointers. More than [`HELD_MOST`] held sums are swept in *batches*, between which the sums of rows wait in slots, as do those
+//! up but pointers. More held sums than [`Vectors::held_most`] are swept in *batches*, between which the sums of rows wait in slots, as do those
 //! held sums that are not of the last batch. What needs other sums (the zig-zag of a double recovery) is then finished in *links*,
 //! one for each held sum and for each swept sum that needs others, in an order in which each mostly adds the link before it, which is
 //! still in registers.
 //!
 //! Invariants: each buffer that lies in a swept and in a held sum is read once; each target is stored once for each slice
-//! of [`SLICE_BYTES`]; a slot is written before it is read.
+//! of [`Vectors::slice_bytes`]; a slot is written before it is read.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,11 +16,37 @@ use std::ops::Range;
 use crate::sums::SharedSums;
 use crate::weave::{Loom, NONE};
 
-/// Bytes of a slice: two vectors of the engine that has the registers.
-pub(crate) const SLICE_BYTES: usize = 128;
+/// The vectors of an engine. Two are a slice of a sum; two such pairs are for what is swept and for what is read, and all others for held sums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Vectors {
+    /// 16 registers of 256 bits.
+    Ymm,
+    /// 32 registers of 512 bits.
+    Zmm,
+}
 
-/// Held sums of a batch: with two vectors each they fill 28 of 32 registers.
-pub(crate) const HELD_MOST: usize = 14;
+impl Vectors {
+    pub(crate) const fn bytes(self) -> usize {
+        match self {
+            Vectors::Ymm => 32,
+            Vectors::Zmm => 64,
+        }
+    }
+
+    /// Bytes of a slice.
+    pub(crate) const fn slice_bytes(self) -> usize {
+        2 * self.bytes()
+    }
+
+    /// Held sums of a batch.
+    pub(crate) const fn held_most(self) -> usize {
+        let registers = match self {
+            Vectors::Ymm => 16,
+            Vectors::Zmm => 32,
+        };
+        registers / 2 - 2
+    }
+}
 
 /// Sums and their terms, so that the code fits a cache of instructions of 32 KiB: 45 bytes for each buffer, most of which are terms of two. Code that
 /// streams has 65 to 70, and no longer fits from some 480 buffers on (the widest: 42 KB); it waits for memory.
@@ -44,6 +70,8 @@ pub(crate) struct Target {
 /// A compiled program.
 #[derive(Debug)]
 pub(crate) struct Braid {
+    /// What it is made for.
+    pub(crate) vectors: Vectors,
     /// The buffers in use, ascending.
     pub(crate) buffers: Vec<usize>,
     /// Slots of a slice each.
@@ -110,7 +138,7 @@ struct Draft {
 
 impl Braid {
     /// Compiles sums; `None` if they have too many terms, or nothing meets.
-    pub(crate) fn new(shared: &SharedSums) -> Option<Braid> {
+    pub(crate) fn new(shared: &SharedSums, vectors: Vectors) -> Option<Braid> {
         if shared.sums().iter().map(|sum| sum.terms.len() + 1).sum::<usize>() > TERMS_MOST {
             return None;
         }
@@ -123,7 +151,7 @@ impl Braid {
         let mut drafts = drafts(&mut loom, &held, &swept);
         // Columns stand in the order in which they are finished, which is as good as any. The last batch is full.
         let columns: Vec<usize> = drafts.iter().map(|draft| draft.sum).filter(|&sum| is_held[sum]).collect();
-        let batches = batches(columns.len());
+        let batches = batches(columns.len(), vectors.held_most());
         let last_batch = batches[batches.len() - 1].clone();
         let forwards = forwards(&mut loom, &mut drafts, &columns[last_batch.clone()], &swept);
         let is_read: Vec<u32> = drafts.iter().flat_map(|draft| draft.late.iter().copied()).collect();
@@ -175,7 +203,8 @@ impl Braid {
             };
             links.push(Link { of, carries: draft.carries, late, to: target(loom.result(draft.sum)) });
         }
-        Some(Braid { buffers: shared.buffers().to_vec(), slots: loom.slots as usize, batches: done, links })
+        let buffers = shared.buffers().to_vec();
+        Some(Braid { vectors, buffers, slots: loom.slots as usize, batches: done, links })
     }
 
     /// Rows of all batches.
@@ -195,10 +224,10 @@ impl Braid {
 }
 
 /// The batches of so many columns: the last one as large as can be, for what waits for it costs a store and a load.
-fn batches(columns: usize) -> Vec<Range<usize>> {
+fn batches(columns: usize, held_most: usize) -> Vec<Range<usize>> {
     let mut ends = vec![columns];
-    while let Some(&end) = ends.last().filter(|&&end| end > HELD_MOST) {
-        ends.push(end - HELD_MOST);
+    while let Some(&end) = ends.last().filter(|&&end| end > held_most) {
+        ends.push(end - held_most);
     }
     ends.reverse();
     ends.iter().scan(0, |start, &end| Some(std::mem::replace(start, end)..end)).collect()
@@ -322,7 +351,12 @@ pub(crate) mod tests {
     }
 
     fn check(steps: &[(usize, Vec<usize>)]) -> Braid {
-        let braid = Braid::new(&SharedSums::new(steps)).expect("few enough sums");
+        check_for(Vectors::Ymm, steps);
+        check_for(Vectors::Zmm, steps)
+    }
+
+    fn check_for(vectors: Vectors, steps: &[(usize, Vec<usize>)]) -> Braid {
+        let braid = Braid::new(&SharedSums::new(steps), vectors).expect("few enough sums");
         let (mut have, wanted) = contents(steps);
         for at in 0..3 {
             let mut bytes: Vec<u8> = have.iter().map(|cell| cell[at]).collect();
@@ -370,13 +404,13 @@ pub(crate) mod tests {
             check(&steps(columns, columns, false)).batches.iter().map(|b| b.starts.len()).collect::<Vec<_>>()
         };
         assert_eq!((of(14), of(15), of(16)), (vec![14], vec![1, 14], vec![2, 14]));
-        assert_eq!(batches(30), [0..2, 2..16, 16..30]);
-        assert!((HELD_MOST..100).all(|n| batches(n).last().unwrap().len() == HELD_MOST));
+        assert_eq!(batches(30, 14), [0..2, 2..16, 16..30]);
+        assert!((6..100).all(|n| batches(n, 6).last().unwrap().len() == 6));
     }
 
     #[test]
     fn too_many_terms_are_refused() {
-        assert!(Braid::new(&SharedSums::new(&steps(30, 30, false))).is_none());
-        assert!(Braid::new(&SharedSums::new(&[(2, vec![0]), (3, vec![1])])).is_none());
+        assert!(Braid::new(&SharedSums::new(&steps(30, 30, false)), Vectors::Zmm).is_none());
+        assert!(Braid::new(&SharedSums::new(&[(2, vec![0]), (3, vec![1])]), Vectors::Zmm).is_none());
     }
 }

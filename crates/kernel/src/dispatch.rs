@@ -2,7 +2,7 @@
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::arch::x86_64::{avx2::Avx2, avx2_gfni::Avx2Gfni, avx512_gfni::Avx512Gfni};
-use crate::braid::Braid;
+use crate::braid::{Braid, Vectors};
 use crate::dot::Mode;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::schedule::Schedule;
@@ -153,9 +153,9 @@ pub(crate) fn is_available(tier: Tier) -> bool {
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-pub(crate) use crate::arch::x86_64::avx512_braid::Code as BraidCode;
+pub(crate) use crate::arch::x86_64::braid_code::Code as BraidCode;
 
-/// There is no engine that has the registers.
+/// There is no engine that has code.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 #[derive(Debug)]
 pub(crate) enum BraidCode {}
@@ -164,6 +164,10 @@ pub(crate) enum BraidCode {}
 impl BraidCode {
     pub(crate) fn new(_: &Braid) -> Option<BraidCode> {
         None
+    }
+
+    pub(crate) fn slice_bytes(&self) -> usize {
+        match *self {}
     }
 
     pub(crate) unsafe fn run(&self, _: bool, _: impl Fn(usize) -> *mut u8, _: usize) {
@@ -198,9 +202,14 @@ impl Sweep {
         self.tier == Tier::Avx512Gfni
     }
 
-    /// The braid as code, for a tier that has grids; `None` if the system lets nothing be executed that was written.
+    /// The vectors of its code.
+    pub(crate) fn vectors(self) -> Vectors {
+        if self.has_grids() { Vectors::Zmm } else { Vectors::Ymm }
+    }
+
+    /// A braid for its vectors as code; `None` if the system lets nothing be executed that was written.
     pub(crate) fn code(self, braid: &Braid) -> Option<BraidCode> {
-        debug_assert!(self.has_grids(), "the code fills the registers that grids do");
+        debug_assert_eq!(braid.vectors, self.vectors(), "the machine may lack the others");
         BraidCode::new(braid)
     }
 
@@ -226,7 +235,7 @@ impl Sweep {
         let mut left = len;
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
-            let vector = if self.has_grids() { 64 } else { 32 };
+            let vector = self.vectors().bytes();
             let streaming =
                 streaming && weave.last_goals().all(|to| table[to as usize].addr().is_multiple_of(vector));
             for (sweep, bytes) in self.loops(weave, streaming) {

@@ -5,7 +5,11 @@
 //! Invariants: pages are written first and executed then, at no time both; nothing is written after that.
 
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The environment variable that, set to anything, has no code made: for systems that end a process which tries to execute what it wrote.
+const NO_CODE_VARIABLE: &str = "PANTILE_NO_CODE";
 
 /// Pieces of code at once, in the whole process: each is a mapping, of which systems allow some 65,000, and up to 72 KiB. Whoever keeps more
 /// programs than this, for many patterns of losses, has the others done without code.
@@ -27,9 +31,14 @@ unsafe impl Send for Executable {}
 unsafe impl Sync for Executable {}
 
 impl Executable {
-    /// `None` if the system gives no memory that may be executed, or there are [`PIECES_MOST`].
+    /// `None` if the system gives no memory that may be executed, there are [`PIECES_MOST`], or [`NO_CODE_VARIABLE`] is set, for which nothing is tried.
     pub(crate) fn new(code: &[u8]) -> Option<Executable> {
-        Executable::counted(code, &PIECES, PIECES_MOST)
+        static IS_UNWANTED: OnceLock<bool> = OnceLock::new();
+        let is_set = || std::env::var_os(NO_CODE_VARIABLE).is_some_and(|value| !value.is_empty());
+        match *IS_UNWANTED.get_or_init(is_set) {
+            true => None,
+            false => Executable::counted(code, &PIECES, PIECES_MOST),
+        }
     }
 
     fn counted(code: &[u8], pieces: &'static AtomicUsize, most: usize) -> Option<Executable> {

@@ -69,8 +69,8 @@ mod loops;
 mod assembler;
 pub(crate) mod avx2;
 pub(crate) mod avx2_gfni;
-pub(crate) mod avx512_braid;
 pub(crate) mod avx512_gfni;
+pub(crate) mod braid_code;
 mod partial;
 
 use std::arch::x86_64::{__cpuid, _mm_sfence};

@@ -1,32 +1,32 @@
-//! The code of [`crate::braid`]: AVX-512, assembled for each program once it is worth it.
+//! The code of [`crate::braid`]: AVX2 or AVX-512, assembled for each program once it is worth it.
 //!
-//! Held sum j lies in `zmm(2j)` and `zmm(2j + 1)`; `zmm28` to `zmm31` are the swept sum and what is read, and later sums of rows in
+//! Held sum j lies in registers 2j and 2j + 1; the last four are the swept sum and what is read, and later sums of rows in
 //! turn. Where what is, is known while the code is made: cells that are empty have none, a column or a row starts with its first load,
 //! a sum that a register still holds is not loaded again, and rows that are finished late wait in registers that no column needs
 //! before they wait in slots.
 //!
 //! Where the system forbids to execute memory that was written (SELinux without `execmem`, `MemoryDenyWriteExecute` of systemd),
-//! there is no code, and the grids of a [`crate::weave`] do the work.
+//! there is no code, and a [`crate::weave`] does the work.
 
 use std::ops::Range;
 
 use super::assembler::{Assembler, CODE_ALIGN_BYTES, Entry, Pair, Tile};
-use crate::braid::{Braid, HELD_MOST, Place, Row, SLICE_BYTES, Target, Unfinished};
+use crate::braid::{Braid, Place, Row, Target, Unfinished, Vectors};
 use crate::executable::Executable;
 use crate::scratch::with_scratch;
 
-/// The pairs that no column has.
-const ROW: Pair = 28;
-const READ: Pair = 30;
-const _: () = assert!(2 * HELD_MOST <= ROW as usize, "columns have pairs of their own");
+/// The pairs that no column has: of the row, and of what is read.
+fn own_pairs(vectors: Vectors) -> [Pair; 2] {
+    [pair_of(vectors.held_most()), pair_of(vectors.held_most() + 1)]
+}
 
 /// The alignment that stores past the cache need.
 const LINE_BYTES: usize = 64;
 
-/// What a tile of all streams may hold, if it has more than the two slices that it has at least. Zen 4, chunks of 1 MiB, tiles of 2, 4, 8 slices, share of the limit: D-Code(7) 0.75, 0.78, 0.86;
-/// D-Code(13) 0.87, 0.86, 0.84; RDP(14) 0.83, 0.88, 0.81; D-Code(17) 0.81, 0.69, 0.69; RDP(18) 0.93, 0.81, 0.75; D-Code(23) 0.74, 0.70,
-/// 0.61. Sapphire Rapids, D-Code(13), 2, 4, 8, 16 slices: 0.97, 0.99, 0.94, 0.90; nothing fetched ahead: 0.77 (there), 0.35 (Zen 4). Other
-/// codes than D-Code(13) were not measured there.
+/// What a tile of all streams may hold, if it has more than the 256 bytes of each that it has at least. AVX-512, Zen 4, chunks of 1 MiB, tiles of 256, 512, 1024 bytes of each stream, share of the limit:
+/// D-Code(7) 0.75, 0.78, 0.86; D-Code(13) 0.87, 0.86, 0.84; RDP(14) 0.83, 0.88, 0.81; D-Code(17) 0.81, 0.69, 0.69; RDP(18) 0.93, 0.81, 0.75; D-Code(23) 0.74, 0.70,
+/// 0.61. Sapphire Rapids, D-Code(13), 256 bytes to 2 KiB: 0.97, 0.99, 0.94, 0.90; nothing fetched ahead: 0.77 (there), 0.35 (Zen 4). AVX2, Zen 3, D-Code(13): 0.5, 0.56, 0.45;
+/// D-Code(7): 0.66, 0.6, 0.57.
 const TILES_BYTES: usize = 96 * 1024;
 
 /// A braid as functions of its own, one that stores to the cache and one that stores past it.
@@ -42,11 +42,12 @@ pub(crate) struct Code {
     /// Buffers that may be stored past the cache.
     last: Vec<usize>,
     slots: usize,
+    slice_bytes: usize,
 }
 
 impl Code {
     /// `None` if the system gives no memory that may be executed, or the process has as many pieces of code as it may.
-    /// The machine must have AVX-512 F.
+    /// The machine must have AVX2, or AVX-512 F for such vectors.
     pub(crate) fn new(braid: &Braid) -> Option<Code> {
         let (tile, ahead) = fetched(braid);
         let mut functions = assemble(braid, None);
@@ -61,7 +62,13 @@ impl Code {
             ahead: ahead.into_iter().map(number).collect(),
             last: braid.last().into_iter().map(number).collect(),
             slots: braid.slots,
+            slice_bytes: braid.vectors.slice_bytes(),
         })
+    }
+
+    /// Bytes of each buffer that it takes at least.
+    pub(crate) fn slice_bytes(&self) -> usize {
+        self.slice_bytes
     }
 
     /// Carries out the braid on `len` bytes of every buffer. The last slice may begin within the one before it: what it does again comes
@@ -69,18 +76,19 @@ impl Code {
     ///
     /// # Safety
     ///
-    /// The machine has AVX-512 F. `buffer(i)` is valid for reads and writes of `len` bytes, a slice at least, and apart from the
+    /// The machine has the vectors. `buffer(i)` is valid for reads and writes of `len` bytes, a slice at least, and apart from the
     /// others, for every buffer of the braid.
     pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
-        assert!(len >= SLICE_BYTES, "whoever runs a braid looks whether there is a slice");
+        let slice = self.slice_bytes;
+        assert!(len >= slice, "whoever runs a braid looks whether there is a slice");
         let streaming = streaming && self.last.iter().all(|&i| buffer(i).addr().is_multiple_of(LINE_BYTES));
         let ahead = if streaming { &self.ahead[..] } else { &[] };
-        with_scratch(self.buffers.len() + ahead.len(), self.slots * SLICE_BYTES, |pointers, slots| {
+        with_scratch(self.buffers.len() + ahead.len(), self.slots * slice, |pointers, slots| {
             let named = self.buffers.iter().chain(ahead);
             pointers.iter_mut().zip(named).for_each(|(pointer, &i)| *pointer = buffer(i));
             let (pointers, slots) = (pointers.as_ptr(), slots.as_mut_ptr().cast());
             let function = self.entry(if streaming { self.second } else { 0 });
-            let whole = len / SLICE_BYTES * SLICE_BYTES;
+            let whole = len / slice * slice;
             // SAFETY: the caller's promise for the buffers, of which those that are stored past the cache start a line; the slots
             // are ours, and start one. The code touches nothing else but registers that a function may.
             unsafe { function(pointers, 0, whole, slots) };
@@ -89,7 +97,7 @@ impl Code {
             }
             if whole < len {
                 // SAFETY: as above.
-                unsafe { self.entry(0)(pointers, len - SLICE_BYTES, len, slots) };
+                unsafe { self.entry(0)(pointers, len - slice, len, slots) };
             }
         });
     }
@@ -104,9 +112,9 @@ fn pair_of(column: usize) -> Pair {
     2 * column as Pair
 }
 
-/// The slices of a tile of so many streams: as many as [`TILES_BYTES`] take.
-fn tile_slices(streams: usize) -> usize {
-    1 << (TILES_BYTES / (SLICE_BYTES * streams.max(1))).clamp(2, 8).ilog2()
+/// What a tile has of each of so many streams: as much as [`TILES_BYTES`] take.
+fn tile_bytes(streams: usize) -> usize {
+    1 << (TILES_BYTES / streams.max(1)).clamp(256, 1024).ilog2()
 }
 
 /// What a braid fetches ahead: its tiles, and the buffers of which the slices of one fetch the next, slice after slice. These are all that are
@@ -114,7 +122,7 @@ fn tile_slices(streams: usize) -> usize {
 fn fetched(braid: &Braid) -> (Tile, Vec<usize>) {
     let last = braid.last();
     let read: Vec<usize> = (0..braid.buffers.len()).filter(|buffer| !last.contains(buffer)).collect();
-    let slices = tile_slices(read.len());
+    let slices = tile_bytes(read.len()) / braid.vectors.slice_bytes();
     let of_slice = read.len().div_ceil(slices);
     // What is left of the list names the last one again.
     let ahead = (0..slices * of_slice).map(|i| read[i.min(read.len() - 1)]).collect();
@@ -124,14 +132,17 @@ fn fetched(braid: &Braid) -> (Tile, Vec<usize>) {
 /// The machine code of a braid, which streams if there are tiles.
 fn assemble(braid: &Braid, tile: Option<Tile>) -> Vec<u8> {
     let terms = braid.rows().map(Row::terms).sum();
+    let [row_pair, read_pair] = own_pairs(braid.vectors);
     let mut sums = Sums {
-        code: Assembler::new(tile.as_ref()),
+        row: row_pair,
+        read: read_pair,
+        code: Assembler::new(braid.vectors, tile.as_ref()),
         ahead: tile.map(|tile| Ahead { tile, terms, swept: 0, fetched: 0 }),
         kept: Vec::new(),
     };
     // Pairs that no batch has columns for: rows may wait there. Beside several batches there are none, for the last is full.
     let columns = braid.batches.iter().map(|batch| batch.starts.len()).max().unwrap_or(0);
-    let mut free = (columns..).map(pair_of).take_while(|&pair| pair < ROW).peekable();
+    let mut free = (columns..).map(pair_of).take_while(|&pair| pair < row_pair).peekable();
     for batch in &braid.batches {
         let mut held: Vec<bool> = batch.starts.iter().map(Option::is_some).collect();
         for (j, start) in batch.starts.iter().enumerate() {
@@ -141,16 +152,16 @@ fn assemble(braid: &Braid, tile: Option<Tile>) -> Vec<u8> {
             sums.sweep(row, &mut held);
             match free.next_if(|_| matches!(row.to.place, Place::Slot(_))) {
                 Some(pair) => {
-                    sums.code.copy(pair, ROW);
+                    sums.code.copy(pair, row_pair);
                     sums.keep(row.to.place, pair);
                 }
-                None => sums.store(ROW, row.to),
+                None => sums.store(row_pair, row.to),
             }
         }
         (0..held.len()).filter(|&j| !held[j]).for_each(|j| sums.code.zero(pair_of(j)));
         batch.to.iter().enumerate().for_each(|(j, &to)| sums.store(pair_of(j), to));
     }
-    let (mut before, mut next) = (None, ROW);
+    let (mut before, mut next) = (None, row_pair);
     for link in &braid.links {
         let carried = before.filter(|_| link.carries);
         let to = match link.of {
@@ -160,7 +171,7 @@ fn assemble(braid: &Braid, tile: Option<Tile>) -> Vec<u8> {
             }
             Unfinished::Waiting(own) => {
                 let to = next;
-                next = ROW + READ - next;
+                next = row_pair + read_pair - next;
                 sums.kept.retain(|&(_, pair)| pair != to);
                 sums.add(to, carried, own);
                 to
@@ -182,6 +193,9 @@ struct Sums {
     ahead: Option<Ahead>,
     /// Sums by where they belong: of columns for good, of rows until their pair is taken again.
     kept: Vec<(Place, Pair)>,
+    /// The pairs of the row and of what is read.
+    row: Pair,
+    read: Pair,
 }
 
 /// What a slice fetches ahead, spread evenly over what it reads. Batches differ in how much their rows read: where each row fetched as much, rows of few
@@ -236,26 +250,27 @@ impl Sums {
         self.kept.push((place, pair));
     }
 
-    /// Leaves the sum of a row in [`ROW`], and adds its cells to their columns. What is read first stays where it is read to.
+    /// Leaves the sum of a row in the pair of the row, and adds its cells to their columns. What is read first stays where it is read to.
     fn sweep(&mut self, row: &Row, held: &mut [bool]) {
+        let (row_pair, read_pair) = (self.row, self.read);
         let mut has_sum = false;
         for &term in &row.plain {
             self.fetch();
             // Nothing is kept yet of what a row reads: rows of several batches wait in slots.
-            self.code.sum(ROW, has_sum.then_some(ROW), term);
+            self.code.sum(row_pair, has_sum.then_some(row_pair), term);
             has_sum = true;
         }
         for (j, cell) in row.cells.iter().enumerate() {
             let Some(cell) = *cell else { continue };
             let to = match (held[j], has_sum) {
                 (false, _) => pair_of(j),
-                (true, false) => ROW,
-                (true, true) => READ,
+                (true, false) => row_pair,
+                (true, true) => read_pair,
             };
             self.fetch();
             self.code.load(to, cell);
-            if to != ROW {
-                self.add_or_copy(&mut has_sum, ROW, to);
+            if to != row_pair {
+                self.add_or_copy(&mut has_sum, row_pair, to);
             }
             if to != pair_of(j) {
                 self.code.sum_of(pair_of(j), pair_of(j), to);
@@ -263,9 +278,9 @@ impl Sums {
             (held[j], has_sum) = (true, true);
         }
         if !has_sum {
-            self.code.zero(ROW);
+            self.code.zero(row_pair);
         }
-        row.forwards.iter().for_each(|&j| self.add_or_copy(&mut held[j], pair_of(j), ROW));
+        row.forwards.iter().for_each(|&j| self.add_or_copy(&mut held[j], pair_of(j), row_pair));
     }
 
     /// Adds to a pair that holds something, or makes it hold the other.
@@ -286,7 +301,7 @@ mod tests {
 
     #[test]
     fn tiles_of_many_streams_are_short() {
-        assert_eq!([1, 35, 99, 143, 256, 5000].map(tile_slices), [8, 8, 4, 4, 2, 2]);
+        assert_eq!([1, 35, 99, 143, 256, 5000].map(tile_bytes), [1024, 1024, 512, 512, 256, 256]);
     }
 
     #[test]
@@ -307,7 +322,10 @@ mod tests {
         wider.iter_mut().enumerate().for_each(|(i, step)| step.1.extend((0..3).map(|own| 100 + 3 * i + own)));
         let zig_zags = [(2, 4), (5, 9), (13, 26), (14, 27), (15, 30), (23, 46)];
         let all = zig_zags.into_iter().map(|(n, links)| zig_zag(n, links)).chain([wider]);
-        all.map(|steps| Braid::new(&SharedSums::new(&steps)).expect("few enough sums"))
+        all.flat_map(|steps| {
+            [Vectors::Ymm, Vectors::Zmm]
+                .map(|vectors| Braid::new(&SharedSums::new(&steps), vectors).expect("few enough sums"))
+        })
     }
 
     #[test]
