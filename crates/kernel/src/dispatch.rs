@@ -123,15 +123,22 @@ impl Solver {
     }
 }
 
-/// The kernel of a tier for states of these kinds; `None` if it has none, or this machine not the tier.
-pub(crate) fn horner_engine(tier: Tier, planes: usize, kinds: u32) -> Option<crate::horner::HornerEngine> {
+/// The kernel of a tier for states of these kinds, with the factors of these classes where it looks at them; `None` if it has none, or this machine not the tier.
+pub(crate) fn horner_engine(
+    tier: Tier,
+    planes: usize,
+    kinds: u32,
+    classes: u32,
+) -> Option<crate::horner::HornerEngine> {
     match tier {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        Tier::Avx2 => Avx2::new().and_then(|_| crate::arch::x86_64::avx2::horner(planes, kinds, classes)),
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         Tier::Avx512Gfni => {
             Avx512Gfni::new().and_then(|_| crate::arch::x86_64::avx512_gfni::horner(planes, kinds))
         }
         _ => {
-            let _ = (planes, kinds);
+            let _ = (planes, kinds, classes);
             None
         }
     }

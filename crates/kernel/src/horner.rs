@@ -105,8 +105,35 @@ impl HornerStep {
 }
 
 /// The kinds of four states, a digit of four bits each.
-pub(crate) const fn kinds(of: [u32; STATES]) -> u32 {
+const fn kinds(of: [u32; STATES]) -> u32 {
     of[0] | of[1] << 4 | of[2] << 8 | of[3] << 12
+}
+
+/// The kinds that kernels have: of two planes, whose last state is multiplied by the root of a quadratic polynomial; of three, whose last two are shifted by
+/// one plane and by two; the same, by two and by one.
+pub(crate) const SQUARE: u32 = kinds([ONE, BYTE, BYTE, QUADRATIC]);
+pub(crate) const CUBE: u32 = kinds([ONE, BYTE, SHIFT_1, SHIFT_2]);
+pub(crate) const CUBE_BACK: u32 = kinds([ONE, BYTE, SHIFT_2, SHIFT_1]);
+
+/// The class of a factor, for kernels to which a product by one or by two is less work: two bits per plane of each state.
+pub(crate) const UNIT: u32 = 1;
+pub(crate) const TWO: u32 = 2;
+
+/// The classes of factors; those that are not [`UNIT`] or [`TWO`] are alike, and so are those of planes that are none.
+pub(crate) const fn classes(planes: usize, factors: [[u8; PLANES_MOST]; STATES]) -> u32 {
+    let (mut classes, mut i) = (0, 0);
+    while i < STATES * PLANES_MOST {
+        let class = match factors[i / PLANES_MOST][i % PLANES_MOST] {
+            1 => UNIT,
+            2 => TWO,
+            _ => 0,
+        };
+        if i % PLANES_MOST < planes {
+            classes |= class << (2 * i);
+        }
+        i += 1;
+    }
+    classes
 }
 
 /// A pointer per plane of each state.
@@ -124,8 +151,8 @@ pub(crate) type HornerKernel = unsafe fn(&HornerJob<'_>);
 pub(crate) struct HornerJob<'a> {
     /// Last first, planes apart, null for zeros.
     pub(crate) columns: &'a [[*const u8; PLANES_MOST]],
-    /// Three per state.
-    pub(crate) matrices: &'a [[u64; PLANES_MOST]; STATES],
+    /// Three per state, as the engine takes them.
+    pub(crate) factors: &'a [[u64; PLANES_MOST]; STATES],
     /// The states before the columns; all null for zeros.
     pub(crate) start: &'a Planes<*const u8>,
     /// What is added after them; null for nothing.
@@ -143,7 +170,7 @@ const NOTHING: Planes<*const u8> = [std::ptr::null(); STATES * PLANES_MOST];
 pub(crate) struct Carried {
     planes: usize,
     columns: Vec<Option<Vec<usize>>>,
-    matrices: [[u64; PLANES_MOST]; STATES],
+    factors: [[u64; PLANES_MOST]; STATES],
     cached: HornerKernel,
     streaming: HornerKernel,
     few_streams: Option<FewStreams>,
@@ -161,7 +188,7 @@ pub(crate) struct HornerEngine {
     pub(crate) cached: HornerKernel,
     pub(crate) streaming: HornerKernel,
     pub(crate) few_streams: Option<FewStreams>,
-    pub(crate) matrix: fn(u8) -> u64,
+    pub(crate) factor: fn(u8) -> u64,
 }
 
 impl Carried {
@@ -174,8 +201,10 @@ impl Carried {
             return None;
         }
         let kinds = kinds(std::array::from_fn(|p| horner.steps[p].kind()));
-        let engine = crate::dispatch::horner_engine(tier, horner.planes, kinds)?;
-        let matrices = std::array::from_fn(|p| horner.steps[p].factors().map(engine.matrix));
+        let factors: [_; STATES] = std::array::from_fn(|p| horner.steps[p].factors());
+        let classes = classes(horner.planes, factors);
+        let engine = crate::dispatch::horner_engine(tier, horner.planes, kinds, classes)?;
+        let factors = factors.map(|of_state| of_state.map(engine.factor));
         let states = STATES * horner.planes;
         let to = match &horner.outputs {
             HornerOutputs::States(buffers) if buffers.len() == states => To::States(buffers.clone()),
@@ -195,7 +224,7 @@ impl Carried {
         Some(Carried {
             planes: horner.planes,
             columns,
-            matrices,
+            factors,
             cached: engine.cached,
             streaming: engine.streaming,
             few_streams: engine.few_streams,
@@ -231,9 +260,9 @@ impl Carried {
             (To::States(to), None) => {
                 let states = planes_of(to, &buffer);
                 let kernel = self.kernel_into(&states, streaming);
-                let matrices = &self.matrices;
+                let factors = &self.factors;
                 let job =
-                    HornerJob { columns, matrices, start: &NOTHING, adds: &NOTHING, states: &states, len };
+                    HornerJob { columns, factors, start: &NOTHING, adds: &NOTHING, states: &states, len };
                 // SAFETY: the caller's promise; the kernel is of a tier that this machine has.
                 unsafe { kernel(&job) };
             }
@@ -293,8 +322,7 @@ impl Carried {
                     };
                     let start = if g == 0 { &NOTHING } else { &so_far };
                     let adds = if is_last { &adds } else { &NOTHING };
-                    let job =
-                        HornerJob { columns, matrices: &self.matrices, start, adds, states: to, len: n };
+                    let job = HornerJob { columns, factors: &self.factors, start, adds, states: to, len: n };
                     // SAFETY: the caller's promise, for n bytes from `at`; the scratch is ours and apart, and the group before wrote
                     // what is read of it.
                     unsafe { kernel(&job) };

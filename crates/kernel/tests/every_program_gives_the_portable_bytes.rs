@@ -526,7 +526,23 @@ fn horners_rule_gives_what_its_steps_give() {
             (_, true) => [shift(&mut random, 1), shift(&mut random, 2)],
             (_, false) => [shift(&mut random, 2), shift(&mut random, 1)],
         };
-        let steps = vec![HornerStep::One, HornerStep::Byte(random.next() as u8), last[0], last[1]];
+        // Kernels of some tiers know the factors that RAIDq has.
+        let is_raidq = round % 5 < 2;
+        let steps = match (is_raidq, planes) {
+            (false, _) => vec![HornerStep::One, HornerStep::Byte(random.next() as u8), last[0], last[1]],
+            (true, 2) => vec![
+                HornerStep::One,
+                HornerStep::Byte(2),
+                HornerStep::Byte(random.next() as u8 | 4),
+                HornerStep::Quadratic { b: random.next() as u8 | 4, c: 1 },
+            ],
+            (true, _) => vec![
+                HornerStep::One,
+                HornerStep::Byte(2),
+                HornerStep::Shift { by: 1, factors: [2, 1, 1] },
+                HornerStep::Shift { by: 2, factors: [2, 2, 1] },
+            ],
+        };
         let count = 1 + random.below(20);
         let columns: Vec<Option<Vec<usize>>> = (0..count)
             .map(|column| (random.below(5) > 0).then(|| (column * planes..(column + 1) * planes).collect()))
@@ -544,6 +560,11 @@ fn horners_rule_gives_what_its_steps_give() {
             }
         };
         let horner = Horner { planes, columns, steps, outputs };
+        for tier in Tier::available().into_iter().filter(|tier| [Tier::Avx2, Tier::Avx512Gfni].contains(tier))
+        {
+            let program = Program::horner_with_tier(tier, first + 2 * states, &horner).unwrap();
+            assert!(!is_raidq || program.is_some(), "{tier} has a kernel");
+        }
         let lens: &[usize] =
             if round < 8 { &[0, 1, 63, 64, 65, 127, 128, 129, 257, 1024, 1025, 2500] } else { &[777] };
         for &len in lens {

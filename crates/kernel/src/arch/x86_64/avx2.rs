@@ -7,6 +7,10 @@ use std::arch::x86_64::*;
 
 use super::{AHEAD, CACHED, Kind, LAST_BY_SUM, LATER, LOOKING, PAST, PLAIN, SOLVED, partial};
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving};
+use crate::horner::{
+    BYTE, CUBE, HornerEngine, HornerJob, HornerKernel, ONE, PLANES_MOST, QUADRATIC, SHIFT_1, SQUARE, STATES,
+    TWO, UNIT, classes,
+};
 use crate::portable;
 use crate::terms::FewStreams;
 use crate::weave::Weave;
@@ -389,6 +393,151 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
             }
             // SAFETY: as above.
             unsafe { partial::store::<C, STORES>(job.outputs[o], at, live, solved) };
+        }
+    });
+}
+
+/// The kernel that carries states of these kinds over elements of `planes` planes, for the factors that RAIDq has: most are one or two, and a plane that is
+/// moved or doubled costs one to four instructions where a product costs nine. Where all are products, sums of many rows are as fast.
+pub(crate) fn horner(planes: usize, kinds_of_states: u32, classes_of_factors: u32) -> Option<HornerEngine> {
+    const OTHER: u8 = 3;
+    const SQUARE_CLASSES: u32 = classes(2, [[1; 3], [2; 3], [OTHER; 3], [1, OTHER, OTHER]]);
+    const CUBE_CLASSES: u32 = classes(3, [[1; 3], [2; 3], [2, 1, 1], [2, 2, 1]]);
+    macro_rules! kernels {
+        ($d:literal, $kinds:ident, $classes:ident) => {{
+            let streaming = match stores(true, STATES * $d) {
+                AHEAD => carry::<$d, $kinds, $classes, AHEAD> as HornerKernel,
+                LATER => carry::<$d, $kinds, $classes, LATER>,
+                _ => carry::<$d, $kinds, $classes, PAST>,
+            };
+            (carry::<$d, $kinds, $classes, CACHED> as HornerKernel, streaming)
+        }};
+    }
+    let (cached, streaming) = match (planes, kinds_of_states, classes_of_factors) {
+        (2, SQUARE, SQUARE_CLASSES) => kernels!(2, SQUARE, SQUARE_CLASSES),
+        (3, CUBE, CUBE_CLASSES) => kernels!(3, CUBE, CUBE_CLASSES),
+        _ => return None,
+    };
+    Some(HornerEngine { cached, streaming, few_streams: super::few_streams(), factor: u64::from })
+}
+
+/// The class of the factor of a plane of a state.
+const fn class_of(classes: u32, p: usize, t: usize) -> u32 {
+    classes >> (2 * (p * PLANES_MOST + t)) & 3
+}
+
+/// Whether any plane of a state is doubled: all of them carry [`KEPT`] then, whose doubling leaves it where it is.
+const fn is_doubled(classes: u32, p: usize) -> bool {
+    class_of(classes, p, 0) == TWO || class_of(classes, p, 1) == TWO || class_of(classes, p, 2) == TWO
+}
+
+/// Whether no state that is doubled has a product by something else, or a sum of two planes, in which [`KEPT`] would not stay what it is.
+const fn can_be_kept(planes: usize, kinds: u32, classes: u32) -> bool {
+    let mut i = 0;
+    while i < STATES * planes {
+        let (p, t) = (i / planes, i % planes);
+        if is_doubled(classes, p) && (class_of(classes, p, t) == 0 || kinds >> (4 * p) & 15 == QUADRATIC) {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+/// # Safety
+///
+/// As [`HornerKernel`], for D planes, states of the kinds K and factors of the classes F.
+#[target_feature(enable = "avx2")]
+unsafe fn carry<const D: usize, const K: u32, const F: u32, const STORES: u8>(job: &HornerJob<'_>) {
+    const { assert!(can_be_kept(D, K, F)) };
+    let tables = job.factors.map(|of_state| of_state.map(|factor| Avx2::coefficient(factor as u8)));
+    let mut at = 0;
+    while job.len - at >= VECTOR {
+        // SAFETY: at + VECTOR <= len.
+        unsafe { carry_visit::<D, K, F, STORES>(job, &tables, at, VECTOR) };
+        at += VECTOR;
+    }
+    if at < job.len {
+        // SAFETY: len - at < VECTOR bytes are left.
+        unsafe { carry_visit::<D, K, F, CACHED>(job, &tables, at, job.len - at) };
+    }
+    if STORES == PAST || STORES == AHEAD {
+        super::fence();
+    }
+}
+
+/// One vector of every plane: states alone fill half of the registers, or three quarters.
+///
+/// # Safety
+///
+/// As [`carry`]; `at + live <= len`, and `live` is VECTOR, or less if STORES is CACHED.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn carry_visit<const D: usize, const K: u32, const F: u32, const STORES: u8>(
+    job: &HornerJob<'_>,
+    tables: &[[Tables; PLANES_MOST]; STATES],
+    at: usize,
+    live: usize,
+) {
+    let nibble = _mm256_set1_epi8(15);
+    let overflow = _mm256_set1_epi8(OVERFLOW as i8);
+    let kept = _mm256_set1_epi8(KEPT as i8);
+    let mut state = [[_mm256_setzero_si256(); D]; STATES];
+    let has_start = !job.start[0].is_null();
+    for_each_state!(p {
+        for t in 0..D {
+            if has_start {
+                // SAFETY: the states before are all there, valid for the live bytes.
+                [state[p][t]] = unsafe { partial::load::<1, CACHED>(job.start[p * D + t], at, live) };
+            }
+            if const { is_doubled(F, p) } {
+                state[p][t] = _mm256_xor_si256(state[p][t], kept);
+            }
+        }
+    });
+    for column in job.columns {
+        let mut x = [_mm256_setzero_si256(); D];
+        if !column[0].is_null() {
+            for t in 0..D {
+                // SAFETY: a column is there with all its planes, valid for the live bytes.
+                [x[t]] = unsafe { partial::load::<1, STORES>(column[t], at, live) };
+            }
+        }
+        for_each_state!(p {
+            let old = state[p];
+            for t in 0..D {
+                let kind = K >> (4 * p) & 15;
+                let from = match kind {
+                    ONE | BYTE => old[t],
+                    QUADRATIC => old[D - 1],
+                    SHIFT_1 => old[(t + D - 1) % D],
+                    _ => old[(t + D - 2 % D) % D],
+                };
+                let plus = if kind == QUADRATIC && t > 0 { _mm256_xor_si256(old[0], x[t]) } else { x[t] };
+                let times = match class_of(F, p, t) {
+                    UNIT => from,
+                    TWO => {
+                        let one_too_many = _mm256_shuffle_epi8(overflow, from);
+                        _mm256_xor_si256(_mm256_add_epi8(from, from), one_too_many)
+                    }
+                    _ => product(tables[p][t].wide(), nibbles(from, nibble)),
+                };
+                state[p][t] = _mm256_xor_si256(times, plus);
+            }
+        });
+    }
+    for_each_state!(p {
+        for t in 0..D {
+            if const { is_doubled(F, p) } {
+                state[p][t] = _mm256_xor_si256(state[p][t], kept);
+            }
+            if !job.adds[p * D + t].is_null() {
+                // SAFETY: what is added is valid for the live bytes.
+                let [y] = unsafe { partial::load::<1, CACHED>(job.adds[p * D + t], at, live) };
+                state[p][t] = _mm256_xor_si256(state[p][t], y);
+            }
+            // SAFETY: there is a pointer for each plane of each state, valid for the live bytes, and aligned if the kernel stores past the cache.
+            unsafe { partial::store::<1, STORES>(job.states[p * D + t], at, live, [state[p][t]]) };
         }
     });
 }

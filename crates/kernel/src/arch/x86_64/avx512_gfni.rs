@@ -10,7 +10,7 @@ use std::arch::x86_64::*;
 use super::{AHEAD, CACHED, LAST_BY_SUM, LATER, LOOKING, NEXT, PAST, PLAIN, SOLVED, fetched_ahead_bytes};
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving};
 use crate::horner::{
-    BYTE, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC, SHIFT_1, SHIFT_2, STATES, kinds,
+    BYTE, CUBE, CUBE_BACK, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC, SHIFT_1, SQUARE, STATES,
 };
 use crate::terms::FewStreams;
 use crate::weave::{NONE, Weave};
@@ -384,9 +384,6 @@ unsafe fn load<const C: usize, const STORES: u8>(pointer: *const u8, at: usize, 
 
 /// The kernel that carries states of these kinds over elements of `planes` planes.
 pub(crate) fn horner(planes: usize, kinds_of_states: u32) -> Option<HornerEngine> {
-    const X: u32 = kinds([ONE, BYTE, BYTE, QUADRATIC]);
-    const Y: u32 = kinds([ONE, BYTE, SHIFT_1, SHIFT_2]);
-    const SIXTH: u32 = kinds([ONE, BYTE, SHIFT_2, SHIFT_1]);
     macro_rules! kernels {
         ($d:literal, $kinds:expr) => {{
             let past = match super::stores(true) {
@@ -397,13 +394,13 @@ pub(crate) fn horner(planes: usize, kinds_of_states: u32) -> Option<HornerEngine
         }};
     }
     let (cached, streaming) = match (planes, kinds_of_states) {
-        (2, X) => kernels!(2, X),
-        (3, Y) => kernels!(3, Y),
-        (3, SIXTH) => kernels!(3, SIXTH),
+        (2, SQUARE) => kernels!(2, SQUARE),
+        (3, CUBE) => kernels!(3, CUBE),
+        (3, CUBE_BACK) => kernels!(3, CUBE_BACK),
         _ => return None,
     };
     let few_streams = super::few_streams();
-    Some(HornerEngine { cached, streaming, few_streams, matrix: super::affine_matrix })
+    Some(HornerEngine { cached, streaming, few_streams, factor: super::affine_matrix })
 }
 
 /// # Safety
@@ -461,7 +458,7 @@ unsafe fn carry_visit<const D: usize, const C: usize, const K: u32, const STORES
         for_each_state!(p {
             let old = state[p];
             for t in 0..D {
-                let factor = _mm512_set1_epi64(job.matrices[p][t] as i64);
+                let factor = _mm512_set1_epi64(job.factors[p][t] as i64);
                 for c in 0..C {
                     state[p][t][c] = match K >> (4 * p) & 15 {
                         ONE => _mm512_xor_si512(old[t][c], x[t][c]),
