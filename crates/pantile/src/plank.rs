@@ -1,4 +1,5 @@
-//! Codes whose parities are made of powers, found in their equations: what Horner's rule can encode and decode.
+//! Codes whose parities are made of powers, found in their equations: what Horner's rule can encode and decode, and of which one or two lost columns are
+//! sums that need no plan.
 //!
 //! A code of d = 2 or 3 rows, data columns 0 .. k - 1 and four parity columns, such that parity p of column i is G_p^i,
 //! a d x d matrix over GF(2^8) that the kernel knows by its form (RAIDq over GF(2^16) and GF(2^24)). Nothing is asked of
@@ -174,14 +175,14 @@ impl Plank {
             Step { target: *target, terms: known.chain(added).filter(|&(_, c)| c != 0).collect() }
         };
         let mut sums: Vec<Step> = rows.iter().map(of_row).collect();
-        let lost: Vec<usize> = (0..columns.len()).filter(|&column| columns[column].is_none()).collect();
+        // The rows of lost data come first.
+        let lost = columns.iter().filter(|cells| cells.is_none()).count();
         let plain = (0..PARITIES).find(|&p| self.steps[p] == HornerStep::One && adds[p * d].is_some());
-        if let (Some(p), Some(last)) = (plain, lost.len().checked_sub(1)) {
-            // After the others, whose results they read.
+        if let (Some(p), Some(last)) = (plain, lost.checked_sub(1)) {
             for t in 0..d {
                 let known = columns.iter().flatten().map(|cells| cells[t]).chain(adds[p * d + t]);
-                let solved = (0..last).map(|u| rows[u * d + t].0);
-                sums[last * d + t].terms = known.chain(solved).map(|cell| (cell, 1)).collect();
+                let others = (0..last).map(|u| rows[u * d + t].0);
+                sums[last * d + t].terms = known.chain(others).map(|cell| (cell, 1)).collect();
             }
         }
         sums
