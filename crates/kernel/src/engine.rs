@@ -49,14 +49,14 @@ pub(crate) trait Engine: Copy {
         None
     }
 
-    /// As [`Engine::kernel`] with cached stores, for streams that lie far and are too many to be followed: the kernel fetches them itself. `None` if the engine
+    /// As [`Engine::kernel`], for streams that lie far and are too many to be followed: the kernel fetches them itself. `None` if the engine
     /// has none for so many outputs.
-    fn far_kernel(self, _outputs: usize, _ones: bool) -> Option<Kernel<Self::Coefficient>> {
+    fn far_kernel(self, _outputs: usize, _ones: bool, _streaming: bool) -> Option<Kernel<Self::Coefficient>> {
         None
     }
 
     /// As [`Engine::solving_kernel`], for such streams.
-    fn far_solving_kernel(self, _shape: Solving) -> Option<Kernel<Self::Coefficient>> {
+    fn far_solving_kernel(self, _streaming: bool, _shape: Solving) -> Option<Kernel<Self::Coefficient>> {
         None
     }
 
@@ -148,8 +148,8 @@ pub(crate) mod tests {
             if streaming { |_| called("past") } else { |_| called("cached") }
         }
 
-        fn far_kernel(self, _: usize, _: bool) -> Option<Kernel<u8>> {
-            Some(|_| called("far"))
+        fn far_kernel(self, _: usize, _: bool, streaming: bool) -> Option<Kernel<u8>> {
+            Some(if streaming { |_| called("far past") } else { |_| called("far") })
         }
 
         fn group_kernel(self, _: usize, _: bool) -> Option<Kernel<u8>> {
@@ -160,8 +160,8 @@ pub(crate) mod tests {
             Some(if streaming { |_| called("solves past") } else { |_| called("solves") })
         }
 
-        fn far_solving_kernel(self, _: Solving) -> Option<Kernel<u8>> {
-            Some(|_| called("solves far"))
+        fn far_solving_kernel(self, streaming: bool, _: Solving) -> Option<Kernel<u8>> {
+            Some(if streaming { |_| called("solves far past") } else { |_| called("solves far") })
         }
 
         fn few_streams(self) -> Option<FewStreams> {

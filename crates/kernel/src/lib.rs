@@ -39,6 +39,7 @@ mod executable;
 #[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
 mod horner;
 pub mod measure;
+mod order;
 mod portable;
 mod program;
 mod scan;

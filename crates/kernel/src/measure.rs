@@ -5,6 +5,7 @@
 //! moving them is the best everywhere, so there are several, and the limit is the fastest of them.
 
 use crate::ShapeError;
+use crate::order::reading_order;
 
 /// CPU time of this thread in nanoseconds; of the whole process where the system has no such clock.
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
@@ -102,14 +103,18 @@ impl XorLimit {
         }
         let places = self.sources.len() + self.outputs.len();
         crate::scratch::with_scratch(places, 0, |places, _| {
-            let all = self.sources.iter().chain(&self.outputs);
-            places.iter_mut().zip(all).for_each(|(place, &i)| *place = buffers[i].as_mut_ptr());
+            let shares = if order.shared { 1 } else { self.outputs.len().max(1) };
+            let share = |o: usize| o * self.sources.len() / shares..(o + 1) * self.sources.len() / shares;
+            // In each share as kernels read them.
+            let sources = (0..shares).map(|o| &self.sources[share(o)]);
+            let sources = sources.flat_map(|share| reading_order(share.len()).map(|i| share[i]));
+            let all = sources.chain(self.outputs.iter().copied());
+            places.iter_mut().zip(all).for_each(|(place, i)| *place = buffers[i].as_mut_ptr());
             let (sources, outputs) = places.split_at(self.sources.len());
             let aligned = outputs.iter().all(|output| output.addr().is_multiple_of(64));
             let streaming = order.streaming && aligned;
-            let shares = if order.shared { 1 } else { outputs.len().max(1) };
             let share = |o: usize| {
-                let from = &sources[o * sources.len() / shares..(o + 1) * sources.len() / shares];
+                let from = &sources[share(o)];
                 (from, &outputs[o * outputs.len() / shares..(o + 1) * outputs.len() / shares])
             };
             let sweep = |range: std::ops::Range<usize>, start: usize, end: usize| {

@@ -11,8 +11,9 @@
 
 use crate::dot::Mode;
 use crate::engine::{Engine, Kernel, MAX_OUTPUTS};
+use crate::order::reading_order;
 use crate::portable::product;
-use crate::terms::{Terms, group_kernel};
+use crate::terms::{Terms, far_kernel, group_kernel};
 
 /// What the sources and outputs of a tile may fill together when several passes share them.
 const SHARED_TILE_FOOTPRINT_BYTES: usize = 24 * 1024;
@@ -29,9 +30,10 @@ pub(crate) struct Schedule<E: Engine> {
 
 struct Pass<E: Engine> {
     cached: Kernel<E::Coefficient>,
-    far: Option<Kernel<E::Coefficient>>,
     group: Kernel<E::Coefficient>,
     streaming: Kernel<E::Coefficient>,
+    /// The cached and the streaming one for streams that lie far.
+    far: [Option<Kernel<E::Coefficient>>; 2],
     /// The same of kernels that double, for outputs that are not added to; sources stand in their order.
     doubling: Option<[Kernel<E::Coefficient>; 2]>,
     sources: Vec<usize>,
@@ -144,6 +146,9 @@ impl<E: Engine> Pass<E> {
         if doubling.is_some() && rises == Some(true) {
             sources.reverse();
         }
+        if doubling.is_none() {
+            sources = reading_order(sources.len()).map(|s| sources[s]).collect();
+        }
         // Of extended Cauchy matrices the first column is of ones.
         let is_plain = |&source: &usize| multiplied.iter().all(|&o| coefficient_of(&rows[o], source) == 1);
         let may_be_plain = E::PLAIN_FIRST && ones && !multiplied.is_empty() && doubling.is_none();
@@ -159,9 +164,12 @@ impl<E: Engine> Pass<E> {
             .collect();
         Pass {
             cached: engine.kernel(outputs.len(), ones, false),
-            far: engine.far_kernel(outputs.len(), ones),
             group: group_kernel(engine, outputs.len(), ones),
             streaming: engine.kernel(outputs.len(), ones, true),
+            far: [false, true].map(|streaming| {
+                let streams = sources.len() + outputs.len();
+                far_kernel(engine, streams, || engine.far_kernel(outputs.len(), ones, streaming))
+            }),
             doubling,
             width: multiplied.len(),
             sources,
@@ -189,7 +197,7 @@ impl<E: Engine> Pass<E> {
             *pointer = output(o);
         }
         let ([cached, past], group, far) = match (self.doubling, mode) {
-            (Some(kernels), Mode::Apply) => (kernels, kernels[0], None),
+            (Some(kernels), Mode::Apply) => (kernels, kernels[0], [None; 2]),
             _ => ([self.cached, self.streaming], self.group, self.far),
         };
         // A short call takes as long as what is done before the kernel: only calls that stream look at what only they need.
@@ -203,7 +211,7 @@ impl<E: Engine> Pass<E> {
             streams: self.sources.len() + self.outputs.len(),
             sum: if streaming { group } else { cached },
             finish: if is_past { past } else { cached },
-            far,
+            far: far[usize::from(is_past)],
             solution: &[],
             taken: 0,
         };
@@ -321,7 +329,7 @@ mod tests {
     use super::*;
     use crate::engine::tests::{SaysWho, calls};
     use crate::engine::{Job, Solving};
-    use crate::terms::{FAR_FOOTPRINT_BYTES, FewStreams, Groups};
+    use crate::terms::{FEW_STREAMS, FewStreams, Groups};
     use crate::{Dot, Tier, portable};
 
     /// A scalar engine that needs groups early.
@@ -358,6 +366,7 @@ mod tests {
                 len_least: 1024,
                 groups: Groups { reads: 4, tile_bytes: 1024 },
                 most_far: 8,
+                far_bytes: 0,
             })
         }
 
@@ -561,31 +570,36 @@ mod tests {
         use crate::arch::x86_64::{Kind, avx512_gfni::Avx512Gfni, tests::on};
         let Some(engine) = Avx512Gfni::new() else { return };
         for (sources, outputs, more) in [(14, 3, 0), (16, 4, 1), (17, 5, 63), (20, 4, 64), (33, 8, 130)] {
-            let len = FAR_FOOTPRINT_BYTES.div_ceil(sources + outputs).next_multiple_of(256) + more;
+            let len = FEW_STREAMS.far_bytes.div_ceil(sources + outputs).next_multiple_of(256) + more;
             let pitch = len.next_multiple_of(4096) + 256;
             let rows = dense(sources, outputs);
-            on(Kind::Zen4, || check_over(engine, sources, &rows, len, pitch));
+            for kind in [Kind::Zen4, Kind::Zen5] {
+                on(kind, || check_over(engine, sources, &rows, len, pitch));
+            }
         }
     }
 
     #[test]
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     fn kernels_that_fetch_give_what_others_give_at_every_length() {
-        use crate::arch::x86_64::avx512_gfni::Avx512Gfni;
+        use crate::arch::x86_64::{Kind, avx512_gfni::Avx512Gfni, tests::on};
+        #[derive(Clone, PartialEq)]
+        #[repr(align(64))]
+        struct Lines([u8; 448]);
         let Some(engine) = Avx512Gfni::new() else { return };
         let memory: Vec<u8> = (0..40 * 400).map(|i| (i * 31 + i / 257) as u8).collect();
         let coefficients: Vec<u64> =
             (0..17 * 8).map(|i| Avx512Gfni::coefficient((i * 5 + 3) as u8)).collect();
         let run = |kernel: Kernel<u64>, sources: usize, (count, width): (usize, usize), len: usize| {
-            let mut to = vec![vec![0xa5u8; 400]; count];
+            let mut to = vec![Lines([0xa5; 448]); count];
             let mut outputs = [std::ptr::null_mut(); MAX_OUTPUTS];
-            outputs.iter_mut().zip(&mut to).for_each(|(pointer, to)| *pointer = to.as_mut_ptr());
+            outputs.iter_mut().zip(&mut to).for_each(|(pointer, to)| *pointer = to.0.as_mut_ptr());
             let pointers: Vec<_> = (0..sources).map(|s| memory[s * 400 + s * 7 % 64..].as_ptr()).collect();
             let start = std::array::from_fn(|o| match o % 3 {
                 2 => std::ptr::null(),
                 _ => memory[(20 + o) * 400 + o..].as_ptr(),
             });
-            // SAFETY: every buffer is 400 bytes long and begins less than 64 bytes later, so that it is valid for the length.
+            // SAFETY: every buffer is 400 bytes long and begins less than 64 bytes later, so that it is valid for the length; outputs begin a line.
             unsafe {
                 kernel(&Job {
                     sources: &pointers,
@@ -600,18 +614,35 @@ mod tests {
             }
             to
         };
-        for (outputs, ones) in (1..=MAX_OUTPUTS).flat_map(|outputs| [(outputs, false), (outputs, true)]) {
-            let solving = [false, ones].map(|last_by_sum| {
-                let shape = Solving { outputs, ones, last_by_sum, has_zeros: false };
-                engine.far_solving_kernel(shape).zip(engine.solving_kernel(false, shape))
+        let shapes = (1..=MAX_OUTPUTS).flat_map(|outputs| [(outputs, false), (outputs, true)]);
+        for (kind, (outputs, ones)) in [Kind::Zen4, Kind::Zen5]
+            .into_iter()
+            .flat_map(|kind| shapes.clone().map(move |shape| (kind, shape)))
+        {
+            let (solving, plain, group) = on(kind, || {
+                let solving = [(false, false), (false, ones), (true, false), (true, ones)].map(
+                    |(streaming, last_by_sum)| {
+                        let shape = Solving { outputs, ones, last_by_sum, has_zeros: false };
+                        engine.far_solving_kernel(streaming, shape).zip(engine.solving_kernel(false, shape))
+                    },
+                );
+                let plain = [false, true].map(|streaming| engine.far_kernel(outputs, ones, streaming));
+                let with_other =
+                    |fetching: Option<_>| fetching.zip(Some(engine.kernel(outputs, ones, false)));
+                (solving, plain.map(with_other), with_other(engine.group_kernel(outputs, ones)))
             });
-            let [plain, group] = [engine.far_kernel(outputs, ones), engine.group_kernel(outputs, ones)]
-                .map(|fetching| fetching.zip(Some(engine.kernel(outputs, ones, false))));
-            assert_eq!(
-                (plain.is_some(), group.is_some(), solving[0].is_some()),
-                (outputs > 2, true, outputs == 3 || outputs == 4)
-            );
-            for (far, other) in solving.into_iter().chain([plain, group]).flatten() {
+            let wanted = match kind {
+                Kind::Zen4 => ([outputs > 2, false], true, [outputs == 3 || outputs == 4, false]),
+                _ => (
+                    [2..=4, 1..=4].map(|some| some.contains(&outputs)),
+                    false,
+                    [(2..=4).contains(&outputs); 2],
+                ),
+            };
+            let found =
+                (plain.map(|far| far.is_some()), group.is_some(), [0, 2].map(|s| solving[s].is_some()));
+            assert_eq!(found, wanted, "{kind:?}, {outputs} outputs");
+            for (far, other) in solving.into_iter().chain(plain).chain([group]).flatten() {
                 for (sources, len) in [1, 2, 17].into_iter().flat_map(|s| (0..330).map(move |len| (s, len))) {
                     let shape = (outputs, outputs - usize::from(ones));
                     let what = format!("{sources} sources, {outputs} outputs, ones {ones}, {len} bytes");
@@ -638,10 +669,11 @@ mod tests {
         assert_eq!(kernels(14, 1 << 16, 1 << 16, false), ["cached"], "not apart");
         assert_eq!(kernels(14, 1 << 15, apart(1 << 15), false), ["cached"], "stay in the second cache");
         assert_eq!(kernels(65, 1 << 10, apart(1 << 10), false), ["cached"; 2], "more than one call takes");
-        assert_eq!(kernels(16, 1 << 16, apart(1 << 16), true), ["past"]);
+        assert_eq!(kernels(16, 1 << 16, apart(1 << 16), true), ["far past"]);
+        assert_eq!(kernels(13, 1 << 16, apart(1 << 16), true), ["past"], "few");
         assert_eq!(kernels(17, 1 << 16, apart(1 << 16), true), ["group", "past"]);
         assert_eq!(kernels(14, 1 << 16, 1 << 16, true), ["group", "past"], "not apart");
-        assert_eq!(kernels(16, 1 << 16, (1 << 16) + 272, true), ["cached"], "not aligned");
+        assert_eq!(kernels(16, 1 << 16, (1 << 16) + 272, true), ["far"], "not aligned");
         assert_eq!(kernels(17, 1 << 16, (1 << 16) + 272, true), ["group", "cached"], "not aligned");
         assert_eq!(kernels(24, 1 << 17, 1 << 17, true), ["group", "group", "past"].repeat(2), "two tiles");
     }
@@ -676,6 +708,10 @@ mod tests {
         );
         let partial: Rows = vec![vec![(0, 1), (1, 1)], vec![(0, 3), (1, 5), (2, 7)]];
         let pass = Pass::new(Scalar, &partial, &[0, 1]);
-        assert_eq!((pass.width, pass.coefficients.as_slice()), (2, [1, 3, 1, 5, 0, 7].as_slice()));
+        assert_eq!(
+            (pass.width, pass.coefficients.as_slice()),
+            (2, [1, 3, 0, 7, 1, 5].as_slice()),
+            "sources 0, 2, 1"
+        );
     }
 }

@@ -6,8 +6,9 @@
 //! what the others leave of it, m of the m^2.
 
 use crate::engine::{Engine, Kernel, MAX_OUTPUTS, Solving};
+use crate::order::reading_order;
 use crate::portable::product;
-use crate::terms::{Terms, group_kernel};
+use crate::terms::{Terms, far_kernel, group_kernel};
 
 /// Outputs that follow from as many sums, all of the same sources.
 ///
@@ -64,8 +65,9 @@ pub(crate) struct Solve<E: Engine> {
     sum: Kernel<E::Coefficient>,
     group: Kernel<E::Coefficient>,
     cached: Kernel<E::Coefficient>,
-    far: Option<Kernel<E::Coefficient>>,
     streaming: Kernel<E::Coefficient>,
+    /// The cached and the streaming one for streams that lie far.
+    far: [Option<Kernel<E::Coefficient>>; 2],
     /// Sums, and outputs.
     count: usize,
     sources: Vec<usize>,
@@ -110,7 +112,8 @@ impl<E: Engine> Solve<E> {
         let (cached, streaming) = (engine.solving_kernel(false, shape)?, engine.solving_kernel(true, shape)?);
         let multiplied = &order[usize::from(ones)..];
         let mut coefficients = Vec::with_capacity(system.sources.len() * multiplied.len() + count * count);
-        for of_source in system.coefficients.chunks_exact(count) {
+        for s in reading_order(system.sources.len()) {
+            let of_source = &system.coefficients[s * count..][..count];
             coefficients.extend(multiplied.iter().map(|&sum| E::coefficient(of_source[sum])));
         }
         for &o in rows {
@@ -129,10 +132,13 @@ impl<E: Engine> Solve<E> {
             sum: engine.kernel(count, ones, false),
             group: group_kernel(engine, count, ones),
             cached,
-            far: engine.far_solving_kernel(shape),
             streaming,
+            far: [false, true].map(|streaming| {
+                let streams = system.sources.len() + count;
+                far_kernel(engine, streams, || engine.far_solving_kernel(streaming, shape))
+            }),
             count,
-            sources: system.sources.to_vec(),
+            sources: reading_order(system.sources.len()).map(|s| system.sources[s]).collect(),
             coefficients,
             first_is_plain: E::PLAIN_FIRST
                 && ones
@@ -173,7 +179,7 @@ impl<E: Engine> Solve<E> {
             streams: self.sources.len() + self.started + self.count,
             sum: if streaming { self.group } else { self.sum },
             finish: if streaming { self.streaming } else { self.cached },
-            far: self.far,
+            far: self.far[usize::from(streaming)],
             solution,
             taken: self.taken,
         };
@@ -253,7 +259,8 @@ mod tests {
         assert_eq!(kernels(9, 4, 1 << 16, apart(1 << 16), false), ["solves"], "few");
         assert_eq!(kernels(12, 4, 1 << 16, 1 << 16, false), ["solves"], "not apart");
         assert_eq!(kernels(12, 4, 1 << 15, apart(1 << 15), false), ["solves"], "stay in the second cache");
-        assert_eq!(kernels(12, 4, 1 << 16, apart(1 << 16), true), ["solves past"]);
+        assert_eq!(kernels(12, 4, 1 << 16, apart(1 << 16), true), ["solves far past"]);
+        assert_eq!(kernels(9, 4, 1 << 16, apart(1 << 16), true), ["solves past"], "few");
         assert_eq!(kernels(13, 4, 1 << 16, apart(1 << 16), true), ["group", "solves past"]);
         assert_eq!(kernels(13, 4, 1 << 16, (1 << 16) + 272, true), ["solves far"], "not aligned");
         assert_eq!(

@@ -22,10 +22,8 @@ pub(crate) const FEW_STREAMS: FewStreams = FewStreams {
     len_least: 16 * 1024,
     groups: Groups { reads: 10, tile_bytes: 64 * 1024 },
     most_far: 13,
+    far_bytes: 768 * 1024,
 };
-
-/// Streams of so many bytes together do not stay in a second-level cache of 1 MiB: what is far lies behind it, though not in memory.
-pub(crate) const FAR_FOOTPRINT_BYTES: usize = 768 * 1024;
 
 /// What the sums of a tile may fill.
 const SUMS_BYTES: usize = 256 * 1024;
@@ -50,8 +48,10 @@ pub(crate) struct FewStreams {
     /// Shorter streams are read as they come: finding those of each group anew takes longer than it gains.
     pub(crate) len_least: usize,
     pub(crate) groups: Groups,
-    /// Streams that it follows while they come from behind the second-level cache, apart as above.
+    /// Streams that it follows while they come from afar, apart as above.
     pub(crate) most_far: usize,
+    /// Streams are far if they are more bytes than these together: where they do not stay in a second-level cache they lie behind it, though not in memory.
+    pub(crate) far_bytes: usize,
 }
 
 impl FewStreams {
@@ -59,6 +59,15 @@ impl FewStreams {
     pub(crate) fn loses(self, reads: usize, len: usize) -> bool {
         reads > self.most && len >= self.len_least
     }
+}
+
+/// The kernel for streams that lie far, if so many may be too many for the processor.
+pub(crate) fn far_kernel<E: Engine>(
+    engine: E,
+    streams: usize,
+    kernel: impl FnOnce() -> Option<Kernel<E::Coefficient>>,
+) -> Option<Kernel<E::Coefficient>> {
+    engine.few_streams().filter(|few| streams > few.most_far).and_then(|_| kernel())
 }
 
 /// The kernel of groups that stream. Who follows many streams has groups of very many, which prefetchers are left to.
@@ -84,7 +93,7 @@ pub(crate) struct Terms<'a, C> {
     pub(crate) sum: Kernel<C>,
     /// Adds the last of the terms and makes the outputs.
     pub(crate) finish: Kernel<C>,
-    /// The same with cached stores, if the engine has it: [`Engine::far_kernel`].
+    /// The same for streams that lie far, if the engine has it: [`Engine::far_kernel`].
     pub(crate) far: Option<Kernel<C>>,
     /// As in a [`Job`], for the last kernel.
     pub(crate) solution: &'a [C],
@@ -116,8 +125,7 @@ impl<C> Terms<'_, C> {
             false => None,
         };
         let Some(groups) = groups else {
-            let may_be_far = !streaming && len.saturating_mul(self.streams) > FAR_FOOTPRINT_BYTES;
-            let far = self.far.filter(|_| may_be_far && self.is_lost(engine, start.1, &source));
+            let far = self.far.filter(|_| self.is_lost(engine, streaming, start.1, &source, len));
             let kernel = far.unwrap_or(self.finish);
             // SAFETY: the caller's promise; there are at most MAX_SOURCES sources.
             return unsafe { self.run_some(kernel, 0..self.sources.len(), start.0, outputs, source, len) };
@@ -128,9 +136,18 @@ impl<C> Terms<'_, C> {
 
     /// Whether the processor loses the thread of so many streams that lie far. Those that share sets of the first-level cache would evict what is fetched.
     #[inline(never)]
-    fn is_lost(&self, engine: impl Engine, starts: usize, source: impl Fn(usize) -> *const u8) -> bool {
-        let is_more = |few: FewStreams| self.sources.len() + starts > few.most_far;
-        engine.few_streams().is_some_and(is_more) && are_apart(self.sources.iter().map(|&s| source(s)))
+    fn is_lost(
+        &self,
+        engine: impl Engine,
+        streaming: bool,
+        starts: usize,
+        source: impl Fn(usize) -> *const u8,
+        len: usize,
+    ) -> bool {
+        let is_far = |few: &FewStreams| streaming || len.saturating_mul(self.streams) > few.far_bytes;
+        let few = engine.few_streams().filter(is_far);
+        few.is_some_and(|few| self.sources.len() + starts > few.most_far)
+            && are_apart(self.sources.iter().map(|&s| source(s)))
     }
 
     /// `None`: all in one kernel call, which takes them.
@@ -232,13 +249,14 @@ impl<C> Terms<'_, C> {
 }
 
 /// Whether at most 4 streams begin in any sixteenth of a page.
-fn are_apart(streams: impl Iterator<Item = *const u8>) -> bool {
-    let mut begin = [0u8; 16];
-    for stream in streams {
-        let part = &mut begin[stream.addr() >> 8 & 15];
-        *part = part.saturating_add(1);
-    }
-    begin.iter().all(|&count| count <= 4)
+fn are_apart(mut streams: impl Iterator<Item = *const u8>) -> bool {
+    // Sixteen counts of four bits.
+    let mut counts = 0u64;
+    streams.all(|stream| {
+        let at = stream.addr() >> 8 << 2 & 60;
+        counts += 1 << at;
+        counts >> at & 15 <= 4
+    })
 }
 
 #[cfg(test)]

@@ -5,7 +5,10 @@
 
 use std::arch::x86_64::*;
 
-use super::{AHEAD, CACHED, Kind, LAST_BY_SUM, LATER, LOOKING, PAST, PLAIN, SOLVED, partial};
+use super::{
+    CACHED, CACHED_LATER, Kind, LAST_BY_SUM, LOOKING, PAST, PAST_AHEAD, PAST_NEXT, PLAIN, SOLVED, is_past,
+    partial,
+};
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving};
 use crate::horner::{
     BYTE, CUBE, HornerEngine, HornerJob, HornerKernel, ONE, PLANES_MOST, QUADRATIC, SHIFT_1, SQUARE, STATES,
@@ -47,7 +50,7 @@ impl Avx2 {
 /// to a half.
 fn stores(streaming: bool, outputs: usize) -> u8 {
     match Kind::of_this_processor() {
-        Kind::Zen3 if streaming && outputs > 1 => LATER,
+        Kind::Zen3 if streaming && outputs > 1 => CACHED_LATER,
         _ => super::stores(streaming),
     }
 }
@@ -127,9 +130,10 @@ impl Engine for Avx2 {
 
     fn kernel(self, outputs: usize, ones: bool, streaming: bool) -> Kernel<Tables> {
         let kernel = match stores(streaming, outputs) {
-            LATER => pick_dot!(outputs, ones, LATER by COLUMNS; 2 3 4 5 6 7 8),
+            CACHED_LATER => pick_dot!(outputs, ones, CACHED_LATER by COLUMNS; 2 3 4 5 6 7 8),
+            PAST_NEXT => pick_dot!(outputs, ones, PAST_NEXT by COLUMNS; 1 2 3 4 5 6 7 8),
+            PAST_AHEAD => pick_dot!(outputs, ones, PAST_AHEAD by COLUMNS; 1 2 3 4 5 6 7 8),
             PAST => pick_dot!(outputs, ones, PAST by COLUMNS; 1 2 3 4 5 6 7 8),
-            AHEAD => pick_dot!(outputs, ones, AHEAD by COLUMNS; 1 2 3 4 5 6 7 8),
             _ => pick_dot!(outputs, ones, CACHED by COLUMNS; 1 2 3 4 5 6 7 8),
         };
         kernel.unwrap_or_else(|| unreachable!("a pass has 1 to 8 outputs"))
@@ -137,12 +141,14 @@ impl Engine for Avx2 {
 
     fn solving_kernel(self, streaming: bool, shape: Solving) -> Option<Kernel<Tables>> {
         match (stores(streaming, shape.outputs), shape.has_zeros && shape.outputs < 4) {
-            (LATER, false) => pick_solving!(shape, LATER by COLUMNS, 0; 2 3 4),
-            (LATER, true) => pick_solving!(shape, LATER by COLUMNS, LOOKING; 2 3),
+            (CACHED_LATER, false) => pick_solving!(shape, CACHED_LATER by COLUMNS, 0; 2 3 4),
+            (CACHED_LATER, true) => pick_solving!(shape, CACHED_LATER by COLUMNS, LOOKING; 2 3),
+            (PAST_NEXT, false) => pick_solving!(shape, PAST_NEXT by COLUMNS, 0; 2 3 4),
+            (PAST_NEXT, true) => pick_solving!(shape, PAST_NEXT by COLUMNS, LOOKING; 2 3),
+            (PAST_AHEAD, false) => pick_solving!(shape, PAST_AHEAD by COLUMNS, 0; 2 3 4),
+            (PAST_AHEAD, true) => pick_solving!(shape, PAST_AHEAD by COLUMNS, LOOKING; 2 3),
             (PAST, false) => pick_solving!(shape, PAST by COLUMNS, 0; 2 3 4),
             (PAST, true) => pick_solving!(shape, PAST by COLUMNS, LOOKING; 2 3),
-            (AHEAD, false) => pick_solving!(shape, AHEAD by COLUMNS, 0; 2 3 4),
-            (AHEAD, true) => pick_solving!(shape, AHEAD by COLUMNS, LOOKING; 2 3),
             (_, false) => pick_solving!(shape, CACHED by COLUMNS, 0; 2 3 4),
             (_, true) => pick_solving!(shape, CACHED by COLUMNS, LOOKING; 2 3),
         }
@@ -150,15 +156,16 @@ impl Engine for Avx2 {
 
     fn doubling_kernel(self, streaming: bool) -> Option<Kernel<Tables>> {
         Some(match super::stores(streaming) {
+            PAST_NEXT => doubled::<PAST_NEXT>,
+            PAST_AHEAD => doubled::<PAST_AHEAD>,
             PAST => doubled::<PAST>,
-            AHEAD => doubled::<AHEAD>,
             _ => doubled::<CACHED>,
         })
     }
 
     fn group_kernel(self, outputs: usize, ones: bool) -> Option<Kernel<Tables>> {
         match stores(true, outputs) {
-            LATER => pick_dot!(outputs, ones, LATER by COLUMNS; 2 3 4 5 6 7 8),
+            CACHED_LATER => pick_dot!(outputs, ones, CACHED_LATER by COLUMNS; 2 3 4 5 6 7 8),
             _ => None,
         }
     }
@@ -209,7 +216,7 @@ pub(crate) unsafe fn weave<const C: usize, const STREAMING: bool>(
 
 /// # Safety
 ///
-/// As [`Kernel`], for M outputs, the first of them of ones if `ONES`; outputs aligned to [`VECTOR`] where `STORES` is [`PAST`] or [`AHEAD`].
+/// As [`Kernel`], for M outputs, the first of them of ones if `ONES`; outputs aligned to [`VECTOR`] where `STORES` go past the cache.
 #[target_feature(enable = "avx2")]
 unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8, const FORM: u8>(
     job: &Job<'_, Tables>,
@@ -234,7 +241,7 @@ unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8
 
 /// # Safety
 ///
-/// As [`Kernel`], for two outputs; outputs aligned to [`VECTOR`] where `STORES` is [`PAST`] or [`AHEAD`].
+/// As [`Kernel`], for two outputs; outputs aligned to [`VECTOR`] where `STORES` go past the cache.
 #[target_feature(enable = "avx2")]
 unsafe fn doubled<const STORES: u8>(job: &Job<'_, Tables>) {
     let mut at = 0;
@@ -406,9 +413,9 @@ pub(crate) fn horner(planes: usize, kinds_of_states: u32, classes_of_factors: u3
     macro_rules! kernels {
         ($d:literal, $kinds:ident, $classes:ident) => {{
             let streaming = match stores(true, STATES * $d) {
-                AHEAD => carry::<$d, $kinds, $classes, AHEAD> as HornerKernel,
-                LATER => carry::<$d, $kinds, $classes, LATER>,
-                _ => carry::<$d, $kinds, $classes, PAST>,
+                PAST_AHEAD => carry::<$d, $kinds, $classes, PAST_AHEAD> as HornerKernel,
+                CACHED_LATER => carry::<$d, $kinds, $classes, CACHED_LATER>,
+                _ => carry::<$d, $kinds, $classes, PAST_NEXT>,
             };
             (carry::<$d, $kinds, $classes, CACHED> as HornerKernel, streaming)
         }};
@@ -461,7 +468,7 @@ unsafe fn carry<const D: usize, const K: u32, const F: u32, const STORES: u8>(jo
         // SAFETY: len - at < VECTOR bytes are left.
         unsafe { carry_visit::<D, K, F, CACHED>(job, &tables, at, job.len - at) };
     }
-    if STORES == PAST || STORES == AHEAD {
+    if is_past(STORES) {
         super::fence();
     }
 }

@@ -7,7 +7,10 @@
 
 use std::arch::x86_64::*;
 
-use super::{AHEAD, CACHED, LAST_BY_SUM, LATER, LOOKING, NEXT, PAST, PLAIN, SOLVED, fetched_ahead_bytes};
+use super::{
+    CACHED, CACHED_LATER, CACHED_NEXT, Kind, LAST_BY_SUM, LOOKING, PAST, PAST_AHEAD, PAST_LATER, PAST_NEXT,
+    PLAIN, SOLVED, fetched_ahead_bytes, is_past,
+};
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving};
 use crate::horner::{
     BYTE, CUBE, CUBE_BACK, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC, SHIFT_1, SQUARE, STATES,
@@ -56,8 +59,9 @@ impl Engine for Avx512Gfni {
 
     fn kernel(self, outputs: usize, ones: bool, streaming: bool) -> Kernel<u64> {
         let kernel = match super::stores(streaming) {
-            PAST => pick_dot!(outputs, ones, PAST by FEW_COLUMNS; 1 2 3 4 5 6 7 8),
-            AHEAD => pick_dot!(outputs, ones, AHEAD by COLUMNS; 1 2 3 4 5 6 7 8),
+            PAST_NEXT => pick_dot!(outputs, ones, PAST_NEXT by FEW_COLUMNS; 1 2 3 4 5 6 7 8),
+            PAST_AHEAD => pick_dot!(outputs, ones, PAST_AHEAD by COLUMNS; 1 2 3 4 5 6 7 8),
+            PAST => pick_dot!(outputs, ones, PAST by COLUMNS; 1 2 3 4 5 6 7 8),
             _ => pick_dot!(outputs, ones, CACHED by COLUMNS; 1 2 3 4 5 6 7 8),
         };
         kernel.unwrap_or_else(|| unreachable!("a pass has 1 to 8 outputs"))
@@ -66,24 +70,39 @@ impl Engine for Avx512Gfni {
     /// Looking costs a dense solution 4 %. Who reads from behind L2 waits for lines, not products.
     fn solving_kernel(self, streaming: bool, shape: Solving) -> Option<Kernel<u64>> {
         match super::stores(streaming) {
-            PAST => pick_solving!(shape, PAST by FEW_COLUMNS, 0; 2 3 4),
-            AHEAD => pick_solving!(shape, AHEAD by COLUMNS, 0; 2 3 4),
+            PAST_NEXT => pick_solving!(shape, PAST_NEXT by FEW_COLUMNS, 0; 2 3 4),
+            PAST_AHEAD => pick_solving!(shape, PAST_AHEAD by COLUMNS, 0; 2 3 4),
+            PAST => pick_solving!(shape, PAST by COLUMNS, 0; 2 3 4),
             _ if shape.has_zeros => pick_solving!(shape, CACHED by COLUMNS, LOOKING; 2 3 4),
             _ => pick_solving!(shape, CACHED by COLUMNS, 0; 2 3 4),
         }
     }
 
-    /// With one or two outputs a kernel waits for lines whoever asks for them, and loses.
-    fn far_kernel(self, outputs: usize, ones: bool) -> Option<Kernel<u64>> {
-        pick_dot!(outputs, ones, LATER by FEW_COLUMNS; 3 4 5 6 7 8)
+    /// Through the cache with one or two outputs a kernel waits for lines whoever asks for them, and loses. Zen 5 gains by asking only past the cache; elsewhere
+    /// two columns suffice to gain.
+    fn far_kernel(self, outputs: usize, ones: bool, streaming: bool) -> Option<Kernel<u64>> {
+        match (Kind::of_this_processor(), streaming) {
+            (Kind::Zen5, true) => pick_dot!(outputs, ones, PAST_LATER by COLUMNS; 1 2 3 4),
+            (Kind::Zen5, false) => pick_dot!(outputs, ones, CACHED by FEW_COLUMNS; 2 3 4),
+            (Kind::Zen4, false) => pick_dot!(outputs, ones, CACHED_LATER by FEW_COLUMNS; 3 4 5 6 7 8),
+            _ => None,
+        }
     }
 
-    fn far_solving_kernel(self, shape: Solving) -> Option<Kernel<u64>> {
-        pick_solving!(shape, LATER by FEW_COLUMNS, 0; 3 4)
+    fn far_solving_kernel(self, streaming: bool, shape: Solving) -> Option<Kernel<u64>> {
+        match (Kind::of_this_processor(), streaming) {
+            (Kind::Zen5, true) => pick_solving!(shape, PAST_LATER by COLUMNS, 0; 2 3 4),
+            (Kind::Zen5, false) => pick_solving!(shape, CACHED by FEW_COLUMNS, 0; 2 3 4),
+            (Kind::Zen4, false) => pick_solving!(shape, CACHED_LATER by FEW_COLUMNS, 0; 3 4),
+            _ => None,
+        }
     }
 
     fn group_kernel(self, outputs: usize, ones: bool) -> Option<Kernel<u64>> {
-        pick_dot!(outputs, ones, NEXT by FEW_COLUMNS; 1 2 3 4 5 6 7 8)
+        match Kind::of_this_processor() {
+            Kind::Zen5 => None,
+            _ => pick_dot!(outputs, ones, CACHED_NEXT by FEW_COLUMNS; 1 2 3 4 5 6 7 8),
+        }
     }
 
     fn few_streams(self) -> Option<FewStreams> {
@@ -200,7 +219,7 @@ pub(crate) unsafe fn weave<const W: usize, const C: usize, const STREAMING: bool
 
 /// # Safety
 ///
-/// As [`Kernel`], for M outputs, the first of them of ones if `ONES`; outputs aligned to [`VECTOR`] if `STORES` is [`PAST`] or [`AHEAD`].
+/// As [`Kernel`], for M outputs, the first of them of ones if `ONES`; outputs aligned to [`VECTOR`] if `STORES` go past the cache.
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
 unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8, const FORM: u8>(
     job: &Job<'_, u64>,
@@ -248,11 +267,8 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
     }
     let mut sources = job.sources.as_ptr();
     let mut matrices = job.coefficients.as_ptr();
-    // SAFETY: both pointers walk over their slices: 2 sources and 2 * width coefficients per round, of which there
-    // are sources.len() / 2, then once 1 and width if the number is odd; the slices are exactly that long. The
-    // loads stay inside the sources by the caller's promise.
-    unsafe {
-        for _ in 0..job.sources.len() / 2 {
+    macro_rules! take_two {
+        () => {
             let x = load::<C, STORES>(*sources, at, mask);
             let y = load::<C, STORES>(*sources.add(1), at, mask);
             sources = sources.add(2);
@@ -272,6 +288,20 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
                 }
             });
             matrices = matrices.add(2 * width);
+        };
+    }
+    // SAFETY: both pointers walk over their slices: 2 sources and 2 * width coefficients per round, of which there
+    // are sources.len() / 2, then once 1 and width if the number is odd; the slices are exactly that long. The
+    // loads stay inside the sources by the caller's promise.
+    unsafe {
+        let mut rounds = job.sources.len() / 2;
+        // Two streams that take turns in one instruction are what prefetchers follow worst: see `order.rs`.
+        if rounds == 2 {
+            take_two!();
+            rounds = 1;
+        }
+        for _ in 0..rounds {
+            take_two!();
         }
         if job.sources.len() % 2 == 1 {
             let x = load::<C, STORES>(*sources, at, mask);
@@ -333,7 +363,7 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
 
 /// # Safety
 ///
-/// `pointer + at` is valid for writes of C vectors, or of the bytes of the mask if C is 1; aligned if STORES is PAST or AHEAD.
+/// `pointer + at` is valid for writes of C vectors, or of the bytes of the mask if C is 1; aligned if STORES go past the cache.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn store<const C: usize, const STORES: u8>(
@@ -346,7 +376,7 @@ unsafe fn store<const C: usize, const STORES: u8>(
         // SAFETY: the caller's promise.
         unsafe {
             let target = pointer.add(at + c * VECTOR);
-            if STORES == PAST || STORES == AHEAD {
+            if is_past(STORES) {
                 _mm512_stream_si512(target.cast(), column);
             } else if C > 1 || mask == !0 {
                 _mm512_storeu_si512(target.cast(), column);
@@ -387,8 +417,8 @@ pub(crate) fn horner(planes: usize, kinds_of_states: u32) -> Option<HornerEngine
     macro_rules! kernels {
         ($d:literal, $kinds:expr) => {{
             let past = match super::stores(true) {
-                AHEAD => carry::<$d, 2, { $kinds }, AHEAD> as HornerKernel,
-                _ => carry::<$d, 2, { $kinds }, PAST>,
+                PAST_AHEAD => carry::<$d, 2, { $kinds }, PAST_AHEAD> as HornerKernel,
+                _ => carry::<$d, 2, { $kinds }, PAST_NEXT>,
             };
             (carry::<$d, 2, { $kinds }, CACHED> as HornerKernel, past)
         }};

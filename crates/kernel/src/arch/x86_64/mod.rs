@@ -120,30 +120,38 @@ const LAST_BY_SUM: u8 = 2;
 /// has none loses by looking.
 const LOOKING: u8 = 4;
 
-/// How a kernel stores, and what it fetches into the first-level cache while it reads: into the cache, nothing; past it, what comes next; past it, what
-/// comes much later; into the cache, what comes next; into the cache, what comes a little later.
+/// How a kernel stores, through the cache or past it, and what it fetches into the first-level cache while it reads: nothing, what its next visit reads,
+/// what one of the visits after it does, or what comes much later.
 const CACHED: u8 = 0;
-const PAST: u8 = 1;
-const AHEAD: u8 = 2;
-const NEXT: u8 = 3;
-const LATER: u8 = 4;
+const CACHED_NEXT: u8 = 1;
+const CACHED_LATER: u8 = 2;
+const PAST: u8 = 4;
+const PAST_NEXT: u8 = 5;
+const PAST_LATER: u8 = 6;
+const PAST_AHEAD: u8 = 7;
+
+/// Whether kernels store past the cache.
+const fn is_past(stores: u8) -> bool {
+    stores >= PAST
+}
 
 /// How kernels store here. To fetch far ahead helps hardware that follows many streams (Sapphire Rapids: 16 % gained at (16,4) from memory), and takes
-/// from hardware that follows few what it has (Zen 4: half is lost at (10,4)). That wants to be told what comes next, not more.
+/// from hardware that follows few what it has (Zen 4: half is lost at (10,4)). That wants to be told what comes next, not more; or nothing at all (Zen 5).
 fn stores(streaming: bool) -> u8 {
     match (streaming, Kind::of_this_processor()) {
         (false, _) => CACHED,
-        (true, Kind::SapphireRapids) => AHEAD,
-        (true, Kind::Zen3 | Kind::Zen4) => PAST,
+        (true, Kind::SapphireRapids) => PAST_AHEAD,
+        (true, Kind::Zen3 | Kind::Zen4) => PAST_NEXT,
+        (true, Kind::Zen5) => PAST,
     }
 }
 
 /// How far ahead a kernel fetches; 0: nothing. What twice as far gains and loses, and `prefetchnta`, is in NOTES.md.
 const fn fetched_ahead_bytes(stores: u8) -> usize {
     match stores {
-        PAST | NEXT => 128,
-        LATER => 256,
-        AHEAD => 1024,
+        PAST_NEXT | CACHED_NEXT => 128,
+        PAST_LATER | CACHED_LATER => 256,
+        PAST_AHEAD => 1024,
         _ => 0,
     }
 }
@@ -163,6 +171,8 @@ pub(crate) enum Kind {
     Zen3,
     /// Of AMD, with AVX-512: follows few streams, and has 1 MiB of it.
     Zen4,
+    /// Of AMD, of family 26 or later: follows some more, if they are read in an order that does not mislead it.
+    Zen5,
 }
 
 impl Kind {
@@ -173,10 +183,13 @@ impl Kind {
         }
         static KIND: OnceLock<Kind> = OnceLock::new();
         // Asked once: CPUID traps into a hypervisor.
-        *KIND.get_or_init(|| match (vendor() == *b"AuthenticAMD", is_x86_feature_detected!("avx512f")) {
-            (false, _) => Kind::SapphireRapids,
-            (true, false) => Kind::Zen3,
-            (true, true) => Kind::Zen4,
+        *KIND.get_or_init(|| {
+            match (vendor() == *b"AuthenticAMD", is_x86_feature_detected!("avx512f"), family()) {
+                (false, ..) => Kind::SapphireRapids,
+                (true, false, _) => Kind::Zen3,
+                (true, true, ..=25) => Kind::Zen4,
+                (true, true, _) => Kind::Zen5,
+            }
         })
     }
 }
@@ -189,6 +202,7 @@ fn few_streams() -> Option<FewStreams> {
             Some(FewStreams { groups: Groups { tile_bytes: 16 * 1024, ..FEW_STREAMS.groups }, ..FEW_STREAMS })
         }
         Kind::Zen4 => Some(FEW_STREAMS),
+        Kind::Zen5 => Some(FewStreams { most_apart: usize::MAX, far_bytes: 0, ..FEW_STREAMS }),
     }
 }
 
@@ -204,6 +218,17 @@ fn vendor() -> [u8; 12] {
     vendor
 }
 
+/// Which generation of its maker's processors this is. Source: Intel SDM and AMD APM volume 3, CPUID leaf 1.
+#[allow(unused_unsafe, reason = "as above")]
+fn family() -> u32 {
+    // SAFETY: as above.
+    let said = unsafe { __cpuid(1) }.eax;
+    match said >> 8 & 15 {
+        15 => 15 + (said >> 20 & 255),
+        family => family,
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use std::cell::Cell;
@@ -217,7 +242,7 @@ pub(crate) mod tests {
 
     /// Does something on each kind of processor.
     pub(crate) fn on_each(mut each: impl FnMut()) {
-        for kind in [Kind::SapphireRapids, Kind::Zen3, Kind::Zen4] {
+        for kind in [Kind::SapphireRapids, Kind::Zen3, Kind::Zen4, Kind::Zen5] {
             on(kind, &mut each);
         }
     }
@@ -232,9 +257,13 @@ pub(crate) mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn the_vendor_is_whom_the_system_names() {
+    fn the_vendor_and_the_family_are_what_the_system_names() {
         let said = std::fs::read_to_string("/proc/cpuinfo").unwrap();
-        let named = said.lines().find_map(|line| line.strip_prefix("vendor_id")).unwrap();
-        assert_eq!(named.trim_start_matches([' ', '\t', ':']).as_bytes(), super::vendor());
+        let named = |what: &str| {
+            let rest = said.lines().find_map(|line| line.strip_prefix(what)).unwrap();
+            rest.trim_start_matches([' ', '\t', ':']).to_string()
+        };
+        assert_eq!(named("vendor_id").as_bytes(), super::vendor());
+        assert_eq!(named("cpu family"), super::family().to_string());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{AHEAD, PAST, fetched_ahead_bytes};
+use super::{fetched_ahead_bytes, is_past};
 
 /// Bytes of a vector.
 const VECTOR: usize = 32;
@@ -45,7 +45,7 @@ pub(super) unsafe fn load<const C: usize, const STORES: u8>(
 ///
 /// # Safety
 ///
-/// `pointer + at` is valid for writes of C vectors, or of `live <= VECTOR` bytes if C is 1. Where STORES is PAST or AHEAD, it
+/// `pointer + at` is valid for writes of C vectors, or of `live <= VECTOR` bytes if C is 1. Where STORES go past the cache, it
 /// is aligned to VECTOR and `live` is VECTOR.
 #[inline]
 #[target_feature(enable = "avx2")]
@@ -59,7 +59,7 @@ pub(super) unsafe fn store<const C: usize, const STORES: u8>(
         // SAFETY: the caller's promise; the buffer of the short case is VECTOR bytes long and live < VECTOR.
         unsafe {
             let target = pointer.add(at + c * VECTOR);
-            if STORES == PAST || STORES == AHEAD {
+            if is_past(STORES) {
                 _mm256_stream_si256(target.cast(), column);
             } else if C > 1 || live == VECTOR {
                 _mm256_storeu_si256(target.cast(), column);
