@@ -172,6 +172,7 @@ pub(crate) struct Carried {
     columns: Vec<Option<Vec<usize>>>,
     factors: [[u64; PLANES_MOST]; STATES],
     cached: HornerKernel,
+    group: HornerKernel,
     streaming: HornerKernel,
     few_streams: Option<FewStreams>,
     to: To,
@@ -186,6 +187,8 @@ enum To {
 /// A kernel and how it takes a coefficient.
 pub(crate) struct HornerEngine {
     pub(crate) cached: HornerKernel,
+    /// The same for columns from memory, some at a time.
+    pub(crate) group: HornerKernel,
     pub(crate) streaming: HornerKernel,
     pub(crate) few_streams: Option<FewStreams>,
     pub(crate) factor: fn(u8) -> u64,
@@ -226,6 +229,7 @@ impl Carried {
             columns,
             factors,
             cached: engine.cached,
+            group: engine.group,
             streaming: engine.streaming,
             few_streams: engine.few_streams,
             to,
@@ -318,6 +322,7 @@ impl Carried {
                     let is_last = g + 1 == groups;
                     let (kernel, to) = match &self.to {
                         To::States(_) if is_last => (finish, &outputs),
+                        _ if few.is_some() => (self.group, &states),
                         _ => (self.cached, &states),
                     };
                     let start = if g == 0 { &NOTHING } else { &so_far };

@@ -38,10 +38,11 @@ const fn order(count: usize) -> [u8; MAX_SOURCES] {
     loop {
         let mut root = 1;
         while root < prime {
-            if let Some(order) = powers(prime, root, count) {
-                if count < 3 || !has_equal_steps(&order, count, 1) && !has_equal_steps(&order, count, 2) {
-                    return order;
-                }
+            if let Some(order) = powers(prime, root, count)
+                && !has_equal_steps(&order, count, 1)
+                && !has_equal_steps(&order, count, 2)
+            {
+                return order;
             }
             root += 1;
         }

@@ -425,7 +425,13 @@ pub(crate) fn horner(planes: usize, kinds_of_states: u32, classes_of_factors: u3
         (3, CUBE, CUBE_CLASSES) => kernels!(3, CUBE, CUBE_CLASSES),
         _ => return None,
     };
-    Some(HornerEngine { cached, streaming, few_streams: super::few_streams(), factor: u64::from })
+    Some(HornerEngine {
+        cached,
+        group: cached,
+        streaming,
+        few_streams: super::few_streams(),
+        factor: u64::from,
+    })
 }
 
 /// The class of the factor of a plane of a state.

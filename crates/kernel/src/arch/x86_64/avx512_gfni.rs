@@ -13,9 +13,10 @@ use super::{
 };
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving};
 use crate::horner::{
-    BYTE, CUBE, CUBE_BACK, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC, SHIFT_1, SQUARE, STATES,
+    BYTE, CUBE, CUBE_BACK, HornerEngine, HornerJob, HornerKernel, ONE, PLANES_MOST, QUADRATIC, SHIFT_1,
+    SQUARE, STATES,
 };
-use crate::terms::FewStreams;
+use crate::terms::{FewStreams, Groups};
 use crate::weave::{NONE, Weave};
 
 /// Bytes of a vector.
@@ -412,46 +413,62 @@ unsafe fn load<const C: usize, const STORES: u8>(pointer: *const u8, at: usize, 
     columns
 }
 
+/// Columns that are read at a time on Zen 5, by their planes: so many streams that it still follows all of them, each by an instruction of its own. What has
+/// to be taken in one order cannot be read in one that does not mislead it (`order.rs`).
+const WRITTEN_OUT: [usize; 4] = [0, 0, 6, 5];
+
 /// The kernel that carries states of these kinds over elements of `planes` planes.
 pub(crate) fn horner(planes: usize, kinds_of_states: u32) -> Option<HornerEngine> {
     macro_rules! kernels {
-        ($d:literal, $kinds:expr) => {{
-            let past = match super::stores(true) {
-                PAST_AHEAD => carry::<$d, 2, { $kinds }, PAST_AHEAD> as HornerKernel,
-                _ => carry::<$d, 2, { $kinds }, PAST_NEXT>,
-            };
-            (carry::<$d, 2, { $kinds }, CACHED> as HornerKernel, past)
+        ($d:literal, $kinds:ident) => {{
+            let cached = carry::<$d, 2, 1, $kinds, CACHED> as HornerKernel;
+            match super::stores(true) {
+                PAST_AHEAD => [cached, cached, carry::<$d, 2, 1, $kinds, PAST_AHEAD>],
+                PAST => [
+                    cached,
+                    carry::<$d, 2, { WRITTEN_OUT[$d] }, $kinds, CACHED>,
+                    carry::<$d, 2, { WRITTEN_OUT[$d] }, $kinds, PAST>,
+                ],
+                _ => [cached, cached, carry::<$d, 2, 1, $kinds, PAST_NEXT>],
+            }
         }};
     }
-    let (cached, streaming) = match (planes, kinds_of_states) {
+    let [cached, group, streaming] = match (planes, kinds_of_states) {
         (2, SQUARE) => kernels!(2, SQUARE),
         (3, CUBE) => kernels!(3, CUBE),
         (3, CUBE_BACK) => kernels!(3, CUBE_BACK),
         _ => return None,
     };
-    let few_streams = super::few_streams();
-    Some(HornerEngine { cached, streaming, few_streams, factor: super::affine_matrix })
+    let few_streams = super::few_streams().map(|few| match Kind::of_this_processor() {
+        Kind::Zen5 => {
+            FewStreams { groups: Groups { reads: WRITTEN_OUT[planes] * planes, ..few.groups }, ..few }
+        }
+        _ => few,
+    });
+    Some(HornerEngine { cached, group, streaming, few_streams, factor: super::affine_matrix })
 }
 
 /// # Safety
 ///
-/// As [`HornerKernel`], for D planes and states of the kinds K.
+/// As [`HornerKernel`], for D planes and states of the kinds K; U columns are written out.
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
-unsafe fn carry<const D: usize, const C: usize, const K: u32, const STORES: u8>(job: &HornerJob<'_>) {
+unsafe fn carry<const D: usize, const C: usize, const U: usize, const K: u32, const STORES: u8>(
+    job: &HornerJob<'_>,
+) {
     let mut at = 0;
     while job.len - at >= C * VECTOR {
         // SAFETY: at + C * VECTOR <= len.
-        unsafe { carry_visit::<D, C, K, STORES>(job, at, !0) };
+        unsafe { carry_visit::<D, C, U, K, STORES>(job, at, !0) };
         at += C * VECTOR;
     }
     while job.len - at >= VECTOR {
         // SAFETY: at + VECTOR <= len.
-        unsafe { carry_visit::<D, 1, K, STORES>(job, at, !0) };
+        unsafe { carry_visit::<D, 1, 1, K, STORES>(job, at, !0) };
         at += VECTOR;
     }
     if at < job.len {
         // SAFETY: the mask has a bit for each of the len - at < VECTOR bytes that are left.
-        unsafe { carry_visit::<D, 1, K, CACHED>(job, at, !0 >> (VECTOR - (job.len - at))) };
+        unsafe { carry_visit::<D, 1, 1, K, CACHED>(job, at, !0 >> (VECTOR - (job.len - at))) };
     }
     if STORES != CACHED {
         super::fence();
@@ -463,7 +480,7 @@ unsafe fn carry<const D: usize, const C: usize, const K: u32, const STORES: u8>(
 /// As [`carry`]; `at + C * VECTOR <= len`, or C is 1, STORES is CACHED and `mask` has bit i only if at + i < len.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
-unsafe fn carry_visit<const D: usize, const C: usize, const K: u32, const STORES: u8>(
+unsafe fn carry_visit<const D: usize, const C: usize, const U: usize, const K: u32, const STORES: u8>(
     job: &HornerJob<'_>,
     at: usize,
     mask: u64,
@@ -477,43 +494,56 @@ unsafe fn carry_visit<const D: usize, const C: usize, const K: u32, const STORES
             }
         });
     }
-    for column in job.columns {
-        let mut x = [[_mm512_setzero_si512(); C]; D];
-        if !column[0].is_null() {
-            for t in 0..D {
-                // SAFETY: a column is there with all its planes, valid for the vectors or the bytes of the mask.
-                x[t] = unsafe { load::<C, STORES>(column[t], at, mask) };
-            }
-        }
-        for_each_state!(p {
-            let old = state[p];
-            for t in 0..D {
-                let factor = _mm512_set1_epi64(job.factors[p][t] as i64);
-                for c in 0..C {
-                    state[p][t][c] = match K >> (4 * p) & 15 {
-                        ONE => _mm512_xor_si512(old[t][c], x[t][c]),
-                        BYTE => {
-                            let product = _mm512_gf2p8affine_epi64_epi8::<0>(old[t][c], factor);
-                            _mm512_xor_si512(product, x[t][c])
-                        }
-                        QUADRATIC if t == 0 => {
-                            let product = _mm512_gf2p8affine_epi64_epi8::<0>(old[D - 1][c], factor);
-                            _mm512_xor_si512(product, x[t][c])
-                        }
-                        QUADRATIC => {
-                            let product = _mm512_gf2p8affine_epi64_epi8::<0>(old[D - 1][c], factor);
-                            _mm512_ternarylogic_epi64::<XOR3>(product, old[0][c], x[t][c])
-                        }
-                        kind => {
-                            let by = if kind == SHIFT_1 { 1 } else { 2 };
-                            let from = (t + D - by % D) % D;
-                            let product = _mm512_gf2p8affine_epi64_epi8::<0>(old[from][c], factor);
-                            _mm512_xor_si512(product, x[t][c])
-                        }
-                    };
+    macro_rules! take {
+        ($column:expr) => {
+            let column: &[*const u8; PLANES_MOST] = $column;
+            let mut x = [[_mm512_setzero_si512(); C]; D];
+            if !column[0].is_null() {
+                for t in 0..D {
+                    // SAFETY: a column is there with all its planes, valid for the vectors or the bytes of the mask.
+                    x[t] = unsafe { load::<C, STORES>(column[t], at, mask) };
                 }
             }
+            for_each_state!(p {
+                let old = state[p];
+                for t in 0..D {
+                    let factor = _mm512_set1_epi64(job.factors[p][t] as i64);
+                    for c in 0..C {
+                        state[p][t][c] = match K >> (4 * p) & 15 {
+                            ONE => _mm512_xor_si512(old[t][c], x[t][c]),
+                            BYTE => {
+                                let product = _mm512_gf2p8affine_epi64_epi8::<0>(old[t][c], factor);
+                                _mm512_xor_si512(product, x[t][c])
+                            }
+                            QUADRATIC if t == 0 => {
+                                let product = _mm512_gf2p8affine_epi64_epi8::<0>(old[D - 1][c], factor);
+                                _mm512_xor_si512(product, x[t][c])
+                            }
+                            QUADRATIC => {
+                                let product = _mm512_gf2p8affine_epi64_epi8::<0>(old[D - 1][c], factor);
+                                _mm512_ternarylogic_epi64::<XOR3>(product, old[0][c], x[t][c])
+                            }
+                            kind => {
+                                let by = if kind == SHIFT_1 { 1 } else { 2 };
+                                let from = (t + D - by % D) % D;
+                                let product = _mm512_gf2p8affine_epi64_epi8::<0>(old[from][c], factor);
+                                _mm512_xor_si512(product, x[t][c])
+                            }
+                        };
+                    }
+                }
+            });
+        };
+    }
+    let mut columns = job.columns;
+    while U > 1 && columns.len() >= U {
+        for_each_column!(u < U {
+            take!(&columns[u]);
         });
+        columns = &columns[U..];
+    }
+    for column in columns {
+        take!(column);
     }
     for_each_state!(p {
         for t in 0..D {
