@@ -202,6 +202,7 @@ fn few_streams() -> Option<FewStreams> {
             Some(FewStreams { groups: Groups { tile_bytes: 16 * 1024, ..FEW_STREAMS.groups }, ..FEW_STREAMS })
         }
         Kind::Zen4 => Some(FEW_STREAMS),
+        // Apart, no groups, but kernels for what lies far; these gain from the first-level cache on.
         Kind::Zen5 => Some(FewStreams { most_apart: usize::MAX, far_bytes: 0, ..FEW_STREAMS }),
     }
 }
