@@ -49,8 +49,8 @@ pub(crate) trait Engine: Copy {
         None
     }
 
-    /// As [`Engine::kernel`], for streams that lie far and are too many to be followed: the kernel fetches them itself. `None` if the engine
-    /// has none for so many outputs.
+    /// As [`Engine::kernel`], for streams that lie far and are too many to be followed: the kernel fetches them itself, or leaves the processor more to see of
+    /// them. `None` if the engine has none for so many outputs.
     fn far_kernel(self, _outputs: usize, _ones: bool, _streaming: bool) -> Option<Kernel<Self::Coefficient>> {
         None
     }

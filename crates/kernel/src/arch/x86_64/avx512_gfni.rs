@@ -79,8 +79,8 @@ impl Engine for Avx512Gfni {
         }
     }
 
-    /// Through the cache with one or two outputs a kernel waits for lines whoever asks for them, and loses. Zen 5 gains by asking only past the cache; elsewhere
-    /// two columns suffice to gain.
+    /// With one or two outputs a kernel of Zen 4 waits for lines whoever asks for them, and loses. Zen 5 gains by asking for what it stores past the cache; where
+    /// it stores into it two columns are what gains.
     fn far_kernel(self, outputs: usize, ones: bool, streaming: bool) -> Option<Kernel<u64>> {
         match (Kind::of_this_processor(), streaming) {
             (Kind::Zen5, true) => pick_dot!(outputs, ones, PAST_LATER by COLUMNS; 1 2 3 4),
