@@ -12,7 +12,7 @@ need fio fio
 
 profile=${PANTILE_PROFILE:-debug}
 if [ "$profile" = release ]; then cargo build --release --quiet -p pantile-cli -p pantile-nbd
-else cargo build --profile test --quiet -p pantile-cli -p pantile-nbd; fi # shares crates with `cargo test`
+else cargo build --profile test --quiet --workspace --lib --bins --tests; fi # what `cargo test --workspace` builds, with the same features
 pantile="${CARGO_TARGET_DIR:-$PWD/target}/$profile/pantile"
 
 work=$(mktemp -d)

@@ -37,11 +37,11 @@ impl Engine for Avx2Gfni {
         super::affine_matrix(c)
     }
 
+    /// Whoever wants nothing fetched ahead has AVX-512 (Zen 5): no kernels for that.
     fn kernel(self, outputs: usize, ones: bool, streaming: bool) -> Kernel<u64> {
         let kernel = match super::stores(streaming) {
-            PAST_NEXT => pick_dot!(outputs, ones, PAST_NEXT by COLUMNS; 1 2 3 4 5 6 7 8),
+            PAST | PAST_NEXT => pick_dot!(outputs, ones, PAST_NEXT by COLUMNS; 1 2 3 4 5 6 7 8),
             PAST_AHEAD => pick_dot!(outputs, ones, PAST_AHEAD by COLUMNS; 1 2 3 4 5 6 7 8),
-            PAST => pick_dot!(outputs, ones, PAST by COLUMNS; 1 2 3 4 5 6 7 8),
             _ => pick_dot!(outputs, ones, CACHED by COLUMNS; 1 2 3 4 5 6 7 8),
         };
         kernel.unwrap_or_else(|| unreachable!("a pass has 1 to 8 outputs"))
@@ -49,9 +49,8 @@ impl Engine for Avx2Gfni {
 
     fn solving_kernel(self, streaming: bool, shape: Solving) -> Option<Kernel<u64>> {
         match super::stores(streaming) {
-            PAST_NEXT => pick_solving!(shape, PAST_NEXT by COLUMNS, 0; 2 3 4),
+            PAST | PAST_NEXT => pick_solving!(shape, PAST_NEXT by COLUMNS, 0; 2 3 4),
             PAST_AHEAD => pick_solving!(shape, PAST_AHEAD by COLUMNS, 0; 2 3 4),
-            PAST => pick_solving!(shape, PAST by COLUMNS, 0; 2 3 4),
             _ => pick_solving!(shape, CACHED by COLUMNS, 0; 2 3 4),
         }
     }
