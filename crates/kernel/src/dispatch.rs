@@ -9,6 +9,8 @@ use crate::schedule::Schedule;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::solve::Solve;
 use crate::solve::System;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use crate::update::Change;
 use crate::weave::{self, Weave};
 use crate::{Tier, portable};
 
@@ -118,6 +120,64 @@ impl Solver {
             #[cfg(not(all(target_arch = "x86_64", not(miri))))]
             _ => {
                 let _ = (streaming, buffer, len);
+            }
+        }
+    }
+}
+
+/// A change compiled for one tier.
+#[derive(Debug)]
+pub(crate) enum Changer {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    Avx2(Change<Avx2>),
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    Avx2Gfni(Change<Avx2Gfni>),
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    Avx512Gfni(Change<Avx512Gfni>),
+}
+
+impl Changer {
+    /// `None` if the tier has no kernel for so many targets, or this machine not the tier.
+    pub(crate) fn new(tier: Tier, targets: &[(usize, u8)]) -> Option<Changer> {
+        match tier {
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Tier::Avx2 => Some(Changer::Avx2(Change::new(Avx2::new()?, targets)?)),
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Tier::Avx2Gfni => Some(Changer::Avx2Gfni(Change::new(Avx2Gfni::new()?, targets)?)),
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Tier::Avx512Gfni => Some(Changer::Avx512Gfni(Change::new(Avx512Gfni::new()?, targets)?)),
+            _ => {
+                let _ = targets;
+                None
+            }
+        }
+    }
+
+    /// Carries it out.
+    ///
+    /// # Safety
+    ///
+    /// As `Change::run`.
+    pub(crate) unsafe fn run(
+        &self,
+        changed: *mut u8,
+        new: *const u8,
+        target: impl Fn(usize) -> *mut u8,
+        len: usize,
+    ) {
+        match self {
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            // SAFETY: the caller's promise.
+            Changer::Avx2(change) => unsafe { change.run(changed, new, target, len) },
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            // SAFETY: as above.
+            Changer::Avx2Gfni(change) => unsafe { change.run(changed, new, target, len) },
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            // SAFETY: as above.
+            Changer::Avx512Gfni(change) => unsafe { change.run(changed, new, target, len) },
+            #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+            _ => {
+                let _ = (changed, new, target, len);
             }
         }
     }

@@ -66,6 +66,12 @@ pub(crate) trait Engine: Copy {
         None
     }
 
+    /// The kernel of an update: source 1 takes the place of source 0, which is valid for writes, and each output has its coefficient of what that changes added to
+    /// it; the first one without a product if `ones`. It starts from its outputs, and no two buffers overlap. `None` if the engine has none for so many outputs.
+    fn change_kernel(self, _outputs: usize, _ones: bool) -> Option<Kernel<Self::Coefficient>> {
+        None
+    }
+
     /// How what streams is read, if the processor follows few streams.
     fn few_streams(self) -> Option<FewStreams>;
 

@@ -1,10 +1,12 @@
 //! The change of one buffer, added to others in one pass.
 
+use crate::dispatch::Changer;
 use crate::dot::Mode;
+use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS};
 use crate::scan::xor_into;
 use crate::{Dot, ProgramError, ShapeError, Tier};
 
-/// Bytes of a tile: the old content, the new one and eight targets of it lie in the first-level cache together.
+/// Bytes of a tile where steps follow one another: the old content, the new one and eight targets of it lie in the first-level cache together.
 const TILE_BYTES: usize = 2048;
 
 /// Replaces one buffer and adds coefficients times the change to others.
@@ -12,10 +14,76 @@ const TILE_BYTES: usize = 2048;
 /// Immutable, `Send + Sync` and reusable.
 #[derive(Debug)]
 pub struct Update {
-    dot: Dot,
     buffers: usize,
     changed: usize,
     targets: Vec<usize>,
+    how: How,
+}
+
+#[derive(Debug)]
+enum How {
+    /// By one kernel, which reads and writes everything once.
+    Whole(Changer),
+    /// Step by step: what is added to the targets, of one source.
+    Steps(Dot),
+}
+
+/// A change compiled for an engine.
+#[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
+pub(crate) struct Change<E: Engine> {
+    kernel: Kernel<E::Coefficient>,
+    /// Of the targets, but of the first one if it takes the change as it is.
+    coefficients: Vec<E::Coefficient>,
+    targets: Vec<usize>,
+}
+
+#[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
+impl<E: Engine> Change<E> {
+    /// `None` if the engine has no kernel for so many targets.
+    pub(crate) fn new(engine: E, targets: &[(usize, u8)]) -> Option<Change<E>> {
+        let mut targets: Vec<(usize, u8)> = targets.iter().copied().filter(|target| target.1 != 0).collect();
+        let plain = targets.iter().position(|target| target.1 == 1);
+        targets[..plain.map_or(0, |at| at + 1)].rotate_right(usize::from(plain.is_some()));
+        let kernel = engine.change_kernel(targets.len(), plain.is_some())?;
+        let multiplied = &targets[usize::from(plain.is_some())..];
+        let coefficients = multiplied.iter().map(|target| E::coefficient(target.1)).collect();
+        Some(Change { kernel, coefficients, targets: targets.iter().map(|target| target.0).collect() })
+    }
+
+    /// Writes `new` to `changed`, and adds what that changes to every target.
+    ///
+    /// # Safety
+    ///
+    /// All are valid for `len` bytes, `changed` and targets for reads and writes, and no two overlap.
+    #[inline]
+    pub(crate) unsafe fn run(
+        &self,
+        changed: *mut u8,
+        new: *const u8,
+        target: impl Fn(usize) -> *mut u8,
+        len: usize,
+    ) {
+        let mut outputs = [std::ptr::null_mut(); MAX_OUTPUTS];
+        outputs.iter_mut().zip(&self.targets).for_each(|(output, &t)| *output = target(t));
+        let job = Job {
+            sources: &[changed.cast_const(), new],
+            coefficients: &self.coefficients,
+            first_is_plain: false,
+            start: None,
+            solution: &[],
+            taken: 0,
+            outputs: &outputs,
+            len,
+        };
+        // SAFETY: the caller's promise; the engine that made the kernel is a witness of its instructions, and the job has the shape that it was made for.
+        unsafe { (self.kernel)(&job) };
+    }
+}
+
+impl<E: Engine> std::fmt::Debug for Change<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Change").field("targets", &self.targets).finish_non_exhaustive()
+    }
 }
 
 impl Update {
@@ -43,9 +111,15 @@ impl Update {
                 return Err(ProgramError::TargetInUse { step, target });
             }
         }
-        let rows: Vec<Vec<(usize, u8)>> = targets.iter().map(|&(_, c)| vec![(0, c)]).collect();
-        let dot = Dot::with_tier(tier, 1, &rows)?;
-        Ok(Update { dot, buffers, changed, targets: targets.iter().map(|target| target.0).collect() })
+        let steps = || {
+            let rows: Vec<Vec<(usize, u8)>> = targets.iter().map(|&(_, c)| vec![(0, c)]).collect();
+            Dot::with_tier(tier, 1, &rows)
+        };
+        let how = match Changer::new(tier, targets) {
+            Some(changer) => How::Whole(changer),
+            None => How::Steps(steps()?),
+        };
+        Ok(Update { buffers, changed, targets: targets.iter().map(|target| target.0).collect(), how })
     }
 
     /// Writes `new` to the changed buffer, and adds what that changes to every target.
@@ -64,21 +138,40 @@ impl Update {
             }
         }
         let base = buffers.as_mut_ptr();
+        match &self.how {
+            How::Whole(changer) => {
+                // SAFETY: the changed buffer and every target exist and are as long as `new`; they are borrowed exclusively, and `new` beside
+                // them, so no two overlap: no target is named twice or is the changed buffer.
+                unsafe {
+                    let buffer = |i: usize| (*base.add(i)).as_mut_ptr();
+                    changer.run(buffer(self.changed), new.as_ptr(), buffer, need);
+                }
+            }
+            // SAFETY: as above.
+            How::Steps(dot) => unsafe { self.run_steps(dot, base, new) },
+        }
+        Ok(())
+    }
+
+    /// Tile by tile: the old content becomes the change, the change goes to the targets, the new content takes its place.
+    ///
+    /// # Safety
+    ///
+    /// `base` has the changed buffer and every target, each as long as `new`; nothing else is borrowed from them now.
+    unsafe fn run_steps(&self, dot: &Dot, base: *mut &mut [u8], new: &[u8]) {
         for (tile, new) in new.chunks(TILE_BYTES).enumerate() {
             let start = tile * TILE_BYTES;
-            // SAFETY: the changed buffer exists and is as long as `new`; nothing else is borrowed from it now.
+            // SAFETY: the changed buffer exists and is long enough; nothing else is borrowed from it now.
             let changed = unsafe { &mut (&mut *base.add(self.changed))[start..start + new.len()] };
-            // The old content becomes the change, the change goes to the targets, the new content takes its place.
             xor_into(changed, new);
             let source = changed.as_ptr();
-            // SAFETY: every target exists, is as long as `new`, is written once and is not the changed buffer; the
-            // changed buffer is only read meanwhile.
+            // SAFETY: every target exists, is long enough, is written once and is not the changed buffer; the changed buffer is only
+            // read meanwhile.
             unsafe {
                 let target = |o: usize| (*base.add(self.targets[o])).as_mut_ptr().add(start);
-                self.dot.run_streaming(Mode::Accumulate, false, |_| source, target, new.len());
+                dot.run_streaming(Mode::Accumulate, false, |_| source, target, new.len());
             }
             changed.copy_from_slice(new);
         }
-        Ok(())
     }
 }

@@ -296,8 +296,10 @@ fn an_update_is_the_sum_of_the_change_at_every_length() {
     let paint = |seed: usize, len: usize| (0..len).map(|i| ((i * 7 + seed) % 251) as u8).collect::<Vec<u8>>();
     let coefficients = [1u8, 0x8e, 0, 2, 0xff, 1, 0x1d, 3, 9];
     for tier in Tier::available() {
-        for outputs in [0, 1, 2, 4, 9] {
-            let targets: Vec<(usize, u8)> = (0..outputs).map(|o| (o + 2, coefficients[o])).collect();
+        // All numbers of targets, of which the first one, a later one or none takes the change as it is, and one nothing.
+        for (outputs, first) in (0..=9).flat_map(|outputs| [(outputs, 0), (outputs, 3), (outputs, 6)]) {
+            let targets: Vec<(usize, u8)> =
+                (0..outputs).map(|o| (o + 2, coefficients[(first + o) % coefficients.len()])).collect();
             let update = Update::with_tier(tier, 12, 1, &targets).expect("good targets");
             for len in (0..=257).chain([2047, 2048, 2049, 5000]) {
                 let mut cells: Vec<Vec<u8>> = (0..12).map(|i| paint(i, len)).collect();
@@ -315,7 +317,7 @@ fn an_update_is_the_sum_of_the_change_at_every_length() {
                             pantile_kernel::Dot::with_tier(Tier::Portable, 1, &[vec![(0, c)]]).expect("one");
                         dot.accumulate(&[&change], &mut [&mut wanted]).expect("one length");
                     }
-                    assert!(*cell == wanted, "{tier}, {outputs} targets, length {len}, buffer {i}");
+                    assert!(*cell == wanted, "{tier}, {targets:?}, length {len}, buffer {i}");
                 }
             }
         }

@@ -170,6 +170,10 @@ impl Engine for Avx2 {
         }
     }
 
+    fn change_kernel(self, outputs: usize, ones: bool) -> Option<Kernel<Tables>> {
+        pick_change!(outputs, ones; 1 2 3 4 5 6 7 8)
+    }
+
     fn few_streams(self) -> Option<FewStreams> {
         super::few_streams()
     }
@@ -213,6 +217,19 @@ pub(crate) unsafe fn weave<const C: usize, const STREAMING: bool>(
     table[..buffers].iter_mut().for_each(|place| *place = place.wrapping_add(visits * C * VECTOR));
     table[buffers..].iter_mut().for_each(|slot| *slot = slot.wrapping_add(visits * C * VECTOR));
 }
+
+define_change!(
+    "avx2",
+    Tables,
+    2,
+    partial::load::<C, CACHED>,
+    partial::store::<C, CACHED>,
+    usize,
+    VECTOR,
+    |left| left,
+    _mm256_xor_si256,
+    |x, tables| product(tables.wide(), nibbles(x, _mm256_set1_epi8(15)))
+);
 
 /// # Safety
 ///

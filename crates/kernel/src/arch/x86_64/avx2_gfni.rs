@@ -55,6 +55,10 @@ impl Engine for Avx2Gfni {
         }
     }
 
+    fn change_kernel(self, outputs: usize, ones: bool) -> Option<Kernel<u64>> {
+        pick_change!(outputs, ones; 1 2 3 4 5 6 7 8)
+    }
+
     fn few_streams(self) -> Option<FewStreams> {
         super::few_streams()
     }
@@ -63,6 +67,19 @@ impl Engine for Avx2Gfni {
         super::fence();
     }
 }
+
+define_change!(
+    "avx2,gfni",
+    u64,
+    4,
+    partial::load::<C, CACHED>,
+    partial::store::<C, CACHED>,
+    usize,
+    VECTOR,
+    |left| left,
+    _mm256_xor_si256,
+    |x, matrix| _mm256_gf2p8affine_epi64_epi8::<0>(x, _mm256_set1_epi64x(*matrix as i64))
+);
 
 /// # Safety
 ///

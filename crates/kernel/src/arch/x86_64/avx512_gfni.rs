@@ -106,6 +106,10 @@ impl Engine for Avx512Gfni {
         }
     }
 
+    fn change_kernel(self, outputs: usize, ones: bool) -> Option<Kernel<u64>> {
+        pick_change!(outputs, ones; 1 2 3 4 5 6 7 8)
+    }
+
     fn few_streams(self) -> Option<FewStreams> {
         super::few_streams()
     }
@@ -217,6 +221,19 @@ pub(crate) unsafe fn weave<const W: usize, const C: usize, const STREAMING: bool
     table[..buffers].iter_mut().for_each(|place| *place = place.wrapping_add(visits * C * VECTOR));
     table[buffers..].iter_mut().for_each(|slot| *slot = slot.wrapping_add(visits * C * VECTOR));
 }
+
+define_change!(
+    "avx512f,avx512bw,gfni",
+    u64,
+    4,
+    load::<C, CACHED>,
+    store::<C, CACHED>,
+    u64,
+    !0,
+    |left| !0 >> (VECTOR - left),
+    _mm512_xor_si512,
+    |x, matrix| _mm512_gf2p8affine_epi64_epi8::<0>(x, _mm512_set1_epi64(*matrix as i64))
+);
 
 /// # Safety
 ///

@@ -42,6 +42,19 @@ macro_rules! pick_solving {
     };
 }
 
+/// The `change` of a module; `None` for numbers of outputs that are not named.
+macro_rules! pick_change {
+    ($outputs:expr, $ones:expr; $($m:literal)*) => {
+        match ($outputs, $ones) {
+            $(
+                ($m, false) => Some(change::<$m, false> as Kernel<_>),
+                ($m, true) => Some(change::<$m, true> as Kernel<_>),
+            )*
+            _ => None,
+        }
+    };
+}
+
 /// As [`for_each_output`], for the columns of a grid.
 macro_rules! for_each_column {
     ($o:ident < $m:ident $body:block) => {
