@@ -28,6 +28,9 @@ const COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 4, 4, 4, 4, 2, 2, 2, 2];
 /// The same for sources that hardware is to follow.
 const FEW_COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 2, 2, 2, 2, 2, 2, 2, 2];
 
+/// The same for sources from the cache where vectors are computed as fast as they are read (Zen 5), so that what a visit does beside them tells.
+const WIDE_COLUMNS: [usize; 3] = [0, 8, 8];
+
 /// a ^ b ^ c as the truth table of `vpternlogq`.
 const XOR3: i32 = 0x96;
 
@@ -63,6 +66,9 @@ impl Engine for Avx512Gfni {
             PAST_NEXT => pick_dot!(outputs, ones, PAST_NEXT by FEW_COLUMNS; 1 2 3 4 5 6 7 8),
             PAST_AHEAD => pick_dot!(outputs, ones, PAST_AHEAD by COLUMNS; 1 2 3 4 5 6 7 8),
             PAST => pick_dot!(outputs, ones, PAST by COLUMNS; 1 2 3 4 5 6 7 8),
+            _ if Kind::of_this_processor() == Kind::Zen5 && outputs < WIDE_COLUMNS.len() => {
+                pick_dot!(outputs, ones, CACHED by WIDE_COLUMNS; 1 2)
+            }
             _ => pick_dot!(outputs, ones, CACHED by COLUMNS; 1 2 3 4 5 6 7 8),
         };
         kernel.unwrap_or_else(|| unreachable!("a pass has 1 to 8 outputs"))
