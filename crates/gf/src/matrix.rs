@@ -130,11 +130,15 @@ pub fn eliminate(rows: usize, entries: &mut [Gf]) -> bool {
         if scale != Gf::ONE {
             entries[pivot * columns..][..columns].iter_mut().for_each(|x| *x *= scale);
         }
-        let (above, rest) = entries.split_at_mut(pivot * columns);
-        let (base, below) = rest.split_at_mut(columns);
-        for row in above.chunks_exact_mut(columns).chain(below.chunks_exact_mut(columns)) {
+        for r in (0..rows).filter(|&r| r != pivot) {
+            let (above, below) = entries.split_at_mut(r.max(pivot) * columns);
+            let (row, base) = match r < pivot {
+                true => (&mut above[r * columns..][..columns], &below[..columns]),
+                false => (&mut below[..columns], &above[pivot * columns..][..columns]),
+            };
             let factor = row[pivot];
-            add_scaled(row, base, factor);
+            // Before the pivot its row is zero.
+            add_scaled(&mut row[pivot..], &base[pivot..], factor);
         }
     }
     true

@@ -77,11 +77,11 @@ impl Program {
 #[derive(Debug)]
 pub(crate) enum Solver {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    Avx2(Solve<Avx2>),
+    Avx2(Box<Solve<Avx2>>),
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    Avx2Gfni(Solve<Avx2Gfni>),
+    Avx2Gfni(Box<Solve<Avx2Gfni>>),
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    Avx512Gfni(Solve<Avx512Gfni>),
+    Avx512Gfni(Box<Solve<Avx512Gfni>>),
 }
 
 impl Solver {

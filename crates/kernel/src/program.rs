@@ -36,7 +36,7 @@ pub struct Step {
 /// `Send + Sync` and reusable; what it computes never changes.
 #[derive(Debug)]
 pub struct Program {
-    stages: Vec<Stage>,
+    stages: Stages,
     tier: Tier,
     /// Buffers of a run.
     buffers: usize,
@@ -45,12 +45,28 @@ pub struct Program {
     stores: Stores,
 }
 
+/// One stage needs no list: a recovery that is needed once should not wait for its plan longer than for its bytes.
+#[derive(Debug)]
+enum Stages {
+    One(Stage),
+    Many(Vec<Stage>),
+}
+
+/// Each behind a pointer, so that a program is moved by a few words.
 #[derive(Debug)]
 enum Stage {
-    Dot { dot: Dot, sources: Vec<usize>, outputs: Vec<usize> },
+    Dot(Box<Group>),
     Xor(Box<Xor>),
     Solve(Solver),
-    Horner(Carried),
+    Horner(Box<Carried>),
+}
+
+/// Steps that are done in one pass over their sources.
+#[derive(Debug)]
+struct Group {
+    dot: Dot,
+    sources: Vec<usize>,
+    outputs: Vec<usize>,
 }
 
 impl Program {
@@ -67,8 +83,13 @@ impl Program {
     pub fn with_tier(tier: Tier, buffers: usize, steps: &[Step]) -> Result<Program, ProgramError> {
         let streams = check(buffers, steps)?;
         let stages = match (is_xor_alone(steps), Sweep::new(tier)) {
-            (true, Some(sweep)) => vec![xor_of(steps, sweep)],
-            _ => groups(steps).iter().map(|group| dot_of(tier, group)).collect::<Result<_, DotError>>()?,
+            (true, Some(sweep)) => Stages::One(xor_of(steps, sweep)),
+            _ => match &groups(steps)[..] {
+                [group] => Stages::One(dot_of(tier, group)?),
+                groups => Stages::Many(
+                    groups.iter().map(|group| dot_of(tier, group)).collect::<Result<_, DotError>>()?,
+                ),
+            },
         };
         Ok(Program { stages, tier, buffers, streams, stores: Stores::Auto })
     }
@@ -96,7 +117,13 @@ impl Program {
         };
         let reads = system.sources.iter().chain(system.starts.iter().flatten());
         let streams = check_buffers(buffers, reads.copied(), system.outputs.iter().copied())?;
-        Ok(Program { stages: vec![Stage::Solve(solver)], tier, buffers, streams, stores: Stores::Auto })
+        Ok(Program {
+            stages: Stages::One(Stage::Solve(solver)),
+            tier,
+            buffers,
+            streams,
+            stores: Stores::Auto,
+        })
     }
 
     /// What Horner's rule gives, for [`Tier::best`]; `None` if the tier has no kernel for it, and steps must do.
@@ -116,7 +143,7 @@ impl Program {
         let (reads, writes) = carried.buffers();
         let streams = check_buffers(buffers, reads, writes)?;
         Ok(Some(Program {
-            stages: vec![Stage::Horner(carried)],
+            stages: Stages::One(Stage::Horner(Box::new(carried))),
             tier,
             buffers,
             streams,
@@ -128,7 +155,10 @@ impl Program {
     ///
     /// Cost: some 60 us for a program of XORs with a hundred buffers or two, nothing for others.
     pub fn prepare(&self) {
-        self.stages.iter().for_each(Stage::prepare);
+        match &self.stages {
+            Stages::One(stage) => stage.prepare(),
+            Stages::Many(stages) => stages.iter().for_each(Stage::prepare),
+        }
     }
 
     /// The same program with another store policy; the results do not depend on it.
@@ -168,15 +198,18 @@ impl Program {
         // SAFETY: `buffer` is called with numbers below `buffers.len()` only, which `check` saw to. Each call borrows
         // that one slice anew, and the pointer stays valid because nothing else touches the slices until we return.
         let buffer = move |i: usize| unsafe { (*base.add(i)).as_mut_ptr() };
-        if let [stage] = &self.stages[..] {
-            // SAFETY: every buffer is valid for `len` bytes, and they are apart from one another.
-            unsafe { stage.run(streaming, buffer, len) };
-            return Ok(());
-        }
+        let stages = match &self.stages {
+            Stages::One(stage) => {
+                // SAFETY: every buffer is valid for `len` bytes, and they are apart from one another.
+                unsafe { stage.run(streaming, buffer, len) };
+                return Ok(());
+            }
+            Stages::Many(stages) => stages,
+        };
         let mut start = 0;
         while start < len {
             let n = TILE_BYTES.min(len - start);
-            for stage in &self.stages {
+            for stage in stages {
                 // SAFETY: every buffer is valid for `len >= start + n` bytes, and they are apart from one another.
                 unsafe { stage.run(streaming, move |i| buffer(i).add(start), n) };
             }
@@ -199,7 +232,8 @@ impl Stage {
     #[inline]
     unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8 + Copy, len: usize) {
         match self {
-            Stage::Dot { dot, sources, outputs } => {
+            Stage::Dot(group) => {
+                let Group { dot, sources, outputs } = &**group;
                 let source = |s: usize| buffer(sources[s]).cast_const();
                 // SAFETY: the caller's promise; no step reads what its group writes.
                 unsafe { dot.run_streaming(Mode::Apply, streaming, source, |o| buffer(outputs[o]), len) };
@@ -255,7 +289,7 @@ fn dot_of(tier: Tier, steps: &[&Step]) -> Result<Stage, DotError> {
     let rows: Vec<Vec<(usize, u8)>> =
         steps.iter().map(|s| s.terms.iter().map(|&(buffer, c)| (place(buffer), c)).collect()).collect();
     let dot = Dot::with_tier(tier, sources.len(), &rows)?;
-    Ok(Stage::Dot { dot, outputs: steps.iter().map(|s| s.target).collect(), sources })
+    Ok(Stage::Dot(Box::new(Group { dot, outputs: steps.iter().map(|s| s.target).collect(), sources })))
 }
 
 /// Checks what a run relies on; the number of buffers in use.

@@ -84,15 +84,16 @@ pub(crate) struct Solve<E: Engine> {
 }
 
 impl<E: Engine> Solve<E> {
-    /// `None` if the engine has no kernel for such a system, which is whole.
-    pub(crate) fn new(engine: E, system: &System<'_>) -> Option<Solve<E>> {
+    /// `None` if the engine has no kernel for such a system, which is whole. Boxed where it is made: to move what was just written takes longer than to write it.
+    pub(crate) fn new(engine: E, system: &System<'_>) -> Option<Box<Solve<E>>> {
         debug_assert!(system.is_whole(), "whoever compiles a system looks at its shape first");
         let count = system.starts.len();
         if count == 0 || count > MAX_OUTPUTS {
             return None;
         }
-        let ones_at =
-            (0..count).find(|&sum| system.coefficients.iter().skip(sum).step_by(count).all(|&c| c == 1));
+        let is_ones =
+            |&sum: &usize| (0..system.sources.len()).all(|s| system.coefficients[s * count + sum] == 1);
+        let ones_at = (0..count).find(is_ones);
         let ones = ones_at.is_some();
         // The sum of ones first.
         let mut order: [usize; MAX_OUTPUTS] = std::array::from_fn(|sum| sum);
@@ -127,7 +128,7 @@ impl<E: Engine> Solve<E> {
         for (output, &o) in outputs.iter_mut().zip(rows) {
             *output = u32::try_from(system.outputs[o]).ok()?;
         }
-        Some(Solve {
+        Some(Box::new(Solve {
             engine,
             sum: engine.kernel(count, ones, false),
             group: group_kernel(engine, count, ones),
@@ -148,7 +149,7 @@ impl<E: Engine> Solve<E> {
             starts,
             taken,
             outputs,
-        })
+        }))
     }
 
     /// Computes every output.

@@ -2,7 +2,7 @@
 
 use crate::locate::Checker;
 use crate::plank::Plank;
-use crate::program::{Whole, compile, solving};
+use crate::program::{compile, solving, unread};
 use crate::shelf::Shelf;
 use crate::stripe::{StripeError, element_len};
 use pantile_code::{CellIndex, Code, CodeError};
@@ -48,21 +48,20 @@ pub struct Recovery {
 struct Unplanned {
     code: Code,
     lost: CellSet,
-    /// What the program does not read. The rest determines every cell in one way only, so that a plan without these reads what the
-    /// program needs.
-    unread: CellSet,
 }
 
 impl Recovery {
     /// What is read and computed.
     pub fn plan(&self) -> &Plan {
         self.plan.get_or_init(|| {
-            let Some(Unplanned { code, lost, unread }) = &self.request else {
+            let Some(Unplanned { code, lost }) = &self.request else {
                 unreachable!("a recovery has its plan or can make it")
             };
+            // What the program reads determines every cell in one way only, so that a plan from these cells reads what the program needs.
+            let unread = unread(code, lost);
             let wanted: Vec<CellIndex> = lost.iter().collect();
             let costs = Costs::uniform();
-            let request = Request { lost: unread, wanted: &wanted, costs: &costs, effort: Effort::Fast };
+            let request = Request { lost: &unread, wanted: &wanted, costs: &costs, effort: Effort::Fast };
             match Planner::new(code).recover(&request) {
                 Ok(plan) => plan,
                 Err(error) => unreachable!("what was compiled can be planned: {error}"),
@@ -166,9 +165,9 @@ impl Codec {
     }
 
     /// Of a program that recovers everything lost and was made without a plan.
-    fn unplanned(&self, lost: CellSet, whole: Whole) -> Recovery {
-        let request = Some(Unplanned { code: self.code().clone(), lost, unread: whole.unread });
-        Recovery { plan: OnceLock::new(), request, program: whole.program }
+    fn unplanned(&self, lost: CellSet, program: Program) -> Recovery {
+        let request = Some(Unplanned { code: self.code().clone(), lost });
+        Recovery { plan: OnceLock::new(), request, program }
     }
 
     fn encoder(&self) -> &(Plan, Program) {
@@ -199,7 +198,7 @@ impl Codec {
         self.inner.recoveries.get(key, |(lost, wanted, costs)| {
             let is_whole = *costs == Costs::uniform() && wanted.iter().copied().eq(lost.iter());
             match if is_whole { solving(self.code(), lost) } else { None } {
-                Some(whole) => Ok(self.unplanned(lost.clone(), whole)),
+                Some(program) => Ok(self.unplanned(lost.clone(), program)),
                 None => self.plan_and_compile(lost, wanted, costs),
             }
         })
@@ -223,9 +222,9 @@ impl Codec {
     pub fn decoder_anew(&self, lost: &[usize]) -> Result<Recovery, NotRecoverable> {
         let code = self.code();
         let cells = CellSet::of_columns(code, lost);
-        let whole = solving(code, &cells).or_else(|| self.plank()?.decoder(code, &cells));
-        if let Some(whole) = whole {
-            return Ok(self.unplanned(cells, whole));
+        let program = solving(code, &cells).or_else(|| self.plank()?.decoder(code, &cells));
+        if let Some(program) = program {
+            return Ok(self.unplanned(cells, program));
         }
         let wanted: Vec<CellIndex> = cells.iter().collect();
         self.plan_and_compile(&cells, &wanted, &Costs::uniform())

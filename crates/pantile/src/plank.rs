@@ -5,7 +5,6 @@
 //! a d x d matrix over GF(2^8) that the kernel knows by its form (RAIDq over GF(2^16) and GF(2^24)). Nothing is asked of
 //! the family: the generator is compared.
 
-use crate::program::Whole;
 use pantile_code::{Cell, Code};
 use pantile_gf::{Gf, Matrix};
 use pantile_kernel::{Horner, HornerOutputs, HornerStep, Program, Step};
@@ -80,7 +79,7 @@ impl Plank {
     ///
     /// Reads all data left and the first parity columns left, as many as data columns are lost; of one lost column a plan
     /// may read less.
-    pub(crate) fn decoder(&self, code: &Code, lost: &CellSet) -> Option<Whole> {
+    pub(crate) fn decoder(&self, code: &Code, lost: &CellSet) -> Option<Program> {
         let columns = lost.columns(code);
         if lost.len() != columns.len() * self.planes || columns.len() > PARITIES {
             return None;
@@ -125,17 +124,13 @@ impl Plank {
         let columns: Vec<_> = (0..self.data_columns)
             .map(|column| (!unknown.contains(&column)).then(|| self.cells(code, column)))
             .collect();
-        let mut unread = lost.clone();
-        let left = (0..PARITIES).filter(|p| !gone.contains(p) && !used.contains(p));
-        left.flat_map(|p| code.column_cells(self.data_columns + p)).for_each(|cell| unread.insert(cell));
-        let program = match lost.columns(code).len() <= SUMMED_MOST {
-            true => match Program::new(code.cell_count(), &self.sums(&columns, &adds, &rows)) {
-                Ok(program) => program,
-                Err(error) => unreachable!("lost cells are written and others read: {error}"),
-            },
-            false => self.program(code, columns, HornerOutputs::Solved { adds, rows })?,
-        };
-        Some(Whole { program, unread })
+        if lost.columns(code).len() > SUMMED_MOST {
+            return self.program(code, columns, HornerOutputs::Solved { adds, rows });
+        }
+        match Program::new(code.cell_count(), &self.sums(&columns, &adds, &rows)) {
+            Ok(program) => Some(program),
+            Err(error) => unreachable!("lost cells are written and others read: {error}"),
+        }
     }
 
     fn program(

@@ -8,7 +8,7 @@ use pantile_code::Code;
 use pantile_gf::{Gf, eliminate};
 use pantile_kernel::{Program, ShapeError, Step, System};
 use pantile_plan::CellSet;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 /// Compiles the steps of a plan.
 pub(crate) fn compile(code: &Code, steps: &[pantile_plan::Step]) -> Program {
@@ -25,15 +25,32 @@ pub(crate) fn compile(code: &Code, steps: &[pantile_plan::Step]) -> Program {
     }
 }
 
-/// A program that recovers everything lost, made without a plan.
-pub(crate) struct Whole {
-    pub(crate) program: Program,
-    /// What it does not read. The other cells are independent and determine the stripe.
-    pub(crate) unread: CellSet,
+/// What a program does not read that recovers everything lost without a plan: what is lost, and of the parities left all but the first, as
+/// many as data are lost. The other cells are independent and determine the stripe.
+pub(crate) fn unread(code: &Code, lost: &CellSet) -> CellSet {
+    let data_lost = code.data().iter().filter(|&&cell| lost.contains(cell)).count();
+    let mut unread = lost.clone();
+    let left = code.parity().iter().filter(|&&cell| !lost.contains(cell));
+    left.skip(data_lost).for_each(|&cell| unread.insert(cell));
+    unread
 }
 
 /// Lists that are short for most codes.
 type Few<T, const N: usize> = SmallVec<[T; N]>;
+
+/// So many zeros, on the stack if they are few: it is not worth a list that is moved.
+fn zeros<'a, T: Copy, const N: usize>(
+    zero: T,
+    count: usize,
+    few: &'a mut [T; N],
+    many: &'a mut Vec<T>,
+) -> &'a mut [T] {
+    if count <= N {
+        return &mut few[..count];
+    }
+    many.resize(count, zero);
+    many
+}
 
 /// What a recovery of a code of one row knows and wants, by position in the lists of data and parities of the code.
 struct Loss {
@@ -42,27 +59,27 @@ struct Loss {
     /// The parities whose sums are formed: first those that are used, as many as data are unknown if so many are left; then
     /// the lost ones.
     rows: Few<usize, 8>,
-    unread: CellSet,
 }
 
 impl Loss {
-    fn of(code: &Code, lost: &CellSet) -> Loss {
-        // Filled where it lies: to move lists that were just written costs a quarter of the plan.
-        let mut loss =
-            Loss { known: Few::new(), unknown: Few::new(), rows: Few::new(), unread: lost.clone() };
+    /// Of nothing. Filled where it lies: to move lists that were just written costs a quarter of the plan.
+    fn new() -> Loss {
+        Loss { known: Few::new(), unknown: Few::new(), rows: Few::new() }
+    }
+
+    fn fill(&mut self, code: &Code, lost: &CellSet) {
         for (position, &cell) in code.data().iter().enumerate() {
-            if lost.contains(cell) { loss.unknown.push(position) } else { loss.known.push(position) }
+            if lost.contains(cell) { self.unknown.push(position) } else { self.known.push(position) }
         }
         let mut lost_rows = Few::<usize, 8>::new();
         for (row, &cell) in code.parity().iter().enumerate() {
             match lost.contains(cell) {
                 true => lost_rows.push(row),
-                false if loss.rows.len() < loss.unknown.len() => loss.rows.push(row),
-                false => loss.unread.insert(cell),
+                false if self.rows.len() < self.unknown.len() => self.rows.push(row),
+                false => {}
             }
         }
-        lost_rows.iter().for_each(|&row| loss.rows.push(row));
-        loss
+        lost_rows.iter().for_each(|&row| self.rows.push(row));
     }
 
     /// Whether data are lost, of `lost` cells, and as many parities are left.
@@ -76,25 +93,28 @@ impl Loss {
         let (used, count) = (self.unknown.len(), self.rows.len());
         let coefficient = |row: usize, position: usize| code.generator().get(row, position);
         // [A | I] becomes [I | A^-1].
-        let mut work: Few<Gf, 128> = smallvec![Gf::ZERO; 2 * used * used];
-        for (r, line) in work.chunks_exact_mut(2 * used).enumerate() {
-            line.iter_mut().zip(&self.unknown).for_each(|(x, &u)| *x = coefficient(self.rows[r], u));
+        let (mut few, mut many) = ([Gf::ZERO; 128], Vec::new());
+        let work = zeros(Gf::ZERO, 2 * used * used, &mut few, &mut many);
+        for (r, &row) in self.rows[..used].iter().enumerate() {
+            let line = &mut work[r * 2 * used..][..2 * used];
+            line.iter_mut().zip(&self.unknown).for_each(|(x, &u)| *x = coefficient(row, u));
             line[used + r] = Gf::ONE;
         }
-        if !eliminate(used, &mut work) {
+        if !eliminate(used, work) {
             return false;
         }
-        let (of_data, of_parities) = solution.split_at_mut(used * count);
-        for (line, inverse) in of_data.chunks_exact_mut(count).zip(work.chunks_exact(2 * used)) {
-            line.iter_mut().zip(&inverse[used..]).for_each(|(x, c)| *x = c.0);
+        let inverse = |u: usize| &work[u * 2 * used + used..][..used];
+        for u in 0..used {
+            solution[u * count..].iter_mut().zip(inverse(u)).for_each(|(x, c)| *x = c.0);
         }
-        for (own, line) in of_parities.chunks_exact_mut(count).enumerate() {
+        for (own, &row) in self.rows.iter().enumerate().skip(used) {
             // A lost parity: what is known under it, and the unknown data in terms of the sums.
-            for (&u, inverse) in self.unknown.iter().zip(work.chunks_exact(2 * used)) {
-                let g = coefficient(self.rows[used + own], u);
-                line.iter_mut().zip(&inverse[used..]).for_each(|(x, &c)| *x ^= (g * c).0);
+            let line = &mut solution[own * count..][..count];
+            for (u, &position) in self.unknown.iter().enumerate() {
+                let g = coefficient(row, position);
+                line.iter_mut().zip(inverse(u)).for_each(|(x, &c)| *x ^= (g * c).0);
             }
-            line[used + own] = 1;
+            line[own] = 1;
         }
         true
     }
@@ -108,24 +128,28 @@ impl Loss {
 ///
 /// Cost: m^3 + (k + m) m products, and for most codes three allocations: a recovery that is needed once should not wait for its
 /// plan longer than for its bytes.
-pub(crate) fn solving(code: &Code, lost: &CellSet) -> Option<Whole> {
+pub(crate) fn solving(code: &Code, lost: &CellSet) -> Option<Program> {
     if !code.claim().mds || code.cell_count() != code.columns() || code.rows_max() > 1 || lost.len() < 2 {
         return None;
     }
-    let mut loss = Loss::of(code, lost);
+    let mut loss = Loss::new();
+    loss.fill(code, lost);
     let count = lost.len();
     // Parities alone are encoded.
     if !loss.has_parities(count) {
         return None;
     }
-    let mut solution: Few<u8, 64> = smallvec![0; count * count];
-    if !loss.solve(code, &mut solution) {
+    let (mut few, mut many) = ([0; 64], Vec::new());
+    let solution = zeros(0, count * count, &mut few, &mut many);
+    if !loss.solve(code, solution) {
         return None;
     }
-    let mut coefficients: Few<u8, 128> = smallvec![0; loss.known.len() * count];
-    for (of_source, &position) in coefficients.chunks_exact_mut(count).zip(&loss.known) {
-        let of_rows = of_source.iter_mut().zip(&loss.rows);
-        of_rows.for_each(|(x, &row)| *x = code.generator().get(row, position).0);
+    let (mut few, mut many) = ([0; 128], Vec::new());
+    let coefficients = zeros(0, loss.known.len() * count, &mut few, &mut many);
+    let generator = code.generator();
+    for (s, &position) in loss.known.iter().enumerate() {
+        let of_rows = coefficients[s * count..].iter_mut().zip(&loss.rows);
+        of_rows.for_each(|(x, &row)| *x = generator.get(row, position).0);
     }
     // From positions to cells.
     let (used, lost_rows) = loss.rows.split_at(loss.unknown.len());
@@ -138,15 +162,10 @@ pub(crate) fn solving(code: &Code, lost: &CellSet) -> Option<Whole> {
         starts.push(None);
         loss.unknown.push(parity_cell(row));
     }
-    let system = System {
-        sources: &loss.known,
-        coefficients: &coefficients,
-        starts: &starts,
-        outputs: &loss.unknown,
-        solution: &solution,
-    };
+    let system =
+        System { sources: &loss.known, coefficients, starts: &starts, outputs: &loss.unknown, solution };
     match Program::solving(code.cell_count(), &system) {
-        Ok(program) => Some(Whole { program, unread: loss.unread }),
+        Ok(program) => Some(program),
         Err(error) => unreachable!("lost cells are written and others read: {error}"),
     }
 }
