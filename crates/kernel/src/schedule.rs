@@ -664,13 +664,13 @@ mod tests {
             })
         };
         let apart = |len: usize| len + 256;
-        assert_eq!(kernels(14, 1 << 16, apart(1 << 16), false), ["far"]);
-        assert_eq!(kernels(13, 1 << 16, apart(1 << 16), false), ["cached"], "few");
+        assert_eq!(kernels(10, 3 << 15, apart(3 << 15), false), ["far"]);
+        assert_eq!(kernels(9, 3 << 15, apart(3 << 15), false), ["cached"], "few");
         assert_eq!(kernels(14, 1 << 16, 1 << 16, false), ["cached"], "not apart");
         assert_eq!(kernels(14, 1 << 15, apart(1 << 15), false), ["cached"], "stay in the second cache");
         assert_eq!(kernels(65, 1 << 10, apart(1 << 10), false), ["cached"; 2], "more than one call takes");
         assert_eq!(kernels(16, 1 << 16, apart(1 << 16), true), ["far past"]);
-        assert_eq!(kernels(13, 1 << 16, apart(1 << 16), true), ["past"], "few");
+        assert_eq!(kernels(9, 3 << 15, apart(3 << 15), true), ["past"], "few");
         assert_eq!(kernels(17, 1 << 16, apart(1 << 16), true), ["group", "past"]);
         assert_eq!(kernels(14, 1 << 16, 1 << 16, true), ["group", "past"], "not apart");
         assert_eq!(kernels(16, 1 << 16, (1 << 16) + 272, true), ["far"], "not aligned");

@@ -257,11 +257,11 @@ mod tests {
         };
         let apart = |len: usize| len + 256;
         assert_eq!(kernels(12, 4, 48 << 10, apart(48 << 10), false), ["solves far"], "with starts");
-        assert_eq!(kernels(9, 4, 1 << 16, apart(1 << 16), false), ["solves"], "few");
+        assert_eq!(kernels(5, 4, 3 << 15, apart(3 << 15), false), ["solves"], "few");
         assert_eq!(kernels(12, 4, 1 << 16, 1 << 16, false), ["solves"], "not apart");
         assert_eq!(kernels(12, 4, 1 << 15, apart(1 << 15), false), ["solves"], "stay in the second cache");
         assert_eq!(kernels(12, 4, 1 << 16, apart(1 << 16), true), ["solves far past"]);
-        assert_eq!(kernels(9, 4, 1 << 16, apart(1 << 16), true), ["solves past"], "few");
+        assert_eq!(kernels(5, 4, 3 << 15, apart(3 << 15), true), ["solves past"], "few");
         assert_eq!(kernels(13, 4, 1 << 16, apart(1 << 16), true), ["group", "solves past"]);
         assert_eq!(kernels(13, 4, 1 << 16, (1 << 16) + 272, true), ["solves far"], "not aligned");
         assert_eq!(

@@ -21,7 +21,7 @@ pub(crate) const FEW_STREAMS: FewStreams = FewStreams {
     most_apart: 16,
     len_least: 16 * 1024,
     groups: Groups { reads: 10, tile_bytes: 64 * 1024 },
-    most_far: 13,
+    most_far: 9,
     far_bytes: 768 * 1024,
 };
 

@@ -216,7 +216,7 @@ fn few_streams() -> Option<FewStreams> {
         }
         Kind::Zen4 => Some(FEW_STREAMS),
         // Apart, no groups, but kernels for what lies far; these gain from the first-level cache on.
-        Kind::Zen5 => Some(FewStreams { most_apart: usize::MAX, far_bytes: 0, ..FEW_STREAMS }),
+        Kind::Zen5 => Some(FewStreams { most_apart: usize::MAX, most_far: 13, far_bytes: 0, ..FEW_STREAMS }),
     }
 }
 
