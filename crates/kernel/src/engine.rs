@@ -90,6 +90,8 @@ pub(crate) struct Solving {
     pub(crate) last_by_sum: bool,
     /// Whether the solution has zeros: a kernel may look for them.
     pub(crate) has_zeros: bool,
+    /// Sources, and starts of sums.
+    pub(crate) reads: usize,
 }
 
 /// Computes one job.

@@ -619,17 +619,24 @@ mod tests {
             .into_iter()
             .flat_map(|kind| shapes.clone().map(move |shape| (kind, shape)))
         {
-            let (solving, plain, group) = on(kind, || {
+            let (solving, few, plain, group) = on(kind, || {
+                let shape =
+                    |last_by_sum, reads| Solving { outputs, ones, last_by_sum, has_zeros: false, reads };
                 let solving = [(false, false), (false, ones), (true, false), (true, ones)].map(
                     |(streaming, last_by_sum)| {
-                        let shape = Solving { outputs, ones, last_by_sum, has_zeros: false };
+                        let shape = shape(last_by_sum, 17);
                         engine.far_solving_kernel(streaming, shape).zip(engine.solving_kernel(false, shape))
                     },
                 );
+                let few = [false, ones].map(|last_by_sum| {
+                    let [few, many] =
+                        [2, 17].map(|reads| engine.solving_kernel(false, shape(last_by_sum, reads)));
+                    few.zip(many)
+                });
                 let plain = [false, true].map(|streaming| engine.far_kernel(outputs, ones, streaming));
                 let with_other =
                     |fetching: Option<_>| fetching.zip(Some(engine.kernel(outputs, ones, false)));
-                (solving, plain.map(with_other), with_other(engine.group_kernel(outputs, ones)))
+                (solving, few, plain.map(with_other), with_other(engine.group_kernel(outputs, ones)))
             });
             let wanted = match kind {
                 Kind::Zen4 => ([outputs > 2, false], true, [outputs == 3 || outputs == 4, false]),
@@ -642,7 +649,7 @@ mod tests {
             let found =
                 (plain.map(|far| far.is_some()), group.is_some(), [0, 2].map(|s| solving[s].is_some()));
             assert_eq!(found, wanted, "{kind:?}, {outputs} outputs");
-            for (far, other) in solving.into_iter().chain(plain).chain([group]).flatten() {
+            for (far, other) in solving.into_iter().chain(few).chain(plain).chain([group]).flatten() {
                 for (sources, len) in [1, 2, 17].into_iter().flat_map(|s| (0..330).map(move |len| (s, len))) {
                     let shape = (outputs, outputs - usize::from(ones));
                     let what = format!("{sources} sources, {outputs} outputs, ones {ones}, {len} bytes");

@@ -109,7 +109,9 @@ impl<E: Engine> Solve<E> {
         let last_by_sum = last.is_some();
         let solved = &rows[..count - usize::from(last_by_sum)];
         let has_zeros = solved.iter().any(|&o| system.solution[o * count..][..count].contains(&0));
-        let shape = Solving { outputs: count, ones, last_by_sum, has_zeros };
+        let started = system.starts.iter().flatten().count();
+        let reads = system.sources.len() + started;
+        let shape = Solving { outputs: count, ones, last_by_sum, has_zeros, reads };
         let (cached, streaming) = (engine.solving_kernel(false, shape)?, engine.solving_kernel(true, shape)?);
         let multiplied = &order[usize::from(ones)..];
         let mut coefficients = Vec::with_capacity(system.sources.len() * multiplied.len() + count * count);
@@ -145,7 +147,7 @@ impl<E: Engine> Solve<E> {
                 && ones
                 && system.coefficients.get(..count).is_some_and(|first| first.iter().all(|&c| c == 1)),
             width: multiplied.len(),
-            started: starts.iter().filter(|&&start| start != NO_START).count(),
+            started,
             starts,
             taken,
             outputs,
@@ -275,6 +277,7 @@ mod tests {
         for (sources, count, len) in [
             (7, 2, 20_000),
             (8, 4, 16_384),
+            (5, 3, 5_003),
             (12, 4, 70_001),
             (16, 3, 65_600),
             (20, 4, 131_073),
