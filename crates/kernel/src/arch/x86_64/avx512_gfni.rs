@@ -106,10 +106,14 @@ impl Engine for Avx512Gfni {
         }
     }
 
+    /// Where half of the products are left out, a visit of two columns is over before the lines that it asked for are there.
     fn far_solving_kernel(self, streaming: bool, shape: Solving) -> Option<Kernel<u64>> {
         match (Kind::of_this_processor(), streaming) {
             (Kind::Zen5, true) => pick_solving!(shape, PAST_LATER by COLUMNS, 0; 2 3 4),
             (Kind::Zen5, false) => pick_solving!(shape, CACHED by FEW_COLUMNS, 0; 2 3 4),
+            (Kind::Zen4, false) if shape.has_zeros => {
+                pick_solving!(shape, CACHED_LATER by COLUMNS, LOOKING; 3 4)
+            }
             (Kind::Zen4, false) => pick_solving!(shape, CACHED_LATER by FEW_COLUMNS, 0; 3 4),
             _ => None,
         }
