@@ -31,10 +31,8 @@ pub(crate) trait Engine: Copy {
     /// Prepares a coefficient.
     fn coefficient(c: u8) -> Self::Coefficient;
 
-    /// The kernel for this number of outputs, in `1..=MAX_OUTPUTS`. If `ones`, output 0 is the plain sum of the
-    /// sources and has no coefficients. If `streaming`, stores go past the cache and outputs must be aligned to
-    /// `STREAM_ALIGN_BYTES`.
-    fn kernel(self, outputs: usize, ones: bool, streaming: bool) -> Kernel<Self::Coefficient>;
+    /// The kernel for sums of this shape. If `streaming`, stores go past the cache and outputs must be aligned to `STREAM_ALIGN_BYTES`.
+    fn kernel(self, streaming: bool, shape: Summing) -> Kernel<Self::Coefficient>;
 
     /// As [`Engine::kernel`], for a kernel that solves before it stores ([`Job::solution`]); `None` if the engine has none
     /// for so many outputs.
@@ -51,7 +49,7 @@ pub(crate) trait Engine: Copy {
 
     /// As [`Engine::kernel`], for streams that lie far and are too many to be followed: the kernel fetches them itself, or leaves the processor more to see of
     /// them. `None` if the engine has none for so many outputs.
-    fn far_kernel(self, _outputs: usize, _ones: bool, _streaming: bool) -> Option<Kernel<Self::Coefficient>> {
+    fn far_kernel(self, _streaming: bool, _shape: Summing) -> Option<Kernel<Self::Coefficient>> {
         None
     }
 
@@ -62,7 +60,7 @@ pub(crate) trait Engine: Copy {
 
     /// As [`Engine::kernel`] with cached stores, for sources from memory whose sums stay in the cache, as groups leave them for one another: the kernel fetches
     /// what it reads next. `None` if the engine has none for so many outputs.
-    fn group_kernel(self, _outputs: usize, _ones: bool) -> Option<Kernel<Self::Coefficient>> {
+    fn group_kernel(self, _shape: Summing) -> Option<Kernel<Self::Coefficient>> {
         None
     }
 
@@ -77,6 +75,15 @@ pub(crate) trait Engine: Copy {
 
     /// Orders streaming stores before everything that follows.
     fn fence(self);
+}
+
+/// The shape of what a kernel sums.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Summing {
+    /// Sums, and outputs, in `1..=MAX_OUTPUTS`.
+    pub(crate) outputs: usize,
+    /// Whether output 0 is the plain sum of the sources and has no coefficients.
+    pub(crate) ones: bool,
 }
 
 /// The shape of what a kernel solves.
@@ -152,15 +159,15 @@ pub(crate) mod tests {
             c
         }
 
-        fn kernel(self, _: usize, _: bool, streaming: bool) -> Kernel<u8> {
+        fn kernel(self, streaming: bool, _: Summing) -> Kernel<u8> {
             if streaming { |_| called("past") } else { |_| called("cached") }
         }
 
-        fn far_kernel(self, _: usize, _: bool, streaming: bool) -> Option<Kernel<u8>> {
+        fn far_kernel(self, streaming: bool, _: Summing) -> Option<Kernel<u8>> {
             Some(if streaming { |_| called("far past") } else { |_| called("far") })
         }
 
-        fn group_kernel(self, _: usize, _: bool) -> Option<Kernel<u8>> {
+        fn group_kernel(self, _: Summing) -> Option<Kernel<u8>> {
             Some(|_| called("group"))
         }
 

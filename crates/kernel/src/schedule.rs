@@ -10,7 +10,7 @@
 //! Invariants: each output belongs to exactly one pass or is empty.
 
 use crate::dot::Mode;
-use crate::engine::{Engine, Kernel, MAX_OUTPUTS};
+use crate::engine::{Engine, Kernel, MAX_OUTPUTS, Summing};
 use crate::order::reading_order;
 use crate::portable::product;
 use crate::terms::{Terms, far_kernel, group_kernel};
@@ -162,13 +162,14 @@ impl<E: Engine> Pass<E> {
                 multiplied.iter().map(move |&o| E::coefficient(coefficient_of(&rows[o], source)))
             })
             .collect();
+        let shape = Summing { outputs: outputs.len(), ones };
         Pass {
-            cached: engine.kernel(outputs.len(), ones, false),
-            group: group_kernel(engine, outputs.len(), ones),
-            streaming: engine.kernel(outputs.len(), ones, true),
+            cached: engine.kernel(false, shape),
+            group: group_kernel(engine, shape),
+            streaming: engine.kernel(true, shape),
             far: [false, true].map(|streaming| {
                 let streams = sources.len() + outputs.len();
-                far_kernel(engine, streams, || engine.far_kernel(outputs.len(), ones, streaming))
+                far_kernel(engine, streams, || engine.far_kernel(streaming, shape))
             }),
             doubling,
             width: multiplied.len(),
@@ -347,10 +348,10 @@ mod tests {
             c
         }
 
-        fn kernel(self, outputs: usize, ones: bool, _streaming: bool) -> Kernel<u8> {
+        fn kernel(self, _streaming: bool, shape: Summing) -> Kernel<u8> {
             macro_rules! pick {
                 ($($m:literal)*) => {
-                    match (outputs, ones) {
+                    match (shape.outputs, shape.ones) {
                         $(($m, false) => scalar::<$m, false>, ($m, true) => scalar::<$m, true>,)*
                         _ => unreachable!("a pass has 1 to 8 outputs"),
                     }
@@ -633,10 +634,10 @@ mod tests {
                         [2, 17].map(|reads| engine.solving_kernel(false, shape(last_by_sum, reads)));
                     few.zip(many)
                 });
-                let plain = [false, true].map(|streaming| engine.far_kernel(outputs, ones, streaming));
-                let with_other =
-                    |fetching: Option<_>| fetching.zip(Some(engine.kernel(outputs, ones, false)));
-                (solving, few, plain.map(with_other), with_other(engine.group_kernel(outputs, ones)))
+                let summing = Summing { outputs, ones };
+                let plain = [false, true].map(|streaming| engine.far_kernel(streaming, summing));
+                let with_other = |fetching: Option<_>| fetching.zip(Some(engine.kernel(false, summing)));
+                (solving, few, plain.map(with_other), with_other(engine.group_kernel(summing)))
             });
             let wanted = match kind {
                 Kind::Zen4 => ([outputs > 2, false], true, [outputs == 3 || outputs == 4, false]),

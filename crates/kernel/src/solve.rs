@@ -5,7 +5,7 @@
 //! k m of final coefficients for each source; a parity of ones saves m of the k - m and, because the last lost buffer is
 //! what the others leave of it, m of the m^2.
 
-use crate::engine::{Engine, Kernel, MAX_OUTPUTS, Solving};
+use crate::engine::{Engine, Kernel, MAX_OUTPUTS, Solving, Summing};
 use crate::order::reading_order;
 use crate::portable::product;
 use crate::terms::{Terms, far_kernel, group_kernel};
@@ -111,6 +111,7 @@ impl<E: Engine> Solve<E> {
         let has_zeros = solved.iter().any(|&o| system.solution[o * count..][..count].contains(&0));
         let started = system.starts.iter().flatten().count();
         let reads = system.sources.len() + started;
+        let summing = Summing { outputs: count, ones };
         let shape = Solving { outputs: count, ones, last_by_sum, has_zeros, reads };
         let (cached, streaming) = (engine.solving_kernel(false, shape)?, engine.solving_kernel(true, shape)?);
         let multiplied = &order[usize::from(ones)..];
@@ -132,8 +133,8 @@ impl<E: Engine> Solve<E> {
         }
         Some(Box::new(Solve {
             engine,
-            sum: engine.kernel(count, ones, false),
-            group: group_kernel(engine, count, ones),
+            sum: engine.kernel(false, summing),
+            group: group_kernel(engine, summing),
             cached,
             streaming,
             far: [false, true].map(|streaming| {

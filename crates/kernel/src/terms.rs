@@ -11,7 +11,7 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, MAX_SOURCES};
+use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, MAX_SOURCES, Summing};
 use crate::scratch::with_scratch;
 
 /// How processors read what streams whose prefetchers lose the thread of many streams: groups few enough to be followed, for many pages at a
@@ -71,9 +71,9 @@ pub(crate) fn far_kernel<E: Engine>(
 }
 
 /// The kernel of groups that stream. Who follows many streams has groups of very many, which prefetchers are left to.
-pub(crate) fn group_kernel<E: Engine>(engine: E, outputs: usize, ones: bool) -> Kernel<E::Coefficient> {
-    let fetching = engine.few_streams().and_then(|_| engine.group_kernel(outputs, ones));
-    fetching.unwrap_or_else(|| engine.kernel(outputs, ones, false))
+pub(crate) fn group_kernel<E: Engine>(engine: E, shape: Summing) -> Kernel<E::Coefficient> {
+    let fetching = engine.few_streams().and_then(|_| engine.group_kernel(shape));
+    fetching.unwrap_or_else(|| engine.kernel(false, shape))
 }
 
 /// What kernels take in one call or in several: the terms of a pass, or of a system that is solved at the end.

@@ -9,7 +9,7 @@ use super::{
     CACHED, CACHED_LATER, Kind, LAST_BY_SUM, LOOKING, PAST, PAST_AHEAD, PAST_NEXT, PLAIN, SOLVED, is_past,
     partial,
 };
-use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving};
+use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
 use crate::horner::{
     BYTE, CUBE, HornerEngine, HornerJob, HornerKernel, ONE, PLANES_MOST, QUADRATIC, SHIFT_1, SQUARE, STATES,
     TWO, UNIT, classes,
@@ -128,13 +128,13 @@ impl Engine for Avx2 {
         Tables { low: portable::LOW[usize::from(c)], high: portable::HIGH[usize::from(c)] }
     }
 
-    fn kernel(self, outputs: usize, ones: bool, streaming: bool) -> Kernel<Tables> {
-        let kernel = match stores(streaming, outputs) {
-            CACHED_LATER => pick_dot!(outputs, ones, CACHED_LATER by COLUMNS; 2 3 4 5 6 7 8),
-            PAST_NEXT => pick_dot!(outputs, ones, PAST_NEXT by COLUMNS; 1 2 3 4 5 6 7 8),
-            PAST_AHEAD => pick_dot!(outputs, ones, PAST_AHEAD by COLUMNS; 1 2 3 4 5 6 7 8),
-            PAST => pick_dot!(outputs, ones, PAST by COLUMNS; 1 2 3 4 5 6 7 8),
-            _ => pick_dot!(outputs, ones, CACHED by COLUMNS; 1 2 3 4 5 6 7 8),
+    fn kernel(self, streaming: bool, shape: Summing) -> Kernel<Tables> {
+        let kernel = match stores(streaming, shape.outputs) {
+            CACHED_LATER => pick_dot!(shape, CACHED_LATER by COLUMNS; 2 3 4 5 6 7 8),
+            PAST_NEXT => pick_dot!(shape, PAST_NEXT by COLUMNS; 1 2 3 4 5 6 7 8),
+            PAST_AHEAD => pick_dot!(shape, PAST_AHEAD by COLUMNS; 1 2 3 4 5 6 7 8),
+            PAST => pick_dot!(shape, PAST by COLUMNS; 1 2 3 4 5 6 7 8),
+            _ => pick_dot!(shape, CACHED by COLUMNS; 1 2 3 4 5 6 7 8),
         };
         kernel.unwrap_or_else(|| unreachable!("a pass has 1 to 8 outputs"))
     }
@@ -163,9 +163,9 @@ impl Engine for Avx2 {
         })
     }
 
-    fn group_kernel(self, outputs: usize, ones: bool) -> Option<Kernel<Tables>> {
-        match stores(true, outputs) {
-            CACHED_LATER => pick_dot!(outputs, ones, CACHED_LATER by COLUMNS; 2 3 4 5 6 7 8),
+    fn group_kernel(self, shape: Summing) -> Option<Kernel<Tables>> {
+        match stores(true, shape.outputs) {
+            CACHED_LATER => pick_dot!(shape, CACHED_LATER by COLUMNS; 2 3 4 5 6 7 8),
             _ => None,
         }
     }

@@ -6,7 +6,7 @@
 use std::arch::x86_64::*;
 
 use super::{CACHED, LAST_BY_SUM, PAST, PAST_AHEAD, PAST_NEXT, PLAIN, SOLVED, partial};
-use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving};
+use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
 use crate::terms::FewStreams;
 
 /// Bytes of a vector.
@@ -38,11 +38,11 @@ impl Engine for Avx2Gfni {
     }
 
     /// Whoever wants nothing fetched ahead has AVX-512 (Zen 5): no kernels for that.
-    fn kernel(self, outputs: usize, ones: bool, streaming: bool) -> Kernel<u64> {
+    fn kernel(self, streaming: bool, shape: Summing) -> Kernel<u64> {
         let kernel = match super::stores(streaming) {
-            PAST | PAST_NEXT => pick_dot!(outputs, ones, PAST_NEXT by COLUMNS; 1 2 3 4 5 6 7 8),
-            PAST_AHEAD => pick_dot!(outputs, ones, PAST_AHEAD by COLUMNS; 1 2 3 4 5 6 7 8),
-            _ => pick_dot!(outputs, ones, CACHED by COLUMNS; 1 2 3 4 5 6 7 8),
+            PAST | PAST_NEXT => pick_dot!(shape, PAST_NEXT by COLUMNS; 1 2 3 4 5 6 7 8),
+            PAST_AHEAD => pick_dot!(shape, PAST_AHEAD by COLUMNS; 1 2 3 4 5 6 7 8),
+            _ => pick_dot!(shape, CACHED by COLUMNS; 1 2 3 4 5 6 7 8),
         };
         kernel.unwrap_or_else(|| unreachable!("a pass has 1 to 8 outputs"))
     }

@@ -11,7 +11,7 @@ use super::{
     CACHED, CACHED_LATER, CACHED_NEXT, Kind, LAST_BY_SUM, LOOKING, PAST, PAST_AHEAD, PAST_LATER, PAST_NEXT,
     PLAIN, SOLVED, fetched_ahead_bytes, is_past,
 };
-use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving};
+use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
 use crate::horner::{
     BYTE, CUBE, CUBE_BACK, HornerEngine, HornerJob, HornerKernel, ONE, PLANES_MOST, QUADRATIC, SHIFT_1,
     SQUARE, STATES,
@@ -64,15 +64,15 @@ impl Engine for Avx512Gfni {
         super::affine_matrix(c)
     }
 
-    fn kernel(self, outputs: usize, ones: bool, streaming: bool) -> Kernel<u64> {
+    fn kernel(self, streaming: bool, shape: Summing) -> Kernel<u64> {
         let kernel = match super::stores(streaming) {
-            PAST_NEXT => pick_dot!(outputs, ones, PAST_NEXT by FEW_COLUMNS; 1 2 3 4 5 6 7 8),
-            PAST_AHEAD => pick_dot!(outputs, ones, PAST_AHEAD by COLUMNS; 1 2 3 4 5 6 7 8),
-            PAST => pick_dot!(outputs, ones, PAST by COLUMNS; 1 2 3 4 5 6 7 8),
-            _ if Kind::of_this_processor() == Kind::Zen5 && outputs < WIDE_COLUMNS.len() => {
-                pick_dot!(outputs, ones, CACHED by WIDE_COLUMNS; 1 2)
+            PAST_NEXT => pick_dot!(shape, PAST_NEXT by FEW_COLUMNS; 1 2 3 4 5 6 7 8),
+            PAST_AHEAD => pick_dot!(shape, PAST_AHEAD by COLUMNS; 1 2 3 4 5 6 7 8),
+            PAST => pick_dot!(shape, PAST by COLUMNS; 1 2 3 4 5 6 7 8),
+            _ if Kind::of_this_processor() == Kind::Zen5 && shape.outputs < WIDE_COLUMNS.len() => {
+                pick_dot!(shape, CACHED by WIDE_COLUMNS; 1 2)
             }
-            _ => pick_dot!(outputs, ones, CACHED by COLUMNS; 1 2 3 4 5 6 7 8),
+            _ => pick_dot!(shape, CACHED by COLUMNS; 1 2 3 4 5 6 7 8),
         };
         kernel.unwrap_or_else(|| unreachable!("a pass has 1 to 8 outputs"))
     }
@@ -97,11 +97,11 @@ impl Engine for Avx512Gfni {
 
     /// With one or two outputs a kernel of Zen 4 waits for lines whoever asks for them, and loses. Zen 5 gains by asking for what it stores past the cache; where
     /// it stores into it two columns are what gains.
-    fn far_kernel(self, outputs: usize, ones: bool, streaming: bool) -> Option<Kernel<u64>> {
+    fn far_kernel(self, streaming: bool, shape: Summing) -> Option<Kernel<u64>> {
         match (Kind::of_this_processor(), streaming) {
-            (Kind::Zen5, true) => pick_dot!(outputs, ones, PAST_LATER by COLUMNS; 1 2 3 4),
-            (Kind::Zen5, false) => pick_dot!(outputs, ones, CACHED by FEW_COLUMNS; 2 3 4),
-            (Kind::Zen4, false) => pick_dot!(outputs, ones, CACHED_LATER by FEW_COLUMNS; 3 4 5 6 7 8),
+            (Kind::Zen5, true) => pick_dot!(shape, PAST_LATER by COLUMNS; 1 2 3 4),
+            (Kind::Zen5, false) => pick_dot!(shape, CACHED by FEW_COLUMNS; 2 3 4),
+            (Kind::Zen4, false) => pick_dot!(shape, CACHED_LATER by FEW_COLUMNS; 3 4 5 6 7 8),
             _ => None,
         }
     }
@@ -119,10 +119,10 @@ impl Engine for Avx512Gfni {
         }
     }
 
-    fn group_kernel(self, outputs: usize, ones: bool) -> Option<Kernel<u64>> {
+    fn group_kernel(self, shape: Summing) -> Option<Kernel<u64>> {
         match Kind::of_this_processor() {
             Kind::Zen5 => None,
-            _ => pick_dot!(outputs, ones, CACHED_NEXT by FEW_COLUMNS; 1 2 3 4 5 6 7 8),
+            _ => pick_dot!(shape, CACHED_NEXT by FEW_COLUMNS; 1 2 3 4 5 6 7 8),
         }
     }
 

@@ -17,8 +17,8 @@ macro_rules! for_each_output {
 
 /// The `dot` of a module that stores in a given way, by so many columns for each number of outputs; `None` for numbers that are not named.
 macro_rules! pick_dot {
-    ($outputs:expr, $ones:expr, $stores:ident by $columns:ident; $($m:literal)*) => {
-        match ($outputs, $ones) {
+    ($shape:expr, $stores:ident by $columns:ident; $($m:literal)*) => {
+        match ($shape.outputs, $shape.ones) {
             $(
                 ($m, false) => Some(dot::<$m, { $columns[$m] }, false, $stores, PLAIN> as Kernel<_>),
                 ($m, true) => Some(dot::<$m, { $columns[$m] }, true, $stores, PLAIN> as Kernel<_>),
