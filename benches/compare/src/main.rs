@@ -358,7 +358,8 @@ fn name_of(order: LimitOrder) -> String {
         (false, true) => "sequence",
         (false, false) => "slices",
     };
-    format!("{form}{}", if order.streaming { " streaming" } else { "" })
+    let wide = if order.wide { " wide" } else { "" };
+    format!("{form}{wide}{}", if order.streaming { " streaming" } else { "" })
 }
 
 /// Nanoseconds per call of each contestant, repeat by repeat; who begins changes every time.

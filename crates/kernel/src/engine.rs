@@ -84,6 +84,8 @@ pub(crate) struct Summing {
     pub(crate) outputs: usize,
     /// Whether output 0 is the plain sum of the sources and has no coefficients.
     pub(crate) ones: bool,
+    /// Sources.
+    pub(crate) reads: usize,
 }
 
 /// The shape of what a kernel solves.

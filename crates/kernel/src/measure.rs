@@ -45,6 +45,8 @@ pub struct LimitOrder {
     pub in_sequence: bool,
     /// Outputs go past the cache.
     pub streaming: bool,
+    /// 512 bytes of each source at a time; else 256. Only if shared.
+    pub wide: bool,
 }
 
 /// The XOR kernel that reads some buffers and writes others.
@@ -79,9 +81,13 @@ impl XorLimit {
 
     /// The orders that are worth a try for buffers of `len` bytes.
     pub fn orders(&self, len: usize) -> Vec<LimitOrder> {
-        let order = |shared, in_sequence, streaming| LimitOrder { shared, in_sequence, streaming };
+        let order =
+            |shared, in_sequence, streaming| LimitOrder { shared, in_sequence, streaming, wide: false };
         let mut orders =
             vec![order(true, false, false), order(false, false, false), order(false, true, false)];
+        if self.sources.len() > FEW_SOURCES {
+            orders.push(LimitOrder { wide: true, ..order(true, false, false) });
+        }
         let footprint = (self.sources.len() + self.outputs.len()) * len;
         if footprint > crate::dot::STREAMING_FOOTPRINT_BYTES / 2 {
             orders.extend([order(true, false, true), order(false, false, true), order(false, true, true)]);
@@ -112,7 +118,7 @@ impl XorLimit {
             places.iter_mut().zip(all).for_each(|(place, i)| *place = buffers[i].as_mut_ptr());
             let (sources, outputs) = places.split_at(self.sources.len());
             let aligned = outputs.iter().all(|output| output.addr().is_multiple_of(64));
-            let streaming = order.streaming && aligned;
+            let how = How { streaming: order.streaming && aligned, adds: self.adds, wide: order.wide };
             let share = |o: usize| {
                 let from = &sources[share(o)];
                 (from, &outputs[o * outputs.len() / shares..(o + 1) * outputs.len() / shares])
@@ -121,7 +127,7 @@ impl XorLimit {
                 for (from, to) in range.map(share) {
                     // SAFETY: every pointer is to a buffer of `len >= end` bytes, and outputs are apart from
                     // everything, by the check in `new`.
-                    unsafe { sum(from, to, start, end, streaming, self.adds) };
+                    unsafe { sum(from, to, start, end, how) };
                 }
             };
             let len = len / 64 * 64;
@@ -140,24 +146,47 @@ impl XorLimit {
 /// What a limit that goes slice by slice reads of a buffer at a time.
 const SLICE_BYTES: usize = 512;
 
+/// So many sources leave nothing to gain by reading more of each at a time: a line of each fits a set of any first-level cache.
+const FEW_SOURCES: usize = 8;
+
+/// How a limit sums.
+#[derive(Clone, Copy)]
+struct How {
+    /// Outputs are aligned to 64, and go past the cache.
+    streaming: bool,
+    /// As in [`XorLimit`].
+    adds: bool,
+    /// As in [`LimitOrder`].
+    wide: bool,
+}
+
 /// Writes the sum of all sources to every output, from `start` to `end`, both multiples of 64.
 ///
 /// # Safety
 ///
-/// All pointers are valid for `end` bytes, outputs for writes and apart from everything; aligned to 64 if `streaming`.
-unsafe fn sum(from: &[*mut u8], to: &[*mut u8], start: usize, end: usize, streaming: bool, adds: bool) {
+/// All pointers are valid for `end` bytes, outputs for writes and apart from everything; aligned as `how` says.
+unsafe fn sum(from: &[*mut u8], to: &[*mut u8], start: usize, end: usize, how: How) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         if is_x86_feature_detected!("avx512f") {
             // SAFETY: the caller's promise, and the machine has AVX-512 F.
-            return unsafe { x86::sum_avx512(from, to, start, end, streaming, adds) };
+            return unsafe {
+                match how.wide {
+                    true => x86::sum_avx512::<8>(from, to, start, end, how),
+                    false => x86::sum_avx512::<4>(from, to, start, end, how),
+                }
+            };
         }
         if is_x86_feature_detected!("avx2") {
             // SAFETY: the caller's promise, and the machine has AVX2.
-            return unsafe { x86::sum_avx2(from, to, start, end, streaming, adds) };
+            return unsafe {
+                match how.wide {
+                    true => x86::sum_avx2::<16>(from, to, start, end, how),
+                    false => x86::sum_avx2::<8>(from, to, start, end, how),
+                }
+            };
         }
     }
-    let _ = streaming;
     for at in (start..end).step_by(64) {
         let mut total = [0u64; 8];
         for source in from {
@@ -168,7 +197,7 @@ unsafe fn sum(from: &[*mut u8], to: &[*mut u8], start: usize, end: usize, stream
         for output in to {
             let target = output.wrapping_add(at).cast::<[u64; 8]>();
             // SAFETY: at + 64 <= end.
-            let mut old = if adds { unsafe { target.read_unaligned() } } else { [0; 8] };
+            let mut old = if how.adds { unsafe { target.read_unaligned() } } else { [0; 8] };
             old.iter_mut().zip(total).for_each(|(old, x)| *old ^= x);
             // SAFETY: at + 64 <= end.
             unsafe { target.write_unaligned(old) };
@@ -180,33 +209,33 @@ unsafe fn sum(from: &[*mut u8], to: &[*mut u8], start: usize, end: usize, stream
 mod x86 {
     use std::arch::x86_64::*;
 
+    use super::How;
+
     macro_rules! define_sum {
         ($name:ident, $feature:literal, $bytes:literal, $zero:ident, $load:ident, $store:ident, $stream:ident, $xor:ident) => {
             /// # Safety
             ///
             /// As [`super::sum`], and the machine has the instructions.
             #[target_feature(enable = $feature)]
-            pub(super) unsafe fn $name(
+            pub(super) unsafe fn $name<const C: usize>(
                 from: &[*mut u8],
                 to: &[*mut u8],
                 start: usize,
                 end: usize,
-                streaming: bool,
-                adds: bool,
+                How { streaming, adds, wide: _ }: How,
             ) {
                 let mut at = start;
-                while end - at >= 256 {
-                    const C: usize = 256 / $bytes;
+                while end - at >= C * $bytes {
                     let mut total = [$zero(); C];
                     for source in from {
                         for (c, total) in total.iter_mut().enumerate() {
-                            // SAFETY: at + 256 <= end.
+                            // SAFETY: at + C * $bytes <= end.
                             *total = $xor(*total, unsafe { $load(source.add(at + c * $bytes).cast()) });
                         }
                     }
                     for output in to {
                         for (c, &total) in total.iter().enumerate() {
-                            // SAFETY: at + 256 <= end, and streamed outputs are aligned.
+                            // SAFETY: at + C * $bytes <= end, and streamed outputs are aligned.
                             unsafe {
                                 let target = output.add(at + c * $bytes);
                                 let total = if adds { $xor(total, $load(target.cast())) } else { total };
@@ -215,7 +244,7 @@ mod x86 {
                             }
                         }
                     }
-                    at += 256;
+                    at += C * $bytes;
                 }
                 while at < end {
                     let mut total = $zero();
@@ -270,8 +299,9 @@ mod tests {
     fn every_order_reads_every_source_and_writes_every_output() {
         let lens: &[usize] = if cfg!(miri) { &[64] } else { &[0, 64, 192, 256, 1024, 4096 + 320] };
         for &len in lens {
-            let (k, m) = (7, 3);
-            let limit = XorLimit::new(k + m, &[0, 1, 2, 3, 4, 5, 6], &[7, 8, 9]);
+            let (k, m) = (10, 3);
+            let all: Vec<usize> = (0..k).collect();
+            let limit = XorLimit::new(k + m, &all, &[10, 11, 12]);
             let base: Vec<Vec<u8>> =
                 (0..k + m).map(|i| (0..len).map(|j| (i * 37 + j % 251) as u8).collect()).collect();
             for (order, adds) in
@@ -285,9 +315,8 @@ mod tests {
                 let of = |from: &[usize]| -> Vec<u8> {
                     (0..len).map(|j| from.iter().fold(0, |sum, &i| sum ^ base[i][j])).collect()
                 };
-                let all: Vec<usize> = (0..k).collect();
                 let shares: [&[usize]; 3] =
-                    if order.shared { [&all; 3] } else { [&[0, 1], &[2, 3], &[4, 5, 6]] };
+                    if order.shared { [&all; 3] } else { [&[0, 1, 2], &[3, 4, 5], &[6, 7, 8, 9]] };
                 for (o, share) in shares.iter().enumerate() {
                     let mut wanted = of(share);
                     if adds {

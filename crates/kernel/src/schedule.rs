@@ -162,7 +162,7 @@ impl<E: Engine> Pass<E> {
                 multiplied.iter().map(move |&o| E::coefficient(coefficient_of(&rows[o], source)))
             })
             .collect();
-        let shape = Summing { outputs: outputs.len(), ones };
+        let shape = Summing { outputs: outputs.len(), ones, reads: sources.len() };
         Pass {
             cached: engine.kernel(false, shape),
             group: group_kernel(engine, shape),
@@ -634,7 +634,7 @@ mod tests {
                         [2, 17].map(|reads| engine.solving_kernel(false, shape(last_by_sum, reads)));
                     few.zip(many)
                 });
-                let summing = Summing { outputs, ones };
+                let summing = Summing { outputs, ones, reads: 17 };
                 let plain = [false, true].map(|streaming| engine.far_kernel(streaming, summing));
                 let with_other = |fetching: Option<_>| fetching.zip(Some(engine.kernel(false, summing)));
                 (solving, few, plain.map(with_other), with_other(engine.group_kernel(summing)))

@@ -111,7 +111,7 @@ impl<E: Engine> Solve<E> {
         let has_zeros = solved.iter().any(|&o| system.solution[o * count..][..count].contains(&0));
         let started = system.starts.iter().flatten().count();
         let reads = system.sources.len() + started;
-        let summing = Summing { outputs: count, ones };
+        let summing = Summing { outputs: count, ones, reads };
         let shape = Solving { outputs: count, ones, last_by_sum, has_zeros, reads };
         let (cached, streaming) = (engine.solving_kernel(false, shape)?, engine.solving_kernel(true, shape)?);
         let multiplied = &order[usize::from(ones)..];
@@ -279,6 +279,7 @@ mod tests {
             (7, 2, 20_000),
             (8, 4, 16_384),
             (5, 3, 5_003),
+            (9, 3, 4_999),
             (12, 4, 70_001),
             (16, 3, 65_600),
             (20, 4, 131_073),

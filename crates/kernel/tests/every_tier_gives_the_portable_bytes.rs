@@ -192,17 +192,21 @@ fn at_every_length_and_offset() {
 }
 
 #[test]
-fn at_every_length_and_count_of_outputs_with_streaming_stores() {
+fn at_every_length_and_count_of_outputs() {
     let mut random = Random(0x5eed_0001);
-    for outputs in 1..=8 {
-        let rows: Rows =
-            (0..outputs).map(|_| (0..3).map(|s| (s, random.next() as u8 | 2)).collect()).collect();
-        let mut with_ones = rows.clone();
-        with_ones[outputs / 2] = (0..3).map(|s| (s, 1)).collect();
-        for len in 0..=400 {
-            let layout = Layout { len, distance: 640, source_shift: &|s| s * 9 % 64, output_shift: &|_| 0 };
-            check(3, &rows, &layout, &[Stores::Streaming], &format!("{outputs} outputs"));
-            check(3, &with_ones, &layout, &[Stores::Streaming], &format!("{outputs} outputs, one of ones"));
+    // Few sources, and more than a first-level cache has ways: these are read by wider visits.
+    for (sources, longest, stores) in [(3, 400, Stores::Streaming), (9, 900, Stores::Cached)] {
+        for outputs in 1..=8 {
+            let rows: Rows =
+                (0..outputs).map(|_| (0..sources).map(|s| (s, random.next() as u8 | 2)).collect()).collect();
+            let mut with_ones = rows.clone();
+            with_ones[outputs / 2] = (0..sources).map(|s| (s, 1)).collect();
+            for len in 0..=longest {
+                let layout =
+                    Layout { len, distance: 1152, source_shift: &|s| s * 9 % 64, output_shift: &|_| 0 };
+                check(sources, &rows, &layout, &[stores], &format!("{outputs} outputs"));
+                check(sources, &with_ones, &layout, &[stores], &format!("{outputs} outputs, one of ones"));
+            }
         }
     }
 }

@@ -84,24 +84,26 @@ const STORES: [Stores; 2] = [Stores::Cached, Stores::Streaming];
 
 #[test]
 fn by_dot_products() {
-    for tier in Tier::available() {
-        let row =
-            |o: usize| (0..5).map(|s| (s, if o == 0 { 1 } else { (o * 31 + s * 7) as u8 | 2 })).collect();
+    for (tier, sources) in Tier::available().into_iter().flat_map(|tier| [(tier, 5), (tier, 9)]) {
+        let row = |o: usize| {
+            (0..sources).map(|s| (s, if o == 0 { 1 } else { (o * 31 + s * 7) as u8 | 2 })).collect()
+        };
         let dense = (1..=8).map(|outputs| (0..outputs).map(row).collect::<Vec<Vec<(usize, u8)>>>());
         // Kernels of their own.
-        let powers =
-            [0, 4].map(|one: usize| vec![row(0), (0..5usize).map(|s| (s, 1 << s.abs_diff(one))).collect()]);
+        let powers = [0, 4].map(|one: usize| {
+            vec![row(0), (0..5usize).map(|s| (s, 1 << s.abs_diff(one))).collect::<Vec<(usize, u8)>>()]
+        });
         // The third source as it is in every row.
         let plain = (2..=4).map(|outputs| {
             let mut rows: Vec<Vec<(usize, u8)>> = (0..outputs).map(row).collect();
             rows.iter_mut().for_each(|row| row[2].1 = 1);
             rows
         });
-        for rows in dense.chain(powers).chain(plain) {
+        for rows in dense.chain(powers.into_iter().filter(|_| sources == 5)).chain(plain) {
             for stores in STORES {
-                let dot = Dot::with_tier(tier, 5, &rows).unwrap().with_stores(stores);
-                everywhere(5 + rows.len(), |views| {
-                    let (sources, outputs) = views.split_at_mut(5);
+                let dot = Dot::with_tier(tier, sources, &rows).unwrap().with_stores(stores);
+                everywhere(sources + rows.len(), |views| {
+                    let (sources, outputs) = views.split_at_mut(sources);
                     let sources: Vec<&[u8]> = sources.iter().map(|view| &**view).collect();
                     dot.apply(&sources, outputs).unwrap();
                     dot.accumulate(&sources, outputs).unwrap();
@@ -136,10 +138,10 @@ fn by_programs_of_every_kind() {
                 let program = Program::with_tier(tier, 11, steps).unwrap().with_stores(stores);
                 everywhere(11, |views| program.run(views).unwrap());
             }
-            for count in 2..=4 {
+            for (sources, count) in [4, 8].into_iter().flat_map(|s| (2..=4).map(move |count| (s, count))) {
                 for kind in KINDS {
-                    let program = solving(tier, 4, count, kind).with_stores(stores);
-                    everywhere(12, |views| program.run(views).unwrap());
+                    let program = solving(tier, sources, count, kind).with_stores(stores);
+                    everywhere(sources + 8, |views| program.run(views).unwrap());
                 }
             }
             for (planes, last) in [
@@ -244,8 +246,8 @@ fn by_what_reads_many_streams_from_far_away() {
 
 #[test]
 fn by_the_helpers() {
-    let limit = XorLimit::new(5, &[0, 1, 2], &[3, 4]);
-    everywhere(5, |views| {
+    let limit = XorLimit::new(11, &[0, 1, 2, 3, 4, 5, 6, 7, 8], &[9, 10]);
+    everywhere(11, |views| {
         for order in limit.orders(1 << 20) {
             limit.run(order, views).unwrap();
         }

@@ -6,8 +6,8 @@
 use std::arch::x86_64::*;
 
 use super::{
-    CACHED, CACHED_LATER, Kind, LAST_BY_SUM, LOOKING, PAST, PAST_AHEAD, PAST_NEXT, PLAIN, SOLVED, is_past,
-    partial,
+    CACHED, CACHED_LATER, Kind, LAST_BY_SUM, LOOKING, PAST, PAST_AHEAD, PAST_NEXT, PLAIN, SOLVED, WAYS,
+    is_past, partial,
 };
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
 use crate::horner::{
@@ -23,6 +23,12 @@ const VECTOR: usize = 32;
 
 /// Columns of a visit, by the number of its outputs.
 const COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 4, 3, 2, 2, 1, 1, 1, 1];
+
+/// The same for a plain sum of sources from the cache that are more than [`WAYS`].
+const WIDE_COLUMNS: [usize; 2] = [0, 16];
+
+/// Columns of a visit to what wider ones leave.
+const REST_COLUMNS: usize = 4;
 
 /// Columns that [`doubled`] takes at a time: 4 of both sums, of a source and of what it is doing.
 const DOUBLED: usize = 4;
@@ -134,6 +140,13 @@ impl Engine for Avx2 {
             PAST_NEXT => pick_dot!(shape, PAST_NEXT by COLUMNS; 1 2 3 4 5 6 7 8),
             PAST_AHEAD => pick_dot!(shape, PAST_AHEAD by COLUMNS; 1 2 3 4 5 6 7 8),
             PAST => pick_dot!(shape, PAST by COLUMNS; 1 2 3 4 5 6 7 8),
+            _ if shape.ones
+                && shape.outputs == 1
+                && shape.reads > WAYS
+                && matches!(Kind::of_this_processor(), Kind::Zen3 | Kind::Zen4) =>
+            {
+                pick_dot!(shape, CACHED by WIDE_COLUMNS; 1)
+            }
             _ => pick_dot!(shape, CACHED by COLUMNS; 1 2 3 4 5 6 7 8),
         };
         kernel.unwrap_or_else(|| unreachable!("a pass has 1 to 8 outputs"))
@@ -244,6 +257,11 @@ unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8
         // SAFETY: at + C * VECTOR <= len.
         unsafe { visit::<M, C, ONES, STORES, FORM>(job, at, VECTOR) };
         at += C * VECTOR;
+    }
+    while C > REST_COLUMNS && job.len - at >= REST_COLUMNS * VECTOR {
+        // SAFETY: at + REST_COLUMNS * VECTOR <= len.
+        unsafe { visit::<M, REST_COLUMNS, ONES, STORES, FORM>(job, at, VECTOR) };
+        at += REST_COLUMNS * VECTOR;
     }
     while job.len - at >= VECTOR {
         // SAFETY: at + VECTOR <= len.

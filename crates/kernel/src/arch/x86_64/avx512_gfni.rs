@@ -9,7 +9,7 @@ use std::arch::x86_64::*;
 
 use super::{
     CACHED, CACHED_LATER, CACHED_NEXT, Kind, LAST_BY_SUM, LOOKING, PAST, PAST_AHEAD, PAST_LATER, PAST_NEXT,
-    PLAIN, SOLVED, fetched_ahead_bytes, is_past,
+    PLAIN, SOLVED, WAYS, fetched_ahead_bytes, is_past,
 };
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
 use crate::horner::{
@@ -28,11 +28,12 @@ const COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 4, 4, 4, 4, 2, 2, 2, 2];
 /// The same for sources that hardware is to follow.
 const FEW_COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 2, 2, 2, 2, 2, 2, 2, 2];
 
-/// The same for sources from the cache where vectors are computed as fast as they are read (Zen 5), so that what a visit does beside them tells.
-const WIDE_COLUMNS: [usize; 3] = [0, 8, 8];
+/// The same for sources from the cache that are more than [`WAYS`] (Zen 4), or where vectors are computed as fast as they are read (Zen 5), so that what a visit
+/// does beside them tells.
+const WIDE_COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 8, 8, 6, 4, 3, 2, 2, 2];
 
-/// Ways of the first-level cache of Zen 4: so many lines of page-aligned buffers can be there at a time.
-const WAYS: usize = 8;
+/// Columns of a visit to what wider ones leave.
+const REST_COLUMNS: usize = 4;
 
 /// a ^ b ^ c as the truth table of `vpternlogq`.
 const XOR3: i32 = 0x96;
@@ -69,29 +70,38 @@ impl Engine for Avx512Gfni {
             PAST_NEXT => pick_dot!(shape, PAST_NEXT by FEW_COLUMNS; 1 2 3 4 5 6 7 8),
             PAST_AHEAD => pick_dot!(shape, PAST_AHEAD by COLUMNS; 1 2 3 4 5 6 7 8),
             PAST => pick_dot!(shape, PAST by COLUMNS; 1 2 3 4 5 6 7 8),
-            _ if Kind::of_this_processor() == Kind::Zen5 && shape.outputs < WIDE_COLUMNS.len() => {
-                pick_dot!(shape, CACHED by WIDE_COLUMNS; 1 2)
-            }
-            _ => pick_dot!(shape, CACHED by COLUMNS; 1 2 3 4 5 6 7 8),
+            _ => match Kind::of_this_processor() {
+                Kind::Zen4 if shape.reads > WAYS => pick_dot!(shape, CACHED by WIDE_COLUMNS; 1 2 3 4 5 6 7 8),
+                Kind::Zen5 if shape.outputs <= 2 => pick_dot!(shape, CACHED by WIDE_COLUMNS; 1 2),
+                _ => pick_dot!(shape, CACHED by COLUMNS; 1 2 3 4 5 6 7 8),
+            },
         };
         kernel.unwrap_or_else(|| unreachable!("a pass has 1 to 8 outputs"))
     }
 
     /// Looking costs a dense solution 4 %. Who reads from behind L2 waits for lines, not products. While it solves three, Zen 4 asks for too few lines, and gains
-    /// 3 to 5 % if it is told which; of more page-aligned buffers than the first-level cache has ways these would evict one another.
+    /// 3 to 5 % if it is told which; of more page-aligned buffers than the first-level cache has ways these would evict one another, and visits are wide instead.
     fn solving_kernel(self, streaming: bool, shape: Solving) -> Option<Kernel<u64>> {
         match super::stores(streaming) {
             PAST_NEXT => pick_solving!(shape, PAST_NEXT by FEW_COLUMNS, 0; 2 3 4),
             PAST_AHEAD => pick_solving!(shape, PAST_AHEAD by COLUMNS, 0; 2 3 4),
             PAST => pick_solving!(shape, PAST by COLUMNS, 0; 2 3 4),
-            _ if Kind::of_this_processor() == Kind::Zen4 && shape.outputs == 3 && shape.reads <= WAYS => {
-                match shape.has_zeros {
-                    true => pick_solving!(shape, CACHED_LATER by COLUMNS, LOOKING; 3),
-                    false => pick_solving!(shape, CACHED_LATER by COLUMNS, 0; 3),
+            _ => match (Kind::of_this_processor(), shape.has_zeros) {
+                (Kind::Zen4, true) if shape.reads > WAYS => {
+                    pick_solving!(shape, CACHED by WIDE_COLUMNS, LOOKING; 2 3 4)
                 }
-            }
-            _ if shape.has_zeros => pick_solving!(shape, CACHED by COLUMNS, LOOKING; 2 3 4),
-            _ => pick_solving!(shape, CACHED by COLUMNS, 0; 2 3 4),
+                (Kind::Zen4, false) if shape.reads > WAYS => {
+                    pick_solving!(shape, CACHED by WIDE_COLUMNS, 0; 2 3 4)
+                }
+                (Kind::Zen4, true) if shape.outputs == 3 => {
+                    pick_solving!(shape, CACHED_LATER by COLUMNS, LOOKING; 3)
+                }
+                (Kind::Zen4, false) if shape.outputs == 3 => {
+                    pick_solving!(shape, CACHED_LATER by COLUMNS, 0; 3)
+                }
+                (_, true) => pick_solving!(shape, CACHED by COLUMNS, LOOKING; 2 3 4),
+                (_, false) => pick_solving!(shape, CACHED by COLUMNS, 0; 2 3 4),
+            },
         }
     }
 
@@ -268,6 +278,11 @@ unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8
         // SAFETY: at + C * VECTOR <= len.
         unsafe { visit::<M, C, ONES, STORES, FORM>(job, at, !0) };
         at += C * VECTOR;
+    }
+    while C > REST_COLUMNS && job.len - at >= REST_COLUMNS * VECTOR {
+        // SAFETY: at + REST_COLUMNS * VECTOR <= len.
+        unsafe { visit::<M, REST_COLUMNS, ONES, STORES, FORM>(job, at, !0) };
+        at += REST_COLUMNS * VECTOR;
     }
     while job.len - at >= VECTOR {
         // SAFETY: at + VECTOR <= len.

@@ -133,6 +133,10 @@ const LAST_BY_SUM: u8 = 2;
 /// has none loses by looking.
 const LOOKING: u8 = 4;
 
+/// Ways of the first-level cache of Zen 3 and Zen 4: of more page-aligned buffers than that it does not hold a line each. What comes with a line that is read is
+/// evicted before the next visit then; so a visit takes all that it can.
+const WAYS: usize = 8;
+
 /// How a kernel stores, through the cache or past it, and what it fetches into the first-level cache while it reads: nothing, what its next visit reads,
 /// what one of the visits after it does, or what comes much later.
 const CACHED: u8 = 0;
