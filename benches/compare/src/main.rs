@@ -1,7 +1,7 @@
 //! Pantile beside other libraries: one process, one thread, the same buffers, turns taken within every repeat.
 //!
 //! Thread CPU time; a cell's figure is the median of its repeats, its spread the distance of the quartiles over the
-//! median. GB/s are 10^9 bytes of user data: k buffers per stripe. Every library proves on the first stripe of a layout
+//! median; `--runs` makes several processes of it, and medians over these. GB/s are 10^9 bytes of user data: k buffers per stripe. Every library proves on the first stripe of a layout
 //! that it brings back what was lost before its time is taken. The limit of a cell is the fastest of several XOR kernels
 //! that read and write the same bytes in the same buffers (`pantile_kernel::measure`).
 
@@ -11,6 +11,7 @@ mod jerasure;
 mod klauspost;
 mod pantile_peer;
 mod peer;
+mod runs;
 mod rusty;
 mod stripes;
 
@@ -28,9 +29,14 @@ const COLD_BYTES: usize = 512 << 20;
 /// One run of one library.
 const RUN_NS: f64 = 1.5e6;
 
+/// Repeats of `--quick`.
+const QUICK_REPEATS: usize = 3;
+
 const SIZES: [usize; 3] = [4096, 65536, 1 << 20];
 
 struct Options {
+    /// Processes, if not just this one.
+    runs: Option<usize>,
     repeats: usize,
     avx2: bool,
     only: Option<String>,
@@ -59,6 +65,9 @@ struct Group {
 
 fn main() {
     let options = options();
+    if let Some(runs) = options.runs {
+        return measure_in_runs(&options, runs);
+    }
     if options.avx2 {
         // SAFETY: the only thread, before anything reads it.
         unsafe { std::env::set_var("PANTILE_KERNEL", "avx2") };
@@ -85,14 +94,41 @@ fn main() {
         refuse("no code is called so, and no section; nothing was measured, and nothing written");
     }
     let record = json!({ "machine": machine(), "tier": pantile_kernel::Tier::best().name(), "repeats": options.repeats,
-        "peers": versions(&rivals) });
+        "peers": versions(&rivals), "cells": cells });
+    write(record, &options.out);
+}
+
+fn measure_in_runs(options: &Options, runs: usize) {
+    let mut arguments = match options.repeats {
+        QUICK_REPEATS => vec!["--quick".to_string()],
+        _ => Vec::new(),
+    };
+    if options.avx2 {
+        arguments.push("--avx2".into());
+    }
+    if let Some(only) = &options.only {
+        arguments.extend(["--only".into(), only.clone()]);
+    }
+    match runs::records(runs, &arguments, &options.out) {
+        Ok(records) => write(runs::merged(&records), &options.out),
+        Err(what) => refuse(&what),
+    }
+}
+
+/// Writes a record with a line for each cell.
+fn write(mut record: Value, out: &str) {
+    let cells = record["cells"].take();
+    record.as_object_mut().expect("a record").remove("cells");
+    let cells: Vec<String> = cells.as_array().expect("a list").iter().map(Value::to_string).collect();
     let mut text = record.to_string();
     text.truncate(text.len() - 1);
     text.push_str(",\n\"cells\": [\n");
-    text.push_str(&cells.iter().map(Value::to_string).collect::<Vec<_>>().join(",\n"));
+    text.push_str(&cells.join(",\n"));
     text.push_str("\n]}\n");
-    std::fs::write(&options.out, text).expect("the record can be written");
-    eprintln!("{} cells in {}", cells.len(), options.out);
+    if let Err(error) = std::fs::write(out, text) {
+        refuse(&format!("{out} cannot be written: {error}"));
+    }
+    eprintln!("{} cells in {out}", cells.len());
 }
 
 /// Says what is wrong with the arguments, and ends.
@@ -102,11 +138,15 @@ fn refuse(what: &str) -> ! {
 }
 
 fn options() -> Options {
-    let mut options = Options { repeats: 9, avx2: false, only: None, out: String::new() };
+    let mut options = Options { runs: None, repeats: 9, avx2: false, only: None, out: String::new() };
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
-            "--quick" => options.repeats = 3,
+            "--quick" => options.repeats = QUICK_REPEATS,
+            "--runs" => match arguments.next().and_then(|runs| runs.parse().ok()) {
+                Some(runs @ 1..=99) => options.runs = Some(runs),
+                _ => refuse("--runs lacks how many processes are to measure, 1 to 99"),
+            },
             "--avx2" => options.avx2 = true,
             "--only" => match arguments.next() {
                 Some(only) if !only.starts_with('-') => options.only = Some(only),
@@ -115,7 +155,7 @@ fn options() -> Options {
                 ),
             },
             _ if argument.starts_with('-') => refuse(&format!(
-                "there is no option {argument}; give --quick, --avx2, --only WHAT and the file to write"
+                "there is no option {argument}; give --runs N, --quick, --avx2, --only WHAT and the file to write"
             )),
             _ => options.out = argument,
         }
