@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::rounded;
 
-/// The records of so many runs of this program with these arguments, each written to `out` and read back.
+/// The records of so many runs of this program with these arguments; each is in a file beside `out` until it is read.
 ///
 /// Errors: a run cannot be started, fails, or leaves no record.
 pub fn records(runs: usize, arguments: &[String], out: &str) -> Result<Vec<Value>, String> {
@@ -18,14 +18,17 @@ pub fn records(runs: usize, arguments: &[String], out: &str) -> Result<Vec<Value
     (1..=runs)
         .map(|run| {
             eprintln!("run {run} of {runs}");
-            let status = Command::new(&program).args(arguments).arg(out).status();
+            let part = format!("{out}.run{run}");
+            let status = Command::new(&program).args(arguments).arg(&part).status();
             match status {
                 Ok(status) if status.success() => {}
                 Ok(status) => return Err(format!("run {run} of {runs} ended with {status}")),
                 Err(error) => return Err(format!("run {run} of {runs} cannot be started: {error}")),
             }
-            let text = std::fs::read_to_string(out).map_err(|error| format!("{out}: {error}"))?;
-            serde_json::from_str(&text).map_err(|error| format!("{out}: {error}"))
+            let text = std::fs::read_to_string(&part).map_err(|error| format!("{part}: {error}"))?;
+            let record = serde_json::from_str(&text).map_err(|error| format!("{part}: {error}"))?;
+            std::fs::remove_file(&part).map_err(|error| format!("{part}: {error}"))?;
+            Ok(record)
         })
         .collect()
 }
