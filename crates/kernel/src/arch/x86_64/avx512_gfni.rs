@@ -465,23 +465,35 @@ unsafe fn load<const C: usize, const STORES: u8>(pointer: *const u8, at: usize, 
     columns
 }
 
-/// Columns that are read at a time on Zen 5, by their planes: so many streams that it still follows all of them, each by an instruction of its own. What has
-/// to be taken in one order cannot be read in one that does not mislead it (`order.rs`).
-const WRITTEN_OUT: [usize; 4] = [0, 0, 6, 5];
+/// Vectors of each plane that [`carry`] takes at a time, by the planes: what leaves a register for each state of each plane, for each plane of a column, and for
+/// the factors of three planes, of which twice as many vectors would spill a third.
+const CARRIED: [usize; 4] = [0, 0, 2, 1];
+
+/// The same on Zen 5, where a vector of three planes at a time was not measured.
+const CARRIED_ZEN5: usize = 2;
+
+/// Columns that are read at a time from memory, by their planes, each by an instruction of its own: so many streams that they are still followed. What has to be
+/// taken in one order cannot be read in one that does not mislead the processor (`order.rs`). Two planes gain nothing on Zen 4.
+const WRITTEN_OUT: [usize; 4] = [0, 0, 1, 4];
+const WRITTEN_OUT_ZEN5: [usize; 4] = [0, 0, 6, 5];
 
 /// The kernel that carries states of these kinds over elements of `planes` planes.
 pub(crate) fn horner(planes: usize, kinds_of_states: u32) -> Option<HornerEngine> {
     macro_rules! kernels {
         ($d:literal, $kinds:ident) => {{
-            let cached = carry::<$d, 2, 1, $kinds, CACHED> as HornerKernel;
+            let cached = carry::<$d, { CARRIED[$d] }, 1, $kinds, CACHED> as HornerKernel;
             match super::stores(true) {
-                PAST_AHEAD => [cached, cached, carry::<$d, 2, 1, $kinds, PAST_AHEAD>],
+                PAST_AHEAD => [cached, cached, carry::<$d, { CARRIED[$d] }, 1, $kinds, PAST_AHEAD>],
                 PAST => [
-                    cached,
-                    carry::<$d, 2, { WRITTEN_OUT[$d] }, $kinds, CACHED>,
-                    carry::<$d, 2, { WRITTEN_OUT[$d] }, $kinds, PAST>,
+                    carry::<$d, CARRIED_ZEN5, 1, $kinds, CACHED>,
+                    carry::<$d, CARRIED_ZEN5, { WRITTEN_OUT_ZEN5[$d] }, $kinds, CACHED>,
+                    carry::<$d, CARRIED_ZEN5, { WRITTEN_OUT_ZEN5[$d] }, $kinds, PAST>,
                 ],
-                _ => [cached, cached, carry::<$d, 2, 1, $kinds, PAST_NEXT>],
+                _ => [
+                    cached,
+                    carry::<$d, { CARRIED[$d] }, { WRITTEN_OUT[$d] }, $kinds, CACHED>,
+                    carry::<$d, { CARRIED[$d] }, { WRITTEN_OUT[$d] }, $kinds, PAST_NEXT>,
+                ],
             }
         }};
     }
@@ -491,11 +503,13 @@ pub(crate) fn horner(planes: usize, kinds_of_states: u32) -> Option<HornerEngine
         (3, CUBE_BACK) => kernels!(3, CUBE_BACK),
         _ => return None,
     };
-    let few_streams = super::few_streams().map(|few| match Kind::of_this_processor() {
-        Kind::Zen5 => {
-            FewStreams { groups: Groups { reads: WRITTEN_OUT[planes] * planes, ..few.groups }, ..few }
-        }
-        _ => few,
+    let written_out = match Kind::of_this_processor() {
+        Kind::Zen5 => WRITTEN_OUT_ZEN5[planes],
+        _ => WRITTEN_OUT[planes],
+    };
+    let few_streams = super::few_streams().map(|few| match written_out {
+        1 => few,
+        columns => FewStreams { groups: Groups { reads: columns * planes, ..few.groups }, ..few },
     });
     Some(HornerEngine { cached, group, streaming, few_streams, factor: super::affine_matrix })
 }
