@@ -79,8 +79,8 @@ impl Engine for Avx512Gfni {
         kernel.unwrap_or_else(|| unreachable!("a pass has 1 to 8 outputs"))
     }
 
-    /// Looking costs a dense solution 4 %. Who reads from behind L2 waits for lines, not products. While it solves three, Zen 4 asks for too few lines, and gains
-    /// 3 to 5 % if it is told which; of more page-aligned buffers than the first-level cache has ways these would evict one another, and visits are wide instead.
+    /// Looking costs a dense solution 4 %. Who reads from behind L2 waits for lines, not products. While it solves two or three, Zen 4 asks for too few lines, and gains
+    /// 2 to 8 % if it is told which; of more page-aligned buffers than the first-level cache has ways these would evict one another, and visits are wide instead.
     fn solving_kernel(self, streaming: bool, shape: Solving) -> Option<Kernel<u64>> {
         match super::stores(streaming) {
             PAST_NEXT => pick_solving!(shape, PAST_NEXT by FEW_COLUMNS, 0; 2 3 4),
@@ -93,11 +93,11 @@ impl Engine for Avx512Gfni {
                 (Kind::Zen4, false) if shape.reads > WAYS => {
                     pick_solving!(shape, CACHED by WIDE_COLUMNS, 0; 2 3 4)
                 }
-                (Kind::Zen4, true) if shape.outputs == 3 => {
-                    pick_solving!(shape, CACHED_LATER by COLUMNS, LOOKING; 3)
+                (Kind::Zen4, true) if shape.outputs <= 3 => {
+                    pick_solving!(shape, CACHED_LATER by COLUMNS, LOOKING; 2 3)
                 }
-                (Kind::Zen4, false) if shape.outputs == 3 => {
-                    pick_solving!(shape, CACHED_LATER by COLUMNS, 0; 3)
+                (Kind::Zen4, false) if shape.outputs <= 3 => {
+                    pick_solving!(shape, CACHED_LATER by COLUMNS, 0; 2 3)
                 }
                 (_, true) => pick_solving!(shape, CACHED by COLUMNS, LOOKING; 2 3 4),
                 (_, false) => pick_solving!(shape, CACHED by COLUMNS, 0; 2 3 4),
