@@ -85,6 +85,12 @@ def figures(cells):
     return reached, counted, lost
 
 
+def percentages(cells, spread):
+    """The median of a spread, and its 90th percentile."""
+    spreads = sorted(r[spread] for c in cells for r in c["results"].values())
+    return f"{100 * spreads[len(spreads) // 2]:.0f} %, 90th percentile {100 * spreads[9 * len(spreads) // 10]:.0f} %"
+
+
 def text(name, link):
     record = json.loads((HERE / name).read_text())
     cells = record["cells"]
@@ -92,13 +98,15 @@ def text(name, link):
     machine = record["machine"]
     repeats = record["repeats"]
     isal = ", ".join(name for name in record["peers"] if name.startswith("isa-l"))
-    spreads = sorted(r["spread"] for c in cells for r in c["results"].values())
+    spread = percentages(cells, "spread")
+    runs = record.get("runs", 1)
+    between = f"; between {runs} processes, of which each figure is the median: {percentages(cells, 'between_runs')}" if runs > 1 else ""
     reached, counted, lost = figures(cells)
     factors = "1.3 for m = 3, 4 against the newest isa-l" if "isa-l newest" in record["peers"] else "1.4 for m = 3, 4"
     lines = [
         f"One core of {machine['cpu']} (family {machine['family']}, model {machine['model']}; {', '.join(machine['caches'])}), shared with",
         f"other work; kernel {record['tier']}; GB/s of user data, thread CPU time, medians of {repeats} interleaved turns (spread: median",
-        f"{100 * spreads[len(spreads) // 2]:.0f} %, 90th percentile {100 * spreads[9 * len(spreads) // 10]:.0f} %). Each cell: **Pantile**, the fastest other library, (the limit: an XOR kernel that reads and",
+        f"{spread}{between}). Each cell: **Pantile**, the fastest other library, (the limit: an XOR kernel that reads and",
         f"writes the same bytes). Others: {isal}, klauspost/reedsolomon (one goroutine; above k = 10 it falls back to AVX2), rusty_erasure,",
         f"Jerasure. m = 2 is raid6:k, the others cauchy:k+m. `benches/compare/run` measures, [{name}]({link}{name}) keeps every cell.",
         "",
@@ -160,15 +168,14 @@ def held_to_avx2(name, link):
 
 ZEN_4 = """# The same on Zen 4
 
-Made by `benches/compare/table.py`. These records are older than the code: sources were read in their order (what another order gains was measured on Zen 5 alone), and
-nothing was fetched ahead from memory. With that, but not yet the order, quiet hosts reached 323 to 335 of the 352 cells, and busy ones (mean limit 50 to
-55 GB/s instead of 59) 302 to 327: [the last of fifteen runs there](record-zen4-busy.json), 304. The machine was not to be had again.
+Made by `benches/compare/table.py`. Each figure is the median over several processes (`--runs`), for from one to the next a cell may differ by half, whoever's it is. Single
+runs reached 332 to 347 of the 352 cells.
 
 """
 
 ZEN_3 = """# The same on Zen 3
 
-Made by `benches/compare/table.py`. Older than the order of sources, as Zen 4's. Neither GFNI nor AVX-512: everybody runs AVX2. The host was busy all the time; five runs before, whose limits were 1 to 3 %
+Made by `benches/compare/table.py`. Older than the order of sources. Neither GFNI nor AVX-512: everybody runs AVX2. The host was busy all the time; five runs before, whose limits were 1 to 3 %
 higher, had 142 to 155 of the cells, and 49 to 65 in which another library was faster.
 
 """
@@ -186,7 +193,7 @@ def main():
     after = rest.split(END)[1]
     here = "benches/compare/"
     summary = (
-        "Other machines, by older code: [Zen 4](benches/compare/zen4.md), [Zen 3](benches/compare/zen3.md), which has AVX2 alone, and\n"
+        "Other machines: [Zen 4](benches/compare/zen4.md) and, by older code, [Zen 3](benches/compare/zen3.md), which has AVX2 alone, and\n"
         "[Sapphire Rapids](benches/compare/sapphire-rapids.md)."
     )
     speed = f"{text('record-zen5.json', here)}\n\n{held_to_avx2('record-zen5-avx2.json', here)}\n\n{summary}"
