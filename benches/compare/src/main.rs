@@ -109,8 +109,9 @@ fn measure_in_runs(options: &Options, runs: usize) {
     if let Some(only) = &options.only {
         arguments.extend(["--only".into(), only.clone()]);
     }
-    match runs::records(runs, &arguments, &options.out) {
-        Ok(records) => write(runs::merged(&records), &options.out),
+    let record = runs::records(runs, &arguments, &options.out).and_then(|records| runs::merged(&records));
+    match record {
+        Ok(record) => write(record, &options.out),
         Err(what) => refuse(&what),
     }
 }

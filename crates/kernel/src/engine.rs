@@ -84,7 +84,7 @@ pub(crate) struct Summing {
     pub(crate) outputs: usize,
     /// Whether output 0 is the plain sum of the sources and has no coefficients.
     pub(crate) ones: bool,
-    /// Sources.
+    /// Sources, and starts of sums if there always are some.
     pub(crate) reads: usize,
 }
 
