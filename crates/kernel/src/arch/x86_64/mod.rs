@@ -133,6 +133,9 @@ const LAST_BY_SUM: u8 = 2;
 /// has none loses by looking.
 const LOOKING: u8 = 4;
 
+/// Bytes of a line of any cache, and what goes past it as a whole.
+const LINE: usize = 64;
+
 /// Ways of the first-level cache of Zen 3 and Zen 4: of more page-aligned buffers than that it does not hold a line each. What comes with a line that is read is
 /// evicted before the next visit then; so a visit takes all that it can.
 const WAYS: usize = 8;
