@@ -204,6 +204,18 @@ pub(crate) fn horner_engine(
     }
 }
 
+/// The footprint above which [`Stores::Auto`](crate::Stores::Auto) streams on this machine.
+pub(crate) fn streaming_footprint_bytes() -> usize {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        crate::arch::x86_64::streaming_footprint_bytes()
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    {
+        crate::dot::STREAMING_FOOTPRINT_BYTES
+    }
+}
+
 /// Whether this machine can run the tier.
 pub(crate) fn is_available(tier: Tier) -> bool {
     match tier {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::Tier;
-use crate::dispatch::Program;
+use crate::dispatch::{self, Program};
 
 /// A sparse or dense matrix of coefficients, outputs x sources, compiled for one tier.
 ///
@@ -31,8 +31,19 @@ pub enum Stores {
     Streaming,
 }
 
-/// Auto streams above this footprint: the largest second-level cache of the machines in NOTES.md.
+/// Auto streams above this footprint, unless an architecture knows better: the largest second-level cache of the machines in NOTES.md.
 pub(crate) const STREAMING_FOOTPRINT_BYTES: usize = 2 << 20;
+
+impl Stores {
+    /// Whether outputs go past the cache where so many buffers of `len` bytes are read or written.
+    pub(crate) fn streams(self, buffers: usize, len: usize) -> bool {
+        match self {
+            Stores::Cached => false,
+            Stores::Streaming => true,
+            Stores::Auto => buffers.saturating_mul(len) > dispatch::streaming_footprint_bytes(),
+        }
+    }
+}
 
 /// What happens to the bytes that an output held before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,11 +189,7 @@ impl Dot {
     }
 
     fn streams_at(&self, len: usize) -> bool {
-        match self.stores {
-            Stores::Cached => false,
-            Stores::Streaming => true,
-            Stores::Auto => self.streams.saturating_mul(len) > STREAMING_FOOTPRINT_BYTES,
-        }
+        self.stores.streams(self.streams, len)
     }
 
     fn check_shape(&self, sources: &[&[u8]], outputs: &[&mut [u8]]) -> Result<usize, ShapeError> {

@@ -403,7 +403,7 @@ mod tests {
                 let buffers = columns * planes + 2 * STATES * planes;
                 let pitch = usize::next_multiple_of(len, 64) + 64;
                 let painted: Vec<u8> = (0..buffers * pitch + 64).map(|i| (i * 11 + i / 253) as u8).collect();
-                let kinds = [Kind::SapphireRapids, Kind::Zen3, Kind::Zen4, Kind::Zen5];
+                let kinds = Kind::ALL;
                 let tiers = [Tier::Avx2, Tier::Avx512Gfni].into_iter().filter(|tier| tier.is_available());
                 let mut results =
                     tiers.flat_map(|tier| kinds.map(|kind| (tier, kind))).map(|(tier, kind)| {

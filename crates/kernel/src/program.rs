@@ -9,7 +9,7 @@
 use std::fmt;
 
 use crate::dispatch::{Solver, Sweep};
-use crate::dot::{Mode, STREAMING_FOOTPRINT_BYTES};
+use crate::dot::Mode;
 use crate::horner::{Carried, Horner};
 use crate::solve::System;
 use crate::xor::Xor;
@@ -189,11 +189,7 @@ impl Program {
         if let Some(index) = buffers.iter().position(|buffer| buffer.len() != len) {
             return Err(ShapeError::BufferLen { index, have: buffers[index].len(), need: len });
         }
-        let streaming = match self.stores {
-            Stores::Cached => false,
-            Stores::Streaming => true,
-            Stores::Auto => self.streams.saturating_mul(len) > STREAMING_FOOTPRINT_BYTES,
-        };
+        let streaming = self.stores.streams(self.streams, len);
         let base = buffers.as_mut_ptr();
         // SAFETY: `buffer` is called with numbers below `buffers.len()` only, which `check` saw to. Each call borrows
         // that one slice anew, and the pointer stays valid because nothing else touches the slices until we return.

@@ -367,7 +367,9 @@ mod tests {
                 len_least: 1024,
                 groups: Groups { reads: 4, tile_bytes: 1024 },
                 most_far: 8,
+                ways: [0; 2],
                 far_bytes: 0,
+                most_far_bytes: usize::MAX,
             })
         }
 
@@ -574,7 +576,7 @@ mod tests {
             let len = FEW_STREAMS.far_bytes.div_ceil(sources + outputs).next_multiple_of(256) + more;
             let pitch = len.next_multiple_of(4096) + 256;
             let rows = dense(sources, outputs);
-            for kind in [Kind::Zen4, Kind::Zen5] {
+            for kind in [Kind::Zen4, Kind::Zen5, Kind::IceLake] {
                 on(kind, || check_over(engine, sources, &rows, len, pitch));
             }
         }
@@ -582,7 +584,22 @@ mod tests {
 
     #[test]
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    fn kernels_that_fetch_give_what_others_give_at_every_length() {
+    fn few_sources_from_behind_the_first_cache_give_the_portable_bytes() {
+        use crate::arch::x86_64::{Kind, avx512_gfni::Avx512Gfni, tests::on};
+        let Some(engine) = Avx512Gfni::new() else { return };
+        for (sources, outputs) in (1..=13).flat_map(|sources| (2..=4).map(move |outputs| (sources, outputs)))
+        {
+            let mut rows = dense(sources, outputs);
+            let len = (48 << 10) / (sources + outputs) + 64 + sources;
+            on(Kind::IceLake, || check_over(engine, sources, &rows, len, len + 13));
+            rows[outputs - 1].iter_mut().for_each(|term| term.1 = 1);
+            on(Kind::IceLake, || check_over(engine, sources, &rows, len, len + 13));
+        }
+    }
+
+    #[test]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    fn kernels_for_one_kind_of_processor_give_what_visits_give_at_every_length() {
         use crate::arch::x86_64::{Kind, avx512_gfni::Avx512Gfni, tests::on};
         #[derive(Clone, PartialEq)]
         #[repr(align(64))]
@@ -616,31 +633,43 @@ mod tests {
             to
         };
         let shapes = (1..=MAX_OUTPUTS).flat_map(|outputs| [(outputs, false), (outputs, true)]);
-        for (kind, (outputs, ones)) in [Kind::Zen4, Kind::Zen5]
+        for (kind, (outputs, ones)) in [Kind::Zen4, Kind::Zen5, Kind::IceLake]
             .into_iter()
             .flat_map(|kind| shapes.clone().map(move |shape| (kind, shape)))
         {
-            let (solving, few, plain, group) = on(kind, || {
-                let shape =
-                    |last_by_sum, reads| Solving { outputs, ones, last_by_sum, has_zeros: false, reads };
-                let solving = [(false, false), (false, ones), (true, false), (true, ones)].map(
+            let summing = |reads| Summing { outputs, ones, reads };
+            let solving =
+                |last_by_sum, has_zeros, reads| Solving { outputs, ones, last_by_sum, has_zeros, reads };
+            let (sum_by_visits, solution_by_visits) = on(Kind::SapphireRapids, || {
+                let solution = [false, true]
+                    .map(|last_by_sum| engine.solving_kernel(false, solving(last_by_sum && ones, false, 17)));
+                (engine.kernel(false, summing(17)), solution)
+            });
+            let by_visits = |last_by_sum| solution_by_visits[usize::from(last_by_sum)];
+            let (far_solving, near_solving, far, near, group) = on(kind, || {
+                let far_solving = [(false, false), (false, ones), (true, false), (true, ones)].map(
                     |(streaming, last_by_sum)| {
-                        let shape = shape(last_by_sum, 17);
-                        engine.far_solving_kernel(streaming, shape).zip(engine.solving_kernel(false, shape))
+                        let shape = solving(last_by_sum, false, 17);
+                        engine.far_solving_kernel(streaming, shape).zip(by_visits(last_by_sum))
                     },
                 );
-                let few = [false, ones].map(|last_by_sum| {
-                    let [few, many] =
-                        [2, 17].map(|reads| engine.solving_kernel(false, shape(last_by_sum, reads)));
-                    few.zip(many)
+                let near_solving = [false, ones].map(|last_by_sum| {
+                    [(2, false), (2, true), (17, false), (17, true)].map(|(reads, has_zeros)| {
+                        let near = engine.solving_kernel(false, solving(last_by_sum, has_zeros, reads));
+                        near.zip(by_visits(last_by_sum))
+                    })
                 });
-                let summing = Summing { outputs, ones, reads: 17 };
-                let plain = [false, true].map(|streaming| engine.far_kernel(streaming, summing));
-                let with_other = |fetching: Option<_>| fetching.zip(Some(engine.kernel(false, summing)));
-                (solving, few, plain.map(with_other), with_other(engine.group_kernel(summing)))
+                let far = [false, true].map(|streaming| engine.far_kernel(streaming, summing(17)));
+                let near = [2, 17].map(|reads| Some(engine.kernel(false, summing(reads))));
+                let with_other = |kernel: Option<_>| kernel.zip(Some(sum_by_visits));
+                let group = with_other(engine.group_kernel(summing(17)));
+                (far_solving, near_solving, far.map(with_other), near.map(with_other), group)
             });
             let wanted = match kind {
                 Kind::Zen4 => ([outputs > 2, false], true, [outputs == 3 || outputs == 4, false]),
+                Kind::IceLake => {
+                    ([outputs > 2, true], false, [3..=4, 2..=4].map(|some| some.contains(&outputs)))
+                }
                 _ => (
                     [2..=4, 1..=4].map(|some| some.contains(&outputs)),
                     false,
@@ -648,13 +677,20 @@ mod tests {
                 ),
             };
             let found =
-                (plain.map(|far| far.is_some()), group.is_some(), [0, 2].map(|s| solving[s].is_some()));
+                (far.map(|far| far.is_some()), group.is_some(), [0, 2].map(|s| far_solving[s].is_some()));
             assert_eq!(found, wanted, "{kind:?}, {outputs} outputs");
-            for (far, other) in solving.into_iter().chain(few).chain(plain).chain([group]).flatten() {
-                for (sources, len) in [1, 2, 17].into_iter().flat_map(|s| (0..330).map(move |len| (s, len))) {
-                    let shape = (outputs, outputs - usize::from(ones));
-                    let what = format!("{sources} sources, {outputs} outputs, ones {ones}, {len} bytes");
-                    assert!(run(far, sources, shape, len) == run(other, sources, shape, len), "{what}");
+            let all = far_solving.into_iter().chain(near_solving.into_iter().flatten());
+            for (kernel, other) in all.chain(far).chain(near).chain([group]).flatten() {
+                // Few sources in every number, for kernels that are written out for each.
+                for (sources, step) in [(1, 1), (2, 1), (17, 1)].into_iter().chain((3..=13).map(|s| (s, 47)))
+                {
+                    for len in (0..330).step_by(step) {
+                        let shape = (outputs, outputs - usize::from(ones));
+                        let what = format!("{sources} sources, {outputs} outputs, ones {ones}, {len} bytes");
+                        let (found, wanted) =
+                            (run(kernel, sources, shape, len), run(other, sources, shape, len));
+                        assert!(found == wanted, "{what} on {kind:?}");
+                    }
                 }
             }
         }
@@ -662,8 +698,8 @@ mod tests {
 
     #[test]
     fn kernels_suit_where_their_streams_are() {
-        let kernels = |sources: usize, len: usize, pitch: usize, streaming: bool| {
-            let schedule = Schedule::new(SaysWho, &dense(sources, 3));
+        let kernels_of = |few: FewStreams, sources: usize, len: usize, pitch: usize, streaming: bool| {
+            let schedule = Schedule::new(SaysWho(few), &dense(sources, 3));
             calls(pitch, |at| {
                 // SAFETY: the kernels of this engine touch nothing, and no pointer is moved but by wrapping.
                 unsafe {
@@ -671,6 +707,8 @@ mod tests {
                 }
             })
         };
+        let kernels =
+            |sources, len, pitch, streaming| kernels_of(FEW_STREAMS, sources, len, pitch, streaming);
         let apart = |len: usize| len + 256;
         assert_eq!(kernels(10, 3 << 15, apart(3 << 15), false), ["far"]);
         assert_eq!(kernels(9, 3 << 15, apart(3 << 15), false), ["cached"], "few");
@@ -684,6 +722,15 @@ mod tests {
         assert_eq!(kernels(16, 1 << 16, (1 << 16) + 272, true), ["far"], "not aligned");
         assert_eq!(kernels(17, 1 << 16, (1 << 16) + 272, true), ["group", "cached"], "not aligned");
         assert_eq!(kernels(24, 1 << 17, 1 << 17, true), ["group", "group", "past"].repeat(2), "two tiles");
+        let followed =
+            FewStreams { most: usize::MAX, ways: [12, 13], most_far_bytes: 20 << 16, ..FEW_STREAMS };
+        assert_eq!(kernels_of(followed, 17, 1 << 16, apart(1 << 16), true), ["far past"], "never groups");
+        assert_eq!(kernels_of(followed, 18, 1 << 16, apart(1 << 16), true), ["past"], "farther");
+        assert_eq!(kernels_of(followed, 18, 1 << 16, apart(1 << 16), false), ["cached"], "farther");
+        assert_eq!(kernels_of(followed, 12, 1 << 16, 1 << 16, false), ["far"], "no more than ways");
+        assert_eq!(kernels_of(followed, 13, 1 << 16, 1 << 16, false), ["cached"], "more than ways");
+        assert_eq!(kernels_of(followed, 13, 1 << 16, 1 << 16, true), ["far past"], "no more than ways");
+        assert_eq!(kernels_of(followed, 14, 1 << 16, 1 << 16, true), ["past"], "more than ways");
     }
 
     fn passes(rows: &Rows) -> Vec<Vec<usize>> {

@@ -232,6 +232,7 @@ mod tests {
     use crate::arch::x86_64::tests::on_each;
     use crate::arch::x86_64::{avx2::Avx2, avx2_gfni::Avx2Gfni, avx512_gfni::Avx512Gfni};
     use crate::engine::tests::{SaysWho, calls};
+    use crate::terms::FEW_STREAMS;
     use crate::{Dot, Tier};
 
     #[test]
@@ -254,7 +255,7 @@ mod tests {
                 outputs: &(0..count).map(|o| sources + count + o).collect::<Vec<_>>(),
                 solution: &vec![2; count * count],
             };
-            let solve = Solve::new(SaysWho, &system).unwrap();
+            let solve = Solve::new(SaysWho(FEW_STREAMS), &system).unwrap();
             // SAFETY: the kernels of this engine touch nothing, and no pointer is moved but by wrapping.
             calls(pitch, |at| unsafe { solve.run(streaming, at, len) })
         };
@@ -277,6 +278,8 @@ mod tests {
     fn check<E: Engine>(engine: E) {
         for (sources, count, len) in [
             (7, 2, 20_000),
+            (5, 2, 12_001),
+            (12, 2, 9_000),
             (8, 4, 16_384),
             (5, 3, 5_003),
             (9, 3, 4_999),

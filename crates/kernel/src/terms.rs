@@ -22,7 +22,9 @@ pub(crate) const FEW_STREAMS: FewStreams = FewStreams {
     len_least: 16 * 1024,
     groups: Groups { reads: 10, tile_bytes: 64 * 1024 },
     most_far: 9,
+    ways: [0; 2],
     far_bytes: 768 * 1024,
+    most_far_bytes: usize::MAX,
 };
 
 /// What the sums of a tile may fill.
@@ -50,8 +52,12 @@ pub(crate) struct FewStreams {
     pub(crate) groups: Groups,
     /// Streams that it follows while they come from afar, apart as above.
     pub(crate) most_far: usize,
+    /// As many need not be apart for that, where outputs are stored through the cache and past it: its first-level cache keeps a line of each.
+    pub(crate) ways: [usize; 2],
     /// Streams are far if they are more bytes than these together: where they do not stay in a second-level cache they lie behind it, though not in memory.
     pub(crate) far_bytes: usize,
+    /// Streams that are more bytes together than these come from farther still, and are followed.
+    pub(crate) most_far_bytes: usize,
 }
 
 impl FewStreams {
@@ -144,10 +150,15 @@ impl<C> Terms<'_, C> {
         source: impl Fn(usize) -> *const u8,
         len: usize,
     ) -> bool {
-        let is_far = |few: &FewStreams| streaming || len.saturating_mul(self.streams) > few.far_bytes;
+        let bytes = len.saturating_mul(self.streams);
+        let is_far = |few: &FewStreams| (streaming || bytes > few.far_bytes) && bytes <= few.most_far_bytes;
         let few = engine.few_streams().filter(is_far);
-        few.is_some_and(|few| self.sources.len() + starts > few.most_far)
-            && are_apart(self.sources.iter().map(|&s| source(s)))
+        let reads = self.sources.len() + starts;
+        few.is_some_and(|few| {
+            reads > few.most_far
+                && (reads <= few.ways[usize::from(streaming)]
+                    || are_apart(self.sources.iter().map(|&s| source(s))))
+        })
     }
 
     /// `None`: all in one kernel call, which takes them.

@@ -3,13 +3,14 @@
 //! A visit takes C columns of 64 bytes from each source, so that one fetched line draws its neighbours in and the
 //! broadcast of a coefficient is shared by C products. M outputs times C columns is at most 16 registers of sums;
 //! a pair of sources takes 2 C, two matrices and two products take 4: C = 4 up to M = 4, C = 2 up to M = 8. Where hardware follows few streams,
-//! those from behind the cache are taken by two columns, which lets it follow some more.
+//! those from behind the cache are taken by two columns, which lets it follow some more. Where the second-level cache wants a line of each stream in turn
+//! (Ice Lake), few sources are taken so, with all of their matrices in registers.
 
 use std::arch::x86_64::*;
 
 use super::{
     CACHED, CACHED_LATER, CACHED_NEXT, Kind, LAST_BY_SUM, LOOKING, PAST, PAST_AHEAD, PAST_LATER, PAST_NEXT,
-    PLAIN, SOLVED, WAYS, fetched_ahead_bytes, is_past,
+    PLAIN, SOLVED, WAYS, WAYS_ICE_LAKE, fetched_ahead_bytes, is_past,
 };
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
 use crate::horner::{
@@ -28,9 +29,22 @@ const COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 4, 4, 4, 4, 2, 2, 2, 2];
 /// The same for sources that hardware is to follow.
 const FEW_COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 2, 2, 2, 2, 2, 2, 2, 2];
 
-/// The same for sources from the cache that are more than [`WAYS`] (Zen 4), or where vectors are computed as fast as they are read (Zen 5), so that what a visit
-/// does beside them tells.
+/// The same for sources from the cache that are more than [`WAYS`] (Zen 4), or where what a visit does beside vectors tells: they are computed as fast as they are
+/// read (Zen 5), or two threads of a core share what issues instructions (Ice Lake).
 const WIDE_COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 8, 8, 6, 4, 3, 2, 2, 2];
+
+/// Columns of what [`lines`] leaves to visits: without a sum of ones wider ones have too many products under way (two outputs lose 10 %, three 20).
+const fn columns_of_lines(outputs: usize, ones: bool) -> usize {
+    if ones { WIDE_COLUMNS[outputs] } else { COLUMNS[outputs] }
+}
+
+/// Matrices that [`lines`] keeps in registers, and sources that it takes.
+const KEPT: usize = 30;
+const KEPT_LOOKING: usize = 24;
+const SOURCES_OF_LINES: usize = 12;
+
+/// What fits the first-level cache of Ice Lake.
+const NEAR_BYTES: usize = 48 * 1024;
 
 /// Columns of a visit to what wider ones leave.
 const REST_COLUMNS: usize = 4;
@@ -40,6 +54,39 @@ const XOR3: i32 = 0x96;
 
 /// The matrix that leaves bytes as they are.
 const IDENTITY: u64 = super::AFFINE_MATRICES[1];
+
+/// The [`lines`] of so many outputs, in the place of `pick_dot`.
+macro_rules! pick_lines {
+    ($shape:expr, $stores:ident; $($m:literal)*) => {
+        match ($shape.outputs, $shape.ones) {
+            $(
+                ($m, false) => Some(lines::<$m, { columns_of_lines($m, false) }, false, $stores, PLAIN> as Kernel<_>),
+                ($m, true) => Some(lines::<$m, { columns_of_lines($m, true) }, true, $stores, PLAIN> as Kernel<_>),
+            )*
+            _ => None,
+        }
+    };
+}
+
+/// The same in the place of `pick_solving`.
+macro_rules! pick_solving_lines {
+    ($shape:expr, $stores:ident, $added:expr; $($m:literal)*) => {
+        match ($shape.outputs, $shape.ones, $shape.last_by_sum) {
+            $(
+                ($m, false, false) => Some(
+                    lines::<$m, { columns_of_lines($m, false) }, false, $stores, { SOLVED | $added }> as Kernel<_>,
+                ),
+                ($m, true, false) => Some(
+                    lines::<$m, { columns_of_lines($m, true) }, true, $stores, { SOLVED | $added }> as Kernel<_>,
+                ),
+                ($m, true, true) => Some(
+                    lines::<$m, { columns_of_lines($m, true) }, true, $stores, { LAST_BY_SUM | $added }> as Kernel<_>,
+                ),
+            )*
+            _ => None,
+        }
+    };
+}
 
 /// A witness that the machine has AVX-512 F and BW, and GFNI.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +120,8 @@ impl Engine for Avx512Gfni {
             _ => match Kind::of_this_processor() {
                 Kind::Zen4 if shape.reads > WAYS => pick_dot!(shape, CACHED by WIDE_COLUMNS; 1 2 3 4 5 6 7 8),
                 Kind::Zen5 if shape.outputs <= 2 => pick_dot!(shape, CACHED by WIDE_COLUMNS; 1 2),
+                Kind::IceLake => pick_lines!(shape, CACHED; 2 3 4)
+                    .or_else(|| pick_dot!(shape, CACHED by WIDE_COLUMNS; 1 5 6 7 8)),
                 _ => pick_dot!(shape, CACHED by COLUMNS; 1 2 3 4 5 6 7 8),
             },
         };
@@ -93,6 +142,11 @@ impl Engine for Avx512Gfni {
                 (Kind::Zen4, false) if shape.reads > WAYS => {
                     pick_solving!(shape, CACHED by WIDE_COLUMNS, 0; 2 3 4)
                 }
+                (Kind::IceLake, true) => pick_solving_lines!(shape, CACHED, LOOKING; 2 3 4),
+                (Kind::IceLake, false) if shape.outputs == 4 && shape.reads <= WAYS_ICE_LAKE => {
+                    pick_solving_lines!(shape, CACHED_LATER, 0; 4)
+                }
+                (Kind::IceLake, false) => pick_solving_lines!(shape, CACHED, 0; 2 3 4),
                 (Kind::Zen4, true) if shape.outputs <= 3 => {
                     pick_solving!(shape, CACHED_LATER by COLUMNS, LOOKING; 2 3)
                 }
@@ -105,13 +159,17 @@ impl Engine for Avx512Gfni {
         }
     }
 
-    /// With one or two outputs a kernel of Zen 4 waits for lines whoever asks for them, and loses. Zen 5 gains by asking for what it stores past the cache; where
-    /// it stores into it two columns are what gains.
+    /// With one or two outputs a kernel of Zen 4 waits for lines whoever asks for them, and loses, and so does Ice Lake. Zen 5 gains by asking for what it stores past
+    /// the cache; where it stores into it two columns are what gains. What Ice Lake stores past the cache comes from its third one: nearer than memory, so it is
+    /// asked for later.
     fn far_kernel(self, streaming: bool, shape: Summing) -> Option<Kernel<u64>> {
         match (Kind::of_this_processor(), streaming) {
             (Kind::Zen5, true) => pick_dot!(shape, PAST_LATER by COLUMNS; 1 2 3 4),
             (Kind::Zen5, false) => pick_dot!(shape, CACHED by FEW_COLUMNS; 2 3 4),
             (Kind::Zen4, false) => pick_dot!(shape, CACHED_LATER by FEW_COLUMNS; 3 4 5 6 7 8),
+            (Kind::IceLake, true) => pick_dot!(shape, PAST_LATER by FEW_COLUMNS; 1 2 3 4 5 6 7 8),
+            (Kind::IceLake, false) => pick_lines!(shape, CACHED_LATER; 3 4)
+                .or_else(|| pick_dot!(shape, CACHED_LATER by WIDE_COLUMNS; 5 6 7 8)),
             _ => None,
         }
     }
@@ -125,13 +183,18 @@ impl Engine for Avx512Gfni {
                 pick_solving!(shape, CACHED_LATER by COLUMNS, LOOKING; 3 4)
             }
             (Kind::Zen4, false) => pick_solving!(shape, CACHED_LATER by FEW_COLUMNS, 0; 3 4),
+            (Kind::IceLake, true) => pick_solving!(shape, PAST_LATER by FEW_COLUMNS, 0; 2 3 4),
+            (Kind::IceLake, false) if shape.has_zeros => {
+                pick_solving_lines!(shape, CACHED_LATER, LOOKING; 3 4)
+            }
+            (Kind::IceLake, false) => pick_solving_lines!(shape, CACHED_LATER, 0; 3 4),
             _ => None,
         }
     }
 
     fn group_kernel(self, shape: Summing) -> Option<Kernel<u64>> {
         match Kind::of_this_processor() {
-            Kind::Zen5 => None,
+            Kind::Zen5 | Kind::IceLake => None,
             _ => pick_dot!(shape, CACHED_NEXT by FEW_COLUMNS; 1 2 3 4 5 6 7 8),
         }
     }
@@ -287,6 +350,130 @@ unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8
     while job.len - at >= VECTOR {
         // SAFETY: at + VECTOR <= len.
         unsafe { visit::<M, 1, ONES, STORES, FORM>(job, at, !0) };
+        at += VECTOR;
+    }
+    if at < job.len {
+        let mask = !0 >> (VECTOR - (job.len - at));
+        // SAFETY: the mask has a bit for each of the len - at < VECTOR bytes that are left.
+        unsafe { visit::<M, 1, ONES, CACHED, FORM>(job, at, mask) };
+    }
+}
+
+/// A line of each stream in turn where all matrices stay in registers, else [`dot`] by C columns that stores and fetches as STORES says.
+///
+/// # Safety
+///
+/// As [`dot`].
+#[target_feature(enable = "avx512f,avx512bw,gfni")]
+unsafe fn lines<const M: usize, const C: usize, const ONES: bool, const STORES: u8, const FORM: u8>(
+    job: &Job<'_, u64>,
+) {
+    // What stays in the first-level cache does not wait for lines, and wide visits take fewer instructions.
+    let near = M == 2 && job.sources.len() > 4 && (job.sources.len() + M) * job.len <= NEAR_BYTES;
+    macro_rules! by_sources {
+        ($($k:literal)*) => {
+            match job.sources.len() {
+                $($k if const { stays::<$k, M, ONES, FORM>() } && !near => {
+                    // SAFETY: the caller's promise; there are that many sources.
+                    unsafe { lines_of::<$k, M, ONES, FORM>(job) }
+                })*
+                // SAFETY: the caller's promise.
+                _ => unsafe { dot::<M, C, ONES, STORES, FORM>(job) },
+            }
+        };
+    }
+    by_sources!(1 2 3 4 5 6 7 8 9 10 11 12)
+}
+
+/// Whether matrices of K sources, and those of the solution, are few enough to stay in registers.
+const fn stays<const K: usize, const M: usize, const ONES: bool, const FORM: u8>() -> bool {
+    let multiplied = K * (M - ONES as usize);
+    let solution = match FORM & !LOOKING {
+        PLAIN => 0,
+        LAST_BY_SUM => M * (M - 1),
+        _ => M * M,
+    };
+    let kept = if FORM & LOOKING == 0 { KEPT } else { KEPT_LOOKING };
+    K <= SOURCES_OF_LINES && multiplied + solution <= kept
+}
+
+/// # Safety
+///
+/// As [`dot`], for K sources.
+#[target_feature(enable = "avx512f,avx512bw,gfni")]
+unsafe fn lines_of<const K: usize, const M: usize, const ONES: bool, const FORM: u8>(job: &Job<'_, u64>) {
+    let broadcast = |matrix: u64| _mm512_set1_epi64(matrix as i64);
+    let width = M - usize::from(ONES);
+    // Copies: what is stored might change what the job points to, for all that the compiler knows.
+    let matrices: [[__m512i; M]; K] = std::array::from_fn(|s| {
+        std::array::from_fn(
+            |i| if i < width { broadcast(job.coefficients[s * width + i]) } else { broadcast(0) },
+        )
+    });
+    let solution: [[__m512i; M]; M] = std::array::from_fn(|o| {
+        std::array::from_fn(
+            |sum| if FORM == PLAIN { broadcast(0) } else { broadcast(job.solution[o * M + sum]) },
+        )
+    });
+    let sources: [*const u8; K] = std::array::from_fn(|s| job.sources[s]);
+    let start = job.start.map_or([std::ptr::null(); MAX_OUTPUTS], |start| *start);
+    let (outputs, taken) = (*job.outputs, job.taken);
+    let mut at = 0;
+    while job.len - at >= VECTOR {
+        let mut sums = [_mm512_setzero_si512(); M];
+        // SAFETY (all): at + VECTOR <= len, and the pointers are valid for that by the caller's promise.
+        let read = |pointer: *const u8| unsafe { _mm512_loadu_si512(pointer.add(at).cast()) };
+        let write = |o: usize, line: __m512i| unsafe { _mm512_storeu_si512(outputs[o].add(at).cast(), line) };
+        for_each_output!(o < M {
+            if !start[o].is_null() {
+                sums[o] = read(start[o]);
+            }
+        });
+        for pair in 0..K / 2 {
+            let (x, y) = (read(sources[2 * pair]), read(sources[2 * pair + 1]));
+            for_each_output!(o < M {
+                let (ax, by) = match ONES && o == 0 {
+                    true => (x, y),
+                    false => {
+                        let of = |s: usize| matrices[s][o - usize::from(ONES)];
+                        (
+                            _mm512_gf2p8affine_epi64_epi8::<0>(x, of(2 * pair)),
+                            _mm512_gf2p8affine_epi64_epi8::<0>(y, of(2 * pair + 1)),
+                        )
+                    }
+                };
+                sums[o] = _mm512_ternarylogic_epi64::<XOR3>(sums[o], ax, by);
+            });
+        }
+        if K % 2 == 1 {
+            let x = read(sources[K - 1]);
+            for_each_output!(o < M {
+                let ax = match ONES && o == 0 {
+                    true => x,
+                    false => _mm512_gf2p8affine_epi64_epi8::<0>(x, matrices[K - 1][o - usize::from(ONES)]),
+                };
+                sums[o] = _mm512_xor_si512(sums[o], ax);
+            });
+        }
+        let mut left = sums[0];
+        for_each_output!(o < M {
+            if FORM == PLAIN {
+                write(o, sums[o]);
+            } else if FORM & LAST_BY_SUM == 0 || o < M - 1 {
+                let mut solved = _mm512_setzero_si512();
+                for_each_output!(sum < M {
+                    let product = _mm512_gf2p8affine_epi64_epi8::<0>(sums[sum], solution[o][sum]);
+                    solved = _mm512_xor_si512(solved, product);
+                });
+                if taken >> o & 1 == 1 {
+                    left = _mm512_xor_si512(left, solved);
+                }
+                write(o, solved);
+            }
+        });
+        if FORM & LAST_BY_SUM != 0 {
+            write(M - 1, left);
+        }
         at += VECTOR;
     }
     if at < job.len {
@@ -473,7 +660,8 @@ const CARRIED: [usize; 4] = [0, 0, 2, 1];
 const CARRIED_ZEN5: usize = 2;
 
 /// Columns that are read at a time from memory, by their planes, each by an instruction of its own: so many streams that they are still followed. What has to be
-/// taken in one order cannot be read in one that does not mislead the processor (`order.rs`). Two planes gain nothing on Zen 4.
+/// taken in one order cannot be read in one that does not mislead the processor (`order.rs`). Two planes gain nothing on Zen 4, and lose on Ice Lake, which gains 5 %
+/// from three in the cache.
 const WRITTEN_OUT: [usize; 4] = [0, 0, 1, 4];
 const WRITTEN_OUT_ZEN5: [usize; 4] = [0, 0, 6, 5];
 
@@ -482,16 +670,19 @@ pub(crate) fn horner(planes: usize, kinds_of_states: u32) -> Option<HornerEngine
     macro_rules! kernels {
         ($d:literal, $kinds:ident) => {{
             let cached = carry::<$d, { CARRIED[$d] }, 1, $kinds, CACHED> as HornerKernel;
-            match super::stores(true) {
-                PAST_AHEAD => [cached, cached, carry::<$d, { CARRIED[$d] }, 1, $kinds, PAST_AHEAD>],
-                PAST => [
+            let written_out = carry::<$d, { CARRIED[$d] }, { WRITTEN_OUT[$d] }, $kinds, CACHED>;
+            let past_ahead = carry::<$d, { CARRIED[$d] }, 1, $kinds, PAST_AHEAD>;
+            match Kind::of_this_processor() {
+                Kind::SapphireRapids => [cached, cached, past_ahead],
+                Kind::IceLake => [written_out, written_out, past_ahead],
+                Kind::Zen5 => [
                     carry::<$d, CARRIED_ZEN5, 1, $kinds, CACHED>,
                     carry::<$d, CARRIED_ZEN5, { WRITTEN_OUT_ZEN5[$d] }, $kinds, CACHED>,
                     carry::<$d, CARRIED_ZEN5, { WRITTEN_OUT_ZEN5[$d] }, $kinds, PAST>,
                 ],
-                _ => [
+                Kind::Zen3 | Kind::Zen4 => [
                     cached,
-                    carry::<$d, { CARRIED[$d] }, { WRITTEN_OUT[$d] }, $kinds, CACHED>,
+                    written_out,
                     carry::<$d, { CARRIED[$d] }, { WRITTEN_OUT[$d] }, $kinds, PAST_NEXT>,
                 ],
             }

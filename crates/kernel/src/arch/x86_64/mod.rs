@@ -86,7 +86,7 @@ pub(crate) mod avx512_gfni;
 pub(crate) mod braid_code;
 mod partial;
 
-use std::arch::x86_64::{__cpuid, _mm_sfence};
+use std::arch::x86_64::{__cpuid, __cpuid_count, _mm_sfence};
 use std::sync::OnceLock;
 
 use crate::portable;
@@ -140,6 +140,9 @@ const LINE: usize = 64;
 /// evicted before the next visit then; so a visit takes all that it can.
 const WAYS: usize = 8;
 
+/// The same of Ice Lake.
+const WAYS_ICE_LAKE: usize = 12;
+
 /// How a kernel stores, through the cache or past it, and what it fetches into the first-level cache while it reads: nothing, what its next visit reads,
 /// what one of the visits after it does, or what comes much later.
 const CACHED: u8 = 0;
@@ -155,12 +158,12 @@ const fn is_past(stores: u8) -> bool {
     stores >= PAST
 }
 
-/// How kernels store here. To fetch far ahead helps hardware that follows many streams (Sapphire Rapids: 16 % gained at (16,4) from memory), and takes
+/// How kernels store here. To fetch far ahead helps hardware that follows many streams (Sapphire Rapids: 16 % gained at (16,4) from memory; Ice Lake: 10), and takes
 /// from hardware that follows few what it has (Zen 4: half is lost at (10,4)). That wants to be told what comes next, not more; or nothing at all (Zen 5).
 fn stores(streaming: bool) -> u8 {
     match (streaming, Kind::of_this_processor()) {
         (false, _) => CACHED,
-        (true, Kind::SapphireRapids) => PAST_AHEAD,
+        (true, Kind::SapphireRapids | Kind::IceLake) => PAST_AHEAD,
         (true, Kind::Zen3 | Kind::Zen4) => PAST_NEXT,
         (true, Kind::Zen5) => PAST,
     }
@@ -187,6 +190,8 @@ pub(crate) fn fence() {
 pub(crate) enum Kind {
     /// Of Intel and all other makers: follows as many streams as there are.
     SapphireRapids,
+    /// Of Intel, with AVX-512 and less than 2 MiB of second-level cache: follows as many, and has a slow cache behind that.
+    IceLake,
     /// Of AMD, without AVX-512: follows few streams, and has 512 KiB of second-level cache.
     Zen3,
     /// Of AMD, with AVX-512: follows few streams, and has 1 MiB of it.
@@ -196,6 +201,10 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    #[cfg(test)]
+    pub(crate) const ALL: [Kind; 5] =
+        [Kind::SapphireRapids, Kind::IceLake, Kind::Zen3, Kind::Zen4, Kind::Zen5];
+
     fn of_this_processor() -> Kind {
         #[cfg(test)]
         if let Some(kind) = tests::TAKEN_FOR.get() {
@@ -204,11 +213,15 @@ impl Kind {
         static KIND: OnceLock<Kind> = OnceLock::new();
         // Asked once: CPUID traps into a hypervisor.
         *KIND.get_or_init(|| {
-            match (vendor() == *b"AuthenticAMD", is_x86_feature_detected!("avx512f"), family()) {
-                (false, ..) => Kind::SapphireRapids,
-                (true, false, _) => Kind::Zen3,
-                (true, true, ..=25) => Kind::Zen4,
-                (true, true, _) => Kind::Zen5,
+            let avx512 = is_x86_feature_detected!("avx512f");
+            match &vendor() {
+                b"AuthenticAMD" => match (avx512, family()) {
+                    (false, _) => Kind::Zen3,
+                    (true, ..=25) => Kind::Zen4,
+                    (true, _) => Kind::Zen5,
+                },
+                b"GenuineIntel" if avx512 && second_level_cache_bytes() < 2 << 20 => Kind::IceLake,
+                _ => Kind::SapphireRapids,
             }
         })
     }
@@ -218,12 +231,28 @@ impl Kind {
 fn few_streams() -> Option<FewStreams> {
     match Kind::of_this_processor() {
         Kind::SapphireRapids => None,
+        // No groups, but kernels for what lies in its third cache; what is more lies in memory, and is fetched far ahead.
+        Kind::IceLake => Some(FewStreams {
+            most: usize::MAX,
+            ways: [WAYS_ICE_LAKE, usize::MAX],
+            most_far_bytes: 10 << 20,
+            ..FEW_STREAMS
+        }),
         Kind::Zen3 => {
             Some(FewStreams { groups: Groups { tile_bytes: 16 * 1024, ..FEW_STREAMS.groups }, ..FEW_STREAMS })
         }
         Kind::Zen4 => Some(FEW_STREAMS),
         // Apart, no groups, but kernels for what lies far; these gain from the first-level cache on.
         Kind::Zen5 => Some(FewStreams { most_apart: usize::MAX, most_far: 13, far_bytes: 0, ..FEW_STREAMS }),
+    }
+}
+
+/// From which footprint on outputs are stored past the cache if the caller leaves it to us: what the largest second-level cache of our machines holds, or
+/// what this one does where the third is as slow as memory is to store to. Streaming at half of that size was measured on Zen 4, too, and lost there.
+pub(crate) fn streaming_footprint_bytes() -> usize {
+    match Kind::of_this_processor() {
+        Kind::IceLake => 5 << 18,
+        _ => crate::dot::STREAMING_FOOTPRINT_BYTES,
     }
 }
 
@@ -250,6 +279,18 @@ fn family() -> u32 {
     }
 }
 
+/// What a processor of Intel says of its second-level cache; 0 if nothing. Source: Intel SDM, CPUID leaf 4.
+#[allow(unused_unsafe, reason = "as above")]
+fn second_level_cache_bytes() -> usize {
+    // SAFETY: as above.
+    let caches = (0..8).map(|i| unsafe { __cpuid_count(4, i) }).take_while(|said| said.eax & 31 != 0);
+    let mut second = caches.filter(|said| said.eax >> 5 & 7 == 2);
+    second.next().map_or(0, |said| {
+        let (ways, parts, line) = ((said.ebx >> 22) + 1, (said.ebx >> 12 & 1023) + 1, (said.ebx & 4095) + 1);
+        ways as usize * parts as usize * line as usize * (said.ecx as usize + 1)
+    })
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use std::cell::Cell;
@@ -263,7 +304,7 @@ pub(crate) mod tests {
 
     /// Does something on each kind of processor.
     pub(crate) fn on_each(mut each: impl FnMut()) {
-        for kind in [Kind::SapphireRapids, Kind::Zen3, Kind::Zen4, Kind::Zen5] {
+        for kind in Kind::ALL {
             on(kind, &mut each);
         }
     }
@@ -278,7 +319,7 @@ pub(crate) mod tests {
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn the_vendor_and_the_family_are_what_the_system_names() {
+    fn what_the_processor_says_is_what_the_system_names() {
         let said = std::fs::read_to_string("/proc/cpuinfo").unwrap();
         let named = |what: &str| {
             let rest = said.lines().find_map(|line| line.strip_prefix(what)).unwrap();
@@ -286,5 +327,12 @@ pub(crate) mod tests {
         };
         assert_eq!(named("vendor_id").as_bytes(), super::vendor());
         assert_eq!(named("cpu family"), super::family().to_string());
+        if super::vendor() == *b"GenuineIntel" {
+            let l2 = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index2/size");
+            // Some virtual machines do not say.
+            if let Ok(l2) = l2 {
+                assert_eq!(l2.trim(), format!("{}K", super::second_level_cache_bytes() / 1024));
+            }
+        }
     }
 }
