@@ -17,7 +17,7 @@ mod stripes;
 
 use dynamic::Library;
 use jerasure::{Jerasure, Technique};
-use pantile_kernel::measure::{LimitOrder, thread_cpu_ns};
+use pantile_kernel::measure::{LimitOrder, Visit, thread_cpu_ns};
 use pantile_peer::Pantile;
 use peer::{Operation, Peer, Planning, sets};
 use serde_json::{Map, Value, json};
@@ -399,8 +399,12 @@ fn name_of(order: LimitOrder) -> String {
         (false, true) => "sequence",
         (false, false) => "slices",
     };
-    let wide = if order.wide { " wide" } else { "" };
-    format!("{form}{wide}{}", if order.streaming { " streaming" } else { "" })
+    let visit = match order.visit {
+        Visit::Line => " line",
+        Visit::Usual => "",
+        Visit::Wide => " wide",
+    };
+    format!("{form}{visit}{}", if order.streaming { " streaming" } else { "" })
 }
 
 /// Nanoseconds per call of each contestant, repeat by repeat; who begins changes every time.

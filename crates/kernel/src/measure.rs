@@ -45,8 +45,19 @@ pub struct LimitOrder {
     pub in_sequence: bool,
     /// Outputs go past the cache.
     pub streaming: bool,
-    /// 512 bytes of each source at a time; else 256. Only if shared.
-    pub wide: bool,
+    /// What is read of each source at a time. Only if shared.
+    pub visit: Visit,
+}
+
+/// How many bytes of each source a limit takes at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Visit {
+    /// 64: a line of each stream in turn is what the second-level cache of Ice Lake likes best.
+    Line,
+    /// 256.
+    Usual,
+    /// 512: more sources than the first-level cache has ways gain by it, page-aligned.
+    Wide,
 }
 
 /// The XOR kernel that reads some buffers and writes others.
@@ -81,12 +92,17 @@ impl XorLimit {
 
     /// The orders that are worth a try for buffers of `len` bytes.
     pub fn orders(&self, len: usize) -> Vec<LimitOrder> {
-        let order =
-            |shared, in_sequence, streaming| LimitOrder { shared, in_sequence, streaming, wide: false };
+        let order = |shared, in_sequence, streaming| LimitOrder {
+            shared,
+            in_sequence,
+            streaming,
+            visit: Visit::Usual,
+        };
         let mut orders =
             vec![order(true, false, false), order(false, false, false), order(false, true, false)];
+        orders.push(LimitOrder { visit: Visit::Line, ..order(true, false, false) });
         if self.sources.len() > FEW_SOURCES {
-            orders.push(LimitOrder { wide: true, ..order(true, false, false) });
+            orders.push(LimitOrder { visit: Visit::Wide, ..order(true, false, false) });
         }
         let footprint = (self.sources.len() + self.outputs.len()) * len;
         if footprint > crate::dot::STREAMING_FOOTPRINT_BYTES / 2 {
@@ -118,7 +134,7 @@ impl XorLimit {
             places.iter_mut().zip(all).for_each(|(place, i)| *place = buffers[i].as_mut_ptr());
             let (sources, outputs) = places.split_at(self.sources.len());
             let aligned = outputs.iter().all(|output| output.addr().is_multiple_of(64));
-            let how = How { streaming: order.streaming && aligned, adds: self.adds, wide: order.wide };
+            let how = How { streaming: order.streaming && aligned, adds: self.adds, visit: order.visit };
             let share = |o: usize| {
                 let from = &sources[share(o)];
                 (from, &outputs[o * outputs.len() / shares..(o + 1) * outputs.len() / shares])
@@ -157,7 +173,7 @@ struct How {
     /// As in [`XorLimit`].
     adds: bool,
     /// As in [`LimitOrder`].
-    wide: bool,
+    visit: Visit,
 }
 
 /// Writes the sum of all sources to every output, from `start` to `end`, both multiples of 64.
@@ -171,18 +187,20 @@ unsafe fn sum(from: &[*mut u8], to: &[*mut u8], start: usize, end: usize, how: H
         if is_x86_feature_detected!("avx512f") {
             // SAFETY: the caller's promise, and the machine has AVX-512 F.
             return unsafe {
-                match how.wide {
-                    true => x86::sum_avx512::<8>(from, to, start, end, how),
-                    false => x86::sum_avx512::<4>(from, to, start, end, how),
+                match how.visit {
+                    Visit::Line => x86::sum_avx512::<1>(from, to, start, end, how),
+                    Visit::Usual => x86::sum_avx512::<4>(from, to, start, end, how),
+                    Visit::Wide => x86::sum_avx512::<8>(from, to, start, end, how),
                 }
             };
         }
         if is_x86_feature_detected!("avx2") {
             // SAFETY: the caller's promise, and the machine has AVX2.
             return unsafe {
-                match how.wide {
-                    true => x86::sum_avx2::<16>(from, to, start, end, how),
-                    false => x86::sum_avx2::<8>(from, to, start, end, how),
+                match how.visit {
+                    Visit::Line => x86::sum_avx2::<2>(from, to, start, end, how),
+                    Visit::Usual => x86::sum_avx2::<8>(from, to, start, end, how),
+                    Visit::Wide => x86::sum_avx2::<16>(from, to, start, end, how),
                 }
             };
         }
@@ -222,7 +240,7 @@ mod x86 {
                 to: &[*mut u8],
                 start: usize,
                 end: usize,
-                How { streaming, adds, wide: _ }: How,
+                How { streaming, adds, visit: _ }: How,
             ) {
                 let mut at = start;
                 while end - at >= C * $bytes {
