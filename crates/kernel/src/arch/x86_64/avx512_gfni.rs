@@ -60,8 +60,8 @@ macro_rules! pick_lines {
     ($shape:expr, $stores:ident; $($m:literal)*) => {
         match ($shape.outputs, $shape.ones) {
             $(
-                ($m, false) => Some(lines::<$m, { columns_of_lines($m, false) }, false, $stores, PLAIN> as Kernel<_>),
-                ($m, true) => Some(lines::<$m, { columns_of_lines($m, true) }, true, $stores, PLAIN> as Kernel<_>),
+                ($m, false) => Some(lines::<$m, { columns_of_lines($m, false) }, false, $stores, PLAIN, PLAIN> as Kernel<_>),
+                ($m, true) => Some(lines::<$m, { columns_of_lines($m, true) }, true, $stores, PLAIN, PLAIN> as Kernel<_>),
             )*
             _ => None,
         }
@@ -74,13 +74,13 @@ macro_rules! pick_solving_lines {
         match ($shape.outputs, $shape.ones, $shape.last_by_sum) {
             $(
                 ($m, false, false) => Some(
-                    lines::<$m, { columns_of_lines($m, false) }, false, $stores, { SOLVED | $added }> as Kernel<_>,
+                    lines::<$m, { columns_of_lines($m, false) }, false, $stores, { SOLVED | $added }, SOLVED> as Kernel<_>,
                 ),
                 ($m, true, false) => Some(
-                    lines::<$m, { columns_of_lines($m, true) }, true, $stores, { SOLVED | $added }> as Kernel<_>,
+                    lines::<$m, { columns_of_lines($m, true) }, true, $stores, { SOLVED | $added }, SOLVED> as Kernel<_>,
                 ),
                 ($m, true, true) => Some(
-                    lines::<$m, { columns_of_lines($m, true) }, true, $stores, { LAST_BY_SUM | $added }> as Kernel<_>,
+                    lines::<$m, { columns_of_lines($m, true) }, true, $stores, { LAST_BY_SUM | $added }, LAST_BY_SUM> as Kernel<_>,
                 ),
             )*
             _ => None,
@@ -359,15 +359,24 @@ unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8
     }
 }
 
-/// A line of each stream in turn where all matrices stay in registers, else [`dot`] by C columns that stores and fetches as STORES says.
+/// A line of each stream in turn where all matrices stay in registers, else [`dot`] by C columns that stores and fetches as STORES says. FORM without bits of
+/// engines is ALL: by lines nothing is looked for.
 ///
 /// # Safety
 ///
 /// As [`dot`].
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
-unsafe fn lines<const M: usize, const C: usize, const ONES: bool, const STORES: u8, const FORM: u8>(
+unsafe fn lines<
+    const M: usize,
+    const C: usize,
+    const ONES: bool,
+    const STORES: u8,
+    const FORM: u8,
+    const ALL: u8,
+>(
     job: &Job<'_, u64>,
 ) {
+    const { assert!(ALL == FORM & !LOOKING) };
     // What stays in the first-level cache does not wait for lines, and wide visits take fewer instructions.
     let near = M == 2 && job.sources.len() > 4 && (job.sources.len() + M) * job.len <= NEAR_BYTES;
     macro_rules! by_sources {
@@ -375,7 +384,7 @@ unsafe fn lines<const M: usize, const C: usize, const ONES: bool, const STORES: 
             match job.sources.len() {
                 $($k if const { stays::<$k, M, ONES, FORM>() } && !near => {
                     // SAFETY: the caller's promise; there are that many sources.
-                    unsafe { lines_of::<$k, M, ONES, FORM>(job) }
+                    unsafe { lines_of::<$k, M, ONES, ALL>(job) }
                 })*
                 // SAFETY: the caller's promise.
                 _ => unsafe { dot::<M, C, ONES, STORES, FORM>(job) },
