@@ -158,7 +158,7 @@ const fn is_past(stores: u8) -> bool {
     stores >= PAST
 }
 
-/// How kernels store here. To fetch far ahead helps hardware that follows many streams (Sapphire Rapids: 16 % gained at (16,4) from memory; Ice Lake: 10), and takes
+/// How kernels store here. To fetch far ahead helps hardware that follows many streams (Sapphire Rapids: 16 % gained at (16,4) from memory; Ice Lake: 16 to 29), and takes
 /// from hardware that follows few what it has (Zen 4: half is lost at (10,4)). That wants to be told what comes next, not more; or nothing at all (Zen 5).
 fn stores(streaming: bool) -> u8 {
     match (streaming, Kind::of_this_processor()) {
@@ -248,7 +248,7 @@ fn few_streams() -> Option<FewStreams> {
 }
 
 /// From which footprint on outputs are stored past the cache if the caller leaves it to us: what the largest second-level cache of our machines holds, or
-/// what this one does where the third is as slow as memory is to store to. Streaming at half of that size was measured on Zen 4, too, and lost there.
+/// what this one does where the third is as slow as memory is to store to.
 pub(crate) fn streaming_footprint_bytes() -> usize {
     match Kind::of_this_processor() {
         Kind::IceLake => 5 << 18,
