@@ -6,16 +6,25 @@
 
 use crate::braid::{Place, Vectors};
 
-/// What code that streams fetches ahead. While it works on a tile, it fetches the next one into the second-level cache, stream after
+/// What code that streams fetches ahead. While it works on a tile, it fetches the next one, stream after
 /// stream: so memory sees runs of some lines, where a slice has a line or two of each of a hundred streams.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tile {
+    /// The cache that it is fetched into. All others between that and memory have it then, too.
+    pub(super) into: Level,
     /// Slices of a tile, a power of two.
     pub(super) slices: usize,
     /// Buffers of which a slice fetches the next tile.
     pub(super) of_slice: usize,
     /// Pointers of the table that come before those that are fetched ahead.
     pub(super) pointers: usize,
+}
+
+/// A cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Level {
+    First,
+    Second,
 }
 
 /// What code and its loops begin at: a line of the cache.
@@ -94,8 +103,12 @@ impl Assembler {
     pub(super) fn fetch(&mut self, tile: &Tile, which: usize) {
         debug_assert!(which < tile.of_slice, "the table has no more pointers for a slice");
         self.put(&[0x4d, 0x8b, 0x90]).number(8 * which as i32); // mov r10, [r8 + ..]
+        let prefetch = match tile.into {
+            Level::First => 0x8c,  // prefetcht0 [r10 + r11 + ..]
+            Level::Second => 0x94, // prefetcht1
+        };
         for at in (0..self.len_bytes(tile)).step_by(64) {
-            self.put(&[0x43, 0x0f, 0x18, 0x94, 0x1a]).number(at); // prefetcht1 [r10 + r11 + ..]
+            self.put(&[0x43, 0x0f, 0x18, prefetch, 0x1a]).number(at);
         }
     }
 
@@ -257,6 +270,9 @@ mod tests {
             "43 0f 18 94 1a 40 01 00 00", // prefetcht1 BYTE PTR [r10+r11*1+0x140]
             "43 0f 18 94 1a 80 01 00 00", // prefetcht1 BYTE PTR [r10+r11*1+0x180]
             "43 0f 18 94 1a c0 01 00 00", // prefetcht1 BYTE PTR [r10+r11*1+0x1c0]
+            "4d 8b 90 00 00 00 00", // mov r10,QWORD PTR [r8+0x0]
+            "43 0f 18 8c 1a 00 00 00 00", // prefetcht0 BYTE PTR [r10+r11*1+0x0]
+            "43 0f 18 8c 1a 40 00 00 00", // prefetcht0 BYTE PTR [r10+r11*1+0x40]
             "4c 8b 8f 48 00 00 00", // mov r9,QWORD PTR [rdi+0x48]
             "62 41 fe 48 6f 54 01 00", // vmovdqu64 zmm26,ZMMWORD PTR [r9+rax*1+0x0]
             "62 41 fe 48 6f 5c 01 01", // vmovdqu64 zmm27,ZMMWORD PTR [r9+rax*1+0x40]
@@ -281,14 +297,15 @@ mod tests {
             "62 11 fd 48 6f df", // vmovdqa64 zmm11,zmm31
             "48 05 80 00 00 00", // add rax,0x80
             "48 39 d0", // cmp rax,rdx
-            "0f 82 d9 fe ff ff", // jb 40 <again>
+            "0f 82 c0 fe ff ff", // jb 40 <again>
             "c5 f8 77", // vzeroupper
             "c3", // ret
         ];
         let bytes = bytes_of(&golden);
-        let tile = Tile { slices: 4, of_slice: 26, pointers: 169 };
+        let tile = Tile { into: Level::Second, slices: 4, of_slice: 26, pointers: 169 };
         let mut code = Assembler::new(Vectors::Zmm, Some(&tile));
         code.fetch(&tile, 3);
+        code.fetch(&Tile { into: Level::First, slices: 1, ..tile }, 0);
         code.load(26, Place::Buffer(9));
         code.store(8, Place::Slot(5));
         code.store(16, Place::Slot(64));
