@@ -195,7 +195,7 @@ pub(crate) fn horner_engine(
         Tier::Avx2 => Avx2::new().and_then(|_| crate::arch::x86_64::avx2::horner(planes, kinds, classes)),
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         Tier::Avx512Gfni => {
-            Avx512Gfni::new().and_then(|_| crate::arch::x86_64::avx512_gfni::horner(planes, kinds))
+            Avx512Gfni::new().and_then(|_| crate::arch::x86_64::avx512_gfni::horner(planes, kinds, classes))
         }
         _ => {
             let _ = (planes, kinds, classes);

@@ -6,7 +6,7 @@
 //! the powers would be. Engines to which a product by one or two is less have kernels for the [`classes`] of factors that codes have. All states of all planes stay in registers, and every column is read once.
 //!
 //! A lost column is a column of zeros. Then the states are sums that a small matrix turns into what was lost: the
-//! second half, over tiles of scratch.
+//! second half, while they are still in registers if the engine can, or else over tiles of scratch.
 
 use crate::dot::Mode;
 use crate::scratch::with_scratch;
@@ -136,6 +136,16 @@ pub(crate) const fn classes(planes: usize, factors: [[u8; PLANES_MOST]; STATES])
     classes
 }
 
+/// The class of the factor of a plane of a state.
+pub(crate) const fn class_of(classes: u32, p: usize, t: usize) -> u32 {
+    classes >> (2 * (p * PLANES_MOST + t)) & 3
+}
+
+/// The classes of the factors that RAIDq has, for states of the kinds [`SQUARE`] and [`CUBE`].
+pub(crate) const SQUARE_CLASSES: u32 = classes(2, [[1; 3], [2; 3], [OTHER; 3], [1, OTHER, OTHER]]);
+pub(crate) const CUBE_CLASSES: u32 = classes(3, [[1; 3], [2; 3], [2, 1, 1], [2, 2, 1]]);
+const OTHER: u8 = 3;
+
 /// A pointer per plane of each state.
 pub(crate) type Planes<P> = [P; STATES * PLANES_MOST];
 
@@ -143,7 +153,7 @@ pub(crate) type Planes<P> = [P; STATES * PLANES_MOST];
 ///
 /// # Safety
 ///
-/// Pointers that are not null are valid for `len` bytes, those of `states` for writes; these overlap nothing, except that `start` may be
+/// Pointers that are not null are valid for `len` bytes, those of `states` or of the solution's outputs for writes; these overlap nothing, except that `start` may be
 /// `states`. There are as many planes as the kernel was chosen for; stores are aligned to a vector if the kernel streams.
 pub(crate) type HornerKernel = unsafe fn(&HornerJob<'_>);
 
@@ -157,13 +167,30 @@ pub(crate) struct HornerJob<'a> {
     pub(crate) start: &'a Planes<*const u8>,
     /// What is added after them; null for nothing.
     pub(crate) adds: &'a Planes<*const u8>,
-    /// Where the states go.
+    /// Where the states go, if they are stored.
     pub(crate) states: &'a Planes<*mut u8>,
+    /// What is made of them, if they are not.
+    pub(crate) solution: Solution<'a>,
     /// Bytes of every buffer.
     pub(crate) len: usize,
 }
 
+/// Outputs by products with all planes of states: as many as there are planes are a block.
+pub(crate) struct Solution<'a> {
+    /// Block by block.
+    pub(crate) outputs: &'a [*mut u8],
+    /// The block that has no products: it is what the blocks before it leave of the first state.
+    pub(crate) left: usize,
+    /// Bit p: state p is in use.
+    pub(crate) uses: u32,
+    /// For each plane of each other block, one per plane of each state in use, as the engine takes them.
+    pub(crate) matrices: &'a [u64],
+}
+
+const NO_SOLUTION: Solution<'static> = Solution { outputs: &[], left: 0, uses: 0, matrices: &[] };
+
 const NOTHING: Planes<*const u8> = [std::ptr::null(); STATES * PLANES_MOST];
+const NOWHERE: Planes<*mut u8> = [std::ptr::null_mut(); STATES * PLANES_MOST];
 
 /// Compiled for one tier.
 #[derive(Debug)]
@@ -181,7 +208,56 @@ pub(crate) struct Carried {
 #[derive(Debug)]
 enum To {
     States(Vec<usize>),
-    Solved { dot: Dot, adds: Vec<Option<usize>>, outputs: Vec<usize> },
+    Solved { dot: Dot, at_once: Option<AtOnce>, adds: Vec<Option<usize>>, outputs: Vec<usize> },
+}
+
+/// What makes outputs of states while these are in registers.
+#[derive(Debug)]
+struct AtOnce {
+    /// Through the cache and past it.
+    kernels: [HornerKernel; 2],
+    /// As in [`Solution`].
+    left: usize,
+    uses: u32,
+    matrices: Vec<u64>,
+}
+
+impl AtOnce {
+    /// `None` if the engine has no such kernels, or the outputs are no blocks, or more than there are states.
+    fn new(engine: &HornerEngine, planes: usize, rows: &[(usize, Vec<u8>)]) -> Option<AtOnce> {
+        let kernels = engine.solving?;
+        let states = STATES * planes;
+        let are_whole = rows.iter().all(|row| row.1.len() == states);
+        if !are_whole || !rows.len().is_multiple_of(planes) || rows.len() > states {
+            return None;
+        }
+        let rows: Vec<&[u8]> = rows.iter().map(|row| &row.1[..]).collect();
+        let is_used = |p: usize| rows.iter().any(|row| row[p * planes..][..planes].iter().any(|&c| c != 0));
+        let used: Vec<usize> = (0..STATES).filter(|&p| is_used(p)).collect();
+        let left = left_block(planes, &rows);
+        let others = rows.chunks(planes).enumerate().filter(|&(block, _)| block != left);
+        let coefficients = others
+            .flat_map(|(_, block)| block)
+            .flat_map(|row| used.iter().flat_map(|&p| row[p * planes..][..planes].iter().copied()));
+        Some(AtOnce {
+            kernels,
+            left,
+            uses: used.iter().map(|p| 1 << p).sum(),
+            matrices: coefficients.map(engine.factor).collect(),
+        })
+    }
+}
+
+/// The block that blocks before it leave of the first state, which is a plain sum: of lost columns of data the last. As many as there are blocks: none.
+fn left_block(planes: usize, rows: &[&[u8]]) -> usize {
+    let total =
+        |block: usize, t: usize, s: usize| (0..=block).fold(0, |total, b| total ^ rows[b * planes + t][s]);
+    let is_left = |block: &usize| {
+        let mut all = (0..planes).flat_map(|t| (0..STATES * planes).map(move |s| (t, s)));
+        all.all(|(t, s)| total(*block, t, s) == u8::from(t == s))
+    };
+    let blocks = rows.len() / planes;
+    (0..blocks).find(is_left).unwrap_or(blocks)
 }
 
 /// A kernel and how it takes a coefficient.
@@ -190,6 +266,8 @@ pub(crate) struct HornerEngine {
     /// The same for columns from memory, some at a time.
     pub(crate) group: HornerKernel,
     pub(crate) streaming: HornerKernel,
+    /// What solves as well, through the cache and past it: where that was measured.
+    pub(crate) solving: Option<[HornerKernel; 2]>,
     pub(crate) few_streams: Option<FewStreams>,
     pub(crate) factor: fn(u8) -> u64,
 }
@@ -219,7 +297,9 @@ impl Carried {
                 let sparse: Vec<Vec<(usize, u8)>> =
                     rows.iter().map(|(_, row)| row.iter().copied().enumerate().collect()).collect();
                 let dot = Dot::with_tier(tier, states, &sparse).ok()?;
-                To::Solved { dot, adds: adds.clone(), outputs: rows.iter().map(|row| row.0).collect() }
+                let at_once = AtOnce::new(&engine, horner.planes, rows);
+                let outputs = rows.iter().map(|row| row.0).collect();
+                To::Solved { dot, at_once, adds: adds.clone(), outputs }
             }
         };
         // Last first; states stay zero until a column is there.
@@ -263,11 +343,20 @@ impl Carried {
         match (&self.to, few) {
             (To::States(to), None) => {
                 let states = planes_of(to, &buffer);
-                let kernel = self.kernel_into(&states, streaming);
-                let factors = &self.factors;
-                let job =
-                    HornerJob { columns, factors, start: &NOTHING, adds: &NOTHING, states: &states, len };
+                let kernel = kernel_into(&states, streaming, [self.cached, self.streaming]);
+                let job = self.job(columns, &NOTHING, &states, len);
                 // SAFETY: the caller's promise; the kernel is of a tier that this machine has.
+                unsafe { kernel(&job) };
+            }
+            (To::Solved { at_once: Some(at_once), adds, outputs: to, .. }, None) => {
+                let adds = planes_added(adds, &buffer);
+                let outputs = planes_of(to, &buffer);
+                let outputs = &outputs[..to.len()];
+                let &AtOnce { kernels, left, uses, ref matrices } = at_once;
+                let kernel = kernel_into(outputs, streaming, kernels);
+                let solution = Solution { outputs, left, uses, matrices };
+                let job = HornerJob { solution, ..self.job(columns, &adds, &NOWHERE, len) };
+                // SAFETY: as above.
                 unsafe { kernel(&job) };
             }
             // SAFETY: the caller's promise.
@@ -275,10 +364,23 @@ impl Carried {
         }
     }
 
-    /// The kernel that stores where these pointers say.
-    fn kernel_into(&self, states: &Planes<*mut u8>, streaming: bool) -> HornerKernel {
-        let can_stream = states.iter().all(|state| state.addr().is_multiple_of(64));
-        if streaming && can_stream { self.streaming } else { self.cached }
+    /// Everything from nothing to the states.
+    fn job<'a>(
+        &'a self,
+        columns: &'a [[*const u8; PLANES_MOST]],
+        adds: &'a Planes<*const u8>,
+        states: &'a Planes<*mut u8>,
+        len: usize,
+    ) -> HornerJob<'a> {
+        HornerJob {
+            columns,
+            factors: &self.factors,
+            start: &NOTHING,
+            adds,
+            states,
+            solution: NO_SOLUTION,
+            len,
+        }
     }
 
     /// Tile by tile, with states in scratch: so that something can be made of them, or carried over columns some at a time.
@@ -300,16 +402,11 @@ impl Carried {
         };
         let groups = columns.len().div_ceil(at_once).max(1);
         let states = STATES * self.planes;
-        let (mut adds, mut outputs) = (NOTHING, [std::ptr::null_mut(); STATES * PLANES_MOST]);
-        match &self.to {
-            To::States(to) => outputs = planes_of(to, &buffer),
-            To::Solved { adds: from, .. } => {
-                for (pointer, i) in adds.iter_mut().zip(from) {
-                    *pointer = i.map_or(std::ptr::null(), |i| buffer(i).cast_const());
-                }
-            }
-        }
-        let finish = self.kernel_into(&outputs, streaming);
+        let (mut adds, mut outputs) = match &self.to {
+            To::States(to) => (NOTHING, planes_of(to, &buffer)),
+            To::Solved { adds, .. } => (planes_added(adds, &buffer), NOWHERE),
+        };
+        let finish = kernel_into(&outputs, streaming, [self.cached, self.streaming]);
         with_scratch(0, states * tile, |_, lines| {
             let first = lines.as_mut_ptr().cast::<u8>();
             let states: Planes<*mut u8> = std::array::from_fn(|i| first.wrapping_add(i * tile));
@@ -327,7 +424,7 @@ impl Carried {
                     };
                     let start = if g == 0 { &NOTHING } else { &so_far };
                     let adds = if is_last { &adds } else { &NOTHING };
-                    let job = HornerJob { columns, factors: &self.factors, start, adds, states: to, len: n };
+                    let job = HornerJob { start, ..self.job(columns, adds, to, n) };
                     // SAFETY: the caller's promise, for n bytes from `at`; the scratch is ours and apart, and the group before wrote
                     // what is read of it.
                     unsafe { kernel(&job) };
@@ -347,9 +444,24 @@ impl Carried {
     }
 }
 
+/// The kernel, through the cache or past it, that stores where these pointers say.
+fn kernel_into(outputs: &[*mut u8], streaming: bool, kernels: [HornerKernel; 2]) -> HornerKernel {
+    let can_stream = outputs.iter().all(|output| output.addr().is_multiple_of(64));
+    kernels[usize::from(streaming && can_stream)]
+}
+
+/// The buffers that are added to each plane of each state.
+fn planes_added(buffers: &[Option<usize>], buffer: impl Fn(usize) -> *mut u8) -> Planes<*const u8> {
+    let mut planes = NOTHING;
+    for (plane, i) in planes.iter_mut().zip(buffers) {
+        *plane = i.map_or(std::ptr::null(), |i| buffer(i).cast_const());
+    }
+    planes
+}
+
 /// The buffers of each plane of each state.
 fn planes_of(buffers: &[usize], buffer: impl Fn(usize) -> *mut u8) -> Planes<*mut u8> {
-    let mut planes = [std::ptr::null_mut(); STATES * PLANES_MOST];
+    let mut planes = NOWHERE;
     planes.iter_mut().zip(buffers).for_each(|(plane, &i)| *plane = buffer(i));
     planes
 }
@@ -359,13 +471,26 @@ const COLUMNS_MOST: usize = 256;
 
 #[cfg(all(test, target_arch = "x86_64", not(miri)))]
 mod tests {
-    //! Columns some at a time, as on machines that follow few streams, give what all at once give, as on one that follows many. The factors are
-    //! such as every engine has a kernel for.
+    //! Columns some at a time, as on machines that follow few streams, and solutions made of states in registers give what all at once
+    //! and states in scratch give. The factors are such as every engine has a kernel for.
 
     use super::*;
     use crate::arch::x86_64::{Kind, tests::on};
 
-    fn horner(planes: usize, columns: usize, is_solved: bool) -> Horner {
+    /// What is made of states.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Made {
+        /// Nothing.
+        States,
+        /// Outputs that are no blocks.
+        Rows,
+        /// Blocks, of which the third is what those before leave of the first state.
+        Blocks,
+        /// Two blocks, from all states but the second.
+        OfSome,
+    }
+
+    fn horner(planes: usize, columns: usize, made: Made) -> Horner {
         let steps = match planes {
             2 => vec![
                 HornerStep::One,
@@ -383,23 +508,44 @@ mod tests {
         let states = STATES * planes;
         let column = |c: usize| (c % 5 != 3).then(|| (0..planes).map(|t| c * planes + t).collect());
         let first = columns * planes;
-        let outputs = if is_solved {
-            let row = |o: usize| (first + states + o, (0..states).map(|s| (o * 31 + s * 7) as u8).collect());
-            let adds = (0..states).map(|s| (s % 3 != 1).then_some(first + s)).collect();
-            HornerOutputs::Solved { adds, rows: (0..states - 1).map(row).collect() }
-        } else {
+        let outputs = if made == Made::States {
             HornerOutputs::States((first..first + states).collect())
+        } else {
+            let count = match made {
+                Made::States | Made::Rows => states - 1,
+                Made::Blocks => states,
+                Made::OfSome => 2 * planes,
+            };
+            let is_used = |s: usize| made != Made::OfSome || s / planes != 1;
+            let coefficient = |o: usize, s: usize| if is_used(s) { (o * 31 + s * 7) as u8 } else { 0 };
+            let coefficient = |o: usize, s: usize| match o.checked_sub(2 * planes).filter(|&t| t < planes) {
+                Some(t) if made == Made::Blocks => {
+                    u8::from(s == t) ^ coefficient(t, s) ^ coefficient(planes + t, s)
+                }
+                _ => coefficient(o, s),
+            };
+            let row = |o: usize| (first + states + o, (0..states).map(|s| coefficient(o, s)).collect());
+            let adds = (0..states).map(|s| (s % 3 != 1).then_some(first + s)).collect();
+            HornerOutputs::Solved { adds, rows: (0..count).map(row).collect() }
         };
         Horner { planes, columns: (0..columns).map(column).collect(), steps, outputs }
     }
 
     #[test]
-    fn columns_some_at_a_time_give_what_all_at_once_give() {
-        for (planes, columns, len) in
-            [(2, 7, 16_384), (2, 4, 1_025), (2, 16, 40_001), (3, 5, 33_000), (3, 12, 20_032), (2, 60, 16_500)]
-        {
-            for (is_solved, streaming) in [(false, true), (true, true), (false, false)] {
-                let horner = horner(planes, columns, is_solved);
+    fn every_way_gives_the_same() {
+        let large = [
+            (2, 7, 16_384),
+            (2, 4, 1_025),
+            (2, 16, 40_001),
+            (3, 5, 33_000),
+            (3, 12, 20_032),
+            (2, 60, 16_500),
+        ];
+        let small = [0, 1, 63, 64, 65, 127, 128, 129, 193].map(|len| [(2, 5, len), (3, 9, len)]);
+        for (planes, columns, len) in large.into_iter().chain(small.into_iter().flatten()) {
+            let all = [Made::States, Made::Rows, Made::Blocks, Made::OfSome];
+            for (made, streaming) in all.into_iter().flat_map(|made| [(made, false), (made, true)]) {
+                let horner = horner(planes, columns, made);
                 let buffers = columns * planes + 2 * STATES * planes;
                 let pitch = usize::next_multiple_of(len, 64) + 64;
                 let painted: Vec<u8> = (0..buffers * pitch + 64).map(|i| (i * 11 + i / 253) as u8).collect();
@@ -418,10 +564,23 @@ mod tests {
                     });
                 let Some((.., first)) = results.next() else { return println!("no tier has a kernel") };
                 for (tier, kind, result) in results {
-                    let what = format!("{planes} planes, {columns} columns, {len}, solved {is_solved}");
+                    let what = format!("{planes} planes, {columns} columns, {len}, {made:?}");
                     assert!(result == first, "{what}, {tier} on {kind:?}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn the_last_lost_column_has_no_products() {
+        for planes in [2, 3] {
+            let left = |made| match horner(planes, 3, made).outputs {
+                HornerOutputs::Solved { rows, .. } => {
+                    left_block(planes, &rows.iter().map(|row| &row.1[..]).collect::<Vec<_>>())
+                }
+                HornerOutputs::States(_) => unreachable!("outputs are solved"),
+            };
+            assert_eq!((left(Made::Blocks), left(Made::OfSome)), (2, 2), "{planes} planes");
         }
     }
 }

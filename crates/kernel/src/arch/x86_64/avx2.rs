@@ -11,8 +11,8 @@ use super::{
 };
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
 use crate::horner::{
-    BYTE, CUBE, HornerEngine, HornerJob, HornerKernel, ONE, PLANES_MOST, QUADRATIC, SHIFT_1, SQUARE, STATES,
-    TWO, UNIT, classes,
+    BYTE, CUBE, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, ONE, PLANES_MOST, QUADRATIC, SHIFT_1,
+    SQUARE, SQUARE_CLASSES, STATES, TWO, UNIT, class_of,
 };
 use crate::portable;
 use crate::terms::FewStreams;
@@ -447,9 +447,6 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
 /// The kernel that carries states of these kinds over elements of `planes` planes, for the factors that RAIDq has: most are one or two, and a plane that is
 /// moved or doubled costs one to four instructions where a product costs nine. Where all are products, sums of many rows are as fast.
 pub(crate) fn horner(planes: usize, kinds_of_states: u32, classes_of_factors: u32) -> Option<HornerEngine> {
-    const OTHER: u8 = 3;
-    const SQUARE_CLASSES: u32 = classes(2, [[1; 3], [2; 3], [OTHER; 3], [1, OTHER, OTHER]]);
-    const CUBE_CLASSES: u32 = classes(3, [[1; 3], [2; 3], [2, 1, 1], [2, 2, 1]]);
     macro_rules! kernels {
         ($d:literal, $kinds:ident, $classes:ident) => {{
             // A visit has half a line of each plane: past the cache that loses up to a half.
@@ -466,14 +463,10 @@ pub(crate) fn horner(planes: usize, kinds_of_states: u32, classes_of_factors: u3
         cached,
         group: cached,
         streaming,
+        solving: None,
         few_streams: super::few_streams(),
         factor: u64::from,
     })
-}
-
-/// The class of the factor of a plane of a state.
-const fn class_of(classes: u32, p: usize, t: usize) -> u32 {
-    classes >> (2 * (p * PLANES_MOST + t)) & 3
 }
 
 /// Whether any plane of a state is doubled: all of them carry [`KEPT`] then, whose doubling leaves it where it is.
