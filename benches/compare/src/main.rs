@@ -17,6 +17,7 @@ mod stripes;
 
 use dynamic::Library;
 use jerasure::{Jerasure, Technique};
+use pantile_kernel::Stores;
 use pantile_kernel::measure::{LimitOrder, Visit, thread_cpu_ns};
 use pantile_peer::Pantile;
 use peer::{Operation, Peer, Planning, sets};
@@ -350,7 +351,7 @@ fn measure_group(
         }
         let rows = group.pantile.rows();
         let data = group.pantile.data_bytes(len);
-        for order in limit.orders(len / rows) {
+        for order in limit.orders(len / rows, Stores::Auto) {
             let limit = &limit;
             let run: peer::Runner = Box::new(move |stripes, start, calls| {
                 let mut views: Vec<_> = sets(stripes, start, calls.min(stripes.sets()))

@@ -4,8 +4,8 @@
 //! buffers: it does no arithmetic worth the name, so what it takes is the price of moving the bytes. No single order of
 //! moving them is the best everywhere, so there are several, and the limit is the fastest of them.
 
-use crate::ShapeError;
 use crate::order::reading_order;
+use crate::{ShapeError, Stores};
 
 /// CPU time of this thread in nanoseconds; of the whole process where the system has no such clock.
 #[cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
@@ -90,8 +90,9 @@ impl XorLimit {
         XorLimit { adds: true, ..XorLimit::new(buffers, sources, outputs) }
     }
 
-    /// The orders that are worth a try for buffers of `len` bytes.
-    pub fn orders(&self, len: usize) -> Vec<LimitOrder> {
+    /// The orders that are worth a try for buffers of `len` bytes, where outputs are stored so. [`Stores::Auto`]: also past the cache from half of the
+    /// footprint on above which programs do.
+    pub fn orders(&self, len: usize, stores: Stores) -> Vec<LimitOrder> {
         let order = |shared, in_sequence, streaming| LimitOrder {
             shared,
             in_sequence,
@@ -104,8 +105,8 @@ impl XorLimit {
         if self.sources.len() > FEW_SOURCES {
             orders.push(LimitOrder { visit: Visit::Wide, ..order(true, false, false) });
         }
-        let footprint = (self.sources.len() + self.outputs.len()) * len;
-        if footprint > crate::dot::STREAMING_FOOTPRINT_BYTES / 2 {
+        let streams = self.sources.len() + self.outputs.len();
+        if stores.streams(2 * streams, len) {
             orders.extend([order(true, false, true), order(false, false, true), order(false, true, true)]);
         }
         orders
@@ -322,8 +323,10 @@ mod tests {
             let limit = XorLimit::new(k + m, &all, &[10, 11, 12]);
             let base: Vec<Vec<u8>> =
                 (0..k + m).map(|i| (0..len).map(|j| (i * 37 + j % 251) as u8).collect()).collect();
-            for (order, adds) in
-                limit.orders(1 << 20).into_iter().flat_map(|order| [(order, false), (order, true)])
+            for (order, adds) in limit
+                .orders(0, Stores::Streaming)
+                .into_iter()
+                .flat_map(|order| [(order, false), (order, true)])
             {
                 let limit = XorLimit { adds, ..limit.clone() };
                 let mut cells = base.clone();

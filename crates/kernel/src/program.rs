@@ -166,6 +166,11 @@ impl Program {
         Program { stores, ..self }
     }
 
+    /// The store policy.
+    pub fn stores(&self) -> Stores {
+        self.stores
+    }
+
     /// The number of buffers that a run takes.
     pub fn buffers(&self) -> usize {
         self.buffers

@@ -248,7 +248,7 @@ fn by_what_reads_many_streams_from_far_away() {
 fn by_the_helpers() {
     let limit = XorLimit::new(11, &[0, 1, 2, 3, 4, 5, 6, 7, 8], &[9, 10]);
     everywhere(11, |views| {
-        for order in limit.orders(1 << 20) {
+        for order in limit.orders(0, Stores::Streaming) {
             limit.run(order, views).unwrap();
         }
         views.iter_mut().for_each(|view| view.fill(0));

@@ -39,6 +39,7 @@ pub use pantile_code as code;
 pub use pantile_code::{Cell, CellIndex, Code, CodeError, CodeSpec};
 pub use pantile_gf as gf;
 pub use pantile_kernel as kernel;
+pub use pantile_kernel::Stores;
 pub use pantile_plan as plan;
 pub use pantile_plan::{CellSet, Costs, Effort, NotRecoverable, Optimality, Plan};
 pub use stripe::{StripeError, split_columns};

@@ -393,7 +393,13 @@ fn ctrl_c_ends_a_proof_with_the_levels_that_are_done() {
 
 #[test]
 fn bench_has_exactly_the_promised_fields() {
-    let answer = json(&["bench", "raid5:2", "dcode:5", "--chunk", "2K", "--lost", "1", "--json"]);
+    let arguments = ["bench", "raid5:2", "dcode:5", "--chunk", "2K", "--lost", "1", "--json"];
+    check_fields(&json(&arguments));
+    check_fields(&json(&[&arguments[..], &["--cold"]].concat()));
+}
+
+/// Of an answer to measuring `raid5:2` and `dcode:5` with chunks of 2 KiB.
+fn check_fields(answer: &Value) {
     let lines = answer.as_array().expect("a list");
     let of = |line: &Value| {
         let field = |key: &str| line[key].as_str().expect("a text").to_string();

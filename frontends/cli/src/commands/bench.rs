@@ -9,7 +9,7 @@ use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
 use pantile::kernel::measure::{XorLimit, thread_cpu_ns};
 use pantile::kernel::{Arena, Tier};
-use pantile::{CellSet, Code, Codec, Costs, Plan, split_columns};
+use pantile::{CellSet, Code, Codec, Costs, Plan, Stores, split_columns};
 use serde::Serialize;
 
 /// Measure how fast codes encode, decode and update on one core of this machine
@@ -27,11 +27,13 @@ Columns:
   limit      the same, if nothing were computed; share is GB/s divided by it
 
 Times are CPU times of this thread, medians of nine turns; the stripe stays in the caches unless it is larger than 2 MiB, \
-then stripes of 256 MiB take turns. PANTILE_KERNEL=portable|avx2|avx2-gfni|avx512-gfni forces a kernel.
+then stripes of 256 MiB take turns. With --cold they do in any case, and what is encoded and decoded goes past the caches: so it is with \
+data that was just received and parity that is sent on. PANTILE_KERNEL=portable|avx2|avx2-gfni|avx512-gfni forces a kernel.
 
 Examples:
   pantile bench raid6:16 cauchy:16+4 dcode:13
   pantile bench rs:10+4 --chunk 1M --lost 0,5
+  pantile bench rs:10+4 --cold
   pantile bench dcode:7 --json | jq '.[].limit_share'")]
 pub struct Bench {
     /// The codes: specs such as dcode:7, or paths of code files.
@@ -43,6 +45,9 @@ pub struct Bench {
     /// Columns and cells that are lost when decoding; by default as many columns as the code bears.
     #[arg(long, value_name = "LOST")]
     lost: Option<String>,
+    /// Stripes come from memory, however small, and what is encoded and decoded goes past the caches.
+    #[arg(long)]
+    cold: bool,
     /// Print JSON: a list of {"code", "chunk_len_bytes", "op", "layout", "kernel", "bytes_per_s", "xor_limit_bytes_per_s",
     /// "limit_share"}.
     #[arg(long)]
@@ -120,6 +125,8 @@ impl Bench {
 /// A code with what is measured of it.
 struct Subject {
     codec: Codec,
+    /// How its codec stores; [`Stores::Streaming`]: stripes come from memory, too.
+    stores: Stores,
     element_len: usize,
     lost: CellSet,
 }
@@ -146,7 +153,8 @@ impl Subject {
             Some(text) => args::cells("--lost", text, code)?.set(code),
             None => CellSet::of_columns(code, &(0..code.claim().tolerance).collect::<Vec<_>>()),
         };
-        let subject = Subject { codec: Codec::new(code), element_len, lost };
+        let stores = if bench.cold { Stores::Streaming } else { Stores::Auto };
+        let subject = Subject { codec: Codec::new(code).with_stores(stores), stores, element_len, lost };
         match subject.recovery() {
             Ok(_) => Ok(subject),
             Err(error) => Err(Failure::Losses(error.to_string())),
@@ -182,7 +190,7 @@ impl Subject {
             "decode" => (data_len, of(self.recovery().ok()?.plan())?),
             _ => (self.element_len, self.update_limit()?),
         };
-        let orders = limit.orders(self.element_len);
+        let orders = limit.orders(self.element_len, self.stores);
         let new = vec![0x5a; self.element_len];
         let recovery = self.recovery().ok()?;
         recovery.prepare();
@@ -270,7 +278,8 @@ impl Stripes {
         let chunk = subject.element_len * code.rows_max();
         let pitch = chunk.next_multiple_of(PAGE_BYTES);
         let stripe = pitch * code.columns();
-        let count = if stripe > WARM_BYTES { (COLD_BYTES / stripe).max(1) } else { 1 };
+        let is_cold = stripe > WARM_BYTES || subject.stores == Stores::Streaming;
+        let count = if is_cold { (COLD_BYTES / stripe).max(1) } else { 1 };
         let memory = if staggered {
             Memory::Staggered((0..count).map(|_| Arena::new(code.columns(), chunk)).collect())
         } else {
