@@ -194,6 +194,10 @@ pub(crate) fn horner_engine(
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         Tier::Avx2 => Avx2::new().and_then(|_| crate::arch::x86_64::avx2::horner(planes, kinds, classes)),
         #[cfg(all(target_arch = "x86_64", not(miri)))]
+        Tier::Avx2Gfni => {
+            Avx2Gfni::new().and_then(|_| crate::arch::x86_64::avx2_gfni::horner(planes, kinds, classes))
+        }
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
         Tier::Avx512Gfni => {
             Avx512Gfni::new().and_then(|_| crate::arch::x86_64::avx512_gfni::horner(planes, kinds, classes))
         }

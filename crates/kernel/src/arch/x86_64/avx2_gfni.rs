@@ -5,8 +5,15 @@
 
 use std::arch::x86_64::*;
 
-use super::{CACHED, LAST_BY_SUM, LINE, PAST, PAST_AHEAD, PAST_NEXT, PLAIN, SOLVED, is_past, partial};
+use super::{
+    CACHED, CACHED_LATER, LAST_BY_SUM, LINE, PAST, PAST_AHEAD, PAST_NEXT, PLAIN, SHORT, SOLVED, is_past,
+    partial,
+};
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
+use crate::horner::{
+    BYTE, CUBE, CUBE_BACK, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC, SHIFT_1,
+    SQUARE, SQUARE_CLASSES, STATES, UNIT, class_of,
+};
 use crate::terms::FewStreams;
 
 /// Bytes of a vector.
@@ -106,7 +113,7 @@ unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8
     }
     if at < job.len {
         // SAFETY: len - at < VECTOR bytes are left.
-        unsafe { visit::<M, 1, ONES, CACHED, FORM>(job, at, job.len - at) };
+        unsafe { visit::<M, 1, ONES, SHORT, FORM>(job, at, job.len - at) };
     }
 }
 
@@ -114,7 +121,7 @@ unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8
 ///
 /// # Safety
 ///
-/// As [`dot`]; `at + (C - 1) * VECTOR + live <= len`, and `live` is VECTOR unless C is 1 and STORES is CACHED.
+/// As [`dot`]; `at + (C - 1) * VECTOR + live <= len`, and `live` is VECTOR unless C is 1 and STORES is SHORT.
 #[inline]
 #[target_feature(enable = "avx2,gfni")]
 unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: u8, const FORM: u8>(
@@ -184,3 +191,49 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
         }
     });
 }
+
+/// The kernels that carry states of these kinds over elements of `planes` planes: a vector of each, of which states fill half of the registers, or three quarters. That is half
+/// a line of each plane, which does not go past the cache.
+pub(crate) fn horner(planes: usize, kinds_of_states: u32, classes_of_factors: u32) -> Option<HornerEngine> {
+    const ANY: u32 = 0;
+    macro_rules! kernels {
+        ($d:literal, $kinds:ident, $classes:ident) => {
+            [
+                carry::<$d, 1, 1, $kinds, $classes, CACHED, false> as HornerKernel,
+                carry::<$d, 1, 1, $kinds, $classes, CACHED_LATER, false>,
+                carry::<$d, 1, 1, $kinds, $classes, CACHED, true>,
+                carry::<$d, 1, 1, $kinds, $classes, CACHED_LATER, true>,
+            ]
+        };
+    }
+    let [cached, streaming, solving @ ..] = match (planes, kinds_of_states, classes_of_factors) {
+        (2, SQUARE, SQUARE_CLASSES) => kernels!(2, SQUARE, SQUARE_CLASSES),
+        (3, CUBE, CUBE_CLASSES) => kernels!(3, CUBE, CUBE_CLASSES),
+        (2, SQUARE, _) => kernels!(2, SQUARE, ANY),
+        (3, CUBE, _) => kernels!(3, CUBE, ANY),
+        (3, CUBE_BACK, _) => kernels!(3, CUBE_BACK, ANY),
+        _ => return None,
+    };
+    Some(HornerEngine {
+        cached,
+        group: cached,
+        streaming,
+        solving: Some(solving),
+        few_streams: super::few_streams(),
+        factor: super::affine_matrix,
+    })
+}
+
+define_carry!(
+    "avx2,gfni",
+    partial::load::<C, CACHED>,
+    partial::load::<C, STORES>,
+    partial::store::<C, STORES>,
+    usize,
+    VECTOR,
+    |left| left,
+    _mm256_setzero_si256,
+    _mm256_xor_si256,
+    |a, b, c| _mm256_xor_si256(_mm256_xor_si256(a, b), c),
+    |x, matrix| _mm256_gf2p8affine_epi64_epi8::<0>(x, _mm256_set1_epi64x(matrix as i64))
+);

@@ -9,13 +9,13 @@
 use std::arch::x86_64::*;
 
 use super::{
-    CACHED, CACHED_LATER, CACHED_NEXT, Kind, LAST_BY_SUM, LOOKING, PAST, PAST_AHEAD, PAST_LATER, PAST_NEXT,
-    PLAIN, SOLVED, WAYS, WAYS_ICE_LAKE, fetched_ahead_bytes, is_past,
+    CACHED, CACHED_LATER, CACHED_NEXT, Kind, LAST_BY_SUM, LINE, LOOKING, PAST, PAST_AHEAD, PAST_LATER,
+    PAST_NEXT, PLAIN, SHORT, SOLVED, WAYS, WAYS_ICE_LAKE, fetched_ahead_bytes, is_past,
 };
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
 use crate::horner::{
-    BYTE, CUBE, CUBE_BACK, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, ONE, PLANES_MOST, QUADRATIC,
-    SHIFT_1, SQUARE, SQUARE_CLASSES, STATES, UNIT, class_of,
+    BYTE, CUBE, CUBE_BACK, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC, SHIFT_1,
+    SQUARE, SQUARE_CLASSES, STATES, UNIT, class_of,
 };
 use crate::terms::{FewStreams, Groups};
 use crate::weave::{NONE, Weave};
@@ -738,161 +738,16 @@ pub(crate) fn horner(planes: usize, kinds_of_states: u32, classes_of_factors: u3
     Some(HornerEngine { cached, group, streaming, solving, few_streams, factor: super::affine_matrix })
 }
 
-/// # Safety
-///
-/// As [`HornerKernel`], for D planes, states of the kinds K and factors of the classes F; U columns are written out. The states are stored, or the solution made of them.
-#[target_feature(enable = "avx512f,avx512bw,gfni")]
-unsafe fn carry<
-    const D: usize,
-    const C: usize,
-    const U: usize,
-    const K: u32,
-    const F: u32,
-    const STORES: u8,
-    const SOLVES: bool,
->(
-    job: &HornerJob<'_>,
-) {
-    let mut at = 0;
-    while job.len - at >= C * VECTOR {
-        // SAFETY: at + C * VECTOR <= len.
-        unsafe { carry_visit::<D, C, U, K, F, STORES, SOLVES>(job, at, !0) };
-        at += C * VECTOR;
-    }
-    while job.len - at >= VECTOR {
-        // SAFETY: at + VECTOR <= len.
-        unsafe { carry_visit::<D, 1, 1, K, F, STORES, SOLVES>(job, at, !0) };
-        at += VECTOR;
-    }
-    if at < job.len {
-        // SAFETY: the mask has a bit for each of the len - at < VECTOR bytes that are left.
-        unsafe { carry_visit::<D, 1, 1, K, F, CACHED, SOLVES>(job, at, !0 >> (VECTOR - (job.len - at))) };
-    }
-    if STORES != CACHED {
-        super::fence();
-    }
-}
-
-/// # Safety
-///
-/// As [`carry`]; `at + C * VECTOR <= len`, or C is 1, STORES is CACHED and `mask` has bit i only if at + i < len.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,gfni")]
-unsafe fn carry_visit<
-    const D: usize,
-    const C: usize,
-    const U: usize,
-    const K: u32,
-    const F: u32,
-    const STORES: u8,
-    const SOLVES: bool,
->(
-    job: &HornerJob<'_>,
-    at: usize,
-    mask: u64,
-) {
-    let mut state = [[[_mm512_setzero_si512(); C]; D]; STATES];
-    if !job.start[0].is_null() {
-        for_each_state!(p {
-            for t in 0..D {
-                // SAFETY: the states before are all there, valid for the vectors or the bytes of the mask.
-                state[p][t] = unsafe { load::<C, CACHED>(job.start[p * D + t], at, mask) };
-            }
-        });
-    }
-    macro_rules! take {
-        ($column:expr) => {
-            let column: &[*const u8; PLANES_MOST] = $column;
-            let mut x = [[_mm512_setzero_si512(); C]; D];
-            if !column[0].is_null() {
-                for t in 0..D {
-                    // SAFETY: a column is there with all its planes, valid for the vectors or the bytes of the mask.
-                    x[t] = unsafe { load::<C, STORES>(column[t], at, mask) };
-                }
-            }
-            for_each_state!(p {
-                let old = state[p];
-                for t in 0..D {
-                    let kind = K >> (4 * p) & 15;
-                    let from = match kind {
-                        ONE | BYTE => t,
-                        QUADRATIC => D - 1,
-                        SHIFT_1 => (t + D - 1) % D,
-                        _ => (t + D - 2 % D) % D,
-                    };
-                    let is_product = kind != ONE && class_of(F, p, t) != UNIT;
-                    let factor = _mm512_set1_epi64(job.factors[p][t] as i64);
-                    for c in 0..C {
-                        let times = match is_product {
-                            true => _mm512_gf2p8affine_epi64_epi8::<0>(old[from][c], factor),
-                            false => old[from][c],
-                        };
-                        state[p][t][c] = match kind == QUADRATIC && t > 0 {
-                            true => _mm512_ternarylogic_epi64::<XOR3>(times, old[0][c], x[t][c]),
-                            false => _mm512_xor_si512(times, x[t][c]),
-                        };
-                    }
-                }
-            });
-        };
-    }
-    let mut columns = job.columns;
-    while U > 1 && columns.len() >= U {
-        for_each_column!(u < U {
-            take!(&columns[u]);
-        });
-        columns = &columns[U..];
-    }
-    for column in columns {
-        take!(column);
-    }
-    for_each_state!(p {
-        for t in 0..D {
-            if !job.adds[p * D + t].is_null() {
-                // SAFETY: what is added is valid for the vectors or the bytes of the mask.
-                let y = unsafe { load::<C, CACHED>(job.adds[p * D + t], at, mask) };
-                for c in 0..C {
-                    state[p][t][c] = _mm512_xor_si512(state[p][t][c], y[c]);
-                }
-            }
-            if !SOLVES {
-                // SAFETY: there is a pointer for each plane of each state, valid for the vectors or the bytes of the mask.
-                unsafe { store::<C, STORES>(job.states[p * D + t], at, mask, state[p][t]) };
-            }
-        }
-    });
-    if !SOLVES {
-        return;
-    }
-    const { assert!(K & 15 == ONE || !SOLVES, "what the others leave of the first state is the last") };
-    let solution = &job.solution;
-    let mut left = state[0];
-    let mut matrices = solution.matrices.as_ptr();
-    for (block, outputs) in solution.outputs.chunks_exact(D).enumerate() {
-        for t in 0..D {
-            let mut sum = [_mm512_setzero_si512(); C];
-            if block == solution.left {
-                sum = left[t];
-            } else {
-                for_each_state!(p {
-                    if solution.uses & 1 << p != 0 {
-                        for s in 0..D {
-                            // SAFETY: there is one per plane of each state in use, for each plane of each block that has products.
-                            let matrix = _mm512_set1_epi64(unsafe { *matrices } as i64);
-                            matrices = matrices.wrapping_add(1);
-                            for c in 0..C {
-                                let product = _mm512_gf2p8affine_epi64_epi8::<0>(state[p][s][c], matrix);
-                                sum[c] = _mm512_xor_si512(sum[c], product);
-                            }
-                        }
-                    }
-                });
-                for c in 0..C {
-                    left[t][c] = _mm512_xor_si512(left[t][c], sum[c]);
-                }
-            }
-            // SAFETY: there is a pointer for each output, valid for the vectors or the bytes of the mask.
-            unsafe { store::<C, STORES>(outputs[t], at, mask, sum) };
-        }
-    }
-}
+define_carry!(
+    "avx512f,avx512bw,gfni",
+    load::<C, CACHED>,
+    load::<C, STORES>,
+    store::<C, STORES>,
+    u64,
+    !0,
+    |left| !0 >> (VECTOR - left),
+    _mm512_setzero_si512,
+    _mm512_xor_si512,
+    |a, b, c| _mm512_ternarylogic_epi64::<XOR3>(a, b, c),
+    |x, matrix| _mm512_gf2p8affine_epi64_epi8::<0>(x, _mm512_set1_epi64(matrix as i64))
+);
