@@ -6,8 +6,8 @@
 use std::arch::x86_64::*;
 
 use super::{
-    CACHED, CACHED_LATER, Kind, LAST_BY_SUM, LINE, LOOKING, PAST, PAST_AHEAD, PAST_NEXT, PLAIN, SOLVED, WAYS,
-    is_past, partial,
+    CACHED, CACHED_LATER, Kind, LAST_BY_SUM, LINE, LOOKING, PAST, PAST_AHEAD, PAST_NEXT, PLAIN, SHORT,
+    SOLVED, WAYS, is_past, partial,
 };
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
 use crate::horner::{
@@ -275,7 +275,7 @@ unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8
     }
     if at < job.len {
         // SAFETY: len - at < VECTOR bytes are left.
-        unsafe { visit::<M, 1, ONES, CACHED, FORM>(job, at, job.len - at) };
+        unsafe { visit::<M, 1, ONES, SHORT, FORM>(job, at, job.len - at) };
     }
 }
 
@@ -346,7 +346,7 @@ unsafe fn visit_doubled<const C: usize, const STORES: u8>(job: &Job<'_, Tables>,
 ///
 /// # Safety
 ///
-/// As [`dot`]; `at + (C - 1) * VECTOR + live <= len`, and `live` is VECTOR unless C is 1 and STORES is CACHED.
+/// As [`dot`]; `at + (C - 1) * VECTOR + live <= len`, and `live` is VECTOR unless C is 1 and STORES is SHORT.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: u8, const FORM: u8>(
@@ -502,7 +502,7 @@ unsafe fn carry<const D: usize, const K: u32, const F: u32, const STORES: u8>(jo
     }
     if at < job.len {
         // SAFETY: len - at < VECTOR bytes are left.
-        unsafe { carry_visit::<D, K, F, CACHED>(job, &tables, at, job.len - at) };
+        unsafe { carry_visit::<D, K, F, SHORT>(job, &tables, at, job.len - at) };
     }
     if is_past(STORES) {
         super::fence();
@@ -513,7 +513,7 @@ unsafe fn carry<const D: usize, const K: u32, const F: u32, const STORES: u8>(jo
 ///
 /// # Safety
 ///
-/// As [`carry`]; `at + live <= len`, and `live` is VECTOR, or less if STORES is CACHED.
+/// As [`carry`]; `at + live <= len`, and `live` is VECTOR, or less if STORES is SHORT.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn carry_visit<const D: usize, const K: u32, const F: u32, const STORES: u8>(
