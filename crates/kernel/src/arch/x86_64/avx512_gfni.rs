@@ -706,7 +706,7 @@ pub(crate) fn horner(planes: usize, kinds_of_states: u32, classes_of_factors: u3
             }
         }};
     }
-    // Of other factors, which code files may have: fewer kernels.
+    // Of other factors (`cbrt=paper`, `b=`, code files): fewer kernels.
     macro_rules! plain_kernels {
         ($d:literal, $kinds:ident) => {{
             let cached = carry::<$d, { CARRIED[$d] }, 1, $kinds, ANY, CACHED, false> as HornerKernel;
