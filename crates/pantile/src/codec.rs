@@ -134,7 +134,8 @@ impl Codec {
     ///
     /// Unless told otherwise, a codec decides by the size of a stripe: one that a second-level cache can hold is taken for one that is there.
     /// Whoever encodes or rebuilds small stripes that were not touched before, and sends on what comes out, says [`Stores::Streaming`]: what is
-    /// read is fetched ahead, and what is written goes past the caches. `pantile bench --cold` measures what that gains, mostly a fifth to a half.
+    /// read is fetched ahead, and what is written goes past the caches. That gains a fifth to a half of the speed
+    /// (Ice Lake); `pantile bench --cold` measures what is reached.
     pub fn with_stores(&self, stores: Stores) -> Codec {
         Codec::storing(self.code(), stores)
     }
