@@ -42,6 +42,19 @@ impl Program {
         }
     }
 
+    /// Whether all outputs are computed in one sweep over their sources.
+    pub(crate) fn is_one_pass(&self) -> bool {
+        match self {
+            Program::Portable(_) => false,
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Program::Avx2(schedule) => schedule.is_one_pass(),
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Program::Avx2Gfni(schedule) => schedule.is_one_pass(),
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Program::Avx512Gfni(schedule) => schedule.is_one_pass(),
+        }
+    }
+
     /// Computes every output.
     ///
     /// # Safety

@@ -188,6 +188,11 @@ impl Dot {
         unsafe { self.program.run(mode, streaming, source, output, len) }
     }
 
+    /// Whether all outputs are computed in one sweep over their sources.
+    pub(crate) fn is_one_pass(&self) -> bool {
+        self.program.is_one_pass()
+    }
+
     fn streams_at(&self, len: usize) -> bool {
         self.stores.streams(self.streams, len)
     }

@@ -28,6 +28,11 @@ pub(crate) trait Engine: Copy {
     /// Whether a source that all sums take as it is comes first, so that a kernel need not multiply it: worth it where products bound the speed.
     const PLAIN_FIRST: bool = false;
 
+    /// The cost of a vector of a source in one pass more that reads it, in the same halves: of loading it, and what a pass has to do for that.
+    fn load_cost(self) -> usize {
+        2
+    }
+
     /// Prepares a coefficient.
     fn coefficient(c: u8) -> Self::Coefficient;
 

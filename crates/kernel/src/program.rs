@@ -84,12 +84,7 @@ impl Program {
         let streams = check(buffers, steps)?;
         let stages = match (is_xor_alone(steps), Sweep::new(tier)) {
             (true, Some(sweep)) => Stages::One(xor_of(steps, sweep)),
-            _ => match &groups(steps)[..] {
-                [group] => Stages::One(dot_of(tier, group)?),
-                groups => Stages::Many(
-                    groups.iter().map(|group| dot_of(tier, group)).collect::<Result<_, DotError>>()?,
-                ),
-            },
+            _ => stages_of(tier, &groups(steps))?,
         };
         Ok(Program { stages, tier, buffers, streams, stores: Stores::Auto })
     }
@@ -260,6 +255,33 @@ fn xor_of(steps: &[Step], sweep: Sweep) -> Stage {
     Stage::Xor(Box::new(Xor::new(&sums, sweep)))
 }
 
+/// Groups as stages, those that one pass takes together as one.
+fn stages_of(tier: Tier, groups: &[Vec<&Step>]) -> Result<Stages, DotError> {
+    if let [group] = groups {
+        return Ok(Stages::One(Stage::Dot(Box::new(group_of(tier, group)?))));
+    }
+    let mut stages: Vec<(Vec<&Step>, Group)> = Vec::with_capacity(groups.len());
+    for steps in groups {
+        if let Some((before, stage)) = stages.last_mut() {
+            let is_written = |buffer: usize| before.iter().any(|step| step.target == buffer);
+            if !steps.iter().flat_map(|step| &step.terms).any(|term| is_written(term.0)) {
+                let both = [&before[..], steps].concat();
+                let joined = group_of(tier, &both)?;
+                if joined.dot.is_one_pass() {
+                    (*before, *stage) = (both, joined);
+                    continue;
+                }
+            }
+        }
+        stages.push((steps.clone(), group_of(tier, steps)?));
+    }
+    let mut stages: Vec<Stage> = stages.into_iter().map(|(_, group)| Stage::Dot(Box::new(group))).collect();
+    match stages.len() {
+        1 => Ok(Stages::One(stages.remove(0))),
+        _ => Ok(Stages::Many(stages)),
+    }
+}
+
 /// Steps that are done in one pass over their sources.
 fn groups(steps: &[Step]) -> Vec<Vec<&Step>> {
     let mut groups: Vec<Vec<&Step>> = Vec::new();
@@ -282,7 +304,7 @@ fn belong_together(group: &[&Step], step: &Step) -> bool {
     2 * shared >= step.terms.len()
 }
 
-fn dot_of(tier: Tier, steps: &[&Step]) -> Result<Stage, DotError> {
+fn group_of(tier: Tier, steps: &[&Step]) -> Result<Group, DotError> {
     let mut sources: Vec<usize> = steps.iter().flat_map(|s| s.terms.iter().map(|t| t.0)).collect();
     sources.sort_unstable();
     sources.dedup();
@@ -290,7 +312,7 @@ fn dot_of(tier: Tier, steps: &[&Step]) -> Result<Stage, DotError> {
     let rows: Vec<Vec<(usize, u8)>> =
         steps.iter().map(|s| s.terms.iter().map(|&(buffer, c)| (place(buffer), c)).collect()).collect();
     let dot = Dot::with_tier(tier, sources.len(), &rows)?;
-    Ok(Stage::Dot(Box::new(Group { dot, outputs: steps.iter().map(|s| s.target).collect(), sources })))
+    Ok(Group { dot, outputs: steps.iter().map(|s| s.target).collect(), sources })
 }
 
 /// Checks what a run relies on; the number of buffers in use.
@@ -439,5 +461,47 @@ impl From<DotError> for ProgramError {
             DotError::TierUnavailable { tier } => ProgramError::TierUnavailable { tier },
             DotError::SourceOutOfRange { .. } => unreachable!("sources are numbered by `place`"),
         }
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64", not(miri)))]
+mod tests {
+    use super::*;
+    use crate::arch::x86_64::{Kind, tests::on};
+
+    #[test]
+    fn rows_that_share_little_are_one_pass_where_that_is_faster() {
+        if !Tier::Avx512Gfni.is_available() {
+            return println!("this machine has no AVX-512: left out");
+        }
+        // Two halves of twelve buffers summed, two sums of products of all of them, and one of results.
+        let sum = |target: usize, from: std::ops::Range<usize>| Step {
+            target,
+            terms: from.map(|i| (i, 1)).collect(),
+        };
+        let products =
+            |target: usize| Step { target, terms: (0..12).map(|i| (i, (i * 9 + target) as u8)).collect() };
+        let steps = [sum(12, 0..6), sum(13, 6..12), products(14), products(15)];
+        let last = Step { target: 16, terms: vec![(14, 3), (15, 1)] };
+        let run = |kind: Kind, steps: &[Step]| {
+            let program = on(kind, || Program::with_tier(Tier::Avx512Gfni, 17, steps)).unwrap();
+            let stages = match &program.stages {
+                Stages::One(_) => 1,
+                Stages::Many(stages) => stages.len(),
+            };
+            let mut buffers: Vec<Vec<u8>> =
+                (0..17).map(|i| (0..200).map(|j| (i * 31 + j * 7) as u8).collect()).collect();
+            let mut views: Vec<&mut [u8]> = buffers.iter_mut().map(Vec::as_mut_slice).collect();
+            program.run(&mut views).unwrap();
+            (stages, buffers)
+        };
+        let with_last = [&steps[..], &[last]].concat();
+        let [(here, one), (there, two)] = [Kind::IceLake, Kind::Zen4].map(|kind| run(kind, &steps));
+        assert!((here, there) == (1, 2) && one == two, "{here} stages, {there} stages");
+        let [(here, one), (there, two)] = [Kind::IceLake, Kind::Zen4].map(|kind| run(kind, &with_last));
+        assert!(
+            (here, there) == (2, 3) && one == two,
+            "{here} stages, {there} stages: what is read was made before"
+        );
     }
 }

@@ -9,6 +9,8 @@
 //!
 //! Invariants: each output belongs to exactly one pass or is empty.
 
+use std::cmp::Reverse;
+
 use crate::dot::Mode;
 use crate::engine::{Engine, Kernel, MAX_OUTPUTS, Summing};
 use crate::order::reading_order;
@@ -49,13 +51,18 @@ impl<E: Engine> Schedule<E> {
     /// Compiles tidy rows: sources ascending, no zero coefficient.
     pub(crate) fn new(engine: E, rows: &[Vec<(usize, u8)>]) -> Schedule<E> {
         let passes: Vec<Pass<E>> =
-            clusters::<E>(rows).iter().map(|cluster| Pass::new(engine, rows, cluster)).collect();
+            clusters(engine, rows).iter().map(|cluster| Pass::new(engine, rows, cluster)).collect();
         let empty: Vec<usize> = (0..rows.len()).filter(|&o| rows[o].is_empty()).collect();
         let mut used: Vec<usize> = rows.iter().flatten().map(|(source, _)| *source).collect();
         used.sort_unstable();
         used.dedup();
         let streams = used.len() + rows.len();
         Schedule { engine, passes, empty, streams }
+    }
+
+    /// Whether all outputs are computed in one sweep over their sources.
+    pub(crate) fn is_one_pass(&self) -> bool {
+        self.passes.len() == 1 && self.empty.is_empty()
     }
 
     /// Computes every output.
@@ -242,23 +249,31 @@ fn rises_by_doubling(row: &[(usize, u8)]) -> Option<bool> {
 /// Which rows share a pass: each non-empty row once, at most [`MAX_OUTPUTS`] to a cluster.
 ///
 /// Cost: O(rows^2) comparisons of supports, once per matrix.
-fn clusters<E: Engine>(rows: &[Vec<(usize, u8)>]) -> Vec<Vec<usize>> {
+fn clusters<E: Engine>(engine: E, rows: &[Vec<(usize, u8)>]) -> Vec<Vec<usize>> {
     let mut clusters: Vec<Cluster> = Vec::new();
     for (o, row) in rows.iter().enumerate().filter(|(_, row)| !row.is_empty()) {
-        let alone = Cluster::of(o, row);
-        let best = clusters
-            .iter()
-            .enumerate()
-            .map(|(i, cluster)| (i, cluster.with(&alone)))
-            .map(|(i, joined)| (joined.cost::<E>(), clusters[i].cost::<E>() + alone.cost::<E>(), i, joined))
-            .filter(|(together, apart, ..)| together < apart)
-            .min_by_key(|(together, apart, ..)| together.wrapping_sub(*apart) as isize);
-        match best {
-            Some((_, _, i, joined)) => clusters[i] = joined,
-            None => clusters.push(alone),
+        let mut cluster = Cluster::of(o, row);
+        // One that has grown may suit others that did not suit the row.
+        while let Some((i, joined)) = best_joined(engine, &clusters, &cluster) {
+            clusters.remove(i);
+            cluster = joined;
         }
+        clusters.push(cluster);
     }
     clusters.into_iter().flat_map(|cluster| evenly_split(cluster.rows)).collect()
+}
+
+/// The cluster that saves most by sharing a pass with another one, if any does, and both together.
+fn best_joined<E: Engine>(engine: E, clusters: &[Cluster], other: &Cluster) -> Option<(usize, Cluster)> {
+    let joined = clusters.iter().enumerate().map(|(i, cluster)| (i, cluster, cluster.with(other)));
+    let saving = |(i, cluster, joined): (usize, &Cluster, Cluster)| {
+        let apart = cluster.cost(engine) + other.cost(engine);
+        Some((apart.checked_sub(joined.cost(engine)).filter(|&saved| saved > 0)?, i, joined))
+    };
+    joined
+        .filter_map(saving)
+        .max_by_key(|(saved, i, _)| (*saved, Reverse(*i)))
+        .map(|(_, i, joined)| (i, joined))
 }
 
 /// Rows that share a pass, or several if they are many.
@@ -294,10 +309,10 @@ impl Cluster {
     }
 
     /// In halves of a vector load: each source is loaded once, and multiplied for each row; XOR costs one half.
-    fn cost<E: Engine>(&self) -> usize {
+    fn cost<E: Engine>(&self, engine: E) -> usize {
         let sources: usize = self.union.iter().map(|word| word.count_ones() as usize).sum();
         let plain = usize::from(self.longest_ones == sources);
-        sources * (2 + plain + (self.rows.len() - plain) * E::MULTIPLY_COST)
+        sources * (engine.load_cost() + plain + (self.rows.len() - plain) * E::MULTIPLY_COST)
     }
 }
 
@@ -734,7 +749,7 @@ mod tests {
     }
 
     fn passes(rows: &Rows) -> Vec<Vec<usize>> {
-        let mut passes = clusters::<Scalar>(rows);
+        let mut passes = clusters(Scalar, rows);
         passes.sort_unstable();
         passes
     }
