@@ -115,6 +115,16 @@ pub(crate) const SQUARE: u32 = kinds([ONE, BYTE, BYTE, QUADRATIC]);
 pub(crate) const CUBE: u32 = kinds([ONE, BYTE, SHIFT_1, SHIFT_2]);
 pub(crate) const CUBE_BACK: u32 = kinds([ONE, BYTE, SHIFT_2, SHIFT_1]);
 
+/// Which plane of a state a step of such a kind makes plane `t` of. The other planes of a quadratic step than the first have the first added.
+pub(crate) const fn plane_before(kind: u32, t: usize, planes: usize) -> usize {
+    match kind {
+        ONE | BYTE => t,
+        QUADRATIC => planes - 1,
+        SHIFT_1 => (t + planes - 1) % planes,
+        _ => (t + planes - 2 % planes) % planes,
+    }
+}
+
 /// The class of a factor, for kernels to which a product by one or by two is less work: two bits per plane of each state.
 pub(crate) const UNIT: u32 = 1;
 pub(crate) const TWO: u32 = 2;
@@ -140,6 +150,9 @@ pub(crate) const fn classes(planes: usize, factors: [[u8; PLANES_MOST]; STATES])
 pub(crate) const fn class_of(classes: u32, p: usize, t: usize) -> u32 {
     classes >> (2 * (p * PLANES_MOST + t)) & 3
 }
+
+/// Of factors that nobody looks at.
+pub(crate) const ANY_CLASSES: u32 = 0;
 
 /// The classes of the factors that RAIDq has, for states of the kinds [`SQUARE`] and [`CUBE`].
 pub(crate) const SQUARE_CLASSES: u32 = classes(2, [[1; 3], [2; 3], [OTHER; 3], [1, OTHER, OTHER]]);

@@ -168,6 +168,10 @@ const FEW_SOURCES: usize = 8;
 
 /// How a limit sums.
 #[derive(Clone, Copy)]
+#[cfg_attr(
+    not(all(target_arch = "x86_64", not(miri))),
+    allow(dead_code, reason = "no vectors look at all of it here")
+)]
 struct How {
     /// Outputs are aligned to 64, and go past the cache.
     streaming: bool,

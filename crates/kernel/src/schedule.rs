@@ -343,8 +343,8 @@ mod tests {
     //! this machine taken for one that follows few streams and for one that follows many.
 
     use super::*;
+    use crate::engine::Job;
     use crate::engine::tests::{SaysWho, calls};
-    use crate::engine::{Job, Solving};
     use crate::terms::{FEW_STREAMS, FewStreams, Groups};
     use crate::{Dot, Tier, portable};
 
@@ -653,8 +653,13 @@ mod tests {
             .flat_map(|kind| shapes.clone().map(move |shape| (kind, shape)))
         {
             let summing = |reads| Summing { outputs, ones, reads };
-            let solving =
-                |last_by_sum, has_zeros, reads| Solving { outputs, ones, last_by_sum, has_zeros, reads };
+            let solving = |last_by_sum, has_zeros, reads| crate::engine::Solving {
+                outputs,
+                ones,
+                last_by_sum,
+                has_zeros,
+                reads,
+            };
             let (sum_by_visits, solution_by_visits) = on(Kind::SapphireRapids, || {
                 let solution = [false, true]
                     .map(|last_by_sum| engine.solving_kernel(false, solving(last_by_sum && ones, false, 17)));

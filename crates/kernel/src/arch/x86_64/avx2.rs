@@ -11,8 +11,8 @@ use super::{
 };
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
 use crate::horner::{
-    BYTE, CUBE, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, ONE, PLANES_MOST, QUADRATIC, SHIFT_1,
-    SQUARE, SQUARE_CLASSES, STATES, TWO, UNIT, class_of,
+    CUBE, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, PLANES_MOST, QUADRATIC, SQUARE,
+    SQUARE_CLASSES, STATES, TWO, UNIT, class_of, plane_before,
 };
 use crate::portable;
 use crate::terms::FewStreams;
@@ -550,12 +550,7 @@ unsafe fn carry_visit<const D: usize, const K: u32, const F: u32, const STORES: 
             let old = state[p];
             for t in 0..D {
                 let kind = K >> (4 * p) & 15;
-                let from = match kind {
-                    ONE | BYTE => old[t],
-                    QUADRATIC => old[D - 1],
-                    SHIFT_1 => old[(t + D - 1) % D],
-                    _ => old[(t + D - 2 % D) % D],
-                };
+                let from = old[plane_before(kind, t, D)];
                 let plus = if kind == QUADRATIC && t > 0 { _mm256_xor_si256(old[0], x[t]) } else { x[t] };
                 let times = match class_of(F, p, t) {
                     UNIT => from,

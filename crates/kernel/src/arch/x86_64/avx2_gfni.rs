@@ -11,8 +11,8 @@ use super::{
 };
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
 use crate::horner::{
-    BYTE, CUBE, CUBE_BACK, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC, SHIFT_1,
-    SQUARE, SQUARE_CLASSES, STATES, UNIT, class_of,
+    ANY_CLASSES, CUBE, CUBE_BACK, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC,
+    SQUARE, SQUARE_CLASSES, STATES, UNIT, class_of, plane_before,
 };
 use crate::terms::FewStreams;
 
@@ -195,7 +195,6 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
 /// The kernels that carry states of these kinds over elements of `planes` planes: a vector of each, of which states fill half of the registers, or three quarters. That is half
 /// a line of each plane, which does not go past the cache.
 pub(crate) fn horner(planes: usize, kinds_of_states: u32, classes_of_factors: u32) -> Option<HornerEngine> {
-    const ANY: u32 = 0;
     macro_rules! kernels {
         ($d:literal, $kinds:ident, $classes:ident) => {
             [
@@ -209,9 +208,9 @@ pub(crate) fn horner(planes: usize, kinds_of_states: u32, classes_of_factors: u3
     let [cached, streaming, solving @ ..] = match (planes, kinds_of_states, classes_of_factors) {
         (2, SQUARE, SQUARE_CLASSES) => kernels!(2, SQUARE, SQUARE_CLASSES),
         (3, CUBE, CUBE_CLASSES) => kernels!(3, CUBE, CUBE_CLASSES),
-        (2, SQUARE, _) => kernels!(2, SQUARE, ANY),
-        (3, CUBE, _) => kernels!(3, CUBE, ANY),
-        (3, CUBE_BACK, _) => kernels!(3, CUBE_BACK, ANY),
+        (2, SQUARE, _) => kernels!(2, SQUARE, ANY_CLASSES),
+        (3, CUBE, _) => kernels!(3, CUBE, ANY_CLASSES),
+        (3, CUBE_BACK, _) => kernels!(3, CUBE_BACK, ANY_CLASSES),
         _ => return None,
     };
     Some(HornerEngine {

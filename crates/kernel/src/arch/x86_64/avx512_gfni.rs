@@ -14,8 +14,8 @@ use super::{
 };
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
 use crate::horner::{
-    BYTE, CUBE, CUBE_BACK, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC, SHIFT_1,
-    SQUARE, SQUARE_CLASSES, STATES, UNIT, class_of,
+    ANY_CLASSES, CUBE, CUBE_BACK, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC,
+    SQUARE, SQUARE_CLASSES, STATES, UNIT, class_of, plane_before,
 };
 use crate::terms::{FewStreams, Groups};
 use crate::weave::{NONE, Weave};
@@ -106,9 +106,8 @@ impl Engine for Avx512Gfni {
 
     const MULTIPLY_COST: usize = 2;
 
-    /// Ice Lake waits three times as long for a line of its second-level cache as for a product, so that rows which share few sources are faster in one pass, with products by zero: 64 KiB,
-    /// lrc:12,2,2 24 -> 33 GB/s, shec:6,4,3 31 -> 40, from memory 9.8 -> 12.5, 8.6 -> 11.1. Four rows of five sources each beside two of twenty lose a quarter in the first-level
-    /// cache by that, and are left apart.
+    /// Ice Lake: rows that share few sources are faster in one pass, with products by zero. 64 KiB, lrc:12,2,2 24 -> 33 GB/s, shec:6,4,3 31 -> 40, from memory 9.8 -> 12.5, 8.6 -> 11.1.
+    /// Four rows of five sources each beside two of twenty lose a quarter in the first-level cache by that, and are left apart.
     fn load_cost(self) -> usize {
         match Kind::of_this_processor() {
             Kind::IceLake => 5,
@@ -686,7 +685,6 @@ const WRITTEN_OUT_ZEN5: [usize; 4] = [0, 0, 6, 5];
 
 /// The kernels that carry states of these kinds over elements of `planes` planes. For the factors of RAIDq products by one are left out: Ice Lake encodes 3 to 15 % faster.
 pub(crate) fn horner(planes: usize, kinds_of_states: u32, classes_of_factors: u32) -> Option<HornerEngine> {
-    const ANY: u32 = 0;
     macro_rules! kernels {
         ($d:literal, $kinds:ident, $classes:ident) => {{
             let cached = carry::<$d, { CARRIED[$d] }, 1, $kinds, $classes, CACHED, false> as HornerKernel;
@@ -719,12 +717,10 @@ pub(crate) fn horner(planes: usize, kinds_of_states: u32, classes_of_factors: u3
     // Of other factors (`cbrt=paper`, `b=`, code files): fewer kernels.
     macro_rules! plain_kernels {
         ($d:literal, $kinds:ident) => {{
-            let cached = carry::<$d, { CARRIED[$d] }, 1, $kinds, ANY, CACHED, false> as HornerKernel;
-            let past = match Kind::of_this_processor() {
-                Kind::SapphireRapids | Kind::IceLake => {
-                    carry::<$d, { CARRIED[$d] }, 1, $kinds, ANY, PAST_AHEAD, false>
-                }
-                _ => carry::<$d, { CARRIED[$d] }, 1, $kinds, ANY, PAST_NEXT, false>,
+            let cached = carry::<$d, { CARRIED[$d] }, 1, $kinds, ANY_CLASSES, CACHED, false> as HornerKernel;
+            let past = match super::stores(true) {
+                PAST_AHEAD => carry::<$d, { CARRIED[$d] }, 1, $kinds, ANY_CLASSES, PAST_AHEAD, false>,
+                _ => carry::<$d, { CARRIED[$d] }, 1, $kinds, ANY_CLASSES, PAST_NEXT, false>,
             };
             ([cached, cached, past], None)
         }};

@@ -10,8 +10,8 @@
 
 use std::ops::Range;
 
-use super::Kind;
 use super::assembler::{Assembler, CODE_ALIGN_BYTES, Entry, Level, Pair, Tile};
+use super::{Kind, LINE};
 use crate::braid::{Braid, Place, Row, Target, Unfinished, Vectors};
 use crate::executable::Executable;
 use crate::scratch::with_scratch;
@@ -20,9 +20,6 @@ use crate::scratch::with_scratch;
 fn own_pairs(vectors: Vectors) -> [Pair; 2] {
     [pair_of(vectors.held_most()), pair_of(vectors.held_most() + 1)]
 }
-
-/// The alignment that stores past the cache need.
-const LINE_BYTES: usize = 64;
 
 /// What a tile of all streams may hold, if it has more than the 256 bytes of each that it has at least. AVX-512, Zen 4, chunks of 1 MiB, tiles of 256, 512, 1024 bytes of each stream, share of the limit:
 /// D-Code(7) 0.75, 0.78, 0.86; D-Code(13) 0.87, 0.86, 0.84; RDP(14) 0.83, 0.88, 0.81; D-Code(17) 0.81, 0.69, 0.69; RDP(18) 0.93, 0.81, 0.75; D-Code(23) 0.74, 0.70,
@@ -82,7 +79,7 @@ impl Code {
     pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
         let slice = self.slice_bytes;
         assert!(len >= slice, "whoever runs a braid looks whether there is a slice");
-        let streaming = streaming && self.last.iter().all(|&i| buffer(i).addr().is_multiple_of(LINE_BYTES));
+        let streaming = streaming && self.last.iter().all(|&i| buffer(i).addr().is_multiple_of(LINE));
         let ahead = if streaming { &self.ahead[..] } else { &[] };
         with_scratch(self.buffers.len() + ahead.len(), self.slots * slice, |pointers, slots| {
             let named = self.buffers.iter().chain(ahead);
@@ -130,7 +127,7 @@ fn fetched(braid: &Braid) -> (Tile, Vec<usize>) {
     (Tile { into: fetched_into(), slices, of_slice, pointers: braid.buffers.len() }, ahead)
 }
 
-/// Chunks of 1 MiB, GB/s, into the second-level cache and into the first: Ice Lake, D-Code(13) 10.2 and 12.6, RDP(14) 11.3 and 14.2, RDP(18) 9.6 and 11.8; AVX2 11.0 and
+/// The cache that tiles are fetched into. Chunks of 1 MiB, GB/s, into the second-level cache and into the first: Ice Lake, D-Code(13) 10.2 and 12.6, RDP(14) 11.3 and 14.2, RDP(18) 9.6 and 11.8; AVX2 11.0 and
 /// 13.6, 11.0 and 14.1, 9.2 and 12.6; a stripe that the third-level cache holds loses 2 to 6 % by it. Sapphire Rapids: 0.94 to 0.99 of the limit and 0.81. Others were not measured.
 fn fetched_into() -> Level {
     match Kind::of_this_processor() {

@@ -267,16 +267,10 @@ macro_rules! carry_column {
             let old = $state[p];
             for t in 0..D {
                 let kind = K >> (4 * p) & 15;
-                let from = match kind {
-                    ONE | BYTE => t,
-                    QUADRATIC => D - 1,
-                    SHIFT_1 => (t + D - 1) % D,
-                    _ => (t + D - 2 % D) % D,
-                };
                 let is_product = kind != ONE && class_of(F, p, t) != UNIT;
                 let $c = $factors[p][t];
                 for c in 0..C {
-                    let $x = old[from][c];
+                    let $x = old[plane_before(kind, t, D)][c];
                     let ($a, $d) = (if is_product { $product } else { $x }, column[t][c]);
                     $state[p][t][c] = if kind == QUADRATIC && t > 0 {
                         let $b = old[0][c];

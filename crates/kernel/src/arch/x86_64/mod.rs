@@ -148,7 +148,8 @@ const WAYS_ICE_LAKE: usize = 12;
 const CACHED: u8 = 0;
 const CACHED_NEXT: u8 = 1;
 const CACHED_LATER: u8 = 2;
-/// Through the cache, of less than a vector. Nothing else is this: what works on whole ones is compiled without what only this needs.
+/// Through the cache, of less than a vector, where whole ones are taken one at a time, too: these are compiled apart, without what only this needs. A mask costs nothing
+/// (AVX-512, two vectors and more).
 const SHORT: u8 = 3;
 const PAST: u8 = 4;
 const PAST_NEXT: u8 = 5;
