@@ -66,7 +66,7 @@ impl Peer for Pantile {
                 Box::new(move |stripes, start, calls| {
                     let mut cells = self.elements(stripes, start, calls);
                     let count = cells.len();
-                    (0..calls).for_each(|i| recovery.run(code, &mut cells[i % count]).expect("a stripe"));
+                    (0..calls).for_each(|i| recovery.run(&mut cells[i % count]).expect("a stripe"));
                 })
             }
             Operation::Decode { lost, planning: Planning::Cached } => {
@@ -84,7 +84,7 @@ impl Peer for Pantile {
                     let count = cells.len();
                     for i in 0..calls {
                         let recovery = self.codec.decoder_anew(&lost).expect("survivable");
-                        recovery.run(code, &mut cells[i % count]).expect("a stripe");
+                        recovery.run(&mut cells[i % count]).expect("a stripe");
                     }
                 })
             }

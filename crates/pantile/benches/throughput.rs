@@ -42,13 +42,13 @@ fn main() {
             let lost = CellSet::of_columns(&code, lost);
             let wanted: Vec<CellIndex> = lost.iter().collect();
             let recovery = codec.recovery(&lost, &wanted, &Costs::uniform()).expect("survivable");
-            best(|| recovery.run(&code, views).expect("a stripe"))
+            best(|| recovery.run(views).expect("a stripe"))
         };
         let one = rebuild(&[0], &mut views);
         let most: Vec<usize> = (0..code.claim().tolerance).collect();
         let all = rebuild(&most, &mut views);
         // As many columns as are found with certainty, wrong in every byte.
-        let checker = codec.checker(&CellSet::empty(&code));
+        let checker = codec.checker(&CellSet::empty(&code)).expect("a set of this code");
         let wrong = checker.locator().errors_certain();
         let mut times = Vec::new();
         for _ in 0..REPEATS {

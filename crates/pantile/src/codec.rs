@@ -7,7 +7,7 @@ use crate::shelf::Shelf;
 use crate::stripe::{StripeError, element_len};
 use pantile_code::{CellIndex, Code, CodeError};
 use pantile_kernel::{Program, Stores, Update};
-use pantile_plan::{CellSet, Costs, Effort, NotRecoverable, Plan, Planner, Request};
+use pantile_plan::{CellSet, Costs, Effort, Plan, PlanError, Planner, Request};
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
@@ -80,14 +80,9 @@ impl Recovery {
     /// Computes the wanted cells in place, from the cells that the plan reads.
     ///
     /// Buffers of other lost cells may be overwritten with their true content; no other buffer is changed.
-    /// Errors: buffers that are not a stripe; nothing is then written.
+    /// Errors: buffers that are not a stripe of the code; nothing is then written.
     /// Cost: no lock, and no allocation after the first run on a thread but what [`Recovery::prepare`] makes, once.
-    pub fn run(&self, code: &Code, cells: &mut [&mut [u8]]) -> Result<(), StripeError> {
-        debug_assert_eq!(
-            self.program.buffers(),
-            code.cell_count(),
-            "a recovery runs on stripes of its own code"
-        );
+    pub fn run(&self, cells: &mut [&mut [u8]]) -> Result<(), StripeError> {
         Ok(self.program.run(cells)?)
     }
 }
@@ -97,15 +92,15 @@ impl Recovery {
 pub enum RecoverError {
     /// The buffers are not a stripe of the code.
     Stripe(StripeError),
-    /// Too much is lost.
-    NotRecoverable(NotRecoverable),
+    /// Too much is lost, or the code has no such column.
+    Plan(PlanError),
 }
 
 impl fmt::Display for RecoverError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RecoverError::Stripe(error) => error.fmt(out),
-            RecoverError::NotRecoverable(error) => error.fmt(out),
+            RecoverError::Plan(error) => error.fmt(out),
         }
     }
 }
@@ -118,9 +113,9 @@ impl From<StripeError> for RecoverError {
     }
 }
 
-impl From<NotRecoverable> for RecoverError {
-    fn from(error: NotRecoverable) -> RecoverError {
-        RecoverError::NotRecoverable(error)
+impl From<PlanError> for RecoverError {
+    fn from(error: PlanError) -> RecoverError {
+        RecoverError::Plan(error)
     }
 }
 
@@ -206,14 +201,17 @@ impl Codec {
     }
 
     /// The cheapest way to have `wanted` while `lost` cannot be read; planned and compiled once per request.
+    ///
+    /// Errors: too much is lost; a cell is not one of the code, or wanted twice.
     pub fn recovery(
         &self,
         lost: &CellSet,
         wanted: &[CellIndex],
         costs: &Costs,
-    ) -> Result<Arc<Recovery>, NotRecoverable> {
+    ) -> Result<Arc<Recovery>, PlanError> {
         let key = (lost.clone(), wanted.to_vec(), costs.clone());
         self.inner.recoveries.get(key, |(lost, wanted, costs)| {
+            self.inner.planner.check(&Request { lost, wanted, costs, effort: Effort::Fast })?;
             let is_whole = *costs == Costs::uniform() && wanted.iter().copied().eq(lost.iter());
             match if is_whole { solving(self.code(), lost) } else { None } {
                 Some(program) => Ok(self.unplanned(lost.clone(), program)),
@@ -227,7 +225,8 @@ impl Codec {
     /// It is made to compute fast, and may read more than [`Codec::recovery`], which is made to read little.
     /// Planned and compiled once per list of columns, then found without a lock: cheap enough for every stripe, and a
     /// caller that keeps the handle pays nothing.
-    pub fn decoder(&self, lost: &[usize]) -> Result<Arc<Recovery>, NotRecoverable> {
+    /// Errors: too many columns are lost, or the code lacks one of them.
+    pub fn decoder(&self, lost: &[usize]) -> Result<Arc<Recovery>, PlanError> {
         if let Some(known) = self.inner.columns.get(lost) {
             return Ok(known.clone());
         }
@@ -237,8 +236,12 @@ impl Codec {
     }
 
     /// As [`Codec::decoder`], planned and compiled anew, and not kept: for losses that do not come again, and to measure.
-    pub fn decoder_anew(&self, lost: &[usize]) -> Result<Recovery, NotRecoverable> {
+    pub fn decoder_anew(&self, lost: &[usize]) -> Result<Recovery, PlanError> {
         let code = self.code();
+        let columns = code.columns();
+        if let Some(&column) = lost.iter().find(|&&column| column >= columns) {
+            return Err(PlanError::NoSuchColumn { column, columns });
+        }
         let cells = CellSet::of_columns(code, lost);
         let program = solving(code, &cells).or_else(|| self.plank()?.decoder(code, &cells));
         if let Some(program) = program {
@@ -253,7 +256,7 @@ impl Codec {
         lost: &CellSet,
         wanted: &[CellIndex],
         costs: &Costs,
-    ) -> Result<Recovery, NotRecoverable> {
+    ) -> Result<Recovery, PlanError> {
         let plan = self.inner.planner.recover(&Request { lost, wanted, costs, effort: Effort::Fast })?;
         let program = compile(&self.inner.code, &plan.steps).with_stores(self.inner.stores);
         Ok(Recovery { plan: OnceLock::from(plan), request: None, program })
@@ -261,12 +264,12 @@ impl Codec {
 
     /// Recomputes the given columns from the others, in place.
     ///
-    /// Errors: too many are lost, or the buffers are not a stripe; nothing is then written.
+    /// Errors: too many are lost, the code lacks one of them, or the buffers are not a stripe; nothing is then written.
     pub fn reconstruct(&self, cells: &mut [&mut [u8]], lost: &[usize]) -> Result<(), RecoverError> {
         element_len(self.code(), cells)?;
         match self.inner.columns.get(lost) {
-            Some(known) => known.run(self.code(), cells)?,
-            None => self.decoder(lost)?.run(self.code(), cells)?,
+            Some(known) => known.run(cells)?,
+            None => self.decoder(lost)?.run(cells)?,
         }
         Ok(())
     }
@@ -274,11 +277,13 @@ impl Codec {
     /// Replaces the content of one data cell and adds the change to every parity cell that it reaches.
     ///
     /// `position` counts in user order. The stripe must have been true before; all parity cells must be at hand.
-    /// Errors: buffers that are not a stripe, or `new` of another length; nothing is then written.
+    /// Errors: no such position, buffers that are not a stripe, or `new` of another length; nothing is then written.
     pub fn update(&self, cells: &mut [&mut [u8]], position: usize, new: &[u8]) -> Result<(), StripeError> {
         let code = self.code();
         let need = element_len(code, cells)?;
-        let cell = code.data()[position].usize();
+        let Some(cell) = code.data().get(position).map(|cell| cell.usize()) else {
+            return Err(StripeError::NoSuchPosition { position, data: code.data().len() });
+        };
         if new.len() != need {
             return Err(StripeError::UnequalLengths { cell, have: new.len(), need });
         }
@@ -297,14 +302,10 @@ impl Codec {
     }
 
     /// The checks of stripes of which `erased` cannot be read, compiled once.
-    pub fn checker(&self, erased: &CellSet) -> Arc<Checker> {
-        let made = self.inner.checkers.get(erased.clone(), |erased| {
-            Ok::<Checker, std::convert::Infallible>(Checker::new(&self.inner.code, erased))
-        });
-        match made {
-            Ok(checker) => checker,
-            Err(never) => match never {},
-        }
+    ///
+    /// Errors: `erased` is a set of another code.
+    pub fn checker(&self, erased: &CellSet) -> Result<Arc<Checker>, PlanError> {
+        self.inner.checkers.get(erased.clone(), |erased| Checker::new(&self.inner.code, erased))
     }
 }
 

@@ -41,5 +41,5 @@ pub use pantile_gf as gf;
 pub use pantile_kernel as kernel;
 pub use pantile_kernel::Stores;
 pub use pantile_plan as plan;
-pub use pantile_plan::{CellSet, Costs, Effort, NotRecoverable, Optimality, Plan};
+pub use pantile_plan::{CellSet, Costs, Effort, NotRecoverable, Optimality, Plan, PlanError};
 pub use stripe::{StripeError, split_columns};

@@ -4,7 +4,7 @@ use crate::stripe::{StripeError, element_len};
 use pantile_code::{CellIndex, Code};
 use pantile_gf::Gf;
 use pantile_kernel::{Arena, Dot, first_nonzero_any, xor_into};
-use pantile_plan::{CellSet, CheckCombination, Explanation, Locator};
+use pantile_plan::{CellSet, CheckCombination, Explanation, Locator, PlanError};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, RwLock};
@@ -65,8 +65,8 @@ struct Hypothesis {
 }
 
 impl Checker {
-    pub(crate) fn new(code: &Code, erased: &CellSet) -> Checker {
-        let locator = Locator::new(code, code.claim().tolerance, erased);
+    pub(crate) fn new(code: &Code, erased: &CellSet) -> Result<Checker, PlanError> {
+        let locator = Locator::new(code, code.claim().tolerance, erased)?;
         let sources: Vec<usize> =
             code.cells().filter(|&cell| !erased.contains(cell)).map(CellIndex::usize).collect();
         let place = |cell: CellIndex| sources.partition_point(|&s| s < cell.usize());
@@ -78,7 +78,7 @@ impl Checker {
         let Ok(checks) = Dot::new(sources.len(), &rows) else {
             unreachable!("sources are numbered by `place`")
         };
-        Checker { locator, sources, checks, explanations: RwLock::default() }
+        Ok(Checker { locator, sources, checks, explanations: RwLock::default() })
     }
 
     /// The search behind it.
@@ -131,13 +131,17 @@ impl Checker {
     ///
     /// Returns the number of bytes of elements in the corrected ranges. Cells are only changed where the columns'
     /// cells are determined by the checks.
+    /// Errors: buffers that are not a stripe, or a finding that lies outside them; nothing is then written.
     pub fn correct(
         &self,
         cells: &mut [&mut [u8]],
         findings: &[Finding],
         accept: impl Fn(&Finding) -> bool,
     ) -> Result<usize, StripeError> {
-        element_len(self.locator.code(), cells)?;
+        let len = element_len(self.locator.code(), cells)?;
+        if let Some(outside) = findings.iter().find(|finding| finding.range.end > len) {
+            return Err(StripeError::FindingOutside { end: outside.range.end, len });
+        }
         let mut corrected = 0;
         for finding in findings {
             let Verdict::Located { columns, .. } = &finding.verdict else { continue };

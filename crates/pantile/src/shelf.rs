@@ -70,7 +70,7 @@ impl<V> Shelf<V> {
 /// Fibonacci hashing of the columns, one after another.
 fn list_of(columns: &[usize]) -> usize {
     let mixed = columns.iter().fold(0u64, |hash, &column| {
-        (hash ^ (column as u64 + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+        (hash ^ (column as u64).wrapping_add(1)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
     });
     (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize
 }

@@ -22,6 +22,13 @@ pub enum StripeError {
         /// The length of cell 0.
         need: usize,
     },
+    /// There must be one buffer per column.
+    ColumnCount {
+        /// Buffers given.
+        have: usize,
+        /// Columns of the code.
+        need: usize,
+    },
     /// A column buffer must be its rows, all of the same length.
     ColumnLength {
         /// The column.
@@ -30,6 +37,20 @@ pub enum StripeError {
         have: usize,
         /// What it must be: rows times the length of an element.
         need: usize,
+    },
+    /// Data cells in user order are fewer.
+    NoSuchPosition {
+        /// The position that was named.
+        position: usize,
+        /// Data cells of the code.
+        data: usize,
+    },
+    /// A finding lies outside the cells: it is of another stripe.
+    FindingOutside {
+        /// The end of its range.
+        end: usize,
+        /// The length of the cells in bytes.
+        len: usize,
     },
 }
 
@@ -46,6 +67,24 @@ impl fmt::Display for StripeError {
                 write!(
                     out,
                     "all buffers must have one length: cell {cell} has {have} bytes, cell 0 has {need}"
+                )
+            }
+            StripeError::ColumnCount { have, need } => {
+                write!(
+                    out,
+                    "a stripe of this code has {need} columns, {have} buffers were given; give one per column"
+                )
+            }
+            StripeError::NoSuchPosition { position, data } => {
+                write!(
+                    out,
+                    "the code has no data cell {position}: its {data} data cells count from 0, in user order"
+                )
+            }
+            StripeError::FindingOutside { end, len } => {
+                write!(
+                    out,
+                    "a finding reaches to byte {end} of cells of {len} bytes; correct the stripe that it was found in"
                 )
             }
             StripeError::ColumnLength { column, have, need } => {
@@ -71,18 +110,18 @@ pub(crate) fn element_len<B: AsRef<[u8]>>(code: &Code, cells: &[B]) -> Result<us
 
 /// Cuts one buffer per column into one per cell: element r of a column lies at r x element length.
 ///
-/// Errors: `ColumnLength` unless every column has rows x `element_len` bytes.
+/// Errors: there is not one buffer per column, or one has not rows x `element_len` bytes.
 pub fn split_columns<'b>(
     code: &Code,
     columns: &'b mut [&mut [u8]],
     element_len: usize,
 ) -> Result<Vec<&'b mut [u8]>, StripeError> {
     if columns.len() != code.columns() {
-        return Err(StripeError::CellCount { have: columns.len(), need: code.columns() });
+        return Err(StripeError::ColumnCount { have: columns.len(), need: code.columns() });
     }
     let mut cells = Vec::with_capacity(code.cell_count());
     for (column, buffer) in columns.iter_mut().enumerate() {
-        let need = code.rows(column) * element_len;
+        let need = code.rows(column).saturating_mul(element_len);
         if buffer.len() != need {
             return Err(StripeError::ColumnLength { column, have: buffer.len(), need });
         }

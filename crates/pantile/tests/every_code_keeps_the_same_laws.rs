@@ -8,7 +8,7 @@ mod common;
 
 use common::*;
 use pantile::plan::{ProveOptions, prove};
-use pantile::{CellIndex, CellSet, Codec, Costs, RecoverError};
+use pantile::{CellIndex, CellSet, Codec, Costs, PlanError, RecoverError};
 
 const LEN: usize = 131;
 
@@ -31,7 +31,7 @@ fn lose_every_set(codec: &Codec, lost: usize) -> (u64, Vec<Vec<usize>>) {
                     reads_only_what_its_plan_reads(codec, &whole, &set);
                 }
             }
-            Err(RecoverError::NotRecoverable(error)) => {
+            Err(RecoverError::Plan(PlanError::NotRecoverable(error))) => {
                 assert!(cells == before, "{}: something was written though {set:?} is fatal", codec.code());
                 assert!(!error.unrecoverable.is_empty());
                 fatal.push(set);
@@ -59,7 +59,7 @@ fn reads_only_what_its_plan_reads(codec: &Codec, whole: &[Vec<u8>], set: &[usize
         }
         for form in ["as made", "prepared"] {
             wanted.iter().for_each(|cell| cells[cell.usize()].fill(0xa5));
-            made.run(code, &mut views(&mut cells)).unwrap();
+            made.run(&mut views(&mut cells)).unwrap();
             for cell in &wanted {
                 assert!(
                     cells[cell.usize()] == whole[cell.usize()],
@@ -127,7 +127,7 @@ fn plans_for_lost_cells_of_any_shape_are_sound_and_right() {
             for cell in code.cells().filter(|c| !plan.reads.contains(c)) {
                 cells[cell.usize()].fill(0x5a);
             }
-            recovery.run(&code, &mut views(&mut cells)).unwrap();
+            recovery.run(&mut views(&mut cells)).unwrap();
             for cell in &wanted {
                 assert!(cells[cell.usize()] == whole[cell.usize()], "{code}: cell {cell:?} is wrong");
             }
@@ -208,7 +208,7 @@ fn a_clean_stripe_is_clean_and_one_flipped_byte_is_found() {
     for code in all_codes(60) {
         let codec = Codec::new(&code);
         let whole = painted(&codec, LEN, 9);
-        let checker = codec.checker(&CellSet::empty(&code));
+        let checker = codec.checker(&CellSet::empty(&code)).unwrap();
         assert_eq!(checker.first_fault(&shared(&whole)).unwrap(), None, "{code}");
         assert!(checker.locate(&shared(&whole)).unwrap().is_empty(), "{code}");
         let covered = |cell: CellIndex| code.equations().iter().any(|e| !e.coefficient(cell).is_zero());
@@ -232,6 +232,6 @@ fn buffers_that_are_not_a_stripe_are_refused() {
     assert!(error.to_string().contains("cell 3 has 63 bytes"), "{error}");
     assert!(codec.reconstruct(&mut views(&mut cells), &[0]).is_err());
     assert!(codec.update(&mut views(&mut cells), 0, &[0; 64]).is_err());
-    assert!(codec.checker(&CellSet::empty(codec.code())).locate(&shared(&cells)).is_err());
+    assert!(codec.checker(&CellSet::empty(codec.code())).unwrap().locate(&shared(&cells)).is_err());
     assert!(cells[0] == before[0] && cells[5] == before[5]);
 }

@@ -41,7 +41,7 @@ fn expect_located(codec: &Codec, whole: &[Vec<u8>], wrong: &[usize], gone: &[usi
     for &column in wrong {
         corrupt(codec, &mut cells, column, range.clone(), random);
     }
-    let checker = codec.checker(&erased);
+    let checker = codec.checker(&erased).unwrap();
     let findings = checker.locate(&shared(&cells)).unwrap();
     let what = || format!("{}: wrong {wrong:?}, erased {gone:?}: {findings:?}", codec.code());
     assert_eq!(findings.first().map(|f| f.range.start), Some(range.start), "{}", what());
@@ -118,7 +118,7 @@ fn different_columns_at_different_offsets_are_told_apart() {
     // Two adjacent ranges of different columns.
     corrupt(&codec, &mut cells, 2, 1000..1064, &mut random);
     corrupt(&codec, &mut cells, 5, 1064..1100, &mut random);
-    let checker = codec.checker(&CellSet::empty(codec.code()));
+    let checker = codec.checker(&CellSet::empty(codec.code())).unwrap();
     let findings = checker.locate(&shared(&cells)).unwrap();
     for (column, range) in lies {
         assert_eq!(columns_at(&findings, range.start), Some(vec![column]), "{findings:?}");
@@ -138,7 +138,7 @@ fn one_parity_sees_a_lie_and_cannot_name_it() {
     let mut cells = painted(&codec, LEN, 1);
     cells[2][300] ^= 1;
     let before = cells.clone();
-    let checker = codec.checker(&CellSet::empty(codec.code()));
+    let checker = codec.checker(&CellSet::empty(codec.code())).unwrap();
     let findings = checker.locate(&shared(&cells)).unwrap();
     assert_eq!(findings.len(), 1);
     assert_eq!(findings[0].range, 300..301);
@@ -156,7 +156,7 @@ fn one_lie_too_many_is_seen_and_never_repaired_with_certainty_at_odd_tolerance()
     for wrong in subsets(9, 2) {
         let mut cells = whole.clone();
         wrong.iter().for_each(|&c| corrupt(&codec, &mut cells, c, 100..400, &mut random));
-        let findings = codec.checker(&CellSet::empty(codec.code())).locate(&shared(&cells)).unwrap();
+        let findings = codec.checker(&CellSet::empty(codec.code())).unwrap().locate(&shared(&cells)).unwrap();
         assert_eq!((findings[0].range.start, findings[findings.len() - 1].range.end), (100, 400));
         for finding in &findings {
             assert_eq!(finding.verdict, Verdict::Unlocatable, "{wrong:?}: {findings:?}");
@@ -170,7 +170,7 @@ fn with_every_check_used_up_by_losses_nothing_is_found() {
     let mut cells = painted(&codec, LEN, 8);
     cells[3][5] ^= 7;
     let erased = CellSet::of_columns(codec.code(), &[0, 1]);
-    let checker = codec.checker(&erased);
+    let checker = codec.checker(&erased).unwrap();
     assert!(checker.locator().checks().is_empty());
     assert_eq!(checker.first_fault(&shared(&cells)).unwrap(), None);
     assert!(checker.locate(&shared(&cells)).unwrap().is_empty());

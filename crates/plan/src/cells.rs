@@ -1,7 +1,9 @@
 //! Sets of cells, and what reading a column costs.
 
+use crate::PlanError;
 use pantile_code::{CellIndex, Code};
 use smallvec::{SmallVec, smallvec};
+use std::collections::BTreeMap;
 
 /// A set of cells of one code.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -17,36 +19,38 @@ impl CellSet {
         CellSet { words: smallvec![0; code.cell_count().div_ceil(64)], cells: code.cell_count() }
     }
 
-    /// All cells of the given columns.
+    /// All cells of the given columns. Panics if the code lacks one of them.
     pub fn of_columns(code: &Code, columns: &[usize]) -> CellSet {
         let mut set = CellSet::empty(code);
         columns.iter().flat_map(|&column| code.column_cells(column)).for_each(|cell| set.insert(cell));
         set
     }
 
-    /// The given cells.
+    /// The given cells. Panics if the code lacks one of them.
     pub fn of_cells(code: &Code, cells: &[CellIndex]) -> CellSet {
         let mut set = CellSet::empty(code);
         cells.iter().for_each(|&cell| set.insert(cell));
         set
     }
 
-    /// Adds a cell.
+    /// Adds a cell. Panics if the code lacks it.
     #[inline]
     pub fn insert(&mut self, cell: CellIndex) {
         assert!(cell.usize() < self.cells, "cell {} lies outside the code", cell.0);
         self.words[cell.usize() / 64] |= 1 << (cell.usize() % 64);
     }
 
-    /// Takes a cell out.
+    /// Takes a cell out, if it is in it.
     pub fn remove(&mut self, cell: CellIndex) {
-        self.words[cell.usize() / 64] &= !(1 << (cell.usize() % 64));
+        if let Some(word) = self.words.get_mut(cell.usize() / 64) {
+            *word &= !(1 << (cell.usize() % 64));
+        }
     }
 
     /// Whether a cell is in it.
     #[inline]
     pub fn contains(&self, cell: CellIndex) -> bool {
-        self.words[cell.usize() / 64] >> (cell.usize() % 64) & 1 == 1
+        self.words.get(cell.usize() / 64).is_some_and(|word| word >> (cell.usize() % 64) & 1 == 1)
     }
 
     /// The number of cells in it.
@@ -73,6 +77,14 @@ impl CellSet {
         })
     }
 
+    /// Refuses a set that was made for a code of another number of cells.
+    pub(crate) fn check(&self, code: &Code) -> Result<(), PlanError> {
+        match self.cells == code.cell_count() {
+            true => Ok(()),
+            false => Err(PlanError::OtherCode { have: self.cells, need: code.cell_count() }),
+        }
+    }
+
     /// The columns with at least one cell in it, ascending.
     pub fn columns(&self, code: &Code) -> Vec<usize> {
         let mut columns: Vec<usize> = self.iter().map(|cell| code.column_of(cell)).collect();
@@ -86,8 +98,8 @@ impl CellSet {
 /// A slow or dying device is made expensive, not forbidden: a plan goes around it where that is cheaper in sum.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Costs {
-    /// Empty while every column costs 1.
-    per_column: Vec<u32>,
+    /// Columns that cost something else than 1.
+    per_column: BTreeMap<usize, u32>,
 }
 
 impl Costs {
@@ -101,15 +113,15 @@ impl Costs {
 
     /// Sets the cost of one column, clamped to [`Costs::MOST`].
     pub fn set(&mut self, column: usize, cost: u32) {
-        if self.per_column.len() <= column {
-            self.per_column.resize(column + 1, 1);
-        }
-        self.per_column[column] = cost.min(Costs::MOST);
+        match cost.min(Costs::MOST) {
+            1 => self.per_column.remove(&column),
+            cost => self.per_column.insert(column, cost),
+        };
     }
 
     /// The cost of reading one cell of a column.
     pub fn of(&self, column: usize) -> u64 {
-        self.per_column.get(column).map_or(1, |&cost| u64::from(cost))
+        self.per_column.get(&column).map_or(1, |&cost| u64::from(cost))
     }
 
     /// Whether every one of the first `columns` columns costs the same.

@@ -28,7 +28,7 @@ mod way_out;
 
 pub use cells::{CellSet, Costs};
 pub use locate::{CheckCombination, Explanation, Locator};
-pub use plan::{Combination, NotRecoverable, Optimality, Plan, Step};
+pub use plan::{Combination, NotRecoverable, Optimality, Plan, PlanError, Step};
 pub use planner::{Effort, Planner, Request};
 pub use prove::{Certificate, Level, Method, ProveOptions, prove};
 pub use search::{FourthGenerator, search_fourth_generators};

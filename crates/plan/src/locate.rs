@@ -13,7 +13,7 @@
 //! The search is per syndrome, that is per byte; callers that work on long buffers search once per stretch and check
 //! the answer on every byte with [`Locator::residual`], which is as cheap as encoding.
 
-use crate::{CellSet, Combination};
+use crate::{CellSet, Combination, PlanError};
 use pantile_code::{CellIndex, Code};
 use pantile_gf::Gf;
 
@@ -65,8 +65,10 @@ pub struct Locator {
 impl Locator {
     /// A locator for stripes of `code` of which `erased` cannot be read, any `tolerance` columns of which may be lost.
     ///
+    /// Errors: `erased` is a set of another code.
     /// Cost: one elimination of equations x cells.
-    pub fn new(code: &Code, tolerance: usize, erased: &CellSet) -> Locator {
+    pub fn new(code: &Code, tolerance: usize, erased: &CellSet) -> Result<Locator, PlanError> {
+        erased.check(code)?;
         let cells = code.cell_count();
         let mut rows: Vec<Vec<Gf>> = code
             .equations()
@@ -107,12 +109,12 @@ impl Locator {
             .filter(|block| !block.cells.is_empty())
             .collect();
         let lost = erased.columns(code).len();
-        Locator {
+        Ok(Locator {
             code: code.clone(),
             checks: rows.iter().map(terms).collect(),
             blocks,
             errors_certain: tolerance.saturating_sub(lost) / 2,
-        }
+        })
     }
 
     /// The code.
@@ -133,6 +135,7 @@ impl Locator {
     /// Explains one syndrome: the values of the checks at one byte.
     ///
     /// Searches sets of one column, then two, up to [`Locator::errors_certain`] (and single columns in any case).
+    /// Panics if there is not one value per check.
     /// Cost: n^e small eliminations for e wrong columns.
     pub fn explain(&self, syndrome: &[Gf]) -> Explanation {
         assert_eq!(syndrome.len(), self.checks.len(), "one value per check");

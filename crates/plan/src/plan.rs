@@ -135,3 +135,76 @@ impl fmt::Display for NotRecoverable {
 }
 
 impl std::error::Error for NotRecoverable {}
+
+/// Why there is no plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// Too much is lost.
+    NotRecoverable(NotRecoverable),
+    /// A set of cells was made for another code.
+    OtherCode {
+        /// Cells of its code.
+        have: usize,
+        /// Cells of the planner's code.
+        need: usize,
+    },
+    /// The code lacks a cell.
+    NoSuchCell {
+        /// The cell that was named.
+        cell: usize,
+        /// Cells of the code.
+        cells: usize,
+    },
+    /// The code lacks a column.
+    NoSuchColumn {
+        /// The column that was named.
+        column: usize,
+        /// Columns of the code.
+        columns: usize,
+    },
+    /// A cell stands more than once in the list of wanted ones.
+    WantedTwice {
+        /// The cell.
+        cell: usize,
+    },
+    /// A parity cell stands in the list of written ones.
+    ParityWritten {
+        /// The cell.
+        cell: usize,
+    },
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PlanError::NotRecoverable(error) => error.fmt(out),
+            PlanError::OtherCode { have, need } => {
+                write!(out, "a set of {have} cells was given for a code of {need}; make it for that code")
+            }
+            PlanError::NoSuchCell { cell, cells } => {
+                write!(out, "the code has no cell {cell}: its {cells} cells count from 0")
+            }
+            PlanError::NoSuchColumn { column, columns } => {
+                write!(out, "the code has no column {column}: its {columns} columns count from 0")
+            }
+            PlanError::WantedTwice { cell } => {
+                write!(out, "cell {cell} is wanted twice; name each cell once")
+            }
+            PlanError::ParityWritten { cell } => {
+                write!(
+                    out,
+                    "cell {cell} is parity, which follows from the data; name the data cells that are written"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+impl From<NotRecoverable> for PlanError {
+    fn from(error: NotRecoverable) -> PlanError {
+        PlanError::NotRecoverable(error)
+    }
+}

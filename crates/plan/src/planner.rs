@@ -12,7 +12,7 @@
 
 use crate::chain::{Progress, choose, recipes};
 use crate::dual::{Found, Space, Word, search};
-use crate::{CellSet, Combination, Costs, NotRecoverable, Optimality, Plan, Step};
+use crate::{CellSet, Combination, Costs, NotRecoverable, Optimality, Plan, PlanError, Step};
 use pantile_code::{CellIndex, Code};
 use pantile_gf::{Echelon, Gf, Matrix};
 use std::sync::OnceLock;
@@ -122,9 +122,10 @@ impl Planner {
     /// Plans the recovery of `wanted` without reading `lost`, at the least cost that the effort finds.
     ///
     /// Wanted cells that are not lost are read, unless the others yield them for less.
-    /// Errors: `NotRecoverable`; nothing is partly planned.
+    /// Errors: too much is lost, or the request is not one of this code; nothing is partly planned.
     /// Cost: see [`Effort`]; callers on a read path cache by request.
-    pub fn recover(&self, request: &Request<'_>) -> Result<Plan, NotRecoverable> {
+    pub fn recover(&self, request: &Request<'_>) -> Result<Plan, PlanError> {
+        self.check(request)?;
         let mut price = vec![0; self.code.cell_count()];
         for column in 0..self.code.columns() {
             let of_column = request.costs.of(column);
@@ -141,6 +142,28 @@ impl Planner {
         let reads: Vec<CellIndex> = read.iter().collect();
         let cost = reads.iter().map(|cell| price[cell.usize()]).sum();
         Ok(Plan { reads, steps, outputs: request.wanted.to_vec(), cost, optimality })
+    }
+
+    /// Refuses a request with cells of another code, or with one wanted twice, as [`Planner::recover`] does.
+    pub fn check(&self, request: &Request<'_>) -> Result<(), PlanError> {
+        request.lost.check(&self.code)?;
+        let mut seen = CellSet::empty(&self.code);
+        for &cell in request.wanted {
+            self.check_cell(cell)?;
+            if seen.contains(cell) {
+                return Err(PlanError::WantedTwice { cell: cell.usize() });
+            }
+            seen.insert(cell);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_cell(&self, cell: CellIndex) -> Result<(), PlanError> {
+        let cells = self.code.cell_count();
+        match cell.usize() < cells {
+            true => Ok(()),
+            false => Err(PlanError::NoSuchCell { cell: cell.usize(), cells }),
+        }
     }
 
     /// Plans the computation of every parity cell from the data cells.

@@ -11,7 +11,7 @@
 //! does that. With cells lost, the old content that a strategy needs of them is recovered by a [`Plan`]; lost cells
 //! are not written.
 
-use crate::{CellSet, Costs, Effort, NotRecoverable, Plan, Planner, Request};
+use crate::{CellSet, Costs, Effort, Plan, PlanError, Planner, Request};
 use pantile_code::CellIndex;
 use pantile_gf::Gf;
 use std::fmt;
@@ -62,19 +62,25 @@ pub struct UpdatePlan {
 }
 
 impl Planner {
-    /// Plans a write to the given data cells, each named once, while `lost` cannot be read or written.
+    /// Plans a write to the given data cells while `lost` cannot be read or written.
     ///
-    /// Errors: `NotRecoverable` if every strategy needs old content that cannot be had.
+    /// Errors: every strategy needs old content that cannot be had; a cell is not a data cell of the code.
     /// Cost: one pass over the generator and up to two recovery plans.
     pub fn update(
         &self,
         written: &[CellIndex],
         lost: &CellSet,
         costs: &Costs,
-    ) -> Result<UpdatePlan, NotRecoverable> {
+    ) -> Result<UpdatePlan, PlanError> {
         let code = self.code();
+        lost.check(code)?;
+        for &cell in written {
+            self.check_cell(cell)?;
+            if code.is_parity(cell) {
+                return Err(PlanError::ParityWritten { cell: cell.usize() });
+            }
+        }
         let written = CellSet::of_cells(code, written);
-        assert!(written.iter().all(|cell| !code.is_parity(cell)), "users write data cells");
         let generator = code.generator();
         let affected: Vec<usize> = (0..code.parity().len())
             .filter(|&row| {

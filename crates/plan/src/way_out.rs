@@ -1,7 +1,7 @@
 //! What would have to come back where a recovery is refused: the largest parts of the losses that are survivable.
 
 use crate::dual::Space;
-use crate::{CellSet, Planner, Request};
+use crate::{CellSet, PlanError, Planner, Request};
 use pantile_code::CellIndex;
 use pantile_gf::Gf;
 
@@ -33,9 +33,11 @@ impl WayOut {
 impl Planner {
     /// Finds the fewest lost columns whose return makes the wanted cells recoverable.
     ///
+    /// Errors: the request is not one of this code.
     /// Cost: a few thousand eliminations at the most; for a person who asks, not for a read path.
-    pub fn way_out(&self, request: &Request<'_>) -> WayOut {
+    pub fn way_out(&self, request: &Request<'_>) -> Result<WayOut, PlanError> {
         const ENOUGH_KEPT: usize = 8;
+        self.check(request)?;
         let code = self.code();
         let lost = request.lost.columns(code);
         let least = self.back_least(request, &lost);
@@ -43,7 +45,7 @@ impl Planner {
         if lost.len() - least <= code.claim().tolerance && least > 0 {
             let enough_count = choose(lost.len(), least);
             let enough = vec![lost[..least].to_vec()];
-            return WayOut { lost, back: least, enough, enough_count, any: true, is_exact: true };
+            return Ok(WayOut { lost, back: least, enough, enough_count, any: true, is_exact: true });
         }
         // One elimination is about so many steps of a nanosecond; two seconds are not too long for an answer.
         let rows = code.equations().len() as u64;
@@ -66,14 +68,8 @@ impl Planner {
                 }
             });
             if enough_count > 0 {
-                return WayOut {
-                    lost,
-                    back,
-                    enough,
-                    enough_count,
-                    any: enough_count == sets,
-                    is_exact: true,
-                };
+                let any = enough_count == sets;
+                return Ok(WayOut { lost, back, enough, enough_count, any, is_exact: true });
             }
         }
         let mut back = lost.clone();
@@ -83,7 +79,14 @@ impl Planner {
                 back = without;
             }
         }
-        WayOut { lost, back: back.len(), enough: vec![back], enough_count: 1, any: false, is_exact: false }
+        Ok(WayOut {
+            lost,
+            back: back.len(),
+            enough: vec![back],
+            enough_count: 1,
+            any: false,
+            is_exact: false,
+        })
     }
 
     /// So many lost columns must come back by counting alone: if all that is lost is wanted, no more cells may stay lost
@@ -159,7 +162,7 @@ mod tests {
         let planner = Planner::new(&code);
         let request = Request { lost: &lost, wanted: &wanted, costs: &costs, effort };
         assert!(planner.recover(&request).is_err(), "{spec} {columns:?}");
-        let way_out = planner.way_out(&request);
+        let way_out = planner.way_out(&request).unwrap();
         for back in &way_out.enough {
             let rest = CellSet::of_columns(&code, &way_out.survivable(back));
             let request = Request { lost: &rest, wanted: &wanted, costs: &costs, effort };

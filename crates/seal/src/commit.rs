@@ -387,7 +387,7 @@ impl Changing<'_, '_> {
         set.read(window, &all, whole);
         for group in window.groups(|i| window.lost[i].clone()) {
             let erased: CellSet = window.lost[group.start].clone();
-            let checker = set.geometry.codec.checker(&erased);
+            let checker = set.geometry.checker(&erased);
             let cells = window.cells(group);
             let views: Vec<&[u8]> = cells.iter().map(|cell| &**cell).collect();
             let fault = checker.first_fault(&views);

@@ -1,9 +1,10 @@
 //! Where blocks lie: cells and shards on one side, files on the other.
 
-use pantile::{CellIndex, CellSet, Codec, Costs};
+use pantile::{CellIndex, CellSet, Checker, Codec, Costs};
 use pantile_format::{BlockLen, Crc64, Entry, EntryKind, Extent, Lane, Mode, Stripe};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The cells of a stripe and their places in shards.
 pub(crate) struct Geometry {
@@ -43,6 +44,12 @@ impl Geometry {
         }
         let zero_crc = Crc64::of(&vec![0; block_len.bytes() as usize]);
         Geometry { codec: codec.clone(), block_len, lanes, lane_of, stored, parity, place, zero_crc }
+    }
+
+    /// The checks of stripes of which `erased` cannot be read.
+    pub(crate) fn checker(&self, erased: &CellSet) -> Arc<Checker> {
+        let checker = self.codec.checker(erased);
+        checker.unwrap_or_else(|error| unreachable!("sets are made for the code of the set: {error}"))
     }
 
     pub(crate) fn columns(&self) -> usize {

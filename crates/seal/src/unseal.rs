@@ -91,7 +91,7 @@ pub(crate) fn unseal(
     let fresh = set.world.disk.meta(target).is_err();
     set.world.disk.make_dir(target).map_err(|e| SealError::io("creating", target, e))?;
     let _lock = lock_target(set, target)?;
-    let no_check = |lost| set.geometry.codec.checker(lost).locator().checks().is_empty();
+    let no_check = |lost| set.geometry.checker(lost).locator().checks().is_empty();
     let blind = !set.judge && no_check(&set.lost_cells());
     let damage = if set.judge { None } else { Some(find_damage(set, progress)?.0) };
     progress.phase("restoring", crate::set::file_bytes(&set.manifest));

@@ -94,7 +94,7 @@ impl Damage {
     fn locate(&mut self, set: &Set<'_>, window: &mut Window) -> Result<(), SealError> {
         for group in window.groups(|i| window.lost[i].clone()) {
             let erased = window.lost[group.start].clone();
-            let checker = set.geometry.codec.checker(&erased);
+            let checker = set.geometry.checker(&erased);
             let mut cells = window.cells(group.clone());
             let views: Vec<&[u8]> = cells.iter().map(|cell| &**cell).collect();
             let findings =

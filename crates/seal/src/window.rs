@@ -8,7 +8,7 @@ use crate::report::FileStatus;
 use crate::set::Set;
 use crate::{SealError, par};
 use pantile::kernel::Arena;
-use pantile::{CellIndex, CellSet, Costs};
+use pantile::{CellIndex, CellSet, Costs, PlanError};
 use pantile_format::{Crc64, Entry, EntryKind};
 use std::ops::Range;
 use std::path::Path;
@@ -219,7 +219,7 @@ impl Set<'_> {
                 todo.extend(parts.filter(|p| p.start < p.end));
                 continue;
             }
-            let run = recovery.run(codec.code(), &mut window.cells(group.clone()));
+            let run = recovery.run(&mut window.cells(group.clone()));
             run.unwrap_or_else(|error| unreachable!("a window is a stripe: {error}"));
             for i in group {
                 for &cell in &wanted {
@@ -237,13 +237,14 @@ impl Set<'_> {
         while !wanted.is_empty() {
             match self.geometry.codec.recovery(lost, &wanted, &Costs::uniform()) {
                 Ok(_) => break,
-                Err(error) => {
+                Err(PlanError::NotRecoverable(error)) => {
                     let before = wanted.len();
                     wanted.retain(|cell| !error.unrecoverable.contains(cell));
                     if wanted.len() == before {
                         wanted.clear();
                     }
                 }
+                Err(error) => unreachable!("cells of the code are wanted, each once: {error}"),
             }
         }
         wanted

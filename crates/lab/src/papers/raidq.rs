@@ -286,7 +286,7 @@ fn throughput(report: &mut Report) {
 /// Table 4: a stripe is checked, and with two lying disks the liars are found and corrected.
 fn errors(report: &mut Report) {
     let codec = codec("raidq:16+4");
-    let checker = codec.checker(&CellSet::empty(codec.code()));
+    let Ok(checker) = codec.checker(&CellSet::empty(codec.code())) else { unreachable!("a set of the code") };
     let mut stripe = Stripe::of(&codec);
     let bytes = stripe.data_len(&codec);
     let paper = [Some(2695.0), None, Some(87.0)];

@@ -14,7 +14,7 @@
 use super::counts::{BLOCK_BYTES, Blocks, Cause, Counts};
 use super::trace::Request;
 use pantile::plan::{Planner, Strategy};
-use pantile::{CellIndex, CellSet, Code, Costs, Effort, NotRecoverable};
+use pantile::{CellIndex, CellSet, Code, Costs, Effort, PlanError};
 use pantile_format::volume::Placement;
 use pantile_volume::{Geometry, Slot};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -116,7 +116,7 @@ impl Counter {
     /// For a volume of this geometry, some devices lost.
     ///
     /// Errors: what is lost cannot be recovered.
-    pub fn new(geometry: &Geometry, lost: &[usize]) -> Result<Counter, NotRecoverable> {
+    pub fn new(geometry: &Geometry, lost: &[usize]) -> Result<Counter, PlanError> {
         let code = &geometry.code;
         let turns = if geometry.placement == Placement::Rotate { code.columns() } else { 1 };
         let data = code.data().len();
@@ -157,7 +157,7 @@ impl Counter {
         self.stripe_blocks
     }
 
-    fn recover(&self, lost: &CellSet, wanted: &[CellIndex]) -> Result<pantile::Plan, NotRecoverable> {
+    fn recover(&self, lost: &CellSet, wanted: &[CellIndex]) -> Result<pantile::Plan, PlanError> {
         let costs = Costs::uniform();
         self.planner.recover(&pantile::plan::Request { lost, wanted, costs: &costs, effort: Effort::Fast })
     }

@@ -24,7 +24,7 @@ use crate::figure::{Chart, Figure, Heat, HeatRow, Series};
 use crate::matrix::Matrix;
 use crate::{Report, parallel};
 use pantile::plan::{Method, ProveOptions, prove};
-use pantile::{Code, NotRecoverable};
+use pantile::{Code, PlanError};
 use pantile_format::FormatError;
 use pantile_format::volume::VolumeId;
 use pantile_volume::{Geometry, NewVolume, Policy};
@@ -79,7 +79,7 @@ pub enum ReplayError {
     /// No volume has this shape.
     Shape(FormatError),
     /// What is lost cannot be recovered.
-    Lost(NotRecoverable),
+    Lost(PlanError),
     /// A lost device that the code does not have.
     NoDevice {
         /// Its number.

@@ -166,7 +166,7 @@ impl Subject {
     }
 
     /// As a caller would decode: whole columns by the decoder, single cells by the cheapest recovery.
-    fn recovery(&self) -> Result<std::sync::Arc<pantile::Recovery>, pantile::NotRecoverable> {
+    fn recovery(&self) -> Result<std::sync::Arc<pantile::Recovery>, pantile::PlanError> {
         let columns = self.lost.columns(self.code());
         if CellSet::of_columns(self.code(), &columns) == self.lost {
             return self.codec.decoder(&columns);
@@ -203,7 +203,7 @@ impl Subject {
             }
             let done = match op {
                 "encode" => self.codec.encode(stripe),
-                "decode" => recovery.run(code, stripe),
+                "decode" => recovery.run(stripe),
                 _ => {
                     position = (position + 1) % code.data().len();
                     self.codec.update(stripe, position, &new)

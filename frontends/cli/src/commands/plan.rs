@@ -11,7 +11,7 @@ use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
 use pantile::gf::Gf;
 use pantile::plan::{Content, Planner, Request, UpdatePlan};
-use pantile::{CellIndex, CellSet, Code, Costs, Effort, NotRecoverable, Optimality, Plan};
+use pantile::{CellIndex, CellSet, Code, Costs, Effort, Optimality, Plan, PlanError};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -178,10 +178,12 @@ pub fn recovery(code: &Code, request: &Request<'_>, terminal: &Terminal) -> Resu
 }
 
 /// More is lost than the code can bear: how much, and which parts of it would be survivable.
-fn refused(planner: &Planner, request: &Request<'_>, error: &NotRecoverable) -> Failure {
+fn refused(planner: &Planner, request: &Request<'_>, error: &PlanError) -> Failure {
     const SHOWN: usize = 3;
     let code = planner.code();
-    let out = planner.way_out(request);
+    let (PlanError::NotRecoverable(error), Ok(out)) = (error, planner.way_out(request)) else {
+        return Failure::Input(error.to_string());
+    };
     let (lost, back) = (out.lost.len(), out.back);
     let stay = lost - back;
     let of_lost = describe::count(lost, "column");
