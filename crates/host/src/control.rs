@@ -412,6 +412,17 @@ struct Begun<'s> {
     epochs: Vec<EpochId>,
 }
 
+impl Begun<'_> {
+    /// Whether one of them has not ended. Cost: a report of the engine.
+    fn is_one_open(&self) -> bool {
+        let open = match self.epochs.is_empty() {
+            true => Vec::new(),
+            false => self.service.host().report().map_or(Vec::new(), |report| report.epochs),
+        };
+        open.iter().any(|report| self.epochs.contains(&EpochId(report.epoch)))
+    }
+}
+
 impl Drop for Begun<'_> {
     fn drop(&mut self) {
         self.epochs.drain(..).for_each(|epoch| self.service.handle().leave_epoch(epoch));
@@ -425,11 +436,11 @@ fn converse(stream: &UnixStream, service: &Service) -> std::io::Result<()> {
     let mut begun = Begun { service, epochs: Vec::new() };
     let mut reader = BufReader::new(stream);
     loop {
-        let mut line = String::new();
-        if (&mut reader).take(LINE_BYTES_MAX).read_line(&mut line)? == 0 {
+        let line = next_line(&mut reader, || begun.is_one_open())?;
+        if line.is_empty() {
             return Ok(());
         }
-        let (order, answer) = match serde_json::from_str::<Order>(&line) {
+        let (order, answer) = match serde_json::from_slice::<Order>(&line) {
             Ok(order) => {
                 let answer = service.obey(&order);
                 if let (Order::DelayedStart { detached: false, .. }, Answer::Epoch { epoch, .. }) =
@@ -452,8 +463,22 @@ fn converse(stream: &UnixStream, service: &Service) -> std::io::Result<()> {
             service.end();
             return Ok(());
         }
-        if !line.ends_with('\n') {
+        if !line.ends_with(b"\n") {
             return Ok(());
+        }
+    }
+}
+
+/// A line, or what stands before the end of the connection or is as long as a line may be. Where the reader's patience ends it begins anew while
+/// `waits`: whoever holds an epoch open writes to it elsewhere, and need not talk here.
+fn next_line(reader: &mut impl BufRead, waits: impl Fn() -> bool) -> std::io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    loop {
+        let left = LINE_BYTES_MAX - line.len() as u64;
+        match reader.by_ref().take(left).read_until(b'\n', &mut line) {
+            Ok(_) => return Ok(line),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) && waits() => {}
+            Err(error) => return Err(error),
         }
     }
 }
@@ -461,6 +486,29 @@ fn converse(stream: &UnixStream, service: &Service) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whoever_holds_an_epoch_open_may_be_silent() {
+        use std::cell::Cell;
+        let (mut client, server) = UnixStream::pair().expect("two ends");
+        server.set_read_timeout(Some(Duration::from_millis(20))).expect("a timeout");
+        let mut reader = BufReader::new(&server);
+        client.write_all(b"{\"do\":").expect("it takes it");
+        let patience_ended = Cell::new(0);
+        let waits = || {
+            patience_ended.set(patience_ended.get() + 1);
+            if patience_ended.get() == 3 {
+                (&client).write_all(b"\"status\"}\nrest").expect("it takes it");
+            }
+            true
+        };
+        assert_eq!(next_line(&mut reader, waits).expect("a line"), b"{\"do\":\"status\"}\n");
+        assert_eq!(patience_ended.get(), 3);
+        let closed = next_line(&mut reader, || false).expect_err("nobody need wait for it");
+        assert!(matches!(closed.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{closed}");
+        drop(client);
+        assert_eq!(next_line(&mut reader, || true).expect("an end"), b"");
+    }
 
     #[test]
     fn orders_have_their_documented_form() {
