@@ -6,7 +6,7 @@
 use crate::disk::resolve;
 use crate::first::{Encoder, Output};
 use crate::grid::Grid;
-use crate::journal::{JournalWriter, replay};
+use crate::journal::{JournalWriter, is_decided, replay};
 use crate::meta::Meta;
 use crate::options::Progress;
 use crate::report::SealReport;
@@ -65,7 +65,7 @@ impl Commit<'_> {
         let outputs = open_outputs(set)?;
         let done = self.try_run(set, &outputs, &mut manifest, report, progress);
         let journal = set.names.journal();
-        let decided = set.world.disk.meta(&journal).is_ok();
+        let decided = is_decided(set.world.disk, &journal, manifest.set, manifest.generation);
         if done.is_err() && !decided {
             // Best effort: what was appended is not part of the set, and in nobody's way.
             let _ = set.world.disk.remove(&names::temp(&journal));
@@ -79,7 +79,7 @@ impl Commit<'_> {
             false => error,
         };
         let (headers, meta) = done.map_err(&finish)?;
-        replay(&set.world, &journal).map_err(&finish)?;
+        replay(&set.world, &journal, &[]).map_err(&finish)?;
         report.bytes_written += outputs.len() as u64 * 2 * HEADER_BYTES;
         for ((output, header), (_, table)) in outputs.into_iter().zip(headers).zip(meta.tables) {
             let Output { column, path, file } = output;

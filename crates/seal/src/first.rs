@@ -213,7 +213,7 @@ fn write_all(
         return Err(SealError::Cancelled);
     }
     journal.commit()?;
-    replay(&world, &names.journal())
+    replay(&world, &names.journal(), &[])
 }
 
 /// Opens every file that is to be sealed: what cannot be read is said before the work begins.

@@ -2,15 +2,16 @@
 //!
 //! A commit is the rename of the journal to its final name. Applying it is idempotent. Headers are written last and
 //! one copy at a time, each after a sync, so that every shard always has one good header: of the state before, or
-//! after. A shard whose header is of neither state is not touched.
+//! after. A shard whose header is of neither state is not touched. A journal stays until every shard that it names is
+//! of the state after: one that is away now may come back, of the state before.
 
 use crate::disk::{Disk, DiskFile, resolve};
 use crate::names::{Names, column_of, journal_name, parent, temp};
 use crate::set::read_header;
 use crate::{SealError, World};
 use pantile_format::{
-    BODY_OFFSET, Column, CrcStream, FormatError, Generation, HEADER_BYTES, JOURNAL_HEADER_BYTES,
-    JournalHeader, Part, RECORD_BYTES, RecordHead, RecordKind, SetId, TARGET_BYTES, Target,
+    BODY_OFFSET, Column, Crc64, CrcStream, FormatError, Generation, HEADER_BYTES, JOURNAL_HEADER_BYTES,
+    JournalHeader, Part, RECORD_BYTES, RecordHead, RecordKind, SetId, ShardHeader, TARGET_BYTES, Target,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -108,34 +109,68 @@ pub(crate) fn journals(disk: &dyn Disk, dir: &Path) -> Result<Vec<PathBuf>, Seal
         .collect())
 }
 
-/// Does what a journal says to the shards beside it, and removes it.
+/// Whether a commit to this state of this set was decided: its journal has its name.
+pub(crate) fn is_decided(disk: &dyn Disk, path: &Path, set: SetId, generation: Generation) -> bool {
+    let header = Stream::open(disk, path).and_then(|mut stream| stream.header());
+    header.is_ok_and(|header| header == JournalHeader { set, generation })
+}
+
+/// Whether there are shards by whose names a journal may be of their set, beside it or in these directories.
+pub(crate) fn has_shards(disk: &dyn Disk, path: &Path, dirs: &[PathBuf]) -> Result<bool, SealError> {
+    Ok(!find_shards(disk, path, dirs)?.is_empty())
+}
+
+/// Does what a journal says to the shards beside it and in these directories, and removes it when all that it names have it.
 ///
-/// Shards that are missing, or that missed an earlier commit, are left as they are: they are lost, and healed later.
+/// Shards that are away, or that missed an earlier commit, are left as they are: those may come back, these are lost, and
+/// healed later.
 /// Errors: `BadJournal` if it is damaged; nothing is then changed.
-pub(crate) fn replay(world: &World<'_>, path: &Path) -> Result<(), SealError> {
+pub(crate) fn replay(world: &World<'_>, path: &Path, dirs: &[PathBuf]) -> Result<(), SealError> {
     let disk = world.disk;
-    let header = check(disk, path)?;
+    let (header, after) = check(disk, path)?;
     let dir = parent(path);
-    let mut replay =
-        Replay { disk, header, shards: find_shards(disk, path)?, open: BTreeMap::new(), header_copy: None };
+    let shards = find_shards(disk, path, dirs)?;
+    let mut replay = Replay { disk, header, after, shards, open: BTreeMap::new(), header_copy: None };
+    let is_one =
+        |replay: &Replay<'_>, state| replay.after.keys().any(|&column| replay.state(column) == state);
+    if is_one(&replay, State::Away) && !is_one(&replay, State::Before) {
+        return Ok(());
+    }
     let mut stream = Stream::open(disk, path)?;
-    stream.take::<{ JOURNAL_HEADER_BYTES as usize }>()?;
+    stream.header()?;
     while replay.step(&mut stream)? {}
     replay.sync()?;
     disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))?;
-    disk.remove(path).map_err(|e| SealError::io("removing", path, e))?;
-    disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))
+    if !is_one(&replay, State::Away) && !is_one(&replay, State::Before) {
+        disk.remove(path).map_err(|e| SealError::io("removing", path, e))?;
+        disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))?;
+    }
+    Ok(())
 }
 
+/// The columns that a journal names, each with the header that its shard has afterwards; none for one that is made.
+type After = BTreeMap<u32, Option<ShardHeader>>;
+
 /// Reads the whole journal once: structure and checksum.
-fn check(disk: &dyn Disk, path: &Path) -> Result<JournalHeader, SealError> {
+fn check(disk: &dyn Disk, path: &Path) -> Result<(JournalHeader, After), SealError> {
     let mut stream = Stream::open(disk, path)?;
-    let header = JournalHeader::decode(&stream.take::<{ JOURNAL_HEADER_BYTES as usize }>()?)
-        .map_err(|error| SealError::BadJournal { path: path.to_path_buf(), error })?;
+    let header = stream.header()?;
+    let mut after = After::new();
     loop {
         let head = stream.head()?;
+        let is_header = |target: &Target| head.kind == RecordKind::Write && target.offset < BODY_OFFSET;
+        let mut of_header = None;
         for _ in 0..head.targets {
-            stream.target()?;
+            let target = stream.target()?;
+            after.entry(target.column.0).or_default();
+            of_header = is_header(&target).then_some(target.column.0).or(of_header);
+        }
+        if let Some(column) = of_header
+            && head.stored_len() == HEADER_BYTES
+        {
+            let header = ShardHeader::decode(stream.bytes(HEADER_BYTES as usize)?).ok();
+            after.insert(column, header);
+            continue;
         }
         if head.kind == RecordKind::End {
             let crc = stream.crc.crc();
@@ -148,7 +183,7 @@ fn check(disk: &dyn Disk, path: &Path) -> Result<JournalHeader, SealError> {
                 stream.file.read_at(&mut behind, stream.at).map_err(|e| SealError::io("reading", path, e))?;
             let rule = "must be the last record";
             let error = FormatError::Invalid { part: Part::Journal, field: "end", rule };
-            return if more == 0 { Ok(header) } else { Err(stream.bad(error)) };
+            return if more == 0 { Ok((header, after)) } else { Err(stream.bad(error)) };
         }
         let mut left = head.stored_len();
         while left > 0 {
@@ -159,24 +194,44 @@ fn check(disk: &dyn Disk, path: &Path) -> Result<JournalHeader, SealError> {
     }
 }
 
-/// The shards beside a journal, by the column in their names, temporary ones included.
-fn find_shards(disk: &dyn Disk, journal: &Path) -> Result<BTreeMap<u32, PathBuf>, SealError> {
+/// The shards beside a journal or else in other directories, by the column in their names, temporary ones included.
+fn find_shards(
+    disk: &dyn Disk,
+    journal: &Path,
+    others: &[PathBuf],
+) -> Result<BTreeMap<u32, PathBuf>, SealError> {
     let dir = parent(journal);
     let name = journal.file_name().and_then(journal_name).unwrap_or_default();
     let mut shards = BTreeMap::new();
-    for file in disk.list(&dir).map_err(|e| SealError::io("reading", &dir, e))? {
-        let is_temp = file.extension().is_some_and(|e| e == "tmp");
-        let shard = if is_temp { file.with_extension("") } else { file };
-        if let Some(column) = column_of(shard.as_os_str(), name) {
-            shards.insert(column as u32, dir.join(shard));
+    for dir in std::iter::once(&dir).chain(others) {
+        for file in disk.list(dir).map_err(|e| SealError::io("reading", dir, e))? {
+            let is_temp = file.extension().is_some_and(|e| e == "tmp");
+            let shard = if is_temp { file.with_extension("") } else { file };
+            if let Some(column) = column_of(shard.as_os_str(), name) {
+                shards.entry(column as u32).or_insert_with(|| dir.join(shard));
+            }
         }
     }
     Ok(shards)
 }
 
+/// What a shard has of a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Not all of it.
+    Before,
+    /// Everything, but perhaps for its length.
+    After,
+    /// It was made anew since, of the state after: it must not be touched.
+    Healed,
+    /// It cannot be found or read, or is of another state: it must not be touched.
+    Away,
+}
+
 struct Replay<'w> {
     disk: &'w dyn Disk,
     header: JournalHeader,
+    after: After,
     shards: BTreeMap<u32, PathBuf>,
     /// Files opened so far; `None` for a shard that must not be touched.
     open: BTreeMap<u32, Option<Box<dyn DiskFile>>>,
@@ -185,6 +240,35 @@ struct Replay<'w> {
 }
 
 impl Replay<'_> {
+    fn state(&self, column: u32) -> State {
+        let Some(path) = self.shards.get(&column) else { return State::Away };
+        let open = |path: &Path| self.disk.open(path).ok();
+        let is_ready =
+            |file: &dyn DiskFile| read_header(file).is_ok_and(|(header, _)| header.set == self.header.set);
+        let is_made = self.after.get(&column).is_some_and(Option::is_none);
+        if is_made && open(&temp(path)).is_some_and(|file| is_ready(&*file)) {
+            return State::Before;
+        }
+        open(path).map_or(State::Away, |file| self.state_of(&*file, column))
+    }
+
+    fn state_of(&self, file: &dyn DiskFile, column: u32) -> State {
+        let Ok((found, all_good)) = read_header(file) else { return State::Away };
+        if found.set != self.header.set || found.column.0 != column {
+            return State::Away;
+        }
+        let after = self.after.get(&column).and_then(Option::as_ref);
+        let (now, before) = (self.header.generation.0, self.header.generation.0.wrapping_sub(1));
+        match (found.generation.0, after) {
+            (generation, Some(after)) if generation == now && found == *after && !all_good => State::Before,
+            (generation, Some(after)) if generation == now && found != *after => State::Healed,
+            (generation, _) if generation == now => State::After,
+            // What a commit appended before its journal tells the shard that it was made for from one made anew.
+            (generation, Some(after)) if generation == before && has_meta(file, after) => State::Before,
+            _ => State::Away,
+        }
+    }
+
     /// Does one record; whether there may be another.
     fn step(&mut self, stream: &mut Stream<'_>) -> Result<bool, SealError> {
         let head = stream.head()?;
@@ -254,15 +338,14 @@ impl Replay<'_> {
         work: impl FnOnce(&dyn DiskFile) -> std::io::Result<()>,
     ) -> Result<(), SealError> {
         let Some(path) = self.shards.get(&column.0) else { return Ok(()) };
-        let (disk, header) = (self.disk, self.header);
-        let file = self.open.entry(column.0).or_insert_with(|| {
-            let file = disk.open_write(&resolve(disk, path).ok()?).ok()?;
-            let (found, _) = read_header(&*file).ok()?;
-            let (now, before) = (header.generation.0, header.generation.0.wrapping_sub(1));
-            let fits = found.set == header.set && [now, before].contains(&found.generation.0);
-            (fits && found.column == column).then_some(file)
-        });
-        match file {
+        if !self.open.contains_key(&column.0) {
+            let open = || self.disk.open_write(&resolve(self.disk, path).ok()?).ok();
+            let fits =
+                |file: &dyn DiskFile| matches!(self.state_of(file, column.0), State::Before | State::After);
+            let file = open().filter(|file| fits(&**file));
+            self.open.insert(column.0, file);
+        }
+        match &self.open[&column.0] {
             Some(file) => work(&**file).map_err(|e| SealError::io(doing, path, e)),
             None => Ok(()),
         }
@@ -276,6 +359,30 @@ impl Replay<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a shard has the meta area that a header describes.
+fn has_meta(file: &dyn DiskFile, header: &ShardHeader) -> bool {
+    let is_there = |at: u64, len: u64, crc: Crc64| {
+        let mut sum = CrcStream::new();
+        let mut buffer = vec![0; len.min(BUFFER_BYTES as u64) as usize];
+        let mut done = 0;
+        while done < len {
+            let piece = &mut buffer[..(len - done).min(BUFFER_BYTES as u64) as usize];
+            if file.read_at(piece, at.saturating_add(done)).ok() != Some(piece.len()) {
+                return false;
+            }
+            sum.update(piece);
+            done += piece.len() as u64;
+        }
+        sum.crc() == crc
+    };
+    is_there(header.meta_offset, header.manifest_len, header.manifest_crc)
+        && is_there(
+            header.meta_offset.saturating_add(header.manifest_len),
+            header.checks_len,
+            header.checks_crc,
+        )
 }
 
 /// A journal that is being read from the start.
@@ -295,6 +402,11 @@ impl<'p> Stream<'p> {
 
     fn bad(&self, error: FormatError) -> SealError {
         SealError::BadJournal { path: self.path.to_path_buf(), error }
+    }
+
+    fn header(&mut self) -> Result<JournalHeader, SealError> {
+        let bytes = self.take::<{ JOURNAL_HEADER_BYTES as usize }>()?;
+        JournalHeader::decode(&bytes).map_err(|error| self.bad(error))
     }
 
     fn bytes(&mut self, len: usize) -> Result<&[u8], SealError> {
@@ -366,7 +478,10 @@ mod tests {
         let path = journal(dir.path());
         let good = std::fs::read(&path).unwrap();
         let header = JournalHeader { set: SetId([1; 16]), generation: Generation(2) };
-        assert_eq!(check(&SystemDisk, &path).unwrap(), header);
+        assert_eq!(
+            check(&SystemDisk, &path).unwrap(),
+            (header, (0..4).map(|column| (column, None)).collect())
+        );
         for i in 0..good.len() {
             for bit in 0..8 {
                 let mut bad = good.clone();

@@ -2,7 +2,7 @@
 
 use crate::disk::{Disk, DiskFile, Meta, MetaKind, resolve};
 use crate::grid::{Geometry, Grid};
-use crate::journal::{journals, replay};
+use crate::journal::{has_shards, journals, replay};
 use crate::lock::{Lock, lock};
 use crate::names::{Names, SHARD, column_of, parent, path_of, shown};
 use crate::options::SetPaths;
@@ -418,7 +418,12 @@ fn finish_journals(
     let pending = || -> Result<Vec<PathBuf>, SealError> {
         let mut pending = Vec::new();
         for dir in dirs {
-            pending.extend(journals(world.disk, dir)?);
+            for journal in journals(world.disk, dir)? {
+                // Somebody's diary may be called so, too.
+                if has_shards(world.disk, &journal, dirs)? {
+                    pending.push(journal);
+                }
+            }
         }
         // Of other sets only if no name says which one is meant.
         let name = opening.paths.name.as_deref();
@@ -438,7 +443,7 @@ fn finish_journals(
     }
     // Listed again: between two locks another command may have finished it.
     pending()?.iter().try_for_each(|journal| {
-        replay(&world, journal).map_err(|error| match error {
+        replay(&world, journal, dirs).map_err(|error| match error {
             bad @ SealError::BadJournal { .. } => bad,
             error => SealError::Unfinished { journal: journal.clone(), error: Box::new(error) },
         })

@@ -176,6 +176,103 @@ fn a_seal_again_that_is_killed_leaves_the_whole_old_tree_or_the_whole_new_one() 
     }
 }
 
+/// Whoever looks at the set while more shards than may be lost are not there yet, must not lose them for good.
+#[test]
+fn a_seal_again_that_is_killed_waits_for_shards_that_are_away() {
+    let (start, old, new) = changed_set("rs:3+2", Mode::Full);
+    let mut waited = 0;
+    let (crashes, failures) = crash_everywhere(&start, Faults::default(), 2, reseal_in, |place, after| {
+        let away = [[0, 1, 2], [1, 3, 4], [0, 2, 4]][after as usize % 3];
+        let other = place.dir.path().join("not mounted yet");
+        fs::create_dir(&other).unwrap();
+        for column in away {
+            fs::rename(place.shard(column), other.join(format!("{column}"))).unwrap();
+        }
+        let _ = verify(&VerifyOptions { set: place.set(), ..Default::default() }, &mut Silent);
+        let _ = place.heal();
+        let _ = place.unseal();
+        waited += u64::from(place.out().join("tree.journal").exists());
+        for column in away {
+            fs::rename(other.join(format!("{column}")), place.shard(column)).unwrap();
+        }
+        let verified = place.verify();
+        assert!(verified.shards.iter().all(|s| s.status == ShardStatus::Good), "{after}: {verified:?}");
+        assert!(!place.out().join("tree.journal").exists(), "{after}");
+        let found = restored(place).unwrap_or_else(|| panic!("after {after}: nothing can be restored"));
+        found == old || found == new
+    });
+    assert_eq!(failures, 0);
+    assert!(crashes > 100 && waited > 20, "{crashes} {waited}");
+}
+
+#[test]
+fn a_seal_again_that_is_killed_is_finished_in_all_directories_that_are_named() {
+    let (start, old, new) = changed_set("rs:3+2", Mode::Full);
+    let mut finished = 0;
+    let (_, failures) = crash_everywhere(&start, Faults::default(), 1, reseal_in, |place, _| {
+        let mut paths = vec![place.out()];
+        for column in 0..4 {
+            let dir = place.dir.path().join(format!("disk {column}"));
+            fs::create_dir(&dir).unwrap();
+            let shard = place.shard(column);
+            fs::rename(&shard, dir.join(shard.file_name().unwrap())).unwrap();
+            paths.push(dir);
+        }
+        finished += u64::from(place.out().join("tree.journal").exists());
+        let set = SetPaths { paths, ..SetPaths::default() };
+        let verified =
+            verify(&VerifyOptions { set: set.clone(), ..Default::default() }, &mut Silent).unwrap();
+        let unsealed = unseal(&UnsealOptions { set, target: place.target(), overwrite: false }, &mut Silent);
+        unsealed.unwrap();
+        let found = contents(picture(&place.target()));
+        let is_good = verified.shards.iter().all(|s| s.status == ShardStatus::Good);
+        is_good && !place.out().join("tree.journal").exists() && (found == old || found == new)
+    });
+    assert_eq!(failures, 0);
+    assert!(finished > 20, "{finished}");
+}
+
+#[test]
+fn a_journal_of_shards_that_never_come_back_is_in_nobodys_way() {
+    let (start, _, new) = changed_set("rs:3+2", Mode::Full);
+    let mut kept = 0;
+    let (_, failures) = crash_everywhere(&start, Faults::default(), 1, reseal_in, |place, _| {
+        let was_there = place.out().join("tree.journal").exists();
+        fs::remove_file(place.shard(1)).unwrap();
+        fs::remove_file(place.shard(3)).unwrap();
+        let verified = place.verify();
+        assert_eq!(verified.shards.iter().filter(|s| s.status == ShardStatus::Good).count(), 3);
+        let is_there = place.out().join("tree.journal").exists();
+        assert_eq!(is_there, was_there);
+        kept += u64::from(is_there);
+        place.heal().unwrap();
+        place.reseal();
+        assert!(!place.out().join("tree.journal").exists());
+        fs::remove_file(place.shard(0)).unwrap();
+        fs::remove_file(place.shard(4)).unwrap();
+        restored(place) == Some(new.clone())
+    });
+    assert_eq!(failures, 0);
+    assert!(kept > 20, "{kept}");
+}
+
+#[test]
+fn what_is_called_a_journal_and_is_none_of_the_sets_is_let_be() {
+    let place = Place::new();
+    small_tree(&place);
+    seal(&place.options("rs:3+2"), &mut Silent).unwrap();
+    let diary = place.out().join("diary.journal");
+    fs::write(&diary, "dear diary").unwrap();
+    assert!(place.verify().clean);
+    place.heal().unwrap();
+    place.assert_restores();
+    assert_eq!(fs::read(&diary).unwrap(), b"dear diary");
+    // One by the set's name is looked at.
+    fs::write(place.out().join("tree.journal"), "dear diary").unwrap();
+    let refused = verify(&VerifyOptions { set: place.set(), ..Default::default() }, &mut Silent);
+    assert!(matches!(refused, Err(SealError::BadJournal { .. })), "{refused:?}");
+}
+
 /// A sealed tree in which a file was renamed since, beside other changes if so wanted; the tree before and after.
 fn renamed_set(mode: Mode, others: bool) -> (Place, Picture, Picture) {
     let place = Place::new();

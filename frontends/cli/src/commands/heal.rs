@@ -97,10 +97,9 @@ impl Heal {
         let report = result.map_err(|error| sets::failure(&error))?;
         match self.json {
             true => print_json(&Versioned::new(&report))?,
-            false => print(&format!(
-                "{}Nothing was written (--dry-run).\n",
-                sets::verification(&report, terminal)
-            ))?,
+            false => {
+                print(&format!("{}Nothing was healed (--dry-run).\n", sets::verification(&report, terminal)))?
+            }
         }
         match (report.clean || !report.needs_heal, report.recoverable) {
             (true, _) => Ok(Verdict::Good),

@@ -9,7 +9,8 @@ use std::fmt::Write;
 
 /// Say which sealed set lies there and which of its shards are present
 ///
-/// Answers: what is in these shards? Only headers and one manifest are read; 'pantile verify' reads everything.
+/// Answers: what is in these shards? Only headers and one manifest are read; 'pantile verify' reads everything. A change
+/// that was cut off after it was decided is finished first.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
