@@ -3,8 +3,11 @@
 use pantile_format::Timestamp;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+/// The permission bits of a directory that is not finished.
+pub(crate) const PRIVATE_DIR: u32 = 0o700;
 
 /// A directory entry or file, as the system describes it; links are not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,8 +18,10 @@ pub struct Meta {
     pub size: u64,
     /// Permission bits.
     pub mode: u32,
-    /// When it was last modified.
+    /// When it was last modified, or what its owner says.
     pub mtime: Timestamp,
+    /// When it was last changed in any way: content, name, mode, or the time of modification.
+    pub ctime: Timestamp,
 }
 
 /// What a path is.
@@ -48,8 +53,12 @@ pub trait Disk: Send + Sync {
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
     /// Makes a directory and those above it.
     fn make_dir(&self, path: &Path) -> io::Result<()>;
+    /// Makes a directory, open to its owner alone until told otherwise.
+    fn make_private_dir(&self, path: &Path) -> io::Result<()>;
     /// Removes a directory that is empty.
     fn remove_dir(&self, path: &Path) -> io::Result<()>;
+    /// Gives a file another name, at which there is nothing yet, beside the one that it has.
+    fn add_name(&self, path: &Path, name: &Path) -> io::Result<()>;
     /// Makes a symbolic link.
     fn make_link(&self, target: &Path, path: &Path) -> io::Result<()>;
     /// Sets permission bits (of anything but a link) and the time of modification.
@@ -137,8 +146,16 @@ impl Disk for SystemDisk {
         fs::create_dir_all(path)
     }
 
+    fn make_private_dir(&self, path: &Path) -> io::Result<()> {
+        fs::DirBuilder::new().mode(PRIVATE_DIR).create(path)
+    }
+
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
         fs::remove_dir(path)
+    }
+
+    fn add_name(&self, path: &Path, name: &Path) -> io::Result<()> {
+        fs::hard_link(path, name)
     }
 
     fn make_link(&self, target: &Path, path: &Path) -> io::Result<()> {
@@ -228,5 +245,6 @@ fn describe(meta: &fs::Metadata) -> Meta {
         _ => MetaKind::Other,
     };
     let mtime = Timestamp { seconds: meta.mtime(), nanos: meta.mtime_nsec() as u32 };
-    Meta { kind, size: meta.size(), mode: meta.mode() & 0o7777, mtime }
+    let ctime = Timestamp { seconds: meta.ctime(), nanos: meta.ctime_nsec() as u32 };
+    Meta { kind, size: meta.size(), mode: meta.mode() & 0o7777, mtime, ctime }
 }

@@ -95,6 +95,20 @@ pub enum SealError {
         /// What was asked for.
         given: String,
     },
+    /// The set was sealed from another place.
+    OtherSource {
+        /// The source that it was sealed from.
+        have: PathBuf,
+        /// What was given in its place.
+        given: PathBuf,
+    },
+    /// Files were touched since they were sealed and hold something else, though their size and time of modification are as they were.
+    Disguised {
+        /// The first of them.
+        first: Vec<PathBuf>,
+        /// How many there are.
+        count: usize,
+    },
     /// Not a block length.
     BlockLen {
         /// The number given.
@@ -309,6 +323,23 @@ impl fmt::Display for SealError {
                 "the set was sealed with {what} {have}, not {given}; leave {what} out to update it, or seal \
                  into another directory or under another name"
             ),
+            SealError::OtherSource { have, given } => write!(
+                out,
+                "the set of this name was sealed from {}, not from {}; if that is the same tree, which was moved, say --moved; \
+                 another one needs a --name of its own, for it would take the place of what is sealed",
+                have.display(),
+                given.display()
+            ),
+            SealError::Disguised { first, count } => {
+                let first: Vec<String> = first.iter().map(|path| path.display().to_string()).collect();
+                let more = if *count > first.len() { ", .." } else { "" };
+                write!(
+                    out,
+                    "{count} files hold something else than was sealed, though their sizes and times of modification are as they were \
+                     ({}{more}): if they were changed, say --read-all to seal them; if not, they are damaged: get them back from the set",
+                    first.join(", ")
+                )
+            }
             SealError::BlockLen { given } => {
                 write!(
                     out,

@@ -1,7 +1,7 @@
 //! Repairing what a scan found: shards made anew, rotten originals put right, each by a temporary file and a rename.
 
 use crate::SealError;
-use crate::disk::{MetaKind, resolve};
+use crate::disk::{Disk, MetaKind, resolve};
 use crate::first::{Output, write_cells};
 use crate::meta::Meta;
 use crate::names::{column_of, parent, stray, stray_of};
@@ -32,6 +32,7 @@ pub(crate) fn heal(
         found,
         shards_written: Vec::new(),
         files_healed: Vec::new(),
+        kept_aside: Vec::new(),
         blocks_repaired: 0,
         blocks_left: damage.unrecoverable.values().map(|cells| cells.len() as u64).sum::<u64>()
             + damage.doubtful.len() as u64,
@@ -395,9 +396,10 @@ fn heal_files(
         }
         let path = set.original_path(entry);
         match heal_file(set, entry, &path, damage, &mut window, progress) {
-            Ok(blocks) => {
+            Ok((blocks, aside)) => {
                 repaired += blocks;
                 healed.push(path.display().to_string());
+                report.kept_aside.extend(aside.map(|aside| aside.display().to_string()));
             }
             Err(error @ (SealError::Cancelled | SealError::NoSpace { .. })) => return Err(error),
             Err(error) => report.not_healed.push(not_done(&path, &error)),
@@ -420,7 +422,7 @@ fn is_to_be_healed(set: &Set<'_>, index: usize, damage: &Damage) -> bool {
     broken && gone == 0 && damage.doubt(set, index).is_none()
 }
 
-/// Repairs one original; the number of blocks computed.
+/// Repairs one original; the number of blocks computed, and where what it held was kept.
 fn heal_file(
     set: &Set<'_>,
     index: usize,
@@ -428,7 +430,7 @@ fn heal_file(
     damage: &Damage,
     window: &mut Window,
     progress: &mut dyn Progress,
-) -> Result<u64, SealError> {
+) -> Result<(u64, Option<PathBuf>), SealError> {
     let disk = set.world.disk;
     let entry = &set.manifest.entries[index];
     let dir = make_parents(set, &set.sources[entry.source as usize], path)?;
@@ -437,12 +439,12 @@ fn heal_file(
             disk.make_dir(path).map_err(|e| SealError::io("creating", path, e))?;
             disk.set_meta(path, entry.mode & !SETUID_SETGID, entry.mtime)
                 .map_err(|e| SealError::io("setting the mode of", path, e))?;
-            return Ok(0);
+            return Ok((0, None));
         }
         EntryKind::Symlink { target } => {
             disk.make_link(crate::names::path_of(target), path)
                 .map_err(|e| SealError::io("creating", path, e))?;
-            return Ok(0);
+            return Ok((0, None));
         }
         EntryKind::File { .. } => {}
     }
@@ -451,9 +453,9 @@ fn heal_file(
     if done.is_err() {
         let _ = disk.remove(&temp);
     }
-    let blocks = done?;
+    let done = done?;
     disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))?;
-    Ok(blocks)
+    Ok(done)
 }
 
 fn write_original(
@@ -464,10 +466,10 @@ fn write_original(
     damage: &Damage,
     window: &mut Window,
     progress: &mut dyn Progress,
-) -> Result<u64, SealError> {
+) -> Result<(u64, Option<PathBuf>), SealError> {
     let disk = set.world.disk;
     let entry = &set.manifest.entries[index];
-    let EntryKind::File { size, .. } = entry.kind else { return Ok(0) };
+    let EntryKind::File { size, .. } = entry.kind else { return Ok((0, None)) };
     let file = disk.create(temp).map_err(|e| SealError::io("creating", temp, e))?;
     let sink = |offset: u64, bytes: &[u8]| {
         if progress.cancelled() {
@@ -500,6 +502,27 @@ fn write_original(
     if !same {
         return Err(SealError::ChangedMeanwhile { path: path.to_path_buf() });
     }
+    // Rot leaves no trace in the times of a file. What does may be the work of a program that sets the time of modification back.
+    let is_touched = there.zip(set.sealed_at()).is_some_and(|(there, at)| there.ctime >= at);
+    let aside = is_touched.then(|| keep_aside(disk, path)).transpose()?;
     disk.rename(temp, path).map_err(|e| SealError::io("renaming", temp, e))?;
-    Ok(restored.reconstructed)
+    Ok((restored.reconstructed, aside))
+}
+
+/// Gives what a file holds a second name, under which it stays when the first is taken from it.
+fn keep_aside(disk: &dyn Disk, path: &Path) -> Result<PathBuf, SealError> {
+    const NAMES_MOST: usize = 100;
+    let mut number = 1;
+    loop {
+        let mut name = path.as_os_str().to_os_string();
+        name.push(if number == 1 { ".before-heal".into() } else { format!(".before-heal-{number}") });
+        let aside = PathBuf::from(name);
+        match disk.add_name(path, &aside) {
+            Ok(()) => return Ok(aside),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && number < NAMES_MOST => {
+                number += 1
+            }
+            Err(error) => return Err(SealError::io("keeping what is there as", &aside, error)),
+        }
+    }
 }

@@ -10,6 +10,9 @@ pub(crate) const TEMP: &str = ".tmp";
 pub(crate) const JOURNAL: &str = ".journal";
 const STRAY: &str = ".pantile-";
 
+/// A column that no code has: for a temporary file of a set that is not of a column.
+pub(crate) const NO_COLUMN: usize = u32::MAX as usize;
+
 /// A set's name in a directory.
 #[derive(Clone, Debug)]
 pub(crate) struct Names {
@@ -69,6 +72,15 @@ pub(crate) fn column_of(file: &OsStr, name: &[u8]) -> Option<usize> {
     let digits = file.as_bytes().strip_prefix(name)?.strip_prefix(b".")?.strip_suffix(SHARD.as_bytes())?;
     let all_digits = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
     if all_digits { std::str::from_utf8(digits).ok()?.parse().ok() } else { None }
+}
+
+/// The set's name in the name of a shard, of a temporary one, too.
+pub(crate) fn set_of(file: &OsStr) -> Option<Vec<u8>> {
+    let bytes = file.as_bytes();
+    let bytes = bytes.strip_suffix(TEMP.as_bytes()).unwrap_or(bytes).strip_suffix(SHARD.as_bytes())?;
+    let dot = bytes.iter().rposition(|&byte| byte == b'.').filter(|&dot| dot > 0)?;
+    let digits = &bytes[dot + 1..];
+    (!digits.is_empty() && digits.iter().all(u8::is_ascii_digit)).then(|| bytes[..dot].to_vec())
 }
 
 /// The set's name in the name of a journal.

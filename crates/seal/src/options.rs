@@ -43,12 +43,28 @@ pub struct SealOptions {
     pub checksums: Option<bool>,
     /// Bytes of a block, a power of two from 4096 to 1048576; chosen from the size of the data unless given.
     pub block_len: Option<u64>,
+    /// The sources are those that were sealed, in another place now. Otherwise another place is refused: another tree of the
+    /// same name would take the place of the one that was sealed.
+    pub moved: bool,
+    /// Reads every file, and takes one that holds something else than was sealed for changed. Otherwise those are not read whose size and times are as they
+    /// were; and one that was touched since without another size or time of modification, and holds something else, is refused: damaged or changed.
+    pub read_all: bool,
 }
 
 impl SealOptions {
     /// Everything by default: an existing set is brought up to date.
     pub fn new(sources: Vec<PathBuf>, out: PathBuf) -> SealOptions {
-        SealOptions { sources, out, name: None, code: None, mode: None, checksums: None, block_len: None }
+        SealOptions {
+            sources,
+            out,
+            name: None,
+            code: None,
+            mode: None,
+            checksums: None,
+            block_len: None,
+            moved: false,
+            read_all: false,
+        }
     }
 }
 

@@ -321,6 +321,8 @@ pub struct HealReport {
     pub blocks_repaired: u64,
     /// Files that have changed since and were therefore left alone, by path.
     pub left_changed: Vec<String>,
+    /// What files held that were healed although something had been done to them since they were sealed: beside each, under these names.
+    pub kept_aside: Vec<String>,
     /// Blocks that are wrong but could not be put right.
     pub blocks_left: u64,
     /// Shards and files that could have been healed, but something stood in the way.

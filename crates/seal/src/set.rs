@@ -12,7 +12,7 @@ use pantile::code::Purpose;
 use pantile::{CellSet, Code, Codec};
 use pantile_format::{
     BODY_OFFSET, CodeRecord, Crc64, EntryKind, FormatError, HEADER_BYTES, HEADER_COPIES, Manifest, Mode,
-    Part, SetId, ShardHeader,
+    Part, SetId, ShardHeader, Timestamp,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -335,6 +335,16 @@ impl<'w> Set<'w> {
             };
             self.originals[index] = Some(Original { path, status });
         }
+    }
+
+    /// When the set was sealed last, by the times of its shards; `None` if none is there.
+    ///
+    /// A file that was changed in any way since may hold something else, whatever its time of modification says. Shards that were copied may look
+    /// younger than they are, never older.
+    pub(crate) fn sealed_at(&self) -> Option<Timestamp> {
+        let disk = self.world.disk;
+        let shards = self.shards.iter().flatten();
+        shards.filter_map(|shard| Some(disk.meta(&resolve(disk, &shard.path).ok()?).ok()?.mtime)).min()
     }
 
     /// Where an entry's original is.

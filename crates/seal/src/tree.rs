@@ -1,10 +1,11 @@
 //! Looking at the sources: what is there now, in an order in which directories come before what they hold.
 
 use crate::disk::{Disk, MetaKind};
-use crate::names::{is_own, path_of, stray_of};
+use crate::names::{is_own, path_of, set_of, stray_of};
 use crate::window::join;
 use crate::{SealError, World};
-use pantile_format::{Entry, EntryKind, Source};
+use pantile_format::{Entry, EntryKind, Source, Timestamp};
+use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,13 +15,16 @@ pub(crate) struct Tree {
     pub(crate) sources: Vec<Source>,
     /// Files without extents and checksums.
     pub(crate) entries: Vec<Entry>,
-    /// Paths that are neither file, directory nor link.
+    /// When each entry was last changed in any way.
+    pub(crate) ctimes: Vec<Timestamp>,
+    /// Paths that are neither file, directory nor link, and what other sets have in the directory of the shards.
     pub(crate) skipped: Vec<PathBuf>,
     /// Temporary files of sets, left by a command that was killed; they are no part of the tree.
     pub(crate) strays: Vec<PathBuf>,
 }
 
-/// What the walk leaves out: the set's own files, and the directory of the shards if it lies within a source.
+/// What the walk leaves out where the directory of the shards lies within a source: the files of sets there, and the directory itself if it
+/// holds nothing else.
 pub(crate) struct Own {
     pub(crate) out: PathBuf,
     pub(crate) name: Vec<u8>,
@@ -62,8 +66,13 @@ pub(crate) fn sources(world: &World<'_>, paths: &[PathBuf]) -> Result<Vec<(PathB
 impl Tree {
     /// Walks the sources. Links are not followed.
     pub(crate) fn walk(disk: &dyn Disk, sources: Vec<Source>, own: &Own) -> Result<Tree, SealError> {
-        let mut tree =
-            Tree { sources: Vec::new(), entries: Vec::new(), skipped: Vec::new(), strays: Vec::new() };
+        let mut tree = Tree {
+            sources: Vec::new(),
+            entries: Vec::new(),
+            ctimes: Vec::new(),
+            skipped: Vec::new(),
+            strays: Vec::new(),
+        };
         for (index, source) in sources.iter().enumerate() {
             tree.visit(disk, index as u32, path_of(&source.path), own)?;
         }
@@ -100,8 +109,15 @@ impl Tree {
                 }
             };
             if kind == EntryKind::Dir {
-                let names = disk.list(&full).map_err(|e| SealError::io("reading", &full, e))?;
-                for name in names.iter().rev().filter(|name| !own.has(&full, name)) {
+                let mut names = disk.list(&full).map_err(|e| SealError::io("reading", &full, e))?;
+                if full == own.out {
+                    let others = own.leave_out(&mut names);
+                    self.skipped.extend(others.iter().map(|name| full.join(name)));
+                    if names.is_empty() && !path.is_empty() {
+                        continue;
+                    }
+                }
+                for name in names.iter().rev() {
                     let mut below = path.clone();
                     if !below.is_empty() {
                         below.push(b'/');
@@ -111,15 +127,23 @@ impl Tree {
                 }
             }
             self.entries.push(Entry { source, path, mode: meta.mode, mtime: meta.mtime, kind });
+            self.ctimes.push(meta.ctime);
         }
         Ok(())
     }
 }
 
 impl Own {
-    /// Whether a name in a directory is left out.
-    fn has(&self, dir: &Path, name: &Path) -> bool {
-        (dir == self.out && is_own(name.as_os_str(), &self.name)) || dir.join(name) == self.out
+    /// Takes the files of sets out of the names in the directory of the shards; those of other sets than this.
+    fn leave_out(&self, names: &mut Vec<PathBuf>) -> Vec<PathBuf> {
+        let sets: BTreeSet<Vec<u8>> = names.iter().filter_map(|name| set_of(name.as_os_str())).collect();
+        let is_of_set =
+            |name: &Path, set: &[u8]| is_own(name.as_os_str(), set) && set != self.name.as_slice();
+        names.retain(|name| !is_own(name.as_os_str(), &self.name));
+        let (others, rest) =
+            std::mem::take(names).into_iter().partition(|name| sets.iter().any(|set| is_of_set(name, set)));
+        *names = rest;
+        others
     }
 }
 

@@ -1,9 +1,9 @@
 //! Restoring files: block by block from wherever the content can be had.
 
 use crate::SealError;
-use crate::disk::{DiskFile, MetaKind};
+use crate::disk::{MetaKind, PRIVATE_DIR};
 use crate::lock::{Lock, lock};
-use crate::names::{parent, path_of, shown, stray};
+use crate::names::{NO_COLUMN, parent, path_of, shown, stray};
 use crate::options::{Progress, UnsealOptions};
 use crate::report::{FAILED_SHOWN, Losses, NotDone, UnsealReport};
 use crate::set::Set;
@@ -95,6 +95,8 @@ pub(crate) fn unseal(
     let blind = !set.judge && no_check(&set.lost_cells());
     let damage = if set.judge { None } else { Some(find_damage(set, progress)?.0) };
     progress.phase("restoring", crate::set::file_bytes(&set.manifest));
+    let mark = stray(target, set.manifest.set, Some(NO_COLUMN));
+    let unfinished = set.world.disk.meta(&mark).is_ok();
     let root = (0..set.manifest.entries.len()).filter(|&entry| fresh && set.restored_path(entry).is_empty());
     let mut work = Unsealing {
         set,
@@ -102,6 +104,9 @@ pub(crate) fn unseal(
         window: Window::new(&set.geometry, set.geometry.window_stripes().min(set.manifest.stripes)),
         report: UnsealReport { unchecked: !set.judge, blind, ..UnsealReport::default() },
         made: root.collect(),
+        unfinished,
+        mark,
+        is_marked: unfinished,
         damage,
         lost: Damage::default(),
         doubtful: None,
@@ -140,6 +145,11 @@ struct Unsealing<'a, 'w> {
     report: UnsealReport,
     /// Directories made, by entry.
     made: Vec<usize>,
+    /// Whether an earlier run was cut off.
+    unfinished: bool,
+    /// While it lies there, directories that are open to their owner alone are unfinished: this run's, or those of one that was cut off.
+    mark: PathBuf,
+    is_marked: bool,
     /// What the equations say where there are no checksums.
     damage: Option<Damage>,
     /// What more than the code can bear is lost of.
@@ -180,11 +190,16 @@ impl Unsealing<'_, '_> {
         match &self.set.manifest.entries[index].kind {
             EntryKind::Dir => {
                 match disk.meta(&path) {
-                    Ok(meta) if meta.kind == MetaKind::Dir || path == self.options.target => {}
+                    Ok(meta) if meta.kind == MetaKind::Dir || path == self.options.target => {
+                        if self.unfinished && meta.mode == PRIVATE_DIR {
+                            self.made.push(index);
+                        }
+                    }
                     // A link that appeared since: what lies below would be written elsewhere.
                     Ok(_) => return Err(self.in_the_way(&path)),
                     Err(_) => {
-                        disk.make_dir(&path).map_err(|e| SealError::io("creating", &path, e))?;
+                        self.put_mark();
+                        disk.make_private_dir(&path).map_err(|e| SealError::io("creating", &path, e))?;
                         self.made.push(index);
                     }
                 }
@@ -220,6 +235,19 @@ impl Unsealing<'_, '_> {
         Ok(())
     }
 
+    /// Says that this run has begun to write. Where it may not, its directories may be finished by nobody.
+    fn put_mark(&mut self) {
+        if !self.is_marked {
+            self.is_marked = self.set.world.disk.create(&self.mark).is_ok();
+        }
+    }
+
+    fn take_mark(&mut self) {
+        if std::mem::take(&mut self.is_marked) {
+            let _ = self.set.world.disk.remove(&self.mark);
+        }
+    }
+
     /// The temporary file in the directory of a path.
     fn temp(&self, path: &Path) -> PathBuf {
         stray(&parent(path), self.set.manifest.set, None)
@@ -248,14 +276,20 @@ impl Unsealing<'_, '_> {
             return Ok(());
         }
         let temp = self.temp(path);
-        if temp == path {
+        if temp == path || self.mark == path {
             return Err(self.in_the_way(path));
         }
-        let written = self.write(index, &temp, progress);
-        let restored = match written {
+        let is_there = !self.options.overwrite && disk.meta(path).is_ok();
+        let done = match is_there {
+            true => self.compare(index, path, progress),
+            false => self.write(index, &temp, progress),
+        };
+        let restored = match done {
             Ok(restored) if restored.gone.is_empty() => restored,
             unfinished => {
-                let _ = disk.remove(&temp);
+                if !is_there {
+                    let _ = disk.remove(&temp);
+                }
                 let gone = unfinished?.gone;
                 self.note(index, "more of it is lost than the code can bear");
                 self.lost.take_gone(self.set, index, &gone);
@@ -263,12 +297,7 @@ impl Unsealing<'_, '_> {
             }
         };
         self.report.blocks_reconstructed += restored.reconstructed;
-        if !self.options.overwrite && disk.meta(path).is_ok() {
-            let equal = self.equal(path, &temp);
-            let _ = disk.remove(&temp);
-            if !equal? {
-                return Err(self.in_the_way(path));
-            }
+        if is_there {
             self.report.already_there += 1;
             return Ok(());
         }
@@ -305,10 +334,38 @@ impl Unsealing<'_, '_> {
         Ok(restored)
     }
 
-    fn equal(&self, a: &Path, b: &Path) -> Result<bool, SealError> {
+    /// Compares a file that is there already with what was sealed; nothing is written.
+    ///
+    /// Errors: `InTheWay` if it holds something else.
+    fn compare(
+        &mut self,
+        index: usize,
+        path: &Path,
+        progress: &mut dyn Progress,
+    ) -> Result<Restored, SealError> {
         let disk = self.set.world.disk;
-        let open = |path: &Path| disk.open(path).map_err(|e| SealError::io("opening", path, e));
-        equal_files(&*open(a)?, &*open(b)?).map_err(|e| SealError::io("reading", a, e))
+        let in_the_way = self.in_the_way(path);
+        let EntryKind::File { size, .. } = self.set.manifest.entries[index].kind else {
+            return Err(in_the_way);
+        };
+        if !disk.meta(path).is_ok_and(|meta| meta.kind == MetaKind::File && meta.size == size) {
+            return Err(in_the_way);
+        }
+        let file = disk.open(path).map_err(|e| SealError::io("opening", path, e))?;
+        let mut there = Vec::new();
+        let mut is_equal = true;
+        let sink = |offset: u64, bytes: &[u8]| {
+            if progress.cancelled() {
+                return Err(SealError::Cancelled);
+            }
+            progress.advance(bytes.len() as u64);
+            there.resize(bytes.len(), 0);
+            let have = file.read_at(&mut there, offset).map_err(|e| SealError::io("reading", path, e))?;
+            is_equal &= there[..have] == *bytes;
+            Ok(())
+        };
+        let restored = restore(self.set, index, self.damage.as_ref(), &mut self.window, sink)?;
+        if is_equal { Ok(restored) } else { Err(in_the_way) }
     }
 
     /// Notes a path that could not be restored.
@@ -325,10 +382,14 @@ impl Unsealing<'_, '_> {
         }
     }
 
-    /// Times of directories come last: every file made in one sets its time anew.
+    /// Times of directories come last: every file made in one sets its time anew, and so does the mark that is taken from the target.
     fn finish(mut self) -> Result<UnsealReport, SealError> {
         let disk = self.set.world.disk;
-        for index in std::mem::take(&mut self.made).into_iter().rev() {
+        let made = std::mem::take(&mut self.made);
+        for index in made.into_iter().rev() {
+            if self.set.restored_path(index).is_empty() {
+                self.take_mark();
+            }
             let entry = &self.set.manifest.entries[index];
             let path = join(&self.options.target, &self.set.restored_path(index));
             let mode = entry.mode & !SETUID_SETGID;
@@ -336,6 +397,7 @@ impl Unsealing<'_, '_> {
                 self.fail(index, SealError::io("setting the mode of", &path, error));
             }
         }
+        self.take_mark();
         disk.sync_dir(&self.options.target).map_err(|e| SealError::io("syncing", &self.options.target, e))?;
         let lost = |losses: Losses| match self.set.manifest.mode {
             Mode::Beside => {
@@ -350,21 +412,6 @@ impl Unsealing<'_, '_> {
             Some(why) => Err(SealError::NotRestored { why: Box::new(why), report: Box::new(self.report) }),
             None => Ok(self.report),
         }
-    }
-}
-
-fn equal_files(a: &dyn DiskFile, b: &dyn DiskFile) -> std::io::Result<bool> {
-    let (mut x, mut y) = (vec![0; 1 << 18], vec![0; 1 << 18]);
-    let mut at = 0;
-    loop {
-        let (have, other) = (a.read_at(&mut x, at)?, b.read_at(&mut y, at)?);
-        if have != other || x[..have] != y[..other] {
-            return Ok(false);
-        }
-        if have == 0 {
-            return Ok(true);
-        }
-        at += have as u64;
     }
 }
 

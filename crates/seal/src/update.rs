@@ -17,7 +17,7 @@ use crate::report::{FileStatus, SealReport};
 use crate::set::{Original, Set, mode_name};
 use crate::tree::{Tree, let_times_pass};
 use crate::window::{join, read_file_blocks};
-use pantile_format::{Crc64, Entry, EntryKind, Extent, Manifest, Mode};
+use pantile_format::{Crc64, Entry, EntryKind, Extent, Manifest, Mode, Timestamp};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -36,6 +36,8 @@ struct Plan {
     /// The blocks whose content changes.
     slots: Vec<Slot>,
     stripes: u64,
+    /// Whether files were read that proved to be as they were sealed: a commit saves the next time from reading them.
+    read_in_vain: bool,
 }
 
 pub(crate) fn update(
@@ -62,7 +64,7 @@ pub(crate) fn update(
     if set.manifest.mode == Mode::Beside {
         set.look_at_originals();
     }
-    let plan = Plan::new(&set, tree, &mut report, progress)?;
+    let plan = Plan::new(&set, tree, options.read_all, &mut report, progress)?;
     for &(old, new) in &plan.moved {
         let entry = &plan.next[new];
         set.originals[old] = Some(Original { path: path_now(&set, entry), status: FileStatus::Unchanged });
@@ -102,6 +104,14 @@ fn check_settings(set: &Set<'_>, options: &SealOptions, tree: &Tree) -> Result<(
         && given != manifest.block_len.bytes()
     {
         return differs("the block length", manifest.block_len.bytes().to_string(), given.to_string());
+    }
+    let places = |sources: &[pantile_format::Source]| -> Vec<PathBuf> {
+        sources.iter().map(|source| crate::names::path_of(&source.path).to_path_buf()).collect()
+    };
+    let (have, given) = (places(&manifest.sources), places(&tree.sources));
+    let elsewhere = have.iter().zip(&given).find(|(have, given)| have != given);
+    if let (Some((have, given)), false) = (elsewhere, options.moved || have.len() != given.len()) {
+        return Err(SealError::OtherSource { have: have.clone(), given: given.clone() });
     }
     let names = |sources: &[pantile_format::Source]| -> Vec<Vec<u8>> {
         sources.iter().map(|source| source.prefix.clone()).collect()
@@ -156,6 +166,7 @@ impl Plan {
     fn new(
         set: &Set<'_>,
         tree: Tree,
+        read_all: bool,
         report: &mut SealReport,
         progress: &mut dyn Progress,
     ) -> Result<Plan, SealError> {
@@ -168,7 +179,13 @@ impl Plan {
             moved: Vec::new(),
             slots: Vec::new(),
             stripes: set.manifest.stripes,
+            read_in_vain: false,
         };
+        // Times of modification can be set, and with two files of one size exchanged nothing else shows. Without checksums
+        // there is nothing to compare what is read with.
+        let sealed_at = set.sealed_at().filter(|_| set.judge);
+        let is_touched = |ctime: &Timestamp| sealed_at.is_some_and(|at| *ctime >= at);
+        let to_be_read: Vec<bool> = tree.ctimes.iter().map(|ctime| read_all || is_touched(ctime)).collect();
         let mut fresh: Vec<(usize, Option<usize>)> = Vec::new();
         let mut kept: HashSet<usize> = HashSet::new();
         for (index, entry) in plan.next.iter_mut().enumerate() {
@@ -178,7 +195,9 @@ impl Plan {
             let before = known.filter(|&i| matches!(old[i].kind, EntryKind::File { .. }));
             kept.extend(before);
             match before.map(|i| &old[i]) {
-                Some(before) if before.mtime == entry.mtime && size_of(before) == size => {
+                Some(before)
+                    if before.mtime == entry.mtime && size_of(before) == size && !to_be_read[index] =>
+                {
                     entry.kind = before.kind.clone();
                     report.unchanged += 1;
                 }
@@ -197,7 +216,7 @@ impl Plan {
         let_times_pass(fresh.iter().map(|&(index, _)| &plan.next[index]));
         plan.find_moved(set, &mut fresh, &mut gone, report, progress)?;
         gone.iter().for_each(|&i| plan.slots.extend(slots_of(extents_of(&old[i]), 0)));
-        plan.place(set, &fresh, report, progress)?;
+        plan.place(set, &fresh, read_all, report, progress)?;
         Ok(plan)
     }
 
@@ -253,9 +272,12 @@ impl Plan {
         &mut self,
         set: &Set<'_>,
         fresh: &[(usize, Option<usize>)],
+        read_all: bool,
         report: &mut SealReport,
         progress: &mut dyn Progress,
     ) -> Result<(), SealError> {
+        const SHOWN: usize = 5;
+        let mut disguised: Vec<PathBuf> = Vec::new();
         let old = &set.manifest.entries;
         let block_len = set.manifest.block_len;
         let blocks = |entry: &Entry| block_len.blocks(size_of(entry));
@@ -290,9 +312,22 @@ impl Plan {
             self.slots.extend(slots_of(&dropped, count));
             added.into_iter().for_each(|extent| append(&mut extents, extent));
             let size = size_of(&self.next[index]);
+            let looks_so =
+                before.is_some_and(|i| size_of(&old[i]) == size && old[i].mtime == self.next[index].mtime);
+            let as_before = looks_so && (0..count).all(same);
+            if looks_so && !as_before && !read_all {
+                disguised.push(path_now(set, &self.next[index]));
+            }
             self.next[index].kind = EntryKind::File { size, extents, crcs };
-            report.changed += u64::from(before.is_some());
+            self.read_in_vain |= as_before;
+            report.unchanged += u64::from(as_before);
+            report.changed += u64::from(before.is_some() && !as_before);
             self.fresh.push(index);
+        }
+        if !disguised.is_empty() {
+            let count = disguised.len();
+            disguised.truncate(SHOWN);
+            return Err(SealError::Disguised { first: disguised, count });
         }
         self.stripes = allocator.stripes;
         self.slots.sort_unstable_by_key(|slot| (slot.stripe, slot.lane));
@@ -309,7 +344,7 @@ impl Plan {
     ) -> Result<(), SealError> {
         let mut manifest = set.manifest.clone();
         manifest.entries = self.next.clone();
-        if self.slots.is_empty() && unchanged(&manifest, before) {
+        if self.slots.is_empty() && unchanged(&manifest, before) && !self.read_in_vain {
             return Ok(());
         }
         manifest.stripes = self.stripes;

@@ -284,7 +284,7 @@ fn rot_in_an_original_is_healed_with_mode_and_time_kept() {
         let path = place.tree().join("large");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         let before = picture(&place.tree());
-        flip(&path, 123_456);
+        rot(&place, &path, 123_456);
         let found = place.verify();
         let report = found.files.iter().find(|file| file.path == "large").unwrap();
         assert_eq!((report.status, report.lost_blocks), (FileStatus::Rotten, 1));
@@ -359,7 +359,7 @@ fn new_parity_beside_the_files_never_blesses_a_rotten_block() {
         let place = two_files(code, 6);
         let good = fs::read(place.tree().join("b")).unwrap();
         // While every block of one file changes, a block of the other has rotted.
-        flip(&place.tree().join("b"), 3 * 4096 + 5);
+        rot(&place, &place.tree().join("b"), 3 * 4096 + 5);
         write(&place.tree().join("a"), &Seed(22).bytes(6 * 4096));
         age(&place.tree().join("a"), 1_700_000_000);
         let before = shards(&place.out());

@@ -227,9 +227,10 @@ fn verdict(error: &SealError, text: String) -> Failure {
         | SealError::Doubtful { .. }
         | SealError::NoGoodShard { .. }
         | SealError::NotWithoutOriginals { .. } => Failure::Losses(text),
-        SealError::Format { .. } | SealError::NeedsHeal { .. } | SealError::BadJournal { .. } => {
-            Failure::Damage(text)
-        }
+        SealError::Format { .. }
+        | SealError::NeedsHeal { .. }
+        | SealError::Disguised { .. }
+        | SealError::BadJournal { .. } => Failure::Damage(text),
         SealError::NoSources
         | SealError::NoSpace { .. }
         | SealError::BadSource { .. }
@@ -237,6 +238,7 @@ fn verdict(error: &SealError, text: String) -> Failure {
         | SealError::Nested { .. }
         | SealError::NoParity { .. }
         | SealError::SourceCount { .. }
+        | SealError::OtherSource { .. }
         | SealError::BadName { .. }
         | SealError::CodeNeeded { .. }
         | SealError::StudyOnly { .. }

@@ -104,11 +104,7 @@ fn damage_is_found_and_healed() {
     );
     let before = fs::read(&shards[2]).expect("there");
     let rehearsal = place.run(&["heal", "shards", "--dry-run"]);
-    assert!(
-        rehearsal.status == 1 && rehearsal.stdout.contains("Nothing was written"),
-        "{}",
-        rehearsal.stdout
-    );
+    assert!(rehearsal.status == 1 && rehearsal.stdout.contains("Nothing was healed"), "{}", rehearsal.stdout);
     assert!(
         fs::read(&shards[2]).expect("there") == before && !shards[5].exists(),
         "a rehearsal writes nothing"

@@ -317,6 +317,17 @@ impl Disk for FaultDisk {
         SystemDisk.remove_dir(path)
     }
 
+    fn add_name(&self, path: &Path, name: &Path) -> io::Result<()> {
+        // The new name is durable at once here: what it is for is that nothing is lost, not that it is there.
+        count(&mut self.state.lock().unwrap(), &self.faults, false)?;
+        SystemDisk.add_name(path, name)
+    }
+
+    fn make_private_dir(&self, path: &Path) -> io::Result<()> {
+        self.alive()?;
+        SystemDisk.make_private_dir(path)
+    }
+
     fn make_link(&self, target: &Path, path: &Path) -> io::Result<()> {
         self.alive()?;
         SystemDisk.make_link(target, path)

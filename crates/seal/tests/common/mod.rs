@@ -82,7 +82,12 @@ impl Place {
     }
 
     pub fn reseal(&self) -> SealReport {
-        seal(&SealOptions::new(vec![self.tree()], self.out()), &mut Silent).unwrap()
+        seal(&self.again(), &mut Silent).unwrap()
+    }
+
+    /// To seal once more, also in a copy of the place in which it was sealed.
+    pub fn again(&self) -> SealOptions {
+        SealOptions { moved: true, ..SealOptions::new(vec![self.tree()], self.out()) }
     }
 
     pub fn unseal(&self) -> Result<UnsealReport, SealError> {
@@ -190,6 +195,16 @@ pub fn flip(path: &Path, at: u64) {
     file.write_all_at(&[byte[0] ^ 0x5a], at).unwrap();
     file.set_modified(time).unwrap();
     fs::set_permissions(path, mode).unwrap();
+}
+
+/// Changes a byte of an original as rot does, which leaves no trace in the times of a file: what nobody can set back is outlived by making the
+/// shards younger.
+pub fn rot(place: &Place, path: &Path, at: u64) {
+    flip(path, at);
+    let later = SystemTime::now() + Duration::from_secs(1);
+    for shard in fs::read_dir(place.out()).unwrap() {
+        fs::File::options().write(true).open(shard.unwrap().path()).unwrap().set_modified(later).unwrap();
+    }
 }
 
 /// Files that must not change: their content by name.

@@ -12,7 +12,8 @@ use std::path::PathBuf;
 /// Repair what is missing or damaged, as far as the code can
 ///
 /// Answers: make it whole again. Damaged blocks are put right where they lie, lost shards are made anew; a file that
-/// you have changed since sealing is never touched. Whatever can be repaired is, also when not everything can be.
+/// you have changed since sealing is never touched, and what a file held that was touched without another time of
+/// modification is kept beside it. Whatever can be repaired is, also when not everything can be.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status: 0 whole again, 1 (--dry-run) there is something to repair, 2 not all could be repaired.
@@ -125,6 +126,13 @@ fn text(report: &HealReport, terminal: &Terminal) -> String {
     }
     for path in &report.files_healed {
         let _ = writeln!(out, "  file       {}", sets::name(path));
+    }
+    for path in &report.kept_aside {
+        let _ = writeln!(
+            out,
+            "  kept       {} (what was there: it was touched since it was sealed; remove it if it is only damaged)",
+            sets::name(path)
+        );
     }
     for path in &report.left_changed {
         let _ = writeln!(

@@ -47,6 +47,12 @@ pub struct Seal {
     /// The name of the set; that of the first path unless given.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// The paths are what was sealed, in another place now.
+    #[arg(long)]
+    moved: bool,
+    /// Read every file, and seal anew what holds something else than was sealed, whatever its size and times say.
+    #[arg(long)]
+    read_all: bool,
     /// Print JSON: what was read, written and sealed.
     #[arg(long)]
     json: bool,
@@ -60,6 +66,7 @@ impl Seal {
         options.checksums = self.no_checksums.then_some(false);
         options.block_len = self.block;
         options.name = self.name;
+        (options.moved, options.read_all) = (self.moved, self.read_all);
         let mut progress = Shown::new(terminal);
         let result = seal(&options, &mut progress);
         progress.end();
