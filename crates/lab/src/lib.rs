@@ -6,15 +6,15 @@
 //! self-contained page.
 //!
 //! * [`durability`]: how likely a code loses data;
-//! * [`papers`]: the evaluations of the five papers, run again;
+//! * [`papers`]: the evaluations of four papers, run again;
 //! * [`replay`]: one trace, many codes, on the user's own workload;
-//! * [`exascale`]: the simulation of the Write Cache Layer paper;
+//! * [`exascale`]: the simulation of the fifth, on write cache layers;
 //! * [`figure`]: charts and heat maps; [`bars`]: loads and shares; [`matrix`]: the stripe with what is lost;
 //! * [`delayed`]: what delayed parity buys and what it can lose, in one page;
 //! * [`html`]: the page.
 //!
 //! Everything is a function of its inputs and a seed: no clock, no threads that change a number. Only the throughput
-//! tables of [`papers::raidq`] and the volumes of [`papers::executed`] measure this machine, and say so.
+//! tables of [`papers::raidq`] and the volumes of [`papers::executed`] and, in a folder, of [`delayed`] measure this machine, and say so.
 #![forbid(unsafe_code)]
 
 pub mod bars;
