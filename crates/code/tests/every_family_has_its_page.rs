@@ -1,10 +1,10 @@
 //! Each family has a page that names its spec forms, and what the pages show is computed, not drawn from
 //! memory.
 //!
-//! Three kinds of fenced block are checked, each followed by a spec: `layout` is the whole stripe, data in
+//! Four kinds of fenced block are checked, three followed by a spec: `layout` is the whole stripe, data in
 //! user order and parity in the order of the equations; each line of `equations` is a line of the code's
-//! file; `encode` gives data bytes and the parity bytes that belong to them. With `PANTILE_PAGES=write` in
-//! the environment a `layout` is printed as it should be.
+//! file; `encode` gives data bytes and the parity bytes that belong to them; `code-file`, followed by the
+//! tolerance that it proves, is a code file. With `PANTILE_BLESS=1` in the environment each `layout` is written anew.
 
 use pantile_code::{Cell, Code, families};
 use pantile_gf::Gf;
@@ -64,6 +64,9 @@ fn what_the_pages_show_is_what_the_code_is() {
     let pages = families().iter().map(|family| format!("codes/{}.md", family.name));
     let mut checked = 0;
     for page in pages.chain(["codes/README.md".into(), "code-files.md".into()]) {
+        if std::env::var_os("PANTILE_BLESS").is_some() {
+            std::fs::write(docs(&page), with_layouts(&read(&page))).unwrap();
+        }
         for (kind, argument, lines) in blocks(&read(&page)) {
             let place = format!("docs/{page}, block {kind} {argument}");
             match kind.as_str() {
@@ -115,11 +118,21 @@ fn layout(code: &Code) -> String {
             },
         }));
     }
-    let drawn = lines.join("\n");
-    if std::env::var_os("PANTILE_PAGES").is_some() {
-        println!("```layout {code}\n{drawn}\n```");
+    lines.join("\n")
+}
+
+/// The page with each `layout` as it should be.
+fn with_layouts(page: &str) -> String {
+    let mut out = String::new();
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        out.push_str(&format!("{line}\n"));
+        if let Some(spec) = line.strip_prefix("```layout ") {
+            lines.by_ref().take_while(|line| !line.starts_with("```")).for_each(drop);
+            out.push_str(&format!("{}\n```\n", layout(&code(spec))));
+        }
     }
-    drawn
+    out
 }
 
 fn hold_equations(code: &Code, lines: &[String], place: &str) {

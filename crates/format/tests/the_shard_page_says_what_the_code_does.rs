@@ -1,6 +1,6 @@
 //! Claim: every table of `docs/shard-format.md` is the table that the code encodes and decodes by.
 //!
-//! With PANTILE_WRITE_PAGE=1 the tables of the page are written anew.
+//! With `PANTILE_BLESS=1` the tables of the page are written anew.
 
 use pantile_format::*;
 use std::fmt::Write;
@@ -33,17 +33,17 @@ fn the_shard_page_says_what_the_code_does() {
         let from = page.find(&start).unwrap_or_else(|| panic!("the page has no table {name}")) + start.len();
         let to =
             from + page[from..].find("<!-- end -->").unwrap_or_else(|| panic!("the table {name} has no end"));
-        if std::env::var_os("PANTILE_WRITE_PAGE").is_some() {
+        if std::env::var_os("PANTILE_BLESS").is_some() {
             page.replace_range(from..to, &table(fields));
         } else {
             assert_eq!(
                 &page[from..to],
                 table(fields),
-                "the table {name} differs; PANTILE_WRITE_PAGE=1 writes it anew"
+                "the table {name} differs; PANTILE_BLESS=1 writes it anew"
             );
         }
     }
-    if std::env::var_os("PANTILE_WRITE_PAGE").is_some() {
+    if std::env::var_os("PANTILE_BLESS").is_some() {
         std::fs::write(path, &page).unwrap();
     }
     for (words, number) in [
