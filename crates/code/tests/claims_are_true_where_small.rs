@@ -103,8 +103,7 @@ fn vandermonde_is_refused_exactly_where_it_is_not_mds() {
     }
 }
 
-/// All minors up to size 4 of the k x m matrix 2^(rj); by symmetry and size these decide the sizes of the
-/// test.
+/// All minors of the k x m matrix 2^(rj).
 fn hold_minors(k: usize, m: usize) {
     let vectors = |r: usize| (0..k).map(|j| Gf::alpha_pow((r * j) as i64)).collect::<Vec<Gf>>();
     let small = k.min(m);
@@ -216,7 +215,7 @@ fn array_codes() {
 #[test]
 fn bare_constructions_are_for_study() {
     for (spec, fatal_pairs) in
-        [("dcode:9,raw", 9), ("dcode:15,raw", 45), ("xcode:9,raw", 9), ("xcode:8,raw", 4)]
+        [("dcode:9,raw", 9), ("dcode:15,raw", 45), ("xcode:9,raw", 9), ("xcode:8,raw", 12)]
     {
         let code = Code::parse(spec).unwrap();
         assert!(matches!(code.purpose(), Purpose::Study(_)), "{spec}");
@@ -228,10 +227,7 @@ fn bare_constructions_are_for_study() {
             !vectors[a].iter().chain(&vectors[b]).all(|vector| known.insert(vector.clone()))
         };
         let count = subsets(code.columns(), 2).iter().filter(|pair| fatal(pair[0], pair[1])).count();
-        assert!(count > 0, "{spec}");
-        if spec.ends_with("9,raw") || spec.starts_with("dcode:15") {
-            assert_eq!(count, fatal_pairs, "{spec}");
-        }
+        assert_eq!(count, fatal_pairs, "{spec}");
     }
     for code in families().iter().flat_map(|f| f.examples).map(|e| Code::parse(e).unwrap()) {
         let study = code.spec().ends_with(",raw");

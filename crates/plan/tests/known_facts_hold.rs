@@ -162,7 +162,7 @@ fn fewest_reads_to_rebuild_a_column() {
 }
 
 #[test]
-fn no_plan_of_any_form_reads_less_for_seven_disks() {
+fn no_plan_of_any_form_reads_less_for_p_of_seven() {
     // The search over all equations runs to its end and confirms the hybrid plans.
     for (spec, column, expected) in [
         ("dcode:7", 0, 26),

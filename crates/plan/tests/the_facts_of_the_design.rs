@@ -129,7 +129,7 @@ fn shec_loses_and_reads_what_is_known() {
     }
 }
 
-/// That no plan reads less for seven disks is `no_plan_of_any_form_reads_less_for_seven_disks`.
+/// That no plan reads less for p = 7 is `no_plan_of_any_form_reads_less_for_p_of_seven`.
 #[test]
 fn a_data_column_is_rebuilt_with_the_fewest_reads() {
     for p in [5, 7, 11, 13] {
