@@ -87,14 +87,17 @@ const fn usual(code: &'static str) -> Shape {
 
 /// Columns of unlike rows, general coefficients, and relations that name no parity.
 const CODE_FILE: &str = "pantile-code 1
-name pair-of-rows
-columns 4
-rows 2
-order [0][0] [1][0] [0][1] [1][1]
-[0][2] = [0][0] + [0][1]
-[1][2] = [1][0] + 0x8e*[1][1]
-[0][3] = [0][0] + 2*[1][1]
-[1][3] = [1][0] + 3*[0][1]
+name triangle
+columns 6
+rows 2 2 2 1 1 1
+order [0][1] [0][0] [0][2]
+[1][1] = [0][0]
+[1][2] = 0x8e*[0][1]
+[1][0] = [0][2]
+[0][3] = [0][0] + 2*[1][0]
+0 = [0][1] + 3*[1][1] + 4*[0][4]
+0 = 0x53*[0][2] + [1][2] + [0][5]
+parity [0][4] [0][5]
 ";
 
 /// Worlds of every kind of code, and of numbers at their limits.
