@@ -285,3 +285,32 @@ impl Slopes {
 fn key((low, high): (Gf, Gf)) -> usize {
     usize::from(high.0) << 8 | usize::from(low.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pantile_gf::ALPHA;
+
+    #[test]
+    fn the_powers_of_x_are_those_printed_in_the_raidq_paper() {
+        // GF(2^16) = GF(2^8)[X] / (X^2 + a^3 X + 1).
+        let field = Tower::quadratic(Gf::alpha_pow(3), Gf::ONE).unwrap();
+        let x = field.root(Gf::ONE);
+        let printed = [0x0001u16, 0x0100, 0x0801, 0x4108, 0x3a41, 0x8c3a];
+        for (exponent, &element) in printed.iter().enumerate() {
+            let power = field.pow(x, exponent as u64);
+            assert_eq!(u16::from(power[1].0) << 8 | u16::from(power[0].0), element, "X^{exponent}");
+            assert!((0..2).all(|t| field.matrix(power).get(t, 0) == power[t]), "X^{exponent} as a matrix");
+        }
+        assert_eq!(field.pow(x, 257), field.embed(Gf::ONE), "X has order 257");
+    }
+
+    #[test]
+    fn y_is_a_cube_root_of_alpha() {
+        let field = Tower::cubic();
+        for factor in [Gf::ONE, Gf::alpha_pow(85)] {
+            assert_eq!(field.pow(field.root(factor), 3), field.embed(ALPHA));
+        }
+        assert_eq!(field.pow(field.root(Gf::ONE), 765), field.embed(Gf::ONE), "Y has order 765");
+    }
+}

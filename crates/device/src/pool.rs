@@ -225,14 +225,6 @@ impl Op {
         }
     }
 
-    /// The buffer of a read.
-    pub fn into_read_buffer(self) -> Option<AlignedBuf> {
-        match self {
-            Self::Read { buffer, .. } => Some(buffer),
-            _ => None,
-        }
-    }
-
     /// Lets the fault of a caller appear where it was made, not on a worker.
     fn assert_ranges(&self) {
         let within = |range: &Range<usize>, len| range.start <= range.end && range.end <= len;
@@ -317,20 +309,6 @@ impl IoPool {
             Some(slot) => slot.accept(request, &self.done, self.ring.as_deref()),
             None => Err(Rejected { request: Box::new(request), why: Refusal::Detached }),
         }
-    }
-
-    /// Takes back a request that has not begun; then there is no completion. `None`: it runs, is over, or never was.
-    pub fn cancel(&self, device: usize, token: u64) -> Option<Request> {
-        let mut first = true;
-        let found = self
-            .slot(device)?
-            .take_queued(|request| request.token == token && std::mem::replace(&mut first, false));
-        found.into_iter().next()
-    }
-
-    /// Takes back all requests of a device that have not begun.
-    pub fn cancel_queued(&self, device: usize) -> Vec<Request> {
-        self.slot(device).map_or_else(Vec::new, |slot| slot.take_queued(|_| true))
     }
 
     /// Appends the completions that are there, and says how many.

@@ -33,17 +33,6 @@ impl Throttle {
         flush: Duration::from_millis(8),
         lanes: 1,
     };
-
-    /// `DISK`, `times` as fast in everything: the same proportions in less of a test's time.
-    pub fn disk_times(times: u32) -> Self {
-        let disk = Self::DISK;
-        Self {
-            positioning: disk.positioning / times,
-            bytes_per_s: disk.bytes_per_s * u64::from(times),
-            flush: disk.flush / times,
-            lanes: 1,
-        }
-    }
 }
 
 /// A slow device.

@@ -1,4 +1,4 @@
-//! Threads, order, priorities, bounds, cancellation and the end of a pool.
+//! Threads, order, priorities, bounds and the end of a pool.
 
 use pantile_device::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -325,41 +325,24 @@ fn depth_is_bounded_until_completions_are_taken() {
 }
 
 #[test]
-fn what_is_cancelled_never_runs_and_what_runs_is_not_cancelled() {
-    let pool = IoPool::new(options(1, 1, 64));
-    let device = Gate::new(false);
-    pool.attach(device.0.clone()).unwrap();
-    pool.submit(write(0, 0, Priority::User)).unwrap();
-    device.until_begun(1);
-    (1..6).for_each(|token| pool.submit(write(token, 0, Priority::User)).unwrap());
-    pool.submit(flush(6, 0)).unwrap();
-    assert!(pool.cancel(0, 0).is_none(), "it runs");
-    assert_eq!(pool.cancel(0, 3).unwrap().token, 3);
-    assert!(pool.cancel(0, 3).is_none() && pool.cancel(0, 99).is_none() && pool.cancel(7, 1).is_none());
-    assert_eq!(pool.cancel(0, 6).unwrap().token, 6);
-    assert_eq!(pool.outstanding(0), 5);
-    device.set(true);
-    assert_eq!(tokens(&pool, 5), [0, 1, 2, 4, 5]);
-    assert!(device.log().iter().all(|entry| entry.0 == OpKind::Write && entry.1 != 3 * 512));
-    device.set(false);
-    (0..6).for_each(|token| pool.submit(write(token, 0, Priority::Background)).unwrap());
-    device.until_begun(6);
-    assert_eq!(pool.cancel_queued(0).len(), 5);
-    device.set(true);
-    assert_eq!(tokens(&pool, 1), [0]);
-}
-
-#[test]
 fn a_dropped_pool_has_done_everything_and_lets_go_of_its_devices() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("disk");
+    // A disk's proportions, twenty times as fast.
+    let twentieth = Throttle::DISK.positioning / 20;
+    let fast = Throttle {
+        positioning: twentieth,
+        bytes_per_s: 20 * Throttle::DISK.bytes_per_s,
+        flush: twentieth,
+        lanes: 1,
+    };
     for round in 0..20u8 {
         let device = match round {
             0 => FileDevice::create(&path, 1 << 20).unwrap(),
             _ => FileDevice::open(&path).unwrap(),
         };
         let pool = IoPool::new(options(3, 1, 64));
-        pool.attach(Arc::new(Throttled::new(device, Throttle::disk_times(20)))).unwrap();
+        pool.attach(Arc::new(Throttled::new(device, fast))).unwrap();
         for place in 0..30 {
             let mut buffer = AlignedBuf::zeroed(4096);
             buffer.fill(round + 1);

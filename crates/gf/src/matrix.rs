@@ -29,19 +29,6 @@ impl Matrix {
         Matrix { rows, columns, entries }
     }
 
-    /// Multiplication by T in GF(2^8)[T] / (T^d + c_{d-1} T^{d-1} + ... + c_0), given c_0 .. c_{d-1}.
-    ///
-    /// An element is the column vector of its coefficients, lowest power first. For d = 2 and
-    /// T^2 = bT + c this is (lo, hi) -> (c hi, lo + b hi).
-    pub fn companion(modulus: &[Gf]) -> Matrix {
-        let degree = modulus.len();
-        Matrix::from_fn(degree, degree, |r, c| match c + 1 == degree {
-            true => modulus[r],
-            false if r == c + 1 => Gf::ONE,
-            false => Gf::ZERO,
-        })
-    }
-
     /// The number of rows.
     pub fn rows(&self) -> usize {
         self.rows
@@ -67,24 +54,6 @@ impl Matrix {
     /// Replaces the entry at (row, column).
     pub fn set(&mut self, row: usize, column: usize, value: Gf) {
         self.entries[row * self.columns + column] = value;
-    }
-
-    /// Every entry times `factor`.
-    pub fn scaled(&self, factor: Gf) -> Matrix {
-        Matrix { entries: self.entries.iter().map(|&x| x * factor).collect(), ..*self }
-    }
-
-    /// self^exponent of a square matrix.
-    pub fn pow(&self, mut exponent: u64) -> Matrix {
-        let (mut result, mut base) = (Matrix::identity(self.rows), self.clone());
-        while exponent > 0 {
-            if exponent & 1 == 1 {
-                result = &result * &base;
-            }
-            base = &base * &base;
-            exponent >>= 1;
-        }
-        result
     }
 
     /// The rank, by elimination on a copy.
@@ -283,26 +252,5 @@ mod tests {
         echelon.truncate(2);
         assert_eq!(echelon.rank(), 2);
         assert!(echelon.insert(sum));
-    }
-
-    #[test]
-    fn the_powers_of_x_are_those_printed_in_the_raidq_paper() {
-        // GF(2^16) = GF(2^8)[X] / (X^2 + a^3 X + 1); the element is the first column of the power.
-        let x = Matrix::companion(&[Gf::ONE, Gf::alpha_pow(3)]);
-        let printed = [0x0001u16, 0x0100, 0x0801, 0x4108, 0x3a41, 0x8c3a];
-        for (exponent, &element) in printed.iter().enumerate() {
-            let power = x.pow(exponent as u64);
-            let value = u16::from(power.get(1, 0).0) << 8 | u16::from(power.get(0, 0).0);
-            assert_eq!(value, element, "X^{exponent}");
-        }
-        assert_eq!(x.pow(257), Matrix::identity(2), "X has order 257");
-    }
-
-    #[test]
-    fn y_is_a_cube_root_of_alpha() {
-        let y = Matrix::companion(&[crate::ALPHA, Gf::ZERO, Gf::ZERO]);
-        assert_eq!(y.pow(3), Matrix::identity(3).scaled(crate::ALPHA));
-        assert_eq!(y.scaled(Gf::alpha_pow(85)).pow(3), Matrix::identity(3).scaled(crate::ALPHA));
-        assert_eq!(y.pow(765), Matrix::identity(3), "Y has order 765");
     }
 }

@@ -133,16 +133,6 @@ impl Dot {
         unsafe { self.run_raw(Mode::Apply, sources, outputs, len) }
     }
 
-    /// [`Dot::accumulate`] over raw pointers.
-    ///
-    /// # Safety
-    ///
-    /// As [`Dot::apply_raw`]; outputs are also read, so they must be initialised.
-    pub unsafe fn accumulate_raw(&self, sources: &[*const u8], outputs: &[*mut u8], len: usize) {
-        // SAFETY: the caller's promise is what `run_raw` asks for.
-        unsafe { self.run_raw(Mode::Accumulate, sources, outputs, len) }
-    }
-
     fn run_checked(
         &self,
         mode: Mode,

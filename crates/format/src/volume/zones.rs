@@ -110,12 +110,6 @@ impl Shape {
         (blocks <= DEVICE_BLOCKS_MAX).then_some(blocks)
     }
 
-    /// The number of physical stripes that a device of this length has room for, the other numbers being as they are.
-    pub fn physical_stripes_that_fit(&self, device_blocks: u64) -> u64 {
-        let data = device_blocks.min(DEVICE_BLOCKS_MAX).saturating_sub(self.data_start() + 1);
-        (data / self.chunk_span()).min(STRIPES_MAX)
-    }
-
     fn log_start(&self) -> u64 {
         JOURNAL_START + u64::from(self.journal_blocks) + 2 * u64::from(self.snapshot_blocks)
     }
