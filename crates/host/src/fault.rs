@@ -172,6 +172,11 @@ pub enum FolderError {
         /// Its slot; none: it is a spare.
         slot: Option<Slot>,
     },
+    /// A path that somebody in another folder would take for another.
+    RelativePath {
+        /// What was given.
+        path: PathBuf,
+    },
     /// A spare that the volume does not have.
     NoSuchSpare {
         /// What was asked for.
@@ -434,6 +439,11 @@ impl fmt::Display for FolderError {
             FolderError::OwnDevice { path, slot: None } => write!(
                 out,
                 "{} is a spare of this volume and takes the place of the next device that is lost; 'pantile remove-spare' takes it back",
+                path.display()
+            ),
+            FolderError::RelativePath { path } => write!(
+                out,
+                "{} is not absolute, and the server has a folder of its own; give the whole path, from / on",
                 path.display()
             ),
             FolderError::NoSuchSpare { path, spares } => {

@@ -338,6 +338,7 @@ impl Service {
     /// The new device is looked at as a whole, and made ready, before the old one is touched.
     fn replace(&self, device: u32, path: &Path, overwrite: bool) -> Result<String, FolderError> {
         let slot = self.slot(device)?;
+        check_absolute(path)?;
         let mut state = self.lock();
         let report = self.host().report()?;
         check_strange(&state, &report, path)?;
@@ -469,6 +470,7 @@ impl Service {
     }
 
     fn add_spare(&self, path: &Path, overwrite: bool) -> Result<String, FolderError> {
+        check_absolute(path)?;
         check_strange(&self.lock(), &self.host().report()?, path)?;
         let device = FileDevice::open(path)?;
         for slot in (0..self.geometry.slots() as u32).map(Slot) {
@@ -493,6 +495,7 @@ impl Service {
 
     /// Gives a spare back, whether it could be used or not.
     fn remove_spare(&self, path: &Path) -> Result<String, FolderError> {
+        check_absolute(path)?;
         let mut state = self.lock();
         let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
         let at = |spare: &Path| std::fs::canonicalize(folder.path(spare));
@@ -736,6 +739,14 @@ fn check_strange(state: &State, report: &Report, path: &Path) -> Result<(), Fold
             let slot = member.map(|(slot, _)| slot);
             Err(FolderError::OwnDevice { path: path.to_path_buf(), slot })
         }
+    }
+}
+
+/// Orders come from processes that may be in other folders than this one.
+fn check_absolute(path: &Path) -> Result<(), FolderError> {
+    match path.is_absolute() {
+        true => Ok(()),
+        false => Err(FolderError::RelativePath { path: path.to_path_buf() }),
     }
 }
 

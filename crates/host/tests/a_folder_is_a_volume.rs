@@ -132,6 +132,30 @@ fn a_spare_takes_the_place_of_what_is_lost() {
 }
 
 #[test]
+fn paths_that_are_not_absolute_are_refused() {
+    let (_folder, _, service) = served();
+    // It is there, for whoever is in the folder of this process.
+    let path = PathBuf::from("Cargo.toml");
+    assert!(path.exists());
+    let orders = [
+        Order::AddSpare { path: path.clone(), overwrite: true },
+        Order::Replace { device: 1, path: path.clone(), overwrite: true },
+        Order::RemoveSpare { path: path.clone() },
+    ];
+    for order in orders {
+        match service.obey(&order) {
+            Answer::Fault { kind: FaultKind::Input, text } => {
+                assert!(text.starts_with("Cargo.toml is not absolute"), "{order:?}: {text}");
+            }
+            other => panic!("{order:?}: {other:?}"),
+        }
+    }
+    let report = status(&service);
+    assert_eq!((report.verdict, report.spares.len()), (Verdict::Clean, 0));
+    service.stop().expect("it stops");
+}
+
+#[test]
 fn a_spare_that_is_another_device_by_now_is_left_alone() {
     let (folder, root, service) = served();
     let len = root.join("device-00.pantile").metadata().expect("a device").len();
