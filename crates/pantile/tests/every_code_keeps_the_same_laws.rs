@@ -7,6 +7,7 @@
 mod common;
 
 use common::*;
+use pantile::kernel::Tier;
 use pantile::plan::{ProveOptions, prove};
 use pantile::{CellIndex, CellSet, Codec, Costs, PlanError, RecoverError};
 
@@ -217,6 +218,17 @@ fn a_clean_stripe_is_clean_and_one_flipped_byte_is_found() {
             cells[cell.usize()][41] ^= 0x80;
             assert_eq!(checker.first_fault(&shared(&cells)).unwrap(), Some(41), "{code}, {cell:?}");
         }
+    }
+}
+
+/// Else `./test` would try the fastest kernel again and call it another.
+#[test]
+fn a_forced_kernel_is_the_one_that_runs() {
+    match Tier::forced() {
+        Ok(forced) => {
+            assert!(forced.is_none_or(|tier| tier == Tier::best()), "{forced:?}, not {:?}", Tier::best())
+        }
+        Err(error) => panic!("{error}"),
     }
 }
 

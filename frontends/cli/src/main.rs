@@ -30,6 +30,10 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return failure::usage(&error),
     };
+    // A kernel that is asked for and not there would else be another in silence.
+    if let Err(error) = pantile::kernel::Tier::forced() {
+        return failure::Failure::input(error).report();
+    }
     let terminal = terminal::Terminal::of_environment(cli.color);
     match commands::run(cli.command, &terminal) {
         Ok(verdict) => verdict.exit_code(),

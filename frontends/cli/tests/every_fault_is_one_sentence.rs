@@ -4,6 +4,21 @@ mod common;
 use common::*;
 
 #[test]
+fn a_kernel_that_is_not_there_is_refused_by_every_command() {
+    for arguments in [&["codes"][..], &["prove", "raid5:3"], &["info", "nosuch"], &["bench", "raid5:3"]] {
+        let run = pantile_with(&[("PANTILE_KERNEL", "nonsense")], arguments);
+        assert_fault(
+            &run,
+            2,
+            &["PANTILE_KERNEL=nonsense names no tier", "portable avx2"],
+            &format!("{arguments:?}"),
+        );
+        assert_eq!(pantile_with(&[("PANTILE_KERNEL", "portable")], &["codes"]).status, 0);
+    }
+    assert_eq!(pantile_with(&[("PANTILE_KERNEL", "nonsense")], &["--help"]).status, 0);
+}
+
+#[test]
 fn wrong_codes() {
     let cases: &[(&str, &[&str])] = &[
         ("", &["pantile codes"]),

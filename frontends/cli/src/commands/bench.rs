@@ -84,7 +84,6 @@ const TURN_NS: u64 = 2_000_000;
 
 impl Bench {
     pub fn run(self, terminal: &Terminal) -> Outcome {
-        Tier::forced().map_err(Failure::input)?;
         let mut lines = Vec::new();
         for text in &self.codes {
             let code = args::code(text)?;

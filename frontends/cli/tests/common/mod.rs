@@ -18,9 +18,19 @@ pub fn pantile(arguments: &[&str]) -> Run {
 
 /// The same in a directory.
 pub fn pantile_in(directory: &Path, arguments: &[&str]) -> Run {
+    run(directory, &[], arguments)
+}
+
+/// The same with variables of the environment.
+pub fn pantile_with(variables: &[(&str, &str)], arguments: &[&str]) -> Run {
+    run(Path::new("."), variables, arguments)
+}
+
+fn run(directory: &Path, variables: &[(&str, &str)], arguments: &[&str]) -> Run {
     let output = Command::new(env!("CARGO_BIN_EXE_pantile"))
         .args(arguments)
         .current_dir(directory)
+        .envs(variables.iter().copied())
         .env_remove("NO_COLOR")
         .env("TERM", "xterm-256color")
         .stdin(Stdio::null())
