@@ -263,9 +263,9 @@ pub fn effort(text: &str) -> Result<Effort, String> {
     }
 }
 
-/// A number of bytes: `4096`, `4K`, `1M`, `1G` (powers of 1024).
+/// A number of bytes: `4096`, `4K`, `1M`, `1G`, `1T` (powers of 1024).
 pub fn size(text: &str) -> Result<u64, String> {
-    let wrong = || "expected a size such as 4096, 16K, 1M or 2G (powers of 1024)".to_string();
+    let wrong = || "expected a size such as 4096, 16K, 1M, 2G or 1T (powers of 1024)".to_string();
     let (digits, shift) = match text.char_indices().last() {
         Some((i, 'K' | 'k')) => (&text[..i], 10),
         Some((i, 'M' | 'm')) => (&text[..i], 20),
@@ -342,6 +342,7 @@ mod tests {
         assert_eq!(size("16K"), Ok(16384));
         assert_eq!(size("1m"), Ok(1 << 20));
         assert_eq!(size("2G"), Ok(2 << 30));
+        assert_eq!(size("3T"), Ok(3 << 40));
         for wrong in ["", "K", "-1", "1.5K", "16KiB", "99999999999G", "１"] {
             assert!(size(wrong).is_err(), "{wrong}");
         }

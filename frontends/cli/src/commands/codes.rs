@@ -20,7 +20,7 @@ Examples:
   pantile codes
   pantile codes --json | jq -r '.families[].examples[]'")]
 pub struct Codes {
-    /// Print JSON: {\"families\": [{\"name\", \"summary\", \"forms\", \"examples\", \"source\"}]}.
+    /// Print JSON: {"families": [{"name", "summary", "forms", "examples", "source"}]}.
     #[arg(long)]
     json: bool,
 }

@@ -21,7 +21,7 @@ const CODE_OF_FILES: &str = "raid6:4";
 /// code must be proved to bear what it claims; devices that are in use or hold something are refused.
 #[derive(Args)]
 #[command(after_long_help = "\
-Sizes are bytes, or 4K, 1M, 1G (powers of 1024). Nothing is synchronised at first: a volume of any size is made at once.
+Sizes are bytes, or 4K, 1M, 1G, 1T (powers of 1024). Nothing is synchronised at first: a volume of any size is made at once.
 Without --code, two devices are a mirror, three raid5, more raid6; files are raid6:4.
 What an epoch of delayed parity writes over needs a second place until the epoch ends. Every volume has such places for
 128 MiB, but no more than an eighth of it, and sixteen stripes at least; of large ones a thirty-second, up to

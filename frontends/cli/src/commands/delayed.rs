@@ -35,7 +35,24 @@ pub struct Delayed {
 #[derive(Subcommand)]
 enum What {
     Start(Start),
+    /// Seal an epoch: make the parity that is owed
+    ///
+    /// Answers: is my checkpoint safe? Makes the parity that is owed, and answers when all of the epoch would survive a crash and the loss of devices; refused,
+    /// with the ranges, if a device took some of it along.
+    #[command(after_long_help = "\
+Exit status: 0 done, 2 refused: nothing has changed.
+
+Examples:
+  pantile delayed end vol 3000001")]
     End(Close),
+    /// Leave everything as it was before an epoch
+    ///
+    /// Answers: how do I get rid of a checkpoint? What the epoch wrote is forgotten, and others may write there again.
+    #[command(after_long_help = "\
+Exit status: 0 done, 2 refused: nothing has changed.
+
+Examples:
+  pantile delayed abort vol 3000001")]
     Abort(Close),
     Status(Show),
 }
@@ -78,17 +95,8 @@ enum Policy {
     Abort,
 }
 
-/// Seal an epoch, or leave everything as it was before it
-///
-/// Answers: is my checkpoint safe? 'end' makes the parity that is owed, and answers when all of the epoch would survive a crash and the loss of devices; refused, with
-/// the ranges, if a device took some of it along. 'abort' forgets it.
+// How an epoch ends is said where it is named, in `What`.
 #[derive(Args)]
-#[command(after_long_help = "\
-Exit status: 0 done, 2 refused: nothing has changed.
-
-Examples:
-  pantile delayed end vol 3000001
-  pantile delayed abort vol 3000001")]
 struct Close {
     /// The folder of the volume.
     #[arg(value_name = "VOL")]

@@ -125,3 +125,47 @@ pub fn run(command: Command, terminal: &Terminal) -> Outcome {
         Command::Completions(command) => command.run(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// Of a line of a shell what each `pantile` in it is given: words without quotes, up to a pipe, a redirection or a remark.
+    fn calls(line: &str) -> Vec<Vec<&str>> {
+        let line = line.trim_start().split("  ").next().unwrap_or_default();
+        let parts =
+            line.split([';', '|', '&']).map(|part| part.trim().split(" > ").next().unwrap_or_default());
+        let parts = parts.filter(|part| part.starts_with("pantile "));
+        parts.map(|part| part.split(' ').map(|word| word.trim_matches(['\'', '"'])).collect()).collect()
+    }
+
+    fn examples(command: &clap::Command) -> Vec<String> {
+        let help = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+        let own = help.split_once("Examples:\n").map_or("", |(_, examples)| examples).lines();
+        let mut found: Vec<String> = own.map(str::to_string).collect();
+        found.extend(command.get_subcommands().flat_map(examples));
+        found
+    }
+
+    /// That they do what they say is for `tests/examples_of_the_help_work.rs`.
+    #[test]
+    fn every_example_of_the_help_is_understood() {
+        let lines = examples(&Cli::command());
+        let calls: Vec<Vec<&str>> = lines.iter().flat_map(|line| calls(line)).collect();
+        assert!(calls.len() > 80, "only {}: {calls:?}", calls.len());
+        for call in calls {
+            if let Err(error) = Cli::try_parse_from(&call) {
+                panic!("{call:?}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_of_a_shell_is_taken_apart() {
+        assert_eq!(calls("  pantile codes --json | jq -r '.x[]'"), [["pantile", "codes", "--json"]]);
+        assert_eq!(calls("  a b; pantile show x > f        why").concat(), ["pantile", "show", "x"]);
+        assert_eq!(calls("  pantile a && pantile b").len(), 2);
+        assert!(calls("  nbdcopy disk.img vol").is_empty());
+    }
+}

@@ -32,7 +32,7 @@ disks is taken.
 
 Examples:
   pantile lab replay trace.csv --codes raid6:6,dcode:8,rdp:8,shec:4,4,3
-  pantile lab replay trace.csv --codes raid5,raid6,raidq4,dcode,mirror --disks 8 --element 64K --lost 2 --html replay.html
+  pantile lab replay trace.csv --codes raid5,raid6,raidq,dcode,mirror --disks 8 --element 64K --lost 2 --html replay.html
   pantile lab replay trace.csv --codes raid6:6,dcode:8 --policy wcl --flush 32 --windows 1,16,256
   pantile lab replay trace.csv --codes raid6:6 --lost 2 --lost-at 10000 --rebuild-at 20000 --rebuild-pace 64
   pantile lab generate zipf --requests 1000000 | pantile lab replay - --codes raid6:6")]

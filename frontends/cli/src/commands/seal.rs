@@ -16,7 +16,7 @@ use std::path::PathBuf;
 /// only that. With --beside the shards hold parity only, and the original files stay the data.
 #[derive(Args)]
 #[command(after_long_help = "\
-Sizes are bytes, or 4K, 1M, 1G (powers of 1024). Killed at any moment, the set is what it was before or what it is \
+Sizes are bytes, or 4K, 1M, 1G, 1T (powers of 1024). Killed at any moment, the set is what it was before or what it is \
 after, as a whole; Ctrl-C, a full disk or a file that cannot be read leave it as it was. Sealing again needs free room \
 for what changed: the new blocks and the parity of their stripes. A file that was only renamed is not sealed anew.
 

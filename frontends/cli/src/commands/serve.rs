@@ -41,8 +41,8 @@ const PLUGIN: &str = "libpantile_nbd.so";
 #[command(after_long_help = "\
 nbdkit must be installed (Debian: apt-get install nbdkit). The plug-in libpantile_nbd.so is looked for beside this program, in
 ../lib/pantile beside its folder, and where PANTILE_NBD_PLUGIN says. What the server says goes to serve.log in VOL.
-Started again after it died, it has what was flushed; 'pantile status' says so. With --foreground that is for the service manager
-to do, and one that dies five times within a minute is given up.
+Started again after it died, it has what was flushed; 'pantile status' says so. One that dies five times within a minute is given
+up. With --foreground all that is left to the service manager.
 
 Examples:
   pantile serve vol
