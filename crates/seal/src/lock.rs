@@ -1,7 +1,9 @@
 //! One command at a time in a directory, by an advisory lock on the directory itself, which leaves no file behind.
 
 use crate::SealError;
+use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 /// Held until dropped.
@@ -9,17 +11,20 @@ pub(crate) struct Lock(#[allow(dead_code, reason = "the lock ends when the files
 
 /// Locks directories: alone, or together with others that only read.
 ///
-/// A file system that knows no locks is not a reason to refuse the work.
+/// A file system that knows no locks is not a reason to refuse the work. A directory that is named by two paths is one:
+/// a lock of its own would keep the second out.
 pub(crate) fn lock(dirs: &[PathBuf], alone: bool) -> Result<Lock, SealError> {
-    let mut dirs = dirs.to_vec();
-    dirs.sort_unstable();
-    dirs.dedup();
+    let mut seen = BTreeSet::new();
     let mut held = Vec::new();
     for dir in dirs {
-        let file = File::open(&dir).map_err(|e| SealError::io("opening", &dir, e))?;
+        let opened = File::open(dir).and_then(|file| file.metadata().map(|meta| (file, meta)));
+        let (file, meta) = opened.map_err(|e| SealError::io("opening", dir, e))?;
+        if !seen.insert((meta.dev(), meta.ino())) {
+            continue;
+        }
         let locked = if alone { file.try_lock() } else { file.try_lock_shared() };
         if let Err(TryLockError::WouldBlock) = locked {
-            return Err(SealError::Busy { dir });
+            return Err(SealError::Busy { dir: dir.clone() });
         }
         held.push(file);
     }

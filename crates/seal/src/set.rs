@@ -14,7 +14,7 @@ use pantile_format::{
     BODY_OFFSET, CodeRecord, Crc64, EntryKind, FormatError, HEADER_BYTES, HEADER_COPIES, Manifest, Mode,
     Part, SetId, ShardHeader, Timestamp,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
@@ -509,16 +509,22 @@ pub(crate) fn record_of(code: &Code) -> CodeRecord {
     }
 }
 
-/// The directories that paths are or lie in.
+/// The directories that paths are or lie in, each once, as it is spelt first.
 fn directories(disk: &dyn Disk, paths: &[PathBuf]) -> Result<Vec<PathBuf>, SealError> {
     let mut dirs = Vec::new();
+    let mut seen = HashSet::new();
     for path in paths {
         let dir = if is_dir(disk, path)? { path.clone() } else { parent(path) };
-        if !dirs.contains(&dir) {
+        if seen.insert(spelt_one_way(&dir)) {
             dirs.push(dir);
         }
     }
     Ok(dirs)
+}
+
+/// A path without links and dots, so that two spellings of one place are equal; as it is if there is nothing there.
+fn spelt_one_way(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
 fn is_dir(disk: &dyn Disk, path: &Path) -> Result<bool, SealError> {
@@ -530,7 +536,7 @@ fn is_dir(disk: &dyn Disk, path: &Path) -> Result<bool, SealError> {
     }
 }
 
-/// Everything that looks like a shard, each file once.
+/// Everything that looks like a shard, each name in a directory once.
 fn find(disk: &dyn Disk, paths: &[PathBuf]) -> Result<Vec<Candidate>, SealError> {
     let mut files: Vec<PathBuf> = Vec::new();
     for path in paths {
@@ -544,8 +550,13 @@ fn find(disk: &dyn Disk, paths: &[PathBuf]) -> Result<Vec<Candidate>, SealError>
             }
         }
     }
-    let mut seen = std::collections::HashSet::new();
-    files.retain(|path| seen.insert(path.clone()));
+    let mut seen = HashSet::new();
+    let mut spelt = HashMap::new();
+    files.retain(|path| {
+        let dir = parent(path);
+        let dir = spelt.entry(dir).or_insert_with_key(|dir| spelt_one_way(dir)).clone();
+        seen.insert((dir, path.file_name().map(std::ffi::OsStr::to_os_string)))
+    });
     Ok(files.into_iter().map(|path| Candidate::open(disk, path)).collect())
 }
 

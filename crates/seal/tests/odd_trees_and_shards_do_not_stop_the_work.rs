@@ -207,6 +207,37 @@ fn a_shard_that_cannot_be_opened_is_missing_with_its_reason_and_the_work_goes_on
     assert!(error.contains("it is a directory") && error.contains("One good shard"), "{error}");
 }
 
+/// A command that names one directory twice was kept out by its own lock.
+#[test]
+fn a_directory_that_is_named_by_two_paths_is_one() {
+    let place = sealed("rs:3+2", Mode::Full, true);
+    let link = place.dir.path().join("link");
+    symlink(place.out(), &link).unwrap();
+    let dotted = place.dir.path().join("target/../out/.");
+    fs::create_dir(place.target()).unwrap();
+    for paths in [
+        vec![place.out(), dotted.clone()],
+        vec![place.out(), place.shard(0), dotted.join("tree.00.shard")],
+        vec![link.clone(), place.out()],
+        vec![link.join("tree.01.shard"), place.out(), dotted],
+    ] {
+        fs::remove_file(place.shard(1)).unwrap();
+        let is_there = |path: &PathBuf| path.exists();
+        let set = SetPaths { paths: paths.into_iter().filter(is_there).collect(), ..SetPaths::default() };
+        assert_eq!(open_set(&set).unwrap().shards.len(), 5);
+        let healed = heal(&HealOptions { set: set.clone(), ..Default::default() }, &mut Silent).unwrap();
+        assert_eq!(healed.shards_written.len(), 1);
+        let found = verify(&VerifyOptions { set, ..Default::default() }, &mut Silent).unwrap();
+        assert!(found.clean, "{found:?}");
+    }
+    // Another command that works there is still kept out.
+    let lock = fs::File::open(place.out()).unwrap();
+    lock.lock().unwrap();
+    let set = SetPaths { paths: vec![link, place.out()], ..SetPaths::default() };
+    let options = HealOptions { set, ..Default::default() };
+    assert!(matches!(heal(&options, &mut Silent), Err(SealError::Busy { .. })));
+}
+
 #[test]
 fn a_shard_behind_a_link_is_changed_and_healed_where_it_lies() {
     let place = sealed("rs:3+2", Mode::Full, true);
