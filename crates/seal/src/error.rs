@@ -109,6 +109,13 @@ pub enum SealError {
         /// How many there are.
         count: usize,
     },
+    /// A file has the name of a shard, or one that may be taken for it, and is another.
+    NameTaken {
+        /// The file.
+        path: PathBuf,
+        /// Where the shard is.
+        shard: PathBuf,
+    },
     /// Not a block length.
     BlockLen {
         /// The number given.
@@ -340,6 +347,12 @@ impl fmt::Display for SealError {
                     first.join(", ")
                 )
             }
+            SealError::NameTaken { path, shard } => write!(
+                out,
+                "{} is called like a shard of the set, but that shard is {}; move it away and run the command again",
+                path.display(),
+                shard.display()
+            ),
             SealError::BlockLen { given } => {
                 write!(
                     out,

@@ -6,6 +6,7 @@ use crate::first::{Output, write_cells};
 use crate::meta::Meta;
 use crate::names::{column_of, parent, stray, stray_of};
 use crate::options::{HealOptions, Progress};
+use crate::rename::give_names_back;
 use crate::report::{FileStatus, HealReport, NotDone, ShardStatus, VerifyReport};
 use crate::set::{Set, Shard};
 use crate::unseal::{SETUID_SETGID, make_parents, restore};
@@ -30,6 +31,7 @@ pub(crate) fn heal(
             .map(|file| file.path.clone())
             .collect(),
         found,
+        shards_renamed: Vec::new(),
         shards_written: Vec::new(),
         files_healed: Vec::new(),
         kept_aside: Vec::new(),
@@ -40,7 +42,8 @@ pub(crate) fn heal(
         strays_removed: remove_strays(set),
     };
     let columns = columns_to_write(set, &report.found, &damage);
-    give_names_back(set)?;
+    report.shards_renamed = give_names_back(set, false)?;
+    name_misnamed(set, &mut report);
     heal_shards(set, &columns, options, &damage, &mut report, progress)?;
     if set.manifest.mode == Mode::Beside {
         heal_files(set, &damage, &mut report, progress)?;
@@ -78,29 +81,16 @@ fn remove_strays(set: &Set<'_>) -> Vec<String> {
     found.iter().map(|path| path.display().to_string()).collect()
 }
 
-/// Gives shards that bear the name of another column their own names, as far as these are free, so that no good shard
-/// stands where a lost one is made anew.
-fn give_names_back(set: &mut Set<'_>) -> Result<(), SealError> {
-    let disk = set.world.disk;
-    let misnamed = |set: &Set<'_>, column: usize| {
-        let shard = set.shards[column].as_ref()?;
-        let (name, own) = (shard.path.clone(), set.names.shard(column));
-        let of_a_column = name.file_name().and_then(|file| column_of(file, &set.names.name)).is_some();
-        let here = name.parent() == own.parent();
-        (of_a_column && here && name != own && disk.meta(&own).is_err()).then_some((name, own))
-    };
-    while let Some((column, (name, own))) =
-        (0..set.shards.len()).find_map(|column| Some((column, misnamed(set, column)?)))
-    {
-        disk.rename(&name, &own).map_err(|e| SealError::io("renaming", &name, e))?;
-        let dir = parent(&own);
-        disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))?;
-        set.shards[column].iter_mut().for_each(|shard| shard.path.clone_from(&own));
-        if let Some((path, _)) = set.status.get_mut(&column) {
-            *path = own;
+/// Names the shards that could not get their own names back.
+fn name_misnamed(set: &Set<'_>, report: &mut HealReport) {
+    for (column, (path, status)) in &set.status {
+        if let Some(own) = set.misnamed(*column, path).filter(|_| status.is_usable()) {
+            report.not_healed.push(NotDone {
+                path: path.display().to_string(),
+                reason: format!("its own name, {}, is taken; move what stands there away", own.display()),
+            });
         }
     }
-    Ok(())
 }
 
 /// The columns whose shards are not what they should be and can be made better.
@@ -183,22 +173,32 @@ fn replacement(
         let named = found.file_name().and_then(|file| column_of(file, &set.names.name));
         named.is_some_and(|named| named != column)
     };
+    // What stands in a shard's place may be the copy of another shard; it is moved aside, not replaced.
+    let copy = |path: &Path| {
+        let copy =
+            set.superfluous.iter().find(|copy| copy.status.is_usable() && Path::new(&copy.path) == path);
+        copy.map(|copy| format!("of-column-{}", copy.column))
+    };
+    let aside = |path: &Path, whose: &str| Some(free_name(disk, path, whose));
     let (path, aside) = match (&set.shards[column], &options.out, set.status.get(&column)) {
-        (Some(shard), _, _) => (shard.path.clone(), None),
+        // A shard that is read in the place of its own is a copy, and stays what it is.
+        (Some(shard), _, Some((told, _))) if *told == shard.path => (shard.path.clone(), None),
         (None, Some(out), _) => (out.join(home.file_name().unwrap_or_default()), None),
         // Somebody's data: it is moved aside, not replaced.
-        (None, None, Some((found, ShardStatus::OtherSet { set: other }))) if *found == home => {
-            let mut aside = home.as_os_str().to_os_string();
-            aside.push(format!(".of-{other}"));
-            (home, Some(PathBuf::from(aside)))
+        (_, _, Some((found, ShardStatus::OtherSet { set: other }))) if *found == home => {
+            let to = aside(&home, &format!("of-{other}"));
+            (home, to)
         }
-        (None, None, Some((found, status)))
+        (_, _, Some((found, status)))
             if !matches!(status, ShardStatus::Missing | ShardStatus::OtherSet { .. })
                 && !bears_another(found) =>
         {
             (found.clone(), None)
         }
-        (None, None, _) => (home, None),
+        (_, _, _) => {
+            let to = copy(&home).and_then(|whose| aside(&home, &whose));
+            (home, to)
+        }
     };
     let refuse = |reason: String| Err((path.clone(), reason));
     let holds = |(_, shard): &(usize, &Shard)| *shard.path == *path;
@@ -230,6 +230,20 @@ fn replacement(
     }
     let temp = stray(&dir, set.manifest.set, Some(column));
     Ok(Replacement { column, path: to, temp, aside })
+}
+
+/// A name behind that of a file which nothing has.
+fn free_name(disk: &dyn Disk, path: &Path, whose: &str) -> PathBuf {
+    let name = |more: u32| {
+        let mut name = path.as_os_str().to_os_string();
+        name.push(format!(".{whose}"));
+        if more > 0 {
+            name.push(format!(".{more}"));
+        }
+        PathBuf::from(name)
+    };
+    let is_free = |name: &PathBuf| disk.meta(name).is_err();
+    (0..).map(name).find(is_free).unwrap_or_else(|| unreachable!("one is free"))
 }
 
 fn write_shards(

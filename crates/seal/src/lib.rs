@@ -33,6 +33,7 @@ mod meta;
 mod names;
 mod options;
 mod par;
+mod rename;
 mod report;
 mod seal;
 mod set;
@@ -47,8 +48,8 @@ pub use options::{
     HealOptions, Mode, Progress, SealOptions, SetPaths, Silent, UnsealOptions, VerifyOptions, World,
 };
 pub use report::{
-    BlockPlace, FileReport, FileStatus, HealReport, Losses, SealReport, SetInfo, ShardReport, ShardStatus,
-    StripeFinding, StripeVerdict, UnsealReport, VerifyReport,
+    BlockPlace, FileReport, FileStatus, HealReport, Losses, Renamed, SealReport, SetInfo, ShardReport,
+    ShardStatus, StripeFinding, StripeVerdict, Superfluous, UnsealReport, VerifyReport,
 };
 
 use set::{Opening, Set};

@@ -34,6 +34,13 @@ impl Names {
         self.file(&format!(".{column:0digits$}{SHARD}"))
     }
 
+    /// The name of a shard with so many digits more: another spelling of the same column, which no shard has for good.
+    pub(crate) fn with_digits_more(&self, column: usize, more: usize) -> OsString {
+        let digits = self.columns.saturating_sub(1).max(10).ilog10() as usize + 1 + more;
+        let name = self.file(&format!(".{column:0digits$}{SHARD}"));
+        name.file_name().unwrap_or_default().to_os_string()
+    }
+
     pub(crate) fn journal(&self) -> PathBuf {
         self.file(JOURNAL)
     }

@@ -55,6 +55,34 @@ pub struct ShardReport {
     pub wrong_blocks: u64,
     /// The first of them.
     pub first_wrong: Option<BlockPlace>,
+    /// It bears the name of another column: the path that it should have.
+    pub misnamed: Option<String>,
+}
+
+/// A file that holds a shard of the set beside the one that counts, such as a copy. Nothing is written to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Superfluous {
+    /// Where it lies.
+    pub path: String,
+    /// The column that it says it is.
+    pub column: u64,
+    /// How it is.
+    pub status: ShardStatus,
+}
+
+/// A file that has got another name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Renamed {
+    /// What it was called.
+    pub from: String,
+    /// What it is called.
+    pub to: String,
+}
+
+impl Renamed {
+    pub(crate) fn new(from: &std::path::Path, to: &std::path::Path) -> Renamed {
+        Renamed { from: from.display().to_string(), to: to.display().to_string() }
+    }
 }
 
 /// How a shard is.
@@ -275,6 +303,8 @@ pub struct VerifyReport {
     pub by_checksums: bool,
     /// Every shard that should be there.
     pub shards: Vec<ShardReport>,
+    /// Files that hold a shard of the set beside the one that counts.
+    pub superfluous: Vec<Superfluous>,
     /// Every path of which there is something to say.
     pub files: Vec<FileReport>,
     /// Files whose originals are as sealed.
@@ -313,6 +343,8 @@ pub struct VerifyReport {
 pub struct HealReport {
     /// What was found before.
     pub found: VerifyReport,
+    /// Shards that bore the name of another column and got their own back.
+    pub shards_renamed: Vec<Renamed>,
     /// Shards that were made anew or repaired, by path.
     pub shards_written: Vec<String>,
     /// Original files that were repaired, by path.

@@ -6,7 +6,7 @@ use crate::journal::{has_shards, journals, replay};
 use crate::lock::{Lock, lock};
 use crate::names::{Names, SHARD, column_of, parent, path_of, shown};
 use crate::options::SetPaths;
-use crate::report::{FileStatus, SetInfo, ShardReport, ShardStatus};
+use crate::report::{FileStatus, SetInfo, ShardReport, ShardStatus, Superfluous};
 use crate::{SealError, World};
 use pantile::code::Purpose;
 use pantile::{CellSet, Code, Codec};
@@ -44,6 +44,8 @@ pub(crate) struct Set<'w> {
     pub(crate) shards: Vec<Option<Shard>>,
     /// By column; shards that are stored in this mode.
     pub(crate) status: BTreeMap<usize, (PathBuf, ShardStatus)>,
+    /// Files that hold a shard beside the one that counts.
+    pub(crate) superfluous: Vec<Superfluous>,
     /// By entry; filled where originals are looked at.
     pub(crate) originals: Vec<Option<Original>>,
     /// Where the sources are now.
@@ -224,6 +226,7 @@ impl<'w> Set<'w> {
             grid: Grid::new(geometry.lanes.len(), &manifest.entries),
             shards: (0..geometry.columns()).map(|_| None).collect(),
             status: BTreeMap::new(),
+            superfluous: Vec::new(),
             originals: vec![None; manifest.entries.len()],
             sources,
             dirs,
@@ -244,39 +247,71 @@ impl<'w> Set<'w> {
 
     /// Gives every column the best shard there is for it, and says how it is.
     fn assign(&mut self, candidates: Vec<Candidate>) {
-        let columns: Vec<usize> = self.geometry.stored_columns().collect();
-        for &column in &columns {
-            let path = self.names.shard(column);
-            self.status.insert(column, (path, ShardStatus::Missing));
+        let mut found: BTreeMap<usize, Vec<(Candidate, ShardStatus)>> = BTreeMap::new();
+        for column in self.geometry.stored_columns() {
+            self.status.insert(column, (self.names.shard(column), ShardStatus::Missing));
+            found.insert(column, Vec::new());
         }
         for candidate in candidates {
             let column = match &candidate.header {
                 Ok((header, _)) if header.set == self.manifest.set => Some(header.column.0 as usize),
                 _ => candidate.path.file_name().and_then(|file| column_of(file, &self.manifest.name)),
             };
-            let Some(column) = column.filter(|column| self.status.contains_key(column)) else { continue };
+            let Some((column, found)) = column.and_then(|c| Some((c, found.get_mut(&c)?))) else { continue };
             let status = self.judge_shard(&candidate, column);
-            let rank = |status: &ShardStatus| match status {
-                ShardStatus::Good => 0,
-                ShardStatus::HeaderCopyDamaged => 1,
-                ShardStatus::MetaDamaged => 2,
-                ShardStatus::Truncated { .. } => 3,
-                ShardStatus::Stale { .. } => 4,
-                ShardStatus::Unreadable { .. } => 5,
-                ShardStatus::OtherSet { .. } => 6,
-                ShardStatus::Missing => 7,
-            };
-            if rank(&status) >= rank(&self.status[&column].1) {
-                continue;
-            }
-            if status.is_usable() {
-                let checks = candidate.checks();
-                let path = candidate.path.clone();
-                let (Ok((header, _)), Some(file)) = (candidate.header, candidate.file) else { continue };
-                self.shards[column] = Some(Shard { path, file, header, checks });
-            }
-            self.status.insert(column, (candidate.path, status));
+            found.push((candidate, status));
         }
+        found.into_iter().for_each(|(column, found)| self.assign_column(column, found));
+    }
+
+    /// The file that bears the name of the column tells how its shard is: what is said of it is not said of a copy. If it
+    /// cannot be used another one is read in its place, and what is not needed at all is superfluous.
+    fn assign_column(&mut self, column: usize, mut found: Vec<(Candidate, ShardStatus)>) {
+        let rank = |status: &ShardStatus| match status {
+            ShardStatus::Good => 0,
+            ShardStatus::HeaderCopyDamaged => 1,
+            ShardStatus::MetaDamaged => 2,
+            ShardStatus::Truncated { .. } => 3,
+            ShardStatus::Stale { .. } => 4,
+            ShardStatus::Unreadable { .. } => 5,
+            ShardStatus::OtherSet { .. } => 6,
+            ShardStatus::Missing => 7,
+        };
+        let own = self.names.shard(column);
+        let bears_own = |candidate: &Candidate| candidate.path.file_name() == own.file_name();
+        found.sort_by_key(|(candidate, status)| (rank(status), !bears_own(candidate), candidate.path != own));
+        let Some(first) = found.first() else { return };
+        let (told, status) = found.iter().find(|(candidate, _)| bears_own(candidate)).unwrap_or(first);
+        let (told, status) = (told.path.clone(), status.clone());
+        let used = match status.is_usable() {
+            true => Some(told.clone()),
+            false => found.iter().find(|(_, s)| s.is_usable()).map(|(candidate, _)| candidate.path.clone()),
+        };
+        // One file may have several paths, as a link that leads to it.
+        let counted: Vec<PathBuf> =
+            [Some(&told), used.as_ref()].into_iter().flatten().map(|p| spelt_one_way(p)).collect();
+        for (candidate, status) in found {
+            if Some(&candidate.path) == used.as_ref() {
+                let checks = candidate.checks();
+                let Candidate { path, header: Ok((header, _)), file: Some(file), .. } = candidate else {
+                    continue;
+                };
+                self.shards[column] = Some(Shard { path, file, header, checks });
+            } else if candidate.set() == Some(self.manifest.set)
+                && !counted.contains(&spelt_one_way(&candidate.path))
+            {
+                let path = candidate.path.display().to_string();
+                self.superfluous.push(Superfluous { path, column: column as u64, status });
+            }
+        }
+        self.status.insert(column, (told, status));
+    }
+
+    /// The path that a shard should have, if it bears the name of another column or another spelling of its own.
+    pub(crate) fn misnamed(&self, column: usize, path: &Path) -> Option<PathBuf> {
+        let own = self.names.shard(column);
+        let (file, own) = (path.file_name()?, own.file_name()?);
+        (column_of(file, &self.names.name).is_some() && file != own).then(|| path.with_file_name(own))
     }
 
     fn judge_shard(&self, candidate: &Candidate, column: usize) -> ShardStatus {
@@ -377,6 +412,8 @@ impl<'w> Set<'w> {
             status: status.clone(),
             wrong_blocks: 0,
             first_wrong: None,
+            misnamed: (self.misnamed(column, path).filter(|_| status.is_usable()))
+                .map(|own| own.display().to_string()),
         };
         self.status.iter().map(report).collect()
     }

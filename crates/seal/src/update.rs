@@ -13,6 +13,7 @@ use crate::first::{check_readable, describe, shown};
 use crate::grid::{Allocator, Apart, Grid};
 use crate::journal::remove_temporaries;
 use crate::options::{Progress, SealOptions};
+use crate::rename::{give_names_back, is_called_like_one};
 use crate::report::{FileStatus, SealReport};
 use crate::set::{Original, Set, mode_name};
 use crate::tree::{Tree, let_times_pass};
@@ -49,13 +50,17 @@ pub(crate) fn update(
     check_settings(&set, options, &tree)?;
     check_not_emptied(&set, &tree)?;
     let broken: Vec<usize> = (set.status.keys().copied())
-        .filter(|&column| set.shards[column].as_ref().is_none_or(|shard| shard.checks.is_none()))
+        .filter(|column| {
+            let whole = set.shards[*column].as_ref().is_some_and(|shard| shard.checks.is_some());
+            !whole || !set.status[column].1.is_usable()
+        })
         .collect();
     if !broken.is_empty() {
         return Err(SealError::NeedsHeal { columns: broken, blocks: 0 });
     }
     remove_temporaries(set.world.disk, &set.names)?;
-    give_names_back(&mut set)?;
+    give_names_back(&mut set, true)?;
+    check_names(&set)?;
     let (skipped, strays) = (shown(&tree.skipped), shown(&tree.strays));
     let mut report = SealReport { skipped, strays, ..SealReport::default() };
     let before = set.manifest.clone();
@@ -126,24 +131,21 @@ fn check_settings(set: &Set<'_>, options: &SealOptions, tree: &Tree) -> Result<(
     Ok(())
 }
 
-/// Shards that were renamed within their directory: the journal knows them by their names.
-fn give_names_back(set: &mut Set<'_>) -> Result<(), SealError> {
-    let (disk, names) = (set.world.disk, &set.names);
-    for (column, shard) in set.shards.iter_mut().enumerate() {
-        let Some(shard) = shard else { continue };
-        let name = names.shard(column);
-        if shard.path == name {
-            continue;
+/// Refuses files that the journal, which knows shards by their names, would take for one or find in the place of one.
+fn check_names(set: &Set<'_>) -> Result<(), SealError> {
+    for (column, shard) in set.shards.iter().enumerate() {
+        let (Some(shard), name) = (shard, set.names.shard(column)) else { continue };
+        if shard.path != name {
+            return Err(SealError::NameTaken { path: name, shard: shard.path.clone() });
         }
-        if disk.meta(&name).is_ok() {
-            let (have, given) = (name.display().to_string(), shard.path.display().to_string());
-            return Err(SealError::Differs { what: "the name of a shard", have, given });
-        }
-        disk.rename(&shard.path, &name).map_err(|e| SealError::io("renaming", &shard.path, e))?;
-        disk.sync_dir(&names.dir).map_err(|e| SealError::io("syncing", &names.dir, e))?;
-        shard.path = name;
     }
-    Ok(())
+    match set.superfluous.iter().find(|copy| is_called_like_one(set, copy.path.as_ref())) {
+        Some(copy) => {
+            let (path, shard) = (PathBuf::from(&copy.path), set.names.shard(copy.column as usize));
+            Err(SealError::NameTaken { path, shard })
+        }
+        None => Ok(()),
+    }
 }
 
 /// Refuses to forget a whole source: it is more likely not mounted than empty.

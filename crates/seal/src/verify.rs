@@ -5,7 +5,10 @@ use crate::first::names_exposed;
 use crate::grid::Geometry;
 use crate::names::shown;
 use crate::options::Progress;
-use crate::report::{BlockPlace, FileReport, FileStatus, Losses, StripeFinding, StripeVerdict, VerifyReport};
+use crate::report::{
+    BlockPlace, FileReport, FileStatus, Losses, ShardReport, ShardStatus, StripeFinding, StripeVerdict,
+    VerifyReport,
+};
 use crate::set::{Original, Set, mode_name};
 use crate::tree::{Own, Tree};
 use crate::window::Window;
@@ -438,7 +441,9 @@ fn report(set: &Set<'_>, damage: &Damage, bytes_read: u64) -> VerifyReport {
     }
     let losses = damage.losses(set);
     let recoverable = losses.is_none() && damage.doubtful.is_empty();
-    let shards_good = shards.iter().all(|s| s.status == crate::ShardStatus::Good && s.wrong_blocks == 0);
+    let is_good =
+        |s: &ShardReport| s.status == ShardStatus::Good && s.wrong_blocks == 0 && s.misnamed.is_none();
+    let shards_good = shards.iter().all(is_good);
     let originals_good = !beside
         || files
             .iter()
@@ -468,6 +473,7 @@ fn report(set: &Set<'_>, damage: &Damage, bytes_read: u64) -> VerifyReport {
         by_checksums: set.judge,
         clean: shards_good && originals_good && damage.cells.is_empty() && damage.doubtful.is_empty(),
         shards,
+        superfluous: set.superfluous.clone(),
         files,
         files_unchanged,
         sources_seen,

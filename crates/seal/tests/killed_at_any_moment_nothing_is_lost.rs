@@ -405,6 +405,31 @@ fn a_heal_that_is_killed_loses_nothing() {
 }
 
 #[test]
+fn names_that_are_given_back_are_found_at_any_moment() {
+    let start = Place::new();
+    small_tree(&start);
+    seal(&start.options("rs:3+2"), &mut Silent).unwrap();
+    let whole = shards(&start.out());
+    // Two circles: 0 and 1, and the others.
+    for (from, to) in [(0, 5), (1, 0), (5, 1), (2, 5), (3, 2), (4, 3), (5, 4)] {
+        fs::rename(start.shard(from), start.shard(to)).unwrap();
+    }
+    let act = |world: &World<'_>, place: &Place| {
+        let _ = world.heal(&HealOptions { set: place.set(), ..Default::default() }, &mut Silent);
+    };
+    let mut between = 0;
+    let (_, failures) = crash_everywhere(&start, Faults::default(), 3, act, |place, _| {
+        let found = place.verify();
+        between += u64::from(shards(&place.out()).keys().ne(whole.keys()));
+        let there = found.shards.iter().all(|shard| shard.status == ShardStatus::Good);
+        place.heal().unwrap();
+        there && found.superfluous.is_empty() && shards(&place.out()) == whole
+    });
+    assert_eq!(failures, 0);
+    assert!(between > 5, "{between}");
+}
+
+#[test]
 fn healing_an_original_that_is_killed_leaves_the_file_as_it_was_or_whole() {
     let start = Place::new();
     small_tree(&start);

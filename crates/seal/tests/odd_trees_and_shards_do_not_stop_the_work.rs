@@ -319,6 +319,117 @@ fn a_good_shard_under_the_name_of_a_lost_one_is_not_replaced() {
     assert_eq!((report.shards_written.len(), report.not_healed.len()), (1, 1));
 }
 
+/// Gives the first shard the name of the second, the second that of the third, and the last that of the first.
+fn rotate_names(place: &Place, columns: &[usize]) {
+    let aside = place.dir.path().join("aside");
+    let last = columns.len() - 1;
+    fs::rename(place.shard(columns[last]), &aside).unwrap();
+    for i in (0..last).rev() {
+        fs::rename(place.shard(columns[i]), place.shard(columns[i + 1])).unwrap();
+    }
+    fs::rename(&aside, place.shard(columns[0])).unwrap();
+}
+
+#[test]
+fn shards_that_bear_the_names_of_others_are_named_and_get_their_own_back() {
+    for code in ["rs:3+2", "dcode:5"] {
+        let place = sealed(code, Mode::Full, true);
+        let whole = shards(&place.out());
+        rotate_names(&place, &[0, 1]);
+        rotate_names(&place, &[2, 4, 3]);
+        let found = place.verify();
+        assert!(!found.clean && found.needs_heal && found.recoverable, "{found:?}");
+        for (column, shard) in found.shards.iter().enumerate() {
+            assert_eq!(shard.misnamed, Some(place.shard(column).display().to_string()));
+            assert_eq!(shard.status, ShardStatus::Good);
+        }
+        let healed = place.heal().unwrap();
+        assert_eq!((healed.shards_renamed.len(), healed.shards_written.len()), (5, 0), "{healed:?}");
+        assert!(shards(&place.out()) == whole && place.verify().clean);
+        // Sealing again does it as well, and leaves them to one that must be healed first.
+        rotate_names(&place, &[0, 3, 2]);
+        write(&place.tree().join("one more"), b"more");
+        place.reseal();
+        assert!(place.verify().clean);
+        fs::remove_file(place.shard(1)).unwrap();
+        fs::remove_file(place.shard(2)).unwrap();
+        place.assert_restores();
+    }
+}
+
+#[test]
+fn a_copy_beside_a_shard_is_named_and_hides_nothing() {
+    let place = sealed("rs:3+2", Mode::Full, true);
+    let whole = shards(&place.out());
+    let copy = place.out().join("tree.03 (copy).shard");
+    fs::copy(place.shard(3), &copy).unwrap();
+    let found = place.verify();
+    assert!(found.clean && found.superfluous.len() == 1, "{found:?}");
+    assert_eq!((found.superfluous[0].column, &found.superfluous[0].status), (3, &ShardStatus::Good));
+    assert_eq!(found.superfluous[0].path, copy.display().to_string());
+    assert_eq!(found.shards[3].path, place.shard(3).display().to_string());
+    // Damage of the shard is damage, whatever its copy is like.
+    for spoil in [0, BODY + 4096] {
+        use std::os::unix::fs::FileExt;
+        let file = fs::File::options().write(true).open(place.shard(3)).unwrap();
+        file.write_all_at(&[0; 8192], spoil).unwrap();
+        let found = place.verify();
+        assert!(!found.clean && found.needs_heal, "{spoil}: {found:?}");
+        assert_eq!(found.shards[3].path, place.shard(3).display().to_string());
+        let again = seal(&SealOptions::new(vec![place.tree()], place.out()), &mut Silent);
+        assert!(spoil > 0 || matches!(again, Err(SealError::NeedsHeal { .. })), "{again:?}");
+        assert_eq!(place.heal().unwrap().shards_written, [place.shard(3).display().to_string()]);
+        fs::rename(&copy, place.dir.path().join("kept")).unwrap();
+        assert!(shards(&place.out()) == whole, "{spoil}");
+        fs::rename(place.dir.path().join("kept"), &copy).unwrap();
+    }
+    // More is lost than the code bears, but the copy has it.
+    for column in [0, 1] {
+        fs::remove_file(place.shard(column)).unwrap();
+    }
+    fs::write(place.shard(3), b"no header").unwrap();
+    place.assert_restores();
+    place.heal().unwrap();
+    // It does not stand in the way of sealing, and is an older state from then on.
+    write(&place.tree().join("one more"), b"more");
+    place.reseal();
+    let found = place.verify();
+    assert!(found.clean, "{found:?}");
+    assert_eq!(found.superfluous[0].status, ShardStatus::Stale { generation: 1 });
+    // One that the journal would take for the shard is not sealed beside.
+    fs::copy(place.shard(3), place.out().join("tree.3.shard")).unwrap();
+    let error = seal(&SealOptions::new(vec![place.tree()], place.out()), &mut Silent).unwrap_err();
+    assert!(error.to_string().contains("tree.3.shard is called like a shard of the set"), "{error}");
+    // What leads to the shard itself is no copy.
+    fs::remove_file(place.out().join("tree.3.shard")).unwrap();
+    fs::remove_file(&copy).unwrap();
+    symlink(place.shard(3), place.out().join("link.shard")).unwrap();
+    assert!(place.verify().superfluous.is_empty());
+}
+
+#[test]
+fn a_copy_in_the_place_of_a_lost_shard_is_moved_aside() {
+    let place = sealed("rs:3+2", Mode::Full, true);
+    let whole = shards(&place.out());
+    for round in 0..2 {
+        fs::copy(place.shard(1), place.shard(0)).unwrap();
+        let found = place.verify();
+        assert_eq!((found.shards[0].status.clone(), found.superfluous.len()), (ShardStatus::Missing, 1));
+        place.heal().unwrap();
+        let after = shards(&place.out());
+        assert_eq!(after.len(), 6 + round);
+        for (name, content) in &whole {
+            assert!(after.get(name) == Some(content), "{name:?}");
+        }
+        let aside = after.iter().filter(|(name, _)| name.to_string_lossy().contains(".of-column-1"));
+        assert!(aside.clone().count() == 1 + round);
+        assert!(
+            aside.into_iter().all(|(_, content)| *content == whole[std::path::Path::new("tree.01.shard")])
+        );
+        assert!(place.verify().clean);
+    }
+}
+
 #[test]
 fn a_file_that_was_touched_beside_its_parity_asks_for_sealing_not_for_healing() {
     let place = sealed("rs:3+2", Mode::Beside, true);

@@ -243,6 +243,7 @@ fn verdict(error: &SealError, text: String) -> Failure {
         | SealError::CodeNeeded { .. }
         | SealError::StudyOnly { .. }
         | SealError::Differs { .. }
+        | SealError::NameTaken { .. }
         | SealError::BlockLen { .. }
         | SealError::Code { .. }
         | SealError::OtherConstruction { .. }
@@ -276,7 +277,8 @@ pub fn shards(shards: &[ShardReport], all: bool, terminal: &Terminal) -> String 
     let mut table = Table::new(&[">column", "status", ">wrong blocks", "first at", "shard"]);
     let mut good = 0;
     for shard in shards {
-        let is_good = shard.status == ShardStatus::Good && shard.wrong_blocks == 0;
+        let is_good =
+            shard.status == ShardStatus::Good && shard.wrong_blocks == 0 && shard.misnamed.is_none();
         good += usize::from(is_good);
         if is_good && !all {
             continue;
@@ -285,6 +287,7 @@ pub fn shards(shards: &[ShardReport], all: bool, terminal: &Terminal) -> String 
             shard.column.to_string(),
             match &shard.status {
                 ShardStatus::Good if shard.wrong_blocks > 0 => "damaged".to_string(),
+                ShardStatus::Good if shard.misnamed.is_some() => "good, but under a wrong name".to_string(),
                 status => shard_status(status),
             },
             shard.wrong_blocks.to_string(),
@@ -296,6 +299,23 @@ pub fn shards(shards: &[ShardReport], all: bool, terminal: &Terminal) -> String 
         true => format!("All {} are good.\n", count(good, "shard")),
         false => format!("{}{good} of {} good.\n", table.render(terminal), count(shards.len(), "shard")),
     }
+}
+
+/// The files that hold shards beside those that count, one sentence each.
+pub fn superfluous(report: &VerifyReport) -> String {
+    let mut out = String::new();
+    for file in &report.superfluous {
+        let what = match &file.status {
+            ShardStatus::Good | ShardStatus::HeaderCopyDamaged | ShardStatus::MetaDamaged => "a copy",
+            ShardStatus::Stale { .. } => "an older state",
+            _ => "a broken copy",
+        };
+        let shard = report.shards.iter().find(|shard| shard.column == file.column);
+        let shard = shard.map_or(String::new(), |shard| format!(", {}", name(&shard.path)));
+        let (path, column) = (name(&file.path), file.column);
+        let _ = writeln!(out, "{path} is superfluous: {what} of the shard of column {column}{shard}.");
+    }
+    out
 }
 
 fn shard_status(status: &ShardStatus) -> String {
@@ -377,6 +397,7 @@ pub fn verification(report: &VerifyReport, terminal: &Terminal) -> String {
         if report.by_checksums { "checksums" } else { "the equations of the code" }
     );
     out.push_str(&shards(&report.shards, false, terminal));
+    out.push_str(&superfluous(report));
     if !report.findings.is_empty() {
         out.push('\n');
         out.push_str(&findings(&report.findings, report.finding_count, terminal));
@@ -410,6 +431,9 @@ pub fn verification(report: &VerifyReport, terminal: &Terminal) -> String {
     let verdict = match (report.clean, report.recoverable) {
         (true, _) => "Verdict: clean; nothing is missing and nothing is wrong.".to_string(),
         (false, true) if !report.needs_heal => changed_only(),
+        (false, true) if only_misnamed(report) => {
+            "Verdict: nothing is damaged, but shards bear the names of others: run 'pantile heal'.".to_string()
+        }
         (false, true) if report.needs_seal => {
             "Verdict: damaged, and all of it can be repaired: run 'pantile heal', then 'pantile seal' for what was \
              changed since."
@@ -420,6 +444,16 @@ pub fn verification(report: &VerifyReport, terminal: &Terminal) -> String {
     };
     let _ = writeln!(out, "\n{verdict}");
     out
+}
+
+/// Whether wrong names of shards are all there is to be healed.
+fn only_misnamed(report: &VerifyReport) -> bool {
+    let is_whole = |s: &ShardReport| s.status == ShardStatus::Good && s.wrong_blocks == 0;
+    let lost = report
+        .files
+        .iter()
+        .any(|file| file.lost_blocks > 0 || (report.mode == "beside" && file.status == FileStatus::Missing));
+    !report.needs_seal && report.findings.is_empty() && !lost && report.shards.iter().all(is_whole)
 }
 
 /// The verdict where files were changed since and nothing else is to be said.

@@ -116,11 +116,16 @@ fn text(report: &HealReport, terminal: &Terminal) -> String {
     for path in &report.strays_removed {
         let _ = writeln!(strays, "  removed    {} (left by a command that was killed)", sets::name(path));
     }
+    let superfluous = sets::superfluous(&report.found);
     if report.found.clean {
-        return format!("{strays}{title} was whole; there was nothing to repair.\n");
+        return format!("{strays}{title} was whole; there was nothing to repair.\n{superfluous}");
     }
     let mut out = format!("{title} ({})\n\n{strays}", report.found.code);
     let _ = writeln!(out, "  repaired   {} blocks", report.blocks_repaired);
+    for shard in &report.shards_renamed {
+        let (from, to) = (sets::name(&shard.from), sets::name(&shard.to));
+        let _ = writeln!(out, "  renamed    {to} (its name was {from})");
+    }
     for path in &report.shards_written {
         let _ = writeln!(out, "  shard      {}", sets::name(path));
     }
@@ -155,6 +160,6 @@ fn text(report: &HealReport, terminal: &Terminal) -> String {
         true => "Verdict: whole again.".to_string(),
         false => "Verdict: not whole.".to_string(),
     };
-    let _ = writeln!(out, "\n{verdict}");
+    let _ = writeln!(out, "\n{superfluous}{verdict}");
     out
 }

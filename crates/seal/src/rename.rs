@@ -1,0 +1,92 @@
+//! Giving shards their own names back: a lost one is made anew under its own name, and the journal knows them by it.
+//!
+//! Invariant: every step renames one shard to a name that nothing has and under which a shard of this set is looked for,
+//! so that whoever is killed between two steps leaves all of them to be found, and the next one goes on.
+
+use crate::SealError;
+use crate::names::{column_of, parent};
+use crate::report::Renamed;
+use crate::set::Set;
+use std::path::{Path, PathBuf};
+
+/// Renames the shards that bear the name of another column; with `all`, those in the set's directory that are called
+/// anything else as well. What stands under a shard's own name and is not a shard that is renamed stays, and so does
+/// that shard.
+pub(crate) fn give_names_back(set: &mut Set<'_>, all: bool) -> Result<Vec<Renamed>, SealError> {
+    let before: Vec<Option<PathBuf>> =
+        set.shards.iter().map(|shard| shard.as_ref().map(|shard| shard.path.clone())).collect();
+    loop {
+        let wrong: Vec<(usize, PathBuf)> =
+            (0..set.shards.len()).filter_map(|column| Some((column, own_name(set, column, all)?))).collect();
+        let free = wrong.iter().find(|(_, own)| set.world.disk.meta(own).is_err());
+        let step = free.cloned().or_else(|| Some((circle(set, &wrong)?, PathBuf::new())));
+        match step {
+            None => break,
+            // One of a circle steps aside, so that the others can move up.
+            Some((column, to)) if to.as_os_str().is_empty() => rename(set, column, parked_name(set, column))?,
+            Some((column, to)) => rename(set, column, to)?,
+        }
+    }
+    let pairs = before.into_iter().zip(&set.shards);
+    let moved = pairs.filter_map(|(from, shard)| {
+        let (from, to) = (from?, &shard.as_ref()?.path);
+        (from != *to).then(|| Renamed::new(&from, to))
+    });
+    Ok(moved.collect())
+}
+
+/// The path that the shard of a column should have, if it is to be renamed.
+fn own_name(set: &Set<'_>, column: usize, all: bool) -> Option<PathBuf> {
+    let path = &set.shards[column].as_ref()?.path;
+    let here = || parent(path) == set.names.dir;
+    set.misnamed(column, path).or_else(|| {
+        let own = set.names.shard(column);
+        (all && here() && *path != own).then_some(own)
+    })
+}
+
+/// A shard whose own name belongs to one whose own name belongs to one ... that has the name of the first.
+fn circle(set: &Set<'_>, wrong: &[(usize, PathBuf)]) -> Option<usize> {
+    let path = |column: usize| set.shards[column].as_ref().map(|shard| shard.path.as_path());
+    let holder = |name: &Path| wrong.iter().find(|(column, _)| path(*column) == Some(name));
+    let returns = |first: &&(usize, PathBuf)| {
+        let mut at = holder(&first.1);
+        for _ in 0..wrong.len() {
+            match at {
+                Some((column, _)) if *column == first.0 => return true,
+                Some((_, own)) => at = holder(own),
+                None => return false,
+            }
+        }
+        false
+    };
+    wrong.iter().find(returns).map(|(column, _)| *column)
+}
+
+/// A free name beside a shard that is still one of its column: its number with more digits than any shard's has.
+fn parked_name(set: &Set<'_>, column: usize) -> PathBuf {
+    let dir = set.shards[column].as_ref().map_or_else(|| set.names.dir.clone(), |shard| parent(&shard.path));
+    let name = |more: usize| dir.join(set.names.with_digits_more(column, more));
+    (1..)
+        .map(name)
+        .find(|name| set.world.disk.meta(name).is_err())
+        .unwrap_or_else(|| unreachable!("one is free"))
+}
+
+fn rename(set: &mut Set<'_>, column: usize, to: PathBuf) -> Result<(), SealError> {
+    let disk = set.world.disk;
+    let Some(shard) = &mut set.shards[column] else { return Ok(()) };
+    let from = std::mem::replace(&mut shard.path, to.clone());
+    disk.rename(&from, &to).map_err(|e| SealError::io("renaming", &from, e))?;
+    let dir = parent(&to);
+    disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))?;
+    if let Some((told, _)) = set.status.get_mut(&column).filter(|(told, _)| *told == from) {
+        *told = to;
+    }
+    Ok(())
+}
+
+/// Whether a file is called like a shard of the set, by whatever number.
+pub(crate) fn is_called_like_one(set: &Set<'_>, path: &Path) -> bool {
+    path.file_name().is_some_and(|file| column_of(file, &set.names.name).is_some())
+}
