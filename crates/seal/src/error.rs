@@ -71,8 +71,12 @@ pub enum SealError {
     },
     /// A new set needs a code.
     CodeNeeded {
-        /// Where no set was found.
+        /// Where no set of the name was found.
         out: PathBuf,
+        /// The name.
+        name: String,
+        /// The sets that are there: the name of each, and what it was sealed from.
+        others: Vec<(String, Vec<PathBuf>)>,
     },
     /// The code is only here to be studied.
     StudyOnly {
@@ -108,6 +112,13 @@ pub enum SealError {
         first: Vec<PathBuf>,
         /// How many there are.
         count: usize,
+    },
+    /// The set was sealed from other paths, or from these in another order.
+    OtherSources {
+        /// What it was sealed from.
+        have: Vec<PathBuf>,
+        /// What was named.
+        given: Vec<PathBuf>,
     },
     /// A file has the name of a shard, or one that may be taken for it, and is another.
     NameTaken {
@@ -313,11 +324,22 @@ impl fmt::Display for SealError {
                 "'{name}' cannot be the name of a set; a name is part of a file name: not empty, without '/', \
                  and at most 200 bytes"
             ),
-            SealError::CodeNeeded { out: dir } => write!(
-                out,
-                "there is no such set in {} yet, and a new one needs a code; name one, such as rs:10+4",
-                dir.display()
-            ),
+            SealError::CodeNeeded { out: dir, name, others } => {
+                write!(out, "there is no set named '{name}' in {}", dir.display())?;
+                let others: Vec<String> = others
+                    .iter()
+                    .map(|(name, sources)| format!("'{name}', sealed from {}", paths(sources)))
+                    .collect();
+                match others.is_empty() {
+                    true => write!(out, ", and a new one needs a code; name one, such as rs:10+4"),
+                    false => write!(
+                        out,
+                        ", but {}; to update it give its paths in the order of sealing, and its name; a new set needs a \
+                         code, such as rs:10+4",
+                        list_most(&others)
+                    ),
+                }
+            }
             SealError::StudyOnly { spec, reason } => {
                 write!(out, "{spec} is here to be studied, not to store with: {reason}; choose another code")
             }
@@ -347,6 +369,13 @@ impl fmt::Display for SealError {
                     first.join(", ")
                 )
             }
+            SealError::OtherSources { have, given } => write!(
+                out,
+                "the set was sealed from {}, in this order, not from {}; give exactly these paths in this order to update \
+                 it, and seal others as a set of their own, in another directory or under another name",
+                paths(have),
+                paths(given)
+            ),
             SealError::NameTaken { path, shard } => write!(
                 out,
                 "{} is called like a shard of the set, but that shard is {}; move it away and run the command again",
@@ -369,11 +398,10 @@ impl fmt::Display for SealError {
                 set.0, set.1, here.0, here.1
             ),
             SealError::NoShards { paths } => {
-                let paths: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
                 write!(
                     out,
                     "there is no shard in {}; name the directory of the shards, or the shards",
-                    paths.join(", ")
+                    self::paths(paths)
                 )
             }
             SealError::NoGoodShard { path, error } => write!(
@@ -554,6 +582,10 @@ fn list_most(items: &[String]) -> String {
         len if len > MOST => format!("{} and {} others", items[..MOST].join(", "), len - MOST),
         _ => items.join(", "),
     }
+}
+
+fn paths(paths: &[PathBuf]) -> String {
+    list(&paths.iter().map(|path| path.display()).collect::<Vec<_>>())
 }
 
 fn list<T: ToString>(items: &[T]) -> String {

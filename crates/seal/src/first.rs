@@ -7,7 +7,7 @@ use crate::meta::Meta;
 use crate::names::{Names, path_of, temp};
 use crate::options::{Progress, SealOptions};
 use crate::report::SealReport;
-use crate::set::{check_purpose, file_bytes, record_of};
+use crate::set::{check_purpose, file_bytes, record_of, sets_in};
 use crate::tree::{Tree, let_times_pass};
 use crate::window::{Window, join, read_file_blocks};
 use crate::{SealError, World, par};
@@ -43,7 +43,11 @@ pub(crate) fn first_seal(
     mut tree: Tree,
     progress: &mut dyn Progress,
 ) -> Result<SealReport, SealError> {
-    let code = options.code.as_ref().ok_or_else(|| SealError::CodeNeeded { out: options.out.clone() })?;
+    let code = options.code.as_ref().ok_or_else(|| SealError::CodeNeeded {
+        out: options.out.clone(),
+        name: crate::names::shown(&names.name),
+        others: sets_in(world.disk, &names.dir),
+    })?;
     check_purpose(code)?;
     let codec = Codec::new(code);
     let sizes = |entry: &Entry| if let EntryKind::File { size, .. } = entry.kind { size } else { 0 };

@@ -597,14 +597,32 @@ fn find(disk: &dyn Disk, paths: &[PathBuf]) -> Result<Vec<Candidate>, SealError>
     Ok(files.into_iter().map(|path| Candidate::open(disk, path)).collect())
 }
 
-/// The one set that is meant, and its manifest of the newest generation that can be restored from what is there.
-fn choose(candidates: &[Candidate], paths: &SetPaths) -> Result<(Manifest, SetId), SealError> {
+fn by_set(candidates: &[Candidate]) -> BTreeMap<SetId, Vec<&Candidate>> {
     let mut sets: BTreeMap<SetId, Vec<&Candidate>> = BTreeMap::new();
     for candidate in candidates {
         if let Some(set) = candidate.set() {
             sets.entry(set).or_default().push(candidate);
         }
     }
+    sets
+}
+
+/// The sets of which good shards lie in a directory: the name of each, and what it was sealed from.
+pub(crate) fn sets_in(disk: &dyn Disk, dir: &Path) -> Vec<(String, Vec<PathBuf>)> {
+    let candidates = find(disk, &[dir.to_path_buf()]).unwrap_or_default();
+    let sets = by_set(&candidates);
+    let manifests = sets.values().filter_map(|shards| newest(shards).ok());
+    let sources = |manifest: &Manifest| {
+        manifest.sources.iter().map(|source| path_of(&source.path).to_path_buf()).collect()
+    };
+    let mut found: Vec<_> = manifests.map(|manifest| (shown(&manifest.name), sources(&manifest))).collect();
+    found.sort_unstable();
+    found
+}
+
+/// The one set that is meant, and its manifest of the newest generation that can be restored from what is there.
+fn choose(candidates: &[Candidate], paths: &SetPaths) -> Result<(Manifest, SetId), SealError> {
+    let sets = by_set(candidates);
     let mut manifests: Vec<(usize, Manifest)> = Vec::new();
     let mut first_error = None;
     for shards in sets.values() {

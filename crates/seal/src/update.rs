@@ -113,20 +113,16 @@ fn check_settings(set: &Set<'_>, options: &SealOptions, tree: &Tree) -> Result<(
     let places = |sources: &[pantile_format::Source]| -> Vec<PathBuf> {
         sources.iter().map(|source| crate::names::path_of(&source.path).to_path_buf()).collect()
     };
-    let (have, given) = (places(&manifest.sources), places(&tree.sources));
-    let elsewhere = have.iter().zip(&given).find(|(have, given)| have != given);
-    if let (Some((have, given)), false) = (elsewhere, options.moved || have.len() != given.len()) {
-        return Err(SealError::OtherSource { have: have.clone(), given: given.clone() });
-    }
     let names = |sources: &[pantile_format::Source]| -> Vec<Vec<u8>> {
         sources.iter().map(|source| source.prefix.clone()).collect()
     };
+    let (have, given) = (places(&manifest.sources), places(&tree.sources));
     if names(&manifest.sources) != names(&tree.sources) {
-        let list = |sources: &[pantile_format::Source]| {
-            let paths: Vec<String> = sources.iter().map(|s| crate::names::shown(&s.path)).collect();
-            paths.join(", ")
-        };
-        return differs("the sources", list(&manifest.sources), list(&tree.sources));
+        return Err(SealError::OtherSources { have, given });
+    }
+    let elsewhere = have.iter().zip(&given).find(|(have, given)| have != given).filter(|_| !options.moved);
+    if let Some((have, given)) = elsewhere {
+        return Err(SealError::OtherSource { have: have.clone(), given: given.clone() });
     }
     Ok(())
 }

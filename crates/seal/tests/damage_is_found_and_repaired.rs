@@ -592,6 +592,38 @@ fn bad_input_gets_one_sentence() {
 }
 
 #[test]
+fn other_paths_than_those_sealed_are_told_from_a_set_that_is_not_there() {
+    let place = Place::new();
+    let path = |name: &str| place.dir.path().join(name);
+    for name in ["one", "two", "three"] {
+        fs::create_dir(path(name)).unwrap();
+        write(&path(name).join(name), name.as_bytes());
+    }
+    let options =
+        |names: &[&str]| SealOptions::new(names.iter().map(|name| path(name)).collect(), place.out());
+    let mut first = options(&["one", "two"]);
+    first.code = Some(code_of("rs:3+2"));
+    seal(&first, &mut Silent).unwrap();
+    let before = shards(&place.out());
+    let sealed = format!("{}, {}", path("one").display(), path("two").display());
+    for names in [&["one"][..], &["one", "two", "three"], &["one", "three"]] {
+        let error = seal(&options(names), &mut Silent).unwrap_err();
+        assert!(matches!(error, SealError::OtherSources { .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.contains(&sealed) && text.contains("in this order"), "{text}");
+        assert!(!text.contains("leave"), "{text}");
+    }
+    // The first path names the set: by another one it is not found, but it is said that it is there.
+    for names in [&["two", "one"][..], &["three", "one", "two"]] {
+        let text = seal(&options(names), &mut Silent).unwrap_err().to_string();
+        assert!(text.contains(&format!("but 'one', sealed from {sealed}")), "{text}");
+        assert!(text.contains("in the order of sealing") && text.contains("needs a code"), "{text}");
+    }
+    assert!(shards(&place.out()) == before);
+    seal(&options(&["one", "two"]), &mut Silent).unwrap();
+}
+
+#[test]
 fn a_source_that_is_not_mounted_is_not_forgotten() {
     let place = sealed("rs:3+2", Mode::Full, true);
     let before = shards(&place.out());

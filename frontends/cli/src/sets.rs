@@ -244,6 +244,7 @@ fn verdict(error: &SealError, text: String) -> Failure {
         | SealError::StudyOnly { .. }
         | SealError::Differs { .. }
         | SealError::NameTaken { .. }
+        | SealError::OtherSources { .. }
         | SealError::BlockLen { .. }
         | SealError::Code { .. }
         | SealError::OtherConstruction { .. }
