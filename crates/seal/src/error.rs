@@ -186,6 +186,13 @@ pub enum SealError {
         /// Damaged blocks found in stripes to be changed.
         blocks: u64,
     },
+    /// Shards are not in the directory in which the set is brought up to date: moved, or lost.
+    ShardsElsewhere {
+        /// The directory.
+        dir: PathBuf,
+        /// The columns of those that are not there.
+        columns: Vec<usize>,
+    },
     /// A journal is damaged.
     BadJournal {
         /// The journal.
@@ -331,7 +338,11 @@ impl fmt::Display for SealError {
                     .map(|(name, sources)| format!("'{name}', sealed from {}", paths(sources)))
                     .collect();
                 match others.is_empty() {
-                    true => write!(out, ", and a new one needs a code; name one, such as rs:10+4"),
+                    true => write!(
+                        out,
+                        ", and a new one needs a code; name one, such as rs:10+4; if its shards were moved to other \
+                         disks, leave a symbolic link to each there, under its name"
+                    ),
                     false => write!(
                         out,
                         ", but {}; to update it give its paths in the order of sealing, and its name; a new set needs a \
@@ -430,6 +441,13 @@ impl fmt::Display for SealError {
                 }
                 write!(out, "; heal it first")
             }
+            SealError::ShardsElsewhere { dir, columns } => write!(
+                out,
+                "the shards of columns {} are not in {}; of one that was moved to another disk leave a symbolic link there, \
+                 under its name; if one is lost, heal it first",
+                list(columns),
+                dir.display()
+            ),
             SealError::BadJournal { path, error } => write!(
                 out,
                 "{}: {error}. It tells of a change that was under way; restore it from a copy, or move it away and \

@@ -14,7 +14,7 @@ use crate::grid::{Allocator, Apart, Grid};
 use crate::journal::remove_temporaries;
 use crate::options::{Progress, SealOptions};
 use crate::rename::{give_names_back, is_called_like_one};
-use crate::report::{FileStatus, SealReport};
+use crate::report::{FileStatus, SealReport, ShardStatus};
 use crate::set::{Original, Set, mode_name};
 use crate::tree::{Tree, let_times_pass};
 use crate::window::{join, read_file_blocks};
@@ -55,6 +55,11 @@ pub(crate) fn update(
             !whole || !set.status[column].1.is_usable()
         })
         .collect();
+    let is_missing = |column: &usize| set.status[column].1 == ShardStatus::Missing;
+    let missing: Vec<usize> = broken.iter().copied().filter(is_missing).collect();
+    if !missing.is_empty() {
+        return Err(SealError::ShardsElsewhere { dir: set.names.dir.clone(), columns: missing });
+    }
     if !broken.is_empty() {
         return Err(SealError::NeedsHeal { columns: broken, blocks: 0 });
     }

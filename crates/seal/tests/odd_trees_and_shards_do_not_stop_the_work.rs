@@ -319,6 +319,32 @@ fn a_good_shard_under_the_name_of_a_lost_one_is_not_replaced() {
     assert_eq!((report.shards_written.len(), report.not_healed.len()), (1, 1));
 }
 
+#[test]
+fn shards_that_were_moved_are_asked_for_where_sealing_looks_for_them() {
+    let place = sealed("rs:3+2", Mode::Full, true);
+    let disk = |column: usize| place.dir.path().join(format!("disk{column}"));
+    let again = || seal(&SealOptions::new(vec![place.tree()], place.out()), &mut Silent);
+    for column in 0..5 {
+        fs::create_dir(disk(column)).unwrap();
+        fs::rename(place.shard(column), disk(column).join(place.shard(column).file_name().unwrap())).unwrap();
+        let text = again().unwrap_err().to_string();
+        let out = place.out().display().to_string();
+        assert!(text.contains("a symbolic link") && text.contains(&out), "{column}: {text}");
+        assert!((column == 4) == text.contains("there is no set named 'tree'"), "{column}: {text}");
+        assert!((column == 2) == text.contains("columns 0, 1, 2 are not in"), "{column}: {text}");
+    }
+    // As it says.
+    for column in 0..5 {
+        symlink(disk(column).join(place.shard(column).file_name().unwrap()), place.shard(column)).unwrap();
+    }
+    write(&place.tree().join("one more"), b"more");
+    again().unwrap();
+    let paths = (0..5).map(disk).chain([place.out()]).collect();
+    let set = SetPaths { paths, ..SetPaths::default() };
+    let found = verify(&VerifyOptions { set, ..Default::default() }, &mut Silent).unwrap();
+    assert!(found.clean && found.superfluous.is_empty(), "{found:?}");
+}
+
 /// Gives the first shard the name of the second, the second that of the third, and the last that of the first.
 fn rotate_names(place: &Place, columns: &[usize]) {
     let aside = place.dir.path().join("aside");

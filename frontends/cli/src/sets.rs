@@ -230,6 +230,7 @@ fn verdict(error: &SealError, text: String) -> Failure {
         SealError::Format { .. }
         | SealError::NeedsHeal { .. }
         | SealError::Disguised { .. }
+        | SealError::ShardsElsewhere { .. }
         | SealError::BadJournal { .. } => Failure::Damage(text),
         SealError::NoSources
         | SealError::NoSpace { .. }

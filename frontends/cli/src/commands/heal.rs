@@ -19,6 +19,9 @@ use std::path::PathBuf;
 Exit status: 0 whole again, 1 (--dry-run) there is something to repair, 2 not all could be repaired.
 Ctrl-C ends between two stripes; nothing is lost, and the next run goes on.
 
+Shards that were moved to other disks are found by a symbolic link in the directory, or if their directories are named \
+too; those that are not found are made anew beside the others.
+
 Examples:
   pantile heal shards --dry-run              say what would be done
   pantile heal shards                        do it

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 /// Protect files with shards, or bring an existing set up to date
 ///
 /// Answers: how do I make these files survive lost disks and silent damage? Seal writes one shard per column of the
-/// code into a directory; put the shards on different disks. Run again, it reads what has changed since and writes
-/// only that. With --beside the shards hold parity only, and the original files stay the data.
+/// code into a directory; move the shards to different disks, and leave a symbolic link to each in the directory. Run
+/// again, it finds them there by their names, reads what has changed since and writes only that. With --beside the shards hold parity only, and the original files stay the data.
 #[derive(Args)]
 #[command(after_long_help = "\
 Sizes are bytes, or 4K, 1M, 1G, 1T (powers of 1024). Killed at any moment, the set is what it was before or what it is \
@@ -22,6 +22,7 @@ for what changed: the new blocks and the parity of their stripes. A file that wa
 
 Examples:
   pantile seal photos --code rs:10+4 --out shards       14 shards, any 10 bring everything back
+  mv shards/photos.03.shard /disk3 && ln -s /disk3/photos.03.shard shards
   pantile seal photos --out shards                      later: seal what has changed
   pantile seal films --code raid6:8 --out parity --beside --block 1M
   pantile seal letters.txt taxes --code rdp:6 --out backup --name papers")]
