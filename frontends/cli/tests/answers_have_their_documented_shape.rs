@@ -391,6 +391,41 @@ fn ctrl_c_ends_a_proof_with_the_levels_that_are_done() {
     assert!(answer["tolerance"].as_array().is_some_and(|levels| !levels.is_empty()));
 }
 
+/// Numbers of a part of a trace looked like those of all of it.
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_a_replay_without_an_answer() {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    let directory = tempfile::tempdir().expect("a directory");
+    for shown in [&["--json"][..], &["--html", "page.html"]] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_pantile"))
+            .args(["lab", "replay", "-", "--codes", "raid6:4"])
+            .args(shown)
+            .current_dir(directory.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the built command can be run");
+        let lines = "128166372003061629,hm,0,Write,383496192,32768,413\n".repeat(10_000);
+        let mut feed = child.stdin.take().expect("a pipe");
+        // The pipe holds less than this: what was written first is being replayed.
+        feed.write_all(lines.as_bytes()).expect("it reads");
+        let id = child.id().to_string();
+        assert!(
+            Command::new("kill").args(["-INT", &id]).status().is_ok_and(|s| s.success()),
+            "still at work"
+        );
+        while feed.write_all(lines.as_bytes()).is_ok() {}
+        let output = child.wait_with_output().expect("it ends");
+        let fault = String::from_utf8(output.stderr).expect("UTF-8");
+        assert_eq!(output.status.code(), Some(130), "{fault}");
+        assert!(output.stdout.is_empty() && !directory.path().join("page.html").exists());
+        assert!(fault.contains("requests, before the end of the trace; nothing is printed"), "{fault}");
+    }
+}
+
 #[test]
 fn bench_has_exactly_the_promised_fields() {
     let arguments = ["bench", "raid5:2", "dcode:5", "--chunk", "2K", "--lost", "1", "--json"];

@@ -20,7 +20,7 @@ use pantile_lab::replay::{
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Answers: which code for my workload? Blocks that each device reads and writes, by cause: the plans that a volume executes.
@@ -167,13 +167,15 @@ impl Replay {
         }
         interrupt::listen();
         let progress = Progress::start(terminal, "replaying");
+        let ended = AtomicBool::new(false);
         let done = run(&mut trace, &codes, &options, &|requests| {
             let message = format!("{requests} requests of {}", self.trace.display());
             let done = read.bytes.load(Ordering::Relaxed);
             // Of standard input nobody knows the length: requests alone are told.
             let of = if len == 0 { 0 } else { len.max(done) };
             progress.set(message, "bytes", done, of);
-            !interrupt::asked()
+            ended.fetch_or(interrupt::asked(), Ordering::Relaxed);
+            !ended.load(Ordering::Relaxed)
         });
         drop(progress);
         let (seen, replayed) = done.map_err(|error| match error {
@@ -185,6 +187,13 @@ impl Replay {
             ReplayError::NoDevice { .. } => Failure::Input(format!("--lost: {error}")),
             ReplayError::Trace(error) => Failure::System(named(&error)),
         })?;
+        if ended.into_inner() {
+            // Numbers of a part of the trace look like those of all of it, in a picture and in JSON most of all.
+            return Err(Failure::Interrupted(format!(
+                "the replay was ended after {} requests, before the end of the trace; nothing is printed or written",
+                seen.requests
+            )));
+        }
         for bad in &seen.first_bad {
             note(&named(bad));
         }
@@ -206,11 +215,7 @@ impl Replay {
                 print(&format!("{} holds the pictures and every number.\n", file.display()))?;
             }
         }
-        Ok(match () {
-            () if interrupt::asked() => Verdict::Interrupted,
-            () if seen.bad > 0 => Verdict::Bad,
-            () => Verdict::Good,
-        })
+        Ok(if seen.bad > 0 { Verdict::Bad } else { Verdict::Good })
     }
 }
 
