@@ -67,6 +67,53 @@ fn bad_lines_are_named_and_skipped() {
     assert_eq!(good[1], Request { at_us: 700, offset: 8192, len: 4096, is_write: false });
 }
 
+/// A reader that gives a few bytes at a time, as a pipe does whose writer flushes often.
+struct InPieces<'a>(&'a [u8], usize);
+
+impl std::io::Read for InPieces<'_> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.1.min(into.len()).min(self.0.len());
+        into[..n].copy_from_slice(&self.0[..n]);
+        self.0 = &self.0[n..];
+        Ok(n)
+    }
+}
+
+#[test]
+fn what_comes_in_pieces_is_recognised_as_what_comes_at_once() {
+    for format in Format::WRITABLE {
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes, format).unwrap();
+        made(Pattern::Zipf, 200).iter().for_each(|request| writer.push(&request).unwrap());
+        writer.finish().unwrap();
+        for piece in [1, 7, 20, 39, 1000] {
+            let from = std::io::BufReader::new(InPieces(&bytes, piece));
+            let mut trace = Trace::open(from).unwrap_or_else(|error| panic!("{format:?} {piece}: {error}"));
+            assert_eq!(trace.format(), format);
+            let mut good = 0;
+            while let Some(item) = trace.next_item().unwrap() {
+                item.unwrap_or_else(|bad| panic!("{format:?} {piece}: {bad}"));
+                good += 1;
+            }
+            assert_eq!(good, 200);
+        }
+    }
+}
+
+#[test]
+fn a_line_of_any_length_is_one_line() {
+    let line = "128166372003061629,hm,0,Read,383496192,32768,413\n";
+    for len in [1000, 65_535, 65_536, 65_537, 131_072, 200_000] {
+        let long = "x".repeat(len);
+        let (_, good, bad) = read(format!("{line}{long}\nshort\n{line}").as_bytes());
+        assert_eq!(good.len(), 2, "{len}");
+        assert_eq!(bad.iter().map(|bad| bad.number).collect::<Vec<_>>(), [2, 3], "{len}");
+        // Also one that would be a request but for its length, and one that nothing follows.
+        let (_, good, bad) = read(format!("{line}{}{long}", line.trim_end()).as_bytes());
+        assert_eq!((good.len(), bad.len()), if len < 65_000 { (2, 0) } else { (1, 1) }, "{len}");
+    }
+}
+
 #[test]
 fn what_is_no_trace_is_refused_and_no_bytes_do_harm() {
     for text in [&b"hello\n"[..], b"\x7fELF\0\0\0\0", b"a,b\n1,2\n"] {

@@ -11,7 +11,7 @@
 //! with its number and text, and reading goes on after it.
 
 use std::fmt;
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read};
 
 /// One request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,9 +113,12 @@ impl Format {
 
 /// A trace being read.
 pub struct Trace<R> {
-    from: R,
+    /// What was looked at to recognise the format, and the rest.
+    from: io::Chain<io::Cursor<Vec<u8>>, R>,
     format: Format,
     line: Vec<u8>,
+    /// The line is longer than a trace has: `line` is its beginning, and the rest of it is passed over.
+    is_cut: bool,
     /// Lines or records so far.
     number: u64,
     /// The time of the first request, in the unit of the format; of fio 2 the time that was waited.
@@ -129,9 +132,20 @@ impl<R: BufRead> Trace<R> {
     ///
     /// Errors: it cannot be read, or is of no known format. An empty file is an MSR trace without requests.
     pub fn open(mut from: R) -> Result<Trace<R>, TraceError> {
-        let format = recognise(from.fill_buf()?)?;
-        let mut trace =
-            Trace { from, format, line: Vec::new(), number: 0, first: None, waited_us: 0, ended: false };
+        // A pipe gives what its writer has written so far: one read may be a part of the first line.
+        let mut begin = Vec::new();
+        from.by_ref().take(BEGIN_BYTES).read_to_end(&mut begin)?;
+        let format = recognise(&begin)?;
+        let mut trace = Trace {
+            from: io::Cursor::new(begin).chain(from),
+            format,
+            line: Vec::new(),
+            is_cut: false,
+            number: 0,
+            first: None,
+            waited_us: 0,
+            ended: false,
+        };
         if matches!(format, Format::Fio2 | Format::Fio3) {
             trace.next_line()?;
         }
@@ -154,6 +168,7 @@ impl<R: BufRead> Trace<R> {
             let line = std::mem::take(&mut self.line);
             let text = line.trim_ascii();
             let parsed = match self.format {
+                _ if self.is_cut => Err("it has 64 KiB or more"),
                 Format::Msr => self.msr(text),
                 _ => self.fio(text),
             };
@@ -173,9 +188,13 @@ impl<R: BufRead> Trace<R> {
     /// Whether there was another line.
     fn next_line(&mut self) -> io::Result<bool> {
         self.line.clear();
-        // A line without end is a binary file, not a trace: no more than this is taken of it.
-        let taken = io::Read::take(&mut self.from, LINE_BYTES_MOST).read_until(b'\n', &mut self.line)?;
+        // A line without end is a binary file, not a trace: no more than this is kept of it.
+        let taken = self.from.by_ref().take(LINE_BYTES_MOST).read_until(b'\n', &mut self.line)?;
         self.number += u64::from(taken > 0);
+        self.is_cut = taken as u64 == LINE_BYTES_MOST && self.line.last() != Some(&b'\n');
+        if self.is_cut {
+            self.from.skip_until(b'\n')?;
+        }
         Ok(taken > 0)
     }
 
@@ -286,6 +305,9 @@ impl<R: BufRead> Trace<R> {
 type Parsed = Result<Option<Request>, &'static str>;
 
 const LINE_BYTES_MOST: u64 = 64 * 1024;
+
+/// More than eight records of 40 bytes, and than the six fields of a first line.
+const BEGIN_BYTES: u64 = 1024;
 
 /// No request of a block device is longer.
 const LEN_MOST: u64 = 1 << 32;
