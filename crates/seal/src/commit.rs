@@ -177,12 +177,17 @@ impl Commit<'_> {
         let need = [parity.saturating_mul(stripes).saturating_add(data).saturating_mul(block), checks, meta]
             .into_iter()
             .fold(appended, u64::saturating_add);
-        match set.world.disk.free_bytes(&set.names.dir) {
-            Ok(free) if free < need => {
-                Err(SealError::NoSpace { path: set.names.dir.clone(), need: Some(need), free: Some(free) })
-            }
-            _ => Ok(()),
+        check_free(set, need)
+    }
+}
+
+/// Refuses what needs more room than there is beside the shards.
+pub(crate) fn check_free(set: &Set<'_>, need: u64) -> Result<(), SealError> {
+    match set.world.disk.free_bytes(&set.names.dir) {
+        Ok(free) if free < need => {
+            Err(SealError::NoSpace { path: set.names.dir.clone(), need: Some(need), free: Some(free) })
         }
+        _ => Ok(()),
     }
 }
 

@@ -28,6 +28,13 @@ pub enum SealError {
         /// Bytes free.
         free: Option<u64>,
     },
+    /// The checksums do not fit into memory.
+    NoMemory {
+        /// Bytes that they take.
+        need: u64,
+        /// Bytes of a block.
+        block_len: u64,
+    },
     /// The caller ended it.
     Cancelled,
     /// Another command works in the directory.
@@ -296,6 +303,11 @@ impl fmt::Display for SealError {
                 "the file system of {} is full; free some space and run the command again. What was sealed \
                  before is as it was",
                 path.display()
+            ),
+            SealError::NoMemory { need, block_len } => write!(
+                out,
+                "the checksums of blocks of {block_len} bytes need {need} bytes of memory, which are not to be had; choose \
+                 larger blocks, up to 1048576 bytes. Nothing was changed"
             ),
             SealError::Cancelled => write!(out, "ended on request; what was sealed before is as it was"),
             SealError::Busy { dir } => {

@@ -74,12 +74,11 @@ pub(crate) fn first_seal(
     for index in order {
         let entry = &mut tree.entries[index];
         let count = block_len.blocks(sizes(entry));
-        if let EntryKind::File { extents, crcs, .. } = &mut entry.kind {
+        if let EntryKind::File { extents, .. } = &mut entry.kind {
             *extents = match &apart {
                 Some(apart) => allocator.take_apart(count, &[], apart),
                 None => allocator.take(count),
             };
-            *crcs = vec![Crc64(0); if options.checksums.unwrap_or(true) { count as usize } else { 0 }];
         }
     }
     let mut id = [0; 16];
@@ -100,6 +99,7 @@ pub(crate) fn first_seal(
         entries: tree.entries,
     };
     check_room(world, &geometry, &manifest, &names)?;
+    make_checksums(&geometry, &mut manifest)?;
     let mut report = SealReport { first_time: true, ..SealReport::default() };
     let done = write_all(world, &geometry, &names, &mut manifest, &mut report, progress);
     if done.is_err() && world.disk.meta(&names.journal()).is_err() {
@@ -149,6 +149,36 @@ pub(crate) fn describe(
     report
 }
 
+/// Checksums of all blocks, not yet known. A file of holes may have more blocks than fit into memory.
+fn make_checksums(geometry: &Geometry, manifest: &mut Manifest) -> Result<(), SealError> {
+    if !manifest.checksums {
+        return Ok(());
+    }
+    // The manifest has them once more when it is written.
+    let need = 2 * data_checksum_bytes(manifest) + parity_checksum_bytes(geometry, manifest);
+    let is_room = Vec::<u8>::new().try_reserve_exact(usize::try_from(need).unwrap_or(usize::MAX)).is_ok();
+    if !is_room {
+        return Err(SealError::NoMemory { need, block_len: manifest.block_len.bytes() });
+    }
+    for entry in &mut manifest.entries {
+        if let EntryKind::File { size, crcs, .. } = &mut entry.kind {
+            *crcs = vec![Crc64(0); manifest.block_len.blocks(*size) as usize];
+        }
+    }
+    Ok(())
+}
+
+fn data_checksum_bytes(manifest: &Manifest) -> u64 {
+    let size = |entry: &Entry| if let EntryKind::File { size, .. } = entry.kind { size } else { 0 };
+    let blocks: u64 = manifest.entries.iter().map(|entry| manifest.block_len.blocks(size(entry))).sum();
+    if manifest.checksums { blocks.saturating_mul(8) } else { 0 }
+}
+
+fn parity_checksum_bytes(geometry: &Geometry, manifest: &Manifest) -> u64 {
+    8 * manifest.stripes * geometry.parity.iter().map(|p| p.len() as u64).sum::<u64>()
+}
+
+/// Asked before anything is allocated for each block. The manifest has no checksums yet.
 fn check_room(
     world: World<'_>,
     geometry: &Geometry,
@@ -156,8 +186,8 @@ fn check_room(
     names: &Names,
 ) -> Result<(), SealError> {
     let shards = geometry.stored_columns().count() as u64;
-    let meta = manifest.encode().len() as u64 + BODY_OFFSET + 4096;
-    let checks = 8 * manifest.stripes * geometry.parity.iter().map(|p| p.len() as u64).sum::<u64>();
+    let meta = manifest.encode().len() as u64 + data_checksum_bytes(manifest) + BODY_OFFSET + 4096;
+    let checks = parity_checksum_bytes(geometry, manifest);
     let need = (geometry.stripe_bytes().checked_mul(manifest.stripes))
         .and_then(|n| n.checked_add(shards * meta + checks));
     let free = world.disk.free_bytes(&names.dir).ok();

@@ -8,7 +8,7 @@
 //! Invariant: parity is never computed from a block that is not known to be what was sealed or what is sealed now.
 
 use crate::SealError;
-use crate::commit::{Commit, Slot};
+use crate::commit::{Commit, Slot, check_free};
 use crate::first::{check_readable, describe, shown};
 use crate::grid::{Allocator, Apart, Grid};
 use crate::journal::remove_temporaries;
@@ -288,6 +288,9 @@ impl Plan {
             blocks(&self.next[index]).saturating_sub(before.map_or(0, |i| blocks(&old[i])))
         };
         let mut allocator = Allocator::new(&set.grid, set.manifest.stripes, fresh.iter().map(more).sum());
+        // At least so much is needed; asked before anything is allocated for each block.
+        let appended = allocator.stripes.saturating_sub(set.manifest.stripes);
+        check_free(set, appended.saturating_mul(set.geometry.stripe_bytes()))?;
         let apart = (set.manifest.mode == Mode::Beside).then(|| Apart::new(&set.geometry));
         let changed = fresh.iter().filter(|(_, before)| before.is_some());
         progress.phase("looking for changes", changed.map(|&(index, _)| size_of(&self.next[index])).sum());

@@ -234,6 +234,7 @@ fn verdict(error: &SealError, text: String) -> Failure {
         | SealError::BadJournal { .. } => Failure::Damage(text),
         SealError::NoSources
         | SealError::NoSpace { .. }
+        | SealError::NoMemory { .. }
         | SealError::BadSource { .. }
         | SealError::SameName { .. }
         | SealError::Nested { .. }

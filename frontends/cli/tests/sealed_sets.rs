@@ -370,6 +370,34 @@ fn a_refused_seal_leaves_no_folders() {
     }
 }
 
+/// Checksums of all blocks of a file of holes were made before it was asked whether there is room for the blocks.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_of_holes_that_has_no_room_is_refused_in_little_memory() {
+    let place = Place::new();
+    assert_eq!(
+        place.run(&["seal", "photos", "--code", "rs:4+2", "--out", "shards", "--block", "4K"]).status,
+        0
+    );
+    let huge = fs::File::create(place.path("photos/huge")).expect("created");
+    huge.set_len(1 << 42).expect("a file of holes");
+    for arguments in
+        ["--out shards", "--code rs:4+2 --block 4K --out new", "--code rs:4+2 --block 4K --out new --beside"]
+    {
+        let command =
+            format!("ulimit -v 4000000; exec '{}' seal photos {arguments}", env!("CARGO_BIN_EXE_pantile"));
+        let output = std::process::Command::new("bash")
+            .args(["-c", &command])
+            .current_dir(place.directory.path())
+            .output()
+            .expect("a shell");
+        let fault = String::from_utf8(output.stderr).expect("UTF-8");
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {fault}");
+        assert!(fault.contains("bytes free") || fault.contains("bytes of memory"), "{arguments}: {fault}");
+        assert!(!place.path("new").exists());
+    }
+}
+
 /// Every path below a directory.
 fn tree_of(root: &Path) -> Vec<PathBuf> {
     let mut paths = Vec::new();
