@@ -382,14 +382,11 @@ pub struct UnsealReport {
     pub unchecked: bool,
     /// Without checksums: whether so many shards are lost that no equation is left, and silent damage would not show.
     pub blind: bool,
-    /// What could not be restored, the first 100.
+    /// What could not be restored: all of it, for whoever looks for it elsewhere.
     pub not_restored: Vec<NotDone>,
-    /// The number of all of that.
+    /// The number of that.
     pub not_restored_count: u64,
 }
-
-/// How many paths are named that something could not be done to.
-pub(crate) const FAILED_SHOWN: usize = 100;
 
 /// A path, and why it could not be restored or healed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

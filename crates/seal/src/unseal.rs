@@ -5,7 +5,7 @@ use crate::disk::{MetaKind, PRIVATE_DIR};
 use crate::lock::{Lock, lock};
 use crate::names::{NO_COLUMN, parent, path_of, shown, stray};
 use crate::options::{Progress, UnsealOptions};
-use crate::report::{FAILED_SHOWN, Losses, NotDone, UnsealReport};
+use crate::report::{Losses, NotDone, UnsealReport};
 use crate::set::Set;
 use crate::verify::{Damage, find_damage};
 use crate::window::{Window, join};
@@ -376,10 +376,8 @@ impl Unsealing<'_, '_> {
 
     fn note(&mut self, index: usize, reason: &str) {
         self.report.not_restored_count += 1;
-        if self.report.not_restored.len() < FAILED_SHOWN {
-            let path = shown(&self.set.restored_path(index));
-            self.report.not_restored.push(NotDone { path, reason: reason.into() });
-        }
+        let path = shown(&self.set.restored_path(index));
+        self.report.not_restored.push(NotDone { path, reason: reason.into() });
     }
 
     /// Times of directories come last: every file made in one sets its time anew, and so does the mark that is taken from the target.

@@ -276,6 +276,25 @@ fn what_is_not_restored_is_listed_and_the_status_says_so() {
     assert!(run.stderr.contains("cannot be restored with certainty"), "{}", run.stderr);
 }
 
+/// The text says that JSON lists them.
+#[test]
+fn json_lists_everything_that_is_not_restored() {
+    let place = Place::new();
+    for i in 0..150 {
+        fs::write(place.path(&format!("photos/{i}")), painted(5000, i)).expect("written");
+    }
+    place.seal("rs:4+2");
+    for shard in &place.shards()[..3] {
+        fs::remove_file(shard).expect("removed");
+    }
+    let report = place.json(2, &["unseal", "shards", "--to", "restored", "--json"]);
+    let listed = report["not_restored"].as_array().expect("a list").len();
+    assert!(listed > 100, "{listed}");
+    assert_eq!(report["not_restored_count"], listed);
+    let text = place.run(&["unseal", "shards", "--to", "restored"]).stdout;
+    assert!(text.contains(&format!("... and {} more; --json lists them", listed - 30)), "{text}");
+}
+
 #[test]
 fn sources_that_are_not_there_are_said() {
     let place = Place::new();
