@@ -1,5 +1,6 @@
 //! How a run ends: the verdict of a run that worked, and the one line that a run that did not leaves behind.
 
+use clap::CommandFactory;
 use clap::error::ErrorKind;
 use std::fmt::Display;
 use std::io::Write;
@@ -117,14 +118,42 @@ pub fn usage(error: &clap::Error) -> ExitCode {
             let _ = error.print();
             ExitCode::from(2)
         }
-        _ => Failure::Input(usage_line(&error.render().to_string())).report(),
+        _ => Failure::Input(usage_line(&error.render().to_string(), &asked_command())).report(),
     }
 }
 
-/// Clap's paragraphs in one line: the fault, its tips, and where the help is.
-fn usage_line(rendered: &str) -> String {
+/// The command that the arguments name, such as `pantile lab replay`.
+fn asked_command() -> String {
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    command_of(&words, crate::commands::Cli::command())
+}
+
+/// Options before the command, and their values, are passed over; what follows a command is one of its own or none.
+fn command_of(words: &[String], mut command: clap::Command) -> String {
+    let mut path = command.get_name().to_string();
+    let mut is_top = true;
+    for word in words {
+        match command.find_subcommand(word).cloned() {
+            Some(next) => {
+                path = format!("{path} {}", next.get_name());
+                (command, is_top) = (next, false);
+            }
+            None if is_top => {}
+            None => break,
+        }
+    }
+    path
+}
+
+/// Clap's paragraphs in one line: the fault, its tips, and where the help is. Of a value that cannot be, clap does not say
+/// of which command it is.
+fn usage_line(rendered: &str, asked: &str) -> String {
     let mut line = String::new();
-    let mut help = "pantile --help".to_string();
+    let mut help = match rendered.contains("\n\nUsage: ") {
+        true => "pantile --help".to_string(),
+        false => format!("{asked} --help"),
+    };
     for paragraph in rendered.split("\n\n") {
         let text = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
         if let Some(usage) = text.strip_prefix("Usage: ") {
@@ -152,11 +181,24 @@ mod tests {
     fn a_fault_of_usage_is_one_line_that_names_the_help() {
         let rendered = "error: unexpected argument '--lots' found\n\n  tip: a similar argument exists: '--lost'\n\n\
                         Usage: pantile plan --lost <LOST> <CODE>\n\nFor more information, try '--help'.\n";
-        let line = usage_line(rendered);
+        let line = usage_line(rendered, "pantile");
         assert_eq!(
             line,
             "unexpected argument '--lots' found; a similar argument exists: '--lost'; see 'pantile plan --help'."
         );
+    }
+
+    #[test]
+    fn the_help_that_is_named_is_that_of_the_command() {
+        for (words, path) in [
+            ("prove raid6:4 --max-lost 0", "pantile prove"),
+            ("--color never lab replay trace --codes raid6:4 --lost-at x", "pantile lab replay"),
+            ("plan prove --effort -1", "pantile plan"),
+            ("--color sometimes", "pantile"),
+        ] {
+            let words: Vec<String> = words.split(' ').map(str::to_string).collect();
+            assert_eq!(command_of(&words, crate::commands::Cli::command()), path);
+        }
     }
 
     #[test]

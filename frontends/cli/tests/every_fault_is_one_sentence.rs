@@ -485,3 +485,15 @@ fn an_answer_that_finds_no_room_is_status_2() {
     assert_eq!(output.status.code(), Some(2), "{fault}");
     assert!(fault.contains("cannot write to standard output: its file system is full"), "{fault}");
 }
+
+#[test]
+fn a_value_that_cannot_be_names_the_help_of_its_command() {
+    for (arguments, help) in [
+        (&["prove", "raid6:4", "--max-lost", "0"][..], "see 'pantile prove --help'"),
+        (&["lab", "generate", "zipf", "--writes", "101"], "see 'pantile lab generate --help'"),
+        (&["seal", "x", "--out", "y", "--block", "much"], "see 'pantile seal --help'"),
+        (&["--color", "sometimes", "codes"], "see 'pantile "),
+    ] {
+        assert_fault(&pantile(arguments), 2, &[help], "a bad value");
+    }
+}
