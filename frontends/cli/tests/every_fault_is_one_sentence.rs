@@ -475,15 +475,24 @@ fn a_picture_is_written_whole_or_not_at_all() {
 #[cfg(target_os = "linux")]
 #[test]
 fn an_answer_that_finds_no_room_is_status_2() {
-    let full = std::fs::File::options().write(true).open("/dev/full").expect("the device");
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_pantile"))
-        .arg("codes")
-        .stdout(full)
-        .output()
-        .expect("the built command can be run");
-    let fault = String::from_utf8(output.stderr).expect("UTF-8");
-    assert_eq!(output.status.code(), Some(2), "{fault}");
-    assert!(fault.contains("cannot write to standard output: its file system is full"), "{fault}");
+    for (arguments, needle) in [
+        (&["codes"][..], "cannot write to standard output: its file system is full"),
+        (&["lab", "generate", "zipf"], "cannot write to standard output: its file system is full"),
+        (
+            &["lab", "generate", "zipf", "--out", "/dev/full"],
+            "cannot write /dev/full: its file system is full",
+        ),
+    ] {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("the device");
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_pantile"))
+            .args(arguments)
+            .stdout(full)
+            .output()
+            .expect("the built command can be run");
+        let fault = String::from_utf8(output.stderr).expect("UTF-8");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {fault}");
+        assert!(fault.contains(needle), "{arguments:?}: {fault}");
+    }
 }
 
 #[test]

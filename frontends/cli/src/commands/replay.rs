@@ -449,10 +449,12 @@ impl Generate {
             Written::Vscsi1 => Format::Vscsi1,
             Written::Vscsi2 => Format::Vscsi2,
         };
+        let (verb, name) = match &self.out {
+            Some(path) => ("write", path.as_path()),
+            None => ("write to", Path::new("standard output")),
+        };
         let to: Box<dyn Write> = match &self.out {
-            Some(path) => Box::new(File::create(path).map_err(|error| {
-                Failure::System(format!("--out: cannot write {}: {error}.", path.display()))
-            })?),
+            Some(path) => Box::new(File::create(path).map_err(|error| Failure::file(verb, name, &error))?),
             None => Box::new(std::io::stdout().lock()),
         };
         let written = Writer::new(BufWriter::with_capacity(1 << 20, to), format).and_then(|mut writer| {
@@ -462,7 +464,7 @@ impl Generate {
         match written {
             // A reader that has had enough is no fault.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(Verdict::Good),
-            Err(error) => Err(Failure::System(format!("cannot write the trace: {error}."))),
+            Err(error) => Err(Failure::file(verb, name, &error)),
             Ok(()) => Ok(Verdict::Good),
         }
     }
