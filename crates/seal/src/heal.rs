@@ -7,7 +7,7 @@ use crate::meta::Meta;
 use crate::names::{column_of, parent, stray, stray_of};
 use crate::options::{HealOptions, Progress};
 use crate::rename::give_names_back;
-use crate::report::{FileStatus, HealReport, NotDone, ShardStatus, VerifyReport};
+use crate::report::{FileStatus, HealReport, NotDone, Renamed, ShardStatus, VerifyReport};
 use crate::set::{Set, Shard};
 use crate::unseal::{SETUID_SETGID, make_parents, restore};
 use crate::verify::{Damage, scan};
@@ -32,6 +32,7 @@ pub(crate) fn heal(
             .collect(),
         found,
         shards_renamed: Vec::new(),
+        moved_aside: Vec::new(),
         shards_written: Vec::new(),
         files_healed: Vec::new(),
         kept_aside: Vec::new(),
@@ -366,7 +367,7 @@ fn finish_shards(
         output.file.sync().map_err(|e| SealError::io("syncing", &output.path, e))?;
     }
     for replacement in columns {
-        match give_name(set, replacement) {
+        match give_name(set, replacement, &mut report.moved_aside) {
             Ok(()) => report.shards_written.push(replacement.path.display().to_string()),
             Err(error) => {
                 let _ = disk.remove(&replacement.temp);
@@ -377,11 +378,16 @@ fn finish_shards(
     Ok(())
 }
 
-fn give_name(set: &Set<'_>, replacement: &Replacement) -> Result<(), SealError> {
+fn give_name(
+    set: &Set<'_>,
+    replacement: &Replacement,
+    moved_aside: &mut Vec<Renamed>,
+) -> Result<(), SealError> {
     let disk = set.world.disk;
     let Replacement { path, temp, aside, .. } = replacement;
     if let Some(aside) = aside {
         disk.rename(path, aside).map_err(|e| SealError::io("renaming", path, e))?;
+        moved_aside.push(Renamed::new(path, aside));
     }
     disk.rename(temp, path).map_err(|e| SealError::io("renaming", temp, e))?;
     let dir = parent(path);

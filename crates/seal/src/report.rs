@@ -345,6 +345,8 @@ pub struct HealReport {
     pub found: VerifyReport,
     /// Shards that bore the name of another column and got their own back.
     pub shards_renamed: Vec<Renamed>,
+    /// Files that stood in the place of a shard and were moved aside: shards of other sets, and copies of other shards.
+    pub moved_aside: Vec<Renamed>,
     /// Shards that were made anew or repaired, by path.
     pub shards_written: Vec<String>,
     /// Original files that were repaired, by path.

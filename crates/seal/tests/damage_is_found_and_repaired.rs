@@ -151,8 +151,10 @@ fn missing_truncated_foreign_and_stale_shards_are_named_and_made_anew() {
     let foreign = fs::read(other.shard(3)).unwrap();
     fs::write(place.shard(3), &foreign).unwrap();
     assert!(matches!(status(&place, 3), ShardStatus::OtherSet { .. }));
-    place.heal().unwrap();
-    // The other set's shard is somebody's: it was moved aside.
+    let moved = place.heal().unwrap().moved_aside;
+    // The other set's shard is somebody's: it was moved aside, and the report says so.
+    assert_eq!((moved.len(), &moved[0].from), (1, &place.shard(3).display().to_string()));
+    assert!(fs::read(&moved[0].to).unwrap() == foreign);
     let mut after = shards(&place.out());
     let aside: Vec<_> =
         after.keys().filter(|name| name.to_string_lossy().contains(".of-")).cloned().collect();

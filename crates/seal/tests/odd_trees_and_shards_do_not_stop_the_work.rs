@@ -441,7 +441,9 @@ fn a_copy_in_the_place_of_a_lost_shard_is_moved_aside() {
         fs::copy(place.shard(1), place.shard(0)).unwrap();
         let found = place.verify();
         assert_eq!((found.shards[0].status.clone(), found.superfluous.len()), (ShardStatus::Missing, 1));
-        place.heal().unwrap();
+        let moved = place.heal().unwrap().moved_aside;
+        assert_eq!((moved.len(), &moved[0].from), (1, &place.shard(0).display().to_string()));
+        assert!(fs::exists(&moved[0].to).unwrap(), "{moved:?}");
         let after = shards(&place.out());
         assert_eq!(after.len(), 6 + round);
         for (name, content) in &whole {

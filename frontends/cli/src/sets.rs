@@ -305,9 +305,9 @@ pub fn shards(shards: &[ShardReport], all: bool, terminal: &Terminal) -> String 
 }
 
 /// The files that hold shards beside those that count, one sentence each.
-pub fn superfluous(report: &VerifyReport) -> String {
+pub fn superfluous(report: &VerifyReport, is_told: impl Fn(&str) -> bool) -> String {
     let mut out = String::new();
-    for file in &report.superfluous {
+    for file in report.superfluous.iter().filter(|file| is_told(&file.path)) {
         let what = match &file.status {
             ShardStatus::Good | ShardStatus::HeaderCopyDamaged | ShardStatus::MetaDamaged => "a copy",
             ShardStatus::Stale { .. } => "an older state",
@@ -400,7 +400,7 @@ pub fn verification(report: &VerifyReport, terminal: &Terminal) -> String {
         if report.by_checksums { "checksums" } else { "the equations of the code" }
     );
     out.push_str(&shards(&report.shards, false, terminal));
-    out.push_str(&superfluous(report));
+    out.push_str(&superfluous(report, |_| true));
     if !report.findings.is_empty() {
         out.push('\n');
         out.push_str(&findings(&report.findings, report.finding_count, terminal));

@@ -276,6 +276,43 @@ fn what_is_not_restored_is_listed_and_the_status_says_so() {
     assert!(run.stderr.contains("cannot be restored with certainty"), "{}", run.stderr);
 }
 
+#[test]
+fn what_shards_are_called_is_told_and_put_right() {
+    let place = Place::new();
+    place.seal("rs:4+2");
+    let shards = place.shards();
+    let copy = place.path("shards/photos.03 (copy).shard");
+    fs::copy(&shards[3], &copy).expect("copied");
+    let run = place.run(&["verify", "shards"]);
+    assert!(
+        run.status == 0
+            && run.stdout.contains("photos.03 (copy).shard is superfluous: a copy of the shard of column 3"),
+        "{}",
+        run.stdout
+    );
+    fs::remove_file(&copy).expect("removed");
+    fs::rename(&shards[0], &copy).expect("renamed");
+    fs::rename(&shards[1], &shards[0]).expect("renamed");
+    fs::rename(&copy, &shards[1]).expect("renamed");
+    let run = place.run(&["verify", "shards"]);
+    assert!(run.status == 1 && run.stdout.contains("good, but under a wrong name"), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("nothing is damaged, but shards bear the names of others: run 'pantile heal'"),
+        "{}",
+        run.stdout
+    );
+    let run = place.run(&["heal", "shards"]);
+    assert!(run.status == 0 && run.stdout.matches("  renamed    ").count() == 2, "{}", run.stdout);
+    // A shard of another set in the place of one: it is kept, and said where.
+    let other = place.json(0, &["seal", "photos", "--code", "rs:4+2", "--out", "other", "--json"]);
+    fs::copy(place.path("other/photos.02.shard"), &shards[2]).expect("copied");
+    let aside = format!("aside to {}.of-{}", shards[2].display(), other["set"].as_str().expect("a UUID"));
+    let run = place.run(&["heal", "shards"]);
+    let shown = aside.replace(&format!("{}/", place.directory.path().display()), "");
+    assert!(run.status == 0 && run.stdout.contains(&shown), "{shown}: {}", run.stdout);
+    assert_eq!(place.run(&["verify", "shards"]).status, 0);
+}
+
 /// The text says that JSON lists them.
 #[test]
 fn json_lists_everything_that_is_not_restored() {

@@ -119,7 +119,8 @@ fn text(report: &HealReport, terminal: &Terminal) -> String {
     for path in &report.strays_removed {
         let _ = writeln!(strays, "  removed    {} (left by a command that was killed)", sets::name(path));
     }
-    let superfluous = sets::superfluous(&report.found);
+    let is_aside = |path: &str| report.moved_aside.iter().any(|file| file.from == path);
+    let superfluous = sets::superfluous(&report.found, |path| !is_aside(path));
     if report.found.clean {
         return format!("{strays}{title} was whole; there was nothing to repair.\n{superfluous}");
     }
@@ -128,6 +129,10 @@ fn text(report: &HealReport, terminal: &Terminal) -> String {
     for shard in &report.shards_renamed {
         let (from, to) = (sets::name(&shard.from), sets::name(&shard.to));
         let _ = writeln!(out, "  renamed    {to} (its name was {from})");
+    }
+    for file in &report.moved_aside {
+        let (from, to) = (sets::name(&file.from), sets::name(&file.to));
+        let _ = writeln!(out, "  moved      {from}, which is another shard, aside to {to}");
     }
     for path in &report.shards_written {
         let _ = writeln!(out, "  shard      {}", sets::name(path));
