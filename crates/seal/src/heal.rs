@@ -202,9 +202,12 @@ fn replacement(
         }
     };
     let refuse = |reason: String| Err((path.clone(), reason));
+    let others = || {
+        let good = set.shards.iter().enumerate().filter_map(|(other, shard)| Some((other, shard.as_ref()?)));
+        good.filter(|(other, _)| *other != column)
+    };
     let holds = |(_, shard): &(usize, &Shard)| *shard.path == *path;
-    let good = set.shards.iter().enumerate().filter_map(|(other, shard)| Some((other, shard.as_ref()?)));
-    if let Some((other, _)) = good.filter(|(other, _)| *other != column).find(holds) {
+    if let Some((other, _)) = others().find(holds) {
         return refuse(format!("the shard of column {other} has this name; give it its own"));
     }
     let to = match &aside {
@@ -214,6 +217,10 @@ fn replacement(
             Err(error) => return refuse(error.to_string()),
         },
     };
+    let lies_there = |(_, shard): &(usize, &Shard)| resolve(disk, &shard.path).is_ok_and(|path| path == to);
+    if let Some((other, _)) = others().find(lies_there) {
+        return refuse(format!("its link leads to {}, where the shard of column {other} lies", to.display()));
+    }
     let dir = parent(&to);
     if to == path {
         if let Err(error) = disk.make_dir(&dir) {

@@ -317,6 +317,12 @@ fn a_good_shard_under_the_name_of_a_lost_one_is_not_replaced() {
     }
     let Err(SealError::NotHealed { report }) = place.heal() else { panic!("healed") };
     assert_eq!((report.shards_written.len(), report.not_healed.len()), (1, 1));
+    // Nor does the other take its turn the next time.
+    let first = fs::read(&one).unwrap();
+    let Err(SealError::NotHealed { report }) = place.heal() else { panic!("healed") };
+    assert_eq!((report.shards_written.len(), report.not_healed.len()), (0, 1));
+    assert!(report.not_healed[0].reason.contains("where the shard of column 0 lies"), "{report:?}");
+    assert!(fs::read(&one).unwrap() == first);
 }
 
 #[test]
