@@ -45,7 +45,7 @@ pub struct Seal {
     /// Bytes of a block, a power of two from 4K to 1M; chosen from the amount of data unless given.
     #[arg(long, value_name = "SIZE", value_parser = args::size)]
     block: Option<u64>,
-    /// The name of the set; that of the first path unless given.
+    /// The name of the set; that of the first path unless given, of what it leads to if it is a link.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// The paths are what was sealed, in another place now.
