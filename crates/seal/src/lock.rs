@@ -30,3 +30,20 @@ pub(crate) fn lock(dirs: &[PathBuf], alone: bool) -> Result<Lock, SealError> {
     }
     Ok(Lock(held))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_directory_is_locked_once_however_it_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(dir.path(), &link).unwrap();
+        let names = [dir.path().to_path_buf(), dir.path().join("."), link];
+        let held = lock(&names, true).unwrap();
+        assert!(names.iter().all(|name| matches!(lock(&[name.clone()], true), Err(SealError::Busy { .. }))));
+        drop(held);
+        assert!(lock(&names, false).and(lock(&names, true)).is_ok());
+    }
+}
