@@ -106,7 +106,7 @@ fn text(report: &SealReport, terminal: &Terminal) -> String {
     line(
         "changes",
         format!(
-            "{} paths added, {} changed, {} removed, {} unchanged and not read",
+            "{} paths added, {} changed, {} removed, {} unchanged",
             report.added, report.changed, report.removed, report.unchanged
         ),
     );
