@@ -277,3 +277,12 @@ fn mutated_specs_are_an_error_or_canonical() {
     }
     assert!((200..5_500).contains(&built), "{built}");
 }
+
+#[test]
+fn a_proof_past_the_middle_ends_where_it_costs_too_much() {
+    // The tolerance known is more than half of the columns: the sets of one more are few, or far too many to walk.
+    for (spec, tolerance) in [("xorbas:4,100,2", 98), ("xorbas:2,80,1", 78), ("xorbas:60,150,1", 90)] {
+        let code = Code::parse(spec).unwrap_or_else(|error| panic!("{spec}: {error}"));
+        assert_eq!(code.claim().tolerance, tolerance, "{spec}");
+    }
+}

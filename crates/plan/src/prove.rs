@@ -16,6 +16,7 @@
 
 use crate::independence::{Blocks, Test, TestKind, random_order};
 use pantile_code::Code;
+use pantile_gf::choose;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -675,20 +676,4 @@ fn first_sets(columns: usize, size: usize, most: usize) -> Vec<Vec<usize>> {
         }
     }
     sets
-}
-
-/// n over k, saturating.
-fn choose(n: u64, k: u64) -> u64 {
-    if k > n {
-        return 0;
-    }
-    let k = k.min(n - k);
-    let mut value: u128 = 1;
-    for i in 0..u128::from(k) {
-        value = value * (u128::from(n) - i) / (i + 1);
-        if value > u128::from(u64::MAX) {
-            return u64::MAX;
-        }
-    }
-    value as u64
 }

@@ -3,7 +3,7 @@
 use crate::dual::Space;
 use crate::{CellSet, PlanError, Planner, Request};
 use pantile_code::CellIndex;
-use pantile_gf::Gf;
+use pantile_gf::{Gf, choose};
 
 /// Which of the columns with lost cells must come back, so that the wanted cells can be had without the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Planner {
         let least = self.back_least(request, &lost);
         // Not fewer by counting, and any so many by the claim: so it is with MDS codes, however many are lost.
         if lost.len() - least <= code.claim().tolerance && least > 0 {
-            let enough_count = choose(lost.len(), least);
+            let enough_count = choose(lost.len() as u64, least as u64);
             let enough = vec![lost[..least].to_vec()];
             return Ok(WayOut { lost, back: least, enough, enough_count, any: true, is_exact: true });
         }
@@ -52,7 +52,7 @@ impl Planner {
         let one = rows * rows * code.cell_count() as u64 / if self.is_xor() { 64 } else { 1 };
         let mut tries = (2_000_000_000 / one.max(1)).clamp(lost.len() as u64, 20_000);
         for back in least..=lost.len() {
-            let sets = choose(lost.len(), back);
+            let sets = choose(lost.len() as u64, back as u64);
             if sets > tries {
                 break;
             }
@@ -134,18 +134,6 @@ fn each_set(columns: &[usize], size: usize, call: &mut dyn FnMut(&[usize])) {
         places[i] += 1;
         (i + 1..size).for_each(|j| places[j] = places[j - 1] + 1);
     }
-}
-
-/// n over k, saturating.
-fn choose(n: usize, k: usize) -> u64 {
-    let mut value: u128 = 1;
-    for i in 0..k.min(n - k) as u128 {
-        value = value * (n as u128 - i) / (i + 1);
-        if value > u128::from(u64::MAX) {
-            return u64::MAX;
-        }
-    }
-    value as u64
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! can be tolerated.
 
 use crate::{Claim, Code};
-use pantile_gf::{Echelon, Gf};
+use pantile_gf::{Echelon, Gf, choose};
 
 /// The products of two symbols that one proof may cost, a few milliseconds: enough for all triples of 30
 /// one-row columns.
@@ -68,9 +68,4 @@ fn level_survives(columns: &[Vec<Vec<Gf>>], size: usize, equations: usize) -> bo
         })
     }
     walk(columns, 0, size, &mut Echelon::new(equations))
-}
-
-/// n over t, saturating.
-fn choose(n: u64, t: u64) -> u64 {
-    (0..t).fold(1u64, |product, i| product.saturating_mul(n - i) / (i + 1))
 }
