@@ -129,8 +129,9 @@ impl Checker {
 
     /// Corrects the located findings in place; those of which `accept` says no are left alone.
     ///
-    /// Returns the number of bytes of elements in the corrected ranges. Cells are only changed where the columns'
-    /// cells are determined by the checks.
+    /// Each range is checked anew, 32 KiB at a time: where the columns do not explain every byte, because the stripe was written
+    /// since or is another one, nothing is changed. Nor is it where the columns' cells are not determined by the checks.
+    /// Returns the number of bytes of elements in the ranges, or parts of them, in which something was corrected.
     /// Errors: buffers that are not a stripe, or a finding that lies outside them; nothing is then written.
     pub fn correct(
         &self,
@@ -151,19 +152,38 @@ impl Checker {
             let hypothesis = self.hypothesis(columns);
             let Some((targets, dot)) = &hypothesis.corrections else { continue };
             for start in finding.range.clone().step_by(TILE_BYTES) {
-                let end = finding.range.end.min(start + TILE_BYTES);
-                let mut syndromes = Arena::new(self.checks.outputs(), end - start);
+                let tile = start..finding.range.end.min(start + TILE_BYTES);
                 let views: Vec<&[u8]> = cells.iter().map(|cell| &**cell).collect();
-                self.syndromes(&views, start..end, &mut syndromes);
-                let mut errors = Arena::new(targets.len(), end - start);
-                apply(dot, &heads(&syndromes, end - start), &mut errors, end - start);
+                let Some(errors) = self.errors(&views, &tile, &hypothesis.residual, dot) else { continue };
                 for (i, &cell) in targets.iter().enumerate() {
-                    xor_into(&mut cells[cell][start..end], errors.get(i));
+                    xor_into(&mut cells[cell][tile.clone()], errors.get(i));
                 }
+                corrected += tile.len();
             }
-            corrected += finding.range.len();
         }
         Ok(corrected)
+    }
+
+    /// What was added to the cells that `corrections` are for; `None` if that is nothing, or not all that is wrong.
+    fn errors(
+        &self,
+        cells: &[&[u8]],
+        tile: &Range<usize>,
+        residual: &Dot,
+        corrections: &Dot,
+    ) -> Option<Arena> {
+        let len = tile.len();
+        let made = |dot: &Dot, sources: &[&[u8]]| {
+            let mut outputs = Arena::new(dot.outputs(), len);
+            apply(dot, sources, &mut outputs, len);
+            outputs
+        };
+        let mut syndromes = Arena::new(self.checks.outputs(), len);
+        self.syndromes(cells, tile.clone(), &mut syndromes);
+        let syndromes = syndromes.all();
+        let is_explained = first_nonzero_any(&made(residual, &syndromes).all(), 0).is_none();
+        let errors = is_explained.then(|| made(corrections, &syndromes))?;
+        first_nonzero_any(&errors.all(), 0).is_some().then_some(errors)
     }
 
     fn syndromes(&self, cells: &[&[u8]], range: Range<usize>, syndromes: &mut Arena) {

@@ -133,6 +133,48 @@ fn different_columns_at_different_offsets_are_told_apart() {
 }
 
 #[test]
+fn what_was_written_after_it_was_located_is_not_corrected() {
+    // Short and longer than a tile; the second lie is at the far end, so that a correction tile by tile has begun.
+    for (spec, len) in [("rs:4+2", LEN), ("dcode:7", LEN), ("rs:6+4", 70_000)] {
+        let codec = Codec::parse(spec).unwrap();
+        let checker = codec.checker(&CellSet::empty(codec.code())).unwrap();
+        let mut random = Random(17);
+        let mut cells = painted(&codec, len, 1);
+        corrupt(&codec, &mut cells, 1, 0..len, &mut random);
+        let findings = checker.locate(&shared(&cells)).unwrap();
+        assert_eq!(findings.len(), 1, "{spec}: {findings:?}");
+        // Another stripe is there by now, of which another column is wrong at one byte.
+        let mut other = painted(&codec, len, 2);
+        other[0][len - 1] ^= 0x55;
+        let before = other.clone();
+        assert_eq!(checker.correct(&mut views(&mut other), &findings, |_| true), Ok(0), "{spec}");
+        assert!(other == before, "{spec}: an intact column was changed");
+        // The stripe that they were found in is corrected all the same.
+        assert_eq!(checker.correct(&mut views(&mut cells), &findings, |_| true), Ok(len), "{spec}");
+        assert!(cells == painted(&codec, len, 1), "{spec}");
+    }
+}
+
+#[test]
+fn only_what_was_corrected_is_counted() {
+    let codec = Codec::parse("rs:4+2").unwrap();
+    let checker = codec.checker(&CellSet::empty(codec.code())).unwrap();
+    let whole = painted(&codec, LEN, 1);
+    let finding = |columns| Finding { range: 5..15, verdict: Verdict::Located { columns, certain: true } };
+    let mut cells = whole.clone();
+    // No such column, no column, and a column in which nothing is wrong.
+    for columns in [vec![77], vec![], vec![2], vec![2, 77]] {
+        let corrected = checker.correct(&mut views(&mut cells), &[finding(columns.clone())], |_| true);
+        assert_eq!(corrected, Ok(0), "{columns:?}");
+        assert!(cells == whole, "{columns:?}");
+    }
+    cells[2][9] ^= 1;
+    assert_eq!(checker.correct(&mut views(&mut cells), &[finding(vec![77])], |_| true), Ok(0));
+    assert_eq!(checker.correct(&mut views(&mut cells), &[finding(vec![2])], |_| true), Ok(10));
+    assert!(cells == whole);
+}
+
+#[test]
 fn one_parity_sees_a_lie_and_cannot_name_it() {
     let codec = Codec::parse("raid5:4").unwrap();
     let mut cells = painted(&codec, LEN, 1);
