@@ -8,6 +8,8 @@ use crate::stripe::{StripeError, element_len};
 use pantile_code::{CellIndex, Code, CodeError};
 use pantile_kernel::{Program, Stores, Update};
 use pantile_plan::{CellSet, Costs, Effort, Plan, PlanError, Planner, Request};
+use smallvec::SmallVec;
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
@@ -29,8 +31,10 @@ struct Inner {
     encode: OnceLock<(Plan, Program)>,
     /// For each data position: the parity cells that it reaches and the coefficients.
     updates: Vec<OnceLock<Update>>,
-    /// The recoveries of whole columns, all of them wanted, at uniform costs.
+    /// The recoveries of whole columns, all of them wanted, at uniform costs, by columns ascending.
     columns: Shelf<Recovery>,
+    /// Those for which the shelf has no room.
+    more_columns: Cache<Box<[usize]>, Recovery>,
     recoveries: Cache<(CellSet, Vec<CellIndex>, Costs), Recovery>,
     checkers: Cache<CellSet, Checker>,
 }
@@ -146,6 +150,7 @@ impl Codec {
                 encode: OnceLock::new(),
                 updates,
                 columns: Shelf::default(),
+                more_columns: Cache::default(),
                 recoveries: Cache::default(),
                 checkers: Cache::default(),
             }),
@@ -223,16 +228,36 @@ impl Codec {
     /// The recovery of whole columns from the others in memory: what [`Codec::reconstruct`] runs.
     ///
     /// It is made to compute fast, and may read more than [`Codec::recovery`], which is made to read little.
-    /// Planned and compiled once per list of columns, then found without a lock: cheap enough for every stripe, and a
-    /// caller that keeps the handle pays nothing.
+    /// Planned and compiled once per set of columns, then found without a lock if they are given ascending: cheap enough for
+    /// every stripe, and a caller that keeps the handle pays nothing. A codec keeps a thousand sets so; those that come after
+    /// are found behind a lock.
     /// Errors: too many columns are lost, or the code lacks one of them.
     pub fn decoder(&self, lost: &[usize]) -> Result<Arc<Recovery>, PlanError> {
         if let Some(known) = self.inner.columns.get(lost) {
             return Ok(known.clone());
         }
+        if lost.is_sorted_by(|a, b| a < b) {
+            return self.decoder_of_sorted(lost);
+        }
+        let mut sorted: SmallVec<[usize; 8]> = SmallVec::from_slice(lost);
+        sorted.sort_unstable();
+        sorted.dedup();
+        match self.inner.columns.get(&sorted) {
+            Some(known) => Ok(known.clone()),
+            None => self.decoder_of_sorted(&sorted),
+        }
+    }
+
+    /// As [`Codec::decoder`], of columns that are ascending and not on the shelf.
+    fn decoder_of_sorted(&self, lost: &[usize]) -> Result<Arc<Recovery>, PlanError> {
+        if let Some(known) = self.inner.more_columns.find(lost) {
+            return Ok(known);
+        }
         let recovery = Arc::new(self.decoder_anew(lost)?);
-        self.inner.columns.put(lost, recovery.clone());
-        Ok(recovery)
+        match self.inner.columns.put(lost, recovery.clone()) {
+            true => Ok(recovery),
+            false => Ok(self.inner.more_columns.keep(lost.into(), recovery)),
+        }
     }
 
     /// As [`Codec::decoder`], planned and compiled anew, and not kept: for losses that do not come again, and to measure.
@@ -328,17 +353,31 @@ impl<K, V> Default for Cache<K, V> {
     }
 }
 
-impl<K: Eq + Hash + Clone, V> Cache<K, V> {
+impl<K: Eq + Hash, V> Cache<K, V> {
     fn get<E>(&self, key: K, make: impl FnOnce(&K) -> Result<V, E>) -> Result<Arc<V>, E> {
-        if let Some(value) = self.made.read().unwrap_or_else(|e| e.into_inner()).get(&key) {
-            return Ok(value.clone());
+        match self.find(&key) {
+            Some(value) => Ok(value),
+            None => {
+                let value = Arc::new(make(&key)?);
+                Ok(self.keep(key, value))
+            }
         }
-        let value = Arc::new(make(&key)?);
+    }
+
+    fn find<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<Arc<V>>
+    where
+        K: Borrow<Q>,
+    {
+        self.made.read().unwrap_or_else(|e| e.into_inner()).get(key).cloned()
+    }
+
+    /// Keeps a value, unless there is one already: that one.
+    fn keep(&self, key: K, value: Arc<V>) -> Arc<V> {
         let mut made = self.made.write().unwrap_or_else(|e| e.into_inner());
         if made.len() >= CACHE_ENTRIES_MOST {
             made.clear();
         }
-        Ok(made.entry(key).or_insert(value).clone())
+        made.entry(key).or_insert(value).clone()
     }
 }
 

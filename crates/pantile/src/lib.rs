@@ -23,7 +23,7 @@
 //! Equations hold byte by byte, so any byte range of a stripe is a stripe.
 //!
 //! Plans are compiled once per pattern of losses and kept; a [`Codec`] is cheap to clone and share between threads. What
-//! was compiled is immutable and found without a lock; [`Codec::decoder`] gives it as a handle.
+//! was compiled is immutable, and that for whole columns is found without a lock; [`Codec::decoder`] gives it as a handle.
 #![forbid(unsafe_code)]
 
 mod codec;

@@ -46,11 +46,11 @@ impl<V> Shelf<V> {
         None
     }
 
-    /// Keeps a value, unless there is one already or no room.
-    pub(crate) fn put(&self, columns: &[usize], value: Arc<V>) {
+    /// Keeps a value, unless there is one already or no room. Whether there is one now.
+    pub(crate) fn put(&self, columns: &[usize], value: Arc<V>) -> bool {
         if self.entries.fetch_add(1, Ordering::Relaxed) >= ENTRIES_MOST {
             self.entries.fetch_sub(1, Ordering::Relaxed);
-            return;
+            return false;
         }
         let mut entry = Box::new(Entry { columns: columns.into(), value, next: OnceLock::new() });
         let mut link = &self.lists[list_of(columns)];
@@ -59,11 +59,12 @@ impl<V> Shelf<V> {
             let Some(there) = link.get() else { unreachable!("a link that refuses is set") };
             if *there.columns == *columns {
                 self.entries.fetch_sub(1, Ordering::Relaxed);
-                return;
+                return true;
             }
             entry = refused;
             link = &there.next;
         }
+        true
     }
 }
 
@@ -99,7 +100,7 @@ mod tests {
     #[test]
     fn a_full_shelf_takes_nothing_more_and_keeps_what_it_has() {
         let shelf = Shelf::default();
-        (0..2 * ENTRIES_MOST).for_each(|i| shelf.put(&[i], Arc::new(i)));
+        (0..2 * ENTRIES_MOST).for_each(|i| assert_eq!(shelf.put(&[i], Arc::new(i)), i < ENTRIES_MOST));
         assert_eq!((0..2 * ENTRIES_MOST).filter(|&i| shelf.get(&[i]).is_some()).count(), ENTRIES_MOST);
         assert!((0..ENTRIES_MOST).all(|i| shelf.get(&[i]).map(|v| **v) == Some(i)));
     }
@@ -110,7 +111,7 @@ mod tests {
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let shelf = &shelf;
-                scope.spawn(move || (0..200).for_each(|i| shelf.put(&[i], Arc::new((thread, i)))));
+                scope.spawn(move || (0..200).for_each(|i| assert!(shelf.put(&[i], Arc::new((thread, i))))));
             }
         });
         for i in 0..200 {
