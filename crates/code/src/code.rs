@@ -1,6 +1,8 @@
 //! The value itself: cells, user order, equations.
 
-use crate::CodeError;
+use crate::custom::{self, CELLS_MAX, MATRIX_SYMBOLS_MAX, PROOF_WORK_MAX, TEXT_LEN_BYTES_MAX};
+use crate::parts::{MOST_COLUMNS, tolerance};
+use crate::{CodeError, FileFault};
 use pantile_gf::{Gf, Matrix};
 use std::fmt;
 use std::ops::Range;
@@ -336,18 +338,25 @@ fn solve_parity(code: &Code) -> Result<Matrix, usize> {
     Ok(Matrix::from_fn(parity.len(), data.len(), |r, c| rows[r][parity.len() + c]))
 }
 
-/// Builds a [`Code`]: shape first, then equations, then the claim.
+/// The most cells of any code: what a program takes as buffers.
+const BUILT_CELLS_MAX: usize = 1 << 24;
+
+/// Builds a [`Code`]: shape first, then equations, then what it is called.
 ///
 /// ```
-/// use pantile_code::{Claim, CodeBuilder};
+/// use pantile_code::CodeBuilder;
 /// use pantile_gf::Gf;
 ///
-/// // Two data columns and their XOR.
-/// let mut code = CodeBuilder::uniform(3, 1);
-/// code.define((0, 2), [((0, 0), Gf::ONE), ((0, 1), Gf::ONE)]);
-/// let code = code.finish("raid5:2", "raid5", Claim { tolerance: 1, mds: true });
-/// assert_eq!(code.data().len(), 2);
+/// // Two data columns, their XOR, and a sum that tells them apart.
+/// let mut code = CodeBuilder::uniform(4, 1);
+/// code.define_xor((0, 2), [(0, 0), (0, 1)]);
+/// code.define((0, 3), [((0, 0), Gf(1)), ((0, 1), Gf(2))]);
+/// let code = code.finish_checked("mine")?;
+/// assert_eq!((code.data().len(), code.claim().tolerance), (2, 2));
+/// # Ok::<(), pantile_code::CodeError>(())
 /// ```
+///
+/// What does not fit the shape is noted, not done: [`CodeBuilder::finish_checked`] says what it was first.
 pub struct CodeBuilder {
     offsets: Vec<u32>,
     roles: Vec<ColumnRole>,
@@ -357,36 +366,76 @@ pub struct CodeBuilder {
     equations: Vec<Equation>,
     purpose: Purpose,
     version: u16,
+    /// The first thing that did not fit.
+    fault: Option<FileFault>,
 }
 
 impl CodeBuilder {
     /// So many columns of so many rows each, all of them devices.
     pub fn uniform(columns: usize, rows: usize) -> CodeBuilder {
-        CodeBuilder::ragged(&vec![rows; columns])
+        CodeBuilder::shaped(columns, std::iter::repeat_n(rows, columns))
     }
 
     /// One column per entry, each with that many rows.
     pub fn ragged(rows: &[usize]) -> CodeBuilder {
+        CodeBuilder::shaped(rows.len(), rows.iter().copied())
+    }
+
+    /// A shape that is too large has no columns, and a fault.
+    fn shaped(columns: usize, rows: impl Iterator<Item = usize>) -> CodeBuilder {
         let mut offsets = vec![0u32];
-        rows.iter().for_each(|&r| offsets.push(offsets[offsets.len() - 1] + r as u32));
-        let cells = offsets[rows.len()] as usize;
+        let mut given = 0usize;
+        let mut fault = None;
+        if columns > BUILT_CELLS_MAX {
+            let what = "the number of columns";
+            fault = Some(FileFault::TooLarge { what, given: columns, most: BUILT_CELLS_MAX });
+        } else {
+            for rows in rows {
+                given = given.saturating_add(rows);
+                offsets.push(given as u32);
+            }
+        }
+        if given > BUILT_CELLS_MAX {
+            fault = Some(FileFault::TooLarge { what: "the number of cells", given, most: BUILT_CELLS_MAX });
+            (offsets, given) = (vec![0], 0);
+        }
         CodeBuilder {
+            roles: vec![ColumnRole::Device; offsets.len() - 1],
             offsets,
-            roles: vec![ColumnRole::Device; rows.len()],
             parity: Vec::new(),
-            is_parity: vec![false; cells],
+            is_parity: vec![false; given],
             order: None,
             equations: Vec::new(),
             purpose: Purpose::Storage,
             version: 1,
+            fault,
         }
     }
 
-    /// The index of the cell at (row, column).
+    /// The index of the cell at (row, column). Panics if it lies outside the shape.
     pub fn at(&self, (row, column): (usize, usize)) -> CellIndex {
-        let index = self.offsets[column] + row as u32;
-        assert!(index < self.offsets[column + 1], "row {row} lies outside column {column}");
-        CellIndex(index)
+        match self.find((row, column)) {
+            Some(index) => index,
+            None => panic!("the cell [{row}][{column}] lies outside the shape of the code"),
+        }
+    }
+
+    fn find(&self, (row, column): (usize, usize)) -> Option<CellIndex> {
+        let end = self.offsets.get(column.checked_add(1)?)?;
+        let start = self.offsets[column];
+        (row < (end - start) as usize).then(|| CellIndex(start + row as u32))
+    }
+
+    fn find_or_note(&mut self, (row, column): (usize, usize)) -> Option<CellIndex> {
+        let found = self.find((row, column));
+        if found.is_none() {
+            self.note(FileFault::NoSuchCell { row, column });
+        }
+        found
+    }
+
+    fn note(&mut self, fault: FileFault) {
+        self.fault.get_or_insert(fault);
     }
 
     /// Makes a cell parity: cell = sum of coefficient * cell over `terms`.
@@ -405,17 +454,18 @@ impl CodeBuilder {
 
     /// Makes a cell parity without an equation of its own; [`CodeBuilder::equation`] must determine it.
     pub fn parity_cell(&mut self, parity: (usize, usize)) {
-        let index = self.at(parity);
-        assert!(!self.is_parity[index.usize()], "cell {parity:?} is parity twice");
-        self.is_parity[index.usize()] = true;
-        self.parity.push(index);
+        let Some(index) = self.find_or_note(parity) else { return };
+        match std::mem::replace(&mut self.is_parity[index.usize()], true) {
+            true => self.note(FileFault::RoleConflict { row: parity.0, column: parity.1 }),
+            false => self.parity.push(index),
+        }
     }
 
     /// Adds the equation: sum of coefficient * cell = 0.
     pub fn equation(&mut self, terms: impl IntoIterator<Item = ((usize, usize), Gf)>) {
         let mut sum: Vec<(CellIndex, Gf)> = Vec::new();
         for (cell, coefficient) in terms {
-            sum.push((self.at(cell), coefficient));
+            sum.extend(self.find_or_note(cell).map(|index| (index, coefficient)));
         }
         sum.sort_by_key(|t| t.0);
         let mut terms: Vec<(CellIndex, Gf)> = Vec::with_capacity(sum.len());
@@ -431,12 +481,17 @@ impl CodeBuilder {
 
     /// Sets the user order; without it, row-major over the data cells.
     pub fn user_order(&mut self, cells: impl IntoIterator<Item = (usize, usize)>) {
-        self.order = Some(cells.into_iter().map(|cell| self.at(cell)).collect());
+        let order: Vec<CellIndex> = cells.into_iter().filter_map(|cell| self.find_or_note(cell)).collect();
+        self.order = Some(order);
     }
 
     /// Marks a column as an add-on of another.
     pub fn add_on(&mut self, column: usize, of: usize) {
-        self.roles[column] = ColumnRole::AddOn { of };
+        let columns = self.roles.len();
+        match column != of && column.max(of) < columns {
+            true => self.roles[column] = ColumnRole::AddOn { of },
+            false => self.note(FileFault::NoSuchAddOn { column, of, columns }),
+        }
     }
 
     /// Refuses this code for storage, for a reason.
@@ -444,10 +499,23 @@ impl CodeBuilder {
         self.purpose = Purpose::Study(reason);
     }
 
-    /// The finished code of a family whose construction is known to be systematic.
+    /// The finished code of a user, checked and proven as a code file is ([`custom`](crate::custom)): its family is `custom`,
+    /// its spec `custom:NAME-FINGERPRINT`, and its [`Code::definition`] the file that it could be read from.
     ///
-    /// Panics if a user order was set that is not exactly the data cells: a fault of the family, not of a
-    /// user.
+    /// What columns belong to, and that it is for study only, is not in that file, but of this value alone.
+    /// Errors: [`CodeError::Built`] with the first thing that did not fit; equations that do not determine the parity cells;
+    /// a name or a size that a code file cannot have. Nothing is built.
+    /// Cost: as [`Code::from_text`].
+    pub fn finish_checked(self, name: &str) -> Result<Code, CodeError> {
+        self.checked(name, None).map_err(|fault| CodeError::Built { fault })
+    }
+
+    /// The finished code of a family whose construction is known to be right: neither the claim nor the rank of the equations
+    /// is looked at. Any other code is for [`CodeBuilder::finish_checked`].
+    ///
+    /// Panics if something did not fit the shape, or a user order was set that is not exactly the data cells; and
+    /// [`Code::generator`] panics, and with it all that encodes, if the equations do not determine the parity cells; recoveries
+    /// do if an MDS code is claimed that is none. These are faults of the family, not of a user.
     pub fn finish(self, spec: impl Into<String>, family: &'static str, claim: Claim) -> Code {
         self.assemble(spec.into(), family, None, claim)
     }
@@ -462,42 +530,86 @@ impl CodeBuilder {
         tolerance: impl FnOnce(&Code) -> usize,
     ) -> Code {
         let draft = self.assemble(spec, family, None, Claim { tolerance: 0, mds: false });
-        let claim = crate::parts::tolerance::claim(&draft, tolerance(&draft));
+        let claim = tolerance::claim(&draft, tolerance(&draft));
         let Ok(mut inner) = Arc::try_unwrap(draft.inner) else { unreachable!("the draft has one owner") };
         inner.claim = claim;
         Code { inner: Arc::new(inner) }
     }
 
-    /// The finished code of a user's file: the equations are checked to determine the parity cells.
-    ///
-    /// Its spec is the name with the fingerprint.
-    pub(crate) fn finish_checked(
-        self,
-        name: String,
-        definition: String,
-        claim: impl FnOnce(&Code) -> Claim,
-    ) -> Result<Code, CodeError> {
-        let fault = |parity, rank, equations| CodeError::File {
-            line: 0,
-            fault: crate::error::FileFault::NotSystematic { parity, rank, equations },
-        };
-        let draft =
-            self.assemble(String::new(), "custom", Some(definition), Claim { tolerance: 0, mds: false });
-        let (parity, equations) = (draft.parity().len(), draft.equations().len());
-        if parity != equations {
-            return Err(fault(parity, parity.min(equations), equations));
+    /// As [`CodeBuilder::finish_checked`], for a code that has its definition.
+    pub(crate) fn checked(self, name: &str, definition: Option<String>) -> Result<Code, FileFault> {
+        if let Some(fault) = self.fault {
+            return Err(fault);
         }
-        let generator = solve_parity(&draft).map_err(|rank| fault(parity, rank, equations))?;
-        let claim = claim(&draft);
+        let name = custom::name(name)?;
+        self.check_limits()?;
+        self.check_order()?;
+        let is_defined = definition.is_some();
+        let draft = self.assemble(String::new(), "custom", definition, Claim { tolerance: 0, mds: false });
+        let (parity, equations) = (draft.parity().len(), draft.equations().len());
+        let fault = |rank| FileFault::NotSystematic { parity, rank, equations };
+        if parity != equations {
+            return Err(fault(parity.min(equations)));
+        }
+        let generator = solve_parity(&draft).map_err(fault)?;
+        let claim = tolerance::claim(&draft, tolerance::proven(&draft, 0, draft.columns(), PROOF_WORK_MAX));
         let spec = format!("custom:{name}-{:016x}", draft.fingerprint());
         let Ok(mut inner) = Arc::try_unwrap(draft.inner) else { unreachable!("the draft has one owner") };
         inner.spec = spec;
         inner.claim = claim;
         inner.generator = OnceLock::from(generator);
-        Ok(Code { inner: Arc::new(inner) })
+        let mut code = Code { inner: Arc::new(inner) };
+        if !is_defined {
+            let text = code.to_text();
+            most("the length of its text in bytes", text.len(), TEXT_LEN_BYTES_MAX)?;
+            let Some(inner) = Arc::get_mut(&mut code.inner) else { unreachable!("the code has one owner") };
+            inner.definition = Some(text);
+        }
+        Ok(code)
+    }
+
+    /// The limits of code files.
+    pub(crate) fn check_limits(&self) -> Result<(), FileFault> {
+        let (cells, parity) = (self.is_parity.len(), self.parity.len());
+        most("the number of columns", self.roles.len(), MOST_COLUMNS)?;
+        most("the number of cells", cells, CELLS_MAX)?;
+        if let Some(column) = self.offsets.windows(2).position(|pair| pair[0] == pair[1]) {
+            return Err(FileFault::EmptyColumn { column });
+        }
+        if parity == cells {
+            return Err(FileFault::NoData);
+        }
+        let solved = parity.max(self.equations.len()).saturating_mul(cells);
+        most("the number of parity cells times cells", solved, MATRIX_SYMBOLS_MAX)
+    }
+
+    /// Refuses a user order that is not every data cell exactly once, and no parity.
+    pub(crate) fn check_order(&self) -> Result<(), FileFault> {
+        let Some(order) = &self.order else { return Ok(()) };
+        let place = |index: usize| {
+            let column = self.offsets.partition_point(|&offset| offset as usize <= index) - 1;
+            (index - self.offsets[column] as usize, column)
+        };
+        let mut seen = self.is_parity.clone();
+        for cell in order {
+            let (row, column) = place(cell.usize());
+            if self.is_parity[cell.usize()] {
+                return Err(FileFault::ParityInOrder { row, column });
+            }
+            if std::mem::replace(&mut seen[cell.usize()], true) {
+                return Err(FileFault::TwiceInOrder { row, column });
+            }
+        }
+        match seen.iter().position(|&seen| !seen).map(place) {
+            Some((row, column)) => Err(FileFault::NotInOrder { row, column }),
+            None => Ok(()),
+        }
     }
 
     fn assemble(self, spec: String, family: &'static str, definition: Option<String>, claim: Claim) -> Code {
+        if let Some(fault) = self.fault.as_ref().or(self.check_order().err().as_ref()) {
+            panic!("{spec}: {fault}");
+        }
         let columns = self.roles.len();
         let rows_max = (0..columns).map(|c| self.offsets[c + 1] - self.offsets[c]).max().unwrap_or(0);
         let data: Vec<CellIndex> = match self.order {
@@ -511,11 +623,8 @@ impl CodeBuilder {
         };
         let mut positions = vec![NOT_DATA; self.is_parity.len()];
         for (position, cell) in data.iter().enumerate() {
-            assert!(!self.is_parity[cell.usize()], "a parity cell stands in the user order");
-            assert_eq!(positions[cell.usize()], NOT_DATA, "a cell stands twice in the user order");
             positions[cell.usize()] = position as u32;
         }
-        assert_eq!(data.len() + self.parity.len(), positions.len(), "every cell is data or parity");
         Code {
             inner: Arc::new(Inner {
                 spec,
@@ -534,5 +643,12 @@ impl CodeBuilder {
                 generator: OnceLock::new(),
             }),
         }
+    }
+}
+
+fn most(what: &'static str, given: usize, most: usize) -> Result<(), FileFault> {
+    match given <= most {
+        true => Ok(()),
+        false => Err(FileFault::TooLarge { what, given, most }),
     }
 }

@@ -28,7 +28,7 @@
 //! cells times cells up to 2^25, because the equations are solved as one dense matrix.
 
 use crate::error::FileFault;
-use crate::parts::{MOST_COLUMNS, tolerance};
+use crate::parts::MOST_COLUMNS;
 use crate::{CellIndex, Code, CodeBuilder, CodeError, Equation};
 use pantile_gf::Gf;
 use std::collections::HashSet;
@@ -270,22 +270,13 @@ impl File {
     }
 
     fn code(self, text: &str) -> Result<Code, CodeError> {
-        let whole = |fault| CodeError::File { line: 0, fault };
+        let at_line = |line| move |fault| CodeError::File { line, fault };
+        let whole = at_line(0);
         let missing = |word| whole(FileFault::Missing(word));
         let name = self.name.ok_or_else(|| missing("name"))?;
         let Some(rows) = self.rows else {
             return Err(missing(if self.columns.is_none() { "columns" } else { "rows" }));
         };
-        let cells: usize = rows.iter().sum();
-        let parity = self.parity.len();
-        if parity == cells {
-            return Err(whole(FileFault::NoData));
-        }
-        let solved = (parity.max(self.equations.len())).saturating_mul(cells);
-        if solved > MATRIX_SYMBOLS_MAX {
-            let what = "the number of parity cells times cells";
-            return Err(whole(FileFault::TooLarge { what, given: solved, most: MATRIX_SYMBOLS_MAX }));
-        }
         let mut code = CodeBuilder::ragged(&rows);
         let mut parity = self.parity;
         if self.some_are_only_named {
@@ -293,35 +284,12 @@ impl File {
         }
         parity.into_iter().for_each(|cell| code.parity_cell(cell));
         self.equations.into_iter().for_each(|sum| code.equation(sum));
+        code.check_limits().map_err(whole)?;
         if let Some((line, order)) = self.order {
-            check_order(&order, &rows, &self.is_parity).map_err(|fault| CodeError::File { line, fault })?;
             code.user_order(order);
+            code.check_order().map_err(at_line(line))?;
         }
-        code.finish_checked(name, text.into(), |draft| {
-            tolerance::claim(draft, tolerance::proven(draft, 0, draft.columns(), PROOF_WORK_MAX))
-        })
-    }
-}
-
-/// Every data cell exactly once, and no parity.
-fn check_order(
-    order: &[(usize, usize)],
-    rows: &[usize],
-    is_parity: &HashSet<(usize, usize)>,
-) -> Result<(), FileFault> {
-    let mut seen = HashSet::new();
-    for &(row, column) in order {
-        if is_parity.contains(&(row, column)) {
-            return Err(FileFault::ParityInOrder { row, column });
-        }
-        if !seen.insert((row, column)) {
-            return Err(FileFault::TwiceInOrder { row, column });
-        }
-    }
-    let all = rows.iter().enumerate().flat_map(|(column, &height)| (0..height).map(move |row| (row, column)));
-    match all.into_iter().find(|cell| !is_parity.contains(cell) && !seen.contains(cell)) {
-        Some((row, column)) => Err(FileFault::NotInOrder { row, column }),
-        None => Ok(()),
+        code.checked(&name, Some(text.into())).map_err(whole)
     }
 }
 
@@ -332,7 +300,7 @@ fn once<T>(place: &mut Option<T>, word: &'static str, value: T) -> Result<(), Fi
     }
 }
 
-fn name(text: &str) -> Result<String, FileFault> {
+pub(crate) fn name(text: &str) -> Result<String, FileFault> {
     let text = text.trim();
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     match (1..=NAME_LEN_MAX).contains(&text.len()) && text.chars().all(plain) {

@@ -95,9 +95,14 @@ pub enum CodeError {
         /// What is wrong there.
         fault: FileFault,
     },
+    /// A code that was built, not read, is wrong.
+    Built {
+        /// What is wrong with it.
+        fault: FileFault,
+    },
 }
 
-/// What is wrong with a code file.
+/// What is wrong with a code file, or with a code that was built as a file would say it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileFault {
     /// The first line is not `pantile-code 1`.
@@ -179,6 +184,20 @@ pub enum FileFault {
     },
     /// There is no data cell at all.
     NoData,
+    /// A column has no rows.
+    EmptyColumn {
+        /// The column.
+        column: usize,
+    },
+    /// A column is said to be the add-on of one that is not there, or of itself, or is not there.
+    NoSuchAddOn {
+        /// The column.
+        column: usize,
+        /// The column that it is to belong to.
+        of: usize,
+        /// The number of columns.
+        columns: usize,
+    },
 }
 
 impl fmt::Display for CodeError {
@@ -228,6 +247,7 @@ impl fmt::Display for CodeError {
             ),
             CodeError::File { line: 0, fault } => write!(out, "code file: {fault}."),
             CodeError::File { line, fault } => write!(out, "code file, line {line}: {fault}."),
+            CodeError::Built { fault } => write!(out, "code as built: {fault}."),
         }
     }
 }
@@ -287,6 +307,14 @@ impl fmt::Display for FileFault {
                  else, but have rank {rank} on them; give one independent equation per parity cell"
             ),
             FileFault::NoData => write!(out, "every cell is parity; at least one must hold data"),
+            FileFault::EmptyColumn { column } => {
+                write!(out, "column {column} has no rows; give every column at least one, or leave it out")
+            }
+            FileFault::NoSuchAddOn { column, of, columns } => write!(
+                out,
+                "column {column} cannot be an add-on of column {of}: the {columns} columns count from 0, and an \
+                 add-on belongs to another column"
+            ),
         }
     }
 }

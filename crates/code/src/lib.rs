@@ -20,6 +20,6 @@ pub mod plank;
 mod spec;
 
 pub use code::{Cell, CellIndex, Claim, Code, CodeBuilder, ColumnRole, Equation, Purpose};
-pub use error::CodeError;
+pub use error::{CodeError, FileFault};
 pub use families::{Family, families};
 pub use spec::{Arguments, CodeSpec, Hint};
