@@ -1,5 +1,6 @@
 //! One code, ready for bytes.
 
+use crate::cache::{Cache, TERM_BYTES, VALUE_BYTES, Weight};
 use crate::locate::Checker;
 use crate::plank::Plank;
 use crate::program::{compile, solving, unread};
@@ -9,13 +10,17 @@ use pantile_code::{CellIndex, Code, CodeError};
 use pantile_kernel::{Program, Stores, Update};
 use pantile_plan::{CellSet, Costs, Effort, Plan, PlanError, Planner, Request};
 use smallvec::SmallVec;
-use std::borrow::Borrow;
-use std::collections::HashMap;
 use std::fmt;
-use std::hash::Hash;
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, OnceLock};
+
+/// What each cache may fill: the recoveries of all pairs of columns of D-Code(24), or 40 of D-Code(64).
+const CACHE_BYTES_MOST: usize = 16 << 20;
 
 /// Encodes, reconstructs, updates and checks stripes of one code.
+///
+/// What it makes for a pattern of losses it keeps, up to about 64 MiB in all, shared with its clones: 16 MiB each of recoveries
+/// of whole columns found without a lock, of others of these, of [`Codec::recovery`] and of [`Codec::checker`]. The first are
+/// kept for good; the others are dropped, all of a kind, when there is no more room. A handle keeps what it is for.
 #[derive(Clone)]
 pub struct Codec {
     inner: Arc<Inner>,
@@ -48,6 +53,29 @@ pub struct Recovery {
     request: Option<Unplanned>,
     program: Program,
 }
+
+impl Weight for Recovery {
+    /// Also of the plan that is made when asked for: of the most terms that it may have.
+    fn weight_bytes(&self) -> usize {
+        let (terms, steps) = match &self.request {
+            Some(Unplanned { code, lost }) => {
+                let steps = lost.len();
+                ((code.cell_count() - steps) * steps, steps)
+            }
+            None => {
+                let steps = &self.plan().steps;
+                (steps.iter().map(|step| step.terms.len()).sum(), steps.len())
+            }
+        };
+        VALUE_BYTES + terms * TERM_BYTES + steps * STEP_BYTES + self.program.buffers() * CELL_BYTES
+    }
+}
+
+/// Of a step of a recovery beside its terms.
+const STEP_BYTES: usize = 128;
+
+/// Of a cell of the code, whether it is read or not.
+const CELL_BYTES: usize = 16;
 
 /// What a program computes that was made without a plan.
 #[derive(Debug)]
@@ -150,9 +178,9 @@ impl Codec {
                 encode: OnceLock::new(),
                 updates,
                 columns: Shelf::default(),
-                more_columns: Cache::default(),
-                recoveries: Cache::default(),
-                checkers: Cache::default(),
+                more_columns: Cache::new(CACHE_BYTES_MOST),
+                recoveries: Cache::new(CACHE_BYTES_MOST),
+                checkers: Cache::new(CACHE_BYTES_MOST),
             }),
         }
     }
@@ -254,7 +282,7 @@ impl Codec {
             return Ok(known);
         }
         let recovery = Arc::new(self.decoder_anew(lost)?);
-        match self.inner.columns.put(lost, recovery.clone()) {
+        match self.inner.columns.put(lost, recovery.clone(), recovery.weight_bytes()) {
             true => Ok(recovery),
             false => Ok(self.inner.more_columns.keep(lost.into(), recovery)),
         }
@@ -337,47 +365,6 @@ impl Codec {
 impl fmt::Debug for Codec {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "Codec({})", self.code())
-    }
-}
-
-/// Values made once per key. It is emptied when full: patterns of losses in use are few, and remaking one is cheap.
-struct Cache<K, V> {
-    made: RwLock<HashMap<K, Arc<V>>>,
-}
-
-const CACHE_ENTRIES_MOST: usize = 4096;
-
-impl<K, V> Default for Cache<K, V> {
-    fn default() -> Self {
-        Cache { made: RwLock::new(HashMap::new()) }
-    }
-}
-
-impl<K: Eq + Hash, V> Cache<K, V> {
-    fn get<E>(&self, key: K, make: impl FnOnce(&K) -> Result<V, E>) -> Result<Arc<V>, E> {
-        match self.find(&key) {
-            Some(value) => Ok(value),
-            None => {
-                let value = Arc::new(make(&key)?);
-                Ok(self.keep(key, value))
-            }
-        }
-    }
-
-    fn find<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<Arc<V>>
-    where
-        K: Borrow<Q>,
-    {
-        self.made.read().unwrap_or_else(|e| e.into_inner()).get(key).cloned()
-    }
-
-    /// Keeps a value, unless there is one already: that one.
-    fn keep(&self, key: K, value: Arc<V>) -> Arc<V> {
-        let mut made = self.made.write().unwrap_or_else(|e| e.into_inner());
-        if made.len() >= CACHE_ENTRIES_MOST {
-            made.clear();
-        }
-        made.entry(key).or_insert(value).clone()
     }
 }
 

@@ -22,10 +22,12 @@
 //! For a code of one row per column that is one buffer per column. [`split_columns`] cuts column buffers into cells.
 //! Equations hold byte by byte, so any byte range of a stripe is a stripe.
 //!
-//! Plans are compiled once per pattern of losses and kept; a [`Codec`] is cheap to clone and share between threads. What
-//! was compiled is immutable, and that for whole columns is found without a lock; [`Codec::decoder`] gives it as a handle.
+//! Plans are compiled once per pattern of losses and kept, within bounds that [`Codec`] names; a codec is cheap to clone and
+//! share between threads. What was compiled is immutable, and that for whole columns is found without a lock;
+//! [`Codec::decoder`] gives it as a handle.
 #![forbid(unsafe_code)]
 
+mod cache;
 mod codec;
 mod locate;
 mod plank;

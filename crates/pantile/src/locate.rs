@@ -1,13 +1,13 @@
 //! Clean, or where the lie is: checks over every byte, a search where they fail, repair where it is certain.
 
+use crate::cache::{Cache, TERM_BYTES, VALUE_BYTES, Weight};
 use crate::stripe::{StripeError, element_len};
 use pantile_code::{CellIndex, Code};
 use pantile_gf::Gf;
 use pantile_kernel::{Arena, Dot, first_nonzero_any, xor_into};
 use pantile_plan::{CellSet, CheckCombination, Explanation, Locator, PlanError};
-use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 /// Bytes of every cell that are checked at a time.
 const TILE_BYTES: usize = 32 * 1024;
@@ -52,7 +52,8 @@ pub struct Checker {
     locator: Locator,
     sources: Vec<usize>,
     checks: Dot,
-    explanations: RwLock<HashMap<Vec<usize>, Arc<Hypothesis>>>,
+    /// At most as many bytes as the rest, or [`HYPOTHESES_BYTES_LEAST`].
+    explanations: Cache<Vec<usize>, Hypothesis>,
 }
 
 /// A set of columns under suspicion.
@@ -62,6 +63,36 @@ struct Hypothesis {
     residual: Dot,
     /// What to add to each of their cells.
     corrections: Option<(Vec<usize>, Dot)>,
+    /// Of both.
+    terms: usize,
+}
+
+/// Room for the hypotheses of a small code: all pairs of columns of a code of one row and 10 of them.
+const HYPOTHESES_BYTES_LEAST: usize = 64 * 1024;
+
+/// Of a locator: the coefficient of each cell in each check, and the terms of the checks, here and compiled.
+fn locator_bytes(locator: &Locator) -> usize {
+    const CELL_BYTES: usize = 48;
+    let terms: usize = locator.checks().iter().map(Vec::len).sum();
+    let cells = locator.code().cell_count();
+    VALUE_BYTES + terms * TERM_BYTES + cells * (locator.checks().len() + CELL_BYTES)
+}
+
+fn hypotheses_bytes_most(locator: &Locator) -> usize {
+    locator_bytes(locator).max(HYPOTHESES_BYTES_LEAST)
+}
+
+impl Weight for Checker {
+    /// With all the hypotheses that it may come to.
+    fn weight_bytes(&self) -> usize {
+        locator_bytes(&self.locator) + hypotheses_bytes_most(&self.locator)
+    }
+}
+
+impl Weight for Hypothesis {
+    fn weight_bytes(&self) -> usize {
+        VALUE_BYTES + self.terms * TERM_BYTES
+    }
 }
 
 impl Checker {
@@ -78,7 +109,8 @@ impl Checker {
         let Ok(checks) = Dot::new(sources.len(), &rows) else {
             unreachable!("sources are numbered by `place`")
         };
-        Ok(Checker { locator, sources, checks, explanations: RwLock::default() })
+        let explanations = Cache::new(hypotheses_bytes_most(&locator));
+        Ok(Checker { locator, sources, checks, explanations })
     }
 
     /// The search behind it.
@@ -235,11 +267,13 @@ impl Checker {
     }
 
     fn hypothesis(&self, columns: &[usize]) -> Arc<Hypothesis> {
-        if let Some(known) = self.explanations.read().unwrap_or_else(|e| e.into_inner()).get(columns) {
-            return known.clone();
+        if let Some(known) = self.explanations.find(columns) {
+            return known;
         }
         let checks = self.checks.outputs();
-        let compile = |rows: Vec<CheckCombination>| {
+        let mut terms = 0;
+        let mut compile = |rows: Vec<CheckCombination>| {
+            terms += rows.iter().map(Vec::len).sum::<usize>();
             let rows: Vec<Vec<(usize, u8)>> =
                 rows.iter().map(|row| row.iter().map(|&(check, c)| (check, c.0)).collect()).collect();
             match Dot::new(checks, &rows) {
@@ -252,10 +286,9 @@ impl Checker {
                 all.into_iter().map(|(cell, row)| (cell.usize(), row)).unzip();
             (cells, compile(rows))
         });
-        let made = Arc::new(Hypothesis { residual: compile(self.locator.residual(columns)), corrections });
-        let mut known = self.explanations.write().unwrap_or_else(|e| e.into_inner());
-        known.insert(columns.to_vec(), made.clone());
-        made
+        let residual = compile(self.locator.residual(columns));
+        let made = Hypothesis { residual, corrections, terms };
+        self.explanations.keep(columns.to_vec(), Arc::new(made))
     }
 }
 
@@ -309,4 +342,29 @@ fn apply(dot: &Dot, sources: &[&[u8]], outputs: &mut Arena, len: usize) {
     let mut outputs: Vec<&mut [u8]> = outputs.all_mut();
     let mut outputs: Vec<&mut [u8]> = outputs.iter_mut().take(dot.outputs()).map(|o| &mut o[..len]).collect();
     let Ok(()) = dot.apply(sources, &mut outputs) else { unreachable!("buffers were cut to one length") };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hypotheses_fill_no_more_than_their_checker() {
+        for spec in ["raidq:40+4", "dcode:17"] {
+            let code = Code::parse(spec).unwrap();
+            let checker = Checker::new(&code, &CellSet::empty(&code)).unwrap();
+            let most = hypotheses_bytes_most(&checker.locator);
+            let mut all = 0;
+            for b in 0..code.columns() {
+                for a in 0..b {
+                    let made = checker.hypothesis(&[a, b]);
+                    assert!(Arc::ptr_eq(&made, &checker.hypothesis(&[a, b])), "{spec}: made again");
+                    all += made.weight_bytes();
+                    assert!(checker.explanations.bytes() <= most, "{spec}");
+                }
+            }
+            assert!(all > 2 * most, "{spec}: {all} bytes in all, of which {most} may be kept");
+            assert!(checker.weight_bytes() >= 2 * locator_bytes(&checker.locator), "{spec}");
+        }
+    }
 }

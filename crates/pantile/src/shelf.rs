@@ -1,22 +1,27 @@
 //! What was made once per set of columns, found again without a lock.
 //!
 //! A hash table of linked lists in which every link is written once and never again: to look something up is to follow
-//! pointers that no writer moves. So nothing is ever thrown away, and therefore the number of entries is bounded; what
-//! finds no room is not kept here.
+//! pointers that no writer moves. So nothing is ever thrown away, and therefore the number of entries is bounded, and what
+//! they fill; what finds no room is not kept here.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 const LISTS: usize = 64;
 
-/// 1024 patterns are all pairs of 45 columns; their programs are some megabytes.
+/// 1024 patterns are all pairs of 45 columns. More would make the lists long.
 const ENTRIES_MOST: usize = 1024;
+
+/// What the values may fill: as many recoveries of a code of one row; of D-Code(45), where one is 170 KiB, a hundred.
+const BYTES_MOST: usize = 16 << 20;
 
 /// Values by set of columns, as the columns are written.
 pub(crate) struct Shelf<V> {
     lists: [Link<V>; LISTS],
     /// Entries made or in the making.
     entries: AtomicUsize,
+    /// What they fill.
+    bytes: AtomicUsize,
 }
 
 type Link<V> = OnceLock<Box<Entry<V>>>;
@@ -29,7 +34,8 @@ struct Entry<V> {
 
 impl<V> Default for Shelf<V> {
     fn default() -> Self {
-        Shelf { lists: [const { OnceLock::new() }; LISTS], entries: AtomicUsize::new(0) }
+        let lists = [const { OnceLock::new() }; LISTS];
+        Shelf { lists, entries: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
     }
 }
 
@@ -46,10 +52,12 @@ impl<V> Shelf<V> {
         None
     }
 
-    /// Keeps a value, unless there is one already or no room. Whether there is one now.
-    pub(crate) fn put(&self, columns: &[usize], value: Arc<V>) -> bool {
-        if self.entries.fetch_add(1, Ordering::Relaxed) >= ENTRIES_MOST {
-            self.entries.fetch_sub(1, Ordering::Relaxed);
+    /// Keeps a value of so many bytes, unless there is one already or no room. Whether there is one now.
+    pub(crate) fn put(&self, columns: &[usize], value: Arc<V>, bytes: usize) -> bool {
+        let entries = self.entries.fetch_add(1, Ordering::Relaxed);
+        let filled = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if entries >= ENTRIES_MOST || filled.saturating_add(bytes) > BYTES_MOST {
+            self.give_back(bytes);
             return false;
         }
         let mut entry = Box::new(Entry { columns: columns.into(), value, next: OnceLock::new() });
@@ -58,13 +66,19 @@ impl<V> Shelf<V> {
         while let Err(refused) = link.set(entry) {
             let Some(there) = link.get() else { unreachable!("a link that refuses is set") };
             if *there.columns == *columns {
-                self.entries.fetch_sub(1, Ordering::Relaxed);
+                self.give_back(bytes);
                 return true;
             }
             entry = refused;
             link = &there.next;
         }
         true
+    }
+
+    /// The room of an entry that is not made.
+    fn give_back(&self, bytes: usize) {
+        self.entries.fetch_sub(1, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -85,8 +99,8 @@ mod tests {
         let shelf = Shelf::default();
         for a in 0..30 {
             for b in 0..a {
-                shelf.put(&[a, b], Arc::new((a, b)));
-                shelf.put(&[a, b], Arc::new((0, 0)));
+                shelf.put(&[a, b], Arc::new((a, b)), 1);
+                shelf.put(&[a, b], Arc::new((0, 0)), 1);
             }
         }
         for a in 0..30 {
@@ -100,9 +114,20 @@ mod tests {
     #[test]
     fn a_full_shelf_takes_nothing_more_and_keeps_what_it_has() {
         let shelf = Shelf::default();
-        (0..2 * ENTRIES_MOST).for_each(|i| assert_eq!(shelf.put(&[i], Arc::new(i)), i < ENTRIES_MOST));
+        (0..2 * ENTRIES_MOST).for_each(|i| assert_eq!(shelf.put(&[i], Arc::new(i), 1), i < ENTRIES_MOST));
         assert_eq!((0..2 * ENTRIES_MOST).filter(|&i| shelf.get(&[i]).is_some()).count(), ENTRIES_MOST);
         assert!((0..ENTRIES_MOST).all(|i| shelf.get(&[i]).map(|v| **v) == Some(i)));
+    }
+
+    #[test]
+    fn a_shelf_is_full_by_bytes_too_and_still_takes_what_is_small() {
+        let shelf = Shelf::default();
+        let third = BYTES_MOST / 3;
+        let taken: Vec<bool> = (0..5).map(|i| shelf.put(&[i], Arc::new(i), third)).collect();
+        assert_eq!(taken, [true, true, true, false, false]);
+        assert!(shelf.put(&[0], Arc::new(9), 0) && shelf.get(&[0]).map(|v| **v) == Some(0));
+        assert!(shelf.put(&[5], Arc::new(5), BYTES_MOST - 3 * third) && !shelf.put(&[6], Arc::new(6), 1));
+        assert_eq!((3..8).filter(|&i| shelf.get(&[i]).is_some()).collect::<Vec<_>>(), [5]);
     }
 
     #[test]
@@ -111,7 +136,8 @@ mod tests {
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let shelf = &shelf;
-                scope.spawn(move || (0..200).for_each(|i| assert!(shelf.put(&[i], Arc::new((thread, i))))));
+                scope
+                    .spawn(move || (0..200).for_each(|i| assert!(shelf.put(&[i], Arc::new((thread, i)), 1))));
             }
         });
         for i in 0..200 {

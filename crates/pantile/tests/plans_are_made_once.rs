@@ -1,7 +1,7 @@
 //! A pattern of losses that comes again is planned and compiled once, however it is written and however many there are.
 
-use pantile::{Codec, Recovery};
-use std::sync::Arc;
+use pantile::{CellIndex, CellSet, Codec, Costs, Recovery};
+use std::sync::{Arc, Weak};
 
 fn decoder(codec: &Codec, lost: &[usize]) -> Arc<Recovery> {
     codec.decoder(lost).unwrap_or_else(|error| panic!("{lost:?}: {error}"))
@@ -32,4 +32,33 @@ fn what_comes_again_is_planned_once_however_many_patterns_came_before() {
         assert!(Arc::ptr_eq(&first, &decoder(&codec, &lost)), "{lost:?} was planned again");
         assert!(Arc::ptr_eq(&first, &decoder(&codec, &[c, 0, 1])), "{lost:?} was planned again");
     }
+}
+
+/// How many of the values that were handed out are still there.
+fn alive<T>(all: &[Weak<T>]) -> usize {
+    all.iter().filter(|one| one.strong_count() > 0).count()
+}
+
+#[test]
+fn what_is_kept_is_bounded_by_what_it_fills() {
+    // Half a MiB each, of which 32 fill what a kind may fill.
+    let codec = Codec::parse("rs:128+128").unwrap();
+    let lost = |i: usize| (i..i + 100).collect::<Vec<usize>>();
+    let decoders: Vec<_> = (0..90).map(|i| Arc::downgrade(&decoder(&codec, &lost(i)))).collect();
+    assert!((20..=70).contains(&alive(&decoders)), "{} are kept", alive(&decoders));
+    let recovery = |i| {
+        let cells = CellSet::of_columns(codec.code(), &lost(i));
+        let wanted: Vec<CellIndex> = cells.iter().collect();
+        Arc::downgrade(&codec.recovery(&cells, &wanted, &Costs::uniform()).unwrap())
+    };
+    let recoveries: Vec<_> = (0..60).map(recovery).collect();
+    assert!((5..=40).contains(&alive(&recoveries)), "{} are kept", alive(&recoveries));
+
+    let codec = Codec::parse("dcode:29").unwrap();
+    let checker = |i: usize| {
+        let erased = CellSet::of_cells(codec.code(), &[CellIndex(i as u32)]);
+        Arc::downgrade(&codec.checker(&erased).unwrap())
+    };
+    let checkers: Vec<_> = (0..200).map(checker).collect();
+    assert!((10..=100).contains(&alive(&checkers)), "{} are kept", alive(&checkers));
 }
