@@ -338,7 +338,7 @@ impl Codec {
             return Err(StripeError::NoSuchPosition { position, data: code.data().len() });
         };
         if new.len() != need {
-            return Err(StripeError::UnequalLengths { cell, have: new.len(), need });
+            return Err(StripeError::NewLength { have: new.len(), need });
         }
         let update = self.inner.updates[position].get_or_init(|| {
             let generator = code.generator();

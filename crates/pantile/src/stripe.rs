@@ -22,6 +22,13 @@ pub enum StripeError {
         /// The length of cell 0.
         need: usize,
     },
+    /// The new content of a cell must be as long as the cell.
+    NewLength {
+        /// Its length in bytes.
+        have: usize,
+        /// The length of the cells.
+        need: usize,
+    },
     /// There must be one buffer per column.
     ColumnCount {
         /// Buffers given.
@@ -69,6 +76,12 @@ impl fmt::Display for StripeError {
                     "all buffers must have one length: cell {cell} has {have} bytes, cell 0 has {need}"
                 )
             }
+            StripeError::NewLength { have, need } => {
+                write!(
+                    out,
+                    "the new content has {have} bytes, but the cells have {need}; give as many bytes as a cell has"
+                )
+            }
             StripeError::ColumnCount { have, need } => {
                 write!(
                     out,
@@ -88,7 +101,10 @@ impl fmt::Display for StripeError {
                 )
             }
             StripeError::ColumnLength { column, have, need } => {
-                write!(out, "column {column} has {have} bytes, but its rows need {need}")
+                write!(
+                    out,
+                    "column {column} has {have} bytes, but its rows need {need}; pass its rows x the length of an element"
+                )
             }
         }
     }

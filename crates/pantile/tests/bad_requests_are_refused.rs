@@ -152,3 +152,75 @@ fn columns_that_are_no_stripe_are_not_split() {
     }
     assert_eq!(split_columns(code, &mut views, 8).unwrap().len(), code.cell_count());
 }
+
+#[test]
+fn a_new_content_of_another_length_is_named_as_what_it_is() {
+    let codec = Codec::parse("rs:4+2").unwrap();
+    let before = stripe(&codec);
+    let mut cells = before.clone();
+    let error = codec.update(&mut views(&mut cells), 0, &[7; LEN - 1]).unwrap_err();
+    assert_eq!(error, StripeError::NewLength { have: LEN - 1, need: LEN });
+    assert_eq!(
+        error.to_string(),
+        "the new content has 95 bytes, but the cells have 96; give as many bytes as a cell has"
+    );
+    assert!(cells == before);
+}
+
+#[test]
+fn columns_cut_wrongly_are_told_how_long_to_be() {
+    let codec = Codec::parse("dcode:5").unwrap();
+    let mut five = [[0u8; 40]; 5];
+    let mut views: Vec<&mut [u8]> = five.iter_mut().map(|column| &mut column[..]).collect();
+    let error = split_columns(codec.code(), &mut views, 9).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "column 0 has 40 bytes, but its rows need 45; pass its rows x the length of an element"
+    );
+}
+
+#[test]
+fn a_loss_too_large_says_what_is_lost_and_what_the_code_survives() {
+    for (spec, lost, text, claim) in [
+        (
+            "rs:4+2",
+            vec![0, 2, 5],
+            "columns 0, 2 and 5 have lost cells (3 in all), and the equations left determine 2",
+            "any 2 columns",
+        ),
+        ("dcode:7", vec![1, 3, 4], "columns 1, 3 and 4 have lost cells (21 in all), and", "any 2 columns"),
+        ("raid5:3", vec![0, 1], "columns 0 and 1 have lost cells (2 in all), and", "any 1 column"),
+        ("raid0:3", vec![1], "column 1 has lost cells (1 in all), and", "not any one column"),
+        (
+            "raid0:20",
+            (0..20).collect(),
+            "columns 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 8 more have lost",
+            "not any one column",
+        ),
+        // What follows from cells that are read is no loss, though it is not read.
+        (
+            "lrc:12,2,2",
+            vec![0, 1, 2, 3],
+            "columns 0, 1, 2 and 3 have lost cells (4 in all), and the equations left determine 3",
+            "any 3 columns",
+        ),
+    ] {
+        let codec = Codec::parse(spec).unwrap();
+        let cells = CellSet::of_columns(codec.code(), &lost);
+        let of = |wanted: Vec<CellIndex>| codec.recovery(&cells, &wanted, &Costs::uniform()).unwrap_err();
+        let errors = [
+            of(cells.iter().collect()),
+            of(codec.code().cells().collect()),
+            codec.decoder(&lost).unwrap_err(),
+        ];
+        for error in errors {
+            let told = error.to_string();
+            assert!(
+                told.contains(text) && told.contains(&format!("; {claim} of this code")),
+                "{spec}: {told}"
+            );
+            let PlanError::NotRecoverable(error) = error else { panic!("{spec}: {told}") };
+            assert_eq!((error.columns, error.tolerance), (lost.clone(), codec.code().claim().tolerance));
+        }
+    }
+}

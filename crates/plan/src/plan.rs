@@ -115,22 +115,61 @@ impl Plan {
 pub struct NotRecoverable {
     /// The lost cells.
     pub lost: CellSet,
+    /// The columns that they are of, ascending.
+    pub columns: Vec<usize>,
+    /// Any so many columns may be lost, by the claim of the code.
+    pub tolerance: usize,
     /// The wanted cells that cannot be had.
     pub unrecoverable: Vec<CellIndex>,
     /// How many of the lost cells the equations determine independently.
     pub rank: usize,
 }
 
+impl NotRecoverable {
+    pub(crate) fn new(
+        code: &Code,
+        lost: &CellSet,
+        unrecoverable: Vec<CellIndex>,
+        rank: usize,
+    ) -> NotRecoverable {
+        let (columns, tolerance) = (lost.columns(code), code.claim().tolerance);
+        NotRecoverable { lost: lost.clone(), columns, tolerance, unrecoverable, rank }
+    }
+}
+
 impl fmt::Display for NotRecoverable {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} of the wanted cells do not follow from what is left: ", self.unrecoverable.len())?;
+        write_columns(out, &self.columns)?;
         write!(
             out,
-            "{} of the wanted cells do not follow from what is left: {} cells are lost, and the equations left \
-             determine {} of them; 'pantile prove' shows which sets of losses are survivable",
-            self.unrecoverable.len(),
+            " lost cells ({} in all), and the equations left determine {} of them; ",
             self.lost.len(),
             self.rank
-        )
+        )?;
+        match self.tolerance {
+            0 => write!(out, "not any one column of this code may be lost")?,
+            1 => write!(out, "any 1 column of this code may be lost")?,
+            most => write!(out, "any {most} columns of this code may be lost")?,
+        }
+        write!(out, ", and 'pantile prove' shows which sets besides")
+    }
+}
+
+/// "columns 0, 2 and 5 have", the first few of them.
+fn write_columns(out: &mut fmt::Formatter<'_>, columns: &[usize]) -> fmt::Result {
+    const NAMED: usize = 12;
+    match columns {
+        [] => write!(out, "no column has"),
+        [one] => write!(out, "column {one} has"),
+        [most @ .., last] => {
+            let named: Vec<String> = most.iter().take(NAMED).map(usize::to_string).collect();
+            write!(out, "columns {}", named.join(", "))?;
+            match columns.len() - named.len() {
+                1 => write!(out, " and {last} have"),
+                more => write!(out, " and {more} more have"),
+            }
+        }
     }
 }
 

@@ -236,7 +236,7 @@ impl Planner {
         }
         if order.len() < k {
             let rank = self.code.equations().len().min(avoided.len());
-            return Err(NotRecoverable { lost: avoided.clone(), unrecoverable: missing.to_vec(), rank });
+            return Err(NotRecoverable::new(&self.code, avoided, missing.to_vec(), rank));
         }
         let read = CellSet::of_cells(&self.code, &order[..k]);
         let unread: Vec<usize> =
@@ -319,6 +319,8 @@ impl Planner {
         let certain = CellSet::of_cells(&self.code, &certain);
         let mut unread = request.lost.clone();
         derived.iter().for_each(|&cell| unread.insert(cell));
+        // Each follows from cells that are read alone: it is determined beside whatever is lost.
+        let derived_count = derived.len();
         missing.extend(derived);
         if missing.is_empty() && dear.is_empty() {
             return Ok((certain, Vec::new(), Optimality::Exact));
@@ -327,7 +329,11 @@ impl Planner {
         certain.iter().for_each(|cell| open[cell.usize()] = 0);
         let paid: u64 = certain.iter().map(|cell| price[cell.usize()]).sum();
 
-        let mut best = self.around(&[], &dear, &missing, &open, &unread, &certain)?;
+        let first = self.around(&[], &dear, &missing, &open, &unread, &certain);
+        let mut best = first.map_err(|error| {
+            let rank = error.rank - derived_count;
+            NotRecoverable::new(&self.code, request.lost, error.unrecoverable, rank)
+        })?;
         let mut columns: Vec<usize> = dear.iter().map(|&cell| self.code.column_of(cell)).collect();
         columns.sort_unstable();
         columns.dedup();
@@ -548,11 +554,10 @@ impl Planner {
         };
         match combinations {
             Ok(found) => Ok(found),
-            Err((unrecoverable, rank)) => Err(NotRecoverable {
-                lost: progress.lost.clone(),
-                unrecoverable,
-                rank: rank + progress.made.len(),
-            }),
+            Err((unrecoverable, rank)) => {
+                let rank = rank + progress.made.len();
+                Err(NotRecoverable::new(&self.code, progress.lost, unrecoverable, rank))
+            }
         }
     }
 
