@@ -85,7 +85,8 @@ pub struct Certificate {
     pub by_shift: bool,
     /// Whether levels were decided by one above them, all of which survives.
     pub by_inclusion: bool,
-    /// Whether higher levels were left out because the option said so, or the caller ended the proof.
+    /// Whether higher levels were left out: because the options said so, which may have left no set to be drawn, or because
+    /// the caller ended the proof.
     pub cut: bool,
 }
 
@@ -286,7 +287,7 @@ impl Proof<'_> {
         *self.costs.entry(lost).or_insert_with(|| blocks.cheaper_test(lost))
     }
 
-    /// Decides one level. `None` if the caller ended the proof.
+    /// Decides one level. `None` if the caller ended the proof, or the options allow no set of it to be looked at.
     fn level(&mut self, lost: usize) -> Option<(Outcome, Method)> {
         let sets = self.sets(lost);
         let way = self.way(lost);
@@ -377,7 +378,8 @@ impl Proof<'_> {
         Some((Outcome { survived: sample.drawn - fatal_count, fatal, fatal_count }, method))
     }
 
-    /// Draws random orders, for this level and all above it, until there are enough or the work is done.
+    /// Draws random orders, for this level and all above it, until there are enough or the work is done. `None` if there is
+    /// none to be drawn: of nothing, nothing can be said.
     fn draw(&mut self, lost: usize) -> Option<Sample> {
         // Between rounds the work is compared with its limit, so that the number drawn does not depend on the threads.
         const ROUND: u64 = 512;
@@ -424,7 +426,7 @@ impl Proof<'_> {
             sample.witnesses.dedup();
             sample.witnesses.truncate(self.options.fatal_most);
         }
-        Some(sample)
+        (sample.drawn > 0).then_some(sample)
     }
 }
 

@@ -173,3 +173,17 @@ fn progress_is_told_before_anything_is_counted() {
     });
     assert_eq!((first.into_inner().unwrap(), ended.levels.len(), ended.cut), (Some((1, 0)), 0, true));
 }
+
+#[test]
+fn a_sample_that_draws_nothing_proves_nothing() {
+    let code = Code::parse("shec:6,4,3").unwrap();
+    let none = [
+        ProveOptions { sets_most: 0, sample: 0, ..ProveOptions::default() },
+        ProveOptions { work_most: 0, ..ProveOptions::default() },
+    ];
+    for options in none {
+        let proof = prove(&code, &options, &|_, _, _| true);
+        assert!(proof.cut && proof.levels.is_empty(), "{proof:?}");
+        assert_eq!((proof.tolerance(), proof.fatal_count), (0, 0), "{proof:?}");
+    }
+}
