@@ -109,9 +109,24 @@ impl Recovery {
         self.program.prepare();
     }
 
+    /// The cells whose buffers [`Recovery::run`] overwrites with their true content, ascending: the wanted cells that the plan
+    /// does not read, and what is computed on the way to them.
+    ///
+    /// The latter may be lost or not: a cell that survives may cost less to compute than to read.
+    pub fn written(&self) -> Vec<CellIndex> {
+        match &self.request {
+            Some(Unplanned { lost, .. }) => lost.iter().collect(),
+            None => {
+                let mut written: Vec<CellIndex> = self.plan().steps.iter().map(|step| step.target).collect();
+                written.sort_unstable();
+                written
+            }
+        }
+    }
+
     /// Computes the wanted cells in place, from the cells that the plan reads.
     ///
-    /// Buffers of other lost cells may be overwritten with their true content; no other buffer is changed.
+    /// The buffers of the cells in [`Recovery::written`] are overwritten; no other buffer is changed.
     /// Errors: buffers that are not a stripe of the code; nothing is then written.
     /// Cost: no lock, and no allocation after the first run on a thread but what [`Recovery::prepare`] makes, once.
     pub fn run(&self, cells: &mut [&mut [u8]]) -> Result<(), StripeError> {
