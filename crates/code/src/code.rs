@@ -79,7 +79,9 @@ pub struct Claim {
 pub enum Purpose {
     /// It keeps its claim.
     Storage,
-    /// It is here to be studied and proved; storing with it is refused for this reason.
+    /// It is here to be studied and proved, and must not store anything, for this reason.
+    ///
+    /// It encodes like any other, or it could not be studied: to refuse it is for whoever stores, as `pantile-seal` does.
     Study(&'static str),
 }
 
@@ -226,7 +228,7 @@ impl Code {
         self.inner.claim
     }
 
-    /// Whether it may store data.
+    /// Whether it may store data: for whoever stores to look at first.
     pub fn purpose(&self) -> &Purpose {
         &self.inner.purpose
     }
@@ -494,7 +496,7 @@ impl CodeBuilder {
         }
     }
 
-    /// Refuses this code for storage, for a reason.
+    /// Says that this code must not store, for a reason; see [`Purpose::Study`].
     pub fn study_only(&mut self, reason: &'static str) {
         self.purpose = Purpose::Study(reason);
     }

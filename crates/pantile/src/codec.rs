@@ -167,7 +167,10 @@ impl From<PlanError> for RecoverError {
 }
 
 impl Codec {
-    /// A codec for the code. Cost: one pass over its equations; programs are made when first used.
+    /// A codec for the code; also for one that is for study only, which must not store: whoever stores looks at
+    /// [`Code::purpose`] first.
+    ///
+    /// Cost: one pass over its equations; programs are made when first used.
     pub fn new(code: &Code) -> Codec {
         Codec::storing(code, Stores::Auto)
     }
@@ -200,7 +203,7 @@ impl Codec {
         }
     }
 
-    /// A codec for the code that a spec names.
+    /// A codec for the code that a spec names; as with [`Codec::new`], whoever stores looks at its [`Code::purpose`].
     pub fn parse(spec: &str) -> Result<Codec, CodeError> {
         Code::parse(spec).map(|code| Codec::new(&code))
     }
