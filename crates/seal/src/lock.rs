@@ -42,7 +42,11 @@ mod tests {
         std::os::unix::fs::symlink(dir.path(), &link).unwrap();
         let names = [dir.path().to_path_buf(), dir.path().join("."), link];
         let held = lock(&names, true).unwrap();
-        assert!(names.iter().all(|name| matches!(lock(&[name.clone()], true), Err(SealError::Busy { .. }))));
+        assert!(
+            names
+                .iter()
+                .all(|name| matches!(lock(std::slice::from_ref(name), true), Err(SealError::Busy { .. })))
+        );
         drop(held);
         assert!(lock(&names, false).and(lock(&names, true)).is_ok());
     }
