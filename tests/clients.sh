@@ -286,6 +286,20 @@ wait "$pid" 2>/dev/null || true
 serve
 nbdsh -u "$uri" -c "assert h.pread(300000, 41 << 20) == b'\x5a' * 300000" || fail "a flush did not cover another connection"
 
+say "stopped under clients that stay: they are shown the door, and it can be served again at once"
+nbdsh -u "$uri" -c "
+import subprocess
+h.pwrite(b'\x6b' * 300000, 42 << 20); h.flush()
+h.pwrite(b'\x6c' * 300000, 43 << 20)
+subprocess.run(['$pantile', 'stop', '$vol'], check=True, timeout=30, stdout=subprocess.DEVNULL)
+try: h.pread(4096, 0)
+except nbd.Error: pass
+else: raise SystemExit('what was stopped is served')" || fail "a client that stays keeps the server from ending"
+expect 0 "$pantile" status "$vol"
+serve
+nbdsh -u "$uri" -c "assert h.pread(300000, 42 << 20) == b'\x6b' * 300000 and h.pread(300000, 43 << 20) == b'\x6c' * 300000" ||
+    fail "what was answered before the stop is lost"
+
 say "ext4 on the volume, killed while it is used, checked"
 if ! command -v nbdfuse >/dev/null || ! command -v mkfs.ext4 >/dev/null || [ ! -w /dev/fuse ] || [ ! -w /dev/loop-control ]; then
     echo "left out: nbdfuse, mkfs.ext4, /dev/fuse or /dev/loop-control is not here, or not for this user"

@@ -33,8 +33,19 @@ const ESHUTDOWN: i32 = 108;
 const BETWEEN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// How long nbdkit has to end by itself once the volume is put away: what is under way is refused by then, and a moment to say so is enough.
+const LEAVING: Duration = Duration::from_secs(1);
+
 /// nbdkit calls functions without a place for data of ours before the first client comes.
 static STATE: Mutex<State> = Mutex::new(State { folder: None, stays: false, deaths: 0, running: None });
+
+/// Held while the volume is put away: whoever comes second waits until it is.
+static PUTTING_AWAY: Mutex<()> = Mutex::new(());
+
+unsafe extern "C" {
+    /// Ends the process at once: nothing of nbdkit runs any more, on whatever connection it waits.
+    safe fn _exit(status: i32) -> !;
+}
 
 struct State {
     folder: Option<PathBuf>,
@@ -133,7 +144,11 @@ impl Server for Connection {
                 service.wait_for_end();
                 // Whoever starts a server again that died reads that this one was not to live.
                 say(TOLD_TO_STOP);
+                // Now, not in `unload`: nbdkit calls that when the last client has left, and one that is idle need never leave.
+                put_away();
                 nbdkit::shutdown();
+                std::thread::sleep(LEAVING);
+                _exit(0);
             };
             let thread = std::thread::Builder::new().name("watch".into()).spawn(wait);
             thread.map(drop).map_err(|error| Error::new(EIO, error.to_string()))
@@ -142,12 +157,7 @@ impl Server for Connection {
 
     /// The last that nbdkit calls, when all clients are gone.
     fn unload() {
-        let running = state().running.take();
-        let Some(Running { service, control }) = running else { return };
-        if let Err(error) = service.stop() {
-            say(&format!("pantile: {error}"));
-        }
-        drop(control);
+        put_away();
     }
 
     fn open(_readonly: bool) -> Result<Box<dyn Server>> {
@@ -269,6 +279,17 @@ fn say(line: &str) {
 fn state() -> std::sync::MutexGuard<'static, State> {
     // A panic under the lock leaves nothing half done: fields are set as a whole.
     STATE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Makes everything durable and closes the devices; what clients ask for from then on is refused.
+fn put_away() {
+    let _one = PUTTING_AWAY.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let running = state().running.take();
+    let Some(Running { service, control }) = running else { return };
+    if let Err(error) = service.stop() {
+        say(&format!("pantile: {error}"));
+    }
+    drop(control);
 }
 
 fn start(folder: &std::path::Path, deaths: u32) -> std::result::Result<Running, FolderError> {
