@@ -552,8 +552,10 @@ impl Service {
         let revived = report.status.failed.then(|| self.revive(&mut state));
         drop(state);
         self.look_after();
+        // One that has come and does not take part yet is not missing.
         let lost = |report: &Report| {
-            report.status.devices.iter().filter(|device| device.state == DeviceState::Lost).count()
+            let devices = report.status.devices.iter().zip(&report.members);
+            devices.filter(|(device, member)| device.state == DeviceState::Lost && !member.attached).count()
         };
         if let Some(Err(why)) = revived {
             return Err(FolderError::HasFailed { why: Box::new(why) });
@@ -640,12 +642,16 @@ impl Service {
             let member = &report.members[device.slot.0 as usize];
             let listed = state.folder.as_ref().and_then(|f| f.config().devices.get(&device.slot.0));
             let path = member.path.clone().or_else(|| listed.map(|place| place.path.clone()));
+            let waits = member.attached && device.state == DeviceState::Lost;
             let (state_word, done_stripes) = match device.state {
                 DeviceState::Present => (DeviceWord::Present, None),
+                // It has come, and takes part as soon as what is being made durable is.
+                DeviceState::Lost if waits && !self.only_looks && !status.failed => {
+                    (DeviceWord::Rebuilding, Some(0))
+                }
                 DeviceState::Lost => (DeviceWord::Lost, None),
                 DeviceState::Rebuilding { done_stripes, .. } => (DeviceWord::Rebuilding, Some(done_stripes)),
             };
-            let waits = member.attached && device.state == DeviceState::Lost;
             let problem = member.error.as_ref().map(ToString::to_string);
             let problem = problem.or_else(|| match (waits, self.only_looks) {
                 (true, true) => Some("it is here again and is caught up when the volume is served".into()),

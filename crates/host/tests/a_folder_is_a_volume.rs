@@ -246,6 +246,32 @@ fn a_device_that_comes_back_is_caught_up() {
     service.stop().expect("it stops");
 }
 
+/// It takes part only when what is being made durable is, such as the loss of the one before; whoever waits for its rebuild must not be told
+/// that it is lost.
+#[test]
+fn a_device_that_has_come_is_not_called_lost_until_it_takes_part() {
+    let (folder, root, service) = served();
+    service.handle().write(0, &painted(7, 2_000_000), true).expect("it writes");
+    let len = root.join("device-00.pantile").metadata().expect("a device").len();
+    for round in 0..12 {
+        let path = file(folder.path().join(format!("new-{round}")), len);
+        let device = round % 6;
+        done(service.obey(&Order::Replace { device, path, overwrite: false }));
+        let report = status(&service);
+        assert_ne!(report.devices[device as usize].state, DeviceWord::Lost, "{:?}", report.wrong);
+        let answer = service.obey(&Order::Rebuild { throttle_bytes_per_s: None });
+        assert!(
+            matches!(&answer, Answer::Done { text } if text.contains("Every slot has a device")),
+            "{answer:?}"
+        );
+        until(&service, |report| {
+            report.devices.iter().all(|device| device.state != DeviceWord::Rebuilding)
+        });
+        assert_eq!(status(&service).margin.any_more, 2, "what is not rebuilt any more is whole");
+    }
+    service.stop().expect("it stops");
+}
+
 #[test]
 fn devices_with_something_on_them_are_not_overwritten() {
     let folder = tempfile::tempdir().expect("a folder");
