@@ -11,7 +11,7 @@ use pantile_device::{AlignedBuf, Device, DeviceError, FileDevice};
 use pantile_format::volume::{HistoryId, Superblock, VolumeId};
 use pantile_plan::{ProveOptions, prove};
 use pantile_volume::{Birth, Found, Geometry, OpenError, Policy, Slot, format_volume};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -81,6 +81,8 @@ pub struct Opened {
     pub joining: Vec<(Slot, Arc<dyn Device>)>,
     /// What was not as the folder says, by slot.
     pub problems: BTreeMap<u32, String>,
+    /// What the folder is to say: each path that it names, in the slot that its device has.
+    pub places: BTreeMap<u32, Place>,
 }
 
 /// 16 random bytes.
@@ -280,6 +282,8 @@ impl Folder {
         let (geometry, superblock) = (geometry_of(superblock, device)?, superblock.clone());
         let mut devices: Vec<Option<Arc<dyn Device>>> = vec![None; geometry.slots()];
         let mut joining = Vec::new();
+        // By slot the line of the folder that names its device.
+        let mut lines: BTreeMap<u32, u32> = BTreeMap::new();
         for (slot, is_joining, device, found) in there {
             let need = geometry.device_blocks(Slot(slot.min(geometry.slots() as u32 - 1))) * BLOCK as u64;
             match found {
@@ -298,6 +302,7 @@ impl Folder {
                             .insert(slot, format!("it has {have} bytes and had {need}: its end is missing"));
                     } else {
                         devices[own] = Some(device);
+                        lines.insert(found.slot.0, slot);
                     }
                 }
                 None if slot as usize >= geometry.slots() => {
@@ -305,7 +310,10 @@ impl Folder {
                 }
                 // The name may be that of another device by now, which nobody has offered.
                 None if is_joining && device.len_bytes() >= need => match check_no_volume(&*device) {
-                    Ok(()) => joining.push((Slot(slot), device)),
+                    Ok(()) => {
+                        joining.push((Slot(slot), device));
+                        lines.insert(slot, slot);
+                    }
                     Err(error) => drop(problems.insert(slot, error.to_string())),
                 },
                 None => {
@@ -313,11 +321,44 @@ impl Folder {
                 }
             }
         }
-        Ok(Opened { geometry, superblock, devices, joining, problems })
+        let places = self.follow(lines, &mut problems);
+        Ok(Opened { geometry, superblock, devices, joining, problems, places })
+    }
+
+    /// Each path in the slot of its device, which need not be that of its line; `lines` has by slot the line whose device is used. Any other path
+    /// keeps its slot or, if that is another's now, gets the one that was left for it, and its problem with it: there is where to look for a
+    /// device that is missing.
+    fn follow(
+        &self,
+        mut lines: BTreeMap<u32, u32>,
+        problems: &mut BTreeMap<u32, String>,
+    ) -> BTreeMap<u32, Place> {
+        let named = &self.config.devices;
+        let used: BTreeSet<u32> = lines.values().copied().collect();
+        for line in named.keys().copied().filter(|line| !used.contains(line)) {
+            // No line has two slots, so that the way back from one that has none comes to an end.
+            let mut slot = line;
+            while let Some(&taken_by) = lines.get(&slot) {
+                slot = taken_by;
+            }
+            lines.insert(slot, line);
+        }
+        let told = std::mem::take(problems);
+        problems.extend(lines.iter().filter_map(|(&slot, line)| Some((slot, told.get(line)?.clone()))));
+        lines.into_iter().map(|(slot, line)| (slot, named[&line].clone())).collect()
+    }
+
+    /// Says what is where as it was found: what is changed later is changed by slot. That it cannot be written hinders nobody, because the
+    /// devices are found again as they were; the next change writes all of it.
+    fn take_places(&mut self, places: &BTreeMap<u32, Place>) {
+        if self.config.devices != *places {
+            self.config.devices = places.clone();
+            let _ = self.save();
+        }
     }
 
     /// Opens the devices and runs the volume on them.
-    pub fn host(&self, options: Option<HostOptions>) -> Result<(Host, Opened), FolderError> {
+    pub fn host(&mut self, options: Option<HostOptions>) -> Result<(Host, Opened), FolderError> {
         let opened = self.open_devices()?;
         let mut options = options.unwrap_or_else(|| HostOptions::for_devices(opened.geometry.slots()));
         options.background_bytes_per_s = self.config.throttle_bytes_per_s.or(options.background_bytes_per_s);
@@ -326,12 +367,14 @@ impl Folder {
         for (slot, device) in &opened.joining {
             host.attach(*slot, device.clone(), Found::Blank)?;
         }
+        self.take_places(&opened.places);
         Ok((host, opened))
     }
 
     /// Opens the devices to see how the volume stands, and writes nothing.
-    pub fn look(&self) -> Result<(Host, Opened), FolderError> {
+    pub fn look(&mut self) -> Result<(Host, Opened), FolderError> {
         let opened = self.open_devices()?;
+        self.config.devices = opened.places.clone();
         let mut options = HostOptions::for_devices(opened.geometry.slots());
         options.background_bytes_per_s = self.config.throttle_bytes_per_s;
         Ok((Host::look(opened.geometry.clone(), opened.devices.clone(), &options)?, opened))

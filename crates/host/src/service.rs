@@ -82,7 +82,7 @@ impl State {
 
 impl Service {
     /// Opens the volume of a folder.
-    pub fn start(folder: Folder, options: Option<HostOptions>) -> Result<Service, FolderError> {
+    pub fn start(mut folder: Folder, options: Option<HostOptions>) -> Result<Service, FolderError> {
         let (host, opened) = folder.host(options.clone())?;
         let service = Service::with(folder, (host, options), opened, false);
         service.look_after();
@@ -91,7 +91,7 @@ impl Service {
 
     /// Opens the volume of a folder to see how it stands: nothing is written to its devices. Of orders only the one for its status makes
     /// sense.
-    pub fn look(folder: Folder) -> Result<Service, FolderError> {
+    pub fn look(mut folder: Folder) -> Result<Service, FolderError> {
         let (host, opened) = folder.look()?;
         Ok(Service::with(folder, (host, None), opened, true))
     }
@@ -398,7 +398,7 @@ impl Service {
         self.check_opens(state)?;
         self.host().kill();
         state.devices.clear();
-        let folder = state.folder.as_ref().ok_or(HostError::Stopped)?;
+        let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
         let opened = folder.host(self.options.clone());
         let (host, opened) = match opened {
             Ok(opened) => opened,

@@ -504,6 +504,43 @@ fn orders_reach_a_served_volume_over_its_socket() {
     drop(Folder::open(&root).expect("it is free"));
 }
 
+/// The superblock is the truth; what is changed later in the folder is changed for the device that was found, not for the line it was found by.
+#[test]
+fn devices_in_another_order_are_taken_out_and_replaced_one_by_one() {
+    let (folder, root, service) = served();
+    let data = painted(40, 3_000_000);
+    service.handle().write(0, &data, true).expect("it writes");
+    service.stop().expect("it stops");
+    let path = |device: u32| root.join(format!("device-0{device}.pantile"));
+    // Three in a circle; the fourth is not where it was, nor anywhere else.
+    for (from, to) in [(0, 6), (3, 0), (4, 3), (6, 4), (5, 7)] {
+        std::fs::rename(path(from), path(to)).expect("a device");
+    }
+    let looks = Service::look(Folder::open(&root).expect("a folder")).expect("it is looked at");
+    assert_eq!(status(&looks).margin.lost, [5]);
+    drop(looks);
+    let service = start(&root);
+    assert_eq!(status(&service).margin.lost, [5]);
+    done(service.obey(&Order::Fail { device: 0, lose_data: false }));
+    service.stop().expect("it stops");
+    let service = start(&root);
+    assert_eq!(status(&service).margin.lost, [0, 5], "{:?}", status(&service).wrong);
+    let len = path(0).metadata().expect("a device").len();
+    let new = file(folder.path().join("new"), len);
+    done(service.obey(&Order::Replace { device: 0, path: new.clone(), overwrite: false }));
+    std::fs::rename(path(7), path(5)).expect("a device");
+    done(service.obey(&Order::Rebuild { throttle_bytes_per_s: None }));
+    until_clean(&service);
+    service.stop().expect("it stops");
+    let service = start(&root);
+    let report = status(&service);
+    assert_eq!(report.verdict, Verdict::Clean, "{:?}", report.wrong);
+    let places: Vec<PathBuf> = report.devices.into_iter().filter_map(|device| device.path).collect();
+    assert_eq!(places, [new, path(1), path(2), path(0), path(3), path(5)]);
+    assert!(read(&service, data.len()) == data);
+    service.stop().expect("it stops");
+}
+
 #[test]
 fn devices_too_short_for_any_volume_are_refused() {
     let folder = tempfile::tempdir().expect("a folder");
