@@ -281,44 +281,47 @@ impl Folder {
         };
         let (geometry, superblock) = (geometry_of(superblock, device)?, superblock.clone());
         let mut devices: Vec<Option<Arc<dyn Device>>> = vec![None; geometry.slots()];
-        let mut joining = Vec::new();
+        let (mut joining, mut blank) = (Vec::new(), Vec::new());
         // By slot the line of the folder that names its device.
         let mut lines: BTreeMap<u32, u32> = BTreeMap::new();
-        for (slot, is_joining, device, found) in there {
-            let need = geometry.device_blocks(Slot(slot.min(geometry.slots() as u32 - 1))) * BLOCK as u64;
-            match found {
-                Some(found) => {
-                    // The superblock is the truth; the folder only says where to look.
-                    let own = found.slot.0 as usize;
-                    let need = geometry.device_blocks(Slot(found.slot.0.min(geometry.slots() as u32 - 1)));
-                    let (have, need) = (device.len_bytes(), need * BLOCK as u64);
-                    if own >= geometry.slots() {
-                        problems.insert(slot, "the volume has no such device".into());
-                    } else if devices[own].is_some() {
-                        problems
-                            .insert(slot, format!("it says that it is device {own}, as another one does"));
-                    } else if have < need {
-                        problems
-                            .insert(slot, format!("it has {have} bytes and had {need}: its end is missing"));
-                    } else {
-                        devices[own] = Some(device);
-                        lines.insert(found.slot.0, slot);
-                    }
-                }
-                None if slot as usize >= geometry.slots() => {
-                    problems.insert(slot, "the volume has no such device".into());
-                }
+        // The superblock is the truth; the folder only says where to look. Of two that are the same device the newest counts, and of two as new
+        // as each other the one in its own line.
+        there.sort_by_key(|(line, _, _, found)| {
+            let claim = |found: &Superblock| (order(found), found.slot == Slot(*line));
+            std::cmp::Reverse(found.as_ref().map(claim))
+        });
+        for (line, is_joining, device, found) in there {
+            let Some(found) = found else {
+                blank.push((line, is_joining, device));
+                continue;
+            };
+            let own = found.slot.0 as usize;
+            let need = geometry.device_blocks(Slot(found.slot.0.min(geometry.slots() as u32 - 1)));
+            let (have, need) = (device.len_bytes(), need * BLOCK as u64);
+            if own >= geometry.slots() {
+                problems.insert(line, "the volume has no such device".into());
+            } else if let Some(used) = &devices[own] {
+                problems.insert(line, as_another_one(device.path(), own, used.path()));
+            } else if have < need {
+                problems.insert(line, format!("it has {have} bytes and had {need}: its end is missing"));
+            } else {
+                devices[own] = Some(device);
+                lines.insert(found.slot.0, line);
+            }
+        }
+        for (line, is_joining, device) in blank {
+            let need = geometry.device_blocks(Slot(line.min(geometry.slots() as u32 - 1))) * BLOCK as u64;
+            match devices.get(line as usize) {
+                None => drop(problems.insert(line, "the volume has no such device".into())),
                 // The name may be that of another device by now, which nobody has offered.
-                None if is_joining && device.len_bytes() >= need => match check_no_volume(&*device) {
+                Some(None) if is_joining && device.len_bytes() >= need => match check_no_volume(&*device) {
                     Ok(()) => {
-                        joining.push((Slot(slot), device));
-                        lines.insert(slot, slot);
+                        joining.push((Slot(line), device));
+                        lines.insert(line, line);
                     }
-                    Err(error) => drop(problems.insert(slot, error.to_string())),
+                    Err(error) => drop(problems.insert(line, error.to_string())),
                 },
-                None => {
-                    problems.insert(slot, "it holds nothing of this volume".into());
-                }
+                Some(_) => drop(problems.insert(line, "it holds nothing of this volume".into())),
             }
         }
         let places = self.follow(lines, &mut problems);
@@ -379,6 +382,12 @@ impl Folder {
         options.background_bytes_per_s = self.config.throttle_bytes_per_s;
         Ok((Host::look(opened.geometry.clone(), opened.devices.clone(), &options)?, opened))
     }
+}
+
+/// What is said of a device that is another one, which is used.
+pub(crate) fn as_another_one(path: &Path, slot: usize, used: &Path) -> String {
+    let (path, used) = (path.display(), used.display());
+    format!("{path} says that it is device {slot}, as {used} does, which is as new or newer and is used")
 }
 
 fn make_root(root: &Path) -> Result<bool, FolderError> {

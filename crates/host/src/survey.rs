@@ -3,7 +3,7 @@
 //! Only superblocks are read. Whether a device lacks anything the maps know, and they cannot be had.
 
 use crate::control::{DeviceReport, DeviceWord, StatusReport, Verdict};
-use crate::folder::{geometry_of, newest_superblock};
+use crate::folder::{as_another_one, geometry_of, newest_superblock};
 use crate::geometry::policy_name;
 use crate::memory::BLOCK;
 use crate::{Folder, FolderError, Margin};
@@ -101,18 +101,31 @@ struct Judge<'h> {
 }
 
 impl Judge<'_> {
+    /// What is used as the device of a slot, as an opening chooses it.
+    fn device(&self, slot: Slot) -> Option<&Held> {
+        let claims = self.held.iter().filter_map(|(line, held)| {
+            let found = held.superblock.as_ref().filter(|found| found.slot == slot)?;
+            Some(((found.session, found.update, Slot(*line) == slot), held))
+        });
+        // Of those that are alike the first, as an opening has it.
+        claims.reduce(|best, next| if next.0 > best.0 { next } else { best }).map(|(_, held)| held)
+    }
+
     /// Why a slot counts as lost.
     fn problem(&self, slot: u32) -> Option<String> {
-        // The superblock is the truth; the folder only says where to look.
-        let own = |held: &&Held| held.superblock.as_ref().is_some_and(|found| found.slot == Slot(slot));
-        let Some(held) = self.held.values().find(own) else {
+        let Some(held) = self.device(Slot(slot)) else {
             let told = match self.held.get(&slot) {
                 None => Some("the folder names no device for it, as after 'pantile fail'".into()),
                 Some(held) => held.problem.clone(),
             };
             let elsewhere = || {
-                let found = self.held.get(&slot)?.superblock.as_ref()?;
-                Some(format!("what is there says that it is device {}", found.slot.0))
+                let there = self.held.get(&slot)?;
+                let found = there.superblock.as_ref()?.slot;
+                let used = self.device(found).filter(|used| !std::ptr::eq(*used, there));
+                Some(match (&there.device, used.and_then(|used| used.device.as_ref())) {
+                    (Some(there), Some(used)) => as_another_one(there.path(), found.0 as usize, used.path()),
+                    _ => format!("what is there says that it is device {}", found.0),
+                })
             };
             return told.or_else(elsewhere);
         };

@@ -264,9 +264,7 @@ fn a_device_that_has_come_is_not_called_lost_until_it_takes_part() {
             matches!(&answer, Answer::Done { text } if text.contains("Every slot has a device")),
             "{answer:?}"
         );
-        until(&service, |report| {
-            report.devices.iter().all(|device| device.state != DeviceWord::Rebuilding)
-        });
+        until(&service, |report| report.devices.iter().all(|device| device.state != DeviceWord::Rebuilding));
         assert_eq!(status(&service).margin.any_more, 2, "what is not rebuilt any more is whole");
     }
     service.stop().expect("it stops");
@@ -604,6 +602,63 @@ fn a_copy_of_an_earlier_time_is_not_taken_for_the_device() {
     until_clean(&service);
     done(service.obey(&Order::Fail { device: 0, lose_data: false }));
     done(service.obey(&Order::Fail { device: 5, lose_data: false }));
+    assert!(read(&service, data.len()) == data);
+    service.stop().expect("it stops");
+}
+
+/// A copy of an earlier time under another device's path hides no device that is whole, whichever line comes first, and both are named.
+#[test]
+fn of_two_that_are_the_same_device_the_newer_is_used() {
+    let (folder, root, service) = served();
+    let path = |device: u32| root.join(format!("device-0{device}.pantile"));
+    service.handle().write(0, &painted(50, 3_000_000), true).expect("it writes");
+    service.stop().expect("it stops");
+    let old = folder.path().join("old");
+    std::fs::copy(path(3), &old).expect("a copy");
+    let service = start(&root);
+    let data = painted(51, 3_000_000);
+    service.handle().write(0, &data, true).expect("it writes");
+    service.stop().expect("it stops");
+    for (kept, taken) in [(3, 0), (3, 5)] {
+        let hidden = folder.path().join("hidden");
+        std::fs::rename(path(taken), &hidden).expect("a device");
+        std::fs::copy(&old, path(taken)).expect("a copy");
+        let told = |report: &StatusReport| {
+            assert_eq!(report.margin.lost, [taken], "{:?}", report.wrong);
+            let problem = report.devices[taken as usize].problem.clone().unwrap_or_default();
+            let names = |device: u32| problem.contains(&path(device).display().to_string());
+            assert!(names(kept) && names(taken) && problem.contains("device 3"), "{problem}");
+        };
+        let looks = Service::look(Folder::open(&root).expect("a folder")).expect("it is looked at");
+        told(&status(&looks));
+        drop(looks);
+        let service = start(&root);
+        told(&status(&service));
+        assert_eq!(status(&service).devices[3].path, Some(path(kept)));
+        assert!(read(&service, data.len()) == data);
+        service.stop().expect("it stops");
+        assert!(
+            std::fs::read(path(taken)).expect("a file") == std::fs::read(&old).expect("a file"),
+            "left alone"
+        );
+        // The device itself comes back in the place of the copy.
+        std::fs::rename(&hidden, path(taken)).expect("a device");
+        let service = start(&root);
+        until_clean(&service);
+        service.stop().expect("it stops");
+    }
+    // The newer one in the line of another, the copy in its own: the newer is used all the same.
+    std::fs::rename(path(3), path(0)).expect("a device");
+    std::fs::copy(&old, path(3)).expect("a copy");
+    let service = start(&root);
+    let report = status(&service);
+    assert_eq!(
+        (&report.margin.lost[..], &report.devices[3].path),
+        (&[0][..], &Some(path(0))),
+        "{:?}",
+        report.wrong
+    );
+    assert!(report.wrong[0].contains(&path(3).display().to_string()), "{:?}", report.wrong);
     assert!(read(&service, data.len()) == data);
     service.stop().expect("it stops");
 }
