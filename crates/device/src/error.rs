@@ -240,6 +240,9 @@ impl fmt::Display for DeviceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.at())?;
         match self {
+            Self::Media { at, errno } if at.op == OpKind::Write => {
+                write!(f, "{}; it cannot write there, replace the device", Said(*errno))
+            }
             Self::Media { errno, .. } => {
                 write!(f, "{}; these blocks are lost, compute them from the other devices", Said(*errno))
             }

@@ -342,6 +342,10 @@ impl Service {
         let mut state = self.lock();
         let report = self.host().report()?;
         check_strange(&state, &report, path)?;
+        if !report.members[slot.0 as usize].attached {
+            // One that was given up may be the one that is given now: not to be in use by ourselves.
+            state.devices[slot.0 as usize] = None;
+        }
         self.check_dispensable(&report, slot)?;
         let new: Arc<dyn Device> = Arc::new(open_soon(path, Instant::now() + CLOSING)?);
         let found = self.found(&state, slot, &*new)?;

@@ -475,6 +475,34 @@ fn errors_of_devices_do_not_reach_the_reader() {
     }
 }
 
+/// The usual way for a disk to die: it reads, and does not write any more. It is closed and the error is told, and the slot is free for another
+/// or, when it is well again, for itself.
+#[test]
+fn a_device_that_cannot_write_leaves_its_slot() {
+    let geometry = geometry("raid6:4");
+    let (devices, faulty) = memory_with_faulty(&geometry, Slot(1));
+    format(&geometry, &devices);
+    let host = open(&geometry, &devices).expect("it opens");
+    let mut data = painted(3, 2_000_000);
+    host.handle().write(0, &data, true).expect("it writes");
+    faulty.fail_from(OpKind::Write, 1, Fault::Errno(5));
+    data[..300_000].copy_from_slice(&painted(4, 300_000));
+    host.handle().write(0, &data[..300_000], true).expect("it writes without the device");
+    let report = host.report().expect("it serves");
+    assert_eq!((report.status.devices[1].state, report.members[1].attached), (DeviceState::Lost, false));
+    let error = report.members[1].error.as_ref().map(ToString::to_string).unwrap_or_default();
+    assert!(error.contains("writing") && error.contains("cannot write there"), "{error}");
+    faulty.heal();
+    host.attach(Slot(1), faulty.clone(), Found::Stale).expect("the slot is free");
+    until(|| host.report().expect("it serves").status.devices[1].state == DeviceState::Present);
+    host.fail(Slot(0)).expect("it goes");
+    host.fail(Slot(5)).expect("it goes");
+    let mut found = vec![0; data.len()];
+    host.handle().read(0, &mut found).expect("it reads");
+    assert!(found == data);
+    host.stop().expect("it stops");
+}
+
 /// Neighbours are read as one I/O; a bad place in it costs what lies there, and nothing else.
 #[test]
 fn a_bad_place_spoils_only_what_lies_there() {

@@ -160,6 +160,9 @@ impl Engine {
         match error.remedy() {
             Remedy::RepairRange => match self.joined.remove(&token) {
                 Some(parts) => self.each_alone(parts, device, priority, op),
+                // What cannot be written is made good nowhere: the volume counts the device as lost. It is closed, so that another, or itself
+                // when it is well again, can take the slot.
+                None if matches!(op, Op::Write { .. }) => self.drop_device(slot, Some(error)),
                 None => self.io_over(IoId(token), IoResult::MediaError),
             },
             Remedy::MakeSpace | Remedy::Retry if !self.is_tired_of(slot, &error) => {
