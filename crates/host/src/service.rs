@@ -348,7 +348,11 @@ impl Service {
         }
         self.check_dispensable(&report, slot)?;
         let new: Arc<dyn Device> = Arc::new(open_soon(path, Instant::now() + CLOSING)?);
-        let found = self.found(&state, slot, &*new)?;
+        let found = match takes_part(&report, slot) {
+            // The device itself is here: what says that it is that one is a copy, and nobody recorded what it lacks.
+            true => Found::Blank,
+            false => self.found(&state, slot, &*new)?,
+        };
         if found == Found::Blank && !overwrite {
             check_blank(&*new)?;
         }
@@ -734,6 +738,13 @@ impl Service {
             opens: true,
         })
     }
+}
+
+/// Whether a slot has a device that is read and written.
+fn takes_part(report: &Report, slot: Slot) -> bool {
+    let mut devices = report.status.devices.iter();
+    let has_one = report.members.get(slot.0 as usize).is_some_and(|member| member.attached);
+    has_one && devices.any(|device| device.slot == slot && device.state != DeviceState::Lost)
 }
 
 /// Refuses a device that the volume has: to the system it is only in use.

@@ -606,6 +606,29 @@ fn a_copy_of_an_earlier_time_is_not_taken_for_the_device() {
     service.stop().expect("it stops");
 }
 
+/// It has the newest superblock and yet lacks what was written since it was made, which no record tells.
+#[test]
+fn a_copy_of_a_device_that_is_here_is_made_anew() {
+    let (folder, root, service) = served();
+    service.handle().write(0, &painted(60, 3_000_000), true).expect("it writes");
+    let copy = folder.path().join("copy");
+    std::fs::copy(root.join("device-02.pantile"), &copy).expect("a copy");
+    let data = painted(61, 3_000_000);
+    service.handle().write(0, &data, true).expect("it writes");
+    let replace = |overwrite| service.obey(&Order::Replace { device: 2, path: copy.clone(), overwrite });
+    let answer = replace(false);
+    let says = |text: &str| text.contains("belongs to the volume 'v'") && text.contains("--yes");
+    assert!(matches!(&answer, Answer::Fault { kind: FaultKind::Input, text } if says(text)), "{answer:?}");
+    assert_eq!(status(&service).devices[2].state, DeviceWord::Present);
+    let answer = replace(true);
+    assert!(matches!(&answer, Answer::Done { text } if text.contains("being rebuilt")), "{answer:?}");
+    until_clean(&service);
+    done(service.obey(&Order::Fail { device: 0, lose_data: false }));
+    done(service.obey(&Order::Fail { device: 1, lose_data: false }));
+    assert!(read(&service, data.len()) == data);
+    service.stop().expect("it stops");
+}
+
 /// A copy of an earlier time under another device's path hides no device that is whole, whichever line comes first, and both are named.
 #[test]
 fn of_two_that_are_the_same_device_the_newer_is_used() {
