@@ -124,6 +124,11 @@ pub enum FolderError {
         /// The device.
         path: PathBuf,
     },
+    /// The text of the volume's code, which no family names, is whole on none of the devices.
+    NoDefinition {
+        /// Those that were looked at.
+        devices: Vec<PathBuf>,
+    },
     /// Devices of several volumes were given.
     SeveralVolumes {
         /// One of them.
@@ -245,6 +250,7 @@ impl FolderError {
             | FolderError::Host(HostError::Failed(_))
             | FolderError::NoDevices { .. }
             | FolderError::NothingFound { .. }
+            | FolderError::NoDefinition { .. }
             | FolderError::Lacking { .. }
             | FolderError::HasFailed { .. } => FaultKind::Losses,
             FolderError::File { errno, .. } if NO_SPACE.contains(errno) => FaultKind::Input,
@@ -391,6 +397,13 @@ impl fmt::Display for FolderError {
                 "the superblock of {} has numbers that this version does not give a volume; use the version that made it",
                 path.display()
             ),
+            FolderError::NoDefinition { devices } => {
+                write!(out, "the text of the volume's code (bytes 8192 to 65536) is whole on none of ")?;
+                for (nth, path) in devices.iter().enumerate() {
+                    write!(out, "{}{}", if nth > 0 { ", " } else { "" }, path.display())?;
+                }
+                write!(out, "; bring back another device of the volume")
+            }
             FolderError::SeveralVolumes { first, second } => {
                 write!(out, "the devices are of the volumes {first} and {second}; name those of one")
             }

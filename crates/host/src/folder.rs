@@ -27,6 +27,9 @@ pub(crate) const CLOSING: Duration = Duration::from_secs(3);
 /// Bytes at the front of a device that say whether it holds anything: where file systems and partition tables have their marks.
 const FRONT_BYTES: u64 = 128 << 10;
 
+/// Where the text of a code lies that no family names; docs/volume-format.md has the zones.
+const DEFINITION_AT: u64 = 2 * BLOCK as u64;
+
 /// A device that was opened: the slot that the folder says, whether it is joining, and its superblock.
 type There = (u32, bool, Arc<dyn Device>, Option<Superblock>);
 
@@ -273,13 +276,13 @@ impl Folder {
             }
         }
         let order = |superblock: &Superblock| (superblock.session, superblock.update);
-        let newest = there.iter().filter_map(|(_, _, device, found)| Some((found.as_ref()?, device)));
-        let newest = newest.max_by_key(|(found, _)| order(found));
-        let Some((superblock, device)) = newest else {
+        let held = || there.iter().filter_map(|(_, _, device, found)| Some((found.as_ref()?, device)));
+        let Some((superblock, _)) = held().max_by_key(|(found, _)| order(found)) else {
             let why = problems.first_key_value().map(|(slot, problem)| format!("device {slot}: {problem}"));
             return Err(FolderError::NoDevices { folder: self.root.clone(), why });
         };
-        let (geometry, superblock) = (geometry_of(superblock, device)?, superblock.clone());
+        let geometry = geometry_of(superblock, held().map(|(_, device)| &**device))?;
+        let superblock = superblock.clone();
         let mut devices: Vec<Option<Arc<dyn Device>>> = vec![None; geometry.slots()];
         let (mut joining, mut blank) = (Vec::new(), Vec::new());
         // By slot the line of the folder that names its device.
@@ -366,6 +369,7 @@ impl Folder {
         let mut options = options.unwrap_or_else(|| HostOptions::for_devices(opened.geometry.slots()));
         options.background_bytes_per_s = self.config.throttle_bytes_per_s.or(options.background_bytes_per_s);
         let fresh = fresh_history()?;
+        mend_definitions(&opened);
         let host = Host::open(opened.geometry.clone(), opened.devices.clone(), fresh, &options)?;
         for (slot, device) in &opened.joining {
             host.attach(*slot, device.clone(), Found::Blank)?;
@@ -588,17 +592,50 @@ pub(crate) fn newest_superblock(device: &dyn Device, volume: Option<VolumeId>) -
     found.max_by_key(|found| (found.session, found.update))
 }
 
-pub(crate) fn geometry_of(superblock: &Superblock, device: &dyn Device) -> Result<Geometry, FolderError> {
-    let mut area = AlignedBuf::zeroed(14 * BLOCK);
-    if superblock.definition.is_some() {
-        device.read_at(2 * BLOCK as u64, area.whole_mut())?;
-    }
+/// The geometry that a superblock tells of. The text of a code that no family names is taken from whichever of the volume's devices has it
+/// whole: there is one on each.
+pub(crate) fn geometry_of<'d>(
+    superblock: &Superblock,
+    devices: impl IntoIterator<Item = &'d dyn Device>,
+) -> Result<Geometry, FolderError> {
+    let mut tried: Vec<PathBuf> = Vec::new();
+    let areas = devices.into_iter().map(|device| {
+        tried.push(device.path().to_path_buf());
+        definition_of(superblock, device)
+    });
+    let area = areas.flatten().next();
+    let area = area.ok_or_else(|| FolderError::NoDefinition { devices: tried.clone() })?;
     geometry::of(superblock, &area).map_err(|misfit| match misfit {
         Misfit::Code(error) => FolderError::Code(error),
         Misfit::Equations => FolderError::OtherCode { spec: superblock.spec.clone() },
         Misfit::Format(error) => FolderError::Format(error),
-        Misfit::Numbers => FolderError::OtherNumbers { path: device.path().to_path_buf() },
+        Misfit::Numbers => FolderError::OtherNumbers { path: tried.into_iter().next().unwrap_or_default() },
     })
+}
+
+/// The definition area of a device, if it is the one that a superblock speaks of; zeros if the superblock needs none.
+fn definition_of(superblock: &Superblock, device: &dyn Device) -> Option<AlignedBuf> {
+    let Some(definition) = superblock.definition else { return Some(AlignedBuf::zeroed(BLOCK)) };
+    let blocks = u64::from(definition.len).div_ceil(BLOCK as u64);
+    let mut area = AlignedBuf::zeroed(blocks as usize * BLOCK);
+    device.read_at(DEFINITION_AT, area.whole_mut()).ok()?;
+    superblock.code(&area).is_ok().then_some(area)
+}
+
+/// Writes the text of a code that no family names again where it is not whole: nothing else reads it as long as the volume runs, so that nobody
+/// would see that the last one goes.
+fn mend_definitions(opened: &Opened) {
+    if opened.superblock.definition.is_none() {
+        return;
+    }
+    let devices = || opened.devices.iter().flatten();
+    let areas: Vec<Option<AlignedBuf>> =
+        devices().map(|device| definition_of(&opened.superblock, &**device)).collect();
+    let Some(whole) = areas.iter().flatten().next() else { return };
+    for (device, _) in devices().zip(&areas).filter(|(_, area)| area.is_none()) {
+        // A device that cannot write is found out by the volume.
+        let _ = device.write_at(DEFINITION_AT, &[whole.whole()]).and_then(|()| device.flush());
+    }
 }
 
 /// What a scan of devices has found.
@@ -631,16 +668,17 @@ fn scan(paths: &[PathBuf]) -> Result<Assembled, FolderError> {
         }
     }
     let order = |superblock: &Superblock| (superblock.session, superblock.update);
-    let Some((_, device, newest)) = found.iter().max_by_key(|(_, _, superblock)| order(superblock)) else {
+    let Some((_, _, newest)) = found.iter().max_by_key(|(_, _, superblock)| order(superblock)) else {
         return Err(FolderError::NothingFound { first: left_out.into_iter().next() });
     };
-    let (newest, geometry) = (newest.clone(), geometry_of(newest, device)?);
+    let newest = newest.clone();
+    if let Some((_, _, other)) = found.iter().find(|(_, _, superblock)| superblock.volume != newest.volume) {
+        return Err(FolderError::SeveralVolumes { first: newest.volume, second: other.volume });
+    }
+    let geometry = geometry_of(&newest, found.iter().map(|(_, device, _)| device as &dyn Device))?;
     let mut devices: BTreeMap<u32, PathBuf> = BTreeMap::new();
     let (mut stale, mut others) = (Vec::new(), Vec::new());
     for (path, _, superblock) in &found {
-        if superblock.volume != newest.volume {
-            return Err(FolderError::SeveralVolumes { first: newest.volume, second: superblock.volume });
-        }
         let slot = superblock.slot;
         if superblock.history != newest.history {
             match newest.ancestors.contains(&superblock.history) {

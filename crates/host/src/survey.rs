@@ -24,10 +24,11 @@ impl Folder {
     pub fn survey(&self, why: &FolderError) -> StatusReport {
         let held: BTreeMap<u32, Held> =
             self.config().devices.keys().map(|&slot| (slot, self.held(slot))).collect();
-        let blocks = held.values().filter_map(|held| held.superblock.as_ref().zip(held.device.as_ref()));
-        let newest = blocks.max_by_key(|(superblock, _)| (superblock.session, superblock.update));
-        let geometry = newest.and_then(|(superblock, device)| geometry_of(superblock, device).ok());
-        let newest = newest.map(|(superblock, _)| superblock);
+        let found = || held.values().filter(|held| held.superblock.is_some());
+        let blocks = found().filter_map(|held| held.superblock.as_ref());
+        let newest = blocks.max_by_key(|superblock| (superblock.session, superblock.update));
+        let devices = || found().filter_map(|held| Some(held.device.as_ref()? as &dyn Device));
+        let geometry = newest.and_then(|superblock| geometry_of(superblock, devices()).ok());
         let named = held.keys().next_back().map_or(0, |slot| slot + 1);
         let slots = geometry.as_ref().map_or(named, |geometry| (geometry.slots() as u32).max(named));
         let judge = Judge { newest, geometry: geometry.as_ref(), held: &held };

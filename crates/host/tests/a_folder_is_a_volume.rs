@@ -629,6 +629,52 @@ fn a_copy_of_a_device_that_is_here_is_made_anew() {
     service.stop().expect("it stops");
 }
 
+/// The text of a code of one's own lies on every device: one that is whole is enough, and the others are written again.
+#[test]
+fn a_code_of_ones_own_is_read_from_any_device() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("v");
+    let text = Code::parse("raid6:3").expect("a spec").to_text();
+    let code = Code::from_text(&text).expect("a code");
+    let made = NewFolder { code, ..new("raid6:3", NewDevices::Made { user_bytes: 4 << 20 }) };
+    drop(Folder::create(&root, &made).expect("a volume"));
+    let path = |device: u32| root.join(format!("device-0{device}.pantile"));
+    let service = start(&root);
+    let data = painted(70, 2_000_000);
+    service.handle().write(0, &data, true).expect("it writes");
+    service.stop().expect("it stops");
+    let rot = |device| {
+        let mut bytes = std::fs::read(path(device)).expect("a device");
+        bytes[8192 + 7] ^= 1;
+        std::fs::write(path(device), bytes).expect("it rots");
+    };
+    let paths: Vec<PathBuf> = (0..5).map(path).collect();
+    let text_on = |device| std::fs::read(path(device)).expect("a device")[8192..8192 + text.len()].to_vec();
+    for whole in [2, 4] {
+        (0..5).filter(|device| *device != whole).for_each(rot);
+        let looks = Service::look(Folder::open(&root).expect("a folder")).expect("it is looked at");
+        assert_eq!(status(&looks).verdict, Verdict::Clean);
+        drop(looks);
+        let (again, found) =
+            Folder::assemble(&folder.path().join(format!("again-{whole}")), &paths).expect("a volume");
+        assert_eq!((found.slots, found.devices.len()), (5, 5));
+        drop(again);
+        let service = start(&root);
+        assert!(read(&service, data.len()) == data);
+        service.stop().expect("it stops");
+        assert!((0..5).all(|device| text_on(device) == text_on(whole)), "it is not written again");
+    }
+    (0..5).for_each(rot);
+    let refused = Service::start(Folder::open(&root).expect("a folder"), None).err();
+    let says = refused.as_ref().map(ToString::to_string).unwrap_or_default();
+    assert_eq!(refused.map(|error| error.kind()), Some(FaultKind::Losses));
+    let names = |device| says.contains(&path(device).display().to_string());
+    assert!(
+        (0..5).all(names) && says.contains("text of the volume's code") && says.contains("bring back"),
+        "{says}"
+    );
+}
+
 /// A copy of an earlier time under another device's path hides no device that is whole, whichever line comes first, and both are named.
 #[test]
 fn of_two_that_are_the_same_device_the_newer_is_used() {
