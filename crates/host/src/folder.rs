@@ -30,6 +30,10 @@ const FRONT_BYTES: u64 = 128 << 10;
 /// Where the text of a code lies that no family names; docs/volume-format.md has the zones.
 const DEFINITION_AT: u64 = 2 * BLOCK as u64;
 
+/// Blocks at the end of a device that are looked through for the copy of a superblock: 8 MiB. What a volume leaves of equal devices is less than a
+/// stripe and what the next one would make the journal and the log longer by, 4 MiB at the most.
+const TAIL_BLOCKS: u64 = 2048;
+
 /// A device that was opened: the slot that the folder says, whether it is joining, and its superblock.
 type There = (u32, bool, Arc<dyn Device>, Option<Superblock>);
 
@@ -282,7 +286,11 @@ impl Folder {
             return Err(FolderError::NoDevices { folder: self.root.clone(), why });
         };
         let geometry = geometry_of(superblock, held().map(|(_, device)| &**device))?;
-        let superblock = superblock.clone();
+        let first = superblock.clone();
+        let without = there.iter_mut().filter(|(_, joining, _, found)| found.is_none() && !joining);
+        without.for_each(|(_, _, device, found)| *found = newest_superblock_of(&**device, &geometry));
+        let all = there.iter().filter_map(|(.., found)| found.as_ref());
+        let superblock = all.max_by_key(|found| order(found)).cloned().unwrap_or(first);
         let mut devices: Vec<Option<Arc<dyn Device>>> = vec![None; geometry.slots()];
         let (mut joining, mut blank) = (Vec::new(), Vec::new());
         // By slot the line of the folder that names its device.
@@ -544,10 +552,18 @@ pub(crate) fn check_no_volume(device: &dyn Device) -> Result<(), FolderError> {
 /// Takes away what says that a device is part of a volume, or holds anything: [`check_blank`] passes it.
 pub(crate) fn wipe(device: &dyn Device) -> Result<(), FolderError> {
     let zeros = AlignedBuf::zeroed(FRONT_BYTES as usize);
+    let wipe_block = |block: u64| device.write_at(block * BLOCK as u64, &[zeros.part(0..BLOCK)]);
+    // The copy first: the front says where it is.
+    superblocks(device).into_iter().rev().try_for_each(|(block, _)| wipe_block(block))?;
     let front = zeros.len().min(device.len_bytes() as usize);
     device.write_at(0, &[zeros.part(0..front)])?;
     if let Some(last) = (device.len_bytes() / BLOCK as u64).checked_sub(1) {
-        device.write_at(last * BLOCK as u64, &[zeros.part(0..BLOCK)])?;
+        wipe_block(last)?;
+    }
+    // Older ones may lie before it; not for ever, whatever a device says of what was written.
+    for _ in 0..TAIL_BLOCKS {
+        let Some((block, _)) = copy_near_end(device) else { break };
+        wipe_block(block)?;
     }
     device.flush()?;
     Ok(())
@@ -581,15 +597,77 @@ fn write_new(
 
 /// The newest superblock of a device, from any of its three places; of this volume, if one is named.
 pub(crate) fn newest_superblock(device: &dyn Device, volume: Option<VolumeId>) -> Option<Superblock> {
-    let blocks = device.len_bytes() / BLOCK as u64;
-    let read = |block: u64| {
-        let mut buffer = AlignedBuf::zeroed(BLOCK);
-        device.read_at(block * BLOCK as u64, buffer.whole_mut()).ok()?;
-        Superblock::decode(&buffer).ok()
-    };
-    let places = [0, 1, blocks.saturating_sub(1)].into_iter().filter(|&block| block < blocks);
-    let found = places.filter_map(read).filter(|found| volume.is_none_or(|volume| found.volume == volume));
+    let found = superblocks(device).into_iter().map(|(_, found)| found);
+    let found = found.filter(|found| volume.is_none_or(|volume| found.volume == volume));
     found.max_by_key(|found| (found.session, found.update))
+}
+
+/// The same, if the copy may lie where devices of this geometry have it: a device may be longer than its volume needs, and one whose front was
+/// overwritten does not say by how much.
+pub(crate) fn newest_superblock_of(device: &dyn Device, geometry: &Geometry) -> Option<Superblock> {
+    newest_superblock(device, Some(geometry.volume)).or_else(|| {
+        if superblock_at(device, 0).or_else(|| superblock_at(device, 1)).is_some() {
+            // It is of another volume now, whatever is left of this one.
+            return None;
+        }
+        let slots = (0..geometry.slots() as u32).map(Slot);
+        let ends: BTreeSet<u64> = slots.map(|slot| geometry.device_blocks(slot) - 1).collect();
+        let copies = ends.into_iter().filter_map(|block| copy_at(device, block));
+        copies
+            .filter(|found| found.volume == geometry.volume)
+            .max_by_key(|found| (found.session, found.update))
+    })
+}
+
+/// The superblocks of a device, and the blocks that they lie in. Where the front has one it says where the copy is; where it has none the copy is
+/// looked for at the end.
+fn superblocks(device: &dyn Device) -> Vec<(u64, Superblock)> {
+    let at = |block: u64| Some((block, superblock_at(device, block)?));
+    let mut found: Vec<(u64, Superblock)> = [0, 1].into_iter().filter_map(at).collect();
+    let last = (device.len_bytes() / BLOCK as u64).checked_sub(1);
+    let copies: BTreeSet<u64> = found.iter().filter_map(|(_, found)| copy_of(found)).chain(last).collect();
+    found.extend(copies.into_iter().filter_map(|block| Some((block, copy_at(device, block)?))));
+    if found.is_empty() {
+        found.extend(copy_near_end(device));
+    }
+    found
+}
+
+fn superblock_at(device: &dyn Device, block: u64) -> Option<Superblock> {
+    if block >= device.len_bytes() / BLOCK as u64 {
+        return None;
+    }
+    let mut buffer = AlignedBuf::zeroed(BLOCK);
+    device.read_at(block * BLOCK as u64, buffer.whole_mut()).ok()?;
+    Superblock::decode(&buffer).ok()
+}
+
+/// Where the copy of a superblock lies: behind the last chunk, which is the last block only of a device that is as long as it must be.
+fn copy_of(superblock: &Superblock) -> Option<u64> {
+    superblock.shape.device_blocks_needed()?.checked_sub(1)
+}
+
+/// The copy in a block, if it is one.
+fn copy_at(device: &dyn Device, block: u64) -> Option<Superblock> {
+    superblock_at(device, block).filter(|found| is_copy(device, block, found))
+}
+
+/// Whether a superblock is the copy that lies in this block. What users store may look like one, but says that it belongs elsewhere.
+fn is_copy(device: &dyn Device, block: u64, found: &Superblock) -> bool {
+    copy_of(found) == Some(block)
+        || (block + 1) * BLOCK as u64 > device.len_bytes().saturating_sub(BLOCK as u64)
+}
+
+/// The copy that lies nearest to the end of a device, and its block.
+fn copy_near_end(device: &dyn Device) -> Option<(u64, Superblock)> {
+    let blocks = device.len_bytes() / BLOCK as u64;
+    let first = blocks.saturating_sub(TAIL_BLOCKS);
+    let mut tail = AlignedBuf::zeroed((blocks - first) as usize * BLOCK);
+    device.read_at(first * BLOCK as u64, tail.whole_mut()).ok()?;
+    let places = (first..blocks).rev().zip(tail.chunks_exact(BLOCK).rev());
+    places
+        .filter_map(|(block, bytes)| Some((block, Superblock::decode(bytes).ok()?)))
+        .find(|(block, found)| is_copy(device, *block, found))
 }
 
 /// The geometry that a superblock tells of. The text of a code that no family names is taken from whichever of the volume's devices has it
@@ -656,19 +734,21 @@ pub struct Assembled {
 /// Looks at devices, under any name and in any order; the newest superblock says what the volume is.
 fn scan(paths: &[PathBuf]) -> Result<Assembled, FolderError> {
     let mut found: Vec<(PathBuf, FileDevice, Superblock)> = Vec::new();
-    let mut left_out = Vec::new();
+    let (mut left_out, mut without) = (Vec::new(), Vec::new());
+    let nothing = "it holds no superblock of a volume";
     let closed = Instant::now() + CLOSING;
     for path in paths {
         match open_soon(path, closed) {
             Err(error) => left_out.push((path.clone(), error.to_string())),
             Ok(device) => match newest_superblock(&device, None) {
-                None => left_out.push((path.clone(), "it holds no superblock of a volume".into())),
+                None => without.push((path.clone(), device)),
                 Some(superblock) => found.push((path.clone(), device, superblock)),
             },
         }
     }
     let order = |superblock: &Superblock| (superblock.session, superblock.update);
     let Some((_, _, newest)) = found.iter().max_by_key(|(_, _, superblock)| order(superblock)) else {
+        left_out.extend(without.into_iter().map(|(path, _)| (path, nothing.into())));
         return Err(FolderError::NothingFound { first: left_out.into_iter().next() });
     };
     let newest = newest.clone();
@@ -676,6 +756,12 @@ fn scan(paths: &[PathBuf]) -> Result<Assembled, FolderError> {
         return Err(FolderError::SeveralVolumes { first: newest.volume, second: other.volume });
     }
     let geometry = geometry_of(&newest, found.iter().map(|(_, device, _)| device as &dyn Device))?;
+    for (path, device) in without {
+        match newest_superblock_of(&device, &geometry) {
+            Some(superblock) => found.push((path, device, superblock)),
+            None => left_out.push((path, nothing.into())),
+        }
+    }
     let mut devices: BTreeMap<u32, PathBuf> = BTreeMap::new();
     let (mut stale, mut others) = (Vec::new(), Vec::new());
     for (path, _, superblock) in &found {

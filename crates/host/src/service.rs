@@ -7,7 +7,8 @@ use crate::control::{
     Answer, DeviceReport, DeviceWord, Order, RebuildReport, ScrubReport, ServerReport, StatusReport, Verdict,
 };
 use crate::folder::{
-    CLOSING, Folder, Opened, check_blank, check_no_volume, newest_superblock, open_soon, wipe,
+    CLOSING, Folder, Opened, check_blank, check_no_volume, newest_superblock, newest_superblock_of,
+    open_soon, wipe,
 };
 use crate::geometry::policy_name;
 use crate::margin::margin;
@@ -437,7 +438,7 @@ impl Service {
 
     /// What a device holds, in the eyes of the volume as it is now.
     fn found(&self, state: &State, slot: Slot, device: &dyn Device) -> Result<Found, FolderError> {
-        let Some(held) = newest_superblock(device, Some(self.geometry.volume)) else {
+        let Some(held) = newest_superblock_of(device, &self.geometry) else {
             return Ok(Found::Blank);
         };
         let others = state.devices.iter().flatten();
@@ -544,7 +545,7 @@ impl Service {
                     match found == Found::Stale || place.joining {
                         true => {
                             // The name may be that of another device by now, which nobody has offered.
-                            if newest_superblock(&*device, Some(self.geometry.volume)).is_none() {
+                            if newest_superblock_of(&*device, &self.geometry).is_none() {
                                 check_no_volume(&*device)?;
                             }
                             self.put(&mut state, slot, &place.path, device, found)

@@ -3,7 +3,7 @@
 //! Only superblocks are read. Whether a device lacks anything the maps know, and they cannot be had.
 
 use crate::control::{DeviceReport, DeviceWord, StatusReport, Verdict};
-use crate::folder::{as_another_one, geometry_of, newest_superblock};
+use crate::folder::{as_another_one, geometry_of, newest_superblock, newest_superblock_of};
 use crate::geometry::policy_name;
 use crate::memory::BLOCK;
 use crate::{Folder, FolderError, Margin};
@@ -22,13 +22,22 @@ struct Held {
 impl Folder {
     /// How the volume stands that could not be opened, and `why`.
     pub fn survey(&self, why: &FolderError) -> StatusReport {
-        let held: BTreeMap<u32, Held> =
+        let mut held: BTreeMap<u32, Held> =
             self.config().devices.keys().map(|&slot| (slot, self.held(slot))).collect();
         let found = || held.values().filter(|held| held.superblock.is_some());
         let blocks = found().filter_map(|held| held.superblock.as_ref());
         let newest = blocks.max_by_key(|superblock| (superblock.session, superblock.update));
         let devices = || found().filter_map(|held| Some(held.device.as_ref()? as &dyn Device));
         let geometry = newest.and_then(|superblock| geometry_of(superblock, devices()).ok());
+        for held in held.values_mut().filter(|held| held.superblock.is_none()) {
+            let known = held.device.as_ref().zip(geometry.as_ref());
+            held.superblock = known.and_then(|(device, geometry)| newest_superblock_of(device, geometry));
+            if held.superblock.is_some() {
+                held.problem = None;
+            }
+        }
+        let blocks = held.values().filter_map(|held| held.superblock.as_ref());
+        let newest = blocks.max_by_key(|superblock| (superblock.session, superblock.update));
         let named = held.keys().next_back().map_or(0, |slot| slot + 1);
         let slots = geometry.as_ref().map_or(named, |geometry| (geometry.slots() as u32).max(named));
         let judge = Judge { newest, geometry: geometry.as_ref(), held: &held };

@@ -675,6 +675,51 @@ fn a_code_of_ones_own_is_read_from_any_device() {
     );
 }
 
+/// Devices that were given are longer than the volume needs, some by far; the copy of the superblock lies where the volume ends.
+#[test]
+fn a_device_whose_front_was_overwritten_is_found_by_its_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("v");
+    let len = |device: u64| 50_000_000 + if device == 1 { 64 << 20 } else { device * 4096 };
+    let paths: Vec<PathBuf> = (0..6).map(|i| file(folder.path().join(format!("d{i}")), len(i))).collect();
+    drop(Folder::create(&root, &new("raid6:4", NewDevices::Given(paths.clone()))).expect("a volume"));
+    let service = start(&root);
+    let data = painted(80, 2_000_000);
+    service.handle().write(0, &data, true).expect("it writes");
+    service.stop().expect("it stops");
+    let overwrite = |path: &PathBuf| {
+        let mut file = std::fs::OpenOptions::new().write(true).open(path).expect("a device");
+        file.write_all(&[0; 8192]).expect("it is written");
+    };
+    // All the same, the long one is known by the others.
+    for spoiled in [3, 6] {
+        paths[..spoiled].iter().for_each(overwrite);
+        let (again, found) =
+            Folder::assemble(&folder.path().join(spoiled.to_string()), &paths).expect("a volume");
+        assert_eq!((found.devices.len(), found.left_out.len()), (6, 0), "{:?}", found.left_out);
+        drop(again);
+        let service = start(&root);
+        assert_eq!(status(&service).margin.lost, [0; 0], "{:?}", status(&service).wrong);
+        assert!(read(&service, data.len()) == data);
+        service.stop().expect("it stops");
+    }
+    // One whose front alone was overwritten is not blank, and one that was wiped is.
+    let stray = folder.path().join("stray");
+    std::fs::copy(&paths[0], &stray).expect("a copy");
+    overwrite(&stray);
+    let service = start(&root);
+    let spare = |overwrite| service.obey(&Order::AddSpare { path: stray.clone(), overwrite });
+    let answer = spare(false);
+    assert!(
+        matches!(&answer, Answer::Fault { text, .. } if text.contains("belongs to the volume")),
+        "{answer:?}"
+    );
+    done(spare(true));
+    done(service.obey(&Order::RemoveSpare { path: stray.clone() }));
+    done(spare(false));
+    service.stop().expect("it stops");
+}
+
 /// A copy of an earlier time under another device's path hides no device that is whole, whichever line comes first, and both are named.
 #[test]
 fn of_two_that_are_the_same_device_the_newer_is_used() {
