@@ -151,6 +151,17 @@ grep -q 'died 5 times within 60 s, the last time of SIGSEGV' "$work/out" || { ca
 serve
 expect 0 "$pantile" status "$vol"
 
+say "a start that is refused ends no server: the last one was stopped"
+expect 0 "$pantile" stop "$vol"
+mkdir "$work/away"
+mv "$vol"/device-0[012].pantile "$work/away"
+expect 2 "$pantile" serve "$vol"
+"$pantile" status "$vol" >"$work/out" 2>&1 || true
+! grep -q 'last server' "$work/out" || fail "status speaks of a server that never was"
+mv "$work"/away/* "$vol"
+serve
+expect 0 "$pantile" status "$vol"
+
 say "stopped although its log has no room"
 mkdir "$work/small"
 if mount -t tmpfs -o size=40M tmpfs "$work/small" 2>/dev/null; then

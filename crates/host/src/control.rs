@@ -25,6 +25,9 @@ pub const CONTROL_SOCKET: &str = "control.sock";
 /// What a server says, as a line, when it is told to stop: it is not started again, whatever it dies of on its way.
 pub const TOLD_TO_STOP: &str = "pantile: told to stop";
 
+/// What a server says on standard error when it serves: one that never did has not ended, it was refused.
+pub const SERVING: &str = "pantile: serves";
+
 /// The longest line that is read.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 

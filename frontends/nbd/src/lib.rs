@@ -12,7 +12,8 @@
 
 use nbdkit::{Error, ExtentHandle, ExtentType, Flags, FuaFlags, Result, Server, ThreadModel, plugin};
 use pantile_host::{
-    Answer, ControlServer, EpochId, Failure, Folder, FolderError, Handle, HostError, Service, TOLD_TO_STOP,
+    Answer, ControlServer, EpochId, Failure, Folder, FolderError, Handle, HostError, SERVING, Service,
+    TOLD_TO_STOP,
 };
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -140,6 +141,7 @@ impl Server for Connection {
             }
             let service = running.service.clone();
             state().running = Some(running);
+            say(SERVING);
             let wait = move || {
                 service.wait_for_end();
                 // Whoever starts a server again that died reads that this one was not to live.

@@ -51,8 +51,11 @@ impl KeepServed {
                 Ok(ended) => ended,
                 Err(error) => return Err(told(serve::not_started(&error))),
             };
-            let Some(fault) = own_fault(ended).filter(|_| !was_told_to_stop(&log, from)) else {
-                if let Some(why) = why(ended).filter(|_| !was_told_to_stop(&log, from)) {
+            let was_told_to_stop = has_said(&log, from, pantile_host::TOLD_TO_STOP);
+            let Some(fault) = own_fault(ended).filter(|_| !was_told_to_stop) else {
+                // A start that was refused is told to whoever asked for it, and ends no server that was.
+                let has_served = deaths.in_all > 0 || has_said(&log, from, pantile_host::SERVING);
+                if let Some(why) = why(ended).filter(|_| has_served && !was_told_to_stop) {
                     say(&format!("{}{why}", volumes::ENDED));
                 }
                 return Ok(Verdict::Good);
@@ -109,14 +112,15 @@ fn why(ended: ExitStatus) -> Option<String> {
     }
 }
 
-/// Whether what a server said since `from` says that it was told to stop: then it is not wanted any more, whatever it died of.
-fn was_told_to_stop(log: &Path, from: u64) -> bool {
+/// Whether a server has said a line since `from`: that it serves, or that it was told to stop; then it is not wanted any more, whatever it died
+/// of.
+fn has_said(log: &Path, from: u64, said: &str) -> bool {
     let Ok(mut file) = std::fs::File::open(log) else { return false };
     if file.seek(SeekFrom::Start(from)).is_err() {
         return false;
     }
     let mut lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
-    lines.any(|line| line == pantile_host::TOLD_TO_STOP.as_bytes())
+    lines.any(|line| line == said.as_bytes())
 }
 
 /// Leaves a fault where the command that waits for the server looks for it.
