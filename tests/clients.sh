@@ -162,6 +162,16 @@ mv "$work"/away/* "$vol"
 serve
 expect 0 "$pantile" status "$vol"
 
+say "devices put back into a served volume that has failed: status 1 until it serves again"
+expect 0 "$pantile" fail "$vol" 0
+expect 0 "$pantile" fail "$vol" 1
+expect 0 "$pantile" fail "$vol" 2 --yes
+expect 1 "$pantile" replace "$vol" 0 "$vol/device-00.pantile"
+expect 0 "$pantile" replace "$vol" 2 "$vol/device-02.pantile"
+expect 0 "$pantile" replace "$vol" 1 "$vol/device-01.pantile"
+expect 0 "$pantile" rebuild "$vol" --wait
+expect 0 "$pantile" status "$vol"
+
 say "stopped although its log has no room"
 mkdir "$work/small"
 if mount -t tmpfs -o size=40M tmpfs "$work/small" 2>/dev/null; then

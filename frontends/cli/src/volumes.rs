@@ -243,8 +243,15 @@ pub fn replace(root: &Path, device: u32, path: &Path, overwrite: bool, json: boo
     let start = |folder| Service::start(folder, None);
     match reach_by(root, start)? {
         Ok(reached) => {
-            let order = Order::Replace { device, path: path.to_path_buf(), overwrite };
-            run_order_to(reached, &order, json)
+            let what = Order::Replace { device, path: path.to_path_buf(), overwrite };
+            let served = reached.is_served();
+            let verdict = run_order_to(reached, &what, json)?;
+            // One that has failed and is served takes a device back, and may need more.
+            let stands = if served { order(root, &Order::Status) } else { Ok(None) };
+            match stands {
+                Ok(Some(Answer::Status(report))) if !report.margin.survives => Ok(Verdict::Bad),
+                _ => Ok(verdict),
+            }
         }
         Err(why) if why.kind() == FaultKind::Losses => {
             let mut folder = Folder::open(root).map_err(|error| failure(&error))?;
@@ -257,7 +264,8 @@ pub fn replace(root: &Path, device: u32, path: &Path, overwrite: bool, json: boo
                     print_done(&format!("{is} The volume can be opened again; serve it."), false, json)
                 }
                 Err(why) => {
-                    print_done(&format!("{is} The volume still cannot be opened: {why}."), false, json)
+                    print_done(&format!("{is} The volume still cannot be opened: {why}."), false, json)?;
+                    Ok(Verdict::Bad)
                 }
             }
         }

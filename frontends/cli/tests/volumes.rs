@@ -177,7 +177,9 @@ fn a_volume_that_cannot_be_opened_is_given_back_what_moved() {
     std::fs::File::create(folder.join("blank")).and_then(|f| f.set_len(32 << 20)).expect("a file");
     assert_fault(&at(folder, "replace vol 0 blank --yes"), 2, &["holds nothing of this volume"], "replace");
     assert_fault(&at(folder, "replace vol 0 moved1"), 2, &["is device 1, not device 0"], "replace");
-    let told = ok(folder, "replace vol 2 moved2");
+    let run = at(folder, "replace vol 2 moved2");
+    let told = run.stdout;
+    assert_eq!(run.status, 1, "one more is needed: {told}");
     assert!(told.contains("device 2 again") && told.contains("bring back 1 more"), "{told}");
     assert!(ok(folder, "replace vol 0 moved0").contains("can be opened again"));
     assert_eq!(json_of(folder, "status vol")["margin"]["lost"], serde_json::json!([1, 3]));

@@ -39,6 +39,7 @@ pub struct Fail {
 #[derive(Args)]
 #[command(after_long_help = "\
 On a volume that is not served the rebuild begins and goes on when it is served or rebuilt.
+Exit status: 0 the device is in the volume, 1 it is, and the volume still cannot be opened.
 
 Examples:
   pantile replace vol 3 /dev/sdx
