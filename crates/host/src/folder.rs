@@ -4,6 +4,7 @@
 
 use crate::config::one_line;
 use crate::geometry::{self, Misfit, Wanted};
+use crate::margin::margin;
 use crate::memory::BLOCK;
 use crate::{Config, FolderError, Host, HostError, HostOptions, Place};
 use pantile_code::Code;
@@ -727,6 +728,8 @@ pub struct Assembled {
     pub devices: BTreeMap<u32, PathBuf>,
     /// Slots whose device is an older one, which will be caught up.
     pub stale: Vec<u32>,
+    /// Whether the code bears what is missing or stale, so that the volume can be opened.
+    pub enough: bool,
     /// Devices that hold nothing of any volume, or cannot be looked at, and why.
     pub left_out: Vec<(PathBuf, String)>,
 }
@@ -780,5 +783,8 @@ fn scan(paths: &[PathBuf]) -> Result<Assembled, FolderError> {
         let error = OpenError::RanSeparately { newest: newest.history, others };
         return Err(HostError::Open(error).into());
     }
-    Ok(Assembled { superblock: newest, slots: geometry.slots(), devices, stale, left_out })
+    let is_whole = |slot: &u32| devices.contains_key(slot) && !stale.contains(slot);
+    let lost: Vec<Slot> = (0..geometry.slots() as u32).filter(|slot| !is_whole(slot)).map(Slot).collect();
+    let enough = margin(&geometry.code, geometry.placement, &lost).survives;
+    Ok(Assembled { superblock: newest, slots: geometry.slots(), devices, stale, enough, left_out })
 }

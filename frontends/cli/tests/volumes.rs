@@ -78,7 +78,11 @@ fn a_volume_lives_through_losses() {
     ok(folder, "status again");
     let some = at(folder, "assemble disk0 disk1 disk2 disk3 disk4 --into some");
     assert_eq!(some.status, 1);
-    assert!(some.stdout.contains("missing"), "{}", some.stdout);
+    assert!(some.stdout.contains("missing") && some.stdout.contains("Serve it"), "{}", some.stdout);
+    let few = at(folder, "assemble disk0 disk1 disk2 --into few");
+    assert_eq!(few.status, 1);
+    assert!(few.stdout.contains("too few to serve it") && !few.stdout.contains("Serve it"), "{}", few.stdout);
+    assert_eq!(json_of(folder, "assemble disk0 disk1 disk2 --into fewer")["enough"], false);
 }
 
 #[test]

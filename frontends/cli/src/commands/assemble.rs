@@ -18,7 +18,8 @@ use std::path::PathBuf;
 #[derive(Args)]
 #[command(after_long_help = "\
 Devices that hold nothing of a volume are left out and named; devices of two volumes are refused, and so are devices that
-ran separately. What is missing is lost to the volume until it is brought back with 'pantile replace'.
+ran separately. What is missing is lost to the volume until it is brought back with 'pantile replace'. Where too much
+is missing to serve it the answer says so.
 
 Examples:
   pantile assemble /dev/sd* --into tank
@@ -46,6 +47,7 @@ struct AssembleJson {
     devices: Vec<FoundJson>,
     missing: Vec<u32>,
     stale: Vec<u32>,
+    enough: bool,
     left_out: Vec<LeftOutJson>,
 }
 
@@ -88,6 +90,7 @@ impl Assemble {
             devices: found.devices.iter().map(|(&device, p)| FoundJson { device, path: path(p) }).collect(),
             missing: (0..found.slots as u32).filter(|slot| !found.devices.contains_key(slot)).collect(),
             stale: found.stale.clone(),
+            enough: found.enough,
             left_out: found
                 .left_out
                 .iter()
@@ -120,6 +123,13 @@ fn text(answer: &AssembleJson, terminal: &Terminal) -> String {
     for left in &answer.left_out {
         let _ = writeln!(out, "left out: {}: {}", sets::name(&left.path), sets::name(&left.why));
     }
-    let _ = writeln!(out, "Serve it: pantile serve {}", sets::name(&answer.folder));
+    let folder = sets::name(&answer.folder);
+    let _ = match answer.enough {
+        true => writeln!(out, "Serve it: pantile serve {folder}"),
+        false => writeln!(
+            out,
+            "These are too few to serve it. Bring more of its devices: pantile replace {folder} NUMBER DEVICE"
+        ),
+    };
     out
 }
