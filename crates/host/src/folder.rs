@@ -8,13 +8,14 @@ use crate::margin::margin;
 use crate::memory::BLOCK;
 use crate::{Config, FolderError, Host, HostError, HostOptions, Place};
 use pantile_code::Code;
-use pantile_device::{AlignedBuf, Device, DeviceError, FileDevice};
+use pantile_device::{AlignedBuf, Device, DeviceError, FileDevice, OpKind, Site};
 use pantile_format::volume::{HistoryId, Superblock, VolumeId};
 use pantile_plan::{ProveOptions, prove};
 use pantile_volume::{Birth, Found, Geometry, OpenError, Policy, Slot, format_volume};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -485,7 +486,8 @@ fn given(new: &NewFolder, volume: VolumeId, paths: &[PathBuf]) -> Result<NewPart
         return Err(FolderError::DeviceCount { spec: spec(), have: paths.len(), need: new.code.columns() });
     }
     let mut devices: Vec<FileDevice> = Vec::new();
-    for path in paths {
+    for (nth, path) in paths.iter().enumerate() {
+        check_once(path, &paths[..nth])?;
         let device = FileDevice::open(path)?;
         if !new.overwrite {
             check_blank(&device)?;
@@ -505,6 +507,25 @@ fn given(new: &NewFolder, volume: VolumeId, paths: &[PathBuf]) -> Result<NewPart
     let places: Vec<PathBuf> = places.collect();
     places.iter().try_for_each(|path| one_line(path).map(drop))?;
     Ok((geometry, places, devices))
+}
+
+/// Refuses a device that is named twice, under whatever names: to the system it would be in use, as if by others.
+fn check_once(path: &Path, before: &[PathBuf]) -> Result<(), FolderError> {
+    let identity = |path: &Path| {
+        let found = std::fs::metadata(path).ok()?;
+        match found.file_type().is_block_device() {
+            true => Some((None, found.rdev())),
+            false => Some((Some(found.dev()), found.ino())),
+        }
+    };
+    let Some(own) = identity(path) else { return Ok(()) };
+    match before.iter().find(|other| identity(other) == Some(own)) {
+        None => Ok(()),
+        Some(other) => {
+            let at = Site { device: path.to_path_buf(), op: OpKind::Open, offset_bytes: 0, len_bytes: 0 };
+            Err(DeviceError::SameDevice { at, known_as: other.clone() }.into())
+        }
+    }
 }
 
 fn made(root: &Path, new: &NewFolder, volume: VolumeId, user_bytes: u64) -> Result<NewParts, FolderError> {

@@ -302,12 +302,22 @@ fn devices_with_something_on_them_are_not_overwritten() {
         Folder::create(&folder.path().join("c"), &few),
         Err(FolderError::DeviceCount { have: 5, need: 6, .. })
     ));
-    let twice = vec![paths[0].clone(); 6];
-    let twice = NewFolder { overwrite: true, ..new("raid6:4", NewDevices::Given(twice)) };
-    assert!(matches!(
-        Folder::create(&folder.path().join("c"), &twice),
-        Err(FolderError::Device(DeviceError::InUse { .. }))
-    ));
+    // Named twice, under another name, too.
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(&paths[0], &link).expect("a link");
+    for again in [paths[0].clone(), link] {
+        let twice: Vec<PathBuf> = paths[..5].iter().chain([&again]).cloned().collect();
+        let twice = NewFolder { overwrite: true, ..new("raid6:4", NewDevices::Given(twice)) };
+        let refused = Folder::create(&folder.path().join("c"), &twice);
+        assert!(
+            matches!(
+                &refused,
+                Err(FolderError::Device(DeviceError::SameDevice { at, known_as }))
+                    if (&at.device, known_as) == (&again, &paths[0])
+            ),
+            "{refused:?}"
+        );
+    }
 }
 
 #[test]

@@ -102,7 +102,7 @@ fn what_cannot_be_is_refused_in_one_sentence() {
         ("create new --devices text", 2, &["one device"]),
         ("create new --devices d0 d1 text", 2, &["text is not empty", "--yes"]),
         ("create new --devices d0 d1 vol/device-00.pantile", 2, &["belongs to the volume 'vol'", "--yes"]),
-        ("create new --devices d0 d1 d1", 2, &["in use"]),
+        ("create new --devices d0 d1 d1", 2, &["the same device as d1", "once"]),
         ("create new --code raid6:4 --devices d0 d1", 2, &["6 columns", "2 devices"]),
         ("create new --code nosuch:3 --size 1M", 2, &["nosuch"]),
         ("create new --devices d0 d1 nowhere", 2, &["nowhere"]),
