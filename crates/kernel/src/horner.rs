@@ -34,7 +34,7 @@ pub enum HornerStep {
     Byte(u8),
     /// Plane t becomes `factors[t]` times plane t - by, around the end.
     Shift {
-        /// 1 or 2, less than the planes.
+        /// 1 or 2, less than the planes; anything else is an error.
         by: usize,
         /// One per plane; the others are not looked at.
         factors: [u8; PLANES_MOST],

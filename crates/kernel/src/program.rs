@@ -10,7 +10,7 @@ use std::fmt;
 
 use crate::dispatch::{Solver, Sweep};
 use crate::dot::Mode;
-use crate::horner::{Carried, Horner};
+use crate::horner::{Carried, Horner, HornerStep};
 use crate::solve::System;
 use crate::xor::Xor;
 use crate::{Dot, DotError, ShapeError, Stores, Tier};
@@ -123,7 +123,7 @@ impl Program {
 
     /// What Horner's rule gives, for [`Tier::best`]; `None` if the tier has no kernel for it, and steps must do.
     ///
-    /// Errors: as [`Program::new`].
+    /// Errors: as [`Program::new`], or a step shifts by no plane or by all.
     pub fn horner(buffers: usize, horner: &Horner) -> Result<Option<Program>, ProgramError> {
         Program::horner_with_tier(Tier::best(), buffers, horner)
     }
@@ -134,6 +134,13 @@ impl Program {
         buffers: usize,
         horner: &Horner,
     ) -> Result<Option<Program>, ProgramError> {
+        for (state, step) in horner.steps.iter().enumerate() {
+            if let HornerStep::Shift { by, .. } = *step
+                && !(1..horner.planes).contains(&by)
+            {
+                return Err(ProgramError::ShiftOutOfRange { state, by, planes: horner.planes });
+            }
+        }
         let Some(carried) = Carried::new(tier, horner) else { return Ok(None) };
         let (reads, writes) = carried.buffers();
         let streams = check_buffers(buffers, reads, writes)?;
@@ -407,6 +414,15 @@ pub enum ProgramError {
         /// Sources of every sum.
         sources: usize,
     },
+    /// A step of Horner's rule shifts planes by none, or by as many as there are.
+    ShiftOutOfRange {
+        /// The state whose step it is.
+        state: usize,
+        /// What it shifts by.
+        by: usize,
+        /// Planes of an element.
+        planes: usize,
+    },
     /// More buffers than a program takes.
     TooManyBuffers {
         /// The number of buffers.
@@ -444,6 +460,13 @@ impl fmt::Display for ProgramError {
                     f,
                     "the parts of the system do not fit: {sources} sources, {sums} sums, {outputs} outputs; give as many sums as outputs, \
                      sources x sums coefficients and outputs x sums in the solution"
+                )
+            }
+            ProgramError::ShiftOutOfRange { state, by, planes } => {
+                write!(
+                    f,
+                    "the step of state {state} shifts by {by} of {planes} planes; shift by at least 1 and less than the planes, \
+                     or give HornerStep::Byte"
                 )
             }
             ProgramError::TierUnavailable { tier } => {

@@ -577,3 +577,20 @@ fn horners_rule_gives_what_its_steps_give() {
         }
     }
 }
+
+#[test]
+fn a_shift_by_no_plane_or_by_all_is_refused() {
+    for (planes, bys) in [(2, &[0, 2, 3, usize::MAX][..]), (3, &[0, 3, 4, usize::MAX])] {
+        for &by in bys {
+            let shift = HornerStep::Shift { by, factors: [2, 1, 1] };
+            let steps = vec![HornerStep::One, HornerStep::Byte(2), shift, shift];
+            let columns = (0..3).map(|c| Some((c * planes..(c + 1) * planes).collect())).collect();
+            let outputs = HornerOutputs::States((3 * planes..7 * planes).collect());
+            let horner = Horner { planes, columns, steps, outputs };
+            for tier in Tier::available() {
+                let refused = Program::horner_with_tier(tier, 7 * planes, &horner).map(|made| made.is_some());
+                assert_eq!(refused, Err(ProgramError::ShiftOutOfRange { state: 2, by, planes }), "{tier}");
+            }
+        }
+    }
+}
