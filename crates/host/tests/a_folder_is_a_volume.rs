@@ -138,8 +138,8 @@ fn paths_that_are_not_absolute_are_refused() {
     let path = PathBuf::from("Cargo.toml");
     assert!(path.exists());
     let orders = [
-        Order::AddSpare { path: path.clone(), overwrite: true },
-        Order::Replace { device: 1, path: path.clone(), overwrite: true },
+        Order::AddSpare { path: path.clone(), overwrite: false },
+        Order::Replace { device: 1, path: path.clone(), overwrite: false },
         Order::RemoveSpare { path: path.clone() },
     ];
     for order in orders {
