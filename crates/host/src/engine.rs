@@ -116,10 +116,10 @@ pub struct Report {
     pub computations: usize,
 }
 
-/// How long nobody has asked for anything.
+/// How long nobody has asked for anything, or has written.
 struct Quiet {
     since: Instant,
-    /// How many had been asked then, those that ask no engine included.
+    /// How many had been asked then, those that ask no engine included; or how many had been asked that do not read.
     requests: u64,
     /// Whether the volume knows.
     told: bool,
@@ -147,6 +147,8 @@ pub(crate) struct Engine {
     ahead: Ahead,
     reads_more: bool,
     requests: u64,
+    /// Those of them that do not read.
+    writes: u64,
     throttle: Throttle,
     /// Background I/O that waits for its turn.
     background: VecDeque<IoRequest>,
@@ -155,6 +157,7 @@ pub(crate) struct Engine {
     deadline: Duration,
     looked_at: Instant,
     quiet: Quiet,
+    still: Quiet,
     idle_after: Duration,
     opened: Option<Answer<()>>,
     stop: bool,
@@ -191,12 +194,14 @@ impl Engine {
             ahead: Ahead::default(),
             reads_more: options.reads_more,
             requests: 0,
+            writes: 0,
             throttle: Throttle::new(options.background_bytes_per_s, now),
             background: VecDeque::new(),
             again: VecDeque::new(),
             deadline: options.device_deadline,
             looked_at: now,
             quiet: Quiet { since: now, requests: 0, told: false },
+            still: Quiet { since: now, requests: 0, told: false },
             idle_after: options.idle_after,
             opened: Some(opened),
             stop: false,
@@ -482,13 +487,14 @@ impl Engine {
         }
         self.look_at_epochs(now);
         let idle_at = self.look_whether_idle(now);
+        let still_at = self.look_whether_still(now);
         let owing = self.members.iter().any(|member| !member.owes.is_empty()) || !self.epochs.is_empty();
         let looks = owing || self.direct.has_late();
         let mut next = now + if looks { LOOK_EVERY } else { Duration::from_secs(3600) };
         if !self.background.is_empty() {
             next = next.min(self.throttle.next_at());
         }
-        next = idle_at.map_or(next, |at| next.min(at));
+        next = idle_at.into_iter().chain(still_at).fold(next, Instant::min);
         self.again.front().map_or(next, |(at, _)| next.min(*at))
     }
 
@@ -506,6 +512,19 @@ impl Engine {
             self.volume.handle(Event::Idle);
         }
         (!self.quiet.told).then_some(at)
+    }
+
+    /// Tells the volume once that nobody writes, whoever reads; until then, when to look again.
+    fn look_whether_still(&mut self, now: Instant) -> Option<Instant> {
+        if self.still.requests != self.writes || self.opened.is_some() {
+            self.still = Quiet { since: now, requests: self.writes, told: false };
+        }
+        let at = self.still.since + self.idle_after;
+        if !self.still.told && at <= now {
+            self.still.told = true;
+            self.volume.handle(Event::Still);
+        }
+        (!self.still.told).then_some(at)
     }
 
     fn drop_those_that_hang(&mut self, now: Instant) {
@@ -579,6 +598,7 @@ impl Engine {
     /// Asks the volume for something. It answers when its next action is taken, so whoever waits may be noted afterwards.
     fn tell(&mut self, request: Request) -> RequestId {
         self.requests += 1;
+        self.writes += u64::from(!matches!(request, Request::Read { .. }));
         let id = RequestId(self.requests);
         self.volume.handle(Event::Request(id, request));
         id

@@ -25,7 +25,8 @@ pub struct HostOptions {
     pub kept_bytes: usize,
     /// A device that owes something and does not answer anything for so long is given up.
     pub device_deadline: Duration,
-    /// Nobody asks for anything for so long: what is in memory is made durable then, and what is in the log goes home.
+    /// Nobody asks for anything for so long: what is in memory is made durable then, and what is in the log goes home. Nobody writes for so long: the
+    /// devices are told that what was flushed is durable.
     pub idle_after: Duration,
     /// Bytes a second that rebuild and scrub may read and write; `None`: as fast as it goes.
     pub background_bytes_per_s: Option<u64>,

@@ -45,7 +45,7 @@ pub struct Config {
     pub buffers_kept: usize,
     /// Whether the engine scrubs: at any time, and at the end, to leave nothing bad.
     pub scrubs: bool,
-    /// Whether the engine is told at any time that nobody asks for anything.
+    /// Whether the engine is told at any time that nobody asks for anything, and that nobody writes.
     pub idles: bool,
     /// Whether users read devices themselves where the engine tells them what lies there.
     pub direct_reads: bool,
@@ -224,6 +224,8 @@ pub(crate) struct Run<'a, E, M> {
     kill_in: Option<u64>,
     /// The scrub is told something in one of so many steps.
     scrub_rarity: Option<u64>,
+    /// When the engine is told that nobody writes.
+    stills: Option<Random>,
     stats: Stats,
 }
 
@@ -262,6 +264,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
             audit: None,
             kill_in: None,
             scrub_rarity: rarity.filter(|_| config.scrubs),
+            stills: config.idles.then(|| Random::new(seed ^ 0x57_111)),
             stats: Stats::default(),
             random,
         }
@@ -559,6 +562,9 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
             self.tell_scrub()?;
             if self.config.idles && self.random.chance(1, 100) {
                 self.tell(Event::Idle)?;
+            }
+            if self.stills.as_mut().is_some_and(|stills| stills.chance(1, 60)) {
+                self.tell(Event::Still)?;
             }
         }
         if self.look()? {

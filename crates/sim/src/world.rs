@@ -848,6 +848,7 @@ impl std::fmt::Display for Happened<'_> {
             Event::DeviceCame(slot, found) => write!(out, "slot {} came, {found:?}", slot.0),
             Event::Scrub(wish) => write!(out, "scrub {wish:?}"),
             Event::Settle => write!(out, "settle"),
+            Event::Still => write!(out, "still"),
             Event::Idle => write!(out, "idle"),
         }
     }

@@ -6,10 +6,9 @@
 mod real;
 
 use pantile_format::volume::VolumeId;
-use pantile_sim::{
-    self as sim, Ask, Cause, Content, Disk, Engine, Failure, Kill, Lie, Model, Told, Verdict, World,
-};
-use pantile_volume::{BLOCK_BYTES, DeviceBlock, DeviceState, Event, Slot, UserBlock};
+use pantile_sim::{self as sim, Cause, Content, Disk, Engine, Failure, Kill, Model, Told, Verdict};
+use pantile_volume::{BLOCK_BYTES, DeviceBlock, DeviceState, Event, Slot};
+use real::hand::Hand;
 use real::{Driven, Real, Shape, hush};
 
 const SHAPE: Shape = Shape {
@@ -201,96 +200,12 @@ fn devices_of_another_volume_are_not_written_to() {
     }
 }
 
-/// A volume in the hand: events one by one, no faults.
-struct Hand {
-    real: Real,
-    world: World,
-    volume: Driven,
-    sessions: u32,
-}
-
-impl Hand {
-    fn new(code: &'static str) -> Hand {
-        let real = Real::new(&Shape { code, ..SHAPE }, &[]);
-        let mut world = World::new(&real.config.world, 3);
-        let volume = real.make(sim::Start { disks: world.disks_mut(), session: 0 }).expect("it is made");
-        let mut hand = Hand { real, world, volume, sessions: 0 };
-        hand.rest(None);
-        hand
-    }
-
-    /// Begins to open it after a power failure.
-    fn begin_again(&mut self) {
-        self.world.kill(Kill::Power);
-        self.sessions += 1;
-        let start = sim::Start { disks: self.world.disks_mut(), session: self.sessions };
-        self.volume = self.real.make(start).expect("it is made");
-        self.perform_all();
-    }
-
-    fn open_again(&mut self) {
-        self.begin_again();
-        self.rest(None);
-    }
-
-    fn perform_all(&mut self) -> Option<Told> {
-        let mut told = None;
-        while let Some(action) = self.volume.next_action() {
-            let answer = self.world.perform(action).expect("no rule is broken");
-            told = answer.map(|answer| answer.told).or(told);
-        }
-        told
-    }
-
-    fn tell(&mut self, event: Event) -> Option<Told> {
-        self.volume.handle(event);
-        self.perform_all()
-    }
-
-    /// One step; `false` when there is nothing to do.
-    fn step(&mut self) -> bool {
-        let event = self.world.step(Lie::Honest);
-        event.is_some_and(|event| {
-            self.tell(event);
-            true
-        })
-    }
-
-    fn rest(&mut self, event: Option<Event>) -> Option<Told> {
-        let mut told = event.and_then(|event| self.tell(event));
-        while let Some(event) = self.world.step(Lie::Honest) {
-            told = self.tell(event).or(told);
-        }
-        told
-    }
-
-    fn ask(&mut self, ask: &Ask) -> Told {
-        let (_, event) = self.world.ask(ask);
-        self.rest(Some(event)).expect("it is answered")
-    }
-
-    /// All blocks are this byte, and that is durable.
-    fn fill(&mut self, byte: u8) {
-        let contents = vec![[byte; 16]; self.real.config.user_blocks as usize];
-        let written = self.ask(&Ask::Write { first: UserBlock(0), contents, durable: true });
-        assert_eq!(written, Told::Done);
-    }
-
-    fn read(&mut self) -> Told {
-        self.ask(&Ask::Read { first: UserBlock(0), count: self.real.config.user_blocks as u32 })
-    }
-
-    fn filled_with(&self, byte: u8) -> Told {
-        Told::Blocks(vec![Some([byte; 16]); self.real.config.user_blocks as usize])
-    }
-}
-
 /// A copy of a device, put back when the others have gone on: what it lacks nobody recorded as missing.
 #[test]
 fn a_device_from_a_backup_is_made_anew_and_more_than_the_code_bears_are_refused() {
     hush();
     for (code, tolerance) in [("mirror:2", 1), ("raid5:2", 1), ("raid6:2", 2), ("rs:3+3", 3)] {
-        let mut hand = Hand::new(code);
+        let mut hand = Hand::new(&Shape { code, ..SHAPE });
         hand.fill(1);
         hand.open_again();
         let backup = hand.world.disks().to_vec();
@@ -337,7 +252,7 @@ fn more_devices_than_the_code_bears_go_while_it_is_opened() {
     hush();
     let (mut refused, mut after) = (0, 0);
     for steps in 0.. {
-        let mut hand = Hand::new("raid6:2");
+        let mut hand = Hand::new(&SHAPE);
         hand.fill(1);
         hand.fill(2);
         hand.begin_again();

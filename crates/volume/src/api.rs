@@ -127,10 +127,13 @@ pub enum Event {
     /// What the scrub should do.
     Scrub(Scrub),
     /// It is about to be stopped: what serves only one that goes on is put away, and the next flush waits for that. Marks of stripes that
-    /// are of one time are taken away, and how far a rebuild is gets into a record.
+    /// are of one time are taken away, how far a rebuild is gets into a record, and one says that the last change is durable.
     Settle,
-    /// Nobody has asked for anything for a while. Until somebody does, what is in memory is made durable, and stripes with much in the log
-    /// are merged, so that the next burst finds room; while a device is lost or rebuilt the log stays.
+    /// Nobody has written for a while, whoever reads: if nothing on the devices says that the last change is durable, a record says so, and
+    /// no later opening takes it for one that a crash cut off.
+    Still,
+    /// Nobody has asked for anything for a while; that it is still, too. Until somebody does, what is in memory is made durable, and stripes with
+    /// much in the log are merged, so that the next burst finds room; while a device is lost or rebuilt the log stays.
     Idle,
 }
 

@@ -71,6 +71,8 @@ pub(crate) struct Commit {
     /// A block that a merge needs cannot be had: the commit is undone.
     pub(crate) hopeless: bool,
     pub(crate) members_changed: bool,
+    /// It writes a record although nothing changes: that says of the one before that it is durable.
+    proves: bool,
     /// Whether it wrote a record.
     has_record: bool,
     pub(crate) inplace: InplaceCommit,
@@ -96,6 +98,7 @@ impl Commit {
             outstanding: 0,
             hopeless: false,
             members_changed: false,
+            proves: false,
             has_record: false,
             inplace: InplaceCommit::default(),
             ends: None,
@@ -179,8 +182,9 @@ impl Engine {
             let ends = self.epoch_to_end().is_some();
             let cleaning = self.log_is_low() || self.log_is_put_away();
             let cleaning = cleaning || !self.repair.is_empty() || self.is_resyncing();
-            if self.sealed.is_empty() && (!self.members_changed || late) && !cleaning && !ends {
-                return;
+            let changes = (self.members_changed && !late) || cleaning || ends;
+            if self.sealed.is_empty() && !changes {
+                return self.prove();
             }
         }
         if self.journal_is_low() {
@@ -195,6 +199,29 @@ impl Engine {
             Policy::Wcl => self.begin_commit(),
             Policy::Inplace => self.begin_inplace(),
         }
+        if self.sealed.is_empty() && self.commit.is_none() && !self.failed {
+            // What is to be merged or repaired has to wait, and may wait for ever.
+            self.prove();
+        }
+    }
+
+    /// Whether a record is to say that the last one is durable, and those wait for it who flush.
+    pub(crate) fn owes_proof(&self) -> bool {
+        self.unproven && self.proof_wanted && !self.is_resyncing()
+    }
+
+    /// If it is wanted, writes a record of nothing. What it says is its number: the record before it was durable, whatever can be read of what
+    /// that mapped. Nothing is being made durable.
+    fn prove(&mut self) {
+        if !self.owes_proof() {
+            return;
+        }
+        if self.journal_is_low() {
+            // The snapshot says as much.
+            return self.begin_snapshot();
+        }
+        self.commit = Some(Commit { proves: true, outstanding: 1, ..Commit::new(self.maps.generation) });
+        self.phase_part_done();
     }
 
     /// How much of what is dirty should be made durable, although nobody waits for it.
@@ -239,9 +266,11 @@ impl Engine {
         }
     }
 
-    /// Everything sealed is durable: answers those who wait for it, unless a device was lost and no record says so yet.
+    /// Everything sealed is durable: answers those who wait for it, unless a device was lost and no record says so yet, or one is to say
+    /// that the last is durable.
     fn answer_sealed(&mut self) {
-        if !self.members_changed || self.planted.is(Bug::AnswersBeforeLossIsRecorded) {
+        let is_told = !self.members_changed || self.planted.is(Bug::AnswersBeforeLossIsRecorded);
+        if is_told && !self.owes_proof() {
             let done = std::mem::take(&mut self.sealed_waiters);
             done.into_iter().for_each(|id| self.reply(id, Reply::Done));
         }
@@ -809,9 +838,13 @@ impl Engine {
             changes.clear();
             let copies = std::mem::take(&mut commit.copies);
             writes.extend(copies.into_iter().map(|(slot, at, bytes)| (slot, at, vec![Piece::Bytes(bytes)])));
-        } else if !present.is_empty() && !changes.is_empty() {
+        } else if !present.is_empty() && (!changes.is_empty() || commit.proves) {
             commit.has_record = true;
-            let runs = self.write_record(&changes);
+            let mut runs = self.write_record(&changes);
+            if self.planted.is(Bug::ProvesTooEarly) && !commit.proves {
+                self.record += 1;
+                runs.extend(self.write_record(&[]));
+            }
             for &slot in &present {
                 writes.extend(runs.iter().map(|(at, bytes)| (slot, *at, vec![Piece::Bytes(bytes.clone())])));
             }
@@ -858,6 +891,8 @@ impl Engine {
         self.record += u64::from(commit.has_record);
         self.is_provisional &= !commit.has_record;
         let newest = commit.changes.iter().filter_map(Change::generation).max();
+        // One that maps nothing says that all before it are durable, and there is nothing that it could lack.
+        self.unproven = if commit.has_record { newest.is_some() } else { self.unproven };
         self.recorded_generation = self.recorded_generation.max(newest.map_or(0, |newest| newest + 1));
         if commit.again {
             // What was suspect has just been written again.

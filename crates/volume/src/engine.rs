@@ -192,6 +192,10 @@ pub(crate) struct Engine {
     pub(crate) idle: bool,
     /// A snapshot is to be written at the next moment, whatever the journal says.
     pub(crate) snapshot_wanted: bool,
+    /// The last record maps something and is durable, and nothing on the devices says so: an opening believes it only if what it maps is there.
+    pub(crate) unproven: bool,
+    /// If so, a record is to say it, because nobody writes.
+    pub(crate) proof_wanted: bool,
     pub(crate) rebuild: Option<Rebuild>,
     pub(crate) scrubbing: Option<Scrubbing>,
     pub(crate) counts: Vec<DeviceCounts>,
@@ -274,6 +278,8 @@ impl Engine {
             commit_wanted: false,
             idle: false,
             snapshot_wanted: false,
+            unproven: false,
+            proof_wanted: false,
             opening_since: None,
             digests: BTreeMap::new(),
             members_changed: false,
@@ -331,7 +337,12 @@ impl Engine {
             Event::IoDone(io, result) => self.io_done(io, &result),
             Event::Computed(job, computed) => self.computed(job, &computed),
             Event::DeviceGone(slot) => self.device_gone(slot),
-            Event::Request(..) | Event::DeviceCame(..) | Event::Scrub(..) | Event::Settle | Event::Idle => {}
+            Event::Request(..)
+            | Event::DeviceCame(..)
+            | Event::Scrub(..)
+            | Event::Settle
+            | Event::Still
+            | Event::Idle => {}
         }
         self.begin_later();
     }
@@ -371,6 +382,8 @@ impl Engine {
         match event {
             Event::Request(id, request) => {
                 self.idle = false;
+                // Whoever writes now writes a record that says as much.
+                self.proof_wanted &= matches!(request, Request::Read { .. } | Request::Flush);
                 if let Some(request) = self.hold_request(id, request) {
                     self.request(id, request);
                 }
@@ -381,7 +394,8 @@ impl Engine {
             Event::DeviceCame(slot, found) => self.device_came(slot, found),
             Event::Scrub(wish) => self.scrub(wish),
             Event::Settle => self.settle(),
-            Event::Idle => (self.idle, self.commit_wanted) = (true, true),
+            Event::Still => self.proof_wanted = true,
+            Event::Idle => (self.idle, self.commit_wanted, self.proof_wanted) = (true, true, true),
         }
         self.drive();
     }
@@ -401,6 +415,7 @@ impl Engine {
     }
 
     fn settle(&mut self) {
+        self.proof_wanted = true;
         let is_marked = self.settle_marks();
         self.members_changed |= is_marked || self.has_unrecorded_rebuild();
     }
@@ -491,7 +506,7 @@ impl Engine {
     pub(crate) fn flush(&mut self, id: RequestId) {
         if self.failed {
             self.reply(id, Reply::Failed(Failure::NotDurable));
-        } else if !self.dirty.is_empty() || self.members_changed {
+        } else if !self.dirty.is_empty() || self.members_changed || self.owes_proof() {
             self.waiters.push(id);
         } else if !self.sealed.is_empty() || self.commit.is_some() {
             self.sealed_waiters.push(id);

@@ -277,6 +277,7 @@ impl Engine {
                 self.snapshot = None;
                 self.superblock = superblock;
                 self.journal_used = 0;
+                self.unproven = false;
                 self.is_provisional = false;
             }
         }

@@ -219,6 +219,7 @@ impl Opening {
             | Event::DeviceCame(..)
             | Event::Scrub(..)
             | Event::Settle
+            | Event::Still
             | Event::Idle => {}
         }
     }
@@ -460,6 +461,8 @@ impl Opening {
                 Engine::resume(self.geometry.clone(), maps, newest, number + 1, head, used, counter);
             let Ok(mut old) = resumed else { return };
             old.planted = self.planted;
+            // Only the record that is forgotten now said that the one before it was durable.
+            old.unproven = used > 0;
             old.opening_since = Some(self.since);
             old.members_changed = self.unrecorded;
             absent.into_iter().for_each(|slot| old.missing_at_start(slot, self.since));

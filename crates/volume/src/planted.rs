@@ -40,6 +40,8 @@ pub enum Bug {
     ScrubSeesNothing,
     /// Whoever looks up where a block lies is told of the devices although memory has something newer.
     LooksPastMemory,
+    /// The record that says of another that it is durable is written beside it.
+    ProvesTooEarly,
     /// An epoch ends before the writes of its parity have been reported, so that no flush covers them. With epochs only, as those
     /// below, and not in [`Bug::ALL`] but in [`Bug::OF_EPOCHS`].
     EndsBeforeParity,
@@ -60,7 +62,7 @@ pub enum Bug {
 #[cfg(feature = "planted-bugs")]
 impl Bug {
     /// All that a volume of the policy `wcl` can have.
-    pub const ALL: [Bug; 17] = [
+    pub const ALL: [Bug; 18] = [
         Bug::SkipsFlush,
         Bug::SwapsRecords,
         Bug::ReusesFreedTooEarly,
@@ -78,6 +80,7 @@ impl Bug {
         Bug::AnswersBeforeFlush,
         Bug::ScrubSeesNothing,
         Bug::LooksPastMemory,
+        Bug::ProvesTooEarly,
     ];
 
     /// All that a volume can have in its epochs.

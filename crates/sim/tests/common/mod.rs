@@ -727,7 +727,7 @@ impl Engine for Toy {
             }
             Event::Computed(_, Computed::Checksums(sums)) => self.write_commit(&sums),
             // It catches devices up when it is started, and does not scrub.
-            Event::DeviceCame(..) | Event::Scrub(..) | Event::Settle | Event::Idle => {}
+            Event::DeviceCame(..) | Event::Scrub(..) | Event::Settle | Event::Still | Event::Idle => {}
         }
         self.advance();
     }

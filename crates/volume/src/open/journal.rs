@@ -240,6 +240,7 @@ impl Opening {
                 | Change::Mark { .. } => {}
             }
         }
+        engine.unproven = !self.last.0.is_empty() || !self.last.1.is_empty();
         engine.begin_later();
         self.engine = Some(engine);
         self.verified_if_done();

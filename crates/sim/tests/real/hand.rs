@@ -1,0 +1,99 @@
+//! A volume that a test leads by the hand.
+
+use super::{Driven, Real, Shape};
+use pantile_sim::{self as sim, Ask, Data, Engine, Kill, Lie, Told, World};
+use pantile_volume::{Event, UserBlock};
+
+/// A volume in the hand: events one by one, no faults.
+pub struct Hand {
+    pub real: Real,
+    pub world: World,
+    pub volume: Driven,
+    sessions: u32,
+}
+
+impl Hand {
+    pub fn new(shape: &Shape) -> Hand {
+        let real = Real::new(shape, &[]);
+        let mut world = World::new(&real.config.world, 3);
+        let volume = real.make(sim::Start { disks: world.disks_mut(), session: 0 }).expect("it is made");
+        let mut hand = Hand { real, world, volume, sessions: 0 };
+        hand.rest(None);
+        hand
+    }
+
+    /// Begins to open it after a power failure.
+    pub fn begin_again(&mut self) {
+        self.world.kill(Kill::Power);
+        self.sessions += 1;
+        let start = sim::Start { disks: self.world.disks_mut(), session: self.sessions };
+        self.volume = self.real.make(start).expect("it is made");
+        self.perform_all();
+    }
+
+    pub fn open_again(&mut self) {
+        self.begin_again();
+        self.rest(None);
+    }
+
+    fn perform_all(&mut self) -> Option<Told> {
+        let mut told = None;
+        while let Some(action) = self.volume.next_action() {
+            let answer = self.world.perform(action).expect("no rule is broken");
+            told = answer.map(|answer| answer.told).or(told);
+        }
+        told
+    }
+
+    pub fn tell(&mut self, event: Event) -> Option<Told> {
+        self.volume.handle(event);
+        self.perform_all()
+    }
+
+    /// One step; `false` when there is nothing to do.
+    pub fn step(&mut self) -> bool {
+        let event = self.world.step(Lie::Honest);
+        event.is_some_and(|event| {
+            self.tell(event);
+            true
+        })
+    }
+
+    pub fn rest(&mut self, event: Option<Event>) -> Option<Told> {
+        let mut told = event.and_then(|event| self.tell(event));
+        while let Some(event) = self.world.step(Lie::Honest) {
+            told = self.tell(event).or(told);
+        }
+        told
+    }
+
+    pub fn ask(&mut self, ask: &Ask) -> Told {
+        let (_, event) = self.world.ask(ask);
+        self.rest(Some(event)).expect("it is answered")
+    }
+
+    /// All blocks are this byte, and that is durable.
+    pub fn fill(&mut self, byte: u8) {
+        let contents = vec![[byte; 16]; self.real.config.user_blocks as usize];
+        let written = self.ask(&Ask::Write { first: UserBlock(0), contents, durable: true });
+        assert_eq!(written, Told::Done);
+    }
+
+    pub fn read(&mut self) -> Told {
+        self.ask(&Ask::Read { first: UserBlock(0), count: self.real.config.user_blocks as u32 })
+    }
+
+    /// What can be had of each block.
+    pub fn read_each(&mut self) -> Vec<Option<Data>> {
+        let one = |told| match told {
+            Told::Blocks(blocks) => Some(blocks[0].unwrap_or([0; 16])),
+            _ => None,
+        };
+        let blocks = 0..self.real.config.user_blocks;
+        blocks.map(|at| one(self.ask(&Ask::Read { first: UserBlock(at), count: 1 }))).collect()
+    }
+
+    pub fn filled_with(&self, byte: u8) -> Told {
+        Told::Blocks(vec![Some([byte; 16]); self.real.config.user_blocks as usize])
+    }
+}
