@@ -48,6 +48,6 @@ mod tests {
                 .all(|name| matches!(lock(std::slice::from_ref(name), true), Err(SealError::Busy { .. })))
         );
         drop(held);
-        assert!(lock(&names, false).and(lock(&names, true)).is_ok());
+        assert!(lock(&names, false).is_ok(), "and is free afterwards");
     }
 }
