@@ -70,6 +70,13 @@ pub enum FolderError {
         /// What it claims.
         claimed: usize,
     },
+    /// The code is only here to be studied.
+    StudyOnly {
+        /// Its spec.
+        spec: String,
+        /// Why.
+        reason: &'static str,
+    },
     /// A wrong number of devices.
     DeviceCount {
         /// Of which code.
@@ -352,6 +359,9 @@ impl fmt::Display for FolderError {
                 out,
                 "{spec} claims to bear any {claimed} lost devices, but only {proved} could be proved; choose a code that 'pantile prove' proves"
             ),
+            FolderError::StudyOnly { spec, reason } => {
+                write!(out, "{spec} is here to be studied, not to store with: {reason}; choose another code")
+            }
             FolderError::DeviceCount { spec, have, need } => {
                 write!(out, "{spec} has {need} columns and {have} devices are given; give one for each")
             }

@@ -7,7 +7,7 @@ use crate::geometry::{self, Misfit, Wanted};
 use crate::margin::margin;
 use crate::memory::BLOCK;
 use crate::{Config, FolderError, Host, HostError, HostOptions, Place};
-use pantile_code::Code;
+use pantile_code::{Code, Purpose};
 use pantile_device::{AlignedBuf, Device, DeviceError, FileDevice, OpKind, Site};
 use pantile_format::volume::{HistoryId, Superblock, VolumeId};
 use pantile_plan::{ProveOptions, prove};
@@ -114,7 +114,7 @@ impl Folder {
     /// Errors: a code that is not proved, devices that are in use, too short or hold something. Devices that were given are changed only
     /// when nothing can be refused any more; files that were made are removed again.
     pub fn create(root: &Path, new: &NewFolder) -> Result<(Folder, Geometry), FolderError> {
-        check_proved(&new.code)?;
+        check_code(&new.code)?;
         if new.epoch_bytes > 0 && new.policy != Policy::Wcl {
             return Err(FolderError::EpochsInPlace);
         }
@@ -451,8 +451,11 @@ pub(crate) fn open_soon(path: &Path, until: Instant) -> Result<FileDevice, Devic
     }
 }
 
-/// Refuses a code whose tolerance is not proved by trying every set.
-fn check_proved(code: &Code) -> Result<(), FolderError> {
+/// Refuses a code that is only here to be studied, and one whose tolerance is not proved by trying every set.
+fn check_code(code: &Code) -> Result<(), FolderError> {
+    if let Purpose::Study(reason) = code.purpose() {
+        return Err(FolderError::StudyOnly { spec: code.spec().to_owned(), reason });
+    }
     let claimed = code.claim().tolerance;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let options = ProveOptions { lost_most: Some(claimed.max(1)), threads, ..ProveOptions::default() };

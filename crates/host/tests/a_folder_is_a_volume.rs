@@ -25,6 +25,18 @@ fn create(root: &Path) {
     drop(made.expect("a volume"));
 }
 
+#[test]
+fn a_code_that_is_here_to_be_studied_makes_no_volume() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("v");
+    let error = Folder::create(&root, &new("dcode:9,raw", NewDevices::Made { user_bytes: 8 << 20 }));
+    let Err(error @ FolderError::StudyOnly { .. }) = error else {
+        panic!("made, or refused for another reason")
+    };
+    assert!(error.kind() == FaultKind::Input && error.to_string().contains("dcode:9,raw"), "{error}");
+    assert!(!root.exists(), "nothing is left");
+}
+
 fn start(root: &Path) -> Service {
     Service::start(Folder::open(root).expect("a folder"), None).expect("it opens")
 }
