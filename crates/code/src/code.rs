@@ -81,9 +81,27 @@ pub enum Purpose {
     Storage,
     /// It is here to be studied and proved, and must not store anything, for this reason.
     ///
-    /// It encodes like any other, or it could not be studied: to refuse it is for whoever stores, as `pantile-seal` does.
+    /// It encodes like any other, or it could not be studied: to refuse it is for whoever stores ([`Code::check_stores`]).
     Study(&'static str),
 }
+
+/// A code that is only here to be studied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StudyOnly {
+    /// Its spec.
+    pub spec: String,
+    /// Why.
+    pub reason: &'static str,
+}
+
+impl fmt::Display for StudyOnly {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let StudyOnly { spec, reason } = self;
+        write!(out, "{spec} is here to be studied, not to store with: {reason}; choose another code")
+    }
+}
+
+impl std::error::Error for StudyOnly {}
 
 /// A redundancy scheme: the shape of a stripe and the equations that its cells satisfy.
 ///
@@ -228,9 +246,17 @@ impl Code {
         self.inner.claim
     }
 
-    /// Whether it may store data: for whoever stores to look at first.
+    /// Whether it may store data.
     pub fn purpose(&self) -> &Purpose {
         &self.inner.purpose
+    }
+
+    /// Refuses a code that must not store anything: asked by whoever stores.
+    pub fn check_stores(&self) -> Result<(), StudyOnly> {
+        match self.inner.purpose {
+            Purpose::Storage => Ok(()),
+            Purpose::Study(reason) => Err(StudyOnly { spec: self.inner.spec.clone(), reason }),
+        }
     }
 
     /// Whether every coefficient is 1.

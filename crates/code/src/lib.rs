@@ -19,7 +19,7 @@ mod parts;
 pub mod plank;
 mod spec;
 
-pub use code::{Cell, CellIndex, Claim, Code, CodeBuilder, ColumnRole, Equation, Purpose};
+pub use code::{Cell, CellIndex, Claim, Code, CodeBuilder, ColumnRole, Equation, Purpose, StudyOnly};
 pub use error::{CodeError, FileFault};
 pub use families::{Family, families};
 pub use spec::{Arguments, CodeSpec, Hint};

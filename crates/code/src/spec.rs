@@ -46,7 +46,7 @@ impl fmt::Display for CodeSpec {
 }
 
 impl Code {
-    /// Builds the code that a spec names; also one that must not store: whoever stores looks at [`Code::purpose`].
+    /// Builds the code that a spec names; also one that must not store: whoever stores asks [`Code::check_stores`].
     ///
     /// Errors: a [`CodeError`] that says the limit and what to do; nothing is built.
     /// Cost: the construction alone; no proof is run.

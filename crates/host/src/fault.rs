@@ -1,7 +1,7 @@
 //! What can go wrong with a volume in a folder, in words that say what to do, and what kind of answer that is.
 
 use crate::HostError;
-use pantile_code::CodeError;
+use pantile_code::{CodeError, StudyOnly};
 use pantile_device::{DeviceError, Remedy};
 use pantile_format::FormatError;
 use pantile_format::volume::VolumeId;
@@ -71,12 +71,7 @@ pub enum FolderError {
         claimed: usize,
     },
     /// The code is only here to be studied.
-    StudyOnly {
-        /// Its spec.
-        spec: String,
-        /// Why.
-        reason: &'static str,
-    },
+    StudyOnly(StudyOnly),
     /// A wrong number of devices.
     DeviceCount {
         /// Of which code.
@@ -359,9 +354,7 @@ impl fmt::Display for FolderError {
                 out,
                 "{spec} claims to bear any {claimed} lost devices, but only {proved} could be proved; choose a code that 'pantile prove' proves"
             ),
-            FolderError::StudyOnly { spec, reason } => {
-                write!(out, "{spec} is here to be studied, not to store with: {reason}; choose another code")
-            }
+            FolderError::StudyOnly(error) => error.fmt(out),
             FolderError::DeviceCount { spec, have, need } => {
                 write!(out, "{spec} has {need} columns and {have} devices are given; give one for each")
             }

@@ -7,7 +7,7 @@ use crate::geometry::{self, Misfit, Wanted};
 use crate::margin::margin;
 use crate::memory::BLOCK;
 use crate::{Config, FolderError, Host, HostError, HostOptions, Place};
-use pantile_code::{Code, Purpose};
+use pantile_code::Code;
 use pantile_device::{AlignedBuf, Device, DeviceError, FileDevice, OpKind, Site};
 use pantile_format::volume::{HistoryId, Superblock, VolumeId};
 use pantile_plan::{ProveOptions, prove};
@@ -453,9 +453,7 @@ pub(crate) fn open_soon(path: &Path, until: Instant) -> Result<FileDevice, Devic
 
 /// Refuses a code that is only here to be studied, and one whose tolerance is not proved by trying every set.
 fn check_code(code: &Code) -> Result<(), FolderError> {
-    if let Purpose::Study(reason) = code.purpose() {
-        return Err(FolderError::StudyOnly { spec: code.spec().to_owned(), reason });
-    }
+    code.check_stores().map_err(FolderError::StudyOnly)?;
     let claimed = code.claim().tolerance;
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let options = ProveOptions { lost_most: Some(claimed.max(1)), threads, ..ProveOptions::default() };

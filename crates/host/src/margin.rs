@@ -4,6 +4,7 @@
 
 use pantile_code::Code;
 use pantile_format::volume::Placement;
+use pantile_gf::choose;
 use pantile_volume::{Bearing, Slot};
 use serde::{Deserialize, Serialize};
 
@@ -75,20 +76,6 @@ pub fn margin(code: &Code, placement: Placement, lost: &[Slot]) -> Margin {
         }
         more += 1;
     }
-}
-
-fn choose(n: u64, k: u64) -> u64 {
-    if k > n {
-        return 0;
-    }
-    let mut sets: u64 = 1;
-    for i in 0..k {
-        sets = match sets.checked_mul(n - i) {
-            Some(product) => product / (i + 1),
-            None => return u64::MAX,
-        };
-    }
-    sets
 }
 
 /// Calls `each` with every set of so many of `of`, in order.

@@ -167,8 +167,8 @@ impl From<PlanError> for RecoverError {
 }
 
 impl Codec {
-    /// A codec for the code; also for one that is for study only, which must not store: whoever stores looks at
-    /// [`Code::purpose`] first.
+    /// A codec for the code; also for one that is for study only, which must not store: whoever stores asks
+    /// [`Code::check_stores`] first.
     ///
     /// Cost: one pass over its equations; programs are made when first used.
     pub fn new(code: &Code) -> Codec {
@@ -203,7 +203,7 @@ impl Codec {
         }
     }
 
-    /// A codec for the code that a spec names; as with [`Codec::new`], whoever stores looks at its [`Code::purpose`].
+    /// A codec for the code that a spec names; as with [`Codec::new`], whoever stores asks its [`Code::check_stores`].
     pub fn parse(spec: &str) -> Result<Codec, CodeError> {
         Code::parse(spec).map(|code| Codec::new(&code))
     }

@@ -2,6 +2,7 @@
 
 use crate::report::{HealReport, Losses, UnsealReport};
 use pantile::CodeError;
+use pantile::code::StudyOnly;
 use pantile_format::FormatError;
 use std::fmt;
 use std::io;
@@ -86,12 +87,7 @@ pub enum SealError {
         others: Vec<(String, Vec<PathBuf>)>,
     },
     /// The code is only here to be studied.
-    StudyOnly {
-        /// Its spec.
-        spec: String,
-        /// Why.
-        reason: &'static str,
-    },
+    StudyOnly(StudyOnly),
     /// Only parity is to be stored, and the code has none.
     NoParity {
         /// Its spec.
@@ -363,9 +359,7 @@ impl fmt::Display for SealError {
                     ),
                 }
             }
-            SealError::StudyOnly { spec, reason } => {
-                write!(out, "{spec} is here to be studied, not to store with: {reason}; choose another code")
-            }
+            SealError::StudyOnly(error) => error.fmt(out),
             SealError::NoParity { spec } => write!(
                 out,
                 "{spec} has no parity, and only parity is stored beside files; choose a code that has some, such as raid6:4"
@@ -383,13 +377,12 @@ impl fmt::Display for SealError {
                 given.display()
             ),
             SealError::Disguised { first, count } => {
-                let first: Vec<String> = first.iter().map(|path| path.display().to_string()).collect();
                 let more = if *count > first.len() { ", .." } else { "" };
                 write!(
                     out,
                     "{count} files hold something else than was sealed, though their sizes and times of modification are as they were \
                      ({}{more}): if they were changed, say --read-all to seal them; if not, they are damaged: get them back from the set",
-                    first.join(", ")
+                    paths(first)
                 )
             }
             SealError::OtherSources { have, given } => write!(

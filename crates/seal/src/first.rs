@@ -7,7 +7,7 @@ use crate::meta::Meta;
 use crate::names::{Names, path_of, temp};
 use crate::options::{Progress, SealOptions};
 use crate::report::SealReport;
-use crate::set::{check_purpose, file_bytes, record_of, sets_in};
+use crate::set::{file_bytes, record_of, sets_in};
 use crate::tree::{Tree, let_times_pass};
 use crate::window::{Window, join, read_file_blocks};
 use crate::{SealError, World, par};
@@ -48,7 +48,7 @@ pub(crate) fn first_seal(
         name: crate::names::shown(&names.name),
         others: sets_in(world.disk, &names.dir),
     })?;
-    check_purpose(code)?;
+    code.check_stores().map_err(SealError::StudyOnly)?;
     let codec = Codec::new(code);
     let sizes = |entry: &Entry| if let EntryKind::File { size, .. } = entry.kind { size } else { 0 };
     let bytes: u64 = tree.entries.iter().map(sizes).sum();

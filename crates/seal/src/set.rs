@@ -8,7 +8,6 @@ use crate::names::{Names, SHARD, column_of, parent, path_of, shown};
 use crate::options::SetPaths;
 use crate::report::{FileStatus, SetInfo, ShardReport, ShardStatus, Superfluous};
 use crate::{SealError, World};
-use pantile::code::Purpose;
 use pantile::{CellSet, Code, Codec};
 use pantile_format::{
     BODY_OFFSET, CodeRecord, Crc64, EntryKind, FormatError, HEADER_BYTES, HEADER_COPIES, Manifest, Mode,
@@ -526,15 +525,8 @@ pub(crate) fn make_code(record: &CodeRecord) -> Result<Code, SealError> {
     if here != set {
         return Err(SealError::OtherConstruction { spec: record.spec.clone(), set, here });
     }
-    check_purpose(&code)?;
+    code.check_stores().map_err(SealError::StudyOnly)?;
     Ok(code)
-}
-
-pub(crate) fn check_purpose(code: &Code) -> Result<(), SealError> {
-    match code.purpose() {
-        Purpose::Storage => Ok(()),
-        Purpose::Study(reason) => Err(SealError::StudyOnly { spec: code.spec().into(), reason }),
-    }
 }
 
 pub(crate) fn record_of(code: &Code) -> CodeRecord {

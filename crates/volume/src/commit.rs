@@ -106,6 +106,11 @@ impl Commit {
             copies: Vec::new(),
         }
     }
+
+    /// One that writes a record and nothing else.
+    pub(crate) fn proof(generation: u64) -> Commit {
+        Commit { proves: true, outstanding: 1, ..Commit::new(generation) }
+    }
 }
 
 /// One stripe that is written as a whole.
@@ -203,25 +208,6 @@ impl Engine {
             // What is to be merged or repaired has to wait, and may wait for ever.
             self.prove();
         }
-    }
-
-    /// Whether a record is to say that the last one is durable, and those wait for it who flush.
-    pub(crate) fn owes_proof(&self) -> bool {
-        self.unproven && self.proof_wanted && !self.is_resyncing()
-    }
-
-    /// If it is wanted, writes a record of nothing. What it says is its number: the record before it was durable, whatever can be read of what
-    /// that mapped. Nothing is being made durable.
-    fn prove(&mut self) {
-        if !self.owes_proof() {
-            return;
-        }
-        if self.journal_is_low() {
-            // The snapshot says as much.
-            return self.begin_snapshot();
-        }
-        self.commit = Some(Commit { proves: true, outstanding: 1, ..Commit::new(self.maps.generation) });
-        self.phase_part_done();
     }
 
     /// How much of what is dirty should be made durable, although nobody waits for it.

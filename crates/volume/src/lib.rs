@@ -29,6 +29,7 @@ mod members;
 mod open;
 mod owed;
 mod planted;
+mod proof;
 mod rings;
 mod scrub;
 mod span;

@@ -1,6 +1,8 @@
 //! Volumes on memory and on files, small enough to be tried often.
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub mod folders;
+
 use pantile_code::Code;
 use pantile_device::{AlignedBuf, Device, Faulty, MemoryDevice};
 use pantile_format::volume::{HistoryId, VolumeId};

@@ -1,0 +1,75 @@
+//! Volumes in folders, served and spoken to.
+#![allow(dead_code, reason = "each test uses its part")]
+
+use pantile_code::Code;
+use pantile_device::FileDevice;
+use pantile_host::{Answer, Folder, NewDevices, NewFolder, Order, Policy, Service, StatusReport, Verdict};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// What a new volume of a code is to be.
+pub fn new(code: &str, devices: NewDevices) -> NewFolder {
+    let (code, policy) = (Code::parse(code).expect("a spec"), Policy::Wcl);
+    NewFolder { code, devices, policy, epoch_bytes: 0, name: None, overwrite: false }
+}
+
+/// A new volume of 8 MiB.
+pub fn create(root: &Path) {
+    let made = Folder::create(root, &new("raid6:4", NewDevices::Made { user_bytes: 8 << 20 }));
+    drop(made.expect("a volume"));
+}
+
+/// Opens it.
+pub fn start(root: &Path) -> Service {
+    Service::start(Folder::open(root).expect("a folder"), None).expect("it opens")
+}
+
+/// A folder to be thrown away, and a volume served in it.
+pub fn served() -> (TempDir, PathBuf, Service) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("v");
+    create(&root);
+    let service = start(&root);
+    (folder, root, service)
+}
+
+/// How it is.
+pub fn status(service: &Service) -> StatusReport {
+    match service.obey(&Order::Status) {
+        Answer::Status(report) => *report,
+        other => panic!("no status: {other:?}"),
+    }
+}
+
+/// Sees that an order was done.
+pub fn done(answer: Answer) {
+    assert!(matches!(answer, Answer::Done { .. }), "{answer:?}");
+}
+
+/// The first bytes.
+pub fn read(service: &Service, len: usize) -> Vec<u8> {
+    let mut found = vec![0; len];
+    service.handle().read(0, &mut found).expect("it reads");
+    found
+}
+
+/// Waits until the volume is clean: a rebuild has no deadline but this one.
+pub fn until_clean(service: &Service) {
+    until(service, |status| status.verdict == Verdict::Clean && status.rebuild.is_none());
+}
+
+/// Waits for what a rebuild leads to.
+pub fn until(service: &Service, is_so: impl Fn(&StatusReport) -> bool) {
+    let begun = Instant::now();
+    while !is_so(&status(service)) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", status(service));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A file as a device.
+pub fn file(path: PathBuf, len: u64) -> PathBuf {
+    drop(FileDevice::create(&path, len).expect("a file"));
+    path
+}

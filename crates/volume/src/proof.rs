@@ -1,0 +1,29 @@
+//! The proof that what was flushed is durable: a record of nothing behind the last one that maps something.
+//!
+//! An opening believes a record that another follows; the last one only if what it maps is there, because a crash may have cut it off. So
+//! when nobody writes any more a record without entries follows it: written when the flushes of the one before have ended it is true wherever it
+//! is whole, and as the last record it has nothing that it could lack. What cannot be read of the one before is lost then, and not undone.
+
+use crate::commit::Commit;
+use crate::engine::Engine;
+
+impl Engine {
+    /// Whether a record is to say that the last one is durable, and those wait for it who flush.
+    pub(crate) fn owes_proof(&self) -> bool {
+        self.unproven && self.proof_wanted && !self.is_resyncing()
+    }
+
+    /// If it is wanted, writes a record of nothing. What it says is its number: the record before it was durable, whatever can be read of what
+    /// that mapped. Nothing is being made durable.
+    pub(crate) fn prove(&mut self) {
+        if !self.owes_proof() {
+            return;
+        }
+        if self.journal_is_low() {
+            // The snapshot says as much.
+            return self.begin_snapshot();
+        }
+        self.commit = Some(Commit::proof(self.maps.generation));
+        self.phase_part_done();
+    }
+}
