@@ -538,18 +538,7 @@ fn write_original(
 
 /// Gives what a file holds a second name, under which it stays when the first is taken from it.
 fn keep_aside(disk: &dyn Disk, path: &Path) -> Result<PathBuf, SealError> {
-    const NAMES_MOST: usize = 100;
-    let mut number = 1;
-    loop {
-        let mut name = path.as_os_str().to_os_string();
-        name.push(if number == 1 { ".before-heal".into() } else { format!(".before-heal-{number}") });
-        let aside = PathBuf::from(name);
-        match disk.add_name(path, &aside) {
-            Ok(()) => return Ok(aside),
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && number < NAMES_MOST => {
-                number += 1
-            }
-            Err(error) => return Err(SealError::io("keeping what is there as", &aside, error)),
-        }
-    }
+    let aside = free_name(disk, path, "before-heal");
+    disk.add_name(path, &aside).map_err(|e| SealError::io("keeping what is there as", &aside, e))?;
+    Ok(aside)
 }

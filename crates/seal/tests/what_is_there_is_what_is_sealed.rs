@@ -165,9 +165,9 @@ fn an_edit_that_kept_its_time_is_kept_aside_when_it_is_healed() {
     // What is there already is not overwritten.
     flip(&path, 78);
     let report = place.heal().unwrap();
-    assert_eq!(report.kept_aside, [format!("{aside}-2")]);
+    assert_eq!(report.kept_aside, [format!("{aside}.1")]);
     assert!(fs::read(&path).unwrap() == sealed && fs::read(&aside).unwrap() == edited);
-    assert!(!Path::new(&format!("{aside}-3")).exists());
+    assert!(!Path::new(&format!("{aside}.2")).exists());
 }
 
 /// Ends the work after so many reports of progress, and looks at a directory until then.
