@@ -134,6 +134,7 @@ FAMILIES = {
     "raidq": _read_raidq,
     "cauchy": _counted(2, True, matrix.cauchy),
     "rs": _read_rs,
+    "lch": _counted(2, True, matrix.lch),
     "shec": _read_shec,
     "lrc": _counted(3, False, local.lrc, zero_allowed=(2,)),
     "xorbas": _counted(3, False, local.xorbas),

@@ -89,12 +89,65 @@ class Matrices(unittest.TestCase):
             self.assertEqual(matrix.vandermonde_is_mds(k, m), fine, (k, m))
 
     def test_every_minor_of_small_mds_codes(self):
-        for spec in ("rs:6+3", "rs:4+4", "rs:5+4,jerasure", "rs:6+4,vandermonde", "cauchy:6+6", "raidq:6+4", "raidq:5+4,cbrt", "raidq:6+4,x164",
+        for spec in ("rs:6+3", "rs:4+4", "rs:5+4,jerasure", "rs:6+4,vandermonde", "cauchy:6+6", "lch:6+4", "lch:6+3", "lch:4+5", "raidq:6+4", "raidq:5+4,cbrt", "raidq:6+4,x164",
                      "raidq:5+4,sixth", "raidq:6+4,powers", "raidq:6+3", "raid6:6"):
             code = codes.code(spec)
             m = len(code.parity) // code.rows[0]
             self.assertEqual(code.fatal(m), [], spec)
             self.assertEqual(len(code.fatal(m + 1)), comb(code.columns, m + 1), spec)
+
+
+class PointsInCosets(unittest.TestCase):
+    """lch. The sizes are all powers of two, each with as many data columns as it takes."""
+    SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+
+    def test_each_basis_element_solves_for_the_one_before(self):
+        basis = matrix.cantor_basis()
+        self.assertEqual(basis, [1, 214, 152, 146, 86, 200, 88, 230])
+        for before, element in zip(basis, basis[1:]):
+            self.assertEqual([x for x in range(256) if gf.mul(x, x) ^ x == before], [element, element + 1])
+        self.assertEqual({matrix.cantor_point(number) for number in range(256)}, set(range(256)))
+
+    def test_first_coefficients(self):
+        """By hand: y = b_2 = 98 and s(y) = 1 give 0b = 1/98, dc = 1/99, 45 = 1/(98 + d6), 93 = 1/(99 + d6)."""
+        rows = [bytes(row).hex(" ") for row in matrix.lch_rows(8, 4)]
+        self.assertEqual(rows, ["0b dc 45 93 dc 45 0b 93", "dc 0b 93 45 45 dc 93 0b", "45 93 0b dc 0b 93 dc 45", "93 45 dc 0b 93 0b 45 dc"])
+
+    def test_one_parity_is_the_plain_sum(self):
+        self.assertEqual(matrix.lch_rows(255, 1), [[1] * 255])
+
+    def test_fewer_parities_are_the_first_rows(self):
+        for size in self.SIZES[:6]:
+            rows = matrix.lch_rows(256 - size, size)
+            for m in range(size // 2 + 1, size):
+                self.assertEqual(matrix.lch_rows(256 - size, m), rows[:m], m)
+
+    def test_the_checks_are_the_powers_of_the_points(self):
+        """With T parities the sum of point^e * cell is 0 for e = 0 .. T-1; e = 0: all cells add up to 0."""
+        for size in self.SIZES:
+            rows = matrix.lch_rows(256 - size, size)
+            for exponent in range(size):
+                weights = [gf.power(matrix.cantor_point(number), exponent) for number in range(256)]
+                total = bytes(weights[size:])
+                for weight, row in zip(weights, rows):
+                    total = gf.add_scaled(total, weight, bytes(row))
+                self.assertEqual(total, bytes(256 - size), (size, exponent))
+
+    def test_parities_are_the_sum_of_the_polynomials_of_all_groups(self):
+        """Each group of data is interpolated, in powers of X, by elimination; the parities are the sum's values."""
+        for k, m in ((1, 2), (7, 2), (4, 3), (11, 4), (252, 4), (5, 5), (21, 7), (40, 16)):
+            size, data = matrix.lch_group(m), [17 * j + 3 & 255 for j in range(k)]
+            powers = [bytes(gf.power(matrix.cantor_point(number), e) for e in range(size)) for number in range(256)]
+            total = [0] * size
+            for first in range(0, k, size):
+                values = (data + [0] * size)[first:first + size]
+                solved = gf.solve_leading([powers[size + first + i] + bytes([value]) for i, value in enumerate(values)], size)
+                total = [x ^ y[0] for x, y in zip(total, solved)]
+            parities = [parity[0] for parity in codes.code(f"lch:{k}+{m}").encode([bytes([d]) for d in data]).values()][k:]
+            for i, parity in enumerate(parities):
+                for coefficient, power in zip(total, powers[i]):
+                    parity ^= gf.mul(coefficient, power)
+                self.assertEqual(parity, 0, (k, m, i))
 
 
 class Raidq(unittest.TestCase):
@@ -341,7 +394,7 @@ class EverySmallLoss(unittest.TestCase):
     """Every set of columns is erased: survivable ones come back byte for byte, the others are refused."""
     SPECS = ["raid0:2", "mirror:3", "raid5:3", "raid6:4", "raidq:4+3", "raidq:3+3,powers", "raidq:3+3,b=0x1d", "raidq:4+4", "raidq:3+4,x125",
              "raidq:3+4,x164", "raidq:3+4,x=02.8e", "raidq:4+4,powers", "raidq:4+4,b=0xfc", "raidq:4+4,sqrt", "raidq:3+4,cbrt", "raidq:3+4,cbrt=paper",
-             "raidq:3+4,sixth", "cauchy:4+6", "rs:4+2", "rs:4+3,vandermonde", "rs:4+3,jerasure", "shec:4,3,3", "shec:6,4,3", "shec:6,4,c=3", "shec:4,3,c=2,single",
+             "raidq:3+4,sixth", "cauchy:4+6", "lch:4+1", "lch:5+2", "lch:5+3", "lch:5+4", "lch:3+5", "rs:4+2", "rs:4+3,vandermonde", "rs:4+3,jerasure", "shec:4,3,3", "shec:6,4,3", "shec:6,4,c=3", "shec:4,3,c=2,single",
              "lrc:4,2,0", "lrc:6,2,1", "lrc:4,2,2", "lrc:4,2,3", "xorbas:4,4,2", "slpg:4,2,2", "dcode:4", "dcode:6", "xcode:5", "xcode:6", "rdp:3", "rdp:6",
              "evenodd:4", "evenodd:6", "hcode:4", "hcode:5", "hdp:4", "hdp:5", "raidp:3", "raidp:4", "raidp:4,weighted", "raidp:3,stack=2"]
 

@@ -90,3 +90,49 @@ def rs(spec, k, m, matrix):
         raise CodeError(f"the vandermonde matrix of {k}+{m} has a singular minor; take another matrix")
     rows = {"cauchy1": cauchy1_rows, "vandermonde": vandermonde_rows, "jerasure": jerasure_rows}[matrix](k, m)
     return one_row_code(spec, k, rows)
+
+
+# ---------------------------------------------------------------- points in cosets of a subspace
+@lru_cache(maxsize=None)
+def cantor_basis():
+    """b_0 = 1; each next element is the smaller solution of x^2 + x = the one before, as far as there is one."""
+    basis = [1]
+    while solutions := [x for x in range(256) if gf.mul(x, x) ^ x == basis[-1]]:
+        basis.append(min(solutions))
+    return basis
+
+
+def cantor_point(number):
+    """The sum of the basis elements at the bits of the number."""
+    point = 0
+    for i, element in enumerate(cantor_basis()):
+        if number >> i & 1:
+            point ^= element
+    return point
+
+
+def lch_group(m):
+    """The points of a group: the least power of two that is not below m."""
+    return next(size for size in (1, 2, 4, 8, 16, 32, 64, 128, 256) if size >= m)
+
+
+def lch_rows(k, m):
+    """Parity i at point i, data j at point T + j: s(y)/(x + y), where s is the product of (y + v) over the first T points.
+
+    The x and y differ, so 1/(x + y) is a Cauchy matrix; its columns are scaled by s(y), which is not 0.
+    """
+    size = lch_group(m)
+    rows = [[] for _ in range(m)]
+    for j in range(k):
+        y, scale = cantor_point(size + j), 1
+        for v in range(size):
+            scale = gf.mul(scale, y ^ cantor_point(v))
+        for i, row in enumerate(rows):
+            row.append(gf.mul(scale, gf.inv(cantor_point(i) ^ y)))
+    return rows
+
+
+def lch(spec, k, m):
+    if m > 128 or k + lch_group(m) > 256:
+        raise CodeError("lch: k and m rounded up to a power of two are at most 256, and m at most 128")
+    return one_row_code(spec, k, lch_rows(k, m))
