@@ -16,6 +16,8 @@ def _raidq():
     return specs
 
 
+LCH_MOST = ((1, 255), (2, 254), (3, 252), (4, 252), (5, 248), (8, 248))
+
 SHEC_PAPER = ("4,2,4", "4,3,3", "6,4,3", "5,3,3", "7,4,3", "10,6,5", "1,1,1", "8,4,6", "12,6,12")
 SHEC_CEPH = ("2,1,1", "4,3,2", "6,4,2", "6,4,3", "8,4,3", "8,6,3", "10,6,3", "10,6,5", "12,8,5", "12,8,8")
 
@@ -30,6 +32,8 @@ SPECS = {
            for size in ("2+1", "4+2", "6+3", "10+4", "12+4", "16+4", "20+4")]
     + ["rs:5+5,vandermonde", "rs:21+4,vandermonde", "rs:32+3,vandermonde", "rs:12+8", "rs:12+8,jerasure",
        "rs:128+128", "rs:250+6,jerasure"],
+    "lch": [f"lch:{k}+{m}" for m, most in LCH_MOST for k in (1, 4, 14, most)]
+    + ["lch:8+4", "lch:12+4", "lch:20+8", "lch:240+9", "lch:192+33", "lch:128+65", "lch:128+128"],
     "shec": [f"shec:{size}" for size in SHEC_PAPER]
     + [f"shec:{size[:size.rindex(',')]},c={size[size.rindex(',') + 1:]}{t}" for size in SHEC_CEPH for t in ("", ",single")],
     "lrc": [f"lrc:{size}" for size in ("4,2,0", "6,2,0", "12,2,0", "2,1,1", "6,2,1", "12,3,1", "255,1,1",
@@ -67,6 +71,9 @@ REFUSED = [
     ("cauchy:4+7", "at most 6 parities"), ("cauchy:252+2", "at most 251 data"), ("cauchy:4", "takes k+m"),
     ("rs:200+57", "more than 256 columns"), ("rs:22+4,vandermonde", "singular minor"), ("rs:6+5,vandermonde", "singular minor"),
     ("rs:4+2,vandermonde,jerasure", "options exclude each other"), ("rs:4+2,cauchy2", "unknown option"), ("rs:4+0", "no parity"),
+    ("lch:4", "takes k+m"), ("lch:4,4", "takes k+m"), ("lch:0+4", "no data"), ("lch:4+0", "no parity"), ("lch:4+4,fast", "unknown option"),
+    ("lch:256+1", "limit 255"), ("lch:255+2", "limit 254"), ("lch:253+3", "3 parities take 4 points: limit 252"), ("lch:253+4", "limit 252"),
+    ("lch:249+5", "5 parities take 8 points: limit 248"), ("lch:129+65", "65 parities take 128 points: limit 128"), ("lch:1+129", "at most 128 parities"),
     ("shec:4,3", "neither l nor c"), ("shec:4,3,5", "l > k"), ("shec:4,5,3", "m > k"), ("shec:4,3,3,single", "single needs c="), ("shec:4,3,c=4", "c > m"),
     ("shec:4,3,c=0", "c starts at 1"), ("shec:13,4,c=2", "k > 12"), ("shec:12,9,c=2", "k + m > 20"),
     ("lrc:12,5,2", "12 is no multiple of 5"), ("lrc:12,2", "g is missing"), ("lrc:12,0,2", "no groups"), ("lrc:12,2,6", "at most 5 globals"),

@@ -56,6 +56,7 @@ fn a_large_set_of_parameters_prints_and_parses() {
         for b in 1..=9 {
             ["", ",vandermonde", ",jerasure"].iter().for_each(|o| hold(format!("rs:{a}+{b}{o}")));
             hold(format!("cauchy:{a}+{b}"));
+            hold(format!("lch:{a}+{b}"));
             for c in 0..=6 {
                 ["lrc", "slpg", "xorbas", "shec"].iter().for_each(|f| hold(format!("{f}:{a},{b},{c}")));
                 ["", ",single"].iter().for_each(|o| hold(format!("shec:{a},{b},c={c}{o}")));
@@ -152,6 +153,8 @@ fn a_hint_is_about_the_side_on_which_the_number_lies() {
         ("raid6:0", "1 to 255", "repeat"),
         ("raid6:256", "repeat", "?"),
         ("cauchy:0+2", "1 to 251", "use rs"),
+        ("lch:4+0", "1 to 128", "use rs"),
+        ("lch:4+129", "use rs", "a stripe has"),
     ] {
         let error = Code::parse(spec).expect_err(spec).to_string();
         assert!(error.contains(said) && !error.contains(not_said), "{spec}: {error}");

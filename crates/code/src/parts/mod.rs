@@ -1,6 +1,7 @@
-//! What more than one family is made of: coefficient matrices, the chains of array codes, and proof by
+//! What more than one family is made of: coefficient matrices and points, the chains of array codes, and proof by
 //! enumeration.
 
+pub(crate) mod cantor;
 pub(crate) mod cauchy;
 pub(crate) mod chains;
 pub(crate) mod one_row;
