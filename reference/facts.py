@@ -13,7 +13,7 @@ from families import raidq
 MOST_SETS = 20000
 
 TOLERANCE = ["raid6:4", "raidq:4+4", "shec:6,4,3", "shec:4,3,3", "shec:5,3,3", "shec:7,4,3", "shec:4,2,4", "shec:10,6,5", "slpg:6,4,3",
-             "lrc:12,2,2", "xorbas:10,6,5", "lrc:6,2,2", "rs:6+3", "cauchy:6+4", "dcode:5", "dcode:6", "dcode:7", "dcode:8", "dcode:9",
+             "lrc:12,2,2", "xorbas:10,6,5", "lrc:6,2,2", "rs:6+3", "cauchy:6+4", "lch:6+4", "lch:6+3", "dcode:5", "dcode:6", "dcode:7", "dcode:8", "dcode:9",
              "dcode:9,raw", "xcode:9,raw", "rdp:6", "evenodd:7", "hcode:6", "hdp:6", "raidp:5", "raidp:5,weighted", "raidp:5,stack=2",
              "raidp:4,stack=2", "shec:6,4,c=3", "shec:6,4,c=3,single", "shec:6,4,c=2,single", "mirror:3", "raid5:4", "raid0:3"]
 
