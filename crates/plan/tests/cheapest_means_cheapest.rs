@@ -117,6 +117,7 @@ fn exact_plans_are_exact_and_bounds_hold() {
         "raidp:3",
         "raidp:3,weighted",
         "cauchy:4+4",
+        "lch:4+4",
     ] {
         let code = Code::parse(spec).unwrap();
         let exact = check(&code, &mut random, 12, false);

@@ -79,6 +79,7 @@ const CODES: &[&str] = &[
     "raidq:3+4,b=0xfc",
     "cauchy:4+3",
     "rs:4+2",
+    "lch:4+3",
     "rs:5+4,vandermonde",
     "shec:6,4,3",
     "shec:6,4,c=2",
