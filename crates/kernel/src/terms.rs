@@ -28,10 +28,10 @@ pub(crate) const FEW_STREAMS: FewStreams = FewStreams {
 };
 
 /// What the sums of a tile may fill.
-const SUMS_BYTES: usize = 256 * 1024;
+pub(crate) const SUMS_BYTES: usize = 256 * 1024;
 
 /// Groups of sources that are merely many.
-const WIDE: Groups = Groups { reads: MAX_SOURCES, tile_bytes: 2048 };
+pub(crate) const WIDE: Groups = Groups { reads: MAX_SOURCES, tile_bytes: 2048 };
 
 /// Streams taken together over a tile of the length: sources, and with the first of them the sums so far.
 #[derive(Clone, Copy, Debug)]
@@ -126,58 +126,22 @@ impl<C> Terms<'_, C> {
         source: impl Fn(usize) -> *const u8,
         len: usize,
     ) {
+        let reads = self.sources.len() + start.1;
+        let sources = || self.sources.iter().map(|&s| source(s));
         let groups = match streaming || self.sources.len() > MAX_SOURCES {
-            true => self.groups(engine, streaming, start.1, &source, len),
+            true => groups_that_gain(engine, streaming, reads, sources(), len)
+                .or((self.sources.len() > MAX_SOURCES).then_some(WIDE)),
             false => None,
         };
         let Some(groups) = groups else {
-            let far = self.far.filter(|_| self.is_lost(engine, streaming, start.1, &source, len));
+            let are_lost = || are_lost(engine, streaming, reads, self.streams, sources(), len);
+            let far = self.far.filter(|_| are_lost());
             let kernel = far.unwrap_or(self.finish);
             // SAFETY: the caller's promise; there are at most MAX_SOURCES sources.
             return unsafe { self.run_some(kernel, 0..self.sources.len(), start.0, outputs, source, len) };
         };
         // SAFETY: the caller's promise; no group has more than MAX_SOURCES sources.
         unsafe { self.run_grouped(groups, start, outputs, source, len) };
-    }
-
-    /// Whether the processor loses the thread of so many streams that lie far. Those that share sets of the first-level cache would evict what is fetched.
-    #[inline(never)]
-    fn is_lost(
-        &self,
-        engine: impl Engine,
-        streaming: bool,
-        starts: usize,
-        source: impl Fn(usize) -> *const u8,
-        len: usize,
-    ) -> bool {
-        let bytes = len.saturating_mul(self.streams);
-        let is_far = |few: &FewStreams| (streaming || bytes > few.far_bytes) && bytes <= few.most_far_bytes;
-        let few = engine.few_streams().filter(is_far);
-        let reads = self.sources.len() + starts;
-        few.is_some_and(|few| {
-            reads > few.most_far
-                && (reads <= few.ways[usize::from(streaming)]
-                    || are_apart(self.sources.iter().map(|&s| source(s))))
-        })
-    }
-
-    /// `None`: all in one kernel call, which takes them.
-    #[inline(never)]
-    fn groups(
-        &self,
-        engine: impl Engine,
-        streaming: bool,
-        starts: usize,
-        source: impl Fn(usize) -> *const u8,
-        len: usize,
-    ) -> Option<Groups> {
-        let reads = self.sources.len() + starts;
-        let few = engine
-            .few_streams()
-            .filter(|few| streaming && few.loses(reads, len))
-            .filter(|few| reads > few.most_apart || !are_apart(self.sources.iter().map(|&s| source(s))))
-            .map(|few| few.groups);
-        few.or((self.sources.len() > MAX_SOURCES).then_some(WIDE))
     }
 
     /// Sweeps over tiles, group by group, with partial sums in scratch.
@@ -257,6 +221,38 @@ impl<C> Terms<'_, C> {
             kernel(&Job { sources, coefficients, first_is_plain, start, solution, taken, outputs, len })
         };
     }
+}
+
+/// Whether the processor loses the thread of so many streams that lie far: of `streams` buffers, from which there are so many reads. Those that share sets of the
+/// first-level cache would evict what is fetched.
+#[inline(never)]
+pub(crate) fn are_lost(
+    engine: impl Engine,
+    streaming: bool,
+    reads: usize,
+    streams: usize,
+    sources: impl Iterator<Item = *const u8>,
+    len: usize,
+) -> bool {
+    let bytes = len.saturating_mul(streams);
+    let is_far = |few: &FewStreams| (streaming || bytes > few.far_bytes) && bytes <= few.most_far_bytes;
+    let few = engine.few_streams().filter(is_far);
+    few.is_some_and(|few| {
+        reads > few.most_far && (reads <= few.ways[usize::from(streaming)] || are_apart(sources))
+    })
+}
+
+/// The groups in which the processor follows so many reads, if it does not follow all of them at once.
+#[inline(never)]
+pub(crate) fn groups_that_gain(
+    engine: impl Engine,
+    streaming: bool,
+    reads: usize,
+    sources: impl Iterator<Item = *const u8>,
+    len: usize,
+) -> Option<Groups> {
+    let few = engine.few_streams().filter(|few| streaming && few.loses(reads, len))?;
+    (reads > few.most_apart || !are_apart(sources)).then_some(few.groups)
 }
 
 /// Whether at most 4 streams begin in any sixteenth of a page.

@@ -21,24 +21,40 @@ pub(super) unsafe fn load<const C: usize, const STORES: u8>(
 ) -> [__m256i; C] {
     let mut columns = [_mm256_setzero_si256(); C];
     for (c, column) in columns.iter_mut().enumerate() {
-        // SAFETY: the caller's promise; a prefetch may name any address. The buffer of the short case is VECTOR
-        // bytes long and live < VECTOR.
-        unsafe {
-            let source = pointer.add(at + c * VECTOR);
-            let ahead = const { fetched_ahead_bytes(STORES) };
-            if ahead > 0 && c % 2 == 0 {
-                _mm_prefetch::<_MM_HINT_T0>(source.wrapping_add(ahead).cast());
-            }
-            *column = if C > 1 || live == VECTOR {
-                _mm256_loadu_si256(source.cast())
-            } else {
-                let mut short = [0u8; VECTOR];
-                std::ptr::copy_nonoverlapping(source, short.as_mut_ptr(), live);
-                _mm256_loadu_si256(short.as_ptr().cast())
-            };
-        }
+        // SAFETY: the caller's promise.
+        *column = unsafe { load_column::<C, STORES>(pointer.add(at), c, live) };
     }
     columns
+}
+
+/// Column c of C from `pointer`, as [`load`].
+///
+/// # Safety
+///
+/// As [`load`], for that column.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn load_column<const C: usize, const STORES: u8>(
+    pointer: *const u8,
+    c: usize,
+    live: usize,
+) -> __m256i {
+    // SAFETY: the caller's promise; a prefetch may name any address. The buffer of the short case is VECTOR
+    // bytes long and live < VECTOR.
+    unsafe {
+        let source = pointer.add(c * VECTOR);
+        let ahead = const { fetched_ahead_bytes(STORES) };
+        if ahead > 0 && c.is_multiple_of(2) {
+            _mm_prefetch::<_MM_HINT_T0>(source.wrapping_add(ahead).cast());
+        }
+        if C > 1 || live == VECTOR {
+            _mm256_loadu_si256(source.cast())
+        } else {
+            let mut short = [0u8; VECTOR];
+            std::ptr::copy_nonoverlapping(source, short.as_mut_ptr(), live);
+            _mm256_loadu_si256(short.as_ptr().cast())
+        }
+    }
 }
 
 /// Stores C columns at `pointer + at`; if C is 1, the first `live` bytes of it.
