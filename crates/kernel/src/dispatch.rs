@@ -5,6 +5,9 @@ use crate::arch::x86_64::{avx2::Avx2, avx2_gfni::Avx2Gfni, avx512_gfni::Avx512Gf
 use crate::braid::{Braid, Vectors};
 use crate::dot::Mode;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
+use crate::fft::Butterflies;
+use crate::fft::Fft;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::schedule::Schedule;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::solve::Solve;
@@ -130,6 +133,58 @@ impl Solver {
             #[cfg(all(target_arch = "x86_64", not(miri)))]
             // SAFETY: as above.
             Solver::Avx512Gfni(solve) => unsafe { solve.run(streaming, buffer, len) },
+            #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+            _ => {
+                let _ = (streaming, buffer, len);
+            }
+        }
+    }
+}
+
+/// An additive FFT compiled for one tier.
+#[derive(Debug)]
+pub(crate) enum Transform {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    Avx2(Box<Butterflies<Avx2>>),
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    Avx2Gfni(Box<Butterflies<Avx2Gfni>>),
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    Avx512Gfni(Box<Butterflies<Avx512Gfni>>),
+}
+
+impl Transform {
+    /// `None` if the tier has no kernels for it, or this machine not the tier.
+    pub(crate) fn new(tier: Tier, fft: &Fft) -> Option<Transform> {
+        match tier {
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Tier::Avx2 => Some(Transform::Avx2(Butterflies::new(Avx2::new()?, fft)?)),
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Tier::Avx2Gfni => Some(Transform::Avx2Gfni(Butterflies::new(Avx2Gfni::new()?, fft)?)),
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Tier::Avx512Gfni => Some(Transform::Avx512Gfni(Butterflies::new(Avx512Gfni::new()?, fft)?)),
+            _ => {
+                let _ = fft;
+                None
+            }
+        }
+    }
+
+    /// Computes every output.
+    ///
+    /// # Safety
+    ///
+    /// As `Butterflies::run`.
+    pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
+        match self {
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            // SAFETY: the caller's promise.
+            Transform::Avx2(fft) => unsafe { fft.run(streaming, buffer, len) },
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            // SAFETY: as above.
+            Transform::Avx2Gfni(fft) => unsafe { fft.run(streaming, buffer, len) },
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            // SAFETY: as above.
+            Transform::Avx512Gfni(fft) => unsafe { fft.run(streaming, buffer, len) },
             #[cfg(not(all(target_arch = "x86_64", not(miri))))]
             _ => {
                 let _ = (streaming, buffer, len);

@@ -37,6 +37,8 @@ mod engine;
 #[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
 mod executable;
 #[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
+mod fft;
+#[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
 mod horner;
 pub mod measure;
 mod order;
@@ -59,6 +61,7 @@ mod xor;
 
 pub use arena::Arena;
 pub use dot::{Dot, DotError, ShapeError, Stores};
+pub use fft::{Fft, FftGroup, FftOutputs};
 pub use horner::{Horner, HornerOutputs, HornerStep};
 pub use program::{Program, ProgramError, Step};
 pub use scan::{equal, first_nonzero, first_nonzero_any, xor_into};

@@ -8,8 +8,9 @@
 
 use std::fmt;
 
-use crate::dispatch::{Solver, Sweep};
+use crate::dispatch::{Solver, Sweep, Transform};
 use crate::dot::Mode;
+use crate::fft::Fft;
 use crate::horner::{Carried, Horner, HornerStep};
 use crate::solve::System;
 use crate::xor::Xor;
@@ -59,6 +60,7 @@ enum Stage {
     Xor(Box<Xor>),
     Solve(Solver),
     Horner(Box<Carried>),
+    Fft(Transform),
 }
 
 /// Steps that are done in one pass over their sources.
@@ -146,6 +148,29 @@ impl Program {
         let streams = check_buffers(buffers, reads, writes)?;
         Ok(Some(Program {
             stages: Stages::One(Stage::Horner(Box::new(carried))),
+            tier,
+            buffers,
+            streams,
+            stores: Stores::Auto,
+        }))
+    }
+
+    /// What an additive FFT gives, for [`Tier::best`]; `None` if the tier has no kernels for it, and steps must do: [`Fft::expanded`].
+    ///
+    /// Errors: it has no output, or more than four; else as [`Program::new`].
+    pub fn fft(buffers: usize, fft: &Fft) -> Result<Option<Program>, ProgramError> {
+        Program::fft_with_tier(Tier::best(), buffers, fft)
+    }
+
+    /// As [`Program::fft`], for a tier of the caller's choice.
+    pub fn fft_with_tier(tier: Tier, buffers: usize, fft: &Fft) -> Result<Option<Program>, ProgramError> {
+        if !fft.is_whole() {
+            return Err(ProgramError::FftOutputs { have: fft.writes().count() });
+        }
+        let streams = check_buffers(buffers, fft.reads(), fft.writes())?;
+        let Some(transform) = Transform::new(tier, fft) else { return Ok(None) };
+        Ok(Some(Program {
+            stages: Stages::One(Stage::Fft(transform)),
             tier,
             buffers,
             streams,
@@ -245,6 +270,8 @@ impl Stage {
             Stage::Solve(solver) => unsafe { solver.run(streaming, buffer, len) },
             // SAFETY: as above, by `check_buffers`.
             Stage::Horner(carried) => unsafe { carried.run(streaming, buffer, len) },
+            // SAFETY: as above, by `check_buffers`.
+            Stage::Fft(transform) => unsafe { transform.run(streaming, buffer, len) },
             // SAFETY: the caller's promise.
             Stage::Xor(xor) => unsafe { xor.run(streaming, buffer, len) },
         }
@@ -423,6 +450,11 @@ pub enum ProgramError {
         /// Planes of an element.
         planes: usize,
     },
+    /// An additive FFT has no output, or more than it has states.
+    FftOutputs {
+        /// Its outputs.
+        have: usize,
+    },
     /// More buffers than a program takes.
     TooManyBuffers {
         /// The number of buffers.
@@ -467,6 +499,12 @@ impl fmt::Display for ProgramError {
                     f,
                     "the step of state {state} shifts by {by} of {planes} planes; shift by at least 1 and less than the planes, \
                      or give HornerStep::Byte"
+                )
+            }
+            ProgramError::FftOutputs { have } => {
+                write!(
+                    f,
+                    "an FFT of {have} outputs; it has one for each of its four states at most, and one at least"
                 )
             }
             ProgramError::TierUnavailable { tier } => {

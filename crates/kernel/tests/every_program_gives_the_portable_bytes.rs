@@ -8,7 +8,8 @@ mod common;
 
 use common::{xor, zig_zag};
 use pantile_kernel::{
-    Horner, HornerOutputs, HornerStep, Program, ProgramError, ShapeError, Step, Stores, System, Tier,
+    Fft, FftGroup, FftOutputs, Horner, HornerOutputs, HornerStep, Program, ProgramError, ShapeError, Step,
+    Stores, System, Tier,
 };
 
 /// Bytes around every buffer that must stay as they were painted.
@@ -36,6 +37,7 @@ enum Computation<'a> {
     Steps(&'a [Step]),
     System(System<'a>),
     Horner(&'a Horner),
+    Fft(&'a Fft),
 }
 
 fn check(
@@ -83,6 +85,9 @@ fn compare(
         Computation::Horner(horner) => Program::horner_with_tier(tier, buffers, horner)
             .expect("good buffers")
             .unwrap_or_else(|| Program::with_tier(tier, buffers, &steps_of(horner)).expect("good steps")),
+        Computation::Fft(fft) => Program::fft_with_tier(tier, buffers, fft)
+            .expect("good buffers")
+            .unwrap_or_else(|| Program::with_tier(tier, buffers, &steps_of_fft(fft)).expect("good steps")),
         Computation::System(system) => {
             Program::solving_with_tier(tier, buffers, &system).expect("a good system")
         }
@@ -593,4 +598,142 @@ fn a_shift_by_no_plane_or_by_all_is_refused() {
             }
         }
     }
+}
+
+/// The steps that an FFT stands for, from the definition: a column at a point z of a group adds to the states the coefficients of the polynomial that is 1 at z and 0 at
+/// the other points of the group, in the basis 1, X, X^2 + X, X (X^2 + X). b^2 + b = 1 here, and the factors are those of points.
+fn steps_of_fft(fft: &Fft) -> Vec<Step> {
+    let b = fft.factor;
+    assert_eq!(times(b, b) ^ b, 1, "points of a coset");
+    let at_origin = FftGroup { columns: fft.at_origin, factors: [0, b, 0] };
+    let basis = |x: u8| {
+        let s = times(x, x) ^ x;
+        [1, x, s, times(x, s)]
+    };
+    let mut states: [Vec<(usize, u8)>; 4] = Default::default();
+    for FftGroup { columns, factors: [y, y_b, w] } in fft.groups.iter().chain([&at_origin]) {
+        assert_eq!((*y_b, *w), (y ^ b, times(*y, *y) ^ y), "points of a coset");
+        let points = [*y, y ^ 1, y ^ b, y ^ b ^ 1];
+        for (column, buffer) in columns.iter().enumerate() {
+            // The product of X + z for the other points z, lowest power first; it is 1 at the point itself, where differences of points of a coset multiply to 1.
+            let others = points.iter().enumerate().filter(|&(i, _)| i != column);
+            let cubic = others.fold([1, 0, 0, 0], |powers, (_, &z)| {
+                std::array::from_fn(|i| times(powers[i], z) ^ if i == 0 { 0 } else { powers[i - 1] })
+            });
+            let [c0, c1, c2, c3] = cubic;
+            // X^2 = (X^2 + X) + X, and X^3 = X (X^2 + X) + X^2.
+            let coefficients = [c0, c1 ^ c2 ^ c3, c2 ^ c3, c3];
+            for (i, &point) in points.iter().enumerate() {
+                let terms = basis(point).into_iter().zip(coefficients);
+                let value = terms.fold(0, |sum, (x, c)| sum ^ times(x, c));
+                assert_eq!(value, u8::from(i == column), "at point {point}");
+            }
+            if let Some(buffer) = *buffer {
+                states.iter_mut().zip(coefficients).for_each(|(state, c)| state.push((buffer, c)));
+            }
+        }
+    }
+    let step = |target: usize, row: [u8; 4]| {
+        let of_state = |(state, c): (&Vec<(usize, u8)>, u8)| {
+            state.iter().map(|&(buffer, x)| (buffer, times(c, x))).collect::<Vec<_>>()
+        };
+        // One term for each buffer.
+        let mut terms: Vec<(usize, u8)> = Vec::new();
+        for (buffer, c) in states.iter().zip(row).flat_map(of_state) {
+            match terms.iter_mut().find(|term| term.0 == buffer) {
+                Some(term) => term.1 ^= c,
+                None => terms.push((buffer, c)),
+            }
+        }
+        Step { target, terms }
+    };
+    match &fft.outputs {
+        FftOutputs::Solved(rows) => rows.iter().map(|&(target, row)| step(target, row)).collect(),
+        FftOutputs::Values(buffers) => {
+            let points = [0, 1, b, b ^ 1];
+            let wanted = buffers.iter().zip(points);
+            wanted.filter_map(|(buffer, point)| Some(step((*buffer)?, basis(point)))).collect()
+        }
+    }
+}
+
+#[test]
+fn an_fft_gives_what_its_definition_says() {
+    let seed = 0x5eed_0014;
+    let mut random = Random(seed);
+    let b = 214;
+    for round in 0..48 {
+        // Whole groups and such that lack columns; more than one kernel call takes.
+        let groups = if round == 5 { 40 } else { random.below(7) };
+        let lacking = round % 3;
+        let group = |random: &mut Random, g: usize| {
+            let y = random.next() as u8;
+            let columns =
+                std::array::from_fn(|i| (lacking == 0 || random.below(2 + lacking) > 0).then_some(4 * g + i));
+            FftGroup { columns, factors: [y, y ^ b, times(y, y) ^ y] }
+        };
+        let groups: Vec<FftGroup> = (0..groups).map(|g| group(&mut random, g)).collect();
+        let first = 4 * groups.len();
+        let outputs = match round % 4 {
+            0 => {
+                FftOutputs::Values(std::array::from_fn(|i| (i < 3 || round % 8 > 0).then_some(first + 4 + i)))
+            }
+            kind => {
+                let count = if kind == 1 { 4 } else { 1 + random.below(4) };
+                let row = |random: &mut Random| std::array::from_fn(|_| random.next() as u8);
+                let mut rows: Vec<(usize, [u8; 4])> =
+                    (0..count).map(|o| (first + 4 + o, row(&mut random))).collect();
+                if kind == 1 {
+                    // The last is what the others leave of the last state.
+                    rows[3].1 = std::array::from_fn(|state| {
+                        u8::from(state == 3) ^ rows[0].1[state] ^ rows[1].1[state] ^ rows[2].1[state]
+                    });
+                }
+                FftOutputs::Solved(rows)
+            }
+        };
+        let has_origin = random.below(3) > 0;
+        let at_origin = std::array::from_fn(|i| (has_origin && random.below(4) > 0).then_some(first + i));
+        let fft = Fft { groups, at_origin, factor: b, outputs };
+        let steps = steps_of_fft(&fft);
+        let expanded: Vec<Step> =
+            fft.expanded().into_iter().map(|(target, terms)| Step { target, terms }).collect();
+        assert_eq!(expanded, steps, "round {round}");
+        for tier in Tier::available().into_iter().filter(|&tier| tier != Tier::Portable) {
+            assert!(Program::fft_with_tier(tier, first + 8, &fft).unwrap().is_some(), "{tier} has kernels");
+        }
+        let lens: &[usize] = match round {
+            5 => &[100, 5000],
+            0..8 => &[0, 1, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 1024, 1025, 2500],
+            _ => &[777],
+        };
+        for &len in lens {
+            let shift = random.below(64);
+            let what = format!("seed {seed:#x}, round {round}");
+            compare(first + 8, Computation::Fft(&fft), len, 5200, &|i| (shift + i * 11) % 64, &what);
+            compare(first + 8, Computation::Fft(&fft), len, 8192, &|_| 0, &what);
+        }
+    }
+}
+
+#[test]
+fn an_fft_without_outputs_or_with_more_than_states_is_refused() {
+    let refused = |outputs| {
+        let group = FftGroup { columns: [Some(0), None, None, None], factors: [8, 8 ^ 214, 64 ^ 8] };
+        let fft = Fft { groups: vec![group], at_origin: [None, Some(1), None, None], factor: 214, outputs };
+        Program::fft(8, &fft).map(|made| made.is_some()).map_err(|error| (error.to_string(), error))
+    };
+    let rows = |count: usize| FftOutputs::Solved((0..count).map(|o| (2 + o, [1; 4])).collect());
+    for (outputs, have) in [(FftOutputs::Values([None; 4]), 0), (rows(0), 0), (rows(5), 5)] {
+        let (said, error) = refused(outputs).unwrap_err();
+        assert_eq!(error, ProgramError::FftOutputs { have });
+        assert!(said.contains(&format!("{have} outputs")) && said.contains("four states"), "{said}");
+    }
+    assert!(refused(rows(4)).is_ok());
+    let twice = FftOutputs::Solved(vec![(2, [1; 4]), (2, [1; 4])]);
+    assert!(matches!(refused(twice).unwrap_err().1, ProgramError::TargetInUse { target: 2, .. }));
+    let read = FftOutputs::Values([Some(1), None, None, None]);
+    assert!(matches!(refused(read).unwrap_err().1, ProgramError::TargetInUse { target: 1, .. }));
+    let outside = FftOutputs::Values([Some(8), None, None, None]);
+    assert!(matches!(refused(outside).unwrap_err().1, ProgramError::BufferOutOfRange { buffer: 8, .. }));
 }

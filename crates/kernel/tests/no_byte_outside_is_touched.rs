@@ -12,8 +12,8 @@ use common::system::{MAP_PRIVATE_ANONYMOUS, PAGE_BYTES, PROT_NONE, PROT_READ_WRI
 use common::{xor, zig_zag};
 use pantile_kernel::measure::XorLimit;
 use pantile_kernel::{
-    Dot, Horner, HornerOutputs, HornerStep, Program, Step, Stores, System, Tier, Update, equal,
-    first_nonzero, first_nonzero_any, xor_into,
+    Dot, Fft, FftGroup, FftOutputs, Horner, HornerOutputs, HornerStep, Program, Step, Stores, System, Tier,
+    Update, equal, first_nonzero, first_nonzero_any, xor_into,
 };
 
 /// The memory of `count` buffers of so many bytes, a forbidden page before each and after the last.
@@ -172,12 +172,46 @@ fn by_programs_of_every_kind() {
                 }
             }
         }
+        for stores in STORES {
+            for (kind, rows) in [(0, 0), (1, 3), (2, 4)] {
+                let program = transform(tier, 3, kind, rows).with_stores(stores);
+                everywhere(20, |views| program.run(views).unwrap());
+            }
+        }
         let update = Update::with_tier(tier, 4, 0, &[(1, 1), (2, 7)]).unwrap();
         everywhere(5, |views| {
             let (cells, new) = views.split_at_mut(4);
             update.run(cells, new[0]).unwrap();
         });
     }
+}
+
+/// An FFT of 4 columns in each group but that one has three and one two, of four at the origin, and of what it makes. Where a tier has no kernels, its steps do.
+fn transform(tier: Tier, groups: usize, kind: usize, rows: usize) -> Program {
+    let group = |g: usize| FftGroup {
+        columns: std::array::from_fn(|i| match (g, i) {
+            (1, 2) | (2, 0 | 1) => None,
+            _ => Some(4 * g + i),
+        }),
+        factors: [g as u8 * 4 + 8, 9, 77],
+    };
+    let first = 4 * groups;
+    let mut solution: Vec<(usize, [u8; 4])> =
+        (0..rows).map(|o| (first + 4 + o, std::array::from_fn(|i| (o * 31 + i * 7) as u8 | 2))).collect();
+    if rows == 4 {
+        let of_others = |i: usize| solution[..3].iter().fold(u8::from(i == 3), |total, row| total ^ row.1[i]);
+        solution[3].1 = std::array::from_fn(of_others);
+    }
+    let outputs = match kind {
+        0 => FftOutputs::Values(std::array::from_fn(|i| Some(first + 4 + i))),
+        _ => FftOutputs::Solved(solution),
+    };
+    let at_origin = std::array::from_fn(|i| (kind == 1).then_some(first + i));
+    let fft = Fft { groups: (0..groups).map(group).collect(), at_origin, factor: 214, outputs };
+    let made = Program::fft_with_tier(tier, first + 8, &fft).unwrap();
+    let steps =
+        || fft.expanded().into_iter().map(|(target, terms)| Step { target, terms }).collect::<Vec<_>>();
+    made.unwrap_or_else(|| Program::with_tier(tier, first + 8, &steps()).unwrap())
 }
 
 /// What a system has beside products: a sum of ones; an output that is what others leave of it; zeros and ones in the solution.
@@ -235,6 +269,8 @@ fn by_what_reads_many_streams_from_far_away() {
                     dot.apply(&sources, outputs).unwrap();
                     dot.accumulate(&sources, outputs).unwrap();
                 });
+                let program = transform(tier, sources / 4, count - 2, count).with_stores(stores);
+                from_len_on(sources + 8, len, |views| program.run(views).unwrap());
                 for kind in KINDS {
                     let program = solving(tier, sources, count, kind).with_stores(stores);
                     from_len_on(sources + 8, len, |views| program.run(views).unwrap());

@@ -6,10 +6,11 @@
 use std::arch::x86_64::*;
 
 use super::{
-    CACHED, CACHED_LATER, Kind, LAST_BY_SUM, LINE, LOOKING, PAST, PAST_AHEAD, PAST_NEXT, PLAIN, SHORT,
-    SOLVED, WAYS, is_past, partial,
+    CACHED, CACHED_LATER, Kind, LAST_BY_SUM, LINE, LOOKING, PAST, PAST_AHEAD, PAST_NEXT, PLAIN, ROWS,
+    ROWS_AND_LEFT, SHORT, SOLVED, STATES_ALONE, VALUES, WAYS, is_past, partial,
 };
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
+use crate::fft::{FftJob, FftKernel, Finish, POINTS};
 use crate::horner::{
     CUBE, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, PLANES_MOST, QUADRATIC, SQUARE,
     SQUARE_CLASSES, STATES, TWO, UNIT, class_of, plane_before,
@@ -45,6 +46,9 @@ const OVERFLOW: u8 = portable::product(128, 2);
 const KEPT: u8 = portable::product(OVERFLOW, 0xf4);
 
 const _: () = assert!(portable::product(KEPT, 3) == OVERFLOW);
+
+/// Columns of a visit of an additive FFT: of four states each, beside four columns.
+const FFT_COLUMNS: usize = 2;
 
 /// A witness that the machine has AVX2.
 #[derive(Clone, Copy, Debug)]
@@ -189,6 +193,15 @@ impl Engine for Avx2 {
 
     fn change_kernel(self, outputs: usize, ones: bool) -> Option<Kernel<Tables>> {
         pick_change!(outputs, ones; 1 2 3 4 5 6 7 8)
+    }
+
+    fn fft_kernel(self, streaming: bool, finish: Finish) -> Option<FftKernel<Tables>> {
+        Some(match super::stores(streaming) {
+            PAST_NEXT => pick_fft!(finish, FFT_COLUMNS, PAST_NEXT),
+            PAST_AHEAD => pick_fft!(finish, FFT_COLUMNS, PAST_AHEAD),
+            PAST => pick_fft!(finish, FFT_COLUMNS, PAST),
+            _ => pick_fft!(finish, FFT_COLUMNS, CACHED),
+        })
     }
 
     fn few_streams(self) -> Option<FewStreams> {
@@ -579,3 +592,18 @@ unsafe fn carry_visit<const D: usize, const K: u32, const F: u32, const STORES: 
         }
     });
 }
+
+define_fft!(
+    "avx2",
+    Tables,
+    partial::load::<C, CACHED>,
+    partial::load_column::<C, STORES>,
+    partial::store::<C, STORES>,
+    usize,
+    VECTOR,
+    |left| left,
+    _mm256_setzero_si256,
+    _mm256_xor_si256,
+    |a, b, d| _mm256_xor_si256(_mm256_xor_si256(a, b), d),
+    |x, matrix| product(matrix.wide(), nibbles(x, _mm256_set1_epi8(15)))
+);

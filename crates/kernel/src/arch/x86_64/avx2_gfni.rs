@@ -6,10 +6,11 @@
 use std::arch::x86_64::*;
 
 use super::{
-    CACHED, CACHED_LATER, LAST_BY_SUM, LINE, PAST, PAST_AHEAD, PAST_NEXT, PLAIN, SHORT, SOLVED, is_past,
-    partial,
+    CACHED, CACHED_LATER, LAST_BY_SUM, LINE, PAST, PAST_AHEAD, PAST_NEXT, PLAIN, ROWS, ROWS_AND_LEFT, SHORT,
+    SOLVED, STATES_ALONE, VALUES, is_past, partial,
 };
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
+use crate::fft::{FftJob, FftKernel, Finish, POINTS};
 use crate::horner::{
     ANY_CLASSES, CUBE, CUBE_BACK, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC,
     SQUARE, SQUARE_CLASSES, STATES, UNIT, class_of, plane_before,
@@ -24,6 +25,9 @@ const COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 4, 4, 3, 2, 2, 2, 1, 1];
 
 /// The same where they are stored past the cache, by whole lines (`avx2.rs`): three outputs gain a tenth to two thirds.
 const PAST_COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 4, 4, 2, 2, 2, 2, 2, 2];
+
+/// Columns of a visit of an additive FFT: of four states each, beside four columns.
+const FFT_COLUMNS: usize = 2;
 
 /// A witness that the machine has AVX2 and GFNI.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +71,15 @@ impl Engine for Avx2Gfni {
 
     fn change_kernel(self, outputs: usize, ones: bool) -> Option<Kernel<u64>> {
         pick_change!(outputs, ones; 1 2 3 4 5 6 7 8)
+    }
+
+    fn fft_kernel(self, streaming: bool, finish: Finish) -> Option<FftKernel<u64>> {
+        Some(match super::stores(streaming) {
+            PAST_NEXT => pick_fft!(finish, FFT_COLUMNS, PAST_NEXT),
+            PAST_AHEAD => pick_fft!(finish, FFT_COLUMNS, PAST_AHEAD),
+            PAST => pick_fft!(finish, FFT_COLUMNS, PAST),
+            _ => pick_fft!(finish, FFT_COLUMNS, CACHED),
+        })
     }
 
     fn few_streams(self) -> Option<FewStreams> {
@@ -235,4 +248,19 @@ define_carry!(
     _mm256_xor_si256,
     |a, b, c| _mm256_xor_si256(_mm256_xor_si256(a, b), c),
     |x, matrix| _mm256_gf2p8affine_epi64_epi8::<0>(x, _mm256_set1_epi64x(matrix as i64))
+);
+
+define_fft!(
+    "avx2,gfni",
+    u64,
+    partial::load::<C, CACHED>,
+    partial::load_column::<C, STORES>,
+    partial::store::<C, STORES>,
+    usize,
+    VECTOR,
+    |left| left,
+    _mm256_setzero_si256,
+    _mm256_xor_si256,
+    |a, b, d| _mm256_xor_si256(_mm256_xor_si256(a, b), d),
+    |x, matrix| _mm256_gf2p8affine_epi64_epi8::<0>(x, _mm256_set1_epi64x(*matrix as i64))
 );

@@ -10,9 +10,11 @@ use std::arch::x86_64::*;
 
 use super::{
     CACHED, CACHED_LATER, CACHED_NEXT, Kind, LAST_BY_SUM, LINE, LOOKING, PAST, PAST_AHEAD, PAST_LATER,
-    PAST_NEXT, PLAIN, SHORT, SOLVED, WAYS, WAYS_ICE_LAKE, fetched_ahead_bytes, is_past,
+    PAST_NEXT, PLAIN, ROWS, ROWS_AND_LEFT, SHORT, SOLVED, STATES_ALONE, VALUES, WAYS, WAYS_ICE_LAKE,
+    fetched_ahead_bytes, is_past,
 };
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
+use crate::fft::{FftJob, FftKernel, Finish, POINTS};
 use crate::horner::{
     ANY_CLASSES, CUBE, CUBE_BACK, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC,
     SQUARE, SQUARE_CLASSES, STATES, UNIT, class_of, plane_before,
@@ -87,6 +89,9 @@ macro_rules! pick_solving_lines {
         }
     };
 }
+
+/// Columns of a visit of an additive FFT: of four states each, beside four columns.
+const FFT_COLUMNS: usize = 4;
 
 /// A witness that the machine has AVX-512 F and BW, and GFNI.
 #[derive(Clone, Copy, Debug)]
@@ -210,6 +215,23 @@ impl Engine for Avx512Gfni {
 
     fn change_kernel(self, outputs: usize, ones: bool) -> Option<Kernel<u64>> {
         pick_change!(outputs, ones; 1 2 3 4 5 6 7 8)
+    }
+
+    fn fft_kernel(self, streaming: bool, finish: Finish) -> Option<FftKernel<u64>> {
+        Some(match super::stores(streaming) {
+            PAST_NEXT => pick_fft!(finish, FFT_COLUMNS, PAST_NEXT),
+            PAST_AHEAD => pick_fft!(finish, FFT_COLUMNS, PAST_AHEAD),
+            PAST => pick_fft!(finish, FFT_COLUMNS, PAST),
+            _ => pick_fft!(finish, FFT_COLUMNS, CACHED),
+        })
+    }
+
+    fn far_fft_kernel(self, streaming: bool, finish: Finish) -> Option<FftKernel<u64>> {
+        match (Kind::of_this_processor(), streaming) {
+            (Kind::IceLake, true) => Some(pick_fft!(finish, FFT_COLUMNS, PAST_LATER)),
+            (Kind::IceLake, false) => Some(pick_fft!(finish, FFT_COLUMNS, CACHED_LATER)),
+            _ => None,
+        }
     }
 
     fn few_streams(self) -> Option<FewStreams> {
@@ -653,21 +675,33 @@ unsafe fn store<const C: usize, const STORES: u8>(
 unsafe fn load<const C: usize, const STORES: u8>(pointer: *const u8, at: usize, mask: u64) -> [__m512i; C] {
     let mut columns = [_mm512_setzero_si512(); C];
     for (c, column) in columns.iter_mut().enumerate() {
-        // SAFETY: the caller's promise; a prefetch may name any address.
-        unsafe {
-            let source = pointer.add(at + c * VECTOR);
-            let ahead = const { fetched_ahead_bytes(STORES) };
-            if ahead > 0 {
-                _mm_prefetch::<_MM_HINT_T0>(source.wrapping_add(ahead).cast());
-            }
-            *column = if C > 1 || mask == !0 {
-                _mm512_loadu_si512(source.cast())
-            } else {
-                _mm512_maskz_loadu_epi8(mask, source.cast())
-            };
-        }
+        // SAFETY: the caller's promise.
+        *column = unsafe { load_column::<C, STORES>(pointer.add(at), c, mask) };
     }
     columns
+}
+
+/// Column c of C from `pointer`, as [`load`].
+///
+/// # Safety
+///
+/// As [`load`], for that column.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+unsafe fn load_column<const C: usize, const STORES: u8>(pointer: *const u8, c: usize, mask: u64) -> __m512i {
+    // SAFETY: the caller's promise; a prefetch may name any address.
+    unsafe {
+        let source = pointer.add(c * VECTOR);
+        let ahead = const { fetched_ahead_bytes(STORES) };
+        if ahead > 0 {
+            _mm_prefetch::<_MM_HINT_T0>(source.wrapping_add(ahead).cast());
+        }
+        if C > 1 || mask == !0 {
+            _mm512_loadu_si512(source.cast())
+        } else {
+            _mm512_maskz_loadu_epi8(mask, source.cast())
+        }
+    }
 }
 
 /// Vectors of each plane that [`carry`] takes at a time, by the planes: what leaves a register for each state of each plane, for each plane of a column, and for
@@ -756,4 +790,19 @@ define_carry!(
     _mm512_xor_si512,
     |a, b, c| _mm512_ternarylogic_epi64::<XOR3>(a, b, c),
     |x, matrix| _mm512_gf2p8affine_epi64_epi8::<0>(x, _mm512_set1_epi64(matrix as i64))
+);
+
+define_fft!(
+    "avx512f,avx512bw,gfni",
+    u64,
+    load::<C, CACHED>,
+    load_column::<C, STORES>,
+    store::<C, STORES>,
+    u64,
+    !0,
+    |left| !0 >> (VECTOR - left),
+    _mm512_setzero_si512,
+    _mm512_xor_si512,
+    |a, b, d| _mm512_ternarylogic_epi64::<XOR3>(a, b, d),
+    |x, matrix| _mm512_gf2p8affine_epi64_epi8::<0>(x, _mm512_set1_epi64(*matrix as i64))
 );

@@ -1,4 +1,4 @@
-//! Loops that are written once for vectors of 32 and of 64 bytes: of [`crate::weave`] over slices, of [`crate::update`], and of [`crate::horner`].
+//! Loops that are written once for vectors of 32 and of 64 bytes: of [`crate::weave`] over slices, of [`crate::update`], of [`crate::horner`] and of [`crate::fft`].
 
 /// Defines `rows::<C, STREAMING>`, the rows of a weave for one slice of C vectors.
 macro_rules! define_rows {
@@ -281,5 +281,170 @@ macro_rules! carry_column {
                 }
             }
         });
+    };
+}
+
+/// Defines `fft::<C, STORES, FINISH>`, a [`FftKernel`](crate::fft::FftKernel): visits of C vectors of each column, then single ones, then what is left. `live` is as in
+/// [`define_change`].
+macro_rules! define_fft {
+    ($feature:literal, $coefficient:ty, $again:path, $load_column:path, $store:path, $live:ty, $whole:expr, |$left:ident| $rest:expr, $zero:ident, $xor:ident, |$a:ident, $b:ident, $d:ident| $xor3:expr, |$x:ident, $m:ident| $product:expr) => {
+        /// # Safety
+        ///
+        /// As [`FftKernel`](crate::fft::FftKernel).
+        #[target_feature(enable = $feature)]
+        unsafe fn fft<const C: usize, const STORES: u8, const FINISH: u8>(job: &FftJob<'_, $coefficient>) {
+            const { assert!(!is_past(STORES) || (C * VECTOR).is_multiple_of(LINE), "whole lines go past the cache") };
+            let mut at = 0;
+            while job.len - at >= C * VECTOR {
+                // SAFETY: that many bytes are left.
+                unsafe { fft_visit::<C, STORES, FINISH>(job, at, $whole) };
+                at += C * VECTOR;
+            }
+            while job.len - at >= VECTOR {
+                // SAFETY: as above.
+                unsafe { fft_visit::<1, STORES, FINISH>(job, at, $whole) };
+                at += VECTOR;
+            }
+            if at < job.len {
+                let $left = job.len - at;
+                // SAFETY: as above, and fewer than a vector.
+                unsafe { fft_visit::<1, SHORT, FINISH>(job, at, $rest) };
+            }
+        }
+
+        /// # Safety
+        ///
+        /// As [`fft`]; C vectors from `at`, or the live bytes of one, lie inside. Stores past the cache have whole ones.
+        #[inline]
+        #[target_feature(enable = $feature)]
+        unsafe fn fft_visit<const C: usize, const STORES: u8, const FINISH: u8>(
+            job: &FftJob<'_, $coefficient>,
+            at: usize,
+            live: $live,
+        ) {
+            let mut states = [[$zero(); C]; POINTS];
+            if let Some(start) = job.start {
+                for_each_state!(p {
+                    // SAFETY: the states before are all there, valid for the live bytes.
+                    states[p] = unsafe { $again(start[p], at, live) };
+                });
+            }
+            for (columns, factors) in job.quads.iter().zip(job.quad_factors) {
+                let columns = columns.map(|column| column.at(at));
+                for_each_column!(c < C {
+                    // SAFETY: a column is valid for the live bytes.
+                    let [v0, v1, v2, v3] = unsafe { [$load_column(columns[0], c, live), $load_column(columns[1], c, live), $load_column(columns[2], c, live), $load_column(columns[3], c, live)] };
+                    let (e1, o1) = ($xor(v0, v1), $xor(v2, v3));
+                    let a3 = $xor(e1, o1);
+                    let e0 = {
+                        let ($x, $m) = (e1, &factors[0]);
+                        $xor(v0, $product)
+                    };
+                    let a2 = {
+                        let ($x, $m) = (o1, &factors[1]);
+                        let ($a, $b, $d) = (e0, v2, $product);
+                        $xor3
+                    };
+                    let $m = &factors[2];
+                    states[0][c] = {
+                        let $x = a2;
+                        let ($a, $b, $d) = (states[0][c], e0, $product);
+                        $xor3
+                    };
+                    states[1][c] = {
+                        let $x = a3;
+                        let ($a, $b, $d) = (states[1][c], e1, $product);
+                        $xor3
+                    };
+                    states[2][c] = $xor(states[2][c], a2);
+                    states[3][c] = $xor(states[3][c], a3);
+                });
+            }
+            for (columns, factors) in job.pairs.iter().zip(job.pair_factors) {
+                let columns = columns.map(|column| column.at(at));
+                for_each_column!(c < C {
+                    // SAFETY: as above.
+                    let [v0, v1] = unsafe { [$load_column(columns[0], c, live), $load_column(columns[1], c, live)] };
+                    let e1 = $xor(v0, v1);
+                    let e0 = {
+                        let ($x, $m) = (e1, &factors[0]);
+                        $xor(v0, $product)
+                    };
+                    let $m = &factors[1];
+                    states[0][c] = {
+                        let $x = e0;
+                        $xor(states[0][c], $product)
+                    };
+                    states[1][c] = {
+                        let $x = e1;
+                        $xor(states[1][c], $product)
+                    };
+                    states[2][c] = $xor(states[2][c], e0);
+                    states[3][c] = $xor(states[3][c], e1);
+                });
+            }
+            let $m = job.factor;
+            if let Some(columns) = job.at_origin {
+                let columns = columns.map(|column| column.at(at));
+                for_each_column!(c < C {
+                    // SAFETY: as above.
+                    let [v0, v1, v2, v3] = unsafe { [$load_column(columns[0], c, live), $load_column(columns[1], c, live), $load_column(columns[2], c, live), $load_column(columns[3], c, live)] };
+                    let (e1, o1) = ($xor(v0, v1), $xor(v2, v3));
+                    let a2 = {
+                        let $x = o1;
+                        let ($a, $b, $d) = (v0, v2, $product);
+                        $xor3
+                    };
+                    states[0][c] = $xor(states[0][c], v0);
+                    states[1][c] = $xor(states[1][c], e1);
+                    states[2][c] = $xor(states[2][c], a2);
+                    let ($a, $b, $d) = (states[3][c], e1, o1);
+                    states[3][c] = $xor3;
+                });
+            }
+            if FINISH == VALUES {
+                for_each_column!(c < C {
+                    let [a0, a1, a2, a3] = [states[0][c], states[1][c], states[2][c], states[3][c]];
+                    let $x = $xor(a1, a3);
+                    let o1 = $x;
+                    let ($a, $b, $d) = (a0, a2, $product);
+                    let o0 = $xor3;
+                    states[1][c] = $xor(a0, a1);
+                    states[2][c] = o0;
+                    states[3][c] = $xor(o0, o1);
+                });
+            }
+            if FINISH == VALUES || FINISH == STATES_ALONE {
+                for_each_state!(p {
+                    if FINISH == STATES_ALONE || !job.outputs[p].is_null() {
+                        // SAFETY: there are four outputs; what is there is valid for the live bytes, and aligned if STORES go past the cache.
+                        unsafe { $store(job.outputs[p], at, live, states[p]) };
+                    }
+                });
+                return;
+            }
+            let mut left = states[POINTS - 1];
+            for (&output, row) in job.outputs.iter().zip(job.solution) {
+                let mut solved = [$zero(); C];
+                for_each_state!(p {
+                    let $m = &row[p];
+                    for_each_column!(c < C {
+                        let $x = states[p][c];
+                        solved[c] = $xor(solved[c], $product);
+                    });
+                });
+                if FINISH == ROWS_AND_LEFT {
+                    for_each_column!(c < C {
+                        left[c] = $xor(left[c], solved[c]);
+                    });
+                }
+                // SAFETY: as above.
+                unsafe { $store(output, at, live, solved) };
+            }
+            if FINISH == ROWS_AND_LEFT {
+                // SAFETY: as above; there are four outputs.
+                unsafe { $store(job.outputs[POINTS - 1], at, live, left) };
+            }
+        }
     };
 }

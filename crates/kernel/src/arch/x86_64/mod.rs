@@ -55,6 +55,18 @@ macro_rules! pick_change {
     };
 }
 
+/// The `fft` of a module that takes so many columns and stores in a given way.
+macro_rules! pick_fft {
+    ($finish:expr, $columns:expr, $stores:ident) => {
+        match $finish {
+            Finish::States => fft::<{ $columns }, $stores, STATES_ALONE> as FftKernel<_>,
+            Finish::Values => fft::<{ $columns }, $stores, VALUES>,
+            Finish::Rows => fft::<{ $columns }, $stores, ROWS>,
+            Finish::RowsAndWhatIsLeft => fft::<{ $columns }, $stores, ROWS_AND_LEFT>,
+        }
+    };
+}
+
 /// As [`for_each_output`], for the columns of a grid.
 macro_rules! for_each_column {
     ($o:ident < $m:ident $body:block) => {
@@ -62,7 +74,7 @@ macro_rules! for_each_column {
     };
 }
 
-/// As [`for_each_output`], for the states of Horner's rule.
+/// As [`for_each_output`], for the states of Horner's rule and of an FFT.
 macro_rules! for_each_state {
     ($p:ident $body:block) => {
         for_each_state!(@ $p $body 0 1 2 3)
@@ -132,6 +144,12 @@ const LAST_BY_SUM: u8 = 2;
 /// Added to a form: zeros and ones of the solution are looked for, visit by visit. Where parities are lost with data half of its products are such; whoever
 /// has none loses by looking.
 const LOOKING: u8 = 4;
+
+/// What an additive FFT finishes: [`Finish`](crate::fft::Finish).
+const STATES_ALONE: u8 = 0;
+const VALUES: u8 = 1;
+const ROWS: u8 = 2;
+const ROWS_AND_LEFT: u8 = 3;
 
 /// Bytes of a line of any cache, and what goes past it as a whole.
 const LINE: usize = 64;
