@@ -1,6 +1,7 @@
 //! One code, ready for bytes.
 
 use crate::cache::{Cache, TERM_BYTES, VALUE_BYTES, Weight};
+use crate::cosets::Cosets;
 use crate::locate::Checker;
 use crate::plank::Plank;
 use crate::program::{compile, solving, unread};
@@ -33,6 +34,8 @@ struct Inner {
     stores: Stores,
     /// The powers behind the code, if there are any.
     plank: OnceLock<Option<Plank>>,
+    /// The cosets in which the points of the code lie, if they do.
+    cosets: OnceLock<Option<Cosets>>,
     encode: OnceLock<(Plan, Program)>,
     /// For each data position: the parity cells that it reaches and the coefficients.
     updates: Vec<OnceLock<Update>>,
@@ -193,6 +196,7 @@ impl Codec {
                 code: code.clone(),
                 stores,
                 plank: OnceLock::new(),
+                cosets: OnceLock::new(),
                 encode: OnceLock::new(),
                 updates,
                 columns: Shelf::default(),
@@ -227,6 +231,17 @@ impl Codec {
         self.inner.plank.get_or_init(|| Plank::of(&self.inner.code)).as_ref()
     }
 
+    fn cosets(&self) -> Option<&Cosets> {
+        self.inner.cosets.get_or_init(|| Cosets::of(&self.inner.code)).as_ref()
+    }
+
+    /// The program that recovers everything lost, without a plan.
+    fn solving(&self, lost: &CellSet) -> Option<Program> {
+        self.cosets()
+            .and_then(|cosets| cosets.decoder(self.code(), lost))
+            .or_else(|| solving(self.code(), lost))
+    }
+
     /// Of a program that recovers everything lost and was made without a plan.
     fn unplanned(&self, lost: CellSet, program: Program) -> Recovery {
         let request = Some(Unplanned { code: self.code().clone(), lost });
@@ -237,6 +252,7 @@ impl Codec {
         self.inner.encode.get_or_init(|| {
             let plan = self.inner.planner.encode();
             let carried = self.plank().and_then(|plank| plank.encoder(self.code()));
+            let carried = carried.or_else(|| self.cosets()?.encoder(self.code()));
             let program = carried.unwrap_or_else(|| compile(&self.inner.code, &plan.steps));
             let program = program.with_stores(self.inner.stores);
             program.prepare();
@@ -264,7 +280,7 @@ impl Codec {
         self.inner.recoveries.get(key, |(lost, wanted, costs)| {
             self.inner.planner.check(&Request { lost, wanted, costs, effort: Effort::Fast })?;
             let is_whole = *costs == Costs::uniform() && wanted.iter().copied().eq(lost.iter());
-            match if is_whole { solving(self.code(), lost) } else { None } {
+            match if is_whole { self.solving(lost) } else { None } {
                 Some(program) => Ok(self.unplanned(lost.clone(), program)),
                 None => self.plan_and_compile(lost, wanted, costs),
             }
@@ -314,7 +330,7 @@ impl Codec {
             return Err(PlanError::NoSuchColumn { column, columns });
         }
         let cells = CellSet::of_columns(code, lost);
-        let program = solving(code, &cells).or_else(|| self.plank()?.decoder(code, &cells));
+        let program = self.solving(&cells).or_else(|| self.plank()?.decoder(code, &cells));
         if let Some(program) = program {
             return Ok(self.unplanned(cells, program));
         }
@@ -392,8 +408,8 @@ mod tests {
 
     #[test]
     fn every_program_has_the_policy_of_its_codec() {
-        // Programs of products, of a system, of XORs and of Horner's rule.
-        for spec in ["rs:4+2", "lrc:12,2,2", "dcode:7", "raidq:12+4"] {
+        // Programs of products, of a system, of XORs, of Horner's rule and of an FFT.
+        for spec in ["rs:4+2", "lrc:12,2,2", "dcode:7", "raidq:12+4", "lch:12+4"] {
             let usual = Codec::parse(spec).unwrap();
             let codec = usual.with_stores(Stores::Streaming);
             let lost = CellSet::of_columns(codec.code(), &[0]);

@@ -29,6 +29,7 @@
 
 mod cache;
 mod codec;
+mod cosets;
 mod locate;
 mod plank;
 mod program;
