@@ -76,13 +76,23 @@ pub(crate) trait Engine: Copy {
         None
     }
 
-    /// The kernel of an [additive FFT](crate::fft), which stores past the cache if `streaming`; `None` if the engine has none.
-    fn fft_kernel(self, _streaming: bool, _finish: Finish) -> Option<FftKernel<Self::Coefficient>> {
+    /// The kernel of an [additive FFT](crate::fft) of 4 or 8 points, which stores past the cache if `streaming`; `None` if the engine has none.
+    fn fft_kernel(
+        self,
+        _streaming: bool,
+        _points: usize,
+        _finish: Finish,
+    ) -> Option<FftKernel<Self::Coefficient>> {
         None
     }
 
     /// As [`Engine::fft_kernel`], for columns that lie far and are too many to be followed; `None` if that one serves.
-    fn far_fft_kernel(self, _streaming: bool, _finish: Finish) -> Option<FftKernel<Self::Coefficient>> {
+    fn far_fft_kernel(
+        self,
+        _streaming: bool,
+        _points: usize,
+        _finish: Finish,
+    ) -> Option<FftKernel<Self::Coefficient>> {
         None
     }
 

@@ -1,11 +1,13 @@
-//! The additive FFT of four points over columns: what a Reed-Solomon code whose points lie in cosets of a subspace costs a quarter of a dense matrix by.
+//! The additive FFT of four or eight points over columns: what lets a Reed-Solomon code whose points lie in cosets of a subspace do with a fraction of the products of
+//! a dense matrix.
 //!
-//! Columns are taken in *groups* of four, the values of a polynomial of degree 3 at y, y + 1, y + b and y + b + 1 (b^2 + b = 1). Three factors (y, y + b and y^2 + y) and
-//! four products turn them into its coefficients in the basis 1, X, X^2 + X, X (X^2 + X) of Lin, Chung and Han. The coefficients of all groups add up to four
-//! *states*, in registers; every column is read once. Outputs are the values of the states at the points 0, 1, b and b + 1, for one product, or rows of
-//! coefficients of the states: what is lost.
+//! Columns are taken in *groups* of T = 4 or 8, the values of a polynomial of degree less than T at y + 0, y + 1, y + b, y + b + 1 (and the same with b' added). log2 T levels of
+//! T / 2 butterflies, (lo, hi) -> (lo + f (lo + hi), lo + hi), turn them into its coefficients in the basis of Lin, Chung and Han: 1, X, X^2 + X, X (X^2 + X) for T = 4.
+//! That is a product for a column where T = 4, and three for two columns where T = 8. The coefficients of all groups add up to T *states*, in registers; every column is
+//! read once. Outputs are the values of the states at the points of the *origin*, the coset of 0, or rows of coefficients of the states: what is lost.
 //!
-//! Nothing here relies on what y and b are: any factors are carried out as the head says, and [`Fft::expanded`] is what they come to.
+//! Nothing here relies on what the points are: any factors are carried out as told above, and [`Fft::expanded`] is what they come to. Kernels want those of the
+//! origin as they are in a Cantor basis, b^2 + b = 1 and b'^2 + b' = b: most are zero then.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -15,83 +17,105 @@ use crate::portable::product;
 use crate::scratch::with_scratch;
 use crate::terms::{Groups, SUMS_BYTES, WIDE, are_lost, groups_that_gain};
 
-/// Points of a group, and states.
+/// Points of a group, and states, at most.
+pub(crate) const POINTS_MOST: usize = 8;
+
+/// The same of a group whose states can be solved.
 pub(crate) const POINTS: usize = 4;
 
-/// Groups of one kernel call.
-const GROUPS_MOST: usize = MAX_SOURCES / POINTS;
+/// Factors of a group: of level 0, half as many as points, then of each level half as many.
+const FACTORS_MOST: usize = POINTS_MOST - 1;
 
 /// States of columns, and what is made of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fft {
+    /// Points of each group: 4 or 8. What a group has beyond is not looked at.
+    pub points: usize,
     /// The columns.
     pub groups: Vec<FftGroup>,
-    /// Columns at the points 0, 1, b and b + 1, where a coefficient costs less; `None` is a column of zeros.
-    pub at_origin: [Option<usize>; POINTS],
-    /// b, for these columns and for [`FftOutputs::Values`].
-    pub factor: u8,
+    /// Columns at the origin, and its factors, which [`FftOutputs::Values`] have, too.
+    pub origin: FftGroup,
     /// What the states become.
     pub outputs: FftOutputs,
 }
 
-/// Four columns side by side.
+/// Columns side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FftGroup {
-    /// The buffers at y, y + 1, y + b and y + b + 1; `None` is a column of zeros.
-    pub columns: [Option<usize>; POINTS],
-    /// y, y + b, and y^2 + y.
-    pub factors: [u8; 3],
+    /// The buffers, point by point; `None` is a column of zeros.
+    pub columns: [Option<usize>; POINTS_MOST],
+    /// The factors of butterflies, level by level. Those of level 0 are of neighbours; each later one is of pairs that lie twice as far apart as those before.
+    pub factors: [u8; FACTORS_MOST],
 }
 
 /// What becomes of the states.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FftOutputs {
-    /// The values at the points 0, 1, b and b + 1, of those that have a buffer.
-    Values([Option<usize>; POINTS]),
-    /// At most four buffers, each with its coefficient of each state.
-    Solved(Vec<(usize, [u8; POINTS])>),
+    /// The values at the points of the origin, of those that have a buffer.
+    Values([Option<usize>; POINTS_MOST]),
+    /// Buffers, no more than points, each with its coefficient of each state.
+    Solved(Vec<(usize, [u8; POINTS_MOST])>),
 }
 
-impl FftGroup {
-    /// What a column adds to each state.
-    fn states_of(&self, column: usize) -> [u8; POINTS] {
-        let v: [u8; POINTS] = std::array::from_fn(|i| u8::from(i == column));
-        let [y, y_b, w] = self.factors;
-        let (e1, o1) = (v[0] ^ v[1], v[2] ^ v[3]);
-        let (e0, o0) = (v[0] ^ product(y, e1), v[2] ^ product(y_b, o1));
-        let (a2, a3) = (e0 ^ o0, e1 ^ o1);
-        [e0 ^ product(w, a2), e1 ^ product(w, a3), a2, a3]
-    }
+/// The butterflies of a group of so many points, from level 0 on: the places of lo and hi, and which factor.
+fn butterflies(points: usize) -> impl DoubleEndedIterator<Item = (usize, usize, usize)> {
+    (0..points.ilog2()).flat_map(move |level| {
+        let (distance, first_factor) = (1 << level, points - (points >> level));
+        let places = (0..points).filter(move |place| place & distance == 0);
+        places.map(move |lo| (lo, lo + distance, first_factor + (lo >> (level + 1))))
+    })
 }
 
 impl Fft {
-    /// Columns and the factors of each group, those at the origin last.
-    fn all_groups(&self) -> impl Iterator<Item = FftGroup> {
-        let at_origin = FftGroup { columns: self.at_origin, factors: [0, self.factor, 0] };
-        self.groups.iter().copied().chain([at_origin])
+    /// Groups, the origin last.
+    fn all_groups(&self) -> impl Iterator<Item = &FftGroup> {
+        self.groups.iter().chain([&self.origin])
+    }
+
+    /// What a column of a group adds to each state.
+    fn states_of(&self, group: &FftGroup, column: usize) -> [u8; POINTS_MOST] {
+        let mut states = std::array::from_fn(|i| u8::from(i == column));
+        for (lo, hi, factor) in butterflies(self.points) {
+            states[hi] ^= states[lo];
+            states[lo] ^= product(group.factors[factor], states[hi]);
+        }
+        states
+    }
+
+    /// The values at the origin, each with its coefficient of each state.
+    fn values(&self) -> [[u8; POINTS_MOST]; POINTS_MOST] {
+        let mut rows: [[u8; POINTS_MOST]; POINTS_MOST] =
+            std::array::from_fn(|i| std::array::from_fn(|state| u8::from(i == state)));
+        for (lo, hi, factor) in butterflies(self.points).rev() {
+            for state in 0..self.points {
+                rows[lo][state] ^= product(self.origin.factors[factor], rows[hi][state]);
+                rows[hi][state] ^= rows[lo][state];
+            }
+        }
+        rows
     }
 
     /// Each output and its coefficient of each state.
-    fn rows(&self) -> Vec<(usize, [u8; POINTS])> {
-        let b = self.factor;
+    fn rows(&self) -> Vec<(usize, [u8; POINTS_MOST])> {
         match &self.outputs {
             FftOutputs::Solved(rows) => rows.clone(),
             FftOutputs::Values(buffers) => {
-                let rows = [[1, 0, 0, 0], [1, 1, 0, 0], [1, b, 1, b], [1, b ^ 1, 1, b ^ 1]];
-                buffers.iter().zip(rows).filter_map(|(buffer, row)| Some(((*buffer)?, row))).collect()
+                let values = buffers[..self.points].iter().zip(self.values());
+                values.filter_map(|(buffer, row)| Some(((*buffer)?, row))).collect()
             }
         }
     }
 
     /// Each output over the columns: what the states come to.
     pub fn expanded(&self) -> Vec<(usize, Vec<(usize, u8)>)> {
-        let over = |row: [u8; POINTS]| {
-            let of_group = |group: FftGroup| {
-                let columns = group.columns.into_iter().enumerate();
-                columns.filter_map(move |(i, buffer)| {
-                    let states = group.states_of(i).into_iter().zip(row);
-                    Some((buffer?, states.fold(0, |sum, (a, c)| sum ^ product(a, c))))
-                })
+        let over = |row: [u8; POINTS_MOST]| {
+            let of_group = |group: &FftGroup| {
+                let columns = group.columns[..self.points].iter().enumerate();
+                let of_column = |(i, buffer): (usize, &Option<usize>)| {
+                    let states = self.states_of(group, i).into_iter().zip(row);
+                    Some(((*buffer)?, states.take(self.points).fold(0, |sum, (a, c)| sum ^ product(a, c))))
+                };
+                columns.filter_map(of_column).collect::<Vec<_>>()
             };
             self.all_groups().flat_map(of_group).collect()
         };
@@ -100,21 +124,35 @@ impl Fft {
 
     /// The buffers that are read.
     pub(crate) fn reads(&self) -> impl Iterator<Item = usize> {
-        self.all_groups().flat_map(|group| group.columns).flatten()
+        self.all_groups().flat_map(|group| &group.columns[..self.points]).flatten().copied()
     }
 
     /// The buffers that are written.
     pub(crate) fn writes(&self) -> impl Iterator<Item = usize> {
         let (values, rows): (&[Option<usize>], &[_]) = match &self.outputs {
-            FftOutputs::Values(buffers) => (buffers, &[]),
+            FftOutputs::Values(buffers) => (&buffers[..self.points], &[]),
             FftOutputs::Solved(rows) => (&[], rows),
         };
         values.iter().flatten().copied().chain(rows.iter().map(|row| row.0))
     }
 
-    /// Whether there are outputs, and no more rows than states.
-    pub(crate) fn is_whole(&self) -> bool {
-        matches!(self.writes().count(), 1..=POINTS)
+    /// Whether it has 4 or 8 points.
+    pub(crate) fn has_points(&self) -> bool {
+        matches!(self.points, 4 | 8)
+    }
+
+    /// Whether there are outputs, and no more than states.
+    pub(crate) fn has_outputs(&self) -> bool {
+        (1..=self.points).contains(&self.writes().count())
+    }
+
+    /// The factors of the origin that are not zero, if they are those of a Cantor basis: b, and of eight points b' and b' + b as well.
+    fn origin_factors(&self) -> Option<&[u8]> {
+        match (self.points, &self.origin.factors) {
+            (4, [0, _, 0, ..]) => Some(&self.origin.factors[1..2]),
+            (8, &[0, b, c, d, 0, e, 0]) if d == b ^ c && e == b => Some(&self.origin.factors[1..4]),
+            _ => None,
+        }
     }
 }
 
@@ -125,7 +163,7 @@ pub(crate) enum Finish {
     States,
     /// Their values.
     Values,
-    /// Rows of coefficients.
+    /// Rows of coefficients; of four points.
     Rows,
     /// Four rows, the last of which is what the others leave of the last state and has no coefficients.
     RowsAndWhatIsLeft,
@@ -166,28 +204,29 @@ impl Column {
 ///
 /// Columns that are not zeros and pointers that are not null where they may be are valid for `len` bytes, those of `outputs` for writes; these overlap nothing, except that
 /// `start` may be `outputs`. They are aligned to [`Engine::STREAM_ALIGN_BYTES`] if the kernel stores past the cache. The machine has the engine that made the kernel, and
-/// the job what it finishes.
+/// the job has its points, and what it finishes.
 pub(crate) type FftKernel<C> = unsafe fn(&FftJob<'_, C>);
 
-/// What a kernel is given.
+/// What a kernel of T points is given.
 pub(crate) struct FftJob<'a, C> {
-    /// The columns of each group.
-    pub(crate) quads: &'a [[Column; POINTS]],
-    /// y, y + b and y^2 + y of each.
-    pub(crate) quad_factors: &'a [[C; 3]],
-    /// The columns of each group that has no others.
-    pub(crate) pairs: &'a [[Column; 2]],
-    /// y and y^2 + y + 1, or y + b and y^2 + y, of each.
-    pub(crate) pair_factors: &'a [[C; 2]],
-    /// Those at the origin, if there are any.
+    /// T columns of each group.
+    pub(crate) wholes: &'a [Column],
+    /// T - 1 of each, as in [`FftGroup`].
+    pub(crate) whole_factors: &'a [C],
+    /// T / 2 columns of each group that has no others.
+    pub(crate) halves: &'a [Column],
+    /// T / 2 - 1 of each, as of a group of so many points, and then that by which its coefficients go into the first half of the states: that of the last level, and 1 more for
+    /// the first half of a group.
+    pub(crate) half_factors: &'a [C],
+    /// The four at the origin, if there are any; of four points.
     pub(crate) at_origin: Option<&'a [Column; POINTS]>,
-    /// b.
-    pub(crate) factor: &'a C,
+    /// The factors of the origin that are not zero.
+    pub(crate) origin_factors: &'a [C],
     /// The states so far; `None`: zeros.
-    pub(crate) start: Option<&'a [*const u8; POINTS]>,
-    /// Four for states and for values, of which those may be null; else one for each row.
+    pub(crate) start: Option<&'a [*const u8; POINTS_MOST]>,
+    /// T for states and for values, of which those may be null; else one for each row.
     pub(crate) outputs: &'a [*mut u8],
-    /// Row by row, its coefficient of each state.
+    /// Row by row, its coefficient of each of four states.
     pub(crate) solution: &'a [[C; POINTS]],
     /// Bytes of every buffer.
     pub(crate) len: usize,
@@ -196,19 +235,20 @@ pub(crate) struct FftJob<'a, C> {
 /// Compiled for an engine.
 pub(crate) struct Butterflies<E: Engine> {
     engine: E,
+    points: usize,
     /// Leave states.
     states: FftKernel<E::Coefficient>,
     /// Through the cache and past it; the same for columns that lie far.
     finish: [FftKernel<E::Coefficient>; 2],
     far: [Option<FftKernel<E::Coefficient>>; 2],
-    quads: Vec<[Option<usize>; POINTS]>,
-    quad_factors: Vec<[E::Coefficient; 3]>,
-    pairs: Vec<[Option<usize>; 2]>,
-    pair_factors: Vec<[E::Coefficient; 2]>,
-    at_origin: [Option<usize>; POINTS],
-    factor: E::Coefficient,
     /// As in [`FftJob`].
-    outputs: [Option<usize>; POINTS],
+    wholes: Vec<Option<usize>>,
+    whole_factors: Vec<E::Coefficient>,
+    halves: Vec<Option<usize>>,
+    half_factors: Vec<E::Coefficient>,
+    at_origin: [Option<usize>; POINTS],
+    origin_factors: Vec<E::Coefficient>,
+    outputs: [Option<usize>; POINTS_MOST],
     rows: usize,
     solution: Vec<[E::Coefficient; POINTS]>,
     reads: usize,
@@ -217,62 +257,81 @@ pub(crate) struct Butterflies<E: Engine> {
 impl<E: Engine> Butterflies<E> {
     /// `None` if the engine has no kernels for it.
     pub(crate) fn new(engine: E, fft: &Fft) -> Option<Box<Butterflies<E>>> {
-        debug_assert!(fft.is_whole(), "whoever compiles it looks at its shape first");
-        let mut outputs = [None; POINTS];
+        debug_assert!(fft.has_points() && fft.has_outputs(), "whoever compiles it looks at its shape first");
+        let points = fft.points;
+        let half = points / 2;
+        let mut outputs = [None; POINTS_MOST];
         let mut solution = Vec::new();
         let (finish, rows) = match &fft.outputs {
             FftOutputs::Values(buffers) => {
                 outputs = *buffers;
-                (Finish::Values, POINTS)
+                (Finish::Values, points)
             }
             FftOutputs::Solved(rows) => {
                 outputs.iter_mut().zip(rows).for_each(|(output, row)| *output = Some(row.0));
+                let of_four = |row: &[u8; POINTS_MOST]| [row[0], row[1], row[2], row[3]];
                 let total = rows.iter().fold([0; POINTS], |total, (_, row)| {
                     std::array::from_fn(|state| total[state] ^ row[state])
                 });
                 let is_left = rows.len() == POINTS && total == [0, 0, 0, 1];
                 let solved = &rows[..rows.len() - usize::from(is_left)];
-                solution.extend(solved.iter().map(|(_, row)| row.map(E::coefficient)));
+                solution.extend(solved.iter().map(|(_, row)| of_four(row).map(E::coefficient)));
                 (if is_left { Finish::RowsAndWhatIsLeft } else { Finish::Rows }, rows.len())
             }
         };
-        let (mut quads, mut quad_factors) =
-            (Vec::with_capacity(fft.groups.len()), Vec::with_capacity(fft.groups.len()));
-        let (mut pairs, mut pair_factors) = (Vec::new(), Vec::new());
-        for FftGroup { columns, factors: [y, y_b, w] } in &fft.groups {
-            let [v0, v1, v2, v3] = *columns;
-            match ([v0, v1], [v2, v3]) {
-                ([None, None], [None, None]) => {}
-                (lower, [None, None]) => {
-                    pairs.push(lower);
-                    pair_factors.push([*y, w ^ 1].map(E::coefficient));
+        let columns_at_origin = &fft.origin.columns[..points];
+        // Eight points are encoded only.
+        if points != POINTS && (finish != Finish::Values || columns_at_origin.iter().any(Option::is_some)) {
+            return None;
+        }
+        let (mut wholes, mut whole_factors) = (
+            Vec::with_capacity(points * fft.groups.len()),
+            Vec::with_capacity((points - 1) * fft.groups.len()),
+        );
+        let (mut halves, mut half_factors) = (Vec::new(), Vec::new());
+        for FftGroup { columns, factors } in &fft.groups {
+            let (columns, factors) = (&columns[..points], &factors[..points - 1]);
+            let is_there = [&columns[..half], &columns[half..]].map(|half| half.iter().any(Option::is_some));
+            if is_there == [true; 2] {
+                wholes.extend_from_slice(columns);
+                whole_factors.extend(factors.iter().map(|&factor| E::coefficient(factor)));
+            } else if let Some(second) = is_there.iter().position(|&is_there| is_there) {
+                halves.extend_from_slice(&columns[second * half..][..half]);
+                // Of each level but the last, those of this half.
+                let mut level = factors;
+                for width in (1..points.ilog2()).rev().map(|level| 1 << level) {
+                    let (of_level, others) = level.split_at(width);
+                    half_factors.extend(
+                        of_level[second * width / 2..][..width / 2].iter().map(|&f| E::coefficient(f)),
+                    );
+                    level = others;
                 }
-                ([None, None], upper) => {
-                    pairs.push(upper);
-                    pair_factors.push([*y_b, *w].map(E::coefficient));
-                }
-                _ => {
-                    quads.push(*columns);
-                    quad_factors.push([*y, *y_b, *w].map(E::coefficient));
-                }
+                half_factors.push(E::coefficient(level[0] ^ u8::from(second == 0)));
             }
         }
+        let kernel = |streaming, finish| engine.fft_kernel(streaming, points, finish);
         Some(Box::new(Butterflies {
             engine,
-            states: engine.fft_kernel(false, Finish::States)?,
-            finish: [engine.fft_kernel(false, finish)?, engine.fft_kernel(true, finish)?],
-            far: [false, true].map(|streaming| engine.far_fft_kernel(streaming, finish)),
-            quads,
-            quad_factors,
-            pairs,
-            pair_factors,
-            at_origin: fft.at_origin,
-            factor: E::coefficient(fft.factor),
+            points,
+            states: kernel(false, Finish::States)?,
+            finish: [kernel(false, finish)?, kernel(true, finish)?],
+            far: [false, true].map(|streaming| engine.far_fft_kernel(streaming, points, finish)),
+            wholes,
+            whole_factors,
+            halves,
+            half_factors,
+            at_origin: std::array::from_fn(|i| columns_at_origin[i]),
+            origin_factors: fft.origin_factors()?.iter().map(|&factor| E::coefficient(factor)).collect(),
             outputs,
             rows,
             solution,
             reads: fft.reads().count(),
         }))
+    }
+
+    /// Groups with columns in one half or in both.
+    fn groups(&self) -> usize {
+        self.wholes.len() / self.points + self.halves.len() / (self.points / 2)
     }
 
     /// Computes every output.
@@ -286,13 +345,12 @@ impl<E: Engine> Butterflies<E> {
         let is_aligned = |output: &*mut u8| output.addr().is_multiple_of(E::STREAM_ALIGN_BYTES);
         let streaming = streaming && outputs.iter().all(is_aligned);
         let sources = || {
-            let columns =
-                self.quads.iter().flatten().chain(self.pairs.iter().flatten()).chain(&self.at_origin);
+            let columns = self.wholes.iter().chain(&self.halves).chain(&self.at_origin);
             columns.flatten().map(|&i| buffer(i).cast_const())
         };
         let gain = || groups_that_gain(self.engine, streaming, self.reads, sources(), len);
-        let groups = self.quads.len() + self.pairs.len();
-        match if streaming { gain() } else { None }.or((groups > GROUPS_MOST).then_some(WIDE)) {
+        let is_too_long = self.groups() > MAX_SOURCES / self.points;
+        match if streaming { gain() } else { None }.or(is_too_long.then_some(WIDE)) {
             // SAFETY: the caller's promise.
             Some(tiles) => unsafe { self.run_tiles(tiles, streaming, outputs, buffer, len) },
             None => {
@@ -300,14 +358,9 @@ impl<E: Engine> Butterflies<E> {
                 let are_lost = || are_lost(self.engine, streaming, self.reads, streams, sources(), len);
                 let far = self.far[usize::from(streaming)].filter(|_| are_lost());
                 let kernel = far.unwrap_or(self.finish[usize::from(streaming)]);
-                let part = Part {
-                    groups: 0..groups,
-                    start: None,
-                    is_last: true,
-                    outputs: &outputs[..self.rows],
-                    len,
-                };
-                // SAFETY: the caller's promise; there are at most GROUPS_MOST groups.
+                let outputs = &outputs[..self.rows];
+                let part = Part { groups: 0..self.groups(), start: None, is_last: true, outputs, len };
+                // SAFETY: the caller's promise; the columns are at most MAX_SOURCES.
                 unsafe { self.run_part(kernel, part, buffer) };
             }
         }
@@ -326,17 +379,17 @@ impl<E: Engine> Butterflies<E> {
         &self,
         tiles: Groups,
         streaming: bool,
-        outputs: [*mut u8; POINTS],
+        outputs: [*mut u8; POINTS_MOST],
         buffer: impl Fn(usize) -> *mut u8,
         len: usize,
     ) {
-        let groups = self.quads.len() + self.pairs.len();
-        let at_once = (tiles.reads / POINTS).max(1);
-        let count = groups.div_ceil(at_once).max(1);
-        let tile = tiles.tile_bytes.min(SUMS_BYTES / POINTS);
-        with_scratch(0, POINTS * tile, |_, lines| {
+        let at_once = (tiles.reads / self.points).max(1);
+        let count = self.groups().div_ceil(at_once).max(1);
+        let tile = tiles.tile_bytes.min(SUMS_BYTES / self.points);
+        with_scratch(0, self.points * tile, |_, lines| {
             let first = lines.as_mut_ptr().cast::<u8>();
-            let states: [*mut u8; POINTS] = std::array::from_fn(|i| first.wrapping_add(i * tile));
+            // Pointers past the states are never used.
+            let states: [*mut u8; POINTS_MOST] = std::array::from_fn(|i| first.wrapping_add(i * tile));
             let so_far = states.map(|state| state.cast_const());
             for at in (0..len).step_by(tile) {
                 let n = tile.min(len - at);
@@ -346,10 +399,10 @@ impl<E: Engine> Butterflies<E> {
                 for g in 0..count {
                     let is_last = g + 1 == count;
                     let part = Part {
-                        groups: groups.min(g * at_once)..groups.min((g + 1) * at_once),
+                        groups: self.groups().min(g * at_once)..self.groups().min((g + 1) * at_once),
                         start: (g > 0).then_some(&so_far),
                         is_last,
-                        outputs: if is_last { &outputs[..self.rows] } else { &states },
+                        outputs: if is_last { &outputs[..self.rows] } else { &states[..self.points] },
                         len: n,
                     };
                     let kernel = if is_last { self.finish[usize::from(streaming)] } else { self.states };
@@ -360,7 +413,7 @@ impl<E: Engine> Butterflies<E> {
         });
     }
 
-    /// One kernel call over at most [`GROUPS_MOST`] groups.
+    /// One kernel call over groups of at most [`MAX_SOURCES`] columns.
     ///
     /// # Safety
     ///
@@ -372,23 +425,22 @@ impl<E: Engine> Butterflies<E> {
         part: Part<'_>,
         buffer: impl Fn(usize) -> *mut u8,
     ) {
-        // Quads come first.
-        let split = |range: &Range<usize>| {
-            let quads = range.start.min(self.quads.len())..range.end.min(self.quads.len());
-            (quads.clone(), range.start - quads.start..range.end - quads.end)
-        };
-        let (quads, pairs) = split(&part.groups);
-        let mut quad_columns = [MaybeUninit::uninit(); GROUPS_MOST];
-        let mut pair_columns = [MaybeUninit::uninit(); GROUPS_MOST];
-        let at_origin = columns(&self.at_origin, &buffer);
+        let (points, half) = (self.points, self.points / 2);
+        // Those with columns in both halves come first.
+        let count = self.wholes.len() / points;
+        let wholes = part.groups.start.min(count)..part.groups.end.min(count);
+        let halves = part.groups.start - wholes.start..part.groups.end - wholes.end;
+        let mut whole_columns = [MaybeUninit::uninit(); MAX_SOURCES];
+        let mut half_columns = [MaybeUninit::uninit(); MAX_SOURCES];
+        let at_origin = self.at_origin.map(|i| Column::new(i.map(&buffer)));
         let has_origin = part.is_last && self.at_origin != [None; POINTS];
         let job = FftJob {
-            quads: written(&mut quad_columns, &self.quads[quads.clone()], &buffer),
-            quad_factors: &self.quad_factors[quads],
-            pairs: written(&mut pair_columns, &self.pairs[pairs.clone()], &buffer),
-            pair_factors: &self.pair_factors[pairs],
+            wholes: written(&mut whole_columns, some(&self.wholes, &wholes, points), &buffer),
+            whole_factors: some(&self.whole_factors, &wholes, points - 1),
+            halves: written(&mut half_columns, some(&self.halves, &halves, half), &buffer),
+            half_factors: some(&self.half_factors, &halves, half),
             at_origin: has_origin.then_some(&at_origin),
-            factor: &self.factor,
+            origin_factors: &self.origin_factors,
             start: part.start,
             outputs: part.outputs,
             solution: &self.solution,
@@ -402,38 +454,42 @@ impl<E: Engine> Butterflies<E> {
 /// What one kernel call does.
 struct Part<'a> {
     groups: Range<usize>,
-    start: Option<&'a [*const u8; POINTS]>,
+    start: Option<&'a [*const u8; POINTS_MOST]>,
     /// Whether it makes the outputs, and reads what is at the origin.
     is_last: bool,
     outputs: &'a [*mut u8],
     len: usize,
 }
 
-fn columns<const N: usize>(buffers: &[Option<usize>; N], buffer: impl Fn(usize) -> *mut u8) -> [Column; N] {
-    buffers.map(|i| Column::new(i.map(&buffer)))
+/// What those groups have of a list with so much for each.
+fn some<'a, T>(list: &'a [T], groups: &Range<usize>, each: usize) -> &'a [T] {
+    &list[groups.start * each..groups.end * each]
 }
 
-/// The columns of so many groups, in a place for them.
-fn written<'a, const N: usize>(
-    place: &'a mut [MaybeUninit<[Column; N]>; GROUPS_MOST],
-    groups: &[[Option<usize>; N]],
+/// The columns of so many buffers, in a place for them.
+fn written<'a>(
+    place: &'a mut [MaybeUninit<Column>; MAX_SOURCES],
+    buffers: &[Option<usize>],
     buffer: impl Fn(usize) -> *mut u8,
-) -> &'a [[Column; N]] {
-    let place = &mut place[..groups.len()];
-    for (place, group) in place.iter_mut().zip(groups) {
-        place.write(columns(group, &buffer));
+) -> &'a [Column] {
+    let place = &mut place[..buffers.len()];
+    for (place, i) in place.iter_mut().zip(buffers) {
+        place.write(Column::new(i.map(&buffer)));
     }
     // SAFETY: the loop wrote every element of the slice, and MaybeUninit<T> has the layout of T.
-    unsafe { &*(&raw const *place as *const [[Column; N]]) }
+    unsafe { &*(&raw const *place as *const [Column]) }
 }
 
 impl<E: Engine> std::fmt::Debug for Butterflies<E> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Butterflies")
-            .field("quads", &self.quads)
-            .field("pairs", &self.pairs)
-            .field("outputs", &self.outputs)
-            .finish_non_exhaustive()
+        let Butterflies { points, wholes, halves, outputs, .. } = self;
+        let named = [("wholes", wholes), ("halves", halves)];
+        let mut shown = f.debug_struct("Butterflies");
+        shown.field("points", points).field("outputs", outputs);
+        named.into_iter().for_each(|(name, columns)| {
+            shown.field(name, columns);
+        });
+        shown.finish_non_exhaustive()
     }
 }
 
@@ -445,39 +501,54 @@ mod tests {
     use crate::arch::x86_64::{Kind, tests::on};
     use crate::{Dot, Tier};
 
-    /// So many groups, of which every third lacks a column and every fifth two; values, or so many rows.
-    fn fft(groups: usize, rows: Option<usize>) -> Fft {
-        let group = |g: usize| FftGroup {
-            columns: std::array::from_fn(|i| match (g % 3, g % 5, i) {
-                (2, _, 1) | (_, 4, 2 | 3) => None,
-                _ => Some(POINTS * g + i),
-            }),
-            factors: [g as u8 * 4 + 8, g as u8 * 4 + 9, 77],
+    /// b and b' of the field: b^2 + b = 1, b'^2 + b' = b.
+    const BASIS: [u8; 2] = [214, 152];
+
+    fn origin(points: usize) -> FftGroup {
+        let [b, c] = BASIS;
+        let factors = if points == 4 { [0, b, 0, 0, 0, 0, 0] } else { [0, b, c, c ^ b, 0, b, 0] };
+        FftGroup { columns: [None; POINTS_MOST], factors }
+    }
+
+    /// So many groups, of which every third lacks a column and every fifth a half; values, or so many rows.
+    fn fft(points: usize, groups: usize, rows: Option<usize>) -> Fft {
+        let column = |g: usize, i: usize| match (g % 3, g % 5) {
+            (2, _) if i == 1 => None,
+            (_, 4) if i >= points / 2 => None,
+            (_, 3) if i < points / 2 => None,
+            _ => (i < points).then_some(points * g + i),
         };
-        let first = POINTS * groups;
+        let group = |g: usize| FftGroup {
+            columns: std::array::from_fn(|i| column(g, i)),
+            factors: std::array::from_fn(|i| (g * 4 + i * 57 + 8) as u8),
+        };
+        let first = points * groups;
+        let output = |o: usize| first + POINTS + o;
         let outputs = match rows {
-            None => FftOutputs::Values(std::array::from_fn(|i| Some(first + POINTS + i))),
+            None => FftOutputs::Values(std::array::from_fn(|i| (i != 5 && i < points).then_some(output(i)))),
             Some(rows) => {
                 let row = |o: usize| std::array::from_fn(|i| (o * 31 + i * 7) as u8 | 2);
-                let mut rows: Vec<_> = (0..rows).map(|o| (first + POINTS + o, row(o))).collect();
+                let mut rows: Vec<_> = (0..rows).map(|o| (output(o), row(o))).collect();
                 if let [a, b, c, d] = &mut rows[..] {
                     d.1 = std::array::from_fn(|i| u8::from(i == 3) ^ a.1[i] ^ b.1[i] ^ c.1[i]);
                 }
                 FftOutputs::Solved(rows)
             }
         };
-        let at_origin = std::array::from_fn(|i| (rows.is_some() && i != 1).then_some(first + i));
-        Fft { groups: (0..groups).map(group).collect(), at_origin, factor: 214, outputs }
+        let columns = std::array::from_fn(|i| (rows.is_some() && i != 1 && i < POINTS).then_some(first + i));
+        let origin = FftGroup { columns, ..origin(points) };
+        Fft { points, groups: (0..groups).map(group).collect(), origin, outputs }
     }
 
     #[test]
     fn every_way_gives_the_same() {
         let sizes = [(0, 300), (1, 64), (2, 1_000), (5, 17_000), (6, 70_001), (21, 20_032)];
-        for ((groups, len), rows) in
-            sizes.into_iter().flat_map(|size| [None, Some(3), Some(4)].map(|rows| (size, rows)))
+        let made = [(4, None), (4, Some(3)), (4, Some(4)), (8, None)];
+        for ((groups, len), (points, rows)) in
+            sizes.into_iter().flat_map(|size| made.map(|made| (size, made)))
         {
-            let fft = fft(groups, rows);
-            let buffers = POINTS * groups + 2 * POINTS;
+            let fft = fft(points, groups, rows);
+            let buffers = points * groups + POINTS + points;
             let pitch = usize::next_multiple_of(len, 64) + 64;
             let painted: Vec<u8> = (0..buffers * pitch + 64).map(|i| (i * 11 + i / 253) as u8).collect();
             let expanded = fft.expanded();
@@ -500,7 +571,7 @@ mod tests {
                         unsafe { transform.run(streaming, |i| base.wrapping_add(i * pitch), len) };
                     });
                     for ((output, _), wanted) in expanded.iter().zip(&wanted) {
-                        let what = format!("{groups} groups, {len}, {rows:?}, output {output}");
+                        let what = format!("{groups} groups of {points}, {len}, {rows:?}, output {output}");
                         let made = &memory[shift + output * pitch..][..len];
                         assert!(made == wanted, "{what}, {tier} on {kind:?}, streaming {streaming}");
                     }
@@ -510,25 +581,50 @@ mod tests {
     }
 
     #[test]
-    fn a_group_of_one_half_is_a_pair() {
-        let group = |columns| FftGroup { columns, factors: [8, 9, 10] };
-        let [a, b, c, d] = [0, 1, 2, 3].map(Some);
-        let groups = vec![
-            group([a, b, None, None]),
-            group([None; POINTS]),
-            group([None, None, c, None]),
-            group([a, None, None, d]),
-        ];
-        let fft = Fft {
-            groups,
-            at_origin: [None; POINTS],
-            factor: 214,
-            outputs: FftOutputs::Values([Some(4), None, None, None]),
-        };
+    fn a_group_of_one_half_is_a_half() {
         let Some(engine) = crate::arch::x86_64::avx2::Avx2::new() else {
             return println!("no AVX2: left out");
         };
-        let made = Butterflies::new(engine, &fft).unwrap();
-        assert_eq!((&made.pairs[..], &made.quads[..]), (&[[a, b], [c, None]][..], &[[a, None, None, d]][..]));
+        for points in [4, 8] {
+            let half = points / 2;
+            let group = |at: std::ops::Range<usize>| FftGroup {
+                columns: std::array::from_fn(|i| at.contains(&i).then_some(i)),
+                factors: [8; FACTORS_MOST],
+            };
+            let groups =
+                vec![group(0..half), group(0..0), group(half + 1..points), group(half - 1..half + 1)];
+            let outputs = FftOutputs::Values(std::array::from_fn(|i| (i == 0).then_some(8)));
+            let fft = Fft { points, groups, origin: origin(points), outputs };
+            let made = Butterflies::new(engine, &fft).unwrap();
+            let columns = |at: &[std::ops::Range<usize>]| {
+                let of_half = |at: &std::ops::Range<usize>| {
+                    let at = at.clone();
+                    let all = if at.end <= half { 0..half } else { half..points };
+                    all.map(move |i| at.contains(&i).then_some(i))
+                };
+                at.iter().flat_map(of_half).collect::<Vec<_>>()
+            };
+            assert_eq!(made.halves, columns(&[0..half, half + 1..points]), "{points} points");
+            assert_eq!(made.wholes, columns(&[half - 1..half, half..half + 1]), "{points} points");
+        }
+    }
+
+    #[test]
+    fn there_are_kernels_for_the_origin_of_a_cantor_basis_only() {
+        let tier = Tier::available().into_iter().find(|&tier| tier != Tier::Portable);
+        let Some(tier) = tier else { return println!("no tier has kernels: left out") };
+        let has_kernels = |fft: &Fft| crate::dispatch::Transform::new(tier, fft).is_some();
+        for points in [4, 8] {
+            assert!(has_kernels(&fft(points, 2, None)));
+            for i in 0..points - 1 {
+                let mut other = fft(points, 2, None);
+                other.origin.factors[i] ^= 1;
+                assert_eq!(has_kernels(&other), points == 4 && i == 1, "{points} points, factor {i}");
+            }
+        }
+        assert!(
+            has_kernels(&fft(4, 2, Some(4))) && !has_kernels(&fft(8, 2, Some(4))),
+            "eight are not solved"
+        );
     }
 }

@@ -157,15 +157,18 @@ impl Program {
 
     /// What an additive FFT gives, for [`Tier::best`]; `None` if the tier has no kernels for it, and steps must do: [`Fft::expanded`].
     ///
-    /// Errors: it has no output, or more than four; else as [`Program::new`].
+    /// Errors: it has not 4 or 8 points, no output, or more outputs than points; else as [`Program::new`].
     pub fn fft(buffers: usize, fft: &Fft) -> Result<Option<Program>, ProgramError> {
         Program::fft_with_tier(Tier::best(), buffers, fft)
     }
 
     /// As [`Program::fft`], for a tier of the caller's choice.
     pub fn fft_with_tier(tier: Tier, buffers: usize, fft: &Fft) -> Result<Option<Program>, ProgramError> {
-        if !fft.is_whole() {
-            return Err(ProgramError::FftOutputs { have: fft.writes().count() });
+        if !fft.has_points() {
+            return Err(ProgramError::FftPoints { have: fft.points });
+        }
+        if !fft.has_outputs() {
+            return Err(ProgramError::FftOutputs { have: fft.writes().count(), most: fft.points });
         }
         let streams = check_buffers(buffers, fft.reads(), fft.writes())?;
         let Some(transform) = Transform::new(tier, fft) else { return Ok(None) };
@@ -450,10 +453,17 @@ pub enum ProgramError {
         /// Planes of an element.
         planes: usize,
     },
-    /// An additive FFT has no output, or more than it has states.
+    /// An additive FFT of neither 4 nor 8 points.
+    FftPoints {
+        /// Its points.
+        have: usize,
+    },
+    /// An additive FFT has no output, or more than it has points.
     FftOutputs {
         /// Its outputs.
         have: usize,
+        /// Its points.
+        most: usize,
     },
     /// More buffers than a program takes.
     TooManyBuffers {
@@ -501,11 +511,11 @@ impl fmt::Display for ProgramError {
                      or give HornerStep::Byte"
                 )
             }
-            ProgramError::FftOutputs { have } => {
-                write!(
-                    f,
-                    "an FFT of {have} outputs; it has one for each of its four states at most, and one at least"
-                )
+            ProgramError::FftPoints { have } => {
+                write!(f, "an FFT of {have} points; there are kernels for 4 and for 8")
+            }
+            ProgramError::FftOutputs { have, most } => {
+                write!(f, "an FFT of {have} outputs; it has 1 to {most}, as many as it has points at most")
             }
             ProgramError::TierUnavailable { tier } => {
                 write!(f, "this machine lacks the {tier} instructions; use Tier::best()")

@@ -173,9 +173,9 @@ fn by_programs_of_every_kind() {
             }
         }
         for stores in STORES {
-            for (kind, rows) in [(0, 0), (1, 3), (2, 4)] {
-                let program = transform(tier, 3, kind, rows).with_stores(stores);
-                everywhere(20, |views| program.run(views).unwrap());
+            for (points, rows) in [(4, None), (4, Some(3)), (4, Some(4)), (8, None)] {
+                let program = transform(tier, points, 3, rows).with_stores(stores);
+                everywhere(program.buffers(), |views| program.run(views).unwrap());
             }
         }
         let update = Update::with_tier(tier, 4, 0, &[(1, 1), (2, 7)]).unwrap();
@@ -186,32 +186,38 @@ fn by_programs_of_every_kind() {
     }
 }
 
-/// An FFT of 4 columns in each group but that one has three and one two, of four at the origin, and of what it makes. Where a tier has no kernels, its steps do.
-fn transform(tier: Tier, groups: usize, kind: usize, rows: usize) -> Program {
+/// An FFT of whole groups but for one that has a column less and one that is a half, of four columns at the origin, and of what it makes. Where a tier has no kernels, its steps do.
+fn transform(tier: Tier, points: usize, groups: usize, rows: Option<usize>) -> Program {
+    let column = |g: usize, i: usize| match g {
+        1 if i == 2 => None,
+        2 if i < points / 2 => None,
+        _ => (i < points).then_some(points * g + i),
+    };
     let group = |g: usize| FftGroup {
-        columns: std::array::from_fn(|i| match (g, i) {
-            (1, 2) | (2, 0 | 1) => None,
-            _ => Some(4 * g + i),
-        }),
-        factors: [g as u8 * 4 + 8, 9, 77],
+        columns: std::array::from_fn(|i| column(g, i)),
+        factors: std::array::from_fn(|i| (g * 4 + i * 57 + 8) as u8),
     };
-    let first = 4 * groups;
-    let mut solution: Vec<(usize, [u8; 4])> =
-        (0..rows).map(|o| (first + 4 + o, std::array::from_fn(|i| (o * 31 + i * 7) as u8 | 2))).collect();
-    if rows == 4 {
-        let of_others = |i: usize| solution[..3].iter().fold(u8::from(i == 3), |total, row| total ^ row.1[i]);
-        solution[3].1 = std::array::from_fn(of_others);
-    }
-    let outputs = match kind {
-        0 => FftOutputs::Values(std::array::from_fn(|i| Some(first + 4 + i))),
-        _ => FftOutputs::Solved(solution),
+    let first = points * groups;
+    let output = |o: usize| first + 4 + o;
+    let outputs = match rows {
+        None => FftOutputs::Values(std::array::from_fn(|i| (i < points).then_some(output(i)))),
+        Some(count) => {
+            let row = |o: usize| std::array::from_fn(|i| (o * 31 + i * 7) as u8 | 2);
+            let mut rows: Vec<(usize, [u8; 8])> = (0..count).map(|o| (output(o), row(o))).collect();
+            if let [a, b, c, d] = &mut rows[..] {
+                d.1 = std::array::from_fn(|i| u8::from(i == 3) ^ a.1[i] ^ b.1[i] ^ c.1[i]);
+            }
+            FftOutputs::Solved(rows)
+        }
     };
-    let at_origin = std::array::from_fn(|i| (kind == 1).then_some(first + i));
-    let fft = Fft { groups: (0..groups).map(group).collect(), at_origin, factor: 214, outputs };
-    let made = Program::fft_with_tier(tier, first + 8, &fft).unwrap();
+    let factors = if points == 4 { [0, 214, 0, 0, 0, 0, 0] } else { [0, 214, 152, 152 ^ 214, 0, 214, 0] };
+    let columns = std::array::from_fn(|i| (rows.is_some() && i < 4).then_some(first + i));
+    let origin = FftGroup { columns, factors };
+    let fft = Fft { points, groups: (0..groups).map(group).collect(), origin, outputs };
+    let made = Program::fft_with_tier(tier, output(points), &fft).unwrap();
     let steps =
         || fft.expanded().into_iter().map(|(target, terms)| Step { target, terms }).collect::<Vec<_>>();
-    made.unwrap_or_else(|| Program::with_tier(tier, first + 8, &steps()).unwrap())
+    made.unwrap_or_else(|| Program::with_tier(tier, output(points), &steps()).unwrap())
 }
 
 /// What a system has beside products: a sum of ones; an output that is what others leave of it; zeros and ones in the solution.
@@ -269,8 +275,9 @@ fn by_what_reads_many_streams_from_far_away() {
                     dot.apply(&sources, outputs).unwrap();
                     dot.accumulate(&sources, outputs).unwrap();
                 });
-                let program = transform(tier, sources / 4, count - 2, count).with_stores(stores);
-                from_len_on(sources + 8, len, |views| program.run(views).unwrap());
+                let (points, rows) = [(4, None), (4, Some(4)), (8, None)][count - 2];
+                let program = transform(tier, points, sources / points, rows).with_stores(stores);
+                from_len_on(program.buffers(), len, |views| program.run(views).unwrap());
                 for kind in KINDS {
                     let program = solving(tier, sources, count, kind).with_stores(stores);
                     from_len_on(sources + 8, len, |views| program.run(views).unwrap());

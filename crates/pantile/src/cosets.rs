@@ -1,29 +1,38 @@
-//! Codes whose points lie in cosets of {0, 1, b, b + 1}, found in their equations: what an additive FFT can encode and decode.
+//! Codes whose points lie in cosets of a subspace, found in their equations: what an additive FFT can encode and decode.
 //!
-//! A code of one row and three or four parities such that parity r of a data column at y is s(y) / (x_r + y), with x_r the first of 0, 1, b, b + 1,
-//! b^2 + b = 1 and s(y) = w^2 + w, w = y^2 + y. Nothing is asked of the family: y follows from the first two coefficients of a column, b from the third, and all
-//! are compared.
+//! T = 4 or 8, b_0 = 1, and b_i^2 + b_i = b_{i-1}; x_0 .. x_{T-1} are the sums of some of b_0, b_1 (and b_2), numbered by the bits of their number. A code of one row and
+//! more than T / 2 parities, at most T, such that parity r of a data column at y is s(y) / (x_r + y), s(y) being y^2 + y of y^2 + y, and of that again if T = 8.
+//! Nothing is asked of the family: y follows from the first two coefficients of a column, b_i from another, and all are compared.
 //!
 //! The columns of a coset are a group of the kernel's [`Fft`], and so are the parities, at the coset of 0: the states of all columns of a stripe add up to zero. So the
-//! states of what is read are those of what is not, of which there are four, and a 4 x 4 system gives these.
+//! states of what is read are those of what is not, of which there are T, and a T x T system gives these.
 
 use pantile_code::{CellIndex, Code};
 use pantile_gf::{Gf, eliminate};
 use pantile_kernel::{Fft, FftGroup, FftOutputs, Program};
 use pantile_plan::CellSet;
 
-/// Points of a coset, and states.
-const POINTS: usize = 4;
+/// Points of a coset, at most.
+const POINTS_MOST: usize = 8;
 
-/// Lost columns from which on the FFT takes less time than sums of products.
+/// The same if what is lost is solved from states.
+const SOLVED_POINTS: usize = 4;
+
+/// Lost columns from which on the FFT takes less time than sums of products: three of four, measured on Ice Lake.
 const LOST_LEAST: usize = 4;
+
+/// One for each point.
+type Points<T> = [T; POINTS_MOST];
 
 /// Where the columns of a code lie.
 #[derive(Debug)]
 pub(crate) struct Cosets {
-    b: Gf,
+    /// T.
+    points: usize,
+    /// b_1 and, of eight points, b_2.
+    basis: [Gf; 2],
     groups: Vec<Coset>,
-    parities: [Option<CellIndex>; POINTS],
+    parities: Points<Option<CellIndex>>,
 }
 
 /// The data columns of a coset.
@@ -31,18 +40,28 @@ pub(crate) struct Cosets {
 struct Coset {
     /// The first of its points.
     y: Gf,
-    /// y^2 + y.
-    w: Gf,
     /// s(y), by which cosets are told apart.
     s: Gf,
-    columns: [Option<CellIndex>; POINTS],
+    columns: Points<Option<CellIndex>>,
+}
+
+/// X^2 + X, which takes each b to the one before, and 1 to 0.
+fn halved(x: Gf) -> Gf {
+    x * x + x
+}
+
+/// x_0 .. x_{T-1}.
+fn subspace([b1, b2]: [Gf; 2]) -> Points<Gf> {
+    std::array::from_fn(|n| {
+        [Gf::ONE, b1, b2].into_iter().enumerate().filter(|(bit, _)| n >> bit & 1 == 1).map(|(_, b)| b).sum()
+    })
 }
 
 impl Cosets {
     /// `None` if the code has no such points. Cost: one pass over its generator.
     pub(crate) fn of(code: &Code) -> Option<Cosets> {
         let m = code.parity().len();
-        if !(3..=POINTS).contains(&m) || code.rows_max() != 1 || code.cell_count() != code.columns() {
+        if !(3..=POINTS_MOST).contains(&m) || code.rows_max() != 1 || code.cell_count() != code.columns() {
             return None;
         }
         let generator = code.generator();
@@ -51,30 +70,31 @@ impl Cosets {
             let [c0, c1] = [0, 1].map(|row| generator.get(row, position));
             quotient(c1, c0 + c1)
         };
-        let b = {
-            let [c0, c2] = [0, 2].map(|row| generator.get(row, 0));
-            let y = point(0)?;
-            y + quotient(c0 * y, c2)?
-        };
-        if b * b + b != Gf::ONE {
+        let first = point(0)?;
+        // y + x_r is s(y) / c_r, and s(y) is c_0 y.
+        let at = |row: usize| Some(first + quotient(generator.get(0, 0) * first, generator.get(row, 0))?);
+        let points = m.next_power_of_two();
+        let basis = [at(2)?, if points == 8 { at(4)? } else { Gf::ZERO }];
+        let is_basis = halved(basis[0]) == Gf::ONE && (points == 4 || halved(basis[1]) == basis[0]);
+        if !is_basis {
             return None;
         }
-        let points = [Gf::ZERO, Gf::ONE, b, b + Gf::ONE];
-        let mut cosets = Cosets { b, groups: Vec::new(), parities: [None; POINTS] };
+        let xs = &subspace(basis)[..points];
+        let none = [None; POINTS_MOST];
+        let mut cosets = Cosets { points, basis, groups: Vec::new(), parities: none };
         for (position, &cell) in code.data().iter().enumerate() {
             let y = point(position)?;
-            let w = y * y + y;
-            let s = w * w + w;
+            let s = (0..points.ilog2()).fold(y, |x, _| halved(x));
             let is_so = |(row, &x): (usize, &Gf)| (x + y) * generator.get(row, position) == s;
-            if s.is_zero() || !points[..m].iter().enumerate().all(is_so) {
+            if s.is_zero() || !xs[..m].iter().enumerate().all(is_so) {
                 return None;
             }
             let index = cosets.groups.iter().position(|coset| coset.s == s).unwrap_or_else(|| {
-                cosets.groups.push(Coset { y, w, s, columns: [None; POINTS] });
+                cosets.groups.push(Coset { y, s, columns: none });
                 cosets.groups.len() - 1
             });
             let coset = &mut cosets.groups[index];
-            let place = points.iter().position(|&x| coset.y + x == y)?;
+            let place = xs.iter().position(|&x| coset.y + x == y)?;
             if coset.columns[place].replace(cell).is_some() {
                 return None;
             }
@@ -86,7 +106,7 @@ impl Cosets {
     /// The program that computes every parity; `None` if this machine has no kernels for it.
     pub(crate) fn encoder(&self, code: &Code) -> Option<Program> {
         let outputs = self.parities.map(|parity| parity.map(CellIndex::usize));
-        self.program(code, |_| true, [None; POINTS], FftOutputs::Values(outputs))
+        self.program(code, |_| true, [None; POINTS_MOST], FftOutputs::Values(outputs))
     }
 
     /// The program that recovers everything lost; `None` as above, or if sums of products take less time, or too much is lost.
@@ -98,79 +118,98 @@ impl Cosets {
         }
         let is_lost = |cell: CellIndex| lost.contains(cell);
         let data_lost = code.data().iter().filter(|&&cell| is_lost(cell)).count();
+        if data_lost == 0 {
+            let outputs =
+                self.parities.map(|parity| parity.filter(|&cell| is_lost(cell)).map(CellIndex::usize));
+            return self.program(code, |_| true, [None; POINTS_MOST], FftOutputs::Values(outputs));
+        }
+        if self.points != SOLVED_POINTS {
+            return None;
+        }
         let mut left = data_lost;
         let read = self.parities.map(|parity| {
             let read = parity.filter(|&cell| left > 0 && !is_lost(cell));
             left -= usize::from(read.is_some());
             read
         });
-        if data_lost == 0 {
-            let outputs =
-                self.parities.map(|parity| parity.filter(|&cell| is_lost(cell)).map(CellIndex::usize));
-            return self.program(code, |_| true, read, FftOutputs::Values(outputs));
-        }
         // What is not read: cells, and points of parities that the code does not have.
-        let mut unknown: [(Option<CellIndex>, [Gf; POINTS]); POINTS] = [(None, [Gf::ZERO; POINTS]); POINTS];
+        let mut unknown = [(None, [Gf::ZERO; SOLVED_POINTS]); SOLVED_POINTS];
         let mut count = 0;
-        let origin = Coset { y: Gf::ZERO, w: Gf::ZERO, s: Gf::ZERO, columns: self.parities };
-        for (coset, is_origin) in self.groups.iter().map(|coset| (coset, false)).chain([(&origin, true)]) {
-            for (place, &cell) in coset.columns.iter().enumerate() {
-                let is_unknown = match is_origin {
-                    true => read[place].is_none(),
-                    false => cell.is_some_and(is_lost),
-                };
-                if is_unknown {
-                    *unknown.get_mut(count)? = (cell, coset.states_of(place, self.b));
-                    count += 1;
-                }
+        let mut add = |cell: Option<CellIndex>, states: Points<Gf>| {
+            *unknown.get_mut(count)? = (cell, std::array::from_fn(|state| states[state]));
+            count += 1;
+            Some(())
+        };
+        for coset in &self.groups {
+            for (place, cell) in
+                coset.columns.iter().enumerate().filter(|(_, cell)| cell.is_some_and(is_lost))
+            {
+                add(*cell, self.states_of(coset.y, place))?;
             }
         }
-        // [A | I] becomes [I | A^-1], where column u of A is what the unknown u adds to the states.
-        let mut work = [Gf::ZERO; 2 * POINTS * POINTS];
-        for (state, line) in work.chunks_exact_mut(2 * POINTS).enumerate() {
-            line.iter_mut().zip(&unknown).for_each(|(x, (_, states))| *x = states[state]);
-            line[POINTS + state] = Gf::ONE;
+        for place in (0..self.points).filter(|&place| read[place].is_none()) {
+            add(self.parities[place], self.states_of(Gf::ZERO, place))?;
         }
-        if count < POINTS || !eliminate(POINTS, &mut work) {
+        // [A | I] becomes [I | A^-1], where column u of A is what the unknown u adds to the states.
+        let mut work = [Gf::ZERO; 2 * SOLVED_POINTS * SOLVED_POINTS];
+        for (state, line) in work.chunks_exact_mut(2 * SOLVED_POINTS).enumerate() {
+            line.iter_mut().zip(&unknown).for_each(|(x, (_, states))| *x = states[state]);
+            line[SOLVED_POINTS + state] = Gf::ONE;
+        }
+        if count < SOLVED_POINTS || !eliminate(SOLVED_POINTS, &mut work) {
             return None;
         }
-        let row_of = |u: usize| std::array::from_fn(|state| work[u * 2 * POINTS + POINTS + state].0);
-        let rows = unknown.iter().enumerate().filter_map(|(u, (cell, _))| {
-            let cell = (*cell).filter(|&cell| is_lost(cell))?;
-            Some((cell.usize(), row_of(u)))
-        });
-        self.program(code, |cell| !is_lost(cell), read, FftOutputs::Solved(rows.collect()))
+        let mut rows = Vec::with_capacity(SOLVED_POINTS);
+        for (line, (cell, _)) in work.chunks_exact(2 * SOLVED_POINTS).zip(unknown) {
+            if let Some(cell) = cell.filter(|&cell| is_lost(cell)) {
+                let mut row = [0; POINTS_MOST];
+                row.iter_mut().zip(&line[SOLVED_POINTS..]).for_each(|(x, c)| *x = c.0);
+                rows.push((cell.usize(), row));
+            }
+        }
+        self.program(code, |cell| !is_lost(cell), read, FftOutputs::Solved(rows))
     }
 
     fn program(
         &self,
         code: &Code,
         is_read: impl Fn(CellIndex) -> bool,
-        at_origin: [Option<CellIndex>; POINTS],
+        at_origin: Points<Option<CellIndex>>,
         outputs: FftOutputs,
     ) -> Option<Program> {
-        let group = |coset: &Coset| FftGroup {
-            columns: coset.columns.map(|cell| cell.filter(|&cell| is_read(cell)).map(CellIndex::usize)),
-            factors: [coset.y.0, (coset.y + self.b).0, coset.w.0],
+        let group = |y: Gf, columns: &Points<Option<CellIndex>>| FftGroup {
+            columns: columns.map(|cell| cell.filter(|&cell| is_read(cell)).map(CellIndex::usize)),
+            factors: self.factors(y),
         };
-        let groups = self.groups.iter().map(group).collect();
-        let at_origin = at_origin.map(|cell| cell.map(CellIndex::usize));
-        let fft = Fft { groups, at_origin, factor: self.b.0, outputs };
+        let groups = self.groups.iter().map(|coset| group(coset.y, &coset.columns)).collect();
+        let fft = Fft { points: self.points, groups, origin: group(Gf::ZERO, &at_origin), outputs };
         match Program::fft(code.cell_count(), &fft) {
             Ok(program) => program,
             Err(error) => unreachable!("what is lost or parity is written, the rest is read: {error}"),
         }
     }
-}
 
-impl Coset {
-    /// What the column at a place adds to each state.
-    fn states_of(&self, place: usize, b: Gf) -> [Gf; POINTS] {
-        let v: [Gf; POINTS] = std::array::from_fn(|i| if i == place { Gf::ONE } else { Gf::ZERO });
-        let (e1, o1) = (v[0] + v[1], v[2] + v[3]);
-        let (e0, o0) = (v[0] + self.y * e1, v[2] + (self.y + b) * o1);
-        let (a2, a3) = (e0 + o0, e1 + o1);
-        [e0 + self.w * a2, e1 + self.w * a3, a2, a3]
+    /// The factors of the group whose first point is y: of level i, y taken i times by X^2 + X, and the same with the points before added.
+    fn factors(&self, y: Gf) -> [u8; POINTS_MOST - 1] {
+        let [b1, b2] = self.basis;
+        let (y1, y2) = (halved(y), halved(halved(y)));
+        let factors = match self.points {
+            4 => [y, y + b1, y1, Gf::ZERO, Gf::ZERO, Gf::ZERO, Gf::ZERO],
+            _ => [y, y + b1, y + b2, y + b2 + b1, y1, y1 + b1, y2],
+        };
+        factors.map(|factor| factor.0)
+    }
+
+    /// What a column at a place of a group of four adds to each state; the first point of the group is y.
+    ///
+    /// The polynomial that is 1 at z and 0 at the other points of its coset is the product over the levels i of 1 + z_i + X_i, z and X taken i times by X^2 + X.
+    fn states_of(&self, y: Gf, place: usize) -> Points<Gf> {
+        let z = y + subspace(self.basis)[place];
+        let of_level = [z, halved(z), halved(halved(z))].map(|z| z + Gf::ONE);
+        std::array::from_fn(|state| {
+            let levels = of_level.into_iter().take(self.points.ilog2() as usize).enumerate();
+            levels.filter(|(i, _)| state >> i & 1 == 0).map(|(_, factor)| factor).product()
+        })
     }
 }
 
@@ -199,12 +238,14 @@ mod tests {
 
     #[test]
     fn points_in_cosets_are_found_in_any_order_and_in_no_other_code() {
-        for (k, m) in (1..=24usize).flat_map(|k| [(k, 3), (k, 4)]).chain([(252, 3), (252, 4)]) {
+        let small = (1..=24usize).flat_map(|k| [3usize, 4, 5, 6, 7, 8].map(|m| (k, m)));
+        for (k, m) in small.chain([(252, 3), (252, 4), (248, 5), (248, 8)]) {
+            let points = m.next_power_of_two();
             let code = parse(&format!("lch:{k}+{m}"));
             let cosets = Cosets::of(&code).unwrap_or_else(|| panic!("{code}"));
-            assert_eq!(cosets.groups.len(), k.div_ceil(POINTS), "{code}");
+            assert_eq!(cosets.groups.len(), k.div_ceil(points), "{code}");
             let reversed = changed(&code, |j| k - 1 - j, None);
-            assert_eq!(Cosets::of(&reversed).map(|cosets| cosets.groups.len()), Some(k.div_ceil(POINTS)));
+            assert_eq!(Cosets::of(&reversed).map(|cosets| cosets.groups.len()), Some(k.div_ceil(points)));
             if k <= 24 {
                 for change in (0..m).flat_map(|r| (0..k).map(move |j| (r, j))) {
                     let is_other = Cosets::of(&changed(&code, |j| j, Some(change))).is_none();
@@ -212,9 +253,17 @@ mod tests {
                 }
             }
         }
-        for spec in
-            ["lch:6+2", "lch:6+5", "cauchy:8+4", "rs:8+4", "rs:6+3,vandermonde", "raidq:8+4", "raid6:5"]
-        {
+        for spec in [
+            "lch:6+2",
+            "lch:6+9",
+            "cauchy:8+4",
+            "cauchy:8+6",
+            "rs:8+8",
+            "rs:8+4",
+            "rs:6+3,vandermonde",
+            "raidq:8+4",
+            "raid6:5",
+        ] {
             assert!(Cosets::of(&parse(spec)).is_none(), "{spec}");
         }
     }
@@ -223,7 +272,9 @@ mod tests {
     #[test]
     fn what_the_fft_makes_is_what_sums_of_products_make() {
         let paint = |i: usize| (0..300).map(|at| (i * 37 + at * 11 + at / 7) as u8).collect::<Vec<u8>>();
-        for (k, m) in [(1, 4), (3, 3), (4, 4), (6, 4), (7, 4), (13, 4)] {
+        for (k, m) in
+            [(1, 4), (3, 3), (4, 4), (6, 4), (7, 4), (13, 4), (5, 5), (3, 6), (9, 5), (1, 8), (5, 8)]
+        {
             let code = parse(&format!("lch:{k}+{m}"));
             let codec = Codec::new(&code);
             let mut cells: Vec<Vec<u8>> = (0..k + m).map(paint).collect();
@@ -249,11 +300,8 @@ mod tests {
                 let set = CellSet::of_columns(&code, &lost);
                 let program = Cosets::of(&code).unwrap().decoder(&code, &set);
                 let has_kernels = pantile_kernel::Tier::best() != pantile_kernel::Tier::Portable;
-                assert_eq!(
-                    program.is_some(),
-                    has_kernels && lost.len() >= LOST_LEAST,
-                    "{code} without {lost:?}"
-                );
+                let is_made = lost.len() >= LOST_LEAST && (m <= SOLVED_POINTS || lost[0] >= k);
+                assert_eq!(program.is_some(), has_kernels && is_made, "{code} without {lost:?}");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Reed-Solomon with its points in cosets of a subspace, so that an additive FFT can compute all parities at
+//! Reed-Solomon with its points in cosets of a subspace, so that an additive FFT computes all parities at
 //! once.
 //!
 //! T is the least power of two >= m, and p(n) the point of the number n along the Cantor basis of
@@ -43,7 +43,7 @@ use pantile_gf::Matrix;
 
 pub(super) const FAMILY: Family = Family {
     name: "lch",
-    summary: "Reed-Solomon whose parities an additive FFT can compute: any m columns may be lost",
+    summary: "Reed-Solomon whose parities an additive FFT computes: any m columns may be lost",
     forms: &["lch:k+m"],
     examples: &["lch:8+4", "lch:12+4", "lch:20+8"],
     source: "Lin, Chung, Han, Novel Polynomial Basis (FOCS 2014); Cantor (1989)",

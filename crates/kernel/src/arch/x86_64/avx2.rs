@@ -10,7 +10,7 @@ use super::{
     ROWS_AND_LEFT, SHORT, SOLVED, STATES_ALONE, VALUES, WAYS, is_past, partial,
 };
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
-use crate::fft::{FftJob, FftKernel, Finish, POINTS};
+use crate::fft::{FftJob, FftKernel, Finish, POINTS, POINTS_MOST, VISIT_BYTES_MOST};
 use crate::horner::{
     CUBE, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, PLANES_MOST, QUADRATIC, SQUARE,
     SQUARE_CLASSES, STATES, TWO, UNIT, class_of, plane_before,
@@ -47,8 +47,8 @@ const KEPT: u8 = portable::product(OVERFLOW, 0xf4);
 
 const _: () = assert!(portable::product(KEPT, 3) == OVERFLOW);
 
-/// Columns of a visit of an additive FFT: of four states each, beside four columns.
-const FFT_COLUMNS: usize = 2;
+/// Columns of a visit of an additive FFT of four points, and of eight.
+const FFT_COLUMNS: [usize; 2] = [2, 2];
 
 /// A witness that the machine has AVX2.
 #[derive(Clone, Copy, Debug)]
@@ -195,13 +195,13 @@ impl Engine for Avx2 {
         pick_change!(outputs, ones; 1 2 3 4 5 6 7 8)
     }
 
-    fn fft_kernel(self, streaming: bool, finish: Finish) -> Option<FftKernel<Tables>> {
-        Some(match super::stores(streaming) {
-            PAST_NEXT => pick_fft!(finish, FFT_COLUMNS, PAST_NEXT),
-            PAST_AHEAD => pick_fft!(finish, FFT_COLUMNS, PAST_AHEAD),
-            PAST => pick_fft!(finish, FFT_COLUMNS, PAST),
-            _ => pick_fft!(finish, FFT_COLUMNS, CACHED),
-        })
+    fn fft_kernel(self, streaming: bool, points: usize, finish: Finish) -> Option<FftKernel<Tables>> {
+        match super::stores(streaming) {
+            PAST_NEXT => pick_fft!(points, finish, PAST_NEXT by FFT_COLUMNS),
+            PAST_AHEAD => pick_fft!(points, finish, PAST_AHEAD by FFT_COLUMNS),
+            PAST => pick_fft!(points, finish, PAST by FFT_COLUMNS),
+            _ => pick_fft!(points, finish, CACHED by FFT_COLUMNS),
+        }
     }
 
     fn few_streams(self) -> Option<FewStreams> {

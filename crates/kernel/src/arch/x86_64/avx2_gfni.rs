@@ -10,7 +10,7 @@ use super::{
     SOLVED, STATES_ALONE, VALUES, is_past, partial,
 };
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
-use crate::fft::{FftJob, FftKernel, Finish, POINTS};
+use crate::fft::{FftJob, FftKernel, Finish, POINTS, POINTS_MOST, VISIT_BYTES_MOST};
 use crate::horner::{
     ANY_CLASSES, CUBE, CUBE_BACK, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC,
     SQUARE, SQUARE_CLASSES, STATES, UNIT, class_of, plane_before,
@@ -26,8 +26,8 @@ const COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 4, 4, 3, 2, 2, 2, 1, 1];
 /// The same where they are stored past the cache, by whole lines (`avx2.rs`): three outputs gain a tenth to two thirds.
 const PAST_COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 4, 4, 2, 2, 2, 2, 2, 2];
 
-/// Columns of a visit of an additive FFT: of four states each, beside four columns.
-const FFT_COLUMNS: usize = 2;
+/// Columns of a visit of an additive FFT of four points, and of eight.
+const FFT_COLUMNS: [usize; 2] = [2, 2];
 
 /// A witness that the machine has AVX2 and GFNI.
 #[derive(Clone, Copy, Debug)]
@@ -73,13 +73,13 @@ impl Engine for Avx2Gfni {
         pick_change!(outputs, ones; 1 2 3 4 5 6 7 8)
     }
 
-    fn fft_kernel(self, streaming: bool, finish: Finish) -> Option<FftKernel<u64>> {
-        Some(match super::stores(streaming) {
-            PAST_NEXT => pick_fft!(finish, FFT_COLUMNS, PAST_NEXT),
-            PAST_AHEAD => pick_fft!(finish, FFT_COLUMNS, PAST_AHEAD),
-            PAST => pick_fft!(finish, FFT_COLUMNS, PAST),
-            _ => pick_fft!(finish, FFT_COLUMNS, CACHED),
-        })
+    fn fft_kernel(self, streaming: bool, points: usize, finish: Finish) -> Option<FftKernel<u64>> {
+        match super::stores(streaming) {
+            PAST_NEXT => pick_fft!(points, finish, PAST_NEXT by FFT_COLUMNS),
+            PAST_AHEAD => pick_fft!(points, finish, PAST_AHEAD by FFT_COLUMNS),
+            PAST => pick_fft!(points, finish, PAST by FFT_COLUMNS),
+            _ => pick_fft!(points, finish, CACHED by FFT_COLUMNS),
+        }
     }
 
     fn few_streams(self) -> Option<FewStreams> {
