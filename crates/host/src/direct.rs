@@ -81,6 +81,10 @@ impl SharedVolume {
         self.own().losses(also)
     }
 
+    pub(crate) fn can_spare(&self, also: &[Slot]) -> Option<bool> {
+        self.own().can_spare(also)
+    }
+
     pub(crate) fn extents(&self, first: UserBlock, count: u64) -> Option<Vec<Extent>> {
         self.own().extents(first, count)
     }

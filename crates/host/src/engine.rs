@@ -7,8 +7,10 @@
 //! Invariant: each I/O and computation of the volume is reported to it exactly once, whatever the device does. A device that
 //! goes is reported with every I/O that it still owes; what it answers later is dropped.
 
+mod shortage;
 mod transfers;
 
+use self::shortage::Shortage;
 use self::transfers::{Flight, Purpose, len_bytes};
 use crate::ahead::{Ahead, Early};
 use crate::direct::{Direct, SharedVolume};
@@ -76,8 +78,7 @@ pub(crate) struct Member {
     answered_at: Instant,
     /// Why the last device of this slot was dropped.
     error: Option<DeviceError>,
-    /// Since when its writes fail for want of space or memory.
-    short_since: Option<Instant>,
+    shortage: Shortage,
 }
 
 /// A device of a running volume, as its host sees it.
@@ -91,6 +92,8 @@ pub struct MemberReport {
     pub len_bytes: u64,
     /// Why it was given up, or what it is short of.
     pub error: Option<DeviceError>,
+    /// Whether something waits until it, or the system, has what it is short of.
+    pub is_short: bool,
 }
 
 /// A running volume at one moment.
@@ -155,6 +158,8 @@ pub(crate) struct Engine {
     /// Requests to be tried again.
     again: VecDeque<(Instant, IoRequest)>,
     deadline: Duration,
+    /// Whether somebody waits for the end of the volume.
+    hurries: bool,
     looked_at: Instant,
     quiet: Quiet,
     still: Quiet,
@@ -199,6 +204,7 @@ impl Engine {
             background: VecDeque::new(),
             again: VecDeque::new(),
             deadline: options.device_deadline,
+            hurries: false,
             looked_at: now,
             quiet: Quiet { since: now, requests: 0, told: false },
             still: Quiet { since: now, requests: 0, told: false },
@@ -461,7 +467,7 @@ impl Engine {
         let member = &mut self.members[slot.0 as usize];
         let Some(number) = member.number.take() else { return };
         member.owes.clear();
-        member.error = error;
+        (member.error, member.shortage) = (error, Shortage::default());
         self.direct.detach(slot);
         drop(self.pool.detach(number));
         self.background.retain(|request| request.device != number);
@@ -484,6 +490,7 @@ impl Engine {
             self.looked_at = now;
             self.direct.sweep();
             self.drop_those_that_hang(now);
+            self.look_at_shortages(now);
         }
         self.look_at_epochs(now);
         let idle_at = self.look_whether_idle(now);
@@ -665,6 +672,7 @@ impl Engine {
             attached: member.number.is_some(),
             len_bytes: member.len_bytes,
             error: member.error.clone(),
+            is_short: !member.shortage.is_over(),
         });
         let mut status = self.volume.status().ok_or(HostError::Stopped)?;
         for (slot, device) in (0..).map(Slot).zip(&mut status.devices) {
@@ -694,7 +702,7 @@ impl Member {
             owes: BTreeMap::new(),
             answered_at: now,
             error: None,
-            short_since: None,
+            shortage: Shortage::default(),
         }
     }
 }

@@ -179,10 +179,11 @@ impl Host {
         })
     }
 
-    /// Ends in order: what was answered is made durable, the devices are closed.
+    /// Ends in order: what was answered is made durable, the devices are closed. Devices that are short of space get as long as they may hang.
     ///
     /// Errors: it could not be made durable; it has ended all the same.
     pub fn stop(&self) -> Result<(), HostError> {
+        self.hurry();
         let settle = || {
             self.call(|engine| {
                 engine.settle();
@@ -197,6 +198,15 @@ impl Host {
             Err(HostError::Stopped) => Ok(()),
             other => other,
         }
+    }
+
+    /// It is to end: from now on nobody waits for room longer than for a device that hangs.
+    pub(crate) fn hurry(&self) {
+        // It has ended already.
+        let _ = self.call(|engine| {
+            engine.hurry();
+            Ok(())
+        });
     }
 
     /// Ends at once, as a crash of the process would: what was not flushed may be lost. Waits until the devices are closed.

@@ -172,6 +172,7 @@ impl Service {
     /// Makes everything durable, closes the devices and gives the folder back.
     pub fn stop(&self) -> Result<(), FolderError> {
         self.end();
+        self.host().hurry();
         self.look_after();
         // Nobody is left to end them.
         for epoch in self.host().report().map(|report| report.epochs).unwrap_or_default() {
@@ -204,6 +205,7 @@ impl Service {
         let result = match order {
             Order::Status => self.status().map(|report| Answer::Status(Box::new(report))),
             Order::Stop => {
+                self.host().hurry();
                 self.host().handle().flush().map_err(FolderError::from).map(|()| done("Stopping.".into()))
             }
             Order::Fail { device, lose_data } => self.fail(*device, *lose_data).map(done),

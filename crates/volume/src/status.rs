@@ -166,7 +166,7 @@ pub struct Losses {
 impl Engine {
     /// What cannot be had with what is lost, and these devices lost, too.
     pub(crate) fn losses(&self, also: &[Slot]) -> Losses {
-        let lost: BTreeSet<Slot> = self.maps.absent().into_iter().chain(also.iter().copied()).collect();
+        let lost = self.absent_with(also);
         let all: Vec<Slot> = lost.iter().copied().collect();
         let bears = self.planners.stripes_bear.bears(&all);
         if all.len() <= self.geometry.tolerance() {
@@ -191,6 +191,16 @@ impl Engine {
             log_blocks += live.count() as u64;
         }
         Losses { bears, log_blocks }
+    }
+
+    /// Whether no more is lost without these devices than is already. Cost: looks through the log only if the stripes bear more losses than it.
+    pub(crate) fn can_spare(&self, also: &[Slot]) -> bool {
+        let all: Vec<Slot> = self.absent_with(also).into_iter().collect();
+        self.planners.stripes_bear.bears(&all) && self.losses(also).log_blocks <= self.losses(&[]).log_blocks
+    }
+
+    fn absent_with(&self, also: &[Slot]) -> BTreeSet<Slot> {
+        self.maps.absent().into_iter().chain(also.iter().copied()).collect()
     }
 
     /// Which user blocks of a coded row cannot be had without some of its cells.

@@ -171,6 +171,14 @@ impl Volume {
         }
     }
 
+    /// Whether these devices may be lost, too: the volume serves on, and what can be had with them can be had without. `None` unless it serves.
+    pub fn can_spare(&self, also: &[Slot]) -> Option<bool> {
+        match &self.inner {
+            Inner::Serving(engine) | Inner::Looking(engine) => Some(engine.can_spare(also)),
+            Inner::Opening(_) | Inner::Refused(_) => None,
+        }
+    }
+
     /// Which blocks of a range hold something; `None` unless it serves.
     pub fn extents(&self, first: UserBlock, count: u64) -> Option<Vec<Extent>> {
         match &self.inner {

@@ -7,7 +7,7 @@ use crate::gather::{GAP_BLOCKS_MAX, Wanted, cut, join};
 use crate::inbox::Message;
 use crate::memory::{BLOCK, Block};
 use crate::work::checksum;
-use pantile_device::{Completion, DeviceError, Op, Priority, Refusal, Remedy, Request as IoRequest, Segment};
+use pantile_device::{Completion, Op, Priority, Refusal, Remedy, Request as IoRequest, Segment};
 use pantile_volume::{BufferId, DeviceBlock, Event, IoId, IoResult, Piece, Seed, Slot, Urgency};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -151,13 +151,19 @@ impl Engine {
         member.owes.remove(&token);
         member.answered_at = Instant::now();
         let Err(error) = result else {
-            if matches!(op, Op::Write { .. }) && member.short_since.take().is_some() {
-                member.error = None;
-            }
+            member.ends(token);
             self.done(token, op);
             return;
         };
-        match error.remedy() {
+        let remedy = error.remedy();
+        if matches!(remedy, Remedy::MakeSpace | Remedy::Retry) {
+            member.falls_short(token, error);
+            let request = IoRequest { token, device, priority, op };
+            self.again.push_back((Instant::now() + RETRY_AFTER, request));
+            return;
+        }
+        member.ends(token);
+        match remedy {
             Remedy::RepairRange => match self.joined.remove(&token) {
                 Some(parts) => self.each_alone(parts, device, priority, op),
                 // What cannot be written is made good nowhere: the volume counts the device as lost. It is closed, so that another, or itself
@@ -165,20 +171,8 @@ impl Engine {
                 None if matches!(op, Op::Write { .. }) => self.drop_device(slot, Some(error)),
                 None => self.io_over(IoId(token), IoResult::MediaError),
             },
-            Remedy::MakeSpace | Remedy::Retry if !self.is_tired_of(slot, &error) => {
-                let request = IoRequest { token, device, priority, op };
-                self.again.push_back((Instant::now() + RETRY_AFTER, request));
-            }
             _ => self.drop_device(slot, Some(error)),
         }
-    }
-
-    /// Whether a device has been failing for want of something as long as its deadline allows.
-    fn is_tired_of(&mut self, slot: Slot, error: &DeviceError) -> bool {
-        let member = &mut self.members[slot.0 as usize];
-        let since = *member.short_since.get_or_insert_with(Instant::now);
-        member.error = Some(error.clone());
-        since.elapsed() > self.deadline
     }
 
     /// Some of what was to be done as one cannot be done: the rest can.

@@ -182,6 +182,15 @@ fn wrong(
         };
         wrong.push(format!("{damaged} stripes have lost data: {known}."));
     }
+    let short = (0..).zip(&report.members).filter(|(_, member)| member.is_short);
+    let short: Vec<String> = short.map(|(slot, _): (u32, _)| slot.to_string()).collect();
+    if !short.is_empty() && !status.failed {
+        let word = if short.len() == 1 { "device" } else { "devices" };
+        wrong.push(format!(
+            "Writes and flushes wait until there is room for {word} {}; what is there can be read.",
+            short.join(", ")
+        ));
+    }
     for device in devices {
         let why = device.problem.as_ref().map_or(String::new(), |problem| format!(": {problem}"));
         match device.state {
