@@ -27,7 +27,7 @@ const PIECE_BLOCKS: u64 = 256;
 /// How long a writer waits for memory before it tells the engine to make room.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// How long it waits in all: longer than a device may hang before it is given up.
+/// How long it waits in all, beside its flushes: they end when a device that hangs is given up, or when one that is short of space has some.
 const MEMORY_DEADLINE: Duration = Duration::from_secs(300);
 
 /// A client's end of a running volume. Cheap to clone; all clones are one.
@@ -249,12 +249,14 @@ impl Handle {
         if let Some(buffer) = memory.take(bytes) {
             return Ok(buffer);
         }
-        let begun = Instant::now();
+        let mut waited = Duration::ZERO;
         loop {
-            if let Some(buffer) = memory.take_until(bytes, Instant::now() + PATIENCE) {
+            let begun = Instant::now();
+            if let Some(buffer) = memory.take_until(bytes, begun + PATIENCE) {
                 return Ok(buffer);
             }
-            if begun.elapsed() > MEMORY_DEADLINE {
+            waited += begun.elapsed();
+            if waited > MEMORY_DEADLINE {
                 return Err(HostError::NoMemory { max_bytes: memory.max_bytes() });
             }
             // What is written little by little can hold more memory than the engine knows of.
