@@ -275,6 +275,9 @@ impl Engine {
                 self.direct.detach(slot);
                 self.pool.detach(number);
                 devices.push(member.device.clone());
+            } else if member.fell_short() {
+                // It was given up a moment ago, perhaps, and answers.
+                devices.push(member.device.clone());
             }
         }
         // What is still under way to them keeps them open until somebody takes its completion.

@@ -11,7 +11,7 @@
 //! nothing, and the next opening finds what a crash would have left.
 
 use super::{Engine, Member};
-use pantile_device::DeviceError;
+use pantile_device::{DeviceError, Remedy};
 use pantile_volume::Slot;
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -42,6 +42,12 @@ impl Member {
     pub(super) fn falls_short(&mut self, token: u64, error: DeviceError) {
         self.error = Some(error);
         self.shortage.since.entry(token).or_insert_with(Instant::now);
+    }
+
+    /// Whether it was short of something when it was given up, or is.
+    pub(super) fn fell_short(&self) -> bool {
+        let remedy = self.error.as_ref().map(DeviceError::remedy);
+        matches!(remedy, Some(Remedy::MakeSpace | Remedy::Retry))
     }
 
     /// A request ended otherwise.
