@@ -196,7 +196,8 @@ impl Engine for Avx2 {
     }
 
     fn fft_kernel(self, streaming: bool, points: usize, finish: Finish) -> Option<FftKernel<Tables>> {
-        match super::stores(streaming) {
+        match stores(streaming, points) {
+            CACHED_LATER => pick_fft!(points, finish, CACHED_LATER by FFT_COLUMNS),
             PAST_NEXT => pick_fft!(points, finish, PAST_NEXT by FFT_COLUMNS),
             PAST_AHEAD => pick_fft!(points, finish, PAST_AHEAD by FFT_COLUMNS),
             PAST => pick_fft!(points, finish, PAST by FFT_COLUMNS),

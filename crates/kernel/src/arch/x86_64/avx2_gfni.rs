@@ -75,9 +75,8 @@ impl Engine for Avx2Gfni {
 
     fn fft_kernel(self, streaming: bool, points: usize, finish: Finish) -> Option<FftKernel<u64>> {
         match super::stores(streaming) {
-            PAST_NEXT => pick_fft!(points, finish, PAST_NEXT by FFT_COLUMNS),
+            PAST | PAST_NEXT => pick_fft!(points, finish, PAST_NEXT by FFT_COLUMNS),
             PAST_AHEAD => pick_fft!(points, finish, PAST_AHEAD by FFT_COLUMNS),
-            PAST => pick_fft!(points, finish, PAST by FFT_COLUMNS),
             _ => pick_fft!(points, finish, CACHED by FFT_COLUMNS),
         }
     }
