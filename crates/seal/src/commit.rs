@@ -313,8 +313,11 @@ impl Changing<'_, '_> {
         Ok(new)
     }
 
-    /// Adds the change to the parity that it reaches; `None` if old content is not to be had as it was sealed, or if
+    /// Adds the change to the parity that it reaches; `None` if old content is not known to be as it was sealed, or if
     /// encoding again reads less. The parity cells that changed.
+    ///
+    /// Added to parity, an error of the old content would let the equations blame the new block, which is right: without
+    /// checksums only the whole stripe tells whether there is one.
     fn add_delta(&self, window: &mut Window, changed: &[CellIndex], new: &Arena) -> Option<Vec<CellIndex>> {
         let (set, geometry) = (self.set, &self.set.geometry);
         let code = geometry.codec.code();
@@ -328,8 +331,7 @@ impl Changing<'_, '_> {
             .map(|(_, &cell)| cell)
             .collect();
         let cheaper = changed.len() + reached.len() <= geometry.lanes.len() - changed.len();
-        // Without checksums a delta keeps an error visible that encoding again would hide.
-        if set.manifest.mode == Mode::Beside || (set.judge && !cheaper) {
+        if set.manifest.mode == Mode::Beside || !set.judge || !cheaper {
             return None;
         }
         let reads: Vec<CellIndex> = changed.iter().chain(&reached).copied().collect();
@@ -351,7 +353,7 @@ impl Changing<'_, '_> {
     /// Computes all parity from the new content and the other blocks, repaired in memory where they are damaged.
     ///
     /// Errors: `TooMuchLost` if another block of a stripe cannot be had; `NeedsHeal` if, without checksums, the old
-    /// parity contradicts the other blocks.
+    /// stripe contradicts its equations or is not there to be asked.
     fn encode_again(
         &self,
         window: &mut Window,
@@ -365,7 +367,10 @@ impl Changing<'_, '_> {
         if !set.judge {
             self.check_others(window)?;
         }
-        set.obtain(window, &others)?;
+        // What satisfied the equations is not read again: only that very content is known to be right.
+        if !(0..window.count()).all(|i| others.iter().all(|&cell| window.have[i].contains(cell))) {
+            set.obtain(window, &others)?;
+        }
         for i in 0..window.count() {
             if let Some(cell) = others.iter().find(|&&cell| !window.have[i].contains(cell)) {
                 let stripe = window.stripes.start + i as u64;
@@ -384,7 +389,8 @@ impl Changing<'_, '_> {
         Ok(code.parity().to_vec())
     }
 
-    /// Without checksums: whether what is left of the old stripes satisfies its equations.
+    /// Without checksums: whether what is left of the old stripes satisfies its equations. In mode full nothing may be
+    /// missing: with every block that is lost the equations tell less of the others.
     fn check_others(&self, window: &mut Window) -> Result<(), SealError> {
         let set = self.set;
         let all: Vec<CellIndex> = set.geometry.codec.code().cells().collect();
@@ -392,6 +398,9 @@ impl Changing<'_, '_> {
         set.read(window, &all, whole);
         for group in window.groups(|i| window.lost[i].clone()) {
             let erased: CellSet = window.lost[group.start].clone();
+            if set.manifest.mode == Mode::Full && !erased.is_empty() {
+                return Err(SealError::NeedsHeal { columns: vec![], blocks: erased.len() as u64 });
+            }
             let checker = set.geometry.checker(&erased);
             let cells = window.cells(group);
             let views: Vec<&[u8]> = cells.iter().map(|cell| &**cell).collect();

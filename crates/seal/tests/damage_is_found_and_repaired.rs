@@ -94,6 +94,35 @@ fn without_checksums_a_flipped_byte_is_located_and_healed_by_the_equations() {
 }
 
 #[test]
+fn without_checksums_a_block_that_rotted_is_not_added_to_parity_when_its_file_changes() {
+    for code in ["lch:3+5", "rs:3+2", "rs:4+4", "dcode:5"] {
+        for column in 0..code_of(code).columns() {
+            let place = Place::new();
+            fs::create_dir(place.tree()).unwrap();
+            write(&place.tree().join("f"), &[b'A'; 4096]);
+            write(&place.tree().join("g"), &Seed(7).bytes(8192));
+            let mut options = place.options(code);
+            options.checksums = Some(false);
+            seal(&options, &mut Silent).unwrap();
+            flip(&place.shard(column), BODY + 100);
+            let rotten = shards(&place.out());
+            write(&place.tree().join("f"), &[b'B'; 4096]);
+            age(&place.tree().join("f"), 1_700_000_000);
+            let refused = seal(&place.again(), &mut Silent);
+            assert!(
+                matches!(&refused, Err(SealError::NeedsHeal { blocks: 1, .. })),
+                "{code}: {column}: {refused:?}"
+            );
+            assert!(shards(&place.out()) == rotten, "{code}: {column}: nothing is written");
+            assert_eq!(place.heal().unwrap().blocks_repaired, 1);
+            assert_eq!(place.reseal().changed, 1);
+            assert!(place.verify().clean, "{code}: {column}");
+            place.assert_restores();
+        }
+    }
+}
+
+#[test]
 fn what_the_equations_cannot_tell_is_reported_and_left_alone() {
     // One parity: something is wrong, nobody knows where.
     let place = sealed("raid5:4", Mode::Full, false);
