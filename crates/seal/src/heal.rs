@@ -13,7 +13,7 @@ use crate::unseal::{SETUID_SETGID, make_parents, restore};
 use crate::verify::{Damage, scan};
 use crate::window::Window;
 use pantile::CellIndex;
-use pantile_format::{Crc64, EntryKind, Mode};
+use pantile_format::{Crc64, EntryKind, Mode, Timestamp};
 use std::path::{Path, PathBuf};
 
 /// Repairs the set as far as it can be.
@@ -415,14 +415,16 @@ fn heal_files(
         _ => 0,
     };
     progress.phase("healing files", entries.iter().map(size_of).sum());
+    // Asked before the first is healed, which changes its directory.
+    let dirs: Vec<Option<Timestamp>> = entries.iter().map(|&entry| set.moved_at(entry)).collect();
     let mut window = Window::new(&set.geometry, set.geometry.window_stripes().min(set.manifest.stripes));
     let (mut healed, mut repaired) = (Vec::new(), 0);
-    for entry in entries {
+    for (entry, moved_at) in entries.into_iter().zip(dirs) {
         if progress.cancelled() {
             return Err(SealError::Cancelled);
         }
         let path = set.original_path(entry);
-        match heal_file(set, entry, &path, damage, &mut window, progress) {
+        match heal_file(set, entry, (&path, moved_at), damage, &mut window, progress) {
             Ok((blocks, aside)) => {
                 repaired += blocks;
                 healed.push(path.display().to_string());
@@ -449,11 +451,12 @@ fn is_to_be_healed(set: &Set<'_>, index: usize, damage: &Damage) -> bool {
     broken && gone == 0 && damage.doubt(set, index).is_none()
 }
 
-/// Repairs one original; the number of blocks computed, and where what it held was kept.
+/// Repairs one original, at a path to which directories lead that were last changed then; the number of blocks
+/// computed, and where what it held was kept.
 fn heal_file(
     set: &Set<'_>,
     index: usize,
-    path: &Path,
+    (path, moved_at): (&Path, Option<Timestamp>),
     damage: &Damage,
     window: &mut Window,
     progress: &mut dyn Progress,
@@ -476,7 +479,7 @@ fn heal_file(
         EntryKind::File { .. } => {}
     }
     let temp = stray(&dir, set.manifest.set, None);
-    let done = write_original(set, index, path, &temp, damage, window, progress);
+    let done = write_original(set, index, (path, moved_at), &temp, damage, window, progress);
     if done.is_err() {
         let _ = disk.remove(&temp);
     }
@@ -488,7 +491,7 @@ fn heal_file(
 fn write_original(
     set: &Set<'_>,
     index: usize,
-    path: &Path,
+    (path, moved_at): (&Path, Option<Timestamp>),
     temp: &Path,
     damage: &Damage,
     window: &mut Window,
@@ -529,8 +532,11 @@ fn write_original(
     if !same {
         return Err(SealError::ChangedMeanwhile { path: path.to_path_buf() });
     }
-    // Rot leaves no trace in the times of a file. What does may be the work of a program that sets the time of modification back.
-    let is_touched = there.zip(set.sealed_at()).is_some_and(|(there, at)| there.ctime >= at);
+    // Rot leaves no trace in times. What does may be the work of a program that sets the time of modification back, or lie in
+    // another directory, which was renamed to this.
+    let is_touched = there
+        .zip(set.sealed_at())
+        .is_some_and(|(there, at)| there.ctime >= at || moved_at.is_some_and(|changed_at| changed_at >= at));
     let aside = is_touched.then(|| keep_aside(disk, path)).transpose()?;
     disk.rename(temp, path).map_err(|e| SealError::io("renaming", temp, e))?;
     Ok((restored.reconstructed, aside))

@@ -7,6 +7,8 @@ use crate::lock::{Lock, lock};
 use crate::names::{Names, SHARD, column_of, parent, path_of, shown};
 use crate::options::SetPaths;
 use crate::report::{FileStatus, SetInfo, ShardReport, ShardStatus, Superfluous};
+use crate::tree::Moves;
+use crate::window::join;
 use crate::{SealError, World};
 use pantile::{CellSet, Code, Codec};
 use pantile_format::{
@@ -16,6 +18,7 @@ use pantile_format::{
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A shard that can be read.
 pub(crate) struct Shard {
@@ -373,12 +376,34 @@ impl<'w> Set<'w> {
 
     /// When the set was sealed last, by the times of its shards; `None` if none is there.
     ///
-    /// A file that was changed in any way since may hold something else, whatever its time of modification says. Shards that were copied may look
-    /// younger than they are, never older.
+    /// A file that was changed in any way since may hold something else, whatever its time of modification says; so may one below a directory
+    /// that was changed. Shards that were copied may look younger than they are, never older. A time in the future tells of a clock that was
+    /// wrong, and everything may have been changed since.
     pub(crate) fn sealed_at(&self) -> Option<Timestamp> {
         let disk = self.world.disk;
         let shards = self.shards.iter().flatten();
-        shards.filter_map(|shard| Some(disk.meta(&resolve(disk, &shard.path).ok()?).ok()?.mtime)).min()
+        let times: Vec<Timestamp> = shards
+            .filter_map(|shard| Some(disk.meta(&resolve(disk, &shard.path).ok()?).ok()?.mtime))
+            .collect();
+        let is_past = times.iter().all(|&time| time <= now());
+        times
+            .into_iter()
+            .min()
+            .map(|first| if is_past { first } else { Timestamp { seconds: i64::MIN, nanos: 0 } })
+    }
+
+    /// When an entry may last have been moved with a directory on the way to it from its source; the directory of the shards, to which
+    /// sealing itself writes, is left out.
+    pub(crate) fn moved_at(&self, entry: usize) -> Option<Timestamp> {
+        let entry = &self.manifest.entries[entry];
+        let root = &self.sources[entry.source as usize];
+        let own = spelt_one_way(&self.names.dir);
+        // Of the path of its source alone nothing is a directory.
+        let above: Vec<&Path> = Path::new(path_of(&entry.path)).ancestors().skip(1).collect();
+        let dirs = above.into_iter().rev().map(|path| join(root, path.as_os_str().as_encoded_bytes()));
+        let metas =
+            dirs.filter(|dir| spelt_one_way(dir) != own).filter_map(|dir| self.world.disk.meta(&dir).ok());
+        metas.fold(Moves::default(), |moves, dir| moves.through(&dir)).moved_at
     }
 
     /// Where an entry's original is.
@@ -495,6 +520,12 @@ fn finish_journals(
         })
     })?;
     Ok(held)
+}
+
+/// What the clock says.
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() }
 }
 
 fn same(same: bool) -> FileStatus {

@@ -1,6 +1,6 @@
 //! Looking at the sources: what is there now, in an order in which directories come before what they hold.
 
-use crate::disk::{Disk, MetaKind};
+use crate::disk::{Disk, Meta, MetaKind};
 use crate::names::{is_own, path_of, set_of, stray_of};
 use crate::window::join;
 use crate::{SealError, World};
@@ -15,7 +15,9 @@ pub(crate) struct Tree {
     pub(crate) sources: Vec<Source>,
     /// Files without extents and checksums.
     pub(crate) entries: Vec<Entry>,
-    /// When each entry was last changed in any way.
+    /// When each entry was last changed in any way, or may have been moved with a directory.
+    ///
+    /// What lies in a directory that is renamed lies elsewhere then, and only the directory and the one that it is in show it.
     pub(crate) ctimes: Vec<Timestamp>,
     /// Paths that are neither file, directory nor link, and what other sets have in the directory of the shards.
     pub(crate) skipped: Vec<PathBuf>,
@@ -63,6 +65,27 @@ pub(crate) fn sources(world: &World<'_>, paths: &[PathBuf]) -> Result<Vec<(PathB
     if sources.is_empty() { Err(SealError::NoSources) } else { Ok(sources) }
 }
 
+/// When the directories on the way to something may have been renamed.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Moves {
+    /// The last time at which any of them may have been; `None`: never.
+    pub(crate) moved_at: Option<Timestamp>,
+    /// When the last of them was changed in any way.
+    changed_at: Option<Timestamp>,
+}
+
+impl Moves {
+    /// On through a directory. Renaming changes it, and the one that it is in; a file that comes or goes in it does not change that, but its source is in one
+    /// of which nothing is known: that one was renamed if its times differ, for who changes what is in it changes both at once.
+    pub(crate) fn through(self, dir: &Meta) -> Moves {
+        let own = match self.changed_at {
+            Some(parent) => Some(dir.ctime.min(parent)),
+            None => (dir.ctime != dir.mtime).then_some(dir.ctime),
+        };
+        Moves { moved_at: self.moved_at.max(own), changed_at: Some(dir.ctime) }
+    }
+}
+
 impl Tree {
     /// Walks the sources. Links are not followed.
     pub(crate) fn walk(disk: &dyn Disk, sources: Vec<Source>, own: &Own) -> Result<Tree, SealError> {
@@ -81,9 +104,10 @@ impl Tree {
     }
 
     fn visit(&mut self, disk: &dyn Disk, source: u32, root: &Path, own: &Own) -> Result<(), SealError> {
-        // Paths below the source that are still to be looked at; the next one is taken from the end.
-        let mut todo: Vec<Vec<u8>> = vec![Vec::new()];
-        while let Some(path) = todo.pop() {
+        // Paths below the source that are still to be looked at, and what is known of the directories above; the next one is
+        // taken from the end.
+        let mut todo: Vec<(Vec<u8>, Moves)> = vec![(Vec::new(), Moves::default())];
+        while let Some((path, above)) = todo.pop() {
             let full = join(root, &path);
             let meta = match disk.meta(&full) {
                 Ok(meta) => meta,
@@ -108,7 +132,10 @@ impl Tree {
                     continue;
                 }
             };
+            let ctime = above.moved_at.map_or(meta.ctime, |moved_at| moved_at.max(meta.ctime));
             if kind == EntryKind::Dir {
+                // Sealing itself writes to the directory of the shards, and who renames that renames the shards with it.
+                let here = if full == own.out { above } else { above.through(&meta) };
                 let mut names = disk.list(&full).map_err(|e| SealError::io("reading", &full, e))?;
                 if full == own.out {
                     let others = own.leave_out(&mut names);
@@ -123,11 +150,11 @@ impl Tree {
                         below.push(b'/');
                     }
                     below.extend_from_slice(name.as_os_str().as_bytes());
-                    todo.push(below);
+                    todo.push((below, here));
                 }
             }
             self.entries.push(Entry { source, path, mode: meta.mode, mtime: meta.mtime, kind });
-            self.ctimes.push(meta.ctime);
+            self.ctimes.push(ctime);
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use std::cell::Cell;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 #[test]
 fn another_tree_of_the_same_name_is_refused_and_one_that_was_moved_is_not() {
@@ -80,6 +81,9 @@ fn a_directory_of_shards_alone_is_no_part_of_the_tree() {
     let out = place.tree().join("parity");
     fs::create_dir(place.tree()).unwrap();
     write(&place.tree().join("a"), b"a");
+    // Made within one tick of the shards, it would have the file read once more.
+    fs::create_dir(&out).unwrap();
+    tick();
     let mut options = SealOptions::new(vec![place.tree()], out.clone());
     options.code = Some(code_of("rs:3+2"));
     for _ in 0..2 {
@@ -131,6 +135,113 @@ fn files_that_were_exchanged_under_the_same_times_are_not_taken_for_unchanged() 
         }
         assert!(place.verify().clean);
         assert_eq!(seal(&again, &mut Silent).unwrap().source_bytes_read, 0);
+    }
+}
+
+/// Lets the clock by which times of files are kept go on.
+fn tick() {
+    std::thread::sleep(Duration::from_millis(20));
+}
+
+#[test]
+fn a_directory_renamed_into_place_is_not_taken_for_the_one_that_was_sealed() {
+    for (mode, swapped) in [(Mode::Full, "a"), (Mode::Beside, "a"), (Mode::Beside, "a/b"), (Mode::Beside, "")]
+    {
+        let place = Place::new();
+        let (tree, new) = (place.tree(), place.dir.path().join("new"));
+        for (root, seed) in [(&tree, 1), (&new, 2)] {
+            fs::create_dir_all(root.join("a/b")).unwrap();
+            write(&root.join("a/b/f"), &Seed(seed).bytes(4000));
+        }
+        let file = tree.join("a/b/f");
+        let want = fs::read(new.join("a/b/f")).unwrap();
+        tick();
+        let mut options = place.options("rs:3+2");
+        options.mode = Some(mode);
+        seal(&options, &mut Silent).unwrap();
+        tick();
+        fs::rename(tree.join(swapped), place.dir.path().join("old")).unwrap();
+        fs::rename(new.join(swapped), tree.join(swapped)).unwrap();
+        let before = shards(&place.out());
+        let error = seal(&place.again(), &mut Silent).unwrap_err();
+        assert!(
+            matches!(&error, SealError::Disguised { count: 1, first } if *first == [file.clone()]),
+            "{error}"
+        );
+        assert!(shards(&place.out()) == before, "nothing is written");
+        if mode == Mode::Beside {
+            let aside = format!("{}.before-heal", file.display());
+            assert_eq!(place.heal().unwrap().kept_aside, std::slice::from_ref(&aside), "'{swapped}'");
+            assert!(fs::read(&aside).unwrap() == want, "'{swapped}'");
+        } else {
+            let all = SealOptions { read_all: true, ..place.again() };
+            assert_eq!(seal(&all, &mut Silent).unwrap().changed, 1);
+            place.assert_restores();
+        }
+    }
+}
+
+#[test]
+fn shards_from_the_future_do_not_vouch_for_files() {
+    let place = two_files(Mode::Beside);
+    let later = SystemTime::now() + Duration::from_secs(3600);
+    let set_time = |column: usize, time: SystemTime| {
+        fs::File::options().write(true).open(place.shard(column)).unwrap().set_modified(time).unwrap();
+    };
+    (3..5).for_each(|column| set_time(column, later));
+    exchange(&place);
+    assert!(matches!(seal(&place.again(), &mut Silent), Err(SealError::Disguised { count: 2, .. })));
+    exchange(&place);
+    tick();
+    // One that tells of a wrong clock is enough.
+    set_time(3, SystemTime::now());
+    assert_eq!(place.reseal().source_bytes_read, 18_000);
+    tick();
+    assert_eq!(place.reseal().source_bytes_read, 0);
+}
+
+#[test]
+fn what_lies_beside_a_new_file_is_not_read() {
+    let place = Place::new();
+    let tree = place.tree();
+    fs::create_dir_all(tree.join("d")).unwrap();
+    fs::create_dir_all(tree.join("e")).unwrap();
+    write(&tree.join("top"), &Seed(3).bytes(9000));
+    write(&tree.join("d/old"), &Seed(1).bytes(9000));
+    write(&tree.join("e/other"), &Seed(2).bytes(9000));
+    tick();
+    seal(&place.options("rs:3+2"), &mut Silent).unwrap();
+    assert_eq!(place.reseal().source_bytes_read, 0);
+    for (new, read) in [(&["new"][..], 0), (&["d/new"], 0), (&["newer", "e/new"], 9000)] {
+        tick();
+        new.iter().for_each(|name| write(&tree.join(name), b""));
+        tick();
+        let report = place.reseal();
+        // Both a directory and the one that it is in: it may have been renamed into place.
+        let counted = (report.source_bytes_read, report.added, report.removed);
+        assert_eq!(counted, (read, new.len() as u64, 0), "{new:?}");
+        assert_eq!(place.reseal().source_bytes_read, 0);
+    }
+}
+
+#[test]
+fn what_lies_beside_the_shards_is_not_read_again_for_their_sake() {
+    let place = Place::new();
+    for out in [place.tree(), place.tree().join("parity")] {
+        let _ = fs::remove_dir_all(place.tree());
+        fs::create_dir_all(out.join("below")).unwrap();
+        write(&out.join("a"), &Seed(1).bytes(9000));
+        write(&out.join("below/b"), &Seed(2).bytes(9000));
+        let mut options = SealOptions::new(vec![place.tree()], out);
+        options.code = Some(code_of("rs:3+2"));
+        tick();
+        for round in 0..3 {
+            let report = seal(&options, &mut Silent).unwrap();
+            assert_eq!(
+                (report.unchanged, report.source_bytes_read > 0),
+                (2 * u64::from(round > 0), round == 0)
+            );
+        }
     }
 }
 
