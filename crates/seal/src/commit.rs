@@ -6,7 +6,7 @@
 use crate::disk::resolve;
 use crate::first::{Encoder, Output};
 use crate::grid::Grid;
-use crate::journal::{JournalWriter, is_decided, replay};
+use crate::journal::{self, JournalWriter, is_decided};
 use crate::meta::Meta;
 use crate::options::Progress;
 use crate::report::SealReport;
@@ -79,7 +79,7 @@ impl Commit<'_> {
             false => error,
         };
         let (headers, meta) = done.map_err(&finish)?;
-        replay(&set.world, &journal, &[]).map_err(&finish)?;
+        journal::finish(&set.world, &journal).map_err(&finish)?;
         report.bytes_written += outputs.len() as u64 * 2 * HEADER_BYTES;
         for ((output, header), (_, table)) in outputs.into_iter().zip(headers).zip(meta.tables) {
             let Output { column, path, file } = output;

@@ -2,7 +2,7 @@
 
 use crate::disk::{Disk, DiskFile};
 use crate::grid::{Allocator, Apart, Geometry, Grid, choose_block_len, exposed};
-use crate::journal::{JournalWriter, remove_temporaries, replay};
+use crate::journal::{self, JournalWriter, remove_temporaries};
 use crate::meta::Meta;
 use crate::names::{Names, path_of, temp};
 use crate::options::{Progress, SealOptions};
@@ -247,7 +247,7 @@ fn write_all(
         return Err(SealError::Cancelled);
     }
     journal.commit()?;
-    replay(&world, &names.journal(), &[])
+    journal::finish(&world, &names.journal())
 }
 
 /// Opens every file that is to be sealed: what cannot be read is said before the work begins.

@@ -120,32 +120,46 @@ pub(crate) fn has_shards(disk: &dyn Disk, path: &Path, dirs: &[PathBuf]) -> Resu
     Ok(!find_shards(disk, path, dirs)?.is_empty())
 }
 
-/// Does what a journal says to the shards beside it and in these directories, and removes it when all that it names have it.
+/// Does what a journal says to the shards beside it and in these directories, and removes it when all that it names have it; else the
+/// first column that has not, and the journal stays.
 ///
 /// Shards that are away, or that missed an earlier commit, are left as they are: those may come back, these are lost, and
 /// healed later.
 /// Errors: `BadJournal` if it is damaged; nothing is then changed.
-pub(crate) fn replay(world: &World<'_>, path: &Path, dirs: &[PathBuf]) -> Result<(), SealError> {
+pub(crate) fn replay(world: &World<'_>, path: &Path, dirs: &[PathBuf]) -> Result<Option<Column>, SealError> {
     let disk = world.disk;
     let (header, after) = check(disk, path)?;
     let dir = parent(path);
     let shards = find_shards(disk, path, dirs)?;
     let mut replay = Replay { disk, header, after, shards, open: BTreeMap::new(), header_copy: None };
-    let is_one =
-        |replay: &Replay<'_>, state| replay.after.keys().any(|&column| replay.state(column) == state);
-    if is_one(&replay, State::Away) && !is_one(&replay, State::Before) {
-        return Ok(());
+    let first = |replay: &Replay<'_>, state| {
+        replay.after.keys().copied().find(|&column| replay.state(column) == state).map(Column)
+    };
+    if let Some(away) = first(&replay, State::Away).filter(|_| first(&replay, State::Before).is_none()) {
+        return Ok(Some(away));
     }
     let mut stream = Stream::open(disk, path)?;
     stream.header()?;
     while replay.step(&mut stream)? {}
     replay.sync()?;
     disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))?;
-    if !is_one(&replay, State::Away) && !is_one(&replay, State::Before) {
+    let lacking = first(&replay, State::Away).or_else(|| first(&replay, State::Before));
+    if lacking.is_none() {
         disk.remove(path).map_err(|e| SealError::io("removing", path, e))?;
         disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))?;
     }
-    Ok(())
+    Ok(lacking)
+}
+
+/// As [`replay`], of the journal of a commit, whose shards were all there a moment ago.
+///
+/// Errors: also if one of them does not have the new state now. Another journal must not take the place of this one.
+pub(crate) fn finish(world: &World<'_>, path: &Path) -> Result<(), SealError> {
+    let Some(column) = replay(world, path, &[])? else { return Ok(()) };
+    let shards = find_shards(world.disk, path, &[])?;
+    let shard = shards.get(&column.0).map_or(path, PathBuf::as_path);
+    let why = "it could not be read or written a moment ago; run the command again";
+    Err(SealError::io("giving the new state to", shard, std::io::Error::other(why)))
 }
 
 /// The columns that a journal names, each with the header that its shard has afterwards; none for one that is made.

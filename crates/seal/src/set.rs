@@ -514,7 +514,7 @@ fn finish_journals(
     }
     // Listed again: between two locks another command may have finished it.
     pending()?.iter().try_for_each(|journal| {
-        replay(&world, journal, dirs).map_err(|error| match error {
+        replay(&world, journal, dirs).map(|_| ()).map_err(|error| match error {
             bad @ SealError::BadJournal { .. } => bad,
             error => SealError::Unfinished { journal: journal.clone(), error: Box::new(error) },
         })

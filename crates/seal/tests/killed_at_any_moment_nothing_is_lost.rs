@@ -559,3 +559,47 @@ fn a_file_that_cannot_be_read_is_said_before_anything_is_written() {
         assert_eq!(restored(&place), Some(old.clone()));
     }
 }
+
+#[test]
+fn a_shard_that_cannot_be_opened_for_a_moment_is_not_left_behind_in_silence() {
+    for mode in [Mode::Full, Mode::Beside] {
+        let (start, old, _) = changed_set("rs:3+2", mode);
+        // So much that the table of files has to move before it can be appended.
+        write(&start.tree().join("long"), &Seed(7).bytes(200_000));
+        let new = contents(picture(&start.tree()));
+        let mut seen = [0; 2];
+        for opening in 1.. {
+            let place = Place::new();
+            copy(start.dir.path(), place.dir.path());
+            let faults = Faults { fails_to_open: Some(opening), ..Faults::default() };
+            let disk = FaultDisk::new(place.dir.path(), faults);
+            let done = world(&disk).seal(&place.again(), &mut Silent);
+            let journal =
+                || shards(&place.out()).into_keys().any(|name| name.to_string_lossy().ends_with(".journal"));
+            match done {
+                Ok(_) => {
+                    assert!(!journal() && place.verify().clean, "{mode:?}, opening {opening}");
+                    assert_eq!(restored(&place), Some(new.clone()));
+                    if opening > 40 {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    seen[usize::from(journal())] += 1;
+                    assert!(!journal() || error.to_string().contains("run the command again"), "{error}");
+                    if mode == Mode::Full {
+                        let is = restored(&place);
+                        assert!(
+                            is == Some(old.clone()) || is == Some(new.clone()),
+                            "{mode:?}, opening {opening}"
+                        );
+                    }
+                    place.reseal();
+                    assert!(!journal() && place.verify().clean, "{mode:?}, opening {opening}");
+                    assert_eq!(restored(&place), Some(new.clone()));
+                }
+            }
+        }
+        assert!(seen[0] > 1 && seen[1] > 1, "{mode:?}: {seen:?}");
+    }
+}

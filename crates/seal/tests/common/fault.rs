@@ -24,6 +24,8 @@ pub struct Faults {
     pub full_after: Option<u64>,
     /// Files whose name ends so cannot be opened.
     pub unreadable: Option<&'static str>,
+    /// Which opening of a file to write to it fails, once.
+    pub fails_to_open: Option<u64>,
     /// A planted bug: files whose name ends so are not synced, though the caller is told so.
     pub skip_sync_of: Option<&'static str>,
     /// A planted bug: the journal gets its name only when everything was applied.
@@ -83,6 +85,7 @@ struct State {
     durable_names: BTreeMap<PathBuf, u64>,
     pending_names: Vec<NameChange>,
     operations: u64,
+    opened: u64,
     pub bytes_written: u64,
     pub bytes_read: BTreeMap<PathBuf, u64>,
     delayed: Option<(PathBuf, PathBuf)>,
@@ -250,8 +253,14 @@ impl Disk for FaultDisk {
 
     fn open_write(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         self.alive()?;
+        let mut state = self.state.lock().unwrap();
+        state.opened += 1;
+        if self.faults.fails_to_open == Some(state.opened) {
+            return Err(io::Error::other("a cable is loose"));
+        }
         let inner = SystemDisk.open_write(path)?;
-        let number = self.state.lock().unwrap().names[path];
+        let number = state.names[path];
+        drop(state);
         Ok(self.wrap(path, inner, number))
     }
 
