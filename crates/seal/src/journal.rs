@@ -7,11 +7,13 @@
 
 use crate::disk::{Disk, DiskFile, resolve};
 use crate::names::{Names, column_of, journal_name, parent, temp};
-use crate::set::read_header;
+use crate::set::{make_code, read_header};
 use crate::{SealError, World};
+use pantile::Codec;
 use pantile_format::{
     BODY_OFFSET, Column, Crc64, CrcStream, FormatError, Generation, HEADER_BYTES, JOURNAL_HEADER_BYTES,
-    JournalHeader, Part, RECORD_BYTES, RecordHead, RecordKind, SetId, ShardHeader, TARGET_BYTES, Target,
+    JournalHeader, Manifest, Part, RECORD_BYTES, RecordHead, RecordKind, SetId, ShardHeader, TARGET_BYTES,
+    Target,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -124,7 +126,8 @@ pub(crate) fn has_shards(disk: &dyn Disk, path: &Path, dirs: &[PathBuf]) -> Resu
 /// first column that has not, and the journal stays.
 ///
 /// Shards that are away, or that missed an earlier commit, are left as they are: those may come back, these are lost, and
-/// healed later.
+/// healed later. If one is among these that was made anew of the state before, by somebody who did not see the journal, the others do not suffice for the
+/// state after, and none has it yet, then none is touched: together they may have the state before.
 /// Errors: `BadJournal` if it is damaged; nothing is then changed.
 pub(crate) fn replay(world: &World<'_>, path: &Path, dirs: &[PathBuf]) -> Result<Option<Column>, SealError> {
     let disk = world.disk;
@@ -137,6 +140,9 @@ pub(crate) fn replay(world: &World<'_>, path: &Path, dirs: &[PathBuf]) -> Result
     };
     if let Some(away) = first(&replay, State::Away).filter(|_| first(&replay, State::Before).is_none()) {
         return Ok(Some(away));
+    }
+    if let Some(column) = replay.made_anew().filter(|_| !replay.is_begun() && !replay.suffices()) {
+        return Ok(Some(Column(column)));
     }
     let mut stream = Stream::open(disk, path)?;
     stream.header()?;
@@ -281,6 +287,41 @@ impl Replay<'_> {
             (generation, Some(after)) if generation == before && has_meta(file, after) => State::Before,
             _ => State::Away,
         }
+    }
+
+    fn found(&self, column: u32) -> Option<ShardHeader> {
+        let file = self.disk.open(self.shards.get(&column)?).ok()?;
+        let (found, _) = read_header(&*file).ok()?;
+        (found.set == self.header.set && found.column.0 == column).then_some(found)
+    }
+
+    /// The first shard that was made anew of the state before, since what the commit appended is not there.
+    fn made_anew(&self) -> Option<u32> {
+        let before = self.header.generation.0.wrapping_sub(1);
+        let is_before = |column: u32| self.found(column).is_some_and(|found| found.generation.0 == before);
+        self.after.keys().copied().find(|&column| self.state(column) == State::Away && is_before(column))
+    }
+
+    /// Whether any shard has the state after, if only in one copy of its header.
+    fn is_begun(&self) -> bool {
+        let has_it =
+            |column: u32| self.found(column).is_some_and(|found| found.generation == self.header.generation);
+        self.after.keys().any(|&column| has_it(column))
+    }
+
+    /// Whether the shards that have the state after, or would, are enough to have it, as far as one of them tells of the code.
+    fn suffices(&self) -> bool {
+        let codec = self.after.iter().find_map(|(&column, header)| {
+            let header = header.as_ref()?;
+            let has_it = matches!(self.state(column), State::Before | State::After);
+            let file = self.disk.open(self.shards.get(&column).filter(|_| has_it)?).ok()?;
+            let mut bytes = vec![0; usize::try_from(header.manifest_len).ok()?];
+            file.read_at(&mut bytes, header.meta_offset).ok().filter(|&len| len == bytes.len())?;
+            Some(Codec::new(&make_code(&Manifest::decode(&bytes).ok()?.code).ok()?))
+        });
+        let away = self.after.keys().filter(|&&column| self.state(column) == State::Away);
+        let away: Vec<usize> = away.map(|&column| column as usize).collect();
+        codec.is_none_or(|codec| codec.decoder_anew(&away).is_ok())
     }
 
     /// Does one record; whether there may be another.

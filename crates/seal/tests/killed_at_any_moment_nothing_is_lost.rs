@@ -603,3 +603,43 @@ fn a_shard_that_cannot_be_opened_for_a_moment_is_not_left_behind_in_silence() {
         assert!(seen[0] > 1 && seen[1] > 1, "{mode:?}: {seen:?}");
     }
 }
+
+#[test]
+fn a_journal_does_not_undo_what_was_healed_without_it() {
+    let (start, old, new) = changed_set("rs:3+2", Mode::Full);
+    let (mut tried, mut left) = (0, 0);
+    for after in 0.. {
+        let place = Place::new();
+        copy(start.dir.path(), place.dir.path());
+        let disk = FaultDisk::new(place.dir.path(), Faults { crash_after: Some(after), ..Faults::default() });
+        reseal_in(&world(&disk), &place);
+        let journal = place.out().join("tree.journal");
+        if !journal.exists() {
+            if tried > 0 {
+                break;
+            }
+            continue;
+        }
+        // As if it lay in another directory: one shard is lost and healed, then two more are lost.
+        let aside = place.dir.path().join("aside");
+        fs::rename(&journal, &aside).unwrap();
+        fs::remove_file(place.shard(2)).unwrap();
+        if place.heal().is_err() {
+            continue;
+        }
+        (0..2).for_each(|column| fs::remove_file(place.shard(column)).unwrap());
+        let is_whole = |found: &Option<Picture>| *found == Some(old.clone()) || *found == Some(new.clone());
+        if !is_whole(&restored(&place)) {
+            continue;
+        }
+        tried += 1;
+        fs::rename(&aside, &journal).unwrap();
+        let _ = place.verify();
+        assert!(is_whole(&restored(&place)), "after {after}: the journal destroyed the set");
+        left += u64::from(journal.exists());
+        place.heal().unwrap();
+        place.reseal();
+        assert!(!journal.exists() && restored(&place) == Some(new.clone()), "after {after}");
+    }
+    assert!(tried > 3 && left > 0, "{tried} tried, {left} left alone");
+}
