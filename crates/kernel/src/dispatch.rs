@@ -7,6 +7,7 @@ use crate::dot::Mode;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::fft::Butterflies;
 use crate::fft::Fft;
+use crate::network::{self, Flights, Network};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::schedule::Schedule;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -188,6 +189,55 @@ impl Transform {
             #[cfg(not(all(target_arch = "x86_64", not(miri))))]
             _ => {
                 let _ = (streaming, buffer, len);
+            }
+        }
+    }
+}
+
+/// A network of transforms compiled for one tier.
+#[derive(Debug)]
+pub(crate) enum Flight {
+    Portable(Box<Flights<network::Portable>>),
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    Avx2(Box<Flights<Avx2>>),
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    Avx2Gfni(Box<Flights<Avx2Gfni>>),
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    Avx512Gfni(Box<Flights<Avx512Gfni>>),
+}
+
+impl Flight {
+    /// Of a network that was checked; `None` if this machine lacks the tier.
+    pub(crate) fn new(tier: Tier, network: &Network) -> Option<Flight> {
+        Some(match tier {
+            Tier::Portable => Flight::Portable(Box::new(Flights::new(network::Portable, network))),
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Tier::Avx2 => Flight::Avx2(Box::new(Flights::new(Avx2::new()?, network))),
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Tier::Avx2Gfni => Flight::Avx2Gfni(Box::new(Flights::new(Avx2Gfni::new()?, network))),
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Tier::Avx512Gfni => Flight::Avx512Gfni(Box::new(Flights::new(Avx512Gfni::new()?, network))),
+            #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+            Tier::Avx2 | Tier::Avx2Gfni | Tier::Avx512Gfni => return None,
+        })
+    }
+
+    /// Carries out every step.
+    ///
+    /// # Safety
+    ///
+    /// As `Flights::run`.
+    pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Flight::Portable(flights) => flights.run(streaming, buffer, len),
+                #[cfg(all(target_arch = "x86_64", not(miri)))]
+                Flight::Avx2(flights) => flights.run(streaming, buffer, len),
+                #[cfg(all(target_arch = "x86_64", not(miri)))]
+                Flight::Avx2Gfni(flights) => flights.run(streaming, buffer, len),
+                #[cfg(all(target_arch = "x86_64", not(miri)))]
+                Flight::Avx512Gfni(flights) => flights.run(streaming, buffer, len),
             }
         }
     }

@@ -58,7 +58,7 @@ pub enum FftOutputs {
 }
 
 /// The butterflies of a group of so many points, from level 0 on: the places of lo and hi, and which factor.
-fn butterflies(points: usize) -> impl DoubleEndedIterator<Item = (usize, usize, usize)> {
+pub(crate) fn butterflies(points: usize) -> impl DoubleEndedIterator<Item = (usize, usize, usize)> {
     (0..points.ilog2()).flat_map(move |level| {
         let (distance, first_factor) = (1 << level, points - (points >> level));
         let places = (0..points).filter(move |place| place & distance == 0);
@@ -187,7 +187,8 @@ static ZEROS: Zeros = Zeros([0; VISIT_BYTES_MOST]);
 impl Column {
     const ZERO: Column = Column { base: ZEROS.0.as_ptr(), mask: 0 };
 
-    fn new(buffer: Option<*mut u8>) -> Column {
+    #[inline(always)]
+    pub(crate) fn new(buffer: Option<*mut u8>) -> Column {
         buffer.map_or(Column::ZERO, |base| Column { base: base.cast_const(), mask: !0 })
     }
 

@@ -41,6 +41,7 @@ mod fft;
 #[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
 mod horner;
 pub mod measure;
+mod network;
 mod order;
 mod portable;
 mod program;
@@ -63,6 +64,7 @@ pub use arena::Arena;
 pub use dot::{Dot, DotError, ShapeError, Stores};
 pub use fft::{Fft, FftGroup, FftOutputs};
 pub use horner::{Horner, HornerOutputs, HornerStep};
+pub use network::{Lanes, Network, NetworkStep};
 pub use program::{Program, ProgramError, Step};
 pub use scan::{equal, first_nonzero, first_nonzero_any, xor_into};
 pub use solve::System;

@@ -8,10 +8,11 @@
 
 use std::fmt;
 
-use crate::dispatch::{Solver, Sweep, Transform};
+use crate::dispatch::{Flight, Solver, Sweep, Transform};
 use crate::dot::Mode;
 use crate::fft::Fft;
 use crate::horner::{Carried, Horner, HornerStep};
+use crate::network::Network;
 use crate::solve::System;
 use crate::xor::Xor;
 use crate::{Dot, DotError, ShapeError, Stores, Tier};
@@ -61,6 +62,7 @@ enum Stage {
     Solve(Solver),
     Horner(Box<Carried>),
     Fft(Transform),
+    Network(Flight),
 }
 
 /// Steps that are done in one pass over their sources.
@@ -181,6 +183,29 @@ impl Program {
         }))
     }
 
+    /// What a network of transforms gives, for [`Tier::best`].
+    ///
+    /// Errors: a step has not the lanes that it needs, or reads a slot that was not written; slots of one step overlap; else as [`Program::new`].
+    pub fn network(buffers: usize, network: &Network) -> Result<Program, ProgramError> {
+        Program::network_with_tier(Tier::best(), buffers, network)
+    }
+
+    /// As [`Program::network`], for a tier of the caller's choice.
+    pub fn network_with_tier(tier: Tier, buffers: usize, network: &Network) -> Result<Program, ProgramError> {
+        check_count(buffers)?;
+        let streams = network.check(buffers)?;
+        let Some(flight) = Flight::new(tier, network) else {
+            return Err(ProgramError::TierUnavailable { tier });
+        };
+        Ok(Program {
+            stages: Stages::One(Stage::Network(flight)),
+            tier,
+            buffers,
+            streams,
+            stores: Stores::Auto,
+        })
+    }
+
     /// Makes now what is made, otherwise, once the program has run for some MiB: for one that will.
     ///
     /// Cost: some 60 us for a program of XORs with a hundred buffers or two, nothing for others.
@@ -275,6 +300,8 @@ impl Stage {
             Stage::Horner(carried) => unsafe { carried.run(streaming, buffer, len) },
             // SAFETY: as above, by `check_buffers`.
             Stage::Fft(transform) => unsafe { transform.run(streaming, buffer, len) },
+            // SAFETY: the caller's promise.
+            Stage::Network(flight) => unsafe { flight.run(streaming, buffer, len) },
             // SAFETY: the caller's promise.
             Stage::Xor(xor) => unsafe { xor.run(streaming, buffer, len) },
         }
@@ -465,6 +492,52 @@ pub enum ProgramError {
         /// Its points.
         most: usize,
     },
+    /// A transform of a network whose points are no power of two from 2 on.
+    NetworkPoints {
+        /// The step.
+        step: usize,
+        /// Its points.
+        have: usize,
+        /// The most that there may be.
+        most: usize,
+    },
+    /// A step of a network names more or fewer buffers than it has lanes.
+    NetworkLanes {
+        /// The step.
+        step: usize,
+        /// The buffers that it names.
+        have: usize,
+        /// Its lanes.
+        need: usize,
+    },
+    /// A step of a network names a slot that does not exist.
+    SlotOutOfRange {
+        /// The step.
+        step: usize,
+        /// The last slot that it names.
+        slot: usize,
+        /// The number of slots.
+        slots: usize,
+    },
+    /// A step of a network reads a slot before it was written.
+    SlotUnwritten {
+        /// The step.
+        step: usize,
+        /// The slot.
+        slot: usize,
+    },
+    /// A step of a network writes some of the slots that it reads, but not each where it reads it.
+    SlotsOverlap {
+        /// The step.
+        step: usize,
+    },
+    /// More slots than a network has.
+    TooManySlots {
+        /// The number of slots.
+        have: usize,
+        /// The most that there may be.
+        most: usize,
+    },
     /// More buffers than a program takes.
     TooManyBuffers {
         /// The number of buffers.
@@ -516,6 +589,33 @@ impl fmt::Display for ProgramError {
             }
             ProgramError::FftOutputs { have, most } => {
                 write!(f, "an FFT of {have} outputs; it has 1 to {most}, as many as it has points at most")
+            }
+            ProgramError::NetworkPoints { step, have, most } => {
+                write!(f, "step {step} transforms {have} points; a transform has 2, 4, 8 and so on to {most}")
+            }
+            ProgramError::NetworkLanes { step, have, need } => {
+                write!(
+                    f,
+                    "step {step} names {have} buffers for its {need} lanes; give one, or none, for each"
+                )
+            }
+            ProgramError::SlotOutOfRange { step, slot, slots } => {
+                write!(f, "step {step} names slot {slot} of {slots}; slots count from 0")
+            }
+            ProgramError::SlotUnwritten { step, slot } => {
+                write!(f, "step {step} reads slot {slot}, which no step before it writes; write it first")
+            }
+            ProgramError::SlotsOverlap { step } => {
+                write!(
+                    f,
+                    "step {step} writes some of the slots that it reads; let it write the same ones, if it adds nothing to them, or others"
+                )
+            }
+            ProgramError::TooManySlots { have, most } => {
+                write!(
+                    f,
+                    "{have} slots, of which a network has at most {most}; use again those that no step reads any more"
+                )
             }
             ProgramError::TierUnavailable { tier } => {
                 write!(f, "this machine lacks the {tier} instructions; use Tier::best()")

@@ -12,8 +12,8 @@ use common::system::{MAP_PRIVATE_ANONYMOUS, PAGE_BYTES, PROT_NONE, PROT_READ_WRI
 use common::{xor, zig_zag};
 use pantile_kernel::measure::XorLimit;
 use pantile_kernel::{
-    Dot, Fft, FftGroup, FftOutputs, Horner, HornerOutputs, HornerStep, Program, Step, Stores, System, Tier,
-    Update, equal, first_nonzero, first_nonzero_any, xor_into,
+    Dot, Fft, FftGroup, FftOutputs, Horner, HornerOutputs, HornerStep, Lanes, Network, NetworkStep, Program,
+    Step, Stores, System, Tier, Update, equal, first_nonzero, first_nonzero_any, xor_into,
 };
 
 /// The memory of `count` buffers of so many bytes, a forbidden page before each and after the last.
@@ -178,12 +178,42 @@ fn by_programs_of_every_kind() {
                 everywhere(program.buffers(), |views| program.run(views).unwrap());
             }
         }
+        for (points, stores) in
+            [2, 8, 32].into_iter().flat_map(|points| STORES.map(|stores| (points, stores)))
+        {
+            let network = network(points);
+            let program = Program::network_with_tier(tier, 5 * points, &network).unwrap().with_stores(stores);
+            everywhere(program.buffers(), |views| program.run(views).unwrap());
+        }
         let update = Update::with_tier(tier, 4, 0, &[(1, 1), (2, 7)]).unwrap();
         everywhere(5, |views| {
             let (cells, new) = views.split_at_mut(4);
             update.run(cells, new[0]).unwrap();
         });
     }
+}
+
+/// Every kind of step between buffers and slots, of so many points, with a buffer in three missing.
+fn network(points: usize) -> Network {
+    let factors: Vec<u8> = (0..points - 1).map(|i| (i * 57 + 8) as u8).collect();
+    let lanes = |group: usize| -> Vec<Option<usize>> {
+        (0..points).map(|i| (i % 3 != 2).then_some(group * points + i)).collect()
+    };
+    let buffers = |group: usize| Lanes::Buffers(lanes(group));
+    let scale = |from, to| NetworkStep::Scale { from, plus: lanes(1), factors: vec![2; points], to };
+    let forward = |to| NetworkStep::Forward { from: 0, factors: factors.clone(), to };
+    let inverse = |from, adds| NetworkStep::Inverse { from, factors: factors.clone(), to: 0, adds };
+    let steps = vec![
+        inverse(buffers(0), false),
+        inverse(buffers(1), true),
+        forward(Lanes::Slots(points)),
+        scale(Some(points), buffers(2)),
+        scale(None, buffers(3)),
+        scale(None, Lanes::Slots(points)),
+        inverse(Lanes::Slots(points), true),
+        forward(buffers(4)),
+    ];
+    Network { slots: 2 * points, steps }
 }
 
 /// An FFT of whole groups but for one that has a column less and one that is a half, of four columns at the origin, and of what it makes. Where a tier has no kernels, its steps do.

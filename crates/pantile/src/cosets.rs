@@ -1,11 +1,11 @@
 //! Codes whose points lie in cosets of a subspace, found in their equations: what an additive FFT can encode and decode.
 //!
-//! T = 4 or 8, b_0 = 1, and b_i^2 + b_i = b_{i-1}; x_0 .. x_{T-1} are the sums of some of b_0, b_1 (and b_2), numbered by the bits of their number. A code of one row and
-//! more than T / 2 parities, at most T, such that parity r of a data column at y is s(y) / (x_r + y), s(y) being y^2 + y of y^2 + y, and of that again if T = 8.
+//! T = 4, 8 .. 128, b_0 = 1, and b_i^2 + b_i = b_{i-1}; x_0 .. x_{T-1} are the sums of some of b_0, b_1 .., numbered by the bits of their number. A code of one row and
+//! more than T / 2 parities, at most T, such that parity r of a data column at y is s(y) / (x_r + y), s being X^2 + X, applied log2 T times.
 //! Nothing is asked of the family: y follows from the first two coefficients of a column, b_i from another, and all are compared.
 //!
 //! The columns of a coset are a group of the kernel's [`Fft`], and so are the parities, at the coset of 0: the states of all columns of a stripe add up to zero. So the
-//! states of what is read are those of what is not, of which there are T, and a T x T system gives these.
+//! states of what is read are those of what is not, of which there are T. Four of them are solved by a 4 x 4 system. What more points take is in `transforms.rs`.
 
 use pantile_code::{CellIndex, Code};
 use pantile_gf::{Gf, eliminate};
@@ -13,7 +13,10 @@ use pantile_kernel::{Fft, FftGroup, FftOutputs, Program};
 use pantile_plan::CellSet;
 
 /// Points of a coset, at most.
-const POINTS_MOST: usize = 8;
+const POINTS_MOST: usize = 128;
+
+/// The same if its states are to stay in registers.
+const STATES_MOST: usize = 8;
 
 /// The same if what is lost is solved from states.
 const SOLVED_POINTS: usize = 4;
@@ -30,28 +33,28 @@ const OF_STATES: usize = 36;
 const OF_COLUMN: usize = 6;
 const OF_SUMS: usize = 28;
 
-/// One for each point.
-type Points<T> = [T; POINTS_MOST];
+/// One for each point, of few.
+type Points<T> = [T; STATES_MOST];
 
 /// Where the columns of a code lie.
 #[derive(Debug)]
 pub(crate) struct Cosets {
-    /// T.
-    points: usize,
-    /// b_1 and, of eight points, b_2.
-    basis: [Gf; 2],
-    groups: Vec<Coset>,
-    parities: Points<Option<CellIndex>>,
+    /// x_0 .. x_{T-1}.
+    pub(crate) xs: Vec<Gf>,
+    pub(crate) groups: Vec<Coset>,
+    /// One for each x.
+    pub(crate) parities: Vec<Option<CellIndex>>,
 }
 
 /// The data columns of a coset.
 #[derive(Debug)]
-struct Coset {
-    /// The first of its points.
-    y: Gf,
+pub(crate) struct Coset {
+    /// The first of its points; the others are y + x.
+    pub(crate) y: Gf,
     /// s(y), by which cosets are told apart.
-    s: Gf,
-    columns: Points<Option<CellIndex>>,
+    pub(crate) s: Gf,
+    /// One for each x.
+    pub(crate) columns: Vec<Option<CellIndex>>,
 }
 
 /// X^2 + X, which takes each b to the one before, and 1 to 0.
@@ -59,11 +62,15 @@ fn halved(x: Gf) -> Gf {
     x * x + x
 }
 
-/// x_0 .. x_{T-1}.
-fn subspace([b1, b2]: [Gf; 2]) -> Points<Gf> {
-    std::array::from_fn(|n| {
-        [Gf::ONE, b1, b2].into_iter().enumerate().filter(|(bit, _)| n >> bit & 1 == 1).map(|(_, b)| b).sum()
-    })
+/// The sums of some of a basis, numbered by the bits of their number.
+fn subspace(basis: &[Gf]) -> Vec<Gf> {
+    let sum = |n: usize| basis.iter().enumerate().filter(|(bit, _)| n >> bit & 1 == 1).map(|(_, &b)| b).sum();
+    (0..1 << basis.len()).map(sum).collect()
+}
+
+/// The first of them, where there are few.
+fn few<T: Copy>(columns: &[T], nothing: T) -> Points<T> {
+    std::array::from_fn(|i| columns.get(i).copied().unwrap_or(nothing))
 }
 
 impl Cosets {
@@ -83,14 +90,15 @@ impl Cosets {
         // y + x_r is s(y) / c_r, and s(y) is c_0 y.
         let at = |row: usize| Some(first + quotient(generator.get(0, 0) * first, generator.get(row, 0))?);
         let points = m.next_power_of_two();
-        let basis = [at(2)?, if points == 8 { at(4)? } else { Gf::ZERO }];
-        let is_basis = halved(basis[0]) == Gf::ONE && (points == 4 || halved(basis[1]) == basis[0]);
-        if !is_basis {
+        let mut basis = vec![Gf::ONE];
+        for bit in 1..points.ilog2() {
+            basis.push(at(1 << bit)?);
+        }
+        if !basis.windows(2).all(|pair| halved(pair[1]) == pair[0]) {
             return None;
         }
-        let xs = &subspace(basis)[..points];
-        let none = [None; POINTS_MOST];
-        let mut cosets = Cosets { points, basis, groups: Vec::new(), parities: none };
+        let xs = subspace(&basis);
+        let mut groups: Vec<Coset> = Vec::new();
         for (position, &cell) in code.data().iter().enumerate() {
             let y = point(position)?;
             let s = (0..points.ilog2()).fold(y, |x, _| halved(x));
@@ -98,24 +106,38 @@ impl Cosets {
             if s.is_zero() || !xs[..m].iter().enumerate().all(is_so) {
                 return None;
             }
-            let index = cosets.groups.iter().position(|coset| coset.s == s).unwrap_or_else(|| {
-                cosets.groups.push(Coset { y, s, columns: none });
-                cosets.groups.len() - 1
+            let index = groups.iter().position(|coset| coset.s == s).unwrap_or_else(|| {
+                groups.push(Coset { y, s, columns: vec![None; points] });
+                groups.len() - 1
             });
-            let coset = &mut cosets.groups[index];
+            let coset = &mut groups[index];
             let place = xs.iter().position(|&x| coset.y + x == y)?;
             if coset.columns[place].replace(cell).is_some() {
                 return None;
             }
         }
-        cosets.parities.iter_mut().zip(code.parity()).for_each(|(at, &cell)| *at = Some(cell));
-        Some(cosets)
+        let parities = (0..points).map(|i| code.parity().get(i).copied()).collect();
+        Some(Cosets { xs, groups, parities })
     }
 
-    /// The program that computes every parity; `None` if this machine has no kernels for it.
+    /// T.
+    pub(crate) fn points(&self) -> usize {
+        self.xs.len()
+    }
+
+    /// The program that computes every parity; `None` if this machine has no kernels for it, or sums of products take less time.
     pub(crate) fn encoder(&self, code: &Code) -> Option<Program> {
-        let outputs = self.parities.map(|parity| parity.map(CellIndex::usize));
-        self.program(code, |_| true, [None; POINTS_MOST], FftOutputs::Values(outputs))
+        match self.points() > STATES_MOST {
+            true => self.by_transforms(code, &CellSet::of_columns(code, &[])),
+            false => self.encoder_of(code, |_| true),
+        }
+    }
+
+    /// The same of some of them, by states in registers.
+    fn encoder_of(&self, code: &Code, is_wanted: impl Fn(CellIndex) -> bool) -> Option<Program> {
+        let wanted = |parity: Option<CellIndex>| parity.filter(|&cell| is_wanted(cell)).map(CellIndex::usize);
+        let outputs = few(&self.parities, None).map(wanted);
+        self.program(code, |_| true, [None; STATES_MOST], FftOutputs::Values(outputs))
     }
 
     /// The program that recovers everything lost; `None` as above, or if sums of products take less time, or too much is lost.
@@ -127,20 +149,23 @@ impl Cosets {
         }
         let is_lost = |cell: CellIndex| lost.contains(cell);
         let data_lost = code.data().iter().filter(|&&cell| is_lost(cell)).count();
-        if data_lost == 0 {
-            let outputs =
-                self.parities.map(|parity| parity.filter(|&cell| is_lost(cell)).map(CellIndex::usize));
-            return self.program(code, |_| true, [None; POINTS_MOST], FftOutputs::Values(outputs));
+        if data_lost == 0 && self.points() <= STATES_MOST {
+            return self.encoder_of(code, is_lost);
         }
-        if self.points != SOLVED_POINTS || !self.is_faster(is_lost) {
-            return None;
+        if self.points() != SOLVED_POINTS {
+            return self.by_transforms(code, lost);
         }
         let mut left = data_lost;
-        let read = self.parities.map(|parity| {
+        let read = self.parities.iter().map(|parity| {
             let read = parity.filter(|&cell| left > 0 && !is_lost(cell));
             left -= usize::from(read.is_some());
             read
         });
+        if !self.is_faster(is_lost) {
+            return None;
+        }
+        let mut at_origin = [None; STATES_MOST];
+        at_origin.iter_mut().zip(read).for_each(|(at, read)| *at = read);
         // What is not read: cells, and points of parities that the code does not have.
         let mut unknown = [(None, [Gf::ZERO; SOLVED_POINTS]); SOLVED_POINTS];
         let mut count = 0;
@@ -150,14 +175,13 @@ impl Cosets {
             Some(())
         };
         for coset in &self.groups {
-            for (place, cell) in
-                coset.columns.iter().enumerate().filter(|(_, cell)| cell.is_some_and(is_lost))
-            {
-                add(*cell, self.states_of(coset.y, place))?;
+            let lost = |(_, cell): &(usize, &Option<CellIndex>)| cell.is_some_and(is_lost);
+            for (place, cell) in coset.columns.iter().enumerate().filter(lost) {
+                add(*cell, self.states_of(coset.y + self.xs[place]))?;
             }
         }
-        for place in (0..self.points).filter(|&place| read[place].is_none()) {
-            add(self.parities[place], self.states_of(Gf::ZERO, place))?;
+        for place in (0..SOLVED_POINTS).filter(|&place| at_origin[place].is_none()) {
+            add(self.parities[place], self.states_of(self.xs[place]))?;
         }
         // [A | I] becomes [I | A^-1], where column u of A is what the unknown u adds to the states.
         let mut work = [Gf::ZERO; 2 * SOLVED_POINTS * SOLVED_POINTS];
@@ -171,12 +195,12 @@ impl Cosets {
         let mut rows = Vec::with_capacity(SOLVED_POINTS);
         for (line, (cell, _)) in work.chunks_exact(2 * SOLVED_POINTS).zip(unknown) {
             if let Some(cell) = cell.filter(|&cell| is_lost(cell)) {
-                let mut row = [0; POINTS_MOST];
+                let mut row = [0; STATES_MOST];
                 row.iter_mut().zip(&line[SOLVED_POINTS..]).for_each(|(x, c)| *x = c.0);
                 rows.push((cell.usize(), row));
             }
         }
-        self.program(code, |cell| !is_lost(cell), read, FftOutputs::Solved(rows))
+        self.program(code, |cell| !is_lost(cell), at_origin, FftOutputs::Solved(rows))
     }
 
     /// Whether four lost columns, of which some are data, cost less by way of states than by sums of products.
@@ -203,37 +227,39 @@ impl Cosets {
         at_origin: Points<Option<CellIndex>>,
         outputs: FftOutputs,
     ) -> Option<Program> {
-        let group = |y: Gf, columns: &Points<Option<CellIndex>>| FftGroup {
+        let group = |y: Gf, columns: Points<Option<CellIndex>>| FftGroup {
             columns: columns.map(|cell| cell.filter(|&cell| is_read(cell)).map(CellIndex::usize)),
-            factors: self.factors(y),
+            factors: std::array::from_fn(|i| self.factor(y, i)),
         };
-        let groups = self.groups.iter().map(|coset| group(coset.y, &coset.columns)).collect();
-        let fft = Fft { points: self.points, groups, origin: group(Gf::ZERO, &at_origin), outputs };
+        let groups = self.groups.iter().map(|coset| group(coset.y, few(&coset.columns, None))).collect();
+        let fft = Fft { points: self.points(), groups, origin: group(Gf::ZERO, at_origin), outputs };
         match Program::fft(code.cell_count(), &fft) {
             Ok(program) => program,
             Err(error) => unreachable!("what is lost or parity is written, the rest is read: {error}"),
         }
     }
 
-    /// The factors of the group whose first point is y: of level i, y taken i times by X^2 + X, and the same with the points before added.
-    fn factors(&self, y: Gf) -> [u8; POINTS_MOST - 1] {
-        let [b1, b2] = self.basis;
-        let (y1, y2) = (halved(y), halved(halved(y)));
-        let factors = match self.points {
-            4 => [y, y + b1, y1, Gf::ZERO, Gf::ZERO, Gf::ZERO, Gf::ZERO],
-            _ => [y, y + b1, y + b2, y + b2 + b1, y1, y1 + b1, y2],
-        };
-        factors.map(|factor| factor.0)
+    /// A factor of the coset whose first point is y, in the order of a transform; 0 beyond its last.
+    ///
+    /// Of level i, T / 2^(i+1) of them: y taken i times by X^2 + X, plus every other x.
+    pub(crate) fn factor(&self, y: Gf, mut index: usize) -> u8 {
+        let (mut y, mut of_level) = (y, self.points() / 2);
+        while index >= of_level {
+            if of_level == 0 {
+                return 0;
+            }
+            (index, of_level, y) = (index - of_level, of_level / 2, halved(y));
+        }
+        (y + self.xs[2 * index]).0
     }
 
-    /// What a column at a place of a group of four adds to each state; the first point of the group is y.
+    /// What a column at z adds to each state, of four.
     ///
     /// The polynomial that is 1 at z and 0 at the other points of its coset is the product over the levels i of 1 + z_i + X_i, z and X taken i times by X^2 + X.
-    fn states_of(&self, y: Gf, place: usize) -> Points<Gf> {
-        let z = y + subspace(self.basis)[place];
-        let of_level = [z, halved(z), halved(halved(z))].map(|z| z + Gf::ONE);
+    fn states_of(&self, z: Gf) -> Points<Gf> {
+        let of_level = [z, halved(z)].map(|z| z + Gf::ONE);
         std::array::from_fn(|state| {
-            let levels = of_level.into_iter().take(self.points.ilog2() as usize).enumerate();
+            let levels = of_level.into_iter().enumerate();
             levels.filter(|(i, _)| state >> i & 1 == 0).map(|(_, factor)| factor).product()
         })
     }
@@ -264,8 +290,9 @@ mod tests {
 
     #[test]
     fn points_in_cosets_are_found_in_any_order_and_in_no_other_code() {
-        let small = (1..=24usize).flat_map(|k| [3usize, 4, 5, 6, 7, 8].map(|m| (k, m)));
-        for (k, m) in small.chain([(252, 3), (252, 4), (248, 5), (248, 8)]) {
+        let small = (1..=24usize).flat_map(|k| [3usize, 4, 5, 6, 7, 8, 9, 17].map(|m| (k, m)));
+        let large = [(252, 3), (252, 4), (248, 5), (248, 8), (240, 16), (100, 50), (128, 65), (128, 128)];
+        for (k, m) in small.chain(large) {
             let points = m.next_power_of_two();
             let code = parse(&format!("lch:{k}+{m}"));
             let cosets = Cosets::of(&code).unwrap_or_else(|| panic!("{code}"));
@@ -281,10 +308,12 @@ mod tests {
         }
         for spec in [
             "lch:6+2",
-            "lch:6+9",
             "cauchy:8+4",
             "cauchy:8+6",
             "rs:8+8",
+            "rs:20+16",
+            "rs:100+50",
+            "rs:128+128",
             "rs:8+4",
             "rs:6+3,vandermonde",
             "raidq:8+4",

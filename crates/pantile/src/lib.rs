@@ -35,6 +35,7 @@ mod plank;
 mod program;
 mod shelf;
 mod stripe;
+mod transforms;
 
 pub use codec::{Codec, RecoverError, Recovery};
 pub use locate::{Checker, Finding, Verdict};

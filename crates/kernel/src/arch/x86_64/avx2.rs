@@ -5,9 +5,11 @@
 
 use std::arch::x86_64::*;
 
+use super::partial::{load, store};
 use super::{
     CACHED, CACHED_LATER, Kind, LAST_BY_SUM, LINE, LOOKING, PAST, PAST_AHEAD, PAST_NEXT, PLAIN, ROWS,
-    ROWS_AND_LEFT, SHORT, SOLVED, STATES_ALONE, VALUES, WAYS, is_past, partial,
+    ROWS_AND_LEFT, SHORT, SOLVED, STATES_ALONE, TO_BUFFERS, TO_PAST, TO_SLOTS, VALUES, WAYS, is_first,
+    is_past, partial,
 };
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
 use crate::fft::{FftJob, FftKernel, Finish, POINTS, POINTS_MOST, VISIT_BYTES_MOST};
@@ -15,6 +17,7 @@ use crate::horner::{
     CUBE, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, PLANES_MOST, QUADRATIC, SQUARE,
     SQUARE_CLASSES, STATES, TWO, UNIT, class_of, plane_before,
 };
+use crate::network::{LANES_MOST, NetworkEngine, NetworkJob, NetworkKernel, To};
 use crate::portable;
 use crate::terms::FewStreams;
 use crate::weave::Weave;
@@ -606,5 +609,20 @@ define_fft!(
     _mm256_setzero_si256,
     _mm256_xor_si256,
     |a, b, d| _mm256_xor_si256(_mm256_xor_si256(a, b), d),
+    |x, matrix| product(matrix.wide(), nibbles(x, _mm256_set1_epi8(15)))
+);
+
+define_network!(
+    Avx2, 3;
+    "avx2",
+    Tables,
+    load,
+    store,
+    TO_BUFFERS,
+    usize,
+    VECTOR,
+    |left| left,
+    _mm256_setzero_si256,
+    _mm256_xor_si256,
     |x, matrix| product(matrix.wide(), nibbles(x, _mm256_set1_epi8(15)))
 );

@@ -5,9 +5,10 @@
 
 use std::arch::x86_64::*;
 
+use super::partial::{load, store};
 use super::{
     CACHED, CACHED_LATER, LAST_BY_SUM, LINE, PAST, PAST_AHEAD, PAST_NEXT, PLAIN, ROWS, ROWS_AND_LEFT, SHORT,
-    SOLVED, STATES_ALONE, VALUES, is_past, partial,
+    SOLVED, STATES_ALONE, TO_BUFFERS, TO_PAST, TO_SLOTS, VALUES, is_first, is_past, partial,
 };
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
 use crate::fft::{FftJob, FftKernel, Finish, POINTS, POINTS_MOST, VISIT_BYTES_MOST};
@@ -15,6 +16,7 @@ use crate::horner::{
     ANY_CLASSES, CUBE, CUBE_BACK, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC,
     SQUARE, SQUARE_CLASSES, STATES, UNIT, class_of, plane_before,
 };
+use crate::network::{LANES_MOST, NetworkEngine, NetworkJob, NetworkKernel, To};
 use crate::terms::FewStreams;
 
 /// Bytes of a vector.
@@ -261,5 +263,20 @@ define_fft!(
     _mm256_setzero_si256,
     _mm256_xor_si256,
     |a, b, d| _mm256_xor_si256(_mm256_xor_si256(a, b), d),
+    |x, matrix| _mm256_gf2p8affine_epi64_epi8::<0>(x, _mm256_set1_epi64x(*matrix as i64))
+);
+
+define_network!(
+    Avx2Gfni, 3;
+    "avx2,gfni",
+    u64,
+    load,
+    store,
+    TO_BUFFERS,
+    usize,
+    VECTOR,
+    |left| left,
+    _mm256_setzero_si256,
+    _mm256_xor_si256,
     |x, matrix| _mm256_gf2p8affine_epi64_epi8::<0>(x, _mm256_set1_epi64x(*matrix as i64))
 );

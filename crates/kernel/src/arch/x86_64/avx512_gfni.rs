@@ -10,8 +10,8 @@ use std::arch::x86_64::*;
 
 use super::{
     CACHED, CACHED_LATER, CACHED_NEXT, Kind, LAST_BY_SUM, LINE, LOOKING, PAST, PAST_AHEAD, PAST_LATER,
-    PAST_NEXT, PLAIN, ROWS, ROWS_AND_LEFT, SHORT, SOLVED, STATES_ALONE, VALUES, WAYS, WAYS_ICE_LAKE,
-    fetched_ahead_bytes, is_past,
+    PAST_NEXT, PLAIN, ROWS, ROWS_AND_LEFT, SHORT, SOLVED, STATES_ALONE, TO_BUFFERS, TO_PAST, TO_SLOTS,
+    VALUES, WAYS, WAYS_ICE_LAKE, fetched_ahead_bytes, is_first, is_past,
 };
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
 use crate::fft::{FftJob, FftKernel, Finish, POINTS, POINTS_MOST, VISIT_BYTES_MOST};
@@ -19,6 +19,7 @@ use crate::horner::{
     ANY_CLASSES, CUBE, CUBE_BACK, CUBE_CLASSES, HornerEngine, HornerJob, HornerKernel, ONE, QUADRATIC,
     SQUARE, SQUARE_CLASSES, STATES, UNIT, class_of, plane_before,
 };
+use crate::network::{LANES_MOST, NetworkEngine, NetworkJob, NetworkKernel, To};
 use crate::terms::{FewStreams, Groups};
 use crate::weave::{NONE, Weave};
 
@@ -805,5 +806,20 @@ define_fft!(
     _mm512_setzero_si512,
     _mm512_xor_si512,
     |a, b, d| _mm512_ternarylogic_epi64::<XOR3>(a, b, d),
+    |x, matrix| _mm512_gf2p8affine_epi64_epi8::<0>(x, _mm512_set1_epi64(*matrix as i64))
+);
+
+define_network!(
+    Avx512Gfni, 4, 16;
+    "avx512f,avx512bw,gfni",
+    u64,
+    load,
+    store,
+    TO_PAST,
+    u64,
+    !0,
+    |left| !0 >> (VECTOR - left),
+    _mm512_setzero_si512,
+    _mm512_xor_si512,
     |x, matrix| _mm512_gf2p8affine_epi64_epi8::<0>(x, _mm512_set1_epi64(*matrix as i64))
 );

@@ -154,6 +154,16 @@ const VALUES: u8 = 1;
 const ROWS: u8 = 2;
 const ROWS_AND_LEFT: u8 = 3;
 
+/// Whether a factor is the first of its level, of so many points.
+const fn is_first(points: usize, factor: usize) -> bool {
+    factor < points && (points - factor).is_power_of_two()
+}
+
+/// Where kernels of networks store: [`To`](crate::network::To).
+const TO_SLOTS: u8 = 0;
+const TO_BUFFERS: u8 = 1;
+const TO_PAST: u8 = 2;
+
 /// Bytes of a line of any cache, and what goes past it as a whole.
 const LINE: usize = 64;
 

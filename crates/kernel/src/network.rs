@@ -1,0 +1,816 @@
+//! Networks of butterflies: additive FFTs of up to 256 points over the columns of a stripe, carried out tile by tile.
+//!
+//! A [`Network`] is a list of transforms between *slots*, lines of its own that are as long as a tile, and the buffers of a stripe. Each transform has T points, a power of
+//! two, and log2 T levels of T / 2 butterflies, (lo, hi) -> (lo + f (lo + hi), lo + hi) from values to coefficients, and back. Up to four levels are done while columns are in
+//! registers, so a transform of 128 points reads and writes its slots twice where it has 448 products to do. All slots of a tile stay in the caches.
+//!
+//! As in [`crate::fft`] nothing relies on what the points are. Where the first factor of each level is zero, as it is at the coset of 0, its products are left out.
+//!
+//! Invariants: a run reads no slot that it has not written, and no buffer that a later step writes; every buffer is written once. What is left of a tile is done like a whole one.
+
+use std::ops::Range;
+
+use crate::portable::product;
+use crate::program::ProgramError;
+use crate::scratch::with_scratch;
+use crate::tier::Tier;
+
+/// Points of a transform at most: all of the field.
+const POINTS_MOST: usize = 256;
+
+/// Slots of a network at most: what decoding takes, and as many again.
+const SLOTS_MOST: usize = 2048;
+
+/// Levels that a kernel does at most.
+const LEVELS_MOST: u32 = 4;
+
+/// Lanes of a kernel at most.
+pub(crate) const LANES_MOST: usize = 1 << LEVELS_MOST;
+
+/// What the slots of a tile may fill if it is not shorter than the shortest: few slots stay in the first-level cache, many in the second, which is the lesser evil: what a
+/// step does beside bytes costs more. NOTES.md has the figures.
+const SLOTS_BYTES: usize = 64 * 1024;
+
+/// The shortest tile, and the longest.
+const TILE_BYTES_LEAST: usize = 256;
+const TILE_BYTES_MOST: usize = 2048;
+
+/// Transforms over columns, one after another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Network {
+    /// Slots, numbered from 0.
+    pub slots: usize,
+    /// What is done, in this order.
+    pub steps: Vec<NetworkStep>,
+}
+
+/// One step of a [`Network`]. T is one more than its factors, which are those of level 0, T / 2 of them, then of each later level half as many: factor j of level i is
+/// of the butterflies of points that lie 2^i apart, from point j 2^(i+1) on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NetworkStep {
+    /// From values at T points to coefficients.
+    Inverse {
+        /// The values.
+        from: Lanes,
+        /// T - 1 of them.
+        factors: Vec<u8>,
+        /// The first of T slots.
+        to: usize,
+        /// Whether the coefficients are added to what is in the slots, instead of taking its place.
+        adds: bool,
+    },
+    /// From T coefficients to values.
+    Forward {
+        /// The first of T slots.
+        from: usize,
+        /// T - 1 of them.
+        factors: Vec<u8>,
+        /// The values. What has no buffer is not computed, where that saves work.
+        to: Lanes,
+    },
+    /// Each lane times its factor.
+    Scale {
+        /// The first slot of so many as there are factors; `None` is zeros.
+        from: Option<usize>,
+        /// What is added before: a buffer, or nothing, for each lane.
+        plus: Vec<Option<usize>>,
+        /// One for each lane.
+        factors: Vec<u8>,
+        /// The products; a lane without a buffer is not computed.
+        to: Lanes,
+    },
+}
+
+/// Where values lie, lane by lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lanes {
+    /// From this slot on.
+    Slots(usize),
+    /// In buffers; `None` is zeros where it is read, and not stored where it is written.
+    Buffers(Vec<Option<usize>>),
+}
+
+impl NetworkStep {
+    /// The slots that are read, from the first to the one after the last: what comes in, and what is added to.
+    fn slots_read(&self) -> impl Iterator<Item = Range<usize>> {
+        let firsts = match self {
+            NetworkStep::Inverse { from, to, adds, .. } => {
+                let from = if let Lanes::Slots(first) = from { Some(*first) } else { None };
+                [from, adds.then_some(*to)]
+            }
+            NetworkStep::Forward { from, .. } => [Some(*from), None],
+            NetworkStep::Scale { from, .. } => [*from, None],
+        };
+        let lanes = self.lanes();
+        firsts.into_iter().flatten().map(move |first| first..first + lanes)
+    }
+
+    /// The slots that are written.
+    fn slots_written(&self) -> Option<Range<usize>> {
+        let first = match self {
+            NetworkStep::Inverse { to, .. } => *to,
+            NetworkStep::Forward { to: Lanes::Slots(first), .. }
+            | NetworkStep::Scale { to: Lanes::Slots(first), .. } => *first,
+            _ => return None,
+        };
+        Some(first..first + self.lanes())
+    }
+
+    /// The buffers that are read.
+    fn buffers_read(&self) -> impl Iterator<Item = usize> {
+        let buffers: &[Option<usize>] = match self {
+            NetworkStep::Inverse { from: Lanes::Buffers(buffers), .. } => buffers,
+            NetworkStep::Scale { plus, .. } => plus,
+            _ => &[],
+        };
+        buffers.iter().flatten().copied()
+    }
+
+    /// The buffers that are written.
+    fn buffers_written(&self) -> impl Iterator<Item = usize> {
+        let buffers: &[Option<usize>] = match self {
+            NetworkStep::Forward { to: Lanes::Buffers(buffers), .. }
+            | NetworkStep::Scale { to: Lanes::Buffers(buffers), .. } => buffers,
+            _ => &[],
+        };
+        buffers.iter().flatten().copied()
+    }
+
+    /// Its lanes: T, or as many as factors.
+    fn lanes(&self) -> usize {
+        match self {
+            NetworkStep::Inverse { factors, .. } | NetworkStep::Forward { factors, .. } => factors.len() + 1,
+            NetworkStep::Scale { factors, .. } => factors.len(),
+        }
+    }
+
+    /// Lanes that a list names, if it is one.
+    fn listed(&self) -> [Option<usize>; 2] {
+        let listed = |lanes: &Lanes| match lanes {
+            Lanes::Slots(_) => None,
+            Lanes::Buffers(buffers) => Some(buffers.len()),
+        };
+        match self {
+            NetworkStep::Inverse { from: lanes, .. } | NetworkStep::Forward { to: lanes, .. } => {
+                [listed(lanes), None]
+            }
+            NetworkStep::Scale { plus, to, .. } => [listed(to), Some(plus.len())],
+        }
+    }
+}
+
+impl Network {
+    /// Checks what a run relies on; the number of buffers in use.
+    pub(crate) fn check(&self, buffers: usize) -> Result<usize, ProgramError> {
+        if self.slots > SLOTS_MOST {
+            return Err(ProgramError::TooManySlots { have: self.slots, most: SLOTS_MOST });
+        }
+        let mut has_content = vec![false; self.slots];
+        let (mut read, mut written) = (vec![false; buffers], vec![false; buffers]);
+        for (step, what) in self.steps.iter().enumerate() {
+            let lanes = what.lanes();
+            let is_transform = !matches!(what, NetworkStep::Scale { .. });
+            if is_transform && !(lanes.is_power_of_two() && (2..=POINTS_MOST).contains(&lanes)) {
+                return Err(ProgramError::NetworkPoints { step, have: lanes, most: POINTS_MOST });
+            }
+            if let Some(&have) = what.listed().iter().flatten().find(|&&have| have != lanes) {
+                return Err(ProgramError::NetworkLanes { step, have, need: lanes });
+            }
+            let in_range = |slots: &Range<usize>| match slots.end <= self.slots && slots.start <= slots.end {
+                true => Ok(()),
+                false => Err(ProgramError::SlotOutOfRange { step, slot: slots.end - 1, slots: self.slots }),
+            };
+            for slots in what.slots_read() {
+                in_range(&slots)?;
+                if let Some(slot) = slots.clone().find(|&slot| !has_content[slot]) {
+                    return Err(ProgramError::SlotUnwritten { step, slot });
+                }
+                // In place, lane by lane, or apart.
+                let overlaps = |to: Range<usize>| to != slots && to.start < slots.end && slots.start < to.end;
+                if what.slots_written().is_some_and(overlaps) {
+                    return Err(ProgramError::SlotsOverlap { step });
+                }
+            }
+            if let NetworkStep::Inverse { from: Lanes::Slots(first), to, adds: true, .. } = what
+                && first == to
+            {
+                return Err(ProgramError::SlotsOverlap { step });
+            }
+            if let Some(slots) = what.slots_written() {
+                in_range(&slots)?;
+                has_content[slots].fill(true);
+            }
+            let in_buffers = |buffer: usize| match buffer < buffers {
+                true => Ok(buffer),
+                false => Err(ProgramError::BufferOutOfRange { step, buffer, buffers }),
+            };
+            for buffer in what.buffers_read() {
+                read[in_buffers(buffer)?] = true;
+            }
+            for target in what.buffers_written() {
+                if read[in_buffers(target)?] || std::mem::replace(&mut written[target], true) {
+                    return Err(ProgramError::TargetInUse { step, target });
+                }
+            }
+        }
+        Ok((0..buffers).filter(|&i| read[i] || written[i]).count())
+    }
+
+    /// How many products of one sum of products take as long, for each byte of a buffer; whoever has such sums for the same outputs can choose.
+    ///
+    /// An estimate: measured in the first-level and second-level caches, codes of 24 to 256 columns, within a third (NOTES.md).
+    pub fn products_of_sums(&self, tier: Tier) -> usize {
+        let (of_product, of_lane) = match tier {
+            Tier::Portable => (24, 12),
+            Tier::Avx2 => (4, 6),
+            Tier::Avx2Gfni => (6, 6),
+            Tier::Avx512Gfni => (6, 16),
+        };
+        let quarters = self.steps.iter().map(|step| {
+            let lanes = step.lanes();
+            let products = match step {
+                NetworkStep::Scale { factors, .. } => factors.len(),
+                _ => lanes / 2 * lanes.ilog2() as usize,
+            };
+            products * of_product + lanes * of_lane
+        });
+        quarters.sum::<usize>() / 4
+    }
+
+    /// Whether a step after this one reads some of these slots before they are written.
+    fn is_read_later(&self, step: usize, slots: &Range<usize>) -> bool {
+        slots.clone().any(|slot| {
+            for later in &self.steps[step + 1..] {
+                if later.slots_read().any(|read| read.contains(&slot)) {
+                    return true;
+                }
+                if later.slots_written().is_some_and(|written| written.contains(&slot)) {
+                    return false;
+                }
+            }
+            false
+        })
+    }
+}
+
+/// Carries out one job over the lanes that it is made for.
+///
+/// # Safety
+///
+/// What the kernel reads is valid for reads and what it writes for writes of `len` bytes: slots of `from` and `to`, and of buffers from `at` on. What is written overlaps nothing
+/// but what is read at the same lane. The machine has the engine that made the kernel; outputs are aligned to 64 bytes if it stores past the cache.
+pub(crate) type NetworkKernel<C> = unsafe fn(&NetworkJob<'_, C>);
+
+/// What a kernel is given. Which of the places it looks at depends on what it is for.
+pub(crate) struct NetworkJob<'a, C> {
+    /// The first slot that is read, and bytes from one to the next.
+    pub(crate) from: *const u8,
+    pub(crate) from_stride: usize,
+    /// Buffers that are read, or null for zeros, which are there, `len` bytes of them.
+    pub(crate) columns: &'a [*mut u8],
+    pub(crate) zeros: *const u8,
+    /// The first slot that is written, and bytes from one to the next.
+    pub(crate) to: *mut u8,
+    pub(crate) to_stride: usize,
+    /// Buffers that are written, or null for none.
+    pub(crate) outputs: &'a [*mut u8],
+    /// As those of a step.
+    pub(crate) factors: &'a [C],
+    /// Where in buffers to begin.
+    pub(crate) at: usize,
+    /// How far ahead in buffers to fetch.
+    pub(crate) ahead: usize,
+    /// Bytes of each lane.
+    pub(crate) len: usize,
+}
+
+impl<C> NetworkJob<'_, C> {
+    /// Lane `i` of what is read from buffers, from the beginning of the job on.
+    #[inline(always)]
+    pub(crate) fn column(&self, i: usize) -> *const u8 {
+        let buffer = self.columns[i];
+        if buffer.is_null() { self.zeros } else { buffer.wrapping_add(self.at) }
+    }
+
+    /// Lane `i` of what is read from slots.
+    #[inline(always)]
+    pub(crate) fn slot(&self, i: usize) -> *const u8 {
+        self.from.wrapping_add(i * self.from_stride)
+    }
+
+    /// Lane `i` of slots that are written.
+    #[inline(always)]
+    pub(crate) fn target(&self, i: usize) -> *mut u8 {
+        self.to.wrapping_add(i * self.to_stride)
+    }
+
+    /// Lane `i` of buffers that are written, or null.
+    #[inline(always)]
+    pub(crate) fn output(&self, i: usize) -> *mut u8 {
+        let output = self.outputs[i];
+        if output.is_null() { output } else { output.wrapping_add(self.at) }
+    }
+}
+
+/// Where a kernel stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum To {
+    Slots,
+    Buffers,
+    /// Past the cache.
+    Past,
+}
+
+/// An instruction set that can run networks. A value of the type is the witness that the machine has it.
+pub(crate) trait NetworkEngine: Copy {
+    /// A factor as the kernels want it.
+    type Factor: Copy;
+
+    /// Levels that its registers can hold, at most [`LEVELS_MOST`].
+    const LEVELS: u32;
+
+    /// Prepares a factor.
+    fn factor(f: u8) -> Self::Factor;
+
+    /// From values in buffers or in slots to coefficients in slots, which may be added to what is there; `zeros` says that the first factor of each level is zero, which a
+    /// kernel need not look at.
+    fn inverse(self, levels: u32, buffers: bool, adds: bool, zeros: bool) -> NetworkKernel<Self::Factor>;
+
+    /// And back, from slots.
+    fn forward(self, levels: u32, to: To, zeros: bool) -> NetworkKernel<Self::Factor>;
+
+    /// From slots, or zeros, plus buffers, to products: of any number of lanes.
+    fn scale(self, slots: bool, to: To) -> NetworkKernel<Self::Factor>;
+
+    /// Orders stores past the cache before everything that follows.
+    fn fence(self);
+}
+
+/// A network compiled for an engine.
+pub(crate) struct Flights<E: NetworkEngine> {
+    engine: E,
+    /// Those of the network, then some to carry results from pass to pass.
+    slots: usize,
+    passes: Vec<Pass<E::Factor>>,
+    factors: Vec<E::Factor>,
+    /// Of all passes.
+    buffers: Vec<Option<usize>>,
+    /// Outputs that may go past the cache.
+    past: Vec<usize>,
+}
+
+/// What one kernel does in each tile.
+struct Pass<C> {
+    /// Through the cache, and past it if that may be.
+    kernels: [NetworkKernel<C>; 2],
+    /// The first slot, and how many slots on the next one is.
+    from: (usize, usize),
+    to: (usize, usize),
+    /// Places in the lists of the network.
+    columns: Range<usize>,
+    outputs: Range<usize>,
+    factors: Range<usize>,
+}
+
+/// Where the lanes of a transform are between passes.
+#[derive(Clone, Copy)]
+enum Side<'a> {
+    Slots(usize),
+    Buffers(&'a [Option<usize>]),
+}
+
+impl<'a> Side<'a> {
+    fn of(lanes: &'a Lanes) -> Side<'a> {
+        match lanes {
+            Lanes::Slots(first) => Side::Slots(*first),
+            Lanes::Buffers(buffers) => Side::Buffers(buffers),
+        }
+    }
+}
+
+/// How many levels each pass of so many takes: as few passes as may be, and none much smaller than others.
+fn levels_of_passes(levels: u32, most: u32) -> impl DoubleEndedIterator<Item = (u32, u32)> {
+    let passes = levels.div_ceil(most);
+    (0..passes).map(move |pass| {
+        let first = |pass: u32| (levels * pass).div_ceil(passes);
+        (first(pass), first(pass + 1) - first(pass))
+    })
+}
+
+impl<E: NetworkEngine> Flights<E> {
+    /// Of a network that was checked.
+    pub(crate) fn new(engine: E, network: &Network) -> Flights<E> {
+        let mut flights = Flights {
+            engine,
+            slots: network.slots,
+            passes: Vec::new(),
+            factors: Vec::new(),
+            buffers: Vec::new(),
+            past: Vec::new(),
+        };
+        for (step, what) in network.steps.iter().enumerate() {
+            let reads_later = |buffer: usize| {
+                network.steps[step + 1..].iter().any(|later| later.buffers_read().any(|read| read == buffer))
+            };
+            let may_pass = !what.buffers_written().any(reads_later);
+            if may_pass {
+                flights.past.extend(what.buffers_written());
+            }
+            let points = what.lanes();
+            match what {
+                NetworkStep::Inverse { from, factors, to, adds } => {
+                    // Between passes: where it goes, unless that must be kept to be added to.
+                    let between = if *adds { network.slots } else { *to };
+                    flights.inverse(Side::of(from), factors, between, *to, *adds);
+                }
+                NetworkStep::Forward { from, factors, to } => {
+                    let between = match to {
+                        Lanes::Slots(first) => *first,
+                        Lanes::Buffers(_) if network.is_read_later(step, &(*from..from + points)) => {
+                            network.slots
+                        }
+                        Lanes::Buffers(_) => *from,
+                    };
+                    flights.forward(*from, factors, between, Side::of(to), may_pass);
+                }
+                NetworkStep::Scale { from, plus, factors, to } => {
+                    flights.scale(*from, plus, factors, Side::of(to), may_pass);
+                }
+            }
+        }
+        flights
+    }
+
+    fn inverse(&mut self, from: Side<'_>, factors: &[u8], between: usize, to: usize, adds: bool) {
+        let points = factors.len() + 1;
+        let passes: Vec<_> = levels_of_passes(points.ilog2(), E::LEVELS).collect();
+        let last = passes.len() - 1;
+        for (pass, &(level, levels)) in passes.iter().enumerate() {
+            let source = if pass == 0 { from } else { Side::Slots(between) };
+            let target = if pass == last { to } else { between };
+            self.pass_of(points, level, levels, factors, |flights, lanes, range, zeros| {
+                let adds = adds && pass == last;
+                let (first, stride) = lanes;
+                let count = 1 << levels;
+                let (columns, from) = match source {
+                    Side::Buffers(buffers) => {
+                        let columns = (0..count).map(|i| buffers[first + i * stride]);
+                        (flights.noted(columns), (0, 0))
+                    }
+                    Side::Slots(slot) => (0..0, (slot + first, stride)),
+                };
+                let is_buffers = matches!(source, Side::Buffers(_));
+                let kernel = match is_buffers && flights.buffers[columns.clone()].iter().all(Option::is_none)
+                {
+                    true if adds => return,
+                    true => fill as NetworkKernel<_>,
+                    false => flights.engine.inverse(levels, is_buffers, adds, zeros),
+                };
+                let to = (target + first, stride);
+                flights.passes.push(Pass {
+                    kernels: [kernel; 2],
+                    from,
+                    to,
+                    columns,
+                    outputs: 0..0,
+                    factors: range,
+                });
+            });
+        }
+        if adds && last > 0 {
+            self.slots = self.slots.max(between + points);
+        }
+    }
+
+    fn forward(&mut self, from: usize, factors: &[u8], between: usize, to: Side<'_>, may_pass: bool) {
+        let points = factors.len() + 1;
+        let passes: Vec<_> = levels_of_passes(points.ilog2(), E::LEVELS).rev().collect();
+        let last = passes.len() - 1;
+        for (pass, &(level, levels)) in passes.iter().enumerate() {
+            let source = if pass == 0 { from } else { between };
+            let target = if pass == last { to } else { Side::Slots(between) };
+            self.pass_of(points, level, levels, factors, |flights, (first, stride), range, zeros| {
+                let count = 1 << levels;
+                let (outputs, to) = match target {
+                    Side::Slots(slot) => (0..0, (slot + first, stride)),
+                    Side::Buffers(buffers) => {
+                        let outputs = (0..count).map(|i| buffers[first + i * stride]);
+                        if outputs.clone().all(|output| output.is_none()) {
+                            return;
+                        }
+                        (flights.noted(outputs), (0, 0))
+                    }
+                };
+                let kernel = |to| flights.engine.forward(levels, to, zeros);
+                let kernels = match target {
+                    Side::Slots(_) => [kernel(To::Slots); 2],
+                    Side::Buffers(_) => {
+                        [kernel(To::Buffers), kernel(if may_pass { To::Past } else { To::Buffers })]
+                    }
+                };
+                let from = (source + first, stride);
+                flights.passes.push(Pass { kernels, from, to, columns: 0..0, outputs, factors: range });
+            });
+        }
+        if last > 0 {
+            self.slots = self.slots.max(between + points);
+        }
+    }
+
+    /// The kernels of one pass of a transform: each with its first lane and how far the next one is, where its factors are noted, and whether the first ones are zero.
+    fn pass_of(
+        &mut self,
+        points: usize,
+        level: u32,
+        levels: u32,
+        factors: &[u8],
+        mut each: impl FnMut(&mut Self, (usize, usize), Range<usize>, bool),
+    ) {
+        let stride = 1 << level;
+        for block in (0..points).step_by(stride << levels) {
+            let start = self.factors.len();
+            let mut zeros = true;
+            for i in 0..levels {
+                let of_level = points - (points >> (level + i)) + (block >> (level + i + 1));
+                let some = &factors[of_level..][..1 << (levels - 1 - i)];
+                zeros &= some[0] == 0;
+                self.factors.extend(some.iter().map(|&factor| E::factor(factor)));
+            }
+            let range = start..self.factors.len();
+            for first in block..block + stride {
+                each(self, (first, stride), range.clone(), zeros);
+            }
+        }
+    }
+
+    fn scale(
+        &mut self,
+        from: Option<usize>,
+        plus: &[Option<usize>],
+        factors: &[u8],
+        to: Side<'_>,
+        may_pass: bool,
+    ) {
+        let start = self.factors.len();
+        self.factors.extend(factors.iter().map(|&factor| E::factor(factor)));
+        let columns = self.noted(plus.iter().copied());
+        let (outputs, to, kinds) = match to {
+            Side::Slots(slot) => (0..0, (slot, 1), [To::Slots; 2]),
+            Side::Buffers(buffers) => {
+                let past = if may_pass { To::Past } else { To::Buffers };
+                (self.noted(buffers.iter().copied()), (0, 0), [To::Buffers, past])
+            }
+        };
+        let kernels = kinds.map(|kind| self.engine.scale(from.is_some(), kind));
+        let factors = start..self.factors.len();
+        self.passes.push(Pass { kernels, from: (from.unwrap_or(0), 1), to, columns, outputs, factors });
+    }
+
+    fn noted(&mut self, buffers: impl Iterator<Item = Option<usize>>) -> Range<usize> {
+        let start = self.buffers.len();
+        self.buffers.extend(buffers);
+        start..self.buffers.len()
+    }
+
+    /// Bytes of a tile.
+    fn tile_bytes(&self) -> usize {
+        let fitting = SLOTS_BYTES / (self.slots + 1) / 64 * 64;
+        fitting.clamp(TILE_BYTES_LEAST, TILE_BYTES_MOST)
+    }
+
+    /// Carries out every step.
+    ///
+    /// # Safety
+    ///
+    /// Every buffer is valid for reads, and those that are written for writes of `len` bytes; they are apart from one another.
+    pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
+        let streaming = streaming && self.past.iter().all(|&output| buffer(output).addr().is_multiple_of(64));
+        let tile = self.tile_bytes();
+        with_scratch(self.buffers.len(), (self.slots + 1) * tile, |table, lines| {
+            for (place, i) in table.iter_mut().zip(&self.buffers) {
+                *place = i.map_or(std::ptr::null_mut(), &buffer);
+            }
+            let first = lines.as_mut_ptr().cast::<u8>();
+            let zeros = first.wrapping_add(self.slots * tile);
+            // SAFETY: scratch has a tile beyond the slots.
+            unsafe { zeros.write_bytes(0, tile) };
+            for at in (0..len).step_by(tile) {
+                let n = tile.min(len - at);
+                for pass in &self.passes {
+                    let job = NetworkJob {
+                        from: first.wrapping_add(pass.from.0 * tile),
+                        from_stride: pass.from.1 * tile,
+                        columns: &table[pass.columns.clone()],
+                        zeros,
+                        to: first.wrapping_add(pass.to.0 * tile),
+                        to_stride: pass.to.1 * tile,
+                        outputs: &table[pass.outputs.clone()],
+                        factors: &self.factors[pass.factors.clone()],
+                        at,
+                        ahead: tile,
+                        len: n,
+                    };
+                    // SAFETY: buffers by the caller's promise, `at + n <= len`; slots are lines of scratch, `tile >= n` bytes each. Outputs are aligned if the kernel stores past the cache: tiles
+                    // are multiples of 64 bytes.
+                    unsafe { pass.kernels[usize::from(streaming)](&job) };
+                }
+            }
+        });
+        if streaming {
+            self.engine.fence();
+        }
+    }
+}
+
+impl<E: NetworkEngine> std::fmt::Debug for Flights<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (slots, passes, buffers) = (self.slots, self.passes.len(), &self.buffers);
+        f.debug_struct("Flights")
+            .field("slots", &slots)
+            .field("passes", &passes)
+            .field("buffers", buffers)
+            .finish()
+    }
+}
+
+/// Zeros, where no column of a pass is there: as many lanes as columns.
+///
+/// # Safety
+///
+/// As [`NetworkKernel`].
+unsafe fn fill<C>(job: &NetworkJob<'_, C>) {
+    for lane in 0..job.columns.len() {
+        // SAFETY: what is written is valid for `len` bytes, by the caller's promise.
+        unsafe { job.target(lane).write_bytes(0, job.len) };
+    }
+}
+
+/// The specification: byte by byte.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Portable;
+
+impl NetworkEngine for Portable {
+    type Factor = u8;
+
+    const LEVELS: u32 = LEVELS_MOST;
+
+    fn factor(f: u8) -> u8 {
+        f
+    }
+
+    fn inverse(self, _levels: u32, buffers: bool, adds: bool, _zeros: bool) -> NetworkKernel<u8> {
+        match (buffers, adds) {
+            (false, false) => portable_inverse::<false, false>,
+            (false, true) => portable_inverse::<false, true>,
+            (true, false) => portable_inverse::<true, false>,
+            (true, true) => portable_inverse::<true, true>,
+        }
+    }
+
+    fn forward(self, _levels: u32, to: To, _zeros: bool) -> NetworkKernel<u8> {
+        if to == To::Slots { portable_forward::<true> } else { portable_forward::<false> }
+    }
+
+    fn scale(self, slots: bool, to: To) -> NetworkKernel<u8> {
+        match (slots, to == To::Slots) {
+            (false, false) => portable_scale::<false, false>,
+            (false, true) => portable_scale::<false, true>,
+            (true, false) => portable_scale::<true, false>,
+            (true, true) => portable_scale::<true, true>,
+        }
+    }
+
+    fn fence(self) {}
+}
+
+/// # Safety
+///
+/// As [`NetworkKernel`].
+unsafe fn portable_inverse<const BUFFERS: bool, const ADDS: bool>(job: &NetworkJob<'_, u8>) {
+    let points = job.factors.len() + 1;
+    for i in 0..job.len {
+        let mut values = [0; LANES_MOST];
+        for lane in 0..points {
+            let from = if BUFFERS { job.column(lane) } else { job.slot(lane) }.wrapping_add(i);
+            // SAFETY: what is read is valid for `len` bytes, by the caller's promise.
+            values[lane] = unsafe { *from };
+        }
+        for (lo, hi, factor) in crate::fft::butterflies(points) {
+            values[hi] ^= values[lo];
+            values[lo] ^= product(job.factors[factor], values[hi]);
+        }
+        for lane in 0..points {
+            let to = job.target(lane).wrapping_add(i);
+            // SAFETY: as above, for writes; what is added to was written before.
+            unsafe { *to = values[lane] ^ if ADDS { *to } else { 0 } };
+        }
+    }
+}
+
+/// # Safety
+///
+/// As [`NetworkKernel`].
+unsafe fn portable_forward<const SLOTS: bool>(job: &NetworkJob<'_, u8>) {
+    let points = job.factors.len() + 1;
+    for i in 0..job.len {
+        let mut values = [0; LANES_MOST];
+        for lane in 0..points {
+            // SAFETY: what is read is valid for `len` bytes, by the caller's promise.
+            values[lane] = unsafe { *job.slot(lane).wrapping_add(i) };
+        }
+        for (lo, hi, factor) in crate::fft::butterflies(points).rev() {
+            values[lo] ^= product(job.factors[factor], values[hi]);
+            values[hi] ^= values[lo];
+        }
+        for lane in 0..points {
+            let to = if SLOTS { job.target(lane) } else { job.output(lane) };
+            if !to.is_null() {
+                // SAFETY: as above, for writes.
+                unsafe { *to.wrapping_add(i) = values[lane] };
+            }
+        }
+    }
+}
+
+/// # Safety
+///
+/// As [`NetworkKernel`].
+unsafe fn portable_scale<const SLOTS: bool, const TO_SLOTS: bool>(job: &NetworkJob<'_, u8>) {
+    for (lane, &factor) in job.factors.iter().enumerate() {
+        let to = if TO_SLOTS { job.target(lane) } else { job.output(lane) };
+        if to.is_null() {
+            continue;
+        }
+        let plus = job.column(lane);
+        for i in 0..job.len {
+            // SAFETY: what is read is valid for `len` bytes and what is written for writes of them, by the caller's promise.
+            unsafe {
+                let from = if SLOTS { *job.slot(lane).wrapping_add(i) } else { 0 };
+                *to.wrapping_add(i) = product(factor, from ^ *plus.wrapping_add(i));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Program;
+
+    #[test]
+    fn levels_are_shared_out_evenly() {
+        let passes = |levels, most| levels_of_passes(levels, most).collect::<Vec<_>>();
+        assert_eq!(passes(7, 4), [(0, 4), (4, 3)]);
+        assert_eq!(passes(7, 3), [(0, 3), (3, 2), (5, 2)]);
+        assert_eq!(passes(4, 3), [(0, 2), (2, 2)]);
+        assert_eq!(passes(3, 4), [(0, 3)]);
+        for (levels, most) in (1..=8).flat_map(|levels| [(levels, 3), (levels, 4)]) {
+            let after = passes(levels, most).into_iter().try_fold(0, |at, (first, count)| {
+                (first == at && (1..=most).contains(&count)).then_some(at + count)
+            });
+            assert_eq!(after, Some(levels), "{levels} levels, at most {most} at a time");
+        }
+    }
+
+    /// By any tier, and under Miri: what is transformed there and back, added to and scaled is what it was, past the end of a tile and of a vector.
+    #[test]
+    fn there_and_back_is_where_it_began() {
+        for points in [2usize, 8, 32] {
+            let len = if points == 2 { TILE_BYTES_MOST + 70 } else { 333 };
+            let factors: Vec<u8> = (0..points - 1).map(|i| (i * 57 + 8) as u8).collect();
+            let lanes = |group: usize| -> Vec<Option<usize>> {
+                (0..points).map(|i| (group != 1 || i != 1).then_some(group * points + i)).collect()
+            };
+            let buffers = |group: usize| Lanes::Buffers(lanes(group));
+            let inverse = |from, to, adds| NetworkStep::Inverse { from, factors: factors.clone(), to, adds };
+            let network = Network {
+                slots: 2 * points,
+                steps: vec![
+                    inverse(buffers(0), 0, false),
+                    inverse(buffers(1), 0, true),
+                    NetworkStep::Forward { from: 0, factors: factors.clone(), to: Lanes::Slots(points) },
+                    NetworkStep::Scale {
+                        from: Some(points),
+                        plus: lanes(1),
+                        factors: vec![2; points],
+                        to: buffers(2),
+                    },
+                    NetworkStep::Forward { from: 0, factors: factors.clone(), to: buffers(3) },
+                ],
+            };
+            let program = Program::network(4 * points, &network).unwrap();
+            let mut cells: Vec<Vec<u8>> = (0..4 * points)
+                .map(|i| (0..len).map(|at| (i * 37 + at * 11 + at / 7) as u8).collect())
+                .collect();
+            let before = cells.clone();
+            let mut views: Vec<&mut [u8]> = cells.iter_mut().map(Vec::as_mut_slice).collect();
+            program.run(&mut views).unwrap();
+            assert!(cells[..2 * points] == before[..2 * points], "what is read is not written");
+            for (i, at) in (0..points).flat_map(|i| (0..len).map(move |at| (i, at))) {
+                let (first, second) = (before[i][at], if i == 1 { 0 } else { before[points + i][at] });
+                assert_eq!(cells[3 * points + i][at], first ^ second, "{points} points, {i}, byte {at}");
+                assert_eq!(cells[2 * points + i][at], product(2, first), "{points} points, {i}, byte {at}");
+            }
+        }
+    }
+}
