@@ -76,7 +76,12 @@ fn reads_only_what_its_plan_reads(codec: &Codec, whole: &[Vec<u8>], set: &[usize
 fn what_the_proof_calls_survivable_is_recovered_and_nothing_else() {
     for code in all_codes(200) {
         let codec = Codec::new(&code);
-        let options = ProveOptions { sets_most: 5_000, lost_most: Some(6), ..ProveOptions::default() };
+        let options = ProveOptions {
+            counts_all: true,
+            sets_most: 5_000,
+            lost_most: Some(6),
+            ..ProveOptions::default()
+        };
         let certificate = prove(&code, &options, &|_, _, _| true);
         let mut smallest_fatal = Vec::new();
         for level in certificate.levels.iter().filter(|l| l.sets <= 5_000) {

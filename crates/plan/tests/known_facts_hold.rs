@@ -42,7 +42,8 @@ fn tolerance_counts_and_smallest_fatal_sets() {
     for fact in all {
         let spec = fact["spec"].as_str().unwrap();
         let code = Code::parse(spec).unwrap();
-        let options = ProveOptions { fatal_most: usize::MAX, threads: 2, ..ProveOptions::default() };
+        let options =
+            ProveOptions { counts_all: true, fatal_most: usize::MAX, threads: 2, ..ProveOptions::default() };
         let certificate = prove(&code, &options, &|_, _, _| true);
         assert!(certificate.is_exact(), "{spec}");
         for level in fact["tolerance"].as_array().unwrap() {
@@ -62,7 +63,8 @@ fn tolerance_counts_and_smallest_fatal_sets() {
 #[test]
 fn the_counts_that_the_design_names() {
     let survived = |spec: &str, lost: usize| {
-        let options = ProveOptions { lost_most: Some(lost), threads: 2, ..ProveOptions::default() };
+        let options =
+            ProveOptions { counts_all: true, lost_most: Some(lost), threads: 2, ..ProveOptions::default() };
         let certificate = prove(&Code::parse(spec).unwrap(), &options, &|_, _, _| true);
         let level = &certificate.levels[lost - 1];
         (level.sets - level.survived, level.sets)

@@ -80,8 +80,10 @@ fn a_level_too_large_is_sampled_and_says_so() {
     }
     assert!(held.iter().all(|&h| (88..=99).contains(&h)), "{held:?} of 100");
     assert_eq!(sampled, certificate("shec:6,4,3", &options), "the same seed draws the same sample");
-    let none =
-        certificate("rs:10+4", &ProveOptions { sets_most: 10, sample: 3_000, ..ProveOptions::default() });
+    let none = certificate(
+        "rs:10+4",
+        &ProveOptions { counts_all: true, sets_most: 10, sample: 3_000, ..ProveOptions::default() },
+    );
     assert_eq!(none.levels[3].method, Method::Sampled { drawn: 3_000, fatal_share_most: 0.001 });
     assert_eq!(none.tolerance(), 0, "a sample proves nothing; the one level below the limit has 14 sets");
 }
@@ -124,7 +126,7 @@ fn a_code_without_redundancy_survives_nothing() {
 fn wide_codes_are_proven_through_a_higher_level_with_fewer_sets() {
     // Level 100 has more sets than there are atoms; but the last level that can survive has as many as columns.
     for (spec, tolerance) in [("mirror:258", 257), ("rs:1+255", 255), ("mirror:3", 2), ("rs:2+200", 200)] {
-        let certificate = certificate(spec, &ProveOptions::default());
+        let certificate = certificate(spec, &ProveOptions { counts_all: true, ..ProveOptions::default() });
         assert_eq!((certificate.tolerance(), certificate.is_exact()), (tolerance, true), "{spec}");
         assert!(!certificate.cut && certificate.by_inclusion == (spec != "mirror:3"), "{spec}");
         assert_eq!(certificate.fatal[0], (0..=tolerance).collect::<Vec<_>>(), "{spec}");
@@ -143,7 +145,7 @@ fn wide_codes_are_proven_through_a_higher_level_with_fewer_sets() {
 
 #[test]
 fn a_level_that_would_cost_too_much_is_sampled_whatever_the_threads() {
-    let options = ProveOptions { work_most: 1_000_000, ..ProveOptions::default() };
+    let options = ProveOptions { counts_all: true, work_most: 1_000_000, ..ProveOptions::default() };
     for spec in ["rs:20+20", "raidp:12", "xorbas:60,20,6", "raidq:60+4"] {
         let one = certificate(spec, &options);
         assert_eq!(one, certificate(spec, &ProveOptions { threads: 3, ..options.clone() }), "{spec}");

@@ -19,7 +19,8 @@ fn rebuild(code: &Code, lost: &[usize], effort: Effort) -> Option<Plan> {
 
 /// Fatal sets and all sets of so many columns.
 fn fatal(spec: &str, lost: usize) -> (u64, u64) {
-    let options = ProveOptions { lost_most: Some(lost), threads: 2, ..ProveOptions::default() };
+    let options =
+        ProveOptions { counts_all: true, lost_most: Some(lost), threads: 2, ..ProveOptions::default() };
     let certificate = prove(&code(spec), &options, &|_, _, _| true);
     assert!(certificate.is_exact(), "{spec}");
     let level = &certificate.levels[lost - 1];

@@ -82,7 +82,7 @@ fn prove_has_exactly_the_promised_beginning() {
     assert_eq!(answer["fatal_count"], 35);
     assert_eq!(answer["claim"], value!({"tolerance": 2, "mds": true}));
     assert_eq!((&answer["holds"], &answer["complete"]), (&value!(true), &value!(true)));
-    assert!(answer["by_shift"].is_boolean());
+    assert_eq!((&answer["by_cauchy"], &answer["by_shift"]), (&value!(true), &value!(false)));
     assert_eq!(answer["tolerance"][0]["method"], "exact");
 }
 
@@ -120,10 +120,14 @@ fn a_sampled_level_says_what_was_drawn() {
 
 #[test]
 fn wide_codes_are_proven_and_their_long_tables_folded() {
-    for (spec, tolerance) in [("rs:1+255", 255), ("mirror:258", 257)] {
+    for (spec, tolerance, by) in [
+        ("rs:1+255", 255, "by_inclusion"),
+        ("mirror:258", 257, "by_inclusion"),
+        ("rs:128+128", 128, "by_cauchy"),
+    ] {
         let answer = json(&["prove", spec, "--json", "--witnesses", "1"]);
         assert_eq!((&answer["method"], &answer["proved_tolerance"]), (&value!("exact"), &value!(tolerance)));
-        assert_eq!((&answer["by_inclusion"], &answer["complete"]), (&value!(true), &value!(true)));
+        assert_eq!((&answer[by], &answer["complete"]), (&value!(true), &value!(true)));
         assert_eq!(answer["tolerance"].as_array().map(Vec::len), Some(tolerance + 1));
         let table = text(&["prove", spec]);
         assert!(
@@ -137,8 +141,16 @@ fn wide_codes_are_proven_and_their_long_tables_folded() {
 fn a_long_proof_speaks_and_says_at_ctrl_c_what_was_proved() {
     use std::io::{BufRead, BufReader, Read};
     // Level five has 8.8 thousand million sets: nobody waits for the end of this one.
-    let arguments =
-        ["prove", "rs:128+128", "--sets", "10000000000", "--work", "1000000000000000000", "--json"];
+    let arguments = [
+        "prove",
+        "rs:128+128",
+        "--count",
+        "--sets",
+        "10000000000",
+        "--work",
+        "1000000000000000000",
+        "--json",
+    ];
     let mut run = std::process::Command::new(env!("CARGO_BIN_EXE_pantile"))
         .args(arguments)
         .stdin(std::process::Stdio::null())

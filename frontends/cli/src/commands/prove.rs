@@ -32,7 +32,8 @@ Exit status 1: the proof contradicts the claim of the code.
 
 Examples:
   pantile prove shec:6,4,3                   how far a code goes beyond its claim
-  pantile prove rs:10+4 --max-lost 4         stop after four lost columns
+  pantile prove rs:100+50                    a Cauchy matrix: proved without counting
+  pantile prove lrc:12,2,2 --max-lost 4      stop after four lost columns
   pantile prove raidq:164+4,x164 --json      counted exactly, with shift invariance
   pantile prove dcode:9,raw --witnesses 9    a construction that fails, and where")]
 pub struct Prove {
@@ -41,6 +42,9 @@ pub struct Prove {
     /// Stop after this many lost columns (default: until nothing survives).
     #[arg(long, allow_negative_numbers = true, value_name = "T", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     max_lost: Option<u64>,
+    /// Count the sets that a theorem decides, too.
+    #[arg(long)]
+    count: bool,
     /// Sample a level that has more sets than this.
     #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = 20_000_000)]
     sets: u64,
@@ -72,6 +76,7 @@ struct ProveJson<'c> {
     proved_tolerance: usize,
     claim: ClaimJson,
     holds: bool,
+    by_cauchy: bool,
     by_shift: bool,
     by_inclusion: bool,
     complete: bool,
@@ -112,6 +117,7 @@ impl Prove {
     fn options(&self) -> ProveOptions {
         ProveOptions {
             lost_most: self.max_lost.map(|t| t as usize),
+            counts_all: self.count,
             sets_most: self.sets,
             work_most: self.work,
             sample: self.sample,
@@ -181,6 +187,7 @@ fn answer<'c>(code: &'c Code, certificate: &'c Certificate, holds: bool) -> Prov
         proved_tolerance: certificate.tolerance(),
         claim: json::claim(code),
         holds,
+        by_cauchy: certificate.by_cauchy,
         by_shift: certificate.by_shift,
         by_inclusion: certificate.by_inclusion,
         complete: !certificate.cut,
@@ -207,6 +214,9 @@ fn report(
     let mut table = Table::new(&[">lost", ">sets", ">survived", ">share", ">fatal", "method"]);
     rows(certificate).into_iter().for_each(|row| table.row(row));
     out.push_str(&table.render(terminal));
+    if certificate.by_cauchy {
+        out.push_str("\nThe coefficients are a Cauchy matrix, up to factors of rows and columns: no minor of it is\nzero, which decides all levels up to the number of parities; --count counts them all the same.\n");
+    }
     if certificate.by_shift {
         out.push_str("\nSets that a shift of the data columns makes equal were decided once.\n");
     }
@@ -329,6 +339,7 @@ mod tests {
             levels: vec![Level { lost: 2, sets: 15, survived, method }],
             fatal: Vec::new(),
             fatal_count: 0,
+            by_cauchy: false,
             by_shift: false,
             by_inclusion: false,
             cut: true,
