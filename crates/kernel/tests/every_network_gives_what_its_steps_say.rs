@@ -267,6 +267,8 @@ fn what_cannot_be_done_is_refused() {
     let good = inverse(&[0, 1], 0, false);
     let slot_3 = ProgramError::SlotOutOfRange { step: 0, slot: 3, slots: 3 };
     assert_eq!(refused(3, &[inverse(&[0, 1], 2, false)]), slot_3);
+    let far = refused(3, &[inverse(&[0, 1], usize::MAX, false)]);
+    assert!(matches!(far, ProgramError::SlotOutOfRange { step: 0, slots: 3, .. }), "{far}");
     assert_eq!(refused(4, &[inverse(&[0, 1], 0, true)]), ProgramError::SlotUnwritten { step: 0, slot: 0 });
     assert_eq!(
         refused(4, &[good.clone(), forward(1, &[2, 3])]),
