@@ -1,39 +1,98 @@
 //! One command at a time in a directory, by an advisory lock on the directory itself, which leaves no file behind.
 
 use crate::SealError;
-use std::collections::BTreeSet;
+use crate::disk::{Disk, resolve};
+use crate::names::{SHARD, parent};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Held until dropped.
-pub(crate) struct Lock(#[allow(dead_code, reason = "the lock ends when the files close")] Vec<File>);
+pub(crate) struct Lock {
+    /// By device and inode; a lock ends when its file closes.
+    held: BTreeMap<(u64, u64), File>,
+}
 
-/// Locks directories: alone, or together with others that only read.
+impl Lock {
+    /// Whether it is on this directory.
+    pub(crate) fn has(&self, dir: &Path) -> bool {
+        std::fs::metadata(dir).is_ok_and(|meta| self.held.contains_key(&(meta.dev(), meta.ino())))
+    }
+}
+
+/// Locks directories, and those in which the shards that are links there, or among the paths that were named, really lie: alone, or
+/// together with others that only read.
 ///
-/// A file system that knows no locks is not a reason to refuse the work. A directory that is named by two paths is one:
-/// a lock of its own would keep the second out.
-pub(crate) fn lock(dirs: &[PathBuf], alone: bool) -> Result<Lock, SealError> {
-    let mut seen = BTreeSet::new();
-    let mut held = Vec::new();
-    for dir in dirs {
-        let opened = File::open(dir).and_then(|file| file.metadata().map(|meta| (file, meta)));
-        let (file, meta) = opened.map_err(|e| SealError::io("opening", dir, e))?;
-        if !seen.insert((meta.dev(), meta.ino())) {
-            continue;
+/// Whoever is told the one and whoever is told the other exclude each other. A file system that knows no locks is not a
+/// reason to refuse the work, nor is a directory behind a link that is not there or cannot be read. A directory that is
+/// named by two paths is one: a lock of its own would keep the second out. Nobody waits for a lock, and all take them in
+/// one order, so that of two who want the same ones the first gets them.
+pub(crate) fn lock(
+    disk: &dyn Disk,
+    dirs: &[PathBuf],
+    named: &[PathBuf],
+    alone: bool,
+) -> Result<Lock, SealError> {
+    const TRIES_MOST: usize = 8;
+    let mut behind = behind_links(disk, dirs, named);
+    for _ in 0..TRIES_MOST {
+        let lock = lock_all(dirs, &behind, alone)?;
+        // A link may have been changed before the lock was had.
+        let now = behind_links(disk, dirs, named);
+        if now == behind {
+            return Ok(lock);
         }
+        behind = now;
+    }
+    Err(SealError::Busy { dir: dirs.first().cloned().unwrap_or_default() })
+}
+
+fn lock_all(dirs: &[PathBuf], behind: &BTreeSet<PathBuf>, alone: bool) -> Result<Lock, SealError> {
+    let mut all = BTreeMap::new();
+    let told = dirs.iter().map(|dir| (dir, true));
+    for (dir, is_told) in told.chain(behind.iter().map(|dir| (dir, false))) {
+        match File::open(dir).and_then(|file| file.metadata().map(|meta| (file, meta))) {
+            Ok((file, meta)) if is_told || meta.is_dir() => {
+                all.entry((meta.dev(), meta.ino())).or_insert((dir, file));
+            }
+            Err(error) if is_told => return Err(SealError::io("opening", dir, error)),
+            _ => {}
+        }
+    }
+    let mut held = BTreeMap::new();
+    for (number, (dir, file)) in all {
         let locked = if alone { file.try_lock() } else { file.try_lock_shared() };
         if let Err(TryLockError::WouldBlock) = locked {
             return Err(SealError::Busy { dir: dir.clone() });
         }
-        held.push(file);
+        held.insert(number, file);
     }
-    Ok(Lock(held))
+    Ok(Lock { held })
+}
+
+/// The directories in which shards lie that are links.
+fn behind_links(disk: &dyn Disk, dirs: &[PathBuf], named: &[PathBuf]) -> BTreeSet<PathBuf> {
+    let is_shard = |name: &PathBuf| name.as_os_str().as_encoded_bytes().ends_with(SHARD.as_bytes());
+    let listed = dirs.iter().flat_map(|dir| {
+        let names = disk.list(dir).unwrap_or_default();
+        names.into_iter().filter(is_shard).map(|name| dir.join(name)).collect::<Vec<_>>()
+    });
+    let leads_away = |path: PathBuf| {
+        let to = resolve(disk, &path).ok().filter(|to| *to != path)?;
+        Some(parent(&to))
+    };
+    listed.chain(named.iter().cloned()).filter_map(leads_away).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::SystemDisk;
+
+    fn lock(dirs: &[PathBuf], alone: bool) -> Result<Lock, SealError> {
+        super::lock(&SystemDisk, dirs, &[], alone)
+    }
 
     #[test]
     fn one_directory_is_locked_once_however_it_is_named() {
@@ -49,5 +108,36 @@ mod tests {
         );
         drop(held);
         assert!(lock(&names, false).is_ok(), "and is free afterwards");
+    }
+
+    #[test]
+    fn a_directory_of_links_and_those_that_they_lead_to_exclude_each_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = ["links", "one", "two", "other"].map(|name| dir.path().join(name));
+        names.iter().for_each(|name| std::fs::create_dir(name).unwrap());
+        let [links, one, two, other] = &names;
+        let link = |name: &str, to: PathBuf| std::os::unix::fs::symlink(to, links.join(name)).unwrap();
+        link("x.00.shard", one.join("x"));
+        link("x.01.shard", two.join("not there"));
+        link("x.02.shard", dir.path().join("not mounted/x"));
+        link("x.03.shard", "x.03.shard".into());
+        link("diary", other.join("diary"));
+        let is_busy = |of: &PathBuf, alone: bool| lock(std::slice::from_ref(of), alone).is_err();
+        for dir in [links, one, two] {
+            let held = lock(std::slice::from_ref(dir), true).unwrap();
+            assert!(is_busy(links, true) && is_busy(links, false), "{dir:?}");
+            drop(held);
+            let held = lock(std::slice::from_ref(links), true).unwrap();
+            assert!(is_busy(dir, true) && is_busy(dir, false) && !is_busy(other, true), "{dir:?}");
+            drop(held);
+            let held = lock(std::slice::from_ref(dir), false).unwrap();
+            assert!(is_busy(links, true) && !is_busy(links, false), "{dir:?}");
+            drop(held);
+        }
+        // A link that was named, whatever it is called.
+        let held =
+            super::lock(&SystemDisk, std::slice::from_ref(other), &[links.join("x.00.shard")], true).unwrap();
+        assert!(is_busy(one, false) && is_busy(links, false) && !is_busy(two, true));
+        drop(held);
     }
 }

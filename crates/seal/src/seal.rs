@@ -61,7 +61,7 @@ fn seal_into(
     progress: &mut dyn Progress,
 ) -> Result<SealReport, SealError> {
     let out = std::fs::canonicalize(&options.out).map_err(|e| SealError::io("opening", &options.out, e))?;
-    *held = Some(lock(std::slice::from_ref(&out), true)?);
+    *held = Some(lock(world.disk, std::slice::from_ref(&out), &[], true)?);
     let exists = exists(world, &out, &name)?;
     let own = Own { out: out.clone(), name: name.clone() };
     let sources: Vec<_> = sources.into_iter().map(|(_, source)| source).collect();

@@ -52,7 +52,7 @@ pub(crate) struct Set<'w> {
     pub(crate) originals: Vec<Option<Original>>,
     /// Where the sources are now.
     pub(crate) sources: Vec<PathBuf>,
-    /// The directories that are locked: those of the shards that were named.
+    /// The directories of the shards that were named.
     pub(crate) dirs: Vec<PathBuf>,
     /// Whether blocks are judged by their checksums.
     pub(crate) judge: bool,
@@ -61,7 +61,7 @@ pub(crate) struct Set<'w> {
     pub(crate) shard_bytes_read: AtomicU64,
     /// Bytes read from originals as data beside parity.
     pub(crate) source_bytes_read: AtomicU64,
-    #[allow(dead_code, reason = "held until the set is closed")]
+    /// Held until the set is closed; `None` if the caller has it.
     lock: Option<Lock>,
 }
 
@@ -245,6 +245,11 @@ impl<'w> Set<'w> {
             opened.look_at_originals();
         }
         Ok(opened)
+    }
+
+    /// Whether a directory is among those that the set has locked.
+    pub(crate) fn has_locked(&self, dir: &Path) -> bool {
+        self.lock.as_ref().is_some_and(|lock| lock.has(dir))
     }
 
     /// Gives every column the best shard there is for it, and says how it is.
@@ -480,7 +485,7 @@ pub(crate) fn restored_path(manifest: &Manifest, entry: usize) -> Vec<u8> {
     parts.join(&b'/')
 }
 
-/// Locks the directories and does what journals there say. Where one is found the lock is for this command alone.
+/// Locks the directories, with those that links to shards lead to, and does what journals there say. Where one is found the lock is for this command alone.
 fn finish_journals(
     world: World<'_>,
     dirs: &[PathBuf],
@@ -504,13 +509,14 @@ fn finish_journals(
         });
         Ok(pending)
     };
-    let mut held = if opening.locked { None } else { Some(lock(dirs, opening.alone)?) };
+    let lock = |alone: bool| lock(world.disk, dirs, &opening.paths.paths, alone);
+    let mut held = if opening.locked { None } else { Some(lock(opening.alone)?) };
     if pending()?.is_empty() {
         return Ok(held);
     }
     if !opening.locked && !opening.alone {
         drop(held.take());
-        held = Some(lock(dirs, true)?);
+        held = Some(lock(true)?);
     }
     // Listed again: between two locks another command may have finished it.
     pending()?.iter().try_for_each(|journal| {

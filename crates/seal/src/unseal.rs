@@ -125,17 +125,13 @@ pub(crate) fn unseal(
     work.finish()
 }
 
-/// Keeps two commands from restoring to one directory: their temporary files have one name. The directory of the shards
-/// is locked already.
+/// Keeps two commands from restoring to one directory: their temporary files have one name. One in which shards lie is
+/// locked already.
 fn lock_target(set: &Set<'_>, target: &Path) -> Result<Option<Lock>, SealError> {
-    let same = |dir: &Path| {
-        let real = |path: &Path| std::fs::canonicalize(path).ok();
-        real(dir).is_some_and(|dir| Some(dir) == real(target))
-    };
-    if set.dirs.iter().any(|dir| same(dir)) {
+    if set.has_locked(target) {
         return Ok(None);
     }
-    lock(&[target.to_path_buf()], true).map(Some)
+    lock(set.world.disk, &[target.to_path_buf()], &[], true).map(Some)
 }
 
 struct Unsealing<'a, 'w> {

@@ -283,6 +283,54 @@ fn a_shard_behind_a_link_is_changed_and_healed_where_it_lies() {
     assert!(fs::read(other.shard(2)).unwrap() == foreign);
 }
 
+/// Runs something once, as soon as work is under way.
+struct Meanwhile<F: FnMut()>(Option<F>);
+
+impl<F: FnMut()> Progress for Meanwhile<F> {
+    fn phase(&mut self, _: &'static str, _: u64) {}
+    fn advance(&mut self, _: u64) {
+        if let Some(mut act) = self.0.take() {
+            act();
+        }
+    }
+}
+
+#[test]
+fn who_names_the_links_and_who_names_the_shards_keep_each_other_out() {
+    let place = sealed("rs:3+2", Mode::Full, true);
+    let disks: Vec<PathBuf> = (0..5).map(|i| place.dir.path().join(format!("disk{i}"))).collect();
+    for (column, disk) in disks.iter().enumerate() {
+        fs::create_dir(disk).unwrap();
+        let shard = disk.join(place.shard(column).file_name().unwrap());
+        fs::rename(place.shard(column), &shard).unwrap();
+        symlink(&shard, place.shard(column)).unwrap();
+    }
+    let real = SetPaths { paths: disks.clone(), ..SetPaths::default() };
+    let read = VerifyOptions { set: real.clone(), ..Default::default() };
+    let write_real = HealOptions { set: real.clone(), ..Default::default() };
+    let (mut seen, mut healed) = (None, None);
+    let mut meanwhile = Meanwhile(Some(|| {
+        seen = Some(verify(&read, &mut Silent));
+        healed = Some(heal(&write_real, &mut Silent));
+    }));
+    write(&place.tree().join("one more"), &Seed(5).bytes(50_000));
+    seal(&place.again(), &mut meanwhile).unwrap();
+    assert!(matches!(seen, Some(Err(SealError::Busy { .. }))), "{seen:?}");
+    assert!(matches!(healed, Some(Err(SealError::Busy { .. }))), "{healed:?}");
+    // The other way round; and readers let each other in.
+    let (mut sealed, mut seen) = (None, None);
+    let mut meanwhile = Meanwhile(Some(|| {
+        sealed = Some(seal(&place.again(), &mut Silent));
+        seen = Some(verify(&VerifyOptions { set: place.set(), ..Default::default() }, &mut Silent));
+    }));
+    verify(&read, &mut meanwhile).unwrap();
+    assert!(matches!(sealed, Some(Err(SealError::Busy { .. }))), "{sealed:?}");
+    assert!(seen.unwrap().unwrap().clean);
+    // Whoever restores to where a shard lies is not in its own way.
+    let options = UnsealOptions { set: place.set(), target: disks[3].clone(), overwrite: false };
+    unseal(&options, &mut Silent).unwrap();
+}
+
 #[test]
 fn a_good_shard_under_the_name_of_a_lost_one_is_not_replaced() {
     let place = sealed("raid6:4", Mode::Full, true);
