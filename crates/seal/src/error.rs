@@ -1,6 +1,6 @@
 //! What can go wrong, each with the fact, the limit, and what to do.
 
-use crate::report::{HealReport, Losses, UnsealReport};
+use crate::report::{HealReport, Losses, Unfinished, UnsealReport};
 use pantile::CodeError;
 use pantile::code::StudyOnly;
 use pantile_format::FormatError;
@@ -575,7 +575,30 @@ impl fmt::Display for Losses {
             }
             (false, true) => {}
         }
-        Ok(())
+        self.unfinished.as_ref().map_or(Ok(()), |unfinished| unfinished.fmt(out))
+    }
+}
+
+impl fmt::Display for Unfinished {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Unfinished { journal, generation, have, lack } = self;
+        let fewer = list(if have.len() < lack.len() { have } else { lack });
+        let (lack, have) = (list(lack), list(have));
+        match have.is_empty() {
+            false => write!(
+                out,
+                ". But a change was cut off: the shards of columns {have} are of generation {generation}, those of columns {lack} of the \
+                 one before. Its journal, {journal}, lies in another directory, the one that was sealed into, with links to \
+                 these shards; any command that is told that directory finishes it. Only if there is none, move the shards of \
+                 columns {fewer} away, and heal what is left"
+            ),
+            true => write!(
+                out,
+                ". But a change to generation {generation} was under way in the shards of columns {lack}: if there is a journal, {journal}, in \
+                 another directory, the one that was sealed into, with links to these shards, any command that is told that directory \
+                 finishes it"
+            ),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Repairing what a scan found: shards made anew, rotten originals put right, each by a temporary file and a rename.
 
 use crate::SealError;
-use crate::disk::{Disk, MetaKind, resolve};
+use crate::disk::{Disk, DiskFile, MetaKind, resolve};
 use crate::first::{Output, write_cells};
 use crate::meta::Meta;
 use crate::names::{column_of, parent, stray, stray_of};
@@ -13,7 +13,7 @@ use crate::unseal::{SETUID_SETGID, make_parents, restore};
 use crate::verify::{Damage, scan};
 use crate::window::Window;
 use pantile::CellIndex;
-use pantile_format::{Crc64, EntryKind, Mode, Timestamp};
+use pantile_format::{BODY_OFFSET, Crc64, EntryKind, Mode, ShardHeader, Timestamp};
 use std::path::{Path, PathBuf};
 
 /// Repairs the set as far as it can be.
@@ -42,7 +42,12 @@ pub(crate) fn heal(
         not_healed: Vec::new(),
         strays_removed: remove_strays(set),
     };
-    let columns = columns_to_write(set, &report.found, &damage);
+    let mut columns = columns_to_write(set, &report.found, &damage);
+    if report.found.losses.is_some() {
+        // Whose journal lies elsewhere can still have what is lost here, with these shards as they are.
+        let kept = [set.waiting.clone(), set.newer()].concat();
+        columns.retain(|column| !kept.contains(column));
+    }
     report.shards_renamed = give_names_back(set, false)?;
     name_misnamed(set, &mut report);
     heal_shards(set, &columns, options, &damage, &mut report, progress)?;
@@ -153,6 +158,8 @@ fn heal_shards(
 /// A shard that is to be made anew.
 struct Replacement {
     column: usize,
+    /// A change was prepared in the shard that is there: whatever lies behind its blocks stays where it is.
+    is_prepared: bool,
     /// What is replaced: where a link leads, not the link.
     path: PathBuf,
     /// Beside it.
@@ -237,7 +244,8 @@ fn replacement(
         return refuse("a directory stands where the shard belongs; move it away".into());
     }
     let temp = stray(&dir, set.manifest.set, Some(column));
-    Ok(Replacement { column, path: to, temp, aside })
+    let is_prepared = set.shards[column].as_ref().is_some_and(Shard::holds_next);
+    Ok(Replacement { column, is_prepared, path: to, temp, aside })
 }
 
 /// A name behind that of a file which nothing has.
@@ -268,6 +276,9 @@ fn write_shards(
         let Replacement { column, path, temp, .. } = replacement;
         match disk.create(temp).map_err(|e| SealError::io("creating", temp, e)) {
             Ok(file) => {
+                if let Some(shard) = set.shards[*column].as_ref().filter(|_| replacement.is_prepared) {
+                    copy_behind_blocks(shard, &*file).map_err(|e| SealError::io("writing", temp, e))?;
+                }
                 outputs.push(Output { column: *column, path: temp.clone(), file });
                 columns.push(replacement);
             }
@@ -300,6 +311,21 @@ fn write_shards(
         at = window.stripes.end;
     }
     finish_shards(set, &columns, &outputs, &meta, report)
+}
+
+/// Copies what lies behind the blocks of a shard: its meta area, and what a change has appended that may be decided. What
+/// cannot be read is lost.
+fn copy_behind_blocks(shard: &Shard, to: &dyn DiskFile) -> std::io::Result<()> {
+    const PIECE_BYTES: usize = 1 << 20;
+    let mut at = shard.header.body_end().unwrap_or(BODY_OFFSET);
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        match shard.file.read_at(&mut piece, at) {
+            Ok(0) | Err(_) => return Ok(()),
+            Ok(have) => to.write_at(&piece[..have], at)?,
+        }
+        at += PIECE_BYTES as u64;
+    }
 }
 
 fn not_done(path: &Path, error: &SealError) -> NotDone {
@@ -367,7 +393,14 @@ fn finish_shards(
     report: &mut HealReport,
 ) -> Result<(), SealError> {
     let disk = set.world.disk;
-    let headers = meta.write(&set.manifest, &set.geometry, outputs, |_, end, _| end)?;
+    let place = |column: usize, end: u64, len: u64| {
+        let prepared =
+            columns.iter().any(|replacement| replacement.column == column && replacement.is_prepared);
+        let live = set.shards[column].as_ref().filter(|_| prepared).map(|shard| &shard.header);
+        let fits = |header: &&ShardHeader| header.manifest_len.saturating_add(header.checks_len) == len;
+        live.filter(fits).map_or(end, |header| header.meta_offset)
+    };
+    let headers = meta.write(&set.manifest, &set.geometry, outputs, place)?;
     for (output, header) in outputs.iter().zip(&headers) {
         let twice = [header.encode(), header.encode()].concat();
         output.file.write_at(&twice, 0).map_err(|e| SealError::io("writing", &output.path, e))?;

@@ -49,7 +49,7 @@ pub use options::{
 };
 pub use report::{
     BlockPlace, FileReport, FileStatus, HealReport, Losses, Renamed, SealReport, SetInfo, ShardReport,
-    ShardStatus, StripeFinding, StripeVerdict, Superfluous, UnsealReport, VerifyReport,
+    ShardStatus, StripeFinding, StripeVerdict, Superfluous, Unfinished, UnsealReport, VerifyReport,
 };
 
 use set::{Opening, Set};

@@ -226,6 +226,22 @@ pub struct Losses {
     pub holders: Vec<String>,
     /// Mode beside: sets of holders of which each would be enough, the first 16; `enough` are their columns.
     pub enough_holders: Vec<Vec<String>>,
+    /// A change that was cut off, or was perhaps, and whose journal does not lie where was looked.
+    pub unfinished: Option<Unfinished>,
+}
+
+/// A change of a set that some of its shards wait for. Its journal lies in the directory that was sealed into, where there
+/// may be links to the shards that were named; a command that is told that directory finishes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unfinished {
+    /// The name of its journal.
+    pub journal: String,
+    /// The generation to which it leads.
+    pub generation: u64,
+    /// The columns of the shards that have it; with none it is perhaps not decided, and there is no journal.
+    pub have: Vec<u64>,
+    /// Those of the shards that wait for it.
+    pub lack: Vec<u64>,
 }
 
 /// What `seal` did.

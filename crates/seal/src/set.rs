@@ -4,9 +4,9 @@ use crate::disk::{Disk, DiskFile, Meta, MetaKind, resolve};
 use crate::grid::{Geometry, Grid};
 use crate::journal::{has_shards, journals, replay};
 use crate::lock::{Lock, lock};
-use crate::names::{Names, SHARD, column_of, parent, path_of, shown};
+use crate::names::{Names, SHARD, column_of, parent, path_of, set_of, shown};
 use crate::options::SetPaths;
-use crate::report::{FileStatus, SetInfo, ShardReport, ShardStatus, Superfluous};
+use crate::report::{FileStatus, SetInfo, ShardReport, ShardStatus, Superfluous, Unfinished};
 use crate::tree::Moves;
 use crate::window::join;
 use crate::{SealError, World};
@@ -29,6 +29,13 @@ pub(crate) struct Shard {
     pub(crate) checks: Option<Vec<Crc64>>,
 }
 
+impl Shard {
+    /// Whether the change to the generation after its own was prepared in it.
+    pub(crate) fn holds_next(&self) -> bool {
+        self.file.meta().is_ok_and(|meta| holds_next(&*self.file, &self.header, meta.size))
+    }
+}
+
 /// An original file, compared with what was sealed.
 #[derive(Clone, Debug)]
 pub(crate) struct Original {
@@ -48,6 +55,8 @@ pub(crate) struct Set<'w> {
     pub(crate) status: BTreeMap<usize, (PathBuf, ShardStatus)>,
     /// Files that hold a shard beside the one that counts.
     pub(crate) superfluous: Vec<Superfluous>,
+    /// Columns of shards of the generation before, in which the change to this one was prepared.
+    pub(crate) waiting: Vec<usize>,
     /// By entry; filled where originals are looked at.
     pub(crate) originals: Vec<Option<Original>>,
     /// Where the sources are now.
@@ -138,6 +147,12 @@ impl Candidate {
         }
     }
 
+    /// Whether the change to the generation after its own was prepared in it.
+    fn holds_next(&self) -> bool {
+        let (Ok((header, _)), Some(file)) = (&self.header, &self.file) else { return false };
+        holds_next(&**file, header, self.len)
+    }
+
     fn set(&self) -> Option<SetId> {
         self.header.as_ref().ok().map(|(header, _)| header.set)
     }
@@ -171,6 +186,29 @@ impl Candidate {
         let crc = |bytes: &[u8]| Crc64(u64::from_le_bytes(bytes.try_into().expect("chunks of 8")));
         Some(bytes.chunks_exact(8).map(crc).collect())
     }
+}
+
+/// Whether a shard has the manifest of the generation after its own: a change was prepared in it, and may be decided. It
+/// lies right behind the live meta area, or where a stripe would begin, before that or behind it.
+pub(crate) fn holds_next(file: &dyn DiskFile, header: &ShardHeader, len: u64) -> bool {
+    const PLACES_MOST: u64 = 1 << 16;
+    let (Some(end), Some(live_end)) = (header.body_end(), header.file_len()) else { return false };
+    let stripe = u64::from(header.stored_rows.max(1)).saturating_mul(header.block_len.bytes());
+    let last = len.saturating_sub(end) / stripe;
+    let stripes = (last.saturating_sub(PLACES_MOST)..=last).rev().map(|i| end + i * stripe);
+    let is_next = |manifest: Manifest| {
+        manifest.set == header.set && Some(manifest.generation.0) == header.generation.0.checked_add(1)
+    };
+    [live_end].into_iter().chain(stripes).any(|at| manifest_at(file, at, len).is_some_and(is_next))
+}
+
+/// The manifest at a place of which nothing is known.
+fn manifest_at(file: &dyn DiskFile, at: u64, file_len: u64) -> Option<Manifest> {
+    // Enough to say how long it is; none is so short.
+    const START_BYTES: u64 = 120;
+    let start = read_part(file, at, START_BYTES, file_len)?;
+    let Err(FormatError::Truncated { need, .. }) = Manifest::decode(&start) else { return None };
+    Manifest::decode(&read_part(file, at, need, file_len)?).ok()
 }
 
 fn need(header: &ShardHeader) -> u64 {
@@ -229,6 +267,7 @@ impl<'w> Set<'w> {
             shards: (0..geometry.columns()).map(|_| None).collect(),
             status: BTreeMap::new(),
             superfluous: Vec::new(),
+            waiting: Vec::new(),
             originals: vec![None; manifest.entries.len()],
             sources,
             dirs,
@@ -288,6 +327,13 @@ impl<'w> Set<'w> {
         let bears_own = |candidate: &Candidate| candidate.path.file_name() == own.file_name();
         found.sort_by_key(|(candidate, status)| (rank(status), !bears_own(candidate), candidate.path != own));
         let Some(first) = found.first() else { return };
+        let before = self.manifest.generation.0.wrapping_sub(1);
+        let waits = |(candidate, status): &(Candidate, ShardStatus)| {
+            *status == ShardStatus::Stale { generation: before } && candidate.holds_next()
+        };
+        if found.iter().any(waits) {
+            self.waiting.push(column);
+        }
         let (told, status) = found.iter().find(|(candidate, _)| bears_own(candidate)).unwrap_or(first);
         let (told, status) = (told.path.clone(), status.clone());
         let used = match status.is_usable() {
@@ -312,6 +358,34 @@ impl<'w> Set<'w> {
             }
         }
         self.status.insert(column, (told, status));
+    }
+
+    /// What shows that a change was cut off, whose journal does not lie where was looked.
+    pub(crate) fn unfinished(&self) -> Option<Unfinished> {
+        let wide =
+            |columns: Vec<usize>| columns.into_iter().map(|column| column as u64).collect::<Vec<u64>>();
+        let here =
+            self.shards.iter().enumerate().filter_map(|(column, shard)| Some((column, shard.as_ref()?)));
+        let (now, next) = (self.manifest.generation.0, self.manifest.generation.0.checked_add(1)?);
+        let (newer, usable) = (wide(self.newer()), wide(here.clone().map(|(column, _)| column).collect()));
+        let (generation, have, lack) = match (newer.is_empty(), self.waiting.is_empty()) {
+            (false, _) => (next, newer, usable),
+            (true, false) => (now, usable, wide(self.waiting.clone())),
+            (true, true) => {
+                let lack: Vec<usize> =
+                    here.filter(|(_, shard)| shard.holds_next()).map(|(column, _)| column).collect();
+                (next, Vec::new(), wide(lack))
+            }
+        };
+        let journal = self.names.journal().file_name()?.to_string_lossy().into_owned();
+        (!lack.is_empty()).then_some(Unfinished { journal, generation, have, lack })
+    }
+
+    /// The columns of shards of the generation after the one that can be had.
+    pub(crate) fn newer(&self) -> Vec<usize> {
+        let next = self.manifest.generation.0.checked_add(1);
+        let is_newer = |status: &ShardStatus| matches!(status, ShardStatus::Stale { generation } if Some(*generation) == next);
+        self.status.iter().filter(|(_, (_, status))| is_newer(status)).map(|(&column, _)| column).collect()
     }
 
     /// The path that a shard should have, if it bears the name of another column or another spelling of its own.
@@ -494,13 +568,16 @@ fn finish_journals(
     let pending = || -> Result<Vec<PathBuf>, SealError> {
         let mut pending = Vec::new();
         for dir in dirs {
-            for journal in journals(world.disk, dir)? {
-                // Somebody's diary may be called so, too.
-                if has_shards(world.disk, &journal, dirs)? {
-                    pending.push(journal);
-                }
-            }
+            pending.extend(journals(world.disk, dir)?);
         }
+        pending.extend(journals_behind_links(world.disk, dirs));
+        let mut seen = HashSet::new();
+        pending.retain(|journal| seen.insert(spelt_one_way(journal)));
+        // Somebody's diary may be called so, too.
+        let are_meant: Vec<bool> =
+            pending.iter().map(|journal| has_shards(world.disk, journal, dirs)).collect::<Result<_, _>>()?;
+        let mut are_meant = are_meant.into_iter();
+        pending.retain(|_| are_meant.next() == Some(true));
         // Of other sets only if no name says which one is meant.
         let name = opening.paths.name.as_deref();
         pending.retain(|path| {
@@ -526,6 +603,23 @@ fn finish_journals(
         })
     })?;
     Ok(held)
+}
+
+/// The journals beside shards to which links lead, of the sets that these are of by their names.
+fn journals_behind_links(disk: &dyn Disk, dirs: &[PathBuf]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for dir in dirs {
+        for path in disk.list(dir).unwrap_or_default().into_iter().map(|name| dir.join(name)) {
+            let is_shard = path.file_name().and_then(set_of).is_some();
+            let Some(to) = resolve(disk, &path).ok().filter(|to| is_shard && *to != path) else { continue };
+            let Some(name) = to.file_name().and_then(set_of) else { continue };
+            let journal = Names { dir: parent(&to), name, columns: 0 }.journal();
+            if disk.meta(&journal).is_ok() {
+                found.push(journal);
+            }
+        }
+    }
+    found
 }
 
 /// What the clock says.

@@ -274,6 +274,7 @@ impl Damage {
             enough_count: advice.len() as u64,
             enough_holders: if beside { shown_advice.map(names).collect() } else { Vec::new() },
             holders: if beside { holders.iter().map(|h| h.name.clone()).collect() } else { Vec::new() },
+            unfinished: set.unfinished(),
         })
     }
 }

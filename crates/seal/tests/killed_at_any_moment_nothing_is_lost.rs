@@ -237,6 +237,29 @@ fn a_seal_again_that_is_killed_is_finished_in_all_directories_that_are_named() {
 }
 
 #[test]
+fn a_journal_beside_the_shards_is_found_by_whoever_names_links_to_them() {
+    let (start, old, new) = changed_set("rs:3+2", Mode::Full);
+    let mut finished = 0;
+    let (_, failures) = crash_everywhere(&start, Faults::default(), 1, reseal_in, |place, _| {
+        let links = place.dir.path().join("links");
+        fs::create_dir(&links).unwrap();
+        for column in 0..5 {
+            let shard = place.shard(column);
+            std::os::unix::fs::symlink(&shard, links.join(shard.file_name().unwrap())).unwrap();
+        }
+        let journal = place.out().join("tree.journal");
+        finished += u64::from(journal.exists());
+        let verified =
+            verify(&VerifyOptions { set: SetPaths::dir(&links), ..Default::default() }, &mut Silent).unwrap();
+        let is_good = verified.shards.iter().all(|s| s.status == ShardStatus::Good);
+        let found = restored(place);
+        is_good && !journal.exists() && (found == Some(old.clone()) || found == Some(new.clone()))
+    });
+    assert_eq!(failures, 0);
+    assert!(finished > 20, "{finished}");
+}
+
+#[test]
 fn a_journal_of_shards_that_never_come_back_is_in_nobodys_way() {
     let (start, _, new) = changed_set("rs:3+2", Mode::Full);
     let mut kept = 0;
@@ -642,4 +665,65 @@ fn a_journal_does_not_undo_what_was_healed_without_it() {
         assert!(!journal.exists() && restored(&place) == Some(new.clone()), "after {after}");
     }
     assert!(tried > 3 && left > 0, "{tried} tried, {left} left alone");
+}
+
+/// Whoever does not know where the journal lies must not make it useless, and hears of it if it is needed.
+#[test]
+fn what_heals_without_the_journal_does_not_undo_it() {
+    for (mode, lost) in [
+        (Mode::Full, None),
+        (Mode::Full, Some("out/tree.01.shard")),
+        (Mode::Full, Some("out/tree.04.shard")),
+        (Mode::Beside, Some("tree/d/c")),
+        (Mode::Beside, Some("tree/b")),
+    ] {
+        let (start, old, new) = changed_set("rs:3+2", mode);
+        let (mut tried, mut told) = (0, 0);
+        for after in 0.. {
+            let place = Place::new();
+            copy(start.dir.path(), place.dir.path());
+            let faults = Faults { crash_after: Some(after), ..Faults::default() };
+            let disk = FaultDisk::new(place.dir.path(), faults);
+            reseal_in(&world(&disk), &place);
+            if disk.operations() < after {
+                break;
+            }
+            // There are two commits: the table of files moves first.
+            let journal = place.out().join("tree.journal");
+            if !journal.exists() {
+                continue;
+            }
+            let aside = place.dir.path().join("aside");
+            fs::rename(&journal, &aside).unwrap();
+            lost.iter().for_each(|path| fs::remove_file(place.dir.path().join(path)).unwrap());
+            let options = HealOptions {
+                set: SetPaths { sources: vec![place.tree()], ..place.set() },
+                ..Default::default()
+            };
+            let healed = heal(&options, &mut Silent);
+            fs::rename(&aside, &journal).unwrap();
+            let found = match mode {
+                Mode::Full => restored(&place),
+                Mode::Beside => {
+                    let _ = heal(&options, &mut Silent);
+                    // Before that the set is of the old files, which were changed.
+                    if open_set(&options.set).unwrap().generation < 3 {
+                        continue;
+                    }
+                    Some(contents(picture(&place.tree())))
+                }
+            };
+            tried += 1;
+            if let Err(error) = &healed {
+                let text = error.to_string();
+                assert!(text.contains("tree.journal"), "{mode:?}, after {after}, {lost:?} lost: {text}");
+                told += 1;
+            }
+            assert!(
+                found == Some(new.clone()) || mode == Mode::Full && found == Some(old.clone()),
+                "{mode:?}, after {after}, {lost:?} lost, healed {healed:?}: the journal is useless"
+            );
+        }
+        assert!(tried > 20 && told > 0, "{mode:?}, {lost:?} lost: {tried} tried, {told} told");
+    }
 }
