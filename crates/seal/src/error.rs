@@ -130,6 +130,13 @@ pub enum SealError {
         /// Where the shard is.
         shard: PathBuf,
     },
+    /// A file that is there already has the name that the journal of a new set would get.
+    JournalNameTaken {
+        /// The file.
+        path: PathBuf,
+        /// The set whose journal it is, if it is one that can be read.
+        set: Option<String>,
+    },
     /// Not a block length.
     BlockLen {
         /// The number given.
@@ -398,6 +405,18 @@ impl fmt::Display for SealError {
                 path.display(),
                 shard.display()
             ),
+            SealError::JournalNameTaken { path, set: None } => write!(
+                out,
+                "{} is no journal of Pantile that can be read, but has the name that the journal of the set would get; it was not \
+                 touched: move it away, or seal under another name (--name)",
+                path.display()
+            ),
+            SealError::JournalNameTaken { path, set: Some(set) } => write!(
+                out,
+                "{} tells of a change of the set {set}, of whose shards none is there; it was not touched: leave a symbolic link to \
+                 each of these shards there, and any command finishes the change, or move it away, or seal under another name (--name)",
+                path.display()
+            ),
             SealError::BlockLen { given } => {
                 write!(
                     out,
@@ -455,8 +474,8 @@ impl fmt::Display for SealError {
             ),
             SealError::BadJournal { path, error } => write!(
                 out,
-                "{}: {error}. It tells of a change that was under way; restore it from a copy, or move it away and \
-                 heal the set",
+                "{}: {error}. A journal by this name tells of a change of the set that was under way; if this is a file of your own, \
+                 move it away; else restore it from a copy, or move it away and heal the set",
                 path.display()
             ),
             SealError::TooMuchLost { losses, healed } => {

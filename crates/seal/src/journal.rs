@@ -117,6 +117,12 @@ pub(crate) fn is_decided(disk: &dyn Disk, path: &Path, set: SetId, generation: G
     header.is_ok_and(|header| header == JournalHeader { set, generation })
 }
 
+/// The set that a file is the journal of, if it is one.
+pub(crate) fn set_of_journal(disk: &dyn Disk, path: &Path) -> Option<SetId> {
+    let header = Stream::open(disk, path).and_then(|mut stream| stream.header());
+    header.ok().map(|header| header.set)
+}
+
 /// Whether there are shards by whose names a journal may be of their set, beside it or in these directories.
 pub(crate) fn has_shards(disk: &dyn Disk, path: &Path, dirs: &[PathBuf]) -> Result<bool, SealError> {
     Ok(!find_shards(disk, path, dirs)?.is_empty())

@@ -1,6 +1,7 @@
 //! The way in to sealing: for the first time, or again.
 
 use crate::first::first_seal;
+use crate::journal::{has_shards, set_of_journal};
 use crate::lock::{Lock, lock};
 use crate::names::{Names, column_of};
 use crate::options::{Progress, SealOptions, SetPaths};
@@ -85,10 +86,22 @@ fn check_name(name: &[u8]) -> Result<(), SealError> {
 }
 
 /// Whether there is anything of a set of this name.
+///
+/// Errors: `JournalNameTaken` if there is nothing but a file that is called like its journal.
 fn exists(world: World<'_>, out: &Path, name: &[u8]) -> Result<bool, SealError> {
     let files = world.disk.list(out).map_err(|e| SealError::io("reading", out, e))?;
     let journal = Names { dir: out.to_path_buf(), name: name.to_vec(), columns: 0 }.journal();
-    Ok(files.iter().any(|file| {
-        column_of(file.as_os_str(), name).is_some() || Some(file.as_os_str()) == journal.file_name()
-    }))
+    let is_called_so = |file: &PathBuf| Some(file.as_os_str()) == journal.file_name();
+    if files.iter().any(|file| column_of(file.as_os_str(), name).is_some()) {
+        return Ok(true);
+    }
+    // The shards of a first seal that was decided may have temporary names still.
+    match (files.iter().any(is_called_so), has_shards(world.disk, &journal, &[])?) {
+        (false, _) => Ok(false),
+        (true, true) => Ok(true),
+        (true, false) => {
+            let set = set_of_journal(world.disk, &journal).map(|set| set.to_string());
+            Err(SealError::JournalNameTaken { path: journal, set })
+        }
+    }
 }

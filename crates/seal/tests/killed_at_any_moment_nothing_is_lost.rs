@@ -300,6 +300,55 @@ fn what_is_called_a_journal_and_is_none_of_the_sets_is_let_be() {
     assert!(matches!(refused, Err(SealError::BadJournal { .. })), "{refused:?}");
 }
 
+#[test]
+fn what_has_the_name_of_a_journal_is_said_before_a_first_seal_and_not_touched() {
+    let place = Place::new();
+    small_tree(&place);
+    fs::create_dir(place.out()).unwrap();
+    let taken = place.out().join("tree.journal");
+    let refused = || {
+        let error = seal(&place.options("rs:3+2"), &mut Silent).unwrap_err();
+        let SealError::JournalNameTaken { path, set } = &error else { panic!("{error}") };
+        assert!(*path == taken && error.to_string().contains("--name"), "{error}");
+        assert_eq!(fs::read_dir(place.out()).unwrap().count(), 1, "nothing is made beside it");
+        set.clone()
+    };
+    for text in ["", "dear diary, this is longer than the header of any journal"] {
+        fs::write(&taken, text).unwrap();
+        assert_eq!(refused(), None);
+        // It has nothing to say of a set that is updated or healed under another name.
+        let named = SealOptions { name: Some("other".into()), ..place.options("rs:3+2") };
+        seal(&named, &mut Silent).unwrap();
+        seal(&named, &mut Silent).unwrap();
+        assert!(place.verify().clean);
+        for column in 0..5 {
+            fs::remove_file(place.out().join(format!("other.{column:02}.shard"))).unwrap();
+        }
+        assert_eq!(fs::read_to_string(&taken).unwrap(), text);
+    }
+    fs::remove_file(&taken).unwrap();
+    fs::create_dir(&taken).unwrap();
+    assert_eq!(refused(), None);
+    fs::remove_dir(&taken).unwrap();
+    // The journal of a first seal whose shards went away.
+    for after in 0.. {
+        let disk = FaultDisk::new(place.dir.path(), Faults { crash_after: Some(after), ..Faults::default() });
+        let _ = world(&disk).seal(&place.options("rs:3+2"), &mut Silent);
+        if taken.exists() {
+            break;
+        }
+    }
+    for file in fs::read_dir(place.out()).unwrap().map(|file| file.unwrap().path()) {
+        if file != taken {
+            fs::remove_file(file).unwrap();
+        }
+    }
+    assert!(refused().is_some());
+    fs::remove_file(&taken).unwrap();
+    seal(&place.options("rs:3+2"), &mut Silent).unwrap();
+    place.assert_restores();
+}
+
 /// A sealed tree in which a file was renamed since, beside other changes if so wanted; the tree before and after.
 fn renamed_set(mode: Mode, others: bool) -> (Place, Picture, Picture) {
     let place = Place::new();

@@ -246,6 +246,7 @@ fn verdict(error: &SealError, text: String) -> Failure {
         | SealError::StudyOnly { .. }
         | SealError::Differs { .. }
         | SealError::NameTaken { .. }
+        | SealError::JournalNameTaken { .. }
         | SealError::OtherSources { .. }
         | SealError::BlockLen { .. }
         | SealError::Code { .. }
