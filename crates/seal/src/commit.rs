@@ -3,7 +3,7 @@
 //! New stripes and the new meta area lie where nothing live is; they are written and synced first. Blocks of existing
 //! stripes and headers go into the journal. Its rename is the commit, of everything at once.
 
-use crate::disk::resolve;
+use crate::disk::{resolve, set_back};
 use crate::first::{Encoder, Output};
 use crate::grid::Grid;
 use crate::journal::{self, JournalWriter, is_decided};
@@ -17,7 +17,9 @@ use crate::window::{Window, join, read_file_blocks};
 use crate::{SealError, names};
 use pantile::kernel::Arena;
 use pantile::{CellIndex, CellSet};
-use pantile_format::{Column, Crc64, Entry, EntryKind, HEADER_BYTES, Manifest, Mode, ShardHeader, Target};
+use pantile_format::{
+    Column, Crc64, Entry, EntryKind, HEADER_BYTES, Manifest, Mode, ShardHeader, Target, Timestamp,
+};
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -36,6 +38,8 @@ pub(crate) struct Commit<'s> {
     pub(crate) slots: &'s [Slot],
     /// Stripes for which room is kept free, so that the next commit can append them.
     pub(crate) reserve_stripes: u64,
+    /// When the tree was looked at, which becomes the time of modification of the shards.
+    pub(crate) began: Timestamp,
 }
 
 impl Commit<'_> {
@@ -51,8 +55,9 @@ impl Commit<'_> {
     ) -> Result<(), SealError> {
         self.check_room(set, &manifest)?;
         if meta_is_in_the_way(set, manifest.stripes) {
-            // The meta area moves behind the stripes to come; nothing else changes.
-            let moved = Commit { slots: &[], reserve_stripes: manifest.stripes };
+            // The meta area moves behind the stripes to come; nothing else changes, not even when the set was sealed.
+            let began = set.sealed_at.unwrap_or(self.began);
+            let moved = Commit { slots: &[], reserve_stripes: manifest.stripes, began };
             let mut same = set.manifest.clone();
             same.generation = manifest.generation;
             manifest.generation.0 += 1;
@@ -72,6 +77,9 @@ impl Commit<'_> {
             for output in &outputs {
                 let live = set.shards[output.column].as_ref().and_then(|shard| shard.header.file_len());
                 let _ = live.map(|len| output.file.set_len(len));
+                if let (Some(sealed_at), Ok(path)) = (set.sealed_at, resolve(set.world.disk, &output.path)) {
+                    set_back(set.world.disk, &path, &*output.file, sealed_at);
+                }
             }
         }
         let finish = |error: SealError| match decided {
@@ -114,6 +122,12 @@ impl Commit<'_> {
             table.resize(rows * manifest.stripes as usize, Crc64(0));
             meta.tables.push((column, table));
         }
+        // Whoever is killed from here on leaves shards that look younger than they are; their length shows it.
+        for output in outputs {
+            let live = set.shards[output.column].as_ref().and_then(|shard| shard.header.file_len());
+            let longer = live.map_or(Ok(()), |len| output.file.set_len(len.saturating_add(1)));
+            longer.map_err(|e| SealError::io("resizing", &output.path, e))?;
+        }
         if manifest.stripes > old_stripes {
             let encoder = Encoder { world: set.world, geometry: &set.geometry, grid: &grid, paths: &paths };
             let new = old_stripes..manifest.stripes;
@@ -154,7 +168,7 @@ impl Commit<'_> {
         }
         report.bytes_written += journal.len();
         report.bytes_written += headers.iter().map(|h| h.manifest_len + h.checks_len).sum::<u64>();
-        journal.commit()?;
+        journal.commit(self.began)?;
         Ok((headers, meta))
     }
 

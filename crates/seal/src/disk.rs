@@ -104,6 +104,16 @@ pub(crate) fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("its links lead in a circle"))
 }
 
+/// Sets the time of modification of an open file back to one that is earlier. Best effort: where that cannot be, more is read again
+/// than must be, or less is found to be touched.
+pub(crate) fn set_back(disk: &dyn Disk, path: &Path, file: &dyn DiskFile, mtime: Timestamp) {
+    if let Ok(meta) = file.meta()
+        && mtime < meta.mtime
+    {
+        let _ = disk.set_meta(path, meta.mode, mtime);
+    }
+}
+
 /// The files of this system.
 pub struct SystemDisk;
 

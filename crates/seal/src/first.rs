@@ -1,6 +1,6 @@
 //! Sealing for the first time: temporary shards are written stripe by stripe, and named all at once by a journal.
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, set_back};
 use crate::grid::{Allocator, Apart, Geometry, Grid, choose_block_len, exposed};
 use crate::journal::{self, JournalWriter, remove_temporaries};
 use crate::meta::Meta;
@@ -13,7 +13,7 @@ use crate::window::{Window, join, read_file_blocks};
 use crate::{SealError, World, par};
 use pantile::{CellIndex, Codec};
 use pantile_format::{
-    BODY_OFFSET, BlockLen, Column, Crc64, Entry, EntryKind, Generation, Manifest, Mode, SetId,
+    BODY_OFFSET, BlockLen, Column, Crc64, Entry, EntryKind, Generation, Manifest, Mode, SetId, Timestamp,
 };
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -101,7 +101,8 @@ pub(crate) fn first_seal(
     check_room(world, &geometry, &manifest, &names)?;
     make_checksums(&geometry, &mut manifest)?;
     let mut report = SealReport { first_time: true, ..SealReport::default() };
-    let done = write_all(world, &geometry, &names, &mut manifest, &mut report, progress);
+    let began = tree.began;
+    let done = write_all(world, &geometry, &names, &mut manifest, began, &mut report, progress);
     if done.is_err() && world.disk.meta(&names.journal()).is_err() {
         // Best effort: the error at hand says more than a second one would.
         let _ = remove_temporaries(world.disk, &names);
@@ -204,6 +205,7 @@ fn write_all(
     geometry: &Geometry,
     names: &Names,
     manifest: &mut Manifest,
+    began: Timestamp,
     report: &mut SealReport,
     progress: &mut dyn Progress,
 ) -> Result<(), SealError> {
@@ -237,6 +239,7 @@ fn write_all(
         output.file.write_at(&twice, 0).map_err(|e| SealError::io("writing", &output.path, e))?;
     }
     for output in &outputs {
+        set_back(world.disk, &output.path, &*output.file, began);
         output.file.sync().map_err(|e| SealError::io("syncing", &output.path, e))?;
     }
     let mut journal = JournalWriter::create(world.disk, names.journal(), manifest.set, manifest.generation)?;
@@ -246,7 +249,7 @@ fn write_all(
     if progress.cancelled() {
         return Err(SealError::Cancelled);
     }
-    journal.commit()?;
+    journal.commit(began)?;
     journal::finish(&world, &names.journal())
 }
 

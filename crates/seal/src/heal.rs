@@ -1,7 +1,7 @@
 //! Repairing what a scan found: shards made anew, rotten originals put right, each by a temporary file and a rename.
 
 use crate::SealError;
-use crate::disk::{Disk, DiskFile, MetaKind, resolve};
+use crate::disk::{Disk, DiskFile, MetaKind, resolve, set_back};
 use crate::first::{Output, write_cells};
 use crate::meta::Meta;
 use crate::names::{column_of, parent, stray, stray_of};
@@ -23,6 +23,15 @@ pub(crate) fn heal(
     progress: &mut dyn Progress,
 ) -> Result<HealReport, SealError> {
     let (found, damage) = scan(set, progress)?;
+    // Asked before anything is written or removed, which changes directories.
+    let files: Vec<(usize, Option<Timestamp>)> = match set.manifest.mode {
+        Mode::Full => Vec::new(),
+        Mode::Beside => {
+            let entries = 0..set.manifest.entries.len();
+            let broken = entries.filter(|&entry| is_to_be_healed(set, entry, &damage));
+            broken.map(|entry| (entry, set.moved_at(entry))).collect()
+        }
+    };
     let mut report = HealReport {
         left_changed: found
             .files
@@ -52,7 +61,7 @@ pub(crate) fn heal(
     name_misnamed(set, &mut report);
     heal_shards(set, &columns, options, &damage, &mut report, progress)?;
     if set.manifest.mode == Mode::Beside {
-        heal_files(set, &damage, &mut report, progress)?;
+        heal_files(set, files, &damage, &mut report, progress)?;
     }
     match report.found.losses.clone() {
         Some(losses) => {
@@ -404,6 +413,8 @@ fn finish_shards(
     for (output, header) in outputs.iter().zip(&headers) {
         let twice = [header.encode(), header.encode()].concat();
         output.file.write_at(&twice, 0).map_err(|e| SealError::io("writing", &output.path, e))?;
+        // What was touched before must not look as if it was sealed since.
+        set.sealed_at.iter().for_each(|&time| set_back(disk, &output.path, &*output.file, time));
         output.file.sync().map_err(|e| SealError::io("syncing", &output.path, e))?;
     }
     for replacement in columns {
@@ -437,22 +448,19 @@ fn give_name(
 /// Originals that are missing, or that rotted under an unchanged time of modification.
 fn heal_files(
     set: &Set<'_>,
+    files: Vec<(usize, Option<Timestamp>)>,
     damage: &Damage,
     report: &mut HealReport,
     progress: &mut dyn Progress,
 ) -> Result<(), SealError> {
-    let entries: Vec<usize> =
-        (0..set.manifest.entries.len()).filter(|&entry| is_to_be_healed(set, entry, damage)).collect();
-    let size_of = |&entry: &usize| match set.manifest.entries[entry].kind {
+    let size_of = |&(entry, _): &(usize, Option<Timestamp>)| match set.manifest.entries[entry].kind {
         EntryKind::File { size, .. } => size,
         _ => 0,
     };
-    progress.phase("healing files", entries.iter().map(size_of).sum());
-    // Asked before the first is healed, which changes its directory.
-    let dirs: Vec<Option<Timestamp>> = entries.iter().map(|&entry| set.moved_at(entry)).collect();
+    progress.phase("healing files", files.iter().map(size_of).sum());
     let mut window = Window::new(&set.geometry, set.geometry.window_stripes().min(set.manifest.stripes));
     let (mut healed, mut repaired) = (Vec::new(), 0);
-    for (entry, moved_at) in entries.into_iter().zip(dirs) {
+    for (entry, moved_at) in files {
         if progress.cancelled() {
             return Err(SealError::Cancelled);
         }
@@ -568,7 +576,7 @@ fn write_original(
     // Rot leaves no trace in times. What does may be the work of a program that sets the time of modification back, or lie in
     // another directory, which was renamed to this.
     let is_touched = there
-        .zip(set.sealed_at())
+        .zip(set.sealed_at)
         .is_some_and(|(there, at)| there.ctime >= at || moved_at.is_some_and(|changed_at| changed_at >= at));
     let aside = is_touched.then(|| keep_aside(disk, path)).transpose()?;
     disk.rename(temp, path).map_err(|e| SealError::io("renaming", temp, e))?;

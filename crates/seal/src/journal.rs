@@ -5,7 +5,7 @@
 //! after. A shard whose header is of neither state is not touched. A journal stays until every shard that it names is
 //! of the state after: one that is away now may come back, of the state before.
 
-use crate::disk::{Disk, DiskFile, resolve};
+use crate::disk::{Disk, DiskFile, resolve, set_back};
 use crate::names::{Names, column_of, journal_name, parent, temp};
 use crate::set::{make_code, read_header};
 use crate::{SealError, World};
@@ -13,7 +13,7 @@ use pantile::Codec;
 use pantile_format::{
     BODY_OFFSET, Column, Crc64, CrcStream, FormatError, Generation, HEADER_BYTES, JOURNAL_HEADER_BYTES,
     JournalHeader, Manifest, Part, RECORD_BYTES, RecordHead, RecordKind, SetId, ShardHeader, TARGET_BYTES,
-    Target,
+    Target, Timestamp,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -87,13 +87,15 @@ impl<'w> JournalWriter<'w> {
         Ok(())
     }
 
-    /// Makes it durable and gives it its name: from here on the change will happen.
-    pub(crate) fn commit(mut self) -> Result<(), SealError> {
+    /// Makes it durable and gives it its name: from here on the change will happen. Its time of modification becomes that of the
+    /// shards: what was changed since `began` is not known to be what was sealed.
+    pub(crate) fn commit(mut self, began: Timestamp) -> Result<(), SealError> {
         self.record(RecordKind::End, &[], 8)?;
         let crc = self.crc.crc().0.to_le_bytes();
         self.push(&crc)?;
         self.flush()?;
         let from = temp(&self.path);
+        set_back(self.disk, &from, &*self.file, began);
         self.file.sync().map_err(|e| SealError::io("syncing", &from, e))?;
         self.disk.rename(&from, &self.path).map_err(|e| SealError::io("renaming", &from, e))?;
         let dir = parent(&self.path);
@@ -153,6 +155,7 @@ pub(crate) fn replay(world: &World<'_>, path: &Path, dirs: &[PathBuf]) -> Result
     let mut stream = Stream::open(disk, path)?;
     stream.header()?;
     while replay.step(&mut stream)? {}
+    replay.set_back(stream.file.meta().map_err(|e| SealError::io("reading", path, e))?.mtime);
     replay.sync()?;
     disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))?;
     let lacking = first(&replay, State::Away).or_else(|| first(&replay, State::Before));
@@ -412,6 +415,15 @@ impl Replay<'_> {
         }
     }
 
+    fn set_back(&self, mtime: Timestamp) {
+        for (column, file) in &self.open {
+            let path = self.shards.get(column).and_then(|path| resolve(self.disk, path).ok());
+            if let (Some(path), Some(file)) = (path, file) {
+                set_back(self.disk, &path, &**file, mtime);
+            }
+        }
+    }
+
     fn sync(&mut self) -> Result<(), SealError> {
         for (column, file) in &self.open {
             if let Some(file) = file {
@@ -529,7 +541,7 @@ mod tests {
         journal.zero(target(2, 8192), 1 << 20).unwrap();
         journal.length(target(2, 77)).unwrap();
         journal.replace(Column(3)).unwrap();
-        journal.commit().unwrap();
+        journal.commit(Timestamp { seconds: 1, nanos: 2 }).unwrap();
         path
     }
 

@@ -59,6 +59,13 @@ pub(crate) struct Set<'w> {
     pub(crate) waiting: Vec<usize>,
     /// By entry; filled where originals are looked at.
     pub(crate) originals: Vec<Option<Original>>,
+    /// When the set was sealed last, by the times of the shards that have the state; `None` if none is there.
+    ///
+    /// A file that was changed in any way since may hold something else, whatever its time of modification says; so may one below a
+    /// directory that was changed. It is asked before anything is written. Shards that were copied may look younger than they are, never
+    /// older. A time in the future tells of a clock that was wrong, and a shard that is longer than it should be of a change that was
+    /// cut off: then everything may have been changed since.
+    pub(crate) sealed_at: Option<Timestamp>,
     /// Where the sources are now.
     pub(crate) sources: Vec<PathBuf>,
     /// The directories of the shards that were named.
@@ -108,6 +115,7 @@ pub(crate) fn read_header(file: &dyn DiskFile) -> Result<(ShardHeader, bool), Fo
 struct Candidate {
     path: PathBuf,
     len: u64,
+    mtime: Option<Timestamp>,
     /// `None` if it cannot be opened.
     file: Option<Box<dyn DiskFile>>,
     header: Result<(ShardHeader, bool), Unusable>,
@@ -127,12 +135,12 @@ impl Candidate {
         let opened = disk.open(&path).and_then(|file| file.meta().map(|meta| (file, meta)));
         let unusable = |reason: String, path: PathBuf| {
             let header = Err(Unusable::System(reason));
-            Candidate { path, len: 0, file: None, header }
+            Candidate { path, len: 0, mtime: None, file: None, header }
         };
         match opened {
             Ok((file, meta)) if meta.kind == MetaKind::File => {
                 let header = read_header(&*file).map_err(Unusable::Format);
-                Candidate { len: meta.size, header, file: Some(file), path }
+                Candidate { len: meta.size, mtime: Some(meta.mtime), header, file: Some(file), path }
             }
             Ok((_, meta)) if meta.kind == MetaKind::Dir => unusable("it is a directory".into(), path),
             Ok(_) => unusable("it is a device, a pipe or a socket".into(), path),
@@ -268,6 +276,7 @@ impl<'w> Set<'w> {
             status: BTreeMap::new(),
             superfluous: Vec::new(),
             waiting: Vec::new(),
+            sealed_at: None,
             originals: vec![None; manifest.entries.len()],
             sources,
             dirs,
@@ -293,6 +302,7 @@ impl<'w> Set<'w> {
 
     /// Gives every column the best shard there is for it, and says how it is.
     fn assign(&mut self, candidates: Vec<Candidate>) {
+        self.sealed_at = sealed_at(&candidates, &self.manifest);
         let mut found: BTreeMap<usize, Vec<(Candidate, ShardStatus)>> = BTreeMap::new();
         for column in self.geometry.stored_columns() {
             self.status.insert(column, (self.names.shard(column), ShardStatus::Missing));
@@ -453,24 +463,6 @@ impl<'w> Set<'w> {
         }
     }
 
-    /// When the set was sealed last, by the times of its shards; `None` if none is there.
-    ///
-    /// A file that was changed in any way since may hold something else, whatever its time of modification says; so may one below a directory
-    /// that was changed. Shards that were copied may look younger than they are, never older. A time in the future tells of a clock that was
-    /// wrong, and everything may have been changed since.
-    pub(crate) fn sealed_at(&self) -> Option<Timestamp> {
-        let disk = self.world.disk;
-        let shards = self.shards.iter().flatten();
-        let times: Vec<Timestamp> = shards
-            .filter_map(|shard| Some(disk.meta(&resolve(disk, &shard.path).ok()?).ok()?.mtime))
-            .collect();
-        let is_past = times.iter().all(|&time| time <= now());
-        times
-            .into_iter()
-            .min()
-            .map(|first| if is_past { first } else { Timestamp { seconds: i64::MIN, nanos: 0 } })
-    }
-
     /// When an entry may last have been moved with a directory on the way to it from its source; the directory of the shards, to which
     /// sealing itself writes, is left out.
     pub(crate) fn moved_at(&self, entry: usize) -> Option<Timestamp> {
@@ -622,8 +614,26 @@ fn journals_behind_links(disk: &dyn Disk, dirs: &[PathBuf]) -> Vec<PathBuf> {
     found
 }
 
+/// See [`Set::sealed_at`].
+fn sealed_at(candidates: &[Candidate], manifest: &Manifest) -> Option<Timestamp> {
+    let of_state = candidates.iter().filter_map(|candidate| {
+        let (header, _) = candidate.header.as_ref().ok()?;
+        let is_of_it = header.set == manifest.set && header.generation == manifest.generation;
+        is_of_it.then_some((candidate.mtime?, candidate.len > need(header)))
+    });
+    let (first, last, longer) = of_state.fold((None, None, false), |(first, last, longer), (mtime, more)| {
+        let first = first.map_or(mtime, |first: Timestamp| first.min(mtime));
+        (Some(first), last.max(Some(mtime)), longer || more)
+    });
+    let is_known = !longer && last.is_some_and(|last| last <= now());
+    first.map(|first| if is_known { first } else { EPOCH })
+}
+
+/// Everything was changed since.
+const EPOCH: Timestamp = Timestamp { seconds: 0, nanos: 0 };
+
 /// What the clock says.
-fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() }
 }

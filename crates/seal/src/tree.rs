@@ -2,6 +2,7 @@
 
 use crate::disk::{Disk, Meta, MetaKind};
 use crate::names::{is_own, path_of, set_of, stray_of};
+use crate::set::now;
 use crate::window::join;
 use crate::{SealError, World};
 use pantile_format::{Entry, EntryKind, Source, Timestamp};
@@ -13,6 +14,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// What was found.
 pub(crate) struct Tree {
     pub(crate) sources: Vec<Source>,
+    /// When the walk began: what is changed from then on is not known to be what was sealed.
+    pub(crate) began: Timestamp,
     /// Files without extents and checksums.
     pub(crate) entries: Vec<Entry>,
     /// When each entry was last changed in any way, or may have been moved with a directory.
@@ -91,6 +94,7 @@ impl Tree {
     pub(crate) fn walk(disk: &dyn Disk, sources: Vec<Source>, own: &Own) -> Result<Tree, SealError> {
         let mut tree = Tree {
             sources: Vec::new(),
+            began: now(),
             entries: Vec::new(),
             ctimes: Vec::new(),
             skipped: Vec::new(),

@@ -37,6 +37,8 @@ struct Plan {
     /// The blocks whose content changes.
     slots: Vec<Slot>,
     stripes: u64,
+    /// When the tree was looked at.
+    began: Timestamp,
     /// Whether files were read that proved to be as they were sealed: a commit saves the next time from reading them.
     read_in_vain: bool,
 }
@@ -182,11 +184,12 @@ impl Plan {
             moved: Vec::new(),
             slots: Vec::new(),
             stripes: set.manifest.stripes,
+            began: tree.began,
             read_in_vain: false,
         };
         // Times of modification can be set, and with two files of one size exchanged nothing else shows. Without checksums
         // there is nothing to compare what is read with.
-        let sealed_at = set.sealed_at().filter(|_| set.judge);
+        let sealed_at = set.sealed_at.filter(|_| set.judge);
         let is_touched = |ctime: &Timestamp| sealed_at.is_some_and(|at| *ctime >= at);
         let to_be_read: Vec<bool> = tree.ctimes.iter().map(|ctime| read_all || is_touched(ctime)).collect();
         let mut fresh: Vec<(usize, Option<usize>)> = Vec::new();
@@ -356,7 +359,8 @@ impl Plan {
         manifest.stripes = self.stripes;
         manifest.generation.0 += 1;
         progress.phase("sealing changes", self.slots.len() as u64 * set.manifest.block_len.bytes());
-        Commit { slots: &self.slots, reserve_stripes: self.stripes }.run(set, manifest, report, progress)
+        let commit = Commit { slots: &self.slots, reserve_stripes: self.stripes, began: self.began };
+        commit.run(set, manifest, report, progress)
     }
 }
 

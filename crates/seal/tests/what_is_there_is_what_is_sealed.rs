@@ -4,6 +4,7 @@
 
 mod common;
 
+use common::fault::{FaultDisk, Faults};
 use common::*;
 use pantile_seal::*;
 use std::cell::Cell;
@@ -198,6 +199,102 @@ fn shards_from_the_future_do_not_vouch_for_files() {
     assert_eq!(place.reseal().source_bytes_read, 18_000);
     tick();
     assert_eq!(place.reseal().source_bytes_read, 0);
+}
+
+#[test]
+fn a_shard_that_was_healed_does_not_look_younger() {
+    for mode in [Mode::Full, Mode::Beside] {
+        let place = two_files(mode);
+        flip(&place.tree().join("a"), 77);
+        tick();
+        let there: Vec<usize> = (0..5).filter(|&column| place.shard(column).exists()).collect();
+        // One copy of each header: all shards are written anew, and nothing is lost.
+        there.iter().for_each(|&column| flip(&place.shard(column), 100));
+        let report = place.heal().unwrap();
+        assert_eq!(report.shards_written.len(), there.len(), "{mode:?}");
+        match mode {
+            Mode::Full => {
+                let refused = seal(&place.again(), &mut Silent);
+                assert!(matches!(refused, Err(SealError::Disguised { count: 1, .. })), "{refused:?}");
+            }
+            Mode::Beside => assert_eq!(report.kept_aside.len(), 1, "what was edited is kept"),
+        }
+    }
+}
+
+/// Does something as soon as content was read.
+struct Meanwhile<F: Fn()>(Cell<Option<F>>);
+
+impl<F: Fn()> Progress for Meanwhile<F> {
+    fn phase(&mut self, _: &'static str, _: u64) {}
+    fn advance(&mut self, _: u64) {
+        if let Some(act) = self.0.take() {
+            act();
+        }
+    }
+}
+
+#[test]
+fn what_changes_while_it_is_sealed_is_seen_the_next_time() {
+    for mode in [Mode::Full, Mode::Beside] {
+        for first in [true, false] {
+            let place = Place::new();
+            fs::create_dir_all(place.tree()).unwrap();
+            write(&place.tree().join("a"), &Seed(1).bytes(9000));
+            tick();
+            let options = SealOptions { mode: Some(mode), ..place.options("rs:3+2") };
+            if !first {
+                seal(&options, &mut Silent).unwrap();
+                tick();
+                write(&place.tree().join("b"), &Seed(2).bytes(50_000));
+            }
+            tick();
+            let change = || {
+                flip(&place.tree().join("a"), 5000);
+                tick();
+            };
+            seal(&options, &mut Meanwhile(Cell::new(Some(change)))).unwrap();
+            let refused = seal(&place.again(), &mut Silent);
+            assert!(
+                matches!(refused, Err(SealError::Disguised { count: 1, .. })),
+                "{mode:?}, {first}: {refused:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_changes_while_a_seal_is_killed_is_seen_the_next_time() {
+    let start = two_files(Mode::Full);
+    write(&start.tree().join("c"), &Seed(3).bytes(50_000));
+    for after in 0.. {
+        let place = Place::new();
+        fs::create_dir(place.tree()).unwrap();
+        fs::create_dir(place.out()).unwrap();
+        for name in ["a", "b", "c"] {
+            write(&place.tree().join(name), &fs::read(start.tree().join(name)).unwrap());
+        }
+        tick();
+        for column in 0..5 {
+            fs::copy(start.shard(column), place.shard(column)).unwrap();
+        }
+        tick();
+        let change = || {
+            flip(&place.tree().join("a"), 5000);
+            tick();
+        };
+        let disk = FaultDisk::new(place.dir.path(), Faults { crash_after: Some(after), ..Faults::default() });
+        let mut progress = Meanwhile(Cell::new(Some(change)));
+        let killed = World { disk: &disk, threads: 1 }.seal(&place.again(), &mut progress);
+        if progress.0.take().is_none() {
+            let refused = seal(&place.again(), &mut Silent);
+            assert!(matches!(refused, Err(SealError::Disguised { count: 1, .. })), "{after}: {refused:?}");
+        }
+        if killed.is_ok() {
+            assert!(after > 20);
+            break;
+        }
+    }
 }
 
 #[test]
