@@ -206,6 +206,13 @@ fn replacement(
             let to = aside(&home, &format!("of-{other}"));
             (home, to)
         }
+        // Names were exchanged, and without a header nobody knows whose shard it is.
+        (Some(shard), _, Some((found, ShardStatus::Unreadable { .. })))
+            if *found == home && set.misnamed(column, &shard.path).is_some() =>
+        {
+            let to = aside(&home, "of-unknown-column");
+            (home, to)
+        }
         (_, _, Some((found, status)))
             if !matches!(status, ShardStatus::Missing | ShardStatus::OtherSet { .. })
                 && !bears_another(found) =>
@@ -224,7 +231,9 @@ fn replacement(
     };
     let holds = |(_, shard): &(usize, &Shard)| *shard.path == *path;
     if let Some((other, _)) = others().find(holds) {
-        return refuse(format!("the shard of column {other} has this name; give it its own"));
+        return refuse(format!(
+            "the shard of column {other} has this name; give it its own, or heal again when that is made anew"
+        ));
     }
     let to = match &aside {
         Some(_) => path.clone(),

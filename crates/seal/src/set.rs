@@ -345,11 +345,19 @@ impl<'w> Set<'w> {
             self.waiting.push(column);
         }
         let (told, status) = found.iter().find(|(candidate, _)| bears_own(candidate)).unwrap_or(first);
-        let (told, status) = (told.path.clone(), status.clone());
+        let (told, mut status) = (told.path.clone(), status.clone());
         let used = match status.is_usable() {
             true => Some(told.clone()),
             false => found.iter().find(|(_, s)| s.is_usable()).map(|(candidate, _)| candidate.path.clone()),
         };
+        let elsewhere = used.as_ref().filter(|used| **used != told && self.misnamed(column, used).is_some());
+        if let (ShardStatus::Unreadable { reason }, Some(used)) = (&mut status, elsewhere) {
+            // Without a header only the name tells the column, and names were exchanged.
+            let of = used.display();
+            reason.push_str(&format!(
+                "; that of this column is {of}, and this may be the one of another column"
+            ));
+        }
         // One file may have several paths, as a link that leads to it.
         let counted: Vec<PathBuf> =
             [Some(&told), used.as_ref()].into_iter().flatten().map(|p| spelt_one_way(p)).collect();
