@@ -758,6 +758,31 @@ fn reports_are_json_and_back() {
     assert_eq!(serde_json::from_str::<VerifyReport>(&text).unwrap(), report);
 }
 
+/// The limit that the pages tell: beside the files, what a changed file held is not there to be asked.
+#[test]
+fn without_checksums_beside_the_files_rot_shows_as_long_as_an_equation_is_left() {
+    for (changed, shows) in [(&["a"][..], true), (&["a", "b"], false)] {
+        let place = Place::new();
+        fs::create_dir(place.tree()).unwrap();
+        for (name, seed) in [("a", 1), ("b", 2), ("c", 3)] {
+            write(&place.tree().join(name), &Seed(seed).bytes(4096));
+        }
+        let mode = Some(Mode::Beside);
+        let options = SealOptions { mode, checksums: Some(false), ..place.options("rs:3+2") };
+        seal(&options, &mut Silent).unwrap();
+        flip(&place.tree().join("c"), 77);
+        for name in changed {
+            write(&place.tree().join(name), &Seed(9).bytes(4096));
+            age(&place.tree().join(name), 1_700_000_000);
+        }
+        let sealed = seal(&place.again(), &mut Silent);
+        match shows {
+            true => assert!(matches!(sealed, Err(SealError::NeedsHeal { .. })), "{sealed:?}"),
+            false => assert!(sealed.is_ok() && place.verify().clean, "{sealed:?}"),
+        }
+    }
+}
+
 /// Turns the names of the first shards round, and makes headers unreadable under some of them.
 fn exchange_names_and_lose_headers(columns: usize, lost: &[usize]) -> Place {
     let place = sealed("rs:3+2", Mode::Full, true);
