@@ -200,7 +200,22 @@ fn replacement(
     let (path, aside) = match (&set.shards[column], &options.out, set.status.get(&column)) {
         // A shard that is read in the place of its own is a copy, and stays what it is.
         (Some(shard), _, Some((told, _))) if *told == shard.path => (shard.path.clone(), None),
-        (None, Some(out), _) => (out.join(home.file_name().unwrap_or_default()), None),
+        (None, Some(out), known) => {
+            let path = out.join(home.file_name().unwrap_or_default());
+            let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+            match known.filter(|(found, _)| real(found) == real(&path)) {
+                // Whatever else stands there is somebody's, of another set most likely.
+                None if disk.meta(&path).is_ok() => {
+                    let reason = "a file stands there that is none of the set's; move it away, or heal to another directory";
+                    return Err((path, reason.into()));
+                }
+                Some((_, ShardStatus::OtherSet { set: other })) => {
+                    let to = aside(&path, &format!("of-{other}"));
+                    (path, to)
+                }
+                _ => (path, None),
+            }
+        }
         // Somebody's data: it is moved aside, not replaced.
         (_, _, Some((found, ShardStatus::OtherSet { set: other }))) if *found == home => {
             let to = aside(&home, &format!("of-{other}"));

@@ -374,6 +374,27 @@ fn a_good_shard_under_the_name_of_a_lost_one_is_not_replaced() {
 }
 
 #[test]
+fn a_shard_that_is_healed_elsewhere_takes_nobodys_place() {
+    let place = sealed("rs:3+2", Mode::Full, true);
+    let other = sealed("rs:3+2", Mode::Full, true);
+    let theirs = shards(&other.out());
+    fs::remove_file(place.shard(2)).unwrap();
+    let to = |dir: PathBuf| HealOptions { set: place.set(), out: Some(dir), ..Default::default() };
+    let refused = heal(&to(other.out()), &mut Silent);
+    let Err(SealError::NotHealed { report }) = refused else { panic!("{refused:?}") };
+    assert!(report.not_healed[0].reason.contains("another directory"), "{report:?}");
+    assert!(shards(&other.out()) == theirs && other.verify().clean);
+    // Where the others lie it is moved aside, by whatever name that directory is called.
+    fs::copy(other.shard(2), place.shard(2)).unwrap();
+    let report = heal(&to(place.out().join(".")), &mut Silent).unwrap();
+    assert!(fs::read(&report.moved_aside[0].to).unwrap() == fs::read(other.shard(2)).unwrap());
+    assert!(place.verify().clean);
+    fs::remove_file(place.shard(2)).unwrap();
+    let elsewhere = place.dir.path().join("elsewhere");
+    assert_eq!(heal(&to(elsewhere), &mut Silent).unwrap().shards_written.len(), 1);
+}
+
+#[test]
 fn shards_that_were_moved_are_asked_for_where_sealing_looks_for_them() {
     let place = sealed("rs:3+2", Mode::Full, true);
     let disk = |column: usize| place.dir.path().join(format!("disk{column}"));
