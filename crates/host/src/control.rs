@@ -302,7 +302,7 @@ pub struct RebuildReport {
     pub seconds_left: Option<u64>,
 }
 
-/// How far a scrub is, and what it has found, in stripes.
+/// How far a scrub is, and what it has found, in stripes and in blocks of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubReport {
     /// Looked at.
@@ -325,6 +325,26 @@ pub struct ScrubReport {
     pub ambiguous: u64,
     /// No single column explains it.
     pub unlocatable: u64,
+    /// Blocks cannot be read, and all that can are what their checksums say.
+    #[serde(default)]
+    pub unreadable: u64,
+    /// Blocks of the log that were looked at, each copy and each parity for itself.
+    #[serde(default)]
+    pub log_blocks: u64,
+    /// Those of them that are not what their checksums say.
+    #[serde(default)]
+    pub log_checksum: u64,
+    /// Those of them that cannot be read.
+    #[serde(default)]
+    pub log_unreadable: u64,
+}
+
+impl ScrubReport {
+    /// Whether it has found anything that is not as it should be.
+    pub fn is_bad(&self) -> bool {
+        let stripes = self.checksum + self.unreadable + self.located + self.ambiguous + self.unlocatable;
+        stripes + self.log_checksum + self.log_unreadable > 0
+    }
 }
 
 /// Gives an order to the volume that is served from a folder; `None`: none is.

@@ -406,7 +406,7 @@ fn a_device_that_lied_is_named_also_when_nothing_is_wrong_any_more() {
     };
     let found = scrub(false);
     assert_eq!(
-        (found.verdict, found.scrub.as_ref().map(|scrub| scrub.checksum)),
+        (found.verdict, found.scrub.as_ref().map(|scrub| scrub.checksum + scrub.log_checksum)),
         (Verdict::Degraded, Some(1))
     );
     assert!(found.wrong.iter().any(|wrong| wrong.contains("--repair")), "{:?}", found.wrong);

@@ -229,10 +229,6 @@ pub(crate) struct Run<'a, E, M> {
     stats: Stats,
 }
 
-fn is_bad(status: &ScrubStatus) -> bool {
-    status.checksum + status.located + status.ambiguous + status.unlocatable > 0
-}
-
 /// Whether anything still goes wrong.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Weather {
@@ -411,7 +407,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         if !self.faults.did_damage() {
             // Clean means that every device has all that it should have.
             let status = self.scrub_to_the_end(false)?;
-            if is_bad(&status) {
+            if status.is_bad() {
                 return Err(Cause::NotClean);
             }
         }
@@ -424,7 +420,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
             return Err(Cause::NotClean);
         }
         let status = self.scrub_to_the_end(false)?;
-        if is_bad(&status) {
+        if status.is_bad() {
             return Err(Cause::LeftBad(status));
         }
         self.world.disks_mut().iter_mut().for_each(Disk::forgive);

@@ -144,6 +144,7 @@ impl Engine {
     pub(crate) fn scrubbed_row_cell(&mut self, row: u32, cell: usize, slot: Slot, result: &IoResult) {
         let Some(scrub) = &mut self.scrubbing else { return };
         let Some(RowCheck { buffer, expected, generation }) = scrub.rows.remove(&(row, cell)) else { return };
+        scrub.status.log_blocks += 1;
         self.release(buffer);
         let is_good = matches!(result, IoResult::Checksums(sums) if sums[..] == [expected])
             || self.planted.is(Bug::ScrubSeesNothing);
@@ -152,11 +153,13 @@ impl Engine {
         if let (false, Some(current), true) = (is_good, current, self.maps.has(slot, generation, None)) {
             let homes: BTreeSet<u32> =
                 current.blocks.iter().flatten().map(|&block| self.geometry.locate(block).0).collect();
+            let is_wrong = *result != IoResult::MediaError;
             let counts = &mut self.counts[slot.0 as usize];
-            counts.media_errors += u64::from(*result == IoResult::MediaError);
-            counts.checksum_errors += u64::from(*result != IoResult::MediaError);
+            counts.media_errors += u64::from(!is_wrong);
+            counts.checksum_errors += u64::from(is_wrong);
             if let Some(scrub) = &mut self.scrubbing {
-                scrub.status.checksum += 1;
+                scrub.status.log_checksum += u64::from(is_wrong);
+                scrub.status.log_unreadable += u64::from(!is_wrong);
                 if scrub.status.repair {
                     self.repair.extend(homes);
                 }
@@ -195,23 +198,26 @@ impl Engine {
         wanted.into_iter().for_each(|(logical, mapping)| self.check_stripe(logical, mapping));
     }
 
-    /// Everything of a stripe has been read. `bad`: devices with something that is not what it should be.
+    /// Everything of a stripe has been read. `bad`: devices with something that is not what it should be, and whether any of that could be read.
     pub(crate) fn stripe_checked(
         &mut self,
         logical: u32,
         mapping: Mapping,
-        bad: &BTreeSet<Slot>,
+        bad: &BTreeMap<Slot, bool>,
         found: BTreeMap<Place, BufferId>,
     ) {
         let is_current = self.maps.stripes[logical as usize] == Some(mapping);
-        let should = |slot: &&Slot| self.maps.has(**slot, mapping.generation, Some(logical));
-        let is_bad = is_current && bad.iter().filter(should).count() > 0;
-        let is_bad = is_bad && !self.planted.is(Bug::ScrubSeesNothing);
+        let should = |slot: &Slot| self.maps.has(*slot, mapping.generation, Some(logical));
+        let judged: Vec<bool> =
+            bad.iter().filter(|(slot, _)| should(slot)).map(|(_, &wrong)| wrong).collect();
+        let is_bad = is_current && !judged.is_empty() && !self.planted.is(Bug::ScrubSeesNothing);
+        let is_wrong = is_bad && judged.contains(&true);
         let is_whole =
             found.len() == self.geometry.code.cell_count() * self.geometry.element_blocks() as usize;
         if !is_current || is_bad || !bad.is_empty() || !is_whole {
             let Some(scrub) = &mut self.scrubbing else { return };
-            scrub.status.checksum += u64::from(is_bad);
+            scrub.status.checksum += u64::from(is_wrong);
+            scrub.status.unreadable += u64::from(is_bad && !is_wrong);
             scrub.status.clean += u64::from(!is_bad);
             let repair = is_bad && scrub.status.repair;
             self.stripe_judged(logical, repair);

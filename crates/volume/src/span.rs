@@ -74,8 +74,8 @@ pub(crate) struct Span {
     /// In the order of the stripe.
     runs: Vec<Run>,
     outstanding: usize,
-    /// Devices of which a block or header could not be read or is not what it should be.
-    bad: BTreeSet<Slot>,
+    /// Devices of which a block or header could not be read or is not what it should be, and whether any of that could be read.
+    bad: BTreeMap<Slot, bool>,
 }
 
 impl Span {
@@ -200,7 +200,7 @@ impl Engine {
             self.act(Action::Read { io, slot, at, into, generation, urgency });
         }
         let outstanding = runs.len() + unknown.len() + 1;
-        let span = Span { logical, mapping, purpose, making, runs, outstanding, bad: BTreeSet::new() };
+        let span = Span { logical, mapping, purpose, making, runs, outstanding, bad: BTreeMap::new() };
         self.spans.insert(id, span);
         self.span_part_done(id);
     }
@@ -250,7 +250,7 @@ impl Engine {
                 // What memory may have of it is not on the device.
                 self.sums.remove(&(mapping.physical, slot));
                 if let Some(span) = self.spans.get_mut(&id) {
-                    span.bad.insert(slot);
+                    *span.bad.entry(slot).or_default() |= matches!(result, IoResult::Bytes(_));
                 }
             }
         }
@@ -267,7 +267,7 @@ impl Engine {
             }
             _ => {
                 let buffers = std::mem::take(&mut run.buffers);
-                span.bad.insert(slot);
+                *span.bad.entry(slot).or_default() |= matches!(result, IoResult::Checksums(_));
                 self.counts[slot.0 as usize].media_errors += u64::from(*result == IoResult::MediaError);
                 buffers.into_iter().for_each(|buffer| self.release(buffer));
             }
@@ -283,17 +283,23 @@ impl Engine {
         }
         let drops = self.planted.is(Bug::DropsChecksum);
         let Some(span) = self.spans.get(&id) else { return };
-        let wrong: Vec<(Slot, u64)> = (span.runs.iter())
-            .map(|run| (run.slot, self.wrong_of(span.mapping, run)))
-            .filter(|&(_, wrong)| wrong > 0 && !drops)
+        let wrong: Vec<(Slot, u64, bool)> = (span.runs.iter())
+            .map(|run| {
+                let is_known = self.known_sums(span.mapping, run.slot).is_some();
+                (run.slot, self.wrong_of(span.mapping, run), is_known)
+            })
+            .filter(|&(_, wrong, _)| wrong > 0 && !drops)
             .collect();
         let Some(span) = self.spans.get_mut(&id) else { return };
-        for &(slot, count) in &wrong {
-            if !span.bad.contains(&slot) {
+        for &(slot, count, _) in &wrong {
+            if !span.bad.contains_key(&slot) {
                 self.counts[slot.0 as usize].checksum_errors += count;
             }
         }
-        span.bad.extend(wrong.into_iter().map(|(slot, _)| slot));
+        for (slot, _, is_known) in wrong {
+            // Without its header nobody knows what a block must be.
+            *span.bad.entry(slot).or_insert(!is_known) |= is_known;
+        }
         if matches!(span.purpose, Purpose::Check) {
             self.end_check(id);
         } else if span.bad.is_empty() {
@@ -401,7 +407,7 @@ impl Engine {
         let Some(mut span) = self.spans.remove(&id) else { return };
         let (logical, mapping) = (span.logical, span.mapping);
         // A device that is lost by now is no reason to write the stripe anew.
-        if span.bad.iter().any(|&slot| self.maps.has(slot, mapping.generation, Some(logical))) {
+        if span.bad.keys().any(|&slot| self.maps.has(slot, mapping.generation, Some(logical))) {
             self.suspect_stripe(logical, mapping);
         }
         if let Purpose::Deliver(targets) = std::mem::replace(&mut span.purpose, Purpose::Check) {

@@ -45,7 +45,7 @@ pub struct DeviceStatus {
     pub counts: DeviceCounts,
 }
 
-/// How far a scrub is and what it has found, in stripes; a bad log row counts for one.
+/// How far a scrub is and what it has found, in stripes and in blocks of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScrubStatus {
     /// Logical stripes that are judged.
@@ -60,14 +60,30 @@ pub struct ScrubStatus {
     pub running: bool,
     /// Nothing is wrong.
     pub clean: u64,
-    /// A device's blocks are not what their checksums say.
+    /// Blocks are not what their checksums say.
     pub checksum: u64,
+    /// Blocks cannot be read, and all that can are what their checksums say.
+    pub unreadable: u64,
     /// The equations do not hold, and one column explains it.
     pub located: u64,
     /// The equations do not hold, and several columns could explain it.
     pub ambiguous: u64,
     /// The equations do not hold, and no single column explains it.
     pub unlocatable: u64,
+    /// Blocks of the log that are judged, each copy and each parity for itself.
+    pub log_blocks: u64,
+    /// Those of them that are not what their checksums say.
+    pub log_checksum: u64,
+    /// Those of them that cannot be read.
+    pub log_unreadable: u64,
+}
+
+impl ScrubStatus {
+    /// Whether it has found anything that is not as it should be.
+    pub fn is_bad(&self) -> bool {
+        let stripes = self.checksum + self.unreadable + self.located + self.ambiguous + self.unlocatable;
+        stripes + self.log_checksum + self.log_unreadable > 0
+    }
 }
 
 /// What an epoch is doing.

@@ -501,14 +501,26 @@ pub fn scrub_text(report: &StatusReport) -> String {
     let found = [
         stripes(scrub.clean, "clean"),
         stripes(scrub.checksum, "with wrong checksums"),
+        stripes(scrub.unreadable, "with blocks that cannot be read"),
         stripes(scrub.located, "wrong in one place that the equations name"),
         stripes(scrub.ambiguous, "wrong in a place that is not certain"),
         stripes(scrub.unlocatable, "wrong in a place that cannot be told"),
     ];
     let found: Vec<String> = found.into_iter().flatten().collect();
     let found = if found.is_empty() { String::new() } else { format!(": {}", found.join(", ")) };
+    let of_log =
+        [(scrub.log_checksum, "with wrong checksums"), (scrub.log_unreadable, "that cannot be read")];
+    let of_log: Vec<String> = (of_log.into_iter())
+        .filter(|&(number, _)| number > 0)
+        .map(|(number, word)| format!("{number} {word}"))
+        .collect();
+    let log = match (scrub.log_blocks, &of_log[..]) {
+        (0, _) => String::new(),
+        (blocks, []) => format!("; {} in the log, all good", count(blocks as usize, "block")),
+        (blocks, bad) => format!("; {} in the log: {}", count(blocks as usize, "block"), bad.join(", ")),
+    };
     let repair = if scrub.repair { ", with repair," } else { "" };
-    format!("The scrub{repair} {how} {} of {} stripes{found}.", scrub.done, scrub.total)
+    format!("The scrub{repair} {how} {} of {} stripes{found}{log}.", scrub.done, scrub.total)
 }
 
 fn duration(seconds: u64) -> String {
@@ -522,7 +534,36 @@ fn duration(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pantile_host::NextLoss;
+    use pantile_host::{NextLoss, ScrubReport};
+
+    #[test]
+    fn a_scrub_tells_stripes_from_the_log() {
+        let scrub = ScrubReport {
+            done: 171,
+            total: 171,
+            repair: false,
+            paused: false,
+            running: false,
+            clean: 169,
+            checksum: 1,
+            located: 0,
+            ambiguous: 0,
+            unlocatable: 0,
+            unreadable: 1,
+            log_blocks: 738,
+            log_checksum: 246,
+            log_unreadable: 3,
+        };
+        let text =
+            |scrub: ScrubReport| scrub_text(&StatusReport { scrub: Some(scrub), ..StatusReport::default() });
+        assert_eq!(
+            text(scrub.clone()),
+            "The scrub ended at 171 of 171 stripes: 169 stripes clean, 1 stripe with wrong checksums, 1 stripe with blocks that cannot be read; \
+             738 blocks in the log: 246 with wrong checksums, 3 that cannot be read."
+        );
+        let sound = ScrubReport { checksum: 0, unreadable: 0, log_checksum: 0, log_unreadable: 0, ..scrub };
+        assert!(text(sound).ends_with("; 738 blocks in the log, all good."));
+    }
 
     #[test]
     fn the_margin_is_said_as_an_operator_wants_it() {

@@ -97,6 +97,10 @@ impl Service {
                 located: scrub.located,
                 ambiguous: scrub.ambiguous,
                 unlocatable: scrub.unlocatable,
+                unreadable: scrub.unreadable,
+                log_blocks: scrub.log_blocks,
+                log_checksum: scrub.log_checksum,
+                log_unreadable: scrub.log_unreadable,
             }),
             throttle_bytes_per_s: report.throttle_bytes_per_s,
             dirty_blocks: status.dirty_blocks,
@@ -211,11 +215,14 @@ fn wrong(
     }
     if let Some(scrub) = &status.scrub {
         let unnamed = scrub.located + scrub.ambiguous + scrub.unlocatable;
-        if scrub.checksum > 0 && !scrub.repair {
-            wrong.push(format!(
-                "The scrub found {} stripes with wrong checksums and left them: scrub with --repair.",
-                scrub.checksum
-            ));
+        let left = [
+            (scrub.checksum, "stripes with wrong checksums"),
+            (scrub.unreadable, "stripes with blocks that cannot be read"),
+            (scrub.log_checksum, "blocks in the log with wrong checksums"),
+            (scrub.log_unreadable, "blocks in the log that cannot be read"),
+        ];
+        for (number, what) in left.into_iter().filter(|&(number, _)| number > 0 && !scrub.repair) {
+            wrong.push(format!("The scrub found {number} {what} and left them: scrub with --repair."));
         }
         if unnamed > 0 {
             wrong.push(format!(

@@ -78,9 +78,7 @@ impl Scrub {
             }
             false => print(&format!("{}\n", scrub_text(&report)))?,
         }
-        let bad =
-            |scrub: &ScrubReport| scrub.checksum + scrub.located + scrub.ambiguous + scrub.unlocatable > 0;
-        Ok(match (ended_by_itself, report.scrub.as_ref().is_some_and(bad)) {
+        Ok(match (ended_by_itself, report.scrub.as_ref().is_some_and(ScrubReport::is_bad)) {
             (false, _) => Verdict::Interrupted,
             (true, true) => Verdict::Bad,
             (true, false) => Verdict::Good,
