@@ -337,13 +337,52 @@ pub struct ScrubReport {
     /// Those of them that cannot be read.
     #[serde(default)]
     pub log_unreadable: u64,
+    /// Devices of which that is bad which says where stripes and log are.
+    #[serde(default)]
+    pub metadata: Vec<MetadataReport>,
+}
+
+/// What a scrub has found bad of a device, beside its stripes and its log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MetadataReport {
+    /// Its slot.
+    pub device: u32,
+    /// So many of its three superblocks.
+    pub superblocks: u32,
+    /// A record of the journal that the next opening would replay.
+    pub journal: bool,
+    /// The maps that the superblock refers to.
+    pub snapshot: bool,
+    /// The text of a code that no family names.
+    pub definition: bool,
+}
+
+impl MetadataReport {
+    /// What is bad, as one says it: "2 superblocks and the journal".
+    pub fn what(&self) -> String {
+        let superblocks = match self.superblocks {
+            0 => None,
+            1 => Some("1 superblock".to_string()),
+            more => Some(format!("{more} superblocks")),
+        };
+        let named = |is_bad: bool, name: &str| is_bad.then(|| name.to_string());
+        let all = [
+            superblocks,
+            named(self.journal, "the journal"),
+            named(self.snapshot, "the snapshot of the maps"),
+            named(self.definition, "the text of the code"),
+        ];
+        let mut all: Vec<String> = all.into_iter().flatten().collect();
+        let last = all.pop().unwrap_or_default();
+        if all.is_empty() { last } else { format!("{} and {last}", all.join(", ")) }
+    }
 }
 
 impl ScrubReport {
     /// Whether it has found anything that is not as it should be.
     pub fn is_bad(&self) -> bool {
         let stripes = self.checksum + self.unreadable + self.located + self.ambiguous + self.unlocatable;
-        stripes + self.log_checksum + self.log_unreadable > 0
+        stripes + self.log_checksum + self.log_unreadable > 0 || !self.metadata.is_empty()
     }
 }
 

@@ -32,8 +32,8 @@ mod work;
 
 pub use config::{Config, Place};
 pub use control::{
-    Answer, CONTROL_SOCKET, ControlServer, DeviceReport, DeviceWord, Order, RebuildReport, SERVING,
-    ScrubReport, ServerReport, StatusReport, TOLD_TO_STOP, Verdict, order,
+    Answer, CONTROL_SOCKET, ControlServer, DeviceReport, DeviceWord, MetadataReport, Order, RebuildReport,
+    SERVING, ScrubReport, ServerReport, StatusReport, TOLD_TO_STOP, Verdict, order,
 };
 pub use engine::{MemberReport, Report};
 pub use epochs::{Epoch, EpochOptions, EpochReport, LostRange, OnTimeout};

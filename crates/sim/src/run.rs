@@ -432,7 +432,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         self.until(Weather::Calm, |run| run.world.is_idle())?;
         let status = self.engine().scrubbed();
         let is_done = |status: &ScrubStatus| !status.running && status.done == status.total;
-        status.filter(is_done).ok_or(Cause::ScrubNotDone(status))
+        status.clone().filter(is_done).ok_or(Cause::ScrubNotDone(status))
     }
 
     /// A device is there again, and the engine is told; first that it was gone, in case it does not know.

@@ -90,6 +90,10 @@ pub(crate) enum IoOwner {
         row: u32,
         cell: usize,
     },
+    ScrubMetadata {
+        round: u64,
+        index: usize,
+    },
 }
 
 /// What a computation was for.
@@ -192,6 +196,8 @@ pub(crate) struct Engine {
     pub(crate) idle: bool,
     /// A snapshot is to be written at the next moment, whatever the journal says.
     pub(crate) snapshot_wanted: bool,
+    /// And all three superblocks of each device are to be written with it.
+    pub(crate) snapshot_everywhere: bool,
     /// The last record maps something and is durable, and nothing on the devices says so: an opening believes it only if what it maps is there.
     pub(crate) unproven: bool,
     /// If so, a record is to say it, because nobody writes.
@@ -278,6 +284,7 @@ impl Engine {
             commit_wanted: false,
             idle: false,
             snapshot_wanted: false,
+            snapshot_everywhere: false,
             unproven: false,
             proof_wanted: false,
             opening_since: None,
@@ -752,6 +759,7 @@ impl Engine {
                 self.rebuild_io_done(&owner);
             }
             IoOwner::ScrubRow { row, cell } => self.scrubbed_row_cell(row, cell, slot, result),
+            IoOwner::ScrubMetadata { round, index } => self.scrubbed_metadata(round, index, slot, result),
         }
     }
 

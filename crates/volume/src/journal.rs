@@ -34,6 +34,8 @@ pub(crate) struct Snapshot {
     superblock: Superblock,
     /// The devices that it calls present.
     on: Vec<Slot>,
+    /// Both superblocks in front are written, not only the one in its turn.
+    everywhere: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +44,12 @@ enum SnapshotPhase {
     Flush,
     WriteSuperblock,
     FlushSuperblock,
-    /// Not flushed: whatever flushes next does, and the superblock in its turn is durable.
+    /// If all three are to be written.
+    WriteOther,
+    FlushOther,
+    /// Not flushed, unless all three are to be written: whatever flushes next does, and the superblock in its turn is durable.
     WriteCopy,
+    FlushCopy,
 }
 
 impl Engine {
@@ -138,6 +144,8 @@ impl Engine {
             generation: self.maps.generation,
             superblock: self.superblock.clone(),
             on: self.present(),
+            // A device that has just come may have torn ones, and what it does not have is zeros: a scrub would take them for bad.
+            everywhere: std::mem::take(&mut self.snapshot_everywhere) || !self.blank.is_empty(),
         });
         // A device that has just come has not even the code.
         let text = self.geometry.code.definition().map(definition_bytes);
@@ -257,6 +265,7 @@ impl Engine {
             }
             // It calls a device present that does not have it: nothing may begin from it.
             SnapshotPhase::Flush if lost_one => {
+                self.snapshot_everywhere |= snapshot.everywhere;
                 self.snapshot = None;
                 self.begin_snapshot();
             }
@@ -268,11 +277,25 @@ impl Engine {
                 snapshot.phase = SnapshotPhase::FlushSuperblock;
                 self.snapshot_flush();
             }
-            SnapshotPhase::FlushSuperblock => {
+            SnapshotPhase::FlushSuperblock if snapshot.everywhere => {
+                snapshot.phase = SnapshotPhase::WriteOther;
+                snapshot.superblock.update += 1;
+                let superblock = snapshot.superblock.clone();
+                self.write_superblocks(&superblock, false);
+            }
+            SnapshotPhase::WriteOther => {
+                snapshot.phase = SnapshotPhase::FlushOther;
+                self.snapshot_flush();
+            }
+            SnapshotPhase::FlushSuperblock | SnapshotPhase::FlushOther => {
                 snapshot.phase = SnapshotPhase::WriteCopy;
                 self.write_superblocks(&superblock, true);
             }
-            SnapshotPhase::WriteCopy => {
+            SnapshotPhase::WriteCopy if snapshot.everywhere => {
+                snapshot.phase = SnapshotPhase::FlushCopy;
+                self.snapshot_flush();
+            }
+            SnapshotPhase::WriteCopy | SnapshotPhase::FlushCopy => {
                 self.recorded_generation = self.recorded_generation.max(snapshot.generation);
                 self.snapshot = None;
                 self.superblock = superblock;

@@ -49,7 +49,8 @@ pub use pantile_format::volume::Policy;
 #[cfg(feature = "planted-bugs")]
 pub use planted::Bug;
 pub use status::{
-    DeviceCounts, DeviceState, DeviceStatus, EpochState, EpochStatus, Losses, ScrubStatus, Status,
+    BadMetadata, DeviceCounts, DeviceState, DeviceStatus, EpochState, EpochStatus, Losses, ScrubStatus,
+    Status,
 };
 pub use volume::{State, Volume};
 

@@ -124,6 +124,8 @@ pub(crate) struct Opening {
     since: u64,
     /// Devices that answer and hold nothing of the volume.
     blank: Vec<Slot>,
+    /// Some device had no superblock in front that is whole: one of the two places stays as it was found.
+    leaves_torn: bool,
     error: Option<OpenError>,
     /// Ends when the maps are known, before anything is written.
     pub(crate) only_looks: bool,
@@ -162,6 +164,7 @@ impl Opening {
             seen: Seen { session: Session(0), update: 0, floor: 0 },
             since: 0,
             blank: Vec::new(),
+            leaves_torn: false,
             error: None,
             only_looks: false,
             planted: Planted::default(),
@@ -509,6 +512,7 @@ impl Opening {
             // The place that does not hold what counts.
             let found = self.superblocks[slot.0 as usize].iter().filter(|(turn, _)| turn.is_some());
             let newest = found.max_by_key(|(_, block)| (block.session, block.update));
+            self.leaves_torn |= newest.is_none();
             engine.turns[slot.0 as usize] = newest.and_then(|(turn, _)| *turn).map_or(0, |turn| turn + 1);
         }
         let turns = engine.turns.clone();
@@ -541,6 +545,7 @@ impl Opening {
         let Some(engine) = &mut self.engine else { return };
         engine.go_on_from(self.counter);
         engine.opening_since = None;
+        (engine.snapshot_wanted, engine.snapshot_everywhere) = (self.leaves_torn, self.leaves_torn);
         for slot in engine.maps.absent() {
             let is_blank = self.blank.contains(&slot);
             if is_blank || !self.gone[slot.0 as usize] {

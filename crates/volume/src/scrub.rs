@@ -1,4 +1,7 @@
-//! Scrub: everything that the maps point to is read and judged; what is bad is named, and on wish written anew.
+//! Scrub: everything that the maps point to, and what says where they are, is read and judged; what is bad is named, and on wish written anew.
+//!
+//! First come superblocks, journals and snapshots ([`metadata`]), then the log, then stripes. A scrub with repair ends with a snapshot, behind which
+//! no record counts, and with all three superblocks written: what it found bad of them is good then, without a word about each.
 //!
 //! A stripe is judged in two steps. First by checksums: a block that is not what its chunk's header says, or a header that is not what
 //! the maps say, names the device. Only if all of them are right, by the code: parity is computed from the data and must have the checksums of
@@ -6,6 +9,9 @@
 //! tried one by one for the one that explains it alone: one such column is *located*, several are *ambiguous*, none is
 //! *unlocatable*.
 
+mod metadata;
+
+use self::metadata::Metadata;
 use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::maps::Mapping;
 use crate::span::Place;
@@ -23,6 +29,9 @@ const WINDOW_BLOCKS: u64 = 2048;
 #[derive(Debug)]
 pub(crate) struct Scrubbing {
     pub(crate) status: ScrubStatus,
+    metadata: Metadata,
+    /// The snapshot that a repair ends with is asked for.
+    mends: bool,
     next_row: u32,
     next_stripe: u32,
     checking: BTreeMap<u32, Checking>,
@@ -54,14 +63,24 @@ impl Engine {
     /// What the scrub should do.
     pub(crate) fn scrub(&mut self, wish: Scrub) {
         let outstanding = self.scrubbing.as_ref().map_or(0, |scrub| scrub.outstanding);
+        let metadata = Metadata::new(self.next_id());
         match wish {
             Scrub::Start { repair } if outstanding == 0 => {
                 let total = u64::from(self.geometry.logical_stripes());
                 let status = ScrubStatus { total, repair, running: true, ..ScrubStatus::default() };
                 let (checking, rows) = (BTreeMap::new(), BTreeMap::new());
                 let (next_row, next_stripe, outstanding, barrier) = (0, 0, 0, self.counter());
-                let new = Scrubbing { status, next_row, next_stripe, checking, rows, outstanding, barrier };
-                self.scrubbing = Some(new);
+                self.scrubbing = Some(Scrubbing {
+                    status,
+                    metadata,
+                    mends: false,
+                    next_row,
+                    next_stripe,
+                    checking,
+                    rows,
+                    outstanding,
+                    barrier,
+                });
             }
             Scrub::Start { repair } => {
                 // What is under way ends first; then it begins again.
@@ -69,6 +88,7 @@ impl Engine {
                     let (running, total) = (true, scrub.status.total);
                     scrub.status = ScrubStatus { total, repair, running, ..ScrubStatus::default() };
                     (scrub.next_row, scrub.next_stripe) = (0, 0);
+                    (scrub.metadata, scrub.mends) = (metadata, false);
                 }
             }
             Scrub::Pause | Scrub::Resume | Scrub::Stop => {
@@ -98,15 +118,29 @@ impl Engine {
             }
             let Some(scrub) = &mut self.scrubbing else { return };
             scrub.outstanding = 1;
-            if scrub.next_row < self.geometry.log_rows() {
+            if !scrub.metadata.is_over() {
+                if !self.scrub_metadata() {
+                    self.scrub_part_done();
+                    return;
+                }
+            } else if scrub.next_row < self.geometry.log_rows() {
                 self.scrub_rows();
             } else if scrub.next_stripe < self.geometry.logical_stripes() {
                 self.scrub_stripes();
             } else {
                 scrub.outstanding = 0;
-                scrub.status.running = false;
-                // The maps are on every device, anew.
-                self.snapshot_wanted |= scrub.status.repair;
+                let begins = scrub.status.repair && !std::mem::replace(&mut scrub.mends, true);
+                if begins {
+                    // The maps are on every device, anew, and so is what says where they are.
+                    let without_text = scrub.status.metadata.iter().filter(|bad| bad.definition);
+                    self.blank.extend(without_text.map(|bad| bad.slot));
+                    (self.snapshot_wanted, self.snapshot_everywhere) = (true, true);
+                    self.drive_commit();
+                }
+                if let Some(scrub) = &mut self.scrubbing {
+                    let waits = scrub.status.repair && (self.snapshot_wanted || self.snapshot.is_some());
+                    scrub.status.running = waits;
+                }
                 return;
             }
             self.scrub_part_done();

@@ -45,8 +45,23 @@ pub struct DeviceStatus {
     pub counts: DeviceCounts,
 }
 
-/// How far a scrub is and what it has found, in stripes and in blocks of the log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a scrub has found bad of a device, beside its stripes and its log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadMetadata {
+    /// The device.
+    pub slot: Slot,
+    /// So many of its three superblocks.
+    pub superblocks: u32,
+    /// A record of the journal that the next opening would replay.
+    pub journal: bool,
+    /// The maps that the superblock refers to.
+    pub snapshot: bool,
+    /// The text of a code that no family names.
+    pub definition: bool,
+}
+
+/// How far a scrub is and what it has found, in stripes, in blocks of the log, and by device in what says where they are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScrubStatus {
     /// Logical stripes that are judged.
     pub done: u64,
@@ -76,13 +91,15 @@ pub struct ScrubStatus {
     pub log_checksum: u64,
     /// Those of them that cannot be read.
     pub log_unreadable: u64,
+    /// Devices whose superblocks, journal, snapshot or text of the code are bad.
+    pub metadata: Vec<BadMetadata>,
 }
 
 impl ScrubStatus {
     /// Whether it has found anything that is not as it should be.
     pub fn is_bad(&self) -> bool {
         let stripes = self.checksum + self.unreadable + self.located + self.ambiguous + self.unlocatable;
-        stripes + self.log_checksum + self.log_unreadable > 0
+        stripes + self.log_checksum + self.log_unreadable > 0 || !self.metadata.is_empty()
     }
 }
 
@@ -261,7 +278,7 @@ impl Engine {
             marked_stripes: self.maps.marked.len() as u64,
             write_hole_stripes: self.inplace.write_holes,
             rebuilt_blocks: self.rebuild.as_ref().map_or(0, |rebuild| rebuild.blocks_written),
-            scrub: self.scrubbing.as_ref().map(|scrub| scrub.status),
+            scrub: self.scrubbing.as_ref().map(|scrub| scrub.status.clone()),
             failed: self.failed,
         }
     }

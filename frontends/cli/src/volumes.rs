@@ -519,8 +519,11 @@ pub fn scrub_text(report: &StatusReport) -> String {
         (blocks, []) => format!("; {} in the log, all good", count(blocks as usize, "block")),
         (blocks, bad) => format!("; {} in the log: {}", count(blocks as usize, "block"), bad.join(", ")),
     };
+    let metadata: String = (scrub.metadata.iter())
+        .map(|bad| format!("; bad of device {}: {}", bad.device, bad.what()))
+        .collect();
     let repair = if scrub.repair { ", with repair," } else { "" };
-    format!("The scrub{repair} {how} {} of {} stripes{found}{log}.", scrub.done, scrub.total)
+    format!("The scrub{repair} {how} {} of {} stripes{found}{log}{metadata}.", scrub.done, scrub.total)
 }
 
 fn duration(seconds: u64) -> String {
@@ -534,7 +537,7 @@ fn duration(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pantile_host::{NextLoss, ScrubReport};
+    use pantile_host::{MetadataReport, NextLoss, ScrubReport};
 
     #[test]
     fn a_scrub_tells_stripes_from_the_log() {
@@ -553,6 +556,7 @@ mod tests {
             log_blocks: 738,
             log_checksum: 246,
             log_unreadable: 3,
+            metadata: Vec::new(),
         };
         let text =
             |scrub: ScrubReport| scrub_text(&StatusReport { scrub: Some(scrub), ..StatusReport::default() });
@@ -561,6 +565,10 @@ mod tests {
             "The scrub ended at 171 of 171 stripes: 169 stripes clean, 1 stripe with wrong checksums, 1 stripe with blocks that cannot be read; \
              738 blocks in the log: 246 with wrong checksums, 3 that cannot be read."
         );
+        let bad =
+            MetadataReport { device: 2, superblocks: 3, journal: true, snapshot: false, definition: false };
+        let with_bad = ScrubReport { metadata: vec![bad], ..scrub.clone() };
+        assert!(text(with_bad).ends_with("cannot be read; bad of device 2: 3 superblocks and the journal."));
         let sound = ScrubReport { checksum: 0, unreadable: 0, log_checksum: 0, log_unreadable: 0, ..scrub };
         assert!(text(sound).ends_with("; 738 blocks in the log, all good."));
     }

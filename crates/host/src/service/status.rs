@@ -2,14 +2,14 @@
 
 use super::Service;
 use crate::control::{
-    DeviceReport, DeviceWord, RebuildReport, ScrubReport, ServerReport, StatusReport, Verdict,
+    DeviceReport, DeviceWord, MetadataReport, RebuildReport, ScrubReport, ServerReport, StatusReport, Verdict,
 };
 use crate::folder::Folder;
 use crate::geometry::policy_name;
 use crate::margin::margin;
 use crate::memory::BLOCK;
 use crate::{FolderError, Report};
-use pantile_volume::{DeviceState, Slot};
+use pantile_volume::{BadMetadata, DeviceState, Slot};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -86,7 +86,7 @@ impl Service {
             devices,
             spares: state.spares.iter().map(|(path, _)| path.clone()).collect(),
             rebuild: rebuilding(&report).map(|(done, total)| progress(&state.samples, done, total)),
-            scrub: status.scrub.map(|scrub| ScrubReport {
+            scrub: status.scrub.as_ref().map(|scrub| ScrubReport {
                 done: scrub.done,
                 total: scrub.total,
                 repair: scrub.repair,
@@ -101,6 +101,7 @@ impl Service {
                 log_blocks: scrub.log_blocks,
                 log_checksum: scrub.log_checksum,
                 log_unreadable: scrub.log_unreadable,
+                metadata: scrub.metadata.iter().map(metadata_report).collect(),
             }),
             throttle_bytes_per_s: report.throttle_bytes_per_s,
             dirty_blocks: status.dirty_blocks,
@@ -119,6 +120,11 @@ impl Service {
             opens: true,
         })
     }
+}
+
+fn metadata_report(bad: &BadMetadata) -> MetadataReport {
+    let BadMetadata { slot, superblocks, journal, snapshot, definition } = *bad;
+    MetadataReport { device: slot.0, superblocks, journal, snapshot, definition }
 }
 
 /// Stripes done and in all, of the device that is furthest behind; `None`: nothing is rebuilt.
@@ -215,6 +221,13 @@ fn wrong(
     }
     if let Some(scrub) = &status.scrub {
         let unnamed = scrub.located + scrub.ambiguous + scrub.unlocatable;
+        for bad in scrub.metadata.iter().filter(|_| !scrub.repair) {
+            let what = metadata_report(bad).what();
+            wrong.push(format!(
+                "The scrub found {what} of device {} bad and left them: scrub with --repair.",
+                bad.slot.0
+            ));
+        }
         let left = [
             (scrub.checksum, "stripes with wrong checksums"),
             (scrub.unreadable, "stripes with blocks that cannot be read"),

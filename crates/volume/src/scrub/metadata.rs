@@ -1,0 +1,384 @@
+//! The part of a scrub that looks at what a device has beside stripes and log: superblocks, journal, snapshot, and the text of the code.
+//!
+//! After an opening, and after a device has come, all three superblocks of every device that is present are whole: the opening writes two of
+//! them, a device that comes gets three, and where an opening finds both places in front bad the snapshot that follows writes all of them. A place that
+//! a power failure tore is therefore written again before anybody judges it, and one that is bad has been spoiled since. The newest place in front and
+//! the copy must say what the engine says; the other one must be whole.
+//!
+//! Of the journal the records behind the snapshot are judged: each must be whole, in its place, and the same as on the other devices. Older ones
+//! nobody needs. What is written anew while it is read, by a snapshot, is not judged.
+
+use crate::engine::{Engine, IoOwner};
+use crate::journal::definition_bytes;
+use crate::{Action, BLOCK_BYTES, BadMetadata, Bug, DeviceBlock, IoResult, Slot, Urgency};
+use pantile_format::volume::{
+    BlockRun, PIECE_BLOCKS, Record, RecordNumber, Session, SnapshotDecoder, SnapshotRef, Superblock,
+};
+use std::collections::{BTreeMap, VecDeque};
+
+/// How far a scrub is with it.
+#[derive(Debug)]
+pub(super) struct Metadata {
+    /// Names the reads under way: what comes of others is of no scrub any more.
+    round: u64,
+    stage: Stage,
+    came: Vec<(Slot, usize, IoResult)>,
+    /// The newest session that any device has of a record, and those that each has.
+    newest: BTreeMap<u64, Session>,
+    records: BTreeMap<Slot, Vec<(u64, Session)>>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Of all devices, and the update of the superblock when they were asked for.
+    Superblocks(Option<u64>),
+    /// What is being read, and what comes after it.
+    Parts(Option<Part>, VecDeque<(Slot, Kind)>),
+    Over,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Journal,
+    Snapshot,
+    Definition,
+}
+
+/// One part of one device, which is read piece by piece.
+#[derive(Debug)]
+struct Part {
+    slot: Slot,
+    content: Content,
+    /// The update of the superblock when it was begun.
+    update: u64,
+    pieces: VecDeque<(DeviceBlock, u32)>,
+}
+
+#[derive(Debug)]
+enum Content {
+    /// The live part of the ring, and the numbers of its first and last record.
+    Journal(Vec<u8>, u64, u64),
+    Snapshot(Box<SnapshotDecoder>),
+    Definition(Vec<u8>),
+    Unreadable(Kind),
+    Wrong(Kind),
+}
+
+impl Content {
+    fn kind(&self) -> Kind {
+        match self {
+            Content::Journal(..) => Kind::Journal,
+            Content::Snapshot(_) => Kind::Snapshot,
+            Content::Definition(_) => Kind::Definition,
+            Content::Unreadable(kind) | Content::Wrong(kind) => *kind,
+        }
+    }
+}
+
+/// What is wrong with something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Good,
+    Wrong,
+    Unreadable,
+}
+
+impl Metadata {
+    pub(super) fn new(round: u64) -> Metadata {
+        let (newest, records) = (BTreeMap::new(), BTreeMap::new());
+        Metadata { round, stage: Stage::Superblocks(None), came: Vec::new(), newest, records }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Over)
+    }
+}
+
+impl Engine {
+    /// Judges what was read and begins to read what comes next; `false`: it waits for a snapshot.
+    pub(super) fn scrub_metadata(&mut self) -> bool {
+        let Some(scrub) = &mut self.scrubbing else { return true };
+        let came = std::mem::take(&mut scrub.metadata.came);
+        match std::mem::replace(&mut scrub.metadata.stage, Stage::Over) {
+            Stage::Superblocks(asked) if asked == Some(self.superblock.update) && self.snapshot.is_none() => {
+                self.judge_superblocks(&came);
+                let kinds = [Kind::Journal, Kind::Snapshot, Kind::Definition];
+                let parts = self.present().into_iter().flat_map(|slot| kinds.map(|kind| (slot, kind)));
+                self.go_on_with(Stage::Parts(None, parts.collect()));
+            }
+            // Nobody asked for them, or they are being written: what was read may be of before and after.
+            Stage::Superblocks(_) => {
+                if self.snapshot.is_some() || self.snapshot_wanted {
+                    self.go_on_with(Stage::Superblocks(None));
+                    return false;
+                }
+                self.go_on_with(Stage::Superblocks(Some(self.superblock.update)));
+                self.ask_for_superblocks();
+            }
+            Stage::Parts(Some(mut part), others) => {
+                for (_, _, result) in came {
+                    part.take(&result);
+                }
+                match part.pieces.is_empty() {
+                    true => {
+                        self.judge_part(part);
+                        self.go_on_with(Stage::Parts(None, others));
+                    }
+                    false => self.read_part(part, others),
+                }
+            }
+            Stage::Parts(None, mut others) => {
+                if self.snapshot.is_some() || self.snapshot_wanted {
+                    self.go_on_with(Stage::Parts(None, others));
+                    return false;
+                }
+                match others.pop_front() {
+                    None => self.compare_records(),
+                    Some((slot, kind)) => match self.part(slot, kind) {
+                        Some(part) => self.read_part(part, others),
+                        None => self.go_on_with(Stage::Parts(None, others)),
+                    },
+                }
+            }
+            Stage::Over => {}
+        }
+        true
+    }
+
+    fn go_on_with(&mut self, stage: Stage) {
+        if let Some(scrub) = &mut self.scrubbing {
+            scrub.metadata.stage = stage;
+        }
+    }
+
+    fn ask_for_blocks(
+        &mut self,
+        slot: Slot,
+        index: usize,
+        (at, blocks): (DeviceBlock, u32),
+        urgency: Urgency,
+    ) {
+        let Some(scrub) = &mut self.scrubbing else { return };
+        scrub.outstanding += 1;
+        let round = scrub.metadata.round;
+        let io = self.new_io(slot, IoOwner::ScrubMetadata { round, index });
+        self.act(Action::ReadBytes { io, slot, at, blocks, urgency });
+    }
+
+    pub(crate) fn scrubbed_metadata(&mut self, round: u64, index: usize, slot: Slot, result: &IoResult) {
+        if let IoResult::Bytes(bytes) = result {
+            self.counts[slot.0 as usize].blocks_read += bytes.len() as u64 / BLOCK_BYTES;
+        }
+        if let Some(scrub) = self.scrubbing.as_mut().filter(|scrub| scrub.metadata.round == round) {
+            scrub.metadata.came.push((slot, index, result.clone()));
+        }
+        self.scrub_part_done();
+    }
+
+    /// Three blocks of each device, and nobody throttles them: they are not to be outrun by snapshots for ever.
+    fn ask_for_superblocks(&mut self) {
+        for slot in self.present() {
+            let zones = self.geometry.zones(slot);
+            // The newest in front, the copy, the other in front.
+            let newest = self.turns[slot.0 as usize] + 1;
+            let places = [zones.superblock(newest), zones.superblock_copy(), zones.superblock(newest + 1)];
+            for (index, at) in places.into_iter().enumerate() {
+                self.ask_for_blocks(slot, index, (at, 1), Urgency::User);
+            }
+        }
+    }
+
+    fn judge_superblocks(&mut self, came: &[(Slot, usize, IoResult)]) {
+        for (slot, index, result) in came {
+            let verdict = match result {
+                IoResult::Bytes(bytes) => {
+                    let found = Superblock::decode(bytes).ok();
+                    let is_good = found.is_some_and(|found| self.is_superblock_of(*slot, *index, &found));
+                    if is_good { Verdict::Good } else { Verdict::Wrong }
+                }
+                IoResult::MediaError => Verdict::Unreadable,
+                // It is lost.
+                _ => continue,
+            };
+            self.found_bad(*slot, verdict, |bad| bad.superblocks += 1);
+        }
+    }
+
+    /// Whether a device has the superblock that it should have: in its newest place in front (0), in the copy (1), and in the other place (2).
+    fn is_superblock_of(&self, slot: Slot, index: usize, found: &Superblock) -> bool {
+        let (newest, now) = (&self.superblock, (self.superblock.session, self.superblock.update));
+        let its = (found.session, found.update);
+        let is_its_own = found.volume == newest.volume
+            && found.slot == slot
+            && found.fingerprint == newest.fingerprint
+            && found.shape == *self.geometry.zones(slot).shape();
+        is_its_own && if index < 2 { its == now } else { its <= now }
+    }
+
+    /// Begins a part; `None`: the volume, or the device, has none.
+    fn part(&self, slot: Slot, kind: Kind) -> Option<Part> {
+        if !self.maps.is_present(slot) {
+            return None;
+        }
+        let zones = self.geometry.common();
+        let (content, runs): (Content, Vec<BlockRun>) = match kind {
+            Kind::Journal => {
+                let (before, from) = self.superblock.snapshot.map_or((0, 0), |s| (s.record.0, s.replay_at));
+                let (front, rest) = zones.record(from, self.journal_used.min(self.geometry.journal_blocks()));
+                let content = Content::Journal(Vec::new(), before + 1, self.record - 1);
+                (content, std::iter::once(front).chain(rest).collect())
+            }
+            Kind::Snapshot => {
+                let reference: SnapshotRef = self.superblock.snapshot?;
+                let decoder = SnapshotDecoder::new(self.geometry.volume, self.geometry.shape(), &reference);
+                let run = BlockRun { blocks: reference.blocks.into(), ..zones.snapshot(reference.area) };
+                (Content::Snapshot(Box::new(decoder)), vec![run])
+            }
+            Kind::Definition => {
+                let bytes = definition_bytes(self.geometry.code.definition()?);
+                let run = BlockRun { blocks: bytes.len() as u64 / BLOCK_BYTES, ..zones.definition() };
+                (Content::Definition(Vec::new()), vec![run])
+            }
+        };
+        let pieces = runs.into_iter().flat_map(pieces_of).collect();
+        Some(Part { slot, content, update: self.superblock.update, pieces })
+    }
+
+    fn read_part(&mut self, mut part: Part, others: VecDeque<(Slot, Kind)>) {
+        if let Some(piece) = part.pieces.pop_front() {
+            self.ask_for_blocks(part.slot, 0, piece, Urgency::Background);
+        }
+        self.go_on_with(Stage::Parts(Some(part), others));
+    }
+
+    fn judge_part(&mut self, part: Part) {
+        let Part { slot, content, update, .. } = part;
+        if update != self.superblock.update || self.snapshot.is_some() {
+            // It is being written anew, or the device was lost and has come back since.
+            return;
+        }
+        let kind = content.kind();
+        let good = |is_good| if is_good { Verdict::Good } else { Verdict::Wrong };
+        let verdict = match content {
+            Content::Journal(bytes, first, last) => {
+                let records = self.records_in(&bytes, first, last);
+                let is_whole = records.is_some();
+                if let (Some(records), Some(scrub)) = (records, &mut self.scrubbing) {
+                    for &(number, session) in &records {
+                        let newest = scrub.metadata.newest.entry(number).or_insert(session);
+                        *newest = session.max(*newest);
+                    }
+                    scrub.metadata.records.insert(slot, records);
+                }
+                good(is_whole)
+            }
+            Content::Snapshot(decoder) => good(decoder.finish().is_ok()),
+            Content::Definition(bytes) => {
+                let text = self.geometry.code.definition().map(definition_bytes);
+                good(text.is_some_and(|text| text == bytes))
+            }
+            Content::Wrong(_) => Verdict::Wrong,
+            Content::Unreadable(_) => Verdict::Unreadable,
+        };
+        self.found_bad(slot, verdict, |bad| bad.mark(kind));
+    }
+
+    /// The records that lie one behind the other, if all of them are whole and may be those that a replay takes.
+    fn records_in(&self, bytes: &[u8], first: u64, last: u64) -> Option<Vec<(u64, Session)>> {
+        let mut records = Vec::new();
+        let mut at = 0;
+        for number in first..=last {
+            let head = Record::peek(bytes.get(at..at + BLOCK_BYTES as usize)?, self.geometry.volume).ok()?;
+            let end = at + head.blocks as usize * BLOCK_BYTES as usize;
+            let record = Record::decode(bytes.get(at..end)?, self.geometry.volume, self.geometry.shape());
+            let session = record.ok()?.session;
+            let may_be = match RecordNumber(number) >= self.superblock.first_record {
+                true => session == self.superblock.session,
+                false => session < self.superblock.session,
+            };
+            if head.number != RecordNumber(number) || !may_be {
+                return None;
+            }
+            records.push((number, session));
+            at = end;
+        }
+        Some(records)
+    }
+
+    /// A device that has a record of an older session than another has one that was forgotten, and lost the write of the one that counts.
+    fn compare_records(&mut self) {
+        let Some(scrub) = &mut self.scrubbing else { return };
+        let records = std::mem::take(&mut scrub.metadata.records);
+        let newest = std::mem::take(&mut scrub.metadata.newest);
+        for (slot, records) in records {
+            if records.iter().any(|(number, session)| newest.get(number) != Some(session)) {
+                self.found_bad(slot, Verdict::Wrong, |bad| bad.mark(Kind::Journal));
+            }
+        }
+    }
+
+    /// Notes what is bad of a device that is still there.
+    fn found_bad(&mut self, slot: Slot, verdict: Verdict, note: impl FnOnce(&mut BadMetadata)) {
+        if verdict == Verdict::Good || !self.maps.is_present(slot) || self.planted.is(Bug::ScrubSeesNothing) {
+            return;
+        }
+        let counts = &mut self.counts[slot.0 as usize];
+        counts.media_errors += u64::from(verdict == Verdict::Unreadable);
+        counts.checksum_errors += u64::from(verdict == Verdict::Wrong);
+        let Some(scrub) = &mut self.scrubbing else { return };
+        let found = &mut scrub.status.metadata;
+        let index = found.iter().position(|bad| bad.slot == slot).unwrap_or_else(|| {
+            found.push(BadMetadata::none(slot));
+            found.len() - 1
+        });
+        note(&mut found[index]);
+    }
+}
+
+impl Part {
+    /// Takes the next piece.
+    fn take(&mut self, result: &IoResult) {
+        let kind = self.content.kind();
+        match (&mut self.content, result) {
+            (Content::Journal(all, ..) | Content::Definition(all), IoResult::Bytes(bytes)) => {
+                all.extend(bytes)
+            }
+            (Content::Snapshot(decoder), IoResult::Bytes(bytes)) => {
+                let mut blocks = bytes.chunks_exact(BLOCK_BYTES as usize);
+                if !blocks.all(|block| decoder.wanted().is_some() && decoder.push(block).is_ok()) {
+                    self.end(Content::Wrong(kind));
+                }
+            }
+            (_, IoResult::Bytes(_)) => {}
+            _ => self.end(Content::Unreadable(kind)),
+        }
+    }
+
+    /// Nothing that follows changes the verdict.
+    fn end(&mut self, content: Content) {
+        (self.content, self.pieces) = (content, VecDeque::new());
+    }
+}
+
+impl BadMetadata {
+    fn none(slot: Slot) -> BadMetadata {
+        BadMetadata { slot, superblocks: 0, journal: false, snapshot: false, definition: false }
+    }
+
+    fn mark(&mut self, kind: Kind) {
+        match kind {
+            Kind::Journal => self.journal = true,
+            Kind::Snapshot => self.snapshot = true,
+            Kind::Definition => self.definition = true,
+        }
+    }
+}
+
+/// The pieces of 1 MiB at the most that blocks are read in.
+fn pieces_of(run: BlockRun) -> impl Iterator<Item = (DeviceBlock, u32)> {
+    let piece = move |from: u64| {
+        let blocks = (run.blocks - from).min(PIECE_BLOCKS.into());
+        (DeviceBlock(run.first.0 + from), blocks as u32)
+    };
+    (0..run.blocks).step_by(PIECE_BLOCKS as usize).map(piece)
+}
