@@ -4,7 +4,10 @@ use crate::epochs::lost_ranges;
 use crate::memory::BLOCK;
 use pantile_device::DeviceError;
 use pantile_volume::{Failure, OpenError, Slot};
+use std::collections::BTreeSet;
 use std::fmt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
 
 /// Why a volume does not run, or a request to it is not done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +37,13 @@ pub enum HostError {
     },
     /// A device could not be used.
     Device(DeviceError),
+    /// Nothing can be written to devices that the volume cannot be opened without. None of them was given up.
+    NoRoom {
+        /// They, and where they are.
+        devices: Vec<(Slot, Option<PathBuf>)>,
+        /// What one of them says.
+        error: DeviceError,
+    },
     /// A device is shorter than its slot needs.
     TooShort {
         /// The slot.
@@ -150,6 +160,25 @@ impl fmt::Display for HostError {
                 std::io::Error::from_raw_os_error(*errno)
             ),
             HostError::Device(error) => write!(out, "{error}"),
+            HostError::NoRoom { devices, error } => {
+                let slots: Vec<String> = devices.iter().map(|(slot, _)| slot.0.to_string()).collect();
+                let word = if slots.len() == 1 { "device" } else { "devices" };
+                write!(
+                    out,
+                    "the volume cannot be opened without room for {word} {}: {error}",
+                    slots.join(", ")
+                )?;
+                let paths = devices.iter().filter_map(|(_, path)| path.as_deref());
+                let full: BTreeSet<PathBuf> = paths.filter_map(file_system_of).collect();
+                if !full.is_empty() {
+                    let full: Vec<String> = full.iter().map(|root| root.display().to_string()).collect();
+                    write!(out, " (mounted at {})", full.join(", "))?;
+                }
+                write!(
+                    out,
+                    "; an opening writes 8 KiB to each device, and again what a crash cut off. Nothing is lost and no device was given up: make room and open it again"
+                )
+            }
             HostError::TooShort { slot, have, need } => {
                 write!(out, "device {} has {have} bytes, its slot needs {need}; choose a larger one", slot.0)
             }
@@ -164,6 +193,15 @@ impl fmt::Display for HostError {
 }
 
 impl std::error::Error for HostError {}
+
+/// Where the file system of a file is mounted; `None`: it is a block device, or cannot be looked at.
+fn file_system_of(path: &Path) -> Option<PathBuf> {
+    let path = std::fs::canonicalize(path).ok()?;
+    let found = std::fs::metadata(&path).ok()?;
+    let is_within = |above: &&Path| std::fs::metadata(above).is_ok_and(|above| above.dev() == found.dev());
+    let root = path.ancestors().skip(1).take_while(is_within).last()?;
+    (!found.file_type().is_block_device()).then(|| root.to_path_buf())
+}
 
 impl From<DeviceError> for HostError {
     fn from(error: DeviceError) -> HostError {

@@ -273,6 +273,9 @@ impl FolderError {
                 | HostError::OutOfRange { .. },
             ) => FaultKind::Input,
             FolderError::Host(HostError::Open(OpenError::RanSeparately { .. })) => FaultKind::Input,
+            FolderError::Host(HostError::NoRoom { error, .. }) if error.remedy() == Remedy::MakeSpace => {
+                FaultKind::Input
+            }
             FolderError::Host(_) => FaultKind::System,
             _ => FaultKind::Input,
         }

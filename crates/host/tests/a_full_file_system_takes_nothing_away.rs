@@ -227,6 +227,31 @@ fn what_was_flushed_outlasts_a_crash_without_space() {
     world.check_reopened(&world.flushed);
 }
 
+/// Whoever opens the volume is told at once, since it cannot be opened without these; none of them is given up.
+#[test]
+fn an_opening_without_space_is_refused_and_gives_nobody_up() {
+    let (world, host) = World::new(Policy::Wcl);
+    host.stop().expect("it stops");
+    let options = HostOptions { device_deadline: PATIENCE * 20, ..HostOptions::for_devices(6) };
+    for slots in [&ALL[..], &[0, 3, 5]] {
+        world.fill(slots);
+        let begun = Instant::now();
+        let refused = open_with(&world.geometry, &world.devices, &options).err().expect("there is no room");
+        assert!(begun.elapsed() < PATIENCE * 6, "{:?}", begun.elapsed());
+        let HostError::NoRoom { devices, .. } = &refused else { panic!("{refused:?}") };
+        assert_eq!(devices.iter().map(|(slot, _)| slot.0 as usize).collect::<Vec<_>>(), slots);
+        let says = refused.to_string();
+        assert!(says.contains("Nothing is lost") && says.contains("memory 0"), "{says}");
+        world.check_reopened(&world.flushed);
+    }
+    // Without these it can be opened, when it has waited as for any device.
+    world.fill(&[1, 4]);
+    let options = HostOptions { device_deadline: PATIENCE, ..HostOptions::for_devices(6) };
+    let host = open_with(&world.geometry, &world.devices, &options).expect("it opens without them");
+    assert!(read(&host) == world.flushed);
+    assert_eq!(lost(&host), [1, 4]);
+}
+
 /// A file system of its own, of 96 MiB.
 struct Mounted {
     folder: TempDir,

@@ -8,13 +8,19 @@
 //!
 //! Invariant: what is durable and could be had before a device is given up here can be had afterwards, unless somebody opens or stops the volume.
 //! They do not wait for ever: a device gets its patience then and no more. That harms nothing that is there: a volume that has failed records
-//! nothing, and the next opening finds what a crash would have left.
+//! nothing, and the next opening finds what a crash would have left. Whoever opens a volume that cannot do without those that are short is refused
+//! after a moment, before any of them is given up: an opening may end at any step, as by a crash.
 
 use super::{Engine, Member};
+use crate::HostError;
 use pantile_device::{DeviceError, Remedy};
-use pantile_volume::Slot;
+use pantile_volume::{Bearing, Slot};
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long whoever opens a volume waits for room that the volume cannot be opened without: ten tries. What is full for longer is full until somebody
+/// sees to it, who wants to know.
+const OPENING_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What a device is short of something for.
 #[derive(Default)]
@@ -30,10 +36,15 @@ impl Shortage {
         self.since.is_empty()
     }
 
+    /// Since when something fails.
+    fn began(&self) -> Option<Instant> {
+        self.since.values().copied().min()
+    }
+
     /// Since when something fails that the volume could do without.
     fn tries_since(&mut self, now: Instant) -> Instant {
         let spared_since = *self.spared_since.get_or_insert(now);
-        self.since.values().copied().min().unwrap_or(now).max(spared_since)
+        self.began().unwrap_or(now).max(spared_since)
     }
 }
 
@@ -72,6 +83,9 @@ impl Engine {
         if short.is_empty() {
             return;
         }
+        if self.opened.is_some() && !self.opens_without(&short) {
+            return self.refuse_to_open(&short, now);
+        }
         let waits_for_ever = self.opened.is_none() && !self.hurries;
         let can_go = !waits_for_ever || self.volume.can_spare(&short).unwrap_or(true);
         for slot in short {
@@ -84,5 +98,30 @@ impl Engine {
                 self.drop_device(slot, error);
             }
         }
+    }
+
+    /// Whether a volume that is being opened can be without these, as far as its code tells.
+    fn opens_without(&self, short: &[Slot]) -> bool {
+        self.volume.can_spare(short).unwrap_or_else(|| {
+            let slots = (0..).map(Slot).zip(&self.members);
+            let gone = slots.filter(|(slot, member)| member.number.is_none() || short.contains(slot));
+            let gone: Vec<Slot> = gone.map(|(slot, _)| slot).collect();
+            Bearing::new(&self.geometry.code, self.geometry.placement).bears(&gone)
+        })
+    }
+
+    /// Ends an opening for want of room, when it has waited for a moment.
+    fn refuse_to_open(&mut self, short: &[Slot], now: Instant) {
+        let members = short.iter().map(|slot| &self.members[slot.0 as usize]);
+        let Some(began) = members.clone().filter_map(|member| member.shortage.began()).min() else { return };
+        let Some(error) = members.clone().find_map(|member| member.error.clone()) else { return };
+        if now.saturating_duration_since(began) <= OPENING_PATIENCE.min(self.deadline) {
+            return;
+        }
+        let devices = short.iter().zip(members).map(|(&slot, member)| (slot, member.path.clone())).collect();
+        if let Some(answer) = self.opened.take() {
+            answer.give(Err(HostError::NoRoom { devices, error }));
+        }
+        self.stop = true;
     }
 }
