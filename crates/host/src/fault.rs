@@ -138,7 +138,7 @@ pub enum FolderError {
         /// Another.
         second: VolumeId,
     },
-    /// Two devices say that they are the same one.
+    /// Two devices say that they are the same one, and neither is known to be the newer.
     SlotTwice {
         /// The slot.
         slot: Slot,
@@ -415,7 +415,7 @@ impl fmt::Display for FolderError {
             }
             FolderError::SlotTwice { slot, first, second } => write!(
                 out,
-                "{} and {} both are device {} of the volume; give only the one that was written last",
+                "{} and {} both are device {} of the volume, and nothing on them tells which was written last; give only one of them: not the copy if one is, and either if nobody has served the volume since it was made",
                 first.display(),
                 second.display(),
                 slot.0

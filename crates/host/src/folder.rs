@@ -756,6 +756,35 @@ pub struct Assembled {
     pub left_out: Vec<(PathBuf, String)>,
 }
 
+/// Of each device the newest; older copies of it are left out. The one with the higher session and update was written to after the other was, if
+/// its history goes on from that of the other.
+///
+/// Errors: `SlotTwice` of two where nothing tells which of them was written last.
+fn without_older_copies(
+    found: Vec<(PathBuf, FileDevice, Superblock)>,
+    left_out: &mut Vec<(PathBuf, String)>,
+) -> Result<Vec<(PathBuf, Superblock)>, FolderError> {
+    let order = |superblock: &Superblock| (superblock.session, superblock.update);
+    let mut found: Vec<(PathBuf, Superblock)> =
+        found.into_iter().map(|(path, _, superblock)| (path, superblock)).collect();
+    found.sort_by_key(|(_, superblock)| (superblock.slot, std::cmp::Reverse(order(superblock))));
+    let mut newest: Vec<(PathBuf, Superblock)> = Vec::new();
+    for (path, superblock) in found {
+        let Some((first, used)) = newest.last().filter(|(_, used)| used.slot == superblock.slot) else {
+            newest.push((path, superblock));
+            continue;
+        };
+        let goes_on = used.history == superblock.history || used.ancestors.contains(&superblock.history);
+        if !goes_on || order(used) == order(&superblock) {
+            return Err(FolderError::SlotTwice { slot: used.slot, first: first.clone(), second: path });
+        }
+        let why =
+            format!("it is an older copy of device {}, as which {} is used", used.slot.0, first.display());
+        left_out.push((path, why));
+    }
+    Ok(newest)
+}
+
 /// Looks at devices, under any name and in any order; the newest superblock says what the volume is.
 fn scan(paths: &[PathBuf]) -> Result<Assembled, FolderError> {
     let mut found: Vec<(PathBuf, FileDevice, Superblock)> = Vec::new();
@@ -789,7 +818,8 @@ fn scan(paths: &[PathBuf]) -> Result<Assembled, FolderError> {
     }
     let mut devices: BTreeMap<u32, PathBuf> = BTreeMap::new();
     let (mut stale, mut others) = (Vec::new(), Vec::new());
-    for (path, _, superblock) in &found {
+    let found = without_older_copies(found, &mut left_out)?;
+    for (path, superblock) in &found {
         let slot = superblock.slot;
         if superblock.history != newest.history {
             match newest.ancestors.contains(&superblock.history) {
@@ -797,9 +827,7 @@ fn scan(paths: &[PathBuf]) -> Result<Assembled, FolderError> {
                 false => others.push((slot, superblock.history)),
             }
         }
-        if let Some(first) = devices.insert(slot.0, path.clone()) {
-            return Err(FolderError::SlotTwice { slot, first, second: path.clone() });
-        }
+        devices.insert(slot.0, path.clone());
     }
     if !others.is_empty() {
         let error = OpenError::RanSeparately { newest: newest.history, others };

@@ -367,3 +367,51 @@ fn of_two_that_are_the_same_device_the_newer_is_used() {
     assert!(read(&service, data.len()) == data);
     service.stop().expect("it stops");
 }
+
+/// A copy that was made before the volume was served again is older for certain; one that was made since is not, and nothing is guessed.
+#[test]
+fn of_two_copies_the_newer_is_assembled_and_equal_ones_are_refused() {
+    let (folder, root, service) = served();
+    let path = |device: u32| root.join(format!("device-0{device}.pantile"));
+    service.handle().write(0, &painted(60, 3_000_000), true).expect("it writes");
+    service.stop().expect("it stops");
+    let [old, equal] = ["old", "equal"].map(|name| folder.path().join(name));
+    std::fs::copy(path(3), &old).expect("a copy");
+    let service = start(&root);
+    let data = painted(61, 3_000_000);
+    service.handle().write(0, &data, true).expect("it writes");
+    service.stop().expect("it stops");
+    std::fs::copy(path(3), &equal).expect("a copy");
+    let all: Vec<PathBuf> = (0..6).map(path).collect();
+    let with = |more: &Path, first: bool| {
+        let mut paths = all.clone();
+        paths.insert(if first { 0 } else { 6 }, more.to_path_buf());
+        paths
+    };
+    for first in [true, false] {
+        let again = folder.path().join(format!("again {first}"));
+        let (made, found) = Folder::assemble(&again, &with(&old, first)).expect("it is assembled");
+        drop(made);
+        assert_eq!((&found.devices[&3], found.devices.len(), found.enough), (&path(3), 6, true));
+        assert_eq!(found.left_out[0].0, old);
+        assert!(found.left_out[0].1.contains("older copy of device 3"), "{:?}", found.left_out);
+        let refused =
+            Folder::assemble(&folder.path().join("refused"), &with(&equal, first)).expect_err("a guess");
+        assert!(matches!(&refused, FolderError::SlotTwice { slot, .. } if slot.0 == 3), "{refused:?}");
+        assert!(refused.to_string().contains("give only one of them"), "{refused}");
+    }
+    let service = start(&folder.path().join("again true"));
+    assert_eq!(status(&service).verdict, Verdict::Clean);
+    assert!(read(&service, data.len()) == data);
+    service.stop().expect("it stops");
+    // One that ran alone meanwhile is not gone on from, however new it is.
+    let others: Vec<PathBuf> = (0..4).map(path).chain([old.clone()]).collect();
+    let alone = folder.path().join("alone");
+    drop(Folder::assemble(&alone, &others).expect("four are enough"));
+    let service = start(&alone);
+    service.handle().write(0, &data[..9999], true).expect("it writes");
+    service.stop().expect("it stops");
+    let stale = Folder::assemble(&folder.path().join("stale"), &with(&equal, true)).expect("it is assembled");
+    assert_eq!(stale.1.left_out.len(), 1);
+    assert_eq!((stale.1.devices[&3].as_path(), &stale.1.stale[..]), (path(3).as_path(), &[4, 5][..]));
+}
