@@ -669,3 +669,31 @@ fn a_server_ends_also_when_its_socket_was_removed() {
     }
     service.stop().expect("it stops");
 }
+
+/// In place after a crash without all devices: nothing that is read tells, so the status does.
+#[test]
+fn stripes_that_fell_into_the_write_hole_are_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("v");
+    let made = new("raid6:4", NewDevices::Made { user_bytes: 8 << 20 });
+    drop(Folder::create(&root, &NewFolder { policy: Policy::Inplace, ..made }).expect("a volume"));
+    let tells = |service: &Service| {
+        let says =
+            |wrong: &String| wrong.contains("were being written in place") && wrong.contains("may be wrong");
+        status(service).wrong.iter().any(says)
+    };
+    let service = start(&root);
+    service.handle().write(0, &painted(70, 4 << 20), true).expect("it writes");
+    service.handle().write(4096, &painted(71, 1 << 20), true).expect("it writes in place");
+    assert!(!tells(&service));
+    // As a crash.
+    drop(service);
+    let (device, away) = (root.join("device-01.pantile"), folder.path().join("away"));
+    std::fs::rename(&device, &away).expect("a device");
+    let service = start(&root);
+    assert!(tells(&service), "{:?}", status(&service).wrong);
+    service.stop().expect("it stops");
+    let service = start(&root);
+    assert!(!tells(&service), "that was another opening");
+    service.stop().expect("it stops");
+}

@@ -192,6 +192,12 @@ fn wrong(
         };
         wrong.push(format!("{damaged} stripes have lost data: {known}."));
     }
+    if status.write_hole_stripes > 0 {
+        wrong.push(format!(
+            "{} stripes were being written in place when the volume went down, and a device that holds data of them was missing when it came up: what was computed for that device may be wrong in any of its blocks, under checksums that fit; compare with a copy.",
+            status.write_hole_stripes
+        ));
+    }
     let short = (0..).zip(&report.members).filter(|(_, member)| member.is_short);
     let short: Vec<String> = short.map(|(slot, _): (u32, _)| slot.to_string()).collect();
     if !short.is_empty() && !status.failed {

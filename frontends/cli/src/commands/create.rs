@@ -45,7 +45,8 @@ pub struct Create {
     /// Make files in VOL for a volume of at least so many bytes.
     #[arg(long, value_name = "SIZE", value_parser = args::size)]
     size: Option<u64>,
-    /// How writes become durable: wcl moves what is written and never overwrites, inplace is the textbook with its write hole.
+    /// How writes become durable: wcl moves what is written and never overwrites, inplace changes it where it lies and may
+    /// spoil it, unnoticed, after a crash with a device missing.
     #[arg(long, value_name = "POLICY", value_parser = args::policy, default_value = "wcl")]
     policy: Policy,
     /// Room for epochs of delayed parity that write over so many bytes of what is there already.
