@@ -6,8 +6,8 @@ use common::folders::*;
 use common::painted;
 use pantile_device::DeviceError;
 use pantile_host::{
-    Answer, CONTROL_SOCKET, ControlServer, DeviceWord, FaultKind, Folder, FolderError, NewDevices, NewFolder,
-    Order, Policy, Service, StatusReport, Verdict, order,
+    Answer, CONTROL_SOCKET, ControlServer, DeviceWord, FaultKind, Folder, FolderError, HostOptions,
+    NewDevices, NewFolder, Order, Policy, Service, StatusReport, Verdict, order,
 };
 use std::collections::HashSet;
 use std::io::{Read, Write};
@@ -556,7 +556,13 @@ fn whatever_is_said_over_the_socket_the_volume_goes_on() {
 /// What was not flushed is lost with the engine that failed, so nobody who wrote it may be told that it is durable.
 #[test]
 fn a_failed_volume_serves_again_when_a_device_is_put_back() {
-    let (folder, root, service) = served();
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("v");
+    create(&root);
+    // Nothing is begun by itself, however slow the machine is: a device that is taken out while it flushes is in use until it has, and could not be put
+    // back sooner.
+    let options = HostOptions { idle_after: Duration::from_secs(3600), ..HostOptions::for_devices(6) };
+    let service = Service::start(Folder::open(&root).expect("a folder"), Some(options)).expect("it opens");
     let old = service.handle();
     let data = painted(30, 3_000_000);
     old.write(0, &data, true).expect("it writes");
@@ -566,9 +572,11 @@ fn a_failed_volume_serves_again_when_a_device_is_put_back() {
         service.obey(&Order::Replace { device, path: path.to_path_buf(), overwrite: false })
     };
     let fail = |device| done(service.obey(&Order::Fail { device, lose_data: true }));
-    // These lack what is written without them only once that is recorded.
-    [1, 3].into_iter().for_each(fail);
-    old.flush().expect("it flushes");
+    // These lack what is written without them only once that is recorded; and the second is not taken out while the first is being recorded on it.
+    for device in [1, 3] {
+        fail(device);
+        old.flush().expect("it flushes");
+    }
     old.write(4_000_000, &painted(31, 50_000), false).expect("it is answered from memory");
     [4, 5].into_iter().for_each(fail);
     assert_eq!(status(&service).verdict, Verdict::Failed);
