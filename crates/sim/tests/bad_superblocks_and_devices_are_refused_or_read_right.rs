@@ -277,3 +277,52 @@ fn more_devices_than_the_code_bears_go_while_it_is_opened() {
     }
     assert!(refused > 20, "{refused} refused, {after} opened before");
 }
+
+/// A session that is begun and comes to nothing leaves its superblock on a device that is away then, and the next one has the same number. When the
+/// device is back it has run alone no more than before, whenever the opening that it comes back to is cut off.
+#[test]
+fn a_device_of_a_session_that_came_to_nothing_has_not_run_separately() {
+    for steps in 0.. {
+        let mut hand = Hand::new(&Shape { code: "raid5:2", ..SHAPE });
+        hand.fill(1);
+        hand.world.kill(Kill::Power);
+        hand.world.pull_out(Slot(1), false);
+        let (before, old) = (hand.world.disks()[0].clone(), hand.world.disks()[2].clone());
+        hand.begin_again();
+        let is_written = |hand: &Hand| {
+            let now = |turn| bytes_of(&hand.world.disks()[2], superblock(hand, turn));
+            (0..2).any(|turn| now(turn) != bytes_of(&old, superblock(hand, turn)))
+        };
+        while !is_written(&hand) {
+            assert!(hand.step(), "its superblock is written");
+        }
+        // It landed on one device, and not on the other.
+        hand.world.kill(Kill::Process);
+        hand.world.disks_mut()[0] = before;
+        for at in [superblock(&hand, 0), superblock(&hand, 1)] {
+            let landed = hand.world.disks()[2].newest(at).expect("it can be read").clone();
+            hand.world.disks_mut()[2].put(at, landed);
+        }
+        hand.world.pull_out(Slot(2), false);
+        hand.world.put_back(Slot(1), pantile_volume::Found::Stale);
+        hand.open_again();
+        assert_eq!(hand.volume.refused(), None);
+        hand.fill(2);
+        hand.world.kill(Kill::Power);
+        hand.world.put_back(Slot(2), pantile_volume::Found::Stale);
+        hand.begin_again();
+        if !(0..steps).all(|_| hand.step()) {
+            assert!(steps > 20, "{steps}");
+            break;
+        }
+        hand.world.kill(Kill::Process);
+        hand.open_again();
+        assert_eq!(hand.volume.refused(), None, "cut off after {steps} steps");
+        assert_eq!(hand.read(), hand.filled_with(2));
+    }
+}
+
+/// The place in front that the next session writes.
+fn superblock(hand: &Hand, turn: u64) -> DeviceBlock {
+    hand.real.geometry.zones(Slot(2)).superblock(turn)
+}

@@ -209,8 +209,9 @@ impl Opening {
         // Also if an earlier opening has done so: a device that is here now may not have been there then, and no record says so.
         if let Some((kept, at, _)) = &last {
             let runs = record_runs(self.geometry.common(), *at, &kept.bytes);
-            let slots = (0..self.geometry.slots() as u32).map(Slot);
-            for slot in slots.filter(|slot| !self.gone[slot.0 as usize] && !kept.on.contains(slot)) {
+            // One that is lost gets a snapshot when it comes back. Until then a record may make it look as if it had gone on alone: its superblock
+            // may be of a session that was begun with it, came to nothing, and had the number of the one that wrote the record.
+            for slot in engine.present().into_iter().filter(|slot| !kept.on.contains(slot)) {
                 self.copies.extend(runs.iter().map(|(at, bytes)| (slot, *at, bytes.clone())));
             }
         }
