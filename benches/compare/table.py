@@ -214,6 +214,33 @@ def held_to_avx2(name, link):
     return "\n".join(lines)
 
 
+def wide(name, link):
+    """Codes of many parities, from a record of its own."""
+    record = json.loads((HERE / name).read_text())
+    cells = [c for c in record["cells"] if c["section"] == "wide"]
+    operations = (("encode", "", None), ("decode", "first", "excluded"), ("decode", "first", "cached"), ("decode", "mixed", "cached"), ("decode", "few", "excluded"))
+    lines = [
+        f"Codes of many parities (kernel {record['tier']}, `benches/compare/run --only wide`, [{name}]({link}{name})). Each cell: **lch:k+m**, rs:k+m of Pantile, the fastest other",
+        "library, (the limit). Others: isa-l (up to 255 columns), klauspost/reedsolomon by matrices and by FFT (\"leopard\"; decoding with a plan that it keeps, or makes again). Lost are",
+        "as many of the first data columns as there are parities, m spread over all columns, or four of data.",
+        "",
+        "| chunk, layout | operation | " + " | ".join(f"({k},{m})" for k, m in dict.fromkeys((c["k"], c["m"]) for c in cells)) + " |",
+        "|---" * (2 + len({(c["k"], c["m"]) for c in cells})) + "|",
+    ]
+    for size, length in list(SIZES.items())[:2]:
+        for layout in ("aligned", "staggered"):
+            for op, losses, planning in operations:
+                row = []
+                for c in cells:
+                    if (size_of(c), c["layout"], c["op"], c["losses"], c["planning"]) == (size, layout, op, losses, planning):
+                        best = rival(c)
+                        other = f"{best[0]:.1f}" if best else "none"
+                        row.append(f"**{pantile(c):.1f}** {c['results']['pantile rs']['gb_per_s']:.1f} {other} ({c['limit_gb_per_s']:.0f})")
+                what = f"{op} {losses}, plan {planning}" if losses else op
+                lines.append(f"| {length}, {layout} | {what} | " + " | ".join(row) + " |")
+    return "\n".join(lines)
+
+
 ICE_LAKE = """# The same on Ice Lake
 
 Made by `benches/compare/table.py`. Each figure is the median over several processes (`--runs`). A neighbour had up to half of the core for minutes at a time, and the third-level
@@ -259,6 +286,7 @@ def main():
     )
     speed = f"{text('record-zen5.json', here)}\n\n{held_to_avx2('record-zen5-avx2.json', here)}\n\n{summary}"
     ice_lake = f"{text('record-ice-lake.json', '')}\n\n{held_to_avx2('record-ice-lake-avx2.json', '')}"
+    ice_lake += f"\n\n{wide('record-ice-lake-wide.json', '')}\n\n{wide('record-ice-lake-wide-avx2.json', '')}"
     zen_4 = f"{text('record-zen4.json', '')}\n\n{held_to_avx2('record-zen4-avx2.json', '')}"
     zen_3 = f"{text('record-zen3.json', '')}\n\n{held_to_avx2('record-zen3.json', '')}"
     older = f"{text('record-sapphire-rapids.json', '')}\n\n{held_to_avx2('record-sapphire-rapids-avx2.json', '')}"

@@ -18,8 +18,8 @@ type coder struct {
 var coders []coder
 
 //export KsNew
-func KsNew(k, m, avx2 C.int) C.int {
-	options := []reedsolomon.Option{reedsolomon.WithMaxGoroutines(1)}
+func KsNew(k, m, avx2, leopard C.int) C.int {
+	options := []reedsolomon.Option{reedsolomon.WithMaxGoroutines(1), reedsolomon.WithLeopardGF(leopard != 0)}
 	if avx2 != 0 {
 		options = append(options, reedsolomon.WithAVX512(false), reedsolomon.WithGFNI(false), reedsolomon.WithAVXGFNI(false))
 	}

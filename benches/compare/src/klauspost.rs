@@ -4,7 +4,7 @@ use crate::dynamic::Library;
 use crate::peer::{Operation, Peer, Planning, Runner};
 use std::ffi::c_int;
 
-type New = unsafe extern "C" fn(c_int, c_int, c_int) -> c_int;
+type New = unsafe extern "C" fn(c_int, c_int, c_int, c_int) -> c_int;
 type Encode = unsafe extern "C" fn(c_int, *const *mut u8, c_int, c_int, c_int, c_int) -> c_int;
 type Reconstruct =
     unsafe extern "C" fn(c_int, *const *mut u8, c_int, c_int, c_int, c_int, *const c_int, c_int) -> c_int;
@@ -32,21 +32,24 @@ impl Functions {
 pub struct Klauspost {
     functions: Functions,
     k: usize,
+    leopard: bool,
     handle: c_int,
 }
 
 impl Klauspost {
-    pub fn new(functions: Functions, k: usize, m: usize, avx2: bool) -> Klauspost {
+    /// Its codes by matrices, or by FFT.
+    pub fn new(functions: Functions, k: usize, m: usize, avx2: bool, leopard: bool) -> Klauspost {
+        let (avx2, is_leopard) = (c_int::from(avx2), c_int::from(leopard));
         // SAFETY: plain numbers.
-        let handle = unsafe { (functions.new)(k as c_int, m as c_int, c_int::from(avx2)) };
+        let handle = unsafe { (functions.new)(k as c_int, m as c_int, avx2, is_leopard) };
         assert!(handle >= 0, "klauspost takes k = {k}, m = {m}");
-        Klauspost { functions, k, handle }
+        Klauspost { functions, k, leopard, handle }
     }
 }
 
 impl Peer for Klauspost {
     fn name(&self) -> String {
-        "klauspost".into()
+        if self.leopard { "klauspost leopard" } else { "klauspost" }.into()
     }
 
     fn data_bytes(&self, len: usize) -> usize {

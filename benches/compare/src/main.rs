@@ -35,6 +35,10 @@ const QUICK_REPEATS: usize = 3;
 
 const SIZES: [usize; 3] = [4096, 65536, 1 << 20];
 
+/// The section of codes that have many parities, and what chunks they have at most: a stripe of these is in memory, too.
+const WIDE: &str = "wide";
+const WIDE_SIZE_MOST: usize = 65536;
+
 struct Options {
     /// Processes, if not just this one.
     runs: Option<usize>,
@@ -85,7 +89,7 @@ fn main() {
             continue;
         }
         eprintln!("{}", group.code);
-        for size in SIZES {
+        for size in SIZES.into_iter().filter(|&size| group.section != WIDE || size <= WIDE_SIZE_MOST) {
             for staggered in [false, true] {
                 measure_group(&group, size, staggered, &mut stripes, options.repeats, &mut cells);
             }
@@ -153,7 +157,7 @@ fn options() -> Options {
             "--only" => match arguments.next() {
                 Some(only) if !only.starts_with('-') => options.only = Some(only),
                 _ => refuse(
-                    "--only lacks what is to be measured: mds, array, tower, or a part of a code's name",
+                    "--only lacks what is to be measured: mds, array, tower, wide, or a part of a code's name",
                 ),
             },
             _ if argument.starts_with('-') => refuse(&format!(
@@ -212,7 +216,7 @@ fn groups(rivals: &Rivals, avx2: bool) -> Vec<Group> {
             }
         }
         if let Some(functions) = rivals.klauspost {
-            peers.push(Box::new(klauspost::Klauspost::new(functions, k, m, avx2)));
+            peers.push(Box::new(klauspost::Klauspost::new(functions, k, m, avx2, false)));
         }
         peers.push(Box::new(rusty::Rusty::new(k, m, avx2)));
         if m == 2 && !avx2 {
@@ -289,7 +293,42 @@ fn groups(rivals: &Rivals, avx2: bool) -> Vec<Group> {
             decodes,
         });
     }
+    groups.extend(wide_groups(rivals, avx2));
     groups
+}
+
+/// Codes of many parities: those that applications have which spread their data over many hosts.
+fn wide_groups(rivals: &Rivals, avx2: bool) -> Vec<Group> {
+    let sizes = [(16, 8), (16, 16), (48, 16), (29, 51), (100, 50), (128, 128)];
+    let group = |(k, m): (usize, usize)| {
+        let spec = format!("lch:{k}+{m}");
+        let mut peers: Vec<Box<dyn Peer>> = vec![
+            Box::new(Pantile::new("pantile", &spec)),
+            Box::new(Pantile::new("pantile rs", &format!("rs:{k}+{m}"))),
+        ];
+        // isa-l counts columns in a byte.
+        if k + m < 256 {
+            for (name, functions) in &rivals.isal {
+                peers.push(Box::new(isal::Isal::new(name, *functions, k, m)));
+            }
+        }
+        if let Some(functions) = rivals.klauspost {
+            for leopard in [false, true] {
+                peers.push(Box::new(klauspost::Klauspost::new(functions, k, m, avx2, leopard)));
+            }
+        }
+        let some = m.min(k);
+        let few: Vec<usize> = (0..4).map(|i| i * (k - 1) / 3).collect();
+        let mixed: Vec<usize> = (0..m).map(|i| i * (k + m) / m).collect();
+        let decodes = vec![
+            ("first", (0..some).collect(), vec![Planning::Excluded, Planning::Cached, Planning::Included]),
+            ("few", few, vec![Planning::Excluded]),
+            ("mixed", mixed, vec![Planning::Excluded, Planning::Cached]),
+        ];
+        let pantile = Pantile::new("pantile", &spec);
+        Group { section: WIDE, code: spec, k, m, peers, pantile, unit: 64, decodes }
+    };
+    sizes.map(group).into()
 }
 
 /// A bit-matrix code of Jerasure beside an array code of as many columns: lengths that it cannot take are its own affair.

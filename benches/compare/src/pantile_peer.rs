@@ -53,7 +53,6 @@ impl Peer for Pantile {
     }
 
     fn prepare<'a>(&'a self, operation: &Operation) -> Option<Runner<'a>> {
-        let code = self.codec.code();
         Some(match operation.clone() {
             Operation::Encode => Box::new(|stripes, start, calls| {
                 let mut cells = self.elements(stripes, start, calls);
