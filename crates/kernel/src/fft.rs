@@ -187,8 +187,7 @@ static ZEROS: Zeros = Zeros([0; VISIT_BYTES_MOST]);
 impl Column {
     const ZERO: Column = Column { base: ZEROS.0.as_ptr(), mask: 0 };
 
-    #[inline(always)]
-    pub(crate) fn new(buffer: Option<*mut u8>) -> Column {
+    fn new(buffer: Option<*mut u8>) -> Column {
         buffer.map_or(Column::ZERO, |base| Column { base: base.cast_const(), mask: !0 })
     }
 

@@ -8,6 +8,8 @@
 //!
 //! Invariants: a run reads no slot that it has not written, and no buffer that a later step writes; every buffer is written once. What is left of a tile is done like a whole one.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Range;
 
 use crate::portable::product;
@@ -18,7 +20,7 @@ use crate::tier::Tier;
 /// Points of a transform at most: all of the field.
 const POINTS_MOST: usize = 256;
 
-/// Slots of a network at most: what decoding takes, and as many again.
+/// Slots of a network at most: twice what decoding with the most points takes.
 const SLOTS_MOST: usize = 2048;
 
 /// Levels that a kernel does at most.
@@ -359,6 +361,8 @@ pub(crate) struct Flights<E: NetworkEngine> {
     factors: Vec<E::Factor>,
     /// Of all passes.
     places: Vec<Place>,
+    /// Where each buffer has its first place, while passes are added.
+    first_places: BTreeMap<usize, usize>,
     /// Outputs that may go past the cache.
     past: Vec<usize>,
 }
@@ -420,12 +424,14 @@ impl<E: NetworkEngine> Flights<E> {
             passes: Vec::new(),
             factors: Vec::new(),
             places: Vec::new(),
+            first_places: BTreeMap::new(),
             past: Vec::new(),
         };
-        for (step, what) in network.steps.iter().enumerate() {
-            let reads_later = |buffer: usize| {
-                network.steps[step + 1..].iter().any(|later| later.buffers_read().any(|read| read == buffer))
-            };
+        let steps = || network.steps.iter().enumerate();
+        let last_reads: BTreeMap<usize, usize> =
+            steps().flat_map(|(step, what)| what.buffers_read().map(move |buffer| (buffer, step))).collect();
+        for (step, what) in steps() {
+            let reads_later = |buffer: usize| last_reads.get(&buffer).is_some_and(|&last| last > step);
             let may_pass = !what.buffers_written().any(reads_later);
             if may_pass {
                 flights.past.extend(what.buffers_written());
@@ -452,6 +458,7 @@ impl<E: NetworkEngine> Flights<E> {
                 }
             }
         }
+        flights.first_places = BTreeMap::new();
         flights
     }
 
@@ -586,10 +593,13 @@ impl<E: NetworkEngine> Flights<E> {
         for buffer in buffers {
             let place = match buffer {
                 None => Place::None,
-                Some(buffer) => {
-                    let earlier = self.places.iter().position(|&place| place == Place::Buffer(buffer));
-                    earlier.map_or(Place::Buffer(buffer), Place::Again)
-                }
+                Some(buffer) => match self.first_places.entry(buffer) {
+                    Entry::Occupied(first) => Place::Again(*first.get()),
+                    Entry::Vacant(first) => {
+                        first.insert(self.places.len());
+                        Place::Buffer(buffer)
+                    }
+                },
             };
             self.places.push(place);
         }

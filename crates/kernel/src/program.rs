@@ -492,7 +492,7 @@ pub enum ProgramError {
         /// Its points.
         most: usize,
     },
-    /// A transform of a network whose points are no power of two from 2 on.
+    /// A transform of a network whose points are not 2, 4, 8 and so on to 256.
     NetworkPoints {
         /// The step.
         step: usize,

@@ -10,7 +10,7 @@
 //! up to the sign, where [a b] = a_1 b_2 - a_2 b_1. So no minor is zero if no two rows of the inverses are proportional, and no two columns; and a systematic code whose minors are
 //! all different from zero survives any m lost columns. Where no coordinate is zero this is 1 / (x_i + y_j) with factors; points at infinity are in it, too.
 //!
-//! All systematic Reed-Solomon codes are so, and what is made of them by scaling columns (R. M. Roth, G. Seroussi, "On generator matrices of MDS codes", 1985); nothing is asked of
+//! All systematic Reed-Solomon codes of two parities and more are so, and what is made of them by scaling columns (R. M. Roth, G. Seroussi, "On generator matrices of MDS codes", 1985); nothing is asked of
 //! the family here, so that a matrix that only looks like one is not taken for it.
 
 use pantile_code::Code;
@@ -23,7 +23,15 @@ pub(crate) fn is_cauchy(code: &Code) -> bool {
     let (k, m) = (code.data().len(), code.parity().len());
     let has_one_row = code.rows_max() == 1 && code.cell_count() == code.columns() && k + m == code.columns();
     // Of one parity, or of copies of one, there is little to count.
-    has_one_row && k > 1 && m > 1 && no_minor_is_zero(code.generator())
+    has_one_row && k > 1 && m > 1 && encodes(code) && no_minor_is_zero(code.generator())
+}
+
+/// Whether the equations say each parity, and nothing else: a code that was built by hand may have others.
+fn encodes(code: &Code) -> bool {
+    let (equations, parity) = (code.equations(), code.parity());
+    let coefficient = |i: usize, j: usize| equations[i].coefficient(parity[j]);
+    equations.len() == parity.len()
+        && Matrix::from_fn(parity.len(), parity.len(), coefficient).rank() == parity.len()
 }
 
 fn no_minor_is_zero(generator: &Matrix) -> bool {
@@ -31,7 +39,7 @@ fn no_minor_is_zero(generator: &Matrix) -> bool {
     if (0..rows).any(|i| generator.row(i).iter().any(|g| g.is_zero())) {
         return false;
     }
-    // Row i over its first element, as a sum of that of row 0 and of what another has beyond it: one factor each.
+    // Rows r_i of the inverses, each over its first element: r_i = r_0 + f_i b, b being what r_1 has beyond r_0, if the rank is 2.
     let inverse = |i: usize, j: usize| generator.get(i, 0) / generator.get(i, j);
     let beyond = |i: usize, j: usize| inverse(i, j) + inverse(0, j);
     let Some(pivot) = (1..columns).find(|&j| !beyond(1, j).is_zero()) else { return false };
@@ -130,7 +138,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_cauchy_matrix_is_counted() {
+    fn equations_that_say_no_parity_are_counted() {
+        let mut builder = CodeBuilder::uniform(4, 1);
+        [2, 3].iter().for_each(|&column| builder.parity_cell((0, column)));
+        for _ in 0..2 {
+            builder.equation([((0, 0), Gf(1)), ((0, 1), Gf(2)), ((0, 2), Gf(1)), ((0, 3), Gf(1))]);
+        }
+        let code = builder.finish("twice the same", "custom", Claim { tolerance: 0, mds: false });
+        let certificate = prove(&code, &ProveOptions::default(), &|_, _, _| true);
+        assert_eq!((certificate.tolerance(), certificate.by_cauchy), (1, false));
+    }
+
+    #[test]
+    fn what_is_no_cauchy_matrix_or_has_one_parity_is_counted() {
         for spec in [
             "lrc:6,2,2",
             "shec:6,4,3",

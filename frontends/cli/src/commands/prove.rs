@@ -19,8 +19,9 @@ use std::num::NonZero;
 /// Count which sets of lost columns a code survives
 ///
 /// Answers: how many columns may I lose, and which sets are fatal? Level by level, from one lost column up, every
-/// set of columns is decided from the equations alone, whatever the code claims. A level with too many sets is
-/// sampled, and says so, with the share of fatal sets that the sample cannot rule out.
+/// set of columns is decided from the equations alone, whatever the code claims: one by one, or, where the
+/// coefficients are a Cauchy matrix, by a theorem. A level with too many sets is sampled, and says so, with the share
+/// of fatal sets that the sample cannot rule out.
 #[derive(Args)]
 #[command(after_long_help = "\
 Units: sets of columns. A fatal set of the smallest size is a witness: losing exactly these columns loses data. \
@@ -290,6 +291,7 @@ fn fatal_sets(certificate: &Certificate) -> String {
     let size = certificate.fatal[0].len();
     let more = match certificate.fatal_count.saturating_sub(sets.len() as u64) {
         0 => String::new(),
+        _ if certificate.fatal_count == u64::MAX => format!(" and {} more", number(u64::MAX)),
         more => format!(" and {more} more"),
     };
     let lines = crate::render::table::wrap(&sets.join(" "), 90).join("\n  ");
@@ -302,7 +304,11 @@ fn fatal_sets(certificate: &Certificate) -> String {
 }
 
 fn verdict(code: &Code, certificate: &Certificate, holds: bool) -> String {
-    let (claimed, proved) = (code.claim().tolerance, certificate.tolerance());
+    let claimed = code.claim().tolerance;
+    let proved = match certificate.by_cauchy {
+        true => code.parity().len(),
+        false => certificate.tolerance(),
+    };
     let first_open = certificate.levels.get(proved);
     match (holds, first_open) {
         (false, _) => format!(
