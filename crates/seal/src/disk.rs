@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The permission bits of a directory that is not finished.
 pub(crate) const PRIVATE_DIR: u32 = 0o700;
@@ -112,6 +113,17 @@ pub(crate) fn set_back(disk: &dyn Disk, path: &Path, file: &dyn DiskFile, mtime:
     {
         let _ = disk.set_meta(path, meta.mode, mtime);
     }
+}
+
+/// A path without links and dots, so that two spellings of one place are equal; as it is if there is nothing there.
+pub(crate) fn spelt_one_way(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
+}
+
+/// What the clock says.
+pub(crate) fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() }
 }
 
 /// The files of this system.

@@ -7,7 +7,8 @@
 
 use crate::disk::{Disk, DiskFile, resolve, set_back};
 use crate::names::{Names, column_of, journal_name, parent, temp};
-use crate::set::{make_code, read_header};
+use crate::set::make_code;
+use crate::shard::read_header;
 use crate::{SealError, World};
 use pantile::Codec;
 use pantile_format::{

@@ -37,6 +37,7 @@ mod rename;
 mod report;
 mod seal;
 mod set;
+mod shard;
 mod tree;
 mod unseal;
 mod update;

@@ -1,8 +1,9 @@
 //! One command at a time in a directory, by an advisory lock on the directory itself, which leaves no file behind.
 
 use crate::SealError;
-use crate::disk::{Disk, resolve};
-use crate::names::{SHARD, parent};
+use crate::disk::Disk;
+use crate::names::parent;
+use crate::shard::{behind_links, led_to};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, TryLockError};
 use std::os::unix::fs::MetadataExt;
@@ -35,15 +36,15 @@ pub(crate) fn lock(
     alone: bool,
 ) -> Result<Lock, SealError> {
     const TRIES_MOST: usize = 8;
-    let mut behind = behind_links(disk, dirs, named);
+    let mut expected = behind(disk, dirs, named);
     for _ in 0..TRIES_MOST {
-        let lock = lock_all(dirs, &behind, alone)?;
+        let lock = lock_all(dirs, &expected, alone)?;
         // A link may have been changed before the lock was had.
-        let now = behind_links(disk, dirs, named);
-        if now == behind {
+        let now = behind(disk, dirs, named);
+        if now == expected {
             return Ok(lock);
         }
-        behind = now;
+        expected = now;
     }
     Err(SealError::Busy { dir: dirs.first().cloned().unwrap_or_default() })
 }
@@ -72,17 +73,10 @@ fn lock_all(dirs: &[PathBuf], behind: &BTreeSet<PathBuf>, alone: bool) -> Result
 }
 
 /// The directories in which shards lie that are links.
-fn behind_links(disk: &dyn Disk, dirs: &[PathBuf], named: &[PathBuf]) -> BTreeSet<PathBuf> {
-    let is_shard = |name: &PathBuf| name.as_os_str().as_encoded_bytes().ends_with(SHARD.as_bytes());
-    let listed = dirs.iter().flat_map(|dir| {
-        let names = disk.list(dir).unwrap_or_default();
-        names.into_iter().filter(is_shard).map(|name| dir.join(name)).collect::<Vec<_>>()
-    });
-    let leads_away = |path: PathBuf| {
-        let to = resolve(disk, &path).ok().filter(|to| *to != path)?;
-        Some(parent(&to))
-    };
-    listed.chain(named.iter().cloned()).filter_map(leads_away).collect()
+fn behind(disk: &dyn Disk, dirs: &[PathBuf], named: &[PathBuf]) -> BTreeSet<PathBuf> {
+    let listed = dirs.iter().flat_map(|dir| behind_links(disk, dir));
+    let named = named.iter().filter_map(|path| led_to(disk, path));
+    listed.chain(named).map(|shard| parent(&shard)).collect()
 }
 
 #[cfg(test)]

@@ -1,40 +1,24 @@
 //! Finding and opening a set: which shards belong to it, in which state each is, and the manifest they agree on.
 
-use crate::disk::{Disk, DiskFile, Meta, MetaKind, resolve};
+use crate::disk::{Disk, Meta, MetaKind, now, spelt_one_way};
 use crate::grid::{Geometry, Grid};
 use crate::journal::{has_shards, journals, replay};
 use crate::lock::{Lock, lock};
-use crate::names::{Names, SHARD, column_of, parent, path_of, set_of, shown};
+use crate::names::{Names, column_of, parent, path_of, set_of, shown};
 use crate::options::SetPaths;
 use crate::report::{FileStatus, SetInfo, ShardReport, ShardStatus, Superfluous, Unfinished};
+use crate::shard::{Candidate, Shard, Unusable, behind_links, is_called_shard, need};
 use crate::tree::Moves;
 use crate::window::join;
 use crate::{SealError, World};
 use pantile::{CellSet, Code, Codec};
 use pantile_format::{
-    BODY_OFFSET, CodeRecord, Crc64, EntryKind, FormatError, HEADER_BYTES, HEADER_COPIES, Manifest, Mode,
-    Part, SetId, ShardHeader, Timestamp,
+    BODY_OFFSET, CodeRecord, Crc64, EntryKind, FormatError, Manifest, Mode, Part, SetId, ShardHeader,
+    Timestamp,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
-use std::time::{SystemTime, UNIX_EPOCH};
-
-/// A shard that can be read.
-pub(crate) struct Shard {
-    pub(crate) path: PathBuf,
-    pub(crate) file: Box<dyn DiskFile>,
-    pub(crate) header: ShardHeader,
-    /// One checksum per parity block; `None` if the table is damaged.
-    pub(crate) checks: Option<Vec<Crc64>>,
-}
-
-impl Shard {
-    /// Whether the change to the generation after its own was prepared in it.
-    pub(crate) fn holds_next(&self) -> bool {
-        self.file.meta().is_ok_and(|meta| holds_next(&*self.file, &self.header, meta.size))
-    }
-}
 
 /// An original file, compared with what was sealed.
 #[derive(Clone, Debug)]
@@ -79,158 +63,6 @@ pub(crate) struct Set<'w> {
     pub(crate) source_bytes_read: AtomicU64,
     /// Held until the set is closed; `None` if the caller has it.
     lock: Option<Lock>,
-}
-
-/// Reads the header; whether all its copies are good and equal.
-///
-/// Of two good copies that differ the newer counts: a commit writes one after the other.
-pub(crate) fn read_header(file: &dyn DiskFile) -> Result<(ShardHeader, bool), FormatError> {
-    let mut best: Option<ShardHeader> = None;
-    let mut first_error = None;
-    let mut all_good = true;
-    for copy in 0..HEADER_COPIES {
-        let mut bytes = vec![0; HEADER_BYTES as usize];
-        let have = file.read_at(&mut bytes, copy * HEADER_BYTES).unwrap_or(0);
-        match ShardHeader::decode(&bytes[..have]) {
-            Ok(header) => {
-                all_good &= best.as_ref().is_none_or(|best| *best == header);
-                if best.as_ref().is_none_or(|best| best.generation < header.generation) {
-                    best = Some(header);
-                }
-            }
-            Err(error) => {
-                all_good = false;
-                first_error.get_or_insert(error);
-            }
-        }
-    }
-    match (best, first_error) {
-        (Some(header), _) => Ok((header, all_good)),
-        (None, Some(error)) => Err(error),
-        (None, None) => unreachable!("there is at least one copy"),
-    }
-}
-
-/// A file that looks like a shard.
-struct Candidate {
-    path: PathBuf,
-    len: u64,
-    mtime: Option<Timestamp>,
-    /// `None` if it cannot be opened.
-    file: Option<Box<dyn DiskFile>>,
-    header: Result<(ShardHeader, bool), Unusable>,
-}
-
-/// Why a file is no shard that can be used.
-#[derive(Clone)]
-enum Unusable {
-    Format(FormatError),
-    /// What the system said when it was opened, or what it is instead of a file.
-    System(String),
-}
-
-impl Candidate {
-    /// Whatever stands there: what cannot be opened is a shard that is lost, and no reason to stop.
-    fn open(disk: &dyn Disk, path: PathBuf) -> Candidate {
-        let opened = disk.open(&path).and_then(|file| file.meta().map(|meta| (file, meta)));
-        let unusable = |reason: String, path: PathBuf| {
-            let header = Err(Unusable::System(reason));
-            Candidate { path, len: 0, mtime: None, file: None, header }
-        };
-        match opened {
-            Ok((file, meta)) if meta.kind == MetaKind::File => {
-                let header = read_header(&*file).map_err(Unusable::Format);
-                Candidate { len: meta.size, mtime: Some(meta.mtime), header, file: Some(file), path }
-            }
-            Ok((_, meta)) if meta.kind == MetaKind::Dir => unusable("it is a directory".into(), path),
-            Ok(_) => unusable("it is a device, a pipe or a socket".into(), path),
-            Err(error) => {
-                let is_link = disk.meta(&path).is_ok_and(|meta| meta.kind == MetaKind::Symlink);
-                let reason = match resolve(disk, &path) {
-                    Ok(to) if is_link => format!("the link leads to {}: {error}", to.display()),
-                    _ => format!("it cannot be opened: {error}"),
-                };
-                unusable(reason, path)
-            }
-        }
-    }
-
-    /// Whether the change to the generation after its own was prepared in it.
-    fn holds_next(&self) -> bool {
-        let (Ok((header, _)), Some(file)) = (&self.header, &self.file) else { return false };
-        holds_next(&**file, header, self.len)
-    }
-
-    fn set(&self) -> Option<SetId> {
-        self.header.as_ref().ok().map(|(header, _)| header.set)
-    }
-
-    /// The manifest, if it is whole.
-    fn manifest(&self) -> Result<Manifest, FormatError> {
-        let (Ok((header, _)), Some(file)) = (&self.header, &self.file) else {
-            return Err(FormatError::NotPantile { part: Part::Manifest });
-        };
-        let bytes = read_part(&**file, header.meta_offset, header.manifest_len, self.len)
-            .ok_or(FormatError::Truncated { part: Part::Manifest, have: self.len, need: need(header) })?;
-        if Crc64::of(&bytes) != header.manifest_crc {
-            return Err(FormatError::Checksum { part: Part::Manifest });
-        }
-        let manifest = Manifest::decode(&bytes)?;
-        let agree = manifest.set == header.set
-            && manifest.generation == header.generation
-            && manifest.stripes == header.stripes
-            && manifest.block_len == header.block_len;
-        let rule = "must agree with the header of its shard";
-        agree.then_some(manifest).ok_or(FormatError::Invalid { part: Part::Manifest, field: "set", rule })
-    }
-
-    fn checks(&self) -> Option<Vec<Crc64>> {
-        let (header, _) = self.header.as_ref().ok()?;
-        let at = header.meta_offset + header.manifest_len;
-        let bytes = read_part(&**self.file.as_ref()?, at, header.checks_len, self.len)?;
-        if Crc64::of(&bytes) != header.checks_crc {
-            return None;
-        }
-        let crc = |bytes: &[u8]| Crc64(u64::from_le_bytes(bytes.try_into().expect("chunks of 8")));
-        Some(bytes.chunks_exact(8).map(crc).collect())
-    }
-}
-
-/// Whether a shard has the manifest of the generation after its own: a change was prepared in it, and may be decided. It
-/// lies right behind the live meta area, or where a stripe would begin, before that or behind it.
-pub(crate) fn holds_next(file: &dyn DiskFile, header: &ShardHeader, len: u64) -> bool {
-    const PLACES_MOST: u64 = 1 << 16;
-    let (Some(end), Some(live_end)) = (header.body_end(), header.file_len()) else { return false };
-    let stripe = u64::from(header.stored_rows.max(1)).saturating_mul(header.block_len.bytes());
-    let last = len.saturating_sub(end) / stripe;
-    let stripes = (last.saturating_sub(PLACES_MOST)..=last).rev().map(|i| end + i * stripe);
-    let is_next = |manifest: Manifest| {
-        manifest.set == header.set && Some(manifest.generation.0) == header.generation.0.checked_add(1)
-    };
-    [live_end].into_iter().chain(stripes).any(|at| manifest_at(file, at, len).is_some_and(is_next))
-}
-
-/// The manifest at a place of which nothing is known.
-fn manifest_at(file: &dyn DiskFile, at: u64, file_len: u64) -> Option<Manifest> {
-    // Enough to say how long it is; none is so short.
-    const START_BYTES: u64 = 120;
-    let start = read_part(file, at, START_BYTES, file_len)?;
-    let Err(FormatError::Truncated { need, .. }) = Manifest::decode(&start) else { return None };
-    Manifest::decode(&read_part(file, at, need, file_len)?).ok()
-}
-
-fn need(header: &ShardHeader) -> u64 {
-    header.file_len().unwrap_or(u64::MAX)
-}
-
-/// Bytes of a file; never more memory than the file is long.
-fn read_part(file: &dyn DiskFile, at: u64, len: u64, file_len: u64) -> Option<Vec<u8>> {
-    if at.checked_add(len)? > file_len {
-        return None;
-    }
-    let mut bytes = vec![0; usize::try_from(len).ok()?];
-    let have = file.read_at(&mut bytes, at).ok()?;
-    (have == bytes.len()).then_some(bytes)
 }
 
 /// How a set is opened.
@@ -570,21 +402,25 @@ fn finish_journals(
         for dir in dirs {
             pending.extend(journals(world.disk, dir)?);
         }
-        pending.extend(journals_behind_links(world.disk, dirs));
+        // Also beside shards to which links lead.
+        let real = dirs.iter().flat_map(|dir| behind_links(world.disk, dir));
+        pending.extend(real.filter_map(|shard| journal_beside(world.disk, &shard)));
         let mut seen = HashSet::new();
         pending.retain(|journal| seen.insert(spelt_one_way(journal)));
-        // Somebody's diary may be called so, too.
-        let are_meant: Vec<bool> =
-            pending.iter().map(|journal| has_shards(world.disk, journal, dirs)).collect::<Result<_, _>>()?;
-        let mut are_meant = are_meant.into_iter();
-        pending.retain(|_| are_meant.next() == Some(true));
         // Of other sets only if no name says which one is meant.
         let name = opening.paths.name.as_deref();
         pending.retain(|path| {
             let file = path.file_name().and_then(crate::names::journal_name);
             name.is_none_or(|name| file.is_some_and(|file| shown(file) == name))
         });
-        Ok(pending)
+        let mut of_shards = Vec::new();
+        for journal in pending {
+            // Somebody's diary may be called so, too.
+            if has_shards(world.disk, &journal, dirs)? {
+                of_shards.push(journal);
+            }
+        }
+        Ok(of_shards)
     };
     let lock = |alone: bool| lock(world.disk, dirs, &opening.paths.paths, alone);
     let mut held = if opening.locked { None } else { Some(lock(opening.alone)?) };
@@ -605,21 +441,11 @@ fn finish_journals(
     Ok(held)
 }
 
-/// The journals beside shards to which links lead, of the sets that these are of by their names.
-fn journals_behind_links(disk: &dyn Disk, dirs: &[PathBuf]) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for dir in dirs {
-        for path in disk.list(dir).unwrap_or_default().into_iter().map(|name| dir.join(name)) {
-            let is_shard = path.file_name().and_then(set_of).is_some();
-            let Some(to) = resolve(disk, &path).ok().filter(|to| is_shard && *to != path) else { continue };
-            let Some(name) = to.file_name().and_then(set_of) else { continue };
-            let journal = Names { dir: parent(&to), name, columns: 0 }.journal();
-            if disk.meta(&journal).is_ok() {
-                found.push(journal);
-            }
-        }
-    }
-    found
+/// The journal of the set that a shard is of by its name, beside it.
+fn journal_beside(disk: &dyn Disk, shard: &Path) -> Option<PathBuf> {
+    let name = set_of(shard.file_name()?)?;
+    let journal = Names { dir: parent(shard), name, columns: 0 }.journal();
+    disk.meta(&journal).is_ok().then_some(journal)
 }
 
 /// See [`Set::sealed_at`].
@@ -639,12 +465,6 @@ fn sealed_at(candidates: &[Candidate], manifest: &Manifest) -> Option<Timestamp>
 
 /// Everything was changed since.
 const EPOCH: Timestamp = Timestamp { seconds: 0, nanos: 0 };
-
-/// What the clock says.
-pub(crate) fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() }
-}
 
 fn same(same: bool) -> FileStatus {
     if same { FileStatus::Unchanged } else { FileStatus::Changed }
@@ -700,11 +520,6 @@ fn directories(disk: &dyn Disk, paths: &[PathBuf]) -> Result<Vec<PathBuf>, SealE
     Ok(dirs)
 }
 
-/// A path without links and dots, so that two spellings of one place are equal; as it is if there is nothing there.
-fn spelt_one_way(path: &Path) -> PathBuf {
-    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
-}
-
 fn is_dir(disk: &dyn Disk, path: &Path) -> Result<bool, SealError> {
     // A link to a directory is as good; the slash at the end makes the system follow it.
     let followed = disk.meta(&path.join("."));
@@ -723,7 +538,7 @@ fn find(disk: &dyn Disk, paths: &[PathBuf]) -> Result<Vec<Candidate>, SealError>
             continue;
         }
         for name in disk.list(path).map_err(|e| SealError::io("reading", path, e))? {
-            if name.as_os_str().as_encoded_bytes().ends_with(SHARD.as_bytes()) {
+            if is_called_shard(name.as_os_str()) {
                 files.push(path.join(name));
             }
         }

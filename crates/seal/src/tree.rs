@@ -1,8 +1,7 @@
 //! Looking at the sources: what is there now, in an order in which directories come before what they hold.
 
-use crate::disk::{Disk, Meta, MetaKind};
+use crate::disk::{Disk, Meta, MetaKind, now};
 use crate::names::{is_own, path_of, set_of, stray_of};
-use crate::set::now;
 use crate::window::join;
 use crate::{SealError, World};
 use pantile_format::{Entry, EntryKind, Source, Timestamp};

@@ -1,0 +1,195 @@
+//! One file that is a shard, or looks like one: what its header, its manifest and its checksums say, and what a change has prepared in it.
+
+use crate::disk::{Disk, DiskFile, MetaKind, resolve};
+use crate::names::SHARD;
+use pantile_format::{
+    Crc64, FormatError, HEADER_BYTES, HEADER_COPIES, Manifest, Part, SetId, ShardHeader, Timestamp,
+};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// A shard that can be read.
+pub(crate) struct Shard {
+    pub(crate) path: PathBuf,
+    pub(crate) file: Box<dyn DiskFile>,
+    pub(crate) header: ShardHeader,
+    /// One checksum per parity block; `None` if the table is damaged.
+    pub(crate) checks: Option<Vec<Crc64>>,
+}
+
+impl Shard {
+    /// Whether the change to the generation after its own was prepared in it.
+    pub(crate) fn holds_next(&self) -> bool {
+        self.file.meta().is_ok_and(|meta| holds_next(&*self.file, &self.header, meta.size))
+    }
+}
+
+/// Reads the header; whether all its copies are good and equal.
+///
+/// Of two good copies that differ the newer counts: a commit writes one after the other.
+pub(crate) fn read_header(file: &dyn DiskFile) -> Result<(ShardHeader, bool), FormatError> {
+    let mut best: Option<ShardHeader> = None;
+    let mut first_error = None;
+    let mut all_good = true;
+    for copy in 0..HEADER_COPIES {
+        let mut bytes = vec![0; HEADER_BYTES as usize];
+        let have = file.read_at(&mut bytes, copy * HEADER_BYTES).unwrap_or(0);
+        match ShardHeader::decode(&bytes[..have]) {
+            Ok(header) => {
+                all_good &= best.as_ref().is_none_or(|best| *best == header);
+                if best.as_ref().is_none_or(|best| best.generation < header.generation) {
+                    best = Some(header);
+                }
+            }
+            Err(error) => {
+                all_good = false;
+                first_error.get_or_insert(error);
+            }
+        }
+    }
+    match (best, first_error) {
+        (Some(header), _) => Ok((header, all_good)),
+        (None, Some(error)) => Err(error),
+        (None, None) => unreachable!("there is at least one copy"),
+    }
+}
+
+/// A file that looks like a shard.
+pub(crate) struct Candidate {
+    pub(crate) path: PathBuf,
+    pub(crate) len: u64,
+    pub(crate) mtime: Option<Timestamp>,
+    /// `None` if it cannot be opened.
+    pub(crate) file: Option<Box<dyn DiskFile>>,
+    pub(crate) header: Result<(ShardHeader, bool), Unusable>,
+}
+
+/// Why a file is no shard that can be used.
+#[derive(Clone)]
+pub(crate) enum Unusable {
+    Format(FormatError),
+    /// What the system said when it was opened, or what it is instead of a file.
+    System(String),
+}
+
+impl Candidate {
+    /// Whatever stands there: what cannot be opened is a shard that is lost, and no reason to stop.
+    pub(crate) fn open(disk: &dyn Disk, path: PathBuf) -> Candidate {
+        let opened = disk.open(&path).and_then(|file| file.meta().map(|meta| (file, meta)));
+        let unusable = |reason: String, path: PathBuf| {
+            let header = Err(Unusable::System(reason));
+            Candidate { path, len: 0, mtime: None, file: None, header }
+        };
+        match opened {
+            Ok((file, meta)) if meta.kind == MetaKind::File => {
+                let header = read_header(&*file).map_err(Unusable::Format);
+                Candidate { len: meta.size, mtime: Some(meta.mtime), header, file: Some(file), path }
+            }
+            Ok((_, meta)) if meta.kind == MetaKind::Dir => unusable("it is a directory".into(), path),
+            Ok(_) => unusable("it is a device, a pipe or a socket".into(), path),
+            Err(error) => {
+                let is_link = disk.meta(&path).is_ok_and(|meta| meta.kind == MetaKind::Symlink);
+                let reason = match resolve(disk, &path) {
+                    Ok(to) if is_link => format!("the link leads to {}: {error}", to.display()),
+                    _ => format!("it cannot be opened: {error}"),
+                };
+                unusable(reason, path)
+            }
+        }
+    }
+
+    /// Whether the change to the generation after its own was prepared in it.
+    pub(crate) fn holds_next(&self) -> bool {
+        let (Ok((header, _)), Some(file)) = (&self.header, &self.file) else { return false };
+        holds_next(&**file, header, self.len)
+    }
+
+    pub(crate) fn set(&self) -> Option<SetId> {
+        self.header.as_ref().ok().map(|(header, _)| header.set)
+    }
+
+    /// The manifest, if it is whole.
+    pub(crate) fn manifest(&self) -> Result<Manifest, FormatError> {
+        let (Ok((header, _)), Some(file)) = (&self.header, &self.file) else {
+            return Err(FormatError::NotPantile { part: Part::Manifest });
+        };
+        let bytes = read_part(&**file, header.meta_offset, header.manifest_len, self.len)
+            .ok_or(FormatError::Truncated { part: Part::Manifest, have: self.len, need: need(header) })?;
+        if Crc64::of(&bytes) != header.manifest_crc {
+            return Err(FormatError::Checksum { part: Part::Manifest });
+        }
+        let manifest = Manifest::decode(&bytes)?;
+        let agree = manifest.set == header.set
+            && manifest.generation == header.generation
+            && manifest.stripes == header.stripes
+            && manifest.block_len == header.block_len;
+        let rule = "must agree with the header of its shard";
+        agree.then_some(manifest).ok_or(FormatError::Invalid { part: Part::Manifest, field: "set", rule })
+    }
+
+    pub(crate) fn checks(&self) -> Option<Vec<Crc64>> {
+        let (header, _) = self.header.as_ref().ok()?;
+        let at = header.meta_offset + header.manifest_len;
+        let bytes = read_part(&**self.file.as_ref()?, at, header.checks_len, self.len)?;
+        if Crc64::of(&bytes) != header.checks_crc {
+            return None;
+        }
+        let crc = |bytes: &[u8]| Crc64(u64::from_le_bytes(bytes.try_into().expect("chunks of 8")));
+        Some(bytes.chunks_exact(8).map(crc).collect())
+    }
+}
+
+/// Whether a shard has the manifest of the generation after its own: a change was prepared in it, and may be decided. It
+/// lies right behind the live meta area, or where a stripe would begin, before that or behind it.
+fn holds_next(file: &dyn DiskFile, header: &ShardHeader, len: u64) -> bool {
+    const PLACES_MOST: u64 = 1 << 16;
+    let (Some(end), Some(live_end)) = (header.body_end(), header.file_len()) else { return false };
+    let stripe = u64::from(header.stored_rows.max(1)).saturating_mul(header.block_len.bytes());
+    let last = len.saturating_sub(end) / stripe;
+    let stripes = (last.saturating_sub(PLACES_MOST)..=last).rev().map(|i| end + i * stripe);
+    let is_next = |manifest: Manifest| {
+        manifest.set == header.set && Some(manifest.generation.0) == header.generation.0.checked_add(1)
+    };
+    [live_end].into_iter().chain(stripes).any(|at| manifest_at(file, at, len).is_some_and(is_next))
+}
+
+/// The manifest at a place of which nothing is known.
+fn manifest_at(file: &dyn DiskFile, at: u64, file_len: u64) -> Option<Manifest> {
+    // Enough to say how long it is; none is so short.
+    const START_BYTES: u64 = 120;
+    let start = read_part(file, at, START_BYTES, file_len)?;
+    let Err(FormatError::Truncated { need, .. }) = Manifest::decode(&start) else { return None };
+    Manifest::decode(&read_part(file, at, need, file_len)?).ok()
+}
+
+/// How long a shard is at least.
+pub(crate) fn need(header: &ShardHeader) -> u64 {
+    header.file_len().unwrap_or(u64::MAX)
+}
+
+/// Bytes of a file; never more memory than the file is long.
+fn read_part(file: &dyn DiskFile, at: u64, len: u64, file_len: u64) -> Option<Vec<u8>> {
+    if at.checked_add(len)? > file_len {
+        return None;
+    }
+    let mut bytes = vec![0; usize::try_from(len).ok()?];
+    let have = file.read_at(&mut bytes, at).ok()?;
+    (have == bytes.len()).then_some(bytes)
+}
+
+/// Whether a file is called as shards are.
+pub(crate) fn is_called_shard(name: &OsStr) -> bool {
+    name.as_encoded_bytes().ends_with(SHARD.as_bytes())
+}
+
+/// Where the shards lie that are links in a directory. What is no link, or leads nowhere, is left out.
+pub(crate) fn behind_links(disk: &dyn Disk, dir: &Path) -> Vec<PathBuf> {
+    let names = disk.list(dir).unwrap_or_default();
+    let shards = names.into_iter().filter(|name| is_called_shard(name.as_os_str()));
+    shards.filter_map(|name| led_to(disk, &dir.join(name))).collect()
+}
+
+/// Where a link leads.
+pub(crate) fn led_to(disk: &dyn Disk, path: &Path) -> Option<PathBuf> {
+    resolve(disk, path).ok().filter(|to| to != path)
+}
