@@ -5,7 +5,7 @@ mod common;
 use common::fault::{FaultDisk, Faults};
 use common::*;
 use pantile_seal::*;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
@@ -238,14 +238,22 @@ fn a_directory_that_is_named_by_two_paths_is_one() {
     assert!(matches!(heal(&options, &mut Silent), Err(SealError::Busy { .. })));
 }
 
-#[test]
-fn a_shard_behind_a_link_is_changed_and_healed_where_it_lies() {
-    let place = sealed("rs:3+2", Mode::Full, true);
+/// Moves each of five shards to a directory of its own, by a name.
+fn to_disks(place: &Place, name: impl Fn(usize) -> OsString) -> Vec<PathBuf> {
     let disks: Vec<PathBuf> = (0..5).map(|i| place.dir.path().join(format!("disk{i}"))).collect();
     for (column, disk) in disks.iter().enumerate() {
         fs::create_dir(disk).unwrap();
+        fs::rename(place.shard(column), disk.join(name(column))).unwrap();
+    }
+    disks
+}
+
+#[test]
+fn a_shard_behind_a_link_is_changed_and_healed_where_it_lies() {
+    let place = sealed("rs:3+2", Mode::Full, true);
+    let disks = to_disks(&place, |column| format!("of column {column}").into());
+    for (column, disk) in disks.iter().enumerate() {
         let shard = disk.join(format!("of column {column}"));
-        fs::rename(place.shard(column), &shard).unwrap();
         // One link is relative, one leads to a link.
         match column {
             0 => symlink("../disk0/of column 0", place.shard(0)).unwrap(),
@@ -298,12 +306,10 @@ impl<F: FnMut()> Progress for Meanwhile<F> {
 #[test]
 fn who_names_the_links_and_who_names_the_shards_keep_each_other_out() {
     let place = sealed("rs:3+2", Mode::Full, true);
-    let disks: Vec<PathBuf> = (0..5).map(|i| place.dir.path().join(format!("disk{i}"))).collect();
+    let name = |column: usize| place.shard(column).file_name().unwrap().to_os_string();
+    let disks = to_disks(&place, name);
     for (column, disk) in disks.iter().enumerate() {
-        fs::create_dir(disk).unwrap();
-        let shard = disk.join(place.shard(column).file_name().unwrap());
-        fs::rename(place.shard(column), &shard).unwrap();
-        symlink(&shard, place.shard(column)).unwrap();
+        symlink(disk.join(name(column)), place.shard(column)).unwrap();
     }
     let real = SetPaths { paths: disks.clone(), ..SetPaths::default() };
     let read = VerifyOptions { set: real.clone(), ..Default::default() };

@@ -9,15 +9,7 @@ use pantile_volume::{
 use real::Shape;
 use real::hand::Hand;
 
-const SHAPE: Shape = Shape {
-    code: "raid6:3",
-    element_blocks: 2,
-    logical_stripes: 6,
-    spare_stripes: 3,
-    log_rows: 12,
-    journal_blocks: 24,
-    blocks_most: 16,
-};
+const SHAPE: Shape = real::usual("raid6:3");
 
 /// Six stripes, and one block in the log, which is three copies.
 fn filled() -> Hand {

@@ -11,14 +11,16 @@
 //! overwritten before the record that replaces it is durable: new stripes and rows come from the free ones, and what this
 //! commit frees is free for the next.
 
+mod sealing;
+
 use crate::engine::{Dirty, Engine, IoOwner, JobOwner};
 use crate::fetch::{Later, Requester};
 use crate::inplace::InplaceCommit;
 use crate::maps::{Change, Mapping, Row, RowCell, RowKind};
 use crate::staging::{StageId, by_state};
 use crate::{
-    Action, BLOCK_BYTES, BufferId, Bug, Compute, Computed, DeviceBlock, EpochId, Failure, Operand, Piece,
-    Reply, RequestId, Seed, Slot, Sum, Urgency, UserBlock,
+    Action, BLOCK_BYTES, BufferId, Bug, Compute, Computed, DeviceBlock, EpochId, Operand, Piece, Seed, Slot,
+    Sum, Urgency, UserBlock,
 };
 use pantile_format::volume::{Policy, RECORD_BLOCKS_MAX, RECORD_HEAD_BYTES};
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,14 +45,6 @@ enum Phase {
     Compute,
     Write,
     Flush,
-}
-
-/// How much is to be made durable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Amount {
-    Nothing,
-    Written,
-    All,
 }
 
 /// A commit under way.
@@ -161,127 +155,6 @@ struct RowWrite {
 }
 
 impl Engine {
-    /// Starts a commit if one is wanted and none is under way.
-    pub(crate) fn drive_commit(&mut self) {
-        if self.commit.is_some() || self.snapshot.is_some() || self.failed {
-            self.give_up_if_failed();
-            return;
-        }
-        // Nobody takes part before all that is written ahead is recorded, and all that a device may lack is written anew.
-        let may_admit = self.arrivals.is_empty() || (self.staged.is_empty() && self.may_admit());
-        if (!self.arrivals.is_empty() || self.snapshot_wanted) && may_admit {
-            self.admit_arrivals();
-            self.begin_snapshot();
-            return;
-        }
-        if self.sealed.is_empty() {
-            self.answer_sealed();
-            let late = self.planted.is(Bug::AnswersBeforeLossIsRecorded);
-            let wanted = !self.waiters.is_empty() || (self.members_changed && !late);
-            let wanted = wanted || !may_admit || self.commit_wanted;
-            match if wanted { Amount::All } else { self.amount_to_seal() } {
-                Amount::All => self.seal_all(),
-                Amount::Written => self.seal_written(),
-                Amount::Nothing => {}
-            }
-            let ends = self.epoch_to_end().is_some();
-            let cleaning = self.log_is_low() || self.log_is_put_away();
-            let cleaning = cleaning || !self.repair.is_empty() || self.is_resyncing();
-            let changes = (self.members_changed && !late) || cleaning || ends;
-            if self.sealed.is_empty() && !changes {
-                return self.prove();
-            }
-        }
-        if self.journal_is_low() {
-            self.begin_snapshot();
-            return;
-        }
-        if let Some(epoch) = self.epoch_to_end() {
-            self.begin_end(epoch);
-            return;
-        }
-        match self.geometry.policy {
-            Policy::Wcl => self.begin_commit(),
-            Policy::Inplace => self.begin_inplace(),
-        }
-        if self.sealed.is_empty() && self.commit.is_none() && !self.failed {
-            // What is to be merged or repaired has to wait, and may wait for ever.
-            self.prove();
-        }
-    }
-
-    /// How much of what is dirty should be made durable, although nobody waits for it.
-    ///
-    /// Stripes that are being written ahead are left to that, and those that are dirty in part may soon be whole: a commit that took them now would put
-    /// them into the log, and its flush would wait for writes that it does not cover.
-    fn amount_to_seal(&self) -> Amount {
-        if !self.above_mark() {
-            return Amount::Nothing;
-        }
-        let per_stripe = self.geometry.stripe_blocks() as usize;
-        let whole = (self.dirty.staged.len() + self.dirty.unstaged.len()) * per_stripe;
-        let written = self.dirty.staged.len().saturating_sub(self.stages_under_way as usize);
-        if self.stages_under_way == 0 || self.dirty.blocks.len() >= whole + self.dirty_mark {
-            Amount::All
-        } else if self.are_worth_a_flush(written) {
-            Amount::Written
-        } else {
-            Amount::Nothing
-        }
-    }
-
-    fn seal_all(&mut self) {
-        self.commit_wanted = false;
-        self.sealed = std::mem::take(&mut self.dirty);
-        self.sealed_waiters.append(&mut self.waiters);
-        if self.sealed.is_empty() {
-            self.answer_sealed();
-        }
-    }
-
-    /// Seals the stripes that have been written ahead.
-    fn seal_written(&mut self) {
-        let (written, _) = by_state(&self.staged, &self.dirty.staged);
-        for (logical, id) in written {
-            self.sealed.blocks.put_back(logical, self.dirty.blocks.take(logical));
-            self.dirty.staged.remove(&logical);
-            self.sealed.staged.insert(logical, id);
-            if self.dirty.unmapped.remove(&logical) {
-                self.sealed.unmapped.insert(logical);
-            }
-        }
-    }
-
-    /// Everything sealed is durable: answers those who wait for it, unless a device was lost and no record says so yet, or one is to say
-    /// that the last is durable.
-    fn answer_sealed(&mut self) {
-        let is_told = !self.members_changed || self.planted.is(Bug::AnswersBeforeLossIsRecorded);
-        if is_told && !self.owes_proof() {
-            let done = std::mem::take(&mut self.sealed_waiters);
-            done.into_iter().for_each(|id| self.reply(id, Reply::Done));
-        }
-    }
-
-    /// A volume that has failed answers everybody and keeps nothing waiting.
-    pub(crate) fn give_up_if_failed(&mut self) {
-        if !self.failed {
-            return;
-        }
-        let waiting: Vec<RequestId> = self.waiters.drain(..).chain(self.sealed_waiters.drain(..)).collect();
-        waiting.into_iter().for_each(|id| self.reply(id, Reply::Failed(Failure::NotDurable)));
-    }
-
-    fn log_is_low(&self) -> bool {
-        !self.maps.log.is_empty() && self.maps.free_rows.len() < self.geometry.log_rows() as usize / 4
-    }
-
-    /// Whether the log is emptied although it is not low, because nobody asks for anything; a rebuild goes first.
-    fn log_is_put_away(&self) -> bool {
-        let rows = self.geometry.log_rows() as usize;
-        let is_used = !self.maps.log.is_empty() && self.maps.free_rows.len() < rows - rows / 8;
-        self.idle && is_used && self.maps.has_all_members()
-    }
-
     /// User blocks that one row of copies holds.
     ///
     /// Each block has a copy on a device that is there: any t + 1 have one while no more than t are lost, else only those do.

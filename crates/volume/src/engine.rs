@@ -3,6 +3,9 @@
 //! What a user reads is, newest first: dirty memory, memory of the commit under way, the log, the stripe, zeros. Writes are
 //! answered from memory; [`crate::commit`] makes them durable.
 
+mod owner;
+
+pub(crate) use self::owner::{IoOwner, JobOwner};
 use crate::commit::Commit;
 use crate::contents::Contents;
 use crate::delayed::Delayed;
@@ -11,18 +14,16 @@ use crate::geometry::Planners;
 use crate::holders::Holders;
 use crate::inplace::Inplace;
 use crate::journal::Snapshot;
-use crate::maps::{Mapping, Maps};
+use crate::maps::Maps;
 use crate::members::Rebuild;
-use crate::owed::OwedId;
 use crate::scrub::Scrubbing;
-use crate::span::{Place, Span, SpanId};
+use crate::span::{Span, SpanId};
 use crate::staging::{StageId, Staged};
 use crate::status::DeviceCounts;
 use crate::{
     Action, BufferId, Bug, Computed, EpochId, Event, Failure, Found, Geometry, IoId, IoResult, JobId,
     Operand, Planted, Reply, Request, RequestId, Slot, UserBlock,
 };
-use pantile_code::CellIndex;
 use pantile_format::volume::{MemberState, Superblock};
 use pantile_format::{Crc64, Generation};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -38,78 +39,6 @@ pub const ENGINE_BUFFERS: u64 = 1 << 63;
 
 /// Chunk headers kept in memory, beside those in use.
 const HEADERS_MOST: usize = 1 << 15;
-
-/// What an input or output was for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum IoOwner {
-    FetchCell {
-        fetch: FetchId,
-        cell: CellIndex,
-        buffer: BufferId,
-    },
-    FetchHeader {
-        fetch: FetchId,
-        cell: CellIndex,
-        logical: u32,
-        mapping: Mapping,
-        slot: Slot,
-    },
-    SpanRun {
-        span: SpanId,
-        run: usize,
-    },
-    SpanHeader {
-        span: SpanId,
-        slot: Slot,
-    },
-    StageWrite(StageId),
-    /// A write of a stripe of an epoch.
-    OwedWrite(OwedId),
-    /// A read of such a stripe, to make its parity.
-    OwedRun {
-        owed: OwedId,
-        run: usize,
-    },
-    EpochFlush(EpochId),
-    EpochRead(u64),
-    CommitWrite,
-    CommitFlush,
-    Snapshot,
-    UpdateHeader {
-        update: usize,
-        slot: Slot,
-    },
-    RawRun {
-        raw: usize,
-        run: usize,
-    },
-    RebuildRow,
-    RebuildStripe(u32),
-    RebuildFlush,
-    ScrubRow {
-        row: u32,
-        cell: usize,
-    },
-    ScrubMetadata {
-        round: u64,
-        index: usize,
-    },
-}
-
-/// What a computation was for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum JobOwner {
-    Fetch { fetch: FetchId, scratch: Vec<BufferId> },
-    Span(SpanId),
-    Stage(StageId),
-    Owed(OwedId),
-    CommitStripe(usize),
-    CommitRow(usize),
-    CommitUpdate(usize),
-    Raw { raw: usize, made: BTreeMap<Place, BufferId> },
-    RebuildStripe(u32),
-    ScrubStripe(u32),
-}
 
 /// Content in memory: newest writes and trims that are not in a commit yet, or that one commit takes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -75,7 +75,7 @@ pub struct Shape {
     pub blocks_most: u32,
 }
 
-const fn usual(code: &'static str) -> Shape {
+pub const fn usual(code: &'static str) -> Shape {
     Shape {
         code,
         element_blocks: 2,

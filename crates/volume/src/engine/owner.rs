@@ -1,0 +1,82 @@
+//! Whom the answer of a device, or of a computation, is for.
+
+use crate::fetch::FetchId;
+use crate::maps::Mapping;
+use crate::owed::OwedId;
+use crate::span::{Place, SpanId};
+use crate::staging::StageId;
+use crate::{BufferId, EpochId, Slot};
+use pantile_code::CellIndex;
+use std::collections::BTreeMap;
+
+/// What an input or output was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IoOwner {
+    FetchCell {
+        fetch: FetchId,
+        cell: CellIndex,
+        buffer: BufferId,
+    },
+    FetchHeader {
+        fetch: FetchId,
+        cell: CellIndex,
+        logical: u32,
+        mapping: Mapping,
+        slot: Slot,
+    },
+    SpanRun {
+        span: SpanId,
+        run: usize,
+    },
+    SpanHeader {
+        span: SpanId,
+        slot: Slot,
+    },
+    StageWrite(StageId),
+    /// A write of a stripe of an epoch.
+    OwedWrite(OwedId),
+    /// A read of such a stripe, to make its parity.
+    OwedRun {
+        owed: OwedId,
+        run: usize,
+    },
+    EpochFlush(EpochId),
+    EpochRead(u64),
+    CommitWrite,
+    CommitFlush,
+    Snapshot,
+    UpdateHeader {
+        update: usize,
+        slot: Slot,
+    },
+    RawRun {
+        raw: usize,
+        run: usize,
+    },
+    RebuildRow,
+    RebuildStripe(u32),
+    RebuildFlush,
+    ScrubRow {
+        row: u32,
+        cell: usize,
+    },
+    ScrubMetadata {
+        round: u64,
+        index: usize,
+    },
+}
+
+/// What a computation was for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum JobOwner {
+    Fetch { fetch: FetchId, scratch: Vec<BufferId> },
+    Span(SpanId),
+    Stage(StageId),
+    Owed(OwedId),
+    CommitStripe(usize),
+    CommitRow(usize),
+    CommitUpdate(usize),
+    Raw { raw: usize, made: BTreeMap<Place, BufferId> },
+    RebuildStripe(u32),
+    ScrubStripe(u32),
+}
