@@ -451,7 +451,7 @@ pub(crate) fn open_soon(path: &Path, until: Instant) -> Result<FileDevice, Devic
     }
 }
 
-/// Refuses a code that is only here to be studied, and one whose tolerance is not proved by trying every set.
+/// Refuses a code that is only here to be studied, and one whose tolerance is not proved for every set.
 fn check_code(code: &Code) -> Result<(), FolderError> {
     code.check_stores().map_err(FolderError::StudyOnly)?;
     let claimed = code.claim().tolerance;

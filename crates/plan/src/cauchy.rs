@@ -131,9 +131,11 @@ mod tests {
             let options = ProveOptions { sets_most: 0, sample: 0, ..ProveOptions::default() };
             let certificate = prove(&code, &options, &|_, _, _| true);
             let m = code.parity().len();
-            assert_eq!((certificate.tolerance(), certificate.by_cauchy), (m, true), "{spec}");
+            assert_eq!((certificate.tolerance(), certificate.tolerance_by_cauchy), (m, m), "{spec}");
             assert_eq!((certificate.levels.len(), certificate.cut), (m + 1, false), "{spec}");
             assert_eq!(certificate.levels[m].survived, 0, "{spec}");
+            let first = prove(&code, &ProveOptions { lost_most: Some(1), ..options }, &|_, _, _| true);
+            assert_eq!((first.tolerance(), first.levels.len(), first.cut), (m, 1, true), "{spec}");
         }
     }
 
@@ -146,7 +148,7 @@ mod tests {
         }
         let code = builder.finish("twice the same", "custom", Claim { tolerance: 0, mds: false });
         let certificate = prove(&code, &ProveOptions::default(), &|_, _, _| true);
-        assert_eq!((certificate.tolerance(), certificate.by_cauchy), (1, false));
+        assert_eq!((certificate.tolerance(), certificate.tolerance_by_cauchy), (1, 0));
     }
 
     #[test]

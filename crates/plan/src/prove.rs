@@ -83,8 +83,8 @@ pub struct Certificate {
     pub fatal: Vec<Vec<usize>>,
     /// How many of the smallest size there are (of a sample: were met).
     pub fatal_count: u64,
-    /// Whether all sets of as many columns as there are parities were decided by Cauchy's determinant: no minor of the generator is zero.
-    pub by_cauchy: bool,
+    /// Any so many columns may be lost, by Cauchy's determinant: no minor of the generator is zero. 0: it says nothing.
+    pub tolerance_by_cauchy: usize,
     /// Whether shift invariance was used.
     pub by_shift: bool,
     /// Whether levels were decided by one above them, all of which survives.
@@ -95,9 +95,10 @@ pub struct Certificate {
 }
 
 impl Certificate {
-    /// Any so many columns may be lost, proved exactly.
+    /// Any so many columns may be lost, proved exactly: by levels, or by a theorem that says so of more than were asked for.
     pub fn tolerance(&self) -> usize {
-        self.levels.iter().take_while(|level| level.all_survive()).count()
+        let by_levels = self.levels.iter().take_while(|level| level.all_survive()).count();
+        by_levels.max(self.tolerance_by_cauchy)
     }
 
     /// Whether every level was counted exactly.
@@ -160,7 +161,7 @@ pub fn prove(
         levels: Vec::new(),
         fatal: Vec::new(),
         fatal_count: 0,
-        by_cauchy: false,
+        tolerance_by_cauchy: 0,
         by_shift: false,
         by_inclusion: false,
         cut: false,
@@ -169,7 +170,9 @@ pub fn prove(
         certificate.cut = true;
         return certificate;
     }
-    certificate.by_cauchy = !options.counts_all && is_cauchy(code);
+    if !options.counts_all && is_cauchy(code) {
+        certificate.tolerance_by_cauchy = code.parity().len();
+    }
     let blocks = Blocks::new(code);
     let mut proof = Proof {
         rows_least: rows_least(code),
@@ -179,7 +182,7 @@ pub fn prove(
         options,
         progress,
         walked: BTreeMap::new(),
-        all_survive: if certificate.by_cauchy { code.parity().len() } else { 0 },
+        all_survive: certificate.tolerance_by_cauchy,
         sampled: None,
         fatal_met: false,
         shift_used: false,

@@ -188,7 +188,7 @@ fn answer<'c>(code: &'c Code, certificate: &'c Certificate, holds: bool) -> Prov
         proved_tolerance: certificate.tolerance(),
         claim: json::claim(code),
         holds,
-        by_cauchy: certificate.by_cauchy,
+        by_cauchy: certificate.tolerance_by_cauchy > 0,
         by_shift: certificate.by_shift,
         by_inclusion: certificate.by_inclusion,
         complete: !certificate.cut,
@@ -215,7 +215,7 @@ fn report(
     let mut table = Table::new(&[">lost", ">sets", ">survived", ">share", ">fatal", "method"]);
     rows(certificate).into_iter().for_each(|row| table.row(row));
     out.push_str(&table.render(terminal));
-    if certificate.by_cauchy {
+    if certificate.tolerance_by_cauchy > 0 {
         out.push_str("\nThe coefficients are a Cauchy matrix, up to factors of rows and columns: no minor of it is\nzero, which decides all levels up to the number of parities; --count counts them all the same.\n");
     }
     if certificate.by_shift {
@@ -304,11 +304,7 @@ fn fatal_sets(certificate: &Certificate) -> String {
 }
 
 fn verdict(code: &Code, certificate: &Certificate, holds: bool) -> String {
-    let claimed = code.claim().tolerance;
-    let proved = match certificate.by_cauchy {
-        true => code.parity().len(),
-        false => certificate.tolerance(),
-    };
+    let (claimed, proved) = (code.claim().tolerance, certificate.tolerance());
     let first_open = certificate.levels.get(proved);
     match (holds, first_open) {
         (false, _) => format!(
@@ -345,7 +341,7 @@ mod tests {
             levels: vec![Level { lost: 2, sets: 15, survived, method }],
             fatal: Vec::new(),
             fatal_count: 0,
-            by_cauchy: false,
+            tolerance_by_cauchy: 0,
             by_shift: false,
             by_inclusion: false,
             cut: true,
