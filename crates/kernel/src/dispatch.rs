@@ -18,6 +18,48 @@ use crate::update::Change;
 use crate::weave::{self, Weave};
 use crate::{Tier, portable};
 
+/// What is made by the engine of a tier; `None` if that is the portable one, or this machine lacks it. For functions that return an option.
+macro_rules! made_by_engine {
+    ($tier:expr, $kind:ident, $engine:ident => $made:expr) => {
+        match $tier {
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Tier::Avx2 => {
+                let $engine = Avx2::new()?;
+                Some($kind::Avx2($made))
+            }
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Tier::Avx2Gfni => {
+                let $engine = Avx2Gfni::new()?;
+                Some($kind::Avx2Gfni($made))
+            }
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            Tier::Avx512Gfni => {
+                let $engine = Avx512Gfni::new()?;
+                Some($kind::Avx512Gfni($made))
+            }
+            _ => None,
+        }
+    };
+}
+
+/// Does something with what was made, by whichever engine, or by the portable one where that makes such things.
+macro_rules! with_made {
+    ($made:expr, $kind:ident $(or $portable:ident)?, $it:ident => $done:expr) => {
+        match $made {
+            $($kind::$portable($it) => $done,)?
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            $kind::Avx2($it) => $done,
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            $kind::Avx2Gfni($it) => $done,
+            #[cfg(all(target_arch = "x86_64", not(miri)))]
+            $kind::Avx512Gfni($it) => $done,
+            #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+            #[allow(unreachable_patterns, reason = "of those that no engine makes here there are none")]
+            _ => unreachable!("there is no engine here"),
+        }
+    };
+}
+
 /// A matrix compiled for one tier.
 #[derive(Debug)]
 pub(crate) enum Program {
@@ -35,28 +77,13 @@ impl Program {
     pub(crate) fn new(tier: Tier, rows: &[Vec<(usize, u8)>]) -> Option<Program> {
         match tier {
             Tier::Portable => Some(Program::Portable(portable::Rows::new(rows))),
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Tier::Avx2 => Some(Program::Avx2(Schedule::new(Avx2::new()?, rows))),
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Tier::Avx2Gfni => Some(Program::Avx2Gfni(Schedule::new(Avx2Gfni::new()?, rows))),
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Tier::Avx512Gfni => Some(Program::Avx512Gfni(Schedule::new(Avx512Gfni::new()?, rows))),
-            #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-            Tier::Avx2 | Tier::Avx2Gfni | Tier::Avx512Gfni => None,
+            _ => made_by_engine!(tier, Program, engine => Schedule::new(engine, rows)),
         }
     }
 
     /// Whether all outputs are computed in one sweep over their sources.
     pub(crate) fn is_one_pass(&self) -> bool {
-        match self {
-            Program::Portable(_) => false,
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Program::Avx2(schedule) => schedule.is_one_pass(),
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Program::Avx2Gfni(schedule) => schedule.is_one_pass(),
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Program::Avx512Gfni(schedule) => schedule.is_one_pass(),
-        }
+        with_made!(self, Program or Portable, it => it.is_one_pass())
     }
 
     /// Computes every output.
@@ -74,19 +101,7 @@ impl Program {
         len: usize,
     ) {
         // SAFETY: every program asks for what the caller promises here.
-        unsafe {
-            match self {
-                Program::Portable(rows) => rows.run(mode, source, output, len),
-                #[cfg(all(target_arch = "x86_64", not(miri)))]
-                Program::Avx2(schedule) => schedule.run(mode, streaming, source, output, len),
-                #[cfg(all(target_arch = "x86_64", not(miri)))]
-                Program::Avx2Gfni(schedule) => schedule.run(mode, streaming, source, output, len),
-                #[cfg(all(target_arch = "x86_64", not(miri)))]
-                Program::Avx512Gfni(schedule) => schedule.run(mode, streaming, source, output, len),
-            }
-        }
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let _ = streaming;
+        with_made!(self, Program or Portable, it => unsafe { it.run(mode, streaming, source, output, len) })
     }
 }
 
@@ -103,19 +118,12 @@ pub(crate) enum Solver {
 
 impl Solver {
     /// `None` if the tier has no kernel for the system, or this machine not the tier.
+    #[cfg_attr(
+        not(all(target_arch = "x86_64", not(miri))),
+        allow(unused_variables, reason = "no engine takes them")
+    )]
     pub(crate) fn new(tier: Tier, system: &System<'_>) -> Option<Solver> {
-        match tier {
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Tier::Avx2 => Some(Solver::Avx2(Solve::new(Avx2::new()?, system)?)),
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Tier::Avx2Gfni => Some(Solver::Avx2Gfni(Solve::new(Avx2Gfni::new()?, system)?)),
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Tier::Avx512Gfni => Some(Solver::Avx512Gfni(Solve::new(Avx512Gfni::new()?, system)?)),
-            _ => {
-                let _ = system;
-                None
-            }
-        }
+        made_by_engine!(tier, Solver, engine => Solve::new(engine, system)?)
     }
 
     /// Computes every output.
@@ -123,22 +131,13 @@ impl Solver {
     /// # Safety
     ///
     /// As `Solve::run`.
+    #[cfg_attr(
+        not(all(target_arch = "x86_64", not(miri))),
+        allow(unused_variables, reason = "no engine takes them")
+    )]
     pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
-        match self {
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            // SAFETY: the caller's promise.
-            Solver::Avx2(solve) => unsafe { solve.run(streaming, buffer, len) },
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            // SAFETY: as above.
-            Solver::Avx2Gfni(solve) => unsafe { solve.run(streaming, buffer, len) },
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            // SAFETY: as above.
-            Solver::Avx512Gfni(solve) => unsafe { solve.run(streaming, buffer, len) },
-            #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-            _ => {
-                let _ = (streaming, buffer, len);
-            }
-        }
+        // SAFETY: the caller's promise.
+        with_made!(self, Solver, solve => unsafe { solve.run(streaming, buffer, len) })
     }
 }
 
@@ -155,19 +154,12 @@ pub(crate) enum Transform {
 
 impl Transform {
     /// `None` if the tier has no kernels for it, or this machine not the tier.
+    #[cfg_attr(
+        not(all(target_arch = "x86_64", not(miri))),
+        allow(unused_variables, reason = "no engine takes them")
+    )]
     pub(crate) fn new(tier: Tier, fft: &Fft) -> Option<Transform> {
-        match tier {
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Tier::Avx2 => Some(Transform::Avx2(Butterflies::new(Avx2::new()?, fft)?)),
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Tier::Avx2Gfni => Some(Transform::Avx2Gfni(Butterflies::new(Avx2Gfni::new()?, fft)?)),
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Tier::Avx512Gfni => Some(Transform::Avx512Gfni(Butterflies::new(Avx512Gfni::new()?, fft)?)),
-            _ => {
-                let _ = fft;
-                None
-            }
-        }
+        made_by_engine!(tier, Transform, engine => Butterflies::new(engine, fft)?)
     }
 
     /// Computes every output.
@@ -175,22 +167,13 @@ impl Transform {
     /// # Safety
     ///
     /// As `Butterflies::run`.
+    #[cfg_attr(
+        not(all(target_arch = "x86_64", not(miri))),
+        allow(unused_variables, reason = "no engine takes them")
+    )]
     pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
-        match self {
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            // SAFETY: the caller's promise.
-            Transform::Avx2(fft) => unsafe { fft.run(streaming, buffer, len) },
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            // SAFETY: as above.
-            Transform::Avx2Gfni(fft) => unsafe { fft.run(streaming, buffer, len) },
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            // SAFETY: as above.
-            Transform::Avx512Gfni(fft) => unsafe { fft.run(streaming, buffer, len) },
-            #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-            _ => {
-                let _ = (streaming, buffer, len);
-            }
-        }
+        // SAFETY: the caller's promise.
+        with_made!(self, Transform, fft => unsafe { fft.run(streaming, buffer, len) })
     }
 }
 
@@ -209,17 +192,10 @@ pub(crate) enum Flight {
 impl Flight {
     /// Of a network that was checked; `None` if this machine lacks the tier.
     pub(crate) fn new(tier: Tier, network: &Network) -> Option<Flight> {
-        Some(match tier {
-            Tier::Portable => Flight::Portable(Box::new(Flights::new(network::Portable, network))),
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Tier::Avx2 => Flight::Avx2(Box::new(Flights::new(Avx2::new()?, network))),
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Tier::Avx2Gfni => Flight::Avx2Gfni(Box::new(Flights::new(Avx2Gfni::new()?, network))),
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Tier::Avx512Gfni => Flight::Avx512Gfni(Box::new(Flights::new(Avx512Gfni::new()?, network))),
-            #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-            Tier::Avx2 | Tier::Avx2Gfni | Tier::Avx512Gfni => return None,
-        })
+        match tier {
+            Tier::Portable => Some(Flight::Portable(Box::new(Flights::new(network::Portable, network)))),
+            _ => made_by_engine!(tier, Flight, engine => Box::new(Flights::new(engine, network))),
+        }
     }
 
     /// Carries out every step.
@@ -229,17 +205,7 @@ impl Flight {
     /// As `Flights::run`.
     pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
         // SAFETY: the caller's promise.
-        unsafe {
-            match self {
-                Flight::Portable(flights) => flights.run(streaming, buffer, len),
-                #[cfg(all(target_arch = "x86_64", not(miri)))]
-                Flight::Avx2(flights) => flights.run(streaming, buffer, len),
-                #[cfg(all(target_arch = "x86_64", not(miri)))]
-                Flight::Avx2Gfni(flights) => flights.run(streaming, buffer, len),
-                #[cfg(all(target_arch = "x86_64", not(miri)))]
-                Flight::Avx512Gfni(flights) => flights.run(streaming, buffer, len),
-            }
-        }
+        with_made!(self, Flight or Portable, flights => unsafe { flights.run(streaming, buffer, len) })
     }
 }
 
@@ -256,19 +222,12 @@ pub(crate) enum Changer {
 
 impl Changer {
     /// `None` if the tier has no kernel for so many targets, or this machine not the tier.
+    #[cfg_attr(
+        not(all(target_arch = "x86_64", not(miri))),
+        allow(unused_variables, reason = "no engine takes them")
+    )]
     pub(crate) fn new(tier: Tier, targets: &[(usize, u8)]) -> Option<Changer> {
-        match tier {
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Tier::Avx2 => Some(Changer::Avx2(Change::new(Avx2::new()?, targets)?)),
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Tier::Avx2Gfni => Some(Changer::Avx2Gfni(Change::new(Avx2Gfni::new()?, targets)?)),
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Tier::Avx512Gfni => Some(Changer::Avx512Gfni(Change::new(Avx512Gfni::new()?, targets)?)),
-            _ => {
-                let _ = targets;
-                None
-            }
-        }
+        made_by_engine!(tier, Changer, engine => Change::new(engine, targets)?)
     }
 
     /// Carries it out.
@@ -276,6 +235,10 @@ impl Changer {
     /// # Safety
     ///
     /// As `Change::run`.
+    #[cfg_attr(
+        not(all(target_arch = "x86_64", not(miri))),
+        allow(unused_variables, reason = "no engine takes them")
+    )]
     pub(crate) unsafe fn run(
         &self,
         changed: *mut u8,
@@ -283,21 +246,8 @@ impl Changer {
         target: impl Fn(usize) -> *mut u8,
         len: usize,
     ) {
-        match self {
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            // SAFETY: the caller's promise.
-            Changer::Avx2(change) => unsafe { change.run(changed, new, target, len) },
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            // SAFETY: as above.
-            Changer::Avx2Gfni(change) => unsafe { change.run(changed, new, target, len) },
-            #[cfg(all(target_arch = "x86_64", not(miri)))]
-            // SAFETY: as above.
-            Changer::Avx512Gfni(change) => unsafe { change.run(changed, new, target, len) },
-            #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-            _ => {
-                let _ = (changed, new, target, len);
-            }
-        }
+        // SAFETY: the caller's promise.
+        with_made!(self, Changer, change => unsafe { change.run(changed, new, target, len) })
     }
 }
 

@@ -34,7 +34,12 @@ impl Rows {
         Rows(rows.to_vec())
     }
 
-    /// Computes every output, one after the other.
+    /// Each output is computed by itself.
+    pub(crate) fn is_one_pass(&self) -> bool {
+        false
+    }
+
+    /// Computes every output, one after the other; it stores through the cache only.
     ///
     /// # Safety
     ///
@@ -42,6 +47,7 @@ impl Rows {
     pub(crate) unsafe fn run(
         &self,
         mode: Mode,
+        _streaming: bool,
         source: impl Fn(usize) -> *const u8,
         mut output: impl FnMut(usize) -> *mut u8,
         len: usize,

@@ -592,17 +592,10 @@ macro_rules! define_network {
             let columns: [*const u8; P] =
                 std::array::from_fn(|i| if BUFFERS { job.column(i) } else { job.slot(i) });
             let targets: [*mut u8; P] = std::array::from_fn(|i| job.target(i));
-            let mut at = 0;
-            while job.len - at >= VECTOR {
-                // SAFETY: that many bytes are left.
-                unsafe { inverse_visit::<P, BUFFERS, ADDS, ZEROS, CACHED>(job, &columns, &targets, at, $whole) };
-                at += VECTOR;
-            }
-            if at < job.len {
-                let $left = job.len - at;
-                // SAFETY: as above, and fewer than a vector.
-                unsafe { inverse_visit::<P, BUFFERS, ADDS, ZEROS, SHORT>(job, &columns, &targets, at, $rest) };
-            }
+            each_vector!(job.len, $whole, |$left| $rest, |at, live| {
+                // SAFETY: so many bytes are left.
+                unsafe { inverse_visit::<P, BUFFERS, ADDS, ZEROS, STORES>(job, &columns, &targets, at, live) };
+            });
         }
 
         /// # Safety
@@ -654,17 +647,10 @@ macro_rules! define_network {
             let columns: [*const u8; P] = std::array::from_fn(|i| job.slot(i));
             let targets: [*mut u8; P] =
                 std::array::from_fn(|i| if TO == TO_SLOTS { job.target(i) } else { job.output(i) });
-            let mut at = 0;
-            while job.len - at >= VECTOR {
-                // SAFETY: that many bytes are left.
-                unsafe { forward_visit::<P, TO, ZEROS, CACHED>(job, &columns, &targets, at, $whole) };
-                at += VECTOR;
-            }
-            if at < job.len {
-                let $left = job.len - at;
-                // SAFETY: as above, and fewer than a vector.
-                unsafe { forward_visit::<P, TO, ZEROS, SHORT>(job, &columns, &targets, at, $rest) };
-            }
+            each_vector!(job.len, $whole, |$left| $rest, |at, live| {
+                // SAFETY: so many bytes are left.
+                unsafe { forward_visit::<P, TO, ZEROS, STORES>(job, &columns, &targets, at, live) };
+            });
         }
 
         /// # Safety
@@ -719,31 +705,39 @@ macro_rules! define_network {
                     continue;
                 }
                 let (from, plus) = (job.slot(lane), job.column(lane));
-                let mut at = 0;
-                while job.len - at >= VECTOR {
-                    // SAFETY: what is read and written is valid for that many bytes, and aligned if it goes past the cache.
+                each_vector!(job.len, $whole, |$left| $rest, |at, live| {
+                    // SAFETY: what is read and written is valid for the live bytes, and aligned if a whole vector goes past the cache.
                     unsafe {
-                        let [plus] = $load::<1, CACHED>(plus, at, $whole);
-                        let $x = if SLOTS { $xor($load::<1, CACHED>(from, at, $whole)[0], plus) } else { plus };
-                        if TO == TO_PAST {
-                            $store::<1, PAST>(to, at, $whole, [$product]);
+                        let [plus] = $load::<1, STORES>(plus, at, live);
+                        let $x = if SLOTS { $xor($load::<1, STORES>(from, at, live)[0], plus) } else { plus };
+                        if TO == TO_PAST && STORES != SHORT {
+                            $store::<1, PAST>(to, at, live, [$product]);
                         } else {
-                            $store::<1, CACHED>(to, at, $whole, [$product]);
+                            $store::<1, STORES>(to, at, live, [$product]);
                         }
                     }
-                    at += VECTOR;
-                }
-                if at < job.len {
-                    let $left = job.len - at;
-                    let live = $rest;
-                    // SAFETY: as above, for fewer bytes than a vector has.
-                    unsafe {
-                        let [plus] = $load::<1, SHORT>(plus, at, live);
-                        let $x = if SLOTS { $xor($load::<1, SHORT>(from, at, live)[0], plus) } else { plus };
-                        $store::<1, SHORT>(to, at, live, [$product]);
-                    }
-                }
+                });
             }
+        }
+    };
+}
+
+/// Does something to each whole vector of so many bytes, and to what is left: at a place, of which so much is live, STORES being as kernels that store through the cache
+/// have it.
+macro_rules! each_vector {
+    ($len:expr, $whole:expr, |$left:ident| $rest:expr, |$at:ident, $live:ident| $done:expr) => {
+        let mut $at = 0;
+        while $len - $at >= VECTOR {
+            const STORES: u8 = CACHED;
+            let $live = $whole;
+            $done;
+            $at += VECTOR;
+        }
+        if $at < $len {
+            const STORES: u8 = SHORT;
+            let $left = $len - $at;
+            let $live = $rest;
+            $done;
         }
     };
 }
