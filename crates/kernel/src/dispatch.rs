@@ -8,6 +8,7 @@ use crate::dot::Mode;
 use crate::fft::Butterflies;
 use crate::fft::Fft;
 use crate::network::{self, Flights, Network};
+use crate::packets::Packets;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::schedule::Schedule;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -304,7 +305,7 @@ pub(crate) fn is_available(tier: Tier) -> bool {
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-pub(crate) use crate::arch::x86_64::braid_code::Code as BraidCode;
+pub(crate) use crate::arch::x86_64::braid_code::{Code as BraidCode, PacketCode};
 
 /// There is no engine that has code.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
@@ -319,6 +320,22 @@ impl BraidCode {
 
     pub(crate) fn slice_bytes(&self) -> usize {
         match *self {}
+    }
+
+    pub(crate) unsafe fn run(&self, _: bool, _: impl Fn(usize) -> *mut u8, _: usize) {
+        match *self {}
+    }
+}
+
+/// As above.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[derive(Debug)]
+pub(crate) enum PacketCode {}
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+impl PacketCode {
+    pub(crate) fn new(_: &Braid, _: &Packets) -> Option<PacketCode> {
+        None
     }
 
     pub(crate) unsafe fn run(&self, _: bool, _: impl Fn(usize) -> *mut u8, _: usize) {
@@ -362,6 +379,12 @@ impl Sweep {
     pub(crate) fn code(self, braid: &Braid) -> Option<BraidCode> {
         debug_assert_eq!(braid.vectors, self.vectors(), "the machine may lack the others");
         BraidCode::new(braid)
+    }
+
+    /// The same for columns of packets; `None` also if packets are not whole slices, or columns too long for an instruction to reach.
+    pub(crate) fn packet_code(self, braid: &Braid, packets: &Packets) -> Option<PacketCode> {
+        debug_assert_eq!(braid.vectors, self.vectors(), "the machine may lack the others");
+        PacketCode::new(braid, packets)
     }
 
     /// Carries out the weave on `len` bytes of every buffer.

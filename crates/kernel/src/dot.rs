@@ -296,6 +296,15 @@ pub enum ShapeError {
         /// The length of the first output in bytes.
         need: usize,
     },
+    /// A column is no whole number of packets of each of its buffers.
+    Packets {
+        /// Which column.
+        index: usize,
+        /// Its length in bytes.
+        have: usize,
+        /// What its length must be a multiple of, in bytes: 0 if it has no buffers.
+        multiple_of: usize,
+    },
 }
 
 impl fmt::Display for ShapeError {
@@ -318,6 +327,15 @@ impl fmt::Display for ShapeError {
             }
             ShapeError::OutputLen { index, have, need } => {
                 write!(f, "output {index} is {have} bytes long, the first buffer is {need}; give one length")
+            }
+            ShapeError::Packets { index, have, multiple_of: 0 } => {
+                write!(f, "column {index} is {have} bytes long, but has no buffers; give an empty one")
+            }
+            ShapeError::Packets { index, have, multiple_of } => {
+                write!(
+                    f,
+                    "column {index} is {have} bytes long, but a packet of each of its buffers makes {multiple_of}; give a multiple of that"
+                )
             }
         }
     }

@@ -13,6 +13,7 @@ use crate::dot::Mode;
 use crate::fft::Fft;
 use crate::horner::{Carried, Horner, HornerStep};
 use crate::network::Network;
+use crate::packets::{PacketProgram, Packets};
 use crate::solve::System;
 use crate::xor::Xor;
 use crate::{Dot, DotError, ShapeError, Stores, Tier};
@@ -254,11 +255,75 @@ impl Program {
         // SAFETY: `buffer` is called with numbers below `buffers.len()` only, which `check` saw to. Each call borrows
         // that one slice anew, and the pointer stays valid because nothing else touches the slices until we return.
         let buffer = move |i: usize| unsafe { (*base.add(i)).as_mut_ptr() };
+        // SAFETY: every buffer is valid for `len` bytes, and they are apart from one another.
+        unsafe { self.run_stages(streaming, buffer, len) };
+        Ok(())
+    }
+
+    /// The same program for columns in which buffers are interleaved.
+    ///
+    /// Errors: the columns have not as many buffers together as the program.
+    pub fn in_packets(self, packets: Packets) -> Result<PacketProgram, ProgramError> {
+        PacketProgram::new(self, packets)
+    }
+
+    /// Has what is made for the program made for such columns.
+    pub(crate) fn lay_out(&mut self, packets: &Packets) {
+        let stages = match &mut self.stages {
+            Stages::One(stage) => std::slice::from_mut(stage),
+            Stages::Many(stages) => stages,
+        };
+        for stage in stages {
+            if let Stage::Xor(xor) = stage {
+                xor.lay_out(packets);
+            }
+        }
+    }
+
+    /// Carries out every step on `groups` packets of every buffer.
+    ///
+    /// # Safety
+    ///
+    /// The packets have as many buffers as the program. `column(c)` is valid for reads and writes of `groups` packets of each buffer of the column, and apart from the
+    /// others, for every column.
+    pub(crate) unsafe fn run_packets(
+        &self,
+        packets: &Packets,
+        column: impl Fn(usize) -> *mut u8 + Copy,
+        groups: usize,
+    ) {
+        let (bytes, len) = (packets.bytes(), groups * packets.bytes());
+        let streaming = self.stores.streams(self.streams, len);
+        if let Stages::One(Stage::Xor(xor)) = &self.stages
+            // SAFETY: the caller's promise.
+            && unsafe { xor.run_packets(streaming, packets, column, groups) }
+        {
+            return;
+        }
+        let rows_are_columns = packets.columns() == packets.buffers();
+        if rows_are_columns && (0..packets.columns()).all(|c| packets.rows(c) == 1) {
+            // SAFETY: the caller's promise: each column is a buffer, in one piece.
+            return unsafe { self.run_stages(streaming, column, len) };
+        }
+        for group in 0..groups {
+            let buffer = move |i: usize| {
+                let (c, row) = packets.cell(i);
+                column(c).wrapping_add(group * packets.group_bytes(c) + row * bytes)
+            };
+            // SAFETY: the caller's promise: a packet lies in its column, and no two overlap.
+            unsafe { self.run_stages(streaming, buffer, bytes) };
+        }
+    }
+
+    /// # Safety
+    ///
+    /// `buffer(i)` is valid for reads and writes of `len` bytes and apart from the others, for every buffer of a step.
+    #[inline]
+    unsafe fn run_stages(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8 + Copy, len: usize) {
         let stages = match &self.stages {
             Stages::One(stage) => {
-                // SAFETY: every buffer is valid for `len` bytes, and they are apart from one another.
-                unsafe { stage.run(streaming, buffer, len) };
-                return Ok(());
+                // SAFETY: the caller's promise.
+                return unsafe { stage.run(streaming, buffer, len) };
             }
             Stages::Many(stages) => stages,
         };
@@ -266,12 +331,11 @@ impl Program {
         while start < len {
             let n = TILE_BYTES.min(len - start);
             for stage in stages {
-                // SAFETY: every buffer is valid for `len >= start + n` bytes, and they are apart from one another.
+                // SAFETY: the caller's promise, for `len >= start + n` bytes.
                 unsafe { stage.run(streaming, move |i| buffer(i).add(start), n) };
             }
             start += n;
         }
-        Ok(())
     }
 }
 
@@ -545,6 +609,13 @@ pub enum ProgramError {
         /// The most that there may be.
         most: usize,
     },
+    /// Columns that have more or fewer buffers than the program.
+    PacketBuffers {
+        /// The buffers of all columns.
+        have: usize,
+        /// Those of the program.
+        need: usize,
+    },
     /// This machine lacks the tier.
     TierUnavailable {
         /// The tier asked for.
@@ -615,6 +686,12 @@ impl fmt::Display for ProgramError {
                 write!(
                     f,
                     "{have} slots, of which a network has at most {most}; use again those that no step reads any more"
+                )
+            }
+            ProgramError::PacketBuffers { have, need } => {
+                write!(
+                    f,
+                    "the columns have {have} buffers together, the program {need}; give each column as many rows as it has buffers"
                 )
             }
             ProgramError::TierUnavailable { tier } => {

@@ -3,6 +3,7 @@
 use crate::dispatch::Changer;
 use crate::dot::Mode;
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS};
+use crate::packets::Packets;
 use crate::scan::xor_into;
 use crate::{Dot, ProgramError, ShapeError, Tier};
 
@@ -138,37 +139,74 @@ impl Update {
             }
         }
         let base = buffers.as_mut_ptr();
-        match &self.how {
-            How::Whole(changer) => {
-                // SAFETY: the changed buffer and every target exist and are as long as `new`; they are borrowed exclusively, and `new` beside
-                // them, so no two overlap: no target is named twice or is the changed buffer.
-                unsafe {
-                    let buffer = |i: usize| (*base.add(i)).as_mut_ptr();
-                    changer.run(buffer(self.changed), new.as_ptr(), buffer, need);
-                }
-            }
-            // SAFETY: as above.
-            How::Steps(dot) => unsafe { self.run_steps(dot, base, new) },
+        // SAFETY: called with the changed buffer and targets only, which exist; each call borrows that one slice anew.
+        let buffer = |i: usize| unsafe { (*base.add(i)).as_mut_ptr() };
+        // SAFETY: these are as long as `new`, and borrowed exclusively beside it, so no two overlap: no target is named twice or is the changed buffer.
+        unsafe { self.change(buffer, new) };
+        Ok(())
+    }
+
+    /// As [`Update::run`], of buffers that lie in columns of packets. `new` is the new content in one piece.
+    ///
+    /// Errors: as [`Packets::groups`]; the columns have not as many buffers as this was made for; `new` is not as long as a buffer. Nothing is written then.
+    pub fn run_packets(
+        &self,
+        packets: &Packets,
+        columns: &mut [&mut [u8]],
+        new: &[u8],
+    ) -> Result<(), ShapeError> {
+        let (groups, bytes) = (packets.groups(columns)?, packets.bytes());
+        if packets.buffers() != self.buffers {
+            return Err(ShapeError::BufferCount { have: packets.buffers(), need: self.buffers });
+        }
+        if new.len() != groups * bytes {
+            return Err(ShapeError::SourceLen { index: 0, have: new.len(), need: groups * bytes });
+        }
+        let base = columns.as_mut_ptr();
+        for (group, new) in new.chunks_exact(bytes).enumerate() {
+            let buffer = |i: usize| {
+                let (column, row) = packets.cell(i);
+                // SAFETY: the column exists, by `groups`; each call borrows that one slice anew.
+                let start = unsafe { (*base.add(column)).as_mut_ptr() };
+                start.wrapping_add(group * packets.group_bytes(column) + row * bytes)
+            };
+            // SAFETY: packets lie in their columns, by `groups`, and no two overlap, as above.
+            unsafe { self.change(buffer, new) };
         }
         Ok(())
+    }
+
+    /// # Safety
+    ///
+    /// The changed buffer and every target are valid for reads and writes of as many bytes as `new` has, and apart from one another and from `new`.
+    unsafe fn change(&self, buffer: impl Fn(usize) -> *mut u8, new: &[u8]) {
+        match &self.how {
+            // SAFETY: the caller's promise.
+            How::Whole(changer) => unsafe {
+                changer.run(buffer(self.changed), new.as_ptr(), buffer, new.len())
+            },
+            // SAFETY: as above.
+            How::Steps(dot) => unsafe { self.change_by_steps(dot, buffer, new) },
+        }
     }
 
     /// Tile by tile: the old content becomes the change, the change goes to the targets, the new content takes its place.
     ///
     /// # Safety
     ///
-    /// `base` has the changed buffer and every target, each as long as `new`; nothing else is borrowed from them now.
-    unsafe fn run_steps(&self, dot: &Dot, base: *mut &mut [u8], new: &[u8]) {
+    /// As `change`.
+    unsafe fn change_by_steps(&self, dot: &Dot, buffer: impl Fn(usize) -> *mut u8, new: &[u8]) {
         for (tile, new) in new.chunks(TILE_BYTES).enumerate() {
             let start = tile * TILE_BYTES;
-            // SAFETY: the changed buffer exists and is long enough; nothing else is borrowed from it now.
-            let changed = unsafe { &mut (&mut *base.add(self.changed))[start..start + new.len()] };
+            // SAFETY: the changed buffer is long enough, and nothing else is borrowed from it now.
+            let changed =
+                unsafe { std::slice::from_raw_parts_mut(buffer(self.changed).add(start), new.len()) };
             xor_into(changed, new);
             let source = changed.as_ptr();
-            // SAFETY: every target exists, is long enough, is written once and is not the changed buffer; the changed buffer is only
+            // SAFETY: every target is long enough, is written once and is not the changed buffer; the changed buffer is only
             // read meanwhile.
             unsafe {
-                let target = |o: usize| (*base.add(self.targets[o])).as_mut_ptr().add(start);
+                let target = |o: usize| buffer(self.targets[o]).add(start);
                 dot.run_streaming(Mode::Accumulate, false, |_| source, target, new.len());
             }
             changed.copy_from_slice(new);

@@ -7,7 +7,8 @@
 //! Invariants: the bytes do not depend on the form; who runs a program never waits for another thread that weaves it.
 
 use crate::braid::Braid;
-use crate::dispatch::{BraidCode, Sweep};
+use crate::dispatch::{BraidCode, PacketCode, Sweep};
+use crate::packets::Packets;
 use crate::scratch::with_scratch;
 use crate::sums::SharedSums;
 use crate::weave::{SLICE_BYTES_MOST, Weave};
@@ -29,6 +30,8 @@ pub(crate) struct Xor {
     rows: Weave,
     sweep: Sweep,
     done_bytes: AtomicU64,
+    /// The columns that it works on, if buffers are interleaved.
+    packets: Option<Packets>,
     woven: OnceLock<Woven>,
 }
 
@@ -36,6 +39,8 @@ pub(crate) struct Xor {
 #[derive(Debug)]
 enum Woven {
     Code(BraidCode),
+    /// Code for whole columns of packets.
+    PacketCode(PacketCode),
     Grids(Weave),
     Nothing,
 }
@@ -45,7 +50,7 @@ impl Xor {
     pub(crate) fn new(steps: &[(usize, Vec<usize>)], sweep: Sweep) -> Xor {
         let sums = SharedSums::new(steps);
         let rows = Weave::new(&sums, false);
-        Xor { rows, sums, sweep, done_bytes: AtomicU64::new(0), woven: OnceLock::new() }
+        Xor { rows, sums, sweep, done_bytes: AtomicU64::new(0), packets: None, woven: OnceLock::new() }
     }
 
     /// Weaves it now.
@@ -56,8 +61,18 @@ impl Xor {
         }
     }
 
+    /// Has what is woven woven for such columns.
+    pub(crate) fn lay_out(&mut self, packets: &Packets) {
+        self.packets = Some(packets.clone());
+        self.woven = OnceLock::new();
+    }
+
     fn weave(&self) -> Woven {
         let braid = Braid::new(&self.sums, self.sweep.vectors());
+        let packets = braid.as_ref().zip(self.packets.as_ref());
+        if let Some(code) = packets.and_then(|(braid, packets)| self.sweep.packet_code(braid, packets)) {
+            return Woven::PacketCode(code);
+        }
         if let Some(code) = braid.and_then(|braid| self.sweep.code(&braid)) {
             return Woven::Code(code);
         }
@@ -81,6 +96,25 @@ impl Xor {
             self.prepare();
         }
         self.woven.get().unwrap_or(&Woven::Nothing)
+    }
+
+    /// Computes every sum of whole columns, if there is code for them; else nothing is done, and `false`.
+    ///
+    /// # Safety
+    ///
+    /// As [`Program::run_packets`](crate::Program), for the packets that this was laid out for.
+    pub(crate) unsafe fn run_packets(
+        &self,
+        streaming: bool,
+        packets: &Packets,
+        column: impl Fn(usize) -> *mut u8,
+        groups: usize,
+    ) -> bool {
+        debug_assert!(self.packets.as_ref() == Some(packets));
+        let Some(Woven::PacketCode(code)) = self.woven.get() else { return false };
+        // SAFETY: the caller's promise; code is made for tiers of this machine only.
+        unsafe { code.run(streaming, column, groups) };
+        true
     }
 
     /// Computes every sum.

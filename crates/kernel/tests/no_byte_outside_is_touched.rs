@@ -12,9 +12,10 @@ use common::system::{MAP_PRIVATE_ANONYMOUS, PAGE_BYTES, PROT_NONE, PROT_READ_WRI
 use common::{xor, zig_zag};
 use pantile_kernel::measure::XorLimit;
 use pantile_kernel::{
-    Dot, Fft, FftGroup, FftOutputs, Horner, HornerOutputs, HornerStep, Lanes, Network, NetworkStep, Program,
-    Step, Stores, System, Tier, Update, equal, first_nonzero, first_nonzero_any, xor_into,
+    Dot, Fft, FftGroup, FftOutputs, Horner, HornerOutputs, HornerStep, Lanes, Network, NetworkStep, Packets,
+    Program, Step, Stores, System, Tier, Update, equal, first_nonzero, first_nonzero_any, xor_into,
 };
+use std::num::NonZeroUsize;
 
 /// The memory of `count` buffers of so many bytes, a forbidden page before each and after the last.
 struct Fenced {
@@ -287,6 +288,40 @@ fn solving(
         solution: &solution,
     };
     Program::solving_with_tier(tier, sources + 8, &system).unwrap()
+}
+
+#[test]
+fn by_code_for_columns_of_packets() {
+    for (side, bytes) in [(4, 128), (9, 64), (15, 256), (17, 128), (5, 7)] {
+        let (buffers, steps) = zig_zag(side, 2 * side);
+        let rows = [vec![side; side], vec![buffers - side * side]].concat();
+        let packets = Packets::new(&rows, NonZeroUsize::new(bytes).unwrap());
+        for (tier, stores) in
+            Tier::available().into_iter().flat_map(|tier| STORES.map(|stores| (tier, stores)))
+        {
+            let program = Program::with_tier(tier, buffers, &steps).unwrap().with_stores(stores);
+            let program = program.in_packets(packets.clone()).unwrap();
+            let mut fenced =
+                Fenced::new(rows.len(), (4 * 2 * side * bytes).next_multiple_of(PAGE_BYTES) + PAGE_BYTES);
+            for groups in 0..4 {
+                for (at_end, shift) in [(false, 0), (false, 256), (true, 0), (true, 256), (true, 1)] {
+                    let len = |c: usize| groups * packets.group_bytes(c);
+                    // As long as the last column, of which all but that one have a part, at the same end.
+                    let views = fenced.views(len(rows.len() - 1), at_end, shift);
+                    let mut columns: Vec<&mut [u8]> = views
+                        .into_iter()
+                        .enumerate()
+                        .map(|(c, view)| {
+                            let unused = view.len() - len(c);
+                            if at_end { &mut view[unused..] } else { &mut view[..len(c)] }
+                        })
+                        .collect();
+                    program.run(&mut columns).unwrap();
+                }
+                program.prepare();
+            }
+        }
+    }
 }
 
 #[test]

@@ -20,6 +20,60 @@ pub fn zig_zag(side: usize, links: usize) -> (usize, Vec<Step>) {
     (data + links, steps)
 }
 
+/// A small generator with a printed seed (SplitMix64; Steele, Lea and Flood 2014).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+}
+
+/// Sums of the rows and of the columns of a grid with holes, each with buffers of its own and with results before it: what code is
+/// made of for every program anew.
+pub fn random_grid(random: &mut Random) -> (usize, Vec<Step>) {
+    let most = [15, 32][random.below(2)];
+    let (rows, columns) = (1 + random.below(20), 1 + random.below(most));
+    let (filled, own, links) = (random.below(101), random.below(3), random.below(4));
+    let mut sums: Vec<Vec<usize>> = vec![Vec::new(); rows + columns];
+    for cell in 0..rows * columns {
+        if random.below(100) < filled {
+            sums[cell / columns].push(cell);
+            sums[rows + cell % columns].push(cell);
+        }
+    }
+    let mut buffers = rows * columns;
+    for sum in &mut sums {
+        let extra = random.below(own + 1);
+        sum.extend(buffers..buffers + extra);
+        buffers += extra;
+    }
+    // In any order, so that rows need columns and columns rows.
+    for i in (1..sums.len()).rev() {
+        sums.swap(i, random.below(i + 1));
+    }
+    let first = buffers;
+    let mut steps = Vec::new();
+    for (i, mut terms) in sums.into_iter().enumerate() {
+        for _ in 0..links.min(i) {
+            // The one before more often than others.
+            terms.push(first + if random.below(3) > 0 { i - 1 } else { random.below(i) });
+        }
+        terms.sort_unstable();
+        terms.dedup();
+        steps.push(xor(first + i, terms));
+    }
+    (first + steps.len(), steps)
+}
+
 #[cfg(all(target_os = "linux", not(miri)))]
 pub mod system {
     //! Declared here rather than through the libc crate: functions whose C signatures POSIX fixes, and numbers of Linux.

@@ -1,8 +1,9 @@
 //! Machine code made at run time: the few instructions that a braid needs.
 //!
-//! Vectors are of 256 or of 512 bits and come in pairs, the two halves of a slice. Registers have fixed duties: `rdi` is the table of
+//! Vectors are of 256 or of 512 bits and come in pairs, the two halves of a slice. Registers have fixed duties. Where buffers are anywhere, `rdi` is the table of
 //! pointers, `rax` the position in the buffers, `rdx` their end, `rcx` the slots, `r9` the buffer in use; where code streams, `r8` is what a
-//! slice fetches ahead, `r10` one buffer of it and `r11` where the next tile begins.
+//! slice fetches ahead, `r10` one buffer of it and `r11` where the next tile begins. Where buffers lie in columns of packets, each register but `rsp` and
+//! `rcx`, the slots, is where the code has come to in a column ([`COLUMN_REGISTERS`]); columns for which there is none are on the stack, above what is left to do.
 
 use crate::braid::{Place, Vectors};
 
@@ -36,14 +37,67 @@ pub(super) type Pair = u8;
 /// Buffers as pointers, then those that are fetched ahead; the bytes from and to which the code works; the slots.
 pub(super) type Entry = unsafe extern "sysv64" fn(*const *mut u8, usize, usize, *mut u8);
 
+/// Columns of packets as pointers; the packets of a buffer, one at least; the slots.
+pub(super) type PacketEntry = unsafe extern "sysv64" fn(*const *mut u8, usize, *mut u8);
+
+/// Where the buffers of a braid are, if they lie in columns of packets.
+#[derive(Clone, Debug)]
+pub(super) struct Columns {
+    /// For each buffer the column, and its place there.
+    pub(super) cells: Vec<(usize, usize)>,
+    /// Buffers of each column.
+    pub(super) rows: Vec<usize>,
+    /// Whole slices.
+    pub(super) packet_bytes: usize,
+}
+
+/// What points to columns, by the numbers of instructions: rax, rdx, rbx, rbp, rsi, r8 to r14, rdi and r15. `rdi` is the table to begin with.
+const COLUMN_REGISTERS: [u8; 14] = [0, 2, 3, 5, 6, 8, 9, 10, 11, 12, 13, 14, RDI, R15];
+const RDI: u8 = 7;
+/// Points to one after the other of those columns that have no register, if there are any.
+const R15: u8 = 15;
+
+/// On the stack below such columns: slices left of a packet, and packets left.
+const COUNTS_BYTES: i32 = 16;
+
+impl Columns {
+    /// The first so many have registers.
+    fn kept(&self) -> usize {
+        match self.rows.len() <= COLUMN_REGISTERS.len() {
+            true => self.rows.len(),
+            false => COLUMN_REGISTERS.len() - 1,
+        }
+    }
+
+    /// Where a column is that has no register, from `rsp`.
+    fn on_stack(&self, column: usize) -> i32 {
+        COUNTS_BYTES + 8 * (column - self.kept()) as i32
+    }
+
+    fn slices(&self, vectors: Vectors) -> usize {
+        self.packet_bytes / vectors.slice_bytes()
+    }
+
+    fn group_bytes(&self, column: usize) -> i32 {
+        (self.rows[column] * self.packet_bytes) as i32
+    }
+}
+
+/// Where buffers are.
+enum Buffers {
+    /// Where the table says; the one that r9 points to.
+    Anywhere(Option<usize>),
+    /// In columns; the one that r15 points to.
+    InColumns(Columns, Option<usize>),
+}
+
 /// A loop over slices in the making.
 pub(super) struct Assembler {
     vectors: Vectors,
     bytes: Vec<u8>,
     /// Where the loop begins.
     again: usize,
-    /// The buffer that r9 points to.
-    buffer: Option<usize>,
+    buffers: Buffers,
 }
 
 /// A second source, or a destination.
@@ -52,6 +106,8 @@ enum Operand {
     Register(u8),
     /// `r9 + rax`, and so many vectors.
     Buffer(i32),
+    /// A register, and so many bytes.
+    Cell(u8, i32),
     /// `rcx`, and so many vectors.
     Slot(i32),
 }
@@ -68,7 +124,7 @@ const STORE_PAST: Vector = Vector(1, false, 0xe7);
 
 impl Assembler {
     pub(super) fn new(vectors: Vectors, tile: Option<&Tile>) -> Assembler {
-        let mut code = Assembler { vectors, bytes: Vec::new(), again: 0, buffer: None };
+        let mut code = Assembler { vectors, bytes: Vec::new(), again: 0, buffers: Buffers::Anywhere(None) };
         code.put(&[0x48, 0x89, 0xf0]); // mov rax, rsi
         code.bytes.resize(CODE_ALIGN_BYTES, 0x90); // nop
         code.again = code.bytes.len();
@@ -86,8 +142,83 @@ impl Assembler {
         code
     }
 
+    /// As `new`, for columns of packets: the function is a [`PacketEntry`].
+    pub(super) fn of_columns(vectors: Vectors, columns: Columns) -> Assembler {
+        let buffers = Buffers::InColumns(columns.clone(), None);
+        let mut code = Assembler { vectors, bytes: Vec::new(), again: 0, buffers };
+        code.put(&[0x53, 0x55, 0x41, 0x54, 0x41, 0x55, 0x41, 0x56, 0x41, 0x57]); // push rbx, rbp, r12 to r15
+        code.put(&[0x48, 0x89, 0xd1]); // mov rcx, rdx
+        let kept = columns.kept();
+        for column in (kept..columns.rows.len()).rev() {
+            code.put(&[0xff, 0xb7]).number(8 * column as i32); // push [rdi + ..]
+        }
+        code.put(&[0x56, 0x56]); // push rsi; push rsi
+        let (table, others): (Vec<usize>, Vec<usize>) = (0..kept).partition(|&c| COLUMN_REGISTERS[c] == RDI);
+        for column in others.into_iter().chain(table) {
+            let register = COLUMN_REGISTERS[column];
+            // mov register, [rdi + ..]
+            code.put(&[0x48 | register >> 3 << 2, 0x8b, 2 << 6 | (register & 7) << 3 | RDI])
+                .number(8 * column as i32);
+        }
+        code.bytes.resize(code.bytes.len().next_multiple_of(CODE_ALIGN_BYTES), 0x90); // nop
+        code.again = code.bytes.len();
+        let slices = columns.slices(vectors);
+        if slices > 1 {
+            code.put(&[0x48, 0xc7, 0x04, 0x24]).number(slices as i32); // mov qword [rsp], ..
+            code.again = code.bytes.len();
+        }
+        code
+    }
+
+    /// The end of a function of columns.
+    fn finish_columns(&mut self, columns: &Columns) {
+        let (slice, slices) = (self.vectors.slice_bytes() as i32, columns.slices(self.vectors));
+        let packet = columns.packet_bytes as i32;
+        let mut again = self.again;
+        if slices > 1 {
+            self.go_on(columns, |_| slice);
+            self.put(&[0x48, 0xff, 0x0c, 0x24]); // dec qword [rsp]
+            self.jump_unless_zero(again);
+            self.go_on(columns, |column| columns.group_bytes(column) - packet);
+            again -= 8; // To where the slices are counted anew.
+        } else {
+            self.go_on(columns, |column| columns.group_bytes(column));
+        }
+        self.put(&[0x48, 0xff, 0x4c, 0x24, 0x08]); // dec qword [rsp + 8]
+        self.jump_unless_zero(again);
+        self.put(&[0x48, 0x81, 0xc4]).number(columns.on_stack(columns.rows.len())); // add rsp, ..
+        self.put(&[0x41, 0x5f, 0x41, 0x5e, 0x41, 0x5d, 0x41, 0x5c, 0x5d, 0x5b]); // pop r15 to r12, rbp, rbx
+    }
+
+    /// Goes on by so many bytes in each column.
+    fn go_on(&mut self, columns: &Columns, bytes: impl Fn(usize) -> i32) {
+        for column in 0..columns.rows.len() {
+            match COLUMN_REGISTERS[..columns.kept()].get(column) {
+                Some(register) => {
+                    self.put(&[0x48 | register >> 3, 0x81, 3 << 6 | register & 7]).number(bytes(column))
+                } // add register, ..
+                None => {
+                    // add qword [rsp + ..], ..
+                    self.put(&[0x48, 0x81, 0x84, 0x24]).number(columns.on_stack(column));
+                    self.number(bytes(column));
+                }
+            }
+        }
+    }
+
+    fn jump_unless_zero(&mut self, to: usize) {
+        let end = self.bytes.len() + 6;
+        self.put(&[0x0f, 0x85]).number(to as i32 - end as i32); // jnz
+    }
+
     /// The whole function.
     pub(super) fn finished(mut self) -> Vec<u8> {
+        if let Buffers::InColumns(columns, _) = &self.buffers {
+            let columns = columns.clone();
+            self.finish_columns(&columns);
+            self.put(&[0xc5, 0xf8, 0x77, 0xc3]); // vzeroupper; ret
+            return self.bytes;
+        }
         let slice_bytes = self.vectors.slice_bytes() as i32;
         self.put(&[0x48, 0x05]).number(slice_bytes); // add rax, ..
         self.put(&[0x48, 0x39, 0xd0]); // cmp rax, rdx
@@ -109,6 +240,30 @@ impl Assembler {
         };
         for at in (0..self.len_bytes(tile)).step_by(64) {
             self.put(&[0x43, 0x0f, 0x18, prefetch, 0x1a]).number(at);
+        }
+    }
+
+    /// Fetches what follows a place in its column, so many packets of the buffer on: of code for columns.
+    pub(super) fn fetch_next(&mut self, level: Level, place: Place, packets: usize) {
+        let Place::Buffer(buffer) = place else { return };
+        let [first, second] = self.buffer(buffer);
+        let prefetch = match level {
+            Level::First => 1,  // prefetcht0
+            Level::Second => 2, // prefetcht1
+        };
+        let ahead = match &self.buffers {
+            Buffers::InColumns(columns, _) => packets as i32 * columns.group_bytes(columns.cells[buffer].0),
+            Buffers::Anywhere(_) => unreachable!("tiles are fetched of buffers that are anywhere"),
+        };
+        // Halves of a line are fetched at once.
+        let lines = if self.vectors.slice_bytes() == 64 { 1 } else { 2 };
+        for operand in [first, second].into_iter().take(lines) {
+            let Operand::Cell(base, at) = operand else { unreachable!("buffers are in columns") };
+            match base >> 3 {
+                0 => self.put(&[0x0f, 0x18]),
+                _ => self.put(&[0x41, 0x0f, 0x18]),
+            };
+            self.cell(prefetch << 3, base, at + ahead, 1);
         }
     }
 
@@ -165,16 +320,54 @@ impl Assembler {
     fn with_place(&mut self, vector: Vector, pair: Pair, first: [u8; 2], place: Place) {
         let operands = match place {
             Place::Slot(slot) => [2 * slot as i32, 2 * slot as i32 + 1].map(Operand::Slot),
-            Place::Buffer(buffer) => {
-                if self.buffer != Some(buffer) {
-                    self.put(&[0x4c, 0x8b, 0x8f]).number(8 * buffer as i32); // mov r9, [rdi + ..]
-                    self.buffer = Some(buffer);
-                }
-                [0, 1].map(Operand::Buffer)
-            }
+            Place::Buffer(buffer) => self.buffer(buffer),
         };
         self.vector(vector, pair, first[0], operands[0]);
         self.vector(vector, pair + 1, first[1], operands[1]);
+    }
+
+    /// The halves of a buffer, to which a register points then.
+    fn buffer(&mut self, buffer: usize) -> [Operand; 2] {
+        match &mut self.buffers {
+            Buffers::Anywhere(pointed) => {
+                if pointed.replace(buffer) != Some(buffer) {
+                    self.put(&[0x4c, 0x8b, 0x8f]).number(8 * buffer as i32); // mov r9, [rdi + ..]
+                }
+                [0, 1].map(Operand::Buffer)
+            }
+            Buffers::InColumns(columns, pointed) => {
+                let (column, row) = columns.cells[buffer];
+                let at = (row * columns.packet_bytes) as i32;
+                let register = match COLUMN_REGISTERS[..columns.kept()].get(column) {
+                    Some(&register) => register,
+                    None => {
+                        let on_stack = columns.on_stack(column);
+                        if pointed.replace(column) != Some(column) {
+                            self.put(&[0x4c, 0x8b, 0xbc, 0x24]).number(on_stack); // mov r15, [rsp + ..]
+                        }
+                        R15
+                    }
+                };
+                [0, self.vectors.bytes() as i32].map(|half| Operand::Cell(register, at + half))
+            }
+        }
+    }
+
+    /// The last bytes of an instruction on a cell: a displacement of one byte counts in `unit`.
+    fn cell(&mut self, register: u8, base: u8, at: i32, unit: i32) -> &mut Assembler {
+        let short = u8::try_from(at / unit).ok().filter(|&number| number < 128 && at % unit == 0);
+        let mode = if short.is_some() { 1 } else { 2 };
+        self.put(&[mode << 6 | register | base & 7]);
+        if base & 7 == 4 {
+            self.put(&[0x24]); // r12 alone
+        }
+        match short {
+            Some(number) => self.put(&[number]),
+            None => {
+                self.number(at);
+                self
+            }
+        }
     }
 
     /// An instruction: the prefix, the opcode, the operands. `first` is the other source of an instruction that has two.
@@ -195,6 +388,7 @@ impl Assembler {
                 let number = short(vectors).unwrap_or_else(|| unreachable!("a slice has two vectors"));
                 self.put(&[1 << 6 | register | 4, 1, number])
             }
+            Operand::Cell(base, at) => self.cell(register, base, at, unit),
             Operand::Slot(vectors) => match short(vectors) {
                 Some(number) => self.put(&[1 << 6 | register | 1, number]),
                 None => {
@@ -211,6 +405,7 @@ impl Assembler {
         let base = match operand {
             Operand::Register(other) => not(other),
             Operand::Buffer(_) => 0,
+            Operand::Cell(base, _) => not(base),
             Operand::Slot(_) => 1,
         };
         let rest = (!first & 15) << 3 | 1 << 2 | prefix;
@@ -227,6 +422,7 @@ impl Assembler {
         let (index, base) = match operand {
             Operand::Register(other) => (not(other, 4), not(other, 3)),
             Operand::Buffer(_) => (1, 0),
+            Operand::Cell(base, _) => (1, not(base, 3)),
             Operand::Slot(_) => (1, 1),
         };
         self.put(&[
@@ -318,6 +514,214 @@ mod tests {
         code.copy(10, 30);
         let code = code.finished();
         assert_eq!((&code[..3], &code[3..64], &code[64..]), (&bytes[..3], &[0x90; 61][..], &bytes[3..]));
+    }
+
+    /// Code for 15 columns of 7 buffers: some of those that have registers, and both that have none.
+    fn code_of_columns(vectors: Vectors) -> Vec<u8> {
+        let cells = vec![(0, 0), (8, 2), (12, 1), (14, 0), (13, 5), (13, 6), (9, 1)];
+        let mut code =
+            Assembler::of_columns(vectors, Columns { cells, rows: vec![7; 15], packet_bytes: 1536 });
+        code.fetch_next(Level::First, Place::Buffer(0), 1);
+        code.load(10, Place::Buffer(0));
+        code.sum(12, Some(8), Place::Buffer(1));
+        code.fetch_next(Level::Second, Place::Buffer(6), 2);
+        code.store(6, Place::Buffer(2));
+        code.load(2, Place::Buffer(3));
+        code.store_past(14, Place::Buffer(4));
+        code.store_past(14, Place::Buffer(5));
+        code.load(2, Place::Buffer(6));
+        code.store(2, Place::Slot(1));
+        code.finished()
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn instructions_on_columns_are_those_of_an_assembler() {
+        // Line by line as GNU objdump 2.40 reads it; what aligns the loop is left out.
+        let golden = [
+            "53", // push rbx
+            "55", // push rbp
+            "41 54", // push r12
+            "41 55", // push r13
+            "41 56", // push r14
+            "41 57", // push r15
+            "48 89 d1", // mov rcx,rdx
+            "ff b7 70 00 00 00", // push QWORD PTR [rdi+0x70]
+            "ff b7 68 00 00 00", // push QWORD PTR [rdi+0x68]
+            "56", // push rsi
+            "56", // push rsi
+            "48 8b 87 00 00 00 00", // mov rax,QWORD PTR [rdi+0x0]
+            "48 8b 97 08 00 00 00", // mov rdx,QWORD PTR [rdi+0x8]
+            "48 8b 9f 10 00 00 00", // mov rbx,QWORD PTR [rdi+0x10]
+            "48 8b af 18 00 00 00", // mov rbp,QWORD PTR [rdi+0x18]
+            "48 8b b7 20 00 00 00", // mov rsi,QWORD PTR [rdi+0x20]
+            "4c 8b 87 28 00 00 00", // mov r8,QWORD PTR [rdi+0x28]
+            "4c 8b 8f 30 00 00 00", // mov r9,QWORD PTR [rdi+0x30]
+            "4c 8b 97 38 00 00 00", // mov r10,QWORD PTR [rdi+0x38]
+            "4c 8b 9f 40 00 00 00", // mov r11,QWORD PTR [rdi+0x40]
+            "4c 8b a7 48 00 00 00", // mov r12,QWORD PTR [rdi+0x48]
+            "4c 8b af 50 00 00 00", // mov r13,QWORD PTR [rdi+0x50]
+            "4c 8b b7 58 00 00 00", // mov r14,QWORD PTR [rdi+0x58]
+            "48 8b bf 60 00 00 00", // mov rdi,QWORD PTR [rdi+0x60]
+            "48 c7 04 24 0c 00 00 00", // mov QWORD PTR [rsp],0xc
+            "0f 18 88 00 2a 00 00", // prefetcht0 BYTE PTR [rax+0x2a00]
+            "0f 18 88 40 2a 00 00", // prefetcht0 BYTE PTR [rax+0x2a40]
+            "62 71 fe 48 6f 50 00", // vmovdqu64 zmm10,ZMMWORD PTR [rax+0x0]
+            "62 71 fe 48 6f 58 01", // vmovdqu64 zmm11,ZMMWORD PTR [rax+0x40]
+            "62 51 bd 48 ef 63 30", // vpxorq zmm12,zmm8,ZMMWORD PTR [r11+0xc00]
+            "62 51 b5 48 ef 6b 31", // vpxorq zmm13,zmm9,ZMMWORD PTR [r11+0xc40]
+            "41 0f 18 94 24 00 5a 00 00", // prefetcht1 BYTE PTR [r12+0x5a00]
+            "41 0f 18 94 24 40 5a 00 00", // prefetcht1 BYTE PTR [r12+0x5a40]
+            "62 f1 fe 48 7f 77 18", // vmovdqu64 ZMMWORD PTR [rdi+0x600],zmm6
+            "62 f1 fe 48 7f 7f 19", // vmovdqu64 ZMMWORD PTR [rdi+0x640],zmm7
+            "4c 8b bc 24 18 00 00 00", // mov r15,QWORD PTR [rsp+0x18]
+            "62 d1 fe 48 6f 57 00", // vmovdqu64 zmm2,ZMMWORD PTR [r15+0x0]
+            "62 d1 fe 48 6f 5f 01", // vmovdqu64 zmm3,ZMMWORD PTR [r15+0x40]
+            "4c 8b bc 24 10 00 00 00", // mov r15,QWORD PTR [rsp+0x10]
+            "62 51 7d 48 e7 77 78", // vmovntdq ZMMWORD PTR [r15+0x1e00],zmm14
+            "62 51 7d 48 e7 7f 79", // vmovntdq ZMMWORD PTR [r15+0x1e40],zmm15
+            "62 51 7d 48 e7 b7 00 24 00 00", // vmovntdq ZMMWORD PTR [r15+0x2400],zmm14
+            "62 51 7d 48 e7 bf 40 24 00 00", // vmovntdq ZMMWORD PTR [r15+0x2440],zmm15
+            "62 d1 fe 48 6f 54 24 18", // vmovdqu64 zmm2,ZMMWORD PTR [r12+0x600]
+            "62 d1 fe 48 6f 5c 24 19", // vmovdqu64 zmm3,ZMMWORD PTR [r12+0x640]
+            "62 f1 fe 48 7f 51 02", // vmovdqu64 ZMMWORD PTR [rcx+0x80],zmm2
+            "62 f1 fe 48 7f 59 03", // vmovdqu64 ZMMWORD PTR [rcx+0xc0],zmm3
+            "48 81 c0 80 00 00 00", // add rax,0x80
+            "48 81 c2 80 00 00 00", // add rdx,0x80
+            "48 81 c3 80 00 00 00", // add rbx,0x80
+            "48 81 c5 80 00 00 00", // add rbp,0x80
+            "48 81 c6 80 00 00 00", // add rsi,0x80
+            "49 81 c0 80 00 00 00", // add r8,0x80
+            "49 81 c1 80 00 00 00", // add r9,0x80
+            "49 81 c2 80 00 00 00", // add r10,0x80
+            "49 81 c3 80 00 00 00", // add r11,0x80
+            "49 81 c4 80 00 00 00", // add r12,0x80
+            "49 81 c5 80 00 00 00", // add r13,0x80
+            "49 81 c6 80 00 00 00", // add r14,0x80
+            "48 81 c7 80 00 00 00", // add rdi,0x80
+            "48 81 84 24 10 00 00 00 80 00 00 00", // add QWORD PTR [rsp+0x10],0x80
+            "48 81 84 24 18 00 00 00 80 00 00 00", // add QWORD PTR [rsp+0x18],0x80
+            "48 ff 0c 24", // dec QWORD PTR [rsp]
+            "0f 85 db fe ff ff", // jne 0x88
+            "48 81 c0 00 24 00 00", // add rax,0x2400
+            "48 81 c2 00 24 00 00", // add rdx,0x2400
+            "48 81 c3 00 24 00 00", // add rbx,0x2400
+            "48 81 c5 00 24 00 00", // add rbp,0x2400
+            "48 81 c6 00 24 00 00", // add rsi,0x2400
+            "49 81 c0 00 24 00 00", // add r8,0x2400
+            "49 81 c1 00 24 00 00", // add r9,0x2400
+            "49 81 c2 00 24 00 00", // add r10,0x2400
+            "49 81 c3 00 24 00 00", // add r11,0x2400
+            "49 81 c4 00 24 00 00", // add r12,0x2400
+            "49 81 c5 00 24 00 00", // add r13,0x2400
+            "49 81 c6 00 24 00 00", // add r14,0x2400
+            "48 81 c7 00 24 00 00", // add rdi,0x2400
+            "48 81 84 24 10 00 00 00 00 24 00 00", // add QWORD PTR [rsp+0x10],0x2400
+            "48 81 84 24 18 00 00 00 00 24 00 00", // add QWORD PTR [rsp+0x18],0x2400
+            "48 ff 4c 24 08", // dec QWORD PTR [rsp+0x8]
+            "0f 85 55 fe ff ff", // jne 0x80
+            "48 81 c4 20 00 00 00", // add rsp,0x20
+            "41 5f", // pop r15
+            "41 5e", // pop r14
+            "41 5d", // pop r13
+            "41 5c", // pop r12
+            "5d", // pop rbp
+            "5b", // pop rbx
+            "c5 f8 77", // vzeroupper
+            "c3", // ret
+        ];
+        let code = code_of_columns(Vectors::Zmm);
+        let bytes = bytes_of(&golden);
+        assert_eq!((&code[..0x76], &code[0x76..0x80], &code[0x80..]), (&bytes[..0x76], &[0x90; 10][..], &bytes[0x76..]));
+        let golden = [
+            "0f 18 88 00 2a 00 00", // prefetcht0 BYTE PTR [rax+0x2a00]
+            "c5 7e 6f 50 00", // vmovdqu ymm10,YMMWORD PTR [rax+0x0]
+            "c5 7e 6f 58 20", // vmovdqu ymm11,YMMWORD PTR [rax+0x20]
+            "c4 41 3d ef a3 00 0c 00 00", // vpxor ymm12,ymm8,YMMWORD PTR [r11+0xc00]
+            "c4 41 35 ef ab 20 0c 00 00", // vpxor ymm13,ymm9,YMMWORD PTR [r11+0xc20]
+            "41 0f 18 94 24 00 5a 00 00", // prefetcht1 BYTE PTR [r12+0x5a00]
+            "c5 fe 7f b7 00 06 00 00", // vmovdqu YMMWORD PTR [rdi+0x600],ymm6
+            "c5 fe 7f bf 20 06 00 00", // vmovdqu YMMWORD PTR [rdi+0x620],ymm7
+            "4c 8b bc 24 18 00 00 00", // mov r15,QWORD PTR [rsp+0x18]
+            "c4 c1 7e 6f 57 00", // vmovdqu ymm2,YMMWORD PTR [r15+0x0]
+            "c4 c1 7e 6f 5f 20", // vmovdqu ymm3,YMMWORD PTR [r15+0x20]
+            "4c 8b bc 24 10 00 00 00", // mov r15,QWORD PTR [rsp+0x10]
+            "c4 41 7d e7 b7 00 1e 00 00", // vmovntdq YMMWORD PTR [r15+0x1e00],ymm14
+            "c4 41 7d e7 bf 20 1e 00 00", // vmovntdq YMMWORD PTR [r15+0x1e20],ymm15
+            "c4 41 7d e7 b7 00 24 00 00", // vmovntdq YMMWORD PTR [r15+0x2400],ymm14
+            "c4 41 7d e7 bf 20 24 00 00", // vmovntdq YMMWORD PTR [r15+0x2420],ymm15
+            "c4 c1 7e 6f 94 24 00 06 00 00", // vmovdqu ymm2,YMMWORD PTR [r12+0x600]
+            "c4 c1 7e 6f 9c 24 20 06 00 00", // vmovdqu ymm3,YMMWORD PTR [r12+0x620]
+            "c5 fe 7f 51 40", // vmovdqu YMMWORD PTR [rcx+0x40],ymm2
+            "c5 fe 7f 59 60", // vmovdqu YMMWORD PTR [rcx+0x60],ymm3
+        ];
+        let bytes = bytes_of(&golden);
+        assert_eq!(&code_of_columns(Vectors::Ymm)[0x88..0x88 + bytes.len()], bytes);
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn packets_of_a_slice_in_as_many_columns_as_registers_need_no_count() {
+        let golden = [
+            "53", // push rbx
+            "55", // push rbp
+            "41 54", // push r12
+            "41 55", // push r13
+            "41 56", // push r14
+            "41 57", // push r15
+            "48 89 d1", // mov rcx,rdx
+            "56", // push rsi
+            "56", // push rsi
+            "48 8b 87 00 00 00 00", // mov rax,QWORD PTR [rdi+0x0]
+            "48 8b 97 08 00 00 00", // mov rdx,QWORD PTR [rdi+0x8]
+            "48 8b 9f 10 00 00 00", // mov rbx,QWORD PTR [rdi+0x10]
+            "48 8b af 18 00 00 00", // mov rbp,QWORD PTR [rdi+0x18]
+            "48 8b b7 20 00 00 00", // mov rsi,QWORD PTR [rdi+0x20]
+            "4c 8b 87 28 00 00 00", // mov r8,QWORD PTR [rdi+0x28]
+            "4c 8b 8f 30 00 00 00", // mov r9,QWORD PTR [rdi+0x30]
+            "4c 8b 97 38 00 00 00", // mov r10,QWORD PTR [rdi+0x38]
+            "4c 8b 9f 40 00 00 00", // mov r11,QWORD PTR [rdi+0x40]
+            "4c 8b a7 48 00 00 00", // mov r12,QWORD PTR [rdi+0x48]
+            "4c 8b af 50 00 00 00", // mov r13,QWORD PTR [rdi+0x50]
+            "4c 8b b7 58 00 00 00", // mov r14,QWORD PTR [rdi+0x58]
+            "4c 8b bf 68 00 00 00", // mov r15,QWORD PTR [rdi+0x68]
+            "48 8b bf 60 00 00 00", // mov rdi,QWORD PTR [rdi+0x60]
+            "62 f1 fe 48 6f 57 02", // vmovdqu64 zmm2,ZMMWORD PTR [rdi+0x80]
+            "62 f1 fe 48 6f 5f 03", // vmovdqu64 zmm3,ZMMWORD PTR [rdi+0xc0]
+            "62 d1 fe 48 6f 67 02", // vmovdqu64 zmm4,ZMMWORD PTR [r15+0x80]
+            "62 d1 fe 48 6f 6f 03", // vmovdqu64 zmm5,ZMMWORD PTR [r15+0xc0]
+            "48 81 c0 00 01 00 00", // add rax,0x100
+            "48 81 c2 00 01 00 00", // add rdx,0x100
+            "48 81 c3 00 01 00 00", // add rbx,0x100
+            "48 81 c5 00 01 00 00", // add rbp,0x100
+            "48 81 c6 00 01 00 00", // add rsi,0x100
+            "49 81 c0 00 01 00 00", // add r8,0x100
+            "49 81 c1 00 01 00 00", // add r9,0x100
+            "49 81 c2 00 01 00 00", // add r10,0x100
+            "49 81 c3 00 01 00 00", // add r11,0x100
+            "49 81 c4 00 01 00 00", // add r12,0x100
+            "49 81 c5 00 01 00 00", // add r13,0x100
+            "49 81 c6 00 01 00 00", // add r14,0x100
+            "48 81 c7 00 01 00 00", // add rdi,0x100
+            "49 81 c7 00 01 00 00", // add r15,0x100
+            "48 ff 4c 24 08", // dec QWORD PTR [rsp+0x8]
+            "0f 85 77 ff ff ff", // jne 0x80
+            "48 81 c4 10 00 00 00", // add rsp,0x10
+            "41 5f", // pop r15
+            "41 5e", // pop r14
+            "41 5d", // pop r13
+            "41 5c", // pop r12
+            "5d", // pop rbp
+            "5b", // pop rbx
+            "c5 f8 77", // vzeroupper
+            "c3", // ret
+        ];
+        let columns = Columns { packet_bytes: 128, rows: vec![2; 14], cells: vec![(12, 1), (13, 1)] };
+        let mut code = Assembler::of_columns(Vectors::Zmm, columns);
+        code.load(2, Place::Buffer(0));
+        code.load(4, Place::Buffer(1));
+        let (code, bytes) = (code.finished(), bytes_of(&golden));
+        assert_eq!((&code[..0x71], &code[0x71..0x80], &code[0x80..]), (&bytes[..0x71], &[0x90; 15][..], &bytes[0x71..]));
     }
 
     #[test]

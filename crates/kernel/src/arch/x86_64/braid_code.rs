@@ -10,10 +10,11 @@
 
 use std::ops::Range;
 
-use super::assembler::{Assembler, CODE_ALIGN_BYTES, Entry, Level, Pair, Tile};
+use super::assembler::{Assembler, CODE_ALIGN_BYTES, Columns, Entry, Level, PacketEntry, Pair, Tile};
 use super::{Kind, LINE};
 use crate::braid::{Braid, Place, Row, Target, Unfinished, Vectors};
 use crate::executable::Executable;
+use crate::packets::Packets;
 use crate::scratch::with_scratch;
 
 /// The pairs that no column has: of the row, and of what is read.
@@ -48,10 +49,7 @@ impl Code {
     /// The machine must have AVX2, or AVX-512 F for such vectors.
     pub(crate) fn new(braid: &Braid) -> Option<Code> {
         let (tile, ahead) = fetched(braid);
-        let mut functions = assemble(braid, None);
-        let second = functions.len().next_multiple_of(CODE_ALIGN_BYTES);
-        functions.resize(second, 0xcc); // int3
-        functions.extend(assemble(braid, Some(tile)));
+        let (functions, second) = both(assemble(braid, None), assemble(braid, Some(tile)));
         let number = |buffer: usize| braid.buffers[buffer];
         Some(Code {
             functions: Executable::new(&functions)?,
@@ -106,6 +104,87 @@ impl Code {
     }
 }
 
+/// Two functions in one piece, and where the second one begins.
+fn both(mut first: Vec<u8>, second: Vec<u8>) -> (Vec<u8>, usize) {
+    let start = first.len().next_multiple_of(CODE_ALIGN_BYTES);
+    first.resize(start, 0xcc); // int3
+    first.extend(second);
+    (first, start)
+}
+
+/// A braid as functions for columns of packets.
+#[derive(Debug)]
+pub(crate) struct PacketCode {
+    functions: Executable,
+    /// Where the one begins that stores past the cache.
+    second: usize,
+    /// The columns whose pointers they take.
+    columns: Vec<usize>,
+    slots_bytes: usize,
+}
+
+impl PacketCode {
+    /// As [`Code::new`]; `None` also if packets are not whole slices, or a column is so long that an instruction does not reach its last buffer.
+    pub(crate) fn new(braid: &Braid, packets: &Packets) -> Option<PacketCode> {
+        let slice = braid.vectors.slice_bytes();
+        if !packets.bytes().is_multiple_of(slice) {
+            return None;
+        }
+        let cells = braid.buffers.iter().map(|&buffer| packets.cell(buffer));
+        let mut columns: Vec<usize> = cells.clone().map(|(column, _)| column).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        if columns.iter().any(|&column| packets.group_bytes(column) > GROUP_BYTES_MOST) {
+            return None;
+        }
+        let place = |column: usize| columns.partition_point(|&c| c < column);
+        let layout = Columns {
+            cells: cells.map(|(column, row)| (place(column), row)).collect(),
+            rows: columns.iter().map(|&column| packets.rows(column)).collect(),
+            packet_bytes: packets.bytes(),
+        };
+        let (functions, second) =
+            both(assemble_columns(braid, &layout, false), assemble_columns(braid, &layout, true));
+        Some(PacketCode {
+            functions: Executable::new(&functions)?,
+            second,
+            columns,
+            slots_bytes: braid.slots * slice,
+        })
+    }
+
+    /// Carries out the braid on `groups` packets of every buffer.
+    ///
+    /// # Safety
+    ///
+    /// The machine has the vectors. `column(c)` is valid for reads and writes of so many packets of each of its buffers, and apart from the others, for every column in
+    /// which the braid has a buffer.
+    pub(crate) unsafe fn run(&self, streaming: bool, column: impl Fn(usize) -> *mut u8, groups: usize) {
+        if groups == 0 {
+            return;
+        }
+        // Packets are whole slices, which are whole lines: what a column begins at, every packet does.
+        let streaming = streaming && self.columns.iter().all(|&c| column(c).addr().is_multiple_of(LINE));
+        with_scratch(self.columns.len(), self.slots_bytes, |pointers, slots| {
+            pointers.iter_mut().zip(&self.columns).for_each(|(pointer, &c)| *pointer = column(c));
+            let at = if streaming { self.second } else { 0 };
+            // SAFETY: the memory has a function of this type at both places, and nobody writes to it any more.
+            let function = unsafe {
+                std::mem::transmute::<*const u8, PacketEntry>(self.functions.start().wrapping_add(at))
+            };
+            // SAFETY: the caller's promise for the columns, which start lines where they are stored past the cache; the slots are ours, and start one. The
+            // code touches nothing else but its stack, of some hundred bytes, and registers that it gives back where a function must.
+            unsafe { function(pointers.as_ptr(), groups, slots.as_mut_ptr().cast()) };
+            if streaming {
+                super::fence();
+            }
+        });
+    }
+}
+
+/// What a column may have of one packet of each of its buffers, and of some ahead: within reach of a displacement.
+const GROUP_BYTES_MOST: usize = i32::MAX as usize / (2 + AHEAD_MOST);
+
 fn pair_of(column: usize) -> Pair {
     2 * column as Pair
 }
@@ -136,24 +215,45 @@ fn fetched_into() -> Level {
     }
 }
 
-/// The machine code of a braid, which streams if there are tiles.
+/// How many packets of each buffer on code for columns fetches: as many as [`AHEAD_BYTES`] take.
+fn packets_ahead(columns: &Columns) -> usize {
+    let group: usize = columns.rows.iter().map(|rows| rows * columns.packet_bytes).sum();
+    (AHEAD_BYTES / group.max(1)).clamp(1, AHEAD_MOST)
+}
+
+/// What lies between what is read and what is fetched, if that is more than one packet of each buffer. Ice Lake, D-Code(13), packets of 128 bytes (22 KB), 64 KiB of each column from memory, GB/s of encode and two
+/// columns lost: one ahead 12.5 and 13.4, two 14.1 and 14.0, none 8.9 and 12.9.
+const AHEAD_BYTES: usize = 48 * 1024;
+
+/// Packets ahead at most.
+const AHEAD_MOST: usize = 8;
+
+/// The machine code of a braid for buffers that are anywhere, which streams if there are tiles.
 fn assemble(braid: &Braid, tile: Option<Tile>) -> Vec<u8> {
     let terms = braid.rows().map(Row::terms).sum();
+    let streams = tile.map(|tile| Fetch::Tiles(Ahead { tile, terms, swept: 0, fetched: 0 }));
+    assembled(braid, Assembler::new(braid.vectors, tile.as_ref()), streams)
+}
+
+/// The same for columns of packets.
+fn assemble_columns(braid: &Braid, columns: &Columns, streams: bool) -> Vec<u8> {
+    let streams = streams.then(|| Fetch::Packets { into: fetched_into(), ahead: packets_ahead(columns) });
+    assembled(braid, Assembler::of_columns(braid.vectors, columns.clone()), streams)
+}
+
+fn assembled(braid: &Braid, code: Assembler, streams: Option<Fetch>) -> Vec<u8> {
     let [row_pair, read_pair] = own_pairs(braid.vectors);
-    let mut sums = Sums {
-        row: row_pair,
-        read: read_pair,
-        code: Assembler::new(braid.vectors, tile.as_ref()),
-        ahead: tile.map(|tile| Ahead { tile, terms, swept: 0, fetched: 0 }),
-        kept: Vec::new(),
-    };
+    let mut sums = Sums { row: row_pair, read: read_pair, code, streams, kept: Vec::new() };
     // Pairs that no batch has columns for: rows may wait there. Beside several batches there are none, for the last is full.
     let columns = braid.batches.iter().map(|batch| batch.starts.len()).max().unwrap_or(0);
     let mut free = (columns..).map(pair_of).take_while(|&pair| pair < row_pair).peekable();
     for batch in &braid.batches {
         let mut held: Vec<bool> = batch.starts.iter().map(Option::is_some).collect();
         for (j, start) in batch.starts.iter().enumerate() {
-            start.iter().for_each(|&start| sums.code.load(pair_of(j), start));
+            if let &Some(start) = start {
+                sums.fetch_packet(start);
+                sums.code.load(pair_of(j), start);
+            }
         }
         for row in &batch.rows {
             sums.sweep(row, &mut held);
@@ -189,20 +289,28 @@ fn assemble(braid: &Braid, tile: Option<Tile>) -> Vec<u8> {
         sums.keep(link.to.place, to);
         before = Some(to);
     }
-    debug_assert!(sums.ahead.is_none_or(|ahead| ahead.swept == ahead.terms), "each term fetches its share");
+    debug_assert!(sums.has_fetched_all(), "each term fetches its share");
     sums.code.finished()
 }
 
 /// Code in the making, and what registers hold while it runs.
 struct Sums {
     code: Assembler,
-    /// Of code that streams.
-    ahead: Option<Ahead>,
+    /// Of code that streams: what it fetches.
+    streams: Option<Fetch>,
     /// Sums by where they belong: of columns for good, of rows until their pair is taken again.
     kept: Vec<(Place, Pair)>,
     /// The pairs of the row and of what is read.
     row: Pair,
     read: Pair,
+}
+
+/// What code that streams fetches.
+enum Fetch {
+    /// Tiles of buffers that are anywhere.
+    Tiles(Ahead),
+    /// Of each buffer, where it is read, the packet so many packets ahead, into that cache.
+    Packets { into: Level, ahead: usize },
 }
 
 /// What a slice fetches ahead, spread evenly over what it reads. Batches differ in how much their rows read: where each row fetched as much, rows of few
@@ -226,16 +334,32 @@ impl Ahead {
 }
 
 impl Sums {
-    fn fetch(&mut self) {
-        if let Some(ahead) = &mut self.ahead {
-            ahead.due().for_each(|which| self.code.fetch(&ahead.tile, which));
+    /// What is due before a term is read.
+    fn fetch(&mut self, term: Place) {
+        match &mut self.streams {
+            Some(Fetch::Tiles(ahead)) => ahead.due().for_each(|which| self.code.fetch(&ahead.tile, which)),
+            Some(Fetch::Packets { .. }) => self.fetch_packet(term),
+            None => {}
+        }
+    }
+
+    fn fetch_packet(&mut self, term: Place) {
+        if let Some(Fetch::Packets { into, ahead }) = self.streams {
+            self.code.fetch_next(into, term, ahead);
+        }
+    }
+
+    fn has_fetched_all(&self) -> bool {
+        match &self.streams {
+            Some(Fetch::Tiles(ahead)) => ahead.swept == ahead.terms,
+            _ => true,
         }
     }
 
     /// Stores a pair. What another one holds of the place is no longer what belongs there.
     fn store(&mut self, from: Pair, to: Target) {
         self.kept.retain(|kept| kept.0 != to.place);
-        match to.is_last && self.ahead.is_some() {
+        match to.is_last && self.streams.is_some() {
             true => self.code.store_past(from, to.place),
             false => self.code.store(from, to.place),
         }
@@ -262,7 +386,7 @@ impl Sums {
         let (row_pair, read_pair) = (self.row, self.read);
         let mut has_sum = false;
         for &term in &row.plain {
-            self.fetch();
+            self.fetch(term);
             // Nothing is kept yet of what a row reads: rows of several batches wait in slots.
             self.code.sum(row_pair, has_sum.then_some(row_pair), term);
             has_sum = true;
@@ -274,7 +398,7 @@ impl Sums {
                 (true, false) => row_pair,
                 (true, true) => read_pair,
             };
-            self.fetch();
+            self.fetch(cell);
             self.code.load(to, cell);
             if to != row_pair {
                 self.add_or_copy(&mut has_sum, row_pair, to);

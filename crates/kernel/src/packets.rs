@@ -1,0 +1,175 @@
+//! Buffers that share columns, interleaved: a column has a *packet* of its first buffer, one of its second, and so on, then the next packet of
+//! its first.
+//!
+//! A column of an array code has a dozen buffers. With each of them in one piece, a stripe of 13 columns is 169 streams, of which a pass takes a line or two at
+//! a time: more than a processor follows, a pointer to look up for each, and as many places that may fall on one set of a cache. In
+//! packets it is 13 streams, each read from its beginning to its end, and where a buffer lies in its column is known when a program
+//! is compiled.
+//!
+//! Invariants: every column has as many packets of each of its buffers as every other one; bytes of a buffer keep their order.
+
+use std::num::NonZeroUsize;
+
+use crate::program::{Program, ProgramError};
+use crate::{ShapeError, Stores};
+
+/// How columns are made of buffers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packets {
+    /// Buffers of each column.
+    rows: Box<[usize]>,
+    bytes: NonZeroUsize,
+    /// The column of each buffer, and its place there. Buffers are numbered column by column.
+    cells: Box<[(u32, u32)]>,
+}
+
+impl Packets {
+    /// Columns of so many buffers each, in packets of `bytes` bytes.
+    ///
+    /// Buffers are numbered column by column. Multiples of 128 bytes are what programs of XORs are fastest with; 512 are enough for all else.
+    pub fn new(rows: &[usize], bytes: NonZeroUsize) -> Packets {
+        let cells =
+            rows.iter().zip(0..).flat_map(|(&rows, column)| (0..rows as u32).map(move |row| (column, row)));
+        Packets { rows: rows.into(), bytes, cells: cells.collect() }
+    }
+
+    /// Bytes of a packet.
+    pub fn bytes(&self) -> usize {
+        self.bytes.get()
+    }
+
+    /// Columns.
+    pub fn columns(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Buffers of a column. Panics if there is no such column.
+    pub fn rows(&self, column: usize) -> usize {
+        self.rows[column]
+    }
+
+    /// Buffers of all columns.
+    pub fn buffers(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// The column of a buffer, and its place there. Panics if there is no such buffer.
+    pub fn cell(&self, buffer: usize) -> (usize, usize) {
+        let (column, row) = self.cells[buffer];
+        (column as usize, row as usize)
+    }
+
+    /// What a column has of one packet of each of its buffers, in bytes. Panics if there is no such column.
+    pub fn group_bytes(&self, column: usize) -> usize {
+        self.rows[column].saturating_mul(self.bytes.get())
+    }
+
+    /// The packets of a buffer in such columns.
+    ///
+    /// Errors: the number of columns is wrong; a column is no whole number of packets of each of its buffers, or of more or fewer than
+    /// the first one that has any.
+    pub fn groups(&self, columns: &[impl AsRef<[u8]>]) -> Result<usize, ShapeError> {
+        if columns.len() != self.rows.len() {
+            return Err(ShapeError::BufferCount { have: columns.len(), need: self.rows.len() });
+        }
+        let mut groups = None;
+        for (index, column) in columns.iter().enumerate() {
+            let (have, group) = (column.as_ref().len(), self.group_bytes(index));
+            let multiple_of = group.max(1);
+            if !have.is_multiple_of(multiple_of) || group == 0 && have > 0 {
+                return Err(ShapeError::Packets { index, have, multiple_of: group });
+            }
+            if group > 0 {
+                let of_first = *groups.get_or_insert(have / group);
+                if have / group != of_first {
+                    return Err(ShapeError::BufferLen { index, have, need: of_first * group });
+                }
+            }
+        }
+        Ok(groups.unwrap_or(0))
+    }
+}
+
+/// A program that works on columns of packets.
+///
+/// `Send + Sync` and reusable, as the [`Program`] that it was made of.
+#[derive(Debug)]
+pub struct PacketProgram {
+    program: Program,
+    packets: Packets,
+}
+
+impl PacketProgram {
+    /// Errors: the program has more or fewer buffers than the columns have together.
+    pub(crate) fn new(mut program: Program, packets: Packets) -> Result<PacketProgram, ProgramError> {
+        if packets.buffers() != program.buffers() {
+            return Err(ProgramError::PacketBuffers { have: packets.buffers(), need: program.buffers() });
+        }
+        program.lay_out(&packets);
+        Ok(PacketProgram { program, packets })
+    }
+
+    /// The columns that a run takes.
+    pub fn packets(&self) -> &Packets {
+        &self.packets
+    }
+
+    /// The buffers of all columns.
+    pub fn buffers(&self) -> usize {
+        self.program.buffers()
+    }
+
+    /// As [`Program::prepare`].
+    pub fn prepare(&self) {
+        self.program.prepare();
+    }
+
+    /// The store policy.
+    pub fn stores(&self) -> Stores {
+        self.program.stores()
+    }
+
+    /// Carries out every step, in place, on each packet.
+    ///
+    /// Shape: any alignment. Errors: as [`Packets::groups`]; nothing is written then.
+    pub fn run(&self, columns: &mut [&mut [u8]]) -> Result<(), ShapeError> {
+        let groups = self.packets.groups(columns)?;
+        let base = columns.as_mut_ptr();
+        // SAFETY: `column` is called with numbers of columns only, of which there are as many as slices, by `groups`. Each call borrows that one slice anew, and
+        // the pointer stays valid because nothing else touches the slices until we return.
+        let column = move |c: usize| unsafe { (*base.add(c)).as_mut_ptr() };
+        // SAFETY: columns are apart from one another, and hold so many groups.
+        unsafe { self.program.run_packets(&self.packets, column, groups) };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packets(rows: &[usize], bytes: usize) -> Packets {
+        Packets::new(rows, NonZeroUsize::new(bytes).unwrap())
+    }
+
+    #[test]
+    fn buffers_are_numbered_column_by_column() {
+        let packets = packets(&[2, 0, 1, 3], 7);
+        let cells: Vec<_> = (0..packets.buffers()).map(|buffer| packets.cell(buffer)).collect();
+        assert_eq!(cells, [(0, 0), (0, 1), (2, 0), (3, 0), (3, 1), (3, 2)]);
+        assert_eq!((packets.columns(), packets.bytes(), packets.group_bytes(3)), (4, 7, 21));
+    }
+
+    #[test]
+    fn columns_have_as_many_packets_as_one_another() {
+        let packets = packets(&[2, 0, 1], 5);
+        let groups =
+            |lens: &[usize]| packets.groups(&lens.iter().map(|&len| vec![0; len]).collect::<Vec<_>>());
+        assert_eq!(groups(&[0, 0, 0]), Ok(0));
+        assert_eq!(groups(&[30, 0, 15]), Ok(3));
+        assert_eq!(groups(&[30, 0]), Err(ShapeError::BufferCount { have: 2, need: 3 }));
+        assert_eq!(groups(&[35, 0, 15]), Err(ShapeError::Packets { index: 0, have: 35, multiple_of: 10 }));
+        assert_eq!(groups(&[30, 1, 15]), Err(ShapeError::Packets { index: 1, have: 1, multiple_of: 0 }));
+        assert_eq!(groups(&[30, 0, 20]), Err(ShapeError::BufferLen { index: 2, have: 20, need: 15 }));
+    }
+}
