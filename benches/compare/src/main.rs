@@ -19,7 +19,7 @@ use dynamic::Library;
 use jerasure::{Jerasure, Technique};
 use pantile_kernel::Stores;
 use pantile_kernel::measure::{LimitOrder, Visit, thread_cpu_ns};
-use pantile_peer::Pantile;
+use pantile_peer::{InPackets, Pantile};
 use peer::{Operation, Peer, Planning, sets};
 use serde_json::{Map, Value, json};
 use stripes::Stripes;
@@ -34,6 +34,9 @@ const RUN_NS: f64 = 1.5e6;
 const QUICK_REPEATS: usize = 3;
 
 const SIZES: [usize; 3] = [4096, 65536, 1 << 20];
+
+/// Packets of array codes with interleaved elements: what is fast in the cache, and what is from memory.
+const PACKETS: [usize; 2] = [512, 128];
 
 /// The section of codes that have many parities, and what chunks they have at most: a stripe of these is in memory, too.
 const WIDE: &str = "wide";
@@ -249,6 +252,9 @@ fn groups(rivals: &Rivals, avx2: bool) -> Vec<Group> {
     for (spec, k) in [("dcode:13", 11), ("xcode:13", 11), ("rdp:14", 12), ("evenodd:13", 11)] {
         let pantile = Pantile::new("pantile", spec);
         let mut peers: Vec<Box<dyn Peer>> = vec![Box::new(Pantile::new("pantile", spec))];
+        for bytes in PACKETS {
+            peers.push(Box::new(InPackets::new(&format!("pantile packets {bytes}"), spec, bytes)));
+        }
         let techniques =
             [Technique::CauchyGood, Technique::BlaumRoth { w: 12 }, Technique::Liberation { w: 13 }];
         if let Some(functions) = rivals.jerasure {
@@ -383,8 +389,14 @@ fn measure_group(
     for (operation_name, losses, operation) in operations {
         let mut results = Map::new();
         let limit = group.pantile.limit(&operation);
+        // Of codes whose elements may be interleaved.
+        let of_columns =
+            if group.section == "array" { group.pantile.limit_of_columns(&operation) } else { None };
         let mut contestants: Vec<(String, usize, peer::Runner)> = Vec::new();
         for peer in &group.peers {
+            if peer.covered_bytes(len) == 0 {
+                continue;
+            }
             if let Some(mut run) = peer.prepare(&operation) {
                 match check(&**peer, &operation, &mut run, stripes, group.k) {
                     Ok(()) => contestants.push((peer.name(), peer.data_bytes(len), run)),
@@ -405,8 +417,20 @@ fn measure_group(
             });
             contestants.push((format!("limit {}", name_of(order)), data, run));
         }
+        let orders = of_columns
+            .iter()
+            .flat_map(|limit| limit.orders(len, Stores::Auto).into_iter().map(move |order| (limit, order)));
+        for (limit, order) in orders {
+            let run: peer::Runner = Box::new(move |stripes, start, calls| {
+                let mut views: Vec<_> =
+                    sets(stripes, start, calls.min(stripes.sets())).map(|set| stripes.views(set)).collect();
+                let count = views.len();
+                (0..calls).for_each(|i| limit.run(order, &mut views[i % count]).expect("a stripe"));
+            });
+            contestants.push((format!("column limit {}", name_of(order)), data, run));
+        }
         let times = interleave(&mut contestants, stripes, repeats);
-        let mut best_limit = 0.0f64;
+        let (mut best_limit, mut best_of_columns) = (0.0f64, 0.0f64);
         for ((name, bytes, _), mut times) in contestants.iter().zip(times) {
             times.sort_by(f64::total_cmp);
             let median = times[times.len() / 2];
@@ -414,6 +438,8 @@ fn measure_group(
             let spread = (times[3 * times.len() / 4] - times[times.len() / 4]) / median;
             if name.starts_with("limit") {
                 best_limit = best_limit.max(rate);
+            } else if name.starts_with("column limit") {
+                best_of_columns = best_of_columns.max(rate);
             } else {
                 results.insert(
                     name.clone(),
@@ -429,10 +455,13 @@ fn measure_group(
             Operation::Encode => Value::Null,
             Operation::Decode { lost, .. } => json!(lost),
         };
-        let cell = json!({ "section": group.section, "code": group.code, "k": group.k, "m": group.m,
+        let mut cell = json!({ "section": group.section, "code": group.code, "k": group.k, "m": group.m,
             "chunk_len_bytes": len, "layout": if staggered { "staggered" } else { "aligned" },
             "op": operation_name, "losses": losses, "lost": lost, "planning": planning,
             "limit_gb_per_s": rounded(best_limit, 2), "results": results });
+        if best_of_columns > 0.0 {
+            cell["column_limit_gb_per_s"] = rounded(best_of_columns, 2).into();
+        }
         cells.push(cell);
     }
 }

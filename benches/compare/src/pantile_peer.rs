@@ -2,7 +2,7 @@
 
 use crate::peer::{Operation, Peer, Planning, Runner, sets};
 use crate::stripes::Stripes;
-use pantile::{Codec, Plan};
+use pantile::{Codec, PacketCodec, Plan};
 use pantile_kernel::measure::XorLimit;
 
 pub struct Pantile {
@@ -30,6 +30,21 @@ impl Pantile {
             let reads: Vec<usize> = plan.reads.iter().map(|cell| cell.usize()).collect();
             let writes: Vec<usize> = plan.steps.iter().map(|step| step.target.usize()).collect();
             XorLimit::new(self.codec.code().cell_count(), &reads, &writes)
+        };
+        match operation {
+            Operation::Encode => of(self.codec.encode_plan()),
+            Operation::Decode { lost, .. } => of(self.codec.decoder(lost).expect("survivable").plan()),
+        }
+    }
+
+    /// As [`Pantile::limit`], of as many whole columns: nothing that is read from end to end can be faster. `None` if it is not that many.
+    pub fn limit_of_columns(&self, operation: &Operation) -> Option<XorLimit> {
+        let of = |plan: &Plan| {
+            let whole = |cells: usize| cells.is_multiple_of(self.rows).then_some(cells / self.rows);
+            let (read, written) = (whole(plan.reads.len())?, whole(plan.steps.len())?);
+            let (from, to): (Vec<usize>, Vec<usize>) =
+                ((written..written + read).collect(), (0..written).collect());
+            Some(XorLimit::new(self.codec.code().columns(), &from, &to))
         };
         match operation {
             Operation::Encode => of(self.codec.encode_plan()),
@@ -84,6 +99,75 @@ impl Peer for Pantile {
                     for i in 0..calls {
                         let recovery = self.codec.decoder_anew(&lost).expect("survivable");
                         recovery.run(&mut cells[i % count]).expect("a stripe");
+                    }
+                })
+            }
+        })
+    }
+}
+
+/// The same with elements interleaved.
+pub struct InPackets {
+    name: String,
+    codec: PacketCodec,
+    rows: usize,
+}
+
+impl InPackets {
+    pub fn new(name: &str, spec: &str, packet_bytes: usize) -> InPackets {
+        let Pantile { codec, rows, .. } = Pantile::new(name, spec);
+        let codec = codec.in_packets(packet_bytes).expect("a packet has bytes");
+        InPackets { name: name.into(), codec, rows }
+    }
+
+    /// The columns of as many sets as the calls will meet, of which whole packets count.
+    fn columns<'s>(&self, stripes: &'s Stripes, start: usize, calls: usize) -> Vec<Vec<&'s mut [u8]>> {
+        let covered = self.covered_bytes(stripes.len);
+        let of = |set: usize| stripes.views(set).into_iter().map(|view| &mut view[..covered]).collect();
+        sets(stripes, start, calls.min(stripes.sets())).map(of).collect()
+    }
+}
+
+impl Peer for InPackets {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn data_bytes(&self, len: usize) -> usize {
+        self.codec.code().data().len() * (self.covered_bytes(len) / self.rows)
+    }
+
+    fn covered_bytes(&self, len: usize) -> usize {
+        let group = self.rows * self.codec.packet_bytes();
+        len / group * group
+    }
+
+    fn prepare<'a>(&'a self, operation: &Operation) -> Option<Runner<'a>> {
+        Some(match operation.clone() {
+            Operation::Encode => Box::new(|stripes, start, calls| {
+                let mut columns = self.columns(stripes, start, calls);
+                let count = columns.len();
+                (0..calls).for_each(|i| self.codec.encode(&mut columns[i % count]).expect("a stripe"));
+            }),
+            Operation::Decode { lost, planning } => {
+                let kept = self.codec.decoder(&lost).expect("survivable");
+                kept.prepare();
+                Box::new(move |stripes, start, calls| {
+                    let mut columns = self.columns(stripes, start, calls);
+                    let count = columns.len();
+                    for i in 0..calls {
+                        let stripe = &mut columns[i % count];
+                        match planning {
+                            Planning::Excluded => kept.run(stripe).expect("a stripe"),
+                            Planning::Cached => self.codec.reconstruct(stripe, &lost).expect("a stripe"),
+                            Planning::Included => {
+                                self.codec
+                                    .decoder_anew(&lost)
+                                    .expect("survivable")
+                                    .run(stripe)
+                                    .expect("a stripe");
+                            }
+                        }
                     }
                 })
             }

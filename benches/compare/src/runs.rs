@@ -45,7 +45,11 @@ pub fn merged(records: &[Value]) -> Result<Value, String> {
         if !of_runs.iter().all(|other| is_same_cell(cell, other)) {
             return Err(format!("cell {i} is not of the same libraries in all runs: {}", cell["code"]));
         }
-        cell["limit_gb_per_s"] = json!(quartiles(&of_runs, |cell| &cell["limit_gb_per_s"]).1);
+        for limit in ["limit_gb_per_s", "column_limit_gb_per_s"] {
+            if cell.get(limit).is_some() {
+                cell[limit] = json!(quartiles(&of_runs, |cell| &cell[limit]).1);
+            }
+        }
         let mut results = Map::new();
         for name in cell["results"].as_object().expect("a cell has results").keys() {
             let (low, rate, high) = quartiles(&of_runs, |cell| &cell["results"][name]["gb_per_s"]);

@@ -64,6 +64,18 @@ impl Packets {
         self.rows[column].saturating_mul(self.bytes.get())
     }
 
+    /// Where the packet of each buffer is that has this number, by where columns begin.
+    pub(crate) fn group(
+        &self,
+        column: impl Fn(usize) -> *mut u8 + Copy,
+        group: usize,
+    ) -> impl Fn(usize) -> *mut u8 + Copy {
+        move |buffer| {
+            let (c, row) = self.cell(buffer);
+            column(c).wrapping_add(group * self.group_bytes(c) + row * self.bytes())
+        }
+    }
+
     /// The packets of a buffer in such columns.
     ///
     /// Errors: the number of columns is wrong; a column is no whole number of packets of each of its buffers, or of more or fewer than

@@ -292,13 +292,11 @@ impl Program {
         column: impl Fn(usize) -> *mut u8 + Copy,
         groups: usize,
     ) {
-        let (bytes, len) = (packets.bytes(), groups * packets.bytes());
+        let len = groups * packets.bytes();
         let streaming = self.stores.streams(self.streams, len);
-        if let Stages::One(Stage::Xor(xor)) = &self.stages
+        if let Stages::One(Stage::Xor(xor)) = &self.stages {
             // SAFETY: the caller's promise.
-            && unsafe { xor.run_packets(streaming, packets, column, groups) }
-        {
-            return;
+            return unsafe { xor.run_packets(streaming, packets, column, groups) };
         }
         let rows_are_columns = packets.columns() == packets.buffers();
         if rows_are_columns && (0..packets.columns()).all(|c| packets.rows(c) == 1) {
@@ -306,12 +304,8 @@ impl Program {
             return unsafe { self.run_stages(streaming, column, len) };
         }
         for group in 0..groups {
-            let buffer = move |i: usize| {
-                let (c, row) = packets.cell(i);
-                column(c).wrapping_add(group * packets.group_bytes(c) + row * bytes)
-            };
             // SAFETY: the caller's promise: a packet lies in its column, and no two overlap.
-            unsafe { self.run_stages(streaming, buffer, bytes) };
+            unsafe { self.run_stages(streaming, packets.group(column, group), packets.bytes()) };
         }
     }
 

@@ -163,15 +163,11 @@ impl Update {
             return Err(ShapeError::SourceLen { index: 0, have: new.len(), need: groups * bytes });
         }
         let base = columns.as_mut_ptr();
+        // SAFETY: called with columns that exist, by `groups`; each call borrows that one slice anew.
+        let column = |c: usize| unsafe { (*base.add(c)).as_mut_ptr() };
         for (group, new) in new.chunks_exact(bytes).enumerate() {
-            let buffer = |i: usize| {
-                let (column, row) = packets.cell(i);
-                // SAFETY: the column exists, by `groups`; each call borrows that one slice anew.
-                let start = unsafe { (*base.add(column)).as_mut_ptr() };
-                start.wrapping_add(group * packets.group_bytes(column) + row * bytes)
-            };
             // SAFETY: packets lie in their columns, by `groups`, and no two overlap, as above.
-            unsafe { self.change(buffer, new) };
+            unsafe { self.change(packets.group(column, group), new) };
         }
         Ok(())
     }

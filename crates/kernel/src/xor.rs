@@ -98,7 +98,7 @@ impl Xor {
         self.woven.get().unwrap_or(&Woven::Nothing)
     }
 
-    /// Computes every sum of whole columns, if there is code for them; else nothing is done, and `false`.
+    /// Computes every sum on `groups` packets of every buffer.
     ///
     /// # Safety
     ///
@@ -107,14 +107,19 @@ impl Xor {
         &self,
         streaming: bool,
         packets: &Packets,
-        column: impl Fn(usize) -> *mut u8,
+        column: impl Fn(usize) -> *mut u8 + Copy,
         groups: usize,
-    ) -> bool {
+    ) {
         debug_assert!(self.packets.as_ref() == Some(packets));
-        let Some(Woven::PacketCode(code)) = self.woven.get() else { return false };
-        // SAFETY: the caller's promise; code is made for tiers of this machine only.
-        unsafe { code.run(streaming, column, groups) };
-        true
+        let form = self.form(groups * packets.bytes());
+        if let Woven::PacketCode(code) = form {
+            // SAFETY: the caller's promise; code is made for tiers of this machine only.
+            return unsafe { code.run(streaming, column, groups) };
+        }
+        for group in 0..groups {
+            // SAFETY: the caller's promise: a packet lies in its column, and no two overlap.
+            unsafe { self.run_as(form, streaming, packets.group(column, group), packets.bytes()) };
+        }
     }
 
     /// Computes every sum.
@@ -123,7 +128,21 @@ impl Xor {
     ///
     /// `buffer(i)` is valid for reads and writes of `len` bytes and apart from the others, for every buffer of a step.
     pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8 + Copy, len: usize) {
-        let weave = match self.form(len) {
+        // SAFETY: the caller's promise.
+        unsafe { self.run_as(self.form(len), streaming, buffer, len) };
+    }
+
+    /// # Safety
+    ///
+    /// As `run`.
+    unsafe fn run_as(
+        &self,
+        form: &Woven,
+        streaming: bool,
+        buffer: impl Fn(usize) -> *mut u8 + Copy,
+        len: usize,
+    ) {
+        let weave = match form {
             // SAFETY: the caller's promise; code is made for tiers of this machine only.
             Woven::Code(code) if len >= code.slice_bytes() => {
                 return unsafe { code.run(streaming, buffer, len) };

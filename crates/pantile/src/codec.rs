@@ -3,19 +3,20 @@
 use crate::cache::{Cache, TERM_BYTES, VALUE_BYTES, Weight};
 use crate::cosets::Cosets;
 use crate::locate::Checker;
+use crate::packets::PacketCodec;
 use crate::plank::Plank;
 use crate::program::{compile, solving, unread};
 use crate::shelf::Shelf;
 use crate::stripe::{StripeError, element_len};
 use pantile_code::{CellIndex, Code, CodeError};
-use pantile_kernel::{Program, Stores, Update};
+use pantile_kernel::{PacketProgram, Packets, Program, Stores, Update};
 use pantile_plan::{CellSet, Costs, Effort, Plan, PlanError, Planner, Request};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 /// What each cache may fill: the recoveries of all pairs of columns of D-Code(24), or 40 of D-Code(64).
-const CACHE_BYTES_MOST: usize = 16 << 20;
+pub(crate) const CACHE_BYTES_MOST: usize = 16 << 20;
 
 /// Encodes, reconstructs, updates and checks stripes of one code.
 ///
@@ -39,25 +40,23 @@ struct Inner {
     encode: OnceLock<(Plan, Program)>,
     /// For each data position: the parity cells that it reaches and the coefficients.
     updates: Vec<OnceLock<Update>>,
-    /// The recoveries of whole columns, all of them wanted, at uniform costs, by columns ascending.
-    columns: Shelf<Recovery>,
-    /// Those for which the shelf has no room.
-    more_columns: Cache<Box<[usize]>, Recovery>,
-    recoveries: Cache<(CellSet, Vec<CellIndex>, Costs), Recovery>,
+    /// The recoveries of whole columns, all of them wanted, at uniform costs.
+    columns: Decoders<Program>,
+    recoveries: Recoveries<Program>,
     checkers: Cache<CellSet, Checker>,
 }
 
-/// A recovery plan and its program.
+/// A recovery plan and its program: of a [`Codec`], unless it says otherwise.
 #[derive(Debug)]
-pub struct Recovery {
+pub struct Recovery<P = Program> {
     /// Made when first asked for, if the program did not need it.
     plan: OnceLock<Plan>,
     /// From which the plan can be made.
     request: Option<Unplanned>,
-    program: Program,
+    program: P,
 }
 
-impl Weight for Recovery {
+impl<P: Compiled> Weight for Recovery<P> {
     /// Also of the plan that is made when asked for: of the most terms that it may have.
     fn weight_bytes(&self) -> usize {
         let (terms, steps) = match &self.request {
@@ -70,7 +69,7 @@ impl Weight for Recovery {
                 (steps.iter().map(|step| step.terms.len()).sum(), steps.len())
             }
         };
-        VALUE_BYTES + terms * TERM_BYTES + steps * STEP_BYTES + self.program.buffers() * CELL_BYTES
+        VALUE_BYTES + terms * TERM_BYTES + steps * STEP_BYTES + self.program.cells() * CELL_BYTES
     }
 }
 
@@ -87,7 +86,7 @@ struct Unplanned {
     lost: CellSet,
 }
 
-impl Recovery {
+impl<P: Compiled> Recovery<P> {
     /// What is read and computed.
     pub fn plan(&self) -> &Plan {
         self.plan.get_or_init(|| {
@@ -126,7 +125,9 @@ impl Recovery {
             }
         }
     }
+}
 
+impl Recovery {
     /// Computes the wanted cells in place, from the cells that the plan reads.
     ///
     /// The buffers of the cells in [`Recovery::written`] are overwritten; no other buffer is changed.
@@ -134,6 +135,121 @@ impl Recovery {
     /// Cost: no lock, and no allocation after the first run on a thread but what [`Recovery::prepare`] makes, once.
     pub fn run(&self, cells: &mut [&mut [u8]]) -> Result<(), StripeError> {
         Ok(self.program.run(cells)?)
+    }
+
+    /// The same recovery for columns of packets.
+    pub(crate) fn in_packets(self, packets: &Packets) -> Recovery<PacketProgram> {
+        Recovery { plan: self.plan, request: self.request, program: laid_out(self.program, packets) }
+    }
+}
+
+/// A program of a code for its columns.
+pub(crate) fn laid_out(program: Program, packets: &Packets) -> PacketProgram {
+    match program.in_packets(packets.clone()) {
+        Ok(program) => program,
+        Err(error) => unreachable!("the columns have the cells of the code: {error}"),
+    }
+}
+
+impl Recovery<PacketProgram> {
+    /// Computes the wanted cells in place, from the cells that the plan reads, packet by packet.
+    ///
+    /// As with cells, nothing else is changed. Errors: buffers that are not the columns that this was made for; nothing is then written.
+    /// Cost: as of cells.
+    pub fn run(&self, columns: &mut [&mut [u8]]) -> Result<(), StripeError> {
+        self.program.run(columns).map_err(StripeError::of_columns)
+    }
+}
+
+/// What steps become.
+pub trait Compiled: sealed::Compiled {}
+
+impl<P: sealed::Compiled> Compiled for P {}
+
+mod sealed {
+    pub trait Compiled {
+        /// The cells of the code.
+        fn cells(&self) -> usize;
+        fn prepare(&self);
+    }
+
+    impl Compiled for pantile_kernel::Program {
+        fn cells(&self) -> usize {
+            self.buffers()
+        }
+
+        fn prepare(&self) {
+            self.prepare();
+        }
+    }
+
+    impl Compiled for pantile_kernel::PacketProgram {
+        fn cells(&self) -> usize {
+            self.buffers()
+        }
+
+        fn prepare(&self) {
+            self.prepare();
+        }
+    }
+}
+
+/// Recoveries of any cells, made once per request.
+pub(crate) type Recoveries<P> = Cache<(CellSet, Vec<CellIndex>, Costs), Recovery<P>>;
+
+/// The recoveries of whole columns, made once per set of them.
+pub(crate) struct Decoders<P> {
+    /// By columns ascending, found without a lock.
+    shelf: Shelf<Recovery<P>>,
+    /// Those for which the shelf has no room.
+    more: Cache<Box<[usize]>, Recovery<P>>,
+}
+
+impl<P: Compiled> Decoders<P> {
+    pub(crate) fn new() -> Decoders<P> {
+        Decoders { shelf: Shelf::default(), more: Cache::new(CACHE_BYTES_MOST) }
+    }
+
+    /// What is there, without a lock, if the columns are ascending.
+    pub(crate) fn known(&self, lost: &[usize]) -> Option<&Arc<Recovery<P>>> {
+        self.shelf.get(lost)
+    }
+
+    /// What is there, or is made of ascending columns.
+    pub(crate) fn get<E>(
+        &self,
+        lost: &[usize],
+        make: impl FnOnce(&[usize]) -> Result<Recovery<P>, E>,
+    ) -> Result<Arc<Recovery<P>>, E> {
+        if let Some(known) = self.known(lost) {
+            return Ok(known.clone());
+        }
+        if lost.is_sorted_by(|a, b| a < b) {
+            return self.get_sorted(lost, make);
+        }
+        let mut sorted: SmallVec<[usize; 8]> = SmallVec::from_slice(lost);
+        sorted.sort_unstable();
+        sorted.dedup();
+        match self.known(&sorted) {
+            Some(known) => Ok(known.clone()),
+            None => self.get_sorted(&sorted, make),
+        }
+    }
+
+    /// As `get`, of columns that are ascending and not on the shelf.
+    fn get_sorted<E>(
+        &self,
+        lost: &[usize],
+        make: impl FnOnce(&[usize]) -> Result<Recovery<P>, E>,
+    ) -> Result<Arc<Recovery<P>>, E> {
+        if let Some(known) = self.more.find(lost) {
+            return Ok(known);
+        }
+        let recovery = Arc::new(make(lost)?);
+        match self.shelf.put(lost, recovery.clone(), recovery.weight_bytes()) {
+            true => Ok(recovery),
+            false => Ok(self.more.keep(lost.into(), recovery)),
+        }
     }
 }
 
@@ -199,12 +315,18 @@ impl Codec {
                 cosets: OnceLock::new(),
                 encode: OnceLock::new(),
                 updates,
-                columns: Shelf::default(),
-                more_columns: Cache::new(CACHE_BYTES_MOST),
+                columns: Decoders::new(),
                 recoveries: Cache::new(CACHE_BYTES_MOST),
                 checkers: Cache::new(CACHE_BYTES_MOST),
             }),
         }
+    }
+
+    /// The same code for columns in which elements are interleaved, by packets of so many bytes.
+    ///
+    /// Errors: packets of 0 bytes.
+    pub fn in_packets(&self, packet_bytes: usize) -> Result<PacketCodec, StripeError> {
+        PacketCodec::new(self, packet_bytes)
     }
 
     /// A codec for the code that a spec names; as with [`Codec::new`], whoever stores asks its [`Code::check_stores`].
@@ -251,13 +373,18 @@ impl Codec {
     fn encoder(&self) -> &(Plan, Program) {
         self.inner.encode.get_or_init(|| {
             let plan = self.inner.planner.encode();
-            let carried = self.plank().and_then(|plank| plank.encoder(self.code()));
-            let carried = carried.or_else(|| self.cosets()?.encoder(self.code()));
-            let program = carried.unwrap_or_else(|| compile(&self.inner.code, &plan.steps));
-            let program = program.with_stores(self.inner.stores);
+            let program = self.encoder_anew(&plan);
             program.prepare();
             (plan, program)
         })
+    }
+
+    /// The program of the plan by which parity is computed.
+    pub(crate) fn encoder_anew(&self, plan: &Plan) -> Program {
+        let carried = self.plank().and_then(|plank| plank.encoder(self.code()));
+        let carried = carried.or_else(|| self.cosets()?.encoder(self.code()));
+        let program = carried.unwrap_or_else(|| compile(&self.inner.code, &plan.steps));
+        program.with_stores(self.inner.stores)
     }
 
     /// Computes every parity cell from the data cells, in place.
@@ -277,14 +404,22 @@ impl Codec {
         costs: &Costs,
     ) -> Result<Arc<Recovery>, PlanError> {
         let key = (lost.clone(), wanted.to_vec(), costs.clone());
-        self.inner.recoveries.get(key, |(lost, wanted, costs)| {
-            self.inner.planner.check(&Request { lost, wanted, costs, effort: Effort::Fast })?;
-            let is_whole = *costs == Costs::uniform() && wanted.iter().copied().eq(lost.iter());
-            match if is_whole { self.solving(lost) } else { None } {
-                Some(program) => Ok(self.unplanned(lost.clone(), program)),
-                None => self.plan_and_compile(lost, wanted, costs),
-            }
-        })
+        self.inner.recoveries.get(key, |(lost, wanted, costs)| self.recovery_anew(lost, wanted, costs))
+    }
+
+    /// As [`Codec::recovery`], and not kept.
+    pub(crate) fn recovery_anew(
+        &self,
+        lost: &CellSet,
+        wanted: &[CellIndex],
+        costs: &Costs,
+    ) -> Result<Recovery, PlanError> {
+        self.inner.planner.check(&Request { lost, wanted, costs, effort: Effort::Fast })?;
+        let is_whole = *costs == Costs::uniform() && wanted.iter().copied().eq(lost.iter());
+        match if is_whole { self.solving(lost) } else { None } {
+            Some(program) => Ok(self.unplanned(lost.clone(), program)),
+            None => self.plan_and_compile(lost, wanted, costs),
+        }
     }
 
     /// The recovery of whole columns from the others in memory: what [`Codec::reconstruct`] runs.
@@ -295,31 +430,7 @@ impl Codec {
     /// are found behind a lock.
     /// Errors: too many columns are lost, or the code lacks one of them.
     pub fn decoder(&self, lost: &[usize]) -> Result<Arc<Recovery>, PlanError> {
-        if let Some(known) = self.inner.columns.get(lost) {
-            return Ok(known.clone());
-        }
-        if lost.is_sorted_by(|a, b| a < b) {
-            return self.decoder_of_sorted(lost);
-        }
-        let mut sorted: SmallVec<[usize; 8]> = SmallVec::from_slice(lost);
-        sorted.sort_unstable();
-        sorted.dedup();
-        match self.inner.columns.get(&sorted) {
-            Some(known) => Ok(known.clone()),
-            None => self.decoder_of_sorted(&sorted),
-        }
-    }
-
-    /// As [`Codec::decoder`], of columns that are ascending and not on the shelf.
-    fn decoder_of_sorted(&self, lost: &[usize]) -> Result<Arc<Recovery>, PlanError> {
-        if let Some(known) = self.inner.more_columns.find(lost) {
-            return Ok(known);
-        }
-        let recovery = Arc::new(self.decoder_anew(lost)?);
-        match self.inner.columns.put(lost, recovery.clone(), recovery.weight_bytes()) {
-            true => Ok(recovery),
-            false => Ok(self.inner.more_columns.keep(lost.into(), recovery)),
-        }
+        self.inner.columns.get(lost, |lost| self.decoder_anew(lost))
     }
 
     /// As [`Codec::decoder`], planned and compiled anew, and not kept: for losses that do not come again, and to measure.
@@ -354,7 +465,7 @@ impl Codec {
     /// Errors: too many are lost, the code lacks one of them, or the buffers are not a stripe; nothing is then written.
     pub fn reconstruct(&self, cells: &mut [&mut [u8]], lost: &[usize]) -> Result<(), RecoverError> {
         element_len(self.code(), cells)?;
-        match self.inner.columns.get(lost) {
+        match self.inner.columns.known(lost) {
             Some(known) => known.run(cells)?,
             None => self.decoder(lost)?.run(cells)?,
         }
@@ -368,13 +479,17 @@ impl Codec {
     pub fn update(&self, cells: &mut [&mut [u8]], position: usize, new: &[u8]) -> Result<(), StripeError> {
         let code = self.code();
         let need = element_len(code, cells)?;
-        let Some(cell) = code.data().get(position).map(|cell| cell.usize()) else {
-            return Err(StripeError::NoSuchPosition { position, data: code.data().len() });
-        };
+        let cell = data_cell(code, position)?;
         if new.len() != need {
             return Err(StripeError::NewLength { have: new.len(), need });
         }
-        let update = self.inner.updates[position].get_or_init(|| {
+        Ok(self.updating(position, cell).run(cells, new)?)
+    }
+
+    /// What carries a change of a data cell, which has that position, to parity.
+    pub(crate) fn updating(&self, position: usize, cell: usize) -> &Update {
+        self.inner.updates[position].get_or_init(|| {
+            let code = self.code();
             let generator = code.generator();
             let reached: Vec<(usize, u8)> = (0..code.parity().len())
                 .map(|row| (code.parity()[row].usize(), generator.get(row, position).0))
@@ -384,8 +499,7 @@ impl Codec {
                 Ok(update) => update,
                 Err(error) => unreachable!("parity cells are other cells of the code: {error}"),
             }
-        });
-        Ok(update.run(cells, new)?)
+        })
     }
 
     /// The checks of stripes of which `erased` cannot be read, compiled once.
@@ -393,6 +507,14 @@ impl Codec {
     /// Errors: `erased` is a set of another code.
     pub fn checker(&self, erased: &CellSet) -> Result<Arc<Checker>, PlanError> {
         self.inner.checkers.get(erased.clone(), |erased| Checker::new(&self.inner.code, erased))
+    }
+}
+
+/// The cell of a data position.
+pub(crate) fn data_cell(code: &Code, position: usize) -> Result<usize, StripeError> {
+    match code.data().get(position) {
+        Some(cell) => Ok(cell.usize()),
+        None => Err(StripeError::NoSuchPosition { position, data: code.data().len() }),
     }
 }
 

@@ -31,14 +31,16 @@ mod cache;
 mod codec;
 mod cosets;
 mod locate;
+mod packets;
 mod plank;
 mod program;
 mod shelf;
 mod stripe;
 mod transforms;
 
-pub use codec::{Codec, RecoverError, Recovery};
+pub use codec::{Codec, Compiled, RecoverError, Recovery};
 pub use locate::{Checker, Finding, Verdict};
+pub use packets::{DEFAULT_PACKET_BYTES, PacketCodec};
 pub use pantile_code as code;
 pub use pantile_code::{Cell, CellIndex, Code, CodeError, CodeSpec};
 pub use pantile_gf as gf;

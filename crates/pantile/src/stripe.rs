@@ -1,6 +1,8 @@
 //! The shape of the buffers that a stripe is handed over in.
 
+use crate::packets::DEFAULT_PACKET_BYTES;
 use pantile_code::Code;
+use pantile_kernel::ShapeError;
 use std::fmt;
 
 /// Buffers that are not a stripe of the code.
@@ -44,6 +46,24 @@ pub enum StripeError {
         have: usize,
         /// What it must be: rows times the length of an element.
         need: usize,
+    },
+    /// A column buffer must be whole packets of each of its rows.
+    PacketLength {
+        /// The column.
+        column: usize,
+        /// Its length in bytes.
+        have: usize,
+        /// What it must be a multiple of: rows times the length of a packet.
+        multiple_of: usize,
+    },
+    /// Packets have at least one byte.
+    NoPacket,
+    /// Columns have fewer packets of each row.
+    NoSuchPacket {
+        /// The packet that was named.
+        packet: usize,
+        /// Packets of each row.
+        packets: usize,
     },
     /// Data cells in user order are fewer.
     NoSuchPosition {
@@ -100,6 +120,21 @@ impl fmt::Display for StripeError {
                     "a finding reaches to byte {end} of cells of {len} bytes; correct the stripe that it was found in"
                 )
             }
+            StripeError::PacketLength { column, have, multiple_of } => {
+                write!(
+                    out,
+                    "column {column} has {have} bytes, but a packet of each of its rows makes {multiple_of}; pass a multiple of that"
+                )
+            }
+            StripeError::NoPacket => {
+                write!(out, "packets of 0 bytes; give at least 1 byte, or {DEFAULT_PACKET_BYTES}")
+            }
+            StripeError::NoSuchPacket { packet, packets } => {
+                write!(
+                    out,
+                    "the columns have no packet {packet}: their {packets} packets of each row count from 0"
+                )
+            }
             StripeError::ColumnLength { column, have, need } => {
                 write!(
                     out,
@@ -111,6 +146,23 @@ impl fmt::Display for StripeError {
 }
 
 impl std::error::Error for StripeError {}
+
+impl StripeError {
+    /// What a kernel says of columns of packets.
+    pub(crate) fn of_columns(error: ShapeError) -> StripeError {
+        match error {
+            ShapeError::BufferCount { have, need } => StripeError::ColumnCount { have, need },
+            ShapeError::BufferLen { index, have, need } => {
+                StripeError::ColumnLength { column: index, have, need }
+            }
+            ShapeError::Packets { index, have, multiple_of } => {
+                StripeError::PacketLength { column: index, have, multiple_of }
+            }
+            ShapeError::SourceLen { have, need, .. } => StripeError::NewLength { have, need },
+            other => unreachable!("columns are counted, measured and cut into packets: {other}"),
+        }
+    }
+}
 
 /// The common length of the cells, if they are a stripe of the code.
 pub(crate) fn element_len<B: AsRef<[u8]>>(code: &Code, cells: &[B]) -> Result<usize, StripeError> {

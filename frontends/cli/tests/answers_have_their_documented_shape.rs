@@ -441,12 +441,16 @@ fn ctrl_c_ends_a_replay_without_an_answer() {
 #[test]
 fn bench_has_exactly_the_promised_fields() {
     let arguments = ["bench", "raid5:2", "dcode:5", "--chunk", "2K", "--lost", "1", "--json"];
-    check_fields(&json(&arguments));
-    check_fields(&json(&[&arguments[..], &["--cold"]].concat()));
+    check_fields(&json(&arguments), None);
+    check_fields(&json(&[&arguments[..], &["--cold"]].concat()), None);
+    check_fields(&json(&[&arguments[..], &["--packet", "128"]].concat()), Some(128));
+    // A cell that is no whole column.
+    let one = json(&["bench", "dcode:5", "--chunk", "2K", "--lost", "0.1", "--packet", "64", "--json"]);
+    assert!(one.as_array().is_some_and(|lines| lines.len() == 6));
 }
 
-/// Of an answer to measuring `raid5:2` and `dcode:5` with chunks of 2 KiB.
-fn check_fields(answer: &Value) {
+/// Of an answer to measuring `raid5:2` and `dcode:5` with chunks of 2 KiB, and packets of so many bytes.
+fn check_fields(answer: &Value, packet: Option<u64>) {
     let lines = answer.as_array().expect("a list");
     let of = |line: &Value| {
         let field = |key: &str| line[key].as_str().expect("a text").to_string();
@@ -466,7 +470,8 @@ fn check_fields(answer: &Value) {
         assert!(number("bytes_per_s") > 0.0 && number("xor_limit_bytes_per_s") > 0.0);
         let share = number("bytes_per_s") / number("xor_limit_bytes_per_s");
         assert!((share - number("limit_share")).abs() < 0.01 * share, "{line}");
-        assert_eq!(line.as_object().map(|fields| fields.len()), Some(8));
+        assert_eq!(line["packet_len_bytes"].as_u64(), packet);
+        assert_eq!(line.as_object().map(|fields| fields.len()), Some(8 + usize::from(packet.is_some())));
     }
 }
 
@@ -476,6 +481,8 @@ fn bench_refuses_what_it_cannot_measure() {
         (&["bench", "dcode:13", "--chunk", "831"][..], 2, "832 bytes or more"),
         (&["bench", "dcode:13", "--chunk", "1T"], 2, "1 GiB"),
         (&["bench", "dcode:13", "--lost", "0-2"], 2, "do not follow"),
+        (&["bench", "dcode:13", "--packet", "0"], 2, "packets of 0 bytes"),
+        (&["bench", "dcode:13", "--packet", "8K"], 2, "106496 bytes or more"),
     ] {
         let run = pantile(arguments);
         assert_eq!(run.status, status, "{arguments:?}");

@@ -7,9 +7,9 @@ use crate::json::rounded;
 use crate::render::table::Table;
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
-use pantile::kernel::measure::{XorLimit, thread_cpu_ns};
-use pantile::kernel::{Arena, Tier};
-use pantile::{CellSet, Code, Codec, Costs, Plan, Stores, split_columns};
+use pantile::kernel::measure::{LimitOrder, XorLimit, thread_cpu_ns};
+use pantile::kernel::{Arena, PacketProgram, Tier};
+use pantile::{CellSet, Code, Codec, Costs, PacketCodec, Plan, Stores, split_columns};
 use serde::Serialize;
 
 /// Measure how fast codes encode, decode and update on one core of this machine
@@ -20,7 +20,7 @@ use serde::Serialize;
 #[derive(Args)]
 #[command(after_long_help = "\
 Columns:
-  chunk      bytes of one column of one stripe, rounded down to whole rows of 64 bytes
+  chunk      bytes of one column of one stripe, rounded down to whole rows of 64 bytes, or of a packet
   op         encode: all parities from the data; decode: the lost columns from the others; update: one data element
   layout     aligned: every column starts a page, as buffers of O_DIRECT do; staggered: as Pantile lays out its own
   GB/s       10^9 bytes of user data per second: the stripe's data; for an update the new element
@@ -28,12 +28,14 @@ Columns:
 
 Times are CPU times of this thread, medians of nine turns; the stripe stays in the caches unless it is larger than 2 MiB, \
 then stripes of 256 MiB take turns. With --cold they do in any case, and what is encoded and decoded goes past the caches: so it is with \
-data that was just received and parity that is sent on. PANTILE_KERNEL=portable|avx2|avx2-gfni|avx512-gfni forces a kernel.
+data that was just received and parity that is sent on. With --packet the elements of a column are interleaved, a packet of each in turn; the limit is then \
+also taken of whole columns, as many as are read and written. PANTILE_KERNEL=portable|avx2|avx2-gfni|avx512-gfni forces a kernel.
 
 Examples:
   pantile bench raid6:16 cauchy:16+4 dcode:13
   pantile bench rs:10+4 --chunk 1M --lost 0,5
   pantile bench rs:10+4 --cold
+  pantile bench dcode:13 --packet 512
   pantile bench dcode:7 --json | jq '.[].limit_share'")]
 pub struct Bench {
     /// The codes: specs such as dcode:7, or paths of code files.
@@ -48,8 +50,11 @@ pub struct Bench {
     /// Stripes come from memory, however small, and what is encoded and decoded goes past the caches.
     #[arg(long)]
     cold: bool,
+    /// Elements of a column are interleaved, by packets of so many bytes.
+    #[arg(long, value_name = "SIZE", value_parser = args::size)]
+    packet: Option<u64>,
     /// Print JSON: a list of {"code", "chunk_len_bytes", "op", "layout", "kernel", "bytes_per_s", "xor_limit_bytes_per_s",
-    /// "limit_share"}.
+    /// "limit_share"}, with "packet_len_bytes" if there are packets.
     #[arg(long)]
     json: bool,
 }
@@ -58,6 +63,8 @@ pub struct Bench {
 struct Line {
     code: String,
     chunk_len_bytes: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    packet_len_bytes: Option<usize>,
     op: &'static str,
     layout: &'static str,
     kernel: &'static str,
@@ -124,6 +131,8 @@ impl Bench {
 /// A code with what is measured of it.
 struct Subject {
     codec: Codec,
+    /// Where elements are interleaved.
+    packets: Option<PacketCodec>,
     /// How its codec stores; [`Stores::Streaming`]: stripes come from memory, too.
     stores: Stores,
     element_len: usize,
@@ -133,12 +142,13 @@ struct Subject {
 impl Subject {
     fn new(code: &Code, bench: &Bench) -> Result<Subject, Failure> {
         let rows = code.rows_max();
-        let line = rows * LINE_BYTES;
-        let chunk = usize::try_from(bench.chunk).unwrap_or(usize::MAX);
-        let element_len = chunk / line * LINE_BYTES;
-        if element_len == 0 {
+        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let (chunk, unit) = (size(bench.chunk), bench.packet.map_or(LINE_BYTES, size));
+        let line = rows.saturating_mul(unit);
+        let element_len = chunk.checked_div(line).unwrap_or(0) * unit;
+        if unit > 0 && element_len == 0 {
             return Err(Failure::Input(format!(
-                "--chunk: a column of {code} has {rows} rows of at least {LINE_BYTES} bytes; give {line} bytes or more, \
+                "--chunk: a column of {code} has {rows} rows of at least {unit} bytes; give {line} bytes or more, \
                  not {chunk}"
             )));
         }
@@ -153,7 +163,14 @@ impl Subject {
             None => CellSet::of_columns(code, &(0..code.claim().tolerance).collect::<Vec<_>>()),
         };
         let stores = if bench.cold { Stores::Streaming } else { Stores::Auto };
-        let subject = Subject { codec: Codec::new(code).with_stores(stores), stores, element_len, lost };
+        let codec = Codec::new(code).with_stores(stores);
+        let packets = match bench.packet {
+            Some(_) => {
+                Some(codec.in_packets(unit).map_err(|error| Failure::Input(format!("--packet: {error}")))?)
+            }
+            None => None,
+        };
+        let subject = Subject { codec, packets, stores, element_len, lost };
         match subject.recovery() {
             Ok(_) => Ok(subject),
             Err(error) => Err(Failure::Losses(error.to_string())),
@@ -178,41 +195,50 @@ impl Subject {
     fn measure(&self, op: &'static str, stripes: &mut Stripes) -> Option<Line> {
         let code = self.code();
         let data_len = code.data().len() * self.element_len;
-        let cells = code.cell_count();
-        let of = |plan: &Plan| {
-            let reads: Vec<usize> = plan.reads.iter().map(|cell| cell.usize()).collect();
-            let writes: Vec<usize> = plan.steps.iter().map(|step| step.target.usize()).collect();
-            (!writes.is_empty()).then(|| XorLimit::new(cells, &reads, &writes))
-        };
-        let (bytes, limit) = match op {
-            "encode" => (data_len, of(self.codec.encode_plan())?),
-            "decode" => (data_len, of(self.recovery().ok()?.plan())?),
-            _ => (self.element_len, self.update_limit()?),
-        };
-        let orders = limit.orders(self.element_len, self.stores);
-        let new = vec![0x5a; self.element_len];
         let recovery = self.recovery().ok()?;
-        recovery.prepare();
-        let mut times = vec![Vec::new(); orders.len() + 1];
+        let (bytes, limits) = match op {
+            "encode" => (data_len, self.limits(self.codec.encode_plan())?),
+            "decode" => (data_len, self.limits(recovery.plan())?),
+            _ => (self.element_len, vec![self.update_limit()?]),
+        };
+        let limits: Vec<(LimitOrder, &Limit)> = limits
+            .iter()
+            .flat_map(|limit| {
+                limit.xor.orders(limit.len, self.stores).into_iter().map(move |order| (order, limit))
+            })
+            .collect();
+        let new = vec![0x5a; self.element_len];
+        let in_packets = self.packets.as_ref().map(|codec| (codec, self.recovery_in_packets(codec)));
+        match &in_packets {
+            Some((_, recovery)) => recovery.as_ref().ok()?.prepare(),
+            None => recovery.prepare(),
+        }
+        let mut times = vec![Vec::new(); limits.len() + 1];
         let mut position = 0;
         let mut call = |contestant: usize, stripe: &mut [&mut [u8]]| {
             if contestant > 0 {
-                let done = limit.run(orders[contestant - 1], stripe);
+                let (order, limit) = limits[contestant - 1];
+                let done = limit.xor.run(order, stripe);
                 return done.unwrap_or_else(|error| unreachable!("the limit is for these buffers: {error}"));
             }
-            let done = match op {
-                "encode" => self.codec.encode(stripe),
-                "decode" => recovery.run(stripe),
-                _ => {
-                    position = (position + 1) % code.data().len();
-                    self.codec.update(stripe, position, &new)
-                }
+            position = (position + 1) % code.data().len();
+            let done = match (&in_packets, op) {
+                (None, "encode") => self.codec.encode(stripe),
+                (None, "decode") => recovery.run(stripe),
+                (None, _) => self.codec.update(stripe, position, &new),
+                (Some((codec, _)), "encode") => codec.encode(stripe),
+                (Some((_, Ok(recovery))), "decode") => recovery.run(stripe),
+                (Some((codec, _)), _) => codec.update(stripe, position, &new),
             };
             done.unwrap_or_else(|error| unreachable!("the stripes are those of the code: {error}"));
         };
+        let cuts = |contestant: usize| match contestant {
+            0 => self.packets.is_none(),
+            _ => limits[contestant - 1].1.of_cells,
+        };
         for turn in 0..TURNS + 1 {
             for (contestant, times) in times.iter_mut().enumerate() {
-                let per_call = stripes.turn(self, |stripe| call(contestant, stripe));
+                let per_call = stripes.turn(self, cuts(contestant), |stripe| call(contestant, stripe));
                 // The first turn makes programs and touches memory.
                 if turn > 0 {
                     times.push(per_call);
@@ -231,6 +257,7 @@ impl Subject {
         Some(Line {
             code: code.spec().to_string(),
             chunk_len_bytes: self.element_len * code.rows_max(),
+            packet_len_bytes: self.packets.as_ref().map(PacketCodec::packet_bytes),
             op,
             layout: stripes.layout,
             kernel: Tier::best().name(),
@@ -240,8 +267,45 @@ impl Subject {
         })
     }
 
+    fn recovery_in_packets(
+        &self,
+        codec: &PacketCodec,
+    ) -> Result<std::sync::Arc<pantile::Recovery<PacketProgram>>, pantile::PlanError> {
+        let columns = self.lost.columns(self.code());
+        if CellSet::of_columns(self.code(), &columns) == self.lost {
+            return codec.decoder(&columns);
+        }
+        let wanted: Vec<_> = self.lost.iter().collect();
+        codec.recovery(&self.lost, &wanted, &Costs::uniform())
+    }
+
+    /// What a plan reads and writes, each cell in one piece. In packets also as many whole columns, if it is that many: cells in one piece are more
+    /// streams than packets are.
+    fn limits(&self, plan: &Plan) -> Option<Vec<Limit>> {
+        let code = self.code();
+        let reads: Vec<usize> = plan.reads.iter().map(|cell| cell.usize()).collect();
+        let writes: Vec<usize> = plan.steps.iter().map(|step| step.target.usize()).collect();
+        if writes.is_empty() {
+            return None;
+        }
+        let mut limits = vec![self.limit_of_cells(XorLimit::new(code.cell_count(), &reads, &writes))];
+        let rows = code.rows_max();
+        let is_even = (0..code.columns()).all(|column| code.rows(column) == rows);
+        if self.packets.is_some() && is_even && reads.len() % rows == 0 && writes.len() % rows == 0 {
+            let (read, written) = (reads.len() / rows, writes.len() / rows);
+            let columns = |from: usize, count: usize| (from..from + count).collect::<Vec<_>>();
+            let xor = XorLimit::new(code.columns(), &columns(written, read), &columns(0, written));
+            limits.push(Limit { xor, len: rows * self.element_len, of_cells: false });
+        }
+        Some(limits)
+    }
+
+    fn limit_of_cells(&self, xor: XorLimit) -> Limit {
+        Limit { xor, len: self.element_len, of_cells: true }
+    }
+
     /// What an update of the first data element reads and writes: the new content stands in for a cell that it leaves alone.
-    fn update_limit(&self) -> Option<XorLimit> {
+    fn update_limit(&self) -> Option<Limit> {
         let code = self.code();
         let changed = code.data()[0];
         let generator = code.generator();
@@ -251,8 +315,17 @@ impl Subject {
             .collect();
         touched.push(changed.usize());
         let other = code.cells().map(|cell| cell.usize()).find(|cell| !touched.contains(cell))?;
-        Some(XorLimit::adding(code.cell_count(), &[other], &touched))
+        Some(self.limit_of_cells(XorLimit::adding(code.cell_count(), &[other], &touched)))
     }
+}
+
+/// A limit, and the buffers that it is for.
+struct Limit {
+    xor: XorLimit,
+    /// Bytes of a buffer.
+    len: usize,
+    /// Cells in one piece; else columns.
+    of_cells: bool,
 }
 
 /// The stripes of a layout, one after another in memory.
@@ -290,18 +363,22 @@ impl Stripes {
         Stripes { layout: if staggered { "staggered" } else { "aligned" }, memory, count, next: 0 }
     }
 
-    /// Calls on stripe after stripe for a turn; nanoseconds per call. Cutting the stripes into cells is not counted.
-    fn turn(&mut self, subject: &Subject, mut call: impl FnMut(&mut [&mut [u8]])) -> f64 {
+    /// Calls on stripe after stripe for a turn, of columns or cut into cells, which is not counted; nanoseconds per call.
+    fn turn(&mut self, subject: &Subject, cuts: bool, mut call: impl FnMut(&mut [&mut [u8]])) -> f64 {
         let (mut spent, mut calls) = (0, 0u64);
         // A short call is made often, so that the clock does not count.
         let often = if self.count > 1 { 1 } else { 1 + 20_000 / subject.element_len };
         while spent < TURN_NS {
             let mut columns = self.columns(subject);
-            let Ok(mut cells) = split_columns(subject.code(), &mut columns, subject.element_len) else {
-                unreachable!("columns were cut to their rows")
+            let mut buffers = match cuts {
+                true => match split_columns(subject.code(), &mut columns, subject.element_len) {
+                    Ok(cells) => cells,
+                    Err(error) => unreachable!("columns were cut to their rows: {error}"),
+                },
+                false => columns,
             };
             let before = thread_cpu_ns();
-            (0..often).for_each(|_| call(&mut cells));
+            (0..often).for_each(|_| call(&mut buffers));
             spent += thread_cpu_ns() - before;
             calls += often as u64;
             self.next = (self.next + 1) % self.count;
