@@ -241,6 +241,30 @@ def wide(name, link):
     return "\n".join(lines)
 
 
+def in_packets(name, link):
+    """Array codes whose elements are interleaved, from a record of its own."""
+    record = json.loads((HERE / name).read_text())
+    cells = [c for c in record["cells"] if c["planning"] in (None, "excluded") and c["losses"] in ("", "first")]
+    columns = list(dict.fromkeys((c["code"], c["op"]) for c in cells))
+    lines = [
+        f"Array codes with interleaved elements (kernel {record['tier']}, `benches/compare/run --only array`, [{name}]({link}{name}), medians of {record.get('runs', 1)} processes; two columns lost). Each cell:",
+        "**packets of 512 bytes**, packets of 128, elements in one piece, (the limit of as many whole columns, that of the elements in one piece):",
+        "",
+        "| chunk, layout | " + " | ".join(f"{code} {op}" for code, op in columns) + " |",
+        "|---" * (1 + len(columns)) + "|",
+    ]
+    for size, length in SIZES.items():
+        for layout in ("aligned", "staggered"):
+            row = []
+            for code, op in columns:
+                (c,) = [c for c in cells if (c["code"], c["op"], c["layout"], size_of(c)) == (code, op, layout, size)]
+                own = [c["results"].get(f"pantile packets {bytes}", {}).get("gb_per_s") for bytes in (512, 128)]
+                first, second = ("none" if x is None else f"{x:.0f}" for x in own)
+                row.append(f"**{first}** {second} {pantile(c):.0f} ({c['column_limit_gb_per_s']:.0f}, {c['limit_gb_per_s']:.0f})")
+            lines.append(f"| {length}, {layout} | " + " | ".join(row) + " |")
+    return "\n".join(lines)
+
+
 ICE_LAKE = """# The same on Ice Lake
 
 Made by `benches/compare/table.py`. Each figure is the median over several processes (`--runs`). A neighbour had up to half of the core for minutes at a time, and the third-level
@@ -286,6 +310,7 @@ def main():
     )
     speed = f"{text('record-zen5.json', here)}\n\n{held_to_avx2('record-zen5-avx2.json', here)}\n\n{summary}"
     ice_lake = f"{text('record-ice-lake.json', '')}\n\n{held_to_avx2('record-ice-lake-avx2.json', '')}"
+    ice_lake += f"\n\n{in_packets('record-ice-lake-array.json', '')}\n\n{in_packets('record-ice-lake-array-avx2.json', '')}"
     ice_lake += f"\n\n{wide('record-ice-lake-wide.json', '')}\n\n{wide('record-ice-lake-wide-avx2.json', '')}"
     zen_4 = f"{text('record-zen4.json', '')}\n\n{held_to_avx2('record-zen4-avx2.json', '')}"
     zen_3 = f"{text('record-zen3.json', '')}\n\n{held_to_avx2('record-zen3.json', '')}"

@@ -49,11 +49,15 @@ pub(super) struct Columns {
     pub(super) rows: Vec<usize>,
     /// Whole slices.
     pub(super) packet_bytes: usize,
+    /// Whether what lies ahead is fetched.
+    pub(super) fetches: bool,
 }
 
 /// What points to columns, by the numbers of instructions: rax, rdx, rbx, rbp, rsi, r8 to r14, rdi and r15. `rdi` is the table to begin with.
 const COLUMN_REGISTERS: [u8; 14] = [0, 2, 3, 5, 6, 8, 9, 10, 11, 12, 13, 14, RDI, R15];
 const RDI: u8 = 7;
+/// Of code that fetches, and takes several slices of a packet: by how much more than the slice the place goes on from which a slice fetches.
+const R14: u8 = 14;
 /// Points to one after the other of those columns that have no register, if there are any.
 const R15: u8 = 15;
 
@@ -61,17 +65,25 @@ const R15: u8 = 15;
 const COUNTS_BYTES: i32 = 16;
 
 impl Columns {
-    /// The first so many have registers.
-    fn kept(&self) -> usize {
-        match self.rows.len() <= COLUMN_REGISTERS.len() {
-            true => self.rows.len(),
-            false => COLUMN_REGISTERS.len() - 1,
+    /// Whether each slice fetches other packets ahead.
+    fn has_index(&self, vectors: Vectors) -> bool {
+        self.fetches && self.slices(vectors) > 1
+    }
+
+    /// The registers of the first columns.
+    fn registers(&self, vectors: Vectors) -> Vec<u8> {
+        let is_free = |&register: &u8| register != R14 || !self.has_index(vectors);
+        let mut registers: Vec<u8> = COLUMN_REGISTERS.into_iter().filter(is_free).collect();
+        if self.rows.len() > registers.len() {
+            registers.pop(); // For all others.
         }
+        registers.truncate(self.rows.len());
+        registers
     }
 
     /// Where a column is that has no register, from `rsp`.
-    fn on_stack(&self, column: usize) -> i32 {
-        COUNTS_BYTES + 8 * (column - self.kept()) as i32
+    fn on_stack(&self, column: usize, registers: usize) -> i32 {
+        COUNTS_BYTES + 8 * (column - registers) as i32
     }
 
     fn slices(&self, vectors: Vectors) -> usize {
@@ -87,8 +99,19 @@ impl Columns {
 enum Buffers {
     /// Where the table says; the one that r9 points to.
     Anywhere(Option<usize>),
-    /// In columns; the one that r15 points to.
-    InColumns(Columns, Option<usize>),
+    /// In columns.
+    InColumns(InColumns),
+}
+
+/// Columns while code for them is made.
+struct InColumns {
+    columns: Columns,
+    /// Of the first columns.
+    registers: Vec<u8>,
+    /// The column that r15 points to.
+    pointed: Option<usize>,
+    /// Where a slice begins.
+    slice: usize,
 }
 
 /// A loop over slices in the making.
@@ -144,65 +167,72 @@ impl Assembler {
 
     /// As `new`, for columns of packets: the function is a [`PacketEntry`].
     pub(super) fn of_columns(vectors: Vectors, columns: Columns) -> Assembler {
-        let buffers = Buffers::InColumns(columns.clone(), None);
-        let mut code = Assembler { vectors, bytes: Vec::new(), again: 0, buffers };
+        let registers = columns.registers(vectors);
+        let mut code = Assembler { vectors, bytes: Vec::new(), again: 0, buffers: Buffers::Anywhere(None) };
         code.put(&[0x53, 0x55, 0x41, 0x54, 0x41, 0x55, 0x41, 0x56, 0x41, 0x57]); // push rbx, rbp, r12 to r15
         code.put(&[0x48, 0x89, 0xd1]); // mov rcx, rdx
-        let kept = columns.kept();
-        for column in (kept..columns.rows.len()).rev() {
+        for column in (registers.len()..columns.rows.len()).rev() {
             code.put(&[0xff, 0xb7]).number(8 * column as i32); // push [rdi + ..]
         }
         code.put(&[0x56, 0x56]); // push rsi; push rsi
-        let (table, others): (Vec<usize>, Vec<usize>) = (0..kept).partition(|&c| COLUMN_REGISTERS[c] == RDI);
-        for column in others.into_iter().chain(table) {
-            let register = COLUMN_REGISTERS[column];
-            // mov register, [rdi + ..]
-            code.put(&[0x48 | register >> 3 << 2, 0x8b, 2 << 6 | (register & 7) << 3 | RDI])
-                .number(8 * column as i32);
+        // The table goes last.
+        for is_table in [false, true] {
+            for (column, &register) in registers.iter().enumerate().filter(|&(_, &r)| (r == RDI) == is_table)
+            {
+                // mov register, [rdi + ..]
+                code.put(&[0x48 | register >> 3 << 2, 0x8b, 2 << 6 | (register & 7) << 3 | RDI])
+                    .number(8 * column as i32);
+            }
         }
         code.bytes.resize(code.bytes.len().next_multiple_of(CODE_ALIGN_BYTES), 0x90); // nop
         code.again = code.bytes.len();
         let slices = columns.slices(vectors);
         if slices > 1 {
             code.put(&[0x48, 0xc7, 0x04, 0x24]).number(slices as i32); // mov qword [rsp], ..
-            code.again = code.bytes.len();
         }
+        if columns.has_index(vectors) {
+            code.put(&[0x45, 0x31, 0xf6]); // xor r14d, r14d
+        }
+        let slice = code.bytes.len();
+        code.buffers = Buffers::InColumns(InColumns { columns, registers, pointed: None, slice });
         code
     }
 
     /// The end of a function of columns.
-    fn finish_columns(&mut self, columns: &Columns) {
+    fn finish_columns(&mut self, InColumns { columns, registers, slice: begin, .. }: &InColumns) {
         let (slice, slices) = (self.vectors.slice_bytes() as i32, columns.slices(self.vectors));
         let packet = columns.packet_bytes as i32;
-        let mut again = self.again;
         if slices > 1 {
-            self.go_on(columns, |_| slice);
+            self.go_on(columns, registers, |_| slice);
+            if columns.has_index(self.vectors) {
+                self.put(&[0x49, 0x81, 0xc6]).number(packet - slice); // add r14, ..
+            }
             self.put(&[0x48, 0xff, 0x0c, 0x24]); // dec qword [rsp]
-            self.jump_unless_zero(again);
-            self.go_on(columns, |column| columns.group_bytes(column) - packet);
-            again -= 8; // To where the slices are counted anew.
+            self.jump_unless_zero(*begin);
+            self.go_on(columns, registers, |column| columns.group_bytes(column) - packet);
         } else {
-            self.go_on(columns, |column| columns.group_bytes(column));
+            self.go_on(columns, registers, |column| columns.group_bytes(column));
         }
         self.put(&[0x48, 0xff, 0x4c, 0x24, 0x08]); // dec qword [rsp + 8]
-        self.jump_unless_zero(again);
-        self.put(&[0x48, 0x81, 0xc4]).number(columns.on_stack(columns.rows.len())); // add rsp, ..
+        self.jump_unless_zero(self.again);
+        self.put(&[0x48, 0x81, 0xc4]).number(columns.on_stack(columns.rows.len(), registers.len())); // add rsp, ..
         self.put(&[0x41, 0x5f, 0x41, 0x5e, 0x41, 0x5d, 0x41, 0x5c, 0x5d, 0x5b]); // pop r15 to r12, rbp, rbx
+        self.put(&[0xc5, 0xf8, 0x77, 0xc3]); // vzeroupper; ret
     }
 
     /// Goes on by so many bytes in each column.
-    fn go_on(&mut self, columns: &Columns, bytes: impl Fn(usize) -> i32) {
+    fn go_on(&mut self, columns: &Columns, registers: &[u8], bytes: impl Fn(usize) -> i32) {
         for column in 0..columns.rows.len() {
-            match COLUMN_REGISTERS[..columns.kept()].get(column) {
-                Some(register) => {
-                    self.put(&[0x48 | register >> 3, 0x81, 3 << 6 | register & 7]).number(bytes(column))
-                } // add register, ..
+            match registers.get(column) {
+                // add register, ..
+                Some(register) => self.put(&[0x48 | register >> 3, 0x81, 3 << 6 | register & 7]),
+                // add qword [rsp + ..], ..
                 None => {
-                    // add qword [rsp + ..], ..
-                    self.put(&[0x48, 0x81, 0x84, 0x24]).number(columns.on_stack(column));
-                    self.number(bytes(column));
+                    let on_stack = columns.on_stack(column, registers.len()).to_le_bytes();
+                    self.put(&[0x48, 0x81, 0x84, 0x24]).put(&on_stack)
                 }
             }
+            .number(bytes(column));
         }
     }
 
@@ -213,10 +243,8 @@ impl Assembler {
 
     /// The whole function.
     pub(super) fn finished(mut self) -> Vec<u8> {
-        if let Buffers::InColumns(columns, _) = &self.buffers {
-            let columns = columns.clone();
+        if let Buffers::InColumns(columns) = std::mem::replace(&mut self.buffers, Buffers::Anywhere(None)) {
             self.finish_columns(&columns);
-            self.put(&[0xc5, 0xf8, 0x77, 0xc3]); // vzeroupper; ret
             return self.bytes;
         }
         let slice_bytes = self.vectors.slice_bytes() as i32;
@@ -243,27 +271,29 @@ impl Assembler {
         }
     }
 
-    /// Fetches what follows a place in its column, so many packets of the buffer on: of code for columns.
-    pub(super) fn fetch_next(&mut self, level: Level, place: Place, packets: usize) {
-        let Place::Buffer(buffer) = place else { return };
-        let [first, second] = self.buffer(buffer);
+    /// Fetches the line of a column that is so many bytes from where its packets begin, and for each slice after the first of these another packet on: of
+    /// code for columns that fetches.
+    pub(super) fn fetch_line(&mut self, level: Level, column: usize, at: i32) {
+        let (has_index, base) = match &self.buffers {
+            Buffers::InColumns(c) => {
+                let has_index = c.columns.has_index(self.vectors);
+                (has_index, self.column(column))
+            }
+            Buffers::Anywhere(_) => unreachable!("tiles are fetched of buffers that are anywhere"),
+        };
         let prefetch = match level {
             Level::First => 1,  // prefetcht0
             Level::Second => 2, // prefetcht1
         };
-        let ahead = match &self.buffers {
-            Buffers::InColumns(columns, _) => packets as i32 * columns.group_bytes(columns.cells[buffer].0),
-            Buffers::Anywhere(_) => unreachable!("tiles are fetched of buffers that are anywhere"),
-        };
-        // Halves of a line are fetched at once.
-        let lines = if self.vectors.slice_bytes() == 64 { 1 } else { 2 };
-        for operand in [first, second].into_iter().take(lines) {
-            let Operand::Cell(base, at) = operand else { unreachable!("buffers are in columns") };
-            match base >> 3 {
-                0 => self.put(&[0x0f, 0x18]),
-                _ => self.put(&[0x41, 0x0f, 0x18]),
-            };
-            self.cell(prefetch << 3, base, at + ahead, 1);
+        match has_index {
+            true => {
+                let register = 2 << 6 | prefetch << 3 | 4;
+                self.put(&[0x42 | base >> 3, 0x0f, 0x18, register, (R14 & 7) << 3 | base & 7]).number(at);
+            }
+            false => {
+                self.put(if base < 8 { &[0x0f, 0x18] } else { &[0x41, 0x0f, 0x18] });
+                self.cell(prefetch << 3, base, at, 1);
+            }
         }
     }
 
@@ -335,20 +365,28 @@ impl Assembler {
                 }
                 [0, 1].map(Operand::Buffer)
             }
-            Buffers::InColumns(columns, pointed) => {
+            Buffers::InColumns(InColumns { columns, .. }) => {
                 let (column, row) = columns.cells[buffer];
                 let at = (row * columns.packet_bytes) as i32;
-                let register = match COLUMN_REGISTERS[..columns.kept()].get(column) {
-                    Some(&register) => register,
-                    None => {
-                        let on_stack = columns.on_stack(column);
-                        if pointed.replace(column) != Some(column) {
-                            self.put(&[0x4c, 0x8b, 0xbc, 0x24]).number(on_stack); // mov r15, [rsp + ..]
-                        }
-                        R15
-                    }
-                };
+                let register = self.column(column);
                 [0, self.vectors.bytes() as i32].map(|half| Operand::Cell(register, at + half))
+            }
+        }
+    }
+
+    /// The register that points to a column.
+    fn column(&mut self, column: usize) -> u8 {
+        let Buffers::InColumns(InColumns { columns, registers, pointed, .. }) = &mut self.buffers else {
+            unreachable!("buffers are anywhere")
+        };
+        match registers.get(column) {
+            Some(&register) => register,
+            None => {
+                let on_stack = columns.on_stack(column, registers.len());
+                if pointed.replace(column) != Some(column) {
+                    self.put(&[0x4c, 0x8b, 0xbc, 0x24]).number(on_stack); // mov r15, [rsp + ..]
+                }
+                R15
             }
         }
     }
@@ -519,12 +557,14 @@ mod tests {
     /// Code for 15 columns of 7 buffers: some of those that have registers, and both that have none.
     fn code_of_columns(vectors: Vectors) -> Vec<u8> {
         let cells = vec![(0, 0), (8, 2), (12, 1), (14, 0), (13, 5), (13, 6), (9, 1)];
-        let mut code =
-            Assembler::of_columns(vectors, Columns { cells, rows: vec![7; 15], packet_bytes: 1536 });
-        code.fetch_next(Level::First, Place::Buffer(0), 1);
+        let mut code = Assembler::of_columns(
+            vectors,
+            Columns { cells, rows: vec![7; 15], packet_bytes: 1536, fetches: false },
+        );
+        code.fetch_line(Level::First, 0, 0x2a00);
         code.load(10, Place::Buffer(0));
         code.sum(12, Some(8), Place::Buffer(1));
-        code.fetch_next(Level::Second, Place::Buffer(6), 2);
+        code.fetch_line(Level::Second, 9, 0x5a00);
         code.store(6, Place::Buffer(2));
         code.load(2, Place::Buffer(3));
         code.store_past(14, Place::Buffer(4));
@@ -565,13 +605,11 @@ mod tests {
             "48 8b bf 60 00 00 00", // mov rdi,QWORD PTR [rdi+0x60]
             "48 c7 04 24 0c 00 00 00", // mov QWORD PTR [rsp],0xc
             "0f 18 88 00 2a 00 00", // prefetcht0 BYTE PTR [rax+0x2a00]
-            "0f 18 88 40 2a 00 00", // prefetcht0 BYTE PTR [rax+0x2a40]
             "62 71 fe 48 6f 50 00", // vmovdqu64 zmm10,ZMMWORD PTR [rax+0x0]
             "62 71 fe 48 6f 58 01", // vmovdqu64 zmm11,ZMMWORD PTR [rax+0x40]
             "62 51 bd 48 ef 63 30", // vpxorq zmm12,zmm8,ZMMWORD PTR [r11+0xc00]
             "62 51 b5 48 ef 6b 31", // vpxorq zmm13,zmm9,ZMMWORD PTR [r11+0xc40]
             "41 0f 18 94 24 00 5a 00 00", // prefetcht1 BYTE PTR [r12+0x5a00]
-            "41 0f 18 94 24 40 5a 00 00", // prefetcht1 BYTE PTR [r12+0x5a40]
             "62 f1 fe 48 7f 77 18", // vmovdqu64 ZMMWORD PTR [rdi+0x600],zmm6
             "62 f1 fe 48 7f 7f 19", // vmovdqu64 ZMMWORD PTR [rdi+0x640],zmm7
             "4c 8b bc 24 18 00 00 00", // mov r15,QWORD PTR [rsp+0x18]
@@ -602,7 +640,7 @@ mod tests {
             "48 81 84 24 10 00 00 00 80 00 00 00", // add QWORD PTR [rsp+0x10],0x80
             "48 81 84 24 18 00 00 00 80 00 00 00", // add QWORD PTR [rsp+0x18],0x80
             "48 ff 0c 24", // dec QWORD PTR [rsp]
-            "0f 85 db fe ff ff", // jne 0x88
+            "0f 85 eb fe ff ff", // jne 0x88
             "48 81 c0 00 24 00 00", // add rax,0x2400
             "48 81 c2 00 24 00 00", // add rdx,0x2400
             "48 81 c3 00 24 00 00", // add rbx,0x2400
@@ -619,7 +657,7 @@ mod tests {
             "48 81 84 24 10 00 00 00 00 24 00 00", // add QWORD PTR [rsp+0x10],0x2400
             "48 81 84 24 18 00 00 00 00 24 00 00", // add QWORD PTR [rsp+0x18],0x2400
             "48 ff 4c 24 08", // dec QWORD PTR [rsp+0x8]
-            "0f 85 55 fe ff ff", // jne 0x80
+            "0f 85 65 fe ff ff", // jne 0x80
             "48 81 c4 20 00 00 00", // add rsp,0x20
             "41 5f", // pop r15
             "41 5e", // pop r14
@@ -657,6 +695,35 @@ mod tests {
         ];
         let bytes = bytes_of(&golden);
         assert_eq!(&code_of_columns(Vectors::Ymm)[0x88..0x88 + bytes.len()], bytes);
+    }
+
+    #[test]
+    fn a_slice_fetches_other_packets_than_the_one_before_by_an_index() {
+        let columns =
+            Columns { packet_bytes: 1536, rows: vec![7; 14], cells: vec![(10, 0), (11, 0)], fetches: true };
+        let mut code = Assembler::of_columns(Vectors::Zmm, columns);
+        let begin = code.bytes.len();
+        assert_eq!(code.bytes[begin - 3..], bytes_of(&["45 31 f6"])); // xor r14d,r14d
+        code.fetch_line(Level::First, 0, 0x2a00);
+        code.fetch_line(Level::Second, 9, 0x5a00);
+        code.fetch_line(Level::First, 10, 0x5a00);
+        let golden = [
+            "42 0f 18 8c 30 00 2a 00 00", // prefetcht0 BYTE PTR [rax+r14*1+0x2a00]
+            "43 0f 18 94 34 00 5a 00 00", // prefetcht1 BYTE PTR [r12+r14*1+0x5a00]
+            "43 0f 18 8c 35 00 5a 00 00", // prefetcht0 BYTE PTR [r13+r14*1+0x5a00]
+        ];
+        assert_eq!(code.bytes[begin..], bytes_of(&golden));
+        // The index has the register of a column: with 14 of them two are on the stack.
+        code.load(2, Place::Buffer(1));
+        let code = code.finished();
+        let has = |bytes: &str| {
+            let bytes = bytes_of(&[bytes]);
+            code.windows(bytes.len()).filter(|window| *window == bytes).count()
+        };
+        assert_eq!(has("49 81 c6 80 05 00 00"), 1); // add r14,0x580
+        assert_eq!(has("49 81 c6 80 00 00 00"), 0); // add r14,0x80
+        // push QWORD PTR [rdi+0x68], [rdi+0x60], and no [rdi+0x58]
+        assert_eq!(["ff b7 68 00 00 00", "ff b7 60 00 00 00", "ff b7 58 00 00 00"].map(has), [1, 1, 0]);
     }
 
     #[test]
@@ -716,7 +783,7 @@ mod tests {
             "c5 f8 77", // vzeroupper
             "c3", // ret
         ];
-        let columns = Columns { packet_bytes: 128, rows: vec![2; 14], cells: vec![(12, 1), (13, 1)] };
+        let columns = Columns { packet_bytes: 128, rows: vec![2; 14], cells: vec![(12, 1), (13, 1)], fetches: false };
         let mut code = Assembler::of_columns(Vectors::Zmm, columns);
         code.load(2, Place::Buffer(0));
         code.load(4, Place::Buffer(1));
