@@ -87,15 +87,14 @@ impl Packets {
         let mut groups = None;
         for (index, column) in columns.iter().enumerate() {
             let (have, group) = (column.as_ref().len(), self.group_bytes(index));
-            let multiple_of = group.max(1);
-            if !have.is_multiple_of(multiple_of) || group == 0 && have > 0 {
+            let own = have.checked_div(group);
+            if own.unwrap_or(0) * group != have {
                 return Err(ShapeError::Packets { index, have, multiple_of: group });
             }
-            if group > 0 {
-                let of_first = *groups.get_or_insert(have / group);
-                if have / group != of_first {
-                    return Err(ShapeError::BufferLen { index, have, need: of_first * group });
-                }
+            if let Some(own) = own
+                && own != *groups.get_or_insert(own)
+            {
+                return Err(ShapeError::BufferLen { index, have, need: groups.unwrap_or(0) * group });
             }
         }
         Ok(groups.unwrap_or(0))

@@ -291,7 +291,8 @@ impl Subject {
         let mut limits = vec![self.limit_of_cells(XorLimit::new(code.cell_count(), &reads, &writes))];
         let rows = code.rows_max();
         let is_even = (0..code.columns()).all(|column| code.rows(column) == rows);
-        if self.packets.is_some() && is_even && reads.len() % rows == 0 && writes.len() % rows == 0 {
+        let are_whole = [&reads, &writes].iter().all(|cells| cells.len().is_multiple_of(rows));
+        if self.packets.is_some() && is_even && are_whole {
             let (read, written) = (reads.len() / rows, writes.len() / rows);
             let columns = |from: usize, count: usize| (from..from + count).collect::<Vec<_>>();
             let xor = XorLimit::new(code.columns(), &columns(written, read), &columns(0, written));
