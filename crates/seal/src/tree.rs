@@ -181,12 +181,16 @@ impl Own {
 ///
 /// A file that is read within one tick of the clock of its last change could be changed again with the same time,
 /// and the change would look like rot. File systems that keep whole seconds have ticks of up to two of them.
+///
+/// One tick passes in any case: files are stamped by a clock that may be that far behind the one that said when the walk began, and what is changed
+/// after it was read must not look older than that.
 pub(crate) fn let_times_pass<'e>(files: impl Iterator<Item = &'e Entry>) {
     const TICK: Duration = Duration::from_millis(20);
     const COARSE_TICK: Duration = Duration::from_secs(2);
     let now = SystemTime::now();
     let mut wait = Duration::ZERO;
     for entry in files {
+        wait = wait.max(TICK);
         let tick = if entry.mtime.nanos == 0 { COARSE_TICK } else { TICK };
         let Ok(seconds) = u64::try_from(entry.mtime.seconds) else { continue };
         let Some(past) = UNIX_EPOCH.checked_add(Duration::new(seconds, entry.mtime.nanos) + tick) else {
