@@ -20,7 +20,7 @@ use jerasure::{Jerasure, Technique};
 use pantile_kernel::Stores;
 use pantile_kernel::measure::{LimitOrder, Visit, thread_cpu_ns};
 use pantile_peer::{InPackets, Pantile};
-use peer::{Operation, Peer, Planning, sets};
+use peer::{Operation, Peer, Planning, in_turn, sets};
 use serde_json::{Map, Value, json};
 use stripes::Stripes;
 
@@ -409,11 +409,10 @@ fn measure_group(
         for order in limit.orders(len / rows, Stores::Auto) {
             let limit = &limit;
             let run: peer::Runner = Box::new(move |stripes, start, calls| {
-                let mut views: Vec<_> = sets(stripes, start, calls.min(stripes.sets()))
+                let views: Vec<_> = sets(stripes, start, calls.min(stripes.sets()))
                     .map(|set| stripes.elements(set, rows))
                     .collect();
-                let count = views.len();
-                (0..calls).for_each(|i| limit.run(order, &mut views[i % count]).expect("a stripe"));
+                in_turn(views, calls, |stripe| limit.run(order, stripe).expect("a stripe"));
             });
             contestants.push((format!("limit {}", name_of(order)), data, run));
         }
@@ -422,10 +421,9 @@ fn measure_group(
             .flat_map(|limit| limit.orders(len, Stores::Auto).into_iter().map(move |order| (limit, order)));
         for (limit, order) in orders {
             let run: peer::Runner = Box::new(move |stripes, start, calls| {
-                let mut views: Vec<_> =
+                let views: Vec<_> =
                     sets(stripes, start, calls.min(stripes.sets())).map(|set| stripes.views(set)).collect();
-                let count = views.len();
-                (0..calls).for_each(|i| limit.run(order, &mut views[i % count]).expect("a stripe"));
+                in_turn(views, calls, |stripe| limit.run(order, stripe).expect("a stripe"));
             });
             contestants.push((format!("column limit {}", name_of(order)), data, run));
         }

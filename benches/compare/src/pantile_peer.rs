@@ -1,6 +1,6 @@
 //! Pantile, by the calls that its users have.
 
-use crate::peer::{Operation, Peer, Planning, Runner, sets};
+use crate::peer::{Operation, Peer, Planning, Runner, in_turn, sets};
 use crate::stripes::Stripes;
 use pantile::{Codec, PacketCodec, Plan};
 use pantile_kernel::measure::XorLimit;
@@ -39,13 +39,8 @@ impl Pantile {
 
     /// As [`Pantile::limit`], of as many whole columns: nothing that is read from end to end can be faster. `None` if it is not that many.
     pub fn limit_of_columns(&self, operation: &Operation) -> Option<XorLimit> {
-        let of = |plan: &Plan| {
-            let whole = |cells: usize| cells.is_multiple_of(self.rows).then_some(cells / self.rows);
-            let (read, written) = (whole(plan.reads.len())?, whole(plan.steps.len())?);
-            let (from, to): (Vec<usize>, Vec<usize>) =
-                ((written..written + read).collect(), (0..written).collect());
-            Some(XorLimit::new(self.codec.code().columns(), &from, &to))
-        };
+        let columns = self.codec.code().columns();
+        let of = |plan: &Plan| XorLimit::of_columns(columns, self.rows, plan.reads.len(), plan.steps.len());
         match operation {
             Operation::Encode => of(self.codec.encode_plan()),
             Operation::Decode { lost, .. } => of(self.codec.decoder(lost).expect("survivable").plan()),
@@ -70,36 +65,30 @@ impl Peer for Pantile {
     fn prepare<'a>(&'a self, operation: &Operation) -> Option<Runner<'a>> {
         Some(match operation.clone() {
             Operation::Encode => Box::new(|stripes, start, calls| {
-                let mut cells = self.elements(stripes, start, calls);
-                let count = cells.len();
-                (0..calls).for_each(|i| self.codec.encode(&mut cells[i % count]).expect("a stripe"));
+                let cells = self.elements(stripes, start, calls);
+                in_turn(cells, calls, |stripe| self.codec.encode(stripe).expect("a stripe"));
             }),
             Operation::Decode { lost, planning: Planning::Excluded } => {
                 let recovery = self.codec.decoder(&lost).expect("survivable");
                 recovery.prepare();
                 Box::new(move |stripes, start, calls| {
-                    let mut cells = self.elements(stripes, start, calls);
-                    let count = cells.len();
-                    (0..calls).for_each(|i| recovery.run(&mut cells[i % count]).expect("a stripe"));
+                    let cells = self.elements(stripes, start, calls);
+                    in_turn(cells, calls, |stripe| recovery.run(stripe).expect("a stripe"));
                 })
             }
             Operation::Decode { lost, planning: Planning::Cached } => {
                 Box::new(move |stripes, start, calls| {
-                    let mut cells = self.elements(stripes, start, calls);
-                    let count = cells.len();
-                    (0..calls).for_each(|i| {
-                        self.codec.reconstruct(&mut cells[i % count], &lost).expect("a stripe")
-                    });
+                    let cells = self.elements(stripes, start, calls);
+                    in_turn(cells, calls, |stripe| self.codec.reconstruct(stripe, &lost).expect("a stripe"));
                 })
             }
             Operation::Decode { lost, planning: Planning::Included } => {
                 Box::new(move |stripes, start, calls| {
-                    let mut cells = self.elements(stripes, start, calls);
-                    let count = cells.len();
-                    for i in 0..calls {
+                    let cells = self.elements(stripes, start, calls);
+                    in_turn(cells, calls, |stripe| {
                         let recovery = self.codec.decoder_anew(&lost).expect("survivable");
-                        recovery.run(&mut cells[i % count]).expect("a stripe");
-                    }
+                        recovery.run(stripe).expect("a stripe");
+                    });
                 })
             }
         })
@@ -145,30 +134,26 @@ impl Peer for InPackets {
     fn prepare<'a>(&'a self, operation: &Operation) -> Option<Runner<'a>> {
         Some(match operation.clone() {
             Operation::Encode => Box::new(|stripes, start, calls| {
-                let mut columns = self.columns(stripes, start, calls);
-                let count = columns.len();
-                (0..calls).for_each(|i| self.codec.encode(&mut columns[i % count]).expect("a stripe"));
+                let columns = self.columns(stripes, start, calls);
+                in_turn(columns, calls, |stripe| self.codec.encode(stripe).expect("a stripe"));
             }),
             Operation::Decode { lost, planning } => {
                 let kept = self.codec.decoder(&lost).expect("survivable");
                 kept.prepare();
                 Box::new(move |stripes, start, calls| {
-                    let mut columns = self.columns(stripes, start, calls);
-                    let count = columns.len();
-                    for i in 0..calls {
-                        let stripe = &mut columns[i % count];
+                    let columns = self.columns(stripes, start, calls);
+                    in_turn(columns, calls, |stripe| {
                         match planning {
-                            Planning::Excluded => kept.run(stripe).expect("a stripe"),
-                            Planning::Cached => self.codec.reconstruct(stripe, &lost).expect("a stripe"),
+                            Planning::Excluded => kept.run(stripe),
+                            Planning::Cached => {
+                                return self.codec.reconstruct(stripe, &lost).expect("a stripe");
+                            }
                             Planning::Included => {
-                                self.codec
-                                    .decoder_anew(&lost)
-                                    .expect("survivable")
-                                    .run(stripe)
-                                    .expect("a stripe");
+                                self.codec.decoder_anew(&lost).expect("survivable").run(stripe)
                             }
                         }
-                    }
+                        .expect("a stripe");
+                    });
                 })
             }
         })

@@ -40,6 +40,12 @@ pub trait Peer {
     fn prepare<'a>(&'a self, operation: &Operation) -> Option<Runner<'a>>;
 }
 
+/// Calls so often, on one stripe after another.
+pub fn in_turn(mut stripes: Vec<Vec<&mut [u8]>>, calls: usize, mut call: impl FnMut(&mut [&mut [u8]])) {
+    let count = stripes.len();
+    (0..calls).for_each(|i| call(&mut stripes[i % count]));
+}
+
 /// `set`, and the next ones, around the end.
 pub fn sets(stripes: &Stripes, start: usize, calls: usize) -> impl Iterator<Item = usize> {
     let count = stripes.sets();

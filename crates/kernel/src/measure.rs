@@ -83,6 +83,16 @@ impl XorLimit {
         XorLimit { buffers, sources: sources.to_vec(), outputs: outputs.to_vec(), adds: false }
     }
 
+    /// The limit of what is read and written, in columns of `rows` buffers each, moved as that many whole columns: nothing reads fewer streams. `None` if
+    /// it does not come to whole columns, or to more than there are.
+    pub fn of_columns(columns: usize, rows: usize, reads: usize, writes: usize) -> Option<XorLimit> {
+        let whole =
+            |buffers: usize| buffers.is_multiple_of(rows).then(|| buffers.checked_div(rows)).flatten();
+        let (from, to) = (whole(reads)?, whole(writes)?);
+        let list = |range: std::ops::Range<usize>| range.collect::<Vec<_>>();
+        (from + to <= columns).then(|| XorLimit::new(columns, &list(to..to + from), &list(0..to)))
+    }
+
     /// The limit of what also reads its outputs before it writes them, as an update does.
     ///
     /// Panics as [`XorLimit::new`].

@@ -9,28 +9,31 @@
 //! Invariants: every column has as many packets of each of its buffers as every other one; bytes of a buffer keep their order.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 
-use crate::program::{Program, ProgramError};
-use crate::{ShapeError, Stores};
+use crate::ShapeError;
+use crate::program::{Program, ProgramError, check_count};
 
-/// How columns are made of buffers.
+/// How columns are made of buffers. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packets {
     /// Buffers of each column.
-    rows: Box<[usize]>,
+    rows: Arc<[usize]>,
     bytes: NonZeroUsize,
     /// The column of each buffer, and its place there. Buffers are numbered column by column.
-    cells: Box<[(u32, u32)]>,
+    cells: Arc<[(u32, u32)]>,
 }
 
 impl Packets {
     /// Columns of so many buffers each, in packets of `bytes` bytes.
     ///
-    /// Buffers are numbered column by column. Multiples of 128 bytes are what programs of XORs are fastest with; 512 are enough for all else.
-    pub fn new(rows: &[usize], bytes: NonZeroUsize) -> Packets {
-        let cells =
-            rows.iter().zip(0..).flat_map(|(&rows, column)| (0..rows as u32).map(move |row| (column, row)));
-        Packets { rows: rows.into(), bytes, cells: cells.collect() }
+    /// Buffers are numbered column by column. Programs of XORs are fastest with multiples of 128 bytes.
+    /// Errors: more columns or buffers than a program takes.
+    pub fn new(rows: &[usize], bytes: NonZeroUsize) -> Result<Packets, ProgramError> {
+        check_count(rows.len())?;
+        check_count(rows.iter().fold(0usize, |sum, &rows| sum.saturating_add(rows)))?;
+        let of_column = |(&rows, column): (&usize, u32)| (0..rows as u32).map(move |row| (column, row));
+        Ok(Packets { rows: rows.into(), bytes, cells: rows.iter().zip(0..).flat_map(of_column).collect() })
     }
 
     /// Bytes of a packet.
@@ -125,19 +128,9 @@ impl PacketProgram {
         &self.packets
     }
 
-    /// The buffers of all columns.
-    pub fn buffers(&self) -> usize {
-        self.program.buffers()
-    }
-
     /// As [`Program::prepare`].
     pub fn prepare(&self) {
         self.program.prepare();
-    }
-
-    /// The store policy.
-    pub fn stores(&self) -> Stores {
-        self.program.stores()
     }
 
     /// Carries out every step, in place, on each packet.
@@ -155,12 +148,27 @@ impl PacketProgram {
     }
 }
 
+/// What it was made of.
+impl AsRef<Program> for PacketProgram {
+    fn as_ref(&self) -> &Program {
+        &self.program
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn packets(rows: &[usize], bytes: usize) -> Packets {
-        Packets::new(rows, NonZeroUsize::new(bytes).unwrap())
+        Packets::new(rows, NonZeroUsize::new(bytes).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn more_buffers_than_a_program_takes_are_refused_before_they_are_noted() {
+        let one = NonZeroUsize::MIN;
+        for rows in [&[usize::MAX, usize::MAX][..], &[1 << 24, 1], &vec![0; (1 << 24) + 1]] {
+            assert!(matches!(Packets::new(rows, one), Err(ProgramError::TooManyBuffers { .. })));
+        }
     }
 
     #[test]

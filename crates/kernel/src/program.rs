@@ -269,14 +269,8 @@ impl Program {
 
     /// Has what is made for the program made for such columns.
     pub(crate) fn lay_out(&mut self, packets: &Packets) {
-        let stages = match &mut self.stages {
-            Stages::One(stage) => std::slice::from_mut(stage),
-            Stages::Many(stages) => stages,
-        };
-        for stage in stages {
-            if let Stage::Xor(xor) = stage {
-                xor.lay_out(packets);
-            }
+        if let Stages::One(Stage::Xor(xor)) = &mut self.stages {
+            xor.lay_out(packets);
         }
     }
 
@@ -298,8 +292,7 @@ impl Program {
             // SAFETY: the caller's promise.
             return unsafe { xor.run_packets(streaming, packets, column, groups) };
         }
-        let rows_are_columns = packets.columns() == packets.buffers();
-        if rows_are_columns && (0..packets.columns()).all(|c| packets.rows(c) == 1) {
+        if (0..packets.columns()).all(|c| packets.rows(c) == 1) {
             // SAFETY: the caller's promise: each column is a buffer, in one piece.
             return unsafe { self.run_stages(streaming, column, len) };
         }
@@ -330,6 +323,13 @@ impl Program {
             }
             start += n;
         }
+    }
+}
+
+/// Itself, as what lies in columns of packets is of one.
+impl AsRef<Program> for Program {
+    fn as_ref(&self) -> &Program {
+        self
     }
 }
 
@@ -457,7 +457,7 @@ fn check(buffers: usize, steps: &[Step]) -> Result<usize, ProgramError> {
     Ok((0..buffers).filter(|&i| used[i] || written[i]).count())
 }
 
-fn check_count(buffers: usize) -> Result<(), ProgramError> {
+pub(crate) fn check_count(buffers: usize) -> Result<(), ProgramError> {
     match buffers <= BUFFERS_MOST {
         true => Ok(()),
         false => Err(ProgramError::TooManyBuffers { have: buffers, most: BUFFERS_MOST }),

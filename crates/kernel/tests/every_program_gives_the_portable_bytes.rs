@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::{Random, random_grid, xor, zig_zag};
+use common::{Random, number, random_grid, xor, zig_zag};
 use pantile_kernel::{
     Fft, FftGroup, FftOutputs, Horner, HornerOutputs, HornerStep, Program, ProgramError, ShapeError, Step,
     Stores, System, Tier,
@@ -209,7 +209,6 @@ fn for_random_programs_of_every_shape() {
 /// `PANTILE_GRIDS` for more of them, `PANTILE_SEED` for others.
 #[test]
 fn for_random_grids_with_holes() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let seed = number("PANTILE_SEED").unwrap_or(0x5eed_0013);
     for grid in 0..number("PANTILE_GRIDS").unwrap_or(400) {
         let mut random = Random(seed + grid);

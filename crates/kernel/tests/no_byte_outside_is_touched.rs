@@ -295,7 +295,7 @@ fn by_code_for_columns_of_packets() {
     for (side, bytes) in [(4, 128), (9, 64), (15, 256), (17, 128), (5, 7)] {
         let (buffers, steps) = zig_zag(side, 2 * side);
         let rows = [vec![side; side], vec![buffers - side * side]].concat();
-        let packets = Packets::new(&rows, NonZeroUsize::new(bytes).unwrap());
+        let packets = Packets::new(&rows, NonZeroUsize::new(bytes).unwrap()).unwrap();
         for (tier, stores) in
             Tier::available().into_iter().flat_map(|tier| STORES.map(|stores| (tier, stores)))
         {

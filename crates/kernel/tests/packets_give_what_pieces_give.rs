@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::{Random, random_grid, xor, zig_zag};
+use common::{Random, number, random_grid, xor, zig_zag};
 use pantile_kernel::{PacketProgram, Packets, Program, ProgramError, ShapeError, Step, Stores, Tier, Update};
 use std::num::NonZeroUsize;
 
@@ -14,7 +14,7 @@ use std::num::NonZeroUsize;
 const GUARD_BYTES: usize = 128;
 
 fn packets(rows: &[usize], bytes: usize) -> Packets {
-    Packets::new(rows, NonZeroUsize::new(bytes).expect("a packet has bytes"))
+    Packets::new(rows, NonZeroUsize::new(bytes).expect("a packet has bytes")).expect("few buffers")
 }
 
 /// Memory with a column after the other, each so far behind a line.
@@ -124,7 +124,6 @@ fn random_rows(random: &mut Random, buffers: usize) -> Vec<usize> {
 /// `PANTILE_GRIDS` for more of them, `PANTILE_SEED` for others.
 #[test]
 fn for_random_grids_in_random_columns() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let seed = number("PANTILE_SEED").unwrap_or(0x5eed_0031);
     for grid in 0..number("PANTILE_GRIDS").unwrap_or(300) {
         let mut random = Random(seed + grid);

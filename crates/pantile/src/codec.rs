@@ -56,7 +56,7 @@ pub struct Recovery<P = Program> {
     program: P,
 }
 
-impl<P: Compiled> Weight for Recovery<P> {
+impl<P: AsRef<Program>> Weight for Recovery<P> {
     /// Also of the plan that is made when asked for: of the most terms that it may have.
     fn weight_bytes(&self) -> usize {
         let (terms, steps) = match &self.request {
@@ -69,7 +69,7 @@ impl<P: Compiled> Weight for Recovery<P> {
                 (steps.iter().map(|step| step.terms.len()).sum(), steps.len())
             }
         };
-        VALUE_BYTES + terms * TERM_BYTES + steps * STEP_BYTES + self.program.cells() * CELL_BYTES
+        VALUE_BYTES + terms * TERM_BYTES + steps * STEP_BYTES + self.program.as_ref().buffers() * CELL_BYTES
     }
 }
 
@@ -86,7 +86,7 @@ struct Unplanned {
     lost: CellSet,
 }
 
-impl<P: Compiled> Recovery<P> {
+impl<P: AsRef<Program>> Recovery<P> {
     /// What is read and computed.
     pub fn plan(&self) -> &Plan {
         self.plan.get_or_init(|| {
@@ -108,7 +108,7 @@ impl<P: Compiled> Recovery<P> {
     /// Makes now what is made, otherwise, once the recovery has run for some MiB (code of its own for a program of XORs): for one
     /// that will.
     pub fn prepare(&self) {
-        self.program.prepare();
+        self.program.as_ref().prepare();
     }
 
     /// The cells whose buffers [`Recovery::run`] overwrites with their true content, ascending: the wanted cells that the plan
@@ -161,39 +161,6 @@ impl Recovery<PacketProgram> {
     }
 }
 
-/// What steps become.
-pub trait Compiled: sealed::Compiled {}
-
-impl<P: sealed::Compiled> Compiled for P {}
-
-mod sealed {
-    pub trait Compiled {
-        /// The cells of the code.
-        fn cells(&self) -> usize;
-        fn prepare(&self);
-    }
-
-    impl Compiled for pantile_kernel::Program {
-        fn cells(&self) -> usize {
-            self.buffers()
-        }
-
-        fn prepare(&self) {
-            self.prepare();
-        }
-    }
-
-    impl Compiled for pantile_kernel::PacketProgram {
-        fn cells(&self) -> usize {
-            self.buffers()
-        }
-
-        fn prepare(&self) {
-            self.prepare();
-        }
-    }
-}
-
 /// Recoveries of any cells, made once per request.
 pub(crate) type Recoveries<P> = Cache<(CellSet, Vec<CellIndex>, Costs), Recovery<P>>;
 
@@ -205,7 +172,7 @@ pub(crate) struct Decoders<P> {
     more: Cache<Box<[usize]>, Recovery<P>>,
 }
 
-impl<P: Compiled> Decoders<P> {
+impl<P: AsRef<Program>> Decoders<P> {
     pub(crate) fn new() -> Decoders<P> {
         Decoders { shelf: Shelf::default(), more: Cache::new(CACHE_BYTES_MOST) }
     }

@@ -39,7 +39,7 @@ mod shelf;
 mod stripe;
 mod transforms;
 
-pub use codec::{Codec, Compiled, RecoverError, Recovery};
+pub use codec::{Codec, RecoverError, Recovery};
 pub use locate::{Checker, Finding, Verdict};
 pub use packets::{DEFAULT_PACKET_BYTES, PacketCodec};
 pub use pantile_code as code;

@@ -63,10 +63,14 @@ impl PacketCodec {
         let Some(bytes) = NonZeroUsize::new(packet_bytes) else { return Err(StripeError::NoPacket) };
         let code = codec.code();
         let rows: Vec<usize> = (0..code.columns()).map(|column| code.rows(column)).collect();
+        let packets = match Packets::new(&rows, bytes) {
+            Ok(packets) => packets,
+            Err(error) => unreachable!("no code has so many cells: {error}"),
+        };
         Ok(PacketCodec {
             inner: Arc::new(Inner {
                 codec: codec.clone(),
-                packets: Packets::new(&rows, bytes),
+                packets,
                 encode: OnceLock::new(),
                 columns: Decoders::new(),
                 recoveries: Cache::new(CACHE_BYTES_MOST),

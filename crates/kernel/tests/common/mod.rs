@@ -20,6 +20,11 @@ pub fn zig_zag(side: usize, links: usize) -> (usize, Vec<Step>) {
     (data + links, steps)
 }
 
+/// A number of the environment, for whoever wants more cases or others.
+pub fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
 /// A small generator with a printed seed (SplitMix64; Steele, Lea and Flood 2014).
 pub struct Random(pub u64);
 

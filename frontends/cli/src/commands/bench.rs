@@ -9,7 +9,7 @@ use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
 use pantile::kernel::measure::{LimitOrder, XorLimit, thread_cpu_ns};
 use pantile::kernel::{Arena, PacketProgram, Tier};
-use pantile::{CellSet, Code, Codec, Costs, PacketCodec, Plan, Stores, split_columns};
+use pantile::{CellIndex, CellSet, Code, Codec, Costs, PacketCodec, Plan, Stores, split_columns};
 use serde::Serialize;
 
 /// Measure how fast codes encode, decode and update on one core of this machine
@@ -183,12 +183,20 @@ impl Subject {
 
     /// As a caller would decode: whole columns by the decoder, single cells by the cheapest recovery.
     fn recovery(&self) -> Result<std::sync::Arc<pantile::Recovery>, pantile::PlanError> {
-        let columns = self.lost.columns(self.code());
-        if CellSet::of_columns(self.code(), &columns) == self.lost {
-            return self.codec.decoder(&columns);
+        match self.lost_columns() {
+            Some(columns) => self.codec.decoder(&columns),
+            None => self.codec.recovery(&self.lost, &self.wanted(), &Costs::uniform()),
         }
-        let wanted: Vec<_> = self.lost.iter().collect();
-        self.codec.recovery(&self.lost, &wanted, &Costs::uniform())
+    }
+
+    /// What is lost, if it is whole columns.
+    fn lost_columns(&self) -> Option<Vec<usize>> {
+        let columns = self.lost.columns(self.code());
+        (CellSet::of_columns(self.code(), &columns) == self.lost).then_some(columns)
+    }
+
+    fn wanted(&self) -> Vec<CellIndex> {
+        self.lost.iter().collect()
     }
 
     /// One operation in one layout; nothing if the code has none such. Turns are taken with every order of the limit.
@@ -208,9 +216,12 @@ impl Subject {
             })
             .collect();
         let new = vec![0x5a; self.element_len];
-        let in_packets = self.packets.as_ref().map(|codec| (codec, self.recovery_in_packets(codec)));
+        let in_packets = match &self.packets {
+            Some(codec) => Some((codec, self.recovery_in_packets(codec).ok()?)),
+            None => None,
+        };
         match &in_packets {
-            Some((_, recovery)) => recovery.as_ref().ok()?.prepare(),
+            Some((_, recovery)) => recovery.prepare(),
             None => recovery.prepare(),
         }
         let mut times = vec![Vec::new(); limits.len() + 1];
@@ -227,7 +238,7 @@ impl Subject {
                 (None, "decode") => recovery.run(stripe),
                 (None, _) => self.codec.update(stripe, position, &new),
                 (Some((codec, _)), "encode") => codec.encode(stripe),
-                (Some((_, Ok(recovery))), "decode") => recovery.run(stripe),
+                (Some((_, recovery)), "decode") => recovery.run(stripe),
                 (Some((codec, _)), _) => codec.update(stripe, position, &new),
             };
             done.unwrap_or_else(|error| unreachable!("the stripes are those of the code: {error}"));
@@ -267,16 +278,15 @@ impl Subject {
         })
     }
 
+    /// The same where elements are interleaved.
     fn recovery_in_packets(
         &self,
         codec: &PacketCodec,
     ) -> Result<std::sync::Arc<pantile::Recovery<PacketProgram>>, pantile::PlanError> {
-        let columns = self.lost.columns(self.code());
-        if CellSet::of_columns(self.code(), &columns) == self.lost {
-            return codec.decoder(&columns);
+        match self.lost_columns() {
+            Some(columns) => codec.decoder(&columns),
+            None => codec.recovery(&self.lost, &self.wanted(), &Costs::uniform()),
         }
-        let wanted: Vec<_> = self.lost.iter().collect();
-        codec.recovery(&self.lost, &wanted, &Costs::uniform())
     }
 
     /// What a plan reads and writes, each cell in one piece. In packets also as many whole columns, if it is that many: cells in one piece are more
@@ -291,11 +301,10 @@ impl Subject {
         let mut limits = vec![self.limit_of_cells(XorLimit::new(code.cell_count(), &reads, &writes))];
         let rows = code.rows_max();
         let is_even = (0..code.columns()).all(|column| code.rows(column) == rows);
-        let are_whole = [&reads, &writes].iter().all(|cells| cells.len().is_multiple_of(rows));
-        if self.packets.is_some() && is_even && are_whole {
-            let (read, written) = (reads.len() / rows, writes.len() / rows);
-            let columns = |from: usize, count: usize| (from..from + count).collect::<Vec<_>>();
-            let xor = XorLimit::new(code.columns(), &columns(written, read), &columns(0, written));
+        if self.packets.is_some()
+            && is_even
+            && let Some(xor) = XorLimit::of_columns(code.columns(), rows, reads.len(), writes.len())
+        {
             limits.push(Limit { xor, len: rows * self.element_len, of_cells: false });
         }
         Some(limits)

@@ -574,35 +574,85 @@ mod tests {
         code.finished()
     }
 
+    /// How code for columns begins, line by line as GNU objdump 2.40 reads it.
+    #[rustfmt::skip]
+    const PUSHES: [&str; 7] = [
+        "53", // push rbx
+        "55", // push rbp
+        "41 54", // push r12
+        "41 55", // push r13
+        "41 56", // push r14
+        "41 57", // push r15
+        "48 89 d1", // mov rcx,rdx
+    ];
+
+    /// Columns into registers, but for rdi, which was the table, and r15.
+    #[rustfmt::skip]
+    const LOADS: [&str; 12] = [
+        "48 8b 87 00 00 00 00", // mov rax,QWORD PTR [rdi+0x0]
+        "48 8b 97 08 00 00 00", // mov rdx,QWORD PTR [rdi+0x8]
+        "48 8b 9f 10 00 00 00", // mov rbx,QWORD PTR [rdi+0x10]
+        "48 8b af 18 00 00 00", // mov rbp,QWORD PTR [rdi+0x18]
+        "48 8b b7 20 00 00 00", // mov rsi,QWORD PTR [rdi+0x20]
+        "4c 8b 87 28 00 00 00", // mov r8,QWORD PTR [rdi+0x28]
+        "4c 8b 8f 30 00 00 00", // mov r9,QWORD PTR [rdi+0x30]
+        "4c 8b 97 38 00 00 00", // mov r10,QWORD PTR [rdi+0x38]
+        "4c 8b 9f 40 00 00 00", // mov r11,QWORD PTR [rdi+0x40]
+        "4c 8b a7 48 00 00 00", // mov r12,QWORD PTR [rdi+0x48]
+        "4c 8b af 50 00 00 00", // mov r13,QWORD PTR [rdi+0x50]
+        "4c 8b b7 58 00 00 00", // mov r14,QWORD PTR [rdi+0x58]
+    ];
+
+    /// How it ends.
+    #[rustfmt::skip]
+    const POPS: [&str; 8] = [
+        "41 5f", // pop r15
+        "41 5e", // pop r14
+        "41 5d", // pop r13
+        "41 5c", // pop r12
+        "5d", // pop rbp
+        "5b", // pop rbx
+        "c5 f8 77", // vzeroupper
+        "c3", // ret
+    ];
+
+    /// `add register, number` for each register that points to a column but r15.
+    fn adds(number: &str) -> Vec<u8> {
+        let adds = [
+            "48 81 c0", // rax
+            "48 81 c2", // rdx
+            "48 81 c3", // rbx
+            "48 81 c5", // rbp
+            "48 81 c6", // rsi
+            "49 81 c0", // r8
+            "49 81 c1", // r9
+            "49 81 c2", // r10
+            "49 81 c3", // r11
+            "49 81 c4", // r12
+            "49 81 c5", // r13
+            "49 81 c6", // r14
+            "48 81 c7", // rdi
+        ];
+        adds.iter().flat_map(|add| bytes_of(&[add, number])).collect()
+    }
+
+    /// Both, of which the second begins a line of the cache.
+    fn aligned(begin: &[&[u8]], rest: &[&[u8]]) -> Vec<u8> {
+        let mut code = begin.concat();
+        code.resize(code.len().next_multiple_of(CODE_ALIGN_BYTES), 0x90); // nop
+        [code, rest.concat()].concat()
+    }
+
     #[test]
     #[rustfmt::skip]
     fn instructions_on_columns_are_those_of_an_assembler() {
-        // Line by line as GNU objdump 2.40 reads it; what aligns the loop is left out.
-        let golden = [
-            "53", // push rbx
-            "55", // push rbp
-            "41 54", // push r12
-            "41 55", // push r13
-            "41 56", // push r14
-            "41 57", // push r15
-            "48 89 d1", // mov rcx,rdx
+        let begin = [
             "ff b7 70 00 00 00", // push QWORD PTR [rdi+0x70]
             "ff b7 68 00 00 00", // push QWORD PTR [rdi+0x68]
             "56", // push rsi
             "56", // push rsi
-            "48 8b 87 00 00 00 00", // mov rax,QWORD PTR [rdi+0x0]
-            "48 8b 97 08 00 00 00", // mov rdx,QWORD PTR [rdi+0x8]
-            "48 8b 9f 10 00 00 00", // mov rbx,QWORD PTR [rdi+0x10]
-            "48 8b af 18 00 00 00", // mov rbp,QWORD PTR [rdi+0x18]
-            "48 8b b7 20 00 00 00", // mov rsi,QWORD PTR [rdi+0x20]
-            "4c 8b 87 28 00 00 00", // mov r8,QWORD PTR [rdi+0x28]
-            "4c 8b 8f 30 00 00 00", // mov r9,QWORD PTR [rdi+0x30]
-            "4c 8b 97 38 00 00 00", // mov r10,QWORD PTR [rdi+0x38]
-            "4c 8b 9f 40 00 00 00", // mov r11,QWORD PTR [rdi+0x40]
-            "4c 8b a7 48 00 00 00", // mov r12,QWORD PTR [rdi+0x48]
-            "4c 8b af 50 00 00 00", // mov r13,QWORD PTR [rdi+0x50]
-            "4c 8b b7 58 00 00 00", // mov r14,QWORD PTR [rdi+0x58]
-            "48 8b bf 60 00 00 00", // mov rdi,QWORD PTR [rdi+0x60]
+        ];
+        let body = [
             "48 c7 04 24 0c 00 00 00", // mov QWORD PTR [rsp],0xc
             "0f 18 88 00 2a 00 00", // prefetcht0 BYTE PTR [rax+0x2a00]
             "62 71 fe 48 6f 50 00", // vmovdqu64 zmm10,ZMMWORD PTR [rax+0x0]
@@ -624,54 +674,31 @@ mod tests {
             "62 d1 fe 48 6f 5c 24 19", // vmovdqu64 zmm3,ZMMWORD PTR [r12+0x640]
             "62 f1 fe 48 7f 51 02", // vmovdqu64 ZMMWORD PTR [rcx+0x80],zmm2
             "62 f1 fe 48 7f 59 03", // vmovdqu64 ZMMWORD PTR [rcx+0xc0],zmm3
-            "48 81 c0 80 00 00 00", // add rax,0x80
-            "48 81 c2 80 00 00 00", // add rdx,0x80
-            "48 81 c3 80 00 00 00", // add rbx,0x80
-            "48 81 c5 80 00 00 00", // add rbp,0x80
-            "48 81 c6 80 00 00 00", // add rsi,0x80
-            "49 81 c0 80 00 00 00", // add r8,0x80
-            "49 81 c1 80 00 00 00", // add r9,0x80
-            "49 81 c2 80 00 00 00", // add r10,0x80
-            "49 81 c3 80 00 00 00", // add r11,0x80
-            "49 81 c4 80 00 00 00", // add r12,0x80
-            "49 81 c5 80 00 00 00", // add r13,0x80
-            "49 81 c6 80 00 00 00", // add r14,0x80
-            "48 81 c7 80 00 00 00", // add rdi,0x80
-            "48 81 84 24 10 00 00 00 80 00 00 00", // add QWORD PTR [rsp+0x10],0x80
-            "48 81 84 24 18 00 00 00 80 00 00 00", // add QWORD PTR [rsp+0x18],0x80
-            "48 ff 0c 24", // dec QWORD PTR [rsp]
-            "0f 85 eb fe ff ff", // jne 0x88
-            "48 81 c0 00 24 00 00", // add rax,0x2400
-            "48 81 c2 00 24 00 00", // add rdx,0x2400
-            "48 81 c3 00 24 00 00", // add rbx,0x2400
-            "48 81 c5 00 24 00 00", // add rbp,0x2400
-            "48 81 c6 00 24 00 00", // add rsi,0x2400
-            "49 81 c0 00 24 00 00", // add r8,0x2400
-            "49 81 c1 00 24 00 00", // add r9,0x2400
-            "49 81 c2 00 24 00 00", // add r10,0x2400
-            "49 81 c3 00 24 00 00", // add r11,0x2400
-            "49 81 c4 00 24 00 00", // add r12,0x2400
-            "49 81 c5 00 24 00 00", // add r13,0x2400
-            "49 81 c6 00 24 00 00", // add r14,0x2400
-            "48 81 c7 00 24 00 00", // add rdi,0x2400
-            "48 81 84 24 10 00 00 00 00 24 00 00", // add QWORD PTR [rsp+0x10],0x2400
-            "48 81 84 24 18 00 00 00 00 24 00 00", // add QWORD PTR [rsp+0x18],0x2400
-            "48 ff 4c 24 08", // dec QWORD PTR [rsp+0x8]
-            "0f 85 65 fe ff ff", // jne 0x80
-            "48 81 c4 20 00 00 00", // add rsp,0x20
-            "41 5f", // pop r15
-            "41 5e", // pop r14
-            "41 5d", // pop r13
-            "41 5c", // pop r12
-            "5d", // pop rbp
-            "5b", // pop rbx
-            "c5 f8 77", // vzeroupper
-            "c3", // ret
         ];
-        let code = code_of_columns(Vectors::Zmm);
-        let bytes = bytes_of(&golden);
-        assert_eq!((&code[..0x76], &code[0x76..0x80], &code[0x80..]), (&bytes[..0x76], &[0x90; 10][..], &bytes[0x76..]));
-        let golden = [
+        let golden = aligned(
+            &[&bytes_of(&PUSHES), &bytes_of(&begin), &bytes_of(&LOADS), &bytes_of(&["48 8b bf 60 00 00 00"])], // mov rdi,QWORD PTR [rdi+0x60]
+            &[
+                &bytes_of(&body),
+                &adds("80 00 00 00"),
+                &bytes_of(&[
+                    "48 81 84 24 10 00 00 00 80 00 00 00", // add QWORD PTR [rsp+0x10],0x80
+                    "48 81 84 24 18 00 00 00 80 00 00 00", // add QWORD PTR [rsp+0x18],0x80
+                    "48 ff 0c 24", // dec QWORD PTR [rsp]
+                    "0f 85 eb fe ff ff", // jne 0x88
+                ]),
+                &adds("00 24 00 00"),
+                &bytes_of(&[
+                    "48 81 84 24 10 00 00 00 00 24 00 00", // add QWORD PTR [rsp+0x10],0x2400
+                    "48 81 84 24 18 00 00 00 00 24 00 00", // add QWORD PTR [rsp+0x18],0x2400
+                    "48 ff 4c 24 08", // dec QWORD PTR [rsp+0x8]
+                    "0f 85 65 fe ff ff", // jne 0x80
+                    "48 81 c4 20 00 00 00", // add rsp,0x20
+                ]),
+                &bytes_of(&POPS),
+            ],
+        );
+        assert_eq!(code_of_columns(Vectors::Zmm), golden);
+        let body = [
             "0f 18 88 00 2a 00 00", // prefetcht0 BYTE PTR [rax+0x2a00]
             "c5 7e 6f 50 00", // vmovdqu ymm10,YMMWORD PTR [rax+0x0]
             "c5 7e 6f 58 20", // vmovdqu ymm11,YMMWORD PTR [rax+0x20]
@@ -693,7 +720,7 @@ mod tests {
             "c5 fe 7f 51 40", // vmovdqu YMMWORD PTR [rcx+0x40],ymm2
             "c5 fe 7f 59 60", // vmovdqu YMMWORD PTR [rcx+0x60],ymm3
         ];
-        let bytes = bytes_of(&golden);
+        let bytes = bytes_of(&body);
         assert_eq!(&code_of_columns(Vectors::Ymm)[0x88..0x88 + bytes.len()], bytes);
     }
 
@@ -729,66 +756,32 @@ mod tests {
     #[test]
     #[rustfmt::skip]
     fn packets_of_a_slice_in_as_many_columns_as_registers_need_no_count() {
-        let golden = [
-            "53", // push rbx
-            "55", // push rbp
-            "41 54", // push r12
-            "41 55", // push r13
-            "41 56", // push r14
-            "41 57", // push r15
-            "48 89 d1", // mov rcx,rdx
-            "56", // push rsi
-            "56", // push rsi
-            "48 8b 87 00 00 00 00", // mov rax,QWORD PTR [rdi+0x0]
-            "48 8b 97 08 00 00 00", // mov rdx,QWORD PTR [rdi+0x8]
-            "48 8b 9f 10 00 00 00", // mov rbx,QWORD PTR [rdi+0x10]
-            "48 8b af 18 00 00 00", // mov rbp,QWORD PTR [rdi+0x18]
-            "48 8b b7 20 00 00 00", // mov rsi,QWORD PTR [rdi+0x20]
-            "4c 8b 87 28 00 00 00", // mov r8,QWORD PTR [rdi+0x28]
-            "4c 8b 8f 30 00 00 00", // mov r9,QWORD PTR [rdi+0x30]
-            "4c 8b 97 38 00 00 00", // mov r10,QWORD PTR [rdi+0x38]
-            "4c 8b 9f 40 00 00 00", // mov r11,QWORD PTR [rdi+0x40]
-            "4c 8b a7 48 00 00 00", // mov r12,QWORD PTR [rdi+0x48]
-            "4c 8b af 50 00 00 00", // mov r13,QWORD PTR [rdi+0x50]
-            "4c 8b b7 58 00 00 00", // mov r14,QWORD PTR [rdi+0x58]
+        let begin = ["56", "56"]; // push rsi
+        let last = [
             "4c 8b bf 68 00 00 00", // mov r15,QWORD PTR [rdi+0x68]
             "48 8b bf 60 00 00 00", // mov rdi,QWORD PTR [rdi+0x60]
+        ];
+        let body = [
             "62 f1 fe 48 6f 57 02", // vmovdqu64 zmm2,ZMMWORD PTR [rdi+0x80]
             "62 f1 fe 48 6f 5f 03", // vmovdqu64 zmm3,ZMMWORD PTR [rdi+0xc0]
             "62 d1 fe 48 6f 67 02", // vmovdqu64 zmm4,ZMMWORD PTR [r15+0x80]
             "62 d1 fe 48 6f 6f 03", // vmovdqu64 zmm5,ZMMWORD PTR [r15+0xc0]
-            "48 81 c0 00 01 00 00", // add rax,0x100
-            "48 81 c2 00 01 00 00", // add rdx,0x100
-            "48 81 c3 00 01 00 00", // add rbx,0x100
-            "48 81 c5 00 01 00 00", // add rbp,0x100
-            "48 81 c6 00 01 00 00", // add rsi,0x100
-            "49 81 c0 00 01 00 00", // add r8,0x100
-            "49 81 c1 00 01 00 00", // add r9,0x100
-            "49 81 c2 00 01 00 00", // add r10,0x100
-            "49 81 c3 00 01 00 00", // add r11,0x100
-            "49 81 c4 00 01 00 00", // add r12,0x100
-            "49 81 c5 00 01 00 00", // add r13,0x100
-            "49 81 c6 00 01 00 00", // add r14,0x100
-            "48 81 c7 00 01 00 00", // add rdi,0x100
+        ];
+        let end = [
             "49 81 c7 00 01 00 00", // add r15,0x100
             "48 ff 4c 24 08", // dec QWORD PTR [rsp+0x8]
             "0f 85 77 ff ff ff", // jne 0x80
             "48 81 c4 10 00 00 00", // add rsp,0x10
-            "41 5f", // pop r15
-            "41 5e", // pop r14
-            "41 5d", // pop r13
-            "41 5c", // pop r12
-            "5d", // pop rbp
-            "5b", // pop rbx
-            "c5 f8 77", // vzeroupper
-            "c3", // ret
         ];
+        let golden = aligned(
+            &[&bytes_of(&PUSHES), &bytes_of(&begin), &bytes_of(&LOADS), &bytes_of(&last)],
+            &[&bytes_of(&body), &adds("00 01 00 00"), &bytes_of(&end), &bytes_of(&POPS)],
+        );
         let columns = Columns { packet_bytes: 128, rows: vec![2; 14], cells: vec![(12, 1), (13, 1)], fetches: false };
         let mut code = Assembler::of_columns(Vectors::Zmm, columns);
         code.load(2, Place::Buffer(0));
         code.load(4, Place::Buffer(1));
-        let (code, bytes) = (code.finished(), bytes_of(&golden));
-        assert_eq!((&code[..0x71], &code[0x71..0x80], &code[0x80..]), (&bytes[..0x71], &[0x90; 15][..], &bytes[0x71..]));
+        assert_eq!(code.finished(), golden);
     }
 
     #[test]

@@ -28,12 +28,32 @@ fn own_pairs(vectors: Vectors) -> [Pair; 2] {
 /// D-Code(7): 0.66, 0.6, 0.57. Ice Lake, into the first-level cache, GB/s: D-Code(13) 10.3, 12.6, 11.5; RDP(14) 11.8, 14.3, 13.1; D-Code(7) 15.3, 15.9, 14.3.
 const TILES_BYTES: usize = 96 * 1024;
 
-/// A braid as functions of its own, one that stores to the cache and one that stores past it.
+/// Two functions that do the same: one that stores to the cache, and one that stores past it.
 #[derive(Debug)]
-pub(crate) struct Code {
-    functions: Executable,
+struct Functions {
+    code: Executable,
     /// Where the second one begins.
     second: usize,
+}
+
+impl Functions {
+    /// `None` if the system gives no memory that may be executed, or the process has as many pieces of code as it may.
+    fn new(mut storing: Vec<u8>, streaming: Vec<u8>) -> Option<Functions> {
+        let second = storing.len().next_multiple_of(CODE_ALIGN_BYTES);
+        storing.resize(second, 0xcc); // int3
+        storing.extend(streaming);
+        Some(Functions { code: Executable::new(&storing)?, second })
+    }
+
+    fn start(&self, streaming: bool) -> *const u8 {
+        self.code.start().wrapping_add(if streaming { self.second } else { 0 })
+    }
+}
+
+/// A braid as functions of its own.
+#[derive(Debug)]
+pub(crate) struct Code {
+    functions: Functions,
     /// The buffers whose pointers they take.
     buffers: Vec<usize>,
     /// Buffers that are fetched ahead, for a tile.
@@ -45,15 +65,12 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    /// `None` if the system gives no memory that may be executed, or the process has as many pieces of code as it may.
-    /// The machine must have AVX2, or AVX-512 F for such vectors.
+    /// `None` as [`Functions::new`]. The machine must have AVX2, or AVX-512 F for such vectors.
     pub(crate) fn new(braid: &Braid) -> Option<Code> {
         let (tile, ahead) = fetched(braid);
-        let (functions, second) = both(assemble(braid, None), assemble(braid, Some(tile)));
         let number = |buffer: usize| braid.buffers[buffer];
         Some(Code {
-            functions: Executable::new(&functions)?,
-            second,
+            functions: Functions::new(assemble(braid, None), assemble(braid, Some(tile)))?,
             buffers: braid.buffers.clone(),
             ahead: ahead.into_iter().map(number).collect(),
             last: braid.last().into_iter().map(number).collect(),
@@ -83,7 +100,7 @@ impl Code {
             let named = self.buffers.iter().chain(ahead);
             pointers.iter_mut().zip(named).for_each(|(pointer, &i)| *pointer = buffer(i));
             let (pointers, slots) = (pointers.as_ptr(), slots.as_mut_ptr().cast());
-            let function = self.entry(if streaming { self.second } else { 0 });
+            let function = self.entry(streaming);
             let whole = len / slice * slice;
             // SAFETY: the caller's promise for the buffers, of which those that are stored past the cache start a line; the slots
             // are ours, and start one. The code touches nothing else but registers that a function may.
@@ -93,31 +110,21 @@ impl Code {
             }
             if whole < len {
                 // SAFETY: as above.
-                unsafe { self.entry(0)(pointers, len - slice, len, slots) };
+                unsafe { self.entry(false)(pointers, len - slice, len, slots) };
             }
         });
     }
 
-    fn entry(&self, at: usize) -> Entry {
-        // SAFETY: the memory has a function of this type at both places, and nobody writes to it any more.
-        unsafe { std::mem::transmute::<*const u8, Entry>(self.functions.start().wrapping_add(at)) }
+    fn entry(&self, streaming: bool) -> Entry {
+        // SAFETY: both functions are of this type, and nobody writes to them any more.
+        unsafe { std::mem::transmute::<*const u8, Entry>(self.functions.start(streaming)) }
     }
-}
-
-/// Two functions in one piece, and where the second one begins.
-fn both(mut first: Vec<u8>, second: Vec<u8>) -> (Vec<u8>, usize) {
-    let start = first.len().next_multiple_of(CODE_ALIGN_BYTES);
-    first.resize(start, 0xcc); // int3
-    first.extend(second);
-    (first, start)
 }
 
 /// A braid as functions for columns of packets.
 #[derive(Debug)]
 pub(crate) struct PacketCode {
-    functions: Executable,
-    /// Where the one begins that stores past the cache.
-    second: usize,
+    functions: Functions,
     /// The columns whose pointers they take.
     columns: Vec<usize>,
     slots_bytes: usize,
@@ -145,13 +152,8 @@ impl PacketCode {
             fetches: false,
         };
         let fetching = Columns { fetches: true, ..layout.clone() };
-        let (functions, second) = both(assemble_columns(braid, layout), assemble_columns(braid, fetching));
-        Some(PacketCode {
-            functions: Executable::new(&functions)?,
-            second,
-            columns,
-            slots_bytes: braid.slots * slice,
-        })
+        let functions = Functions::new(assemble_columns(braid, layout), assemble_columns(braid, fetching))?;
+        Some(PacketCode { functions, columns, slots_bytes: braid.slots * slice })
     }
 
     /// Carries out the braid on `groups` packets of every buffer.
@@ -168,11 +170,9 @@ impl PacketCode {
         let streaming = streaming && self.columns.iter().all(|&c| column(c).addr().is_multiple_of(LINE));
         with_scratch(self.columns.len(), self.slots_bytes, |pointers, slots| {
             pointers.iter_mut().zip(&self.columns).for_each(|(pointer, &c)| *pointer = column(c));
-            let at = if streaming { self.second } else { 0 };
-            // SAFETY: the memory has a function of this type at both places, and nobody writes to it any more.
-            let function = unsafe {
-                std::mem::transmute::<*const u8, PacketEntry>(self.functions.start().wrapping_add(at))
-            };
+            // SAFETY: both functions are of this type, and nobody writes to them any more.
+            let function =
+                unsafe { std::mem::transmute::<*const u8, PacketEntry>(self.functions.start(streaming)) };
             // SAFETY: the caller's promise for the columns, which start lines where they are stored past the cache; the slots are ours, and start one. The
             // code touches nothing else but its stack, of some hundred bytes, and registers that it gives back where a function must.
             unsafe { function(pointers.as_ptr(), groups, slots.as_mut_ptr().cast()) };
