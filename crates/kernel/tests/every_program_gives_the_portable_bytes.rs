@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::{Random, number, random_grid, xor, zig_zag};
+use common::{Random, number, paint, random_grid, xor, zig_zag};
 use pantile_kernel::{
     Fft, FftGroup, FftOutputs, Horner, HornerOutputs, HornerStep, Program, ProgramError, ShapeError, Step,
     Stores, System, Tier,
@@ -47,7 +47,7 @@ fn compare(
     let run = |program: &Program| {
         let mut memory = vec![0u8; buffers * distance + 8192];
         let page = memory.as_ptr().align_offset(4096);
-        memory.iter_mut().enumerate().for_each(|(i, byte)| *byte = ((i + 4096 - page) % 251) as u8);
+        paint(&mut memory, 4096 - page);
         let mut views: Vec<&mut [u8]> = Vec::new();
         let mut rest = &mut memory[page..];
         let mut passed = 0;

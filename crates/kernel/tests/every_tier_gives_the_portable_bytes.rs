@@ -4,6 +4,9 @@
 // Miri has no tier to compare with; it runs the unit tests of the schedule instead.
 #![cfg(not(miri))]
 
+mod common;
+
+use common::{first_unpainted, paint};
 use pantile_kernel::{Dot, Stores, Tier};
 
 type Rows = Vec<Vec<(usize, u8)>>;
@@ -73,7 +76,7 @@ impl Painted {
         assert!(distance >= len + 64 + 2 * GUARD_BYTES);
         let mut memory = vec![0; count * distance + 2 * 4096];
         let page = memory.as_ptr().align_offset(4096);
-        memory.iter_mut().enumerate().for_each(|(i, byte)| *byte = paint(i + 4096 - page + seed));
+        paint(&mut memory, 4096 - page + seed);
         let places = (0..count).map(|i| i * distance + shift(i)).collect();
         Painted { memory, page, places, len }
     }
@@ -105,17 +108,25 @@ impl Painted {
     fn check_guards(&self, seed: usize, what: &str) {
         let mut from = 0;
         for start in self.starts().into_iter().chain([self.memory.len()]) {
-            for i in from..start {
-                let painted = paint(i + 4096 - self.page + seed);
-                assert_eq!(self.memory[i], painted, "{what}: byte {i} outside the buffers changed");
-            }
+            let changed = first_unpainted(&self.memory[from..start], from + 4096 - self.page + seed);
+            assert_eq!(changed.map(|i| from + i), None, "{what}: a byte outside the buffers changed");
             from = start + self.len;
         }
     }
 }
 
-fn paint(i: usize) -> u8 {
-    (i % 251) as u8
+#[test]
+fn a_byte_that_changed_outside_is_noticed_wherever_it_is() {
+    for (len, at) in [(0, 7), (1, 250), (251, 3), (800, 600)] {
+        let mut bytes = vec![0; len];
+        paint(&mut bytes, at);
+        assert_eq!(first_unpainted(&bytes, at), None);
+        for i in 0..len {
+            bytes[i] ^= 1;
+            assert_eq!(first_unpainted(&bytes, at), Some(i));
+            bytes[i] ^= 1;
+        }
+    }
 }
 
 fn fast_tiers() -> Vec<Tier> {

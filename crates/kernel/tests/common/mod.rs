@@ -8,6 +8,31 @@ pub fn xor(target: usize, terms: impl IntoIterator<Item = usize>) -> Step {
     Step { target, terms: terms.into_iter().map(|buffer| (buffer, 1)).collect() }
 }
 
+/// Two periods of the painting: each period begins somewhere in the first.
+const PERIODS: [u8; 2 * 251] = {
+    let mut periods = [0; 2 * 251];
+    let mut i = 0;
+    while i < periods.len() {
+        periods[i] = (i % 251) as u8;
+        i += 1;
+    }
+    periods
+};
+
+/// Paints bytes with period 251, the first as byte `at` of the painting. A period at a time: painting is most of what these tests do.
+pub fn paint(bytes: &mut [u8], at: usize) {
+    for part in bytes.chunks_mut(251) {
+        part.copy_from_slice(&PERIODS[at % 251..][..part.len()]);
+    }
+}
+
+/// The first byte that is not as [`paint`] paints it.
+pub fn first_unpainted(bytes: &[u8], at: usize) -> Option<usize> {
+    let is_painted = |part: &[u8]| *part == PERIODS[at % 251..][..part.len()];
+    let period = bytes.chunks(251).position(|part| !is_painted(part))? * 251;
+    (period..bytes.len()).find(|i| bytes[*i] != ((i + at) % 251) as u8)
+}
+
 /// The zig-zag of a double recovery: row and column sums of a square in turn, each with the one before. The buffers, and the steps.
 pub fn zig_zag(side: usize, links: usize) -> (usize, Vec<Step>) {
     let data = side * side;
