@@ -270,8 +270,7 @@ ICE_LAKE = """# The same on Ice Lake
 Made by `benches/compare/table.py`. Each figure is the median over several processes (`--runs`). A neighbour had up to half of the core for minutes at a time, and the third-level
 cache is slow (28 GB/s of plain reads, 160 from the second): 16 and more columns of 64 KiB exceed the second one, and run at 22 or at 40 from one process to the next. Single runs
 reached 339 to 347 of the 352 cells, 328 to 338 before this processor was a kind of its own; of five processes the medians 343 and 349 in earlier records of the same kernels for raid6 and cauchy, 351 of three in this one:
-the host differs from day to day. Chunks of 1 MiB in packets were measured before whole packets were fetched ahead, which is a fifth faster with AVX-512 and three quarters with AVX2
-([notes](../../docs/notes/xor-programs.md#packets)).
+the host differs from day to day.
 
 """
 

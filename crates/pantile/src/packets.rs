@@ -23,7 +23,7 @@ use std::sync::{Arc, OnceLock};
 /// Bytes of a packet, unless there is a reason for others.
 ///
 /// Stripes in a second-level cache are fastest with 512 to 1024 (Ice Lake: 82 to 92 GB/s of D-Code(13) and RDP(14), with 128 bytes 59 to 94), stripes from memory with 128
-/// (13 to 17, with 512 12 to 15). Multiples of 128 are what code is made for; others work, at 1 or 2 GB/s where they are shorter.
+/// (13 to 16, with 512 11 to 13). Multiples of 128 are what code is made for; others work, at 1 or 2 GB/s where they are shorter.
 pub const DEFAULT_PACKET_BYTES: usize = 512;
 
 /// Encodes, reconstructs and updates stripes of one code whose columns are packets.
