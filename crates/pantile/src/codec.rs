@@ -506,10 +506,18 @@ mod tests {
             let stores = |codec: &Codec| {
                 let of_columns = codec.decoder(&[0, 1]).unwrap().program.stores();
                 let cheapest = codec.recovery(&lost, &wanted, &Costs::uniform()).unwrap().program.stores();
-                [codec.encoder().1.stores(), of_columns, cheapest]
+                let packets = codec.in_packets(128).unwrap();
+                let in_packets = packets.decoder(&[0, 1]).unwrap().program.as_ref().stores();
+                [
+                    codec.encoder().1.stores(),
+                    of_columns,
+                    cheapest,
+                    packets.encoder().as_ref().stores(),
+                    in_packets,
+                ]
             };
-            assert_eq!(stores(&codec), [Stores::Streaming; 3], "{spec}");
-            assert_eq!(stores(&usual), [Stores::Auto; 3], "{spec}");
+            assert_eq!(stores(&codec), [Stores::Streaming; 5], "{spec}");
+            assert_eq!(stores(&usual), [Stores::Auto; 5], "{spec}");
         }
     }
 }

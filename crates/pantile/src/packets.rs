@@ -97,13 +97,16 @@ impl PacketCodec {
     ///
     /// Errors: buffers that are not columns of the code in packets; nothing is then written.
     pub fn encode(&self, columns: &mut [&mut [u8]]) -> Result<(), StripeError> {
+        self.encoder().run(columns).map_err(StripeError::of_columns)
+    }
+
+    pub(crate) fn encoder(&self) -> &PacketProgram {
         let Inner { codec, packets, encode, .. } = &*self.inner;
-        let program = encode.get_or_init(|| {
+        encode.get_or_init(|| {
             let program = laid_out(codec.encoder_anew(codec.encode_plan()), packets);
             program.prepare();
             program
-        });
-        program.run(columns).map_err(StripeError::of_columns)
+        })
     }
 
     /// As [`Codec::recovery`].

@@ -530,6 +530,27 @@ mod tests {
     }
 
     #[test]
+    fn packets_of_which_most_are_written_are_not_fetched() {
+        // Two columns of five rows that are read, and three that are written.
+        let column = |c: usize| (8 * c + 5, (8 * c..8 * c + 5).collect::<Vec<usize>>());
+        let row = |target: usize, r: usize| (target, vec![r, 8 + r]);
+        let steps = [column(0), column(1), row(6, 0), row(7, 1), row(14, 2), row(15, 3)];
+        let braid = Braid::new(&SharedSums::new(&steps), Vectors::Zmm).expect("few enough sums");
+        let cells = braid.buffers.iter().map(|&buffer| (buffer / 8, buffer % 8)).collect();
+        let packet_bytes = 4 * braid.vectors.slice_bytes();
+        let columns = Columns { cells, rows: vec![8; 2], packet_bytes, fetches: true };
+        let rows = |ahead: usize| -> Vec<usize> {
+            let rows = lines_ahead(&braid, &columns);
+            let mut rows: Vec<usize> =
+                rows.iter().map(|line| line.1 as usize / packet_bytes - 8 * ahead).collect();
+            rows.dedup();
+            rows
+        };
+        // Rows 0 to 3, one for each slice, and of rows 4 to 7 none for the sake of one.
+        assert_eq!(rows(packets_ahead(&columns)), [0]);
+    }
+
+    #[test]
     fn all_that_is_read_is_fetched() {
         for braid in braids() {
             let mut fetched = fetched(&braid).1;
