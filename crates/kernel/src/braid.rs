@@ -8,11 +8,12 @@
 //! still in registers.
 //!
 //! Invariants: each buffer that lies in a swept and in a held sum is read once; each target is stored once for each slice
-//! of [`Vectors::slice_bytes`]; a slot is written before it is read.
+//! of two vectors; a slot is written before it is read.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use crate::straight::cost;
 use crate::sums::SharedSums;
 use crate::weave::{Loom, NONE};
 
@@ -33,18 +34,16 @@ impl Vectors {
         }
     }
 
-    /// Bytes of a slice.
-    pub(crate) const fn slice_bytes(self) -> usize {
-        2 * self.bytes()
+    pub(crate) const fn registers(self) -> usize {
+        match self {
+            Vectors::Ymm => 16,
+            Vectors::Zmm => 32,
+        }
     }
 
     /// Held sums of a batch.
     pub(crate) const fn held_most(self) -> usize {
-        let registers = match self {
-            Vectors::Ymm => 16,
-            Vectors::Zmm => 32,
-        };
-        registers / 2 - 2
+        self.registers() / 2 - 2
     }
 }
 
@@ -205,6 +204,28 @@ impl Braid {
         }
         let buffers = shared.buffers().to_vec();
         Some(Braid { vectors, buffers, slots: loom.slots as usize, batches: done, links })
+    }
+
+    /// What a vector of each buffer costs, as [`Straight::cost`](crate::straight::Straight::cost).
+    pub(crate) fn cost(&self) -> usize {
+        let of_row = |row: &Row| {
+            let cells = row.cells.iter().flatten().count();
+            row.plain.len() * cost::ADD
+                + cells * (cost::LOAD + 2 * cost::SUM)
+                + row.forwards.len() * cost::SUM
+                + cost::STORE
+        };
+        let of_batch =
+            |batch: &Batch| batch.starts.iter().flatten().count() * cost::LOAD + batch.to.len() * cost::STORE;
+        let of_link = |link: &Link| {
+            let begins = match link.of {
+                Unfinished::Column(_) => 0,
+                Unfinished::Waiting(_) => cost::LOAD,
+            };
+            begins + usize::from(link.carries) * cost::SUM + link.late.len() * cost::ADD + cost::STORE
+        };
+        let batches: usize = self.batches.iter().map(of_batch).sum();
+        batches + self.rows().map(of_row).sum::<usize>() + self.links.iter().map(of_link).sum::<usize>()
     }
 
     /// Rows of all batches.

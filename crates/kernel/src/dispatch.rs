@@ -14,6 +14,7 @@ use crate::schedule::Schedule;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::solve::Solve;
 use crate::solve::System;
+use crate::straight::Straight;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::update::Change;
 use crate::weave::{self, Weave};
@@ -305,16 +306,23 @@ pub(crate) fn is_available(tier: Tier) -> bool {
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-pub(crate) use crate::arch::x86_64::braid_code::{Code as BraidCode, PacketCode};
+pub(crate) use crate::arch::x86_64::xor_code::{Code as XorCode, PacketCode};
+
+/// What code is made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Form<'a> {
+    Braid(&'a Braid),
+    Straight(&'a Straight),
+}
 
 /// There is no engine that has code.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 #[derive(Debug)]
-pub(crate) enum BraidCode {}
+pub(crate) enum XorCode {}
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-impl BraidCode {
-    pub(crate) fn new(_: &Braid) -> Option<BraidCode> {
+impl XorCode {
+    pub(crate) fn new(_: Form) -> Option<XorCode> {
         None
     }
 
@@ -334,12 +342,19 @@ pub(crate) enum PacketCode {}
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 impl PacketCode {
-    pub(crate) fn new(_: &Braid, _: &Packets) -> Option<PacketCode> {
+    pub(crate) fn new(_: Form, _: &Packets) -> Option<PacketCode> {
         None
     }
 
     pub(crate) unsafe fn run(&self, _: bool, _: impl Fn(usize) -> *mut u8, _: usize) {
         match *self {}
+    }
+}
+
+fn vectors_of(form: Form) -> Vectors {
+    match form {
+        Form::Braid(braid) => braid.vectors,
+        Form::Straight(straight) => straight.vectors,
     }
 }
 
@@ -375,16 +390,16 @@ impl Sweep {
         if self.has_grids() { Vectors::Zmm } else { Vectors::Ymm }
     }
 
-    /// A braid for its vectors as code; `None` if the system lets nothing be executed that was written.
-    pub(crate) fn code(self, braid: &Braid) -> Option<BraidCode> {
-        debug_assert_eq!(braid.vectors, self.vectors(), "the machine may lack the others");
-        BraidCode::new(braid)
+    /// What is made for its vectors as code; `None` if the system lets nothing be executed that was written.
+    pub(crate) fn code(self, form: Form) -> Option<XorCode> {
+        debug_assert_eq!(vectors_of(form), self.vectors(), "the machine may lack the others");
+        XorCode::new(form)
     }
 
     /// The same for columns of packets; `None` also if packets are not whole slices, or columns too long for an instruction to reach.
-    pub(crate) fn packet_code(self, braid: &Braid, packets: &Packets) -> Option<PacketCode> {
-        debug_assert_eq!(braid.vectors, self.vectors(), "the machine may lack the others");
-        PacketCode::new(braid, packets)
+    pub(crate) fn packet_code(self, form: Form, packets: &Packets) -> Option<PacketCode> {
+        debug_assert_eq!(vectors_of(form), self.vectors(), "the machine may lack the others");
+        PacketCode::new(form, packets)
     }
 
     /// Carries out the weave on `len` bytes of every buffer.

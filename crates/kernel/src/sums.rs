@@ -59,7 +59,7 @@ impl SharedSums {
 }
 
 /// Terms that stand an odd number of times, ascending.
-fn odd(mut terms: Vec<u32>) -> Vec<u32> {
+pub(crate) fn odd(mut terms: Vec<u32>) -> Vec<u32> {
     terms.sort_unstable();
     let mut kept = 0;
     for i in 0..terms.len() {

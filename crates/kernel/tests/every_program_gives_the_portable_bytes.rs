@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::{Random, number, paint, random_grid, xor, zig_zag};
+use common::{Random, number, paint, random_bits, random_grid, xor, zig_zag};
 use pantile_kernel::{
     Fft, FftGroup, FftOutputs, Horner, HornerOutputs, HornerStep, Program, ProgramError, ShapeError, Step,
     Stores, System, Tier,
@@ -216,6 +216,19 @@ fn for_random_grids_with_holes() {
         let len = [128, 129, 255, 256, 513, 1100][random.below(6)];
         let shift = random.below(2) * random.below(64);
         check(buffers, &steps, len, 1536, &|i| shift * i % 64, &format!("seed {}", seed + grid));
+    }
+}
+
+/// As above.
+#[test]
+fn for_random_bits() {
+    let seed = number("PANTILE_SEED").unwrap_or(0x5eed_0014);
+    for matrix in 0..number("PANTILE_GRIDS").unwrap_or(150) {
+        let mut random = Random(seed + matrix);
+        let (buffers, steps) = random_bits(&mut random);
+        let len = [31, 32, 33, 63, 64, 100, 513][random.below(7)];
+        let shift = random.below(2) * random.below(64);
+        check(buffers, &steps, len, 1536, &|i| shift * i % 64, &format!("seed {}", seed + matrix));
     }
 }
 

@@ -292,8 +292,15 @@ fn solving(
 
 #[test]
 fn by_code_for_columns_of_packets() {
-    for (side, bytes) in [(4, 128), (9, 64), (15, 256), (17, 128), (5, 7)] {
-        let (buffers, steps) = zig_zag(side, 2 * side);
+    // Each buffer in two sums, and in many.
+    let bits = |side: usize| -> (usize, Vec<Step>) {
+        let data = side * side;
+        let of = |i: usize| (0..data).filter(move |b| (i * 37 + b * 101 + i * b * 7) % 11 < 5);
+        (data + 2 * side, (0..2 * side).map(|i| xor(data + i, of(i))).collect())
+    };
+    let all = [(4, 128, false), (9, 64, false), (15, 256, false), (17, 128, false), (5, 7, false)];
+    for (side, bytes, is_dense) in all.into_iter().chain([(4, 32, true), (9, 128, true), (7, 96, true)]) {
+        let (buffers, steps) = if is_dense { bits(side) } else { zig_zag(side, 2 * side) };
         let rows = [vec![side; side], vec![buffers - side * side]].concat();
         let packets = Packets::new(&rows, NonZeroUsize::new(bytes).unwrap()).unwrap();
         for (tier, stores) in

@@ -6,7 +6,7 @@
 
 mod common;
 
-use common::{Random, number, random_grid, xor, zig_zag};
+use common::{Random, number, random_bits, random_grid, xor, zig_zag};
 use pantile_kernel::{PacketProgram, Packets, Program, ProgramError, ShapeError, Step, Stores, Tier, Update};
 use std::num::NonZeroUsize;
 
@@ -133,6 +133,21 @@ fn for_random_grids_in_random_columns() {
         let groups = random.below(5);
         let shift = random.below(2) * random.below(64);
         check(&steps, &packets(&rows, bytes), groups, |c| shift * c % 64, &format!("seed {}", seed + grid));
+    }
+}
+
+/// As above.
+#[test]
+fn for_random_bits_in_random_columns() {
+    let seed = number("PANTILE_SEED").unwrap_or(0x5eed_0032);
+    for matrix in 0..number("PANTILE_GRIDS").unwrap_or(200) {
+        let mut random = Random(seed + matrix);
+        let (buffers, steps) = random_bits(&mut random);
+        let rows = random_rows(&mut random, buffers);
+        let bytes = [32, 64, 96, 128, 256, 512, 33][random.below(7)];
+        let groups = random.below(5);
+        let shift = random.below(2) * random.below(64);
+        check(&steps, &packets(&rows, bytes), groups, |c| shift * c % 64, &format!("seed {}", seed + matrix));
     }
 }
 

@@ -104,6 +104,21 @@ pub fn random_grid(random: &mut Random) -> (usize, Vec<Step>) {
     (first + steps.len(), steps)
 }
 
+/// Sums of many buffers each, which have much in common, and of results before them: what bit matrices are.
+pub fn random_bits(random: &mut Random) -> (usize, Vec<Step>) {
+    let (buffers, sums) = (1 + random.below(90), 2 + random.below(40));
+    let (percent, before) = (15 + random.below(60), random.below(3));
+    let sum = |i: usize, random: &mut Random| {
+        let own = (0..buffers).filter(|_| random.below(100) < percent).collect::<Vec<_>>();
+        let results = (0..before.min(i)).map(|_| buffers + random.below(i)).collect::<Vec<_>>();
+        let mut terms = [own, results].concat();
+        terms.sort_unstable();
+        terms.dedup();
+        xor(buffers + i, terms)
+    };
+    (buffers + sums, (0..sums).map(|i| sum(i, random)).collect())
+}
+
 #[cfg(all(target_os = "linux", not(miri)))]
 pub mod system {
     //! Declared here rather than through the libc crate: functions whose C signatures POSIX fixes, and numbers of Linux.

@@ -1,6 +1,6 @@
-//! Machine code made at run time: the few instructions that a braid needs.
+//! Machine code made at run time: the few instructions that sums need.
 //!
-//! Vectors are of 256 or of 512 bits and come in pairs, the two halves of a slice. Registers have fixed duties. Where buffers are anywhere, `rdi` is the table of
+//! Vectors are of 256 or of 512 bits; a slice has one of them or two. Registers have fixed duties. Where buffers are anywhere, `rdi` is the table of
 //! pointers, `rax` the position in the buffers, `rdx` their end, `rcx` the slots, `r9` the buffer in use; where code streams, `r8` is what a
 //! slice fetches ahead, `r10` one buffer of it and `r11` where the next tile begins. Where buffers lie in columns of packets, each register but `rsp` and
 //! `rcx`, the slots, is where the code has come to in a column ([`COLUMN_REGISTERS`]); columns for which there is none are on the stack, above what is left to do.
@@ -31,8 +31,22 @@ pub(super) enum Level {
 /// What code and its loops begin at: a line of the cache.
 pub(super) const CODE_ALIGN_BYTES: usize = 64;
 
-/// Two vector registers, one after the other: a slice of a sum. Named by the first.
-pub(super) type Pair = u8;
+/// The vector registers that a slice of a sum has, one after the other. Named by the first.
+pub(super) type Group = u8;
+
+/// What a slice is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slice {
+    pub(super) vectors: Vectors,
+    /// One or two.
+    pub(super) count: u8,
+}
+
+impl Slice {
+    pub(super) const fn bytes(self) -> usize {
+        self.count as usize * self.vectors.bytes()
+    }
+}
 
 /// Buffers as pointers, then those that are fetched ahead; the bytes from and to which the code works; the slots.
 pub(super) type Entry = unsafe extern "sysv64" fn(*const *mut u8, usize, usize, *mut u8);
@@ -40,7 +54,7 @@ pub(super) type Entry = unsafe extern "sysv64" fn(*const *mut u8, usize, usize, 
 /// Columns of packets as pointers; the packets of a buffer, one at least; the slots.
 pub(super) type PacketEntry = unsafe extern "sysv64" fn(*const *mut u8, usize, *mut u8);
 
-/// Where the buffers of a braid are, if they lie in columns of packets.
+/// Where buffers are, if they lie in columns of packets.
 #[derive(Clone, Debug)]
 pub(super) struct Columns {
     /// For each buffer the column, and its place there.
@@ -49,8 +63,8 @@ pub(super) struct Columns {
     pub(super) rows: Vec<usize>,
     /// Whole slices.
     pub(super) packet_bytes: usize,
-    /// Whether what lies ahead is fetched.
-    pub(super) fetches: bool,
+    /// If what lies ahead is fetched: by how many bytes the place goes on from which one slice of a packet fetches and the next one does.
+    pub(super) fetch_step: Option<i32>,
 }
 
 /// What points to columns, by the numbers of instructions: rax, rdx, rbx, rbp, rsi, r8 to r14, rdi and r15. `rdi` is the table to begin with.
@@ -65,14 +79,14 @@ const R15: u8 = 15;
 const COUNTS_BYTES: i32 = 16;
 
 impl Columns {
-    /// Whether each slice fetches other packets ahead.
-    fn has_index(&self, vectors: Vectors) -> bool {
-        self.fetches && self.slices(vectors) > 1
+    /// Whether each slice fetches from another place ahead.
+    fn has_index(&self, slice: Slice) -> bool {
+        self.fetch_step.is_some() && self.slices(slice) > 1
     }
 
     /// The registers of the first columns.
-    fn registers(&self, vectors: Vectors) -> Vec<u8> {
-        let is_free = |&register: &u8| register != R14 || !self.has_index(vectors);
+    fn registers(&self, slice: Slice) -> Vec<u8> {
+        let is_free = |&register: &u8| register != R14 || !self.has_index(slice);
         let mut registers: Vec<u8> = COLUMN_REGISTERS.into_iter().filter(is_free).collect();
         if self.rows.len() > registers.len() {
             registers.pop(); // For all others.
@@ -86,8 +100,8 @@ impl Columns {
         COUNTS_BYTES + 8 * (column - registers) as i32
     }
 
-    fn slices(&self, vectors: Vectors) -> usize {
-        self.packet_bytes / vectors.slice_bytes()
+    fn slices(&self, slice: Slice) -> usize {
+        self.packet_bytes / slice.bytes()
     }
 
     fn group_bytes(&self, column: usize) -> i32 {
@@ -111,12 +125,12 @@ struct InColumns {
     /// The column that r15 points to.
     pointed: Option<usize>,
     /// Where a slice begins.
-    slice: usize,
+    begin: usize,
 }
 
 /// A loop over slices in the making.
 pub(super) struct Assembler {
-    vectors: Vectors,
+    slice: Slice,
     bytes: Vec<u8>,
     /// Where the loop begins.
     again: usize,
@@ -146,15 +160,15 @@ const STORE: Vector = Vector(2, true, 0x7f);
 const STORE_PAST: Vector = Vector(1, false, 0xe7);
 
 impl Assembler {
-    pub(super) fn new(vectors: Vectors, tile: Option<&Tile>) -> Assembler {
-        let mut code = Assembler { vectors, bytes: Vec::new(), again: 0, buffers: Buffers::Anywhere(None) };
+    pub(super) fn new(slice: Slice, tile: Option<&Tile>) -> Assembler {
+        let mut code = Assembler { slice, bytes: Vec::new(), again: 0, buffers: Buffers::Anywhere(None) };
         code.put(&[0x48, 0x89, 0xf0]); // mov rax, rsi
         code.bytes.resize(CODE_ALIGN_BYTES, 0x90); // nop
         code.again = code.bytes.len();
         if let Some(tile) = tile {
             let len_bytes = code.len_bytes(tile);
             code.put(&[0x49, 0x89, 0xc0]); // mov r8, rax
-            code.put(&[0x49, 0xc1, 0xe8, vectors.slice_bytes().ilog2() as u8]); // shr r8, ..
+            code.put(&[0x49, 0xc1, 0xe8, slice.bytes().ilog2() as u8]); // shr r8, ..
             code.put(&[0x41, 0x83, 0xe0, tile.slices as u8 - 1]); // and r8d, ..
             code.put(&[0x4d, 0x69, 0xc0]).number(8 * tile.of_slice as i32); // imul r8, r8, ..
             code.put(&[0x4d, 0x8d, 0x84, 0x38]).number(8 * tile.pointers as i32); // lea r8, [r8 + rdi + ..]
@@ -166,9 +180,9 @@ impl Assembler {
     }
 
     /// As `new`, for columns of packets: the function is a [`PacketEntry`].
-    pub(super) fn of_columns(vectors: Vectors, columns: Columns) -> Assembler {
-        let registers = columns.registers(vectors);
-        let mut code = Assembler { vectors, bytes: Vec::new(), again: 0, buffers: Buffers::Anywhere(None) };
+    pub(super) fn of_columns(slice: Slice, columns: Columns) -> Assembler {
+        let registers = columns.registers(slice);
+        let mut code = Assembler { slice, bytes: Vec::new(), again: 0, buffers: Buffers::Anywhere(None) };
         code.put(&[0x53, 0x55, 0x41, 0x54, 0x41, 0x55, 0x41, 0x56, 0x41, 0x57]); // push rbx, rbp, r12 to r15
         code.put(&[0x48, 0x89, 0xd1]); // mov rcx, rdx
         for column in (registers.len()..columns.rows.len()).rev() {
@@ -186,26 +200,26 @@ impl Assembler {
         }
         code.bytes.resize(code.bytes.len().next_multiple_of(CODE_ALIGN_BYTES), 0x90); // nop
         code.again = code.bytes.len();
-        let slices = columns.slices(vectors);
+        let slices = columns.slices(slice);
         if slices > 1 {
             code.put(&[0x48, 0xc7, 0x04, 0x24]).number(slices as i32); // mov qword [rsp], ..
         }
-        if columns.has_index(vectors) {
+        if columns.has_index(slice) {
             code.put(&[0x45, 0x31, 0xf6]); // xor r14d, r14d
         }
-        let slice = code.bytes.len();
-        code.buffers = Buffers::InColumns(InColumns { columns, registers, pointed: None, slice });
+        let begin = code.bytes.len();
+        code.buffers = Buffers::InColumns(InColumns { columns, registers, pointed: None, begin });
         code
     }
 
     /// The end of a function of columns.
-    fn finish_columns(&mut self, InColumns { columns, registers, slice: begin, .. }: &InColumns) {
-        let (slice, slices) = (self.vectors.slice_bytes() as i32, columns.slices(self.vectors));
+    fn finish_columns(&mut self, InColumns { columns, registers, begin, .. }: &InColumns) {
+        let (slice, slices) = (self.slice.bytes() as i32, columns.slices(self.slice));
         let packet = columns.packet_bytes as i32;
         if slices > 1 {
             self.go_on(columns, registers, |_| slice);
-            if columns.has_index(self.vectors) {
-                self.put(&[0x49, 0x81, 0xc6]).number(packet - slice); // add r14, ..
+            if let Some(step) = columns.fetch_step {
+                self.put(&[0x49, 0x81, 0xc6]).number(step - slice); // add r14, ..
             }
             self.put(&[0x48, 0xff, 0x0c, 0x24]); // dec qword [rsp]
             self.jump_unless_zero(*begin);
@@ -247,7 +261,7 @@ impl Assembler {
             self.finish_columns(&columns);
             return self.bytes;
         }
-        let slice_bytes = self.vectors.slice_bytes() as i32;
+        let slice_bytes = self.slice.bytes() as i32;
         self.put(&[0x48, 0x05]).number(slice_bytes); // add rax, ..
         self.put(&[0x48, 0x39, 0xd0]); // cmp rax, rdx
         let end = self.bytes.len() + 6;
@@ -271,12 +285,12 @@ impl Assembler {
         }
     }
 
-    /// Fetches the line of a column that is so many bytes from where its packets begin, and for each slice after the first of these another packet on: of
-    /// code for columns that fetches.
+    /// Fetches the line of a column that is so many bytes from where its packets begin, and for each slice after the first of these as much further on as
+    /// the columns say: of code for columns that fetches.
     pub(super) fn fetch_line(&mut self, level: Level, column: usize, at: i32) {
         let (has_index, base) = match &self.buffers {
             Buffers::InColumns(c) => {
-                let has_index = c.columns.has_index(self.vectors);
+                let has_index = c.columns.has_index(self.slice);
                 (has_index, self.column(column))
             }
             Buffers::Anywhere(_) => unreachable!("tiles are fetched of buffers that are anywhere"),
@@ -297,44 +311,46 @@ impl Assembler {
         }
     }
 
-    pub(super) fn load(&mut self, to: Pair, from: Place) {
-        self.with_place(LOAD, to, [0, 0], from);
+    pub(super) fn load(&mut self, to: Group, from: Place) {
+        self.with_place(LOAD, to, None, from);
     }
 
-    pub(super) fn store(&mut self, from: Pair, to: Place) {
-        self.with_place(STORE, from, [0, 0], to);
+    pub(super) fn store(&mut self, from: Group, to: Place) {
+        self.with_place(STORE, from, None, to);
     }
 
     /// As `store`, past the cache: for buffers that start a line.
-    pub(super) fn store_past(&mut self, from: Pair, to: Place) {
-        self.with_place(STORE_PAST, from, [0, 0], to);
+    pub(super) fn store_past(&mut self, from: Group, to: Place) {
+        self.with_place(STORE_PAST, from, None, to);
     }
 
-    /// A pair as the sum of one, if any, and a place.
-    pub(super) fn sum(&mut self, to: Pair, other: Option<Pair>, from: Place) {
+    /// A group as the sum of one, if any, and a place.
+    pub(super) fn sum(&mut self, to: Group, other: Option<Group>, from: Place) {
         match other {
-            Some(other) => self.with_place(XOR, to, [other, other + 1], from),
+            Some(_) => self.with_place(XOR, to, other, from),
             None => self.load(to, from),
         }
     }
 
-    /// A pair as the sum of two.
-    pub(super) fn sum_of(&mut self, to: Pair, one: Pair, other: Pair) {
-        self.vector(XOR, to, one, Operand::Register(other));
-        self.vector(XOR, to + 1, one + 1, Operand::Register(other + 1));
+    /// A group as the sum of two.
+    pub(super) fn sum_of(&mut self, to: Group, one: Group, other: Group) {
+        for i in 0..self.slice.count {
+            self.vector(XOR, to + i, one + i, Operand::Register(other + i));
+        }
     }
 
-    pub(super) fn zero(&mut self, pair: Pair) {
-        self.sum_of(pair, pair, pair);
+    pub(super) fn zero(&mut self, group: Group) {
+        self.sum_of(group, group, group);
     }
 
-    pub(super) fn copy(&mut self, to: Pair, from: Pair) {
-        self.vector(COPY, to, 0, Operand::Register(from));
-        self.vector(COPY, to + 1, 0, Operand::Register(from + 1));
+    pub(super) fn copy(&mut self, to: Group, from: Group) {
+        for i in 0..self.slice.count {
+            self.vector(COPY, to + i, 0, Operand::Register(from + i));
+        }
     }
 
     fn len_bytes(&self, tile: &Tile) -> i32 {
-        (tile.slices * self.vectors.slice_bytes()) as i32
+        (tile.slices * self.slice.bytes()) as i32
     }
 
     fn put(&mut self, bytes: &[u8]) -> &mut Assembler {
@@ -346,17 +362,19 @@ impl Assembler {
         self.put(&number.to_le_bytes());
     }
 
-    /// An instruction for both halves of a place.
-    fn with_place(&mut self, vector: Vector, pair: Pair, first: [u8; 2], place: Place) {
+    /// An instruction for each vector of a place. `first` is the other source of an instruction that has two.
+    fn with_place(&mut self, vector: Vector, group: Group, first: Option<Group>, place: Place) {
+        let count = self.slice.count;
         let operands = match place {
-            Place::Slot(slot) => [2 * slot as i32, 2 * slot as i32 + 1].map(Operand::Slot),
+            Place::Slot(slot) => [0, 1].map(|i| Operand::Slot(count as i32 * slot as i32 + i)),
             Place::Buffer(buffer) => self.buffer(buffer),
         };
-        self.vector(vector, pair, first[0], operands[0]);
-        self.vector(vector, pair + 1, first[1], operands[1]);
+        for (i, &operand) in (0..count).zip(&operands) {
+            self.vector(vector, group + i, first.map_or(0, |first| first + i), operand);
+        }
     }
 
-    /// The halves of a buffer, to which a register points then.
+    /// The first two vectors of a buffer, to which a register points then.
     fn buffer(&mut self, buffer: usize) -> [Operand; 2] {
         match &mut self.buffers {
             Buffers::Anywhere(pointed) => {
@@ -369,7 +387,7 @@ impl Assembler {
                 let (column, row) = columns.cells[buffer];
                 let at = (row * columns.packet_bytes) as i32;
                 let register = self.column(column);
-                [0, self.vectors.bytes() as i32].map(|half| Operand::Cell(register, at + half))
+                [0, self.slice.vectors.bytes() as i32].map(|half| Operand::Cell(register, at + half))
             }
         }
     }
@@ -408,17 +426,17 @@ impl Assembler {
         }
     }
 
-    /// An instruction: the prefix, the opcode, the operands. `first` is the other source of an instruction that has two.
+    /// An instruction: the prefix, the opcode, the operands. `first` as above.
     fn vector(&mut self, Vector(prefix, wide, opcode): Vector, register: u8, first: u8, operand: Operand) {
-        match self.vectors {
+        match self.slice.vectors {
             Vectors::Ymm => self.vex(prefix, register, first, operand),
             Vectors::Zmm => self.evex(prefix, wide, register, first, operand),
         }
         self.put(&[opcode]);
         let register = (register & 7) << 3;
-        let bytes = self.vectors.bytes() as i32;
+        let bytes = self.slice.vectors.bytes() as i32;
         // A displacement of one byte counts in vectors of 512 bits, or in bytes.
-        let unit = if self.vectors == Vectors::Zmm { bytes } else { 1 };
+        let unit = if self.slice.vectors == Vectors::Zmm { bytes } else { 1 };
         let short = |vectors: i32| u8::try_from(vectors * bytes / unit).ok().filter(|&number| number < 128);
         match operand {
             Operand::Register(other) => self.put(&[3 << 6 | register | (other & 7)]),
@@ -475,6 +493,10 @@ impl Assembler {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn pairs(vectors: Vectors) -> Slice {
+        Slice { vectors, count: 2 }
+    }
 
     fn bytes_of(lines: &[&str]) -> Vec<u8> {
         let bytes = lines.iter().flat_map(|line| line.split(' '));
@@ -537,7 +559,7 @@ mod tests {
         ];
         let bytes = bytes_of(&golden);
         let tile = Tile { into: Level::Second, slices: 4, of_slice: 26, pointers: 169 };
-        let mut code = Assembler::new(Vectors::Zmm, Some(&tile));
+        let mut code = Assembler::new(pairs(Vectors::Zmm), Some(&tile));
         code.fetch(&tile, 3);
         code.fetch(&Tile { into: Level::First, slices: 1, ..tile }, 0);
         code.load(26, Place::Buffer(9));
@@ -558,8 +580,8 @@ mod tests {
     fn code_of_columns(vectors: Vectors) -> Vec<u8> {
         let cells = vec![(0, 0), (8, 2), (12, 1), (14, 0), (13, 5), (13, 6), (9, 1)];
         let mut code = Assembler::of_columns(
-            vectors,
-            Columns { cells, rows: vec![7; 15], packet_bytes: 1536, fetches: false },
+            pairs(vectors),
+            Columns { cells, rows: vec![7; 15], packet_bytes: 1536, fetch_step: None },
         );
         code.fetch_line(Level::First, 0, 0x2a00);
         code.load(10, Place::Buffer(0));
@@ -726,9 +748,13 @@ mod tests {
 
     #[test]
     fn a_slice_fetches_other_packets_than_the_one_before_by_an_index() {
-        let columns =
-            Columns { packet_bytes: 1536, rows: vec![7; 14], cells: vec![(10, 0), (11, 0)], fetches: true };
-        let mut code = Assembler::of_columns(Vectors::Zmm, columns);
+        let columns = Columns {
+            packet_bytes: 1536,
+            rows: vec![7; 14],
+            cells: vec![(10, 0), (11, 0)],
+            fetch_step: Some(1536),
+        };
+        let mut code = Assembler::of_columns(pairs(Vectors::Zmm), columns);
         let begin = code.bytes.len();
         assert_eq!(code.bytes[begin - 3..], bytes_of(&["45 31 f6"])); // xor r14d,r14d
         code.fetch_line(Level::First, 0, 0x2a00);
@@ -777,8 +803,8 @@ mod tests {
             &[&bytes_of(&PUSHES), &bytes_of(&begin), &bytes_of(&LOADS), &bytes_of(&last)],
             &[&bytes_of(&body), &adds("00 01 00 00"), &bytes_of(&end), &bytes_of(&POPS)],
         );
-        let columns = Columns { packet_bytes: 128, rows: vec![2; 14], cells: vec![(12, 1), (13, 1)], fetches: false };
-        let mut code = Assembler::of_columns(Vectors::Zmm, columns);
+        let columns = Columns { packet_bytes: 128, rows: vec![2; 14], cells: vec![(12, 1), (13, 1)], fetch_step: None };
+        let mut code = Assembler::of_columns(pairs(Vectors::Zmm), columns);
         code.load(2, Place::Buffer(0));
         code.load(4, Place::Buffer(1));
         assert_eq!(code.finished(), golden);
@@ -817,7 +843,7 @@ mod tests {
             "c5 f8 77", // vzeroupper
             "c3", // ret
         ];
-        let mut code = Assembler::new(Vectors::Ymm, None);
+        let mut code = Assembler::new(pairs(Vectors::Ymm), None);
         code.load(12, Place::Buffer(9));
         code.store(8, Place::Slot(1));
         code.store(2, Place::Slot(2));

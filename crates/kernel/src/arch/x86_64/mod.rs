@@ -98,8 +98,8 @@ mod assembler;
 pub(crate) mod avx2;
 pub(crate) mod avx2_gfni;
 pub(crate) mod avx512_gfni;
-pub(crate) mod braid_code;
 mod partial;
+pub(crate) mod xor_code;
 
 use std::arch::x86_64::{__cpuid, __cpuid_count, _mm_sfence};
 use std::sync::OnceLock;

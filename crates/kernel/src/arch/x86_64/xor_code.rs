@@ -1,6 +1,6 @@
-//! The code of [`crate::braid`]: AVX2 or AVX-512, assembled for each program once it is worth it.
+//! The code of [`crate::braid`] and of [`crate::straight`]: AVX2 or AVX-512, assembled for each program once it is worth it.
 //!
-//! Held sum j lies in registers 2j and 2j + 1; the last four are the swept sum and what is read, and later sums of rows in
+//! A straight line says itself what each instruction is. Of a braid, held sum j lies in registers 2j and 2j + 1; the last four are the swept sum and what is read, and later sums of rows in
 //! turn. Where what is, is known while the code is made: cells that are empty have none, a column or a row starts with its first load,
 //! a sum that a register still holds is not loaded again, and rows that are finished late wait in registers that no column needs
 //! before they wait in slots.
@@ -10,15 +10,17 @@
 
 use std::ops::Range;
 
-use super::assembler::{Assembler, CODE_ALIGN_BYTES, Columns, Entry, Level, PacketEntry, Pair, Tile};
+use super::assembler::{Assembler, CODE_ALIGN_BYTES, Columns, Entry, Group, Level, PacketEntry, Slice, Tile};
 use super::{Kind, LINE};
 use crate::braid::{Braid, Place, Row, Target, Unfinished, Vectors};
+use crate::dispatch::Form;
 use crate::executable::Executable;
 use crate::packets::Packets;
 use crate::scratch::with_scratch;
+use crate::straight::{Op, Straight};
 
 /// The pairs that no column has: of the row, and of what is read.
-fn own_pairs(vectors: Vectors) -> [Pair; 2] {
+fn own_pairs(vectors: Vectors) -> [Group; 2] {
     [pair_of(vectors.held_most()), pair_of(vectors.held_most() + 1)]
 }
 
@@ -27,6 +29,52 @@ fn own_pairs(vectors: Vectors) -> [Pair; 2] {
 /// 0.61. Sapphire Rapids, D-Code(13), 256 bytes to 2 KiB: 0.97, 0.99, 0.94, 0.90; nothing fetched ahead: 0.77 (there), 0.35 (Zen 4). AVX2, Zen 3, D-Code(13): 0.5, 0.56, 0.45;
 /// D-Code(7): 0.66, 0.6, 0.57. Ice Lake, into the first-level cache, GB/s: D-Code(13) 10.3, 12.6, 11.5; RDP(14) 11.8, 14.3, 13.1; D-Code(7) 15.3, 15.9, 14.3.
 const TILES_BYTES: usize = 96 * 1024;
+
+impl<'a> Form<'a> {
+    fn slice(self) -> Slice {
+        match self {
+            Form::Braid(braid) => Slice { vectors: braid.vectors, count: 2 },
+            Form::Straight(straight) => Slice { vectors: straight.vectors, count: 1 },
+        }
+    }
+
+    /// The buffers in use, ascending.
+    fn buffers(self) -> &'a [usize] {
+        match self {
+            Form::Braid(braid) => &braid.buffers,
+            Form::Straight(straight) => &straight.buffers,
+        }
+    }
+
+    fn slots_bytes(self) -> usize {
+        let slots = match self {
+            Form::Braid(braid) => braid.slots,
+            Form::Straight(straight) => straight.slots,
+        };
+        slots * self.slice().bytes()
+    }
+
+    /// Buffers that nothing reads, by their numbers in `buffers`.
+    fn last(self) -> Vec<usize> {
+        match self {
+            Form::Braid(braid) => braid.last(),
+            Form::Straight(straight) => straight.last(),
+        }
+    }
+
+    /// Buffers that are stored past the cache by code that streams: none where slices are no whole lines, of which the rest would come too late.
+    fn stored_past(self) -> Vec<usize> {
+        if self.slice().bytes().is_multiple_of(LINE) { self.last() } else { Vec::new() }
+    }
+
+    /// What it reads, before which something may be fetched.
+    fn terms(self) -> usize {
+        match self {
+            Form::Braid(braid) => braid.rows().map(Row::terms).sum(),
+            Form::Straight(straight) => straight.terms(),
+        }
+    }
+}
 
 /// Two functions that do the same: one that stores to the cache, and one that stores past it.
 #[derive(Debug)]
@@ -50,7 +98,7 @@ impl Functions {
     }
 }
 
-/// A braid as functions of its own.
+/// Sums as functions of their own.
 #[derive(Debug)]
 pub(crate) struct Code {
     functions: Functions,
@@ -60,22 +108,22 @@ pub(crate) struct Code {
     ahead: Vec<usize>,
     /// Buffers that may be stored past the cache.
     last: Vec<usize>,
-    slots: usize,
+    slots_bytes: usize,
     slice_bytes: usize,
 }
 
 impl Code {
     /// `None` as [`Functions::new`]. The machine must have AVX2, or AVX-512 F for such vectors.
-    pub(crate) fn new(braid: &Braid) -> Option<Code> {
-        let (tile, ahead) = fetched(braid);
-        let number = |buffer: usize| braid.buffers[buffer];
+    pub(crate) fn new(form: Form) -> Option<Code> {
+        let (tile, ahead) = fetched(form);
+        let number = |buffer: usize| form.buffers()[buffer];
         Some(Code {
-            functions: Functions::new(assemble(braid, None), assemble(braid, Some(tile)))?,
-            buffers: braid.buffers.clone(),
+            functions: Functions::new(assemble(form, None), assemble(form, Some(tile)))?,
+            buffers: form.buffers().to_vec(),
             ahead: ahead.into_iter().map(number).collect(),
-            last: braid.last().into_iter().map(number).collect(),
-            slots: braid.slots,
-            slice_bytes: braid.vectors.slice_bytes(),
+            last: form.stored_past().into_iter().map(number).collect(),
+            slots_bytes: form.slots_bytes(),
+            slice_bytes: form.slice().bytes(),
         })
     }
 
@@ -84,19 +132,19 @@ impl Code {
         self.slice_bytes
     }
 
-    /// Carries out the braid on `len` bytes of every buffer. The last slice may begin within the one before it: what it does again comes
+    /// Computes the sums on `len` bytes of every buffer. The last slice may begin within the one before it: what it does again comes
     /// out the same, because whatever a slice makes it makes before it reads it.
     ///
     /// # Safety
     ///
     /// The machine has the vectors. `buffer(i)` is valid for reads and writes of `len` bytes, a slice at least, and apart from the
-    /// others, for every buffer of the braid.
+    /// others, for every buffer of a sum.
     pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
         let slice = self.slice_bytes;
-        assert!(len >= slice, "whoever runs a braid looks whether there is a slice");
+        assert!(len >= slice, "whoever runs code looks whether there is a slice");
         let streaming = streaming && self.last.iter().all(|&i| buffer(i).addr().is_multiple_of(LINE));
         let ahead = if streaming { &self.ahead[..] } else { &[] };
-        with_scratch(self.buffers.len() + ahead.len(), self.slots * slice, |pointers, slots| {
+        with_scratch(self.buffers.len() + ahead.len(), self.slots_bytes, |pointers, slots| {
             let named = self.buffers.iter().chain(ahead);
             pointers.iter_mut().zip(named).for_each(|(pointer, &i)| *pointer = buffer(i));
             let (pointers, slots) = (pointers.as_ptr(), slots.as_mut_ptr().cast());
@@ -121,23 +169,24 @@ impl Code {
     }
 }
 
-/// A braid as functions for columns of packets.
+/// Sums as functions for columns of packets.
 #[derive(Debug)]
 pub(crate) struct PacketCode {
     functions: Functions,
     /// The columns whose pointers they take.
     columns: Vec<usize>,
     slots_bytes: usize,
+    /// Whether a packet begins a line if its column does.
+    streams_lines: bool,
 }
 
 impl PacketCode {
     /// As [`Code::new`]; `None` also if packets are not whole slices, or a column is so long that an instruction does not reach its last buffer.
-    pub(crate) fn new(braid: &Braid, packets: &Packets) -> Option<PacketCode> {
-        let slice = braid.vectors.slice_bytes();
-        if !packets.bytes().is_multiple_of(slice) {
+    pub(crate) fn new(form: Form, packets: &Packets) -> Option<PacketCode> {
+        if !packets.bytes().is_multiple_of(form.slice().bytes()) {
             return None;
         }
-        let cells = braid.buffers.iter().map(|&buffer| packets.cell(buffer));
+        let cells = form.buffers().iter().map(|&buffer| packets.cell(buffer));
         let mut columns: Vec<usize> = cells.clone().map(|(column, _)| column).collect();
         columns.sort_unstable();
         columns.dedup();
@@ -149,25 +198,29 @@ impl PacketCode {
             cells: cells.map(|(column, row)| (place(column), row)).collect(),
             rows: columns.iter().map(|&column| packets.rows(column)).collect(),
             packet_bytes: packets.bytes(),
-            fetches: false,
+            fetch_step: None,
         };
-        let fetching = Columns { fetches: true, ..layout.clone() };
-        let functions = Functions::new(assemble_columns(braid, layout), assemble_columns(braid, fetching))?;
-        Some(PacketCode { functions, columns, slots_bytes: braid.slots * slice })
+        let ahead = Ahead::new(form, &layout, Kind::of_this_processor());
+        let functions = Functions::new(
+            assemble_columns(form, &layout, None),
+            assemble_columns(form, &layout, Some(ahead)),
+        )?;
+        let streams_lines = packets.bytes().is_multiple_of(LINE);
+        Some(PacketCode { functions, columns, slots_bytes: form.slots_bytes(), streams_lines })
     }
 
-    /// Carries out the braid on `groups` packets of every buffer.
+    /// Computes the sums on `groups` packets of every buffer.
     ///
     /// # Safety
     ///
     /// The machine has the vectors. `column(c)` is valid for reads and writes of so many packets of each of its buffers, and apart from the others, for every column in
-    /// which the braid has a buffer.
+    /// which a sum has a buffer.
     pub(crate) unsafe fn run(&self, streaming: bool, column: impl Fn(usize) -> *mut u8, groups: usize) {
         if groups == 0 {
             return;
         }
-        // Packets are whole slices, which are whole lines: what a column begins at, every packet does.
-        let streaming = streaming && self.columns.iter().all(|&c| column(c).addr().is_multiple_of(LINE));
+        let is_aligned = |&c: &usize| column(c).addr().is_multiple_of(LINE);
+        let streaming = streaming && self.streams_lines && self.columns.iter().all(is_aligned);
         with_scratch(self.columns.len(), self.slots_bytes, |pointers, slots| {
             pointers.iter_mut().zip(&self.columns).for_each(|(pointer, &c)| *pointer = column(c));
             // SAFETY: both functions are of this type, and nobody writes to them any more.
@@ -184,10 +237,10 @@ impl PacketCode {
 }
 
 /// What a column may have of one packet of each of its buffers, and of some ahead: within reach of a displacement.
-const GROUP_BYTES_MOST: usize = i32::MAX as usize / (2 + AHEAD_MOST);
+const GROUP_BYTES_MOST: usize = i32::MAX as usize / (3 + AHEAD_MOST);
 
-fn pair_of(column: usize) -> Pair {
-    2 * column as Pair
+fn pair_of(column: usize) -> Group {
+    2 * column as Group
 }
 
 /// What a tile has of each of so many streams: as much as [`TILES_BYTES`] take.
@@ -195,16 +248,16 @@ fn tile_bytes(streams: usize) -> usize {
     1 << (TILES_BYTES / streams.max(1)).clamp(256, 1024).ilog2()
 }
 
-/// What a braid fetches ahead: its tiles, and the buffers of which the slices of one fetch the next, slice after slice. These are all that are
+/// What code for buffers that are anywhere fetches ahead: its tiles, and the buffers of which the slices of one fetch the next, slice after slice. These are all that are
 /// read, which are all but those that nothing reads again.
-fn fetched(braid: &Braid) -> (Tile, Vec<usize>) {
-    let last = braid.last();
-    let read: Vec<usize> = (0..braid.buffers.len()).filter(|buffer| !last.contains(buffer)).collect();
-    let slices = tile_bytes(read.len()) / braid.vectors.slice_bytes();
+fn fetched(form: Form) -> (Tile, Vec<usize>) {
+    let last = form.last();
+    let read: Vec<usize> = (0..form.buffers().len()).filter(|buffer| !last.contains(buffer)).collect();
+    let slices = tile_bytes(read.len()) / form.slice().bytes();
     let of_slice = read.len().div_ceil(slices);
     // What is left of the list names the last one again.
     let ahead = (0..slices * of_slice).map(|i| read[i.min(read.len() - 1)]).collect();
-    (Tile { into: fetched_into(), slices, of_slice, pointers: braid.buffers.len() }, ahead)
+    (Tile { into: fetched_into(), slices, of_slice, pointers: form.buffers().len() }, ahead)
 }
 
 /// The cache that tiles are fetched into. Chunks of 1 MiB, GB/s, into the second-level cache and into the first: Ice Lake, D-Code(13) 10.2 and 12.6, RDP(14) 11.3 and 14.2, RDP(18) 9.6 and 11.8; AVX2 11.0 and
@@ -216,12 +269,6 @@ fn fetched_into() -> Level {
     }
 }
 
-/// How many packets of each buffer on code for columns fetches: as many as [`AHEAD_BYTES`] take.
-fn packets_ahead(columns: &Columns) -> usize {
-    let group: usize = columns.rows.iter().map(|rows| rows * columns.packet_bytes).sum();
-    (AHEAD_BYTES / group.max(1)).clamp(1, AHEAD_MOST)
-}
-
 /// What lies between what is read and what is fetched, if that is more than one packet of each buffer. Ice Lake, D-Code(13), packets of 128 bytes (22 KB), 64 KiB of each column from memory, GB/s of encode and two
 /// columns lost: one ahead 12.5 and 13.4, two 14.1 and 14.0, none 8.9 and 12.9.
 const AHEAD_BYTES: usize = 48 * 1024;
@@ -229,60 +276,118 @@ const AHEAD_BYTES: usize = 48 * 1024;
 /// Packets ahead at most.
 const AHEAD_MOST: usize = 8;
 
-/// What the rows of a braid read.
-fn terms(braid: &Braid) -> usize {
-    braid.rows().map(Row::terms).sum()
-}
-
-/// The machine code of a braid for buffers that are anywhere, which streams if there are tiles.
-fn assemble(braid: &Braid, tile: Option<Tile>) -> Vec<u8> {
-    let spread = |tile: &Tile| Spread { of: tile.of_slice, terms: terms(braid), swept: 0, done: 0 };
+/// The machine code for buffers that are anywhere, which streams if there are tiles.
+fn assemble(form: Form, tile: Option<Tile>) -> Vec<u8> {
+    let spread = |tile: &Tile| Spread { of: tile.of_slice, terms: form.terms(), swept: 0, done: 0 };
     let streams = tile.map(|tile| Fetch::Tiles { spread: spread(&tile), tile });
-    assembled(braid, Assembler::new(braid.vectors, tile.as_ref()), streams)
+    assembled(form, Assembler::new(form.slice(), tile.as_ref()), streams)
 }
 
 /// The same for columns of packets, which streams if it fetches.
-fn assemble_columns(braid: &Braid, columns: Columns) -> Vec<u8> {
-    let streams = columns.fetches.then(|| {
-        let lines = lines_ahead(braid, &columns);
-        let spread = Spread { of: lines.len(), terms: terms(braid), swept: 0, done: 0 };
+fn assemble_columns(form: Form, columns: &Columns, ahead: Option<Ahead>) -> Vec<u8> {
+    let columns = Columns { fetch_step: ahead.as_ref().map(|ahead| ahead.step), ..columns.clone() };
+    let streams = ahead.map(|Ahead { lines, .. }| {
+        let spread = Spread { of: lines.len(), terms: form.terms(), swept: 0, done: 0 };
         Fetch::Packets { into: fetched_into(), lines, spread }
     });
-    assembled(braid, Assembler::of_columns(braid.vectors, columns), streams)
+    assembled(form, Assembler::of_columns(form.slice(), columns), streams)
 }
 
-/// What a slice fetches ahead, as columns and places from where the packets of the column begin. Each slice takes whole packets, and other ones: of S slices the first takes
-/// those of rows 0, S, 2 S, and so on, the second those of rows 1, S + 1, 2 S + 1. So memory sees runs of some lines, where a slice reads a line or two of each packet. Rows
-/// that are mostly not read are left out, S at a time.
-fn lines_ahead(braid: &Braid, columns: &Columns) -> Vec<(usize, i32)> {
-    let slices = columns.packet_bytes / braid.vectors.slice_bytes();
-    let last = braid.last();
-    let is_read = |column: usize, row: usize| {
-        (0..columns.cells.len()).any(|b| columns.cells[b] == (column, row) && !last.contains(&b))
-    };
-    let ahead = packets_ahead(columns);
-    let mut lines = Vec::new();
-    for (column, &rows) in columns.rows.iter().enumerate() {
-        for first in (0..rows).step_by(slices) {
-            let of_block = first..rows.min(first + slices);
-            let read = of_block.clone().filter(|&row| is_read(column, row)).count();
-            if 2 * read >= of_block.len() {
-                let start = (ahead * rows + first) * columns.packet_bytes;
-                lines.extend((0..columns.packet_bytes).step_by(LINE).map(|at| (column, (start + at) as i32)));
+/// What the slices of a packet fetch of the packets ahead.
+struct Ahead {
+    /// Of the first slice, as columns and places from where the packets of the column begin. Two lines of each column in turn: column after column, from memory, Ice Lake, D-Code(13) in packets of 128 bytes 14.2 -> 11.3 GB/s
+    /// (encode), 16.8 -> 13.2 (two lost); AVX2 13.3 -> 11.7, 15.7 -> 13.0.
+    lines: Vec<(usize, i32)>,
+    /// How much further each next slice fetches.
+    step: i32,
+}
+
+impl Ahead {
+    fn new(form: Form, columns: &Columns, kind: Kind) -> Ahead {
+        let group: usize = columns.rows.iter().map(|rows| rows * columns.packet_bytes).sum();
+        let (groups, (lines, step)) = match kind {
+            Kind::Zen3 => (1, Ahead::parts(form, columns)),
+            _ => ((AHEAD_BYTES / group.max(1)).clamp(1, AHEAD_MOST), Ahead::packets(form, columns)),
+        };
+        let begin = |column: usize| groups * columns.rows[column] * columns.packet_bytes;
+        let mut lines: Vec<(usize, i32)> =
+            lines.into_iter().map(|(column, at)| (column, (begin(column) + at) as i32)).collect();
+        lines.sort_by_key(|&(column, at)| ((at as usize - begin(column)) / (2 * LINE), column));
+        Ahead { lines, step: step as i32 }
+    }
+
+    /// Each slice takes whole packets, and other ones: of S slices the first takes those of rows 0, S, 2 S, and so on, the second those of rows 1, S + 1, 2 S + 1. So memory sees
+    /// runs of some lines, where a slice reads a line or two of each packet. Rows that are mostly not read are left out, S at a time.
+    fn packets(form: Form, columns: &Columns) -> (Vec<(usize, usize)>, usize) {
+        let slices = columns.packet_bytes / form.slice().bytes();
+        let is_read = rows_read(form, columns);
+        let mut lines = Vec::new();
+        for (column, &rows) in columns.rows.iter().enumerate() {
+            for first in (0..rows).step_by(slices) {
+                let of_block = first..rows.min(first + slices);
+                let read = of_block.clone().filter(|&row| is_read[column][row]).count();
+                if 2 * read >= of_block.len() {
+                    let start = first * columns.packet_bytes;
+                    lines.extend((0..columns.packet_bytes).step_by(LINE).map(|at| (column, start + at)));
+                }
             }
         }
+        (lines, columns.packet_bytes)
     }
-    // Two lines of each column in turn. Column after column, from memory: D-Code(13) in packets of 128 bytes 14.2 -> 11.3 GB/s (encode), 16.8 -> 13.2 (two lost); AVX2 13.3 -> 11.7,
-    // 15.7 -> 13.0.
-    let turn = |&(column, at): &(usize, i32)| {
-        let begin = ahead * columns.rows[column] * columns.packet_bytes;
-        ((at as usize - begin) / (2 * LINE), column)
-    };
-    lines.sort_by_key(turn);
-    lines
+
+    /// Each slice takes a part of the column, the first the first, up to the last row that is read of any: what hardware goes on with by itself. Zen 3 gives up fetches that it has no room for (a loop of nothing
+    /// else runs at 40 to 55 GB/s, loads at 17 to 20), and follows 13 streams of ascending lines well. D-Code(13) from memory, staggered, encode and two columns lost, GB/s, a busy host, two runs: packets of 128
+    /// bytes, whole packets two ahead 8.0 and 8.5, 6.9 and 7.7, one ahead 9.5 and 11.5, 7.5 and 7.7, parts 10.9 and 11.5, 9.7 and 10.3; of 512 bytes 7.7 and 8.5, 5.1 and 6.2; 9.3 and 7.9, 6.8 and 7.6; 11.0 and 9.4, 8.4 and
+    /// 7.0 (limit 14 to 22). Loads in place of fetches are no better.
+    fn parts(form: Form, columns: &Columns) -> (Vec<(usize, usize)>, usize) {
+        let slices = columns.packet_bytes / form.slice().bytes();
+        let is_read = rows_read(form, columns);
+        let rows = is_read.iter().filter_map(|rows| rows.iter().rposition(|&is_read| is_read)).max();
+        let step = (rows.map_or(0, |last| last + 1) * columns.packet_bytes).div_ceil(slices);
+        let step = step.next_multiple_of(LINE);
+        let read = (0..columns.rows.len()).filter(|&column| is_read[column].contains(&true));
+        (read.flat_map(|column| (0..step).step_by(LINE).map(move |at| (column, at))).collect(), step)
+    }
 }
 
-fn assembled(braid: &Braid, code: Assembler, streams: Option<Fetch>) -> Vec<u8> {
+/// For each row of each column, whether the code reads it.
+fn rows_read(form: Form, columns: &Columns) -> Vec<Vec<bool>> {
+    let last = form.last();
+    let mut is_read: Vec<Vec<bool>> = columns.rows.iter().map(|&rows| vec![false; rows]).collect();
+    for (buffer, &(column, row)) in columns.cells.iter().enumerate() {
+        is_read[column][row] = !last.contains(&buffer);
+    }
+    is_read
+}
+
+fn assembled(form: Form, code: Assembler, streams: Option<Fetch>) -> Vec<u8> {
+    match form {
+        Form::Braid(braid) => braided(braid, code, streams),
+        Form::Straight(straight) => straightened(straight, code, streams),
+    }
+}
+
+fn straightened(straight: &Straight, mut code: Assembler, mut streams: Option<Fetch>) -> Vec<u8> {
+    let stores_past = streams.is_some() && Form::Straight(straight).slice().bytes().is_multiple_of(LINE);
+    for &op in &straight.ops {
+        if op.reads().is_some() {
+            streams.iter_mut().for_each(|streams| streams.before_a_term(&mut code));
+        }
+        match op {
+            Op::Zero(to) => code.zero(to),
+            Op::Copy(to, from) => code.copy(to, from),
+            Op::Load(to, from) => code.load(to, from),
+            Op::Add(to, other, from) => code.sum(to, Some(other), from),
+            Op::Sum(to, [one, other]) => code.sum_of(to, one, other),
+            Op::Store(from, to) if to.is_last && stores_past => code.store_past(from, to.place),
+            Op::Store(from, to) => code.store(from, to.place),
+        }
+    }
+    debug_assert!(streams.is_none_or(|streams| streams.has_fetched_all()), "each term fetches its share");
+    code.finished()
+}
+
+fn braided(braid: &Braid, code: Assembler, streams: Option<Fetch>) -> Vec<u8> {
     let [row_pair, read_pair] = own_pairs(braid.vectors);
     let mut sums = Sums { row: row_pair, read: read_pair, code, streams, kept: Vec::new() };
     // Pairs that no batch has columns for: rows may wait there. Beside several batches there are none, for the last is full.
@@ -327,7 +432,10 @@ fn assembled(braid: &Braid, code: Assembler, streams: Option<Fetch>) -> Vec<u8> 
         sums.keep(link.to.place, to);
         before = Some(to);
     }
-    debug_assert!(sums.has_fetched_all(), "each term fetches its share");
+    debug_assert!(
+        sums.streams.is_none_or(|streams| streams.has_fetched_all()),
+        "each term fetches its share"
+    );
     sums.code.finished()
 }
 
@@ -337,10 +445,10 @@ struct Sums {
     /// Of code that streams: what it fetches.
     streams: Option<Fetch>,
     /// Sums by where they belong: of columns for good, of rows until their pair is taken again.
-    kept: Vec<(Place, Pair)>,
+    kept: Vec<(Place, Group)>,
     /// The pairs of the row and of what is read.
-    row: Pair,
-    read: Pair,
+    row: Group,
+    read: Group,
 }
 
 /// What code that streams fetches.
@@ -372,31 +480,33 @@ impl Spread {
     }
 }
 
-impl Sums {
-    /// What is due before a term is read.
-    fn fetch(&mut self) {
-        match &mut self.streams {
-            Some(Fetch::Tiles { tile, spread }) => {
-                spread.due().for_each(|which| self.code.fetch(tile, which))
-            }
-            Some(Fetch::Packets { into, lines, spread }) => {
+impl Fetch {
+    /// Fetches what is due before a term is read.
+    fn before_a_term(&mut self, code: &mut Assembler) {
+        match self {
+            Fetch::Tiles { tile, spread } => spread.due().for_each(|which| code.fetch(tile, which)),
+            Fetch::Packets { into, lines, spread } => {
                 for &(column, at) in &lines[spread.due()] {
-                    self.code.fetch_line(*into, column, at);
+                    code.fetch_line(*into, column, at);
                 }
             }
-            None => {}
         }
     }
 
     fn has_fetched_all(&self) -> bool {
-        match &self.streams {
-            Some(Fetch::Tiles { spread, .. } | Fetch::Packets { spread, .. }) => spread.swept == spread.terms,
-            None => true,
-        }
+        let (Fetch::Tiles { spread, .. } | Fetch::Packets { spread, .. }) = self;
+        spread.swept == spread.terms
+    }
+}
+
+impl Sums {
+    /// What is due before a term is read.
+    fn fetch(&mut self) {
+        self.streams.iter_mut().for_each(|streams| streams.before_a_term(&mut self.code));
     }
 
     /// Stores a pair. What another one holds of the place is no longer what belongs there.
-    fn store(&mut self, from: Pair, to: Target) {
+    fn store(&mut self, from: Group, to: Target) {
         self.kept.retain(|kept| kept.0 != to.place);
         match to.is_last && self.streams.is_some() {
             true => self.code.store_past(from, to.place),
@@ -405,7 +515,7 @@ impl Sums {
     }
 
     /// A pair as the sum of one, if any, and a term, from wherever it is.
-    fn add(&mut self, to: Pair, other: Option<Pair>, term: Place) {
+    fn add(&mut self, to: Group, other: Option<Group>, term: Place) {
         let kept = self.kept.iter().find(|kept| kept.0 == term).map(|kept| kept.1);
         match (kept, other) {
             (Some(pair), Some(other)) => self.code.sum_of(to, other, pair),
@@ -415,7 +525,7 @@ impl Sums {
     }
 
     /// Notes that a pair holds what belongs to a place, and nothing else does: a row that nobody outside wants goes back to where it waited.
-    fn keep(&mut self, place: Place, pair: Pair) {
+    fn keep(&mut self, place: Place, pair: Group) {
         self.kept.retain(|kept| kept.0 != place);
         self.kept.push((place, pair));
     }
@@ -454,7 +564,7 @@ impl Sums {
     }
 
     /// Adds to a pair that holds something, or makes it hold the other.
-    fn add_or_copy(&mut self, holds: &mut bool, to: Pair, from: Pair) {
+    fn add_or_copy(&mut self, holds: &mut bool, to: Group, from: Group) {
         match *holds {
             true => self.code.sum_of(to, to, from),
             false => self.code.copy(to, from),
@@ -508,15 +618,16 @@ mod tests {
         let braid = Braid::new(&SharedSums::new(&steps), Vectors::Zmm).expect("few enough sums");
         let cells = braid.buffers.iter().map(|&buffer| (buffer / 5, buffer % 5)).collect();
         for slices in [1, 2, 4] {
-            let packet_bytes = slices * braid.vectors.slice_bytes();
+            let packet_bytes = slices * (2 * braid.vectors.bytes());
             let columns =
-                Columns { cells: Vec::clone(&cells), rows: vec![5, 5, 5, 4], packet_bytes, fetches: true };
-            let ahead = packets_ahead(&columns);
+                Columns { cells: Vec::clone(&cells), rows: vec![5, 5, 5, 4], packet_bytes, fetch_step: None };
+            let ahead = Ahead::new(Form::Braid(&braid), &columns, Kind::IceLake);
+            let groups = (AHEAD_BYTES / (19 * packet_bytes)).clamp(1, AHEAD_MOST);
             let mut fetched: Vec<(usize, usize)> = Vec::new();
             for slice in 0..slices {
-                for (column, at) in lines_ahead(&braid, &columns) {
-                    let at = at as usize + slice * packet_bytes;
-                    fetched.push((column, at - ahead * columns.rows[column] * packet_bytes));
+                for &(column, at) in &ahead.lines {
+                    let at = at as usize + slice * ahead.step as usize;
+                    fetched.push((column, at - groups * columns.rows[column] * packet_bytes));
                 }
             }
             fetched.sort_unstable();
@@ -537,23 +648,47 @@ mod tests {
         let steps = [column(0), column(1), row(6, 0), row(7, 1), row(14, 2), row(15, 3)];
         let braid = Braid::new(&SharedSums::new(&steps), Vectors::Zmm).expect("few enough sums");
         let cells = braid.buffers.iter().map(|&buffer| (buffer / 8, buffer % 8)).collect();
-        let packet_bytes = 4 * braid.vectors.slice_bytes();
-        let columns = Columns { cells, rows: vec![8; 2], packet_bytes, fetches: true };
-        let rows = |ahead: usize| -> Vec<usize> {
-            let rows = lines_ahead(&braid, &columns);
-            let mut rows: Vec<usize> =
-                rows.iter().map(|line| line.1 as usize / packet_bytes - 8 * ahead).collect();
-            rows.dedup();
-            rows
-        };
+        let packet_bytes = 4 * (2 * braid.vectors.bytes());
+        let columns = Columns { cells, rows: vec![8; 2], packet_bytes, fetch_step: None };
+        let (lines, step) = Ahead::packets(Form::Braid(&braid), &columns);
+        let mut rows: Vec<usize> = lines.iter().map(|line| line.1 / packet_bytes).collect();
+        rows.dedup();
         // Rows 0 to 3, one for each slice, and of rows 4 to 7 none for the sake of one.
-        assert_eq!(rows(packets_ahead(&columns)), [0]);
+        assert_eq!((rows, step), (vec![0], packet_bytes));
+    }
+
+    #[test]
+    fn parts_of_columns_follow_one_another_up_to_the_last_row_that_is_read() {
+        // Three columns of six rows, of which the last is written, and a column of sums.
+        let steps: Vec<(usize, Vec<usize>)> = (0..3)
+            .map(|c| (6 * c + 5, (6 * c..6 * c + 5).collect()))
+            .chain((0..5).map(|r| (18 + r, (0..3).map(|c| 6 * c + r).collect())))
+            .collect();
+        let sums = SharedSums::new(&steps);
+        let braid = Braid::new(&sums, Vectors::Ymm).expect("few enough sums");
+        let straight = Straight::new(&sums, Vectors::Ymm).expect("few enough sums");
+        for form in [Form::Braid(&braid), Form::Straight(&straight)] {
+            let cells = form.buffers().iter().map(|&buffer| (buffer / 6, buffer % 6)).collect();
+            let columns = Columns { cells, rows: vec![6, 6, 6, 5], packet_bytes: 128, fetch_step: None };
+            let slices = 128 / form.slice().bytes();
+            let (lines, step) = Ahead::parts(form, &columns);
+            assert_eq!(step, (5 * 128usize).div_ceil(slices).next_multiple_of(LINE));
+            for column in 0..3 {
+                let of_slice = |slice: usize| {
+                    let own = lines.iter().filter(move |line| line.0 == column);
+                    own.map(move |line| line.1 + slice * step)
+                };
+                let fetched: Vec<usize> = (0..slices).flat_map(of_slice).collect();
+                assert_eq!(fetched, (0..slices * step).step_by(LINE).collect::<Vec<_>>());
+            }
+            assert!(lines.iter().all(|line| line.0 < 3));
+        }
     }
 
     #[test]
     fn all_that_is_read_is_fetched() {
         for braid in braids() {
-            let mut fetched = fetched(&braid).1;
+            let mut fetched = fetched(Form::Braid(&braid)).1;
             fetched.dedup();
             let mut read: Vec<usize> = Vec::new();
             let rows = braid.rows().flat_map(|row| row.plain.iter().chain(row.cells.iter().flatten()));
@@ -572,9 +707,9 @@ mod tests {
     #[test]
     fn the_code_fetches_what_the_table_has_for_a_slice_and_nothing_else() {
         for braid in braids() {
-            let (tile, ahead) = fetched(&braid);
+            let (tile, ahead) = fetched(Form::Braid(&braid));
             assert_eq!(ahead.len(), tile.slices * tile.of_slice);
-            let code = assemble(&braid, Some(tile));
+            let code = assemble(Form::Braid(&braid), Some(tile));
             let numbers_after = |instruction: &[u8]| -> Vec<i32> {
                 let len = instruction.len();
                 let found = code.windows(len + 4).filter(|bytes| bytes[..len] == *instruction);
