@@ -599,6 +599,23 @@ mod tests {
 
     #[test]
     #[cfg(all(target_arch = "x86_64", not(miri)))]
+    fn two_sums_of_many_streams_that_lie_apart_give_the_portable_bytes() {
+        use crate::arch::x86_64::{Kind, avx2::Avx2, tests::on};
+        let Some(engine) = Avx2::new() else { return };
+        for (sources, more) in [(10, 0), (12, 63), (16, 64)] {
+            let len = 20_480 + more;
+            let shape = Summing { outputs: 2, ones: false, reads: sources };
+            on(Kind::Zen3, || {
+                check_over(engine, sources, &dense(sources, 2), len, len.next_multiple_of(4096) + 256);
+                assert!(
+                    engine.far_kernel(true, shape).is_some() && engine.far_kernel(false, shape).is_none()
+                );
+            });
+        }
+    }
+
+    #[test]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     fn few_sources_from_behind_the_first_cache_give_the_portable_bytes() {
         use crate::arch::x86_64::{Kind, avx512_gfni::Avx512Gfni, tests::on};
         let Some(engine) = Avx512Gfni::new() else { return };
