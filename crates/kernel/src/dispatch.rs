@@ -306,7 +306,7 @@ pub(crate) fn is_available(tier: Tier) -> bool {
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-pub(crate) use crate::arch::x86_64::xor_code::{Code as XorCode, PacketCode};
+pub(crate) use crate::arch::x86_64::xor_code::{Code as BraidCode, PacketCode};
 
 /// What code is made of.
 #[derive(Clone, Copy, Debug)]
@@ -318,11 +318,11 @@ pub(crate) enum Form<'a> {
 /// There is no engine that has code.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 #[derive(Debug)]
-pub(crate) enum XorCode {}
+pub(crate) enum BraidCode {}
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-impl XorCode {
-    pub(crate) fn new(_: Form) -> Option<XorCode> {
+impl BraidCode {
+    pub(crate) fn new(_: &Braid) -> Option<BraidCode> {
         None
     }
 
@@ -390,13 +390,13 @@ impl Sweep {
         if self.has_grids() { Vectors::Zmm } else { Vectors::Ymm }
     }
 
-    /// What is made for its vectors as code; `None` if the system lets nothing be executed that was written.
-    pub(crate) fn code(self, form: Form) -> Option<XorCode> {
-        debug_assert_eq!(vectors_of(form), self.vectors(), "the machine may lack the others");
-        XorCode::new(form)
+    /// A braid for its vectors as code; `None` if the system lets nothing be executed that was written.
+    pub(crate) fn code(self, braid: &Braid) -> Option<BraidCode> {
+        debug_assert_eq!(braid.vectors, self.vectors(), "the machine may lack the others");
+        BraidCode::new(braid)
     }
 
-    /// The same for columns of packets; `None` also if packets are not whole slices, or columns too long for an instruction to reach.
+    /// A braid or a straight line for columns of packets; `None` also if packets are not whole slices, or columns too long for an instruction to reach.
     pub(crate) fn packet_code(self, form: Form, packets: &Packets) -> Option<PacketCode> {
         debug_assert_eq!(vectors_of(form), self.vectors(), "the machine may lack the others");
         PacketCode::new(form, packets)

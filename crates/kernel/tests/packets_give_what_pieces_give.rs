@@ -25,13 +25,18 @@ struct Columns {
 
 impl Columns {
     fn new(packets: &Packets, groups: usize, shift: impl Fn(usize) -> usize) -> Columns {
+        Columns::with_pitch(64, packets, groups, shift)
+    }
+
+    /// Each so far behind a multiple of the pitch.
+    fn with_pitch(pitch: usize, packets: &Packets, groups: usize, shift: impl Fn(usize) -> usize) -> Columns {
         let lens = (0..packets.columns()).map(|c| packets.rows(c) * packets.bytes() * groups);
         let mut end = 0;
         let mut ranges: Vec<std::ops::Range<usize>> = Vec::new();
         for (c, len) in lens.enumerate() {
             let start = end + GUARD_BYTES + shift(c);
             ranges.push(start..start + len);
-            end = (start + len + GUARD_BYTES).next_multiple_of(64);
+            end = (start + len + GUARD_BYTES).next_multiple_of(pitch);
         }
         let mut memory = vec![0u8; end + 64];
         let line = memory.as_ptr().align_offset(64);
@@ -79,7 +84,10 @@ impl Columns {
 }
 
 fn check(steps: &[Step], packets: &Packets, groups: usize, shift: impl Fn(usize) -> usize, what: &str) {
-    let columns = || Columns::new(packets, groups, &shift);
+    check_with(|| Columns::new(packets, groups, &shift), steps, packets, groups, what);
+}
+
+fn check_with(columns: impl Fn() -> Columns, steps: &[Step], packets: &Packets, groups: usize, what: &str) {
     let mut wanted = columns();
     let mut pieces = wanted.pieces(packets, groups);
     let mut views: Vec<&mut [u8]> = pieces.iter_mut().map(Vec::as_mut_slice).collect();
@@ -145,9 +153,14 @@ fn for_random_bits_in_random_columns() {
         let (buffers, steps) = random_bits(&mut random);
         let rows = random_rows(&mut random, buffers);
         let bytes = [32, 64, 96, 128, 256, 512, 33][random.below(7)];
-        let groups = random.below(5);
-        let shift = random.below(2) * random.below(64);
-        check(&steps, &packets(&rows, bytes), groups, |c| shift * c % 64, &format!("seed {}", seed + matrix));
+        let packets = packets(&rows, bytes);
+        // More than fit beside one another in what is copied, now and then.
+        let groups = if random.below(8) == 0 { 40 } else { random.below(5) };
+        // Where columns begin at the same place of their pages, and where they do not.
+        let (pitch, shift) = ([64, 4096][random.below(2)], random.below(2) * random.below(64));
+        let shift = |c: usize| if pitch == 64 { shift * c % 64 } else { shift };
+        let columns = || Columns::with_pitch(pitch, &packets, groups, shift);
+        check_with(columns, &steps, &packets, groups, &format!("seed {}", seed + matrix));
     }
 }
 

@@ -1,6 +1,6 @@
 //! The code of [`crate::braid`] and of [`crate::straight`]: AVX2 or AVX-512, assembled for each program once it is worth it.
 //!
-//! A straight line says itself what each instruction is. Of a braid, held sum j lies in registers 2j and 2j + 1; the last four are the swept sum and what is read, and later sums of rows in
+//! A straight line says itself what each instruction is; there is code of it for columns of packets alone. Of a braid, held sum j lies in registers 2j and 2j + 1; the last four are the swept sum and what is read, and later sums of rows in
 //! turn. Where what is, is known while the code is made: cells that are empty have none, a column or a row starts with its first load,
 //! a sum that a register still holds is not loaded again, and rows that are finished late wait in registers that no column needs
 //! before they wait in slots.
@@ -98,7 +98,7 @@ impl Functions {
     }
 }
 
-/// Sums as functions of their own.
+/// A braid as functions of its own.
 #[derive(Debug)]
 pub(crate) struct Code {
     functions: Functions,
@@ -114,7 +114,8 @@ pub(crate) struct Code {
 
 impl Code {
     /// `None` as [`Functions::new`]. The machine must have AVX2, or AVX-512 F for such vectors.
-    pub(crate) fn new(form: Form) -> Option<Code> {
+    pub(crate) fn new(braid: &Braid) -> Option<Code> {
+        let form = Form::Braid(braid);
         let (tile, ahead) = fetched(form);
         let number = |buffer: usize| form.buffers()[buffer];
         Some(Code {
@@ -132,13 +133,13 @@ impl Code {
         self.slice_bytes
     }
 
-    /// Computes the sums on `len` bytes of every buffer. The last slice may begin within the one before it: what it does again comes
+    /// Carries out the braid on `len` bytes of every buffer. The last slice may begin within the one before it: what it does again comes
     /// out the same, because whatever a slice makes it makes before it reads it.
     ///
     /// # Safety
     ///
     /// The machine has the vectors. `buffer(i)` is valid for reads and writes of `len` bytes, a slice at least, and apart from the
-    /// others, for every buffer of a sum.
+    /// others, for every buffer of the braid.
     pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
         let slice = self.slice_bytes;
         assert!(len >= slice, "whoever runs code looks whether there is a slice");
