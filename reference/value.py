@@ -33,8 +33,9 @@ class Code:
             raise CodeError("data and parity cells must be all cells, each once")
         if len(self.equations) != len(self.parity):
             raise CodeError(f"{len(self.equations)} equations for {len(self.parity)} parity cells")
+        known = set(self.cells)
         for equation in self.equations:
-            if not equation or not all(0 < c < 256 and cell in set(self.cells) for cell, c in equation.items()):
+            if not equation or not all(0 < c < 256 and cell in known for cell, c in equation.items()):
                 raise CodeError("an equation needs cells of the code and coefficients 1..255")
         self._generator = None
 
