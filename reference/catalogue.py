@@ -18,6 +18,14 @@ def _raidq():
 
 LCH_MOST = ((1, 255), (2, 254), (3, 252), (4, 252), (5, 248), (8, 248))
 
+# Each word with the widest code of two and of three parities, or what of it is not too long to write down.
+CRS = [f"crs:{size}{option}" for option in ("", ",orig") for size in ("1+1", "4+2", "6+3", "10+4", "8+6")]
+CRS += [f"crs:{size},w={w}{option}" for option in ("", ",orig") for w, sizes in (
+    (2, ("1+3", "2+2")), (3, ("3+2", "5+3", "4+4")), (4, ("5+1", "6+3", "10+4", "12+4")), (5, ("8+2", "9+3", "6+5")),
+    (6, ("8+2", "7+4")), (7, ("8+2", "7+4"))) for size in sizes]
+CRS += ["crs:3+2,w=2", "crs:7+2,w=3", "crs:15+2,w=4", "crs:31+2,w=5", "crs:63+2,w=6", "crs:127+2,w=7", "crs:255+2", "crs:62+2,w=6,orig",
+        "crs:13+3,w=4", "crs:29+3,w=5", "crs:16+4", "crs:20+4", "crs:1+16"]
+
 SHEC_PAPER = ("4,2,4", "4,3,3", "6,4,3", "5,3,3", "7,4,3", "10,6,5", "1,1,1", "8,4,6", "12,6,12")
 SHEC_CEPH = ("2,1,1", "4,3,2", "6,4,2", "6,4,3", "8,4,3", "8,6,3", "10,6,3", "10,6,5", "12,8,5", "12,8,8")
 
@@ -34,6 +42,7 @@ SPECS = {
        "rs:128+128", "rs:250+6,jerasure"],
     "lch": [f"lch:{k}+{m}" for m, most in LCH_MOST for k in (1, 4, 14, most)]
     + ["lch:8+4", "lch:12+4", "lch:20+8", "lch:240+9", "lch:192+33", "lch:128+65", "lch:128+128"],
+    "crs": CRS,
     "shec": [f"shec:{size}" for size in SHEC_PAPER]
     + [f"shec:{size[:size.rindex(',')]},c={size[size.rindex(',') + 1:]}{t}" for size in SHEC_CEPH for t in ("", ",single")],
     "lrc": [f"lrc:{size}" for size in ("4,2,0", "6,2,0", "12,2,0", "2,1,1", "6,2,1", "12,3,1", "255,1,1",
@@ -53,6 +62,7 @@ SPELLINGS = [
     ("raidq:4+4,x92", "raidq:4+4"), ("rs:4+2,cauchy1", "rs:4+2"), ("shec:6,4,c=3,multiple", "shec:6,4,c=3"),
     ("shec:6,4,single,c=3", "shec:6,4,c=3,single"), ("raidp:5,stack=1", "raidp:5"), ("raidp:5,weighted,stack=1", "raidp:5,weighted"),
     ("raidp:5,stack=2,weighted", "raidp:5,stack=2"), ("raidp:5,weighted,stack=2", "raidp:5,stack=2"),
+    ("crs:4+2,w=8", "crs:4+2"), ("crs:4+2,w=8,orig", "crs:4+2,orig"), ("crs:4+2,orig,w=4", "crs:4+2,w=4,orig"),
 ]
 
 # Texts that are no spec or name no code, with the reason.
@@ -74,6 +84,11 @@ REFUSED = [
     ("lch:4", "takes k+m"), ("lch:4,4", "takes k+m"), ("lch:0+4", "no data"), ("lch:4+0", "no parity"), ("lch:4+4,fast", "unknown option"),
     ("lch:256+1", "limit 255"), ("lch:255+2", "limit 254"), ("lch:253+3", "3 parities take 4 points: limit 252"), ("lch:253+4", "limit 252"),
     ("lch:249+5", "5 parities take 8 points: limit 248"), ("lch:129+65", "65 parities take 128 points: limit 128"), ("lch:1+129", "at most 128 parities"),
+    ("crs:4", "takes k+m"), ("crs:4,2", "takes k+m"), ("crs:0+2", "no data"), ("crs:4+0", "no parity"), ("crs:4+2,good", "unknown option"),
+    ("crs:4+2,w=1", "words of 2 to 8 bits"), ("crs:4+2,w=9", "words of 2 to 8 bits"), ("crs:4+2,w=16", "words of 2 to 8 bits"), ("crs:4+2,w=04", "leading zero"),
+    ("crs:4+2,w=4,w=5", "w is given twice"), ("crs:4+2,orig,orig", "given twice"), ("crs:4+2,w", "w without a value"), ("crs:4+2,orig=1", "orig takes no value"),
+    ("crs:13+4,w=4", "limit 12"), ("crs:14+3,w=4", "limit 13"), ("crs:16+2,w=4", "limit 15"), ("crs:15+2,w=4,orig", "limit 14"), ("crs:16+1,w=4", "limit 15"),
+    ("crs:4+2,w=2", "limit 3"), ("crs:256+2", "limit 255"), ("crs:255+2,orig", "limit 254"), ("crs:253+4", "limit 252"), ("crs:4+17", "at most 16 parities"), ("crs:4+17,w=6,orig", "at most 16 parities"),
     ("shec:4,3", "neither l nor c"), ("shec:4,3,5", "l > k"), ("shec:4,5,3", "m > k"), ("shec:4,3,3,single", "single needs c="), ("shec:4,3,c=4", "c > m"),
     ("shec:4,3,c=0", "c starts at 1"), ("shec:13,4,c=2", "k > 12"), ("shec:12,9,c=2", "k + m > 20"),
     ("lrc:12,5,2", "12 is no multiple of 5"), ("lrc:12,2", "g is missing"), ("lrc:12,0,2", "no groups"), ("lrc:12,2,6", "at most 5 globals"),

@@ -9,7 +9,7 @@ printed as they were written: `b=0x02` and `powers` name the same code but stay 
 import re
 from functools import lru_cache
 
-from families import arrays, local, matrix, plain, raidp, raidq
+from families import arrays, bits, local, matrix, plain, raidp, raidq
 from value import Code, CodeError  # noqa: F401  (both are part of this module's face)
 
 COUNT = r"(0|[1-9][0-9]*)"
@@ -97,6 +97,16 @@ def _read_rs(counts, joined, args):
     return options, lambda spec: matrix.rs(spec, *counts, options[0] if options else "cauchy1")
 
 
+def _read_crs(counts, joined, args):
+    _need(len(counts) == 2 and joined and all(counts), "crs takes k+m")
+    found = [re.fullmatch("w=" + COUNT, arg) for arg in args]
+    words = [int(f[1]) for f in found if f]
+    _need(len(words) <= 1, "w is given twice")
+    original = _one_choice([arg for arg, f in zip(args, found) if not f], None, lambda option: option == "orig")
+    w = words[0] if words else 8
+    return [*([] if w == 8 else [f"w={w}"]), *original], lambda spec: bits.crs(spec, *counts, w, bool(original))
+
+
 def _read_shec(counts, joined, args):
     _need(not joined and all(counts), "shec takes k,m,l or k,m,c=C")
     if len(counts) == 3:
@@ -135,6 +145,7 @@ FAMILIES = {
     "cauchy": _counted(2, True, matrix.cauchy),
     "rs": _read_rs,
     "lch": _counted(2, True, matrix.lch),
+    "crs": _read_crs,
     "shec": _read_shec,
     "lrc": _counted(3, False, local.lrc, zero_allowed=(2,)),
     "xorbas": _counted(3, False, local.xorbas),

@@ -3,7 +3,8 @@
     python3 make_vectors.py [part ...]      parts: codes specs shortening facts foreign custom; default all
 
 The foreign cases start from vectors/foreign/ceph_w8.json itself (profile, chunk, stripes, digests, which only Ceph can
-give). This program computes each digest anew and stops at the first that differs.
+give). This program computes each digest anew and stops at the first that differs. So it does with the chunks of
+*_bit_matrices.json, which jerasure_chunks.py has from Jerasure and from Ceph.
 """
 import json
 import re
@@ -169,6 +170,34 @@ def write_foreign():
     for spec in sorted({spec_of_profile(case["profile"]) for case in document["cases"]}):
         if spec.startswith("custom:"):
             write(path.parent / spec[len("custom:"):], ceph_lrc_file(*map(int, re.findall(r"\d+", spec))))
+    for path in sorted((VECTORS / "foreign").glob("*_bit_matrices.json")):
+        write(path, jerasure_text(json.loads(path.read_text(encoding="utf-8"))))
+
+
+# ---------------------------------------------------------------- Jerasure
+def in_packets(elements, packet):
+    """One column as a chunk: a packet of each element, then the next of each."""
+    length = len(elements[0])
+    return b"".join(element[start:start + packet] for start in range(0, length, packet) for element in elements)
+
+
+def out_of_packets(chunk, rows, packet):
+    """The elements of a column from its chunk."""
+    return [b"".join(chunk[start:start + packet] for start in range(row * packet, len(chunk), rows * packet)) for row in range(rows)]
+
+
+def parity_chunk_digests(code, packet, chunk):
+    """Digest of each parity column in packets, the pattern being the chunks of the data columns."""
+    rows, user = code.rows[0], pattern(len(code.data) // code.rows[0] * chunk)
+    cells = code.encode([element for start in range(0, len(user), chunk) for element in out_of_packets(user[start:start + chunk], rows, packet)])
+    return [digest(in_packets([cells[row, column] for row in range(rows)], packet)) for column in range(len(user) // chunk, code.columns)]
+
+
+def jerasure_text(document):
+    for case in document["cases"]:
+        if parity_chunk_digests(codes.code(case["spec"]), case["packet"], case["chunk"]) != case["sha256"]:
+            raise AssertionError(f"{case['profile']} is not {case['spec']}")
+    return lines_of({key: document[key] for key in ("data", "source", "digest")}, "cases", document["cases"])
 
 
 # ---------------------------------------------------------------- custom files

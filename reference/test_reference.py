@@ -16,7 +16,7 @@ import codes
 import facts
 import gf
 import make_vectors
-from families import arrays, matrix, raidq
+from families import arrays, bits, matrix, raidq
 from families.custom import read_custom
 from value import Code, CodeError, pattern
 
@@ -95,6 +95,47 @@ class Matrices(unittest.TestCase):
             m = len(code.parity) // code.rows[0]
             self.assertEqual(code.fatal(m), [], spec)
             self.assertEqual(len(code.fatal(m + 1)), comb(code.columns, m + 1), spec)
+
+
+class BitMatrices(unittest.TestCase):
+    """crs."""
+
+    def test_matrices_of_elements_are_the_elements(self):
+        """Sums and products of matrices are those of the elements, so a matrix over the field keeps its rank in bits."""
+        for w in (2, 3, 4):
+            of = [bits.bits(value, w) for value in range(1 << w)]
+            for left, right in product(range(1 << w), repeat=2):
+                self.assertEqual([[a ^ b for a, b in zip(*rows)] for rows in zip(of[left], of[right])], of[left ^ right])
+                times = [[sum(of[left][r][i] & of[right][i][x] for i in range(w)) & 1 for x in range(w)] for r in range(w)]
+                self.assertEqual(times, of[bits.mul(left, right, w)])
+
+    def test_two_generates_every_field(self):
+        for w in bits.POLYNOMIAL:
+            value, seen = 1, set()
+            while value not in seen:
+                seen.add(value)
+                value = bits.mul(value, 2, w)
+            self.assertEqual(len(seen), (1 << w) - 1, w)
+
+    def test_in_the_field_of_bytes_products_are_the_same(self):
+        for left, right in product(range(0, 256, 5), range(0, 256, 7)):
+            self.assertEqual(bits.mul(left, right, 8), gf.mul(left, right))
+
+    def test_coefficients_by_hand(self):
+        """w = 3, x^3 = x + 1. 1/2 = 5, 1/3 = 6 since 2 * 5 = 3 * 6 = 1; 5 and 2 have 4 ones, 6 has 7."""
+        self.assertEqual(bits.original_rows(2, 2, 3), [[5, 6], [6, 5]])
+        self.assertEqual(bits.improved_rows(2, 3, 3)[0], [1, 1])
+        self.assertEqual([bits.ones(value, 3) for value in (1, 2, 5, 4, 7, 3, 6)], [3, 4, 4, 5, 6, 7, 7])
+        self.assertEqual(bits.best_pair(7, 3)[1], [1, 2, 5, 4, 7, 3, 6])
+        self.assertEqual(bits.bits(5, 3), [[1, 1, 0], [0, 0, 1], [1, 0, 0]])
+
+    def test_elements_added_for_each_row(self):
+        """The table of docs/codes/crs.md."""
+        page = (make_vectors.VECTORS.parent / "docs" / "codes" / "crs.md").read_text(encoding="utf-8")
+        for k, m in ((8, 3), (10, 4), (12, 4)):
+            tables = [bits.coefficients(k, m, w, original) for w in (4, 8) for original in (False, True)]
+            counts = [sum(bits.ones(value, w) for row in rows for value in row) / w for w, rows in zip((4, 4, 8, 8), tables)]
+            self.assertIn(f"| {k}+{m} | " + " | ".join(f"{count:.1f}" for count in counts) + " |", page)
 
 
 class PointsInCosets(unittest.TestCase):
@@ -394,7 +435,7 @@ class EverySmallLoss(unittest.TestCase):
     """Every set of columns is erased: survivable ones come back byte for byte, the others are refused."""
     SPECS = ["raid0:2", "mirror:3", "raid5:3", "raid6:4", "raidq:4+3", "raidq:3+3,powers", "raidq:3+3,b=0x1d", "raidq:4+4", "raidq:3+4,x125",
              "raidq:3+4,x164", "raidq:3+4,x=02.8e", "raidq:4+4,powers", "raidq:4+4,b=0xfc", "raidq:4+4,sqrt", "raidq:3+4,cbrt", "raidq:3+4,cbrt=paper",
-             "raidq:3+4,sixth", "cauchy:4+6", "lch:4+1", "lch:5+2", "lch:5+3", "lch:5+4", "lch:3+5", "rs:4+2", "rs:4+3,vandermonde", "rs:4+3,jerasure", "shec:4,3,3", "shec:6,4,3", "shec:6,4,c=3", "shec:4,3,c=2,single",
+             "raidq:3+4,sixth", "cauchy:4+6", "lch:4+1", "lch:5+2", "lch:5+3", "lch:5+4", "lch:3+5", "crs:3+2,w=2", "crs:4+3", "crs:5+3,w=3,orig", "crs:4+2,w=4", "rs:4+2", "rs:4+3,vandermonde", "rs:4+3,jerasure", "shec:4,3,3", "shec:6,4,3", "shec:6,4,c=3", "shec:4,3,c=2,single",
              "lrc:4,2,0", "lrc:6,2,1", "lrc:4,2,2", "lrc:4,2,3", "xorbas:4,4,2", "slpg:4,2,2", "dcode:4", "dcode:6", "xcode:5", "xcode:6", "rdp:3", "rdp:6",
              "evenodd:4", "evenodd:6", "hcode:4", "hcode:5", "hdp:4", "hdp:5", "raidp:3", "raidp:4", "raidp:4,weighted", "raidp:3,stack=2"]
 
@@ -505,6 +546,12 @@ class VectorsUpToDate(unittest.TestCase):
         for path in sorted((make_vectors.VECTORS / "foreign").glob("*.code")):
             stem = [int(part) for part in path.stem.split("-")[2:]]
             self.assertEqual(make_vectors.ceph_lrc_file(*stem), path.read_text(encoding="utf-8"))
+
+    def test_every_case_encoded_by_bit_matrices(self):
+        for name, count in (("jerasure", 1179), ("ceph", 76)):
+            text = self.stored(f"foreign/{name}_bit_matrices.json")
+            self.assertEqual(len(json.loads(text)["cases"]), count)
+            self.assertEqual(make_vectors.jerasure_text(json.loads(text)), text)
 
 
 if __name__ == "__main__":

@@ -76,6 +76,24 @@ fn matrix_codes() {
 }
 
 #[test]
+fn bit_matrices() {
+    // Each word with every number of columns that it has, as long as these are few.
+    let sizes = |most: usize| (1..most).flat_map(move |m| (1..=most - m).map(move |k| (k, m)));
+    for option in ["", ",orig"] {
+        hold_all(6, sizes(5).map(|(k, m)| format!("crs:{k}+{m},w=2{option}")));
+        hold_all(28, sizes(9).map(|(k, m)| format!("crs:{k}+{m},w=3{option}")));
+        hold_all(36, sizes(9).map(|(k, m)| format!("crs:{k}+{m},w=4{option}")));
+        for w in 5..=8 {
+            hold_all(24, (1..=4).flat_map(|m| (1..=6).map(move |k| format!("crs:{k}+{m},w={w}{option}"))));
+        }
+    }
+    // The widest with two and three parities: a repeated coefficient would be fatal.
+    let widest =
+        [(3, 2, 2), (7, 2, 3), (15, 2, 4), (13, 3, 4), (31, 2, 5), (29, 3, 5), (63, 2, 6), (127, 2, 7)];
+    hold_all(8, widest.iter().map(|(k, m, w)| format!("crs:{k}+{m},w={w}")));
+}
+
+#[test]
 fn vandermonde_is_refused_exactly_where_it_is_not_mds() {
     let exists = |k: usize, m: usize| Code::parse(&format!("rs:{k}+{m},vandermonde")).is_ok();
     for (k, m) in [(21, 4), (4, 21), (5, 5), (4, 6), (3, 30), (30, 3)] {

@@ -57,6 +57,10 @@ fn a_large_set_of_parameters_prints_and_parses() {
             ["", ",vandermonde", ",jerasure"].iter().for_each(|o| hold(format!("rs:{a}+{b}{o}")));
             hold(format!("cauchy:{a}+{b}"));
             hold(format!("lch:{a}+{b}"));
+            for o in ["", ",orig"] {
+                hold(format!("crs:{a}+{b}{o}"));
+                (2..=7).for_each(|w| hold(format!("crs:{a}+{b},w={w}{o}")));
+            }
             for c in 0..=6 {
                 ["lrc", "slpg", "xorbas", "shec"].iter().for_each(|f| hold(format!("{f}:{a},{b},{c}")));
                 ["", ",single"].iter().for_each(|o| hold(format!("shec:{a},{b},c={c}{o}")));
@@ -155,6 +159,12 @@ fn a_hint_is_about_the_side_on_which_the_number_lies() {
         ("cauchy:0+2", "1 to 251", "use rs"),
         ("lch:4+0", "1 to 128", "use rs"),
         ("lch:4+129", "use rs", "a stripe has"),
+        ("crs:4+2,w=1", "raid5:1", "256 columns"),
+        ("crs:4+2,w=16", "256 columns", "raid5"),
+        ("crs:16+2,w=4", "2 to 17 is possible; GF(2^w) has no more elements; take a larger w", "GF(2^8)"),
+        ("crs:256+2", "1 to 255", "larger w"),
+        ("crs:4+17", "1 to 16 is possible; use rs or lch for more", "GF(2^w)"),
+        ("crs:254+3", "2 to 256 is possible; GF(2^8) has no more", "larger w"),
     ] {
         let error = Code::parse(spec).expect_err(spec).to_string();
         assert!(error.contains(said) && !error.contains(not_said), "{spec}: {error}");
@@ -231,7 +241,7 @@ proptest! {
     #[test]
     fn random_arguments_are_an_error_or_canonical(
         family in proptest::sample::select(families().iter().map(|f| f.name).collect::<Vec<_>>()),
-        arguments in "(([0-9]{1,2}|[0-9]\\+[0-9]|c=[0-9]|b=0x[0-9a-f]{2}|x=[0-9a-f]{2}\\.[0-9a-f]{2}|w=8|w=16|single|raw|powers|cbrt|x92|stack=[0-3]|weighted|jerasure|vandermonde),){0,3}[0-9]{1,2}(\\+[0-9])?",
+        arguments in "(([0-9]{1,2}|[0-9]\\+[0-9]|c=[0-9]|b=0x[0-9a-f]{2}|x=[0-9a-f]{2}\\.[0-9a-f]{2}|w=8|w=4|w=16|orig|single|raw|powers|cbrt|x92|stack=[0-3]|weighted|jerasure|vandermonde),){0,3}[0-9]{1,2}(\\+[0-9])?",
         trailing in "(,(single|raw|powers|sqrt|weighted|stack=2|jerasure|c=2))?",
     ) {
         if let Ok(code) = Code::parse(&format!("{family}:{arguments}{trailing}")) {

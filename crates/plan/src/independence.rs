@@ -414,6 +414,7 @@ mod tests {
             "lrc:6,2,2",
             "xorbas:4,4,2",
             "raidq:4+4,cbrt",
+            "crs:5+3,w=3",
             "mirror:5",
             "raid0:4",
         ];

@@ -118,6 +118,7 @@ fn exact_plans_are_exact_and_bounds_hold() {
         "raidp:3,weighted",
         "cauchy:4+4",
         "lch:4+4",
+        "crs:2+2,w=2",
     ] {
         let code = Code::parse(spec).unwrap();
         let exact = check(&code, &mut random, 12, false);

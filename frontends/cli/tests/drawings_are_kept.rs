@@ -48,6 +48,7 @@ fn every_family_has_a_well_formed_picture() {
         "cauchy:12+6",
         "rs:10+4",
         "lch:12+4",
+        "crs:12+4",
         "rs:60+20",
         "shec:6,4,3",
         "lrc:12,2,2",

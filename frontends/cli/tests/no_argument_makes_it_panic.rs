@@ -80,6 +80,7 @@ const CODES: &[&str] = &[
     "cauchy:4+3",
     "rs:4+2",
     "lch:4+3",
+    "crs:4+2,w=3",
     "rs:5+4,vandermonde",
     "shec:6,4,3",
     "shec:6,4,c=2",

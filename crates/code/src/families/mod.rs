@@ -29,7 +29,7 @@ macro_rules! families {
 
 // Simple codes first, then Reed-Solomon and its kin, local codes, array codes, replication.
 families! {
-    raid0, mirror, raid5, raid6, raidq, cauchy, rs, lch,
+    raid0, mirror, raid5, raid6, raidq, cauchy, rs, lch, crs,
     shec, lrc, xorbas, slpg,
     dcode, xcode, rdp, evenodd, hcode, hdp,
     raidp,

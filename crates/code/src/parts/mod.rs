@@ -1,4 +1,4 @@
-//! What more than one family is made of: coefficient matrices and points, the chains of array codes, and proof by
+//! What more than one family is made of: coefficient matrices, points, small fields, chains of array codes, and proof by
 //! enumeration.
 
 pub(crate) mod cantor;
@@ -6,6 +6,7 @@ pub(crate) mod cauchy;
 pub(crate) mod chains;
 pub(crate) mod one_row;
 pub(crate) mod reed_sol_van;
+pub(crate) mod small_field;
 pub(crate) mod tolerance;
 
 /// The most columns that any code has, named or from a file: `raidq:255+3`.

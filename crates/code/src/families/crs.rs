@@ -1,0 +1,120 @@
+//! Cauchy Reed-Solomon by bit matrices: k + m columns of w rows, only XORs, the chunks of Jerasure's `cauchy_good` and
+//! `cauchy_orig`.
+//!
+//! Multiplication by an element e of GF(2^w) is linear over bits: row r, column x of its matrix is bit r of e a^x. So
+//! each coefficient of an m x k matrix over GF(2^w) becomes w x w bits, and row r of parity i is the XOR of all rows x
+//! of data columns j whose bit is set.
+//!
+//! - `orig`: the coefficient of data j in parity i is 1 / (i xor (m + j)). The numbers i and m + j all differ, so it is a
+//!   Cauchy matrix as long as k + m <= 2^w.
+//! - Otherwise with fewer XORs: each column divided by its first coefficient, so that row 0 is ones; then each other row
+//!   divided by that one of its coefficients which leaves the fewest ones in its bits, the first of equals, and by none
+//!   unless that is fewer than before. For m = 2 the second row is instead the k elements with the fewest ones, the smaller
+//!   first of equals; Jerasure has it as tables of numbers. Up to 2^w - 1 data columns have different ones.
+//!
+//! Any m columns may be lost. No square minor of a Cauchy matrix is zero, nor after rows and columns are scaled; nor has
+//! the matrix of m = 2 one, whose second row is of different elements, none 0. Matrices of elements add and multiply as
+//! the elements do, so a square of blocks is invertible over bits as its minor is over GF(2^w); and 0 and 1 are the same
+//! in GF(2^8).
+//!
+//! The user's elements go column by column, because that is the order of a chunk of Jerasure's: w packets, one of each
+//! row, again and again.
+//!
+//! Source: J. Bloemer et al., "An XOR-based erasure-resilient coding scheme" (1995); J. S. Plank, L. Xu, "Optimizing
+//! Cauchy Reed-Solomon codes" (2006); Jerasure 2, cauchy.c.
+
+use super::Family;
+use crate::parts::small_field::{SmallField, WORDS};
+use crate::{Arguments, Claim, Code, CodeBuilder, CodeError, Hint};
+
+pub(super) const FAMILY: Family = Family {
+    name: "crs",
+    summary: "Cauchy Reed-Solomon by XORs alone, as Jerasure and Ceph write it: any m columns may be lost",
+    forms: &["crs:k+m", "crs:k+m,w=W", "crs:k+m,orig", "crs:k+m,w=W,orig"],
+    examples: &["crs:6+3", "crs:10+4,w=4", "crs:4+2,w=3,orig"],
+    source: "Bloemer et al., 1995; Plank, Xu, Optimizing Cauchy Reed-Solomon codes (2006); Jerasure 2",
+    build,
+};
+
+/// The most parities: there are w equations for each, and a recovery is planned among the sums of all equations. With 16
+/// and w = 8 the first plan for one lost column takes about a second, with 128 most of a minute.
+const MOST_PARITIES: usize = 16;
+
+/// Coefficients over GF(2^w), one list per parity.
+type Coefficients = Vec<Vec<usize>>;
+
+fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
+    let (k, m) = arguments.sum()?;
+    let word_hint = Hint {
+        below: "two columns are raid5:1",
+        above: "w=8 has room for 256 columns, and longer words only add XORs",
+    };
+    let word = arguments.count_value("w", *WORDS.start(), *WORDS.end(), word_hint)?.unwrap_or(8);
+    let is_original = arguments.flag("orig");
+    arguments.finish()?;
+    let limit = "GF(2^w) has one element for each column";
+    arguments.in_range("k, the number of data columns,", k, 1, 255, limit)?;
+    arguments.in_range("m, the number of parity columns,", m, 1, MOST_PARITIES, "use rs or lch for more")?;
+    let field = SmallField::new(word);
+    let has_table = m == 2 && !is_original;
+    let most = field.size() + usize::from(has_table);
+    let hint = if word < 8 { "GF(2^w) has no more elements; take a larger w" } else { "GF(2^8) has no more elements" };
+    arguments.in_range("k + m", k + m, 2, most, hint)?;
+    let coefficients = match (is_original, has_table) {
+        (true, _) => cauchy(&field, k, m),
+        (_, true) => fewest_ones(&field, k),
+        _ => improved(&field, cauchy(&field, k, m)),
+    };
+    let mut spec = format!("crs:{k}+{m}");
+    if word != 8 {
+        spec += &format!(",w={word}");
+    }
+    if is_original {
+        spec += ",orig";
+    }
+    Ok(in_bits(&field, word, &coefficients).finish(spec, "crs", Claim { tolerance: m, mds: true }))
+}
+
+/// Jerasure's `cauchy_original_coding_matrix`.
+fn cauchy(field: &SmallField, k: usize, m: usize) -> Coefficients {
+    (0..m).map(|i| (0..k).map(|j| field.inverse(i ^ (m + j))).collect()).collect()
+}
+
+/// Jerasure's `cauchy_improve_coding_matrix`.
+fn improved(field: &SmallField, mut rows: Coefficients) -> Coefficients {
+    let scales: Vec<usize> = rows[0].iter().map(|&first| field.inverse(first)).collect();
+    for row in &mut rows {
+        row.iter_mut().zip(&scales).for_each(|(coefficient, &scale)| *coefficient = field.product(*coefficient, scale));
+    }
+    for row in &mut rows[1..] {
+        let ones = |scale: usize| row.iter().map(|&c| field.ones(field.product(c, scale))).sum::<u32>();
+        // The first minimum, and 1 comes first.
+        let scales = std::iter::once(1).chain(row.iter().map(|&coefficient| field.inverse(coefficient)));
+        let scale = scales.min_by_key(|&scale| ones(scale)).unwrap_or(1);
+        row.iter_mut().for_each(|coefficient| *coefficient = field.product(*coefficient, scale));
+    }
+    rows
+}
+
+/// Jerasure's tables for two parities (`cbest_2` and on), as the rule that they follow.
+fn fewest_ones(field: &SmallField, k: usize) -> Coefficients {
+    let mut second: Vec<usize> = (1..field.size()).collect();
+    second.sort_by_key(|&element| field.ones(element));
+    second.truncate(k);
+    vec![vec![1; k], second]
+}
+
+fn in_bits(field: &SmallField, word: usize, coefficients: &Coefficients) -> CodeBuilder {
+    let (k, m) = (coefficients[0].len(), coefficients.len());
+    let mut code = CodeBuilder::uniform(k + m, word);
+    for (i, row) in coefficients.iter().enumerate() {
+        let columns: Vec<Vec<usize>> = row.iter().map(|&c| field.columns(c).collect()).collect();
+        for r in 0..word {
+            let is_set = |&(x, j): &(usize, usize)| columns[j][x] >> r & 1 == 1;
+            let cells = (0..k).flat_map(|j| (0..word).map(move |x| (x, j)));
+            code.define_xor((r, k + i), cells.filter(is_set));
+        }
+    }
+    code.user_order((0..k).flat_map(|j| (0..word).map(move |x| (x, j))));
+    code
+}
