@@ -57,6 +57,9 @@ struct Rivals {
     klauspost: Option<klauspost::Functions>,
 }
 
+/// Packets of bit matrices: whole lines, so that columns are read from their beginning to their end.
+const BIT_PACKET_BYTES: usize = 64;
+
 /// Libraries that compute the same thing, and what they compute it on.
 struct Group {
     section: &'static str,
@@ -207,6 +210,15 @@ fn groups(rivals: &Rivals, avx2: bool) -> Vec<Group> {
         if m == 4 {
             // Its other code of as many parities; whoever has to read what others wrote has no choice, but others do.
             peers.push(Box::new(Pantile::new("pantile lch", &format!("lch:{k}+{m}"))));
+        }
+        if m > 2 {
+            // And those of XORs alone, which want their own layout.
+            for (name, word) in [("pantile crs", 8), ("pantile crs w=4", 4)] {
+                if k + m <= 1 << word {
+                    let spec = format!("crs:{k}+{m},w={word}");
+                    peers.push(Box::new(InPackets::new(name, &spec, BIT_PACKET_BYTES)));
+                }
+            }
         }
         for (name, functions) in &rivals.isal {
             peers.push(Box::new(isal::Isal::new(name, *functions, k, m)));

@@ -198,10 +198,10 @@ mod tests {
 
     #[test]
     fn grids_are_braided_and_dense_sums_are_straight_lines() {
-        // Each of 48 buffers in about half of 24 sums.
-        let dense: Vec<(usize, Vec<usize>)> = (0..24)
-            .map(|i| (48 + i, (0..48).filter(|b| (i * 37 + b * 101 + i * b * 7) % 11 < 5).collect()))
-            .collect();
+        // Each of 48 buffers in about half of 24 sums, of which no two have much in common.
+        let is_in = |i: usize, b: usize| (48 * i + b + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40 & 1 == 1;
+        let dense: Vec<(usize, Vec<usize>)> =
+            (0..24).map(|i| (48 + i, (0..48).filter(|&b| is_in(i, b)).collect())).collect();
         for vectors in [Vectors::Ymm, Vectors::Zmm] {
             let is_straight = |steps: &[(usize, Vec<usize>)]| {
                 let sums = SharedSums::new(steps);
@@ -210,8 +210,6 @@ mod tests {
             };
             assert!(is_straight(&dense));
             assert!(!is_straight(&steps(12, 13, false)) && !is_straight(&steps(12, 13, true)));
-            // No grid at all.
-            assert!(is_straight(&[(2, vec![0]), (3, vec![1])]));
         }
     }
 

@@ -295,7 +295,9 @@ fn by_code_for_columns_of_packets() {
     // Each buffer in two sums, and in many.
     let bits = |side: usize| -> (usize, Vec<Step>) {
         let data = side * side;
-        let of = |i: usize| (0..data).filter(move |b| (i * 37 + b * 101 + i * b * 7) % 11 < 5);
+        let is_in =
+            |i: usize, b: usize| (data * i + b + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40 & 1 == 1;
+        let of = |i: usize| (0..data).filter(move |&b| is_in(i, b));
         (data + 2 * side, (0..2 * side).map(|i| xor(data + i, of(i))).collect())
     };
     let all = [(4, 128, false), (9, 64, false), (15, 256, false), (17, 128, false), (5, 7, false)];
