@@ -14,11 +14,11 @@ while [ $SECONDS -lt $end ]; do
     export FUZZ_FIRST=$first
     echo "seeds from $first"
     # Superblocks, records, snapshots and chunk headers, through the engine.
-    FUZZ_SEEDS=20000 cargo test --quiet --package pantile-sim --test metadata_that_lies_never_panics
+    FUZZ_SEEDS=20000 cargo test --quiet --package pantile-sim --test sim metadata_that_lies_never_panics
     # Headers and manifests of sealed sets, through verify, unseal and heal.
-    FUZZ_SEEDS=5000 cargo test --quiet --package pantile-seal --test sets_that_lie_never_panic
+    FUZZ_SEEDS=5000 cargo test --quiet --package pantile-seal --test seal sets_that_lie_never_panic
     # Orders over the control socket.
-    FUZZ_SEEDS=5000 cargo test --quiet --package pantile-host --test a_folder_is_a_volume -- whatever_is_said
+    FUZZ_SEEDS=5000 cargo test --quiet --package pantile-host --test host a_folder_is_a_volume::whatever_is_said
     # The parsers alone, and code files and specs, whose seeds are drawn anew each time.
     PROPTEST_CASES=20000 cargo test --quiet --package pantile-format -- random_
     PROPTEST_CASES=20000 cargo test --quiet --package pantile-code -- never_panic mutated_

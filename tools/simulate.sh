@@ -13,5 +13,5 @@ case ${SIM_PROFILE:-release} in
     *) chosen=(--release --package pantile-sim) ;;
 esac
 SIM_SEEDS=${1:-20000} SIM_FIRST=${2:-0} SIM_THREADS=${SIM_THREADS:-$(nproc)} \
-    cargo test --quiet "${chosen[@]}" --test the_volume_loses_nothing -- \
-    --nocapture nothing_that_was_flushed_is_lost
+    cargo test --quiet "${chosen[@]}" --test sim -- \
+    --nocapture the_volume_loses_nothing::nothing_that_was_flushed_is_lost

@@ -1,4 +1,6 @@
 //! What may be opened, by whom, and what is refused with which words.
+//!
+//! A file of its own: it starts processes without a pause, and each has all open files of this one until it is another program.
 
 use pantile_device::*;
 use std::io::Read;

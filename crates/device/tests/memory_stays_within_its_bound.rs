@@ -1,4 +1,6 @@
 //! However many threads take buffers of whatever sizes, the pool holds no more than it may.
+//!
+//! A file of its own: the memory of the whole process is measured.
 
 use pantile_device::*;
 use std::time::{Duration, Instant};

@@ -1,4 +1,6 @@
 //! The throttle's arithmetic, by the clock; and what is counted.
+//!
+//! A file of its own: what takes too long is a fault here, so little else may run beside it.
 
 use pantile_device::*;
 use std::time::{Duration, Instant};

@@ -1,6 +1,9 @@
 //! A device that is short of space is no lost one: what is on it can be read. It is given up only if it can be spared, together with all others that
 //! are short.
+//!
+//! A file of its own: what takes too long is a fault here, so little else may run beside it.
 
+#[path = "host/common/mod.rs"]
 mod common;
 
 use common::folders::{new, start, status};

@@ -3,9 +3,12 @@
 //! Every buffer ends where a page begins, or begins where a page ends, that may not be touched: a load or a store
 //! one byte too far ends the process. Where Miri cannot be had this is what covers the vector tiers; it covers the portable
 //! one and the helpers as well.
+//!
+//! A file of its own: whoever ends the process is named by the program that has ended.
 
 #![cfg(all(target_os = "linux", target_pointer_width = "64", not(miri)))]
 
+#[path = "kernel/common/mod.rs"]
 mod common;
 
 use common::system::{MAP_PRIVATE_ANONYMOUS, PAGE_BYTES, PROT_NONE, PROT_READ_WRITE, mmap, mprotect, munmap};

@@ -3,6 +3,7 @@
 //! A file of its own: what is asked here, is asked of the whole process, once.
 #![cfg(not(miri))]
 
+#[path = "kernel/common/mod.rs"]
 mod common;
 
 use common::zig_zag;

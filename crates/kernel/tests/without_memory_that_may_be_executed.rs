@@ -3,6 +3,7 @@
 //! A file of its own: what is forbidden here, is forbidden for the whole process and for good.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
 
+#[path = "kernel/common/mod.rs"]
 mod common;
 
 use common::system::{

@@ -13,7 +13,7 @@
 //!   survive**, at the same storage and traffic.
 //! - `stack=2`: a second add-on per disk, coefficient 2^(partner's number); the first is weighted. All
 //!   quadruples survive. The coefficients depend on the numbers of the disks alone, so one check of all
-//!   quadruples of 64 disks holds for every N (`tests/claims_are_true_where_small.rs`).
+//!   quadruples of 64 disks holds for every N (`tests/code/claims_are_true_where_small.rs`).
 //!
 //! Layout (circulant): superchunk (t, i), t = 1 .. floor(N / 2), lies on disk i at row 2(t - 1) and on disk
 //! (i + t) mod N at row 2(t - 1) + 1. For even N and t = N / 2 the two ends meet halfway: only i < N / 2

@@ -19,7 +19,7 @@
 //! (`WEAKER`). Zeroing entries of a matrix without vanishing minors can make one vanish, and does there:
 //! shec:10,7,c=6,single cannot recover columns {1,3,5,11,14,16}, in Ceph either. Both the claims and the
 //! list are counted set by set, over all 602 layouts within the limits
-//! (`tests/claims_are_true_where_small.rs`). The paper's form promises nothing by construction:
+//! (`tests/code/claims_are_true_where_small.rs`). The paper's form promises nothing by construction:
 //! `shec:5,3,3` has a fatal pair. Its tolerance is counted when it is built: it is at most the number of
 //! parities that cover a data chunk (lose the chunk and all of them), and sets are tried up to there,
 //! within a bound on the work; of a wide code the level reached is claimed. With l = k, or C = m, every

@@ -170,7 +170,7 @@ fn losses(report: &mut Report) -> Listing {
             "A crash: the power fails, or the program that serves the volume is killed. Devices lost: as many as the code bears, while everything runs. Strict: each write durable before it is answered, or \
              flushed. Whatever happens, nothing that was durable before is lost: an epoch's stripes are its own. The budget is each epoch's and can be set: {owed} owed; what is older than {seconds} gets its parity in \
              advance, and writers wait while more is owed. An epoch that is silent for {idle} is aborted, or sealed if that was asked. Held by simulations with crashes, lost devices and planted faults: cargo \
-             test --release -p pantile-sim --test epochs_end_whole_or_leave_no_trace --test the_volume_loses_nothing."
+             test --release -p pantile-sim --test sim -- epochs_end_whole_or_leave_no_trace the_volume_loses_nothing."
         ),
         head: ["written how", "what happens", ">at most", "for how long", "what is lost"]
             .map(String::from)

@@ -148,7 +148,7 @@ mod tests {
         found
     }
 
-    /// That they do what they say is for `tests/examples_of_the_help_work.rs`.
+    /// That they do what they say is for `tests/cli/examples_of_the_help_work.rs`.
     #[test]
     fn every_example_of_the_help_is_understood() {
         let lines = examples(&Cli::command());

@@ -1,0 +1,30 @@
+//! The codes, cell by cell and byte by byte, are those that the independent reference makes.
+
+use crate::common::{hold, json, list, text};
+use pantile_code::{Code, families};
+
+#[test]
+fn every_named_code_is_the_reference_code() {
+    for family in families() {
+        let file = json(&format!("codes/{}.json", family.name));
+        assert_eq!(text(&file["family"]), family.name);
+        let entries = list(&file["codes"]);
+        assert!(!entries.is_empty(), "{} has no vectors", family.name);
+        for entry in entries {
+            let spec = text(&entry["spec"]);
+            let code = Code::parse(spec).unwrap_or_else(|error| panic!("{spec}: {error}"));
+            assert_eq!(code.spec(), spec, "a vector's spec is canonical");
+            assert_eq!(code.family(), family.name);
+            hold(&code, entry, spec);
+        }
+    }
+}
+
+#[test]
+fn every_vector_file_belongs_to_a_family() {
+    for file in std::fs::read_dir(crate::common::vectors("codes")).unwrap() {
+        let path = file.unwrap().path();
+        let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
+        assert!(families().iter().any(|f| f.name == stem), "{} has no family", path.display());
+    }
+}

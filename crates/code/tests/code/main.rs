@@ -1,0 +1,13 @@
+//! All tests of the crate that need no process of their own: one program to build.
+
+mod bad_code_files_are_refused;
+mod chunks_in_packets_are_reproduced;
+mod claims_are_true_where_small;
+mod codes_built_by_hand_are_checked;
+mod common;
+mod every_family_has_its_page;
+mod every_vector_is_reproduced;
+mod foreign_chunks_are_reproduced;
+mod limits_of_plank_rows_are_proven;
+mod shortening_is_frozen;
+mod specs_print_and_parse;

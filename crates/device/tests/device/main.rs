@@ -1,0 +1,7 @@
+//! All tests of the crate that need no process of their own: one program to build.
+
+mod a_reader_waits_only_so_long;
+mod every_op_agrees_with_a_model;
+mod faults_become_the_right_error;
+mod the_pool_keeps_its_promises;
+mod the_ring_does_what_threads_do;

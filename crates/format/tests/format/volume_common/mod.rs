@@ -1,0 +1,344 @@
+//! Structures of a small volume, and any structures of it, for the tests of the volume's format.
+
+use pantile_format::volume::*;
+use pantile_format::{Column, Crc64, Field, FormatError, Generation};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+pub const VOLUME: VolumeId = VolumeId(*b"the volume's id.");
+pub const OTHER: VolumeId = VolumeId(*b"the volume's Id.");
+pub const BLOCK: usize = BLOCK_BYTES;
+
+/// Five devices with room for a little.
+pub const SHAPE: Shape = Shape {
+    devices: 5,
+    rows: 2,
+    data_cells: 6,
+    element_blocks: 4,
+    physical_stripes: 40,
+    logical_stripes: 32,
+    log_rows: 8,
+    journal_blocks: 20,
+    snapshot_blocks: 2,
+};
+
+/// So many stripes that a snapshot takes three pieces.
+pub fn long_shape() -> Shape {
+    let mut shape = SHAPE;
+    (shape.logical_stripes, shape.physical_stripes) = (190_000, 200_000);
+    shape.snapshot_blocks = shape.snapshot_blocks_needed() as u32;
+    shape.check().unwrap();
+    shape
+}
+
+pub fn superblock() -> Superblock {
+    Superblock {
+        volume: VOLUME,
+        history: HistoryId([8; 16]),
+        ancestors: vec![HistoryId([7; 16]), HistoryId([9; 16])],
+        slot: Slot(3),
+        update: 77,
+        session: Session(5),
+        base: Session(4),
+        generation_floor: Generation(1 << 40),
+        first_record: RecordNumber(890),
+        created: 1_700_000_000,
+        name: "Bücher".into(),
+        spec: "rs:3+2".into(),
+        code_version: 1,
+        fingerprint: 0x0123_4567_89ab_cdef,
+        definition: None,
+        shape: SHAPE,
+        placement: Placement::Rotate,
+        policy: Policy::Wcl,
+        snapshot: Some(SnapshotRef {
+            area: 1,
+            record: RecordNumber(900),
+            blocks: 1,
+            crc: Crc64(99),
+            replay_at: 19,
+            session: Session(5),
+        }),
+        lost: vec![Slot(0), Slot(4)],
+    }
+}
+
+pub fn chunk_header() -> ChunkHeader {
+    ChunkHeader {
+        volume: VOLUME,
+        slot: Slot(2),
+        physical: PhysicalStripe(17),
+        logical: LogicalStripe(4),
+        generation: Generation(1000),
+        column: Column(1),
+        checksums: (0..8).map(|i| Crc64(0x1111_1111_1111_1111 * (i + 1))).collect(),
+    }
+}
+
+pub fn log_write(row: u32, generation: u64, cells: &[(u32, Holds)]) -> LogWrite {
+    let cell = |&(slot, holds): &(u32, Holds)| Cell {
+        slot: Slot(slot),
+        holds,
+        checksum: Crc64(u64::from(slot) * 3 + generation),
+    };
+    LogWrite { row: LogRow(row), generation: Generation(generation), cells: cells.iter().map(cell).collect() }
+}
+
+/// A record with an entry of every kind.
+pub fn record() -> Record {
+    let user = |block| Holds::User(UserBlock(block));
+    let rebuilding = MemberState::Rebuilding {
+        missed_from: Generation(10),
+        missed_until: Generation(20),
+        cursor: LogicalStripe(32),
+    };
+    Record {
+        volume: VOLUME,
+        session: Session(5),
+        number: RecordNumber(901),
+        flushed_through: RecordNumber(900),
+        entries: vec![
+            Entry::Member(Member { slot: Slot(4), state: rebuilding }),
+            Entry::StripeSwitch(StripeSwitch {
+                logical: LogicalStripe(31),
+                physical: PhysicalStripe(39),
+                generation: Generation(1001),
+                digests: vec![Some(Crc64(1)), None, Some(Crc64(3)), Some(Crc64(4)), None],
+            }),
+            Entry::LogForget { first: UserBlock(31 * 24), count: 24 },
+            Entry::Unmap { first: LogicalStripe(0), count: 32 },
+            Entry::LogWrite(log_write(7, 1002, &[(0, user(767)), (3, Holds::Parity), (4, Holds::Parity)])),
+            Entry::Member(Member { slot: Slot(0), state: MemberState::Lost { missed_from: Generation(9) } }),
+            Entry::Member(Member { slot: Slot(1), state: MemberState::Present }),
+            Entry::Mark { first: LogicalStripe(3), count: 29, is_marked: true },
+            Entry::Mark { first: LogicalStripe(0), count: 1, is_marked: false },
+        ],
+    }
+}
+
+pub fn snapshot_head() -> SnapshotHead {
+    let (session, record) = (Session(5), RecordNumber(900));
+    SnapshotHead { volume: VOLUME, session, record, next_generation: Generation(1 << 20) }
+}
+
+pub fn members(shape: &Shape) -> impl Iterator<Item = SnapshotItem> + use<> {
+    (0..shape.devices).map(|slot| {
+        let state = match slot {
+            1 => MemberState::Lost { missed_from: Generation(7) },
+            _ => MemberState::Present,
+        };
+        SnapshotItem::Member(Member { slot: Slot(slot), state })
+    })
+}
+
+pub fn stripe(logical: u64, physical: u64, generation: u64) -> SnapshotItem {
+    SnapshotItem::Stripe {
+        logical: LogicalStripe(logical),
+        physical: PhysicalStripe(physical),
+        generation: Generation(generation),
+        is_marked: logical % 4 == 3,
+    }
+}
+
+/// Members, some stripes with gaps of several lengths, and a little log.
+pub fn snapshot_items(shape: &Shape) -> Vec<SnapshotItem> {
+    let mut items: Vec<SnapshotItem> = members(shape).collect();
+    let mapped = (0..shape.logical_stripes).filter(|l| l % 7 != 3 && !(9..12).contains(l));
+    items.extend(mapped.map(|l| stripe(l, shape.physical_stripes - 1 - l, 5 * l)));
+    let user = |block| Holds::User(UserBlock(block));
+    items.push(SnapshotItem::LogWrite(log_write(2, 50, &[(0, user(5)), (2, user(5))])));
+    items.push(SnapshotItem::LogWrite(log_write(2, 51, &[(1, user(6)), (4, user(6))])));
+    let coded = [(0, Holds::Unused), (1, user(7)), (2, user(9)), (3, Holds::Parity), (4, Holds::Parity)];
+    items.push(SnapshotItem::LogWrite(log_write(7, 52, &coded)));
+    items
+}
+
+/// The bytes of a snapshot, and what the superblock says of it.
+pub fn snapshot_bytes(shape: &Shape, items: &[SnapshotItem]) -> (Vec<u8>, SnapshotRef) {
+    let head = snapshot_head();
+    let mut blocks = SnapshotBlocks::new(head, shape, items.iter().cloned());
+    let bytes: Vec<u8> = blocks.by_ref().flatten().collect();
+    let SnapshotSum { blocks, crc } = blocks.done().unwrap();
+    assert_eq!(bytes.len(), blocks as usize * BLOCK);
+    let (record, session) = (head.record, head.session);
+    (bytes, SnapshotRef { area: 0, record, blocks, crc, replay_at: 0, session })
+}
+
+pub fn read_snapshot(
+    bytes: &[u8],
+    shape: &Shape,
+    reference: &SnapshotRef,
+) -> Result<(SnapshotHead, Vec<SnapshotItem>), FormatError> {
+    let mut decoder = SnapshotDecoder::new(VOLUME, shape, reference);
+    let mut items = Vec::new();
+    for block in bytes.chunks_exact(BLOCK) {
+        items.extend(decoder.push(block)?);
+    }
+    Ok((decoder.finish()?, items))
+}
+
+/// Makes the checksum at the end fit again.
+pub fn reseal(bytes: &mut [u8]) {
+    let body = bytes.len() - 8;
+    let crc = Crc64::of(&bytes[..body]);
+    bytes[body..].copy_from_slice(&crc.0.to_le_bytes());
+}
+
+pub fn field(table: &[Field], name: &str) -> std::ops::Range<usize> {
+    let field = table.iter().find(|field| field.name == name).unwrap_or_else(|| panic!("no field {name}"));
+    field.offset as usize..(field.offset + field.len) as usize
+}
+
+/// Writes a number to a field, little-endian.
+pub fn put(bytes: &mut [u8], table: &[Field], name: &str, value: u64) {
+    let range = field(table, name);
+    let len = range.len().min(8);
+    bytes[range][..len].copy_from_slice(&value.to_le_bytes()[..len]);
+}
+
+pub fn any_generation() -> impl Strategy<Value = Generation> {
+    prop_oneof![Just(0), 0..100u64, any::<u64>()].prop_map(Generation)
+}
+
+pub fn any_member_state() -> impl Strategy<Value = MemberState> {
+    let lost = any_generation().prop_map(|missed_from| MemberState::Lost { missed_from });
+    let interval = (any_generation(), any_generation(), 0..=SHAPE.logical_stripes);
+    let rebuilding = interval.prop_map(|(a, b, cursor)| MemberState::Rebuilding {
+        missed_from: a.min(b),
+        missed_until: a.max(b),
+        cursor: LogicalStripe(cursor),
+    });
+    prop_oneof![Just(MemberState::Present), lost, rebuilding]
+}
+
+pub fn any_log_write() -> impl Strategy<Value = LogWrite> {
+    let user = (0..SHAPE.user_blocks()).prop_map(|block| Holds::User(UserBlock(block)));
+    let holds = prop_oneof![3 => user, 1 => Just(Holds::Parity), 1 => Just(Holds::Unused)];
+    let cell = proptest::option::of((holds, any::<u64>()));
+    (0..SHAPE.log_rows, any_generation(), vec(cell, SHAPE.devices as usize))
+        .prop_map(|(row, generation, cells)| {
+            let cell = |(slot, cell): (u32, Option<(Holds, u64)>)| {
+                cell.map(|(holds, crc)| Cell { slot: Slot(slot), holds, checksum: Crc64(crc) })
+            };
+            let cells = (0..).zip(cells).filter_map(cell).collect();
+            LogWrite { row: LogRow(row), generation, cells }
+        })
+        .prop_filter("a log write has a cell", |write| !write.cells.is_empty())
+}
+
+pub fn any_entry() -> impl Strategy<Value = Entry> {
+    let range = |limit: u64| (0..limit, 1..=limit).prop_map(move |(at, n)| (at, n.min(limit - at)));
+    let digests = vec(proptest::option::of(any::<u64>().prop_map(Crc64)), SHAPE.devices as usize);
+    let switch = (0..SHAPE.logical_stripes, 0..SHAPE.physical_stripes, any_generation(), digests)
+        .prop_filter("a switch has a digest", |(.., digests)| digests.iter().any(Option::is_some))
+        .prop_map(|(logical, physical, generation, digests)| {
+            let (logical, physical) = (LogicalStripe(logical), PhysicalStripe(physical));
+            Entry::StripeSwitch(StripeSwitch { logical, physical, generation, digests })
+        });
+    prop_oneof![
+        switch,
+        range(SHAPE.logical_stripes).prop_map(|(at, count)| Entry::Unmap { first: LogicalStripe(at), count }),
+        any_log_write().prop_map(Entry::LogWrite),
+        range(SHAPE.user_blocks()).prop_map(|(at, count)| Entry::LogForget { first: UserBlock(at), count }),
+        (0..SHAPE.devices, any_member_state())
+            .prop_map(|(slot, state)| Entry::Member(Member { slot: Slot(slot), state })),
+        (range(SHAPE.logical_stripes), any::<bool>()).prop_map(|((at, count), is_marked)| {
+            Entry::Mark { first: LogicalStripe(at), count, is_marked }
+        }),
+    ]
+}
+
+pub fn any_record() -> impl Strategy<Value = Record> {
+    let numbers = (any::<u64>(), 1..=u64::MAX, any::<prop::sample::Index>());
+    (numbers, vec(any_entry(), 0..300)).prop_map(|((session, number, before), entries)| Record {
+        volume: VOLUME,
+        session: Session(session),
+        number: RecordNumber(number),
+        flushed_through: RecordNumber(before.index(number.min(1 << 30) as usize) as u64),
+        entries,
+    })
+}
+
+pub fn any_superblock() -> impl Strategy<Value = Superblock> {
+    let numbers = (any::<[u8; 16]>(), any::<[u8; 16]>(), any::<[u64; 4]>(), any::<i64>());
+    let texts = ("[a-zäß€ ]{0,16}", "[a-z]{1,8}:[0-9a-z+,=.-]{0,503}", 1..=57_344u32, any::<u64>());
+    let choices = (any::<bool>(), any::<bool>(), 0..5u32, any::<[bool; 5]>());
+    let snapshot = proptest::option::of((0..2u8, any::<u64>(), 1..=2u32, any::<u64>(), 0..20u32));
+    let shape = (1..=64u64, 0..1000u32, 16..5000u32);
+    (numbers, texts, choices, snapshot, shape).prop_map(
+        |((volume, history, n, created), (name, spec, len, crc), choices, snapshot, shape)| {
+            let (rotate, inplace, slot, lost) = choices;
+            let custom = spec.starts_with("custom:");
+            let mut numbers = SHAPE;
+            numbers.logical_stripes = shape.0.min(40);
+            (numbers.log_rows, numbers.journal_blocks) = (shape.1, shape.2.max(20));
+            numbers.snapshot_blocks = numbers.snapshot_blocks_needed() as u32 + 1;
+            Superblock {
+                volume: VolumeId(volume),
+                history: HistoryId(history),
+                ancestors: lost.iter().map(|&l| HistoryId([1 + u8::from(l); 16])).collect(),
+                slot: Slot(slot),
+                update: n[0],
+                session: Session(n[1]),
+                base: Session(n[1] / 2),
+                generation_floor: Generation(n[2]),
+                first_record: RecordNumber(n[1] ^ n[2]),
+                created,
+                name,
+                spec,
+                code_version: n[3] as u32,
+                fingerprint: n[3],
+                definition: custom.then_some(DefinitionRef { len, crc: Crc64(crc) }),
+                shape: numbers,
+                placement: if rotate { Placement::Rotate } else { Placement::Fixed },
+                policy: if inplace { Policy::Inplace } else { Policy::Wcl },
+                snapshot: snapshot.map(|(area, record, blocks, crc, replay_at)| SnapshotRef {
+                    area,
+                    record: RecordNumber(record),
+                    blocks,
+                    crc: Crc64(crc),
+                    replay_at,
+                    session: Session(n[1] / 3),
+                }),
+                lost: (0..5).filter(|&s| lost[s as usize] && s != slot).map(Slot).collect(),
+            }
+        },
+    )
+}
+
+pub fn any_chunk_header() -> impl Strategy<Value = ChunkHeader> {
+    (any::<[u32; 2]>(), any::<[u64; 3]>(), vec(any::<u64>(), 1..1200)).prop_map(|(a, b, crcs)| ChunkHeader {
+        volume: VOLUME,
+        slot: Slot(a[0]),
+        physical: PhysicalStripe(b[0]),
+        logical: LogicalStripe(b[1]),
+        generation: Generation(b[2]),
+        column: Column(a[1]),
+        checksums: crcs.into_iter().map(Crc64).collect(),
+    })
+}
+
+pub fn any_snapshot() -> impl Strategy<Value = Vec<SnapshotItem>> {
+    let members = vec(any_member_state(), SHAPE.devices as usize);
+    let mapped = proptest::option::of((0..SHAPE.physical_stripes, 0..1u64 << 20));
+    let stripes = vec(mapped, SHAPE.logical_stripes as usize);
+    (members, stripes, vec(any_log_write(), 0..12)).prop_map(|(members, stripes, log)| {
+        let member = |(slot, state)| SnapshotItem::Member(Member { slot: Slot(slot), state });
+        let mut items: Vec<SnapshotItem> = (0..).zip(members).map(member).collect();
+        for (logical, mapped) in (0..).zip(stripes) {
+            items.extend(mapped.map(|(physical, generation)| stripe(logical, physical, generation)));
+        }
+        let mut rows: Vec<LogWrite> = log;
+        rows.sort_by_key(|write| write.row);
+        rows.dedup_by_key(|write| write.row);
+        for mut write in rows {
+            write.generation.0 %= 1 << 20;
+            // Half of a row's cells come in a write of their own.
+            let behind = write.cells.split_off(write.cells.len() / 2);
+            let second = LogWrite { cells: behind, ..write.clone() };
+            let writes = [write, second].into_iter().filter(|write| !write.cells.is_empty());
+            items.extend(writes.map(SnapshotItem::LogWrite));
+        }
+        items
+    })
+}

@@ -1,0 +1,196 @@
+//! What is encoded decodes to the same, for any structure of a volume, and has the length that was promised.
+
+use crate::volume_common::*;
+use pantile_format::Crc64;
+use pantile_format::volume::*;
+use proptest::prelude::*;
+
+proptest! {
+    #[test]
+    fn superblocks(superblock in any_superblock()) {
+        let bytes = superblock.encode();
+        prop_assert_eq!(bytes.len(), BLOCK);
+        prop_assert_eq!(Superblock::decode(&bytes), Ok(superblock));
+    }
+
+    #[test]
+    fn chunk_headers(header in any_chunk_header(), behind in 0..3 * BLOCK) {
+        let mut bytes = header.encode();
+        prop_assert_eq!(bytes.len() as u64, ChunkHeader::blocks(header.checksums.len() as u64) * 4096);
+        prop_assert_eq!(header.digest(), ChunkHeader::digest_of(&bytes));
+        prop_assert_eq!(header.digest(), Crc64::of(&bytes[..bytes.len() - 8]));
+        bytes.resize(bytes.len() + behind, 251);
+        prop_assert_eq!(ChunkHeader::decode(&bytes, VOLUME), Ok(header));
+    }
+
+    #[test]
+    fn records(record in any_record(), behind in 0..3 * BLOCK) {
+        let mut bytes = record.encode(&SHAPE);
+        prop_assert_eq!(bytes.len() as u64, record.len_blocks() * 4096);
+        let head = Record::peek(&bytes[..BLOCK], VOLUME).unwrap();
+        prop_assert_eq!(u64::from(head.blocks), record.len_blocks());
+        prop_assert_eq!((head.session, head.number), (record.session, record.number));
+        prop_assert_eq!(head.flushed_through, record.flushed_through);
+        bytes.resize(bytes.len() + behind, 251);
+        prop_assert_eq!(Record::decode(&bytes, VOLUME, &SHAPE), Ok(record));
+    }
+
+    #[test]
+    fn snapshots(items in any_snapshot()) {
+        let (bytes, reference) = snapshot_bytes(&SHAPE, &items);
+        let (head, read) = read_snapshot(&bytes, &SHAPE, &reference).unwrap();
+        prop_assert_eq!(head, snapshot_head());
+        prop_assert_eq!(read, items);
+    }
+}
+
+#[test]
+fn an_entry_of_every_kind() {
+    let record = record();
+    assert_eq!(Record::decode(&record.encode(&SHAPE), VOLUME, &SHAPE), Ok(record));
+}
+
+#[test]
+fn a_snapshot_of_several_pieces_comes_piece_by_piece() {
+    let shape = long_shape();
+    let items = snapshot_items(&shape);
+    let (bytes, reference) = snapshot_bytes(&shape, &items);
+    assert_eq!(reference.blocks.div_ceil(PIECE_BLOCKS), 3);
+    let mut decoder = SnapshotDecoder::new(VOLUME, &shape, &reference);
+    let mut read = Vec::new();
+    for (i, block) in bytes.chunks_exact(BLOCK).enumerate() {
+        assert_eq!(decoder.wanted(), Some(i as u32));
+        let more = decoder.push(block).unwrap();
+        let is_end = (i + 1) % 256 == 0 || i + 1 == reference.blocks as usize;
+        assert_eq!(more.is_empty(), !is_end, "block {i}");
+        read.extend(more);
+    }
+    assert_eq!(decoder.wanted(), None);
+    assert_eq!(decoder.finish(), Ok(snapshot_head()));
+    assert_eq!(read, items);
+}
+
+#[test]
+fn pushing_gives_the_same_blocks_as_iterating_and_holds_one_piece() {
+    let shape = long_shape();
+    let items = snapshot_items(&shape);
+    let (bytes, reference) = snapshot_bytes(&shape, &items);
+    let mut encoder = SnapshotEncoder::new(snapshot_head(), &shape);
+    let mut pushed = Vec::new();
+    for item in &items {
+        encoder.push(item);
+        let before = pushed.len();
+        while let Some(block) = encoder.next_block() {
+            pushed.extend(block);
+        }
+        assert!(pushed.len() - before <= PIECE_BLOCKS as usize * BLOCK);
+    }
+    let (rest, sum) = encoder.finish();
+    pushed.extend(rest.into_iter().flatten());
+    assert!(pushed == bytes);
+    assert_eq!(sum, SnapshotSum { blocks: reference.blocks, crc: reference.crc });
+}
+
+#[test]
+fn the_fullest_maps_fill_the_snapshot_exactly() {
+    // 24 + 5 * 40 + 5 * 40 + 12 * 87340 bytes are one full piece.
+    for (logical_stripes, log_rows) in
+        [(1, 0), (32, 8), (87_339, 1), (87_340, 1), (87_341, 1), (87_500, 0), (180_000, 3)]
+    {
+        let shape = Shape { logical_stripes, physical_stripes: logical_stripes, log_rows, ..SHAPE };
+        let mut items: Vec<SnapshotItem> = members(&shape).collect();
+        items.extend((0..logical_stripes).map(|l| stripe(l, l, l)));
+        for (row, slot) in (0..shape.log_rows).flat_map(|row| (0..5).map(move |slot| (row, slot))) {
+            items.push(SnapshotItem::LogWrite(log_write(row, 1, &[(slot, Holds::Parity)])));
+        }
+        let (bytes, reference) = snapshot_bytes(&shape, &items);
+        assert_eq!(u64::from(reference.blocks), shape.snapshot_blocks_needed(), "{logical_stripes}");
+        assert_eq!(read_snapshot(&bytes, &shape, &reference).unwrap().1, items);
+    }
+}
+
+#[test]
+fn an_empty_volume_has_a_snapshot_of_one_block() {
+    let items: Vec<SnapshotItem> = members(&SHAPE).collect();
+    let (bytes, reference) = snapshot_bytes(&SHAPE, &items);
+    assert_eq!(reference.blocks, 1);
+    assert_eq!(read_snapshot(&bytes, &SHAPE, &reference).unwrap().1, items);
+}
+
+#[test]
+fn a_definition_is_taken_from_its_area() {
+    let text = "pantile-code 1\n# a code of my own\n";
+    let mut superblock = superblock();
+    superblock.spec = "custom:mine-0123456789abcdef".into();
+    superblock.definition = DefinitionRef::of(text);
+    let superblock = Superblock::decode(&superblock.encode()).unwrap();
+    let mut area = text.as_bytes().to_vec();
+    area.resize(Superblock::DEFINITION_BYTES_MAX as usize, 0);
+    let code = superblock.code(&area).unwrap();
+    assert_eq!((code.definition.as_deref(), code.version), (Some(text), 1));
+    assert!(superblock.code(&area[..10]).is_err());
+    for at in 0..text.len() {
+        area[at] ^= 4;
+        assert!(superblock.code(&area).is_err(), "byte {at}");
+        area[at] ^= 4;
+    }
+    assert!(DefinitionRef::of("").is_none());
+    assert!(DefinitionRef::of(&"x".repeat(57_345)).is_none());
+    assert!(DefinitionRef::of(&"x".repeat(57_344)).is_some());
+}
+
+#[test]
+fn the_same_bytes_elsewhere_have_another_checksum() {
+    use pantile_format::Generation;
+    let bytes = [251; BLOCK];
+    let home = (VOLUME, Slot(1), DeviceBlock(2), Generation(3));
+    let sum = |(v, s, a, g)| block_checksum(v, s, a, g, &bytes);
+    let mut seeded = VOLUME.0.to_vec();
+    seeded.extend([1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]);
+    seeded.extend(bytes);
+    assert_eq!(sum(home), Crc64::of(&seeded));
+    for other in [
+        (OTHER, home.1, home.2, home.3),
+        (home.0, Slot(2), home.2, home.3),
+        (home.0, home.1, DeviceBlock(3), home.3),
+        (home.0, home.1, home.2, Generation(2)),
+    ] {
+        assert_ne!(sum(home), sum(other));
+    }
+}
+
+#[test]
+fn every_stripe_has_every_column_once_and_back() {
+    for placement in [Placement::Fixed, Placement::Rotate] {
+        for stripe in [0, 1, 4, 5, 11, u64::MAX].map(PhysicalStripe) {
+            let mut columns: Vec<u32> = (0..5)
+                .map(|slot| {
+                    let column = placement.column(stripe, Slot(slot), 5);
+                    assert_eq!(placement.slot(stripe, column, 5), Slot(slot));
+                    column.0
+                })
+                .collect();
+            columns.sort();
+            assert_eq!(columns, [0, 1, 2, 3, 4]);
+        }
+    }
+    assert_eq!(Placement::Rotate.column(PhysicalStripe(7), Slot(4), 5).0, 2);
+    assert_eq!(Placement::Fixed.column(PhysicalStripe(7), Slot(4), 5).0, 4);
+}
+
+#[test]
+fn a_member_that_rebuilds_has_what_it_did_not_miss_and_what_is_rebuilt() {
+    use pantile_format::Generation;
+    let state = MemberState::Rebuilding {
+        missed_from: Generation(10),
+        missed_until: Generation(20),
+        cursor: LogicalStripe(5),
+    };
+    for (generation, logical, has) in
+        [(9, 9, true), (10, 9, false), (19, 5, false), (19, 4, true), (20, 5, true)]
+    {
+        assert_eq!(state.has(Generation(generation), LogicalStripe(logical)), has, "{generation} {logical}");
+    }
+    assert!(MemberState::Present.has(Generation(0), LogicalStripe(0)));
+    assert!(!MemberState::Lost { missed_from: Generation(5) }.has(Generation(6), LogicalStripe(0)));
+}

@@ -1,0 +1,752 @@
+//! Claim: for every program, length, alignment and store policy, every tier of this machine writes exactly the bytes
+//! that the portable tier writes, step by step, and no byte beside them.
+
+// Miri has no tier to compare with.
+#![cfg(not(miri))]
+
+use crate::common::{Random, number, paint, random_bits, random_grid, xor, zig_zag};
+use pantile_kernel::{
+    Fft, FftGroup, FftOutputs, Horner, HornerOutputs, HornerStep, Program, ProgramError, ShapeError, Step,
+    Stores, System, Tier,
+};
+
+/// Bytes around every buffer that must stay as they were painted.
+const GUARD_BYTES: usize = 64;
+
+/// What is compiled.
+enum Computation<'a> {
+    Steps(&'a [Step]),
+    System(System<'a>),
+    Horner(&'a Horner),
+    Fft(&'a Fft),
+}
+
+fn check(
+    buffers: usize,
+    steps: &[Step],
+    len: usize,
+    distance: usize,
+    shift: &dyn Fn(usize) -> usize,
+    what: &str,
+) {
+    compare(buffers, Computation::Steps(steps), len, distance, shift, what);
+}
+
+/// Runs on every tier over painted buffers and compares, guards included.
+fn compare(
+    buffers: usize,
+    computation: Computation,
+    len: usize,
+    distance: usize,
+    shift: &dyn Fn(usize) -> usize,
+    what: &str,
+) {
+    assert!(distance >= len + 2 * GUARD_BYTES + 64);
+    let run = |program: &Program| {
+        let mut memory = vec![0u8; buffers * distance + 8192];
+        let page = memory.as_ptr().align_offset(4096);
+        paint(&mut memory, 4096 - page);
+        let mut views: Vec<&mut [u8]> = Vec::new();
+        let mut rest = &mut memory[page..];
+        let mut passed = 0;
+        for i in 0..buffers {
+            let start = i * distance + GUARD_BYTES + shift(i);
+            let (_, tail) = rest.split_at_mut(start - passed);
+            let (view, tail) = tail.split_at_mut(len);
+            views.push(view);
+            rest = tail;
+            passed = start + len;
+        }
+        program.run(&mut views).expect("buffers of one length");
+        memory[page..page + buffers * distance].to_vec()
+    };
+    let compile = |tier| match computation {
+        Computation::Steps(steps) => Program::with_tier(tier, buffers, steps).expect("good steps"),
+        // Where a tier has no kernel, its steps do: the portable tier has none.
+        Computation::Horner(horner) => Program::horner_with_tier(tier, buffers, horner)
+            .expect("good buffers")
+            .unwrap_or_else(|| Program::with_tier(tier, buffers, &steps_of(horner)).expect("good steps")),
+        // The test compares these with the definition.
+        Computation::Fft(fft) => {
+            let steps = fft.expanded().into_iter().map(|(target, terms)| Step { target, terms });
+            let made = Program::fft_with_tier(tier, buffers, fft).expect("good buffers");
+            made.unwrap_or_else(|| {
+                Program::with_tier(tier, buffers, &steps.collect::<Vec<_>>()).expect("good steps")
+            })
+        }
+        Computation::System(system) => {
+            Program::solving_with_tier(tier, buffers, &system).expect("a good system")
+        }
+    };
+    let portable = run(&compile(Tier::Portable));
+    for tier in Tier::available() {
+        for stores in [Stores::Cached, Stores::Streaming] {
+            let program = compile(tier).with_stores(stores);
+            assert!(run(&program) == portable, "{what}, {tier}, {stores:?}, length {len}, at first");
+            program.prepare();
+            assert!(run(&program) == portable, "{what}, {tier}, {stores:?}, length {len}, prepared");
+        }
+    }
+}
+
+/// A code in which each buffer lies in a row and in a diagonal; the diagonals hold the row parities as well.
+fn rows_and_diagonals(rows: usize, columns: usize) -> (usize, Vec<Step>) {
+    let data = |row: usize, column: usize| row * columns + column;
+    let first = rows * columns;
+    let mut steps: Vec<Step> =
+        (0..rows).map(|row| xor(first + row, (0..columns).map(|c| data(row, c)))).collect();
+    let diagonals = columns + 1;
+    for d in 0..diagonals {
+        let cells = (0..rows).flat_map(|row| (0..=columns).map(move |c| (row, c)));
+        let on = cells.filter(|(row, c)| (row + c) % diagonals == d);
+        let terms = on.map(|(row, c)| if c == columns { first + row } else { data(row, c) });
+        steps.push(xor(first + rows + d, terms));
+    }
+    (first + rows + diagonals, steps)
+}
+
+/// What is lost comes back along a chain: each step needs the one before.
+fn chain(links: usize, width: usize) -> (usize, Vec<Step>) {
+    let data = links * width;
+    let steps = (0..links)
+        .map(|i| {
+            let own = (0..width).map(|c| i * width + c);
+            let neighbours = (0..width).map(move |c| (i + 1) % links * width + c).filter(|b| b % 2 == 0);
+            xor(data + i, own.chain(neighbours).chain((i > 0).then(|| data + i - 1)))
+        })
+        .collect();
+    (data + links, steps)
+}
+
+/// Steps over random earlier buffers; `percent` of those that could be read are.
+fn random_steps(
+    random: &mut Random,
+    sources: usize,
+    targets: usize,
+    percent: usize,
+    plain: bool,
+) -> Vec<Step> {
+    (0..targets)
+        .map(|t| {
+            let mut terms = Vec::new();
+            for buffer in 0..sources + t {
+                if random.below(100) < percent {
+                    terms.push((buffer, if plain { 1 } else { random.next() as u8 }));
+                    if random.below(20) == 0 {
+                        terms.push((buffer, 1));
+                    }
+                }
+            }
+            Step { target: sources + t, terms }
+        })
+        .collect()
+}
+
+#[test]
+fn at_every_length_and_offset() {
+    let (buffers, steps) = rows_and_diagonals(3, 4);
+    let (chained, links) = chain(5, 3);
+    for len in 0..=257 {
+        for offset in 0..64 {
+            let shift = move |i: usize| (offset + i * 7) % 64;
+            check(buffers, &steps, len, 512, &shift, &format!("rows and diagonals, offset {offset}"));
+            if len % 3 == 0 {
+                check(chained, &links, len, 512, &shift, &format!("chain, offset {offset}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn for_grids_of_every_width_in_one_batch_and_in_several() {
+    for columns in 1..=32 {
+        let (buffers, steps) = rows_and_diagonals(columns.min(9), columns);
+        for len in [1023, 1600, 4096] {
+            for offset in [0, 8] {
+                check(buffers, &steps, len, 4608, &|_| offset, &format!("{columns} columns"));
+            }
+        }
+        let (buffers, steps) = chain(columns, 5);
+        check(buffers, &steps, 3333, 4096, &|i| i % 3, &format!("a chain of {columns}"));
+    }
+}
+
+#[test]
+fn for_zig_zags_of_every_width() {
+    for side in (2..=15).chain([17, 23]) {
+        for links in [2 * side - 1, 2 * side] {
+            let (buffers, steps) = zig_zag(side, links);
+            for len in [127, 128, 129, 256, 383, 1000] {
+                let what = format!("a zig-zag of {links} links");
+                check(buffers, &steps, len, 1408, &|_| 0, &what);
+                check(buffers, &steps, len, 1408, &|i| i * 5 % 64, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn for_random_programs_of_every_shape() {
+    let seed = 0x5eed_0011;
+    let mut random = Random(seed);
+    for sources in [1, 2, 5, 13, 40, 90] {
+        for targets in [1, 2, 3, 9, 20, 45] {
+            for percent in [3, 20, 70] {
+                for plain in [true, false] {
+                    let steps = random_steps(&mut random, sources, targets, percent, plain);
+                    let shift = random.below(64);
+                    let len = random.below(3000);
+                    let what = format!("seed {seed:#x}, {sources} and {targets}, {percent} %, plain {plain}");
+                    check(sources + targets, &steps, len, 4096, &|i| (shift + i * 13) % 64, &what);
+                }
+            }
+        }
+    }
+}
+
+/// `PANTILE_GRIDS` for more of them, `PANTILE_SEED` for others.
+#[test]
+fn for_random_grids_with_holes() {
+    let seed = number("PANTILE_SEED").unwrap_or(0x5eed_0013);
+    for grid in 0..number("PANTILE_GRIDS").unwrap_or(400) {
+        let mut random = Random(seed + grid);
+        let (buffers, steps) = random_grid(&mut random);
+        let len = [128, 129, 255, 256, 513, 1100][random.below(6)];
+        let shift = random.below(2) * random.below(64);
+        check(buffers, &steps, len, 1536, &|i| shift * i % 64, &format!("seed {}", seed + grid));
+    }
+}
+
+/// As above.
+#[test]
+fn for_random_bits() {
+    let seed = number("PANTILE_SEED").unwrap_or(0x5eed_0014);
+    for matrix in 0..number("PANTILE_GRIDS").unwrap_or(150) {
+        let mut random = Random(seed + matrix);
+        let (buffers, steps) = random_bits(&mut random);
+        let len = [31, 32, 33, 63, 64, 100, 513][random.below(7)];
+        let shift = random.below(2) * random.below(64);
+        check(buffers, &steps, len, 1536, &|i| shift * i % 64, &format!("seed {}", seed + matrix));
+    }
+}
+
+#[test]
+fn copies_empty_sums_and_doubled_terms() {
+    let steps = [xor(3, []), xor(4, [0]), xor(5, [0]), xor(6, [1, 1, 2]), xor(7, [4, 5]), xor(8, [3, 6])];
+    for len in [0, 63, 64, 300, 9000] {
+        check(9, &steps, len, 9600, &|i| i, "copies");
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_refused() {
+    let error = |steps: &[Step]| Program::new(4, steps).expect_err("bad steps");
+    assert_eq!(error(&[xor(4, [0])]), ProgramError::BufferOutOfRange { step: 0, buffer: 4, buffers: 4 });
+    assert_eq!(
+        error(&[xor(1, [0]), xor(2, [7])]),
+        ProgramError::BufferOutOfRange { step: 1, buffer: 7, buffers: 4 }
+    );
+    assert_eq!(error(&[xor(1, [0, 1])]), ProgramError::TargetInUse { step: 0, target: 1 });
+    assert_eq!(error(&[xor(1, [0]), xor(1, [2])]), ProgramError::TargetInUse { step: 1, target: 1 });
+    assert_eq!(error(&[xor(1, [0]), xor(0, [2])]), ProgramError::TargetInUse { step: 1, target: 0 });
+    let program = Program::new(2, &[xor(1, [0])]).expect("good steps");
+    let (mut a, mut b) = ([1u8; 5], [2u8; 6]);
+    assert_eq!(program.run(&mut [&mut a]), Err(ShapeError::BufferCount { have: 1, need: 2 }));
+    assert_eq!(program.run(&mut [&mut a, &mut b]), Err(ShapeError::BufferLen { index: 1, have: 6, need: 5 }));
+    assert_eq!(b, [2; 6], "nothing is written on error");
+}
+
+#[test]
+fn an_update_is_the_sum_of_the_change_at_every_length() {
+    use pantile_kernel::Update;
+    let paint = |seed: usize, len: usize| (0..len).map(|i| ((i * 7 + seed) % 251) as u8).collect::<Vec<u8>>();
+    let coefficients = [1u8, 0x8e, 0, 2, 0xff, 1, 0x1d, 3, 9];
+    for tier in Tier::available() {
+        // All numbers of targets, of which the first one, a later one or none takes the change as it is, and one nothing.
+        for (outputs, first) in (0..=9).flat_map(|outputs| [(outputs, 0), (outputs, 3), (outputs, 6)]) {
+            let targets: Vec<(usize, u8)> =
+                (0..outputs).map(|o| (o + 2, coefficients[(first + o) % coefficients.len()])).collect();
+            let update = Update::with_tier(tier, 12, 1, &targets).expect("good targets");
+            for len in (0..=257).chain([2047, 2048, 2049, 5000]) {
+                let mut cells: Vec<Vec<u8>> = (0..12).map(|i| paint(i, len)).collect();
+                let new = paint(100, len);
+                let mut views: Vec<&mut [u8]> = cells.iter_mut().map(Vec::as_mut_slice).collect();
+                update.run(&mut views, &new).expect("one length");
+                // What the portable tier makes of the change.
+                let change: Vec<u8> = paint(1, len).iter().zip(&new).map(|(a, b)| a ^ b).collect();
+                for (i, cell) in cells.iter().enumerate() {
+                    let mut wanted = paint(i, len);
+                    if i == 1 {
+                        wanted.clone_from(&new);
+                    } else if let Some(&(_, c)) = targets.iter().find(|target| target.0 == i) {
+                        let dot =
+                            pantile_kernel::Dot::with_tier(Tier::Portable, 1, &[vec![(0, c)]]).expect("one");
+                        dot.accumulate(&[&change], &mut [&mut wanted]).expect("one length");
+                    }
+                    assert!(*cell == wanted, "{tier}, {targets:?}, length {len}, buffer {i}");
+                }
+            }
+        }
+    }
+    assert!(matches!(Update::new(3, 1, &[(1, 1)]), Err(ProgramError::TargetInUse { .. })));
+    assert!(matches!(Update::new(3, 1, &[(0, 1), (0, 2)]), Err(ProgramError::TargetInUse { .. })));
+    assert!(matches!(Update::new(3, 3, &[(0, 1)]), Err(ProgramError::BufferOutOfRange { .. })));
+}
+
+/// What a system borrows.
+struct Parts {
+    sources: Vec<usize>,
+    coefficients: Vec<u8>,
+    starts: Vec<Option<usize>>,
+    outputs: Vec<usize>,
+    solution: Vec<u8>,
+}
+
+impl Parts {
+    fn system(&self) -> System<'_> {
+        let Parts { sources, coefficients, starts, outputs, solution } = self;
+        System { sources, coefficients, starts, outputs, solution }
+    }
+}
+
+/// A system of `outputs` over `sources` sources; one sum in four has no start. Of every second one all sums take the first source as it is,
+/// and most of the solution is zero or one. With `ones`, one sum is of ones; with `adds_up`, the first outputs add up to it as lost buffers under a parity do.
+fn random_system(random: &mut Random, sources: usize, outputs: usize, ones: bool, adds_up: usize) -> Parts {
+    let at = random.below(outputs);
+    let plain = if random.below(2) == 0 { outputs } else { 0 };
+    let is_one = |i: usize| ones && i % outputs == at || i < plain;
+    let coefficients =
+        (0..sources * outputs).map(|i| if is_one(i) { 1 } else { random.next() as u8 }).collect();
+    let starts = (0..outputs).map(|sum| (random.below(4) > 0).then_some(sources + sum)).collect();
+    let is_plain = plain > 0;
+    let entry = |_| match random.below(3) {
+        few @ 0..2 if is_plain => few as u8,
+        _ => random.next() as u8,
+    };
+    let mut solution: Vec<u8> = (0..outputs * outputs).map(entry).collect();
+    if adds_up > 0 {
+        let (first, others) = solution[..adds_up * outputs].split_at_mut(outputs);
+        for (sum, x) in first.iter_mut().enumerate() {
+            *x = others.iter().skip(sum).step_by(outputs).fold(u8::from(sum == at), |total, row| total ^ row);
+        }
+    }
+    let first_output = sources + outputs;
+    let outputs = (first_output..first_output + outputs).collect();
+    Parts { sources: (0..sources).collect(), coefficients, starts, outputs, solution }
+}
+
+#[test]
+fn systems_solved_in_registers_give_what_their_steps_give() {
+    let seed = 0x5eed_0012;
+    let mut random = Random(seed);
+    for outputs in 1..=7 {
+        for ones in [false, true] {
+            for adds_up in 0..=outputs {
+                for sources in [1, 2, 7, 64, 65] {
+                    let parts = random_system(&mut random, sources, outputs, ones, adds_up);
+                    let what = format!(
+                        "seed {seed:#x}, {sources} sources, {outputs} outputs, ones {ones}, {adds_up}"
+                    );
+                    let buffers = sources + 2 * outputs;
+                    let lens: &[usize] =
+                        if sources == 7 { &[0, 1, 63, 64, 65, 255, 256, 257, 1000] } else { &[700] };
+                    for &len in lens {
+                        let shift = random.below(64);
+                        let computation = Computation::System(parts.system());
+                        compare(buffers, computation, len, 1280, &|i| (shift + i * 11) % 64, &what);
+                        compare(buffers, Computation::System(parts.system()), len, 1536, &|_| 0, &what);
+                    }
+                }
+            }
+        }
+    }
+    let good = || random_system(&mut Random(seed), 4, 2, true, 0);
+    let error = |parts: &Parts| Program::solving(8, &parts.system()).unwrap_err();
+    assert!(Program::solving(8, &good().system()).is_ok());
+    let twice = Parts { outputs: vec![6, 3], ..good() };
+    assert!(matches!(error(&twice), ProgramError::TargetInUse { target: 3, .. }));
+    let outside = Parts { outputs: vec![6, 8], ..good() };
+    assert!(matches!(error(&outside), ProgramError::BufferOutOfRange { buffer: 8, .. }));
+    for misshapen in [
+        Parts { outputs: vec![6], ..good() },
+        Parts { starts: vec![None; 3], ..good() },
+        Parts { sources: vec![0, 1, 2], ..good() },
+        Parts { coefficients: vec![1; 7], ..good() },
+        Parts { solution: vec![1; 5], ..good() },
+    ] {
+        assert!(matches!(error(&misshapen), ProgramError::SystemShape { .. }));
+    }
+    let nothing =
+        Parts { sources: vec![0], coefficients: vec![], starts: vec![], outputs: vec![], solution: vec![] };
+    assert!(Program::solving(1, &nothing.system()).is_ok());
+}
+
+#[test]
+fn a_program_over_more_buffers_than_fit_on_the_stack_is_checked_as_well() {
+    let system = |target: usize| {
+        let parts = Parts {
+            sources: vec![599, 1],
+            coefficients: vec![2, 3, 1, 1],
+            starts: vec![Some(7), None],
+            outputs: vec![0, target],
+            solution: vec![1, 2, 3, 4],
+        };
+        Program::solving(600, &parts.system())
+    };
+    assert!(system(598).is_ok());
+    assert!(matches!(system(599), Err(ProgramError::TargetInUse { step: 1, target: 599 })));
+    assert!(matches!(system(600), Err(ProgramError::BufferOutOfRange { buffer: 600, .. })));
+}
+
+#[test]
+fn more_buffers_than_any_machine_has_are_refused() {
+    let one = Parts {
+        sources: vec![0],
+        coefficients: vec![1, 2],
+        starts: vec![Some(1), Some(2)],
+        outputs: vec![3, 4],
+        solution: vec![1, 2, 3, 4],
+    };
+    for have in [(1 << 24) + 1, usize::MAX] {
+        let refused = ProgramError::TooManyBuffers { have, most: 1 << 24 };
+        assert!(refused.to_string().contains("16777216"));
+        assert_eq!(Program::new(have, &[]).unwrap_err(), refused);
+        assert_eq!(Program::solving(have, &one.system()).unwrap_err(), refused);
+    }
+    assert!(Program::new(1 << 24, &[]).is_ok());
+}
+
+/// A product in GF(2^8) as on paper.
+fn times(mut a: u8, mut b: u8) -> u8 {
+    let mut product = 0;
+    while b > 0 {
+        if b & 1 == 1 {
+            product ^= a;
+        }
+        a = a << 1 ^ if a & 0x80 == 0 { 0 } else { 0x1d };
+        b >>= 1;
+    }
+    product
+}
+
+/// The step as a matrix of planes.
+fn step_matrix(step: HornerStep, planes: usize) -> Vec<Vec<u8>> {
+    let mut matrix = vec![vec![0; planes]; planes];
+    match step {
+        HornerStep::One => (0..planes).for_each(|t| matrix[t][t] = 1),
+        HornerStep::Byte(g) => (0..planes).for_each(|t| matrix[t][t] = g),
+        HornerStep::Shift { by, factors } => {
+            (0..planes).for_each(|t| matrix[t][(t + planes - by) % planes] = factors[t]);
+        }
+        HornerStep::Quadratic { b, c } => matrix = vec![vec![0, c], vec![1, b]],
+    }
+    matrix
+}
+
+/// The steps that Horner's rule stands for.
+fn steps_of(horner: &Horner) -> Vec<Step> {
+    let d = horner.planes;
+    let multiply = |a: &[Vec<u8>], b: &[Vec<u8>]| -> Vec<Vec<u8>> {
+        let entry = |t: usize, s: usize| (0..d).fold(0, |sum, x| sum ^ times(a[t][x], b[x][s]));
+        (0..d).map(|t| (0..d).map(|s| entry(t, s)).collect()).collect()
+    };
+    let mut states: Vec<Vec<(usize, u8)>> = vec![Vec::new(); horner.steps.len() * d];
+    for (p, &step) in horner.steps.iter().enumerate() {
+        let step = step_matrix(step, d);
+        let mut power = step_matrix(HornerStep::One, d);
+        for column in &horner.columns {
+            for (t, s) in (0..d).flat_map(|t| (0..d).map(move |s| (t, s))) {
+                states[p * d + t].extend(column.iter().map(|column| (column[s], power[t][s])));
+            }
+            power = multiply(&step, &power);
+        }
+    }
+    match &horner.outputs {
+        HornerOutputs::States(buffers) => {
+            buffers.iter().zip(states).map(|(&target, terms)| Step { target, terms }).collect()
+        }
+        HornerOutputs::Solved { adds, rows } => {
+            adds.iter().zip(&mut states).for_each(|(add, state)| state.extend(add.map(|buffer| (buffer, 1))));
+            let terms = |row: &[u8]| {
+                let of_state = |(state, &c): (&Vec<(usize, u8)>, &u8)| {
+                    state.iter().map(|&(buffer, x)| (buffer, times(c, x))).collect::<Vec<_>>()
+                };
+                states.iter().zip(row).flat_map(of_state).collect()
+            };
+            rows.iter().map(|(target, row)| Step { target: *target, terms: terms(row) }).collect()
+        }
+    }
+}
+
+#[test]
+fn horners_rule_gives_what_its_steps_give() {
+    let seed = 0x5eed_0013;
+    let mut random = Random(seed);
+    let shift =
+        |random: &mut Random, by| HornerStep::Shift { by, factors: [(); 3].map(|()| random.next() as u8) };
+    for round in 0..60 {
+        let planes = 2 + round % 2;
+        let last = match (planes, round % 4 < 2) {
+            (2, _) => [
+                HornerStep::Byte(random.next() as u8),
+                HornerStep::Quadratic { b: random.next() as u8, c: random.next() as u8 },
+            ],
+            (_, true) => [shift(&mut random, 1), shift(&mut random, 2)],
+            (_, false) => [shift(&mut random, 2), shift(&mut random, 1)],
+        };
+        // Kernels of some tiers know the factors that RAIDq has.
+        let is_raidq = round % 5 < 2;
+        let steps = match (is_raidq, planes) {
+            (false, _) => vec![HornerStep::One, HornerStep::Byte(random.next() as u8), last[0], last[1]],
+            (true, 2) => vec![
+                HornerStep::One,
+                HornerStep::Byte(2),
+                HornerStep::Byte(random.next() as u8 | 4),
+                HornerStep::Quadratic { b: random.next() as u8 | 4, c: 1 },
+            ],
+            (true, _) => vec![
+                HornerStep::One,
+                HornerStep::Byte(2),
+                HornerStep::Shift { by: 1, factors: [2, 1, 1] },
+                HornerStep::Shift { by: 2, factors: [2, 2, 1] },
+            ],
+        };
+        let count = 1 + random.below(20);
+        let columns: Vec<Option<Vec<usize>>> = (0..count)
+            .map(|column| (random.below(5) > 0).then(|| (column * planes..(column + 1) * planes).collect()))
+            .collect();
+        let first = count * planes;
+        let states = 4 * planes;
+        let outputs = if round % 3 == 0 {
+            HornerOutputs::States((first..first + states).collect())
+        } else {
+            let rows = 1 + random.below(states);
+            let row = |random: &mut Random| (0..states).map(|_| random.next() as u8).collect::<Vec<u8>>();
+            HornerOutputs::Solved {
+                adds: (0..states).map(|i| (random.below(3) > 0).then_some(first + i)).collect(),
+                rows: (0..rows).map(|o| (first + states + o, row(&mut random))).collect(),
+            }
+        };
+        let horner = Horner { planes, columns, steps, outputs };
+        for tier in Tier::available().into_iter().filter(|&tier| tier != Tier::Portable) {
+            let program = Program::horner_with_tier(tier, first + 2 * states, &horner).unwrap();
+            assert!(!is_raidq || program.is_some(), "{tier} has a kernel");
+        }
+        let lens: &[usize] =
+            if round < 8 { &[0, 1, 63, 64, 65, 127, 128, 129, 257, 1024, 1025, 2500] } else { &[777] };
+        for &len in lens {
+            let shift = random.below(64);
+            let what = format!("seed {seed:#x}, round {round}");
+            let computation = Computation::Horner(&horner);
+            compare(first + 2 * states, computation, len, 3072, &|i| (shift + i * 11) % 64, &what);
+            compare(first + 2 * states, Computation::Horner(&horner), len, 4096, &|_| 0, &what);
+        }
+    }
+}
+
+#[test]
+fn a_shift_by_no_plane_or_by_all_is_refused() {
+    for (planes, bys) in [(2, &[0, 2, 3, usize::MAX][..]), (3, &[0, 3, 4, usize::MAX])] {
+        for &by in bys {
+            let shift = HornerStep::Shift { by, factors: [2, 1, 1] };
+            let steps = vec![HornerStep::One, HornerStep::Byte(2), shift, shift];
+            let columns = (0..3).map(|c| Some((c * planes..(c + 1) * planes).collect())).collect();
+            let outputs = HornerOutputs::States((3 * planes..7 * planes).collect());
+            let horner = Horner { planes, columns, steps, outputs };
+            for tier in Tier::available() {
+                let refused = Program::horner_with_tier(tier, 7 * planes, &horner).map(|made| made.is_some());
+                assert_eq!(refused, Err(ProgramError::ShiftOutOfRange { state: 2, by, planes }), "{tier}");
+            }
+        }
+    }
+}
+
+/// A Cantor basis, each b^2 + b being the one before.
+const CANTOR: [u8; 3] = [1, 214, 152];
+
+/// X^2 + X.
+fn halved(x: u8) -> u8 {
+    times(x, x) ^ x
+}
+
+/// The points of the subspace.
+fn subspace(points: usize) -> Vec<u8> {
+    let bits = |n: usize| (0..3).filter(move |bit| n >> bit & 1 == 1);
+    (0..points).map(|n| bits(n).fold(0, |x, bit| x ^ CANTOR[bit])).collect()
+}
+
+/// The factors of the group of so many points that begins with y.
+fn factors(points: usize, y: u8) -> [u8; 7] {
+    let xs = subspace(points);
+    let mut factors = [0; 7];
+    let mut next = 0;
+    for level in 0..points.ilog2() {
+        for first in (0..points).step_by(2 << level) {
+            factors[next] = (0..level).fold(y ^ xs[first], |x, _| halved(x));
+            next += 1;
+        }
+    }
+    factors
+}
+
+/// The values at x of the polynomials 1, X, X^2 + X, .. of the basis of Lin, Chung and Han: products of X taken some times by X^2 + X.
+fn basis(points: usize, x: u8) -> [u8; 8] {
+    let taken = [x, halved(x), halved(halved(x))];
+    std::array::from_fn(|i| {
+        let bits = (0..3).filter(|bit| i >> bit & 1 == 1);
+        if i < points { bits.fold(1, |product, bit| times(product, taken[bit])) } else { 0 }
+    })
+}
+
+/// The steps that an FFT of the group that begins with y, of such and of the origin stands for, from the definition: a column at a point z adds to the states the coefficients of the
+/// polynomial that is 1 at z and 0 at the other points of its group.
+fn steps_of_fft(fft: &Fft, ys: &[u8]) -> Vec<Step> {
+    let points = fft.points;
+    let xs = subspace(points);
+    let mut states: Vec<Vec<(usize, u8)>> = vec![Vec::new(); points];
+    for (group, &y) in fft.groups.iter().chain([&fft.origin]).zip(ys.iter().chain([&0])) {
+        assert_eq!(group.factors, factors(points, y), "the group of {y}");
+        // Coefficients from values: the inverse of the matrix of values of the basis, column by column by elimination.
+        let mut rows: Vec<Vec<u8>> = (0..points)
+            .map(|i| {
+                let values = basis(points, y ^ xs[i]);
+                values[..points].iter().copied().chain((0..points).map(|j| u8::from(i == j))).collect()
+            })
+            .collect();
+        for pivot in 0..points {
+            let found =
+                (pivot..points).find(|&r| rows[r][pivot] != 0).expect("values determine a polynomial");
+            rows.swap(pivot, found);
+            let inverse = (1..=255).find(|&c| times(c, rows[pivot][pivot]) == 1).expect("not zero");
+            rows[pivot].iter_mut().for_each(|x| *x = times(*x, inverse));
+            for r in (0..points).filter(|&r| r != pivot) {
+                let (factor, row) = (rows[r][pivot], rows[pivot].clone());
+                rows[r].iter_mut().zip(row).for_each(|(x, c)| *x ^= times(factor, c));
+            }
+        }
+        for (i, buffer) in group.columns[..points].iter().enumerate() {
+            if let Some(buffer) = *buffer {
+                states.iter_mut().zip(&rows).for_each(|(state, row)| state.push((buffer, row[points + i])));
+            }
+        }
+    }
+    let step = |target: usize, row: [u8; 8]| {
+        let of_state = |(state, c): (&Vec<(usize, u8)>, u8)| {
+            state.iter().map(|&(buffer, x)| (buffer, times(c, x))).collect::<Vec<_>>()
+        };
+        // One term for each buffer.
+        let mut terms: Vec<(usize, u8)> = Vec::new();
+        for (buffer, c) in states.iter().zip(row).flat_map(of_state) {
+            match terms.iter_mut().find(|term| term.0 == buffer) {
+                Some(term) => term.1 ^= c,
+                None => terms.push((buffer, c)),
+            }
+        }
+        Step { target, terms }
+    };
+    match &fft.outputs {
+        FftOutputs::Solved(rows) => rows.iter().map(|&(target, row)| step(target, row)).collect(),
+        FftOutputs::Values(buffers) => {
+            let wanted = buffers.iter().zip(&xs);
+            wanted.filter_map(|(buffer, &x)| Some(step((*buffer)?, basis(points, x)))).collect()
+        }
+    }
+}
+
+#[test]
+fn an_fft_gives_what_its_definition_says() {
+    let seed = 0x5eed_0014;
+    let mut random = Random(seed);
+    for round in 0..64 {
+        let points = if round % 8 < 5 { 4 } else { 8 };
+        // Whole groups and such that lack columns; more than one kernel call takes.
+        let count = if round == 5 || round == 9 { 40 } else { random.below(7) };
+        let lacking = round % 3;
+        let ys: Vec<u8> = (0..count).map(|_| random.next() as u8).collect();
+        let group = |random: &mut Random, g: usize| {
+            let is_there =
+                |random: &mut Random, i: usize| i < points && (lacking == 0 || random.below(2 + lacking) > 0);
+            let columns = std::array::from_fn(|i| is_there(random, i).then_some(points * g + i));
+            FftGroup { columns, factors: factors(points, ys[g]) }
+        };
+        let mut groups: Vec<FftGroup> = (0..count).map(|g| group(&mut random, g)).collect();
+        if let Some(first) = groups.first_mut().filter(|_| lacking == 2) {
+            let half = random.below(2) * points / 2;
+            first.columns = std::array::from_fn(|i| (half..half + points / 2).contains(&i).then_some(i));
+        }
+        let first = points * groups.len();
+        let output = |o: usize| first + points + o;
+        let is_value = |i: usize| i < points && (i % 4 < 3 || round % 2 > 0);
+        let outputs = match round % 4 {
+            kind if kind == 0 || points == 8 => {
+                FftOutputs::Values(std::array::from_fn(|i| is_value(i).then_some(output(i))))
+            }
+            kind => {
+                let count = if kind == 1 { 4 } else { 1 + random.below(4) };
+                let row = |random: &mut Random| std::array::from_fn(|_| random.next() as u8);
+                let mut rows: Vec<(usize, [u8; 8])> =
+                    (0..count).map(|o| (output(o), row(&mut random))).collect();
+                if kind == 1 {
+                    // The last is what the others leave of the last state.
+                    rows[3].1 = std::array::from_fn(|state| {
+                        u8::from(state == 3) ^ rows[0].1[state] ^ rows[1].1[state] ^ rows[2].1[state]
+                    });
+                }
+                FftOutputs::Solved(rows)
+            }
+        };
+        let has_origin = points == 4 && random.below(3) > 0;
+        let columns =
+            std::array::from_fn(|i| (i < 4 && has_origin && random.below(4) > 0).then_some(first + i));
+        let origin = FftGroup { columns, factors: factors(points, 0) };
+        let fft = Fft { points, groups, origin, outputs };
+        let steps = steps_of_fft(&fft, &ys);
+        let expanded: Vec<Step> =
+            fft.expanded().into_iter().map(|(target, terms)| Step { target, terms }).collect();
+        assert_eq!(expanded, steps, "round {round}");
+        let buffers = output(points);
+        for tier in Tier::available().into_iter().filter(|&tier| tier != Tier::Portable) {
+            assert!(Program::fft_with_tier(tier, buffers, &fft).unwrap().is_some(), "{tier} has kernels");
+        }
+        let lens: &[usize] = match round {
+            5 | 9 => &[100, 5000],
+            0..9 => &[0, 1, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257, 1024, 1025, 2500],
+            _ => &[777],
+        };
+        for &len in lens {
+            let shift = random.below(64);
+            let what = format!("seed {seed:#x}, round {round}");
+            compare(buffers, Computation::Fft(&fft), len, 5200, &|i| (shift + i * 11) % 64, &what);
+            compare(buffers, Computation::Fft(&fft), len, 8192, &|_| 0, &what);
+        }
+    }
+}
+
+#[test]
+fn an_fft_of_other_points_or_outputs_is_refused() {
+    let of_points = |points: usize, outputs| {
+        let column = |at: usize, buffer: usize| std::array::from_fn(|i| (i == at).then_some(buffer));
+        let group = FftGroup { columns: column(0, 0), factors: factors(4, 8) };
+        let origin = FftGroup { columns: column(1, 1), factors: factors(4, 0) };
+        let fft = Fft { points, groups: vec![group], origin, outputs };
+        Program::fft(8, &fft).map(|made| made.is_some()).map_err(|error| (error.to_string(), error))
+    };
+    let refused = |outputs| of_points(4, outputs);
+    let rows = |count: usize| FftOutputs::Solved((0..count).map(|o| (2 + o, [1; 8])).collect());
+    let value = |buffer: usize| FftOutputs::Values(std::array::from_fn(|i| (i == 0).then_some(buffer)));
+    for points in [0, 1, 2, 3, 5, 16, usize::MAX] {
+        let (said, error) = of_points(points, value(2)).unwrap_err();
+        assert_eq!(error, ProgramError::FftPoints { have: points });
+        assert!(said.contains(&format!("{points} points")) && said.contains("4 and for 8"), "{said}");
+    }
+    for (outputs, have) in [(FftOutputs::Values([None; 8]), 0), (rows(0), 0), (rows(5), 5)] {
+        let (said, error) = refused(outputs).unwrap_err();
+        assert_eq!(error, ProgramError::FftOutputs { have, most: 4 });
+        assert!(said.contains(&format!("{have} outputs")) && said.contains("1 to 4"), "{said}");
+    }
+    assert!(refused(rows(4)).is_ok());
+    let twice = FftOutputs::Solved(vec![(2, [1; 8]), (2, [1; 8])]);
+    assert!(matches!(refused(twice).unwrap_err().1, ProgramError::TargetInUse { target: 2, .. }));
+    assert!(matches!(refused(value(1)).unwrap_err().1, ProgramError::TargetInUse { target: 1, .. }));
+    assert!(matches!(refused(value(8)).unwrap_err().1, ProgramError::BufferOutOfRange { buffer: 8, .. }));
+}

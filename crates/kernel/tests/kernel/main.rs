@@ -1,0 +1,7 @@
+//! All tests of the crate that need no process of their own: one program to build.
+
+mod common;
+mod every_network_gives_what_its_steps_say;
+mod every_program_gives_the_portable_bytes;
+mod every_tier_gives_the_portable_bytes;
+mod packets_give_what_pieces_give;

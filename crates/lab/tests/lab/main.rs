@@ -1,0 +1,10 @@
+//! All tests of the crate that need no process of their own: one program to build.
+
+mod delayed_parity_in_one_page;
+mod durability_is_found_two_ways;
+mod the_exascale_simulation_counts_exactly;
+mod the_exascale_simulation_fits_the_volume;
+mod the_lab_tells_the_truth_about_the_volume;
+mod the_papers_are_reproduced;
+mod traces_are_read_whatever_they_are;
+mod what_is_driven_is_what_is_counted;

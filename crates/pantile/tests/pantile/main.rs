@@ -1,0 +1,10 @@
+//! All tests of the crate that need no process of their own: one program to build.
+
+mod a_recovery_writes_what_it_says;
+mod bad_requests_are_refused;
+mod common;
+mod every_code_keeps_the_same_laws;
+mod lies_are_located;
+mod packets_keep_the_laws;
+mod plans_are_made_once;
+mod the_speed_table_is_from_the_record;

@@ -1,0 +1,7 @@
+//! All tests of the crate that need no process of their own: one program to build.
+
+mod cheapest_means_cheapest;
+mod known_facts_hold;
+mod odd_codes_are_planned;
+mod proofs_say_how_they_were_made;
+mod the_facts_of_the_design;

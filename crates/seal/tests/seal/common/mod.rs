@@ -1,0 +1,223 @@
+//! Trees to seal, and how they are compared.
+
+use pantile_seal::*;
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+pub mod fault;
+
+/// Seeded numbers: splitmix64.
+pub struct Seed(pub u64);
+
+impl Seed {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(len + 8);
+        while bytes.len() < len {
+            bytes.extend_from_slice(&self.next().to_le_bytes());
+        }
+        bytes.truncate(len);
+        bytes
+    }
+}
+
+/// A directory of the test, removed afterwards, with a source tree and a place for shards.
+pub struct Place {
+    pub dir: tempfile::TempDir,
+}
+
+impl Place {
+    pub fn new() -> Place {
+        // In memory where there is such a file system: the tests sync thousands of times.
+        let memory = Path::new("/dev/shm");
+        let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+        Place { dir: dir.unwrap() }
+    }
+
+    pub fn tree(&self) -> PathBuf {
+        self.dir.path().join("tree")
+    }
+
+    pub fn out(&self) -> PathBuf {
+        self.dir.path().join("out")
+    }
+
+    pub fn target(&self) -> PathBuf {
+        self.dir.path().join("target")
+    }
+
+    pub fn options(&self, code: &str) -> SealOptions {
+        let mut options = SealOptions::new(vec![self.tree()], self.out());
+        options.code = Some(code_of(code));
+        options
+    }
+
+    pub fn set(&self) -> SetPaths {
+        SetPaths::dir(self.out())
+    }
+
+    pub fn verify(&self) -> VerifyReport {
+        verify(&VerifyOptions { set: self.set(), ..Default::default() }, &mut Silent).unwrap()
+    }
+
+    pub fn heal(&self) -> Result<HealReport, SealError> {
+        heal(&HealOptions { set: self.set(), ..Default::default() }, &mut Silent)
+    }
+
+    pub fn reseal(&self) -> SealReport {
+        seal(&self.again(), &mut Silent).unwrap()
+    }
+
+    /// To seal once more, also in a copy of the place in which it was sealed.
+    pub fn again(&self) -> SealOptions {
+        SealOptions { moved: true, ..SealOptions::new(vec![self.tree()], self.out()) }
+    }
+
+    pub fn unseal(&self) -> Result<UnsealReport, SealError> {
+        let _ = fs::remove_dir_all(self.target());
+        unseal(&UnsealOptions { set: self.set(), target: self.target(), overwrite: false }, &mut Silent)
+    }
+
+    pub fn shard(&self, column: usize) -> PathBuf {
+        self.out().join(format!("tree.{column:02}.shard"))
+    }
+
+    /// Unseals and compares with the tree.
+    pub fn assert_restores(&self) {
+        self.unseal().unwrap();
+        assert_same_trees(&self.tree(), &self.target());
+    }
+}
+
+/// A code by its spec, or the text of a code file.
+pub fn code_of(code: &str) -> pantile::Code {
+    if code.starts_with("pantile-code") {
+        pantile::Code::from_text(code).unwrap()
+    } else {
+        pantile::Code::parse(code).unwrap()
+    }
+}
+
+/// Writes a file and sets its time into the past, so that nothing waits for the clock.
+pub fn write(path: &Path, bytes: &[u8]) {
+    fs::write(path, bytes).unwrap();
+    age(path, 1_600_000_000 + bytes.len() as u64);
+}
+
+/// Sets the time of modification, with nanoseconds.
+pub fn age(path: &Path, seconds: u64) {
+    let time = UNIX_EPOCH + Duration::new(seconds, 123_456_789);
+    fs::File::options().read(true).open(path).unwrap().set_modified(time).unwrap();
+}
+
+/// Everything that is awkward: empty files, one byte, exact blocks, links, deep directories, names that are not UTF-8.
+pub fn awkward_tree(root: &Path, seed: u64) {
+    let mut seed = Seed(seed);
+    fs::create_dir_all(root.join("deep/er/still/deeper/and/deeper")).unwrap();
+    fs::create_dir_all(root.join("empty dir")).unwrap();
+    write(&root.join("empty"), b"");
+    write(&root.join("one"), &[7]);
+    for (name, len) in [
+        ("block", 4096),
+        ("block+1", 4097),
+        ("block-1", 4095),
+        ("two blocks", 8192),
+        ("large", 300_000),
+        ("zeros", 0),
+    ] {
+        write(&root.join(name), &seed.bytes(len));
+    }
+    write(&root.join("zeros"), &vec![0; 20_000]);
+    write(&root.join("deep/er/still/deeper/and/deeper/file"), &seed.bytes(10_000));
+    write(&root.join("deep/er").join(OsStr::from_bytes(b"not \xff\xfe utf-8")), &seed.bytes(5000));
+    symlink("../nowhere/at all", root.join("deep/dangling")).unwrap();
+    symlink("one", root.join("link")).unwrap();
+    symlink(OsStr::from_bytes(b"\xff"), root.join("odd link")).unwrap();
+    fs::set_permissions(root.join("one"), fs::Permissions::from_mode(0o400)).unwrap();
+    fs::set_permissions(root.join("block"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(root.join("empty dir"), fs::Permissions::from_mode(0o700)).unwrap();
+}
+
+/// What a tree is: kind, mode, time and content by path.
+pub fn picture(root: &Path) -> BTreeMap<PathBuf, String> {
+    let mut all = BTreeMap::new();
+    let mut todo = vec![PathBuf::new()];
+    while let Some(path) = todo.pop() {
+        let full = root.join(&path);
+        let meta = fs::symlink_metadata(&full).unwrap();
+        let time = (meta.mtime(), meta.mtime_nsec());
+        let text = if meta.is_symlink() {
+            format!("link {:?}", fs::read_link(&full).unwrap())
+        } else if meta.is_dir() {
+            for entry in fs::read_dir(&full).unwrap() {
+                todo.push(path.join(entry.unwrap().file_name()));
+            }
+            format!("dir {:o} {time:?}", meta.mode())
+        } else {
+            let bytes = fs::read(&full).unwrap();
+            format!("file {:o} {time:?} {} {:?}", meta.mode(), bytes.len(), pantile_format::Crc64::of(&bytes))
+        };
+        all.insert(path, text);
+    }
+    all
+}
+
+pub fn assert_same_trees(a: &Path, b: &Path) {
+    assert_eq!(picture(a), picture(b));
+}
+
+/// Flips a byte in place and keeps the time of modification.
+pub fn flip(path: &Path, at: u64) {
+    use std::os::unix::fs::FileExt;
+    let time = fs::metadata(path).unwrap().modified().unwrap();
+    let mode = fs::metadata(path).unwrap().permissions();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    let file = fs::File::options().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ 0x5a], at).unwrap();
+    file.set_modified(time).unwrap();
+    fs::set_permissions(path, mode).unwrap();
+}
+
+/// Changes a byte of an original as rot does, which leaves no trace in the times of a file.
+pub fn rot(place: &Place, path: &Path, at: u64) {
+    flip(path, at);
+    make_shards_younger(place);
+}
+
+/// Outlives what nobody can set back: that a file or directory was touched.
+pub fn make_shards_younger(place: &Place) {
+    // A clock that keeps times of files ticks more slowly than the one that is asked.
+    std::thread::sleep(Duration::from_millis(20));
+    let later = SystemTime::now();
+    for shard in fs::read_dir(place.out()).unwrap() {
+        fs::File::options().write(true).open(shard.unwrap().path()).unwrap().set_modified(later).unwrap();
+    }
+}
+
+/// Files that must not change: their content by name.
+pub fn shards(out: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir(out).unwrap() {
+        let entry = entry.unwrap();
+        all.insert(PathBuf::from(entry.file_name()), fs::read(entry.path()).unwrap());
+    }
+    all
+}

@@ -1,0 +1,776 @@
+//! Claim: killed after any number of operations, with unsynced writes kept, dropped or torn, the state before or the
+//! state after is there in full. And the test would notice: planted bugs are caught.
+
+use crate::common::fault::{FaultDisk, Faults};
+use crate::common::*;
+use pantile_seal::*;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+type Picture = BTreeMap<PathBuf, String>;
+
+fn small_tree(place: &Place) {
+    let mut seed = Seed(5);
+    fs::create_dir_all(place.tree().join("d")).unwrap();
+    write(&place.tree().join("a"), &seed.bytes(9000));
+    write(&place.tree().join("b"), &seed.bytes(100));
+    write(&place.tree().join("d/c"), &seed.bytes(30_000));
+    write(&place.tree().join("d/gone"), &seed.bytes(8000));
+}
+
+/// What `small_tree` writes to `d/c`.
+fn small_tree_c() -> Vec<u8> {
+    let mut seed = Seed(5);
+    seed.bytes(9000);
+    seed.bytes(100);
+    seed.bytes(30_000)
+}
+
+/// Changes, grows, shrinks, removes and adds.
+fn change_tree(place: &Place) {
+    let mut seed = Seed(6);
+    let mut a = fs::read(place.tree().join("a")).unwrap();
+    a[5000] ^= 1;
+    write(&place.tree().join("a"), &a);
+    age(&place.tree().join("a"), 1_650_000_000);
+    write(&place.tree().join("d/c"), &seed.bytes(12_345));
+    write(&place.tree().join("b"), &seed.bytes(70_000));
+    fs::remove_file(place.tree().join("d/gone")).unwrap();
+    fs::create_dir(place.tree().join("d/gone")).unwrap();
+    write(&place.tree().join("d/gone/new"), &seed.bytes(5000));
+    write(&place.tree().join("empty"), b"");
+}
+
+/// Copies a directory of plain files and directories, with times. (A child process would inherit locks of other tests.)
+fn copy(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let (from, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
+        if from.is_dir() {
+            fs::create_dir_all(&to).unwrap();
+            copy(&from, &to);
+        } else {
+            fs::copy(&from, &to).unwrap();
+            let mut time = fs::metadata(&from).unwrap().modified().unwrap();
+            // Files that were copied have been touched; they are not to look so.
+            if from.extension().is_some_and(|kind| kind == "shard") {
+                time = std::time::SystemTime::now() + std::time::Duration::from_secs(1);
+            }
+            fs::File::options().read(true).open(&to).unwrap().set_modified(time).unwrap();
+        }
+    }
+}
+
+fn world(disk: &FaultDisk) -> World<'_> {
+    World { disk, threads: 1 }
+}
+
+/// What the shards alone restore, if they do.
+fn restored(place: &Place) -> Option<Picture> {
+    place.unseal().ok().map(|_| contents(picture(&place.target())))
+}
+
+/// Files and their content; times of directories change with every attempt.
+fn contents(picture: Picture) -> Picture {
+    picture.into_iter().filter(|(_, text)| text.starts_with("file")).collect()
+}
+
+/// Runs `act` from one start with a crash after every number of operations; `judge` looks at what is left.
+fn crash_everywhere(
+    start: &Place,
+    faults: Faults,
+    seeds: u64,
+    act: impl Fn(&World<'_>, &Place),
+    mut judge: impl FnMut(&Place, u64) -> bool,
+) -> (u64, u64) {
+    let (mut crashes, mut failures) = (0, 0);
+    for after in 0.. {
+        let mut ended = false;
+        for seed in 0..seeds {
+            let place = Place::new();
+            copy(start.dir.path(), place.dir.path());
+            let disk = FaultDisk::new(place.dir.path(), Faults { crash_after: Some(after), ..faults });
+            act(&world(&disk), &place);
+            ended = disk.operations() < after;
+            disk.lose_power(seed * 1000 + after);
+            crashes += 1;
+            failures += u64::from(!judge(&place, after));
+        }
+        if ended {
+            break;
+        }
+    }
+    (crashes, failures)
+}
+
+/// Temporary files beside the originals.
+fn strays(place: &Place) -> usize {
+    let is_stray = |path: &PathBuf| path.to_string_lossy().contains(".pantile-");
+    picture(&place.tree()).into_keys().filter(is_stray).count()
+}
+
+fn reseal_in(world: &World<'_>, place: &Place) {
+    let _ = world.seal(&place.again(), &mut Silent);
+}
+
+/// A sealed tree that was changed since, in a place whose paths stay valid when it is copied.
+fn changed_set(code: &str, mode: Mode) -> (Place, Picture, Picture) {
+    let place = Place::new();
+    small_tree(&place);
+    let mut options = place.options(code);
+    options.mode = Some(mode);
+    seal(&options, &mut Silent).unwrap();
+    let old = contents(picture(&place.tree()));
+    change_tree(&place);
+    let new = contents(picture(&place.tree()));
+    (place, old, new)
+}
+
+#[test]
+fn a_first_seal_that_is_killed_leaves_nothing_or_all_and_can_be_run_again() {
+    let start = Place::new();
+    small_tree(&start);
+    fs::create_dir(start.out()).unwrap();
+    let tree = contents(picture(&start.tree()));
+    let act = |world: &World<'_>, place: &Place| {
+        let _ = world.seal(&place.options("rs:3+2"), &mut Silent);
+    };
+    let (crashes, failures) = crash_everywhere(&start, Faults::default(), 3, act, |place, after| {
+        if let Some(found) = restored(place) {
+            assert_eq!(found, tree, "after {after}");
+        }
+        assert_eq!(contents(picture(&place.tree())), tree);
+        // Whatever was left, sealing again works and all is there.
+        seal(&place.options("rs:3+2"), &mut Silent).unwrap();
+        let left = fs::read_dir(place.out()).unwrap().count();
+        assert_eq!(left, 5, "after {after}: something was left behind");
+        restored(place) == Some(tree.clone()) && place.verify().clean
+    });
+    assert_eq!(failures, 0);
+    assert!(crashes > 60, "{crashes}");
+}
+
+#[test]
+fn a_seal_again_that_is_killed_leaves_the_whole_old_tree_or_the_whole_new_one() {
+    for code in ["rs:3+2", "dcode:5"] {
+        let (start, old, new) = changed_set(code, Mode::Full);
+        let mut seen = [0, 0];
+        let (crashes, failures) =
+            crash_everywhere(&start, Faults::default(), 3, reseal_in, |place, after| {
+                let found = restored(place)
+                    .unwrap_or_else(|| panic!("{code} after {after}: nothing can be restored"));
+                assert!(found == old || found == new, "{code} after {after}: neither old nor new: {found:?}");
+                seen[0] += u64::from(found == old);
+                seen[1] += u64::from(found == new);
+                let verified = place.verify();
+                assert!(
+                    verified.shards.iter().all(|s| s.status == ShardStatus::Good && s.wrong_blocks == 0),
+                    "{after}"
+                );
+                place.reseal();
+                // What is restored bears the loss of shards too: parity is that of the data.
+                fs::remove_file(place.shard(0)).unwrap();
+                fs::remove_file(place.shard(1)).unwrap();
+                restored(place) == Some(new.clone())
+            });
+        assert_eq!(failures, 0, "{code}");
+        assert!(crashes > 100 && seen[0] > 20 && seen[1] > 20, "{code}: {crashes} {seen:?}");
+    }
+}
+
+/// Whoever looks at the set while more shards than may be lost are not there yet, must not lose them for good.
+#[test]
+fn a_seal_again_that_is_killed_waits_for_shards_that_are_away() {
+    let (start, old, new) = changed_set("rs:3+2", Mode::Full);
+    let mut waited = 0;
+    let (crashes, failures) = crash_everywhere(&start, Faults::default(), 2, reseal_in, |place, after| {
+        let away = [[0, 1, 2], [1, 3, 4], [0, 2, 4]][after as usize % 3];
+        let other = place.dir.path().join("not mounted yet");
+        fs::create_dir(&other).unwrap();
+        for column in away {
+            fs::rename(place.shard(column), other.join(format!("{column}"))).unwrap();
+        }
+        let _ = verify(&VerifyOptions { set: place.set(), ..Default::default() }, &mut Silent);
+        let _ = place.heal();
+        let _ = place.unseal();
+        waited += u64::from(place.out().join("tree.journal").exists());
+        for column in away {
+            fs::rename(other.join(format!("{column}")), place.shard(column)).unwrap();
+        }
+        let verified = place.verify();
+        assert!(verified.shards.iter().all(|s| s.status == ShardStatus::Good), "{after}: {verified:?}");
+        assert!(!place.out().join("tree.journal").exists(), "{after}");
+        let found = restored(place).unwrap_or_else(|| panic!("after {after}: nothing can be restored"));
+        found == old || found == new
+    });
+    assert_eq!(failures, 0);
+    assert!(crashes > 100 && waited > 20, "{crashes} {waited}");
+}
+
+#[test]
+fn a_seal_again_that_is_killed_is_finished_in_all_directories_that_are_named() {
+    let (start, old, new) = changed_set("rs:3+2", Mode::Full);
+    let mut finished = 0;
+    let (_, failures) = crash_everywhere(&start, Faults::default(), 1, reseal_in, |place, _| {
+        let mut paths = vec![place.out()];
+        for column in 0..4 {
+            let dir = place.dir.path().join(format!("disk {column}"));
+            fs::create_dir(&dir).unwrap();
+            let shard = place.shard(column);
+            fs::rename(&shard, dir.join(shard.file_name().unwrap())).unwrap();
+            paths.push(dir);
+        }
+        finished += u64::from(place.out().join("tree.journal").exists());
+        let set = SetPaths { paths, ..SetPaths::default() };
+        let verified =
+            verify(&VerifyOptions { set: set.clone(), ..Default::default() }, &mut Silent).unwrap();
+        let unsealed = unseal(&UnsealOptions { set, target: place.target(), overwrite: false }, &mut Silent);
+        unsealed.unwrap();
+        let found = contents(picture(&place.target()));
+        let is_good = verified.shards.iter().all(|s| s.status == ShardStatus::Good);
+        is_good && !place.out().join("tree.journal").exists() && (found == old || found == new)
+    });
+    assert_eq!(failures, 0);
+    assert!(finished > 20, "{finished}");
+}
+
+#[test]
+fn a_journal_beside_the_shards_is_found_by_whoever_names_links_to_them() {
+    let (start, old, new) = changed_set("rs:3+2", Mode::Full);
+    let mut finished = 0;
+    let (_, failures) = crash_everywhere(&start, Faults::default(), 1, reseal_in, |place, _| {
+        let links = place.dir.path().join("links");
+        fs::create_dir(&links).unwrap();
+        for column in 0..5 {
+            let shard = place.shard(column);
+            std::os::unix::fs::symlink(&shard, links.join(shard.file_name().unwrap())).unwrap();
+        }
+        let journal = place.out().join("tree.journal");
+        finished += u64::from(journal.exists());
+        let verified =
+            verify(&VerifyOptions { set: SetPaths::dir(&links), ..Default::default() }, &mut Silent).unwrap();
+        let is_good = verified.shards.iter().all(|s| s.status == ShardStatus::Good);
+        let found = restored(place);
+        is_good && !journal.exists() && (found == Some(old.clone()) || found == Some(new.clone()))
+    });
+    assert_eq!(failures, 0);
+    assert!(finished > 20, "{finished}");
+}
+
+#[test]
+fn a_journal_of_shards_that_never_come_back_is_in_nobodys_way() {
+    let (start, _, new) = changed_set("rs:3+2", Mode::Full);
+    let mut kept = 0;
+    let (_, failures) = crash_everywhere(&start, Faults::default(), 1, reseal_in, |place, _| {
+        let was_there = place.out().join("tree.journal").exists();
+        fs::remove_file(place.shard(1)).unwrap();
+        fs::remove_file(place.shard(3)).unwrap();
+        let verified = place.verify();
+        assert_eq!(verified.shards.iter().filter(|s| s.status == ShardStatus::Good).count(), 3);
+        let is_there = place.out().join("tree.journal").exists();
+        assert_eq!(is_there, was_there);
+        kept += u64::from(is_there);
+        place.heal().unwrap();
+        place.reseal();
+        assert!(!place.out().join("tree.journal").exists());
+        fs::remove_file(place.shard(0)).unwrap();
+        fs::remove_file(place.shard(4)).unwrap();
+        restored(place) == Some(new.clone())
+    });
+    assert_eq!(failures, 0);
+    assert!(kept > 20, "{kept}");
+}
+
+#[test]
+fn what_is_called_a_journal_and_is_none_of_the_sets_is_let_be() {
+    let place = Place::new();
+    small_tree(&place);
+    seal(&place.options("rs:3+2"), &mut Silent).unwrap();
+    let diary = place.out().join("diary.journal");
+    fs::write(&diary, "dear diary").unwrap();
+    assert!(place.verify().clean);
+    place.heal().unwrap();
+    place.assert_restores();
+    assert_eq!(fs::read(&diary).unwrap(), b"dear diary");
+    // One by the set's name is looked at.
+    fs::write(place.out().join("tree.journal"), "dear diary").unwrap();
+    let refused = verify(&VerifyOptions { set: place.set(), ..Default::default() }, &mut Silent);
+    assert!(matches!(refused, Err(SealError::BadJournal { .. })), "{refused:?}");
+}
+
+#[test]
+fn what_has_the_name_of_a_journal_is_said_before_a_first_seal_and_not_touched() {
+    let place = Place::new();
+    small_tree(&place);
+    fs::create_dir(place.out()).unwrap();
+    let taken = place.out().join("tree.journal");
+    let refused = || {
+        let error = seal(&place.options("rs:3+2"), &mut Silent).unwrap_err();
+        let SealError::JournalNameTaken { path, set } = &error else { panic!("{error}") };
+        assert!(*path == taken && error.to_string().contains("--name"), "{error}");
+        assert_eq!(fs::read_dir(place.out()).unwrap().count(), 1, "nothing is made beside it");
+        set.clone()
+    };
+    for text in ["", "dear diary, this is longer than the header of any journal"] {
+        fs::write(&taken, text).unwrap();
+        assert_eq!(refused(), None);
+        // It has nothing to say of a set that is updated or healed under another name.
+        let named = SealOptions { name: Some("other".into()), ..place.options("rs:3+2") };
+        seal(&named, &mut Silent).unwrap();
+        seal(&named, &mut Silent).unwrap();
+        assert!(place.verify().clean);
+        for column in 0..5 {
+            fs::remove_file(place.out().join(format!("other.{column:02}.shard"))).unwrap();
+        }
+        assert_eq!(fs::read_to_string(&taken).unwrap(), text);
+    }
+    fs::remove_file(&taken).unwrap();
+    fs::create_dir(&taken).unwrap();
+    assert_eq!(refused(), None);
+    fs::remove_dir(&taken).unwrap();
+    // The journal of a first seal whose shards went away.
+    for after in 0.. {
+        let disk = FaultDisk::new(place.dir.path(), Faults { crash_after: Some(after), ..Faults::default() });
+        let _ = world(&disk).seal(&place.options("rs:3+2"), &mut Silent);
+        if taken.exists() {
+            break;
+        }
+    }
+    for file in fs::read_dir(place.out()).unwrap().map(|file| file.unwrap().path()) {
+        if file != taken {
+            fs::remove_file(file).unwrap();
+        }
+    }
+    assert!(refused().is_some());
+    fs::remove_file(&taken).unwrap();
+    seal(&place.options("rs:3+2"), &mut Silent).unwrap();
+    place.assert_restores();
+}
+
+/// A sealed tree in which a file was renamed since, beside other changes if so wanted; the tree before and after.
+fn renamed_set(mode: Mode, others: bool) -> (Place, Picture, Picture) {
+    let place = Place::new();
+    small_tree(&place);
+    let mut options = place.options("rs:3+2");
+    options.mode = Some(mode);
+    seal(&options, &mut Silent).unwrap();
+    let old = contents(picture(&place.tree()));
+    if others {
+        change_tree(&place);
+        // As it was sealed: it is renamed, and nothing else.
+        write(&place.tree().join("d/c"), &small_tree_c());
+        write(&place.tree().join("d/c2"), &Seed(7).bytes(90_000));
+    }
+    fs::create_dir(place.tree().join("e")).unwrap();
+    fs::rename(place.tree().join("d/c"), place.tree().join("e/moved")).unwrap();
+    let new = contents(picture(&place.tree()));
+    (place, old, new)
+}
+
+#[test]
+fn a_file_that_was_renamed_keeps_its_blocks() {
+    for mode in [Mode::Full, Mode::Beside] {
+        let (place, _, new) = renamed_set(mode, false);
+        let disk = FaultDisk::new(place.dir.path(), Faults::default());
+        let report = world(&disk).seal(&place.again(), &mut Silent).unwrap();
+        assert_eq!((report.renamed, report.stripes_touched), (1, 0), "{mode:?}");
+        // Read once, to know that it is the same.
+        assert_eq!(disk.bytes_read("/moved"), 30_000, "{mode:?}");
+        assert!(place.verify().clean, "{mode:?}");
+        fs::remove_file(place.tree().join("a")).unwrap();
+        place.heal().unwrap();
+        if mode == Mode::Full {
+            fs::remove_file(place.shard(0)).unwrap();
+            fs::remove_file(place.shard(1)).unwrap();
+            assert_eq!(restored(&place), Some(new));
+        } else {
+            assert_eq!(contents(picture(&place.tree())), new);
+        }
+    }
+    // Content of the same length that differs late is no rename.
+    let (place, _, _) = renamed_set(Mode::Full, false);
+    let mut bytes = fs::read(place.tree().join("e/moved")).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    write(&place.tree().join("e/moved"), &bytes);
+    assert_eq!(place.reseal().renamed, 0);
+    place.assert_restores();
+}
+
+#[test]
+fn a_seal_again_with_a_rename_that_is_killed_is_old_or_new() {
+    for mode in [Mode::Full, Mode::Beside] {
+        let (start, old, new) = renamed_set(mode, true);
+        let mut seen = [0, 0];
+        let (crashes, failures) =
+            crash_everywhere(&start, Faults::default(), 3, reseal_in, |place, after| {
+                if mode == Mode::Beside {
+                    assert_eq!(
+                        contents(picture(&place.tree())),
+                        new,
+                        "after {after}: an original was touched"
+                    );
+                    place.reseal();
+                    fs::remove_file(place.tree().join("e/moved")).unwrap();
+                    place.heal().unwrap();
+                    return contents(picture(&place.tree())) == new;
+                }
+                let found =
+                    restored(place).unwrap_or_else(|| panic!("after {after}: nothing can be restored"));
+                seen[0] += u64::from(found == old);
+                seen[1] += u64::from(found == new);
+                found == old || found == new
+            });
+        assert_eq!(failures, 0, "{mode:?}");
+        assert!(crashes > 50, "{crashes}");
+        assert!(mode == Mode::Beside || (seen[0] > 20 && seen[1] > 20), "{seen:?}");
+    }
+}
+
+#[test]
+fn a_seal_again_beside_the_files_that_is_killed_can_be_run_again() {
+    let (start, _, new) = changed_set("rs:3+2", Mode::Beside);
+    let (crashes, failures) = crash_everywhere(
+        &start,
+        Faults::default(),
+        3,
+        |world, place| {
+            // The place was copied: the sources are where they are now.
+            reseal_in(world, place);
+        },
+        |place, after| {
+            assert_eq!(contents(picture(&place.tree())), new, "after {after}: an original was touched");
+            place.reseal();
+            fs::remove_file(place.tree().join("a")).unwrap();
+            place.heal().unwrap();
+            contents(picture(&place.tree())) == new
+        },
+    );
+    assert_eq!(failures, 0);
+    assert!(crashes > 40, "{crashes}");
+}
+
+#[test]
+fn a_heal_that_is_killed_loses_nothing() {
+    let start = Place::new();
+    small_tree(&start);
+    seal(&start.options("rs:3+2"), &mut Silent).unwrap();
+    let tree = contents(picture(&start.tree()));
+    fs::remove_file(start.shard(1)).unwrap();
+    // One block each of three more, in different stripes: what replaces them must be durable before it does.
+    for (column, stripe) in [(0, 0), (3, 1), (4, 2)] {
+        flip(&start.shard(column), pantile_format::BODY_OFFSET + stripe * 4096 + 7);
+    }
+    let act = |world: &World<'_>, place: &Place| {
+        let _ = world.heal(&HealOptions { set: place.set(), ..Default::default() }, &mut Silent);
+    };
+    let (crashes, failures) = crash_everywhere(&start, Faults::default(), 3, act, |place, _| {
+        let there = restored(place) == Some(tree.clone());
+        place.heal().unwrap();
+        there
+            && restored(place) == Some(tree.clone())
+            && place.verify().shards.iter().all(|s| s.status == ShardStatus::Good)
+    });
+    assert_eq!(failures, 0);
+    assert!(crashes > 20, "{crashes}");
+}
+
+#[test]
+fn names_that_are_given_back_are_found_at_any_moment() {
+    let start = Place::new();
+    small_tree(&start);
+    seal(&start.options("rs:3+2"), &mut Silent).unwrap();
+    let whole = shards(&start.out());
+    // Two circles: 0 and 1, and the others.
+    for (from, to) in [(0, 5), (1, 0), (5, 1), (2, 5), (3, 2), (4, 3), (5, 4)] {
+        fs::rename(start.shard(from), start.shard(to)).unwrap();
+    }
+    let act = |world: &World<'_>, place: &Place| {
+        let _ = world.heal(&HealOptions { set: place.set(), ..Default::default() }, &mut Silent);
+    };
+    let mut between = 0;
+    let (_, failures) = crash_everywhere(&start, Faults::default(), 3, act, |place, _| {
+        let found = place.verify();
+        between += u64::from(shards(&place.out()).keys().ne(whole.keys()));
+        let there = found.shards.iter().all(|shard| shard.status == ShardStatus::Good);
+        place.heal().unwrap();
+        there && found.superfluous.is_empty() && shards(&place.out()) == whole
+    });
+    assert_eq!(failures, 0);
+    assert!(between > 5, "{between}");
+}
+
+#[test]
+fn healing_an_original_that_is_killed_leaves_the_file_as_it_was_or_whole() {
+    let start = Place::new();
+    small_tree(&start);
+    let mut options = start.options("rs:3+2");
+    options.mode = Some(Mode::Beside);
+    seal(&options, &mut Silent).unwrap();
+    let whole = fs::read(start.tree().join("d/c")).unwrap();
+    flip(&start.tree().join("d/c"), 20_000);
+    let rotten = fs::read(start.tree().join("d/c")).unwrap();
+    let set = |place: &Place| SetPaths { sources: vec![place.tree()], ..place.set() };
+    let act = |world: &World<'_>, place: &Place| {
+        // In a copy everything looks touched, and what is healed would be kept aside.
+        make_shards_younger(place);
+        let _ = world.heal(&HealOptions { set: set(place), ..Default::default() }, &mut Silent);
+    };
+    let mut seen = 0;
+    let (_, failures) = crash_everywhere(&start, Faults::default(), 3, act, |place, _| {
+        let now = fs::read(place.tree().join("d/c")).unwrap();
+        assert!(now == rotten || now == whole);
+        // What it left beside the files is never sealed, and the next one removes it.
+        let left = strays(place);
+        seen += left;
+        // It wrote to the directory, whose files would be read, and the rotten one refused.
+        make_shards_younger(place);
+        assert_eq!(place.reseal().files, 4);
+        heal(&HealOptions { set: set(place), ..Default::default() }, &mut Silent).unwrap();
+        assert_eq!(strays(place), 0);
+        fs::read(place.tree().join("d/c")).unwrap() == whole
+    });
+    assert_eq!(failures, 0);
+    assert!(seen > 5, "{seen}");
+}
+
+/// Whether a set that was being changed is old or new, and sound.
+fn is_sound(place: &Place, old: &Picture, new: &Picture) -> bool {
+    let Some(found) = restored(place) else { return false };
+    let Ok(verified) = verify(&VerifyOptions { set: place.set(), ..Default::default() }, &mut Silent) else {
+        return false;
+    };
+    (found == *old || found == *new)
+        && verified.shards.iter().all(|s| s.status == ShardStatus::Good && s.wrong_blocks == 0)
+}
+
+#[test]
+fn planted_bugs_are_caught() {
+    let (start, old, new) = changed_set("rs:3+2", Mode::Full);
+    let planted = [
+        ("the journal is not synced", Faults { skip_sync_of: Some(".journal.tmp"), ..Faults::default() }),
+        ("the shards are not synced", Faults { skip_sync_of: Some(".shard"), ..Faults::default() }),
+        (
+            "the change is applied before the journal is there",
+            Faults { journal_late: true, ..Faults::default() },
+        ),
+    ];
+    for (bug, faults) in planted {
+        let (_, failures) =
+            crash_everywhere(&start, faults, 4, reseal_in, |place, _| is_sound(place, &old, &new));
+        assert!(failures > 0, "not noticed: {bug}");
+    }
+    let (_, failures) =
+        crash_everywhere(&start, Faults::default(), 4, reseal_in, |place, _| is_sound(place, &old, &new));
+    assert_eq!(failures, 0, "without a planted bug");
+}
+
+#[test]
+fn a_full_disk_at_any_moment_is_one_clear_error_and_loses_nothing() {
+    for code in ["rs:3+2", "dcode:5"] {
+        let (start, old, new) = changed_set(code, Mode::Full);
+        let mut seen = [0, 0];
+        for after in 0.. {
+            let place = Place::new();
+            copy(start.dir.path(), place.dir.path());
+            let disk =
+                FaultDisk::new(place.dir.path(), Faults { full_after: Some(after), ..Faults::default() });
+            let done = world(&disk).seal(&place.again(), &mut Silent);
+            let temporaries = || {
+                shards(&place.out())
+                    .into_keys()
+                    .filter(|name| name.to_string_lossy().ends_with(".tmp"))
+                    .count()
+            };
+            // What the sentence says is what is there.
+            match done {
+                Ok(_) => {
+                    assert!(after > 20);
+                    break;
+                }
+                Err(error @ SealError::NoSpace { .. }) => {
+                    assert!(error.to_string().contains("is as it was"), "{error}");
+                    assert_eq!(restored(&place), Some(old.clone()), "after {after}");
+                    seen[0] += 1;
+                }
+                Err(error @ SealError::Unfinished { .. }) => {
+                    let text = error.to_string();
+                    assert!(text.contains("is decided") && text.contains("full"), "{error}");
+                    assert!(!text.contains("as it was"), "{text}");
+                    assert_eq!(restored(&place), Some(new.clone()), "after {after}");
+                    seen[1] += 1;
+                }
+                Err(error) => panic!("after {after}: {error}"),
+            }
+            assert_eq!(temporaries(), 0, "after {after}");
+            assert!(is_sound(&place, &old, &new), "after {after}: {:?}", place.verify());
+            place.reseal();
+            assert_eq!(restored(&place), Some(new.clone()));
+        }
+        assert!(seen[0] > 5 && seen[1] > 5, "{code}: {seen:?}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_said_before_anything_is_written() {
+    let (start, old, _) = changed_set("rs:3+2", Mode::Full);
+    for name in ["/a", "/c", "/b", "/new"] {
+        let place = Place::new();
+        copy(start.dir.path(), place.dir.path());
+        let before = shards(&place.out());
+        let disk = FaultDisk::new(place.dir.path(), Faults { unreadable: Some(name), ..Faults::default() });
+        let done = world(&disk).seal(&place.again(), &mut Silent);
+        let Err(error @ SealError::CannotRead { count: 1, .. }) = done else { panic!("{name}: {done:?}") };
+        assert!(
+            error.to_string().contains(name) && error.to_string().contains("Nothing was changed"),
+            "{error}"
+        );
+        assert_eq!((disk.operations(), disk.bytes_written()), (0, 0), "{name}");
+        assert!(shards(&place.out()) == before);
+        assert_eq!(restored(&place), Some(old.clone()));
+    }
+}
+
+#[test]
+fn a_shard_that_cannot_be_opened_for_a_moment_is_not_left_behind_in_silence() {
+    for mode in [Mode::Full, Mode::Beside] {
+        let (start, old, _) = changed_set("rs:3+2", mode);
+        // So much that the table of files has to move before it can be appended.
+        write(&start.tree().join("long"), &Seed(7).bytes(200_000));
+        let new = contents(picture(&start.tree()));
+        let mut seen = [0; 2];
+        for opening in 1.. {
+            let place = Place::new();
+            copy(start.dir.path(), place.dir.path());
+            let faults = Faults { fails_to_open: Some(opening), ..Faults::default() };
+            let disk = FaultDisk::new(place.dir.path(), faults);
+            let done = world(&disk).seal(&place.again(), &mut Silent);
+            let journal =
+                || shards(&place.out()).into_keys().any(|name| name.to_string_lossy().ends_with(".journal"));
+            match done {
+                Ok(_) => {
+                    assert!(!journal() && place.verify().clean, "{mode:?}, opening {opening}");
+                    assert_eq!(restored(&place), Some(new.clone()));
+                    if opening > 40 {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    seen[usize::from(journal())] += 1;
+                    assert!(!journal() || error.to_string().contains("run the command again"), "{error}");
+                    if mode == Mode::Full {
+                        let is = restored(&place);
+                        assert!(
+                            is == Some(old.clone()) || is == Some(new.clone()),
+                            "{mode:?}, opening {opening}"
+                        );
+                    }
+                    place.reseal();
+                    assert!(!journal() && place.verify().clean, "{mode:?}, opening {opening}");
+                    assert_eq!(restored(&place), Some(new.clone()));
+                }
+            }
+        }
+        assert!(seen[0] > 1 && seen[1] > 1, "{mode:?}: {seen:?}");
+    }
+}
+
+#[test]
+fn a_journal_does_not_undo_what_was_healed_without_it() {
+    let (start, old, new) = changed_set("rs:3+2", Mode::Full);
+    let (mut tried, mut left) = (0, 0);
+    for after in 0.. {
+        let place = Place::new();
+        copy(start.dir.path(), place.dir.path());
+        let disk = FaultDisk::new(place.dir.path(), Faults { crash_after: Some(after), ..Faults::default() });
+        reseal_in(&world(&disk), &place);
+        let journal = place.out().join("tree.journal");
+        if !journal.exists() {
+            if tried > 0 {
+                break;
+            }
+            continue;
+        }
+        // As if it lay in another directory: one shard is lost and healed, then two more are lost.
+        let aside = place.dir.path().join("aside");
+        fs::rename(&journal, &aside).unwrap();
+        fs::remove_file(place.shard(2)).unwrap();
+        if place.heal().is_err() {
+            continue;
+        }
+        (0..2).for_each(|column| fs::remove_file(place.shard(column)).unwrap());
+        let is_whole = |found: &Option<Picture>| *found == Some(old.clone()) || *found == Some(new.clone());
+        if !is_whole(&restored(&place)) {
+            continue;
+        }
+        tried += 1;
+        fs::rename(&aside, &journal).unwrap();
+        let _ = place.verify();
+        assert!(is_whole(&restored(&place)), "after {after}: the journal destroyed the set");
+        left += u64::from(journal.exists());
+        place.heal().unwrap();
+        place.reseal();
+        assert!(!journal.exists() && restored(&place) == Some(new.clone()), "after {after}");
+    }
+    assert!(tried > 3 && left > 0, "{tried} tried, {left} left alone");
+}
+
+/// Whoever does not know where the journal lies must not make it useless, and hears of it if it is needed.
+#[test]
+fn what_heals_without_the_journal_does_not_undo_it() {
+    for (mode, lost) in [
+        (Mode::Full, None),
+        (Mode::Full, Some("out/tree.01.shard")),
+        (Mode::Full, Some("out/tree.04.shard")),
+        (Mode::Beside, Some("tree/d/c")),
+        (Mode::Beside, Some("tree/b")),
+    ] {
+        let (start, old, new) = changed_set("rs:3+2", mode);
+        let (mut tried, mut told) = (0, 0);
+        for after in 0.. {
+            let place = Place::new();
+            copy(start.dir.path(), place.dir.path());
+            let faults = Faults { crash_after: Some(after), ..Faults::default() };
+            let disk = FaultDisk::new(place.dir.path(), faults);
+            reseal_in(&world(&disk), &place);
+            if disk.operations() < after {
+                break;
+            }
+            // There are two commits: the table of files moves first.
+            let journal = place.out().join("tree.journal");
+            if !journal.exists() {
+                continue;
+            }
+            let aside = place.dir.path().join("aside");
+            fs::rename(&journal, &aside).unwrap();
+            lost.iter().for_each(|path| fs::remove_file(place.dir.path().join(path)).unwrap());
+            let options = HealOptions {
+                set: SetPaths { sources: vec![place.tree()], ..place.set() },
+                ..Default::default()
+            };
+            let healed = heal(&options, &mut Silent);
+            fs::rename(&aside, &journal).unwrap();
+            let found = match mode {
+                Mode::Full => restored(&place),
+                Mode::Beside => {
+                    let _ = heal(&options, &mut Silent);
+                    // Before that the set is of the old files, which were changed.
+                    if open_set(&options.set).unwrap().generation < 3 {
+                        continue;
+                    }
+                    Some(contents(picture(&place.tree())))
+                }
+            };
+            tried += 1;
+            if let Err(error) = &healed {
+                let text = error.to_string();
+                assert!(text.contains("tree.journal"), "{mode:?}, after {after}, {lost:?} lost: {text}");
+                told += 1;
+            }
+            assert!(
+                found == Some(new.clone()) || mode == Mode::Full && found == Some(old.clone()),
+                "{mode:?}, after {after}, {lost:?} lost, healed {healed:?}: the journal is useless"
+            );
+        }
+        assert!(tried > 20 && told > 0, "{mode:?}, {lost:?} lost: {tried} tried, {told} told");
+    }
+}

@@ -1,0 +1,9 @@
+//! All tests of the crate that need no process of their own: one program to build.
+
+mod common;
+mod damage_is_found_and_repaired;
+mod killed_at_any_moment_nothing_is_lost;
+mod odd_trees_and_shards_do_not_stop_the_work;
+mod sets_that_lie_never_panic;
+mod what_is_sealed_is_restored;
+mod what_is_there_is_what_is_sealed;

@@ -1,0 +1,15 @@
+//! All tests of the crate that need no process of their own: one program to build.
+
+mod a_scrub_tells_what_it_finds;
+mod bad_superblocks_and_devices_are_refused_or_read_right;
+mod bugs_planted_in_the_volume_are_caught;
+mod common;
+mod epochs_end_whole_or_leave_no_trace;
+mod metadata_that_lies_never_panics;
+mod real;
+mod small_volumes_are_tried_exhaustively;
+mod small_worlds_are_tried_exhaustively;
+mod sound_toys_pass_and_planted_bugs_are_caught;
+mod stripes_are_written_in_place;
+mod the_volume_loses_nothing;
+mod what_was_flushed_is_never_taken_back;

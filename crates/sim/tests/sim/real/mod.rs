@@ -1,0 +1,296 @@
+//! The volume itself, in worlds of many shapes.
+
+pub mod hand;
+
+use pantile_code::Code;
+use pantile_format::volume::{HistoryId, VolumeId};
+use pantile_sim::{self as sim, Config, Content, Failure, Fault, Promise, Refusal, Start, Stats};
+use pantile_volume::{
+    Action, Birth, Bug, DeviceBlock, Event, Geometry, Lookup, NewVolume, Policy, ScrubStatus, Slot, State,
+    Status, UserBlock, Volume, format_volume,
+};
+use std::cell::Cell;
+use std::sync::Once;
+
+/// A volume as the simulation drives it.
+pub struct Driven(Volume);
+
+impl Driven {
+    /// What the volume says of itself, when it serves.
+    pub fn status(&self) -> Option<Status> {
+        self.0.status()
+    }
+}
+
+impl sim::Engine for Driven {
+    fn handle(&mut self, event: Event) {
+        let matters = !matches!(event, Event::Request(..));
+        self.0.handle(event);
+        if matters {
+            self.0.check();
+        }
+    }
+
+    fn next_action(&mut self) -> Option<Action> {
+        self.0.next_action()
+    }
+
+    fn is_ready(&self) -> bool {
+        self.0.state() == State::Serving
+    }
+
+    fn is_clean(&self) -> bool {
+        self.0.is_clean()
+    }
+
+    fn refused(&self) -> Option<String> {
+        match self.0.state() {
+            State::Refused(error) => Some(error.to_string()),
+            State::Opening | State::Serving => None,
+        }
+    }
+
+    fn scrubbed(&self) -> Option<ScrubStatus> {
+        self.0.status()?.scrub
+    }
+
+    fn lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
+        self.0.lookup(first, count)
+    }
+
+    fn describe(&self) -> String {
+        format!("{:?}, {:?}", self.0.state(), self.0.status())
+    }
+}
+
+/// The numbers of a volume, and the most blocks of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub code: &'static str,
+    pub element_blocks: u32,
+    pub logical_stripes: u32,
+    pub spare_stripes: u32,
+    pub log_rows: u32,
+    pub journal_blocks: u32,
+    pub blocks_most: u32,
+}
+
+pub const fn usual(code: &'static str) -> Shape {
+    Shape {
+        code,
+        element_blocks: 2,
+        logical_stripes: 6,
+        spare_stripes: 3,
+        log_rows: 12,
+        journal_blocks: 24,
+        blocks_most: 16,
+    }
+}
+
+/// Columns of unlike rows, general coefficients, and relations that name no parity.
+const CODE_FILE: &str = "pantile-code 1
+name triangle
+columns 6
+rows 2 2 2 1 1 1
+order [0][1] [0][0] [0][2]
+[1][1] = [0][0]
+[1][2] = 0x8e*[0][1]
+[1][0] = [0][2]
+[0][3] = [0][0] + 2*[1][0]
+0 = [0][1] + 3*[1][1] + 4*[0][4]
+0 = 0x53*[0][2] + [1][2] + [0][5]
+parity [0][4] [0][5]
+";
+
+/// Worlds of every kind of code, and of numbers at their limits.
+pub const SHAPES: [Shape; 20] = [
+    usual("mirror:3"),
+    usual("raid5:2"),
+    usual("raid6:3"),
+    usual("rs:3+3"),
+    usual("dcode:5"),
+    usual("raidp:4"),
+    usual("raidq:2+4"),
+    usual("lrc:4,2,1"),
+    usual("shec:4,3,2"),
+    usual("xcode:5"),
+    usual(CODE_FILE),
+    usual("mirror:2"),
+    Shape { element_blocks: 4, ..usual("raid0:1") },
+    // The least ring, and records so long that most go around its end.
+    Shape { element_blocks: 64, logical_stripes: 3, journal_blocks: 16, blocks_most: 96, ..usual("raid5:2") },
+    Shape {
+        element_blocks: 64,
+        logical_stripes: 3,
+        journal_blocks: 16,
+        log_rows: 80,
+        blocks_most: 64,
+        ..usual("mirror:3")
+    },
+    // A log of one row, of none, and one that holds more than the stripes do.
+    Shape { log_rows: 1, ..usual("raid6:2") },
+    Shape { log_rows: 0, ..usual("raid5:3") },
+    Shape { log_rows: 64, blocks_most: 3, ..usual("raid6:2") },
+    // One spare stripe, and many.
+    Shape { spare_stripes: 1, ..usual("raid6:2") },
+    Shape { spare_stripes: 20, logical_stripes: 4, log_rows: 2, ..usual("raid5:2") },
+];
+
+/// What goes wrong beside crashes.
+pub const WEATHERS: [&[Fault]; 6] = [
+    &[],
+    &[Fault::Gone, Fault::Slow],
+    &[Fault::Gone, Fault::Slow, Fault::Refused, Fault::Returns, Fault::Replaced],
+    &[Fault::Unreadable, Fault::Flip],
+    &[Fault::Lost, Fault::Misdirected, Fault::Refused],
+    &Fault::ALL,
+];
+
+/// A volume that can be made, killed and opened again.
+pub struct Real {
+    pub geometry: Geometry,
+    pub config: Config,
+    pub bug: Option<Bug>,
+    /// Blocks of epochs in memory, if not as many as usual.
+    pub epoch_blocks: Option<usize>,
+    /// Dirty blocks that start a commit, if not as many as usual, which no small world ever has.
+    pub dirty_mark: Option<usize>,
+}
+
+impl Real {
+    pub fn new(shape: &Shape, faults: &[Fault]) -> Real {
+        Real::with_policy(shape, faults, Policy::Wcl)
+    }
+
+    pub fn with_policy(shape: &Shape, faults: &[Fault], policy: Policy) -> Real {
+        let code = match shape.code.starts_with("pantile-code") {
+            true => Code::from_text(shape.code),
+            false => Code::parse(shape.code),
+        };
+        let geometry = Geometry::new(NewVolume {
+            volume: VolumeId(*b"pantile-sim-test"),
+            code: code.expect("the code is known"),
+            element_blocks: shape.element_blocks,
+            logical_stripes: shape.logical_stripes,
+            spare_stripes: shape.spare_stripes,
+            log_rows: shape.log_rows,
+            journal_blocks: shape.journal_blocks,
+            policy,
+        })
+        .expect("a volume may have this shape");
+        let blocks = (0..geometry.slots() as u32).map(|s| geometry.device_blocks(Slot(s))).max();
+        let (devices, tolerance) = (geometry.slots() as u32, geometry.tolerance() as u32);
+        let mut config =
+            Config::small(devices, blocks.expect("there are slots"), geometry.user_blocks(), tolerance);
+        config.promise = Promise::whole_devices(tolerance);
+        config.heads = (0..devices)
+            .map(|slot| geometry.zones(Slot(slot)))
+            .map(|zones| vec![zones.superblock(0), zones.superblock(1), zones.superblock_copy()])
+            .collect();
+        config.load.blocks_most = shape.blocks_most;
+        config.faults = faults.to_vec();
+        config.scrubs = true;
+        config.idles = true;
+        config.direct_reads = true;
+        config.tail_lines = number("SIM_LINES", config.tail_lines as u64) as usize;
+        config.replay = "tools/simulate.sh 1 {seed}".to_owned();
+        Real { geometry, config, bug: None, epoch_blocks: None, dirty_mark: None }
+    }
+
+    pub fn make(&self, start: Start<'_>) -> Result<Driven, Refusal> {
+        if start.session == 0 {
+            self.format(start.disks)?;
+        }
+        let there: Vec<bool> = start.disks.iter().map(sim::Disk::is_present).collect();
+        let mut fresh = [1; 16];
+        fresh[..4].copy_from_slice(&start.session.to_le_bytes());
+        let mut volume = Volume::open(self.geometry.clone(), &there, HistoryId(fresh));
+        if let Some(bug) = self.bug {
+            volume.plant(bug);
+        }
+        if let Some(blocks) = self.epoch_blocks {
+            volume.keep_epoch_blocks(blocks);
+        }
+        if let Some(blocks) = self.dirty_mark {
+            volume.commit_at(blocks);
+        }
+        Ok(Driven(volume))
+    }
+
+    pub fn format(&self, disks: &mut [sim::Disk]) -> Result<(), Refusal> {
+        let birth = Birth { history: HistoryId([7; 16]), name: "sim".into(), created: 0 };
+        for (slot, at, bytes) in format_volume(&self.geometry, &birth)? {
+            for (at, block) in (at.0..).zip(bytes.chunks(4096)) {
+                disks[slot.0 as usize].put(DeviceBlock(at), Content::of_bytes(block));
+            }
+        }
+        Ok(())
+    }
+
+    /// As worlds were before engines were told that nobody asks, anybody read devices without them, or they committed by themselves: what failed there fails there again.
+    pub fn in_the_old_world(mut self) -> Real {
+        (self.config.idles, self.config.direct_reads, self.dirty_mark) = (false, false, None);
+        self
+    }
+
+    #[allow(clippy::result_large_err, reason = "one a run")]
+    pub fn run(&self, seed: u64) -> Result<Stats, Failure> {
+        sim::run_seed(seed, |start| self.make(start), &self.config)
+    }
+}
+
+/// Every shape in every weather.
+pub fn all_worlds() -> Vec<Real> {
+    let worlds = WEATHERS.iter().flat_map(|faults| SHAPES.iter().map(|shape| Real::new(shape, faults)));
+    let marked = |(number, real): (usize, Real)| {
+        let stripe = real.geometry.stripe_blocks() as usize;
+        // Of a few stripes, and of a part of one.
+        Real {
+            dirty_mark: [None, Some(2 * stripe), None, Some(stripe / 2)]
+                [(number + number / SHAPES.len()) % 4],
+            ..real
+        }
+    };
+    worlds.enumerate().map(marked).collect()
+}
+
+thread_local! {
+    static IS_HUSHED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Panics of the engine are reported as failures of their seed, not as noise: those of this test, and of the threads without a name that
+/// seeds are shared out to. Other tests of this process are left as they are.
+pub fn hush() {
+    static HOOK: Once = Once::new();
+    IS_HUSHED.set(true);
+    HOOK.call_once(|| {
+        let loud = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let of_a_seed = IS_HUSHED.get() || std::thread::current().name().is_none();
+            if !of_a_seed || info.location().is_some_and(|at| at.file().contains("tests/")) {
+                loud(info);
+            }
+        }));
+    });
+}
+
+pub fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().map_or(default, |value| value.parse().expect("a number"))
+}
+
+/// Tells a volume an event and goes on until there is nothing to do; what the last user was told.
+pub fn rest(world: &mut sim::World, volume: &mut Volume, mut event: Option<Event>) -> Option<sim::Told> {
+    let mut told = None;
+    loop {
+        event.into_iter().for_each(|event| volume.handle(event));
+        while let Some(action) = volume.next_action() {
+            let answer = world.perform(action).expect("no rule is broken");
+            told = answer.map(|answer| answer.told).or(told);
+        }
+        volume.check();
+        event = match world.step(sim::Lie::Honest) {
+            None => return told,
+            event => event,
+        };
+    }
+}

@@ -1,0 +1,87 @@
+//! Runs the built command and holds its answer.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+pub struct Run {
+    pub status: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Runs `pantile` with these arguments, away from any terminal.
+pub fn pantile(arguments: &[&str]) -> Run {
+    pantile_in(Path::new("."), arguments)
+}
+
+/// The same in a directory.
+pub fn pantile_in(directory: &Path, arguments: &[&str]) -> Run {
+    run(directory, &[], arguments)
+}
+
+/// The same with variables of the environment.
+pub fn pantile_with(variables: &[(&str, &str)], arguments: &[&str]) -> Run {
+    run(Path::new("."), variables, arguments)
+}
+
+fn run(directory: &Path, variables: &[(&str, &str)], arguments: &[&str]) -> Run {
+    let output = Command::new(env!("CARGO_BIN_EXE_pantile"))
+        .args(arguments)
+        .current_dir(directory)
+        .envs(variables.iter().copied())
+        .env_remove("NO_COLOR")
+        .env("TERM", "xterm-256color")
+        .stdin(Stdio::null())
+        .output()
+        .expect("the built command can be run");
+    Run {
+        status: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout).expect("answers are UTF-8"),
+        stderr: String::from_utf8(output.stderr).expect("faults are UTF-8"),
+    }
+}
+
+/// The answer of a run that must succeed.
+pub fn text(arguments: &[&str]) -> String {
+    let run = pantile(arguments);
+    assert_eq!(run.status, 0, "{arguments:?}: {}", run.stderr);
+    assert!(!run.stdout.contains('\x1b'), "{arguments:?} colours a pipe");
+    run.stdout
+}
+
+/// The answer as JSON, whatever the status.
+pub fn json(arguments: &[&str]) -> Value {
+    let run = pantile(arguments);
+    serde_json::from_str(&run.stdout)
+        .unwrap_or_else(|e| panic!("{arguments:?}: {e}\n{}{}", run.stdout, run.stderr))
+}
+
+/// The names of an object's fields in the order in which they are written.
+pub fn keys_as_written(text: &str) -> Vec<String> {
+    text.lines()
+        .filter_map(|line| line.strip_prefix("  \"")?.split_once('"').map(|(key, _)| key.to_string()))
+        .collect()
+}
+
+/// Asserts that a run ended with this status and one clean line about it.
+pub fn assert_fault(run: &Run, status: i32, needles: &[&str], what: &str) {
+    assert_eq!(run.status, status, "{what}: status {}\n{}{}", run.status, run.stdout, run.stderr);
+    let lines: Vec<&str> = run.stderr.lines().filter(|l| !l.is_empty()).collect();
+    assert_eq!(lines.len(), 1, "{what}: one line expected, not\n{}", run.stderr);
+    let line = lines[0];
+    assert!(line.starts_with("pantile: ") && line.ends_with(['.', '?']), "{what}: {line}");
+    assert!(line.len() < 500, "{what}: too long: {line}");
+    for bad in ["panicked", "backtrace", "RUST_", "Err(", "unwrap", ".rs:", "  "] {
+        assert!(!line.contains(bad), "{what}: {line}");
+    }
+    for needle in needles {
+        assert!(line.contains(needle), "{what}: '{needle}' is missing in: {line}");
+    }
+    assert!(run.stdout.is_empty(), "{what}: an answer beside the fault: {}", run.stdout);
+}
+
+/// A file of `tests/golden`.
+pub fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}

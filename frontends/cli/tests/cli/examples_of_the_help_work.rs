@@ -1,0 +1,97 @@
+//! The examples of the help do what they say, as far as they need nothing that is not here.
+//!
+//! Left out are those of commands that need disks, a served volume, a set that was sealed, or files of the user's own ([`NEED_MORE`], [`OWN_FILES`]):
+//! that they are understood is tested beside the commands.
+
+use crate::common::*;
+use std::fs::File;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Commands that need a volume, disks, a sealed set or what is to be sealed.
+const NEED_MORE: [&str; 18] = [
+    "add-spare",
+    "assemble",
+    "create",
+    "delayed",
+    "demo",
+    "fail",
+    "heal",
+    "info",
+    "rebuild",
+    "remove-spare",
+    "replace",
+    "scrub",
+    "seal",
+    "serve",
+    "status",
+    "stop",
+    "unseal",
+    "verify",
+];
+
+/// Examples with these words need a measurement of the user's, or write outside of this test's folder.
+const OWN_FILES: [&str; 3] = ["--service", "--record", "--execute"];
+
+/// What is still at work then has understood what it was told.
+const LONG_ENOUGH: Duration = Duration::from_secs(3);
+
+/// What each `pantile` of the examples is given, remarks, pipes and redirections left out.
+fn examples() -> Vec<String> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/commands");
+    let mut found = Vec::new();
+    for file in std::fs::read_dir(folder).expect("the sources are there") {
+        let text = std::fs::read_to_string(file.expect("an entry").path()).expect("a source");
+        let lines = text.lines().filter(|line| line.starts_with("  pantile ")).map(str::trim_start);
+        for line in lines {
+            let line = line.trim_end_matches("\")]").split("  ").next().unwrap_or_default();
+            let parts = line.split([';', '|', '&']).filter_map(|part| part.trim().strip_prefix("pantile "));
+            found.extend(parts.map(|part| part.split(" > ").next().unwrap_or_default().to_string()));
+        }
+    }
+    found
+}
+
+#[test]
+fn what_needs_no_volume_and_no_set_works_as_shown() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let made =
+        pantile_in(folder.path(), &["lab", "generate", "zipf", "--requests", "20000", "--out", "trace.csv"]);
+    assert_eq!(made.status, 0, "{}", made.stderr);
+    let (mut done, mut cut, mut left_out) = (0, 0, 0);
+    for example in examples() {
+        let words: Vec<&str> = example.split(' ').collect();
+        if NEED_MORE.contains(&words[0]) || words.iter().any(|word| OWN_FILES.contains(word)) {
+            left_out += 1;
+            continue;
+        }
+        let said = folder.path().join("said");
+        let mut run = Command::new(env!("CARGO_BIN_EXE_pantile"))
+            .args(&words)
+            .current_dir(folder.path())
+            // Of those that read standard input, the trace.
+            .stdin(File::open(folder.path().join("trace.csv")).expect("the trace"))
+            .stdout(Stdio::null())
+            .stderr(File::create(&said).expect("a file"))
+            .spawn()
+            .expect("the built command can be run");
+        let begun = Instant::now();
+        let status = loop {
+            match run.try_wait().expect("it can be waited for") {
+                Some(status) => break status.code(),
+                None if begun.elapsed() > LONG_ENOUGH => {
+                    run.kill().and_then(|()| run.wait()).expect("it ends");
+                    cut += 1;
+                    break Some(0);
+                }
+                None => std::thread::sleep(Duration::from_millis(5)),
+            }
+        };
+        let said = std::fs::read_to_string(said).expect("a text");
+        assert_eq!(status, Some(0), "pantile {example}\n{said}");
+        done += 1;
+    }
+    println!("{done} examples, {cut} of them cut short after {LONG_ENOUGH:?}; {left_out} left out");
+    assert!(done >= 40 && left_out < 60, "{done} examples, {left_out} left out");
+}

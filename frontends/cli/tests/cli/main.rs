@@ -1,0 +1,12 @@
+//! All tests of the crate that need no process of their own: one program to build.
+
+mod a_room_imports_only_what_stands_above_it;
+mod answers_have_their_documented_shape;
+mod common;
+mod drawings_are_kept;
+mod every_fault_is_one_sentence;
+mod examples_of_the_help_work;
+mod no_argument_makes_it_panic;
+mod sealed_sets;
+mod the_reference_shows_real_output;
+mod volumes;

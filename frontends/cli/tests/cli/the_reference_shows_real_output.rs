@@ -1,0 +1,66 @@
+//! Every `console` block of docs/cli.md is what the command prints.
+//!
+//! After a wanted change: `PANTILE_BLESS=1 cargo test -p pantile-cli the_reference_shows_real_output`.
+
+use crate::common::*;
+use std::path::Path;
+
+#[test]
+fn every_console_block_is_what_is_printed() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");
+    let page = std::fs::read_to_string(&path).expect("the reference is there");
+    let shown = with_real_output(&page);
+    if std::env::var_os("PANTILE_BLESS").is_some() {
+        std::fs::write(&path, &shown).expect("the reference can be written");
+        return;
+    }
+    for (i, (written, real)) in page.lines().zip(shown.lines()).enumerate() {
+        assert_eq!(written, real, "docs/cli.md, line {}", i + 1);
+    }
+    assert_eq!(page, shown);
+    assert!(page.matches("\n$ pantile ").count() >= 12, "the reference has examples");
+}
+
+/// The page with what each command of its console blocks prints now.
+fn with_real_output(page: &str) -> String {
+    let mut out = String::new();
+    let mut in_block = false;
+    for line in page.lines() {
+        match (in_block, line) {
+            (false, _) => {
+                out.push_str(&format!("{line}\n"));
+                in_block = line == "```console";
+            }
+            (true, "```") => {
+                out.push_str("```\n");
+                in_block = false;
+            }
+            (true, _) => {
+                if let Some(command) = line.strip_prefix("$ pantile ") {
+                    if !out.ends_with("```console\n") {
+                        out.push('\n');
+                    }
+                    out.push_str(&format!("{line}\n{}", printed(command)));
+                }
+            }
+        }
+    }
+    out
+}
+
+/// What a command prints, or its fault, as far as `| head -N` lets it.
+fn printed(command: &str) -> String {
+    let (command, lines) = match command.split_once(" | head -") {
+        Some((command, lines)) => (command, lines.parse().expect("head -N")),
+        None => (command, usize::MAX),
+    };
+    let arguments: Vec<&str> = command.split(' ').collect();
+    let run = pantile(&arguments);
+    let mut out = String::new();
+    // Beside an answer standard error has progress only, and that only where the machine is slow.
+    let shown = if run.stdout.is_empty() { &run.stderr } else { &run.stdout };
+    for line in shown.lines().take(lines) {
+        out.push_str(&format!("{line}\n"));
+    }
+    out
+}

@@ -1,0 +1,314 @@
+//! The commands on volumes that nobody serves: the whole life of one, statuses, faults. tests/clients.sh has the served ones.
+
+use crate::common::*;
+use std::path::Path;
+
+fn at(folder: &Path, arguments: &str) -> Run {
+    pantile_in(folder, &arguments.split(' ').collect::<Vec<_>>())
+}
+
+fn ok(folder: &Path, arguments: &str) -> String {
+    let run = at(folder, arguments);
+    assert_eq!(run.status, 0, "{arguments}: {}{}", run.stdout, run.stderr);
+    run.stdout
+}
+
+fn json_of(folder: &Path, arguments: &str) -> serde_json::Value {
+    let run = at(folder, &format!("{arguments} --json"));
+    serde_json::from_str(&run.stdout)
+        .unwrap_or_else(|e| panic!("{arguments}: {e}\n{}{}", run.stdout, run.stderr))
+}
+
+/// The status of a volume that cannot be opened: a fault of one line, and what each path holds, for people and programs.
+fn unopened(folder: &Path, vol: &str, says: &[&str], devices: &[(&str, &str)]) {
+    let run = at(folder, &format!("status {vol}"));
+    for needle in says {
+        assert!(run.stdout.contains(needle), "'{needle}' is missing in: {}", run.stdout);
+    }
+    let json = json_of(folder, &format!("status {vol}"));
+    assert_eq!(
+        (&json["opens"], &json["served"], &json["verdict"]),
+        (&false.into(), &false.into(), &"failed".into())
+    );
+    let shown = json["devices"].as_array().expect("a list");
+    assert_eq!(shown.len(), devices.len(), "{shown:?}");
+    for (shown, (state, problem)) in shown.iter().zip(devices) {
+        assert_eq!(shown["state"], *state, "{shown}");
+        assert!(shown["problem"].as_str().unwrap_or_default().contains(problem), "{shown}");
+    }
+    assert!(
+        run.stdout.lines().filter(|line| line.contains("  here ")).count()
+            == devices.iter().filter(|(state, _)| *state == "present").count(),
+        "{}",
+        run.stdout
+    );
+    let fault = Run { stdout: String::new(), ..run };
+    assert_fault(&fault, 2, says, "status");
+}
+
+#[test]
+fn a_volume_lives_through_losses() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    assert!(ok(folder, "create vol --size 8M").contains("any 2 of them may be lost"));
+    assert!(ok(folder, "status vol").contains("Any 2 more devices may fail; none of the 20 triples may."));
+    ok(folder, "fail vol 3");
+    let run = at(folder, "status vol");
+    assert_eq!(run.status, 1);
+    assert!(run.stdout.contains("Device 3 is lost") && run.stdout.contains("Any 1 more device may fail"));
+    let run = at(folder, "rebuild vol");
+    assert_eq!((run.status, run.stdout.contains("1 device is lost")), (1, true), "{}", run.stdout);
+    ok(folder, "replace vol 3 vol/device-03.pantile");
+    assert!(ok(folder, "rebuild vol").contains("Everything is whole"));
+    assert!(ok(folder, "scrub vol --repair").contains("ended at"));
+    let status = json_of(folder, "status vol");
+    assert_eq!(status["verdict"], "clean");
+    assert_eq!(status["served"], false);
+    assert_eq!(status["margin"]["any_more"], 2);
+    assert_eq!(status["output_version"], 1);
+    assert_eq!(status["devices"].as_array().map(Vec::len), Some(6));
+    assert!(ok(folder, "stop vol").contains("not served"));
+    for device in 0..6 {
+        let from = folder.join(format!("vol/device-0{device}.pantile"));
+        std::fs::rename(from, folder.join(format!("disk{}", (device * 5 + 1) % 6))).expect("a device");
+    }
+    let assembled = ok(folder, "assemble disk0 disk1 disk2 disk3 disk4 disk5 --into again");
+    assert!(assembled.contains("6 of 6 devices"), "{assembled}");
+    ok(folder, "status again");
+    let some = at(folder, "assemble disk0 disk1 disk2 disk3 disk4 --into some");
+    assert_eq!(some.status, 1);
+    assert!(some.stdout.contains("missing") && some.stdout.contains("Serve it"), "{}", some.stdout);
+    let few = at(folder, "assemble disk0 disk1 disk2 --into few");
+    assert_eq!(few.status, 1);
+    assert!(few.stdout.contains("too few to serve it") && !few.stdout.contains("Serve it"), "{}", few.stdout);
+    assert_eq!(json_of(folder, "assemble disk0 disk1 disk2 --into fewer")["enough"], false);
+}
+
+#[test]
+fn what_cannot_be_is_refused_in_one_sentence() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    ok(folder, "create vol --size 1M");
+    ok(folder, "create other --size 1M --code mirror:2");
+    std::fs::write(folder.join("text"), vec![7; 64 << 20]).expect("a file");
+    for i in 0..3 {
+        std::fs::File::create(folder.join(format!("d{i}")))
+            .and_then(|f| f.set_len(32 << 20))
+            .expect("a file");
+    }
+    let cases: &[(&str, i32, &[&str])] = &[
+        ("create vol --size 1M", 2, &["not empty"]),
+        ("create new --devices text", 2, &["one device"]),
+        ("create new --devices d0 d1 text", 2, &["text is not empty", "--yes"]),
+        ("create new --devices d0 d1 vol/device-00.pantile", 2, &["belongs to the volume 'vol'", "--yes"]),
+        ("create new --devices d0 d1 d1", 2, &["the same device as d1", "once"]),
+        ("create new --code raid6:4 --devices d0 d1", 2, &["6 columns", "2 devices"]),
+        ("create new --code nosuch:3 --size 1M", 2, &["nosuch"]),
+        ("create new --devices d0 d1 nowhere", 2, &["nowhere"]),
+        ("status nowhere", 2, &["not the folder of a volume"]),
+        ("stop nowhere", 2, &["not the folder of a volume"]),
+        ("fail vol 6", 2, &["0 to 5"]),
+        ("replace vol 2 text", 2, &["not empty", "--yes"]),
+        ("replace vol 2 nowhere", 2, &["nowhere"]),
+        ("add-spare vol other/device-00.pantile", 2, &["other"]),
+        ("assemble d0 text --into new", 2, &["none of the devices"]),
+        ("assemble vol/device-00.pantile other/device-00.pantile --into new", 2, &["volumes"]),
+        ("serve vol --tcp 1.2.3.4:1", 2, &["tls-certificates"]),
+        ("scrub vol --pause --repair", 2, &["--repair"]),
+        ("delayed start vol", 2, &["not served", "pantile serve"]),
+        ("delayed end vol 7", 2, &["not served"]),
+        ("delayed status vol 7", 2, &["no epoch 7"]),
+        ("delayed start vol --range 5", 2, &["OFFSET+LENGTH"]),
+        ("delayed start vol --idle soon", 2, &["30s"]),
+    ];
+    for (arguments, status, needles) in cases {
+        assert_fault(&at(folder, arguments), *status, needles, arguments);
+        assert!(!folder.join("new").exists(), "{arguments} left a folder behind");
+    }
+    let weird = folder.join("two\nlines");
+    std::fs::copy(folder.join("vol/device-00.pantile"), &weird).expect("a copy");
+    let run = pantile_in(folder, &["assemble", "two\nlines", "--into", "new"]);
+    assert_fault(&run, 2, &["not text of one line"], "assemble");
+    assert!(!folder.join("new").exists(), "assemble left a folder behind");
+}
+
+/// Each block of the first devices that holds data is changed: more than any code bears.
+fn spoil(folder: &Path, devices: u32, holds: u8) {
+    for device in 0..devices {
+        let path = folder.join(format!("vol/device-0{device}.pantile"));
+        let mut bytes = std::fs::read(&path).expect("a device");
+        let ours = bytes.chunks_exact_mut(4096).filter(|block| block.iter().all(|&byte| byte == holds));
+        ours.for_each(|block| block[100] ^= 1);
+        std::fs::write(&path, &bytes).expect("it lies");
+    }
+}
+
+fn write(folder: &Path, holds: u8, len: usize) {
+    let folder = pantile_host::Folder::open(&folder.join("vol")).expect("a folder");
+    let service = pantile_host::Service::start(folder, None).expect("it opens");
+    service.handle().write(0, &vec![holds; len], true).expect("it writes");
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn a_rebuild_that_nobody_runs_is_said_to_wait_and_its_rate_is_shown() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    ok(folder, "create vol --size 8M");
+    write(folder, 7, 8 << 20);
+    ok(folder, "fail vol 3");
+    write(folder, 9, 8 << 20);
+    at(folder, "rebuild vol --throttle 4K");
+    let status = at(folder, "status vol").stdout;
+    assert!(status.contains("held to 4.00 KiB/s"), "{status}");
+    ok(folder, "replace vol 3 vol/device-03.pantile");
+    let status = at(folder, "status vol").stdout;
+    assert!(status.contains("waits until the volume is served") && status.contains("waits, "), "{status}");
+    assert!(!status.contains("being rebuilt") && !status.contains("0 B/s"), "{status}");
+    assert_eq!(json_of(folder, "status vol")["throttle_bytes_per_s"], 4096);
+}
+
+#[test]
+fn a_volume_that_cannot_be_opened_is_given_back_what_moved() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    ok(folder, "create vol --size 1M");
+    for device in 0..4 {
+        let name = format!("vol/device-0{device}.pantile");
+        std::fs::rename(folder.join(name), folder.join(format!("moved{device}"))).expect("a device");
+    }
+    std::fs::File::create(folder.join("blank")).and_then(|f| f.set_len(32 << 20)).expect("a file");
+    assert_fault(&at(folder, "replace vol 0 blank --yes"), 2, &["holds nothing of this volume"], "replace");
+    assert_fault(&at(folder, "replace vol 0 moved1"), 2, &["is device 1, not device 0"], "replace");
+    let run = at(folder, "replace vol 2 moved2");
+    let told = run.stdout;
+    assert_eq!(run.status, 1, "one more is needed: {told}");
+    assert!(told.contains("device 2 again") && told.contains("bring back 1 more"), "{told}");
+    assert!(ok(folder, "replace vol 0 moved0").contains("can be opened again"));
+    assert_eq!(json_of(folder, "status vol")["margin"]["lost"], serde_json::json!([1, 3]));
+    for device in [1, 3] {
+        ok(folder, &format!("replace vol {device} moved{device}"));
+    }
+    ok(folder, "rebuild vol");
+    ok(folder, "status vol");
+}
+
+#[test]
+fn a_spare_is_given_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    ok(folder, "create vol --size 1M");
+    let refused = at(folder, "remove-spare vol spare");
+    assert_fault(&refused, 2, &["no spare of the volume", "it has none"], "remove-spare");
+    for name in ["spare", "gone"] {
+        std::fs::File::create(folder.join(name)).and_then(|f| f.set_len(32 << 20)).expect("a file");
+        ok(folder, &format!("add-spare vol {name}"));
+    }
+    for (arguments, says) in [
+        ("replace vol 0 vol/device-00.pantile", "is device 0 of this volume"),
+        ("replace vol 0 vol/device-01.pantile", "is device 1 of this volume"),
+        ("add-spare vol vol/device-01.pantile", "is device 1 of this volume"),
+        ("add-spare vol spare", "is a spare of this volume"),
+        ("replace vol 0 spare", "is a spare of this volume"),
+    ] {
+        assert_fault(&at(folder, arguments), 2, &[says], arguments);
+    }
+    let refused = at(folder, "remove-spare vol vol/device-00.pantile");
+    assert_fault(&refused, 2, &["no spare of the volume", "/spare, "], "remove-spare");
+    // Also one that is not there any more, and by another name.
+    std::fs::remove_file(folder.join("gone")).expect("it is there");
+    assert_eq!(json_of(folder, "remove-spare vol gone")["served"], false);
+    std::os::unix::fs::symlink("spare", folder.join("link")).expect("a link");
+    assert!(ok(folder, "remove-spare vol link").contains("no spare any more"));
+    ok(folder, "fail vol 3");
+    let status = json_of(folder, "status vol");
+    assert_eq!((&status["spares"], &status["devices"][3]["state"]), (&serde_json::json!([]), &"lost".into()));
+}
+
+#[test]
+fn the_margin_is_not_said_of_what_is_lost() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    ok(folder, "create vol --size 8M");
+    write(folder, 7, 8 << 20);
+    assert!(!ok(folder, "status vol").contains("other stripes"));
+    spoil(folder, 3, 7);
+    assert_eq!(at(folder, "scrub vol --repair").status, 1);
+    let run = at(folder, "status vol");
+    assert_eq!(run.status, 2, "{}", run.stdout);
+    assert!(
+        run.stdout.contains("none of the 20 triples may. That is true of the other stripes only"),
+        "{}",
+        run.stdout
+    );
+}
+
+#[test]
+fn devices_that_somebody_uses_are_said_to_be_in_use() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    ok(folder, "create vol --size 1M --code mirror:2");
+    ok(folder, "assemble vol/device-00.pantile vol/device-01.pantile --into again");
+    let used = [0, 1].map(|device| {
+        let file =
+            std::fs::File::open(folder.join(format!("vol/device-0{device}.pantile"))).expect("a device");
+        file.lock().expect("a lock");
+        file
+    });
+    unopened(folder, "again", &["in use"], &[("lost", "in use"), ("lost", "in use")]);
+    let arguments = "assemble vol/device-00.pantile vol/device-01.pantile --into new";
+    assert_fault(&at(folder, arguments), 2, &["in use"], arguments);
+    drop(used);
+    ok(folder, "status again");
+}
+
+#[test]
+fn too_many_losses_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    ok(folder, "create vol --size 1M");
+    for device in 0..3 {
+        std::fs::remove_file(folder.join(format!("vol/device-0{device}.pantile"))).expect("a device");
+    }
+    let (gone, here) = (("lost", "device-0"), ("present", ""));
+    unopened(folder, "vol", &["3 devices are there, 4 are needed"], &[gone, gone, gone, here, here, here]);
+    for (name, from) in [("device-00", "other/device-00.pantile"), ("device-01", "vol/device-03.pantile")] {
+        ok(folder, &format!("create other --size 1M --code mirror:2 --name {name}"));
+        std::fs::copy(folder.join(from), folder.join(format!("vol/{name}.pantile"))).expect("a copy");
+        std::fs::remove_dir_all(folder.join("other")).expect("it is there");
+    }
+    let (other, twice) =
+        (("lost", "belongs to the volume 'device-00'"), ("lost", "says that it is device 3"));
+    unopened(folder, "vol", &["3 devices are there, 4 are needed"], &[other, twice, gone, here, here, here]);
+    for device in 0..6 {
+        let _ = std::fs::remove_file(folder.join(format!("vol/device-0{device}.pantile")));
+    }
+    unopened(folder, "vol", &["none of the devices"], &[gone; 6]);
+}
+
+#[test]
+fn what_was_taken_out_beyond_the_tolerance_comes_back_by_assembling() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    ok(folder, "create vol --size 1M --code raid5:2");
+    ok(folder, "fail vol 0");
+    at(folder, "fail vol 1 --yes");
+    let out = ("lost", "names no device for it");
+    unopened(folder, "vol", &["bring back 1 more", "pantile assemble"], &[out, out, ("present", "")]);
+    let run =
+        at(folder, "assemble vol/device-00.pantile vol/device-01.pantile vol/device-02.pantile --into again");
+    assert_eq!(run.status, 1, "{}{}", run.stdout, run.stderr);
+    ok(folder, "rebuild again");
+    ok(folder, "status again");
+}
+
+#[test]
+fn a_folder_too_deep_for_a_socket_is_a_volume_all_the_same() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let deep = "d".repeat(120);
+    ok(folder, &format!("create {deep} --size 1M --code mirror:2"));
+    ok(folder, &format!("status {deep}"));
+    let run = at(folder, &format!("serve {deep} --socket short.sock"));
+    assert_fault(&run, 2, &["107 bytes", "shorter"], "serve");
+}
