@@ -1,6 +1,7 @@
 """Writes everything in ../vectors.  Running it twice gives the same bytes.
 
     python3 make_vectors.py [part ...]      parts: codes specs shortening facts foreign custom; default all
+    python3 make_vectors.py --check [...]   writes nothing, and fails if a file is not what it would write
 
 The foreign cases start from vectors/foreign/ceph_w8.json itself (profile, chunk, stripes, digests, which only Ceph can
 give). This program computes each digest anew and stops at the first that differs. So it does with the chunks of
@@ -35,7 +36,11 @@ def lines_of(head, name, items):
 
 def write(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8", newline="\n")
+    path.write_bytes(text.encode())
+
+
+def is_written(path, text):
+    return path.is_file() and path.read_bytes() == text.encode()
 
 
 # ---------------------------------------------------------------- codes
@@ -58,9 +63,9 @@ def family_text(family):
     return lines_of({"family": family}, "codes", entries)
 
 
-def write_codes():
+def codes_files():
     for family in catalogue.SPECS:
-        write(VECTORS / "codes" / f"{family}.json", family_text(family))
+        yield VECTORS / "codes" / f"{family}.json", family_text(family)
 
 
 def specs_text():
@@ -75,8 +80,8 @@ def specs_text():
     return compact({"canonical": catalogue.SPELLINGS})[:-1] + ",\n" + lines_of({}, "refused", catalogue.REFUSED)[1:]
 
 
-def write_specs():
-    write(VECTORS / "specs.json", specs_text())
+def specs_files():
+    yield VECTORS / "specs.json", specs_text()
 
 
 # ---------------------------------------------------------------- shortening
@@ -92,8 +97,8 @@ def shortening_text():
     return lines_of({}, "codes", [entry for entry in entries if entry["dropped"]])
 
 
-def write_shortening():
-    write(VECTORS / "shortening.json", shortening_text())
+def shortening_files():
+    yield VECTORS / "shortening.json", shortening_text()
 
 
 # ---------------------------------------------------------------- Ceph
@@ -163,15 +168,15 @@ def foreign_text(document):
     return lines_of({key: document[key] for key in ("data", "source", "digest")}, "cases", cases)
 
 
-def write_foreign():
+def foreign_files():
     path = VECTORS / "foreign" / "ceph_w8.json"
     document = json.loads(path.read_text(encoding="utf-8"))
-    write(path, foreign_text(document))
+    yield path, foreign_text(document)
     for spec in sorted({spec_of_profile(case["profile"]) for case in document["cases"]}):
         if spec.startswith("custom:"):
-            write(path.parent / spec[len("custom:"):], ceph_lrc_file(*map(int, re.findall(r"\d+", spec))))
+            yield path.parent / spec[len("custom:"):], ceph_lrc_file(*map(int, re.findall(r"\d+", spec)))
     for path in sorted((VECTORS / "foreign").glob("*_bit_matrices.json")):
-        write(path, jerasure_text(json.loads(path.read_text(encoding="utf-8"))))
+        yield path, jerasure_text(json.loads(path.read_text(encoding="utf-8")))
 
 
 # ---------------------------------------------------------------- Jerasure
@@ -215,17 +220,31 @@ def custom_text():
     return lines_of({}, "codes", entries)
 
 
-def write_custom():
-    write(VECTORS / "custom" / "custom.json", custom_text())
+def custom_files():
+    yield VECTORS / "custom" / "custom.json", custom_text()
 
 
-def write_facts():
-    write(VECTORS / "facts.json", facts.text())
+def facts_files():
+    yield VECTORS / "facts.json", facts.text()
 
 
-PARTS = {"codes": write_codes, "specs": write_specs, "shortening": write_shortening, "facts": write_facts,
-         "foreign": write_foreign, "custom": write_custom}
+# Each gives paths and what is to be in them.
+PARTS = {"codes": codes_files, "specs": specs_files, "shortening": shortening_files, "facts": facts_files,
+         "foreign": foreign_files, "custom": custom_files}
+
+
+def main(arguments):
+    checks = "--check" in arguments
+    chosen = [argument for argument in arguments if argument != "--check"] or PARTS
+    others = []
+    for path, text in (file for part in chosen for file in PARTS[part]()):
+        if not checks:
+            write(path, text)
+        elif not is_written(path, text):
+            others.append(str(path.relative_to(VECTORS.parent)))
+    if others:
+        sys.exit("not what the judge makes today: " + ", ".join(others))
+
 
 if __name__ == "__main__":
-    for part in sys.argv[1:] or PARTS:
-        PARTS[part]()
+    main(sys.argv[1:])

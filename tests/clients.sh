@@ -4,11 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tools/setup.sh
-need nbdkit nbdkit
-need nbdcopy libnbd-bin
-need nbdsh python3-libnbd
-need qemu-img qemu-utils
-need fio fio
+need_clients
 
 profile=${PANTILE_PROFILE:-debug}
 if [ "$profile" = release ]; then cargo build --release --quiet -p pantile-cli -p pantile-nbd
@@ -253,7 +249,6 @@ same "$work/data" "$work/back" "the assembled volume is another one"
 expect 0 "$pantile" stop "$vol"
 
 say "TLS over TCP with certificates on both sides; without one nobody is let in"
-need openssl openssl
 certs=$work/certs
 mkdir "$certs"
 # signed NAME SUBJECT EXTENSIONS: a key and a certificate of the authority made below.

@@ -18,6 +18,16 @@ need() {
     as_root apt-get install -y -qq --no-install-recommends "$2" >/dev/null
 }
 
+# need_clients: what tests/clients.sh serves volumes with and to.
+need_clients() {
+    need nbdkit nbdkit
+    need nbdcopy libnbd-bin
+    need nbdsh python3-libnbd
+    need qemu-img qemu-utils
+    need fio fio
+    need openssl openssl
+}
+
 need cc gcc
 need python3 python3
 
