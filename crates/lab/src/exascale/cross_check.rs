@@ -468,7 +468,10 @@ pub fn executed(setup: &Setup, scheme: Scheme, folder: &Path) -> Result<(Totals,
         disks[slot.0 as usize].write_at(at.0 * BLOCK_BYTES, &[buffer.whole()])?;
     }
     let there = disks.iter().map(|disk| Some(Arc::clone(disk) as Arc<dyn pantile_device::Device>)).collect();
-    let host = Host::open(geometry, there, HistoryId([2; 16]), &HostOptions::for_devices(disks.len()))?;
+    // What is written when nobody has asked for a while is not of the scheme, and a busy machine may well be that slow.
+    let idle_after = Duration::from_secs(3600);
+    let options = HostOptions { idle_after, ..HostOptions::for_devices(disks.len()) };
+    let host = Host::open(geometry, there, HistoryId([2; 16]), &options)?;
     let handle = host.handle();
     let stripe = vec![7; (u64::from(setup.writers()) * BLOCK_BYTES) as usize];
     for first in (0..handle.len_bytes()).step_by(stripe.len()) {

@@ -119,12 +119,18 @@ fn trace(geometry: &Geometry, requests: u64, seed: u64) -> Vec<Request> {
     made.iter().enumerate().map(cut).collect()
 }
 
+/// Reads nothing ahead, and takes nobody for idle who has to wait for a processor: what is written then is not predicted.
+fn options(devices: usize) -> HostOptions {
+    let idle_after = Duration::from_secs(3600);
+    HostOptions { reads_more: false, idle_after, ..HostOptions::for_devices(devices) }
+}
+
 fn check(code: &str, lost: &[usize], requests: u64) {
     let geometry = geometry(code, Policy::Inplace);
     let folder = tempfile::tempdir().expect("a folder");
     let devices = devices(&geometry, folder.path());
     let there = devices.iter().map(|device| Some(Arc::clone(device) as Arc<dyn Device>)).collect();
-    let options = HostOptions { reads_more: false, ..HostOptions::for_devices(devices.len()) };
+    let options = options(devices.len());
     let host = Host::open(geometry.clone(), there, HistoryId([2; 16]), &options).expect("opened");
     let handle = host.handle();
     let len = geometry.user_blocks() * BLOCK_BYTES;
@@ -210,7 +216,7 @@ fn check_driven(code: &str, policy: Policy, circumstances: &Circumstances, reque
     let folder = tempfile::tempdir().expect("a folder");
     let devices = devices(&geometry, folder.path());
     let there = devices.iter().map(|device| Some(Arc::clone(device) as Arc<dyn Device>)).collect();
-    let options = HostOptions { reads_more: false, ..HostOptions::for_devices(devices.len()) };
+    let options = options(devices.len());
     let host = Host::open(geometry.clone(), there, HistoryId([1; 16]), &options).expect("opened");
     let handle = host.handle();
     rest(&host);
