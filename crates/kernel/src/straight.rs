@@ -177,8 +177,9 @@ fn order(sums: &[Sum], places: usize, reach: usize) -> Vec<usize> {
         sum.terms.iter().for_each(|&t| users_left[t as usize] += 1);
         made[sum.out as usize] = false;
     }
-    // Places that were used, the last one last.
+    // Places that were used, the last one last, and whether a place is one of them.
     let mut used: Vec<u32> = Vec::new();
+    let mut is_near = vec![false; places];
     let mut open: Vec<usize> = (0..sums.len()).collect();
     let mut order = Vec::with_capacity(sums.len());
     while !open.is_empty() {
@@ -186,7 +187,7 @@ fn order(sums: &[Sum], places: usize, reach: usize) -> Vec<usize> {
             open.iter().enumerate().filter(|(_, sum)| sums[**sum].terms.iter().all(|&t| made[t as usize]));
         let worth = |&(_, &sum): &(usize, &usize)| {
             let terms = &sums[sum].terms;
-            let near = terms.iter().filter(|t| used.contains(t));
+            let near = terms.iter().filter(|t| is_near[**t as usize]);
             let last = near.clone().filter(|t| users_left[**t as usize] == 1).count();
             let near = near.count();
             let far = terms.len() - near;
@@ -198,18 +199,13 @@ fn order(sums: &[Sum], places: usize, reach: usize) -> Vec<usize> {
         let sum = open.remove(at);
         order.push(sum);
         let Sum { out, terms } = &sums[sum];
-        for &term in terms {
-            users_left[term as usize] -= 1;
-            used.retain(|&t| t != term);
-            if users_left[term as usize] > 0 {
-                used.push(term);
-            }
-        }
+        terms.iter().for_each(|&term| users_left[term as usize] -= 1);
         made[*out as usize] = true;
-        if users_left[*out as usize] > 0 {
-            used.push(*out);
-        }
-        used.drain(..used.len().saturating_sub(reach));
+        used.retain(|t| !terms.contains(t));
+        used.extend(terms.iter().chain([out]).filter(|t| users_left[**t as usize] > 0));
+        terms.iter().for_each(|&term| is_near[term as usize] = users_left[term as usize] > 0);
+        is_near[*out as usize] = users_left[*out as usize] > 0;
+        used.drain(..used.len().saturating_sub(reach)).for_each(|far| is_near[far as usize] = false);
     }
     order
 }

@@ -812,6 +812,48 @@ mod tests {
 
     #[test]
     #[rustfmt::skip]
+    fn instructions_on_one_vector_are_those_of_an_assembler() {
+        let of = |vectors: Vectors| {
+            let columns = Columns { packet_bytes: 64, rows: vec![3, 40], cells: vec![(0, 2), (1, 39)], fetch_step: None };
+            let mut code = Assembler::of_columns(Slice { vectors, count: 1 }, columns);
+            let begin = code.bytes.len();
+            code.load(15, Place::Buffer(0));
+            code.sum(7, Some(15), Place::Buffer(1));
+            code.sum(8, Some(8), Place::Slot(3));
+            code.store(9, Place::Slot(4));
+            code.sum_of(3, 12, 7);
+            code.copy(11, 2);
+            code.zero(14);
+            code.store(15, Place::Buffer(1));
+            code.bytes[begin..].to_vec()
+        };
+        // As GNU objdump 2.40 reads it.
+        let golden = [
+            "c5 7e 6f b8 80 00 00 00", // vmovdqu ymm15,YMMWORD PTR [rax+0x80]
+            "c5 85 ef ba c0 09 00 00", // vpxor ymm7,ymm15,YMMWORD PTR [rdx+0x9c0]
+            "c5 3d ef 41 60", // vpxor ymm8,ymm8,YMMWORD PTR [rcx+0x60]
+            "c5 7e 7f 89 80 00 00 00", // vmovdqu YMMWORD PTR [rcx+0x80],ymm9
+            "c5 9d ef df", // vpxor ymm3,ymm12,ymm7
+            "c5 7d 6f da", // vmovdqa ymm11,ymm2
+            "c4 41 0d ef f6", // vpxor ymm14,ymm14,ymm14
+            "c5 7e 7f ba c0 09 00 00", // vmovdqu YMMWORD PTR [rdx+0x9c0],ymm15
+        ];
+        assert_eq!(of(Vectors::Ymm), bytes_of(&golden));
+        let golden = [
+            "62 71 fe 48 6f 78 02", // vmovdqu64 zmm15,ZMMWORD PTR [rax+0x80]
+            "62 f1 85 48 ef 7a 27", // vpxorq zmm7,zmm15,ZMMWORD PTR [rdx+0x9c0]
+            "62 71 bd 48 ef 41 03", // vpxorq zmm8,zmm8,ZMMWORD PTR [rcx+0xc0]
+            "62 71 fe 48 7f 49 04", // vmovdqu64 ZMMWORD PTR [rcx+0x100],zmm9
+            "62 f1 9d 48 ef df", // vpxorq zmm3,zmm12,zmm7
+            "62 71 fd 48 6f da", // vmovdqa64 zmm11,zmm2
+            "62 51 8d 48 ef f6", // vpxorq zmm14,zmm14,zmm14
+            "62 71 fe 48 7f 7a 27", // vmovdqu64 ZMMWORD PTR [rdx+0x9c0],zmm15
+        ];
+        assert_eq!(of(Vectors::Zmm), bytes_of(&golden));
+    }
+
+    #[test]
+    #[rustfmt::skip]
     fn instructions_on_256_bits_are_those_of_an_assembler() {
         // As above, from the loop on.
         let golden = [
