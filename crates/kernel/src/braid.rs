@@ -13,7 +13,6 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::straight::cost;
 use crate::sums::SharedSums;
 use crate::weave::{Loom, NONE};
 
@@ -204,28 +203,6 @@ impl Braid {
         }
         let buffers = shared.buffers().to_vec();
         Some(Braid { vectors, buffers, slots: loom.slots as usize, batches: done, links })
-    }
-
-    /// What a vector of each buffer costs, as [`Straight::cost`](crate::straight::Straight::cost).
-    pub(crate) fn cost(&self) -> usize {
-        let of_row = |row: &Row| {
-            let cells = row.cells.iter().flatten().count();
-            row.plain.len() * cost::ADD
-                + cells * (cost::LOAD + 2 * cost::SUM)
-                + row.forwards.len() * cost::SUM
-                + cost::STORE
-        };
-        let of_batch =
-            |batch: &Batch| batch.starts.iter().flatten().count() * cost::LOAD + batch.to.len() * cost::STORE;
-        let of_link = |link: &Link| {
-            let begins = match link.of {
-                Unfinished::Column(_) => 0,
-                Unfinished::Waiting(_) => cost::LOAD,
-            };
-            begins + usize::from(link.carries) * cost::SUM + link.late.len() * cost::ADD + cost::STORE
-        };
-        let batches: usize = self.batches.iter().map(of_batch).sum();
-        batches + self.rows().map(of_row).sum::<usize>() + self.links.iter().map(of_link).sum::<usize>()
     }
 
     /// Rows of all batches.

@@ -132,8 +132,8 @@ impl Op {
     }
 }
 
-/// Whether what is read lies in more than three sums on average, common parts being sums of their own. Array codes have two and a little more, which a braid takes at least as well: to find that
-/// out by making both takes 0.3 ms for D-Code(13).
+/// Whether what is read lies in more than three sums on average, common parts being sums of their own. Array codes have two and a little more, which a braid takes at least as well, for it touches each buffer once: Zen 3, packets of 128
+/// bytes, 64 KiB staggered, encode: D-Code(13) 0.79 to 0.88 of the limit, as a line 0.73 to 0.82; EVENODD(13) both 0.80 to 0.87; bit matrix of 6 + 3 columns 12 and 29 GB/s.
 fn is_dense(shared: &SharedSums) -> bool {
     let terms: usize = shared.sums().iter().map(|sum| sum.terms.len()).sum();
     let made = shared.sums().iter().filter(|sum| (sum.out as usize) < shared.buffers().len()).count();
@@ -479,13 +479,24 @@ mod tests {
     }
 
     #[test]
-    fn too_many_sums_and_grids_are_refused() {
-        // Grids are not dense.
-        assert!(Straight::new(&SharedSums::new(&steps(12, 13, false)), Vectors::Ymm).is_none());
-        assert!(Straight::new(&SharedSums::new(&steps(12, 13, true)), Vectors::Ymm).is_none());
+    fn dense_sums_are_lines_and_grids_are_not() {
+        // Each of 48 buffers in about half of 24 sums, of which no two have much in common.
+        let is_in = |i: usize, b: usize| (48 * i + b + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40 & 1 == 1;
+        let dense: Vec<(usize, Vec<usize>)> =
+            (0..24).map(|i| (48 + i, (0..48).filter(|&b| is_in(i, b)).collect())).collect();
+        for vectors in [Vectors::Ymm, Vectors::Zmm] {
+            let is_line =
+                |steps: &[(usize, Vec<usize>)]| Straight::new(&SharedSums::new(steps), vectors).is_some();
+            assert!(is_line(&dense));
+            assert!(!is_line(&steps(12, 13, false)) && !is_line(&steps(12, 13, true)));
+        }
+    }
+
+    #[test]
+    fn too_many_sums_are_refused() {
         let many: Vec<(usize, Vec<usize>)> = (0..1100).map(|i| (10 + i, vec![0, 1])).collect();
-        assert!(Straight::new(&SharedSums::new(&many), Vectors::Ymm).is_none());
+        assert!(Straight::of_any(&SharedSums::new(&many), Vectors::Ymm).is_none());
         let long = [(9000, (0..3600).collect()), (9001, vec![1, 2])];
-        assert!(Straight::new(&SharedSums::new(&long), Vectors::Ymm).is_none());
+        assert!(Straight::of_any(&SharedSums::new(&long), Vectors::Ymm).is_none());
     }
 }

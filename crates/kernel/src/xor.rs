@@ -46,10 +46,6 @@ enum Woven {
     Nothing,
 }
 
-/// Per cent of what a straight line is taken to cost that a braid may: it touches each buffer once, a line of it at a time. Zen 3, packets of 128 bytes, 64 KiB staggered,
-/// encode: D-Code(13), 1854 and 1744 by count, braid 0.79 to 0.88 of the limit, line 0.73 to 0.82; EVENODD(13), 1400 and 1355, both 0.80 to 0.87; bit matrix of 6 + 3 columns, 2470 and 1188, 12 and 29 GB/s.
-const MORE_FOR_BRAIDS: usize = 120;
-
 impl Xor {
     /// `steps`: each a target and the buffers whose sum it is, in an order in which they can be done.
     pub(crate) fn new(steps: &[(usize, Vec<usize>)], sweep: Sweep) -> Xor {
@@ -74,13 +70,16 @@ impl Xor {
 
     fn weave(&self) -> Woven {
         let vectors = self.sweep.vectors();
+        let in_packets = |form: Form| self.sweep.packet_code(form, self.packets.as_ref()?);
+        // For columns of packets alone: a line touches buffers four times and more, and those in one piece that begin at the same place of their pages fight for one set of the first-level cache
+        // then. A bit matrix of 10 + 4 columns, 64 KiB, runs at 2 GB/s as a line (16 where columns are staggered) and at 5 as a braid (12).
+        let straight = self.packets.as_ref().and_then(|_| Straight::new(&self.sums, vectors));
+        if let Some(code) = straight.and_then(|straight| in_packets(Form::Straight(&straight))) {
+            return Woven::PacketCode(code);
+        }
         let braid = Braid::new(&self.sums, vectors);
-        if let Some(packets) = &self.packets {
-            let straight = Straight::new(&self.sums, vectors);
-            let form = cheaper(braid.as_ref(), straight.as_ref());
-            if let Some(code) = form.and_then(|form| self.sweep.packet_code(form, packets)) {
-                return Woven::PacketCode(code);
-            }
+        if let Some(code) = braid.as_ref().and_then(|braid| in_packets(Form::Braid(braid))) {
+            return Woven::PacketCode(code);
         }
         if let Some(code) = braid.and_then(|braid| self.sweep.code(&braid)) {
             return Woven::Code(code);
@@ -175,43 +174,11 @@ impl Xor {
     }
 }
 
-/// What code for columns of packets is made of. A straight line has to be cheaper by [`MORE_FOR_BRAIDS`]. It touches a line four times and more: buffers in one piece that begin at the same
-/// place of their pages fight for one set of the first-level cache then, and a bit matrix of 10 + 4 columns, 64 KiB, runs at 2 GB/s as a line (16 where columns are staggered)
-/// and at 5 as a braid (12).
-fn cheaper<'a>(braid: Option<&'a Braid>, straight: Option<&'a Straight>) -> Option<Form<'a>> {
-    match (braid, straight) {
-        (Some(braid), Some(straight)) if 100 * braid.cost() <= MORE_FOR_BRAIDS * straight.cost() => {
-            Some(Form::Braid(braid))
-        }
-        (_, Some(straight)) => Some(Form::Straight(straight)),
-        (Some(braid), None) => Some(Form::Braid(braid)),
-        (None, None) => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Tier;
-    use crate::braid::Vectors;
     use crate::weave::tests::steps;
-
-    #[test]
-    fn grids_are_braided_and_dense_sums_are_straight_lines() {
-        // Each of 48 buffers in about half of 24 sums, of which no two have much in common.
-        let is_in = |i: usize, b: usize| (48 * i + b + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40 & 1 == 1;
-        let dense: Vec<(usize, Vec<usize>)> =
-            (0..24).map(|i| (48 + i, (0..48).filter(|&b| is_in(i, b)).collect())).collect();
-        for vectors in [Vectors::Ymm, Vectors::Zmm] {
-            let is_straight = |steps: &[(usize, Vec<usize>)]| {
-                let sums = SharedSums::new(steps);
-                let (braid, straight) = (Braid::new(&sums, vectors), Straight::new(&sums, vectors));
-                matches!(cheaper(braid.as_ref(), straight.as_ref()), Some(Form::Straight(_)))
-            };
-            assert!(is_straight(&dense));
-            assert!(!is_straight(&steps(12, 13, false)) && !is_straight(&steps(12, 13, true)));
-        }
-    }
 
     #[test]
     fn a_program_is_woven_by_the_run_that_makes_it_worth() {

@@ -62,11 +62,6 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// Buffers that are stored past the cache by code that streams: none where slices are no whole lines, of which the rest would come too late.
-    fn stored_past(self) -> Vec<usize> {
-        if self.slice().bytes().is_multiple_of(LINE) { self.last() } else { Vec::new() }
-    }
-
     /// What it reads, before which something may be fetched.
     fn terms(self) -> usize {
         match self {
@@ -116,13 +111,13 @@ impl Code {
     /// `None` as [`Functions::new`]. The machine must have AVX2, or AVX-512 F for such vectors.
     pub(crate) fn new(braid: &Braid) -> Option<Code> {
         let form = Form::Braid(braid);
-        let (tile, ahead) = fetched(form);
-        let number = |buffer: usize| form.buffers()[buffer];
+        let (tile, ahead) = fetched(braid);
+        let number = |buffer: usize| braid.buffers[buffer];
         Some(Code {
-            functions: Functions::new(assemble(form, None), assemble(form, Some(tile)))?,
-            buffers: form.buffers().to_vec(),
+            functions: Functions::new(assemble(braid, None), assemble(braid, Some(tile)))?,
+            buffers: braid.buffers.clone(),
             ahead: ahead.into_iter().map(number).collect(),
-            last: form.stored_past().into_iter().map(number).collect(),
+            last: braid.last().into_iter().map(number).collect(),
             slots_bytes: form.slots_bytes(),
             slice_bytes: form.slice().bytes(),
         })
@@ -249,16 +244,16 @@ fn tile_bytes(streams: usize) -> usize {
     1 << (TILES_BYTES / streams.max(1)).clamp(256, 1024).ilog2()
 }
 
-/// What code for buffers that are anywhere fetches ahead: its tiles, and the buffers of which the slices of one fetch the next, slice after slice. These are all that are
+/// What a braid fetches ahead of buffers that are anywhere: its tiles, and the buffers of which the slices of one fetch the next, slice after slice. These are all that are
 /// read, which are all but those that nothing reads again.
-fn fetched(form: Form) -> (Tile, Vec<usize>) {
-    let last = form.last();
-    let read: Vec<usize> = (0..form.buffers().len()).filter(|buffer| !last.contains(buffer)).collect();
-    let slices = tile_bytes(read.len()) / form.slice().bytes();
+fn fetched(braid: &Braid) -> (Tile, Vec<usize>) {
+    let last = braid.last();
+    let read: Vec<usize> = (0..braid.buffers.len()).filter(|buffer| !last.contains(buffer)).collect();
+    let slices = tile_bytes(read.len()) / Form::Braid(braid).slice().bytes();
     let of_slice = read.len().div_ceil(slices);
     // What is left of the list names the last one again.
     let ahead = (0..slices * of_slice).map(|i| read[i.min(read.len() - 1)]).collect();
-    (Tile { into: fetched_into(), slices, of_slice, pointers: form.buffers().len() }, ahead)
+    (Tile { into: fetched_into(), slices, of_slice, pointers: braid.buffers.len() }, ahead)
 }
 
 /// The cache that tiles are fetched into. Chunks of 1 MiB, GB/s, into the second-level cache and into the first: Ice Lake, D-Code(13) 10.2 and 12.6, RDP(14) 11.3 and 14.2, RDP(18) 9.6 and 11.8; AVX2 11.0 and
@@ -277,8 +272,9 @@ const AHEAD_BYTES: usize = 48 * 1024;
 /// Packets ahead at most.
 const AHEAD_MOST: usize = 8;
 
-/// The machine code for buffers that are anywhere, which streams if there are tiles.
-fn assemble(form: Form, tile: Option<Tile>) -> Vec<u8> {
+/// The machine code of a braid for buffers that are anywhere, which streams if there are tiles.
+fn assemble(braid: &Braid, tile: Option<Tile>) -> Vec<u8> {
+    let form = Form::Braid(braid);
     let spread = |tile: &Tile| Spread { of: tile.of_slice, terms: form.terms(), swept: 0, done: 0 };
     let streams = tile.map(|tile| Fetch::Tiles { spread: spread(&tile), tile });
     assembled(form, Assembler::new(form.slice(), tile.as_ref()), streams)
@@ -369,6 +365,7 @@ fn assembled(form: Form, code: Assembler, streams: Option<Fetch>) -> Vec<u8> {
 }
 
 fn straightened(straight: &Straight, mut code: Assembler, mut streams: Option<Fetch>) -> Vec<u8> {
+    // Not where slices are no whole lines, of which the rest would come too late.
     let stores_past = streams.is_some() && Form::Straight(straight).slice().bytes().is_multiple_of(LINE);
     for &op in &straight.ops {
         if op.reads().is_some() {
@@ -689,7 +686,7 @@ mod tests {
     #[test]
     fn all_that_is_read_is_fetched() {
         for braid in braids() {
-            let mut fetched = fetched(Form::Braid(&braid)).1;
+            let mut fetched = fetched(&braid).1;
             fetched.dedup();
             let mut read: Vec<usize> = Vec::new();
             let rows = braid.rows().flat_map(|row| row.plain.iter().chain(row.cells.iter().flatten()));
@@ -708,9 +705,9 @@ mod tests {
     #[test]
     fn the_code_fetches_what_the_table_has_for_a_slice_and_nothing_else() {
         for braid in braids() {
-            let (tile, ahead) = fetched(Form::Braid(&braid));
+            let (tile, ahead) = fetched(&braid);
             assert_eq!(ahead.len(), tile.slices * tile.of_slice);
-            let code = assemble(Form::Braid(&braid), Some(tile));
+            let code = assemble(&braid, Some(tile));
             let numbers_after = |instruction: &[u8]| -> Vec<i32> {
                 let len = instruction.len();
                 let found = code.windows(len + 4).filter(|bytes| bytes[..len] == *instruction);
