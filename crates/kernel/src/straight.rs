@@ -64,16 +64,8 @@ const OPS_MOST: usize = 3500;
 const ORDERING_EFFORT: usize = 1 << 20;
 
 impl Straight {
-    /// Compiles sums; `None` if they are not dense, too many, or come to too many instructions.
+    /// Compiles sums; `None` if they are too many, or come to too many instructions.
     pub(crate) fn new(shared: &SharedSums, vectors: Vectors) -> Option<Straight> {
-        if !is_dense(shared) {
-            return None;
-        }
-        Straight::of_any(shared, vectors)
-    }
-
-    /// As `new`, of sums as they are.
-    pub(crate) fn of_any(shared: &SharedSums, vectors: Vectors) -> Option<Straight> {
         let buffers = shared.buffers().len() as u32;
         let sums = worth_sharing(shared.sums(), buffers);
         if sums.iter().map(|sum| sum.terms.len() + 1).sum::<usize>() > OPS_MOST
@@ -134,7 +126,7 @@ impl Op {
 
 /// Whether what is read lies in more than three sums on average, common parts being sums of their own. Array codes have two and a little more, which a braid takes at least as well, for it touches each buffer once: Zen 3, packets of 128
 /// bytes, 64 KiB staggered, encode: D-Code(13) 0.79 to 0.88 of the limit, as a line 0.73 to 0.82; EVENODD(13) both 0.80 to 0.87; bit matrix of 6 + 3 columns 12 and 29 GB/s.
-fn is_dense(shared: &SharedSums) -> bool {
+pub(crate) fn is_dense(shared: &SharedSums) -> bool {
     let terms: usize = shared.sums().iter().map(|sum| sum.terms.len()).sum();
     let made = shared.sums().iter().filter(|sum| (sum.out as usize) < shared.buffers().len()).count();
     terms > 3 * (shared.buffers().len() - made)
@@ -397,7 +389,7 @@ mod tests {
 
     fn check(steps: &[(usize, Vec<usize>)]) -> [Straight; 2] {
         [Vectors::Ymm, Vectors::Zmm].map(|vectors| {
-            let straight = Straight::of_any(&SharedSums::new(steps), vectors).expect("few enough sums");
+            let straight = Straight::new(&SharedSums::new(steps), vectors).expect("few enough sums");
             let (mut have, wanted) = contents(steps);
             for at in 0..3 {
                 let mut bytes: Vec<u8> = have.iter().map(|cell| cell[at]).collect();
@@ -479,24 +471,21 @@ mod tests {
     }
 
     #[test]
-    fn dense_sums_are_lines_and_grids_are_not() {
+    fn dense_sums_are_dense_and_grids_are_not() {
         // Each of 48 buffers in about half of 24 sums, of which no two have much in common.
         let is_in = |i: usize, b: usize| (48 * i + b + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40 & 1 == 1;
         let dense: Vec<(usize, Vec<usize>)> =
             (0..24).map(|i| (48 + i, (0..48).filter(|&b| is_in(i, b)).collect())).collect();
-        for vectors in [Vectors::Ymm, Vectors::Zmm] {
-            let is_line =
-                |steps: &[(usize, Vec<usize>)]| Straight::new(&SharedSums::new(steps), vectors).is_some();
-            assert!(is_line(&dense));
-            assert!(!is_line(&steps(12, 13, false)) && !is_line(&steps(12, 13, true)));
-        }
+        let is_dense = |steps: &[(usize, Vec<usize>)]| is_dense(&SharedSums::new(steps));
+        assert!(is_dense(&dense));
+        assert!(!is_dense(&steps(12, 13, false)) && !is_dense(&steps(12, 13, true)));
     }
 
     #[test]
     fn too_many_sums_are_refused() {
         let many: Vec<(usize, Vec<usize>)> = (0..1100).map(|i| (10 + i, vec![0, 1])).collect();
-        assert!(Straight::of_any(&SharedSums::new(&many), Vectors::Ymm).is_none());
+        assert!(Straight::new(&SharedSums::new(&many), Vectors::Ymm).is_none());
         let long = [(9000, (0..3600).collect()), (9001, vec![1, 2])];
-        assert!(Straight::of_any(&SharedSums::new(&long), Vectors::Ymm).is_none());
+        assert!(Straight::new(&SharedSums::new(&long), Vectors::Ymm).is_none());
     }
 }

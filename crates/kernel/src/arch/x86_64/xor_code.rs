@@ -664,7 +664,7 @@ mod tests {
             .collect();
         let sums = SharedSums::new(&steps);
         let braid = Braid::new(&sums, Vectors::Ymm).expect("few enough sums");
-        let straight = Straight::of_any(&sums, Vectors::Ymm).expect("few enough sums");
+        let straight = Straight::new(&sums, Vectors::Ymm).expect("few enough sums");
         for form in [Form::Braid(&braid), Form::Straight(&straight)] {
             let cells = form.buffers().iter().map(|&buffer| (buffer / 6, buffer % 6)).collect();
             let columns = Columns { cells, rows: vec![6, 6, 6, 5], packet_bytes: 128, fetch_step: None };
