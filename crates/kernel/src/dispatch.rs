@@ -392,13 +392,13 @@ impl Sweep {
 
     /// A braid for its vectors as code; `None` if the system lets nothing be executed that was written.
     pub(crate) fn code(self, braid: &Braid) -> Option<BraidCode> {
-        debug_assert_eq!(braid.vectors, self.vectors(), "the machine may lack the others");
+        assert_eq!(braid.vectors, self.vectors(), "the machine may lack the others");
         BraidCode::new(braid)
     }
 
     /// A braid or a straight line for columns of packets; `None` also if packets are not whole slices, or columns too long for an instruction to reach.
     pub(crate) fn packet_code(self, form: Form, packets: &Packets) -> Option<PacketCode> {
-        debug_assert_eq!(vectors_of(form), self.vectors(), "the machine may lack the others");
+        assert_eq!(vectors_of(form), self.vectors(), "the machine may lack the others");
         PacketCode::new(form, packets)
     }
 

@@ -257,7 +257,7 @@ pub(crate) struct Butterflies<E: Engine> {
 impl<E: Engine> Butterflies<E> {
     /// `None` if the engine has no kernels for it.
     pub(crate) fn new(engine: E, fft: &Fft) -> Option<Box<Butterflies<E>>> {
-        debug_assert!(fft.has_points() && fft.has_outputs(), "whoever compiles it looks at its shape first");
+        assert!(fft.has_points() && fft.has_outputs(), "whoever compiles it looks at its shape first");
         let points = fft.points;
         let half = points / 2;
         let mut outputs = [None; POINTS_MOST];

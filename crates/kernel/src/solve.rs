@@ -86,7 +86,7 @@ pub(crate) struct Solve<E: Engine> {
 impl<E: Engine> Solve<E> {
     /// `None` if the engine has no kernel for such a system, which is whole. Boxed where it is made: to move what was just written takes longer than to write it.
     pub(crate) fn new(engine: E, system: &System<'_>) -> Option<Box<Solve<E>>> {
-        debug_assert!(system.is_whole(), "whoever compiles a system looks at its shape first");
+        assert!(system.is_whole(), "whoever compiles a system looks at its shape first");
         let count = system.starts.len();
         if count == 0 || count > MAX_OUTPUTS {
             return None;

@@ -9,7 +9,7 @@ fn seeds() -> Range<u64> {
     let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     match number("PANTILE_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("PANTILE_SEEDS").unwrap_or(2_000),
+        None => 0..number("PANTILE_SEEDS").unwrap_or(500),
     }
 }
 

@@ -274,7 +274,7 @@ impl Assembler {
 
     /// Fetches the next tile of one of the buffers that a slice fetches ahead: of code that was begun with this tile.
     pub(super) fn fetch(&mut self, tile: &Tile, which: usize) {
-        debug_assert!(which < tile.of_slice, "the table has no more pointers for a slice");
+        assert!(which < tile.of_slice, "the table has no more pointers for a slice");
         self.put(&[0x4d, 0x8b, 0x90]).number(8 * which as i32); // mov r10, [r8 + ..]
         let prefetch = match tile.into {
             Level::First => 0x8c,  // prefetcht0 [r10 + r11 + ..]

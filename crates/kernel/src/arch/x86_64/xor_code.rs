@@ -381,7 +381,7 @@ fn straightened(straight: &Straight, mut code: Assembler, mut streams: Option<Fe
             Op::Store(from, to) => code.store(from, to.place),
         }
     }
-    debug_assert!(streams.is_none_or(|streams| streams.has_fetched_all()), "each term fetches its share");
+    assert!(streams.is_none_or(|streams| streams.has_fetched_all()), "each term fetches its share");
     code.finished()
 }
 
@@ -430,10 +430,7 @@ fn braided(braid: &Braid, code: Assembler, streams: Option<Fetch>) -> Vec<u8> {
         sums.keep(link.to.place, to);
         before = Some(to);
     }
-    debug_assert!(
-        sums.streams.is_none_or(|streams| streams.has_fetched_all()),
-        "each term fetches its share"
-    );
+    assert!(sums.streams.is_none_or(|streams| streams.has_fetched_all()), "each term fetches its share");
     sums.code.finished()
 }
 
