@@ -52,6 +52,11 @@ SPECS = {
     "slpg": [f"slpg:{size}" for size in ("6,4,3", "4,2,2", "6,3,2", "8,5,4", "5,2,5", "12,6,4")],
     **{family: [f"{family}:{n}" for n in range(least, 25)] for family, least in
        (("dcode", 4), ("xcode", 4), ("rdp", 3), ("evenodd", 3), ("hcode", 4), ("hdp", 4))},
+    "liberation": [f"liberation:{k}" for k in range(1, 14)]
+    + [f"liberation:{k},w={w}" for k, w in ((1, 5), (2, 7), (3, 5), (4, 7), (5, 11), (8, 13), (10, 17), (2, 23), (3, 67))] + ["liberation:17", "liberation:29"],
+    "blaumroth": [f"blaumroth:{k}" for k in range(1, 13)]
+    + [f"blaumroth:{k},w={w}" for k, w in ((1, 6), (2, 6), (3, 10), (4, 12), (5, 10), (8, 12), (9, 16), (2, 22), (3, 66))] + ["blaumroth:16", "blaumroth:28"]
+    + [f"blaumroth:{k},w=7" for k in range(1, 8)],
     "raidp": [f"raidp:{n}{option}" for n in (3, 4, 5, 6, 8, 12, 16) for option in ("", ",weighted", ",stack=2")],
 }
 SPECS["dcode"] += ["dcode:9,raw", "dcode:15,raw"]
@@ -62,6 +67,8 @@ SPELLINGS = [
     ("raidq:4+4,x92", "raidq:4+4"), ("rs:4+2,cauchy1", "rs:4+2"), ("shec:6,4,c=3,multiple", "shec:6,4,c=3"),
     ("shec:6,4,single,c=3", "shec:6,4,c=3,single"), ("raidp:5,stack=1", "raidp:5"), ("raidp:5,weighted,stack=1", "raidp:5,weighted"),
     ("raidp:5,stack=2,weighted", "raidp:5,stack=2"), ("raidp:5,weighted,stack=2", "raidp:5,stack=2"),
+    ("liberation:3,w=3", "liberation:3"), ("liberation:4,w=5", "liberation:4"), ("liberation:8,w=11", "liberation:8"), ("liberation:1,w=3", "liberation:1"),
+    ("blaumroth:4,w=4", "blaumroth:4"), ("blaumroth:5,w=6", "blaumroth:5"), ("blaumroth:7,w=10", "blaumroth:7"), ("blaumroth:1,w=4", "blaumroth:1"),
     ("crs:4+2,w=8", "crs:4+2"), ("crs:4+2,w=8,orig", "crs:4+2,orig"), ("crs:4+2,orig,w=4", "crs:4+2,w=4,orig"),
 ]
 
@@ -89,6 +96,13 @@ REFUSED = [
     ("crs:4+2,w=4,w=5", "w is given twice"), ("crs:4+2,orig,orig", "given twice"), ("crs:4+2,w", "w without a value"), ("crs:4+2,orig=1", "orig takes no value"),
     ("crs:13+4,w=4", "limit 12"), ("crs:14+3,w=4", "limit 13"), ("crs:16+2,w=4", "limit 15"), ("crs:15+2,w=4,orig", "limit 14"), ("crs:16+1,w=4", "limit 15"),
     ("crs:4+2,w=2", "limit 3"), ("crs:256+2", "limit 255"), ("crs:255+2,orig", "limit 254"), ("crs:253+4", "limit 252"), ("crs:4+17", "at most 16 parities"), ("crs:4+17,w=6,orig", "at most 16 parities"),
+    ("liberation:4+2", "takes k"), ("liberation:0", "no data"), ("liberation:65", "at most 64 data"), ("liberation:2,w=2", "more than two rows"), ("liberation:2,w=1", "no prime"),
+    ("liberation:2,w=4", "no prime"), ("liberation:2,w=9", "no prime"), ("liberation:4,w=8", "no prime"), ("liberation:8,w=7", "k > w"), ("liberation:8,w=263", "at most 257 rows"),
+    ("liberation:4,w=05", "leading zero"), ("liberation:4,w=5,w=7", "w is given twice"), ("liberation:4,w", "w without a value"), ("liberation:4,7", "w is no count"), ("liberation:4,orig", "unknown option"),
+    ("blaumroth:4+2", "takes k"), ("blaumroth:0", "no data"), ("blaumroth:65", "at most 64 data"), ("blaumroth:2,w=2", "more than two rows"), ("blaumroth:2,w=1", "more than two rows"),
+    ("blaumroth:2,w=3", "4 is no prime"), ("blaumroth:2,w=5", "6 is no prime"), ("blaumroth:4,w=8", "9 is no prime"), ("blaumroth:4,w=11", "12 is no prime"), ("blaumroth:7,w=6", "k > w"),
+    ("blaumroth:8,w=7", "k > w"), ("blaumroth:8,w=67", "68 is no prime"), ("blaumroth:8,w=262", "at most 256 rows"), ("blaumroth:4,w=06", "leading zero"), ("blaumroth:4,w=6,w=10", "w is given twice"),
+    ("blaumroth:4,w", "w without a value"), ("blaumroth:4,6", "w is no count"), ("blaumroth:4,orig", "unknown option"), ("blaum_roth:4", "unknown family"), ("blaum-roth:4", "unknown family"),
     ("shec:4,3", "neither l nor c"), ("shec:4,3,5", "l > k"), ("shec:4,5,3", "m > k"), ("shec:4,3,3,single", "single needs c="), ("shec:4,3,c=4", "c > m"),
     ("shec:4,3,c=0", "c starts at 1"), ("shec:13,4,c=2", "k > 12"), ("shec:12,9,c=2", "k + m > 20"),
     ("lrc:12,5,2", "12 is no multiple of 5"), ("lrc:12,2", "g is missing"), ("lrc:12,0,2", "no groups"), ("lrc:12,2,6", "at most 5 globals"),

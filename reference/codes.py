@@ -9,7 +9,7 @@ printed as they were written: `b=0x02` and `powers` name the same code but stay 
 import re
 from functools import lru_cache
 
-from families import arrays, bits, local, matrix, plain, raidp, raidq
+from families import arrays, bits, density, local, matrix, plain, raidp, raidq
 from value import Code, CodeError  # noqa: F401  (both are part of this module's face)
 
 COUNT = r"(0|[1-9][0-9]*)"
@@ -107,6 +107,19 @@ def _read_crs(counts, joined, args):
     return [*([] if w == 8 else [f"w={w}"]), *original], lambda spec: bits.crs(spec, *counts, w, bool(original))
 
 
+def _reader_with_word(family, words, constructor):
+    """k and w; the least of the words that k data columns fit into is the default."""
+    def read(counts, joined, args):
+        _need(len(counts) == 1 and not joined and counts[0] > 0, f"{family} takes k and w")
+        found = [re.fullmatch("w=" + COUNT, arg) for arg in args]
+        _need(len(found) <= 1 and all(found), f"unknown option for {family}, or w is given twice")
+        least = min((w for w in words if w >= counts[0]), default=None)
+        _need(least is not None, f"{family}: no word has room for {counts[0]} data columns")
+        w = int(found[0][1]) if found else least
+        return [] if w == least else [f"w={w}"], lambda spec: constructor(spec, counts[0], w)
+    return read
+
+
 def _read_shec(counts, joined, args):
     _need(not joined and all(counts), "shec takes k,m,l or k,m,c=C")
     if len(counts) == 3:
@@ -151,5 +164,7 @@ FAMILIES = {
     "xorbas": _counted(3, False, local.xorbas),
     "slpg": _counted(3, False, local.slpg),
     **{family: _reader_of_array(family) for family in arrays.CONSTRUCTIONS},
+    "liberation": _reader_with_word("liberation", density.liberation_words(), density.liberation),
+    "blaumroth": _reader_with_word("blaumroth", density.blaum_roth_words(), density.blaum_roth),
     "raidp": _read_raidp,
 }

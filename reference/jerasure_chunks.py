@@ -3,15 +3,17 @@
     apt-get install libjerasure2; python3 reference/jerasure_chunks.py
     apt-get install ceph-osd;     python3 reference/jerasure_chunks.py ceph       # ceph_bit_matrices.json
 
-Each case is a call of the library alone: coefficients by `cauchy_good_general_coding_matrix` or
-`cauchy_original_coding_matrix`, then `jerasure_matrix_to_bitmatrix`, `jerasure_smart_bitmatrix_to_schedule` and
-`jerasure_schedule_encode`, which are the calls of Ceph's plugin jerasure for the techniques cauchy_good and cauchy_orig. All
-sizes that exist within K_MOST and M_MOST, packets and groups of packets in turn.
+Each case is a call of the library alone: a bit matrix, by `cauchy_good_general_coding_matrix` or
+`cauchy_original_coding_matrix` and then `jerasure_matrix_to_bitmatrix`, or by `liberation_coding_bitmatrix` or
+`blaum_roth_coding_bitmatrix`; then `jerasure_smart_bitmatrix_to_schedule` and `jerasure_schedule_encode`. These are the calls
+of Ceph's plugin jerasure for the techniques of these names. All sizes that exist within K_MOST and M_MOST, packets and groups
+of packets in turn; RAID-6 codes of many rows with few and with many data columns.
 
 Cases of Ceph are made by `ceph-erasure-code-tool encode`, one stripe each.
 
-Before it writes, it compares the judge's coefficients (`families/bits.py`) with the library's for these sizes, and for two
-parities the longest row of each word. `make_vectors.py foreign` computes the chunks anew without the library.
+Before it writes, it compares the judge's coefficients (`families/bits.py`) and bit matrices (`families/density.py`) with the
+library's for these sizes, and for two parities the longest row of each word. `make_vectors.py foreign` computes the chunks
+anew without the library.
 """
 import ctypes
 import os
@@ -20,7 +22,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from families import bits
+import codes
+from families import bits, density
 from make_vectors import VECTORS, lines_of, write
 from value import digest, pattern
 
@@ -30,6 +33,10 @@ CEPH = "ceph-erasure-code-tool 16.2.15 (Debian)"
 DATA = "byte i = (i*2654435761 >> 13) & 255; k chunks one after another"
 K_MOST, M_MOST = 20, 6
 PACKETS, GROUPS = (8, 16, 40), (1, 2, 3, 2)  # Jerasure wants packets of whole longs.
+# RAID-6 codes: the judge's family, the words and the matrices X_j; and the words of which every k is taken, and more than one.
+RAID6 = {"liberation": ("liberation", density.liberation_words(), density.liberation_matrices),
+         "blaum_roth": ("blaumroth", sorted([*density.blaum_roth_words(), density.CEPHS_WORD]), density.blaum_roth_matrices)}
+EVERY_K_TO, SOME_K_TO = 17, 67
 
 Ints = ctypes.POINTER(ctypes.c_int)
 Schedule = ctypes.POINTER(Ints)
@@ -37,9 +44,10 @@ Schedule = ctypes.POINTER(Ints)
 
 def loaded():
     library = ctypes.CDLL(LIBRARY)
-    three = [ctypes.c_int] * 3
+    two, three = [ctypes.c_int] * 2, [ctypes.c_int] * 3
     for name, result, arguments in (
             ("cauchy_good_general_coding_matrix", Ints, three), ("cauchy_original_coding_matrix", Ints, three),
+            ("liberation_coding_bitmatrix", Ints, two), ("blaum_roth_coding_bitmatrix", Ints, two),
             ("jerasure_matrix_to_bitmatrix", Ints, three + [Ints]), ("jerasure_smart_bitmatrix_to_schedule", Schedule, three + [Ints]),
             ("jerasure_schedule_encode", None, three + [Schedule, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int])):
         function = getattr(library, name)
@@ -47,22 +55,34 @@ def loaded():
     return library
 
 
-def matrix(library, k, m, w, original):
-    function = library.cauchy_original_coding_matrix if original else library.cauchy_good_general_coding_matrix
+def coefficients(library, technique, k, m, w):
+    function = {"cauchy_good": library.cauchy_good_general_coding_matrix, "cauchy_orig": library.cauchy_original_coding_matrix}[technique]
     return function(k, m, w)
 
 
-def compare(library, k, m, w, original):
-    ours = [value for row in bits.coefficients(k, m, w, original) for value in row]
-    theirs = matrix(library, k, m, w, original)[:k * m]
+def bit_matrix(library, technique, k, m, w):
+    """m w rows of k w bits, one after another."""
+    if technique in RAID6:
+        return getattr(library, f"{technique}_coding_bitmatrix")(k, w)
+    return library.jerasure_matrix_to_bitmatrix(k, m, w, coefficients(library, technique, k, m, w))
+
+
+def compare(library, technique, k, m, w):
+    if technique in RAID6:
+        matrices = RAID6[technique][2](k, w)
+        theirs = bit_matrix(library, technique, k, m, w)[:2 * k * w * w]
+        ours = [bit for r in range(w) for _ in range(k) for bit in density.identity(w)[r]]
+        ours += [bit for r in range(w) for matrix in matrices for bit in matrix[r]]
+    else:
+        ours = [value for row in bits.coefficients(k, m, w, technique == "cauchy_orig") for value in row]
+        theirs = coefficients(library, technique, k, m, w)[:k * m]
     if ours != theirs:
-        raise SystemExit(f"{k}+{m}, w={w}, original={original}: {ours} is not {theirs}")
+        raise SystemExit(f"{technique}, {k}+{m}, w={w}: {ours} is not {theirs}")
 
 
-def encoded(library, k, m, w, original, packet, chunk):
+def encoded(library, technique, k, m, w, packet, chunk):
     """The parity chunks that the library computes from the pattern."""
-    table = library.jerasure_matrix_to_bitmatrix(k, m, w, matrix(library, k, m, w, original))
-    schedule = library.jerasure_smart_bitmatrix_to_schedule(k, m, w, table)
+    schedule = library.jerasure_smart_bitmatrix_to_schedule(k, m, w, bit_matrix(library, technique, k, m, w))
     user = pattern(k * chunk)
     data = [ctypes.create_string_buffer(user[j * chunk:(j + 1) * chunk], chunk) for j in range(k)]
     parity = [ctypes.create_string_buffer(chunk) for _ in range(m)]
@@ -73,16 +93,21 @@ def encoded(library, k, m, w, original, packet, chunk):
 
 def sizes():
     for w in bits.POLYNOMIAL:
-        for original in (False, True):
+        for technique in ("cauchy_good", "cauchy_orig"):
             for m in range(1, M_MOST + 1):
                 for k in range(1, K_MOST + 1):
-                    if k + m <= (1 << w) + (1 if m == 2 and not original else 0):
-                        yield k, m, w, original
+                    if k + m <= (1 << w) + (1 if m == 2 and technique == "cauchy_good" else 0):
+                        yield technique, k, m, w
+    for technique, (_, words, _) in RAID6.items():
+        for w in words:
+            yield from ((technique, k, 2, w) for k in (range(1, w + 1) if w <= EVERY_K_TO else (2, min(w, density.DATA_MOST)) if w <= SOME_K_TO else (3,)))
 
 
-def case(k, m, w, original, packet, chunk, parity, plugin=""):
-    technique = "cauchy_orig" if original else "cauchy_good"
-    spec = f"crs:{k}+{m}" + ("" if w == 8 else f",w={w}") + (",orig" if original else "")
+def case(technique, k, m, w, packet, chunk, parity, plugin=""):
+    if technique in RAID6:
+        spec = str(codes.parse(f"{RAID6[technique][0]}:{k},w={w}"))
+    else:
+        spec = f"crs:{k}+{m}" + ("" if w == 8 else f",w={w}") + (",orig" if technique == "cauchy_orig" else "")
     return {"profile": f"{plugin}technique={technique},k={k},m={m},w={w},packetsize={packet}", "spec": spec, "packet": packet,
             "chunk": chunk, "sha256": [digest(column) for column in parity]}
 
@@ -96,13 +121,13 @@ def save(name, source, cases):
 def of_jerasure():
     library = loaded()
     cases = []
-    for number, (k, m, w, original) in enumerate(sizes()):
-        compare(library, k, m, w, original)
+    for number, size in enumerate(sizes()):
+        compare(library, *size)
         packet = PACKETS[number % len(PACKETS)]
-        chunk = GROUPS[number % len(GROUPS)] * w * packet
-        cases.append(case(k, m, w, original, packet, chunk, encoded(library, k, m, w, original, packet, chunk)))
+        chunk = GROUPS[number % len(GROUPS)] * size[-1] * packet
+        cases.append(case(*size, packet, chunk, encoded(library, *size, packet, chunk)))
     for w in bits.POLYNOMIAL:
-        compare(library, (1 << w) - 1, 2, w, False)
+        compare(library, "cauchy_good", (1 << w) - 1, 2, w)
     save("jerasure_bit_matrices.json", SOURCE, cases)
 
 
@@ -122,18 +147,26 @@ def encoded_by_ceph(profile, k, m, chunk):
     return files[k:]
 
 
-def of_ceph():
-    cases = []
+def sizes_of_ceph():
     for k, m, w in ((2, 1, 8), (4, 2, 8), (6, 3, 8), (8, 3, 8), (8, 4, 8), (10, 4, 8), (12, 4, 8), (16, 2, 8), (16, 4, 8), (20, 4, 8), (20, 6, 8),
                     (7, 2, 3), (5, 3, 3), (10, 4, 4), (12, 4, 4), (15, 2, 4), (9, 3, 5), (7, 4, 6), (31, 2, 6), (8, 3, 7)):
-        for original in (False, True):
-            if k + m > (1 << w) and original:
-                continue
-            for packet in (8, 32):
-                # Ceph fills chunks up to whole words of 16 bytes and groups of packets.
-                made = case(k, m, w, original, packet, chunk := 32 * w * packet, [], "plugin=jerasure,")
-                parity = encoded_by_ceph(made["profile"], k, m, chunk)
-                cases.append({**made, "sha256": [digest(column) for column in parity]})
+        yield "cauchy_good", k, m, w
+        if k + m <= (1 << w):
+            yield "cauchy_orig", k, m, w
+    for k, w in [(k, w) for w in (3, 5, 7, 11) for k in range(2, w + 1)] + [(10, 13), (17, 17), (8, 31), (3, 67), (3, 257)]:
+        yield "liberation", k, 2, w
+    for k, w in [(k, w) for w in (4, 6, 7, 10) for k in range(2, w + 1)] + [(10, 12), (16, 16), (8, 30), (3, 66), (3, 256)]:
+        yield "blaum_roth", k, 2, w
+
+
+def of_ceph():
+    cases = []
+    for technique, k, m, w in sizes_of_ceph():
+        for packet in (8, 32):
+            # Ceph fills chunks up to whole words of 16 bytes and groups of packets.
+            made = case(technique, k, m, w, packet, chunk := (16 if technique in RAID6 else 32) * w * packet, [], "plugin=jerasure,")
+            parity = encoded_by_ceph(made["profile"], k, m, chunk)
+            cases.append({**made, "sha256": [digest(column) for column in parity]})
     save("ceph_bit_matrices.json", CEPH, cases)
 
 

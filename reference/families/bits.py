@@ -75,17 +75,24 @@ def coefficients(k, m, w, original):
 
 # ---------------------------------------------------------------- the code
 def crs(spec, k, m, w, original):
-    """k + m columns of w rows. Parity row r of column k + i is the XOR of the rows x of the columns j with bit [r][x]."""
+    """k + m columns of w rows."""
     if not 2 <= w <= 8:
         raise CodeError("crs takes words of 2 to 8 bits")
     if k + m > (1 << w) + (1 if m == 2 and not original else 0):
         raise CodeError(f"crs: {k}+{m} columns are more than GF(2^{w}) has elements for")
     if k > 255 or m > 16:
         raise CodeError("crs takes at most 255 data and 16 parity columns")
+    return xor_code(spec, [[bits(value, w) for value in row] for row in coefficients(k, m, w, original)])
+
+
+def xor_code(spec, matrices):
+    """Columns of w rows from a w by w matrix for each parity and each data column. Parity row r of column k + i is the XOR of
+    the rows x of the columns j with bit [r][x] in matrices[i][j]."""
+    m, k, w = len(matrices), len(matrices[0]), len(matrices[0][0])
     equations = []
-    for i, row in enumerate(coefficients(k, m, w, original)):
+    for i, row in enumerate(matrices):
         for r in range(w):
-            equation = {(x, j): 1 for j, value in enumerate(row) for x in range(w) if bits(value, w)[r][x]}
+            equation = {(x, j): 1 for j, matrix in enumerate(row) for x in range(w) if matrix[r][x]}
             equation[r, k + i] = 1
             equations.append(equation)
     data = [(x, j) for j in range(k) for x in range(w)]

@@ -415,6 +415,8 @@ mod tests {
             "xorbas:4,4,2",
             "raidq:4+4,cbrt",
             "crs:5+3,w=3",
+            "liberation:4,w=7",
+            "blaumroth:5,w=7",
             "mirror:5",
             "raid0:4",
         ];

@@ -17,13 +17,11 @@
 //! the elements do, so a square of blocks is invertible over bits as its minor is over GF(2^w); and 0 and 1 are the same
 //! in GF(2^8).
 //!
-//! The user's elements go column by column, because that is the order of a chunk of Jerasure's: w packets, one of each
-//! row, again and again.
-//!
 //! Source: J. Bloemer et al., "An XOR-based erasure-resilient coding scheme" (1995); J. S. Plank, L. Xu, "Optimizing
 //! Cauchy Reed-Solomon codes" (2006); Jerasure 2, cauchy.c.
 
 use super::Family;
+use crate::parts::bit_matrices::bit_matrices;
 use crate::parts::small_field::{SmallField, WORDS};
 use crate::{Arguments, Claim, Code, CodeBuilder, CodeError, Hint};
 
@@ -105,16 +103,10 @@ fn fewest_ones(field: &SmallField, k: usize) -> Coefficients {
 }
 
 fn in_bits(field: &SmallField, word: usize, coefficients: &Coefficients) -> CodeBuilder {
-    let (k, m) = (coefficients[0].len(), coefficients.len());
-    let mut code = CodeBuilder::uniform(k + m, word);
-    for (i, row) in coefficients.iter().enumerate() {
-        let columns: Vec<Vec<usize>> = row.iter().map(|&c| field.columns(c).collect()).collect();
-        for r in 0..word {
-            let is_set = |&(x, j): &(usize, usize)| columns[j][x] >> r & 1 == 1;
-            let cells = (0..k).flat_map(|j| (0..word).map(move |x| (x, j)));
-            code.define_xor((r, k + i), cells.filter(is_set));
-        }
-    }
-    code.user_order((0..k).flat_map(|j| (0..word).map(move |x| (x, j))));
-    code
+    let columns = |row: &Vec<usize>| row.iter().map(|&c| field.columns(c).collect()).collect();
+    let columns: Vec<Vec<Vec<usize>>> = coefficients.iter().map(columns).collect();
+    bit_matrices((coefficients[0].len(), coefficients.len()), word, |i, r, j| {
+        let columns = &columns[i][j];
+        (0..word).filter(move |&x| columns[x] >> r & 1 == 1)
+    })
 }

@@ -1,6 +1,7 @@
-//! What more than one family is made of: coefficient matrices, points, small fields, chains of array codes, and proof by
-//! enumeration.
+//! What more than one family is made of: coefficient matrices, points, small fields, bit matrices, chains of array codes, and
+//! proof by enumeration.
 
+pub(crate) mod bit_matrices;
 pub(crate) mod cantor;
 pub(crate) mod cauchy;
 pub(crate) mod chains;

@@ -94,6 +94,94 @@ fn bit_matrices() {
 }
 
 #[test]
+fn minimum_density_codes() {
+    for (family, words) in [("liberation", [3, 5, 7, 11]), ("blaumroth", [4, 6, 7, 10])] {
+        let sizes = words.into_iter().flat_map(|w| (1..=w).map(move |k| (k, w)));
+        hold_all(26, sizes.map(|(k, w)| format!("{family}:{k},w={w}")));
+    }
+}
+
+/// What Ceph writes where a profile has no w: two data columns may be lost, of three and more not always.
+#[test]
+fn blaum_roth_with_seven_rows_is_not_mds() {
+    let pairs = [(0, 2), (0, 4), (1, 4), (2, 4), (1, 5), (2, 5), (0, 6), (2, 6), (4, 6)];
+    for k in 1..=7 {
+        let code = Code::parse(&format!("blaumroth:{k},w=7")).unwrap();
+        let known: Vec<_> = pairs.into_iter().filter(|&(_, j)| j < k).collect();
+        let mds = known.is_empty();
+        assert_eq!(mds, k <= 2);
+        assert_eq!(code.claim(), Claim { tolerance: if mds { 2 } else { 1 }, mds }, "{code}");
+        assert_eq!(matches!(code.purpose(), Purpose::Study(_)), !mds, "{code}");
+        let matrices = matrices_of_q(&code);
+        for (j, matrix) in matrices.iter().enumerate() {
+            assert!(is_invertible(matrix.clone()), "{code}: X_{j}");
+            for (i, other) in matrices[..j].iter().enumerate() {
+                let sum = matrix.iter().zip(other).map(|(a, b)| plus(a, b)).collect();
+                assert_eq!(is_invertible(sum), !known.contains(&(i, j)), "{code}: X_{i} + X_{j}");
+            }
+        }
+    }
+}
+
+/// Fewer data columns have the first of the same matrices, so the widest code of each word decides for all; of the longest word
+/// a dozen of its matrices.
+#[test]
+fn matrices_of_minimum_density_are_invertible_one_by_one_and_in_pairs() {
+    let primes = (3..=67).filter(|n| (2..*n).all(|d| n % d > 0));
+    let widest = primes.flat_map(|p: usize| [("liberation", p), ("blaumroth", (p - 1).max(4))]);
+    let widest = widest.map(|(family, word)| (family, word.min(64), word));
+    for (family, k, word) in widest.chain([("liberation", 12, 257), ("blaumroth", 12, 256)]) {
+        let spec = format!("{family}:{k},w={word}");
+        let code = Code::parse(&spec).unwrap();
+        assert_eq!((code.rows_max(), code.columns()), (word, k + 2), "{spec}");
+        let matrices = matrices_of_q(&code);
+        let ones: u32 = matrices.iter().flatten().flatten().map(|bits| bits.count_ones()).sum();
+        assert_eq!(ones as usize, k * word + k - 1, "{spec} has the fewest ones that are possible");
+        for (j, matrix) in matrices.iter().enumerate() {
+            assert!(is_invertible(matrix.clone()), "{spec}: X_{j}");
+            for (i, other) in matrices[..j].iter().enumerate() {
+                let sum = matrix.iter().zip(other).map(|(a, b)| plus(a, b)).collect();
+                assert!(is_invertible(sum), "{spec}: X_{i} + X_{j}");
+            }
+        }
+    }
+}
+
+/// As many bits as the longest word has.
+type Bits = [u128; 3];
+
+fn plus(a: &Bits, b: &Bits) -> Bits {
+    std::array::from_fn(|i| a[i] ^ b[i])
+}
+
+/// For each data column the rows of its matrix in the second parity; the first parity must be the XOR of each row.
+fn matrices_of_q(code: &Code) -> Vec<Vec<Bits>> {
+    let (word, k) = (code.rows_max(), code.columns() - 2);
+    let rows_of = |equation: usize| {
+        let mut of_column = vec![Bits::default(); k];
+        let cells = code.equations()[equation].terms().iter().map(|&(index, _)| code.cell(index));
+        cells
+            .filter(|cell| cell.column < k)
+            .for_each(|c| of_column[c.column][c.row / 128] |= 1 << (c.row % 128));
+        of_column
+    };
+    let unit = |r: usize| std::array::from_fn(|i| if r / 128 == i { 1 << (r % 128) } else { 0 });
+    assert!((0..word).all(|r| rows_of(r) == vec![unit(r); k]), "{code}: P is no plain XOR");
+    let rows: Vec<Vec<Bits>> = (word..2 * word).map(rows_of).collect();
+    (0..k).map(|j| rows.iter().map(|row| row[j]).collect()).collect()
+}
+
+/// By elimination over bits.
+fn is_invertible(mut rows: Vec<Bits>) -> bool {
+    while let Some(row) = rows.pop() {
+        let Some(i) = row.iter().position(|&bits| bits != 0) else { return false };
+        let lowest = row[i] & row[i].wrapping_neg();
+        rows.iter_mut().filter(|other| other[i] & lowest != 0).for_each(|other| *other = plus(other, &row));
+    }
+    true
+}
+
+#[test]
 fn vandermonde_is_refused_exactly_where_it_is_not_mds() {
     let exists = |k: usize, m: usize| Code::parse(&format!("rs:{k}+{m},vandermonde")).is_ok();
     for (k, m) in [(21, 4), (4, 21), (5, 5), (4, 6), (3, 30), (30, 3)] {

@@ -39,10 +39,28 @@ fn a_large_set_of_parameters_prints_and_parses() {
         Err(CodeError::OutOfRange { .. } | CodeError::Unsuitable { .. } | CodeError::NotMds { .. }) => {}
         Err(error) => panic!("{spec}: {error}"),
     };
-    for family in
-        ["raid0", "mirror", "raid5", "raid6", "dcode", "xcode", "rdp", "evenodd", "hcode", "hdp", "raidp"]
-    {
+    for family in [
+        "raid0",
+        "mirror",
+        "raid5",
+        "raid6",
+        "dcode",
+        "xcode",
+        "rdp",
+        "evenodd",
+        "hcode",
+        "hdp",
+        "liberation",
+        "blaumroth",
+        "raidp",
+    ] {
         (0..=70).for_each(|n| hold(format!("{family}:{n}")));
+    }
+    for (k, w) in [(1, 5), (3, 5), (3, 7), (8, 13), (12, 257)] {
+        hold(format!("liberation:{k},w={w}"));
+    }
+    for (k, w) in [(1, 6), (3, 6), (3, 7), (7, 7), (8, 12), (12, 256)] {
+        hold(format!("blaumroth:{k},w={w}"));
     }
     for b in 3..=255 {
         (1..=2).for_each(|k| (3..=4).for_each(|m| hold(format!("raidq:{k}+{m},b=0x{b:02x}"))));
@@ -162,6 +180,21 @@ fn a_hint_is_about_the_side_on_which_the_number_lies() {
         ("crs:16+2,w=4", "2 to 17 is possible; GF(2^w) has no more elements; take a larger w", "GF(2^8)"),
         ("crs:256+2", "1 to 255", "larger w"),
         ("crs:4+17", "1 to 16 is possible; use rs or lch for more", "GF(2^w)"),
+        ("liberation:0", "1 to 64", "raid6"),
+        ("liberation:65", "1 to 64 is possible; use raid6", "Jerasure"),
+        ("liberation:2,w=2", "3 to 257 is possible; Jerasure has none with fewer rows", "Ceph"),
+        ("liberation:2,w=263", "Ceph has none with more rows", "Jerasure"),
+        ("liberation:6,w=9", "w must be a prime, and 9 is not; the least for k=6 is w=7", "room"),
+        ("liberation:6,w=5", "w=5 has room for 5 data columns, not 6; leave w out for w=7", "prime"),
+        ("blaumroth:2,w=262", "4 to 256 is possible; Ceph has none with more rows", "Jerasure"),
+        ("blaumroth:2,w=3", "4 to 256 is possible; Jerasure has none with fewer rows", "Ceph"),
+        (
+            "blaumroth:6,w=8",
+            "w must be one less than a prime, and 8 is not; the least for k=6 is w=6",
+            "room",
+        ),
+        ("blaumroth:8,w=7", "w=7 has room for 7 data columns, not 8; leave w out for w=10", "prime"),
+        ("blaum-roth:4", "did you mean 'blaumroth'", "unwieldy"),
         ("crs:254+3", "2 to 256 is possible; GF(2^8) has no more", "larger w"),
     ] {
         let error = Code::parse(spec).expect_err(spec).to_string();

@@ -119,6 +119,7 @@ fn exact_plans_are_exact_and_bounds_hold() {
         "cauchy:4+4",
         "lch:4+4",
         "crs:2+2,w=2",
+        "liberation:2",
     ] {
         let code = Code::parse(spec).unwrap();
         let exact = check(&code, &mut random, 12, false);

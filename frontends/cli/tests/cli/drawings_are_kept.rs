@@ -61,6 +61,8 @@ fn every_family_has_a_well_formed_picture() {
         "evenodd:7",
         "hcode:8",
         "hdp:10",
+        "liberation:7",
+        "blaumroth:6",
         "raidp:5",
         "raidp:30,stack=2",
         "raidp:6,weighted",

@@ -93,6 +93,8 @@ const CODES: &[&str] = &[
     "evenodd:5",
     "hcode:6",
     "hdp:6",
+    "liberation:4,w=7",
+    "blaumroth:3,w=7",
     "raidp:5",
     "raidp:4,stack=2",
     "./no.code",
