@@ -57,6 +57,7 @@ SPECS = {
     "blaumroth": [f"blaumroth:{k}" for k in range(1, 13)]
     + [f"blaumroth:{k},w={w}" for k, w in ((1, 6), (2, 6), (3, 10), (4, 12), (5, 10), (8, 12), (9, 16), (2, 22), (3, 66))] + ["blaumroth:16", "blaumroth:28"]
     + [f"blaumroth:{k},w=7" for k in range(1, 8)],
+    "liber8tion": [f"liber8tion:{k}" for k in range(1, 9)],
     "raidp": [f"raidp:{n}{option}" for n in (3, 4, 5, 6, 8, 12, 16) for option in ("", ",weighted", ",stack=2")],
 }
 SPECS["dcode"] += ["dcode:9,raw", "dcode:15,raw"]
@@ -103,6 +104,8 @@ REFUSED = [
     ("blaumroth:2,w=3", "4 is no prime"), ("blaumroth:2,w=5", "6 is no prime"), ("blaumroth:4,w=8", "9 is no prime"), ("blaumroth:4,w=11", "12 is no prime"), ("blaumroth:7,w=6", "k > w"),
     ("blaumroth:8,w=7", "k > w"), ("blaumroth:8,w=67", "68 is no prime"), ("blaumroth:8,w=262", "at most 256 rows"), ("blaumroth:4,w=06", "leading zero"), ("blaumroth:4,w=6,w=10", "w is given twice"),
     ("blaumroth:4,w", "w without a value"), ("blaumroth:4,6", "w is no count"), ("blaumroth:4,orig", "unknown option"), ("blaum_roth:4", "unknown family"), ("blaum-roth:4", "unknown family"),
+    ("liber8tion:4+2", "takes k"), ("liber8tion:0", "no data"), ("liber8tion:9", "at most 8 data"), ("liber8tion:4,w=8", "w is always 8"), ("liber8tion:4,8", "takes k alone"),
+    ("liberation8:4", "unknown family"),
     ("shec:4,3", "neither l nor c"), ("shec:4,3,5", "l > k"), ("shec:4,5,3", "m > k"), ("shec:4,3,3,single", "single needs c="), ("shec:4,3,c=4", "c > m"),
     ("shec:4,3,c=0", "c starts at 1"), ("shec:13,4,c=2", "k > 12"), ("shec:12,9,c=2", "k + m > 20"),
     ("lrc:12,5,2", "12 is no multiple of 5"), ("lrc:12,2", "g is missing"), ("lrc:12,0,2", "no groups"), ("lrc:12,2,6", "at most 5 globals"),

@@ -166,5 +166,6 @@ FAMILIES = {
     **{family: _reader_of_array(family) for family in arrays.CONSTRUCTIONS},
     "liberation": _reader_with_word("liberation", density.liberation_words(), density.liberation),
     "blaumroth": _reader_with_word("blaumroth", density.blaum_roth_words(), density.blaum_roth),
+    "liber8tion": _counted(1, False, density.liber8tion),
     "raidp": _read_raidp,
 }

@@ -4,8 +4,8 @@
     apt-get install ceph-osd;     python3 reference/jerasure_chunks.py ceph       # ceph_bit_matrices.json
 
 Each case is a call of the library alone: a bit matrix, by `cauchy_good_general_coding_matrix` or
-`cauchy_original_coding_matrix` and then `jerasure_matrix_to_bitmatrix`, or by `liberation_coding_bitmatrix` or
-`blaum_roth_coding_bitmatrix`; then `jerasure_smart_bitmatrix_to_schedule` and `jerasure_schedule_encode`. These are the calls
+`cauchy_original_coding_matrix` and then `jerasure_matrix_to_bitmatrix`, or by `liberation_coding_bitmatrix`,
+`blaum_roth_coding_bitmatrix` or `liber8tion_coding_bitmatrix`; then `jerasure_smart_bitmatrix_to_schedule` and `jerasure_schedule_encode`. These are the calls
 of Ceph's plugin jerasure for the techniques of these names. All sizes that exist within K_MOST and M_MOST, packets and groups
 of packets in turn; RAID-6 codes of many rows with few and with many data columns.
 
@@ -35,7 +35,8 @@ K_MOST, M_MOST = 20, 6
 PACKETS, GROUPS = (8, 16, 40), (1, 2, 3, 2)  # Jerasure wants packets of whole longs.
 # RAID-6 codes: the judge's family, the words and the matrices X_j; and the words of which every k is taken, and more than one.
 RAID6 = {"liberation": ("liberation", density.liberation_words(), density.liberation_matrices),
-         "blaum_roth": ("blaumroth", sorted([*density.blaum_roth_words(), density.CEPHS_WORD]), density.blaum_roth_matrices)}
+         "blaum_roth": ("blaumroth", sorted([*density.blaum_roth_words(), density.CEPHS_WORD]), density.blaum_roth_matrices),
+         "liber8tion": ("liber8tion", [8], lambda k, w: density.liber8tion_matrices(k))}
 EVERY_K_TO, SOME_K_TO = 17, 67
 
 Ints = ctypes.POINTER(ctypes.c_int)
@@ -47,7 +48,7 @@ def loaded():
     two, three = [ctypes.c_int] * 2, [ctypes.c_int] * 3
     for name, result, arguments in (
             ("cauchy_good_general_coding_matrix", Ints, three), ("cauchy_original_coding_matrix", Ints, three),
-            ("liberation_coding_bitmatrix", Ints, two), ("blaum_roth_coding_bitmatrix", Ints, two),
+            ("liberation_coding_bitmatrix", Ints, two), ("blaum_roth_coding_bitmatrix", Ints, two), ("liber8tion_coding_bitmatrix", Ints, two[:1]),
             ("jerasure_matrix_to_bitmatrix", Ints, three + [Ints]), ("jerasure_smart_bitmatrix_to_schedule", Schedule, three + [Ints]),
             ("jerasure_schedule_encode", None, three + [Schedule, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int])):
         function = getattr(library, name)
@@ -63,7 +64,8 @@ def coefficients(library, technique, k, m, w):
 def bit_matrix(library, technique, k, m, w):
     """m w rows of k w bits, one after another."""
     if technique in RAID6:
-        return getattr(library, f"{technique}_coding_bitmatrix")(k, w)
+        function = getattr(library, f"{technique}_coding_bitmatrix")
+        return function(k) if technique == "liber8tion" else function(k, w)
     return library.jerasure_matrix_to_bitmatrix(k, m, w, coefficients(library, technique, k, m, w))
 
 
@@ -105,7 +107,7 @@ def sizes():
 
 def case(technique, k, m, w, packet, chunk, parity, plugin=""):
     if technique in RAID6:
-        spec = str(codes.parse(f"{RAID6[technique][0]}:{k},w={w}"))
+        spec = str(codes.parse(f"{RAID6[technique][0]}:{k}" + ("" if technique == "liber8tion" else f",w={w}")))
     else:
         spec = f"crs:{k}+{m}" + ("" if w == 8 else f",w={w}") + (",orig" if technique == "cauchy_orig" else "")
     return {"profile": f"{plugin}technique={technique},k={k},m={m},w={w},packetsize={packet}", "spec": spec, "packet": packet,
@@ -157,6 +159,7 @@ def sizes_of_ceph():
         yield "liberation", k, 2, w
     for k, w in [(k, w) for w in (4, 6, 7, 10) for k in range(2, w + 1)] + [(10, 12), (16, 16), (8, 30), (3, 66), (3, 256)]:
         yield "blaum_roth", k, 2, w
+    yield from (("liber8tion", k, 2, 8) for k in range(2, 9))
 
 
 def of_ceph():

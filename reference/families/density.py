@@ -74,3 +74,21 @@ def blaum_roth(spec, k, w):
     if w not in blaum_roth_words() + [CEPHS_WORD] or k > min(w, DATA_MOST):
         raise CodeError(f"blaumroth: w={w} is not one less than a prime up to {ROWS_MOST}, or k={k} more than that or {DATA_MOST}")
     return raid6(spec, blaum_roth_matrices(k, w))
+
+
+# ---------------------------------------------------------------- Liber8tion
+# Plank 2009, found by a search: for each data column but the first, whose matrix is the identity, the columns of X_j. Bit r of a
+# byte is row r, that is, the element stands in row r of Q.
+LIBER8TION = ("04 20 08 02 80 40 10 11", "08 40 02 22 04 80 01 10", "10 80 01 20 60 02 08 04", "84 04 10 40 20 01 02 08",
+              "80 01 82 04 08 10 20 40", "02 10 80 01 40 48 04 20", "40 0c 20 10 01 08 80 02")
+
+
+def liber8tion_matrices(k):
+    columns = [bytes.fromhex(text) for text in LIBER8TION[:k - 1]]
+    return [identity(8), *([[column[x] >> r & 1 for x in range(8)] for r in range(8)] for column in columns)]
+
+
+def liber8tion(spec, k):
+    if not 1 <= k <= 8:
+        raise CodeError("liber8tion has 1 to 8 data columns")
+    return raid6(spec, liber8tion_matrices(k))

@@ -417,6 +417,7 @@ mod tests {
             "crs:5+3,w=3",
             "liberation:4,w=7",
             "blaumroth:5,w=7",
+            "liber8tion:6",
             "mirror:5",
             "raid0:4",
         ];

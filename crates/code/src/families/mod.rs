@@ -31,7 +31,7 @@ macro_rules! families {
 families! {
     raid0, mirror, raid5, raid6, raidq, cauchy, rs, lch, crs,
     shec, lrc, xorbas, slpg,
-    dcode, xcode, rdp, evenodd, hcode, hdp, liberation, blaumroth,
+    dcode, xcode, rdp, evenodd, hcode, hdp, liberation, blaumroth, liber8tion,
     raidp,
 }
 

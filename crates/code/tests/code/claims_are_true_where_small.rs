@@ -99,6 +99,11 @@ fn minimum_density_codes() {
         let sizes = words.into_iter().flat_map(|w| (1..=w).map(move |k| (k, w)));
         hold_all(26, sizes.map(|(k, w)| format!("{family}:{k},w={w}")));
     }
+    let codes: Vec<Code> = (1..=8).map(|k| Code::parse(&format!("liber8tion:{k}")).unwrap()).collect();
+    for code in &codes {
+        assert_eq!(code.claim(), Claim { tolerance: 2, mds: true }, "{code}");
+        hold(code);
+    }
 }
 
 /// What Ceph writes where a profile has no w: two data columns may be lost, of three and more not always.
@@ -130,8 +135,11 @@ fn matrices_of_minimum_density_are_invertible_one_by_one_and_in_pairs() {
     let primes = (3..=67).filter(|n| (2..*n).all(|d| n % d > 0));
     let widest = primes.flat_map(|p: usize| [("liberation", p), ("blaumroth", (p - 1).max(4))]);
     let widest = widest.map(|(family, word)| (family, word.min(64), word));
-    for (family, k, word) in widest.chain([("liberation", 12, 257), ("blaumroth", 12, 256)]) {
+    for (family, k, word) in
+        widest.chain([("liberation", 12, 257), ("blaumroth", 12, 256), ("liber8tion", 8, 8)])
+    {
         let spec = format!("{family}:{k},w={word}");
+        let spec = if family == "liber8tion" { "liber8tion:8".to_string() } else { spec };
         let code = Code::parse(&spec).unwrap();
         assert_eq!((code.rows_max(), code.columns()), (word, k + 2), "{spec}");
         let matrices = matrices_of_q(&code);

@@ -52,6 +52,7 @@ fn a_large_set_of_parameters_prints_and_parses() {
         "hdp",
         "liberation",
         "blaumroth",
+        "liber8tion",
         "raidp",
     ] {
         (0..=70).for_each(|n| hold(format!("{family}:{n}")));
@@ -194,6 +195,8 @@ fn a_hint_is_about_the_side_on_which_the_number_lies() {
             "room",
         ),
         ("blaumroth:8,w=7", "w=7 has room for 7 data columns, not 8; leave w out for w=10", "prime"),
+        ("liber8tion:9", "1 to 8 is possible; there are eight matrices; use liberation", "w="),
+        ("liber8tion:4,w=8", "does not take 'w=8' here; write it as liber8tion:k", "liberation"),
         ("blaum-roth:4", "did you mean 'blaumroth'", "unwieldy"),
         ("crs:254+3", "2 to 256 is possible; GF(2^8) has no more", "larger w"),
     ] {

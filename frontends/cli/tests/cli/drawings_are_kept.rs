@@ -63,6 +63,7 @@ fn every_family_has_a_well_formed_picture() {
         "hdp:10",
         "liberation:7",
         "blaumroth:6",
+        "liber8tion:8",
         "raidp:5",
         "raidp:30,stack=2",
         "raidp:6,weighted",

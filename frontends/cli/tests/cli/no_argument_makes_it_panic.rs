@@ -95,6 +95,7 @@ const CODES: &[&str] = &[
     "hdp:6",
     "liberation:4,w=7",
     "blaumroth:3,w=7",
+    "liber8tion:3",
     "raidp:5",
     "raidp:4,stack=2",
     "./no.code",

@@ -62,6 +62,7 @@ pub const SMALL: &[&str] = &[
     "liberation:3,w=7",
     "blaumroth:4",
     "blaumroth:5,w=7",
+    "liber8tion:4",
     "rs:2+1",
     "rs:6+3",
     "rs:10+4",
