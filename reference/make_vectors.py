@@ -107,7 +107,7 @@ def spec_of_profile(profile):
     p = dict(part.split("=", 1) for part in profile.split(","))
     k, m = int(p["k"]), int(p["m"])
     if p["plugin"] == "jerasure":
-        return f"rs:{k}+{m},jerasure"
+        return f"raid6:{k}" if p["technique"] == "reed_sol_r6_op" else f"rs:{k}+{m},jerasure"
     if p["plugin"] == "isa":
         return f"raid5:{k}" if m == 1 else f"rs:{k}+{m}" + ("" if p["technique"] == "cauchy" else ",vandermonde")
     if p["plugin"] == "shec":
