@@ -32,6 +32,13 @@ def is_ours(name):
     return name.startswith("pantile")
 
 
+def other_codes(cells):
+    """Those of ours that were measured beside raid6 and cauchy, and for what."""
+    measured = {name for c in cells for name in c["results"]}
+    more = "lch or crs for three and four parities" if "pantile crs" in measured else "lch for four parities"
+    return f"rdp for two parities, {more}" if "pantile rdp" in measured else more
+
+
 def rival(cell):
     """The fastest other library of a cell: its figure and its name."""
     others = {name: r["gb_per_s"] for name, r in cell["results"].items() if not is_ours(name)}
@@ -73,9 +80,9 @@ def lch_table(cells):
     return lines
 
 
-def crs_table(cells):
-    """Cells in which crs was measured beside cauchy."""
-    cells = [c for c in cells if "pantile crs" in c["results"]]
+def packets_table(cells, names):
+    """Cells in which codes of XORs alone were measured beside those of products, under these names."""
+    cells = [c for c in cells if any(name in c["results"] for name in names)]
     codes = list(dict.fromkeys((c["k"], c["m"]) for c in cells))
     lines = ["| chunk, layout | operation | " + " | ".join(f"({k},{m})" for k, m in codes) + " |", "|---" * (2 + len(codes)) + "|"]
     for size, text in SIZES.items():
@@ -85,9 +92,9 @@ def crs_table(cells):
                 for code in codes:
                     (c,) = [c for c in cells if (c["k"], c["m"]) == code and size_of(c) == size and c["layout"] == layout and c["op"] == op
                             and c["planning"] == planning and c["losses"] in ("", "spread")]
-                    own = [c["results"].get(f"pantile crs{word}", {}).get("gb_per_s") for word in (" w=4", "")]
-                    first, second = ("none" if x is None else f"{x:.1f}" if x < 10 else f"{x:.0f}" for x in own)
-                    row.append(f"**{first}** {second} {pantile(c):.0f} {rival(c)[0]:.0f} ({c['limit_gb_per_s']:.0f})")
+                    own = [c["results"].get(name, {}).get("gb_per_s") for name in names]
+                    first, *others = ("none" if x is None else f"{x:.1f}" if x < 10 else f"{x:.0f}" for x in own)
+                    row.append(" ".join([f"**{first}**", *others, f"{pantile(c):.0f} {rival(c)[0]:.0f} ({c['limit_gb_per_s']:.0f})"]))
                 what = f"{op}, plan {planning}" if planning else op
                 lines.append(f"| {text}, {layout} | {what} | " + " | ".join(row) + " |")
     return lines
@@ -155,6 +162,7 @@ def text(name, link):
     reached, reached_by_choice, counted, lost = figures(cells)
     has_lch = any("pantile lch" in c["results"] for c in cells)
     has_crs = any("pantile crs" in c["results"] for c in cells)
+    has_rdp = any("pantile rdp" in c["results"] for c in cells)
     factors = "1.3 for m = 3, 4 against the newest isa-l" if "isa-l newest" in record["peers"] else "1.4 for m = 3, 4"
     lines = [
         f"One core of {machine['cpu']} (family {machine['family']}, model {machine['model']}; {', '.join(machine['caches'])}), shared with",
@@ -189,10 +197,20 @@ def text(name, link):
             [
                 "Three and four parities by crs:k+m, bit matrices in packets of 64 bytes. Each cell: **w=4** (for up to 16 columns), w=8, cauchy, the fastest other library, (the limit of cauchy); decode is of m spread data columns:",
                 "",
-                *crs_table(of["mds"]),
+                *packets_table(of["mds"], ["pantile crs w=4", "pantile crs"]),
                 "",
             ]
             if has_crs
+            else []
+        ),
+        *(
+            [
+                "Two parities by rdp:k+2, in packets of 64 bytes. Each cell: **rdp**, raid6, the fastest other library, (the limit of raid6); decode is of the first and the last data column:",
+                "",
+                *packets_table(of["mds"], ["pantile rdp"]),
+                "",
+            ]
+            if has_rdp
             else []
         ),
         "Array codes, two columns lost:",
@@ -205,7 +223,7 @@ def text(name, link):
         "",
         f"Of {counted} cells of (k,m) codes {reached} reach the smaller of our factor over the fastest other library (1.0 for m = 2,",
         f"{factors}, 1.15 at 1 MiB, 1.3 with planning included from 64 KiB on) and 0.9 of the limit."
-        + (f" Whoever may choose {'lch or crs for three and' if has_crs else 'lch for'} four parities where it is faster has {reached_by_choice}." if has_lch else "")
+        + (f" Whoever may choose {other_codes(cells)} where it is faster has {reached_by_choice}." if has_lch else "")
         + " Another library is",
         f"faster in {len(lost)} cells{':' if lost else '.'}",
         *([""] if lost else []),
@@ -227,11 +245,10 @@ def held_to_avx2(name, link):
         reached += pantile(c) >= wanted
         reached_by_choice += chosen(c) >= wanted
     has_lch = any("pantile lch" in c["results"] for c in cells)
-    has_crs = any("pantile crs" in c["results"] for c in cells)
     lines = [
         f"Everybody held to AVX2 (kernel {record['tier']}, `benches/compare/run --avx2`, [{name}]({link}{name})): Pantile as a multiple of the fastest other",
         f"library, least, median and most of all codes and losses, planning excluded. Of {counted} cells {reached} reach the smaller of 1.1 and 0.9 of the limit."
-        + (f" With {'lch or crs for three and' if has_crs else 'lch for'} four parities where it is faster: {reached_by_choice}." if has_lch else ""),
+        + (f" With {other_codes(cells)} where it is faster: {reached_by_choice}." if has_lch else ""),
         "",
         "| chunk, layout | encode | decode |",
         "|---|---|---|",
@@ -317,7 +334,8 @@ ZEN_3 = """# The same on Zen 3
 
 Made by `benches/compare/table.py`. Neither GFNI nor AVX-512: everybody runs AVX2. Each figure is the median over several processes (`--runs`). The host was busy most of the time, and its memory more than its
 cores: single runs reached 156 and 158 of the 352 cells by one code for each shape. Three later runs of cauchy:6+3 alone decode 64 KiB staggered at 0.95 to 1.14 of the fastest other library, but for losses with
-parities among them (0.88 to 0.97), where this record has 0.75 to 0.84.
+parities among them (0.88 to 0.97), where this record has 0.75 to 0.84. The cells of two parities were measured on another day, on a machine of the same kind, with sources of raid6:16 from memory
+in groups (NOTES.md of the kernels).
 
 """
 

@@ -211,12 +211,16 @@ fn groups(rivals: &Rivals, avx2: bool) -> Vec<Group> {
             // Its other code of as many parities; whoever has to read what others wrote has no choice, but others do.
             peers.push(Box::new(Pantile::new("pantile lch", &format!("lch:{k}+{m}"))));
         }
-        if m > 2 {
-            // And those of XORs alone, which want their own layout.
+        // And those of XORs alone, which want their own layout.
+        let mut in_packets = |name, spec: String| {
+            peers.push(Box::new(InPackets::new(name, &spec, BIT_PACKET_BYTES)));
+        };
+        if m == 2 {
+            in_packets("pantile rdp", format!("rdp:{}", k + m));
+        } else {
             for (name, word) in [("pantile crs", 8), ("pantile crs w=4", 4)] {
                 if k + m <= 1 << word {
-                    let spec = format!("crs:{k}+{m},w={word}");
-                    peers.push(Box::new(InPackets::new(name, &spec, BIT_PACKET_BYTES)));
+                    in_packets(name, format!("crs:{k}+{m},w={word}"));
                 }
             }
         }

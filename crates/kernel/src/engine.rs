@@ -198,6 +198,10 @@ pub(crate) mod tests {
             Some(|_| called("group"))
         }
 
+        fn doubling_kernel(self, streaming: bool) -> Option<Kernel<u8>> {
+            Some(if streaming { |_| called("doubles past") } else { |_| called("doubles") })
+        }
+
         fn solving_kernel(self, streaming: bool, _: Solving) -> Option<Kernel<u8>> {
             Some(if streaming { |_| called("solves past") } else { |_| called("solves") })
         }

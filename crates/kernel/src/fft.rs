@@ -348,7 +348,7 @@ impl<E: Engine> Butterflies<E> {
             let columns = self.wholes.iter().chain(&self.halves).chain(&self.at_origin);
             columns.flatten().map(|&i| buffer(i).cast_const())
         };
-        let gain = || groups_that_gain(self.engine, streaming, self.reads, sources(), len);
+        let gain = || groups_that_gain(self.engine, streaming, false, self.reads, sources(), len);
         let is_too_long = self.groups() > MAX_SOURCES / self.points;
         match if streaming { gain() } else { None }.or(is_too_long.then_some(WIDE)) {
             // SAFETY: the caller's promise.

@@ -204,9 +204,10 @@ impl<E: Engine> Pass<E> {
         for (pointer, &o) in outputs.iter_mut().zip(&self.outputs) {
             *pointer = output(o);
         }
-        let ([cached, past], group, far) = match (self.doubling, mode) {
-            (Some(kernels), Mode::Apply) => (kernels, kernels[0], [None; 2]),
-            _ => ([self.cached, self.streaming], self.group, self.far),
+        let doubling = self.doubling.filter(|_| mode == Mode::Apply);
+        let ([cached, past], group, far) = match doubling {
+            Some(kernels) => (kernels, kernels[0], [None; 2]),
+            None => ([self.cached, self.streaming], self.group, self.far),
         };
         // A short call takes as long as what is done before the kernel: only calls that stream look at what only they need.
         let is_past = streaming && outputs.iter().all(|pointer| pointer.addr() % E::STREAM_ALIGN_BYTES == 0);
@@ -216,6 +217,7 @@ impl<E: Engine> Pass<E> {
             first_is_plain: self.first_is_plain,
             width: self.width,
             outputs: self.outputs.len(),
+            doubles: doubling.is_some(),
             streams: self.sources.len() + self.outputs.len(),
             sum: if streaming { group } else { cached },
             finish: if is_past { past } else { cached },
@@ -379,6 +381,7 @@ mod tests {
             Some(FewStreams {
                 most: 8,
                 most_apart: 8,
+                most_apart_doubling: 8,
                 len_least: 1024,
                 groups: Groups { reads: 4, tile_bytes: 1024 },
                 most_far: 8,
@@ -490,7 +493,6 @@ mod tests {
     }
 
     /// A row of ones, and powers of 2 that rise or fall.
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
     fn ones_and_powers(sources: usize, rises: bool) -> Rows {
         let mut powers: Vec<u8> =
             std::iter::successors(Some(1), |&power| Some(product(power, 2))).take(sources).collect();
@@ -735,14 +737,17 @@ mod tests {
 
     #[test]
     fn kernels_suit_where_their_streams_are() {
+        let kernels_of_rows =
+            |few: FewStreams, rows: &Rows, sources: usize, len: usize, pitch: usize, streaming: bool| {
+                let schedule = Schedule::new(SaysWho(few), rows);
+                calls(pitch, |at| {
+                    let (source, output) = (|s| at(s).cast_const(), |o| at(sources + o));
+                    // SAFETY: the kernels of this engine touch nothing, and no pointer is moved but by wrapping.
+                    unsafe { schedule.run(Mode::Apply, streaming, source, output, len) };
+                })
+            };
         let kernels_of = |few: FewStreams, sources: usize, len: usize, pitch: usize, streaming: bool| {
-            let schedule = Schedule::new(SaysWho(few), &dense(sources, 3));
-            calls(pitch, |at| {
-                // SAFETY: the kernels of this engine touch nothing, and no pointer is moved but by wrapping.
-                unsafe {
-                    schedule.run(Mode::Apply, streaming, |s| at(s).cast_const(), |o| at(sources + o), len);
-                }
-            })
+            kernels_of_rows(few, &dense(sources, 3), sources, len, pitch, streaming)
         };
         let kernels =
             |sources, len, pitch, streaming| kernels_of(FEW_STREAMS, sources, len, pitch, streaming);
@@ -759,6 +764,15 @@ mod tests {
         assert_eq!(kernels(16, 1 << 16, (1 << 16) + 272, true), ["far"], "not aligned");
         assert_eq!(kernels(17, 1 << 16, (1 << 16) + 272, true), ["group", "cached"], "not aligned");
         assert_eq!(kernels(24, 1 << 17, 1 << 17, true), ["group", "group", "past"].repeat(2), "two tiles");
+        let doubling = |most_apart_doubling, sources: usize| {
+            let few = FewStreams { most_apart_doubling, ..FEW_STREAMS };
+            let rows = ones_and_powers(sources, true);
+            kernels_of_rows(few, &rows, sources, 1 << 16, apart(1 << 16), true)
+        };
+        assert_eq!(doubling(16, 16), ["doubles past"]);
+        assert_eq!(doubling(16, 17), ["doubles", "doubles past"]);
+        assert_eq!(doubling(13, 14), ["doubles", "doubles past"], "follows fewer while it doubles");
+        assert_eq!(doubling(13, 13), ["doubles past"]);
         let followed =
             FewStreams { most: usize::MAX, ways: [12, 13], most_far_bytes: 20 << 16, ..FEW_STREAMS };
         assert_eq!(kernels_of(followed, 17, 1 << 16, apart(1 << 16), true), ["far past"], "never groups");

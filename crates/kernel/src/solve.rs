@@ -180,6 +180,7 @@ impl<E: Engine> Solve<E> {
             first_is_plain: self.first_is_plain,
             width: self.width,
             outputs: self.count,
+            doubles: false,
             streams: self.sources.len() + self.started + self.count,
             sum: if streaming { self.group } else { self.sum },
             finish: if streaming { self.streaming } else { self.cached },

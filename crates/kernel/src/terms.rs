@@ -19,6 +19,7 @@ use crate::scratch::with_scratch;
 pub(crate) const FEW_STREAMS: FewStreams = FewStreams {
     most: 13,
     most_apart: 16,
+    most_apart_doubling: 16,
     len_least: 16 * 1024,
     groups: Groups { reads: 10, tile_bytes: 64 * 1024 },
     most_far: 9,
@@ -47,6 +48,8 @@ pub(crate) struct FewStreams {
     pub(crate) most: usize,
     /// As many if they begin at different places of their pages, so that few of their lines share a set of the first-level cache.
     pub(crate) most_apart: usize,
+    /// The same of kernels that double ([`Engine::doubling_kernel`]).
+    pub(crate) most_apart_doubling: usize,
     /// Shorter streams are read as they come: finding those of each group anew takes longer than it gains.
     pub(crate) len_least: usize,
     pub(crate) groups: Groups,
@@ -93,6 +96,8 @@ pub(crate) struct Terms<'a, C> {
     pub(crate) width: usize,
     /// How many sums there are, and outputs.
     pub(crate) outputs: usize,
+    /// Whether kernels double.
+    pub(crate) doubles: bool,
     /// All that a stripe has of buffers: sources, starts and outputs, each once.
     pub(crate) streams: usize,
     /// Leaves sums.
@@ -128,9 +133,9 @@ impl<C> Terms<'_, C> {
     ) {
         let reads = self.sources.len() + start.1;
         let sources = || self.sources.iter().map(|&s| source(s));
-        let groups = match streaming || self.sources.len() > MAX_SOURCES {
-            true => groups_that_gain(engine, streaming, reads, sources(), len)
-                .or((self.sources.len() > MAX_SOURCES).then_some(WIDE)),
+        let wide = (self.sources.len() > MAX_SOURCES).then_some(WIDE);
+        let groups = match streaming || wide.is_some() {
+            true => groups_that_gain(engine, streaming, self.doubles, reads, sources(), len).or(wide),
             false => None,
         };
         let Some(groups) = groups else {
@@ -247,12 +252,14 @@ pub(crate) fn are_lost(
 pub(crate) fn groups_that_gain(
     engine: impl Engine,
     streaming: bool,
+    doubles: bool,
     reads: usize,
     sources: impl Iterator<Item = *const u8>,
     len: usize,
 ) -> Option<Groups> {
     let few = engine.few_streams().filter(|few| streaming && few.loses(reads, len))?;
-    (reads > few.most_apart || !are_apart(sources)).then_some(few.groups)
+    let most_apart = if doubles { few.most_apart_doubling } else { few.most_apart };
+    (reads > most_apart || !are_apart(sources)).then_some(few.groups)
 }
 
 /// Whether at most 4 streams begin in any sixteenth of a page.
