@@ -333,9 +333,8 @@ runs reached 332 to 347 of the 352 cells.
 ZEN_3 = """# The same on Zen 3
 
 Made by `benches/compare/table.py`. Neither GFNI nor AVX-512: everybody runs AVX2. Each figure is the median over several processes (`--runs`). The host was busy most of the time, and its memory more than its
-cores: single runs reached 156 and 158 of the 352 cells by one code for each shape. Three later runs of cauchy:6+3 alone decode 64 KiB staggered at 0.95 to 1.14 of the fastest other library, but for losses with
-parities among them (0.88 to 0.97), where this record has 0.75 to 0.84. The cells of two parities were measured on another day, on a machine of the same kind, with sources of raid6:16 from memory
-in groups (NOTES.md of the kernels).
+cores, so processes differ. The cells of (k,m) codes are of a later day than the others, on a machine of the same kind, with sources of raid6:16 from memory in groups
+([NOTES.md](../../crates/kernel/NOTES.md#zen-3)) and page-aligned columns of crs in parts ([xor-programs.md](../../docs/notes/xor-programs.md#straight-lines)): before, 160 and 244 of the 352 cells below were reached.
 
 """
 

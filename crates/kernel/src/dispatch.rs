@@ -9,6 +9,7 @@ use crate::fft::Butterflies;
 use crate::fft::Fft;
 use crate::network::{self, Flights, Network};
 use crate::packets::Packets;
+use crate::parts::Parts;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::schedule::Schedule;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -306,7 +307,7 @@ pub(crate) fn is_available(tier: Tier) -> bool {
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-pub(crate) use crate::arch::x86_64::xor_code::{Code as BraidCode, PacketCode};
+pub(crate) use crate::arch::x86_64::xor_code::{Code as BraidCode, PacketCode, PartsCode};
 
 /// What code is made of.
 #[derive(Clone, Copy, Debug)]
@@ -347,6 +348,22 @@ impl PacketCode {
     }
 
     pub(crate) unsafe fn run(&self, _: bool, _: impl Fn(usize) -> *mut u8, _: usize) {
+        match *self {}
+    }
+}
+
+/// As above.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[derive(Debug)]
+pub(crate) enum PartsCode {}
+
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+impl PartsCode {
+    pub(crate) fn new(_: &[Straight], _: &Parts) -> Option<PartsCode> {
+        None
+    }
+
+    pub(crate) unsafe fn run(&self, _: impl Fn(usize) -> *mut u8, _: usize) {
         match *self {}
     }
 }
@@ -400,6 +417,13 @@ impl Sweep {
     pub(crate) fn packet_code(self, form: Form, packets: &Packets) -> Option<PacketCode> {
         assert_eq!(vectors_of(form), self.vectors(), "the machine may lack the others");
         PacketCode::new(form, packets)
+    }
+
+    /// Code for parts of columns; `None` also where they gain nothing.
+    pub(crate) fn parts_code(self, straights: &[Straight], parts: &Parts) -> Option<PartsCode> {
+        let mut vectors = straights.iter().map(|straight| straight.vectors);
+        assert!(vectors.all(|vectors| vectors == self.vectors()), "the machine may lack the others");
+        PartsCode::new(straights, parts)
     }
 
     /// Carries out the weave on `len` bytes of every buffer.

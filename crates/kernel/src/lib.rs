@@ -45,6 +45,7 @@ pub mod measure;
 mod network;
 mod order;
 mod packets;
+mod parts;
 mod portable;
 mod program;
 mod scan;

@@ -51,6 +51,28 @@ impl SharedSums {
         &self.sums
     }
 
+    /// Steps that come to the same, without sums that are no buffers: each target and the buffers whose sum it is, targets before it among them.
+    pub(crate) fn steps(&self) -> Vec<(usize, Vec<usize>)> {
+        let buffers = self.buffers.len();
+        let mut parts: Vec<Vec<u32>> = vec![Vec::new(); self.places() - buffers];
+        let mut steps = Vec::new();
+        for sum in &self.sums {
+            let of_term = |&term: &u32| match (term as usize).checked_sub(buffers) {
+                Some(part) => parts[part].clone(),
+                None => vec![term],
+            };
+            let terms = odd(sum.terms.iter().flat_map(of_term).collect());
+            match (sum.out as usize).checked_sub(buffers) {
+                Some(part) => parts[part] = terms,
+                None => {
+                    let buffer = |place: u32| self.buffers[place as usize];
+                    steps.push((buffer(sum.out), terms.into_iter().map(buffer).collect()));
+                }
+            }
+        }
+        steps
+    }
+
     /// Buffers, and sums that are none.
     pub(crate) fn places(&self) -> usize {
         let outs = self.sums.iter().map(|sum| sum.out as usize + 1);
@@ -246,6 +268,17 @@ mod tests {
                 next += 1;
             }
         }
+    }
+
+    #[test]
+    fn steps_come_to_what_was_asked_for() {
+        use crate::parts::tests::{dense, evaluated};
+        let mut steps = dense(10, 3, 8);
+        // Two that are equal: one lends its result to the other.
+        steps[7].1 = steps[3].1.clone();
+        let shared = SharedSums::new(&steps);
+        assert!(shared.places() > shared.buffers().len(), "there are common parts");
+        assert_eq!(evaluated(&shared.steps()), evaluated(&steps));
     }
 
     #[test]

@@ -263,7 +263,7 @@ pub(crate) fn groups_that_gain(
 }
 
 /// Whether at most 4 streams begin in any sixteenth of a page.
-fn are_apart(mut streams: impl Iterator<Item = *const u8>) -> bool {
+pub(crate) fn are_apart(mut streams: impl Iterator<Item = *const u8>) -> bool {
     // Sixteen counts of four bits.
     let mut counts = 0u64;
     streams.all(|stream| {

@@ -7,11 +7,13 @@
 //! Invariants: the bytes do not depend on the form; who runs a program never waits for another thread that weaves it.
 
 use crate::braid::Braid;
-use crate::dispatch::{BraidCode, Form, PacketCode, Sweep};
+use crate::dispatch::{BraidCode, Form, PacketCode, PartsCode, Sweep};
 use crate::packets::Packets;
+use crate::parts::{Parts, Steps};
 use crate::scratch::with_scratch;
 use crate::straight::{Straight, is_dense};
 use crate::sums::SharedSums;
+use crate::terms::are_apart;
 use crate::weave::{SLICE_BYTES_MOST, Weave};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,8 +42,8 @@ pub(crate) struct Xor {
 #[derive(Debug)]
 enum Woven {
     Code(BraidCode),
-    /// Code for whole columns of packets.
-    PacketCode(PacketCode),
+    /// Code for whole columns of packets; and for parts of them, where they begin at the same place of their pages.
+    PacketCode(PacketCode, Option<PartsCode>),
     Grids(Weave),
     Nothing,
 }
@@ -78,7 +80,8 @@ impl Xor {
             let straight = if braid.is_none() { Straight::new(&self.sums, vectors) } else { None };
             let form = braid.as_ref().map(Form::Braid).or(straight.as_ref().map(Form::Straight));
             if let Some(code) = form.and_then(|form| self.sweep.packet_code(form, packets)) {
-                return Woven::PacketCode(code);
+                let parts = straight.and_then(|_| self.parts(packets));
+                return Woven::PacketCode(code, parts);
             }
         }
         if let Some(code) = braid().and_then(|braid| self.sweep.code(&braid)) {
@@ -89,6 +92,13 @@ impl Xor {
         }
         let grids = Weave::new(&self.sums, true);
         if grids.grids().is_empty() { Woven::Nothing } else { Woven::Grids(grids) }
+    }
+
+    fn parts(&self, packets: &Packets) -> Option<PartsCode> {
+        let parts = Parts::new(&self.sums.steps(), packets)?;
+        let straight = |steps: &Steps| Straight::new(&SharedSums::new(steps), self.sweep.vectors());
+        let straights: Option<Vec<Straight>> = parts.steps.iter().map(straight).collect();
+        self.sweep.parts_code(&straights?, &parts)
     }
 
     /// The form for a run of so many bytes of each buffer.
@@ -120,9 +130,14 @@ impl Xor {
     ) {
         debug_assert!(self.packets.as_ref() == Some(packets));
         let form = self.form(groups * packets.bytes());
-        if let Woven::PacketCode(code) = form {
-            // SAFETY: the caller's promise; code is made for tiers of this machine only.
-            return unsafe { code.run(streaming, column, groups) };
+        if let Woven::PacketCode(code, parts) = form {
+            let columns = || (0..packets.columns()).map(|c| column(c).cast_const());
+            let parts = parts.as_ref().filter(|_| !streaming && !are_apart(columns()));
+            // SAFETY (both): the caller's promise; code is made for tiers of this machine only.
+            return match parts {
+                Some(parts) => unsafe { parts.run(column, groups) },
+                None => unsafe { code.run(streaming, column, groups) },
+            };
         }
         for group in 0..groups {
             // SAFETY: the caller's promise: a packet lies in its column, and no two overlap.
@@ -194,7 +209,44 @@ mod tests {
             }
             let bytes = std::num::NonZeroUsize::new(128).unwrap();
             xor.lay_out(&Packets::new(&[buffers], bytes).unwrap());
-            assert!(matches!(xor.weave(), Woven::PacketCode(_)));
+            assert!(matches!(xor.weave(), Woven::PacketCode(..)));
+        }
+    }
+
+    #[test]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    fn columns_that_begin_at_one_place_of_their_pages_are_taken_in_parts() {
+        use crate::arch::x86_64::{Kind, tests::on};
+        let Some(sweep) = Sweep::new(Tier::Avx2) else {
+            return println!("this machine has no AVX2: left out");
+        };
+        for (k, m, rows, groups) in [(6, 3, 8, 3), (8, 3, 8, 1), (10, 4, 8, 7), (11, 4, 3, 19), (16, 4, 8, 4)]
+        {
+            let packets = Packets::new(&vec![rows; k + m], 64.try_into().unwrap()).unwrap();
+            let len = packets.group_bytes(0) * groups;
+            let pitch = len.next_multiple_of(4096);
+            let run = |is_woven: bool| {
+                let mut xor = Xor::new(&crate::parts::tests::dense(k, m, rows), sweep);
+                xor.lay_out(&packets);
+                if is_woven {
+                    on(Kind::Zen3, || xor.prepare());
+                }
+                let mut memory = vec![0u8; (k + m) * pitch + 4096];
+                let begin = memory.as_ptr().align_offset(4096);
+                let columns = &mut memory[begin..][..(k + m) * pitch];
+                columns.iter_mut().enumerate().for_each(|(i, byte)| *byte = (i * i / 7 % 251) as u8);
+                let base = columns.as_mut_ptr();
+                // SAFETY: columns lie side by side, and hold that many groups.
+                unsafe { xor.run_packets(false, &packets, |c| base.wrapping_add(c * pitch), groups) };
+                let parts = matches!(xor.woven.get(), Some(Woven::PacketCode(_, Some(_))));
+                (columns.to_vec(), parts)
+            };
+            let ((wanted, _), (found, parts)) = (run(false), run(true));
+            assert!(wanted == found, "{k} + {m} columns of {rows}, {groups} groups");
+            println!(
+                "{k} + {m} columns of {rows} buffers: {}",
+                if parts { "in parts" } else { "all at once" }
+            );
         }
     }
 

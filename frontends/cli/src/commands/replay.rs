@@ -379,10 +379,8 @@ fn of_width(family: &str, disks: usize) -> Result<String, Failure> {
     };
     Ok(match family {
         "raid5" => format!("raid5:{}", without(1)?),
-        "raid6" => format!("raid6:{}", without(2)?),
-        "raidq" => format!("raidq:{}+3", without(3)?),
-        "cauchy" => format!("cauchy:{}+3", without(3)?),
-        "rs" => format!("rs:{}+3", without(3)?),
+        "raid6" | "liberation" | "blaumroth" | "liber8tion" => format!("{family}:{}", without(2)?),
+        "raidq" | "cauchy" | "rs" | "lch" | "crs" => format!("{family}:{}+3", without(3)?),
         "raid0" | "mirror" | "dcode" | "xcode" | "rdp" | "evenodd" | "hcode" | "hdp" | "raidp" => {
             format!("{family}:{disks}")
         }
@@ -467,5 +465,30 @@ impl Generate {
             Err(error) => Err(Failure::file(verb, name, &error)),
             Ok(()) => Ok(Verdict::Good),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_family_alone_has_so_many_disks_or_is_asked_for_its_arguments() {
+        for disks in 1..=14 {
+            for family in pantile::code::families() {
+                match codes(family.name, Some(disks)) {
+                    Ok(codes) => {
+                        let [code] = &codes[..] else { panic!("{}: {} codes", family.name, codes.len()) };
+                        assert_eq!(code.spec().split(':').next(), Some(family.name));
+                    }
+                    Err(Failure::Input(said)) => assert!(!said.contains(" has "), "another number: {said}"),
+                    Err(_) => panic!("{} on {disks} disks is a matter of what was asked for", family.name),
+                }
+            }
+        }
+        let takes = |family| codes(family, Some(8)).is_ok();
+        let asked: Vec<&str> =
+            pantile::code::families().iter().map(|family| family.name).filter(|name| !takes(name)).collect();
+        assert_eq!(asked, ["shec", "lrc", "xorbas", "slpg"], "their groups are a matter of choice");
     }
 }

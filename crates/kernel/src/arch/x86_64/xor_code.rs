@@ -16,6 +16,7 @@ use crate::braid::{Braid, Place, Row, Target, Unfinished, Vectors};
 use crate::dispatch::Form;
 use crate::executable::Executable;
 use crate::packets::Packets;
+use crate::parts::Parts;
 use crate::scratch::with_scratch;
 use crate::straight::{Op, Straight};
 
@@ -227,6 +228,80 @@ impl PacketCode {
             unsafe { function(pointers.as_ptr(), groups, slots.as_mut_ptr().cast()) };
             if streaming {
                 super::fence();
+            }
+        });
+    }
+}
+
+/// Sums over parts of columns of packets, each as functions of its own.
+#[derive(Debug)]
+pub(crate) struct PartsCode {
+    parts: Vec<PacketCode>,
+    packets: Packets,
+    /// Columns that are the caller's; the others are of sums that a part leaves to the next.
+    own: usize,
+    /// Groups that a part takes before the next one does.
+    groups: usize,
+    /// Of them, a column of sums.
+    left_bytes: usize,
+}
+
+/// What parts leave to one another at a time: a line of each set of a first-level cache.
+const LEFT_BYTES: usize = 4096;
+
+impl PartsCode {
+    /// As [`PacketCode::new`]; `None` also on processors where it was not measured.
+    pub(crate) fn new(straights: &[Straight], parts: &Parts) -> Option<PartsCode> {
+        if Kind::of_this_processor() != Kind::Zen3 {
+            return None;
+        }
+        let code = |straight| PacketCode::new(Form::Straight(straight), &parts.packets);
+        let group = parts.packets.group_bytes(parts.own);
+        let groups = (LEFT_BYTES / group.max(1)).max(1);
+        Some(PartsCode {
+            parts: straights.iter().map(code).collect::<Option<_>>()?,
+            packets: parts.packets.clone(),
+            own: parts.own,
+            groups,
+            left_bytes: (groups * group).next_multiple_of(LINE),
+        })
+    }
+
+    /// As [`PacketCode::run`], through the cache.
+    ///
+    /// # Safety
+    ///
+    /// As [`PacketCode::run`].
+    pub(crate) unsafe fn run(&self, column: impl Fn(usize) -> *mut u8, groups: usize) {
+        let places = self.parts.iter().map(|part| part.columns.len()).sum();
+        let slots_bytes = self.parts.iter().map(|part| part.slots_bytes).max().unwrap_or(0);
+        let slots_bytes = slots_bytes.next_multiple_of(LINE);
+        let left_bytes = self.left_bytes * (self.packets.columns() - self.own);
+        with_scratch(places, slots_bytes + left_bytes, |pointers, lines| {
+            let slots = lines.as_mut_ptr().cast::<u8>();
+            let left = |c: usize| slots.wrapping_add(slots_bytes + (c - self.own) * self.left_bytes);
+            let named = || self.parts.iter().flat_map(|part| &part.columns);
+            pointers
+                .iter_mut()
+                .zip(named())
+                .for_each(|(pointer, &c)| *pointer = if c < self.own { column(c) } else { left(c) });
+            let mut at = 0;
+            while at < groups {
+                let taken = self.groups.min(groups - at);
+                let mut of_part = pointers.as_ptr();
+                for part in &self.parts {
+                    // SAFETY: as in `PacketCode::run`. A column of sums has `groups` packets of each of its buffers, which is at least what is taken.
+                    unsafe {
+                        let function =
+                            std::mem::transmute::<*const u8, PacketEntry>(part.functions.start(false));
+                        function(of_part, taken, slots.cast());
+                    }
+                    of_part = of_part.wrapping_add(part.columns.len());
+                }
+                for (pointer, &c) in pointers.iter_mut().zip(named()).filter(|(_, c)| **c < self.own) {
+                    *pointer = pointer.wrapping_add(taken * self.packets.group_bytes(c));
+                }
+                at += taken;
             }
         });
     }
