@@ -359,7 +359,7 @@ pub(crate) enum PartsCode {}
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 impl PartsCode {
-    pub(crate) fn new(_: &[Straight], _: &Parts) -> Option<PartsCode> {
+    pub(crate) fn new(_: Parts, _: Vectors) -> Option<PartsCode> {
         None
     }
 
@@ -420,10 +420,8 @@ impl Sweep {
     }
 
     /// Code for parts of columns; `None` also where they gain nothing.
-    pub(crate) fn parts_code(self, straights: &[Straight], parts: &Parts) -> Option<PartsCode> {
-        let mut vectors = straights.iter().map(|straight| straight.vectors);
-        assert!(vectors.all(|vectors| vectors == self.vectors()), "the machine may lack the others");
-        PartsCode::new(straights, parts)
+    pub(crate) fn parts_code(self, parts: Parts) -> Option<PartsCode> {
+        PartsCode::new(parts, self.vectors())
     }
 
     /// Carries out the weave on `len` bytes of every buffer.

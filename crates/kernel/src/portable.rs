@@ -71,7 +71,7 @@ impl Rows {
 
 /// `destination[i] ^= coefficient * source[i]`.
 fn multiply_add(coefficient: u8, source: &[u8], destination: &mut [u8]) {
-    debug_assert_eq!(source.len(), destination.len());
+    assert_eq!(source.len(), destination.len());
     match coefficient {
         0 => {}
         1 => destination.iter_mut().zip(source).for_each(|(d, s)| *d ^= s),

@@ -472,12 +472,8 @@ mod tests {
 
     #[test]
     fn dense_sums_are_dense_and_grids_are_not() {
-        // Each of 48 buffers in about half of 24 sums, of which no two have much in common.
-        let is_in = |i: usize, b: usize| (48 * i + b + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40 & 1 == 1;
-        let dense: Vec<(usize, Vec<usize>)> =
-            (0..24).map(|i| (48 + i, (0..48).filter(|&b| is_in(i, b)).collect())).collect();
         let is_dense = |steps: &[(usize, Vec<usize>)]| is_dense(&SharedSums::new(steps));
-        assert!(is_dense(&dense));
+        assert!(is_dense(&crate::parts::tests::dense(6, 3, 8)));
         assert!(!is_dense(&steps(12, 13, false)) && !is_dense(&steps(12, 13, true)));
     }
 

@@ -9,7 +9,7 @@
 use crate::braid::Braid;
 use crate::dispatch::{BraidCode, Form, PacketCode, PartsCode, Sweep};
 use crate::packets::Packets;
-use crate::parts::{Parts, Steps};
+use crate::parts::Parts;
 use crate::scratch::with_scratch;
 use crate::straight::{Straight, is_dense};
 use crate::sums::SharedSums;
@@ -80,7 +80,8 @@ impl Xor {
             let straight = if braid.is_none() { Straight::new(&self.sums, vectors) } else { None };
             let form = braid.as_ref().map(Form::Braid).or(straight.as_ref().map(Form::Straight));
             if let Some(code) = form.and_then(|form| self.sweep.packet_code(form, packets)) {
-                let parts = straight.and_then(|_| self.parts(packets));
+                let parts = straight.and_then(|_| Parts::new(&self.sums.steps(), packets));
+                let parts = parts.and_then(|parts| self.sweep.parts_code(parts));
                 return Woven::PacketCode(code, parts);
             }
         }
@@ -92,13 +93,6 @@ impl Xor {
         }
         let grids = Weave::new(&self.sums, true);
         if grids.grids().is_empty() { Woven::Nothing } else { Woven::Grids(grids) }
-    }
-
-    fn parts(&self, packets: &Packets) -> Option<PartsCode> {
-        let parts = Parts::new(&self.sums.steps(), packets)?;
-        let straight = |steps: &Steps| Straight::new(&SharedSums::new(steps), self.sweep.vectors());
-        let straights: Option<Vec<Straight>> = parts.steps.iter().map(straight).collect();
-        self.sweep.parts_code(&straights?, &parts)
     }
 
     /// The form for a run of so many bytes of each buffer.
@@ -128,7 +122,7 @@ impl Xor {
         column: impl Fn(usize) -> *mut u8 + Copy,
         groups: usize,
     ) {
-        debug_assert!(self.packets.as_ref() == Some(packets));
+        assert!(self.packets.as_ref() == Some(packets), "code is made for other columns");
         let form = self.form(groups * packets.bytes());
         if let Woven::PacketCode(code, parts) = form {
             let columns = || (0..packets.columns()).map(|c| column(c).cast_const());
@@ -194,6 +188,7 @@ mod tests {
     use super::*;
     use crate::Tier;
     use crate::weave::tests::steps;
+    use std::num::NonZeroUsize;
 
     #[test]
     fn packets_have_code_whatever_their_sums_are() {
@@ -207,7 +202,7 @@ mod tests {
             if matches!(xor.weave(), Woven::Nothing) && buffers > 20 {
                 return println!("this system lets nothing be executed that was written: left out");
             }
-            let bytes = std::num::NonZeroUsize::new(128).unwrap();
+            let bytes = NonZeroUsize::new(128).unwrap();
             xor.lay_out(&Packets::new(&[buffers], bytes).unwrap());
             assert!(matches!(xor.weave(), Woven::PacketCode(..)));
         }
@@ -220,33 +215,37 @@ mod tests {
         let Some(sweep) = Sweep::new(Tier::Avx2) else {
             return println!("this machine has no AVX2: left out");
         };
-        for (k, m, rows, groups) in [(6, 3, 8, 3), (8, 3, 8, 1), (10, 4, 8, 7), (11, 4, 3, 19), (16, 4, 8, 4)]
-        {
-            let packets = Packets::new(&vec![rows; k + m], 64.try_into().unwrap()).unwrap();
-            let len = packets.group_bytes(0) * groups;
-            let pitch = len.next_multiple_of(4096);
-            let run = |is_woven: bool| {
-                let mut xor = Xor::new(&crate::parts::tests::dense(k, m, rows), sweep);
-                xor.lay_out(&packets);
-                if is_woven {
-                    on(Kind::Zen3, || xor.prepare());
-                }
-                let mut memory = vec![0u8; (k + m) * pitch + 4096];
-                let begin = memory.as_ptr().align_offset(4096);
-                let columns = &mut memory[begin..][..(k + m) * pitch];
+        // Few columns, and what leaves more sums than stay near, are taken all at once.
+        for (k, m, rows, groups, bytes, wanted_in_parts) in [
+            (6, 3, 8, 3, 64, false),
+            (8, 3, 8, 1, 64, true),
+            (10, 4, 8, 7, 64, true),
+            (11, 4, 3, 19, 128, true),
+            (16, 4, 8, 4, 64, true),
+            (16, 4, 8, 2, 256, false),
+        ] {
+            let what = format!("{k} + {m} columns of {rows}, {groups} groups of {bytes} bytes");
+            let packets = Packets::new(&vec![rows; k + m], NonZeroUsize::new(bytes).unwrap()).unwrap();
+            let pitch = (packets.group_bytes(0) * groups).next_multiple_of(4096);
+            let mut memory = vec![0u8; (k + m) * pitch + 4096];
+            let begin = memory.as_ptr().align_offset(4096);
+            let columns = &mut memory[begin..][..(k + m) * pitch];
+            let mut run = |xor: &Xor| {
                 columns.iter_mut().enumerate().for_each(|(i, byte)| *byte = (i * i / 7 % 251) as u8);
                 let base = columns.as_mut_ptr();
                 // SAFETY: columns lie side by side, and hold that many groups.
                 unsafe { xor.run_packets(false, &packets, |c| base.wrapping_add(c * pitch), groups) };
-                let parts = matches!(xor.woven.get(), Some(Woven::PacketCode(_, Some(_))));
-                (columns.to_vec(), parts)
+                columns.to_vec()
             };
-            let ((wanted, _), (found, parts)) = (run(false), run(true));
-            assert!(wanted == found, "{k} + {m} columns of {rows}, {groups} groups");
-            println!(
-                "{k} + {m} columns of {rows} buffers: {}",
-                if parts { "in parts" } else { "all at once" }
-            );
+            let mut xor = Xor::new(&crate::parts::tests::dense(k, m, rows), sweep);
+            xor.lay_out(&packets);
+            let wanted = run(&xor);
+            on(Kind::Zen3, || xor.prepare());
+            assert!(run(&xor) == wanted, "{what}");
+            match xor.woven.get() {
+                Some(Woven::PacketCode(_, parts)) => assert_eq!(parts.is_some(), wanted_in_parts, "{what}"),
+                _ => println!("this system lets nothing be executed that was written: left out"),
+            }
         }
     }
 

@@ -35,7 +35,7 @@ const NEED_MORE: [&str; 18] = [
 const OWN_FILES: [&str; 3] = ["--service", "--record", "--execute"];
 
 /// What is still at work then has understood what it was told.
-const LONG_ENOUGH: Duration = Duration::from_secs(1);
+const LONG_ENOUGH: Duration = Duration::from_secs(3);
 
 /// What each `pantile` of the examples is given, remarks, pipes and redirections left out.
 fn examples() -> Vec<String> {

@@ -263,7 +263,7 @@ pub(crate) unsafe fn weave<const C: usize, const STREAMING: bool>(
     cells: &mut [*mut u8],
     visits: usize,
 ) {
-    debug_assert!(cells.is_empty() && weave.grids().is_empty());
+    assert!(cells.is_empty() && weave.grids().is_empty());
     let buffers = weave.buffers().len();
     for visit in 0..visits {
         // SAFETY: the caller's promise; slots are moved back below.
@@ -295,7 +295,7 @@ unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8
     job: &Job<'_, Tables>,
 ) {
     const { assert!(!is_past(STORES) || (C * VECTOR).is_multiple_of(LINE), "whole lines go past the cache") };
-    debug_assert_eq!(job.coefficients.len(), job.sources.len() * (M - usize::from(ONES)));
+    assert_eq!(job.coefficients.len(), job.sources.len() * (M - usize::from(ONES)));
     let mut at = 0;
     while job.len - at >= C * VECTOR {
         // SAFETY: at + C * VECTOR <= len.

@@ -113,7 +113,7 @@ unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8
     job: &Job<'_, u64>,
 ) {
     const { assert!(!is_past(STORES) || (C * VECTOR).is_multiple_of(LINE), "whole lines go past the cache") };
-    debug_assert_eq!(job.coefficients.len(), job.sources.len() * (M - usize::from(ONES)));
+    assert_eq!(job.coefficients.len(), job.sources.len() * (M - usize::from(ONES)));
     let mut at = 0;
     while job.len - at >= C * VECTOR {
         // SAFETY: at + C * VECTOR <= len.

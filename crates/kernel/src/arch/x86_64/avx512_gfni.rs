@@ -271,7 +271,7 @@ pub(crate) unsafe fn weave<const W: usize, const C: usize, const STREAMING: bool
     visits: usize,
 ) {
     let (buffers, width) = (weave.buffers().len(), weave.width());
-    debug_assert!(width <= W && cells.len() == weave.cells().len());
+    assert!(width <= W && cells.len() == weave.cells().len());
     for visit in 0..visits {
         let at = visit * C * VECTOR;
         let mut cell = cells.as_ptr();
@@ -368,7 +368,7 @@ define_change!(
 unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8, const FORM: u8>(
     job: &Job<'_, u64>,
 ) {
-    debug_assert_eq!(job.coefficients.len(), job.sources.len() * (M - usize::from(ONES)));
+    assert_eq!(job.coefficients.len(), job.sources.len() * (M - usize::from(ONES)));
     let mut at = 0;
     while job.len - at >= C * VECTOR {
         // SAFETY: at + C * VECTOR <= len.

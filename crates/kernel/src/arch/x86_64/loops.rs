@@ -60,7 +60,7 @@ macro_rules! define_change {
         /// As [`Kernel`], for M outputs and two sources, of which the first is valid for writes; no two buffers of the job overlap.
         #[target_feature(enable = $feature)]
         unsafe fn change<const M: usize, const ONES: bool>(job: &Job<'_, $coefficient>) {
-            debug_assert_eq!((job.sources.len(), job.coefficients.len()), (2, M - usize::from(ONES)));
+            assert_eq!((job.sources.len(), job.coefficients.len()), (2, M - usize::from(ONES)));
             let mut at = 0;
             while job.len - at >= $columns * VECTOR {
                 // SAFETY: that many bytes are left.

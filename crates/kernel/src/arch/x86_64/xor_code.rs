@@ -16,9 +16,10 @@ use crate::braid::{Braid, Place, Row, Target, Unfinished, Vectors};
 use crate::dispatch::Form;
 use crate::executable::Executable;
 use crate::packets::Packets;
-use crate::parts::Parts;
+use crate::parts::{Parts, Steps};
 use crate::scratch::with_scratch;
 use crate::straight::{Op, Straight};
+use crate::sums::SharedSums;
 
 /// The pairs that no column has: of the row, and of what is read.
 fn own_pairs(vectors: Vectors) -> [Group; 2] {
@@ -180,6 +181,18 @@ pub(crate) struct PacketCode {
 impl PacketCode {
     /// As [`Code::new`]; `None` also if packets are not whole slices, or a column is so long that an instruction does not reach its last buffer.
     pub(crate) fn new(form: Form, packets: &Packets) -> Option<PacketCode> {
+        PacketCode::with(form, packets, |layout| {
+            let ahead = Ahead::new(form, layout, Kind::of_this_processor());
+            assemble_columns(form, layout, Some(ahead))
+        })
+    }
+
+    /// With what is to stream.
+    fn with(
+        form: Form,
+        packets: &Packets,
+        streaming: impl FnOnce(&Columns) -> Vec<u8>,
+    ) -> Option<PacketCode> {
         if !packets.bytes().is_multiple_of(form.slice().bytes()) {
             return None;
         }
@@ -197,11 +210,7 @@ impl PacketCode {
             packet_bytes: packets.bytes(),
             fetch_step: None,
         };
-        let ahead = Ahead::new(form, &layout, Kind::of_this_processor());
-        let functions = Functions::new(
-            assemble_columns(form, &layout, None),
-            assemble_columns(form, &layout, Some(ahead)),
-        )?;
+        let functions = Functions::new(assemble_columns(form, &layout, None), streaming(&layout))?;
         let streams_lines = packets.bytes().is_multiple_of(LINE);
         Some(PacketCode { functions, columns, slots_bytes: form.slots_bytes(), streams_lines })
     }
@@ -233,9 +242,10 @@ impl PacketCode {
     }
 }
 
-/// Sums over parts of columns of packets, each as functions of its own.
+/// Sums over parts of columns of packets, each as a function of its own.
 #[derive(Debug)]
 pub(crate) struct PartsCode {
+    /// Of which none streams.
     parts: Vec<PacketCode>,
     packets: Packets,
     /// Columns that are the caller's; the others are of sums that a part leaves to the next.
@@ -246,24 +256,27 @@ pub(crate) struct PartsCode {
     left_bytes: usize,
 }
 
-/// What parts leave to one another at a time: a line of each set of a first-level cache.
+/// What a part leaves to the next at most: a line of each set of a first-level cache.
 const LEFT_BYTES: usize = 4096;
 
 impl PartsCode {
-    /// As [`PacketCode::new`]; `None` also on processors where it was not measured.
-    pub(crate) fn new(straights: &[Straight], parts: &Parts) -> Option<PartsCode> {
-        if Kind::of_this_processor() != Kind::Zen3 {
+    /// As [`PacketCode::new`]; `None` also if sums of one group are more than stay near, if parts are too many sums for a line, and on processors where it was not measured.
+    pub(crate) fn new(parts: Parts, vectors: Vectors) -> Option<PartsCode> {
+        let group = parts.packets.group_bytes(parts.own);
+        if Kind::of_this_processor() != Kind::Zen3 || group > LEFT_BYTES {
             return None;
         }
-        let code = |straight| PacketCode::new(Form::Straight(straight), &parts.packets);
-        let group = parts.packets.group_bytes(parts.own);
-        let groups = (LEFT_BYTES / group.max(1)).max(1);
+        let code = |steps: &Steps| {
+            let straight = Straight::new(&SharedSums::new(steps), vectors)?;
+            PacketCode::with(Form::Straight(&straight), &parts.packets, |_| Vec::new())
+        };
+        let groups = LEFT_BYTES / group;
         Some(PartsCode {
-            parts: straights.iter().map(code).collect::<Option<_>>()?,
-            packets: parts.packets.clone(),
-            own: parts.own,
-            groups,
+            parts: parts.steps.iter().map(code).collect::<Option<_>>()?,
             left_bytes: (groups * group).next_multiple_of(LINE),
+            groups,
+            own: parts.own,
+            packets: parts.packets,
         })
     }
 
@@ -647,7 +660,6 @@ impl Sums {
 mod tests {
     use super::*;
     use crate::braid::tests::zig_zag;
-    use crate::sums::SharedSums;
 
     #[test]
     fn tiles_of_many_streams_are_short() {
