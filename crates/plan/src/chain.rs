@@ -62,46 +62,60 @@ impl<'c> Progress<'c> {
     /// Makes as many of the wanted cells as single equations allow, the cheapest first; the rest.
     pub(crate) fn peel(&mut self, wanted: &[CellIndex]) -> Vec<CellIndex> {
         let mut rest: Vec<CellIndex> = wanted.iter().copied().filter(|&w| !self.made.contains(w)).collect();
-        let mut base = Base::of(self);
-        let mut labels = Labels::default();
+        if rest.is_empty() {
+            return rest;
+        }
+        self.steps.reserve(rest.len());
+        let mut labels = Labels::new(self, &rest);
+        let mut stack = Vec::with_capacity(8);
         while !rest.is_empty() {
-            labels.spread(&base, self);
-            let nearest = rest.iter().copied().min_by_key(|w| labels.cost[w.usize()]);
-            match nearest {
-                Some(cell) if labels.cost[cell.usize()] != UNREACHED => {
-                    let before = self.steps.len();
-                    self.follow(&labels, cell);
-                    for step in &self.steps[before..] {
-                        step.terms.iter().for_each(|term| base.have(term.0, self.touching));
-                        base.have(step.target, self.touching);
-                    }
-                    rest.retain(|&w| !self.made.contains(w));
-                }
-                _ => break,
+            let Some(cost) = labels.spread(self) else { break };
+            let Some(&cell) = rest.iter().find(|&&cell| labels.label(cell) == Some(cost)) else { break };
+            let before = self.steps.len();
+            self.follow(&labels, cell, &mut stack);
+            for step in &self.steps[before..] {
+                step.terms.iter().for_each(|term| labels.have(term.0, self.touching));
+                labels.have(step.target, self.touching);
+            }
+            labels.forget_spent();
+            match self.steps.len() - before {
+                1 => rest.retain(|&w| w != cell),
+                _ => rest.retain(|&w| !self.made.contains(w)),
             }
         }
         rest
     }
 
-    /// Takes the steps that lead to a labelled cell.
-    fn follow(&mut self, labels: &Labels, cell: CellIndex) {
+    /// Takes the steps that lead to a labelled cell; `stack` is empty before and after.
+    fn follow(&mut self, labels: &Labels, cell: CellIndex, stack: &mut Vec<(CellIndex, bool)>) {
         // Depth-first along the producers; a cell's producer has only cells of smaller rank.
-        let mut stack = vec![(cell, false)];
+        stack.push((cell, false));
         while let Some((cell, ready)) = stack.pop() {
             if !self.lost.contains(cell) || self.made.contains(cell) {
                 continue;
             }
-            let equation = &self.code.equations()[labels.producer[cell.usize()] as usize];
+            let equation = &self.code.equations()[labels.cells[cell.usize()].producer as usize];
             let others = equation.terms().iter().filter(|t| t.0 != cell);
-            if ready {
-                let scale = Gf::ONE / equation.coefficient(cell);
-                let mut terms = Vec::with_capacity(equation.terms().len());
-                terms.extend(others.map(|t| (t.0, t.1 * scale)));
-                self.take(cell, terms);
-            } else {
+            if !ready {
+                let before = stack.len();
                 stack.push((cell, true));
-                stack.extend(others.filter(|t| self.lost.contains(t.0)).map(|t| (t.0, false)));
+                let open = |cell| self.lost.contains(cell) && !self.made.contains(cell);
+                stack.extend(others.clone().filter(|t| open(t.0)).map(|t| (t.0, false)));
+                if stack.len() > before + 1 {
+                    continue;
+                }
+                stack.pop();
             }
+            let mut own = Gf::ONE;
+            let mut terms = Vec::with_capacity(equation.terms().len());
+            for &term in equation.terms() {
+                if term.0 == cell { own = term.1 } else { terms.push(term) }
+            }
+            if own != Gf::ONE {
+                let scale = Gf::ONE / own;
+                terms.iter_mut().for_each(|term| term.1 *= scale);
+            }
+            self.take(cell, terms);
         }
     }
 
@@ -109,13 +123,6 @@ impl<'c> Progress<'c> {
     pub(crate) fn cost(&self) -> u64 {
         self.read.iter().map(|cell| self.price[cell.usize()]).sum()
     }
-}
-
-/// What labels begin with, kept up while cells come to hand.
-struct Base {
-    /// Of cells that are at hand, nothing; of other survivors, their price.
-    cost: Vec<u64>,
-    equations: Vec<Open>,
 }
 
 /// An equation while cells are labelled.
@@ -141,15 +148,47 @@ impl Open {
     }
 }
 
-impl Base {
-    fn of(progress: &Progress<'_>) -> Base {
-        let mut cost = progress.price.to_vec();
-        progress.lost.iter().for_each(|cell| cost[cell.usize()] = UNREACHED);
-        progress.read.iter().chain(progress.made.iter()).for_each(|cell| cost[cell.usize()] = 0);
+/// A cell while cells are labelled.
+#[derive(Clone, Copy)]
+struct Labelled {
+    /// At hand, nothing; of other survivors, the price; else [`UNREACHED`].
+    cost: u64,
+    /// What the cell costs that was reached in this round.
+    label: u64,
+    round: u32,
+    /// The equation that yields it then.
+    producer: u32,
+}
+
+/// An equation with what is left of it when the cells at hand are known, and in a round those that were reached.
+#[derive(Clone, Copy)]
+struct Left {
+    at_hand: Open,
+    reached: Open,
+    round: u32,
+}
+
+/// The cheapest way to each cell, as far as the cheapest of the wanted ones; kept up while cells come to hand, and spread anew from there in each round.
+struct Labels {
+    cells: Vec<Labelled>,
+    equations: Vec<Left>,
+    /// The equations that lack one cell.
+    at_once: Vec<u32>,
+    wanted: CellSet,
+    heap: BinaryHeap<Reverse<(u64, usize, u32, u32)>>,
+    round: u32,
+}
+
+impl Labels {
+    fn new(progress: &Progress<'_>, wanted: &[CellIndex]) -> Labels {
+        let priced = |&cost: &u64| Labelled { cost, label: 0, round: 0, producer: 0 };
+        let mut cells: Vec<Labelled> = progress.price.iter().map(priced).collect();
+        progress.lost.iter().for_each(|cell| cells[cell.usize()].cost = UNREACHED);
+        progress.read.iter().chain(progress.made.iter()).for_each(|cell| cells[cell.usize()].cost = 0);
         let open = |equation: &Equation| {
             let mut open = Open { unknowns: 0, unknown: 0, sum: 0 };
             for &(cell, _) in equation.terms() {
-                match cost[cell.usize()] {
+                match cells[cell.usize()].cost {
                     UNREACHED => {
                         open.unknowns += 1;
                         open.unknown ^= cell.0;
@@ -157,63 +196,84 @@ impl Base {
                     price => open.add(price),
                 }
             }
-            open
+            Left { at_hand: open, reached: open, round: 0 }
         };
-        Base { equations: progress.code.equations().iter().map(open).collect(), cost }
+        let equations: Vec<Left> = progress.code.equations().iter().map(open).collect();
+        let mut at_once = Vec::with_capacity(equations.len());
+        at_once.extend((0..).zip(&equations).filter(|(_, left)| left.at_hand.unknowns == 1).map(|(e, _)| e));
+        let heap = BinaryHeap::with_capacity(equations.len());
+        Labels { cells, equations, at_once, wanted: CellSet::of_cells(progress.code, wanted), heap, round: 0 }
     }
 
     /// A cell was read or made.
     fn have(&mut self, cell: CellIndex, touching: &[Vec<u32>]) {
-        let before = std::mem::take(&mut self.cost[cell.usize()]);
+        let before = std::mem::take(&mut self.cells[cell.usize()].cost);
         if before == 0 {
             return;
         }
-        for &equation in &touching[cell.usize()] {
-            let equation = &mut self.equations[equation as usize];
-            if before == UNREACHED { equation.know(cell) } else { equation.sum -= before }
+        for &e in &touching[cell.usize()] {
+            let equation = &mut self.equations[e as usize].at_hand;
+            if before != UNREACHED {
+                equation.sum -= before;
+                continue;
+            }
+            equation.know(cell);
+            if equation.unknowns == 1 {
+                self.at_once.push(e);
+            }
         }
     }
-}
 
-/// The cheapest way to each cell, found in memory that is used again.
-#[derive(Default)]
-struct Labels {
-    cost: Vec<u64>,
-    /// The equation that yields the cell, if it must be computed and can be.
-    producer: Vec<u32>,
-    equations: Vec<Open>,
-    heap: BinaryHeap<Reverse<(u64, usize, u32, u32)>>,
-}
+    /// Drops the equations of which all cells are at hand now.
+    fn forget_spent(&mut self) {
+        self.at_once.retain(|&e| self.equations[e as usize].at_hand.unknowns == 1);
+    }
 
-impl Labels {
-    /// Labels every cell anew.
-    fn spread(&mut self, base: &Base, progress: &Progress<'_>) {
-        let Labels { cost, producer, equations, heap } = self;
-        cost.clone_from(&base.cost);
-        equations.clone_from(&base.equations);
-        producer.resize(cost.len(), u32::MAX);
+    /// What a cell costs that must be computed, if it was reached in this round.
+    fn label(&self, cell: CellIndex) -> Option<u64> {
+        let cell = &self.cells[cell.usize()];
+        (cell.round == self.round).then_some(cell.label)
+    }
+
+    /// Labels cells anew, the cheapest first, up to all that cost what the cheapest wanted one does, or less; that cost.
+    fn spread(&mut self, progress: &Progress<'_>) -> Option<u64> {
+        let Labels { cells, equations, at_once, wanted, heap, round } = self;
+        *round += 1;
         // Among equal costs the shorter equation, then the earlier one.
         let offer = |e: u32, open: &Open| {
             Reverse((open.sum, progress.code.equations()[e as usize].terms().len(), e, open.unknown))
         };
-        let at_once = (0u32..).zip(&*equations).filter(|(_, open)| open.unknowns == 1);
-        heap.extend(at_once.map(|(e, open)| offer(e, open)));
+        heap.clear();
+        heap.extend(at_once.iter().map(|&e| offer(e, &equations[e as usize].at_hand)));
+        let mut cheapest = None;
         while let Some(Reverse((sum, _, equation, target))) = heap.pop() {
+            if cheapest.is_some_and(|cheapest| sum > cheapest) {
+                break;
+            }
             let target = CellIndex(target);
-            if cost[target.usize()] != UNREACHED {
+            let cell = &mut cells[target.usize()];
+            if cell.round == *round {
                 continue;
             }
-            cost[target.usize()] = sum;
-            producer[target.usize()] = equation;
+            (cell.label, cell.round, cell.producer) = (sum, *round, equation);
+            if wanted.contains(target) {
+                cheapest = Some(sum);
+            }
             for &next in &progress.touching[target.usize()] {
-                let open = &mut equations[next as usize];
-                open.know(target);
-                open.add(sum);
-                if open.unknowns == 1 {
-                    heap.push(offer(next, open));
+                let left = &mut equations[next as usize];
+                if left.round != *round {
+                    (left.reached, left.round) = (left.at_hand, *round);
+                }
+                left.reached.know(target);
+                left.reached.add(sum);
+                // Dearer than a wanted cell that was found: it would not be looked at.
+                if left.reached.unknowns == 1 && cheapest.is_none_or(|cheapest| left.reached.sum <= cheapest)
+                {
+                    heap.push(offer(next, &left.reached));
                 }
             }
         }
+        cheapest
     }
 }
 
