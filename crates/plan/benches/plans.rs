@@ -7,7 +7,7 @@ use pantile_plan::{CellSet, Costs, Effort, Optimality, Planner, Request};
 use std::time::Instant;
 
 fn main() {
-    println!("{:<22} {:<10} {:>12} {:>12} {:>8}  optimality", "code", "lost", "first plan", "bound", "reads");
+    println!("{:<22} {:<14} {:>12} {:>12} {:>8}  optimality", "code", "lost", "first plan", "bound", "reads");
     let cases: &[(&str, &[usize], &str)] = &[
         ("raid6:8", &[0], "50 us"),
         ("raid6:8", &[0, 3], "50 us"),
@@ -26,6 +26,16 @@ fn main() {
         ("raidq:16+4", &[0, 5, 9, 16], ""),
         ("lrc:12,2,2", &[0, 1, 2, 6], ""),
         ("evenodd:13", &[1], ""),
+        ("crs:6+3,w=4", &[0, 2, 4], "3 us"),
+        ("crs:10+4,w=4", &[0, 3, 6, 9], "4 us"),
+        ("crs:16+4", &[0, 5, 10, 15], "40 us"),
+        ("crs:8+2", &[0, 3], ""),
+        ("crs:6+3,w=4", &[0, 2], ""),
+        ("rdp:6", &[0, 3], "2 us"),
+        ("rdp:18", &[0, 15], "15 us"),
+        ("dcode:13", &[0, 6], "12 us"),
+        ("evenodd:13", &[0, 6], ""),
+        ("liberation:7", &[0, 3], ""),
     ];
     for &(spec, lost, bound) in cases {
         let code = Code::parse(spec).expect("the specs of this table are good");
@@ -54,6 +64,6 @@ fn main() {
         };
         let lost = format!("{lost:?}");
         let median = format!("{:.1?}", times[times.len() / 2]);
-        println!("{spec:<22} {lost:<10} {median:>12} {bound:>12} {:>8}  {optimality}", plan.reads.len());
+        println!("{spec:<22} {lost:<14} {median:>12} {bound:>12} {:>8}  {optimality}", plan.reads.len());
     }
 }

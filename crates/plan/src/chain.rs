@@ -20,6 +20,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// A partial recovery: what has been read and computed so far.
+#[derive(Clone)]
 pub(crate) struct Progress<'c> {
     code: &'c Code,
     price: &'c [u64],
@@ -117,6 +118,11 @@ impl<'c> Progress<'c> {
             }
             self.take(cell, terms);
         }
+    }
+
+    /// The terms of the steps so far.
+    pub(crate) fn terms(&self) -> usize {
+        self.steps.iter().map(|step| step.terms.len()).sum()
     }
 
     /// The cost of the reads so far.

@@ -14,6 +14,7 @@
 //! What is deliberately not here: bytes, time, CPU features. A plan holds for every byte of an element alike.
 #![forbid(unsafe_code)]
 
+mod bits;
 mod cauchy;
 mod cells;
 mod chain;

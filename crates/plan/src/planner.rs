@@ -1,6 +1,6 @@
 //! Recovery plans.
 //!
-//! Three solvers, tried in this order; each is general, none asks for the family:
+//! Four solvers; each is general, none asks for the family:
 //!
 //! 1. One row per column and a code that claims to be MDS: any k surviving cells do, fewer never do, so the k
 //!    cheapest are exact, and only an m x m system is solved.
@@ -8,8 +8,13 @@
 //! 3. Over all equations of the code ([`crate::dual`]): exact where its search ends within the effort allowed, which
 //!    it does for codes of one row and small array codes.
 //!
-//! The cheaper of 2 and 3 is the plan.
+//! 4. By an elimination over bits ([`crate::bits`]): of a code of XORs that lost as many cells as it has equations, where single
+//!    equations do not yield all of them.
+//!
+//! The cheaper of 2 and 3 is the plan. If as many cells are lost and wanted as there are equations, every plan reads the same, and nothing is
+//! searched: 2, and where that needs combinations 4 or, in a code of products, 2 with these.
 
+use crate::bits::{self, BitEquations};
 use crate::chain::{Progress, choose, recipes};
 use crate::dual::{Found, Space, Word, search};
 use crate::{CellSet, Combination, Costs, NotRecoverable, Optimality, Plan, PlanError, Step};
@@ -92,6 +97,8 @@ pub struct Planner {
     is_uniform: bool,
     /// The steps of [`Planner::encode`], once they were asked for: every write is compared with them.
     encoding: OnceLock<Vec<Step>>,
+    /// The equations of a code of XORs, once a recovery needed combinations of them.
+    in_bits: OnceLock<BitEquations>,
 }
 
 impl Planner {
@@ -106,6 +113,7 @@ impl Planner {
             is_xor: code.is_xor(),
             touching,
             encoding: OnceLock::new(),
+            in_bits: OnceLock::new(),
             code: code.clone(),
         }
     }
@@ -131,15 +139,22 @@ impl Planner {
             let of_column = request.costs.of(column);
             self.code.column_cells(column).for_each(|cell| price[cell.usize()] = of_column);
         }
-        let (missing, direct): (Vec<CellIndex>, Vec<CellIndex>) =
-            request.wanted.iter().partition(|&&cell| request.lost.contains(cell));
+        let mut missing = Vec::with_capacity(request.wanted.len());
+        missing.extend(request.wanted.iter().copied().filter(|&cell| request.lost.contains(cell)));
+        let there = |cell: &CellIndex| !request.lost.contains(*cell);
+        let direct: Vec<CellIndex> = request.wanted.iter().copied().filter(there).collect();
         let (read, steps, optimality) = if self.is_uniform {
             let (read, steps) = self.cheapest_k(request.wanted, &missing, &price, request.lost)?;
+            (read, steps, Optimality::Exact)
+        } else if direct.is_empty() && [request.lost.len(), missing.len()] == [self.code.equations().len(); 2]
+        {
+            let (read, steps) = self.only_way(request, &missing, &price)?;
             (read, steps, Optimality::Exact)
         } else {
             self.cheapest_known(request, missing, direct, &price)?
         };
-        let reads: Vec<CellIndex> = read.iter().collect();
+        let mut reads = Vec::with_capacity(read.len());
+        reads.extend(read.iter());
         let cost = reads.iter().map(|cell| price[cell.usize()]).sum();
         Ok(Plan { reads, steps, outputs: request.wanted.to_vec(), cost, optimality })
     }
@@ -298,6 +313,37 @@ impl Planner {
             })
             .collect();
         Ok((read, steps))
+    }
+
+    /// Solvers 2 and 4 where as many cells are lost as there are equations, and all of them are wanted.
+    ///
+    /// Every plan reads the same: all cells left that stand in an equation. If the lost cells are determined, those left are as many as data cells and
+    /// may have any content. Let one of them change alone: some lost cell changes with it, or no equation would have it; and a plan that does
+    /// not read it does not see that. Nor do sums of equations read a cell that is in none.
+    fn only_way(
+        &self,
+        request: &Request<'_>,
+        missing: &[CellIndex],
+        price: &[u64],
+    ) -> Result<(CellSet, Vec<Step>), NotRecoverable> {
+        let nothing = CellSet::empty(&self.code);
+        let fresh = || Progress::new(&self.code, &self.touching, request.lost, price, nothing.clone());
+        let mut progress = fresh();
+        let mut lost_of = vec![0; self.code.equations().len()];
+        let touched = missing.iter().flat_map(|cell| &self.touching[cell.usize()]);
+        touched.for_each(|&equation| lost_of[equation as usize] += 1);
+        if lost_of.contains(&1) && progress.peel(missing).is_empty() {
+            return Ok((progress.read, progress.steps));
+        }
+        let by_bits = self.is_xor.then(|| {
+            let equations = self.in_bits.get_or_init(|| BitEquations::new(&self.code));
+            bits::finish(fresh(), equations, &self.touching, lost_of, missing)
+        });
+        if let Some(progress) = by_bits.flatten() {
+            return Ok((progress.read, progress.steps));
+        }
+        self.combine_and_peel(&mut progress, missing, missing)?;
+        Ok((progress.read, progress.steps))
     }
 
     /// Solvers 2 and 3, whichever finds the cheaper plan.
@@ -510,15 +556,7 @@ impl Planner {
         const CHOICES: usize = 20_000;
         let fresh = || Progress::new(&self.code, &self.touching, avoided, price, direct.clone());
         let mut progress = fresh();
-        loop {
-            let rest = progress.peel(missing);
-            if rest.is_empty() {
-                break;
-            }
-            for (target, terms) in self.combinations(&rest, lost, &progress)? {
-                progress.take(target, terms);
-            }
-        }
+        self.combine_and_peel(&mut progress, missing, lost)?;
         if let Some(recipes) = recipes(&self.code, &self.touching, avoided, missing) {
             let pick = choose(&self.code, &recipes, price, direct, CHOICES);
             let mut chosen = fresh();
@@ -530,6 +568,24 @@ impl Planner {
             }
         }
         Ok(progress)
+    }
+
+    /// Makes the missing cells from single equations, and from combinations where these end.
+    fn combine_and_peel(
+        &self,
+        progress: &mut Progress<'_>,
+        missing: &[CellIndex],
+        lost: &[CellIndex],
+    ) -> Result<(), NotRecoverable> {
+        loop {
+            let rest = progress.peel(missing);
+            if rest.is_empty() {
+                return Ok(());
+            }
+            for (target, terms) in self.combinations(&rest, lost, progress)? {
+                progress.take(target, terms);
+            }
+        }
     }
 
     /// Combinations of equations for cells that no single equation yields: the shortest alone, after which single

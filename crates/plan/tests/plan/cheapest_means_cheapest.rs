@@ -4,10 +4,10 @@ use pantile_code::{CellIndex, Code};
 use pantile_gf::{Echelon, Gf};
 use pantile_plan::{CellSet, Costs, Effort, Optimality, PlanError, Planner, Request};
 
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (self.0 >> 33) as usize % bound
     }
@@ -26,7 +26,7 @@ fn vectors(code: &Code) -> Vec<Vec<Gf>> {
 }
 
 /// The cheapest set of cells outside `lost` that spans the wanted ones; `None` if none does.
-fn brute_force(code: &Code, lost: &CellSet, wanted: &[CellIndex], costs: &Costs) -> Option<u64> {
+pub(crate) fn brute_force(code: &Code, lost: &CellSet, wanted: &[CellIndex], costs: &Costs) -> Option<u64> {
     let vectors = vectors(code);
     let there: Vec<CellIndex> = code.cells().filter(|&c| !lost.contains(c)).collect();
     let mut best = None;

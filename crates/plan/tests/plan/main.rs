@@ -1,5 +1,6 @@
 //! All tests of the crate that need no process of their own: one program to build.
 
+mod as_many_lost_as_equations;
 mod cheapest_means_cheapest;
 mod known_facts_hold;
 mod odd_codes_are_planned;
