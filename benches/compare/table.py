@@ -93,7 +93,7 @@ def packets_table(cells, names):
                     (c,) = [c for c in cells if (c["k"], c["m"]) == code and size_of(c) == size and c["layout"] == layout and c["op"] == op
                             and c["planning"] == planning and c["losses"] in ("", "spread")]
                     own = [c["results"].get(name, {}).get("gb_per_s") for name in names]
-                    first, *others = ("none" if x is None else f"{x:.1f}" if x < 10 else f"{x:.0f}" for x in own)
+                    first, *others = (f"{x:.1f}" if x < 10 else f"{x:.0f}" for x in own if x is not None)
                     row.append(" ".join([f"**{first}**", *others, f"{pantile(c):.0f} {rival(c)[0]:.0f} ({c['limit_gb_per_s']:.0f})"]))
                 what = f"{op}, plan {planning}" if planning else op
                 lines.append(f"| {text}, {layout} | {what} | " + " | ".join(row) + " |")
@@ -195,9 +195,9 @@ def text(name, link):
         ),
         *(
             [
-                "Three and four parities by crs:k+m, bit matrices in packets of 64 bytes. Each cell: **w=4** (for up to 16 columns), w=8, cauchy, the fastest other library, (the limit of cauchy); decode is of m spread data columns:",
+                "Three and four parities by crs:k+m, bit matrices in packets of 64 bytes. Each cell: **w=4** (for up to 16 columns) or w=5, w=8, cauchy, the fastest other library, (the limit of cauchy); decode is of m spread data columns:",
                 "",
-                *packets_table(of["mds"], ["pantile crs w=4", "pantile crs"]),
+                *packets_table(of["mds"], ["pantile crs w=4", "pantile crs w=5", "pantile crs"]),
                 "",
             ]
             if has_crs

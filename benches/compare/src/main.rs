@@ -218,10 +218,10 @@ fn groups(rivals: &Rivals, avx2: bool) -> Vec<Group> {
         if m == 2 {
             in_packets("pantile rdp", format!("rdp:{}", k + m));
         } else {
-            for (name, word) in [("pantile crs", 8), ("pantile crs w=4", 4)] {
-                if k + m <= 1 << word {
-                    in_packets(name, format!("crs:{k}+{m},w={word}"));
-                }
+            // Words of a byte, and the shortest ones of which there are as many.
+            let short = if k + m <= 16 { ("pantile crs w=4", 4) } else { ("pantile crs w=5", 5) };
+            for (name, word) in [("pantile crs", 8), short] {
+                in_packets(name, format!("crs:{k}+{m},w={word}"));
             }
         }
         for (name, functions) in &rivals.isal {

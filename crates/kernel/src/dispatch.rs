@@ -347,6 +347,10 @@ impl PacketCode {
         None
     }
 
+    pub(crate) fn draft(_: &Straight, _: &Packets, _: bool) -> Option<PacketCode> {
+        None
+    }
+
     pub(crate) unsafe fn run(&self, _: bool, _: impl Fn(usize) -> *mut u8, _: usize) {
         match *self {}
     }
@@ -417,6 +421,17 @@ impl Sweep {
     pub(crate) fn packet_code(self, form: Form, packets: &Packets) -> Option<PacketCode> {
         assert_eq!(vectors_of(form), self.vectors(), "the machine may lack the others");
         PacketCode::new(form, packets)
+    }
+
+    /// As `packet_code`, of one of the two functions alone: to run with these stores, or with none that go past the cache.
+    pub(crate) fn draft_code(
+        self,
+        line: &Straight,
+        packets: &Packets,
+        streaming: bool,
+    ) -> Option<PacketCode> {
+        assert_eq!(line.vectors, self.vectors(), "the machine may lack the others");
+        PacketCode::draft(line, packets, streaming)
     }
 
     /// Code for parts of columns; `None` also where they gain nothing.

@@ -32,6 +32,7 @@ mod arena;
 mod braid;
 mod dispatch;
 mod dot;
+mod draft;
 #[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
 mod engine;
 #[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]

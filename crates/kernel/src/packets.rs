@@ -14,6 +14,9 @@ use std::sync::Arc;
 use crate::ShapeError;
 use crate::program::{Program, ProgramError, check_count};
 
+/// A line of the cache, of every processor that there are kernels for.
+const LINE_BYTES: usize = 64;
+
 /// How columns are made of buffers. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packets {
@@ -77,6 +80,12 @@ impl Packets {
             let (c, row) = self.cell(buffer);
             column(c).wrapping_add(group * self.group_bytes(c) + row * self.bytes())
         }
+    }
+
+    /// Whether packets are whole lines of the cache, in columns that begin there.
+    pub(crate) fn has_lines(&self, columns: impl IntoIterator<Item = *const u8>) -> bool {
+        let is_line = |bytes: usize| bytes.is_multiple_of(LINE_BYTES);
+        is_line(self.bytes()) && columns.into_iter().all(|column| is_line(column.addr()))
     }
 
     /// The packets of a buffer in such columns.

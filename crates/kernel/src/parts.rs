@@ -97,7 +97,7 @@ pub(crate) mod tests {
     }
 
     /// Each target, and what was there before that it is the sum of.
-    pub(crate) fn evaluated(steps: &Steps) -> BTreeMap<usize, BTreeSet<usize>> {
+    pub(crate) fn evaluated(steps: &[(usize, Vec<usize>)]) -> BTreeMap<usize, BTreeSet<usize>> {
         let mut made: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
         for (target, terms) in steps {
             let of_term = |term: &usize| made.get(term).cloned().unwrap_or_else(|| BTreeSet::from([*term]));

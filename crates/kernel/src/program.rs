@@ -3,8 +3,8 @@
 //! Steps that read mostly the same buffers become one [`Dot`]; a program of XORs alone is carried out in the form that pays (`xor.rs`).
 //! What a step writes, later steps may read.
 //!
-//! Invariants: a run allocates nothing but the scratch of its thread, once, and what a program of XORs becomes when it has proved worth it,
-//! once; it takes no lock; it writes the targets of its steps and no other buffer.
+//! Invariants: a run allocates nothing but the scratch of its thread, once, and what a program of XORs is made into, once for each of its forms, for which it
+//! also takes a lock that no run holds longer than to take or map some pages; it writes the targets of its steps and no other buffer.
 
 use std::fmt;
 
@@ -88,7 +88,7 @@ impl Program {
     pub fn with_tier(tier: Tier, buffers: usize, steps: &[Step]) -> Result<Program, ProgramError> {
         let streams = check(buffers, steps)?;
         let stages = match (is_xor_alone(steps), Sweep::new(tier)) {
-            (true, Some(sweep)) => Stages::One(xor_of(steps, sweep)),
+            (true, Some(sweep)) => Stages::One(xor_of(steps, streams, sweep)),
             _ => stages_of(tier, &groups(steps))?,
         };
         Ok(Program { stages, tier, buffers, streams, stores: Stores::Auto })
@@ -371,10 +371,9 @@ fn is_xor_alone(steps: &[Step]) -> bool {
     steps.len() > 1 && steps.iter().all(|step| step.terms.iter().all(|&(_, c)| c == 1))
 }
 
-fn xor_of(steps: &[Step], sweep: Sweep) -> Stage {
-    let sums: Vec<(usize, Vec<usize>)> =
-        steps.iter().map(|step| (step.target, step.terms.iter().map(|term| term.0).collect())).collect();
-    Stage::Xor(Box::new(Xor::new(&sums, sweep)))
+fn xor_of(steps: &[Step], streams: usize, sweep: Sweep) -> Stage {
+    let sum = |step: &Step| (step.target, step.terms.iter().map(|term| term.0).collect());
+    Stage::Xor(Box::new(Xor::new(steps.iter().map(sum).collect(), streams, sweep)))
 }
 
 /// Groups as stages, those that one pass takes together as one.

@@ -21,14 +21,7 @@ pub(crate) struct SharedSums {
 impl SharedSums {
     /// `steps`: each a target and the buffers whose sum it is, in an order in which they can be done.
     pub(crate) fn new(steps: &[(usize, Vec<usize>)]) -> SharedSums {
-        let named = || steps.iter().flat_map(|(target, terms)| terms.iter().chain([target])).copied();
-        let mut place_of = vec![NONE; named().max().map_or(0, |most| most + 1)];
-        named().for_each(|buffer| place_of[buffer] = 0);
-        let mut buffers = Vec::new();
-        for (buffer, place) in place_of.iter_mut().enumerate().filter(|(_, place)| **place != NONE) {
-            *place = buffers.len() as u32;
-            buffers.push(buffer);
-        }
+        let (buffers, place_of) = numbered(steps);
         let place = |buffer: usize| place_of[buffer];
         let sums: Vec<Sum> = steps
             .iter()
@@ -80,6 +73,19 @@ impl SharedSums {
     }
 }
 
+/// The buffers in use, ascending, and the place of each.
+pub(crate) fn numbered(steps: &[(usize, Vec<usize>)]) -> (Vec<usize>, Vec<u32>) {
+    let named = || steps.iter().flat_map(|(target, terms)| terms.iter().chain([target])).copied();
+    let mut place_of = vec![NONE; named().max().map_or(0, |most| most + 1)];
+    named().for_each(|buffer| place_of[buffer] = 0);
+    let mut buffers = Vec::with_capacity(place_of.len());
+    for (buffer, place) in place_of.iter_mut().enumerate().filter(|(_, place)| **place != NONE) {
+        *place = buffers.len() as u32;
+        buffers.push(buffer);
+    }
+    (buffers, place_of)
+}
+
 /// Terms that stand an odd number of times, ascending.
 pub(crate) fn odd(mut terms: Vec<u32>) -> Vec<u32> {
     terms.sort_unstable();
@@ -108,64 +114,83 @@ fn shared(sums: Vec<Sum>, next: u32) -> Vec<Sum> {
 }
 
 /// The same with another limit, at which it stops with what it has.
-fn shared_within(effort: usize, mut sums: Vec<Sum>, mut next: u32) -> Vec<Sum> {
+fn shared_within(effort: usize, sums: Vec<Sum>, next: u32) -> Vec<Sum> {
     if sums.len() * sums.len() / 2 * (next as usize / 64 + 1) > effort {
         return sums;
     }
-    let mut parts = CommonParts::of(&sums);
-    while let Some((size, a, b)) = parts.largest() {
-        let part: Vec<u64> = parts.sets[a].iter().zip(&parts.sets[b]).map(|(x, y)| x & y).collect();
-        let mut users: Vec<usize> =
-            (0..sums.len()).filter(|&s| common(&parts.sets[s], &part) == size).collect();
-        // A sum that is the common part already lends its own result, if it comes first.
-        let first = users[0];
-        let lends = sums[first].terms.len() as u32 == size;
-        let out = if lends { sums[first].out } else { next };
-        for &user in users.iter().skip(usize::from(lends)) {
-            let terms = &mut sums[user].terms;
-            terms.retain(|&t| !contains(&part, t));
-            // It may have been there already: what is added twice is gone.
-            terms.push(out);
-            sums[user].terms = odd(std::mem::take(&mut sums[user].terms));
-            parts.sets[user] = set_of(&sums[user].terms);
-        }
-        if lends {
-            users.remove(0);
-        } else {
-            let terms: Vec<u32> = (0..next).filter(|&t| contains(&part, t)).collect();
-            parts.insert(first, &terms);
-            sums.insert(first, Sum { out, terms });
-            users.iter_mut().for_each(|user| *user += 1);
-            users.insert(0, first);
-            next += 1;
-        }
-        parts.compare_again(&users);
-        if parts.effort > effort {
-            break;
-        }
-    }
-    sums
+    let outs = sums.iter().map(|sum| sum.out).collect();
+    let sets = Sets::of(&sums, next as usize);
+    let (outs, sets) = counting(
+        #[inline(always)]
+        || CommonParts::of(outs, sets, next).shared(effort),
+    );
+    outs.into_iter().zip(0..).map(|(out, row)| Sum { out, terms: bits(sets.row(row)).collect() }).collect()
 }
 
 /// What each sum has in common with others, kept up while sums change.
 struct CommonParts {
+    /// What each sum is to be, in their order.
+    outs: Vec<u32>,
     /// The terms of each sum.
-    sets: Vec<Vec<u64>>,
+    sets: Sets,
     /// For each sum the most terms that it shares with one before it, and the first such; 1 if it shares fewer than 2.
     most: Vec<(u32, usize)>,
+    /// The number of the next new sum.
+    next: u32,
     /// Words compared.
     effort: usize,
 }
 
 impl CommonParts {
-    fn of(sums: &[Sum]) -> CommonParts {
-        let sets: Vec<Vec<u64>> = sums.iter().map(|sum| set_of(&sum.terms)).collect();
-        let mut parts = CommonParts { most: vec![(1, 0); sets.len()], sets, effort: 0 };
-        (0..sums.len()).for_each(|b| parts.compare(b));
+    #[inline(always)]
+    fn of(outs: Vec<u32>, sets: Sets, next: u32) -> CommonParts {
+        let most = vec![(1, 0); outs.len()];
+        let mut parts = CommonParts { outs, sets, most, next, effort: 0 };
+        for b in 0..parts.outs.len() {
+            parts.compare(b);
+        }
         parts
     }
 
+    #[inline(always)]
+    fn shared(mut self, effort: usize) -> (Vec<u32>, Sets) {
+        let mut part: Vec<u64> = Vec::new();
+        let (mut users, mut is_changed): (Vec<usize>, Vec<bool>) = (Vec::new(), Vec::new());
+        while let Some((size, a, b)) = self.largest() {
+            part.clear();
+            part.extend(self.sets.row(a).iter().zip(self.sets.row(b)).map(|(x, y)| x & y));
+            users.clear();
+            users.extend((0..self.outs.len()).filter(|&sum| self.sets.has(sum, &part)));
+            // A sum that is the common part already lends its own result, if it comes first.
+            let first = users[0];
+            let lends = count(self.sets.row(first)) == size;
+            let out = if lends { self.outs[first] } else { self.next };
+            if !lends {
+                self.sets.make_room(self.next);
+                part.resize(self.sets.stride, 0);
+            }
+            for &user in users.iter().skip(usize::from(lends)) {
+                self.sets.row_mut(user).iter_mut().zip(&part).for_each(|(word, taken)| *word &= !taken);
+                // It may have been there already: what is added twice is gone.
+                self.sets.toggle(user, out);
+            }
+            if lends {
+                users.remove(0);
+            } else {
+                self.insert(first, &part);
+                users.iter_mut().for_each(|user| *user += 1);
+                users.insert(0, first);
+            }
+            self.compare_again(&users, &mut is_changed);
+            if self.effort > effort {
+                break;
+            }
+        }
+        (self.outs, self.sets)
+    }
+
     /// The largest common part, and the first two sums that have it; `None` if no two share two terms.
+    #[inline(always)]
     fn largest(&self) -> Option<(u32, usize, usize)> {
         let larger = |largest: (u32, usize, usize), (b, &(size, a)): (usize, &(u32, usize))| {
             if size > largest.0 { (size, a, b) } else { largest }
@@ -174,9 +199,11 @@ impl CommonParts {
         (largest.0 > 1).then_some(largest)
     }
 
-    /// A sum that comes to stand at this place, not yet compared.
-    fn insert(&mut self, at: usize, terms: &[u32]) {
-        self.sets.insert(at, set_of(terms));
+    /// A new sum of these terms that comes to stand at this place, not yet compared.
+    fn insert(&mut self, at: usize, terms: &[u64]) {
+        self.outs.insert(at, self.next);
+        self.next += 1;
+        self.sets.insert(at, terms);
         self.most.insert(at, (1, 0));
         for (_, partner) in self.most.iter_mut().filter(|(_, partner)| *partner >= at) {
             *partner += 1;
@@ -184,10 +211,14 @@ impl CommonParts {
     }
 
     /// Finds what has changed with these sums, which ascend.
-    fn compare_again(&mut self, changed: &[usize]) {
-        for b in 0..self.sets.len() {
+    #[inline(always)]
+    fn compare_again(&mut self, changed: &[usize], is_changed: &mut Vec<bool>) {
+        is_changed.clear();
+        is_changed.resize(self.outs.len(), false);
+        changed.iter().for_each(|&sum| is_changed[sum] = true);
+        for b in 0..self.outs.len() {
             let (size, partner) = self.most[b];
-            if changed.binary_search(&b).is_ok() || size > 1 && changed.binary_search(&partner).is_ok() {
+            if is_changed[b] || size > 1 && is_changed[partner] {
                 self.compare(b);
                 continue;
             }
@@ -202,6 +233,7 @@ impl CommonParts {
     }
 
     /// Compares a sum with all before it.
+    #[inline(always)]
     fn compare(&mut self, b: usize) {
         self.most[b] = (1, 0);
         for a in 0..b {
@@ -212,29 +244,163 @@ impl CommonParts {
         }
     }
 
+    #[inline(always)]
     fn common(&mut self, a: usize, b: usize) -> u32 {
-        self.effort += self.sets[b].len();
-        common(&self.sets[a], &self.sets[b])
+        self.effort += self.sets.stride;
+        count_common(self.sets.row(a), self.sets.row(b))
     }
 }
 
-fn set_of(terms: &[u32]) -> Vec<u64> {
-    let mut set = vec![0; terms.iter().max().map_or(0, |&most| most as usize / 64 + 1)];
-    terms.iter().for_each(|&t| set[t as usize / 64] |= 1 << (t % 64));
-    set
+/// Sets of places, a row of bits each, all of one length.
+#[derive(Clone, Debug)]
+pub(crate) struct Sets {
+    stride: usize,
+    words: Vec<u64>,
 }
 
-fn contains(set: &[u64], term: u32) -> bool {
-    set.get(term as usize / 64).is_some_and(|word| word >> (term % 64) & 1 == 1)
+impl Sets {
+    /// The terms of sums, of places below `places`.
+    pub(crate) fn of(sums: &[Sum], places: usize) -> Sets {
+        let mut sets = Sets::new(sums.len(), places);
+        for (row, sum) in sums.iter().enumerate() {
+            sum.terms.iter().for_each(|&term| sets.toggle(row, term));
+        }
+        sets
+    }
+
+    /// Empty ones of places below `places`.
+    pub(crate) fn new(rows: usize, places: usize) -> Sets {
+        let stride = places.div_ceil(64).max(1);
+        Sets { stride, words: vec![0; rows * stride] }
+    }
+
+    #[inline(always)]
+    pub(crate) fn row(&self, row: usize) -> &[u64] {
+        &self.words[row * self.stride..][..self.stride]
+    }
+
+    /// A row as the sum of it and of another.
+    pub(crate) fn add(&mut self, to: usize, row: usize) {
+        (0..self.stride).for_each(|i| self.words[to * self.stride + i] ^= self.words[row * self.stride + i]);
+    }
+
+    #[inline(always)]
+    fn row_mut(&mut self, row: usize) -> &mut [u64] {
+        &mut self.words[row * self.stride..][..self.stride]
+    }
+
+    #[inline(always)]
+    pub(crate) fn toggle(&mut self, row: usize, place: u32) {
+        self.words[row * self.stride + place as usize / 64] ^= 1 << (place % 64);
+    }
+
+    #[inline(always)]
+    pub(crate) fn contains(&self, row: usize, place: u32) -> bool {
+        self.words[row * self.stride + place as usize / 64] >> (place % 64) & 1 == 1
+    }
+
+    /// Has a row contain a place, or not.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, row: usize, place: u32, is_in: bool) {
+        let word = &mut self.words[row * self.stride + place as usize / 64];
+        *word = *word & !(1 << (place % 64)) | u64::from(is_in) << (place % 64);
+    }
+
+    /// These rows alone.
+    pub(crate) fn of_rows(&self, rows: impl Iterator<Item = usize>) -> Sets {
+        Sets { stride: self.stride, words: rows.flat_map(|row| self.row(row)).copied().collect() }
+    }
+
+    /// Whether a row has all of a set.
+    #[inline(always)]
+    fn has(&self, row: usize, set: &[u64]) -> bool {
+        self.row(row).iter().zip(set).all(|(word, part)| part & !word == 0)
+    }
+
+    /// Has rows take a place, too.
+    fn make_room(&mut self, place: u32) {
+        let stride = place as usize / 64 + 1;
+        if stride > self.stride {
+            let rows = self.words.len() / self.stride;
+            let mut wider = vec![0; rows * stride];
+            for (to, from) in wider.chunks_exact_mut(stride).zip(self.words.chunks_exact(self.stride)) {
+                to[..self.stride].copy_from_slice(from);
+            }
+            (self.stride, self.words) = (stride, wider);
+        }
+    }
+
+    fn insert(&mut self, at: usize, row: &[u64]) {
+        let at = at * self.stride;
+        self.words.splice(at..at, row.iter().copied());
+    }
 }
 
-fn common(a: &[u64], b: &[u64]) -> u32 {
-    a.iter().zip(b).map(|(x, y)| (x & y).count_ones()).sum()
+/// The places in a set, ascending.
+#[inline(always)]
+pub(crate) fn bits(set: &[u64]) -> impl Iterator<Item = u32> + '_ {
+    set.iter().zip(0..).flat_map(|(&word, at)| {
+        let mut rest = word;
+        std::iter::from_fn(move || {
+            let bit = (rest != 0).then(|| 64 * at + rest.trailing_zeros());
+            rest &= rest.wrapping_sub(1);
+            bit
+        })
+    })
+}
+
+#[inline(always)]
+fn count(set: &[u64]) -> u32 {
+    let mut count = 0;
+    for word in set {
+        count += word.count_ones();
+    }
+    count
+}
+
+/// In a loop: what iterators are made of may be compiled on its own, and without the instruction that counts bits.
+#[inline(always)]
+fn count_common(a: &[u64], b: &[u64]) -> u32 {
+    let mut count = 0;
+    for i in 0..a.len().min(b.len()) {
+        count += (a[i] & b[i]).count_ones();
+    }
+    count
+}
+
+/// Does what counts bits, with the instruction for that where there is one.
+#[inline]
+pub(crate) fn counting<R>(work: impl FnOnce() -> R) -> R {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        #[target_feature(enable = "popcnt,bmi1,bmi2")]
+        fn with_instruction<R>(work: impl FnOnce() -> R) -> R {
+            work()
+        }
+        if is_x86_feature_detected!("popcnt")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+        {
+            // SAFETY: the machine has them.
+            return unsafe { with_instruction(work) };
+        }
+    }
+    work()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn set_of(terms: &[u32]) -> Vec<u64> {
+        let mut set = vec![0; terms.iter().max().map_or(0, |&most| most as usize / 64 + 1)];
+        terms.iter().for_each(|&t| set[t as usize / 64] |= 1 << (t % 64));
+        set
+    }
+
+    fn contains(set: &[u64], term: u32) -> bool {
+        set.get(term as usize / 64).is_some_and(|word| word >> (term % 64) & 1 == 1)
+    }
 
     /// The same, every pair compared anew for every common part.
     fn shared_plainly(mut sums: Vec<Sum>, mut next: u32) -> Vec<Sum> {
@@ -243,7 +409,7 @@ mod tests {
             let (mut size, mut pair) = (1, (0, 0));
             for b in 1..sets.len() {
                 for a in 0..b {
-                    let found = common(&sets[a], &sets[b]);
+                    let found = count_common(&sets[a], &sets[b]);
                     if found > size {
                         (size, pair) = (found, (a, b));
                     }
@@ -253,7 +419,8 @@ mod tests {
                 return sums;
             }
             let part: Vec<u64> = sets[pair.0].iter().zip(&sets[pair.1]).map(|(x, y)| x & y).collect();
-            let users: Vec<usize> = (0..sets.len()).filter(|&s| common(&sets[s], &part) == size).collect();
+            let users: Vec<usize> =
+                (0..sets.len()).filter(|&s| count_common(&sets[s], &part) == size).collect();
             let first = users[0];
             let lends = sums[first].terms.len() as u32 == size;
             let out = if lends { sums[first].out } else { next };

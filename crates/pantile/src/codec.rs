@@ -132,7 +132,7 @@ impl Recovery {
     ///
     /// The buffers of the cells in [`Recovery::written`] are overwritten; no other buffer is changed.
     /// Errors: buffers that are not a stripe of the code; nothing is then written.
-    /// Cost: no lock, and no allocation after the first run on a thread but what [`Recovery::prepare`] makes, once.
+    /// Cost: no lock and no allocation after the first run on a thread, but for what a program of XORs is made into in its first runs, unless [`Recovery::prepare`] made it.
     pub fn run(&self, cells: &mut [&mut [u8]]) -> Result<(), StripeError> {
         Ok(self.program.run(cells)?)
     }

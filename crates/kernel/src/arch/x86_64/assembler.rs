@@ -31,6 +31,9 @@ pub(super) enum Level {
 /// What code and its loops begin at: a line of the cache.
 pub(super) const CODE_ALIGN_BYTES: usize = 64;
 
+/// What most instructions take at most.
+const INSTRUCTION_BYTES: usize = 10;
+
 /// The vector registers that a slice of a sum has, one after the other. Named by the first.
 pub(super) type Group = u8;
 
@@ -305,10 +308,17 @@ impl Assembler {
                 self.put(&[0x42 | base >> 3, 0x0f, 0x18, register, (R14 & 7) << 3 | base & 7]).number(at);
             }
             false => {
-                self.put(if base < 8 { &[0x0f, 0x18] } else { &[0x41, 0x0f, 0x18] });
-                self.cell(prefetch << 3, base, at, 1);
+                if base > 7 {
+                    self.put(&[0x41]);
+                }
+                self.put(&[0x0f, 0x18]).cell(prefetch << 3, base, at, 1);
             }
         }
+    }
+
+    /// Makes room for so many instructions more.
+    pub(super) fn reserve(&mut self, instructions: usize) {
+        self.bytes.reserve(instructions * INSTRUCTION_BYTES);
     }
 
     pub(super) fn load(&mut self, to: Group, from: Place) {
@@ -353,8 +363,8 @@ impl Assembler {
         (tile.slices * self.slice.bytes()) as i32
     }
 
-    fn put(&mut self, bytes: &[u8]) -> &mut Assembler {
-        self.bytes.extend(bytes);
+    fn put<const N: usize>(&mut self, bytes: &[u8; N]) -> &mut Assembler {
+        self.bytes.extend_from_slice(bytes);
         self
     }
 
@@ -411,7 +421,9 @@ impl Assembler {
 
     /// The last bytes of an instruction on a cell: a displacement of one byte counts in `unit`.
     fn cell(&mut self, register: u8, base: u8, at: i32, unit: i32) -> &mut Assembler {
-        let short = u8::try_from(at / unit).ok().filter(|&number| number < 128 && at % unit == 0);
+        // Shifted, for the unit is a power of two: to divide takes as long as all the rest.
+        let short = u8::try_from(at >> unit.trailing_zeros()).ok();
+        let short = short.filter(|&number| number < 128 && at & (unit - 1) == 0);
         let mode = if short.is_some() { 1 } else { 2 };
         self.put(&[mode << 6 | register | base & 7]);
         if base & 7 == 4 {

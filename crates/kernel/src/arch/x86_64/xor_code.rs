@@ -73,12 +73,13 @@ impl<'a> Form<'a> {
     }
 }
 
-/// Two functions that do the same: one that stores to the cache, and one that stores past it.
+/// Functions that do the same: one that stores to the cache, and one that stores past it.
 #[derive(Debug)]
 struct Functions {
     code: Executable,
-    /// Where the second one begins.
-    second: usize,
+    /// Where either begins, if it was made.
+    storing: Option<usize>,
+    streaming: Option<usize>,
 }
 
 impl Functions {
@@ -87,11 +88,19 @@ impl Functions {
         let second = storing.len().next_multiple_of(CODE_ALIGN_BYTES);
         storing.resize(second, 0xcc); // int3
         storing.extend(streaming);
-        Some(Functions { code: Executable::new(&storing)?, second })
+        Some(Functions { code: Executable::new(&storing)?, storing: Some(0), streaming: Some(second) })
     }
 
+    /// As `new`, of one alone.
+    fn one(code: Vec<u8>, streaming: bool) -> Option<Functions> {
+        let [storing, streaming] = [!streaming, streaming].map(|is_it| is_it.then_some(0));
+        Some(Functions { code: Executable::new(&code)?, storing, streaming })
+    }
+
+    /// Panics if it was not made.
     fn start(&self, streaming: bool) -> *const u8 {
-        self.code.start().wrapping_add(if streaming { self.second } else { 0 })
+        let at = if streaming { self.streaming } else { self.storing };
+        self.code.start().wrapping_add(at.expect("who makes one function runs that one"))
     }
 }
 
@@ -182,16 +191,26 @@ impl PacketCode {
     /// As [`Code::new`]; `None` also if packets are not whole slices, or a column is so long that an instruction does not reach its last buffer.
     pub(crate) fn new(form: Form, packets: &Packets) -> Option<PacketCode> {
         PacketCode::with(form, packets, |layout| {
-            let ahead = Ahead::new(form, layout, Kind::of_this_processor());
-            assemble_columns(form, layout, Some(ahead))
+            Functions::new(assemble_columns(form, layout, None), assemble_streaming(form, layout))
         })
     }
 
-    /// With what is to stream.
+    /// Of one function alone: what runs it says whether it streams, which it may where [`Packets::has_lines`].
+    pub(crate) fn draft(line: &Straight, packets: &Packets, streaming: bool) -> Option<PacketCode> {
+        let form = Form::Straight(line);
+        PacketCode::with(form, packets, |layout| {
+            let code = match streaming {
+                true => assemble_streaming(form, layout),
+                false => assemble_columns(form, layout, None),
+            };
+            Functions::one(code, streaming)
+        })
+    }
+
     fn with(
         form: Form,
         packets: &Packets,
-        streaming: impl FnOnce(&Columns) -> Vec<u8>,
+        functions: impl FnOnce(&Columns) -> Option<Functions>,
     ) -> Option<PacketCode> {
         if !packets.bytes().is_multiple_of(form.slice().bytes()) {
             return None;
@@ -210,7 +229,7 @@ impl PacketCode {
             packet_bytes: packets.bytes(),
             fetch_step: None,
         };
-        let functions = Functions::new(assemble_columns(form, &layout, None), streaming(&layout))?;
+        let functions = functions(&layout)?;
         let streams_lines = packets.bytes().is_multiple_of(LINE);
         Some(PacketCode { functions, columns, slots_bytes: form.slots_bytes(), streams_lines })
     }
@@ -268,7 +287,7 @@ impl PartsCode {
         }
         let code = |steps: &Steps| {
             let straight = Straight::new(&SharedSums::new(steps), vectors)?;
-            PacketCode::with(Form::Straight(&straight), &parts.packets, |_| Vec::new())
+            PacketCode::draft(&straight, &parts.packets, false)
         };
         let groups = LEFT_BYTES / group;
         Some(PartsCode {
@@ -378,6 +397,12 @@ fn assemble_columns(form: Form, columns: &Columns, ahead: Option<Ahead>) -> Vec<
     assembled(form, Assembler::of_columns(form.slice(), columns), streams)
 }
 
+/// As [`assemble_columns`], to stream.
+fn assemble_streaming(form: Form, columns: &Columns) -> Vec<u8> {
+    let ahead = Ahead::new(form, columns, Kind::of_this_processor());
+    assemble_columns(form, columns, Some(ahead))
+}
+
 /// What the slices of a packet fetch of the packets ahead.
 struct Ahead {
     /// Of the first slice, as columns and places from where the packets of the column begin. Two lines of each column in turn: column after column, from memory, Ice Lake, D-Code(13) in packets of 128 bytes 14.2 -> 11.3 GB/s
@@ -455,6 +480,7 @@ fn assembled(form: Form, code: Assembler, streams: Option<Fetch>) -> Vec<u8> {
 fn straightened(straight: &Straight, mut code: Assembler, mut streams: Option<Fetch>) -> Vec<u8> {
     // Not where slices are no whole lines, of which the rest would come too late.
     let stores_past = streams.is_some() && Form::Straight(straight).slice().bytes().is_multiple_of(LINE);
+    code.reserve(straight.ops.len());
     for &op in &straight.ops {
         if op.reads().is_some() {
             streams.iter_mut().for_each(|streams| streams.before_a_term(&mut code));
