@@ -412,8 +412,7 @@ impl Codec {
         if let Some(program) = program {
             return Ok(self.unplanned(cells, program));
         }
-        let wanted: Vec<CellIndex> = cells.iter().collect();
-        self.plan_and_compile(&cells, &wanted, &Costs::uniform())
+        Ok(self.compiled(self.inner.planner.decode(&cells)?))
     }
 
     fn plan_and_compile(
@@ -422,9 +421,13 @@ impl Codec {
         wanted: &[CellIndex],
         costs: &Costs,
     ) -> Result<Recovery, PlanError> {
-        let plan = self.inner.planner.recover(&Request { lost, wanted, costs, effort: Effort::Fast })?;
+        let request = Request { lost, wanted, costs, effort: Effort::Fast };
+        Ok(self.compiled(self.inner.planner.recover(&request)?))
+    }
+
+    fn compiled(&self, plan: Plan) -> Recovery {
         let program = compile(&self.inner.code, &plan.steps).with_stores(self.inner.stores);
-        Ok(Recovery { plan: OnceLock::from(plan), request: None, program })
+        Recovery { plan: OnceLock::from(plan), request: None, program }
     }
 
     /// Recomputes the given columns from the others, in place.

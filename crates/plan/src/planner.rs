@@ -13,12 +13,14 @@
 //!
 //! The cheaper of 2 and 3 is the plan. If as many cells are lost and wanted as there are equations, every plan reads the same, and nothing is
 //! searched: 2, and where that needs combinations 4 or, in a code of products, 2 with these.
+//!
+//! Nor does [`Planner::decode`] search in a code of XORs whose equations are dense, whatever is lost: it takes the first equations that are enough, and 4.
 
-use crate::bits::{self, BitEquations};
+use crate::bits::{self, BitEquations, Chains};
 use crate::chain::{Progress, choose, recipes};
 use crate::dual::{Found, Space, Word, search};
 use crate::{CellSet, Combination, Costs, NotRecoverable, Optimality, Plan, PlanError, Step};
-use pantile_code::{CellIndex, Code};
+use pantile_code::{CellIndex, Code, Equation};
 use pantile_gf::{Echelon, Gf, Matrix};
 use std::sync::OnceLock;
 
@@ -87,6 +89,14 @@ impl ParitySpan<'_> {
     }
 }
 
+/// Whether the equation has three cells or more of one column.
+fn has_dense_column(code: &Code, equation: &Equation) -> bool {
+    let mut columns = equation.terms().windows(3).map(|terms| [terms[0].0, terms[2].0]);
+    columns.any(|[first, third]| {
+        third.0 - first.0 < code.rows_max() as u32 && code.column_of(first) == code.column_of(third)
+    })
+}
+
 /// Makes plans for one code.
 #[derive(Clone, Debug)]
 pub struct Planner {
@@ -95,6 +105,8 @@ pub struct Planner {
     is_xor: bool,
     /// One row per column, and any k cells determine all: the uniform matroid.
     is_uniform: bool,
+    /// Whether it is a code of XORs of which an equation has three cells or more of one column, once a decoder was planned.
+    is_dense: OnceLock<bool>,
     /// The steps of [`Planner::encode`], once they were asked for: every write is compared with them.
     encoding: OnceLock<Vec<Step>>,
     /// The equations of a code of XORs, once a recovery needed combinations of them.
@@ -109,6 +121,7 @@ impl Planner {
             equation.terms().iter().for_each(|t| touching[t.0.usize()].push(i as u32));
         }
         Planner {
+            is_dense: OnceLock::new(),
             is_uniform: code.claim().mds && code.rows_max() == 1 && code.cell_count() == code.columns(),
             is_xor: code.is_xor(),
             touching,
@@ -157,6 +170,78 @@ impl Planner {
         reads.extend(read.iter());
         let cost = reads.iter().map(|cell| price[cell.usize()]).sum();
         Ok(Plan { reads, steps, outputs: request.wanted.to_vec(), cost, optimality })
+    }
+
+    /// Plans the recovery of everything lost for one who has all that is left at hand: with few additions, and soon.
+    ///
+    /// In a code of XORs whose equations are dense it may read more than [`Planner::recover`] does; in any other it is what that gives at uniform
+    /// costs with [`Effort::Fast`].
+    /// Errors: as of that. Cost: of whole columns of a code of dense XORs some microseconds, tens of them with 32 equations and more; else as of that.
+    pub fn decode(&self, lost: &CellSet) -> Result<Plan, PlanError> {
+        lost.check(&self.code)?;
+        if let Some(plan) = self.by_first_equations(lost) {
+            return Ok(plan);
+        }
+        let wanted: Vec<CellIndex> = lost.iter().collect();
+        self.recover(&Request { lost, wanted: &wanted, costs: &Costs::uniform(), effort: Effort::Fast })
+    }
+
+    /// Solver 4 where fewer cells are lost than there are equations, and these are dense.
+    ///
+    /// Of the parities left as many are read as data are lost, the first, and each equation of another one is left out: there is one way then.
+    /// The first equations of bit matrices are the shortest. If the code has no more than two columns of parities, to leave one out would read 8 to 25 %
+    /// more for a single column, which takes up to 1.8 of the time where that comes from beyond the second-level cache (crs:16+2), so that all
+    /// equations are used.
+    ///
+    /// `None` where this gains nothing or is no way: as many cells are lost as there are equations; no equation has three cells of one column; a
+    /// parity to be left out stands in several equations; those left do not determine the lost cells.
+    ///
+    /// Measured beside [`Planner::recover`] on Zen 3 (36 bit matrices with `w` of 3 to 8, up to 40 sets of columns of each size): 1 to 35 us
+    /// instead of 36 to 5000. Of codes with three columns of parities and more a lost one takes 8 to 43 % fewer terms and 8 to 40 % more reads (crs:2+5,w=3
+    /// 10 % more terms), two and more 3 to 37 % fewer terms and up to 4 % more reads; of codes with two, one takes 4 to 14 % fewer terms and 3 to 10 % more
+    /// reads. In `orig` matrices, of which the first equations are as long as the others, one takes 24 % fewer to 25 % more terms, two and more 12 to 25 %
+    /// fewer. Decoders of 64-byte packets and columns of 64 KiB take 0.77 to 1.14 of the time.
+    ///
+    /// Along the first equations of codes whose equations are sparse a column takes up to 25 % fewer terms and up to 41 % more reads, and 0.96 to 1.5
+    /// of the time (evenodd:13, rdp:14, liber8tion:6): these are left as they are.
+    fn by_first_equations(&self, lost: &CellSet) -> Option<Plan> {
+        let count = self.code.equations().len();
+        if lost.is_empty() || lost.len() >= count || !self.is_dense() {
+            return None;
+        }
+        let data_lost = self.code.data().iter().filter(|&&cell| lost.contains(cell)).count();
+        let mut lost_of = vec![0; count];
+        let mut chains = Chains::Tried;
+        if count > 2 * self.code.rows_max() {
+            chains = Chains::Untried;
+            let left = self.code.parity().iter().filter(|&&cell| !lost.contains(cell));
+            for parity in left.skip(data_lost) {
+                let &[equation] = &self.touching[parity.usize()][..] else { return None };
+                lost_of[equation as usize] = bits::UNUSED;
+            }
+        }
+        let mut wanted = Vec::with_capacity(lost.len());
+        wanted.extend(lost.iter());
+        let touched = wanted.iter().flat_map(|cell| &self.touching[cell.usize()]);
+        touched.for_each(|&equation| lost_of[equation as usize] += 1);
+        let price = vec![1; self.code.cell_count()];
+        let fresh = Progress::new(&self.code, &self.touching, lost, &price, CellSet::empty(&self.code));
+        let equations = self.in_bits.get_or_init(|| BitEquations::new(&self.code));
+        let progress = bits::finish(fresh, equations, &self.touching, lost_of, &wanted, chains)?;
+        let mut reads = Vec::with_capacity(progress.read.len());
+        reads.extend(progress.read.iter());
+        // Data are independent, so that each lost cell of them takes a read; a better bound would take longer than the plan.
+        let (cost, at_least) = (reads.len() as u64, data_lost as u64);
+        let optimality = match cost == at_least {
+            true => Optimality::Exact,
+            false => Optimality::Bound { at_least },
+        };
+        Some(Plan { reads, steps: progress.steps, outputs: wanted, cost, optimality })
+    }
+
+    fn is_dense(&self) -> bool {
+        let has_dense = |equation: &Equation| has_dense_column(&self.code, equation);
+        *self.is_dense.get_or_init(|| self.is_xor && self.code.equations().iter().any(has_dense))
     }
 
     /// Refuses a request with cells of another code, or with one wanted twice, as [`Planner::recover`] does.
@@ -337,7 +422,7 @@ impl Planner {
         }
         let by_bits = self.is_xor.then(|| {
             let equations = self.in_bits.get_or_init(|| BitEquations::new(&self.code));
-            bits::finish(fresh(), equations, &self.touching, lost_of, missing)
+            bits::finish(fresh(), equations, &self.touching, lost_of, missing, Chains::Tried)
         });
         if let Some(progress) = by_bits.flatten() {
             return Ok((progress.read, progress.steps));

@@ -3,6 +3,7 @@
 mod a_recovery_writes_what_it_says;
 mod bad_requests_are_refused;
 mod common;
+mod decoders_of_dense_codes;
 mod every_code_keeps_the_same_laws;
 mod lies_are_located;
 mod packets_keep_the_laws;

@@ -4,7 +4,7 @@ use crate::cheapest_means_cheapest::{Random, brute_force};
 use pantile_code::{CellIndex, Code};
 use pantile_plan::{CellSet, Costs, Effort, Optimality, Plan, PlanError, Planner, Request};
 
-fn sets(of: usize, size: usize) -> Vec<Vec<usize>> {
+pub fn sets(of: usize, size: usize) -> Vec<Vec<usize>> {
     let mut all = vec![vec![]];
     for _ in 0..size {
         let longer = |set: &Vec<usize>| -> Vec<Vec<usize>> {
@@ -22,7 +22,7 @@ fn recover(planner: &Planner, lost: &CellSet, costs: &Costs) -> Result<Plan, Pla
 }
 
 /// A stripe of 64 codewords over bits: the data are random, each parity is the sum that the generator says.
-fn stripe(code: &Code, random: &mut Random) -> Vec<u64> {
+pub fn stripe(code: &Code, random: &mut Random) -> Vec<u64> {
     let mut cells = vec![0; code.cell_count()];
     for &cell in code.data() {
         cells[cell.usize()] = (0..64).fold(0, |word, _| word << 1 | random.below(2) as u64);
@@ -38,7 +38,7 @@ fn stripe(code: &Code, random: &mut Random) -> Vec<u64> {
 }
 
 /// Runs the plan on a stripe of which everything was lost that the plan does not read.
-fn assert_recovers(code: &Code, plan: &Plan, lost: &CellSet, stripe: &[u64]) {
+pub fn assert_recovers(code: &Code, plan: &Plan, lost: &CellSet, stripe: &[u64]) {
     assert!(plan.is_sound(code, lost), "{code} {lost:?}");
     let mut cells = vec![None; code.cell_count()];
     plan.reads.iter().for_each(|cell| cells[cell.usize()] = Some(stripe[cell.usize()]));

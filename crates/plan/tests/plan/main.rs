@@ -2,6 +2,7 @@
 
 mod as_many_lost_as_equations;
 mod cheapest_means_cheapest;
+mod few_lost_of_dense_codes;
 mod known_facts_hold;
 mod odd_codes_are_planned;
 mod proofs_say_how_they_were_made;
