@@ -14,7 +14,7 @@
 //! The cheaper of 2 and 3 is the plan. If as many cells are lost and wanted as there are equations, every plan reads the same, and nothing is
 //! searched: 2, and where that needs combinations 4 or, in a code of products, 2 with these.
 //!
-//! Nor does [`Planner::decode`] search in a code of XORs whose equations are dense, whatever is lost: it takes the first equations that are enough, and 4.
+//! Nor does [`Planner::decode`] search for two columns and more of a code of XORs whose equations are dense: it takes the first equations that are enough, and 4.
 
 use crate::bits::{self, BitEquations, Chains};
 use crate::chain::{Progress, choose, recipes};
@@ -174,9 +174,9 @@ impl Planner {
 
     /// Plans the recovery of everything lost for one who has all that is left at hand: with few additions, and soon.
     ///
-    /// In a code of XORs whose equations are dense it may read more than [`Planner::recover`] does; in any other it is what that gives at uniform
+    /// Of two columns and more of a code of XORs whose equations are dense it may read more than [`Planner::recover`] does; else it is what that gives at uniform
     /// costs with [`Effort::Fast`].
-    /// Errors: as of that. Cost: of whole columns of a code of dense XORs some microseconds, tens of them with 32 equations and more; else as of that.
+    /// Errors: as of that. Cost: of such columns some microseconds, tens of them with 32 equations and more; else as of that.
     pub fn decode(&self, lost: &CellSet) -> Result<Plan, PlanError> {
         lost.check(&self.code)?;
         if let Some(plan) = self.by_first_equations(lost) {
@@ -189,24 +189,21 @@ impl Planner {
     /// Solver 4 where fewer cells are lost than there are equations, and these are dense.
     ///
     /// Of the parities left as many are read as data are lost, the first, and each equation of another one is left out: there is one way then.
-    /// The first equations of bit matrices are the shortest. If the code has no more than two columns of parities, to leave one out would read 8 to 25 %
-    /// more for a single column, which takes up to 1.8 of the time where that comes from beyond the second-level cache (crs:16+2), so that all
-    /// equations are used.
+    /// The first equations of bit matrices are the shortest. If the code has no more than two columns of parities, all equations are used.
     ///
-    /// `None` where this gains nothing or is no way: as many cells are lost as there are equations; no equation has three cells of one column; a
+    /// `None` where this gains nothing or is no way: a single column is lost, or as many cells as there are equations; no equation has three cells of one column; a
     /// parity to be left out stands in several equations; those left do not determine the lost cells.
     ///
-    /// Measured beside [`Planner::recover`] on Zen 3 (36 bit matrices with `w` of 3 to 8, up to 40 sets of columns of each size): 1 to 35 us
-    /// instead of 36 to 5000. Of codes with three columns of parities and more a lost one takes 8 to 43 % fewer terms and 8 to 40 % more reads (crs:2+5,w=3
-    /// 10 % more terms), two and more 3 to 37 % fewer terms and up to 4 % more reads; of codes with two, one takes 4 to 14 % fewer terms and 3 to 10 % more
-    /// reads. In `orig` matrices, of which the first equations are as long as the others, one takes 24 % fewer to 25 % more terms, two and more 12 to 25 %
-    /// fewer. Decoders of 64-byte packets and columns of 64 KiB take 0.77 to 1.14 of the time.
+    /// Measured beside [`Planner::recover`] on Zen 3 (36 bit matrices with `w` of 3 to 8, up to 40 sets of columns of each size): 2 to 35 us
+    /// instead of 36 to 5000. Two columns and more take 3 to 37 % fewer terms (`orig` matrices 12 to 25 %) and up to 4 % more reads; decoders of 64-byte packets and columns of 64 KiB take 0.77 to
+    /// 1.0 of the time. A single column takes 8 to 43 % fewer terms, but 8 to 40 % more reads, and where it comes from beyond the second-level cache 1.1 to 1.3 of the time (crs:12+4, crs:20+4): who lost one disk
+    /// decodes all of it, and waits 1 ms once for the plan that reads less.
     ///
     /// Along the first equations of codes whose equations are sparse a column takes up to 25 % fewer terms and up to 41 % more reads, and 0.96 to 1.5
     /// of the time (evenodd:13, rdp:14, liber8tion:6): these are left as they are.
     fn by_first_equations(&self, lost: &CellSet) -> Option<Plan> {
         let count = self.code.equations().len();
-        if lost.is_empty() || lost.len() >= count || !self.is_dense() {
+        if lost.len() >= count || lost.columns(&self.code).len() < 2 || !self.is_dense() {
             return None;
         }
         let data_lost = self.code.data().iter().filter(|&&cell| lost.contains(cell)).count();
