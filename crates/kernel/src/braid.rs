@@ -212,12 +212,21 @@ impl Braid {
 
     /// Buffers that may be stored past the cache, by their numbers in `buffers`.
     pub(crate) fn last(&self) -> Vec<usize> {
+        self.written().filter(|&(_, is_last)| is_last).map(|(buffer, _)| buffer).collect()
+    }
+
+    /// Buffers that it writes, by their numbers in `buffers`.
+    pub(crate) fn targets(&self) -> Vec<usize> {
+        self.written().map(|(buffer, _)| buffer).collect()
+    }
+
+    /// These, and whether they may be stored past the cache.
+    fn written(&self) -> impl Iterator<Item = (usize, bool)> {
         let targets = self.rows().map(|row| row.to).chain(self.links.iter().map(|link| link.to));
-        let last = targets.filter_map(|to| match to.place {
-            Place::Buffer(buffer) if to.is_last => Some(buffer),
-            _ => None,
-        });
-        last.collect()
+        targets.filter_map(|to| match to.place {
+            Place::Buffer(buffer) => Some((buffer, to.is_last)),
+            Place::Slot(_) => None,
+        })
     }
 }
 

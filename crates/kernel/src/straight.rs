@@ -6,7 +6,7 @@
 //! adds it. A sum that is no buffer is written, to a slot, only if it has to leave its register.
 //!
 //! A slice is one vector, so that each register holds a value of its own: 16 values instead of 8 are worth more than whole lines, which the
-//! first-level cache keeps from one slice to the next.
+//! first-level cache keeps from one slice to the next. Code that stores past the caches takes two, one after the other, if it needs two for a line.
 //!
 //! Invariants: each buffer is stored once for each slice; a slot is written before it is read, and used again only when its sum is.
 
@@ -59,7 +59,7 @@ pub(crate) struct Straight {
 }
 
 /// Instructions at most: some 9 bytes each, in a cache of 32 KiB.
-const OPS_MOST: usize = 3500;
+pub(crate) const OPS_MOST: usize = 3500;
 
 /// What choosing an order may take, in sums that are looked at: a few milliseconds.
 const ORDERING_EFFORT: usize = 1 << 20;
@@ -101,13 +101,13 @@ impl Straight {
         self.ops.iter().map(|op| op.cost()).sum()
     }
 
-    /// Buffers that nothing reads, by their numbers in `buffers`.
-    pub(crate) fn last(&self) -> Vec<usize> {
-        let last = self.ops.iter().filter_map(|op| match op {
-            Op::Store(_, Target { place: Place::Buffer(buffer), is_last: true }) => Some(*buffer),
+    /// Buffers that it writes, by their numbers in `buffers`.
+    pub(crate) fn targets(&self) -> Vec<usize> {
+        let written = self.ops.iter().filter_map(|op| match op {
+            Op::Store(_, Target { place: Place::Buffer(buffer), .. }) => Some(*buffer),
             _ => None,
         });
-        last.collect()
+        written.collect()
     }
 
     /// How often it reads memory.

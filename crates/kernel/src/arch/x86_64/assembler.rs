@@ -138,6 +138,8 @@ pub(super) struct Assembler {
     /// Where the loop begins.
     again: usize,
     buffers: Buffers,
+    /// The vector of a slice that instructions are on, if it is one alone.
+    half: Option<u8>,
 }
 
 /// A second source, or a destination.
@@ -164,7 +166,8 @@ const STORE_PAST: Vector = Vector(1, false, 0xe7);
 
 impl Assembler {
     pub(super) fn new(slice: Slice, tile: Option<&Tile>) -> Assembler {
-        let mut code = Assembler { slice, bytes: Vec::new(), again: 0, buffers: Buffers::Anywhere(None) };
+        let mut code =
+            Assembler { slice, bytes: Vec::new(), again: 0, buffers: Buffers::Anywhere(None), half: None };
         code.put(&[0x48, 0x89, 0xf0]); // mov rax, rsi
         code.bytes.resize(CODE_ALIGN_BYTES, 0x90); // nop
         code.again = code.bytes.len();
@@ -185,7 +188,8 @@ impl Assembler {
     /// As `new`, for columns of packets: the function is a [`PacketEntry`].
     pub(super) fn of_columns(slice: Slice, columns: Columns) -> Assembler {
         let registers = columns.registers(slice);
-        let mut code = Assembler { slice, bytes: Vec::new(), again: 0, buffers: Buffers::Anywhere(None) };
+        let mut code =
+            Assembler { slice, bytes: Vec::new(), again: 0, buffers: Buffers::Anywhere(None), half: None };
         code.put(&[0x53, 0x55, 0x41, 0x54, 0x41, 0x55, 0x41, 0x56, 0x41, 0x57]); // push rbx, rbp, r12 to r15
         code.put(&[0x48, 0x89, 0xd1]); // mov rcx, rdx
         for column in (registers.len()..columns.rows.len()).rev() {
@@ -316,6 +320,21 @@ impl Assembler {
         }
     }
 
+    pub(super) fn slice(&self) -> Slice {
+        self.slice
+    }
+
+    /// From here on a group is one register, for one vector of a slice that has two.
+    pub(super) fn take_half(&mut self, half: u8) {
+        assert!(half < self.slice.count, "a slice has no other vectors");
+        self.half = Some(half);
+    }
+
+    /// Registers of a group.
+    fn group_len(&self) -> u8 {
+        if self.half.is_some() { 1 } else { self.slice.count }
+    }
+
     /// Makes room for so many instructions more.
     pub(super) fn reserve(&mut self, instructions: usize) {
         self.bytes.reserve(instructions * INSTRUCTION_BYTES);
@@ -344,7 +363,7 @@ impl Assembler {
 
     /// A group as the sum of two.
     pub(super) fn sum_of(&mut self, to: Group, one: Group, other: Group) {
-        for i in 0..self.slice.count {
+        for i in 0..self.group_len() {
             self.vector(XOR, to + i, one + i, Operand::Register(other + i));
         }
     }
@@ -354,7 +373,7 @@ impl Assembler {
     }
 
     pub(super) fn copy(&mut self, to: Group, from: Group) {
-        for i in 0..self.slice.count {
+        for i in 0..self.group_len() {
             self.vector(COPY, to + i, 0, Operand::Register(from + i));
         }
     }
@@ -379,7 +398,8 @@ impl Assembler {
             Place::Slot(slot) => [0, 1].map(|i| Operand::Slot(count as i32 * slot as i32 + i)),
             Place::Buffer(buffer) => self.buffer(buffer),
         };
-        for (i, &operand) in (0..count).zip(&operands) {
+        let of_half = &operands[self.half.unwrap_or(0) as usize..];
+        for (i, &operand) in (0..self.group_len()).zip(of_half) {
             self.vector(vector, group + i, first.map_or(0, |first| first + i), operand);
         }
     }
