@@ -291,6 +291,15 @@ pub(crate) fn streaming_footprint_bytes() -> usize {
     }
 }
 
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+pub(crate) use crate::arch::x86_64::counting;
+
+/// Does what counts bits; there are no instructions for that here.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+pub(crate) fn counting<R>(work: impl FnOnce() -> R) -> R {
+    work()
+}
+
 /// Whether this machine can run the tier.
 pub(crate) fn is_available(tier: Tier) -> bool {
     match tier {

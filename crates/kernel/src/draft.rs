@@ -5,8 +5,9 @@
 //!
 //! Invariants: the sums come to what the steps say, whatever was taken for a common part.
 
+use crate::dispatch::counting;
 use crate::straight::Lists;
-use crate::sums::{bits, counting, numbered, odd};
+use crate::sums::{bits, numbered, odd};
 use crate::weave::NONE;
 
 /// Terms of a common part at least: fewer, in two sums, cost as much as they save.

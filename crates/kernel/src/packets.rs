@@ -15,7 +15,7 @@ use crate::ShapeError;
 use crate::program::{Program, ProgramError, check_count};
 
 /// A line of the cache, of every processor that there are kernels for.
-const LINE_BYTES: usize = 64;
+pub(crate) const LINE_BYTES: usize = 64;
 
 /// How columns are made of buffers. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@
 //! Invariants: what a part reads of columns is what it says; a sum that is left is written before it is read; targets are written by the last part alone.
 
 use crate::packets::Packets;
+use crate::sums::Steps;
 
 /// Columns that a part reads at most: with the sums that it is given and those that it leaves they fit the 8 ways of a set. Zen 3, 64 KiB page-aligned, encode, share of the limit with 3, 4, 5, 6 columns and all at once:
 /// crs:10+4 0.38, 0.38, 0.43, 0.41, 0.37, with w=4 0.50, 0.52, 0.55, 0.51, 0.36; crs:16+4 0.36, 0.37, 0.37, 0.33, 0.20.
@@ -15,9 +16,6 @@ const COLUMNS_MOST: usize = 5;
 /// Columns that are read and written at once, if there are no more. In two parts (9 columns) crs:6+3 loses a quarter, 7+3, 6+4 and 8+3 are as fast; 8+4 (12) goes from
 /// 0.38 of the limit to 0.40 at 4 KiB and from 0.50 to 0.42 at 64 KiB, with w=4 from 0.39 to 0.54 and from 0.56 to 0.57, and decodes 0.7 to 1.8 times as fast.
 const COLUMNS_TOGETHER: usize = 10;
-
-/// Each target and the buffers whose sum it is, targets before it among them.
-pub(crate) type Steps = Vec<(usize, Vec<usize>)>;
 
 /// The parts of a program.
 #[derive(Debug)]

@@ -11,8 +11,9 @@
 //! Invariants: each buffer is stored once for each slice; a slot is written before it is read, and used again only when its sum is.
 
 use crate::braid::{Place, Target, Vectors};
+use crate::dispatch::counting;
 use crate::draft::drafted;
-use crate::sums::{Sets, SharedSums, bits, counting};
+use crate::sums::{Sets, SharedSums, bits};
 use crate::weave::NONE;
 
 /// A vector register.

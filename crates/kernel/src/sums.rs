@@ -2,7 +2,11 @@
 //!
 //! Places are numbers: the buffers in use first, then sums that are no buffers.
 
+use crate::dispatch::counting;
 use crate::weave::NONE;
+
+/// Each target and the buffers whose sum it is, targets before it among them.
+pub(crate) type Steps = Vec<(usize, Vec<usize>)>;
 
 /// A place to be computed as the sum of buffers and of earlier sums.
 #[derive(Debug)]
@@ -366,26 +370,6 @@ fn count_common(a: &[u64], b: &[u64]) -> u32 {
         count += (a[i] & b[i]).count_ones();
     }
     count
-}
-
-/// Does what counts bits, with the instruction for that where there is one.
-#[inline]
-pub(crate) fn counting<R>(work: impl FnOnce() -> R) -> R {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        #[target_feature(enable = "popcnt,bmi1,bmi2")]
-        fn with_instruction<R>(work: impl FnOnce() -> R) -> R {
-            work()
-        }
-        if is_x86_feature_detected!("popcnt")
-            && is_x86_feature_detected!("bmi1")
-            && is_x86_feature_detected!("bmi2")
-        {
-            // SAFETY: the machine has them.
-            return unsafe { with_instruction(work) };
-        }
-    }
-    work()
 }
 
 #[cfg(test)]

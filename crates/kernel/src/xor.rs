@@ -9,10 +9,10 @@
 use crate::braid::Braid;
 use crate::dispatch::{BraidCode, Form, PacketCode, PartsCode, Sweep};
 use crate::packets::Packets;
-use crate::parts::{Parts, Steps};
+use crate::parts::Parts;
 use crate::scratch::with_scratch;
 use crate::straight::{Straight, is_dense};
-use crate::sums::SharedSums;
+use crate::sums::{SharedSums, Steps};
 use crate::terms::are_apart;
 use crate::weave::{SLICE_BYTES_MOST, Weave};
 use std::sync::OnceLock;
@@ -176,23 +176,20 @@ impl Xor {
         assert!(self.packets.as_ref() == Some(packets), "code is made for other columns");
         let columns = || (0..packets.columns()).map(|c| column(c).cast_const());
         let form = self.form(groups * packets.bytes());
-        if form.is_none() {
-            // What stores past the cache stores whole lines.
-            let streaming = streaming && packets.has_lines(columns());
-            if let Some(code) = self.draft(streaming, packets) {
-                // SAFETY: the caller's promise; code is made for tiers of this machine only.
-                return unsafe { code.run(streaming, column, groups) };
-            }
+        // Code that stores past the cache stores whole lines.
+        let by_lines = streaming && packets.has_lines(columns());
+        let (code, parts) = match form {
+            None => (self.draft(by_lines, packets), None),
+            Some(Woven::PacketCode(code, parts)) => (Some(code), parts.as_ref()),
+            Some(_) => (None, None),
+        };
+        // SAFETY (both): the caller's promise; code is made for tiers of this machine only, and streams by lines.
+        match (code, parts.filter(|_| !streaming && !are_apart(columns()))) {
+            (_, Some(parts)) => return unsafe { parts.run(column, groups) },
+            (Some(code), None) => return unsafe { code.run(by_lines, column, groups) },
+            (None, None) => {}
         }
         let form = form.unwrap_or(&Woven::Nothing);
-        if let Woven::PacketCode(code, parts) = form {
-            let parts = parts.as_ref().filter(|_| !streaming && !are_apart(columns()));
-            // SAFETY (both): the caller's promise; code is made for tiers of this machine only.
-            return match parts {
-                Some(parts) => unsafe { parts.run(column, groups) },
-                None => unsafe { code.run(streaming, column, groups) },
-            };
-        }
         for group in 0..groups {
             // SAFETY: the caller's promise: a packet lies in its column, and no two overlap.
             unsafe { self.run_as(form, streaming, packets.group(column, group), packets.bytes()) };

@@ -7,7 +7,6 @@
 //! 2. Along the code's own sparse equations ([`crate::chain`]): fast at any size, few additions.
 //! 3. Over all equations of the code ([`crate::dual`]): exact where its search ends within the effort allowed, which
 //!    it does for codes of one row and small array codes.
-//!
 //! 4. By an elimination over bits ([`crate::bits`]): of a code of XORs that lost as many cells as it has equations, where single
 //!    equations do not yield all of them.
 //!

@@ -2,6 +2,7 @@
 //!
 //! Where a number needs more than one place, the test that completes it is named.
 
+use crate::as_many_lost_as_equations::sets;
 use pantile_code::{Cell, CellIndex, Code, Purpose, families};
 use pantile_gf::Gf;
 use pantile_plan::{CellSet, Costs, Effort, Plan, Planner, ProveOptions, Request, prove};
@@ -25,18 +26,6 @@ fn fatal(spec: &str, lost: usize) -> (u64, u64) {
     assert!(certificate.is_exact(), "{spec}");
     let level = &certificate.levels[lost - 1];
     (level.sets - level.survived, level.sets)
-}
-
-fn sets(of: usize, size: usize) -> Vec<Vec<usize>> {
-    let mut all = vec![vec![]];
-    for _ in 0..size {
-        let longer = |set: &Vec<usize>| -> Vec<Vec<usize>> {
-            let first = set.last().map_or(0, |last| last + 1);
-            (first..of).map(|column| [set.as_slice(), &[column]].concat()).collect()
-        };
-        all = all.iter().flat_map(longer).collect();
-    }
-    all
 }
 
 #[test]

@@ -165,7 +165,7 @@ const TO_BUFFERS: u8 = 1;
 const TO_PAST: u8 = 2;
 
 /// Bytes of a line of any cache, and what goes past it as a whole.
-const LINE: usize = 64;
+const LINE: usize = crate::packets::LINE_BYTES;
 
 /// Ways of the first-level cache of Zen 3 and Zen 4: of more page-aligned buffers than that it does not hold a line each. What comes with a line that is read is
 /// evicted before the next visit then; so a visit takes all that it can.
@@ -326,6 +326,20 @@ fn second_level_cache_bytes() -> usize {
         let (ways, parts, line) = ((said.ebx >> 22) + 1, (said.ebx >> 12 & 1023) + 1, (said.ebx & 4095) + 1);
         ways as usize * parts as usize * line as usize * (said.ecx as usize + 1)
     })
+}
+
+/// Does what counts bits with the instructions for that, if the machine has them. Only what is inlined has them: loops, not iterators.
+#[inline]
+pub(crate) fn counting<R>(work: impl FnOnce() -> R) -> R {
+    #[target_feature(enable = "popcnt,bmi1,bmi2")]
+    fn with_instructions<R>(work: impl FnOnce() -> R) -> R {
+        work()
+    }
+    let has_them = is_x86_feature_detected!("popcnt")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2");
+    // SAFETY: the machine has them.
+    if has_them { unsafe { with_instructions(work) } } else { work() }
 }
 
 #[cfg(test)]

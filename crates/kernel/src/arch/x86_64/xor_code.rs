@@ -16,10 +16,10 @@ use crate::braid::{Braid, Place, Row, Target, Unfinished, Vectors};
 use crate::dispatch::Form;
 use crate::executable::Executable;
 use crate::packets::Packets;
-use crate::parts::{Parts, Steps};
+use crate::parts::Parts;
 use crate::scratch::with_scratch;
 use crate::straight::{OPS_MOST, Op, Straight};
-use crate::sums::SharedSums;
+use crate::sums::{SharedSums, Steps};
 
 /// The pairs that no column has: of the row, and of what is read.
 fn own_pairs(vectors: Vectors) -> [Group; 2] {
@@ -209,8 +209,6 @@ pub(crate) struct PacketCode {
     /// The columns whose pointers they take.
     columns: Vec<usize>,
     slots_bytes: usize,
-    /// Whether a packet begins a line if its column does.
-    streams_lines: bool,
 }
 
 impl PacketCode {
@@ -222,7 +220,7 @@ impl PacketCode {
         })
     }
 
-    /// Of one function alone: what runs it says whether it streams, which it may where [`Packets::has_lines`].
+    /// Of one function alone, which is to be run with the same stores.
     pub(crate) fn draft(line: &Straight, packets: &Packets, streaming: bool) -> Option<PacketCode> {
         let form = Form::Straight(line);
         PacketCode::with(form, packets, |layout| {
@@ -257,9 +255,8 @@ impl PacketCode {
             fetch_step: None,
         };
         let functions = functions(&layout)?;
-        let streams_lines = packets.bytes().is_multiple_of(LINE);
         let slots_bytes = form.slots_bytes().max(form.streaming_slots_bytes(form.streaming_slice(&layout)));
-        Some(PacketCode { functions, columns, slots_bytes, streams_lines })
+        Some(PacketCode { functions, columns, slots_bytes })
     }
 
     /// Computes the sums on `groups` packets of every buffer.
@@ -267,13 +264,11 @@ impl PacketCode {
     /// # Safety
     ///
     /// The machine has the vectors. `column(c)` is valid for reads and writes of so many packets of each of its buffers, and apart from the others, for every column in
-    /// which a sum has a buffer.
+    /// which a sum has a buffer. What streams has lines: [`Packets::has_lines`].
     pub(crate) unsafe fn run(&self, streaming: bool, column: impl Fn(usize) -> *mut u8, groups: usize) {
         if groups == 0 {
             return;
         }
-        let is_aligned = |&c: &usize| column(c).addr().is_multiple_of(LINE);
-        let streaming = streaming && self.streams_lines && self.columns.iter().all(is_aligned);
         with_scratch(self.columns.len(), self.slots_bytes, |pointers, slots| {
             pointers.iter_mut().zip(&self.columns).for_each(|(pointer, &c)| *pointer = column(c));
             // SAFETY: both functions are of this type, and nobody writes to them any more.
