@@ -94,6 +94,7 @@ macro_rules! for_each_state {
 #[macro_use]
 mod loops;
 
+mod ahead;
 mod assembler;
 pub(crate) mod avx2;
 pub(crate) mod avx2_gfni;
