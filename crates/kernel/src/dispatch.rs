@@ -3,6 +3,9 @@
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::arch::x86_64::{avx2::Avx2, avx2_gfni::Avx2Gfni, avx512_gfni::Avx512Gfni};
 use crate::braid::{Braid, Vectors};
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+use crate::bundle::Bundle;
+use crate::bundle::{self, Bundles, Walk};
 use crate::dot::Mode;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::fft::Butterflies;
@@ -404,6 +407,14 @@ pub(crate) struct Sweep {
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(crate) type Loop = unsafe fn(&Weave, &mut [*mut u8], &mut [*mut u8], usize);
 
+/// What a vector loop does with bundles: their sums on the bytes of the walk, which are of its width, from byte number `from` of each packet on.
+///
+/// # Safety
+///
+/// The machine has the instructions. The table has the places of the bundles, valid for reads and writes of those bytes; what different ones point to is apart. Targets that nothing reads again begin lines if the loop streams.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+type BundleLoop = unsafe fn(&[Bundle], &[*mut u8], usize, Walk);
+
 impl Sweep {
     /// `None` if the tier has no vectors, or this machine not the tier.
     pub(crate) fn new(tier: Tier) -> Option<Sweep> {
@@ -494,6 +505,64 @@ impl Sweep {
         if left > 0 {
             // SAFETY: the caller's promise; the table stands at the bytes that are left, fewer than a vector has.
             unsafe { weave::weave_bytes(weave, table, left) };
+        }
+    }
+
+    /// Computes the sums of bundles on the bytes of a walk.
+    ///
+    /// # Safety
+    ///
+    /// The table has the places of the bundles, valid for reads and writes of those bytes; what different buffers have is apart. Packets are whole lines that begin lines if this is `streaming`.
+    pub(crate) unsafe fn run_bundles(
+        self,
+        bundles: &Bundles,
+        table: &[*mut u8],
+        streaming: bool,
+        walk: Walk,
+    ) {
+        assert_eq!(bundles.places().len(), table.len());
+        #[cfg_attr(
+            not(all(target_arch = "x86_64", not(miri))),
+            allow(unused_mut, reason = "vectors take their part")
+        )]
+        let mut from = 0;
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            for &(sums, width) in self.bundle_loops(streaming) {
+                let bytes = (walk.bytes - from) / width * width;
+                if bytes > 0 {
+                    // SAFETY: the caller's promise; the tier is available.
+                    unsafe { sums(bundles.bundles(), table, from, Walk { bytes, ..walk }) };
+                    from += bytes;
+                }
+            }
+            if streaming {
+                crate::arch::x86_64::fence();
+            }
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = (streaming, self);
+        if from < walk.bytes {
+            // SAFETY: the caller's promise.
+            unsafe { bundle::bundle_bytes(bundles, table, from, walk) };
+        }
+    }
+
+    /// The loops for ever narrower slices, and the bytes of these.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    fn bundle_loops(self, streaming: bool) -> &'static [(BundleLoop, usize)] {
+        use crate::arch::x86_64::{avx2, avx512_gfni};
+        match (self.tier, streaming) {
+            (Tier::Avx512Gfni, false) => &[
+                (avx512_gfni::bundles::<2, false>, 128),
+                (avx512_gfni::bundles::<1, false>, 64),
+                (avx2::bundles::<1, false>, 32),
+            ],
+            (Tier::Avx512Gfni, true) => {
+                &[(avx512_gfni::bundles::<2, true>, 128), (avx512_gfni::bundles::<1, true>, 64)]
+            }
+            (_, false) => &[(avx2::bundles::<2, false>, 64), (avx2::bundles::<1, false>, 32)],
+            (_, true) => &[(avx2::bundles::<2, true>, 64)],
         }
     }
 

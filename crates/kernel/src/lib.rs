@@ -30,6 +30,7 @@ mod arch;
 mod arena;
 #[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
 mod braid;
+mod bundle;
 mod dispatch;
 mod dot;
 mod draft;

@@ -70,6 +70,13 @@ impl Packets {
         self.rows[column].saturating_mul(self.bytes.get())
     }
 
+    /// The bytes from one packet of a buffer to its next; `None` if columns differ in that.
+    pub(crate) fn pitch(&self) -> Option<usize> {
+        let mut rows = self.rows.iter().filter(|&&rows| rows > 0);
+        let first = rows.next().copied().unwrap_or(0);
+        rows.all(|&other| other == first).then(|| first * self.bytes())
+    }
+
     /// Where the packet of each buffer is that has this number, by where columns begin.
     pub(crate) fn group(
         &self,

@@ -1,12 +1,14 @@
 //! Programs of XORs alone, in the form that pays.
 //!
-//! A program begins as rows: made in microseconds, each sum on its own. On columns of packets it is soon a draft: code that takes some microseconds more ([`crate::draft`]).
+//! A program begins as bundles, which take no search ([`crate::bundle`]). It is soon rows, made in microseconds: each sum on its own, what several share once. On columns of packets it is a draft instead: code that takes as long
+//! ([`crate::draft`]).
 //! Once it has done work enough to be worth more, it is woven: it becomes code of its own ([`crate::braid`], [`crate::straight`]), or, where no code is to be had, grids if there are registers for them
 //! ([`crate::weave`]). A pattern of losses that is met once is done before its code would be there; one that is met all day has it after some milliseconds.
 //!
 //! Invariants: the bytes do not depend on the form; who runs a program never waits for another thread that makes one of its forms.
 
 use crate::braid::Braid;
+use crate::bundle::{Bundles, Walk};
 use crate::dispatch::{BraidCode, Form, PacketCode, PartsCode, Sweep};
 use crate::packets::Packets;
 use crate::parts::Parts;
@@ -26,15 +28,19 @@ const WOVEN_AFTER_BYTES: u64 = 8 << 20;
 /// the same sets of a cache up to half.
 const WOVEN_AFTER_DRAFTED_BYTES: u64 = 32 << 20;
 
-/// Bytes read and written by rows, those of the run that is asked for among them, after which there is a draft. Of a bit matrix of 6 + 3 columns (w = 4) it takes 11 us, and what it does runs at 70 GB/s
-/// in packets of 64 bytes on a Zen 3; rows take 9 us, and run at 15.
-const DRAFTED_AFTER_BYTES: u64 = 32 << 10;
+/// Bytes read and written by bundles, those of the run that is asked for among them, after which there is a draft: what it takes is what it saves by then. Zen 3, us, in packets of 64 bytes, a stripe of chunks of 64 KiB
+/// in bundles, as a draft, the draft: crs:6+3,w=4 20, 8, 12; crs:10+4,w=4 42, 15, 20; crs:16+4 119, 40, 94.
+const DRAFTED_AFTER_BYTES: u64 = 768 << 10;
 
-/// The same for packets of [`LONG_PACKET_BYTES`] and more, which rows take well: first stripes of 64 KiB after a loss, packets of 512 bytes, D-Code(13), X-Code(13), RDP(14), as rows 0.18 to 0.23 of the limit, drafted at once 0.11 to 0.16; of 128 bytes 0.15 to
-/// 0.18, and 0.15 to 0.22.
-const DRAFTED_LONG_AFTER_BYTES: u64 = 2 << 20;
+/// The same for sums that are not dense, of which bundles make less: rdp:6 9, 5, 8; rdp:18 40, 21, 43; dcode:13 26, 13, 27.
+const DRAFTED_SPARSE_AFTER_BYTES: u64 = 2 << 20;
 
-const LONG_PACKET_BYTES: usize = 512;
+/// Of how many sums, on average, a buffer is at least in dense ones.
+const DENSE_TERMS: usize = 3;
+
+/// Bytes read and written by bundles, on buffers in one piece, after which there are rows: a fifth faster on long buffers. First stripes after a loss of two columns, Zen 3, us, plan not included, as rows and as bundles: D-Code(13), chunks of 4 KiB
+/// 12, 6; of 64 KiB 27, 29; RDP(18) 17, 8; 42, 47; EVENODD(13) 13, 6; 31, 37.
+const ROWS_AFTER_BYTES: u64 = 512 << 10;
 
 /// Below this, all buffers stay in the first-level cache, and reading one twice costs less than a grid: D-Code(13),
 /// chunks of 4 KiB, two lost, 59 instead of 49 GB/s.
@@ -53,6 +59,7 @@ pub(crate) struct Xor {
     packets: Option<Packets>,
     sums: OnceLock<SharedSums>,
     rows: OnceLock<Weave>,
+    bundles: OnceLock<Bundles>,
     /// For columns of packets: one that stores to the cache, and one that stores past it.
     drafts: [OnceLock<Option<PacketCode>>; 2],
     woven: OnceLock<Woven>,
@@ -79,6 +86,7 @@ impl Xor {
             packets: None,
             sums: OnceLock::new(),
             rows: OnceLock::new(),
+            bundles: OnceLock::new(),
             drafts: Default::default(),
             woven: OnceLock::new(),
         }
@@ -92,10 +100,16 @@ impl Xor {
         made(&self.rows, || Weave::new(self.sums(), false))
     }
 
+    fn bundles(&self) -> &Bundles {
+        made(&self.bundles, || Bundles::new(&self.steps))
+    }
+
     /// Weaves it now.
     pub(crate) fn prepare(&self) {
-        if let Woven::Nothing | Woven::Grids(_) | Woven::Code(_) = made(&self.woven, || self.weave()) {
-            self.rows();
+        match (made(&self.woven, || self.weave()), &self.packets) {
+            (Woven::PacketCode(..), _) => {}
+            (_, Some(_)) => drop(self.bundles()),
+            (_, None) => drop(self.rows()),
         }
     }
 
@@ -115,11 +129,12 @@ impl Xor {
             let braid = if is_dense(sums) { None } else { braid() };
             let straight = if braid.is_none() { Straight::new(sums, vectors) } else { None };
             let form = braid.as_ref().map(Form::Braid).or(straight.as_ref().map(Form::Straight));
-            if let Some(code) = form.and_then(|form| self.sweep.packet_code(form, packets)) {
-                let parts = straight.and_then(|_| Parts::new(&sums.steps(), packets));
-                let parts = parts.and_then(|parts| self.sweep.parts_code(parts));
-                return Woven::PacketCode(code, parts);
-            }
+            let Some(code) = form.and_then(|form| self.sweep.packet_code(form, packets)) else {
+                return Woven::Nothing;
+            };
+            let parts = straight.and_then(|_| Parts::new(&sums.steps(), packets));
+            let parts = parts.and_then(|parts| self.sweep.parts_code(parts));
+            return Woven::PacketCode(code, parts);
         }
         if let Some(code) = braid().and_then(|braid| self.sweep.code(&braid)) {
             return Woven::Code(code);
@@ -149,8 +164,9 @@ impl Xor {
 
     /// A draft for columns of packets; `None` while there is too little to do, and if there can be none.
     fn draft(&self, streaming: bool, packets: &Packets) -> Option<&PacketCode> {
-        let is_long = packets.bytes() >= LONG_PACKET_BYTES;
-        let after = if is_long { DRAFTED_LONG_AFTER_BYTES } else { DRAFTED_AFTER_BYTES };
+        let terms: usize = self.steps.iter().map(|(_, terms)| terms.len()).sum();
+        let is_sparse = terms <= DENSE_TERMS * self.streams;
+        let after = if is_sparse { DRAFTED_SPARSE_AFTER_BYTES } else { DRAFTED_AFTER_BYTES };
         if self.done_bytes.load(Ordering::Relaxed) < after {
             return None;
         }
@@ -174,9 +190,12 @@ impl Xor {
         groups: usize,
     ) {
         assert!(self.packets.as_ref() == Some(packets), "code is made for other columns");
+        if groups == 0 {
+            return;
+        }
         let columns = || (0..packets.columns()).map(|c| column(c).cast_const());
         let form = self.form(groups * packets.bytes());
-        // Code that stores past the cache stores whole lines.
+        // What is stored past the cache are whole lines.
         let by_lines = streaming && packets.has_lines(columns());
         let (code, parts) = match form {
             None => (self.draft(by_lines, packets), None),
@@ -189,11 +208,29 @@ impl Xor {
             (Some(code), None) => return unsafe { code.run(by_lines, column, groups) },
             (None, None) => {}
         }
-        let form = form.unwrap_or(&Woven::Nothing);
-        for group in 0..groups {
+        let bytes = packets.bytes();
+        let (walks, walk) = match packets.pitch() {
+            Some(pitch) => (1, Walk { packets: groups, pitch, bytes }),
+            None => (groups, Walk { packets: 1, pitch: 0, bytes }),
+        };
+        for group in 0..walks {
             // SAFETY: the caller's promise: a packet lies in its column, and no two overlap.
-            unsafe { self.run_as(form, streaming, packets.group(column, group), packets.bytes()) };
+            unsafe { self.run_bundles(by_lines, walk, packets.group(column, group)) };
         }
+    }
+
+    /// Computes every sum by bundles on the bytes of a walk, by where the first packet of each buffer is.
+    ///
+    /// # Safety
+    ///
+    /// `buffer(i)` is valid for reads and writes of those bytes and apart from the others, for every buffer of a step; packets are whole lines that begin lines if this is `streaming`.
+    unsafe fn run_bundles(&self, streaming: bool, walk: Walk, buffer: impl Fn(usize) -> *mut u8) {
+        let bundles = self.bundles();
+        with_scratch(bundles.places().len(), 0, |table, _| {
+            table.iter_mut().zip(bundles.places()).for_each(|(place, &i)| *place = buffer(i as usize));
+            // SAFETY: the caller's promise.
+            unsafe { self.sweep.run_bundles(bundles, table, streaming, walk) };
+        });
     }
 
     /// Computes every sum.
@@ -202,26 +239,16 @@ impl Xor {
     ///
     /// `buffer(i)` is valid for reads and writes of `len` bytes and apart from the others, for every buffer of a step.
     pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8 + Copy, len: usize) {
-        // SAFETY: the caller's promise.
-        unsafe { self.run_as(self.form(len).unwrap_or(&Woven::Nothing), streaming, buffer, len) };
-    }
-
-    /// # Safety
-    ///
-    /// As `run`.
-    unsafe fn run_as(
-        &self,
-        form: &Woven,
-        streaming: bool,
-        buffer: impl Fn(usize) -> *mut u8 + Copy,
-        len: usize,
-    ) {
-        let weave = match form {
+        let weave = match self.form(len) {
             // SAFETY: the caller's promise; code is made for tiers of this machine only.
-            Woven::Code(code) if len >= code.slice_bytes() => {
+            Some(Woven::Code(code)) if len >= code.slice_bytes() => {
                 return unsafe { code.run(streaming, buffer, len) };
             }
-            Woven::Grids(grids) if self.streams * len > ROWS_FOOTPRINT_BYTES => grids,
+            Some(Woven::Grids(grids)) if self.streams * len > ROWS_FOOTPRINT_BYTES => grids,
+            None if self.done_bytes.load(Ordering::Relaxed) < ROWS_AFTER_BYTES => {
+                // SAFETY: the caller's promise.
+                return unsafe { self.run_bundles(false, Walk { packets: 1, pitch: 0, bytes: len }, buffer) };
+            }
             _ => self.rows(),
         };
         let (buffers, slots) = (weave.buffers(), weave.slots());
@@ -323,17 +350,48 @@ mod tests {
     }
 
     #[test]
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    fn a_draft_gives_the_same_sums_wherever_columns_begin_and_however_it_stores() {
+    fn bundles_and_rows_give_the_same_sums_at_all_lengths() {
+        for sweep in Tier::available().into_iter().filter_map(Sweep::new) {
+            for steps in [steps(4, 7, false), steps(3, 4, true), crate::parts::tests::dense(3, 2, 3)] {
+                let (content, wanted) = crate::weave::tests::contents(&steps);
+                for len in (0..300usize).chain([1000, 4096]) {
+                    let stride = (len + 1).next_multiple_of(64) + 64;
+                    let shift = if len % 3 == 0 { 0 } else { len % 64 };
+                    let filled = |cells: &[[u8; 3]], memory: &mut Vec<u8>, start: usize| {
+                        for (i, cell) in cells.iter().enumerate() {
+                            let bytes = &mut memory[start + i * stride..][..len];
+                            bytes.iter_mut().enumerate().for_each(|(at, byte)| *byte = cell[at % 3]);
+                        }
+                    };
+                    for (before, has_rows) in [(0, false), (ROWS_AFTER_BYTES, true)] {
+                        let mut memory = vec![0x33; content.len() * stride + 128];
+                        let start = memory.as_ptr().align_offset(64) + shift;
+                        let mut wanted_memory = memory.clone();
+                        filled(&wanted, &mut wanted_memory, start);
+                        filled(&content, &mut memory, start);
+                        let base = memory[start..].as_mut_ptr();
+                        let xor = of(steps.clone(), sweep);
+                        xor.done_bytes.store(before, Ordering::Relaxed);
+                        // SAFETY: buffers lie side by side, and are as long.
+                        unsafe { xor.run(len % 2 == 0, |i| base.wrapping_add(i * stride), len) };
+                        assert!(memory == wanted_memory, "{sweep:?}, {len} bytes, rows: {has_rows}");
+                        let made = (xor.bundles.get().is_some(), xor.rows.get().is_some());
+                        assert_eq!(made, (!has_rows, has_rows));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bundles_and_drafts_give_the_same_sums_wherever_columns_begin_and_however_they_are_stored() {
         let Some(sweep) = Sweep::new(Tier::best()) else {
             return println!("this machine has no vectors: left out");
         };
-        let dense = || (crate::parts::tests::dense(6, 3, 8), 9, 8);
+        let dense = (crate::parts::tests::dense(6, 3, 8), 9, 8, DRAFTED_AFTER_BYTES);
         // A grid whose sums go to columns of their own.
-        let grid = || (steps(9, 9, false), 12, 9);
-        for (steps, columns, rows) in [dense(), grid()] {
-            let buffers = 1 + steps.iter().flat_map(|(to, terms)| terms.iter().chain([to])).max().unwrap();
-            let columns = buffers.div_ceil(rows).max(columns);
+        let grid = (steps(9, 9, false), 12, 9, DRAFTED_SPARSE_AFTER_BYTES);
+        for (steps, columns, rows, after) in [dense, grid] {
             for (packet, groups, shift, streaming) in [
                 (64, 20, 0, false),
                 (64, 4, 0, false),
@@ -342,52 +400,52 @@ mod tests {
                 (64, 19, 32, true),
                 (128, 11, 8, true),
                 (32, 40, 0, true),
+                (96, 5, 0, true),
+                (7, 9, 1, false),
             ] {
                 let what = format!(
                     "{columns} columns of {rows}, packets of {packet}, {shift} bytes on, {streaming}"
                 );
                 let packets = Packets::new(&vec![rows; columns], NonZeroUsize::new(packet).unwrap()).unwrap();
-                let pitch = packets.group_bytes(0) * groups + 256;
+                let pitch = (packets.group_bytes(0) * groups).next_multiple_of(64) + 256;
                 let mut memory = vec![0u8; columns * pitch + 128];
                 let begin = memory.as_ptr().align_offset(64) + shift;
-                let mut run = |xor: &Xor| {
+                let mut after_run = |run: &dyn Fn(*mut u8)| {
                     memory.iter_mut().enumerate().for_each(|(i, byte)| *byte = (i * i / 7 % 251) as u8);
-                    let base = memory[begin..].as_mut_ptr();
-                    // SAFETY: columns lie side by side, and hold that many groups.
-                    unsafe { xor.run_packets(streaming, &packets, |c| base.wrapping_add(c * pitch), groups) };
+                    run(memory[begin..].as_mut_ptr());
                     memory.clone()
                 };
+                // Sum by sum, each packet on its own.
+                let rows = of(steps.clone(), sweep);
+                rows.done_bytes.store(ROWS_AFTER_BYTES, Ordering::Relaxed);
+                let wanted = after_run(&|base| {
+                    for group in 0..groups {
+                        let buffer = packets.group(|c| base.wrapping_add(c * pitch), group);
+                        // SAFETY: columns lie side by side, and hold that many groups.
+                        unsafe { rows.run(false, buffer, packet) };
+                    }
+                });
                 let mut xor = of(steps.clone(), sweep);
                 xor.lay_out(&packets);
-                assert!(xor.streams * packet * groups < WOVEN_AFTER_BYTES as usize / 3);
-                // As rows first, for what was counted is not enough.
-                let wanted = {
-                    let mut rows = of(steps.clone(), sweep);
-                    rows.lay_out(&packets);
-                    rows.drafts.iter().for_each(|draft| assert!(draft.set(None).is_ok()));
-                    run(&rows)
+                let run = |base: *mut u8| {
+                    // SAFETY: as above.
+                    unsafe { xor.run_packets(streaming, &packets, |c| base.wrapping_add(c * pitch), groups) };
                 };
-                assert!(run(&xor) == wanted, "{what}");
-                let after =
-                    if packet < 512 { DRAFTED_AFTER_BYTES } else { DRAFTED_LONG_AFTER_BYTES } as usize;
-                if xor.streams * packet * groups < after {
-                    assert!(xor.drafts.iter().all(|draft| draft.get().is_none()), "{what}");
-                    for _ in 0..after / (xor.streams * packet * groups) {
-                        assert!(run(&xor) == wanted, "{what}");
-                    }
-                }
+                assert!(after_run(&run) == wanted, "{what}: as bundles");
+                let made = || xor.drafts.each_ref().map(|draft| matches!(draft.get(), Some(Some(_))));
+                assert_eq!(made(), [false, false], "{what}: too little for a draft");
+                xor.done_bytes.store(after, Ordering::Relaxed);
+                assert!(after_run(&run) == wanted, "{what}");
                 assert!(xor.woven.get().is_none(), "{what}");
-                let made = xor.drafts.each_ref().map(|draft| matches!(draft.get(), Some(Some(_))));
-                let slice = sweep.vectors().bytes();
-                match (made, packet % slice) {
+                match (made(), packet % sweep.vectors().bytes()) {
                     ([false, false], 0) => {
                         println!("this system lets nothing be executed that was written: left out")
                     }
-                    (_, 0) => {
+                    (made, 0) => {
                         let streams = streaming && packet % 64 == 0 && shift == 0;
                         assert_eq!(made, [!streams, streams], "{what}: whole lines go past the cache");
                     }
-                    _ => assert_eq!(made, [false, false], "{what}: packets are no whole slices"),
+                    (made, _) => assert_eq!(made, [false, false], "{what}: packets are no whole slices"),
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! With `PANTILE_NO_CODE` no program becomes code, and all compute the same by other ways.
+//! With `PANTILE_NO_CODE` no program becomes code, in packets neither, and all compute the same by other ways.
 //!
 //! A file of its own: what is asked here, is asked of the whole process, once.
 #![cfg(not(miri))]
@@ -7,9 +7,12 @@
 mod common;
 
 use common::zig_zag;
-use pantile_kernel::{Program, Tier};
+use pantile_kernel::{Packets, Program, Tier};
+use std::num::NonZeroUsize;
 
 const LEN: usize = 1000;
+
+const PACKET_BYTES: usize = 100;
 
 fn run(tier: Tier) -> (Program, Vec<Vec<u8>>) {
     let (buffers, steps) = zig_zag(7, 14);
@@ -22,6 +25,22 @@ fn run(tier: Tier) -> (Program, Vec<Vec<u8>>) {
     (program, cells)
 }
 
+/// The same with all buffers in one column.
+fn run_in_packets(tier: Tier) -> Vec<Vec<u8>> {
+    let (buffers, steps) = zig_zag(7, 14);
+    let packets = Packets::new(&[buffers], NonZeroUsize::new(PACKET_BYTES).unwrap()).unwrap();
+    let program = Program::with_tier(tier, buffers, &steps).unwrap().in_packets(packets).unwrap();
+    program.prepare();
+    let cell = |i: usize, at: usize| (at * 7 + i * 13) as u8;
+    let place = |i: usize, at: usize| (at / PACKET_BYTES * buffers + i) * PACKET_BYTES + at % PACKET_BYTES;
+    let each = || (0..buffers).flat_map(|i| (0..LEN).map(move |at| (i, at)));
+    let mut column = vec![0u8; buffers * LEN];
+    each().for_each(|(i, at)| column[place(i, at)] = cell(i, at));
+    program.run(&mut [&mut column]).unwrap();
+    assert!(!format!("{program:?}").contains("Executable("), "{tier}");
+    (0..buffers).map(|i| (0..LEN).map(|at| column[place(i, at)]).collect()).collect()
+}
+
 #[test]
 fn no_code_is_made_if_none_is_wanted() {
     // SAFETY: no other thread of this process looks at variables: this is its only test, and nothing has run yet.
@@ -31,5 +50,6 @@ fn no_code_is_made_if_none_is_wanted() {
         let (program, cells) = run(tier);
         assert!(!format!("{program:?}").contains("Executable("), "{tier}");
         assert!(cells == wanted, "{tier}");
+        assert!(run_in_packets(tier) == wanted, "{tier}: in packets");
     }
 }

@@ -11,6 +11,7 @@ use super::{
     ROWS_AND_LEFT, SHORT, SOLVED, STATES_ALONE, TO_BUFFERS, TO_PAST, TO_SLOTS, VALUES, WAYS, is_first,
     is_past, partial,
 };
+use crate::bundle::{Bundle, Walk};
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
 use crate::fft::{FftJob, FftKernel, Finish, POINTS, POINTS_MOST, VISIT_BYTES_MOST};
 use crate::horner::{
@@ -249,6 +250,17 @@ define_rows!(
     _mm256_stream_si256,
     _mm256_xor_si256,
     |a, b, c| _mm256_xor_si256(_mm256_xor_si256(a, b), c)
+);
+
+define_bundles!(
+    "avx2",
+    VECTOR,
+    _mm256_setzero_si256,
+    _mm256_loadu_si256,
+    _mm256_storeu_si256,
+    _mm256_stream_si256,
+    _mm256_xor_si256,
+    |a, b, c| _mm256_xor_si256(a, _mm256_xor_si256(b, c))
 );
 
 /// `visits` slices of C vectors of a weave without grids.

@@ -13,6 +13,7 @@ use super::{
     PAST_NEXT, PLAIN, ROWS, ROWS_AND_LEFT, SHORT, SOLVED, STATES_ALONE, TO_BUFFERS, TO_PAST, TO_SLOTS,
     VALUES, WAYS, WAYS_ICE_LAKE, fetched_ahead_bytes, is_first, is_past,
 };
+use crate::bundle::{Bundle, Walk};
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
 use crate::fft::{FftJob, FftKernel, Finish, POINTS, POINTS_MOST, VISIT_BYTES_MOST};
 use crate::horner::{
@@ -248,6 +249,17 @@ impl Engine for Avx512Gfni {
 define_rows!(
     "avx512f",
     __m512i,
+    VECTOR,
+    _mm512_setzero_si512,
+    _mm512_loadu_si512,
+    _mm512_storeu_si512,
+    _mm512_stream_si512,
+    _mm512_xor_si512,
+    _mm512_ternarylogic_epi64::<XOR3>
+);
+
+define_bundles!(
+    "avx512f",
     VECTOR,
     _mm512_setzero_si512,
     _mm512_loadu_si512,

@@ -51,6 +51,100 @@ macro_rules! define_rows {
     };
 }
 
+/// Defines `bundles::<C, STREAMING>`, a [`BundleLoop`](crate::dispatch::BundleLoop): slices of C vectors.
+macro_rules! define_bundles {
+    ($feature:literal, $bytes:expr, $zero:ident, $load:ident, $store:ident, $stream:ident, $xor:ident, $xor3:expr) => {
+        /// # Safety
+        ///
+        /// As [`BundleLoop`](crate::dispatch::BundleLoop), for slices of C vectors; targets that nothing reads again begin lines if STREAMING.
+        #[target_feature(enable = $feature)]
+        pub(crate) unsafe fn bundles<const C: usize, const STREAMING: bool>(
+            bundles: &[Bundle],
+            table: &[*mut u8],
+            from: usize,
+            walk: Walk,
+        ) {
+            for packet in 0..walk.packets {
+                let mut at = packet * walk.pitch + from;
+                let end = at + walk.bytes;
+                while at < end {
+                    let mut places = table.as_ptr();
+                    for bundle in bundles {
+                        // SAFETY: the caller's promise; places are those of this bundle.
+                        places = unsafe {
+                            match bundle.sums {
+                                1 => bundle_of::<1, C, STREAMING>(bundle, places, at),
+                                2 => bundle_of::<2, C, STREAMING>(bundle, places, at),
+                                _ => bundle_of::<3, C, STREAMING>(bundle, places, at),
+                            }
+                        };
+                    }
+                    at += C * $bytes;
+                }
+            }
+        }
+
+        /// N sums, for the C vectors from `at`; and the places of what follows.
+        ///
+        /// # Safety
+        ///
+        /// As [`bundles`]: the places are those of the bundle.
+        #[inline]
+        #[target_feature(enable = $feature)]
+        unsafe fn bundle_of<const N: usize, const C: usize, const STREAMING: bool>(
+            bundle: &Bundle,
+            mut places: *const *mut u8,
+            at: usize,
+        ) -> *const *mut u8 {
+            let mut sums = [[$zero(); C]; N];
+            let lists = (1 << N) - 1;
+            for_each_list!(LIST < lists {
+                let mut total = [$zero(); C];
+                // SAFETY: there are so many places in the list.
+                unsafe {
+                    for _ in 0..bundle.lens[LIST] / 2 {
+                        let (x, y) = ((*places).wrapping_add(at), (*places.add(1)).wrapping_add(at));
+                        places = places.add(2);
+                        for c in 0..C {
+                            let (x, y) = ($load(x.add(c * $bytes).cast()), $load(y.add(c * $bytes).cast()));
+                            total[c] = $xor3(total[c], x, y);
+                        }
+                    }
+                    if bundle.lens[LIST] % 2 == 1 {
+                        let x = (*places).wrapping_add(at);
+                        places = places.add(1);
+                        for c in 0..C {
+                            total[c] = $xor(total[c], $load(x.add(c * $bytes).cast()));
+                        }
+                    }
+                }
+                for n in 0..N {
+                    if (LIST + 1) >> n & 1 == 1 {
+                        for c in 0..C {
+                            sums[n][c] = $xor(sums[n][c], total[c]);
+                        }
+                    }
+                }
+            });
+            for n in 0..N {
+                // SAFETY: the targets follow the lists.
+                unsafe {
+                    let to = (*places.add(n)).wrapping_add(at);
+                    for c in 0..C {
+                        if STREAMING && bundle.last >> n & 1 == 1 {
+                            $stream(to.add(c * $bytes).cast(), sums[n][c]);
+                        } else {
+                            $store(to.add(c * $bytes).cast(), sums[n][c]);
+                        }
+                    }
+                }
+            }
+            // SAFETY: as above.
+            unsafe { places.add(N) }
+        }
+    };
+}
+
 /// Defines `change::<M, ONES>`, the kernel of [`Engine::change_kernel`](crate::engine::Engine::change_kernel): visits of so many columns, then single ones,
 /// then what is left. `live` is how an engine says which bytes count.
 macro_rules! define_change {

@@ -77,6 +77,13 @@ macro_rules! for_each_column {
     };
 }
 
+/// As [`for_each_output`], for the lists of a bundle.
+macro_rules! for_each_list {
+    ($o:ident < $m:ident $body:block) => {
+        for_each_output!(@ $o $m $body 0 1 2 3 4 5 6)
+    };
+}
+
 /// As [`for_each_output`], for the states of Horner's rule and of an FFT.
 macro_rules! for_each_state {
     ($p:ident $body:block) => {
