@@ -7,6 +7,7 @@ use crate::braid::{Braid, Vectors};
 use crate::bundle::Bundle;
 use crate::bundle::{self, Bundles, Walk};
 use crate::dot::Mode;
+use crate::executable::Executable;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::fft::Butterflies;
 use crate::fft::Fft;
@@ -429,6 +430,11 @@ impl Sweep {
     /// The vectors of its code.
     pub(crate) fn vectors(self) -> Vectors {
         if self.has_grids() { Vectors::Zmm } else { Vectors::Ymm }
+    }
+
+    /// Whether code can be expected to be had, as far as is known: what nobody will execute need not be thought out.
+    pub(crate) fn has_code(self) -> bool {
+        cfg!(all(target_arch = "x86_64", not(miri))) && Executable::is_to_be_had()
     }
 
     /// A braid for its vectors as code; `None` if the system lets nothing be executed that was written.

@@ -4,8 +4,9 @@
 //!
 //! Invariants: pages are written first and executed then, at no time both; nothing is written after that.
 
+use std::io::ErrorKind;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The environment variable that, set to anything, has no code made: for systems that end a process which tries to execute what it wrote.
@@ -16,6 +17,9 @@ const NO_CODE_VARIABLE: &str = "PANTILE_NO_CODE";
 const PIECES_MOST: usize = 2048;
 
 static PIECES: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether the system has ever refused to have something executed that was written.
+static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// What is asked of the system at once, for several pieces: a piece with a mapping of its own takes 9 us, of which a block leaves 2 (Zen 3, in a virtual machine).
 const BLOCK_BYTES: usize = 64 * 1024;
@@ -70,6 +74,11 @@ impl Drop for Block {
     }
 }
 
+fn is_unwanted() -> bool {
+    static IS_UNWANTED: OnceLock<bool> = OnceLock::new();
+    *IS_UNWANTED.get_or_init(|| std::env::var_os(NO_CODE_VARIABLE).is_some_and(|value| !value.is_empty()))
+}
+
 /// Pages that are nobody else's, in a block.
 fn pages(len: usize) -> Option<(Arc<Block>, NonNull<u8>)> {
     if len > BLOCK_BYTES / 4 {
@@ -90,14 +99,17 @@ fn pages(len: usize) -> Option<(Arc<Block>, NonNull<u8>)> {
 }
 
 impl Executable {
+    /// Whether code can be expected to get memory, as far as is known: what nobody will execute need not be thought out.
+    pub(crate) fn is_to_be_had() -> bool {
+        !is_unwanted() && !IS_REFUSED.load(Ordering::Relaxed) && PIECES.load(Ordering::Relaxed) < PIECES_MOST
+    }
+
     /// `None` if the system gives no memory that may be executed, there are [`PIECES_MOST`], or [`NO_CODE_VARIABLE`] is set, for which nothing is tried.
     pub(crate) fn new(code: &[u8]) -> Option<Executable> {
-        static IS_UNWANTED: OnceLock<bool> = OnceLock::new();
-        let is_set = || std::env::var_os(NO_CODE_VARIABLE).is_some_and(|value| !value.is_empty());
-        match *IS_UNWANTED.get_or_init(is_set) {
-            true => None,
-            false => Executable::counted(code, &PIECES, PIECES_MOST),
+        if is_unwanted() {
+            return None;
         }
+        Executable::counted(code, &PIECES, PIECES_MOST)
     }
 
     fn counted(code: &[u8], pieces: &'static AtomicUsize, most: usize) -> Option<Executable> {
@@ -116,12 +128,13 @@ impl Executable {
         // SAFETY: the pages have so many bytes, can be written still, and are ours alone.
         unsafe { start.as_ptr().copy_from_nonoverlapping(code.as_ptr(), code.len()) };
         // From here on nobody writes there, and if the system refuses, nobody does anything.
-        system::let_execute(start, len).then_some(Executable {
-            start,
-            len: code.len(),
-            _block: block,
-            pieces,
-        })
+        if let Err(error) = system::let_execute(start, len) {
+            // Where there is no memory, there may be some later.
+            let is_refused = matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::Unsupported);
+            IS_REFUSED.fetch_or(is_refused, Ordering::Relaxed);
+            return None;
+        }
+        Some(Executable { start, len: code.len(), _block: block, pieces })
     }
 
     /// Where the code begins. It stays while `self` does.
@@ -147,6 +160,7 @@ mod system {
     //! Declared here rather than through the libc crate: three functions whose C signatures POSIX fixes, and numbers of Linux on x86-64.
 
     use std::ffi::c_void;
+    use std::io;
     use std::ptr::NonNull;
 
     unsafe extern "C" {
@@ -173,9 +187,12 @@ mod system {
     }
 
     /// Of whole pages of ours, which can then be executed and no longer be written; `false` if the system does not allow that.
-    pub(super) fn let_execute(start: NonNull<u8>, len: usize) -> bool {
+    pub(super) fn let_execute(start: NonNull<u8>, len: usize) -> io::Result<()> {
         // SAFETY: the pages are ours, and what was written to them is code.
-        unsafe { mprotect(start.as_ptr().cast(), len, READ | EXECUTE) == 0 }
+        match unsafe { mprotect(start.as_ptr().cast(), len, READ | EXECUTE) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 
     /// Of what `map` gave, with the same length, and nobody uses.
@@ -189,14 +206,15 @@ mod system {
 mod system {
     //! How to ask this system is not known here.
 
+    use std::io::{self, ErrorKind};
     use std::ptr::NonNull;
 
     pub(super) fn map(_len: usize) -> Option<NonNull<u8>> {
         None
     }
 
-    pub(super) fn let_execute(_start: NonNull<u8>, _len: usize) -> bool {
-        false
+    pub(super) fn let_execute(_start: NonNull<u8>, _len: usize) -> io::Result<()> {
+        Err(ErrorKind::Unsupported.into())
     }
 
     pub(super) fn give_back(_start: NonNull<u8>, _len: usize) {}

@@ -122,8 +122,12 @@ impl Xor {
 
     fn weave(&self) -> Woven {
         let (vectors, sums) = (self.sweep.vectors(), self.sums());
+        let has_code = self.sweep.has_code();
         let braid = || Braid::new(sums, vectors);
         if let Some(packets) = &self.packets {
+            if !has_code {
+                return Woven::Nothing;
+            }
             // A line for what is dense, and for what no grid is to be made of. For columns of packets alone: it touches buffers four times and more, and those in one piece that begin at the same place of
             // their pages fight for one set of the first-level cache then. A bit matrix of 10 + 4 columns, 64 KiB, runs at 2 GB/s as a line (16 where columns are staggered) and at 5 as a braid (12).
             let braid = if is_dense(sums) { None } else { braid() };
@@ -136,7 +140,8 @@ impl Xor {
             let parts = parts.and_then(|parts| self.sweep.parts_code(parts));
             return Woven::PacketCode(code, parts);
         }
-        if let Some(code) = braid().and_then(|braid| self.sweep.code(&braid)) {
+        let braid = if has_code { braid() } else { None };
+        if let Some(code) = braid.and_then(|braid| self.sweep.code(&braid)) {
             return Woven::Code(code);
         }
         if !self.sweep.has_grids() {
@@ -167,7 +172,7 @@ impl Xor {
         let terms: usize = self.steps.iter().map(|(_, terms)| terms.len()).sum();
         let is_sparse = terms <= DENSE_TERMS * self.streams;
         let after = if is_sparse { DRAFTED_SPARSE_AFTER_BYTES } else { DRAFTED_AFTER_BYTES };
-        if self.done_bytes.load(Ordering::Relaxed) < after {
+        if self.done_bytes.load(Ordering::Relaxed) < after || !self.sweep.has_code() {
             return None;
         }
         let make = || {
