@@ -46,6 +46,12 @@ pub(crate) trait Engine: Copy {
         None
     }
 
+    /// The kernel for a system whose last output is what the others leave of a sum of ones, over all that it reads ([`Job::rest`]): as many products, and none of sums that were just made. Stores as those of
+    /// [`Engine::kernel`]. `None` if the engine solves such systems as fast, or has none for so many outputs.
+    fn expanded_kernel(self, _streaming: bool, _outputs: usize) -> Option<Kernel<Self::Coefficient>> {
+        None
+    }
+
     /// The kernel for two outputs, the first of ones, whose second has one power of 2 less of each source than of the source before it, and the last
     /// as it is: a doubling of the sum for each source takes the place of a product, and nobody looks at the coefficients. What `start` has of the second output
     /// is doubled, too. `None` if products are as cheap.
@@ -142,6 +148,8 @@ pub(crate) type Kernel<C> = unsafe fn(&Job<'_, C>);
 pub(crate) struct Job<'a, C> {
     /// One pointer per term, already at the first byte of the job.
     pub(crate) sources: &'a [*const u8],
+    /// For kernels of expanded systems: terms that are not in the sum of ones.
+    pub(crate) rest: &'a [*const u8],
     /// Term by term, the coefficients of the outputs in order (without the output of ones).
     pub(crate) coefficients: &'a [C],
     /// Whether the first source is added to each sum as it is. Its coefficients are ones all the same.
@@ -150,7 +158,7 @@ pub(crate) struct Job<'a, C> {
     pub(crate) start: Option<&'a [*const u8; MAX_OUTPUTS]>,
     /// For kernels that solve: output by output, what it has of each sum.
     pub(crate) solution: &'a [C],
-    /// For kernels that solve: the outputs that are taken from sum 0 to leave the last output.
+    /// For kernels that solve, expanded or not: the outputs that are taken from sum 0 to leave the last output.
     pub(crate) taken: u32,
     /// Where the sums go. Entries past the number of outputs are not read.
     pub(crate) outputs: &'a [*mut u8; MAX_OUTPUTS],

@@ -655,6 +655,7 @@ mod tests {
             unsafe {
                 kernel(&Job {
                     sources: &pointers,
+                    rest: &[],
                     coefficients: &coefficients[..sources * width],
                     first_is_plain: false,
                     start: Some(&start),

@@ -3,9 +3,10 @@
 //! Lost buffers follow from as many parities: the sum of what is left under each parity, the parity itself added, is the
 //! same sum over the lost ones; its matrix is m x m. Solved in registers, (k - m) m + m^2 products take the place of the
 //! k m of final coefficients for each source; a parity of ones saves m of the k - m and, because the last lost buffer is
-//! what the others leave of it, m of the m^2.
+//! what the others leave of it, m of the m^2. With such a parity it is (m - 1) k either way, and some engines are faster with final coefficients ([`crate::expand`]).
 
 use crate::engine::{Engine, Kernel, MAX_OUTPUTS, Solving, Summing};
+use crate::expand::Expanded;
 use crate::order::reading_order;
 use crate::portable::product;
 use crate::terms::{Terms, far_kernel, group_kernel};
@@ -71,7 +72,7 @@ pub(crate) struct Solve<E: Engine> {
     /// Sums, and outputs.
     count: usize,
     sources: Vec<usize>,
-    /// Those of the sums, `width` for each source, and then the solution.
+    /// Those of the sums, `width` for each source, and then the solution; none if an expanded system takes every run.
     coefficients: Vec<E::Coefficient>,
     first_is_plain: bool,
     width: usize,
@@ -81,6 +82,8 @@ pub(crate) struct Solve<E: Engine> {
     started: usize,
     taken: u32,
     outputs: [u32; MAX_OUTPUTS],
+    /// In place of all that, where it is faster.
+    expanded: Option<Expanded<E::Coefficient>>,
 }
 
 impl<E: Engine> Solve<E> {
@@ -114,14 +117,23 @@ impl<E: Engine> Solve<E> {
         let summing = Summing { outputs: count, ones, reads };
         let shape = Solving { outputs: count, ones, last_by_sum, has_zeros, reads };
         let (cached, streaming) = (engine.solving_kernel(false, shape)?, engine.solving_kernel(true, shape)?);
+        // Two that are both solved have no products to spare.
+        let expanded = last.zip(ones_at).filter(|_| count > 2 || has_zeros);
+        let expanded =
+            expanded.and_then(|((_, taken), ones)| Expanded::new(engine, system, ones, rows, taken));
         let multiplied = &order[usize::from(ones)..];
-        let mut coefficients = Vec::with_capacity(system.sources.len() * multiplied.len() + count * count);
-        for s in reading_order(system.sources.len()) {
-            let of_source = &system.coefficients[s * count..][..count];
-            coefficients.extend(multiplied.iter().map(|&sum| E::coefficient(of_source[sum])));
-        }
-        for &o in rows {
-            coefficients.extend(order.iter().map(|&sum| E::coefficient(system.solution[o * count + sum])));
+        let mut coefficients = Vec::new();
+        // Who needs no system does not wait for one.
+        if expanded.as_ref().is_none_or(|expanded| expanded.kernel(true).is_none()) {
+            coefficients.reserve_exact(system.sources.len() * multiplied.len() + count * count);
+            for s in reading_order(system.sources.len()) {
+                let of_source = &system.coefficients[s * count..][..count];
+                coefficients.extend(multiplied.iter().map(|&sum| E::coefficient(of_source[sum])));
+            }
+            for &o in rows {
+                let of_sums = order.iter().map(|&sum| system.solution[o * count + sum]);
+                coefficients.extend(of_sums.map(E::coefficient));
+            }
         }
         let (mut starts, mut outputs) = ([NO_START; MAX_OUTPUTS], [0; MAX_OUTPUTS]);
         for (start, buffer) in starts.iter_mut().zip(order.iter().map(|&sum| system.starts[sum])) {
@@ -152,6 +164,7 @@ impl<E: Engine> Solve<E> {
             starts,
             taken,
             outputs,
+            expanded,
         }))
     }
 
@@ -173,6 +186,16 @@ impl<E: Engine> Solve<E> {
         let can_stream =
             || outputs.iter().all(|pointer| pointer.addr().is_multiple_of(E::STREAM_ALIGN_BYTES));
         let streaming = streaming && can_stream();
+        if let Some(expanded) = &self.expanded
+            && let Some(kernel) = expanded.kernel(streaming)
+        {
+            // SAFETY: the caller's promise; alignment was looked at.
+            unsafe { expanded.run(kernel, &outputs, buffer, len) };
+            if streaming {
+                self.engine.fence();
+            }
+            return;
+        }
         let (coefficients, solution) = self.coefficients.split_at(self.sources.len() * self.width);
         let terms = Terms {
             sources: &self.sources,
@@ -230,7 +253,8 @@ mod tests {
     //! Systems solved in groups of sources, on this machine taken for one that follows few streams and for one that follows many.
 
     use super::*;
-    use crate::arch::x86_64::tests::on_each;
+    use crate::arch::x86_64::Kind;
+    use crate::arch::x86_64::tests::{on, on_each};
     use crate::arch::x86_64::{avx2::Avx2, avx2_gfni::Avx2Gfni, avx512_gfni::Avx512Gfni};
     use crate::engine::tests::{SaysWho, calls};
     use crate::terms::FEW_STREAMS;
@@ -274,6 +298,43 @@ mod tests {
             ["cached", "solves"],
             "more than one call takes"
         );
+    }
+
+    #[test]
+    fn what_a_sum_of_ones_leaves_is_expanded_where_that_is_faster() {
+        let Some(engine) = Avx2::new() else { return println!("this machine has no AVX2: left out") };
+        // Whether runs through the cache take it expanded, and those past it; and whether any is left to be solved.
+        let ways = |sources: usize, count: usize, has_zeros: bool, adds_up: bool| {
+            let mut solution: Vec<u8> = (0..count * count).map(|i| (i * 11 + 2) as u8).collect();
+            solution[1] *= u8::from(!has_zeros);
+            for sum in (0..count).filter(|_| adds_up) {
+                let others = (0..count - 1).fold(0, |total, o| total ^ solution[o * count + sum]);
+                solution[(count - 1) * count + sum] = others ^ u8::from(sum == 0);
+            }
+            let system = System {
+                sources: &(0..sources).collect::<Vec<_>>(),
+                coefficients: &(0..sources * count)
+                    .map(|i| if i % count == 0 { 1 } else { 2 })
+                    .collect::<Vec<_>>(),
+                starts: &(0..count).map(|sum| Some(sources + sum)).collect::<Vec<_>>(),
+                outputs: &(0..count).map(|o| sources + count + o).collect::<Vec<_>>(),
+                solution: &solution,
+            };
+            let solve = Solve::new(engine, &system).unwrap();
+            let expanded = |streaming| solve.expanded.as_ref().and_then(|e| e.kernel(streaming)).is_some();
+            (expanded(false), expanded(true), !solve.coefficients.is_empty())
+        };
+        on(Kind::Zen3, || {
+            assert_eq!(ways(3, 3, false, true), (true, true, false));
+            assert_eq!(ways(9, 4, true, true), (true, true, false), "13 streams are followed");
+            assert_eq!(ways(10, 4, false, true), (true, false, true), "14 are not");
+            assert_eq!(ways(10, 4, false, false), (false, false, true));
+            assert_eq!(ways(2, 2, true, true), (true, false, true));
+            assert_eq!(ways(2, 2, false, true), (false, false, true));
+            assert_eq!(ways(61, 3, true, true), (true, false, true));
+            assert_eq!(ways(62, 3, true, true), (false, false, true), "more than one call takes");
+        });
+        on(Kind::Zen4, || assert_eq!(ways(3, 3, false, true), (true, false, true)));
     }
 
     fn check<E: Engine>(engine: E) {

@@ -223,7 +223,17 @@ impl<C> Terms<'_, C> {
         let first_is_plain = self.first_is_plain && range.start == 0;
         // SAFETY: the caller's promise.
         unsafe {
-            kernel(&Job { sources, coefficients, first_is_plain, start, solution, taken, outputs, len })
+            kernel(&Job {
+                sources,
+                rest: &[],
+                coefficients,
+                first_is_plain,
+                start,
+                solution,
+                taken,
+                outputs,
+                len,
+            })
         };
     }
 }

@@ -68,6 +68,7 @@ impl<E: Engine> Change<E> {
         outputs.iter_mut().zip(&self.targets).for_each(|(output, &t)| *output = target(t));
         let job = Job {
             sources: &[changed.cast_const(), new],
+            rest: &[],
             coefficients: &self.coefficients,
             first_is_plain: false,
             start: None,

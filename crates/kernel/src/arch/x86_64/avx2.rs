@@ -7,8 +7,8 @@ use std::arch::x86_64::*;
 
 use super::partial::{load, store};
 use super::{
-    CACHED, CACHED_LATER, Kind, LAST_BY_SUM, LINE, LOOKING, PAST, PAST_AHEAD, PAST_NEXT, PLAIN, ROWS,
-    ROWS_AND_LEFT, SHORT, SOLVED, STATES_ALONE, TO_BUFFERS, TO_PAST, TO_SLOTS, VALUES, WAYS, is_first,
+    CACHED, CACHED_LATER, EXPANDED, Kind, LAST_BY_SUM, LINE, LOOKING, PAST, PAST_AHEAD, PAST_NEXT, PLAIN,
+    ROWS, ROWS_AND_LEFT, SHORT, SOLVED, STATES_ALONE, TO_BUFFERS, TO_PAST, TO_SLOTS, VALUES, WAYS, is_first,
     is_past, partial,
 };
 use crate::bundle::{Bundle, Walk};
@@ -186,6 +186,15 @@ impl Engine for Avx2 {
         }
     }
 
+    fn expanded_kernel(self, streaming: bool, outputs: usize) -> Option<Kernel<Tables>> {
+        match stores(streaming, outputs) {
+            CACHED => pick_expanded!(outputs, CACHED by COLUMNS; 2 3 4),
+            CACHED_LATER => pick_expanded!(outputs, CACHED_LATER by COLUMNS; 3 4),
+            // Nobody measured what is stored past the cache.
+            _ => None,
+        }
+    }
+
     fn far_kernel(self, streaming: bool, shape: Summing) -> Option<Kernel<Tables>> {
         match is_stored_past_apart(streaming, shape.outputs) {
             true => pick_dot!(shape, PAST_NEXT by PAST_COLUMNS; 2),
@@ -307,7 +316,8 @@ unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8
     job: &Job<'_, Tables>,
 ) {
     const { assert!(!is_past(STORES) || (C * VECTOR).is_multiple_of(LINE), "whole lines go past the cache") };
-    assert_eq!(job.coefficients.len(), job.sources.len() * (M - usize::from(ONES)));
+    let terms = job.sources.len() + if FORM == EXPANDED { job.rest.len() } else { 0 };
+    assert_eq!(job.coefficients.len(), terms * (M - usize::from(ONES)));
     let mut at = 0;
     while job.len - at >= C * VECTOR {
         // SAFETY: at + C * VECTOR <= len.
@@ -450,6 +460,38 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
             });
             tables = tables.add(M - usize::from(ONES));
         }
+    }
+    if FORM == EXPANDED {
+        for &source in job.rest {
+            // SAFETY: as above; the coefficients of these follow.
+            unsafe {
+                let split = partial::load::<C, STORES>(source, at, live).map(|x| nibbles(x, nibble));
+                for_each_output!(o < M {
+                    if o != 0 {
+                        let tables = (*tables.add(o - 1)).wide();
+                        for c in 0..C {
+                            sums[o][c] = _mm256_xor_si256(sums[o][c], product(tables, split[c]));
+                        }
+                    }
+                });
+                tables = tables.add(M - 1);
+            }
+        }
+        let mut left = sums[0];
+        for_each_output!(o < M {
+            if o != 0 {
+                if job.taken >> (o - 1) & 1 == 1 {
+                    for c in 0..C {
+                        left[c] = _mm256_xor_si256(left[c], sums[o][c]);
+                    }
+                }
+                // SAFETY: as below.
+                unsafe { partial::store::<C, STORES>(job.outputs[o - 1], at, live, sums[o]) };
+            }
+        });
+        // SAFETY: as below.
+        unsafe { partial::store::<C, STORES>(job.outputs[M - 1], at, live, left) };
+        return;
     }
     if FORM == PLAIN {
         for_each_output!(o < M {

@@ -42,6 +42,16 @@ macro_rules! pick_solving {
     };
 }
 
+/// The same for those of expanded systems.
+macro_rules! pick_expanded {
+    ($outputs:expr, $stores:ident by $columns:ident; $($m:literal)*) => {
+        match $outputs {
+            $($m => Some(dot::<$m, { $columns[$m] }, true, $stores, EXPANDED> as Kernel<_>),)*
+            _ => None,
+        }
+    };
+}
+
 /// The `change` of a module; `None` for numbers of outputs that are not named.
 macro_rules! pick_change {
     ($outputs:expr, $ones:expr; $($m:literal)*) => {
@@ -151,6 +161,9 @@ const fn affine_matrices() -> [u64; 256] {
 const PLAIN: u8 = 0;
 const SOLVED: u8 = 1;
 const LAST_BY_SUM: u8 = 2;
+
+/// Added to nothing: all sums but sum 0 are outputs, and the last output is what they leave of it.
+const EXPANDED: u8 = 8;
 
 /// Added to a form: zeros and ones of the solution are looked for, visit by visit. Where parities are lost with data half of its products are such; whoever
 /// has none loses by looking.
