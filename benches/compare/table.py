@@ -333,8 +333,8 @@ runs reached 332 to 347 of the 352 cells.
 ZEN_3 = """# The same on Zen 3
 
 Made by `benches/compare/table.py`. Neither GFNI nor AVX-512: everybody runs AVX2. Each figure is the median over several processes (`--runs`). The host was busy most of the time, and its memory more than its
-cores, so processes differ. The cells of (k,m) codes are of a later day than the others, on a machine of the same kind, with first stripes after a loss run by drafts of code and whole lines past the cache
-([xor-programs.md](../../docs/notes/xor-programs.md#straight-lines)), and with bit matrices of w = 5 for more than 16 columns: before, 167 and 299 of the 352 cells below were reached.
+cores, so processes differ. The cells of (k,m) and of array codes are of a later day than the others, on a machine of the same kind, with first stripes after a loss run three sums at a time
+([xor-programs.md](../../docs/notes/xor-programs.md#bundles)) and systems written out over all that they read ([NOTES.md](../../crates/kernel/NOTES.md#zen-3)): before, 156 and 317 of the 352 cells below were reached, and another library was faster in 53.
 
 """
 
