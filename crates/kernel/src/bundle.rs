@@ -1,8 +1,8 @@
-//! Sums three at a time, as they come: what columns of packets are done by until code is worth making.
+//! Sums three at a time, as they come: what runs first, until rows or code are worth making.
 //!
 //! A *bundle* has three sums at most. Each buffer that any of them reads is in one of seven lists, by which of the three read it, so that it is read once for
-//! all; a list is added up and then added to its sums. Of dense sums that is 7 reads for 12 of a sum on its own, without a search for what they have in common. Two steps share a
-//! bundle if they follow one another and the second does not read what the first makes.
+//! all; a list is added up and then added to its sums. Sums that have half of all buffers read 7 so where each on its own reads 12, without a search for what they have in common.
+//! Steps share a bundle if they follow one another and none reads what one before it makes.
 //!
 //! Invariants: the sums come to what the steps say; all of a bundle is read before any of it is stored.
 

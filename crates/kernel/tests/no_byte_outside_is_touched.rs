@@ -297,7 +297,7 @@ fn solving(
 }
 
 #[test]
-fn by_code_for_columns_of_packets() {
+fn by_programs_for_columns_of_packets() {
     // Each buffer in two sums, and in many.
     let bits = |side: usize| -> (usize, Vec<Step>) {
         let data = side * side;

@@ -162,7 +162,7 @@ const PLAIN: u8 = 0;
 const SOLVED: u8 = 1;
 const LAST_BY_SUM: u8 = 2;
 
-/// Added to nothing: all sums but sum 0 are outputs, and the last output is what they leave of it.
+/// A form of its own: all sums but sum 0 are outputs, and the last output is what those taken leave of it ([`crate::expand`]).
 const EXPANDED: u8 = 8;
 
 /// Added to a form: zeros and ones of the solution are looked for, visit by visit. Where parities are lost with data half of its products are such; whoever
