@@ -11,7 +11,7 @@
 //!    equations do not yield all of them.
 //!
 //! The cheaper of 2 and 3 is the plan. If as many cells are lost and wanted as there are equations, every plan reads the same, and nothing is
-//! searched: 2, and where that needs combinations 4 or, in a code of products, 2 with these.
+//! searched: 2, each equation as soon as it lacks one cell, and where that needs combinations 4 or, in a code of products, 2 with these.
 //!
 //! Nor does [`Planner::decode`] search for two columns and more of a code of XORs whose equations are dense: it takes the first equations that are enough, and 4.
 
@@ -409,11 +409,11 @@ impl Planner {
     ) -> Result<(CellSet, Vec<Step>), NotRecoverable> {
         let nothing = CellSet::empty(&self.code);
         let fresh = || Progress::new(&self.code, &self.touching, request.lost, price, nothing.clone());
-        let mut progress = fresh();
         let mut lost_of = vec![0; self.code.equations().len()];
         let touched = missing.iter().flat_map(|cell| &self.touching[cell.usize()]);
         touched.for_each(|&equation| lost_of[equation as usize] += 1);
-        if lost_of.contains(&1) && progress.peel(missing).is_empty() {
+        let mut progress = fresh();
+        if lost_of.contains(&1) && progress.peel_all(missing, &mut lost_of.clone()) {
             return Ok((progress.read, progress.steps));
         }
         let by_bits = self.is_xor.then(|| {
@@ -423,6 +423,7 @@ impl Planner {
         if let Some(progress) = by_bits.flatten() {
             return Ok((progress.read, progress.steps));
         }
+        let mut progress = fresh();
         self.combine_and_peel(&mut progress, missing, missing)?;
         Ok((progress.read, progress.steps))
     }
