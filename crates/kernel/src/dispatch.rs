@@ -416,6 +416,15 @@ pub(crate) type Loop = unsafe fn(&Weave, &mut [*mut u8], &mut [*mut u8], usize);
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 type BundleLoop = unsafe fn(&[Bundle], &[*mut u8], usize, Walk);
 
+/// What a vector loop does with a change: what is new takes the place of what was, and the difference is added to each target, on the bytes of the walk, which are of its width, from byte
+/// number `from` of each packet on. Packets of what is new begin so many bytes apart.
+///
+/// # Safety
+///
+/// The machine has the instructions. The changed buffer and the targets are valid for reads and writes of those bytes and what is new for reads of as many, and all are apart.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+type SpreadLoop = unsafe fn(*mut u8, &[*mut u8], (*const u8, usize), usize, Walk);
+
 impl Sweep {
     /// `None` if the tier has no vectors, or this machine not the tier.
     pub(crate) fn new(tier: Tier) -> Option<Sweep> {
@@ -551,6 +560,46 @@ impl Sweep {
         if from < walk.bytes {
             // SAFETY: the caller's promise.
             unsafe { bundle::bundle_bytes(bundles, table, from, walk) };
+        }
+    }
+
+    /// Puts what is new in the place of what was, and adds the difference to each target, on the bytes of a walk. `new` has the packets one after another.
+    ///
+    /// # Safety
+    ///
+    /// The changed buffer and the targets are valid for reads and writes of those bytes, and apart from one another and from `new`, which has as many.
+    pub(crate) unsafe fn spread(self, changed: *mut u8, targets: &[*mut u8], new: *const u8, walk: Walk) {
+        #[cfg_attr(
+            not(all(target_arch = "x86_64", not(miri))),
+            allow(unused_mut, reason = "vectors take their part")
+        )]
+        let mut from = 0;
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            use crate::arch::x86_64::{avx2, avx512_gfni};
+            let loops: &[(SpreadLoop, usize)] = match self.tier {
+                Tier::Avx512Gfni => &[(avx512_gfni::spread::<1>, 64), (avx2::spread::<1>, 32)],
+                _ => &[(avx2::spread::<2>, 64), (avx2::spread::<1>, 32)],
+            };
+            for &(spread, width) in loops {
+                let bytes = (walk.bytes - from) / width * width;
+                if bytes > 0 {
+                    // SAFETY: the caller's promise; the tier is available.
+                    unsafe { spread(changed, targets, (new, walk.bytes), from, Walk { bytes, ..walk }) };
+                    from += bytes;
+                }
+            }
+        }
+        for (packet, byte) in
+            (0..walk.packets).flat_map(|packet| (from..walk.bytes).map(move |b| (packet, b)))
+        {
+            let at = packet * walk.pitch + byte;
+            // SAFETY: the caller's promise.
+            unsafe {
+                let new = new.add(packet * walk.bytes + byte).read();
+                let change = changed.add(at).replace(new) ^ new;
+                targets.iter().for_each(|target| *target.add(at) ^= change);
+            }
         }
     }
 

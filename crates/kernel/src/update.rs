@@ -1,10 +1,12 @@
 //! The change of one buffer, added to others in one pass.
 
-use crate::dispatch::Changer;
+use crate::bundle::Walk;
+use crate::dispatch::{Changer, Sweep};
 use crate::dot::Mode;
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS};
 use crate::packets::Packets;
 use crate::scan::xor_into;
+use crate::scratch::with_scratch;
 use crate::{Dot, ProgramError, ShapeError, Tier};
 
 /// Bytes of a tile where steps follow one another: the old content, the new one and eight targets of it lie in the first-level cache together.
@@ -19,6 +21,8 @@ pub struct Update {
     changed: usize,
     targets: Vec<usize>,
     how: How,
+    /// What carries the change through packets, if it is added to targets as it is.
+    plain: Option<Sweep>,
 }
 
 #[derive(Debug)]
@@ -121,7 +125,8 @@ impl Update {
             Some(changer) => How::Whole(changer),
             None => How::Steps(steps()?),
         };
-        Ok(Update { buffers, changed, targets: targets.iter().map(|target| target.0).collect(), how })
+        let plain = Sweep::new(tier).filter(|_| targets.iter().all(|target| target.1 == 1));
+        Ok(Update { buffers, changed, targets: targets.iter().map(|target| target.0).collect(), how, plain })
     }
 
     /// Writes `new` to the changed buffer, and adds what that changes to every target.
@@ -166,6 +171,16 @@ impl Update {
         let base = columns.as_mut_ptr();
         // SAFETY: called with columns that exist, by `groups`; each call borrows that one slice anew.
         let column = |c: usize| unsafe { (*base.add(c)).as_mut_ptr() };
+        if let (Some(sweep), Some(pitch)) = (self.plain, packets.pitch()) {
+            let walk = Walk { packets: groups, pitch, bytes };
+            let buffer = packets.group(column, 0);
+            with_scratch(self.targets.len(), 0, |targets, _| {
+                targets.iter_mut().zip(&self.targets).for_each(|(place, &target)| *place = buffer(target));
+                // SAFETY: packets lie in their columns, by `groups`; no target is named twice or is the changed buffer, and `new` is borrowed beside them.
+                unsafe { sweep.spread(buffer(self.changed), targets, new.as_ptr(), walk) };
+            });
+            return Ok(());
+        }
         for (group, new) in new.chunks_exact(bytes).enumerate() {
             // SAFETY: packets lie in their columns, by `groups`, and no two overlap, as above.
             unsafe { self.change(packets.group(column, group), new) };

@@ -108,8 +108,12 @@ impl Xor {
     pub(crate) fn prepare(&self) {
         match (made(&self.woven, || self.weave()), &self.packets) {
             (Woven::PacketCode(..), _) => {}
-            (_, Some(_)) => drop(self.bundles()),
-            (_, None) => drop(self.rows()),
+            (_, Some(_)) => {
+                self.bundles();
+            }
+            (_, None) => {
+                self.rows();
+            }
         }
     }
 

@@ -345,6 +345,25 @@ fn by_programs_for_columns_of_packets() {
 }
 
 #[test]
+fn by_changes_in_columns_of_packets() {
+    for bytes in [1, 31, 32, 63, 64, 65, 96, 127, 128, 200] {
+        let layout = Packets::new(&[2; 5], NonZeroUsize::new(bytes).unwrap()).unwrap();
+        for tier in Tier::available() {
+            let update = Update::with_tier(tier, 10, 1, &[(2, 1), (5, 1), (9, 1)]).unwrap();
+            let mut fenced = Fenced::new(7, (8 * bytes).next_multiple_of(PAGE_BYTES));
+            for (groups, at_end) in (0..4).flat_map(|groups| [(groups, false), (groups, true)]) {
+                let mut views = fenced.views(2 * groups * bytes, at_end, 0);
+                // What is new is half as long as a column, and begins or ends where that does.
+                let new = views.pop().unwrap();
+                let new = if at_end { &new[groups * bytes..] } else { &new[..groups * bytes] };
+                views.truncate(5);
+                update.run_packets(&layout, &mut views, new).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
 fn by_what_reads_many_streams_from_far_away() {
     // Groups and tiles, where the processor follows few streams; more than the second-level cache has.
     for (sources, stores, len) in [(20, Stores::Streaming, 20_000), (16, Stores::Cached, 50_000)] {

@@ -201,26 +201,44 @@ fn for_zig_zags_and_products() {
 
 #[test]
 fn an_update_goes_to_every_packet() {
-    let layout = packets(&[3, 0, 2, 4], 200);
-    let targets = [(0, 1), (4, 0x8e), (8, 3)];
-    for tier in Tier::available() {
-        let update = Update::with_tier(tier, 9, 3, &targets).unwrap();
-        for groups in 0..4 {
-            let mut columns = Columns::new(&layout, groups, |c| c * 3);
-            let before = columns.pieces(&layout, groups);
-            let new: Vec<u8> = (0..groups * 200).map(|i| (i * 13 % 241) as u8).collect();
-            update.run_packets(&layout, &mut columns.views(), &new).unwrap();
-            let mut wanted = before.clone();
-            let mut views: Vec<&mut [u8]> = wanted.iter_mut().map(Vec::as_mut_slice).collect();
-            Update::with_tier(Tier::Portable, 9, 3, &targets).unwrap().run(&mut views, &new).unwrap();
-            assert!(columns.pieces(&layout, groups) == wanted, "{tier}, {groups} groups");
-            assert!(groups == 0 || wanted != before);
+    // Products; a change added as it is, in columns of as many rows, and of more and fewer; to more targets than one kernel takes, and to none.
+    let products: &[(usize, u8)] = &[(0, 1), (4, 0x8e), (8, 3)];
+    let many: Vec<(usize, u8)> = (4..16).map(|target| (target, 1)).collect();
+    let none: &[(usize, u8)] = &[];
+    for (rows, targets) in [
+        (vec![3, 0, 2, 4], products),
+        (vec![3, 3, 0, 3], products),
+        (vec![3, 0, 2, 4], &[(0, 1), (4, 1), (8, 1)][..]),
+        (vec![4, 4, 0, 4, 4], &many),
+        (vec![4, 4], &[(2, 1)]),
+        (vec![2, 2], none),
+    ] {
+        for bytes in [1, 7, 31, 32, 40, 64, 95, 96, 128, 200, 512] {
+            let layout = packets(&rows, bytes);
+            let buffers = layout.buffers();
+            for tier in Tier::available() {
+                let update = Update::with_tier(tier, buffers, 3, targets).unwrap();
+                for groups in 0..4 {
+                    let mut columns = Columns::new(&layout, groups, |c| c * 3);
+                    let before = columns.pieces(&layout, groups);
+                    let new: Vec<u8> = (0..groups * bytes).map(|i| (i * 13 % 241) as u8 ^ 0x55).collect();
+                    update.run_packets(&layout, &mut columns.views(), &new).unwrap();
+                    let mut wanted = before.clone();
+                    let mut views: Vec<&mut [u8]> = wanted.iter_mut().map(Vec::as_mut_slice).collect();
+                    let portable = Update::with_tier(Tier::Portable, buffers, 3, targets).unwrap();
+                    portable.run(&mut views, &new).unwrap();
+                    let what = format!("{rows:?}, {bytes} bytes, {tier}, {groups} groups");
+                    assert!(columns.pieces(&layout, groups) == wanted, "{what}");
+                    assert!(groups == 0 || wanted != before, "{what}");
+                }
+                let mut columns = Columns::new(&layout, 2, |_| 0);
+                let before = columns.memory.clone();
+                let have = 2 * bytes - 1;
+                let error = update.run_packets(&layout, &mut columns.views(), &vec![0; have]).unwrap_err();
+                assert_eq!(error, ShapeError::SourceLen { index: 0, have, need: 2 * bytes });
+                assert!(columns.memory == before, "nothing is written on error");
+            }
         }
-        let mut columns = Columns::new(&layout, 2, |_| 0);
-        let before = columns.memory.clone();
-        let error = update.run_packets(&layout, &mut columns.views(), &[0; 399]).unwrap_err();
-        assert_eq!(error, ShapeError::SourceLen { index: 0, have: 399, need: 400 });
-        assert!(columns.memory == before, "nothing is written on error");
     }
 }
 

@@ -272,6 +272,8 @@ define_bundles!(
     |a, b, c| _mm256_xor_si256(a, _mm256_xor_si256(b, c))
 );
 
+define_spread!("avx2", VECTOR, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_xor_si256);
+
 /// `visits` slices of C vectors of a weave without grids.
 ///
 /// # Safety

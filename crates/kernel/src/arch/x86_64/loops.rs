@@ -145,6 +145,50 @@ macro_rules! define_bundles {
     };
 }
 
+/// Defines `spread::<C>`, a [`SpreadLoop`](crate::dispatch::SpreadLoop): slices of C vectors.
+macro_rules! define_spread {
+    ($feature:literal, $bytes:expr, $load:ident, $store:ident, $xor:ident) => {
+        /// # Safety
+        ///
+        /// As [`SpreadLoop`](crate::dispatch::SpreadLoop), for slices of C vectors.
+        #[target_feature(enable = $feature)]
+        pub(crate) unsafe fn spread<const C: usize>(
+            changed: *mut u8,
+            targets: &[*mut u8],
+            (new, new_pitch): (*const u8, usize),
+            from: usize,
+            walk: Walk,
+        ) {
+            for packet in 0..walk.packets {
+                let new = new.wrapping_add(packet * new_pitch + from);
+                let first = packet * walk.pitch + from;
+                let mut done = 0;
+                while done < walk.bytes {
+                    let at = first + done;
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        let old = changed.wrapping_add(at);
+                        let mut change = [$load(old.cast()); C];
+                        for c in 0..C {
+                            let new = $load(new.add(done + c * $bytes).cast());
+                            change[c] = $xor($load(old.add(c * $bytes).cast()), new);
+                            $store(old.add(c * $bytes).cast(), new);
+                        }
+                        for target in targets {
+                            let target = target.wrapping_add(at);
+                            for c in 0..C {
+                                let to = target.add(c * $bytes);
+                                $store(to.cast(), $xor($load(to.cast()), change[c]));
+                            }
+                        }
+                    }
+                    done += C * $bytes;
+                }
+            }
+        }
+    };
+}
+
 /// Defines `change::<M, ONES>`, the kernel of [`Engine::change_kernel`](crate::engine::Engine::change_kernel): visits of so many columns, then single ones,
 /// then what is left. `live` is how an engine says which bytes count.
 macro_rules! define_change {
