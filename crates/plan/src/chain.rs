@@ -93,12 +93,10 @@ impl<'c> Progress<'c> {
     /// `false` if some are left, and then neither the steps nor `lacking` are of use. Cost: some nanoseconds for each term.
     pub(crate) fn peel_all(&mut self, missing: &[CellIndex], lacking: &mut [u32]) -> bool {
         self.steps.reserve(missing.len());
-        // First those that lack one cell from the beginning.
+        // A chain is followed to its end before the next one begins: whoever reads the plan sees it.
         let mut next: Vec<u32> = Vec::with_capacity(lacking.len());
-        next.extend((0..).zip(&*lacking).filter(|(_, lacking)| **lacking == 1).map(|(e, _)| e));
-        let mut done = 0;
-        while let Some(&e) = next.get(done) {
-            done += 1;
+        next.extend((0..lacking.len() as u32).rev().filter(|&e| lacking[e as usize] == 1));
+        while let Some(e) = next.pop() {
             // Made by another one meanwhile.
             if lacking[e as usize] == 0 {
                 continue;
