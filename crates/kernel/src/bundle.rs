@@ -219,21 +219,15 @@ mod tests {
             let start = memory.as_ptr().align_offset(64) + shift;
             let at = |cell: usize, packet: usize| start + cell * stride + packet * pitch;
             let each = || (0..cells).flat_map(|cell| (0..walk.packets).map(move |packet| (cell, packet)));
-            for (cell, packet) in each() {
-                let bytes = &mut memory[at(cell, packet)..][..walk.bytes];
-                bytes
-                    .iter_mut()
-                    .zip(packet..)
-                    .for_each(|(byte, i)| *byte = begin[cell][i % begin[cell].len()]);
-            }
+            let fill = |memory: &mut [u8], cells: &[[u8; 3]]| {
+                for (cell, packet) in each() {
+                    let bytes = &mut memory[at(cell, packet)..][..walk.bytes];
+                    bytes.iter_mut().zip(packet..).for_each(|(byte, i)| *byte = cells[cell][i % 3]);
+                }
+            };
+            fill(&mut memory, &begin);
             let mut made = memory.clone();
-            for (cell, packet) in each() {
-                let bytes = &mut made[at(cell, packet)..][..walk.bytes];
-                bytes
-                    .iter_mut()
-                    .zip(packet..)
-                    .for_each(|(byte, i)| *byte = wanted[cell][i % wanted[cell].len()]);
-            }
+            fill(&mut made, &wanted);
             let base = memory.as_mut_ptr();
             let table: Vec<*mut u8> =
                 bundles.places.iter().map(|&cell| base.wrapping_add(at(cell as usize, 0))).collect();
@@ -279,11 +273,7 @@ mod tests {
 
     #[test]
     fn random_bundles_come_to_the_steps() {
-        let mut state = 5u64;
-        let mut below = |n: usize| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 33) as usize % n
-        };
+        let mut below = crate::weave::tests::below(5);
         for _ in 0..if cfg!(miri) { 3 } else { 200 } {
             let (buffers, sums, sparse) = (1 + below(60), 1 + below(20), 1 + below(4));
             let steps: Steps = (0..sums)

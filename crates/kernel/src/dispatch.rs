@@ -425,6 +425,20 @@ type BundleLoop = unsafe fn(&[Bundle], &[*mut u8], usize, Walk);
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 type SpreadLoop = unsafe fn(*mut u8, &[*mut u8], (*const u8, usize), usize, Walk);
 
+/// Gives each loop, the widest first, the slices of its width that others have left of every packet; where what none takes begins.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn by_width<L: Copy>(loops: &[(L, usize)], walk: Walk, mut run: impl FnMut(L, usize, Walk)) -> usize {
+    let mut from = 0;
+    for &(each, width) in loops {
+        let bytes = (walk.bytes - from) / width * width;
+        if bytes > 0 {
+            run(each, from, Walk { bytes, ..walk });
+            from += bytes;
+        }
+    }
+    from
+}
+
 impl Sweep {
     /// `None` if the tier has no vectors, or this machine not the tier.
     pub(crate) fn new(tier: Tier) -> Option<Sweep> {
@@ -536,27 +550,22 @@ impl Sweep {
         walk: Walk,
     ) {
         assert_eq!(bundles.places().len(), table.len());
-        #[cfg_attr(
-            not(all(target_arch = "x86_64", not(miri))),
-            allow(unused_mut, reason = "vectors take their part")
-        )]
-        let mut from = 0;
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        {
-            for &(sums, width) in self.bundle_loops(streaming) {
-                let bytes = (walk.bytes - from) / width * width;
-                if bytes > 0 {
-                    // SAFETY: the caller's promise; the tier is available.
-                    unsafe { sums(bundles.bundles(), table, from, Walk { bytes, ..walk }) };
-                    from += bytes;
-                }
-            }
+        let from = {
+            // SAFETY: the caller's promise; the tier is available.
+            let from = by_width(self.bundle_loops(streaming), walk, |sums, from, walk| unsafe {
+                sums(bundles.bundles(), table, from, walk);
+            });
             if streaming {
                 crate::arch::x86_64::fence();
             }
-        }
+            from
+        };
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let _ = (streaming, self);
+        let from = {
+            let _ = streaming;
+            0
+        };
         if from < walk.bytes {
             // SAFETY: the caller's promise.
             unsafe { bundle::bundle_bytes(bundles, table, from, walk) };
@@ -569,27 +578,20 @@ impl Sweep {
     ///
     /// The changed buffer and the targets are valid for reads and writes of those bytes, and apart from one another and from `new`, which has as many.
     pub(crate) unsafe fn spread(self, changed: *mut u8, targets: &[*mut u8], new: *const u8, walk: Walk) {
-        #[cfg_attr(
-            not(all(target_arch = "x86_64", not(miri))),
-            allow(unused_mut, reason = "vectors take their part")
-        )]
-        let mut from = 0;
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        {
+        let from = {
             use crate::arch::x86_64::{avx2, avx512_gfni};
             let loops: &[(SpreadLoop, usize)] = match self.tier {
                 Tier::Avx512Gfni => &[(avx512_gfni::spread::<1>, 64), (avx2::spread::<1>, 32)],
                 _ => &[(avx2::spread::<2>, 64), (avx2::spread::<1>, 32)],
             };
-            for &(spread, width) in loops {
-                let bytes = (walk.bytes - from) / width * width;
-                if bytes > 0 {
-                    // SAFETY: the caller's promise; the tier is available.
-                    unsafe { spread(changed, targets, (new, walk.bytes), from, Walk { bytes, ..walk }) };
-                    from += bytes;
-                }
-            }
-        }
+            // SAFETY: the caller's promise; the tier is available.
+            by_width(loops, walk, |spread, from, part| unsafe {
+                spread(changed, targets, (new, walk.bytes), from, part);
+            })
+        };
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let from = 0;
         for (packet, byte) in
             (0..walk.packets).flat_map(|packet| (from..walk.bytes).map(move |b| (packet, b)))
         {

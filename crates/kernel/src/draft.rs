@@ -235,11 +235,7 @@ mod tests {
 
     #[test]
     fn random_drafts_come_to_the_steps() {
-        let mut state = 11u64;
-        let mut below = |n: usize| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 33) as usize % n
-        };
+        let mut below = crate::weave::tests::below(11);
         for _ in 0..if cfg!(miri) { 5 } else { 300 } {
             let (buffers, sums, sparse) = (1 + below(150), 1 + below(40), 1 + below(4));
             let steps: Vec<(usize, Vec<usize>)> = (0..sums)

@@ -12,6 +12,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use crate::ShapeError;
+use crate::bundle::Walk;
 use crate::program::{Program, ProgramError, check_count};
 
 /// A line of the cache, of every processor that there are kernels for.
@@ -70,11 +71,15 @@ impl Packets {
         self.rows[column].saturating_mul(self.bytes.get())
     }
 
-    /// The bytes from one packet of a buffer to its next; `None` if columns differ in that.
-    pub(crate) fn pitch(&self) -> Option<usize> {
+    /// Walks over so many packets of every buffer, each from the packet with its number: one, or one for each packet where columns have more and fewer buffers, so that packets of
+    /// a buffer are not equally far apart.
+    pub(crate) fn walks(&self, groups: usize) -> (usize, Walk) {
         let mut rows = self.rows.iter().filter(|&&rows| rows > 0);
         let first = rows.next().copied().unwrap_or(0);
-        rows.all(|&other| other == first).then(|| first * self.bytes())
+        match rows.all(|&other| other == first) {
+            true => (1, Walk { packets: groups, pitch: first * self.bytes(), bytes: self.bytes() }),
+            false => (groups, Walk { packets: 1, pitch: 0, bytes: self.bytes() }),
+        }
     }
 
     /// Where the packet of each buffer is that has this number, by where columns begin.

@@ -570,11 +570,7 @@ mod tests {
 
     /// Sums of random buffers and of sums before, each buffer in one of `sparse` on average.
     fn random(seed: u64, buffers: usize, sums: usize, sparse: usize) -> Vec<(usize, Vec<usize>)> {
-        let mut state = seed;
-        let mut below = |n: usize| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 33) as usize % n
-        };
+        let mut below = crate::weave::tests::below(seed);
         (0..sums)
             .map(|i| {
                 // A sum of nothing now and then, and some of sums before.

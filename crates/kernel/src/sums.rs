@@ -434,11 +434,8 @@ mod tests {
 
     #[test]
     fn what_is_kept_up_is_what_is_found_anew() {
-        let mut state = 7u64;
-        let mut below = |n: u32| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 33) as u32 % n
-        };
+        let mut random = crate::weave::tests::below(7);
+        let mut below = |n: u32| random(n as usize) as u32;
         let (mut parts, mut lent) = (0, 0);
         for _ in 0..if cfg!(miri) { 3 } else { 400 } {
             let (count, sources) = (1 + below(24), 2 + below(90));

@@ -1,6 +1,5 @@
 //! The change of one buffer, added to others in one pass.
 
-use crate::bundle::Walk;
 use crate::dispatch::{Changer, Sweep};
 use crate::dot::Mode;
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS};
@@ -171,13 +170,19 @@ impl Update {
         let base = columns.as_mut_ptr();
         // SAFETY: called with columns that exist, by `groups`; each call borrows that one slice anew.
         let column = |c: usize| unsafe { (*base.add(c)).as_mut_ptr() };
-        if let (Some(sweep), Some(pitch)) = (self.plain, packets.pitch()) {
-            let walk = Walk { packets: groups, pitch, bytes };
-            let buffer = packets.group(column, 0);
+        if let Some(sweep) = self.plain {
+            let (walks, walk) = packets.walks(groups);
             with_scratch(self.targets.len(), 0, |targets, _| {
-                targets.iter_mut().zip(&self.targets).for_each(|(place, &target)| *place = buffer(target));
-                // SAFETY: packets lie in their columns, by `groups`; no target is named twice or is the changed buffer, and `new` is borrowed beside them.
-                unsafe { sweep.spread(buffer(self.changed), targets, new.as_ptr(), walk) };
+                for group in 0..walks {
+                    let buffer = packets.group(column, group);
+                    targets
+                        .iter_mut()
+                        .zip(&self.targets)
+                        .for_each(|(place, &target)| *place = buffer(target));
+                    let new = new[group * bytes..].as_ptr();
+                    // SAFETY: packets lie in their columns, by `groups`; no target is named twice or is the changed buffer, and `new` is borrowed beside them.
+                    unsafe { sweep.spread(buffer(self.changed), targets, new, walk) };
+                }
             });
             return Ok(());
         }

@@ -470,6 +470,15 @@ pub(crate) mod tests {
         steps
     }
 
+    /// Numbers below what is asked for, at random.
+    pub(crate) fn below(seed: u64) -> impl FnMut(usize) -> usize {
+        let mut state = seed;
+        move |n| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as usize % n
+        }
+    }
+
     /// Buffers of 3 bytes as they are before some steps, and as they are to be after them.
     pub(crate) fn contents(steps: &[(usize, Vec<usize>)]) -> (Vec<[u8; 3]>, Vec<[u8; 3]>) {
         let buffers =

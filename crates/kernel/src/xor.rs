@@ -217,11 +217,7 @@ impl Xor {
             (Some(code), None) => return unsafe { code.run(by_lines, column, groups) },
             (None, None) => {}
         }
-        let bytes = packets.bytes();
-        let (walks, walk) = match packets.pitch() {
-            Some(pitch) => (1, Walk { packets: groups, pitch, bytes }),
-            None => (groups, Walk { packets: 1, pitch: 0, bytes }),
-        };
+        let (walks, walk) = packets.walks(groups);
         for group in 0..walks {
             // SAFETY: the caller's promise: a packet lies in its column, and no two overlap.
             unsafe { self.run_bundles(by_lines, walk, packets.group(column, group)) };

@@ -249,19 +249,7 @@ impl Engine for Avx2 {
     }
 }
 
-define_rows!(
-    "avx2",
-    __m256i,
-    VECTOR,
-    _mm256_setzero_si256,
-    _mm256_loadu_si256,
-    _mm256_storeu_si256,
-    _mm256_stream_si256,
-    _mm256_xor_si256,
-    |a, b, c| _mm256_xor_si256(_mm256_xor_si256(a, b), c)
-);
-
-define_bundles!(
+define_xor_loops!(
     "avx2",
     VECTOR,
     _mm256_setzero_si256,
@@ -271,8 +259,6 @@ define_bundles!(
     _mm256_xor_si256,
     |a, b, c| _mm256_xor_si256(a, _mm256_xor_si256(b, c))
 );
-
-define_spread!("avx2", VECTOR, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_xor_si256);
 
 /// `visits` slices of C vectors of a weave without grids.
 ///

@@ -246,19 +246,7 @@ impl Engine for Avx512Gfni {
     }
 }
 
-define_rows!(
-    "avx512f",
-    __m512i,
-    VECTOR,
-    _mm512_setzero_si512,
-    _mm512_loadu_si512,
-    _mm512_storeu_si512,
-    _mm512_stream_si512,
-    _mm512_xor_si512,
-    _mm512_ternarylogic_epi64::<XOR3>
-);
-
-define_bundles!(
+define_xor_loops!(
     "avx512f",
     VECTOR,
     _mm512_setzero_si512,
@@ -268,8 +256,6 @@ define_bundles!(
     _mm512_xor_si512,
     _mm512_ternarylogic_epi64::<XOR3>
 );
-
-define_spread!("avx512f", VECTOR, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_xor_si512);
 
 /// `visits` slices of C vectors: grids of at most W columns, then rows. W times C held sums, C swept ones and a source
 /// fill the registers; a null in a cell is skipped, for which the branch is free: its pattern repeats every visit.

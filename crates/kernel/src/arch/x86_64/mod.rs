@@ -110,6 +110,8 @@ macro_rules! for_each_state {
 
 #[macro_use]
 mod loops;
+#[macro_use]
+mod xor_loops;
 
 mod ahead;
 mod assembler;
