@@ -283,6 +283,17 @@ pub(crate) fn horner_engine(
     }
 }
 
+/// The kernels of a tier for maps of half bytes; `None` if it has none. All that have vectors use those of AVX2: products by GFNI cost less than wider look-ups would.
+pub(crate) fn nibble_engine(tier: Tier) -> Option<crate::nibbles::NibbleEngine> {
+    match tier {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        Tier::Avx2 | Tier::Avx2Gfni | Tier::Avx512Gfni => {
+            Avx2::new().map(|_| crate::arch::x86_64::avx2::nibbles::engine())
+        }
+        _ => None,
+    }
+}
+
 /// The footprint above which [`Stores::Auto`](crate::Stores::Auto) streams on this machine.
 pub(crate) fn streaming_footprint_bytes() -> usize {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

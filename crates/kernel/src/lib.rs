@@ -47,6 +47,8 @@ mod horner;
 pub mod measure;
 #[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
 mod network;
+#[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
+mod nibbles;
 mod order;
 mod packets;
 mod parts;
@@ -74,6 +76,7 @@ pub use dot::{Dot, DotError, ShapeError, Stores};
 pub use fft::{Fft, FftGroup, FftOutputs};
 pub use horner::{Horner, HornerOutputs, HornerStep};
 pub use network::{Lanes, Network, NetworkStep};
+pub use nibbles::{NibbleMap, Nibbles};
 pub use packets::{PacketProgram, Packets};
 pub use program::{Program, ProgramError, Step};
 pub use scan::{equal, first_nonzero, first_nonzero_any, xor_into};

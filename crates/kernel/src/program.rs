@@ -13,6 +13,7 @@ use crate::dot::Mode;
 use crate::fft::Fft;
 use crate::horner::{Carried, Horner, HornerStep};
 use crate::network::Network;
+use crate::nibbles::{NibbleSums, Nibbles};
 use crate::packets::{PacketProgram, Packets};
 use crate::solve::System;
 use crate::xor::Xor;
@@ -64,6 +65,7 @@ enum Stage {
     Horner(Box<Carried>),
     Fft(Transform),
     Network(Flight),
+    Nibbles(Box<NibbleSums>),
 }
 
 /// Steps that are done in one pass over their sources.
@@ -200,6 +202,32 @@ impl Program {
         };
         Ok(Program {
             stages: Stages::One(Stage::Network(flight)),
+            tier,
+            buffers,
+            streams,
+            stores: Stores::Auto,
+        })
+    }
+
+    /// What maps of half bytes come to, for [`Tier::best`].
+    ///
+    /// Errors: there is not one map for each source and output; else as [`Program::new`].
+    pub fn nibbles(buffers: usize, nibbles: &Nibbles<'_>) -> Result<Program, ProgramError> {
+        Program::nibbles_with_tier(Tier::best(), buffers, nibbles)
+    }
+
+    /// As [`Program::nibbles`], for a tier of the caller's choice. Errors: also if this machine lacks the tier.
+    pub fn nibbles_with_tier(
+        tier: Tier,
+        buffers: usize,
+        nibbles: &Nibbles<'_>,
+    ) -> Result<Program, ProgramError> {
+        nibbles.check()?;
+        let reads = nibbles.sources.iter().copied();
+        let streams = check_buffers(buffers, reads, nibbles.outputs.iter().copied())?;
+        let sums = NibbleSums::new(tier, nibbles).ok_or(ProgramError::TierUnavailable { tier })?;
+        Ok(Program {
+            stages: Stages::One(Stage::Nibbles(Box::new(sums))),
             tier,
             buffers,
             streams,
@@ -360,6 +388,8 @@ impl Stage {
             Stage::Fft(transform) => unsafe { transform.run(streaming, buffer, len) },
             // SAFETY: the caller's promise.
             Stage::Network(flight) => unsafe { flight.run(streaming, buffer, len) },
+            // SAFETY: as above, by `check_buffers`.
+            Stage::Nibbles(sums) => unsafe { sums.run(streaming, false, buffer, len) },
             // SAFETY: the caller's promise.
             Stage::Xor(xor) => unsafe { xor.run(streaming, buffer, len) },
         }
@@ -528,6 +558,15 @@ pub enum ProgramError {
         /// Sources of every sum.
         sources: usize,
     },
+    /// There is not one map of half bytes for each source and output.
+    MapCount {
+        /// Maps given.
+        have: usize,
+        /// Sources.
+        sources: usize,
+        /// Outputs.
+        outputs: usize,
+    },
     /// A step of Horner's rule shifts planes by none, or by as many as there are.
     ShiftOutOfRange {
         /// The state whose step it is.
@@ -639,6 +678,12 @@ impl fmt::Display for ProgramError {
                     f,
                     "the parts of the system do not fit: {sources} sources, {sums} sums, {outputs} outputs; give as many sums as outputs, \
                      sources x sums coefficients and outputs x sums in the solution"
+                )
+            }
+            ProgramError::MapCount { have, sources, outputs } => {
+                write!(
+                    f,
+                    "{have} maps for {sources} sources and {outputs} outputs; give one for each source and output"
                 )
             }
             ProgramError::ShiftOutOfRange { state, by, planes } => {

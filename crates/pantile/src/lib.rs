@@ -38,6 +38,7 @@ mod program;
 mod shelf;
 mod stripe;
 mod transforms;
+mod words;
 
 pub use codec::{Codec, RecoverError, Recovery};
 pub use locate::{Checker, Finding, Verdict};
@@ -50,3 +51,4 @@ pub use pantile_kernel::Stores;
 pub use pantile_plan as plan;
 pub use pantile_plan::{CellSet, Costs, Effort, NotRecoverable, Optimality, Plan, PlanError};
 pub use stripe::{StripeError, split_columns};
+pub use words::{WordCodec, WordProgram, WordsError};

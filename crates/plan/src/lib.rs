@@ -28,6 +28,7 @@ mod search;
 mod update;
 mod way_out;
 
+pub use bits::BitSums;
 pub use cells::{CellSet, Costs};
 pub use locate::{CheckCombination, Explanation, Locator};
 pub use plan::{Combination, NotRecoverable, Optimality, Plan, PlanError, Step};

@@ -9,8 +9,12 @@ use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
 use pantile::kernel::measure::{LimitOrder, XorLimit, thread_cpu_ns};
 use pantile::kernel::{Arena, PacketProgram, Tier};
-use pantile::{CellIndex, CellSet, Code, Codec, Costs, PacketCodec, Plan, Stores, split_columns};
+use pantile::{
+    CellIndex, CellSet, Code, Codec, Costs, PacketCodec, Plan, PlanError, Recovery, Stores, StripeError,
+    WordCodec, WordProgram, split_columns,
+};
 use serde::Serialize;
+use std::sync::Arc;
 
 /// Measure how fast codes encode, decode and update on one core of this machine
 ///
@@ -21,7 +25,7 @@ use serde::Serialize;
 #[command(after_long_help = "\
 Columns:
   chunk      bytes of one column of one stripe, rounded down to whole rows of 64 bytes, or of a packet
-  op         encode: all parities from the data; decode: the lost columns from the others; update: one data element
+  op         encode: all parities from the data; decode: the lost columns from the others; update: one data element, with --words one data column
   layout     aligned: every column starts a page, as buffers of O_DIRECT do; staggered: as Pantile lays out its own
   GB/s       10^9 bytes of user data per second: the stripe's data; for an update the new element
   limit      the same, if nothing were computed; share is GB/s divided by it
@@ -29,13 +33,15 @@ Columns:
 Times are CPU times of this thread, medians of nine turns; the stripe stays in the caches unless it is larger than 2 MiB, \
 then stripes of 256 MiB take turns. With --cold they do in any case, and what is encoded and decoded goes past the caches: so it is with \
 data that was just received and parity that is sent on. With --packet the elements of a column are interleaved, a packet of each in turn; the limit is then \
-also taken of whole columns, as many as are read and written. PANTILE_KERNEL=portable|avx2|avx2-gfni|avx512-gfni forces a kernel.
+also taken of whole columns, as many as are read and written. With --words the elements of a column are the bits of words that fill its bytes, \
+for codes of 1, 2 or 4 rows and XORs alone. PANTILE_KERNEL=portable|avx2|avx2-gfni|avx512-gfni forces a kernel.
 
 Examples:
   pantile bench raid6:16 cauchy:16+4 dcode:13
   pantile bench rs:10+4 --chunk 1M --lost 0,5
   pantile bench rs:10+4 --cold
   pantile bench dcode:13 --packet 512
+  pantile bench crs:10+4,w=4 --words
   pantile bench dcode:7 --json | jq '.[].limit_share'")]
 pub struct Bench {
     /// The codes: specs such as dcode:7, or paths of code files.
@@ -53,8 +59,11 @@ pub struct Bench {
     /// Elements of a column are interleaved, by packets of so many bytes.
     #[arg(long, value_name = "SIZE", value_parser = args::size)]
     packet: Option<u64>,
+    /// Elements of a column are the bits of words.
+    #[arg(long, conflicts_with = "packet")]
+    words: bool,
     /// Print JSON: a list of {"code", "chunk_len_bytes", "op", "layout", "kernel", "bytes_per_s", "xor_limit_bytes_per_s",
-    /// "limit_share"}, with "packet_len_bytes" if there are packets.
+    /// "limit_share"}, with "packet_len_bytes" if there are packets, and "word_bits" if there are words.
     #[arg(long)]
     json: bool,
 }
@@ -65,6 +74,8 @@ struct Line {
     chunk_len_bytes: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     packet_len_bytes: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    word_bits: Option<usize>,
     op: &'static str,
     layout: &'static str,
     kernel: &'static str,
@@ -128,11 +139,27 @@ impl Bench {
     }
 }
 
+/// How elements lie in columns.
+enum Columns {
+    /// Each in one piece.
+    Cells,
+    /// By packets of each in turn.
+    Packets(PacketCodec),
+    /// As bits of words.
+    Words(WordCodec),
+}
+
+/// What decodes such columns.
+enum Decoder {
+    Cells(Arc<Recovery>),
+    Packets(Arc<Recovery<PacketProgram>>),
+    Words(Arc<Recovery<WordProgram>>),
+}
+
 /// A code with what is measured of it.
 struct Subject {
     codec: Codec,
-    /// Where elements are interleaved.
-    packets: Option<PacketCodec>,
+    columns: Columns,
     /// How its codec stores; [`Stores::Streaming`]: stripes come from memory, too.
     stores: Stores,
     element_len: usize,
@@ -164,13 +191,23 @@ impl Subject {
         };
         let stores = if bench.cold { Stores::Streaming } else { Stores::Auto };
         let codec = Codec::new(code).with_stores(stores);
-        let packets = match bench.packet {
-            Some(_) => {
-                Some(codec.in_packets(unit).map_err(|error| Failure::Input(format!("--packet: {error}")))?)
+        let columns = match (bench.packet, bench.words) {
+            (Some(_), _) => {
+                let codec = codec.in_packets(unit);
+                Columns::Packets(codec.map_err(|error| Failure::Input(format!("--packet: {error}")))?)
             }
-            None => None,
+            (None, true) => {
+                let codec = codec.in_words();
+                Columns::Words(codec.map_err(|error| Failure::Input(format!("--words: {error}")))?)
+            }
+            (None, false) => Columns::Cells,
         };
-        let subject = Subject { codec, packets, stores, element_len, lost };
+        let subject = Subject { codec, columns, stores, element_len, lost };
+        if matches!(subject.columns, Columns::Words(_)) && subject.lost_columns().is_none() {
+            return Err(Failure::Input(
+                "--lost: words are lost with their columns; name whole columns, or leave --words out".into(),
+            ));
+        }
         match subject.recovery() {
             Ok(_) => Ok(subject),
             Err(error) => Err(Failure::Losses(error.to_string())),
@@ -182,7 +219,7 @@ impl Subject {
     }
 
     /// As a caller would decode: whole columns by the decoder, single cells by the cheapest recovery.
-    fn recovery(&self) -> Result<std::sync::Arc<pantile::Recovery>, pantile::PlanError> {
+    fn recovery(&self) -> Result<Arc<Recovery>, PlanError> {
         match self.lost_columns() {
             Some(columns) => self.codec.decoder(&columns),
             None => self.codec.recovery(&self.lost, &self.wanted(), &Costs::uniform()),
@@ -203,11 +240,11 @@ impl Subject {
     fn measure(&self, op: &'static str, stripes: &mut Stripes) -> Option<Line> {
         let code = self.code();
         let data_len = code.data().len() * self.element_len;
-        let recovery = self.recovery().ok()?;
+        let decoder = self.decoder().ok()?;
         let (bytes, limits) = match op {
             "encode" => (data_len, self.limits(self.codec.encode_plan())?),
-            "decode" => (data_len, self.limits(recovery.plan())?),
-            _ => (self.element_len, vec![self.update_limit()?]),
+            "decode" => (data_len, self.limits(decoder.plan())?),
+            _ => (self.changed_len(), vec![self.update_limit()?]),
         };
         let limits: Vec<(LimitOrder, &Limit)> = limits
             .iter()
@@ -215,15 +252,8 @@ impl Subject {
                 limit.xor.orders(limit.len, self.stores).into_iter().map(move |order| (order, limit))
             })
             .collect();
-        let new = vec![0x5a; self.element_len];
-        let in_packets = match &self.packets {
-            Some(codec) => Some((codec, self.recovery_in_packets(codec).ok()?)),
-            None => None,
-        };
-        match &in_packets {
-            Some((_, recovery)) => recovery.prepare(),
-            None => recovery.prepare(),
-        }
+        let new = vec![0x5a; self.changed_len()];
+        decoder.prepare();
         let mut times = vec![Vec::new(); limits.len() + 1];
         let mut position = 0;
         let mut call = |contestant: usize, stripe: &mut [&mut [u8]]| {
@@ -233,18 +263,21 @@ impl Subject {
                 return done.unwrap_or_else(|error| unreachable!("the limit is for these buffers: {error}"));
             }
             position = (position + 1) % code.data().len();
-            let done = match (&in_packets, op) {
-                (None, "encode") => self.codec.encode(stripe),
-                (None, "decode") => recovery.run(stripe),
-                (None, _) => self.codec.update(stripe, position, &new),
-                (Some((codec, _)), "encode") => codec.encode(stripe),
-                (Some((_, recovery)), "decode") => recovery.run(stripe),
-                (Some((codec, _)), _) => codec.update(stripe, position, &new),
+            let done = match (op, &self.columns) {
+                ("encode", Columns::Cells) => self.codec.encode(stripe),
+                ("encode", Columns::Packets(codec)) => codec.encode(stripe),
+                ("encode", Columns::Words(codec)) => codec.encode(stripe),
+                ("decode", _) => decoder.run(stripe),
+                (_, Columns::Cells) => self.codec.update(stripe, position, &new),
+                (_, Columns::Packets(codec)) => codec.update(stripe, position, &new),
+                (_, Columns::Words(codec)) => {
+                    codec.update(stripe, code.column_of(code.data()[position]), &new)
+                }
             };
             done.unwrap_or_else(|error| unreachable!("the stripes are those of the code: {error}"));
         };
         let cuts = |contestant: usize| match contestant {
-            0 => self.packets.is_none(),
+            0 => matches!(self.columns, Columns::Cells),
             _ => limits[contestant - 1].1.of_cells,
         };
         for turn in 0..TURNS + 1 {
@@ -268,7 +301,14 @@ impl Subject {
         Some(Line {
             code: code.spec().to_string(),
             chunk_len_bytes: self.element_len * code.rows_max(),
-            packet_len_bytes: self.packets.as_ref().map(PacketCodec::packet_bytes),
+            packet_len_bytes: match &self.columns {
+                Columns::Packets(codec) => Some(codec.packet_bytes()),
+                _ => None,
+            },
+            word_bits: match &self.columns {
+                Columns::Words(codec) => Some(codec.word_bits()),
+                _ => None,
+            },
             op,
             layout: stripes.layout,
             kernel: Tier::best().name(),
@@ -278,19 +318,28 @@ impl Subject {
         })
     }
 
-    /// The same where elements are interleaved.
-    fn recovery_in_packets(
-        &self,
-        codec: &PacketCodec,
-    ) -> Result<std::sync::Arc<pantile::Recovery<PacketProgram>>, pantile::PlanError> {
-        match self.lost_columns() {
-            Some(columns) => codec.decoder(&columns),
-            None => codec.recovery(&self.lost, &self.wanted(), &Costs::uniform()),
+    /// The same for columns as they are laid out.
+    fn decoder(&self) -> Result<Decoder, PlanError> {
+        Ok(match (&self.columns, self.lost_columns()) {
+            (Columns::Cells, _) => Decoder::Cells(self.recovery()?),
+            (Columns::Packets(codec), Some(columns)) => Decoder::Packets(codec.decoder(&columns)?),
+            (Columns::Packets(codec), None) => {
+                Decoder::Packets(codec.recovery(&self.lost, &self.wanted(), &Costs::uniform())?)
+            }
+            (Columns::Words(codec), columns) => Decoder::Words(codec.decoder(&columns.unwrap_or_default())?),
+        })
+    }
+
+    /// Bytes that an update replaces: an element, or all of a column where these are its bits.
+    fn changed_len(&self) -> usize {
+        match &self.columns {
+            Columns::Words(codec) => self.element_len * codec.word_bits(),
+            _ => self.element_len,
         }
     }
 
     /// What a plan reads and writes, each cell in one piece. In packets also as many whole columns, if it is that many: cells in one piece are more
-    /// streams than packets are.
+    /// streams than packets are. In words these alone.
     fn limits(&self, plan: &Plan) -> Option<Vec<Limit>> {
         let code = self.code();
         let reads: Vec<usize> = plan.reads.iter().map(|cell| cell.usize()).collect();
@@ -298,34 +347,90 @@ impl Subject {
         if writes.is_empty() {
             return None;
         }
+        if let Columns::Words(codec) = &self.columns {
+            let columns = |cells: &[usize]| {
+                let mut columns: Vec<usize> = cells.iter().map(|cell| cell / codec.word_bits()).collect();
+                columns.sort_unstable();
+                columns.dedup();
+                columns
+            };
+            let xor = XorLimit::new(code.columns(), &columns(&reads), &columns(&writes));
+            return Some(vec![self.limit_of_columns(xor)]);
+        }
         let mut limits = vec![self.limit_of_cells(XorLimit::new(code.cell_count(), &reads, &writes))];
         let rows = code.rows_max();
         let is_even = (0..code.columns()).all(|column| code.rows(column) == rows);
-        if self.packets.is_some()
+        if matches!(self.columns, Columns::Packets(_))
             && is_even
             && let Some(xor) = XorLimit::of_columns(code.columns(), rows, reads.len(), writes.len())
         {
-            limits.push(Limit { xor, len: rows * self.element_len, of_cells: false });
+            limits.push(self.limit_of_columns(xor));
         }
         Some(limits)
+    }
+
+    fn limit_of_columns(&self, xor: XorLimit) -> Limit {
+        Limit { xor, len: self.code().rows_max() * self.element_len, of_cells: false }
     }
 
     fn limit_of_cells(&self, xor: XorLimit) -> Limit {
         Limit { xor, len: self.element_len, of_cells: true }
     }
 
-    /// What an update of the first data element reads and writes: the new content stands in for a cell that it leaves alone.
+    /// What an update of the first data element, or of its column, reads and writes: the new content stands in for a buffer that it leaves alone.
     fn update_limit(&self) -> Option<Limit> {
         let code = self.code();
-        let changed = code.data()[0];
-        let generator = code.generator();
-        let mut touched: Vec<usize> = (0..code.parity().len())
-            .filter(|&row| !generator.get(row, 0).is_zero())
-            .map(|row| code.parity()[row].usize())
-            .collect();
-        touched.push(changed.usize());
-        let other = code.cells().map(|cell| cell.usize()).find(|cell| !touched.contains(cell))?;
-        Some(self.limit_of_cells(XorLimit::adding(code.cell_count(), &[other], &touched)))
+        // Of the first position, or of all of the column.
+        let of_column = |cell: usize| match &self.columns {
+            Columns::Words(codec) => cell / codec.word_bits(),
+            _ => cell,
+        };
+        let changed = of_column(code.data()[0].usize());
+        let positions: Vec<usize> =
+            (0..code.data().len()).filter(|&p| of_column(code.data()[p].usize()) == changed).collect();
+        let has =
+            |row: usize| positions.iter().any(|&position| !code.generator().get(row, position).is_zero());
+        let reached = (0..code.parity().len()).filter(|&row| has(row));
+        let mut touched: Vec<usize> = reached.map(|row| of_column(code.parity()[row].usize())).collect();
+        touched.push(changed);
+        touched.sort_unstable();
+        touched.dedup();
+        let buffers = match &self.columns {
+            Columns::Words(_) => code.columns(),
+            _ => code.cell_count(),
+        };
+        let other = (0..buffers).find(|buffer| !touched.contains(buffer))?;
+        let xor = XorLimit::adding(buffers, &[other], &touched);
+        Some(match &self.columns {
+            Columns::Words(_) => self.limit_of_columns(xor),
+            _ => self.limit_of_cells(xor),
+        })
+    }
+}
+
+impl Decoder {
+    fn plan(&self) -> &Plan {
+        match self {
+            Decoder::Cells(recovery) => recovery.plan(),
+            Decoder::Packets(recovery) => recovery.plan(),
+            Decoder::Words(recovery) => recovery.plan(),
+        }
+    }
+
+    fn prepare(&self) {
+        match self {
+            Decoder::Cells(recovery) => recovery.prepare(),
+            Decoder::Packets(recovery) => recovery.prepare(),
+            Decoder::Words(recovery) => recovery.prepare(),
+        }
+    }
+
+    fn run(&self, stripe: &mut [&mut [u8]]) -> Result<(), StripeError> {
+        match self {
+            Decoder::Cells(recovery) => recovery.run(stripe),
+            Decoder::Packets(recovery) => recovery.run(stripe),
+            Decoder::Words(recovery) => recovery.run(stripe),
+        }
     }
 }
 
