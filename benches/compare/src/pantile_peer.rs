@@ -179,7 +179,7 @@ impl<C: ColumnCodec> Peer for Interleaved<C> {
 
     fn data_bytes(&self, len: usize) -> usize {
         let code = self.codec.code();
-        code.data().len() * (self.covered_bytes(len) / code.rows_max())
+        code.data().len() * self.covered_bytes(len) / code.rows_max()
     }
 
     fn covered_bytes(&self, len: usize) -> usize {

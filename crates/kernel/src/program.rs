@@ -211,7 +211,7 @@ impl Program {
 
     /// What maps of half bytes come to, for [`Tier::best`].
     ///
-    /// Errors: there is not one map for each source and output; else as [`Program::new`].
+    /// Errors: there is not one map for each source and output, or a source is named twice; else as [`Program::new`].
     pub fn nibbles(buffers: usize, nibbles: &Nibbles<'_>) -> Result<Program, ProgramError> {
         Program::nibbles_with_tier(Tier::best(), buffers, nibbles)
     }
@@ -567,6 +567,11 @@ pub enum ProgramError {
         /// Outputs.
         outputs: usize,
     },
+    /// A source of maps of half bytes is named twice.
+    SourceTwice {
+        /// The buffer.
+        source: usize,
+    },
     /// A step of Horner's rule shifts planes by none, or by as many as there are.
     ShiftOutOfRange {
         /// The state whose step it is.
@@ -685,6 +690,9 @@ impl fmt::Display for ProgramError {
                     f,
                     "{have} maps for {sources} sources and {outputs} outputs; give one for each source and output"
                 )
+            }
+            ProgramError::SourceTwice { source } => {
+                write!(f, "source {source} is named twice; give it once, with the sums of its maps")
             }
             ProgramError::ShiftOutOfRange { state, by, planes } => {
                 write!(

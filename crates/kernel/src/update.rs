@@ -5,6 +5,7 @@ use crate::dot::Mode;
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS};
 use crate::nibbles::{NibbleMap, NibbleSums, Nibbles};
 use crate::packets::Packets;
+use crate::program::check_count;
 use crate::scan::xor_into;
 use crate::scratch::with_scratch;
 use crate::{Dot, ProgramError, ShapeError, Tier};
@@ -122,7 +123,7 @@ impl Update {
         Ok(Update { buffers, changed, targets: targets.iter().map(|target| target.0).collect(), how, plain })
     }
 
-    /// As [`Update::new`], where each target has a map of half bytes of the change.
+    /// As [`Update::new`], where each target has a map of half bytes of the change. Errors: also more buffers than a program takes.
     pub fn nibbles(
         buffers: usize,
         changed: usize,
@@ -138,6 +139,7 @@ impl Update {
         changed: usize,
         targets: &[(usize, NibbleMap)],
     ) -> Result<Update, ProgramError> {
+        check_count(buffers)?;
         let (targets, maps): (Vec<usize>, Vec<NibbleMap>) = targets.iter().copied().unzip();
         check(buffers, changed, targets.iter().copied())?;
         let nibbles = Nibbles { sources: &[changed], outputs: &targets, maps: &maps };

@@ -383,6 +383,10 @@ fn by_maps_of_half_bytes() {
                 let program = Program::nibbles_with_tier(tier, numbers.len(), &nibbles).unwrap();
                 let program = program.with_stores(stores);
                 everywhere(numbers.len(), |views| program.run(views).unwrap());
+                if outputs == 5 {
+                    // Tile by tile.
+                    from_len_on(numbers.len(), 16 * 1024, |views| program.run(views).unwrap());
+                }
             }
             let update = Update::nibbles_with_tier(tier, outputs + 1, 0, &targets).unwrap();
             everywhere(outputs + 2, |views| {

@@ -65,10 +65,12 @@ impl<P: AsRef<Program>> Weight for Recovery<P> {
                 let steps = lost.len();
                 ((code.cell_count() - steps) * steps, steps)
             }
-            // Terms of the program are those of columns, and fewer than these.
+            // The terms of the plan that is made when asked for, and as if each sum had one of each buffer: the tables of a program fill no more, whatever they say.
             Some(Unplanned::Sums(sums)) => {
-                let words = (0..sums.cells().len()).flat_map(|place| sums.row(place));
-                (words.map(|word| word.count_ones()).sum::<u32>() as usize, sums.cells().len())
+                let steps = sums.cells().len();
+                let words = (0..steps).flat_map(|place| sums.row(place));
+                let terms = words.map(|word| word.count_ones() as usize).sum::<usize>();
+                (terms + self.program.as_ref().buffers() * steps, steps)
             }
             None => {
                 let steps = &self.plan().steps;

@@ -261,26 +261,28 @@ impl WordCodec {
         let width = self.inner.word_bits;
         let outputs: Vec<usize> =
             sums.cells().iter().step_by(width).map(|cell| cell.usize() / width).collect();
+        // No word of bits has a part of a column: both are powers of two.
+        let mask = (1 << width) - 1;
+        let of_column = |row: &[u64], column: usize| {
+            let first = column * width;
+            (row[first / 64] >> (first % 64)) as u8 & mask
+        };
         let mut reads = vec![0; self.code().cell_count().div_ceil(64)];
         for place in 0..sums.cells().len() {
             reads.iter_mut().zip(sums.row(place)).for_each(|(all, own)| *all |= own);
         }
-        // No word of bits has a part of a column: both are powers of two.
-        let of_column = |row: &[u64], column: usize| {
-            let first = column * width;
-            (row[first / 64] >> (first % 64)) as u8 & ((1 << width) - 1)
-        };
-        let columns = 0..self.code().columns();
-        let sources: Vec<usize> = columns.filter(|&column| of_column(&reads, column) != 0).collect();
-        let mut maps = Vec::with_capacity(sources.len() * outputs.len());
-        for &source in &sources {
-            for output in 0..outputs.len() {
-                let row = |r: usize| of_column(sums.row(output * width + r), source);
-                maps.push(map_of(width, row));
+        let columns = self.code().columns();
+        let mut sources = Vec::with_capacity(columns);
+        sources.extend((0..columns).filter(|&column| of_column(&reads, column) != 0));
+        let mut maps = vec![NibbleMap::ZERO; sources.len() * outputs.len()];
+        for output in 0..outputs.len() {
+            let rows: [&[u64]; 4] = std::array::from_fn(|r| sums.row(output * width + r % width));
+            for (&source, maps) in sources.iter().zip(maps.chunks_exact_mut(outputs.len())) {
+                maps[output] = map_of(width, |r| of_column(rows[r], source));
             }
         }
         let nibbles = Nibbles { sources: &sources, outputs: &outputs, maps: &maps };
-        match Program::nibbles(self.code().columns(), &nibbles) {
+        match Program::nibbles(columns, &nibbles) {
             Ok(program) => WordProgram(program.with_stores(self.codec().stores())),
             Err(error) => unreachable!("what is lost is no sum of lost cells: {error}"),
         }
@@ -315,6 +317,7 @@ fn word_bits(code: &Code) -> Result<usize, WordsError> {
 }
 
 /// The map of half bytes of words of so many bits, whose rows say which of these bits they are the sums of.
+#[inline]
 fn map_of(width: usize, row: impl Fn(usize) -> u8) -> NibbleMap {
     NibbleMap::from_rows(std::array::from_fn(|bit| row(bit % width) << (bit / width * width)))
 }

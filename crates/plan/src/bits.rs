@@ -58,8 +58,12 @@ impl BitSums {
     }
 
     /// The cells that the lost cell at this place in [`BitSums::cells`] is the sum of: bit b of word w stands for cell 64 w + b. Panics if there are not so many.
+    #[inline]
     pub fn row(&self, place: usize) -> &[u64] {
-        &self.rows[place * self.words..][..self.words]
+        match self.rows.chunks_exact(self.words).nth(place) {
+            Some(row) => row,
+            None => panic!("row {place} of {}", self.cells.len()),
+        }
     }
 
     /// The same as a plan, whose cost is the number of its reads.
@@ -85,7 +89,12 @@ impl BitSums {
     }
 }
 
-/// The sums of `lost`, ascending; `None` if the equations do not determine them, or the code has more cells than rows of bits are made for.
+/// Whether the code has no more cells than [`sums`] takes.
+pub(crate) fn has_sums(equations: &BitEquations) -> bool {
+    equations.words <= 32
+}
+
+/// The sums of `lost`, ascending; `None` if the equations do not determine them, or the code has more cells than that.
 pub(crate) fn sums(equations: &BitEquations, lost: Vec<CellIndex>) -> Option<BitSums> {
     match equations.words {
         1 => sums_in::<1>(equations, lost),

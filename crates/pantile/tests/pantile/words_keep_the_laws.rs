@@ -87,7 +87,14 @@ fn every_bit_of_a_word_is_of_its_element() {
         assert!(columns == whole, "{code}: encode");
         let most = (code.claim().tolerance + 1).min(code.columns());
         let sets = (0..=most).flat_map(|size| subsets(code.columns().min(9), size));
-        for lost in sets.chain([vec![code.columns() - 1, 0]]) {
+        // Of the first columns, and of the first with the last.
+        let last = |lost: Vec<usize>| {
+            let moved =
+                lost.into_iter().map(|column| if column < 4 { column } else { column + code.columns() - 9 });
+            moved.collect::<Vec<usize>>()
+        };
+        let spread = (2..=most).filter(|_| code.columns() > 9).flat_map(|size| subsets(9, size)).map(last);
+        for lost in sets.chain(spread).chain([vec![code.columns() - 1, 0]]) {
             let mut columns = whole.clone();
             lost.iter().for_each(|&column| columns[column].fill(0xee));
             let before = columns.clone();

@@ -27,7 +27,7 @@ Columns:
   chunk      bytes of one column of one stripe, rounded down to whole rows of 64 bytes, or of a packet
   op         encode: all parities from the data; decode: the lost columns from the others; update: one data element, with --words one data column
   layout     aligned: every column starts a page, as buffers of O_DIRECT do; staggered: as Pantile lays out its own
-  GB/s       10^9 bytes of user data per second: the stripe's data; for an update the new element
+  GB/s       10^9 bytes of user data per second: the stripe's data; for an update the new element, or column
   limit      the same, if nothing were computed; share is GB/s divided by it
 
 Times are CPU times of this thread, medians of nine turns; the stripe stays in the caches unless it is larger than 2 MiB, \
