@@ -2,6 +2,7 @@
 //!
 //! One idea: everything that an erasure code does to bytes is a matrix of GF(2^8) coefficients times a column of
 //! buffers. A [`Dot`] is such a matrix compiled once for one instruction set; applying it allocates nothing.
+//! Where words have four bits or fewer, two of them to a byte, the matrix is of maps of half bytes ([`Nibbles`]).
 //! Beside it live the few scans that callers need (where bytes stop being zero, plain XOR, equality) and the
 //! [`Arena`], which lays buffers out so that many streams do not fight for one cache set.
 //!
