@@ -284,11 +284,11 @@ pub(crate) fn horner_engine(
 }
 
 /// The kernels of a tier for maps of half bytes; `None` if it has none. All that have vectors use those of AVX2: products by GFNI cost less than wider look-ups would.
-pub(crate) fn nibble_engine(tier: Tier) -> Option<crate::nibbles::NibbleEngine> {
+pub(crate) fn nibble_kernels(tier: Tier) -> Option<crate::nibbles::NibbleKernels> {
     match tier {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         Tier::Avx2 | Tier::Avx2Gfni | Tier::Avx512Gfni => {
-            Avx2::new().map(|_| crate::arch::x86_64::avx2::nibbles::engine())
+            Avx2::new().map(|_| crate::arch::x86_64::avx2::nibbles::kernel as crate::nibbles::NibbleKernels)
         }
         _ => None,
     }

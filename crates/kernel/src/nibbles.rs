@@ -142,20 +142,14 @@ pub(crate) enum Odd {
     Left,
 }
 
-/// The kernels of an instruction set.
-#[derive(Clone, Copy)]
-pub(crate) struct NibbleEngine {
-    /// The kernel for a form, whose stores go past the cache if told so: by whole lines then, so that outputs begin at lines. In its job, `rest` are the sources that are in no plain sum, and what
-    /// `start` has is added to the outputs.
-    pub(crate) kernel: fn(streaming: bool, form: Form) -> Kernel<Table>,
-    /// Orders streaming stores before everything that follows.
-    pub(crate) fence: fn(),
-}
+/// The kernel of an instruction set for a form, whose stores go past the cache if told so, by whole lines then, so that outputs begin at lines, and are ordered before what follows. In its job,
+/// `rest` are the sources that are in no plain sum, and what `start` has is added to the outputs.
+pub(crate) type NibbleKernels = fn(streaming: bool, form: Form) -> Kernel<Table>;
 
 /// Sums compiled for one tier.
 pub(crate) enum NibbleSums {
     Portable(Maps),
-    Passes(NibbleEngine, Vec<Pass>),
+    Passes(Vec<Pass>),
 }
 
 /// Map by map, as the caller wrote them.
@@ -171,9 +165,9 @@ pub(crate) struct Pass {
     cached: Kernel<Table>,
     streaming: Kernel<Table>,
     /// Their buffers, in the order of the form.
-    outputs: Vec<u32>,
+    outputs: Vec<usize>,
     /// Buffers in the order in which they are read.
-    sources: Vec<u32>,
+    sources: Vec<usize>,
     /// How many of them come first and are in the plain sum.
     plain: usize,
     taken: u32,
@@ -189,11 +183,11 @@ impl NibbleSums {
             return None;
         }
         let count = nibbles.outputs.len();
-        Some(match dispatch::nibble_engine(tier) {
-            Some(engine) => {
+        Some(match dispatch::nibble_kernels(tier) {
+            Some(kernels) => {
                 let some = |from: usize| from..(from + MOST).min(count);
-                let passes = (0..count).step_by(MOST).map(|from| Pass::new(engine, nibbles, some(from)));
-                NibbleSums::Passes(engine, passes.collect())
+                let passes = (0..count).step_by(MOST).map(|from| Pass::new(kernels, nibbles, some(from)));
+                NibbleSums::Passes(passes.collect())
             }
             None => NibbleSums::Portable(Maps {
                 sources: nibbles.sources.to_vec(),
@@ -218,13 +212,13 @@ impl NibbleSums {
         match self {
             // SAFETY: the caller's promise.
             NibbleSums::Portable(maps) => unsafe { maps.run(adds, buffer, len) },
-            NibbleSums::Passes(engine, passes) => {
+            NibbleSums::Passes(passes) => {
                 let tile = if passes.len() > 1 { TILE_BYTES } else { len.max(1) };
                 for at in (0..len).step_by(tile) {
                     for pass in passes {
                         let of_tile = move |i: usize| buffer(i).wrapping_add(at);
                         // SAFETY: the caller's promise, for the tile, which ends by `len`.
-                        unsafe { pass.run(*engine, streaming, adds, of_tile, tile.min(len - at)) };
+                        unsafe { pass.run(streaming, adds, of_tile, tile.min(len - at)) };
                     }
                 }
             }
@@ -260,7 +254,7 @@ impl std::fmt::Debug for NibbleSums {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let passes = match self {
             NibbleSums::Portable(_) => 0,
-            NibbleSums::Passes(_, passes) => passes.len(),
+            NibbleSums::Passes(passes) => passes.len(),
         };
         f.debug_struct("NibbleSums").field("passes", &passes).finish_non_exhaustive()
     }
@@ -268,7 +262,7 @@ impl std::fmt::Debug for NibbleSums {
 
 impl Pass {
     /// The outputs of these numbers, at most [`MOST`].
-    fn new(engine: NibbleEngine, nibbles: &Nibbles<'_>, outputs: Range<usize>) -> Pass {
+    fn new(kernels: NibbleKernels, nibbles: &Nibbles<'_>, outputs: Range<usize>) -> Pass {
         let has = |&s: &usize| outputs.clone().any(|o| nibbles.map(s, o) != NibbleMap::ZERO);
         let mut used = Vec::with_capacity(nibbles.sources.len());
         used.extend((0..nibbles.sources.len()).filter(has));
@@ -295,7 +289,7 @@ impl Pass {
         let mut sources = Vec::with_capacity(count);
         let mut add = |i: usize| {
             let s = used[i];
-            sources.push(number(nibbles.sources[s]));
+            sources.push(nibbles.sources[s]);
             let map = |place: usize| nibbles.map(s, order[place]);
             tables.extend((0..form.pairs).map(|pair| Table::of(map(2 * pair), map(2 * pair + 1))));
             if odd == Odd::Alone {
@@ -314,24 +308,17 @@ impl Pass {
                 plain = (0..count).filter(is_in).count();
             }
         }
-        let buffers = order.iter().map(|&o| number(nibbles.outputs[o])).collect();
-        let (cached, streaming) = ((engine.kernel)(false, form), (engine.kernel)(true, form));
+        let buffers = order.iter().map(|&o| nibbles.outputs[o]).collect();
+        let (cached, streaming) = (kernels(false, form), kernels(true, form));
         Pass { cached, streaming, outputs: buffers, sources, plain, taken, tables, width }
     }
 
     /// # Safety
     ///
     /// As [`NibbleSums::run`].
-    unsafe fn run(
-        &self,
-        engine: NibbleEngine,
-        streaming: bool,
-        adds: bool,
-        buffer: impl Fn(usize) -> *mut u8,
-        len: usize,
-    ) {
+    unsafe fn run(&self, streaming: bool, adds: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
         let mut outputs = [std::ptr::null_mut(); MAX_OUTPUTS];
-        outputs.iter_mut().zip(&self.outputs).for_each(|(to, &output)| *to = buffer(output as usize));
+        outputs.iter_mut().zip(&self.outputs).for_each(|(to, &output)| *to = buffer(output));
         let start = outputs.map(|output| output.cast_const());
         let is_one_call = self.sources.len() <= MAX_SOURCES;
         let are_lines =
@@ -345,7 +332,7 @@ impl Pass {
             let to = (from + MAX_SOURCES).min(self.sources.len());
             let pointers = &mut pointers[..to - from];
             for (pointer, &source) in pointers.iter_mut().zip(&self.sources[from..to]) {
-                pointer.write(buffer(source as usize).cast_const());
+                pointer.write(buffer(source).cast_const());
             }
             // SAFETY: the loop wrote every element of the slice, and MaybeUninit<T> has the layout of T.
             let pointers = unsafe { &*(&raw const *pointers as *const [*const u8]) };
@@ -365,9 +352,6 @@ impl Pass {
             unsafe { kernel(&job) };
             from = to.max(1);
         }
-        if streams {
-            (engine.fence)();
-        }
     }
 }
 
@@ -383,13 +367,6 @@ fn left_of_a_sum(nibbles: &Nibbles<'_>, sources: &[usize], outputs: Range<usize>
 fn sum_of(nibbles: &Nibbles<'_>, outputs: Range<usize>, subset: u8, source: usize) -> NibbleMap {
     let in_subset = outputs.enumerate().filter(|&(i, _)| subset >> i & 1 == 1);
     in_subset.fold(NibbleMap::ZERO, |sum, (_, output)| sum.plus(nibbles.map(source, output)))
-}
-
-fn number(buffer: usize) -> u32 {
-    match u32::try_from(buffer) {
-        Ok(number) => number,
-        Err(_) => unreachable!("a program has far fewer buffers"),
-    }
 }
 
 #[cfg(test)]
@@ -565,12 +542,12 @@ mod tests {
 
     #[test]
     fn a_pass_reads_only_what_it_has_something_of() {
-        let engine = NibbleEngine { kernel: |_, _| |_| (), fence: || () };
+        let kernels: NibbleKernels = |_, _| |_| ();
         let maps: Vec<NibbleMap> = (0..3 * 6)
             .map(|i| if i / 6 == i % 6 / 2 { NibbleMap { images: 0x1248 } } else { NibbleMap::ZERO })
             .collect();
         let nibbles = Nibbles { sources: &[3, 4, 9], outputs: &[0, 1, 2, 5, 6, 7], maps: &maps };
-        let reads = [0..4, 4..6].map(|outputs| Pass::new(engine, &nibbles, outputs).sources);
+        let reads = [0..4, 4..6].map(|outputs| Pass::new(kernels, &nibbles, outputs).sources);
         assert_eq!(reads, [vec![3, 4], vec![9]]);
     }
 
@@ -585,8 +562,8 @@ mod tests {
         // Of two outputs nothing is left: a pair costs less.
         let plain = Nibbles { sources: &[0], outputs: &[1, 2], maps: &[NibbleMap::IDENTITY; 2] };
         assert_eq!(left_of_a_sum(&plain, &[0], 0..2), None);
-        let engine = NibbleEngine { kernel: |_, _| |_| (), fence: || () };
-        let pass = Pass::new(engine, &nibbles, 0..3);
+        let kernels: NibbleKernels = |_, _| |_| ();
+        let pass = Pass::new(kernels, &nibbles, 0..3);
         assert_eq!((pass.outputs.as_slice(), pass.taken, pass.width), ([2, 3, 4].as_slice(), 0b01, 1));
         assert_eq!((pass.sources.as_slice(), pass.plain), ([1, 0].as_slice(), 1));
         let [of_second, of_first] = [Table::of(b, c), Table::of(a, c)];
@@ -594,7 +571,7 @@ mod tests {
         // The second alone is plain: it goes last.
         let maps = [a, NibbleMap::IDENTITY, c];
         let nibbles = Nibbles { sources: &[5], outputs: &[7, 8, 9], maps: &maps };
-        let pass = Pass::new(engine, &nibbles, 0..3);
+        let pass = Pass::new(kernels, &nibbles, 0..3);
         assert_eq!((pass.outputs.as_slice(), pass.taken, pass.plain), ([7, 9, 8].as_slice(), 0, 1));
     }
 

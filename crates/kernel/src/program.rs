@@ -96,6 +96,11 @@ impl Program {
         Ok(Program { stages, tier, buffers, streams, stores: Stores::Auto })
     }
 
+    /// Of one stage, which reads or writes so many buffers.
+    fn of_one(stage: Stage, tier: Tier, buffers: usize, streams: usize) -> Program {
+        Program { stages: Stages::One(stage), tier, buffers, streams, stores: Stores::Auto }
+    }
+
     /// The outputs of a system, for [`Tier::best`]: fewer products than its steps have, where the tier can solve it.
     ///
     /// Errors: the system is not whole; else as [`Program::new`], for the steps that it comes to.
@@ -119,13 +124,7 @@ impl Program {
         };
         let reads = system.sources.iter().chain(system.starts.iter().flatten());
         let streams = check_buffers(buffers, reads.copied(), system.outputs.iter().copied())?;
-        Ok(Program {
-            stages: Stages::One(Stage::Solve(solver)),
-            tier,
-            buffers,
-            streams,
-            stores: Stores::Auto,
-        })
+        Ok(Program::of_one(Stage::Solve(solver), tier, buffers, streams))
     }
 
     /// What Horner's rule gives, for [`Tier::best`]; `None` if the tier has no kernel for it, and steps must do.
@@ -151,13 +150,7 @@ impl Program {
         let Some(carried) = Carried::new(tier, horner) else { return Ok(None) };
         let (reads, writes) = carried.buffers();
         let streams = check_buffers(buffers, reads, writes)?;
-        Ok(Some(Program {
-            stages: Stages::One(Stage::Horner(Box::new(carried))),
-            tier,
-            buffers,
-            streams,
-            stores: Stores::Auto,
-        }))
+        Ok(Some(Program::of_one(Stage::Horner(Box::new(carried)), tier, buffers, streams)))
     }
 
     /// What an additive FFT gives, for [`Tier::best`]; `None` if the tier has no kernels for it, and steps must do: [`Fft::expanded`].
@@ -177,13 +170,7 @@ impl Program {
         }
         let streams = check_buffers(buffers, fft.reads(), fft.writes())?;
         let Some(transform) = Transform::new(tier, fft) else { return Ok(None) };
-        Ok(Some(Program {
-            stages: Stages::One(Stage::Fft(transform)),
-            tier,
-            buffers,
-            streams,
-            stores: Stores::Auto,
-        }))
+        Ok(Some(Program::of_one(Stage::Fft(transform), tier, buffers, streams)))
     }
 
     /// What a network of transforms gives, for [`Tier::best`].
@@ -200,13 +187,7 @@ impl Program {
         let Some(flight) = Flight::new(tier, network) else {
             return Err(ProgramError::TierUnavailable { tier });
         };
-        Ok(Program {
-            stages: Stages::One(Stage::Network(flight)),
-            tier,
-            buffers,
-            streams,
-            stores: Stores::Auto,
-        })
+        Ok(Program::of_one(Stage::Network(flight), tier, buffers, streams))
     }
 
     /// What maps of half bytes come to, for [`Tier::best`].
@@ -226,13 +207,7 @@ impl Program {
         let reads = nibbles.sources.iter().copied();
         let streams = check_buffers(buffers, reads, nibbles.outputs.iter().copied())?;
         let sums = NibbleSums::new(tier, nibbles).ok_or(ProgramError::TierUnavailable { tier })?;
-        Ok(Program {
-            stages: Stages::One(Stage::Nibbles(Box::new(sums))),
-            tier,
-            buffers,
-            streams,
-            stores: Stores::Auto,
-        })
+        Ok(Program::of_one(Stage::Nibbles(Box::new(sums)), tier, buffers, streams))
     }
 
     /// Makes now what is made, otherwise, once the program has run for some MiB: for one that will.

@@ -98,7 +98,7 @@ impl<E: Engine> std::fmt::Debug for Change<E> {
 impl Update {
     /// The update of buffer `changed` of `buffers`; `targets` are other buffers, each once, with their coefficients.
     ///
-    /// Errors: a buffer that does not exist, a target that is named twice or changed itself.
+    /// Errors: more buffers than a program takes, one that does not exist, a target that is named twice or changed itself.
     pub fn new(buffers: usize, changed: usize, targets: &[(usize, u8)]) -> Result<Update, ProgramError> {
         Update::with_tier(Tier::best(), buffers, changed, targets)
     }
@@ -123,7 +123,7 @@ impl Update {
         Ok(Update { buffers, changed, targets: targets.iter().map(|target| target.0).collect(), how, plain })
     }
 
-    /// As [`Update::new`], where each target has a map of half bytes of the change. Errors: also more buffers than a program takes.
+    /// As [`Update::new`], where each target has a map of half bytes of the change.
     pub fn nibbles(
         buffers: usize,
         changed: usize,
@@ -139,7 +139,6 @@ impl Update {
         changed: usize,
         targets: &[(usize, NibbleMap)],
     ) -> Result<Update, ProgramError> {
-        check_count(buffers)?;
         let (targets, maps): (Vec<usize>, Vec<NibbleMap>) = targets.iter().copied().unzip();
         check(buffers, changed, targets.iter().copied())?;
         let nibbles = Nibbles { sources: &[changed], outputs: &targets, maps: &maps };
@@ -267,6 +266,7 @@ fn check(
     changed: usize,
     targets: impl Iterator<Item = usize> + Clone,
 ) -> Result<(), ProgramError> {
+    check_count(buffers)?;
     for (step, buffer) in targets.clone().chain([changed]).enumerate() {
         if buffer >= buffers {
             return Err(ProgramError::BufferOutOfRange { step, buffer, buffers });

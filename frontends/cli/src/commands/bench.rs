@@ -342,69 +342,59 @@ impl Subject {
     /// streams than packets are. In words these alone.
     fn limits(&self, plan: &Plan) -> Option<Vec<Limit>> {
         let code = self.code();
-        let reads: Vec<usize> = plan.reads.iter().map(|cell| cell.usize()).collect();
-        let writes: Vec<usize> = plan.steps.iter().map(|step| step.target.usize()).collect();
+        let reads = self.buffers_of(plan.reads.iter().map(|cell| cell.usize()));
+        let writes = self.buffers_of(plan.steps.iter().map(|step| step.target.usize()));
         if writes.is_empty() {
             return None;
         }
-        if let Columns::Words(codec) = &self.columns {
-            let columns = |cells: &[usize]| {
-                let mut columns: Vec<usize> = cells.iter().map(|cell| cell / codec.word_bits()).collect();
-                columns.sort_unstable();
-                columns.dedup();
-                columns
-            };
-            let xor = XorLimit::new(code.columns(), &columns(&reads), &columns(&writes));
-            return Some(vec![self.limit_of_columns(xor)]);
-        }
-        let mut limits = vec![self.limit_of_cells(XorLimit::new(code.cell_count(), &reads, &writes))];
+        let mut limits = vec![self.limit(XorLimit::new(self.buffers(), &reads, &writes))];
         let rows = code.rows_max();
         let is_even = (0..code.columns()).all(|column| code.rows(column) == rows);
         if matches!(self.columns, Columns::Packets(_))
             && is_even
             && let Some(xor) = XorLimit::of_columns(code.columns(), rows, reads.len(), writes.len())
         {
-            limits.push(self.limit_of_columns(xor));
+            limits.push(Limit { xor, len: rows * self.element_len, of_cells: false });
         }
         Some(limits)
     }
 
-    fn limit_of_columns(&self, xor: XorLimit) -> Limit {
-        Limit { xor, len: self.code().rows_max() * self.element_len, of_cells: false }
+    /// The limit of what is done to the buffers of a run.
+    fn limit(&self, xor: XorLimit) -> Limit {
+        Limit { xor, len: self.changed_len(), of_cells: !matches!(self.columns, Columns::Words(_)) }
     }
 
-    fn limit_of_cells(&self, xor: XorLimit) -> Limit {
-        Limit { xor, len: self.element_len, of_cells: true }
+    /// How many buffers a run reads and writes: cells, or columns where these are words.
+    fn buffers(&self) -> usize {
+        match &self.columns {
+            Columns::Words(_) => self.code().columns(),
+            _ => self.code().cell_count(),
+        }
+    }
+
+    /// The buffers in which cells lie, each once.
+    fn buffers_of(&self, cells: impl Iterator<Item = usize>) -> Vec<usize> {
+        let Columns::Words(codec) = &self.columns else { return cells.collect() };
+        let mut columns: Vec<usize> = cells.map(|cell| cell / codec.word_bits()).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        columns
     }
 
     /// What an update of the first data element, or of its column, reads and writes: the new content stands in for a buffer that it leaves alone.
     fn update_limit(&self) -> Option<Limit> {
         let code = self.code();
-        // Of the first position, or of all of the column.
-        let of_column = |cell: usize| match &self.columns {
-            Columns::Words(codec) => cell / codec.word_bits(),
-            _ => cell,
-        };
-        let changed = of_column(code.data()[0].usize());
-        let positions: Vec<usize> =
-            (0..code.data().len()).filter(|&p| of_column(code.data()[p].usize()) == changed).collect();
+        let changed = self.buffers_of([code.data()[0].usize()].into_iter());
+        let is_changed =
+            |&position: &usize| self.buffers_of([code.data()[position].usize()].into_iter()) == changed;
+        let positions: Vec<usize> = (0..code.data().len()).filter(is_changed).collect();
         let has =
-            |row: usize| positions.iter().any(|&position| !code.generator().get(row, position).is_zero());
-        let reached = (0..code.parity().len()).filter(|&row| has(row));
-        let mut touched: Vec<usize> = reached.map(|row| of_column(code.parity()[row].usize())).collect();
-        touched.push(changed);
-        touched.sort_unstable();
-        touched.dedup();
-        let buffers = match &self.columns {
-            Columns::Words(_) => code.columns(),
-            _ => code.cell_count(),
-        };
-        let other = (0..buffers).find(|buffer| !touched.contains(buffer))?;
-        let xor = XorLimit::adding(buffers, &[other], &touched);
-        Some(match &self.columns {
-            Columns::Words(_) => self.limit_of_columns(xor),
-            _ => self.limit_of_cells(xor),
-        })
+            |&row: &usize| positions.iter().any(|&position| !code.generator().get(row, position).is_zero());
+        let reached = (0..code.parity().len()).filter(has).map(|row| code.parity()[row].usize());
+        let mut touched = self.buffers_of(reached);
+        touched.extend(changed);
+        let other = (0..self.buffers()).find(|buffer| !touched.contains(buffer))?;
+        Some(self.limit(XorLimit::adding(self.buffers(), &[other], &touched)))
     }
 }
 

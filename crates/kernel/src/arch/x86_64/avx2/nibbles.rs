@@ -5,10 +5,10 @@
 
 use std::arch::x86_64::*;
 
-use super::super::{CACHED, CACHED_LATER, Kind, LINE, PAST_NEXT, SHORT, is_past, partial};
+use super::super::{CACHED, CACHED_LATER, Kind, LINE, PAST_NEXT, SHORT, fence, is_past, partial};
 use super::VECTOR;
 use crate::engine::{Job, Kernel, MAX_OUTPUTS};
-use crate::nibbles::{Form, NibbleEngine, Odd, Table};
+use crate::nibbles::{Form, Odd, Table};
 
 /// Pairs of a pass at most.
 const PAIRS: usize = 2;
@@ -23,13 +23,8 @@ const NONE: u8 = 0;
 const ALONE: u8 = 1;
 const LEFT: u8 = 2;
 
-/// The kernels.
-pub(crate) fn engine() -> NibbleEngine {
-    NibbleEngine { kernel, fence: super::super::fence }
-}
-
 /// As sums of products are stored ([`super::stores`]), by fewer kinds: measured on Zen 3 alone.
-fn kernel(streaming: bool, form: Form) -> Kernel<Table> {
+pub(crate) fn kernel(streaming: bool, form: Form) -> Kernel<Table> {
     let is_several = form.pairs > 0;
     match (streaming, is_several && Kind::of_this_processor() == Kind::Zen3) {
         (false, _) => of_form::<CACHED>(form),
@@ -72,6 +67,9 @@ unsafe fn sums<const P: usize, const ODD: u8, const C: usize, const STORES: u8>(
     if at < job.len {
         // SAFETY: len - at < VECTOR bytes are left.
         unsafe { visit::<P, ODD, 1, SHORT>(job, at, job.len - at) };
+    }
+    if is_past(STORES) {
+        fence();
     }
 }
 
