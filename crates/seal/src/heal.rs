@@ -3,6 +3,7 @@
 use crate::SealError;
 use crate::disk::{Disk, DiskFile, MetaKind, resolve, set_back};
 use crate::first::{Output, write_cells};
+use crate::lock::Lock;
 use crate::meta::Meta;
 use crate::names::{column_of, parent, stray, stray_of};
 use crate::options::{HealOptions, Progress};
@@ -23,6 +24,8 @@ pub(crate) fn heal(
     options: &HealOptions,
     progress: &mut dyn Progress,
 ) -> Result<HealReport, SealError> {
+    // Before the scan, which takes long; a directory that is not there is nobody's yet.
+    let held = lock_out(set, options)?;
     let (found, damage) = scan(set, progress)?;
     // Asked before anything is written or removed, which changes directories.
     let files: Vec<(usize, Option<Timestamp>)> = match set.manifest.mode {
@@ -60,6 +63,14 @@ pub(crate) fn heal(
     }
     report.shards_renamed = give_names_back(set, false)?;
     name_misnamed(set, &mut report);
+    let _held_since = match &options.out {
+        Some(out) if held.is_none() && !columns.is_empty() => {
+            // If it cannot be made, that is said of each shard.
+            let _ = set.world.disk.make_dir(out);
+            lock_out(set, options)?
+        }
+        _ => None,
+    };
     heal_shards(set, &columns, options, &damage, &mut report, progress)?;
     if set.manifest.mode == Mode::Beside {
         heal_files(set, files, &damage, &mut report, progress)?;
@@ -70,6 +81,14 @@ pub(crate) fn heal(
         }
         None if report.not_healed.is_empty() => Ok(report),
         None => Err(SealError::NotHealed { report: Box::new(report) }),
+    }
+}
+
+/// Keeps all others from the directory in which lost shards are to be made, if it is there.
+fn lock_out(set: &Set<'_>, options: &HealOptions) -> Result<Option<Lock>, SealError> {
+    match &options.out {
+        Some(out) if set.world.disk.list(out).is_ok() => set.lock_alone(out).map(Some),
+        _ => Ok(None),
     }
 }
 

@@ -9,16 +9,24 @@ use std::fs::{File, TryLockError};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Held until dropped.
+/// Held until dropped. The default is on nothing.
+#[derive(Default)]
 pub(crate) struct Lock {
     /// By device and inode; a lock ends when its file closes.
     held: BTreeMap<(u64, u64), File>,
 }
 
 impl Lock {
-    /// Whether it is on this directory.
-    pub(crate) fn has(&self, dir: &Path) -> bool {
-        std::fs::metadata(dir).is_ok_and(|meta| self.held.contains_key(&(meta.dev(), meta.ino())))
+    /// Locks a directory that is written to, alone, whether this is on it or not: if this is on it together with others, they have to end first. What is returned is to be held as
+    /// well; what lies behind links in the directory and is locked by this already stays as it is.
+    ///
+    /// Errors: as [`lock`]. This may have lost the directory then.
+    pub(crate) fn with_alone(&self, disk: &dyn Disk, dir: &Path) -> Result<Lock, SealError> {
+        let number = std::fs::metadata(dir).map(|meta| (meta.dev(), meta.ino()));
+        match number.ok().and_then(|number| self.held.get(&number)) {
+            Some(file) => try_lock(file, dir, true).map(|()| Lock::default()),
+            None => lock_beside(self, disk, &[dir.to_path_buf()], &[], true),
+        }
     }
 }
 
@@ -35,10 +43,21 @@ pub(crate) fn lock(
     named: &[PathBuf],
     alone: bool,
 ) -> Result<Lock, SealError> {
+    lock_beside(&Lock::default(), disk, dirs, named, alone)
+}
+
+/// As [`lock`], but for what one who asks has locked already.
+fn lock_beside(
+    own: &Lock,
+    disk: &dyn Disk,
+    dirs: &[PathBuf],
+    named: &[PathBuf],
+    alone: bool,
+) -> Result<Lock, SealError> {
     const TRIES_MOST: usize = 8;
     let mut expected = behind(disk, dirs, named);
     for _ in 0..TRIES_MOST {
-        let lock = lock_all(dirs, &expected, alone)?;
+        let lock = lock_all(own, dirs, &expected, alone)?;
         // A link may have been changed before the lock was had.
         let now = behind(disk, dirs, named);
         if now == expected {
@@ -49,7 +68,12 @@ pub(crate) fn lock(
     Err(SealError::Busy { dir: dirs.first().cloned().unwrap_or_default() })
 }
 
-fn lock_all(dirs: &[PathBuf], behind: &BTreeSet<PathBuf>, alone: bool) -> Result<Lock, SealError> {
+fn lock_all(
+    own: &Lock,
+    dirs: &[PathBuf],
+    behind: &BTreeSet<PathBuf>,
+    alone: bool,
+) -> Result<Lock, SealError> {
     let mut all = BTreeMap::new();
     let told = dirs.iter().map(|dir| (dir, true));
     for (dir, is_told) in told.chain(behind.iter().map(|dir| (dir, false))) {
@@ -63,13 +87,19 @@ fn lock_all(dirs: &[PathBuf], behind: &BTreeSet<PathBuf>, alone: bool) -> Result
     }
     let mut held = BTreeMap::new();
     for (number, (dir, file)) in all {
-        let locked = if alone { file.try_lock() } else { file.try_lock_shared() };
-        if let Err(TryLockError::WouldBlock) = locked {
-            return Err(SealError::Busy { dir: dir.clone() });
+        if !own.held.contains_key(&number) {
+            try_lock(&file, dir, alone)?;
+            held.insert(number, file);
         }
-        held.insert(number, file);
     }
     Ok(Lock { held })
+}
+
+fn try_lock(file: &File, dir: &Path, alone: bool) -> Result<(), SealError> {
+    match if alone { file.try_lock() } else { file.try_lock_shared() } {
+        Err(TryLockError::WouldBlock) => Err(SealError::Busy { dir: dir.to_path_buf() }),
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
+    }
 }
 
 /// The directories in which shards lie that are links.
@@ -102,6 +132,28 @@ mod tests {
         );
         drop(held);
         assert!(lock(&names, false).is_ok(), "and is free afterwards");
+    }
+
+    #[test]
+    fn who_writes_where_others_read_with_it_waits_for_their_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = ["shards", "links", "other"].map(|name| dir.path().join(name));
+        names.iter().for_each(|name| std::fs::create_dir(name).unwrap());
+        let [shards, links, other] = &names;
+        std::os::unix::fs::symlink(shards.join("x"), links.join("x.00.shard")).unwrap();
+        let shared = |of: &PathBuf| lock(std::slice::from_ref(of), false);
+        let [own, beside] = [shared(shards).unwrap(), shared(shards).unwrap()];
+        let busy = own.with_alone(&SystemDisk, shards);
+        assert!(matches!(busy, Err(SealError::Busy { dir }) if dir == *shards));
+        drop((own, beside));
+        let own = shared(shards).unwrap();
+        let _alone = own.with_alone(&SystemDisk, shards).unwrap();
+        assert!(shared(shards).is_err());
+        // What lies behind the links of a directory is no obstacle if it is our own.
+        let held = [links, other].map(|of| own.with_alone(&SystemDisk, of).unwrap());
+        assert!([links, other].iter().all(|of| shared(of).is_err()));
+        drop((held, own));
+        assert!(names.iter().all(|of| shared(of).is_ok()));
     }
 
     #[test]

@@ -127,9 +127,12 @@ impl<'w> Set<'w> {
         Ok(opened)
     }
 
-    /// Whether a directory is among those that the set has locked.
-    pub(crate) fn has_locked(&self, dir: &Path) -> bool {
-        self.lock.as_ref().is_some_and(|lock| lock.has(dir))
+    /// Keeps all others from a directory that is written to, while what is returned is held: temporary files of all commands have one name.
+    pub(crate) fn lock_alone(&self, dir: &Path) -> Result<Lock, SealError> {
+        match &self.lock {
+            Some(own) => own.with_alone(self.world.disk, dir),
+            None => Lock::default().with_alone(self.world.disk, dir),
+        }
     }
 
     /// Gives every column the best shard there is for it, and says how it is.

@@ -2,7 +2,6 @@
 
 use crate::SealError;
 use crate::disk::{MetaKind, PRIVATE_DIR};
-use crate::lock::{Lock, lock};
 use crate::names::{NO_COLUMN, parent, path_of, shown, stray};
 use crate::options::{Progress, UnsealOptions};
 use crate::report::{Losses, NotDone, UnsealReport};
@@ -90,7 +89,7 @@ pub(crate) fn unseal(
     refuse_early(set, options)?;
     let fresh = set.world.disk.meta(target).is_err();
     set.world.disk.make_dir(target).map_err(|e| SealError::io("creating", target, e))?;
-    let _lock = lock_target(set, target)?;
+    let _lock = set.lock_alone(target)?;
     let no_check = |lost| set.geometry.checker(lost).locator().checks().is_empty();
     let blind = !set.judge && no_check(&set.lost_cells());
     let damage = if set.judge { None } else { Some(find_damage(set, progress)?.0) };
@@ -123,15 +122,6 @@ pub(crate) fn unseal(
         }
     }
     work.finish()
-}
-
-/// Keeps two commands from restoring to one directory: their temporary files have one name. One in which shards lie is
-/// locked already.
-fn lock_target(set: &Set<'_>, target: &Path) -> Result<Option<Lock>, SealError> {
-    if set.has_locked(target) {
-        return Ok(None);
-    }
-    lock(set.world.disk, &[target.to_path_buf()], &[], true).map(Some)
 }
 
 struct Unsealing<'a, 'w> {

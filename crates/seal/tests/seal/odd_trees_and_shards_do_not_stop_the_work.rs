@@ -301,6 +301,16 @@ impl<F: FnMut()> Progress for Meanwhile<F> {
     }
 }
 
+/// Runs something whenever work goes on.
+struct Always<F: FnMut()>(F);
+
+impl<F: FnMut()> Progress for Always<F> {
+    fn phase(&mut self, _: &'static str, _: u64) {}
+    fn advance(&mut self, _: u64) {
+        (self.0)();
+    }
+}
+
 #[test]
 fn who_names_the_links_and_who_names_the_shards_keep_each_other_out() {
     let place = sealed("rs:3+2", Mode::Full, true);
@@ -333,6 +343,61 @@ fn who_names_the_links_and_who_names_the_shards_keep_each_other_out() {
     // Whoever restores to where a shard lies is not in its own way.
     let options = UnsealOptions { set: place.set(), target: disks[3].clone(), overwrite: false };
     unseal(&options, &mut Silent).unwrap();
+}
+
+/// Two that healed to one directory, or restored to one in which shards lie, wrote to one temporary file.
+#[test]
+fn two_that_write_to_one_directory_keep_each_other_out() {
+    let place = sealed("rs:3+2", Mode::Full, true);
+    let copies = ["one", "two"].map(|name| place.dir.path().join(name));
+    for copy in &copies {
+        fs::create_dir(copy).unwrap();
+        for column in 0..4 {
+            let shard = place.shard(column);
+            fs::copy(&shard, copy.join(shard.file_name().unwrap())).unwrap();
+        }
+    }
+    let new = place.dir.path().join("new");
+    let heal_from = |copy: &PathBuf| HealOptions {
+        set: SetPaths::dir(copy),
+        out: Some(new.clone()),
+        ..Default::default()
+    };
+    // The directory is there already, and is made by the one who is first.
+    fs::create_dir(&new).unwrap();
+    for is_there in [true, false] {
+        if !is_there {
+            fs::remove_dir_all(&new).unwrap();
+        }
+        let mut second = None;
+        // Once work is under way the second time there is the directory in any case.
+        let mut advanced = 0;
+        let mut meanwhile = Always(|| {
+            advanced += 1;
+            if second.is_none() && new.exists() {
+                second = Some(heal(&heal_from(&copies[1]), &mut Silent));
+            }
+        });
+        let first = heal(&heal_from(&copies[0]), &mut meanwhile).unwrap();
+        assert_eq!(first.shards_written.len(), 1, "{is_there}");
+        assert!(matches!(&second, Some(Err(SealError::Busy { dir })) if *dir == new), "{second:?}");
+        assert!(advanced > 0);
+        let whole = SetPaths { paths: vec![copies[0].clone(), new.clone()], ..SetPaths::default() };
+        assert!(verify(&VerifyOptions { set: whole, ..Default::default() }, &mut Silent).unwrap().clean);
+        // Afterwards it is free, and what stands there is not touched.
+        let again = heal(&heal_from(&copies[1]), &mut Silent);
+        assert!(matches!(again, Err(SealError::NotHealed { .. })), "{again:?}");
+    }
+    let options = UnsealOptions { set: place.set(), target: place.out(), overwrite: false };
+    let (mut second, mut read) = (None, None);
+    let mut meanwhile = Meanwhile(Some(|| {
+        second = Some(unseal(&options, &mut Silent));
+        read = Some(verify(&VerifyOptions { set: place.set(), ..Default::default() }, &mut Silent));
+    }));
+    unseal(&options, &mut meanwhile).unwrap();
+    assert!(matches!(second, Some(Err(SealError::Busy { .. }))), "{second:?}");
+    assert!(matches!(read, Some(Err(SealError::Busy { .. }))), "{read:?}");
+    assert!(unseal(&options, &mut Silent).unwrap().already_there > 0);
 }
 
 #[test]
