@@ -200,7 +200,6 @@ def text(name, link):
     has_crs = any("pantile crs" in c["results"] for c in cells)
     has_words = any("pantile words" in c["results"] for c in cells)
     has_rdp = any("pantile rdp" in c["results"] for c in cells)
-    own = "raid6 or cauchy"
     factors = "1.3 for m = 3, 4 against the newest isa-l" if "isa-l newest" in record["peers"] else "1.4 for m = 3, 4"
     lines = [
         f"One core of {machine['cpu']} (family {machine['family']}, model {machine['model']}; {', '.join(machine['caches'])}), shared with",
@@ -273,7 +272,7 @@ def text(name, link):
         f"{factors}, 1.15 at 1 MiB, 1.3 with planning included from 64 KiB on) and 0.9 of the limit."
         + (f"{by_shape(of['mds'])} Whoever may choose {other_codes(cells)} in each cell has {reached_by_choice}." if has_lch else "")
         + " Another library is",
-        f"faster in {len(lost)} cells{f' than {own}' if has_lch else ''}{':' if lost else '.'}",
+        f"faster in {len(lost)} cells{' than raid6 or cauchy' if has_lch else ''}{':' if lost else '.'}",
         *([""] if lost else []),
         *[f"- {line}" for line in lost],
     ]

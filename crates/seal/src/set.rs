@@ -61,8 +61,8 @@ pub(crate) struct Set<'w> {
     pub(crate) shard_bytes_read: AtomicU64,
     /// Bytes read from originals as data beside parity.
     pub(crate) source_bytes_read: AtomicU64,
-    /// Held until the set is closed; `None` if the caller has it.
-    lock: Option<Lock>,
+    /// Held until the set is closed; on nothing if the caller has it.
+    lock: Lock,
 }
 
 /// How a set is opened.
@@ -129,10 +129,7 @@ impl<'w> Set<'w> {
 
     /// Keeps all others from a directory that is written to, while what is returned is held: temporary files of all commands have one name.
     pub(crate) fn lock_alone(&self, dir: &Path) -> Result<Lock, SealError> {
-        match &self.lock {
-            Some(own) => own.with_alone(self.world.disk, dir),
-            None => Lock::default().with_alone(self.world.disk, dir),
-        }
+        self.lock.with_alone(self.world.disk, dir)
     }
 
     /// Gives every column the best shard there is for it, and says how it is.
@@ -395,11 +392,7 @@ pub(crate) fn restored_path(manifest: &Manifest, entry: usize) -> Vec<u8> {
 }
 
 /// Locks the directories, with those that links to shards lead to, and does what journals there say. Where one is found the lock is for this command alone.
-fn finish_journals(
-    world: World<'_>,
-    dirs: &[PathBuf],
-    opening: &Opening<'_>,
-) -> Result<Option<Lock>, SealError> {
+fn finish_journals(world: World<'_>, dirs: &[PathBuf], opening: &Opening<'_>) -> Result<Lock, SealError> {
     let pending = || -> Result<Vec<PathBuf>, SealError> {
         let mut pending = Vec::new();
         for dir in dirs {
@@ -426,13 +419,13 @@ fn finish_journals(
         Ok(of_shards)
     };
     let lock = |alone: bool| lock(world.disk, dirs, &opening.paths.paths, alone);
-    let mut held = if opening.locked { None } else { Some(lock(opening.alone)?) };
+    let mut held = if opening.locked { Lock::default() } else { lock(opening.alone)? };
     if pending()?.is_empty() {
         return Ok(held);
     }
     if !opening.locked && !opening.alone {
-        drop(held.take());
-        held = Some(lock(true)?);
+        drop(held);
+        held = lock(true)?;
     }
     // Listed again: between two locks another command may have finished it.
     pending()?.iter().try_for_each(|journal| {
