@@ -6,3 +6,4 @@ mod a_running_volume_gives_back_what_was_written;
 mod common;
 mod epochs_of_delayed_parity;
 mod readers_go_to_the_devices_themselves;
+mod volumes_of_version_1;
