@@ -3,7 +3,7 @@
 //! New stripes and the new meta area lie where nothing live is; they are written and synced first. Blocks of existing
 //! stripes and headers go into the journal. Its rename is the commit, of everything at once.
 
-use crate::disk::{resolve, set_back};
+use crate::disk::{DiskFile, set_back};
 use crate::first::{Encoder, Output};
 use crate::grid::Grid;
 use crate::journal::{self, JournalWriter, is_decided};
@@ -11,7 +11,7 @@ use crate::meta::Meta;
 use crate::options::Progress;
 use crate::report::SealReport;
 use crate::set::{Set, header_of};
-use crate::shard::Shard;
+use crate::shard::{Shard, open_shard_to_write};
 use crate::update::grid_of;
 use crate::verify::losses_of;
 use crate::window::{Window, join, read_file_blocks};
@@ -78,9 +78,7 @@ impl Commit<'_> {
             for output in &outputs {
                 let live = set.shards[output.column].as_ref().and_then(|shard| shard.header.file_len());
                 let _ = live.map(|len| output.file.set_len(len));
-                if let (Some(sealed_at), Ok(path)) = (set.sealed_at, resolve(set.world.disk, &output.path)) {
-                    set_back(set.world.disk, &path, &*output.file, sealed_at);
-                }
+                set.sealed_at.iter().for_each(|&sealed_at| set_back(&*output.file, sealed_at));
             }
         }
         let finish = |error: SealError| match decided {
@@ -236,8 +234,10 @@ fn open_outputs(set: &Set<'_>) -> Result<Vec<Output>, SealError> {
             return Err(SealError::NeedsHeal { columns: vec![column], blocks: 0 });
         };
         let path = shard.path.clone();
-        let open = resolve(set.world.disk, &path).and_then(|path| set.world.disk.open_write(&path));
-        let file = open.map_err(|e| SealError::io("opening", &path, e))?;
+        let read = shard.file.meta().map_err(|e| SealError::io("reading", &path, e))?;
+        let is_read = |file: &dyn DiskFile| file.meta().is_ok_and(|meta| meta.id == read.id);
+        let file = open_shard_to_write(set.world.disk, &path, is_read)
+            .map_err(|e| SealError::io("opening", &path, e))?;
         outputs.push(Output { column, path, file });
     }
     Ok(outputs)

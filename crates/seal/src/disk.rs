@@ -1,14 +1,36 @@
 //! The file layer: everything that touches the disk passes through [`Disk`], so that tests can count, fail and crash.
+//!
+//! A path is a name below a *root*: a directory that the person named, or to which a shard that she named leads, opened once
+//! by [`Disk::root`]. What lies below no root is not there; what lies below a root that was opened to be read cannot be
+//! changed. So a command that only looks cannot write, whatever a set, a link or another user makes of its names.
 
 use pantile_format::Timestamp;
-use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+pub use crate::system::SystemDisk;
+
 /// The permission bits of a directory that is not finished.
 pub(crate) const PRIVATE_DIR: u32 = 0o700;
+
+/// Which file it is, whatever it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId {
+    /// The number of the device.
+    pub device: u64,
+    /// The number of the inode.
+    pub inode: u64,
+}
+
+/// What may be done below a root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Access {
+    /// Files are read and listed; whatever would change something is refused.
+    Read,
+    /// Everything.
+    Write,
+}
 
 /// A directory entry or file, as the system describes it; links are not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +45,12 @@ pub struct Meta {
     pub mtime: Timestamp,
     /// When it was last changed in any way: content, name, mode, or the time of modification.
     pub ctime: Timestamp,
+    /// Which file it is.
+    pub id: FileId,
+    /// The user that owns it.
+    pub owner: u32,
+    /// The group that it is of.
+    pub group: u32,
 }
 
 /// What a path is.
@@ -39,8 +67,18 @@ pub enum MetaKind {
 }
 
 /// What the work needs of a file system. Nothing is durable before `sync` or `sync_dir` returned.
+///
+/// Below a root no symbolic link is followed, not even the last name of a path. A disk serves one command.
 pub trait Disk: Send + Sync {
-    /// Opens a file to read it.
+    /// Opens a directory as a root, or gives a root more access; its path without links.
+    ///
+    /// Links on the way to it are followed if they belong to the user who runs this, or to root.
+    fn root(&self, path: &Path, access: Access) -> io::Result<PathBuf>;
+    /// As [`root`](Disk::root), to write; the directory and those above it are made if they are not there.
+    fn make_root(&self, path: &Path) -> io::Result<PathBuf>;
+    /// Removes what [`make_root`](Disk::make_root) made of directories for a path, as far as they are empty.
+    fn unmake_root(&self, path: &Path);
+    /// Opens a file to read it. What is no regular file can be described, not read.
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// Opens a file to read and write it.
     fn open_write(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
@@ -52,20 +90,16 @@ pub trait Disk: Send + Sync {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
-    /// Makes a directory and those above it.
+    /// Makes a directory, if it is not there.
     fn make_dir(&self, path: &Path) -> io::Result<()>;
     /// Makes a directory, open to its owner alone until told otherwise.
     fn make_private_dir(&self, path: &Path) -> io::Result<()>;
-    /// Removes a directory that is empty.
-    fn remove_dir(&self, path: &Path) -> io::Result<()>;
     /// Gives a file another name, at which there is nothing yet, beside the one that it has.
     fn add_name(&self, path: &Path, name: &Path) -> io::Result<()>;
     /// Makes a symbolic link.
     fn make_link(&self, target: &Path, path: &Path) -> io::Result<()>;
-    /// Sets permission bits (of anything but a link) and the time of modification.
+    /// Sets the permission bits of a directory and the time of modification of a directory or link.
     fn set_meta(&self, path: &Path, mode: u32, mtime: Timestamp) -> io::Result<()>;
-    /// Gives a file the owner and group of another.
-    fn copy_owner(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Describes a path; a link describes itself.
     fn meta(&self, path: &Path) -> io::Result<Meta>;
     /// Where a link points.
@@ -88,9 +122,16 @@ pub trait DiskFile: Send + Sync {
     fn sync(&self) -> io::Result<()>;
     /// Describes it.
     fn meta(&self) -> io::Result<Meta>;
+    /// Sets its permission bits and its time of modification.
+    fn set_meta(&self, mode: u32, mtime: Timestamp) -> io::Result<()>;
+    /// Gives it an owner and a group.
+    fn set_owner(&self, owner: u32, group: u32) -> io::Result<()>;
+    /// Gives a file that was created another name in the directory in which it was created, instead of whatever has that name.
+    fn give_name(&self, path: &Path) -> io::Result<()>;
 }
 
-/// Where a path leads: to itself, or along its links to a file that may not be there.
+/// Where a path leads: to itself, or along its links to a file that may not be there. The directories that links lead to become
+/// roots to be read.
 pub(crate) fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
     const LINKS_MOST: usize = 40;
     let mut path = path.to_path_buf();
@@ -98,6 +139,8 @@ pub(crate) fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
         match disk.meta(&path) {
             Ok(meta) if meta.kind == MetaKind::Symlink => {
                 path = crate::names::parent(&path).join(disk.read_link(&path)?);
+                // If it is not there, neither is what the link leads to.
+                let _ = disk.root(&crate::names::parent(&path), Access::Read);
             }
             _ => return Ok(path),
         }
@@ -107,11 +150,11 @@ pub(crate) fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
 
 /// Sets the time of modification of an open file back to one that is earlier. Best effort: where that cannot be, more is read again
 /// than must be, or less is found to be touched.
-pub(crate) fn set_back(disk: &dyn Disk, path: &Path, file: &dyn DiskFile, mtime: Timestamp) {
+pub(crate) fn set_back(file: &dyn DiskFile, mtime: Timestamp) {
     if let Ok(meta) = file.meta()
         && mtime < meta.mtime
     {
-        let _ = disk.set_meta(path, meta.mode, mtime);
+        let _ = file.set_meta(meta.mode, mtime);
     }
 }
 
@@ -124,149 +167,4 @@ pub(crate) fn spelt_one_way(path: &Path) -> PathBuf {
 pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() }
-}
-
-/// The files of this system.
-pub struct SystemDisk;
-
-struct SystemFile(File);
-
-impl Disk for SystemDisk {
-    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        // A pipe in place of a file must not block the run.
-        let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-        Ok(Box::new(SystemFile(OpenOptions::new().read(true).custom_flags(flags).open(path)?)))
-    }
-
-    fn open_write(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        let flags = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
-        Ok(Box::new(SystemFile(OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?)))
-    }
-
-    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
-        Ok(Box::new(SystemFile(file)))
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        fs::remove_file(path)
-    }
-
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        File::open(path)?.sync_all()
-    }
-
-    fn make_dir(&self, path: &Path) -> io::Result<()> {
-        fs::create_dir_all(path)
-    }
-
-    fn make_private_dir(&self, path: &Path) -> io::Result<()> {
-        fs::DirBuilder::new().mode(PRIVATE_DIR).create(path)
-    }
-
-    fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        fs::remove_dir(path)
-    }
-
-    fn add_name(&self, path: &Path, name: &Path) -> io::Result<()> {
-        fs::hard_link(path, name)
-    }
-
-    fn make_link(&self, target: &Path, path: &Path) -> io::Result<()> {
-        std::os::unix::fs::symlink(target, path)
-    }
-
-    fn set_meta(&self, path: &Path, mode: u32, mtime: Timestamp) -> io::Result<()> {
-        use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT, utimensat};
-        if !fs::symlink_metadata(path)?.is_symlink() {
-            fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
-        }
-        let times = Timestamps {
-            last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-            last_modification: Timespec { tv_sec: mtime.seconds, tv_nsec: mtime.nanos.into() },
-        };
-        Ok(utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)?)
-    }
-
-    fn copy_owner(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let meta = fs::symlink_metadata(from)?;
-        std::os::unix::fs::lchown(to, Some(meta.uid()), Some(meta.gid()))
-    }
-
-    fn meta(&self, path: &Path) -> io::Result<Meta> {
-        fs::symlink_metadata(path).map(|meta| describe(&meta))
-    }
-
-    fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
-        fs::read_link(path)
-    }
-
-    fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
-        let mut names = Vec::new();
-        for entry in fs::read_dir(path)? {
-            names.push(PathBuf::from(entry?.file_name()));
-        }
-        names.sort_unstable();
-        Ok(names)
-    }
-
-    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
-        let stat = rustix::fs::statvfs(path)?;
-        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
-    }
-}
-
-impl DiskFile for SystemFile {
-    fn read_at(&self, mut bytes: &mut [u8], mut offset: u64) -> io::Result<usize> {
-        let mut total = 0;
-        while !bytes.is_empty() {
-            match self.0.read_at(bytes, offset) {
-                Ok(0) => break,
-                Ok(read) => {
-                    total += read;
-                    offset += read as u64;
-                    bytes = &mut bytes[read..];
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(total)
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.0.write_all_at(bytes, offset)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.0.sync_all()
-    }
-
-    fn meta(&self) -> io::Result<Meta> {
-        self.0.metadata().map(|meta| describe(&meta))
-    }
-}
-
-fn describe(meta: &fs::Metadata) -> Meta {
-    let kind = match meta.file_type() {
-        t if t.is_dir() => MetaKind::Dir,
-        t if t.is_file() => MetaKind::File,
-        t if t.is_symlink() => MetaKind::Symlink,
-        _ => MetaKind::Other,
-    };
-    let mtime = Timestamp { seconds: meta.mtime(), nanos: meta.mtime_nsec() as u32 };
-    let ctime = Timestamp { seconds: meta.ctime(), nanos: meta.ctime_nsec() as u32 };
-    Meta { kind, size: meta.size(), mode: meta.mode() & 0o7777, mtime, ctime }
 }

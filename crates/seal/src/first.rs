@@ -239,7 +239,7 @@ fn write_all(
         output.file.write_at(&twice, 0).map_err(|e| SealError::io("writing", &output.path, e))?;
     }
     for output in &outputs {
-        set_back(world.disk, &output.path, &*output.file, began);
+        set_back(&*output.file, began);
         output.file.sync().map_err(|e| SealError::io("syncing", &output.path, e))?;
     }
     let mut journal = JournalWriter::create(world.disk, names.journal(), manifest.set, manifest.generation)?;

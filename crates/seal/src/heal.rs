@@ -1,7 +1,7 @@
 //! Repairing what a scan found: shards made anew, rotten originals put right, each by a temporary file and a rename.
 
 use crate::SealError;
-use crate::disk::{Disk, DiskFile, MetaKind, resolve, set_back};
+use crate::disk::{Access, Disk, DiskFile, MetaKind, resolve, set_back};
 use crate::first::{Output, write_cells};
 use crate::lock::Lock;
 use crate::meta::Meta;
@@ -10,7 +10,7 @@ use crate::options::{HealOptions, Progress};
 use crate::rename::give_names_back;
 use crate::report::{FileStatus, HealReport, NotDone, Renamed, ShardStatus, VerifyReport};
 use crate::set::Set;
-use crate::shard::Shard;
+use crate::shard::{Shard, read_header};
 use crate::unseal::{SETUID_SETGID, make_parents, restore};
 use crate::verify::{Damage, scan};
 use crate::window::Window;
@@ -27,6 +27,7 @@ pub(crate) fn heal(
     // Before the scan, which takes long; a directory that is not there is nobody's yet.
     let held = lock_out(set, options)?;
     let (found, damage) = scan(set, progress)?;
+    set.open_sources_to_write();
     // Asked before anything is written or removed, which changes directories.
     let files: Vec<(usize, Option<Timestamp>)> = match set.manifest.mode {
         Mode::Full => Vec::new(),
@@ -66,7 +67,7 @@ pub(crate) fn heal(
     let _held_since = match &options.out {
         Some(out) if held.is_none() && !columns.is_empty() => {
             // If it cannot be made, that is said of each shard.
-            let _ = set.world.disk.make_dir(out);
+            let _ = set.world.disk.make_root(out);
             lock_out(set, options)?
         }
         _ => None,
@@ -87,7 +88,7 @@ pub(crate) fn heal(
 /// Keeps all others from the directory in which lost shards are to be made, if it is there.
 fn lock_out(set: &Set<'_>, options: &HealOptions) -> Result<Option<Lock>, SealError> {
     match &options.out {
-        Some(out) if set.world.disk.list(out).is_ok() => set.lock_alone(out).map(Some),
+        Some(out) if set.world.disk.root(out, Access::Write).is_ok() => set.lock_alone(out).map(Some),
         _ => Ok(None),
     }
 }
@@ -270,11 +271,12 @@ fn replacement(
             "the shard of column {other} has this name; give it its own, or heal again when that is made anew"
         ));
     }
-    let to = match &aside {
-        Some(_) => path.clone(),
-        None => match resolve(disk, &path) {
-            Ok(to) => to,
-            Err(error) => return refuse(error.to_string()),
+    let (to, aside) = match aside {
+        Some(_) => (path.clone(), aside),
+        None => match behind_link(set, column, &path) {
+            Ok(Behind::This(to)) => (to, None),
+            Ok(Behind::Stranger) => (path.clone(), Some(free_name(disk, &path, "link"))),
+            Err(reason) => return refuse(reason),
         },
     };
     let lies_there = |(_, shard): &(usize, &Shard)| resolve(disk, &shard.path).is_ok_and(|path| path == to);
@@ -286,12 +288,6 @@ fn replacement(
         if let Err(error) = disk.make_dir(&dir) {
             return refuse(format!("{} cannot be made: {error}", dir.display()));
         }
-    } else if disk.list(&dir).is_err() {
-        // Most likely a disk that is not mounted: nothing is written in its place.
-        return refuse(format!(
-            "it is a link to {}, whose directory is not there; mount it, or heal to another directory",
-            to.display()
-        ));
     }
     if disk.meta(&to).is_ok_and(|meta| meta.kind == MetaKind::Dir) {
         return refuse("a directory stands where the shard belongs; move it away".into());
@@ -299,6 +295,46 @@ fn replacement(
     let temp = stray(&dir, set.manifest.set, Some(column));
     let is_prepared = set.shards[column].as_ref().is_some_and(Shard::holds_next);
     Ok(Replacement { column, is_prepared, path: to, temp, aside })
+}
+
+/// What a shard is made anew in place of.
+enum Behind {
+    /// What stands at this path: where it was looked for, or what a link leads to.
+    This(PathBuf),
+    /// A link that leads to something else than a shard of this set: whoever put it there does not say where others write.
+    Stranger,
+}
+
+/// Where writing to a shard's path leads; or why it leads nowhere.
+fn behind_link(set: &Set<'_>, column: usize, path: &Path) -> Result<Behind, String> {
+    let disk = set.world.disk;
+    let to = resolve(disk, path).map_err(|error| error.to_string())?;
+    if to == path {
+        return Ok(Behind::This(to));
+    }
+    let dir = parent(&to);
+    if disk.list(&dir).is_err() {
+        // Most likely a disk that is not mounted: nothing is written in its place.
+        return Err(format!(
+            "it is a link to {}, whose directory is not there; mount it, or heal to another directory",
+            to.display()
+        ));
+    }
+    // One that leads to the shard of another column is refused by whoever asks.
+    let is_read = || {
+        let mut used = set.shards.iter().flatten();
+        used.any(|shard| resolve(disk, &shard.path).is_ok_and(|path| path == to))
+    };
+    let is_ours = match disk.open(&to) {
+        Ok(file) => read_header(&*file).is_ok_and(|(header, _)| {
+            header.set == set.manifest.set && (header.column.0 as usize == column || is_read())
+        }),
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    };
+    match is_ours && disk.root(&dir, Access::Write).is_ok() {
+        true => Ok(Behind::This(to)),
+        false => Ok(Behind::Stranger),
+    }
 }
 
 /// A name behind that of a file which nothing has.
@@ -458,7 +494,7 @@ fn finish_shards(
         let twice = [header.encode(), header.encode()].concat();
         output.file.write_at(&twice, 0).map_err(|e| SealError::io("writing", &output.path, e))?;
         // What was touched before must not look as if it was sealed since.
-        set.sealed_at.iter().for_each(|&time| set_back(disk, &output.path, &*output.file, time));
+        set.sealed_at.iter().for_each(|&time| set_back(&*output.file, time));
         output.file.sync().map_err(|e| SealError::io("syncing", &output.path, e))?;
     }
     for replacement in columns {
@@ -601,11 +637,11 @@ fn write_original(
     }
     let there = disk.meta(path).ok();
     // Best effort: only root may give files away.
-    let owned = there.is_some() && disk.copy_owner(path, temp).is_ok();
+    let owned = there.is_some_and(|meta| file.set_owner(meta.owner, meta.group).is_ok());
     let mode = there.map_or(entry.mode, |meta| meta.mode);
     // Without its owner, a program must not run as its owner.
     let mode = if owned { mode } else { mode & !SETUID_SETGID };
-    disk.set_meta(temp, mode, entry.mtime).map_err(|e| SealError::io("setting the mode of", temp, e))?;
+    file.set_meta(mode, entry.mtime).map_err(|e| SealError::io("setting the mode of", temp, e))?;
     file.sync().map_err(|e| SealError::io("syncing", temp, e))?;
     // Someone may have changed it since it was looked at: then it is not ours to replace.
     let same = match disk.meta(path) {
@@ -623,7 +659,7 @@ fn write_original(
         .zip(set.sealed_at)
         .is_some_and(|(there, at)| there.ctime >= at || moved_at.is_some_and(|changed_at| changed_at >= at));
     let aside = is_touched.then(|| keep_aside(disk, path)).transpose()?;
-    disk.rename(temp, path).map_err(|e| SealError::io("renaming", temp, e))?;
+    file.give_name(path).map_err(|e| SealError::io("renaming", temp, e))?;
     Ok((restored.reconstructed, aside))
 }
 

@@ -5,10 +5,10 @@
 //! after. A shard whose header is of neither state is not touched. A journal stays until every shard that it names is
 //! of the state after: one that is away now may come back, of the state before.
 
-use crate::disk::{Disk, DiskFile, resolve, set_back};
+use crate::disk::{Disk, DiskFile, set_back};
 use crate::names::{Names, column_of, journal_name, parent, temp};
 use crate::set::make_code;
-use crate::shard::read_header;
+use crate::shard::{open_shard, open_shard_to_write, read_header};
 use crate::{SealError, World};
 use pantile::Codec;
 use pantile_format::{
@@ -96,7 +96,7 @@ impl<'w> JournalWriter<'w> {
         self.push(&crc)?;
         self.flush()?;
         let from = temp(&self.path);
-        set_back(self.disk, &from, &*self.file, began);
+        set_back(&*self.file, began);
         self.file.sync().map_err(|e| SealError::io("syncing", &from, e))?;
         self.disk.rename(&from, &self.path).map_err(|e| SealError::io("renaming", &from, e))?;
         let dir = parent(&self.path);
@@ -272,7 +272,7 @@ struct Replay<'w> {
 impl Replay<'_> {
     fn state(&self, column: u32) -> State {
         let Some(path) = self.shards.get(&column) else { return State::Away };
-        let open = |path: &Path| self.disk.open(path).ok();
+        let open = |path: &Path| open_shard(self.disk, path).ok();
         let is_ready =
             |file: &dyn DiskFile| read_header(file).is_ok_and(|(header, _)| header.set == self.header.set);
         let is_made = self.after.get(&column).is_some_and(Option::is_none);
@@ -300,7 +300,7 @@ impl Replay<'_> {
     }
 
     fn found(&self, column: u32) -> Option<ShardHeader> {
-        let file = self.disk.open(self.shards.get(&column)?).ok()?;
+        let file = open_shard(self.disk, self.shards.get(&column)?).ok()?;
         let (found, _) = read_header(&*file).ok()?;
         (found.set == self.header.set && found.column.0 == column).then_some(found)
     }
@@ -324,7 +324,7 @@ impl Replay<'_> {
         let codec = self.after.iter().find_map(|(&column, header)| {
             let header = header.as_ref()?;
             let has_it = matches!(self.state(column), State::Before | State::After);
-            let file = self.disk.open(self.shards.get(&column).filter(|_| has_it)?).ok()?;
+            let file = open_shard(self.disk, self.shards.get(&column).filter(|_| has_it)?).ok()?;
             let mut bytes = vec![0; usize::try_from(header.manifest_len).ok()?];
             file.read_at(&mut bytes, header.meta_offset).ok().filter(|&len| len == bytes.len())?;
             Some(Codec::new(&make_code(&Manifest::decode(&bytes).ok()?.code).ok()?))
@@ -404,10 +404,9 @@ impl Replay<'_> {
     ) -> Result<(), SealError> {
         let Some(path) = self.shards.get(&column.0) else { return Ok(()) };
         if !self.open.contains_key(&column.0) {
-            let open = || self.disk.open_write(&resolve(self.disk, path).ok()?).ok();
             let fits =
                 |file: &dyn DiskFile| matches!(self.state_of(file, column.0), State::Before | State::After);
-            let file = open().filter(|file| fits(&**file));
+            let file = open_shard_to_write(self.disk, path, fits).ok();
             self.open.insert(column.0, file);
         }
         match &self.open[&column.0] {
@@ -417,12 +416,7 @@ impl Replay<'_> {
     }
 
     fn set_back(&self, mtime: Timestamp) {
-        for (column, file) in &self.open {
-            let path = self.shards.get(column).and_then(|path| resolve(self.disk, path).ok());
-            if let (Some(path), Some(file)) = (path, file) {
-                set_back(self.disk, &path, &**file, mtime);
-            }
-        }
+        self.open.values().flatten().for_each(|file| set_back(&**file, mtime));
     }
 
     fn sync(&mut self) -> Result<(), SealError> {
@@ -533,10 +527,15 @@ mod tests {
     use crate::disk::SystemDisk;
     use proptest::prelude::*;
 
+    fn disk(dir: &Path) -> SystemDisk {
+        let disk = SystemDisk::new();
+        disk.root(dir, crate::disk::Access::Write).unwrap();
+        disk
+    }
+
     fn journal(dir: &Path) -> PathBuf {
-        let path = dir.join("x.journal");
-        let mut journal =
-            JournalWriter::create(&SystemDisk, path.clone(), SetId([1; 16]), Generation(2)).unwrap();
+        let (path, disk) = (dir.join("x.journal"), disk(dir));
+        let mut journal = JournalWriter::create(&disk, path.clone(), SetId([1; 16]), Generation(2)).unwrap();
         let target = |column, offset| Target { column: Column(column), offset };
         journal.write(&[target(0, 8192), target(1, 9000)], b"some bytes").unwrap();
         journal.zero(target(2, 8192), 1 << 20).unwrap();
@@ -549,27 +548,24 @@ mod tests {
     #[test]
     fn a_journal_with_a_flipped_bit_or_cut_off_or_too_long_is_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let path = journal(dir.path());
+        let (path, disk) = (journal(dir.path()), disk(dir.path()));
         let good = std::fs::read(&path).unwrap();
         let header = JournalHeader { set: SetId([1; 16]), generation: Generation(2) };
-        assert_eq!(
-            check(&SystemDisk, &path).unwrap(),
-            (header, (0..4).map(|column| (column, None)).collect())
-        );
+        assert_eq!(check(&disk, &path).unwrap(), (header, (0..4).map(|column| (column, None)).collect()));
         for i in 0..good.len() {
             for bit in 0..8 {
                 let mut bad = good.clone();
                 bad[i] ^= 1 << bit;
                 std::fs::write(&path, &bad).unwrap();
-                assert!(matches!(check(&SystemDisk, &path), Err(SealError::BadJournal { .. })), "byte {i}");
+                assert!(matches!(check(&disk, &path), Err(SealError::BadJournal { .. })), "byte {i}");
             }
         }
         for len in 0..good.len() {
             std::fs::write(&path, &good[..len]).unwrap();
-            assert!(check(&SystemDisk, &path).is_err(), "{len}");
+            assert!(check(&disk, &path).is_err(), "{len}");
         }
         std::fs::write(&path, [&good[..], &[0]].concat()).unwrap();
-        assert!(check(&SystemDisk, &path).is_err());
+        assert!(check(&disk, &path).is_err());
     }
 
     proptest! {
@@ -577,11 +573,11 @@ mod tests {
         #[test]
         fn random_journals_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400), head: bool) {
             let dir = tempfile::tempdir().unwrap();
-            let path = dir.path().join("x.journal");
+            let (path, disk) = (dir.path().join("x.journal"), disk(dir.path()));
             let header = JournalHeader { set: SetId([1; 16]), generation: Generation(2) }.encode();
             let start: &[u8] = if head { &header } else { &[] };
             std::fs::write(&path, [start, &bytes].concat()).unwrap();
-            prop_assert!(check(&SystemDisk, &path).is_err());
+            prop_assert!(check(&disk, &path).is_err());
         }
     }
 }

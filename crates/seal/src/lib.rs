@@ -38,6 +38,7 @@ mod report;
 mod seal;
 mod set;
 mod shard;
+mod system;
 mod tree;
 mod unseal;
 mod update;
@@ -46,7 +47,7 @@ mod window;
 
 pub use error::SealError;
 pub use options::{
-    HealOptions, Mode, Progress, SealOptions, SetPaths, Silent, UnsealOptions, VerifyOptions, World,
+    HealOptions, Mode, Progress, SealOptions, SetPaths, Silent, System, UnsealOptions, VerifyOptions, World,
 };
 pub use report::{
     BlockPlace, FileReport, FileStatus, HealReport, Losses, Renamed, SealReport, SetInfo, ShardReport,
@@ -59,29 +60,29 @@ use set::{Opening, Set};
 ///
 /// Errors: see [`SealError`]; what was sealed before is then as it was.
 pub fn seal(options: &SealOptions, progress: &mut dyn Progress) -> Result<SealReport, SealError> {
-    World::system().seal(options, progress)
+    System::new().world().seal(options, progress)
 }
 
 /// Reads everything and says what is missing, wrong or changed.
 pub fn verify(options: &VerifyOptions, progress: &mut dyn Progress) -> Result<VerifyReport, SealError> {
-    World::system().verify(options, progress)
+    System::new().world().verify(options, progress)
 }
 
 /// Repairs what [`verify`] finds, as far as the code can.
 ///
 /// Errors: [`SealError::TooMuchLost`] if something remains; whatever could be repaired was.
 pub fn heal(options: &HealOptions, progress: &mut dyn Progress) -> Result<HealReport, SealError> {
-    World::system().heal(options, progress)
+    System::new().world().heal(options, progress)
 }
 
 /// Restores the sealed tree to a directory, from any sufficient part of the shards.
 pub fn unseal(options: &UnsealOptions, progress: &mut dyn Progress) -> Result<UnsealReport, SealError> {
-    World::system().unseal(options, progress)
+    System::new().world().unseal(options, progress)
 }
 
 /// Says which set lies there and which of its shards are present; reads headers and manifests only.
 pub fn open_set(set: &SetPaths) -> Result<SetInfo, SealError> {
-    World::system().open_set(set)
+    System::new().world().open_set(set)
 }
 
 impl World<'_> {

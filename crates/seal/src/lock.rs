@@ -112,10 +112,16 @@ fn behind(disk: &dyn Disk, dirs: &[PathBuf], named: &[PathBuf]) -> BTreeSet<Path
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::SystemDisk;
+    use crate::disk::{Disk, SystemDisk};
+
+    fn disk(dirs: &[PathBuf]) -> SystemDisk {
+        let disk = SystemDisk::new();
+        dirs.iter().for_each(|dir| drop(disk.root(dir, crate::disk::Access::Read).unwrap()));
+        disk
+    }
 
     fn lock(dirs: &[PathBuf], alone: bool) -> Result<Lock, SealError> {
-        super::lock(&SystemDisk, dirs, &[], alone)
+        super::lock(&disk(dirs), dirs, &[], alone)
     }
 
     #[test]
@@ -143,14 +149,14 @@ mod tests {
         std::os::unix::fs::symlink(shards.join("x"), links.join("x.00.shard")).unwrap();
         let shared = |of: &PathBuf| lock(std::slice::from_ref(of), false);
         let [own, beside] = [shared(shards).unwrap(), shared(shards).unwrap()];
-        let busy = own.with_alone(&SystemDisk, shards);
+        let busy = own.with_alone(&disk(&names), shards);
         assert!(matches!(busy, Err(SealError::Busy { dir }) if dir == *shards));
         drop((own, beside));
         let own = shared(shards).unwrap();
-        let _alone = own.with_alone(&SystemDisk, shards).unwrap();
+        let _alone = own.with_alone(&disk(&names), shards).unwrap();
         assert!(shared(shards).is_err());
         // What lies behind the links of a directory is no obstacle if it is our own.
-        let held = [links, other].map(|of| own.with_alone(&SystemDisk, of).unwrap());
+        let held = [links, other].map(|of| own.with_alone(&disk(&names), of).unwrap());
         assert!([links, other].iter().all(|of| shared(of).is_err()));
         drop((held, own));
         assert!(names.iter().all(|of| shared(of).is_ok()));
@@ -181,8 +187,8 @@ mod tests {
             drop(held);
         }
         // A link that was named, whatever it is called.
-        let held =
-            super::lock(&SystemDisk, std::slice::from_ref(other), &[links.join("x.00.shard")], true).unwrap();
+        let held = super::lock(&disk(&names), std::slice::from_ref(other), &[links.join("x.00.shard")], true)
+            .unwrap();
         assert!(is_busy(one, false) && is_busy(links, false) && !is_busy(two, true));
         drop(held);
     }

@@ -129,10 +129,27 @@ pub struct World<'a> {
 /// More threads than this wait for memory and for the disk.
 const THREADS_MOST: usize = 8;
 
-impl World<'static> {
-    /// The files of this system, and its processors.
-    pub fn system() -> World<'static> {
+/// The files of this system, and its processors, for one command.
+pub struct System {
+    disk: SystemDisk,
+    threads: usize,
+}
+
+impl System {
+    /// No directory is open yet.
+    pub fn new() -> System {
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(THREADS_MOST);
-        World { disk: &SystemDisk, threads }
+        System { disk: SystemDisk::new(), threads }
+    }
+
+    /// The world that the command works in.
+    pub fn world(&self) -> World<'_> {
+        World { disk: &self.disk, threads: self.threads }
+    }
+}
+
+impl Default for System {
+    fn default() -> System {
+        System::new()
     }
 }

@@ -32,36 +32,28 @@ pub(crate) fn seal(
     if let Some(given) = options.block_len {
         pantile_format::BlockLen::new(given).ok_or(SealError::BlockLen { given })?;
     }
-    let made = missing_dirs(world, &options.out);
     let mut held = None;
-    let done = match world.disk.make_dir(&options.out) {
-        Ok(()) => seal_into(world, options, name, sources, &mut held, progress),
-        Err(error) => Err(SealError::io("creating", &options.out, error)),
+    let (done, is_made) = match world.disk.make_root(&options.out) {
+        Ok(out) => (seal_into(world, options, out, name, sources, &mut held, progress), true),
+        Err(error) => (Err(SealError::io("creating", &options.out, error)), false),
     };
     // Who does not have the lock leaves the directories to whoever has it.
-    if done.is_err() && (held.is_some() || world.disk.meta(&options.out).is_err()) {
-        // Best effort, from the innermost: what is not empty stays.
-        made.iter().for_each(|dir| drop(world.disk.remove_dir(dir)));
+    if done.is_err() && (held.is_some() || !is_made) {
+        world.disk.unmake_root(&options.out);
     }
     done
-}
-
-/// The directories that making this one makes, the innermost first.
-fn missing_dirs(world: World<'_>, dir: &Path) -> Vec<PathBuf> {
-    let above = dir.ancestors().filter(|above| !above.as_os_str().is_empty());
-    above.take_while(|above| world.disk.meta(above).is_err()).map(Path::to_path_buf).collect()
 }
 
 /// Seals into a directory that is there; `held` gets the lock on it.
 fn seal_into(
     world: World<'_>,
     options: &SealOptions,
+    out: PathBuf,
     name: Vec<u8>,
     sources: Vec<(PathBuf, Source)>,
     held: &mut Option<Lock>,
     progress: &mut dyn Progress,
 ) -> Result<SealReport, SealError> {
-    let out = std::fs::canonicalize(&options.out).map_err(|e| SealError::io("opening", &options.out, e))?;
     *held = Some(lock(world.disk, std::slice::from_ref(&out), &[], true)?);
     let exists = exists(world, &out, &name)?;
     let own = Own { out: out.clone(), name: name.clone() };

@@ -1,6 +1,6 @@
 //! Finding and opening a set: which shards belong to it, in which state each is, and the manifest they agree on.
 
-use crate::disk::{Disk, Meta, MetaKind, now, spelt_one_way};
+use crate::disk::{Access, Disk, Meta, MetaKind, now, spelt_one_way};
 use crate::grid::{Geometry, Grid};
 use crate::journal::{has_shards, journals, replay};
 use crate::lock::{Lock, lock};
@@ -17,6 +17,7 @@ use pantile_format::{
     Timestamp,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
@@ -83,7 +84,8 @@ impl<'w> Set<'w> {
     pub(crate) fn open(world: World<'w>, opening: &Opening<'_>) -> Result<Set<'w>, SealError> {
         let disk = world.disk;
         let paths = opening.paths;
-        let dirs = directories(disk, &paths.paths)?;
+        let access = if opening.alone { Access::Write } else { Access::Read };
+        let dirs = directories(disk, &paths.paths, access)?;
         let held = finish_journals(world, &dirs, opening)?;
         let candidates = find(disk, &paths.paths)?;
         if candidates.is_empty() {
@@ -130,6 +132,11 @@ impl<'w> Set<'w> {
     /// Keeps all others from a directory that is written to, while what is returned is held: temporary files of all commands have one name.
     pub(crate) fn lock_alone(&self, dir: &Path) -> Result<Lock, SealError> {
         self.lock.with_alone(self.world.disk, dir)
+    }
+
+    /// From here on originals may be repaired.
+    pub(crate) fn open_sources_to_write(&self) {
+        self.sources.iter().for_each(|path| drop(open_root(self.world.disk, path, Access::Write)));
     }
 
     /// Gives every column the best shard there is for it, and says how it is.
@@ -429,6 +436,9 @@ fn finish_journals(world: World<'_>, dirs: &[PathBuf], opening: &Opening<'_>) ->
     }
     // Listed again: between two locks another command may have finished it.
     pending()?.iter().try_for_each(|journal| {
+        for dir in dirs.iter().chain([&parent(journal)]) {
+            world.disk.root(dir, Access::Write).map_err(|e| SealError::io("opening", dir, e))?;
+        }
         replay(&world, journal, dirs).map(|_| ()).map_err(|error| match error {
             bad @ SealError::BadJournal { .. } => bad,
             error => SealError::Unfinished { journal: journal.clone(), error: Box::new(error) },
@@ -504,11 +514,11 @@ pub(crate) fn record_of(code: &Code) -> CodeRecord {
 }
 
 /// The directories that paths are or lie in, each once, as it is spelt first.
-fn directories(disk: &dyn Disk, paths: &[PathBuf]) -> Result<Vec<PathBuf>, SealError> {
+fn directories(disk: &dyn Disk, paths: &[PathBuf], access: Access) -> Result<Vec<PathBuf>, SealError> {
     let mut dirs = Vec::new();
     let mut seen = HashSet::new();
     for path in paths {
-        let dir = if is_dir(disk, path)? { path.clone() } else { parent(path) };
+        let dir = if open_root(disk, path, access)? { path.clone() } else { parent(path) };
         if seen.insert(spelt_one_way(&dir)) {
             dirs.push(dir);
         }
@@ -516,20 +526,28 @@ fn directories(disk: &dyn Disk, paths: &[PathBuf]) -> Result<Vec<PathBuf>, SealE
     Ok(dirs)
 }
 
-fn is_dir(disk: &dyn Disk, path: &Path) -> Result<bool, SealError> {
-    // A link to a directory is as good; the slash at the end makes the system follow it.
-    let followed = disk.meta(&path.join("."));
-    match followed {
-        Ok(meta) => Ok(meta.kind == MetaKind::Dir),
-        Err(_) => disk.meta(path).map(|_| false).map_err(|e| SealError::io("opening", path, e)),
+/// Opens a directory, or that in which a file lies, as a root; whether it is a directory. A link to one is as good.
+fn open_root(disk: &dyn Disk, path: &Path, access: Access) -> Result<bool, SealError> {
+    let failed = |e| SealError::io("opening", path, e);
+    let error = match disk.root(path, access) {
+        Ok(_) => return Ok(true),
+        Err(error) => error,
+    };
+    // A link that leads nowhere is a shard that is lost.
+    if matches!(error.kind(), ErrorKind::NotADirectory | ErrorKind::NotFound)
+        && disk.root(&parent(path), access).is_ok()
+        && disk.meta(path).is_ok()
+    {
+        return Ok(false);
     }
+    Err(failed(error))
 }
 
 /// Everything that looks like a shard, each name in a directory once.
 fn find(disk: &dyn Disk, paths: &[PathBuf]) -> Result<Vec<Candidate>, SealError> {
     let mut files: Vec<PathBuf> = Vec::new();
     for path in paths {
-        if !is_dir(disk, path)? {
+        if !open_root(disk, path, Access::Read)? {
             files.push(path.clone());
             continue;
         }
@@ -688,7 +706,11 @@ fn home(candidates: &[Candidate], set: SetId) -> PathBuf {
 /// Errors: their number is not that of the set, or one that was named is not there; the parent is enough for a file.
 fn sources(disk: &dyn Disk, manifest: &Manifest, moved: &[PathBuf]) -> Result<Vec<PathBuf>, SealError> {
     if moved.is_empty() {
-        return Ok(manifest.sources.iter().map(|source| path_of(&source.path).to_path_buf()).collect());
+        let sealed: Vec<PathBuf> =
+            manifest.sources.iter().map(|source| path_of(&source.path).to_path_buf()).collect();
+        // What is not there is missing.
+        sealed.iter().for_each(|path| drop(open_root(disk, path, Access::Read)));
+        return Ok(sealed);
     }
     if moved.len() != manifest.sources.len() {
         return Err(SealError::SourceCount { have: moved.len(), need: manifest.sources.len() });
@@ -700,7 +722,7 @@ fn sources(disk: &dyn Disk, manifest: &Manifest, moved: &[PathBuf]) -> Result<Ve
                 && matches!(entry.kind, EntryKind::File { .. })
         });
         let needed = if is_file { parent(path) } else { path.clone() };
-        if !is_dir(disk, &needed).unwrap_or(false) {
+        if disk.root(&needed, Access::Read).is_err() {
             return Err(SealError::BadSource { path: needed });
         }
     }

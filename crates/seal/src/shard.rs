@@ -1,11 +1,12 @@
 //! One file that is a shard, or looks like one: what its header, its manifest and its checksums say, and what a change has prepared in it.
 
-use crate::disk::{Disk, DiskFile, MetaKind, resolve};
-use crate::names::SHARD;
+use crate::disk::{Access, Disk, DiskFile, MetaKind, resolve};
+use crate::names::{SHARD, parent};
 use pantile_format::{
     Crc64, FormatError, HEADER_BYTES, HEADER_COPIES, Manifest, Part, SetId, ShardHeader, Timestamp,
 };
 use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// A shard that can be read.
@@ -75,7 +76,7 @@ pub(crate) enum Unusable {
 impl Candidate {
     /// Whatever stands there: what cannot be opened is a shard that is lost, and no reason to stop.
     pub(crate) fn open(disk: &dyn Disk, path: PathBuf) -> Candidate {
-        let opened = disk.open(&path).and_then(|file| file.meta().map(|meta| (file, meta)));
+        let opened = open_shard(disk, &path).and_then(|file| file.meta().map(|meta| (file, meta)));
         let unusable = |reason: String, path: PathBuf| {
             let header = Err(Unusable::System(reason));
             Candidate { path, len: 0, mtime: None, file: None, header }
@@ -137,6 +138,31 @@ impl Candidate {
         let crc = |bytes: &[u8]| Crc64(u64::from_le_bytes(bytes.try_into().expect("chunks of 8")));
         Some(bytes.chunks_exact(8).map(crc).collect())
     }
+}
+
+/// Opens the shard that a path is, or that its links lead to, to read it.
+pub(crate) fn open_shard(disk: &dyn Disk, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+    disk.open(&resolve(disk, path)?)
+}
+
+/// Opens the shard that a path is, or that its links lead to, to write to it, if it is the one that is meant: only then becomes the directory
+/// that a link leads to one that is written to.
+pub(crate) fn open_shard_to_write(
+    disk: &dyn Disk,
+    path: &Path,
+    is_meant: impl Fn(&dyn DiskFile) -> bool,
+) -> io::Result<Box<dyn DiskFile>> {
+    let other = || io::Error::other("another file is there than was found before");
+    let to = resolve(disk, path)?;
+    let seen = disk.open(&to)?;
+    if !is_meant(&*seen) {
+        return Err(other());
+    }
+    if to != path {
+        disk.root(&parent(&to), Access::Write)?;
+    }
+    let file = disk.open_write(&to)?;
+    if file.meta()?.id == seen.meta()?.id { Ok(file) } else { Err(other()) }
 }
 
 /// Whether a shard has the manifest of the generation after its own: a change was prepared in it, and may be decided. It

@@ -1,7 +1,8 @@
 //! Looking at the sources: what is there now, in an order in which directories come before what they hold.
 
-use crate::disk::{Disk, Meta, MetaKind, now};
-use crate::names::{is_own, path_of, set_of, stray_of};
+use crate::disk::{Access, Disk, Meta, MetaKind, now};
+use crate::names::{is_own, parent, path_of, set_of, stray_of};
+use crate::system::real_path;
 use crate::window::join;
 use crate::{SealError, World};
 use pantile_format::{Entry, EntryKind, Source, Timestamp};
@@ -38,14 +39,7 @@ pub(crate) struct Own {
 pub(crate) fn sources(world: &World<'_>, paths: &[PathBuf]) -> Result<Vec<(PathBuf, Source)>, SealError> {
     let mut sources: Vec<(PathBuf, Source)> = Vec::new();
     for path in paths {
-        let absolute =
-            std::fs::canonicalize(path).map_err(|_| SealError::BadSource { path: path.clone() })?;
-        let kind = world.disk.meta(&absolute).map(|meta| meta.kind);
-        let is_dir = match kind {
-            Ok(MetaKind::Dir) => true,
-            Ok(MetaKind::File) => false,
-            _ => return Err(SealError::BadSource { path: path.clone() }),
-        };
+        let (absolute, is_dir) = open_source(world.disk, path)?;
         let prefix = match absolute.file_name() {
             Some(name) if !(is_dir && paths.len() == 1) => name.as_bytes().to_vec(),
             None if paths.len() > 1 => return Err(SealError::BadSource { path: path.clone() }),
@@ -65,6 +59,27 @@ pub(crate) fn sources(world: &World<'_>, paths: &[PathBuf]) -> Result<Vec<(PathB
         }
     }
     if sources.is_empty() { Err(SealError::NoSources) } else { Ok(sources) }
+}
+
+/// Opens a source, or for a file the directory that it lies in, to be read; its path without links, and whether it is a directory.
+fn open_source(disk: &dyn Disk, path: &Path) -> Result<(PathBuf, bool), SealError> {
+    let bad = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
+            SealError::BadSource { path: path.to_path_buf() }
+        }
+        _ => SealError::io("opening", path, error),
+    };
+    let real = real_path(path).map_err(bad)?;
+    match disk.root(&real, Access::Read) {
+        Ok(_) => return Ok((real, true)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {}
+        Err(error) => return Err(bad(error)),
+    }
+    disk.root(&parent(&real), Access::Read).map_err(bad)?;
+    match disk.meta(&real).map_err(bad)?.kind {
+        MetaKind::File => Ok((real, false)),
+        _ => Err(SealError::BadSource { path: path.to_path_buf() }),
+    }
 }
 
 /// When the directories on the way to something may have been renamed.

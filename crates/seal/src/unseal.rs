@@ -1,7 +1,7 @@
 //! Restoring files: block by block from wherever the content can be had.
 
 use crate::SealError;
-use crate::disk::{MetaKind, PRIVATE_DIR};
+use crate::disk::{Access, DiskFile, MetaKind, PRIVATE_DIR};
 use crate::names::{NO_COLUMN, parent, path_of, shown, stray};
 use crate::options::{Progress, UnsealOptions};
 use crate::report::{Losses, NotDone, UnsealReport};
@@ -86,9 +86,9 @@ pub(crate) fn unseal(
     progress: &mut dyn Progress,
 ) -> Result<UnsealReport, SealError> {
     let target = &options.target;
+    let fresh = set.world.disk.root(target, Access::Write).is_err();
     refuse_early(set, options)?;
-    let fresh = set.world.disk.meta(target).is_err();
-    set.world.disk.make_dir(target).map_err(|e| SealError::io("creating", target, e))?;
+    set.world.disk.make_root(target).map_err(|e| SealError::io("creating", target, e))?;
     let _lock = set.lock_alone(target)?;
     let no_check = |lost| set.geometry.checker(lost).locator().checks().is_empty();
     let blind = !set.judge && no_check(&set.lost_cells());
@@ -216,7 +216,10 @@ impl Unsealing<'_, '_> {
         let entry = &self.set.manifest.entries[index];
         // Not every file system keeps times of links.
         let _ = disk.set_meta(&temp, entry.mode, entry.mtime);
-        self.give_name(&temp, path)?;
+        disk.rename(&temp, path).map_err(|e| {
+            let _ = disk.remove(&temp);
+            SealError::io("creating", path, e)
+        })?;
         self.report.links += 1;
         Ok(())
     }
@@ -243,14 +246,6 @@ impl Unsealing<'_, '_> {
         SealError::InTheWay { path: path.to_path_buf(), asked: self.options.overwrite }
     }
 
-    fn give_name(&self, temp: &Path, path: &Path) -> Result<(), SealError> {
-        let disk = self.set.world.disk;
-        disk.rename(temp, path).map_err(|e| {
-            let _ = disk.remove(temp);
-            SealError::io("creating", path, e)
-        })
-    }
-
     fn file(&mut self, index: usize, path: &Path, progress: &mut dyn Progress) -> Result<(), SealError> {
         let disk = self.set.world.disk;
         if let Some(stripe) = self.damage.as_ref().and_then(|damage| damage.doubt(self.set, index)) {
@@ -267,27 +262,30 @@ impl Unsealing<'_, '_> {
         }
         let is_there = !self.options.overwrite && disk.meta(path).is_ok();
         let done = match is_there {
-            true => self.compare(index, path, progress),
-            false => self.write(index, &temp, progress),
+            true => self.compare(index, path, progress).map(|restored| (restored, None)),
+            false => self.write(index, &temp, progress).map(|(restored, file)| (restored, Some(file))),
         };
-        let restored = match done {
-            Ok(restored) if restored.gone.is_empty() => restored,
+        let (restored, file) = match done {
+            Ok((restored, file)) if restored.gone.is_empty() => (restored, file),
             unfinished => {
                 if !is_there {
                     let _ = disk.remove(&temp);
                 }
-                let gone = unfinished?.gone;
+                let gone = unfinished?.0.gone;
                 self.note(index, "more of it is lost than the code can bear");
                 self.lost.take_gone(self.set, index, &gone);
                 return Ok(());
             }
         };
         self.report.blocks_reconstructed += restored.reconstructed;
-        if is_there {
+        let Some(file) = file else {
             self.report.already_there += 1;
             return Ok(());
-        }
-        self.give_name(&temp, path)?;
+        };
+        file.give_name(path).map_err(|e| {
+            let _ = disk.remove(&temp);
+            SealError::io("creating", path, e)
+        })?;
         self.report.files += 1;
         if let EntryKind::File { size, .. } = self.set.manifest.entries[index].kind {
             self.report.file_bytes += size;
@@ -300,7 +298,7 @@ impl Unsealing<'_, '_> {
         index: usize,
         temp: &Path,
         progress: &mut dyn Progress,
-    ) -> Result<Restored, SealError> {
+    ) -> Result<(Restored, Box<dyn DiskFile>), SealError> {
         let disk = self.set.world.disk;
         let file = disk.create(temp).map_err(|e| SealError::io("creating", temp, e))?;
         let sink = |offset: u64, bytes: &[u8]| {
@@ -314,10 +312,9 @@ impl Unsealing<'_, '_> {
         if restored.gone.is_empty() {
             let entry = &self.set.manifest.entries[index];
             let mode = entry.mode & !SETUID_SETGID;
-            disk.set_meta(temp, mode, entry.mtime)
-                .map_err(|e| SealError::io("setting the mode of", temp, e))?;
+            file.set_meta(mode, entry.mtime).map_err(|e| SealError::io("setting the mode of", temp, e))?;
         }
-        Ok(restored)
+        Ok((restored, file))
     }
 
     /// Compares a file that is there already with what was sealed; nothing is written.

@@ -132,7 +132,10 @@ fn text(report: &HealReport, terminal: &Terminal) -> String {
     }
     for file in &report.moved_aside {
         let (from, to) = (sets::name(&file.from), sets::name(&file.to));
-        let _ = writeln!(out, "  moved      {from}, which is another shard, aside to {to}");
+        let _ = writeln!(
+            out,
+            "  moved      {from} aside to {to} (it is, or leads to, something else than this shard)"
+        );
     }
     for path in &report.shards_written {
         let _ = writeln!(out, "  shard      {}", sets::name(path));

@@ -8,12 +8,14 @@
 
 use super::Seed;
 use pantile_format::Timestamp;
-use pantile_seal::disk::{Disk, DiskFile, Meta, SystemDisk};
+use pantile_seal::disk::{Access, Disk, DiskFile, Meta, SystemDisk};
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, UNIX_EPOCH};
 
 /// Faults to plant.
 #[derive(Clone, Copy, Default)]
@@ -92,6 +94,7 @@ struct State {
 }
 
 pub struct FaultDisk {
+    inner: SystemDisk,
     root: PathBuf,
     faults: Faults,
     state: Arc<Mutex<State>>,
@@ -117,11 +120,11 @@ impl FaultDisk {
                 if meta.is_dir() {
                     todo.push(path);
                 } else if meta.is_file() {
-                    let described = SystemDisk.meta(&path).unwrap();
+                    let mtime = Timestamp { seconds: meta.mtime(), nanos: meta.mtime_nsec() as u32 };
                     let content = Content {
                         durable: fs::read(&path).unwrap(),
                         pending: vec![],
-                        meta: Some((described.mode, described.mtime)),
+                        meta: Some((meta.mode() & 0o7777, mtime)),
                     };
                     state.contents.insert(state.next, content);
                     state.names.insert(path, state.next);
@@ -130,7 +133,12 @@ impl FaultDisk {
             }
         }
         state.durable_names = state.names.clone();
-        FaultDisk { root: root.to_path_buf(), faults, state: Arc::new(Mutex::new(state)) }
+        FaultDisk {
+            inner: SystemDisk::new(),
+            root: root.to_path_buf(),
+            faults,
+            state: Arc::new(Mutex::new(state)),
+        }
     }
 
     pub fn operations(&self) -> u64 {
@@ -172,11 +180,17 @@ impl FaultDisk {
                 fs::write(path, bytes).unwrap();
             }
             if let Some((mode, mtime)) = content.meta {
-                SystemDisk.set_meta(path, mode, mtime).unwrap();
+                set_meta(path, mode, mtime);
             }
         }
         assert!(self.root.is_dir());
     }
+}
+
+fn set_meta(path: &Path, mode: u32, mtime: Timestamp) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let time = UNIX_EPOCH + Duration::new(mtime.seconds as u64, mtime.nanos);
+    fs::File::open(path).unwrap().set_modified(time).unwrap();
 }
 
 /// The durable content and a seeded choice of what was not yet synced.
@@ -225,6 +239,17 @@ fn count(state: &mut State, faults: &Faults, grows: bool) -> io::Result<()> {
     Ok(())
 }
 
+/// Of a rename that was done. Links are not followed through a loss of power.
+fn note_rename(state: &mut State, faults: &Faults, from: &Path, to: &Path) {
+    let Some(number) = state.names.remove(from) else { return };
+    state.names.insert(to.to_path_buf(), number);
+    if faults.journal_late && to.to_string_lossy().ends_with(".journal") {
+        state.delayed = Some((from.to_path_buf(), to.to_path_buf()));
+        return;
+    }
+    state.pending_names.push(NameChange::Move(from.to_path_buf(), to.to_path_buf(), number));
+}
+
 impl FaultDisk {
     fn wrap(&self, path: &Path, inner: Box<dyn DiskFile>, number: u64) -> Box<dyn DiskFile> {
         let (path, faults, state) = (path.to_path_buf(), self.faults, self.state.clone());
@@ -241,12 +266,28 @@ impl FaultDisk {
 }
 
 impl Disk for FaultDisk {
+    fn root(&self, path: &Path, access: Access) -> io::Result<PathBuf> {
+        self.alive()?;
+        self.inner.root(path, access)
+    }
+
+    fn make_root(&self, path: &Path) -> io::Result<PathBuf> {
+        self.alive()?;
+        self.inner.make_root(path)
+    }
+
+    fn unmake_root(&self, path: &Path) {
+        if self.alive().is_ok() {
+            self.inner.unmake_root(path);
+        }
+    }
+
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         self.alive()?;
         if self.faults.unreadable.is_some_and(|end| path.to_string_lossy().ends_with(end)) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        let inner = SystemDisk.open(path)?;
+        let inner = self.inner.open(path)?;
         let number = self.state.lock().unwrap().names.get(path).copied().unwrap_or(u64::MAX);
         Ok(self.wrap(path, inner, number))
     }
@@ -258,7 +299,7 @@ impl Disk for FaultDisk {
         if self.faults.fails_to_open == Some(state.opened) {
             return Err(io::Error::other("a cable is loose"));
         }
-        let inner = SystemDisk.open_write(path)?;
+        let inner = self.inner.open_write(path)?;
         let number = state.names[path];
         drop(state);
         Ok(self.wrap(path, inner, number))
@@ -267,7 +308,7 @@ impl Disk for FaultDisk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         let mut state = self.state.lock().unwrap();
         count(&mut state, &self.faults, true)?;
-        let inner = SystemDisk.create(path)?;
+        let inner = self.inner.create(path)?;
         let number = state.next;
         state.next += 1;
         state.contents.insert(number, Content::default());
@@ -280,22 +321,15 @@ impl Disk for FaultDisk {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut state = self.state.lock().unwrap();
         count(&mut state, &self.faults, false)?;
-        SystemDisk.rename(from, to)?;
-        // Links are not followed through a loss of power.
-        let Some(number) = state.names.remove(from) else { return Ok(()) };
-        state.names.insert(to.to_path_buf(), number);
-        if self.faults.journal_late && to.to_string_lossy().ends_with(".journal") {
-            state.delayed = Some((from.to_path_buf(), to.to_path_buf()));
-            return Ok(());
-        }
-        state.pending_names.push(NameChange::Move(from.to_path_buf(), to.to_path_buf(), number));
+        self.inner.rename(from, to)?;
+        note_rename(&mut state, &self.faults, from, to);
         Ok(())
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state.lock().unwrap();
         count(&mut state, &self.faults, false)?;
-        SystemDisk.remove(path)?;
+        self.inner.remove(path)?;
         state.names.remove(path);
         if let Some((from, to)) = state.delayed.take_if(|(_, to)| to == path) {
             state.pending_names.push(NameChange::Unlink(from));
@@ -318,60 +352,48 @@ impl Disk for FaultDisk {
 
     fn make_dir(&self, path: &Path) -> io::Result<()> {
         self.alive()?;
-        SystemDisk.make_dir(path)
-    }
-
-    fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        self.alive()?;
-        SystemDisk.remove_dir(path)
+        self.inner.make_dir(path)
     }
 
     fn add_name(&self, path: &Path, name: &Path) -> io::Result<()> {
         // The new name is durable at once here: what it is for is that nothing is lost, not that it is there.
         count(&mut self.state.lock().unwrap(), &self.faults, false)?;
-        SystemDisk.add_name(path, name)
+        self.inner.add_name(path, name)
     }
 
     fn make_private_dir(&self, path: &Path) -> io::Result<()> {
         self.alive()?;
-        SystemDisk.make_private_dir(path)
+        self.inner.make_private_dir(path)
     }
 
     fn make_link(&self, target: &Path, path: &Path) -> io::Result<()> {
         self.alive()?;
-        SystemDisk.make_link(target, path)
+        self.inner.make_link(target, path)
     }
 
     fn set_meta(&self, path: &Path, mode: u32, mtime: Timestamp) -> io::Result<()> {
         let mut state = self.state.lock().unwrap();
         count(&mut state, &self.faults, false)?;
-        SystemDisk.set_meta(path, mode, mtime)?;
-        if let Some(number) = state.names.get(path).copied() {
-            state.contents.get_mut(&number).unwrap().meta = Some((mode, mtime));
-        }
+        self.inner.set_meta(path, mode, mtime)?;
         Ok(())
-    }
-
-    fn copy_owner(&self, from: &Path, to: &Path) -> io::Result<()> {
-        SystemDisk.copy_owner(from, to)
     }
 
     fn meta(&self, path: &Path) -> io::Result<Meta> {
         self.alive()?;
-        SystemDisk.meta(path)
+        self.inner.meta(path)
     }
 
     fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
-        SystemDisk.read_link(path)
+        self.inner.read_link(path)
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
         self.alive()?;
-        SystemDisk.list(path)
+        self.inner.list(path)
     }
 
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {
-        SystemDisk.free_bytes(path)
+        self.inner.free_bytes(path)
     }
 }
 
@@ -434,5 +456,25 @@ impl DiskFile for FaultFile {
 
     fn meta(&self) -> io::Result<Meta> {
         self.inner.meta()
+    }
+
+    fn set_meta(&self, mode: u32, mtime: Timestamp) -> io::Result<()> {
+        let mut state = self.state.lock().unwrap();
+        count(&mut state, &self.faults, false)?;
+        self.inner.set_meta(mode, mtime)?;
+        state.contents.get_mut(&self.number).unwrap().meta = Some((mode, mtime));
+        Ok(())
+    }
+
+    fn set_owner(&self, owner: u32, group: u32) -> io::Result<()> {
+        self.inner.set_owner(owner, group)
+    }
+
+    fn give_name(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state.lock().unwrap();
+        count(&mut state, &self.faults, false)?;
+        self.inner.give_name(path)?;
+        note_rename(&mut state, &self.faults, &self.path, path);
+        Ok(())
     }
 }

@@ -1,0 +1,579 @@
+//! The files of this system, reached through opened directories alone.
+//!
+//! A root is opened once; from then on only its descriptor counts. A path below it is walked by the kernel from that descriptor
+//! (`openat2`, beneath it and through no link), or where a kernel or a sandbox does not have that call name by name. What is
+//! done to a file is done through its descriptor, or by its name in the opened directory that it lies in. Whoever exchanges
+//! names meanwhile can therefore make the work fail, or be done to what is his, but not lead it anywhere else.
+//!
+//! Deliberately not here: what may be written. That is decided by whoever opens a root.
+
+use crate::disk::{Access, Disk, DiskFile, FileId, Meta, MetaKind, PRIVATE_DIR};
+use pantile_format::Timestamp;
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+/// An opened directory.
+struct Root {
+    dir: Arc<OwnedFd>,
+    access: Access,
+}
+
+/// The files of this system.
+#[derive(Default)]
+pub struct SystemDisk {
+    /// By path, as it was named and without links.
+    roots: RwLock<HashMap<PathBuf, Root>>,
+    /// Directories that were made for roots: which root, the directory above, the name.
+    made: Mutex<Vec<(PathBuf, OwnedFd, OsString)>>,
+    /// Whether paths are walked name by name.
+    walks: bool,
+}
+
+/// A file, and where it was created.
+struct SystemFile {
+    file: File,
+    created: Option<(Arc<OwnedFd>, OsString)>,
+}
+
+const TO_SEARCH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
+const TO_LIST: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
+/// A pipe in place of a file must not block the run, nor a terminal become that of the process.
+const TO_READ: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+const TO_WRITE: OFlags = OFlags::RDWR.union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+
+impl SystemDisk {
+    /// Without roots.
+    pub fn new() -> SystemDisk {
+        SystemDisk::default()
+    }
+
+    /// The root that a path lies below, and the path from there.
+    fn find(&self, path: &Path, access: Access) -> io::Result<(Arc<OwnedFd>, PathBuf)> {
+        let path = plain(path);
+        let roots = self.roots.read().unwrap_or_else(PoisonError::into_inner);
+        let found = path.ancestors().find_map(|above| Some((above, roots.get(above)?)));
+        let Some((above, root)) = found else {
+            let why = "it lies in no directory that was named";
+            return Err(io::Error::new(io::ErrorKind::NotFound, why));
+        };
+        if access > root.access {
+            let why = "its directory was opened to be read only";
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+        let below = path.strip_prefix(above).unwrap_or(&path).to_path_buf();
+        match below.components().all(|part| matches!(part, Component::Normal(_))) {
+            true => Ok((Arc::clone(&root.dir), below)),
+            false => Err(Errno::INVAL.into()),
+        }
+    }
+
+    /// The opened directory that a path lies in, and its name there. A root has none.
+    fn at(&self, path: &Path, access: Access) -> io::Result<(Arc<OwnedFd>, OsString)> {
+        let (root, below) = self.find(path, access)?;
+        let name = below.file_name().ok_or(Errno::BUSY)?.to_os_string();
+        match below.parent() {
+            Some(above) if !above.as_os_str().is_empty() => {
+                Ok((Arc::new(self.beneath(root.as_fd(), above, TO_SEARCH)?), name))
+            }
+            _ => Ok((root, name)),
+        }
+    }
+
+    fn open_at(&self, path: &Path, access: Access, flags: OFlags) -> io::Result<OwnedFd> {
+        let (root, below) = self.find(path, access)?;
+        self.beneath(root.as_fd(), &below, flags)
+    }
+
+    /// Opens what lies beneath a directory, through no link. With `PATH` a link that stands at the end is opened itself.
+    fn beneath(&self, dir: BorrowedFd<'_>, below: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+        const TRIES_MOST: usize = 100;
+        let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        for _ in 0..if self.walks { 0 } else { TRIES_MOST } {
+            match rustix::fs::openat2(dir, below, flags, Mode::empty(), resolve) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(Errno::NOSYS | Errno::PERM) => break,
+                done => return Ok(done?),
+            }
+        }
+        let mut dir = dir.try_clone_to_owned()?;
+        let mut parts = below.components().map(Component::as_os_str).peekable();
+        while let Some(part) = parts.next() {
+            let here = match parts.peek() {
+                Some(_) => TO_SEARCH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+                None => flags,
+            };
+            dir = rustix::fs::openat(&dir, part, here, Mode::empty())?;
+        }
+        Ok(dir)
+    }
+
+    /// Opens a directory by its path without links.
+    fn open_root(&self, real: &Path) -> io::Result<OwnedFd> {
+        let top = rustix::fs::openat(CWD, "/", TO_SEARCH | OFlags::CLOEXEC, Mode::empty())?;
+        let below = real.strip_prefix("/").unwrap_or(real);
+        match self.beneath(top.as_fd(), below, TO_LIST) {
+            // One that can be searched, not listed.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                self.beneath(top.as_fd(), below, TO_SEARCH)
+            }
+            done => done,
+        }
+    }
+
+    fn add_root(&self, names: [PathBuf; 2], dir: OwnedFd, access: Access) {
+        let dir = Arc::new(dir);
+        let mut roots = self.roots.write().unwrap_or_else(PoisonError::into_inner);
+        // The first descriptor of a directory stays: what its path leads to later is another matter.
+        let dir = names.iter().find_map(|name| Some(Arc::clone(&roots.get(name)?.dir))).unwrap_or(dir);
+        for name in names {
+            let root = roots.entry(name).or_insert_with(|| Root { dir: Arc::clone(&dir), access });
+            root.access = root.access.max(access);
+        }
+    }
+
+    /// What a file is, whatever it is, and that there is no other by the time it is opened.
+    fn open_file(&self, path: &Path, access: Access, flags: OFlags) -> io::Result<File> {
+        let seen = self.open_at(path, access, OFlags::PATH)?;
+        let stat = rustix::fs::fstat(&seen)?;
+        match describe(&stat).kind {
+            MetaKind::File => {}
+            MetaKind::Symlink => return Err(Errno::LOOP.into()),
+            MetaKind::Dir | MetaKind::Other => return Ok(File::from(seen)),
+        }
+        let file = File::from(self.open_at(path, access, flags)?);
+        match describe(&rustix::fs::fstat(&file)?).id == describe(&stat).id {
+            true => Ok(file),
+            false => Err(io::Error::other("another file took its place just now")),
+        }
+    }
+}
+
+/// A path without dots, under which a root is kept.
+fn plain(path: &Path) -> PathBuf {
+    path.components().filter(|part| *part != Component::CurDir).collect()
+}
+
+/// A path without links, if all those on the way belong to the user who runs this or to root: whoever may put a link there must not be able
+/// to lead somebody else away.
+///
+/// Between this and the opening nothing is followed any more.
+pub(crate) fn real_path(path: &Path) -> io::Result<PathBuf> {
+    const LINKS_MOST: usize = 40;
+    let mut real = if path.is_absolute() { PathBuf::from("/") } else { std::env::current_dir()? };
+    let parts = |path: &Path| -> Vec<OsString> {
+        let names = path.components().rev();
+        names.filter(|part| *part != Component::RootDir).map(|part| part.as_os_str().to_os_string()).collect()
+    };
+    // The next name is taken from the end.
+    let mut todo = parts(path);
+    let mut links = 0;
+    while let Some(part) = todo.pop() {
+        if part == OsStr::new("..") {
+            real.pop();
+            continue;
+        }
+        if part == OsStr::new(".") {
+            continue;
+        }
+        real.push(&part);
+        let meta = fs::symlink_metadata(&real)?;
+        if !meta.is_symlink() {
+            continue;
+        }
+        links += 1;
+        if links > LINKS_MOST {
+            return Err(Errno::LOOP.into());
+        }
+        if meta.uid() != 0 && meta.uid() != rustix::process::geteuid().as_raw() {
+            let why = format!("{} is a link of another user; name what it leads to", real.display());
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+        let to = fs::read_link(&real)?;
+        real.pop();
+        if to.is_absolute() {
+            real = PathBuf::from("/");
+        }
+        todo.extend(parts(&to));
+    }
+    Ok(real)
+}
+
+impl Disk for SystemDisk {
+    fn root(&self, path: &Path, access: Access) -> io::Result<PathBuf> {
+        let real = real_path(path)?;
+        let dir = self.open_root(&real)?;
+        self.add_root([plain(path), real.clone()], dir, access);
+        Ok(real)
+    }
+
+    fn make_root(&self, path: &Path) -> io::Result<PathBuf> {
+        let path = &if path.as_os_str().is_empty() { PathBuf::from(".") } else { path.to_path_buf() };
+        let mut missing: Vec<OsString> = Vec::new();
+        let mut above = path.as_path();
+        let mut real = loop {
+            match (real_path(above), above.file_name()) {
+                (Err(error), Some(name)) if error.kind() == io::ErrorKind::NotFound => {
+                    missing.push(name.to_os_string());
+                    above = above.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                }
+                (done, _) => break done?,
+            }
+        };
+        let mut dir = self.open_root(&real)?;
+        for name in missing.into_iter().rev() {
+            match rustix::fs::mkdirat(&dir, &name, Mode::from_raw_mode(0o777)) {
+                Ok(()) => {
+                    let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+                    made.push((plain(path), dir.try_clone()?, name.clone()));
+                }
+                // Somebody else may make it at the same time.
+                Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+            dir = self.beneath(dir.as_fd(), Path::new(&name), TO_LIST)?;
+            real.push(name);
+        }
+        self.add_root([plain(path), real.clone()], dir, Access::Write);
+        Ok(real)
+    }
+
+    fn unmake_root(&self, path: &Path) {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = plain(path);
+        let (ours, others) = made.drain(..).partition(|(root, ..)| *root == path);
+        *made = others;
+        let ours: Vec<(PathBuf, OwnedFd, OsString)> = ours;
+        // From the innermost; what is not empty stays.
+        for (_, dir, name) in ours.iter().rev() {
+            let _ = rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR);
+        }
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let file = self.open_file(path, Access::Read, TO_READ)?;
+        Ok(Box::new(SystemFile { file, created: None }))
+    }
+
+    fn open_write(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let file = self.open_file(path, Access::Write, TO_WRITE)?;
+        Ok(Box::new(SystemFile { file, created: None }))
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let (dir, name) = self.at(path, Access::Write)?;
+        match rustix::fs::unlinkat(&dir, &name, AtFlags::empty()) {
+            Err(error) if error != Errno::NOENT => return Err(error.into()),
+            _ => {}
+        }
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&dir, &name, flags, Mode::from_raw_mode(0o600))?;
+        Ok(Box::new(SystemFile { file: File::from(file), created: Some((dir, name)) }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (from, old) = self.at(from, Access::Write)?;
+        let (to, new) = self.at(to, Access::Write)?;
+        Ok(rustix::fs::renameat(&from, &old, &to, &new)?)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let (dir, name) = self.at(path, Access::Write)?;
+        Ok(rustix::fs::unlinkat(&dir, &name, AtFlags::empty())?)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        Ok(rustix::fs::fsync(self.open_at(path, Access::Write, TO_LIST)?)?)
+    }
+
+    fn make_dir(&self, path: &Path) -> io::Result<()> {
+        if self.meta(path).is_ok_and(|meta| meta.kind == MetaKind::Dir) {
+            return Ok(());
+        }
+        let (dir, name) = self.at(path, Access::Write)?;
+        Ok(rustix::fs::mkdirat(&dir, &name, Mode::from_raw_mode(0o777))?)
+    }
+
+    fn make_private_dir(&self, path: &Path) -> io::Result<()> {
+        let (dir, name) = self.at(path, Access::Write)?;
+        Ok(rustix::fs::mkdirat(&dir, &name, Mode::from_raw_mode(PRIVATE_DIR))?)
+    }
+
+    fn add_name(&self, path: &Path, name: &Path) -> io::Result<()> {
+        let (dir, old) = self.at(path, Access::Write)?;
+        let (to, new) = self.at(name, Access::Write)?;
+        Ok(rustix::fs::linkat(&dir, &old, &to, &new, AtFlags::empty())?)
+    }
+
+    fn make_link(&self, target: &Path, path: &Path) -> io::Result<()> {
+        let (dir, name) = self.at(path, Access::Write)?;
+        Ok(rustix::fs::symlinkat(target, &dir, &name)?)
+    }
+
+    fn set_meta(&self, path: &Path, mode: u32, mtime: Timestamp) -> io::Result<()> {
+        if self.meta(path)?.kind == MetaKind::Symlink {
+            let (dir, name) = self.at(path, Access::Write)?;
+            return Ok(rustix::fs::utimensat(&dir, &name, &modified(mtime), AtFlags::SYMLINK_NOFOLLOW)?);
+        }
+        let dir = self.open_at(path, Access::Write, TO_LIST)?;
+        rustix::fs::fchmod(&dir, Mode::from_raw_mode(mode))?;
+        Ok(rustix::fs::futimens(&dir, &modified(mtime))?)
+    }
+
+    fn meta(&self, path: &Path) -> io::Result<Meta> {
+        Ok(describe(&rustix::fs::fstat(self.open_at(path, Access::Read, OFlags::PATH)?)?))
+    }
+
+    fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
+        let (dir, name) = self.at(path, Access::Read)?;
+        let to = rustix::fs::readlinkat(&dir, &name, Vec::new())?;
+        Ok(PathBuf::from(OsString::from_vec(to.into_bytes())))
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        let dir = self.open_at(path, Access::Read, TO_LIST)?;
+        let mut names = Vec::new();
+        for entry in Dir::new(dir)? {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name != "." && name != ".." {
+                names.push(PathBuf::from(name));
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        let stat = rustix::fs::fstatvfs(self.open_at(path, Access::Read, TO_LIST)?)?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+}
+
+impl DiskFile for SystemFile {
+    fn read_at(&self, mut bytes: &mut [u8], mut offset: u64) -> io::Result<usize> {
+        let mut total = 0;
+        while !bytes.is_empty() {
+            match self.file.read_at(bytes, offset) {
+                Ok(0) => break,
+                Ok(read) => {
+                    total += read;
+                    offset += read as u64;
+                    bytes = &mut bytes[read..];
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(total)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
+
+    fn meta(&self) -> io::Result<Meta> {
+        Ok(describe(&rustix::fs::fstat(&self.file)?))
+    }
+
+    fn set_meta(&self, mode: u32, mtime: Timestamp) -> io::Result<()> {
+        rustix::fs::fchmod(&self.file, Mode::from_raw_mode(mode))?;
+        Ok(rustix::fs::futimens(&self.file, &modified(mtime))?)
+    }
+
+    fn set_owner(&self, owner: u32, group: u32) -> io::Result<()> {
+        std::os::unix::fs::fchown(&self.file, Some(owner), Some(group))
+    }
+
+    fn give_name(&self, path: &Path) -> io::Result<()> {
+        let (Some((dir, old)), Some(new)) = (&self.created, path.file_name()) else {
+            return Err(Errno::INVAL.into());
+        };
+        let there = describe(&rustix::fs::statat(dir, old, AtFlags::SYMLINK_NOFOLLOW)?);
+        if there.id != self.meta()?.id {
+            return Err(io::Error::other("another file took its place just now"));
+        }
+        Ok(rustix::fs::renameat(dir, old, dir, new)?)
+    }
+}
+
+fn modified(mtime: Timestamp) -> Timestamps {
+    Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
+        last_modification: Timespec { tv_sec: mtime.seconds, tv_nsec: mtime.nanos.into() },
+    }
+}
+
+fn describe(stat: &Stat) -> Meta {
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => MetaKind::Dir,
+        FileType::RegularFile => MetaKind::File,
+        FileType::Symlink => MetaKind::Symlink,
+        _ => MetaKind::Other,
+    };
+    Meta {
+        kind,
+        size: stat.st_size as u64,
+        mode: stat.st_mode & 0o7777,
+        mtime: Timestamp { seconds: stat.st_mtime, nanos: stat.st_mtime_nsec as u32 },
+        ctime: Timestamp { seconds: stat.st_ctime, nanos: stat.st_ctime_nsec as u32 },
+        id: FileId { device: stat.st_dev, inode: stat.st_ino },
+        owner: stat.st_uid,
+        group: stat.st_gid,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    /// With the kernel's help, and without.
+    fn disks() -> [SystemDisk; 2] {
+        [SystemDisk::new(), SystemDisk { walks: true, ..SystemDisk::default() }]
+    }
+
+    #[test]
+    fn what_lies_below_no_root_is_not_there() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("x"), "x").unwrap();
+        for disk in disks() {
+            let error = disk.meta(&dir.path().join("x")).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotFound);
+            disk.root(dir.path(), Access::Read).unwrap();
+            assert_eq!(disk.meta(&dir.path().join("x")).unwrap().size, 1);
+            assert_eq!(disk.meta(&dir.path().join("./x")).unwrap().size, 1);
+            assert!(disk.meta(&dir.path().join("../x")).is_err());
+        }
+    }
+
+    #[test]
+    fn below_a_root_that_is_read_nothing_can_be_changed() {
+        let dir = tempfile::tempdir().unwrap();
+        let x = dir.path().join("x");
+        fs::write(&x, "x").unwrap();
+        for disk in disks() {
+            disk.root(dir.path(), Access::Read).unwrap();
+            let y = dir.path().join("y");
+            let zero = Timestamp { seconds: 0, nanos: 0 };
+            let refused = [
+                disk.open_write(&x).map(drop),
+                disk.create(&y).map(drop),
+                disk.rename(&x, &y),
+                disk.remove(&x),
+                disk.make_dir(&y),
+                disk.make_private_dir(&y),
+                disk.add_name(&x, &y),
+                disk.make_link(&x, &y),
+                disk.set_meta(dir.path(), 0o777, zero),
+                disk.sync_dir(dir.path()),
+            ];
+            for (i, refused) in refused.into_iter().enumerate() {
+                assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::PermissionDenied, "{i}");
+            }
+            disk.root(dir.path(), Access::Write).unwrap();
+            disk.create(&y).unwrap();
+            disk.remove(&y).unwrap();
+        }
+    }
+
+    #[test]
+    fn no_link_below_a_root_is_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, outside) = (dir.path().join("root"), dir.path().join("outside"));
+        fs::create_dir_all(root.join("d")).unwrap();
+        fs::create_dir(&outside).unwrap();
+        fs::write(outside.join("secret"), "secret").unwrap();
+        symlink(&outside, root.join("away")).unwrap();
+        symlink("../../outside", root.join("d/away")).unwrap();
+        symlink("../outside/secret", root.join("file")).unwrap();
+        for disk in disks() {
+            disk.root(&root, Access::Write).unwrap();
+            for path in ["away/secret", "d/away/secret", "file"] {
+                assert!(disk.open(&root.join(path)).is_err(), "{path}");
+                assert!(disk.open_write(&root.join(path)).is_err(), "{path}");
+            }
+            for path in ["away/new", "d/away/new"] {
+                assert!(disk.create(&root.join(path)).is_err(), "{path}");
+                assert!(disk.make_dir(&root.join(path)).is_err(), "{path}");
+                assert!(disk.rename(&root.join("file"), &root.join(path)).is_err(), "{path}");
+            }
+            assert!(disk.list(&root.join("away")).is_err());
+            assert_eq!(disk.meta(&root.join("file")).unwrap().kind, MetaKind::Symlink);
+            assert_eq!(disk.read_link(&root.join("d/away")).unwrap(), Path::new("../../outside"));
+        }
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_root_stays_the_directory_that_it_was_when_it_was_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        for (i, disk) in disks().iter().enumerate() {
+            let root = dir.path().join(format!("root{i}"));
+            fs::create_dir(&root).unwrap();
+            disk.root(&root, Access::Write).unwrap();
+            fs::rename(&root, dir.path().join(format!("moved{i}"))).unwrap();
+            symlink(std::env::temp_dir(), &root).unwrap();
+            disk.create(&root.join("x")).unwrap();
+            disk.root(&root, Access::Read).unwrap();
+            disk.create(&root.join("y")).unwrap();
+            assert!(dir.path().join(format!("moved{i}/x")).exists());
+            assert!(dir.path().join(format!("moved{i}/y")).exists());
+        }
+    }
+
+    #[test]
+    fn what_was_created_is_named_where_it_was_created_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        for disk in disks() {
+            let at = |path: &str| dir.path().join(path);
+            fs::create_dir_all(at("d")).unwrap();
+            disk.root(dir.path(), Access::Write).unwrap();
+            let file = disk.create(&at("d/temp")).unwrap();
+            fs::rename(at("d"), at("moved")).unwrap();
+            fs::create_dir(at("d")).unwrap();
+            file.give_name(&at("d/name")).unwrap();
+            assert!(at("moved/name").exists() && !at("d/name").exists());
+            let file = disk.create(&at("d/temp")).unwrap();
+            fs::remove_file(at("d/temp")).unwrap();
+            fs::write(at("d/temp"), "of another").unwrap();
+            assert!(file.give_name(&at("d/name")).is_err() && !at("d/name").exists());
+            fs::remove_dir_all(at("d")).unwrap();
+            fs::remove_dir_all(at("moved")).unwrap();
+        }
+    }
+
+    #[test]
+    fn directories_that_were_made_for_a_root_go_again_as_far_as_they_are_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = SystemDisk::new();
+        fs::create_dir(dir.path().join("a")).unwrap();
+        let deep = dir.path().join("a/b/c/d");
+        assert_eq!(disk.make_root(&deep).unwrap(), deep.canonicalize().unwrap());
+        fs::write(dir.path().join("a/b/kept"), "").unwrap();
+        disk.unmake_root(&deep);
+        assert!(dir.path().join("a/b").is_dir() && !dir.path().join("a/b/c").exists());
+        fs::remove_dir_all(dir.path().join("a/b")).unwrap();
+        disk.make_root(&deep).unwrap();
+        disk.unmake_root(&deep);
+        assert!(dir.path().join("a").is_dir() && !dir.path().join("a/b").exists());
+    }
+}
