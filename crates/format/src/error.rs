@@ -21,6 +21,10 @@ pub enum Part {
     Snapshot,
     /// The data zone of a volume's device.
     DataZone,
+    /// What happened to a volume and what is wrong with it.
+    State,
+    /// Who serves a volume.
+    Claim,
 }
 
 impl fmt::Display for Part {
@@ -34,6 +38,8 @@ impl fmt::Display for Part {
             Part::Record => "journal record",
             Part::Snapshot => "map snapshot",
             Part::DataZone => "data zone",
+            Part::State => "state",
+            Part::Claim => "claim",
         })
     }
 }
@@ -54,6 +60,13 @@ pub enum FormatError {
         version: u32,
         /// The newest version known here.
         known: u32,
+    },
+    /// A newer program's features, without which nothing of it means what it seems to.
+    Features {
+        /// What was read.
+        part: Part,
+        /// The bits that are not known here.
+        unknown: u64,
     },
     /// The bytes end too early.
     Truncated {
@@ -87,6 +100,10 @@ impl fmt::Display for FormatError {
             FormatError::Newer { part, version, known } => write!(
                 out,
                 "its {part} has format version {version}, this program reads up to version {known}; use a newer pantile"
+            ),
+            FormatError::Features { part, unknown } => write!(
+                out,
+                "its {part} has features that this program does not know (bits {unknown:#x}); use a newer pantile"
             ),
             FormatError::Truncated { part, have, need } => {
                 write!(out, "its {part} is cut off: {have} bytes are there, {need} are needed")

@@ -44,7 +44,7 @@ pub use engine::{DIRTY_BLOCKS_MARK, DIRTY_BLOCKS_MOST, ENGINE_BUFFERS};
 pub use extents::Extent;
 pub use geometry::{Geometry, NewVolume};
 pub use lookup::{Lookup, Mixture, Source, Stretch};
-pub use open::{Birth, OpenError, format_volume};
+pub use open::{Birth, OpenError, format_volume, format_volume_1};
 pub use pantile_format::volume::Policy;
 #[cfg(feature = "planted-bugs")]
 pub use planted::Bug;

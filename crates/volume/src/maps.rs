@@ -5,7 +5,7 @@
 //! is used once.
 
 use crate::{Geometry, Slot, UserBlock};
-use pantile_format::volume::{LogicalStripe, MemberState, Policy};
+use pantile_format::volume::{LogicalStripe, MemberState, Note, Policy};
 use pantile_format::{Crc64, Generation};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -208,6 +208,8 @@ pub(crate) enum Change {
     Member { slot: Slot, state: MemberState },
     /// Logical stripes are perhaps being written in place, or not any more.
     Mark { first: u32, count: u32, is_marked: bool },
+    /// What happened, or what is wrong.
+    Note(Note),
 }
 
 impl Change {
@@ -267,9 +269,11 @@ impl Maps {
                 (own || self.free.contains(*physical)) && places.insert(*physical)
             }
             Change::Row { row, .. } => self.free_rows.contains(row) && rows.insert(*row),
-            Change::Unmap { .. } | Change::Forget { .. } | Change::Member { .. } | Change::Mark { .. } => {
-                true
-            }
+            Change::Unmap { .. }
+            | Change::Forget { .. }
+            | Change::Member { .. }
+            | Change::Mark { .. }
+            | Change::Note(_) => true,
         })
     }
 
@@ -318,6 +322,7 @@ impl Maps {
                     };
                 }
             }
+            Change::Note(_) => {}
         }
     }
 

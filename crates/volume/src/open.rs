@@ -27,10 +27,10 @@ use crate::stored::{NUMBERS_END, SnapshotReader, superblock_of};
 use crate::{
     Action, Bearing, Bug, DeviceBlock, Event, Found, Geometry, IoId, IoResult, Piece, Planted, Slot, Urgency,
 };
-pub use blank::{Birth, format_volume};
+pub use blank::{Birth, format_volume, format_volume_1};
 pub use error::OpenError;
-use pantile_format::Generation;
 use pantile_format::volume::{HistoryId, MemberState, RecordNumber, Session, Superblock, Zones};
+use pantile_format::{FormatError, Generation};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Bytes of rings that are read at a time: so that 64 devices are not held at once.
@@ -250,6 +250,10 @@ impl Opening {
                     self.superblocks[slot.0 as usize].push((turn, found));
                 }
                 Ok(_) => self.others[slot.0 as usize] = true,
+                // What a later program wrote is not to be written over.
+                Err(FormatError::Newer { .. } | FormatError::Features { .. }) => {
+                    self.others[slot.0 as usize] = true;
+                }
                 Err(_) => {}
             },
             (Reading::Snapshot(slot), IoResult::Bytes(bytes)) => self.had_of_snapshot(slot, bytes),

@@ -34,6 +34,7 @@ pub(crate) fn entry(change: &Change, geometry: &Geometry) -> Entry {
             let first = LogicalStripe((*first).into());
             Entry::Mark { first, count: (*count).into(), is_marked: *is_marked }
         }
+        Change::Note(note) => Entry::Note(*note),
     }
 }
 
@@ -60,6 +61,7 @@ pub(crate) fn change(entry: &Entry, geometry: &Geometry) -> Option<Change> {
         Entry::Mark { first, count, is_marked } => {
             Change::Mark { first: first.0 as u32, count: *count as u32, is_marked: *is_marked }
         }
+        Entry::Note(note) => Change::Note(*note),
     })
 }
 

@@ -6,8 +6,8 @@
 //! table, and for the newest writes by its digest, which comes from the journal.
 
 use super::{
-    BLOCK_BYTES, CHUNK_BLOCKS_MAX, LogicalStripe, PhysicalStripe, Slot, VOLUME_VERSION, VolumeId,
-    check_start, must_be_volume, must_be_zero, seal, unseal,
+    BLOCK_BYTES, CHUNK_BLOCKS_MAX, LogicalStripe, PhysicalStripe, Slot, UNCHANGED, VolumeId, check_start,
+    must_be_volume, must_be_zero, seal, unseal,
 };
 use crate::layout::layout;
 use crate::{Column, Crc64, FormatError, Generation, Part};
@@ -63,7 +63,7 @@ impl ChunkHeader {
         assert!((1..=CHUNK_BLOCKS_MAX).contains(&count), "a chunk of {count} blocks");
         let mut bytes = vec![0; ChunkHeader::blocks(count) as usize * BLOCK_BYTES];
         MAGIC.put(&mut bytes, MAGIC_BYTES);
-        VERSION.put_u32(&mut bytes, VOLUME_VERSION);
+        VERSION.put_u32(&mut bytes, UNCHANGED);
         SLOT.put_u32(&mut bytes, self.slot.0);
         VOLUME.put(&mut bytes, &self.volume.0);
         PHYSICAL.put_u64(&mut bytes, self.physical.0);
@@ -86,13 +86,13 @@ impl ChunkHeader {
     /// Errors: no magic, a newer version, cut off, a checksum that does not fit, another volume, or no blocks.
     pub fn decode(bytes: &[u8], volume: VolumeId) -> Result<ChunkHeader, FormatError> {
         let part = Part::ChunkHeader;
-        check_start(part, MAGIC_BYTES, bytes, BLOCK_BYTES as u64)?;
+        check_start(part, MAGIC_BYTES, UNCHANGED, bytes, BLOCK_BYTES as u64)?;
         let count = u64::from(BLOCKS.u32(bytes));
         if !(1..=CHUNK_BLOCKS_MAX).contains(&count) {
             return Err(FormatError::Invalid { part, field: "blocks", rule: "must be 1 to 65536" });
         }
         let need = ChunkHeader::blocks(count) * BLOCK_BYTES as u64;
-        check_start(part, MAGIC_BYTES, bytes, need)?;
+        check_start(part, MAGIC_BYTES, UNCHANGED, bytes, need)?;
         let bytes = &bytes[..need as usize];
         unseal(part, bytes)?;
         must_be_volume(part, VOLUME.get(bytes), volume)?;

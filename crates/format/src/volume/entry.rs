@@ -3,6 +3,7 @@
 //! Every entry begins with its kind and its length. Whether an entry fits the volume's [`Shape`] is checked apart from
 //! its bytes, by [`Entry::check`], so that encoder and decoder ask the same rules.
 
+use super::note::{KINDS as NOTE_KINDS, Note};
 use super::{LogRow, LogicalStripe, PhysicalStripe, Shape, Slot, UserBlock, get_u16, must_be_zero};
 use crate::layout::layout;
 use crate::{Crc64, FormatError, Generation, Part};
@@ -13,7 +14,9 @@ const KIND_LOG_WRITE: u16 = 3;
 const KIND_FORGET: u16 = 4;
 const KIND_MEMBER: u16 = 5;
 const KIND_MARK: u16 = 6;
-const ENTRY_HEAD_BYTES: usize = 8;
+/// Entries of these kinds may be passed over by a reader that does not know them.
+const KIND_MAY_IGNORE: u16 = 64;
+pub(super) const ENTRY_HEAD_BYTES: usize = 8;
 const SWITCH_BYTES: usize = 64;
 const UNMAP_BYTES: usize = 24;
 const LOG_WRITE_BYTES: usize = 24;
@@ -27,7 +30,7 @@ pub(super) const LONE_CELL_BYTES: usize = LOG_WRITE_BYTES + CELL_BYTES;
 layout! {
     /// How every entry begins.
     ENTRY_HEAD_LAYOUT {
-        KIND: "kind" @ 0 + 2, "1 stripe switch, 2 unmap, 3 log write, 4 log forget, 5 member, 6 mark";
+        KIND: "kind" @ 0 + 2, "1 stripe switch, 2 unmap, 3 log write, 4 log forget, 5 member, 6 mark, 7 device, 8 event, 9 scrub, 10 range";
         COUNT: "count" @ 2 + 2, "devices of a stripe switch, cells of a log write, else zero";
         LEN: "length" @ 4 + 4, "bytes of the entry with this head";
     }
@@ -131,6 +134,8 @@ pub enum Entry {
         /// Whether the mark is set, or taken away.
         is_marked: bool,
     },
+    /// What happened, or what is wrong; since version 2.
+    Note(Note),
 }
 
 /// A logical stripe was written as a whole.
@@ -236,6 +241,7 @@ impl Entry {
             Entry::LogForget { .. } => FORGET_BYTES,
             Entry::Member(_) => MEMBER_BYTES,
             Entry::Mark { .. } => MARK_BYTES,
+            Entry::Note(note) => note.len_bytes(),
         }
     }
 
@@ -268,6 +274,7 @@ impl Entry {
                 rule(fits, "first user block", "must begin a range of the volume's")
             }
             Entry::Member(member) => member.check(Part::Record, shape),
+            Entry::Note(note) => note.check(Part::Record, shape),
         }
     }
 
@@ -287,6 +294,10 @@ impl Entry {
                 F_COUNT.put_u64(head, *count);
             }
             Entry::Member(member) => member.encode(out),
+            Entry::Note(note) => {
+                let head = begin(out, note.kind(), 0, note.len_bytes(), note.len_bytes());
+                note.encode(head);
+            }
             Entry::Mark { first, count, is_marked } => {
                 let head = begin(out, KIND_MARK, 0, MARK_BYTES, MARK_BYTES);
                 K_FIRST.put_u64(head, first.0);
@@ -309,6 +320,11 @@ impl Entry {
         }
     }
 
+    /// Whether an entry, its head at least, is of a kind that a reader may pass over without knowing it.
+    pub(super) fn may_be_ignored(bytes: &[u8]) -> bool {
+        get_u16(KIND, bytes) >= KIND_MAY_IGNORE
+    }
+
     /// Reads an entry that is exactly these bytes. Whether it fits the volume's shape is not looked at.
     pub(super) fn decode(part: Part, bytes: &[u8]) -> Result<Entry, FormatError> {
         let invalid = |field, rule| FormatError::Invalid { part, field, rule };
@@ -320,7 +336,8 @@ impl Entry {
             KIND_FORGET => (FORGET_BYTES, false),
             KIND_MEMBER => (MEMBER_BYTES, false),
             KIND_MARK => (MARK_BYTES, false),
-            _ => return Err(invalid("kind", "must be 1 to 6")),
+            kind if NOTE_KINDS.contains(&kind) => (Note::len_of(kind), false),
+            _ => return Err(invalid("kind", "must be 1 to 10")),
         };
         if bytes.len() < fixed {
             return Err(invalid("length", "must fit the kind"));
@@ -345,6 +362,7 @@ impl Entry {
                 let (first, count) = (LogicalStripe(K_FIRST.u64(head)), K_COUNT.u64(head));
                 Entry::Mark { first, count, is_marked }
             }
+            kind if NOTE_KINDS.contains(&kind) => Entry::Note(Note::decode(part, kind, head)?),
             _ => Entry::Member(Member::decode(part, head)?),
         };
         Ok(entry)

@@ -9,8 +9,8 @@
 //! it is written together with it: it is valid only if what it maps is there.
 
 use super::{
-    BLOCK_BYTES, Entry, RecordNumber, Session, Shape, VOLUME_VERSION, VolumeId, check_start, must_be_volume,
-    must_be_zero, seal, unseal,
+    BLOCK_BYTES, Entry, RecordNumber, Session, Shape, UNCHANGED, VOLUME_VERSION, VolumeId, check_start,
+    must_be_volume, must_be_zero, seal, unseal,
 };
 use crate::layout::layout;
 use crate::{FormatError, Part};
@@ -26,7 +26,7 @@ layout! {
     /// The head of a record. Entries follow, then zeros, then a CRC at the end of its last block.
     RECORD_HEAD_LAYOUT {
         MAGIC: "magic" @ 0 + 8, "`PANTRECD`";
-        VERSION: "version" @ 8 + 4, "format version, 1";
+        VERSION: "version" @ 8 + 4, "2 exactly if it has an entry of a kind above 6, else 1";
         BLOCKS: "blocks" @ 12 + 4, "blocks of the record, as few as it needs: 1 to 4096";
         VOLUME: "volume" @ 16 + 16, "the volume's UUID";
         SESSION: "session" @ 32 + 8, "the session that wrote it";
@@ -72,6 +72,12 @@ impl Record {
         blocks_of(body)
     }
 
+    /// Volumes of version 1 have entries of the kinds 1 to 6 only.
+    fn version(&self) -> u32 {
+        let is_new = self.entries.iter().any(|entry| matches!(entry, Entry::Note(_)));
+        if is_new { VOLUME_VERSION } else { UNCHANGED }
+    }
+
     /// Whether it can be a record of a volume of this shape, and fits its journal.
     ///
     /// Errors: `Invalid` with the field that cannot be so.
@@ -95,7 +101,7 @@ impl Record {
             entry.encode(&mut bytes);
         }
         MAGIC.put(&mut bytes, MAGIC_BYTES);
-        VERSION.put_u32(&mut bytes, VOLUME_VERSION);
+        VERSION.put_u32(&mut bytes, self.version());
         BLOCKS.put_u32(&mut bytes, blocks as u32);
         VOLUME.put(&mut bytes, &self.volume.0);
         SESSION.put_u64(&mut bytes, self.session.0);
@@ -114,7 +120,7 @@ impl Record {
     /// Errors: no magic, a newer version, cut off, another volume, or numbers that cannot be so. The checksum, which
     /// stands at the record's end, is not looked at.
     pub fn peek(block: &[u8], volume: VolumeId) -> Result<RecordHead, FormatError> {
-        check_start(Part::Record, MAGIC_BYTES, block, RECORD_HEAD_BYTES as u64)?;
+        check_start(Part::Record, MAGIC_BYTES, VOLUME_VERSION, block, RECORD_HEAD_BYTES as u64)?;
         must_be_volume(Part::Record, VOLUME.get(block), volume)?;
         let head = RecordHead {
             session: Session(SESSION.u64(block)),
@@ -140,30 +146,52 @@ impl Record {
         let head = Record::peek(bytes, volume)?;
         check_len(head.blocks.into(), shape)?;
         let need = u64::from(head.blocks) * BLOCK_BYTES as u64;
-        check_start(part, MAGIC_BYTES, bytes, need)?;
+        let version = check_start(part, MAGIC_BYTES, VOLUME_VERSION, bytes, need)?;
         let bytes = &bytes[..need as usize];
         unseal(part, bytes)?;
         let (mut body, rest) =
             bytes[RECORD_HEAD_BYTES..bytes.len() - 8].split_at(BODY_LEN.u32(bytes) as usize);
         must_be_zero(part, rest)?;
-        let mut entries = Vec::new();
-        for _ in 0..ENTRIES.u32(bytes) {
-            let len = match Entry::len_at_front(part, body)? {
-                Some(len) if len <= body.len() => len,
-                _ => return Err(invalid("entries", "must fit the body")),
-            };
-            let (entry, rest) = body.split_at(len);
-            let entry = Entry::decode(part, entry)?;
-            entry.check(shape)?;
-            entries.push(entry);
-            body = rest;
-        }
-        if !body.is_empty() {
-            return Err(invalid("body length", "must end behind the last entry"));
-        }
+        let (entries, skipped) = decode_entries(part, ENTRIES.u32(bytes), &mut body, shape)?;
         let RecordHead { session, number, flushed_through, .. } = head;
-        Ok(Record { volume, session, number, flushed_through, entries })
+        let record = Record { volume, session, number, flushed_through, entries };
+        let written = if skipped { VOLUME_VERSION } else { record.version() };
+        match version == written {
+            true => Ok(record),
+            false => Err(invalid("version", "must be 2 exactly with an entry of a kind above 6")),
+        }
     }
+}
+
+/// All entries of a body, and whether some were passed over that may be ignored.
+pub(super) fn decode_entries(
+    part: Part,
+    count: u32,
+    body: &mut &[u8],
+    shape: &Shape,
+) -> Result<(Vec<Entry>, bool), FormatError> {
+    let wrong = |field, rule| FormatError::Invalid { part, field, rule };
+    let (mut entries, mut skipped) = (Vec::new(), false);
+    for _ in 0..count {
+        let len = match Entry::len_at_front(part, body)? {
+            Some(len) if len <= body.len() => len,
+            _ => return Err(wrong("entries", "must fit the body")),
+        };
+        let (entry, rest) = body.split_at(len);
+        *body = rest;
+        match Entry::may_be_ignored(entry) {
+            true => skipped = true,
+            false => {
+                let entry = Entry::decode(part, entry)?;
+                entry.check(shape)?;
+                entries.push(entry);
+            }
+        }
+    }
+    if !body.is_empty() {
+        return Err(wrong("body length", "must end behind the last entry"));
+    }
+    Ok((entries, skipped))
 }
 
 fn invalid(field: &'static str, rule: &'static str) -> FormatError {

@@ -9,8 +9,7 @@
 use super::entry::{LONE_CELL_BYTES, MEMBER_BYTES};
 use super::{
     BLOCK_BYTES, Entry, LogRow, LogWrite, LogicalStripe, Member, PhysicalStripe, RecordNumber, Session,
-    Shape, Slot, SnapshotRef, VOLUME_VERSION, VolumeId, check_start, must_be_volume, must_be_zero, seal,
-    unseal,
+    Shape, Slot, SnapshotRef, UNCHANGED, VolumeId, check_start, must_be_volume, must_be_zero, seal, unseal,
 };
 use crate::layout::layout;
 use crate::{Crc64, FormatError, Generation, Part};
@@ -286,7 +285,7 @@ impl SnapshotEncoder {
         let blocks = piece_blocks(payload);
         let mut bytes = vec![0; blocks * BLOCK_BYTES];
         MAGIC.put(&mut bytes, MAGIC_BYTES);
-        VERSION.put_u32(&mut bytes, VOLUME_VERSION);
+        VERSION.put_u32(&mut bytes, UNCHANGED);
         PIECE.put_u32(&mut bytes, self.pieces);
         VOLUME.put(&mut bytes, &self.head.volume.0);
         SESSION.put_u64(&mut bytes, self.head.session.0);
@@ -430,7 +429,7 @@ impl SnapshotDecoder {
     /// Checks that a piece is whole and the one that belongs here.
     fn check_piece(&self, piece: &[u8]) -> Result<Crc64, FormatError> {
         let rule = |holds: bool, field, rule| if holds { Ok(()) } else { Err(invalid(field, rule)) };
-        check_start(PART, MAGIC_BYTES, piece, piece.len() as u64)?;
+        check_start(PART, MAGIC_BYTES, UNCHANGED, piece, piece.len() as u64)?;
         let crc = unseal(PART, piece)?;
         must_be_volume(PART, VOLUME.get(piece), self.volume)?;
         rule(PIECE.u32(piece) == self.pieces, "piece", "must be the one after the piece before")?;

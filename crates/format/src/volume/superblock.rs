@@ -5,8 +5,8 @@
 //! maps are in the snapshot and in the records behind it.
 
 use super::{
-    BLOCK_BYTES, HistoryId, PhysicalStripe, RecordNumber, Session, Shape, Slot, VOLUME_VERSION, VolumeId,
-    check_start, must_be_zero, seal, unseal,
+    BLOCK_BYTES, Features, HistoryId, PhysicalStripe, RecordNumber, Second, Session, Shape, Slot, StateRef,
+    UNCHANGED, VOLUME_VERSION, VolumeId, check_start, must_be_zero, seal, unseal,
 };
 use crate::layout::layout;
 use crate::{CodeRecord, Column, Crc64, FormatError, Generation, Part};
@@ -21,7 +21,7 @@ layout! {
     /// The superblock, byte by byte.
     SUPERBLOCK_LAYOUT {
         MAGIC: "magic" @ 0 + 8, "`PANTVOLM`";
-        VERSION: "version" @ 8 + 4, "format version, 1";
+        VERSION: "version" @ 8 + 4, "format version: 1, or 2";
         SLOT: "slot" @ 12 + 4, "this device's place in the volume, from 0";
         VOLUME: "volume" @ 16 + 16, "the volume's UUID";
         HISTORY: "history" @ 32 + 16, "drawn anew whenever the volume is opened without all of its devices";
@@ -60,7 +60,15 @@ layout! {
         ANCESTORS: "ancestors" @ 816 + 2048, "the histories before this one, the newest first, 16 bytes each, then zeros";
         SNAPSHOT_SESSION: "snapshot session" @ 2864 + 8, "the session that wrote the snapshot";
         BASE: "base session" @ 2872 + 8, "the newest session that had written a record or a snapshot when this one began";
-        REST: "reserved" @ 2880 + 1208, "zero";
+        MAY_IGNORE: "features to ignore" @ 2880 + 8, "version 2, like all that follow; a reader that does not know a bit may read and write";
+        READ_ONLY: "features to read" @ 2888 + 8, "a reader that does not know a bit may read and must not write";
+        MUST_REFUSE: "features to refuse" @ 2896 + 8, "a reader that does not know a bit must refuse the volume: bit 0 patches, bit 1 a replacement under way (both reserved)";
+        STATE_AT: "state block" @ 2904 + 4, "the first block of the first place for the state: 7";
+        STATE_BLOCKS: "state blocks" @ 2908 + 4, "blocks of each place: 4";
+        STATE_LEN: "state length" @ 2912 + 4, "blocks of the state that goes with the snapshot; 0 for none";
+        CLAIM_AT: "claim block" @ 2916 + 4, "the block of the claim: 15";
+        STATE_CRC: "state checksum" @ 2920 + 8, "the CRC at the end of the state; 0 for none";
+        REST: "reserved" @ 2928 + 1160, "zero";
         CRC: "checksum" @ 4088 + 8, "CRC-64/NVME of the 4088 bytes before";
     }
 }
@@ -175,6 +183,8 @@ pub struct Superblock {
     pub snapshot: Option<SnapshotRef>,
     /// The devices that are lost, ascending; never this one.
     pub lost: Vec<Slot>,
+    /// What version 2 adds; `None`: the volume is of version 1.
+    pub second: Option<Second>,
 }
 
 /// What the definition area holds.
@@ -232,7 +242,10 @@ impl Superblock {
             let fits = snapshot.replay_at < self.shape.journal_blocks;
             rule(fits, "replay block", "must lie in the journal")?;
         }
-        Ok(())
+        let Some(second) = self.second else { return Ok(()) };
+        let fits = second.state.is_none() || self.snapshot.is_some();
+        rule(fits, "state length", "must be 0 without a snapshot")?;
+        second.check(self.definition)
     }
 
     /// Its block.
@@ -244,7 +257,7 @@ impl Superblock {
         }
         let mut bytes = vec![0; BLOCK_BYTES];
         MAGIC.put(&mut bytes, MAGIC_BYTES);
-        VERSION.put_u32(&mut bytes, VOLUME_VERSION);
+        VERSION.put_u32(&mut bytes, if self.second.is_some() { VOLUME_VERSION } else { UNCHANGED });
         SLOT.put_u32(&mut bytes, self.slot.0);
         VOLUME.put(&mut bytes, &self.volume.0);
         HISTORY.put(&mut bytes, &self.history.0);
@@ -278,6 +291,9 @@ impl Superblock {
         for slot in &self.lost {
             bytes[(LOST.offset + slot.0 / 8) as usize] |= 1 << (slot.0 % 8);
         }
+        if let Some(second) = &self.second {
+            put_second(&mut bytes, second);
+        }
         NAME_LEN.put_u32(&mut bytes, self.name.len() as u32);
         put_text(NAME, &mut bytes, &self.name);
         SPEC_LEN.put_u32(&mut bytes, self.spec.len() as u32);
@@ -288,12 +304,17 @@ impl Superblock {
 
     /// Reads a superblock at the front of `bytes`.
     ///
-    /// Errors: no magic, a newer version, cut off, a checksum that does not fit, or fields that contradict each other.
+    /// Errors: no magic, a newer version, features that must be known, cut off, a checksum that does not fit, or fields that
+    /// contradict each other.
     pub fn decode(bytes: &[u8]) -> Result<Superblock, FormatError> {
         let invalid = |field, rule| FormatError::Invalid { part: PART, field, rule };
-        check_start(PART, MAGIC_BYTES, bytes, BLOCK_BYTES as u64)?;
+        let version = check_start(PART, MAGIC_BYTES, VOLUME_VERSION, bytes, BLOCK_BYTES as u64)?;
         let bytes = &bytes[..BLOCK_BYTES];
         unseal(PART, bytes)?;
+        let unknown = MUST_REFUSE.u64(bytes) & !Features::KNOWN_MUST_REFUSE;
+        if version == VOLUME_VERSION && unknown != 0 {
+            return Err(FormatError::Features { part: PART, unknown });
+        }
         if BLOCK.u32(bytes) != BLOCK_BYTES as u32 {
             return Err(invalid("block length", "must be 4096"));
         }
@@ -330,9 +351,11 @@ impl Superblock {
             policy,
             snapshot: get_snapshot(bytes)?,
             lost: (0..256).filter(is_lost).map(Slot).collect(),
+            second: if version == VOLUME_VERSION { Some(get_second(bytes)?) } else { None },
         };
         must_be_zero(PART, &RESERVED.get::<4>(bytes))?;
-        must_be_zero(PART, &bytes[REST.offset as usize..CRC.offset as usize])?;
+        let rest = if version == VOLUME_VERSION { REST } else { MAY_IGNORE };
+        must_be_zero(PART, &bytes[rest.offset as usize..CRC.offset as usize])?;
         superblock.check()?;
         Ok(superblock)
     }
@@ -415,6 +438,37 @@ fn get_snapshot(bytes: &[u8]) -> Result<Option<SnapshotRef>, FormatError> {
         number @ 1..=2 => Ok(Some(reference(number as u8 - 1))),
         _ => Err(invalid("snapshot", "must be 0, 1 or 2")),
     }
+}
+
+fn put_second(bytes: &mut [u8], second: &Second) {
+    MAY_IGNORE.put_u64(bytes, second.features.may_ignore);
+    READ_ONLY.put_u64(bytes, second.features.read_only);
+    MUST_REFUSE.put_u64(bytes, second.features.must_refuse);
+    STATE_AT.put_u32(bytes, second.state_at);
+    STATE_BLOCKS.put_u32(bytes, second.state_blocks);
+    CLAIM_AT.put_u32(bytes, second.claim_at);
+    if let Some(state) = second.state {
+        STATE_LEN.put_u32(bytes, state.blocks);
+        STATE_CRC.put_u64(bytes, state.crc.0);
+    }
+}
+
+fn get_second(bytes: &[u8]) -> Result<Second, FormatError> {
+    let features = Features {
+        may_ignore: MAY_IGNORE.u64(bytes),
+        read_only: READ_ONLY.u64(bytes),
+        must_refuse: MUST_REFUSE.u64(bytes),
+    };
+    let state = match (STATE_LEN.u32(bytes), Crc64(STATE_CRC.u64(bytes))) {
+        (0, Crc64(0)) => None,
+        (0, _) => {
+            let rule = "must be 0 without a state";
+            return Err(FormatError::Invalid { part: PART, field: "state checksum", rule });
+        }
+        (blocks, crc) => Some(StateRef { blocks, crc }),
+    };
+    let (state_at, state_blocks) = (STATE_AT.u32(bytes), STATE_BLOCKS.u32(bytes));
+    Ok(Second { features, state_at, state_blocks, claim_at: CLAIM_AT.u32(bytes), state })
 }
 
 fn get_ancestors(bytes: &[u8]) -> Result<Vec<HistoryId>, FormatError> {

@@ -11,10 +11,10 @@ use super::{
 use crate::{FormatError, Part};
 
 /// The first block of the definition area: the text of a code that no family names.
-const DEFINITION_START: u64 = 2;
+pub(super) const DEFINITION_START: u64 = 2;
 
 /// The first block of the journal: 64 KiB.
-const JOURNAL_START: u64 = 16;
+pub(super) const JOURNAL_START: u64 = 16;
 
 /// Blocks of the journal, at least.
 const JOURNAL_BLOCKS_MIN: u32 = 16;
@@ -207,7 +207,7 @@ impl Zones {
         DeviceBlock(self.device_blocks - 1)
     }
 
-    /// The text of a code that no family names.
+    /// The text of a code that no family names; in version 2 state and claim, too: see [`Second`](super::Second).
     pub fn definition(&self) -> BlockRun {
         BlockRun { first: DeviceBlock(DEFINITION_START), blocks: JOURNAL_START - DEFINITION_START }
     }

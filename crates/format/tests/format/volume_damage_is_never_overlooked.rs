@@ -8,7 +8,7 @@ use proptest::prelude::*;
 /// A structure by name: its part, its bytes, and a reader that gives them back encoded.
 type Reader = fn(&[u8]) -> Result<Vec<u8>, FormatError>;
 
-fn structures() -> [(Part, Vec<u8>, Reader); 4] {
+fn structures() -> [(Part, Vec<u8>, Reader); 6] {
     [
         (Part::Superblock, superblock().encode(), |bytes| Ok(Superblock::decode(bytes)?.encode())),
         (Part::ChunkHeader, long_chunk_header().encode(), |bytes| {
@@ -24,6 +24,10 @@ fn structures() -> [(Part, Vec<u8>, Reader); 4] {
             let (head, items) = read_snapshot(bytes, &SHAPE, &reference)?;
             Ok(SnapshotBlocks::new(head, &SHAPE, items.into_iter()).flatten().collect())
         }),
+        (Part::State, long_state().encode(&SHAPE).0, |bytes| {
+            Ok(State::decode(bytes, VOLUME, &SHAPE)?.0.encode(&SHAPE).0)
+        }),
+        (Part::Claim, claim().encode(), |bytes| Ok(Claim::decode(bytes, VOLUME)?.encode())),
     ]
 }
 
@@ -41,6 +45,11 @@ fn long_record() -> Record {
     record
 }
 
+/// Two blocks.
+fn long_state() -> State {
+    State { notes: notes().into_iter().cycle().take(5 * 15).collect(), ..state() }
+}
+
 fn small_snapshot() -> (Vec<u8>, SnapshotRef) {
     snapshot_bytes(&SHAPE, &snapshot_items(&SHAPE))
 }
@@ -50,7 +59,7 @@ fn every_structure_is_read_as_it_is() {
     for (part, good, read) in structures() {
         assert!(read(&good).unwrap() == good, "{part}");
     }
-    assert_eq!(structures().map(|(_, bytes, _)| bytes.len() / BLOCK), [1, 2, 3, 1]);
+    assert_eq!(structures().map(|(_, bytes, _)| bytes.len() / BLOCK), [1, 2, 3, 1, 2, 1]);
 }
 
 #[test]
@@ -115,10 +124,11 @@ fn a_block_torn_off_or_left_from_before_is_an_error() {
 #[test]
 fn a_newer_version_is_refused_by_number_and_version_0_too() {
     for (part, good, read) in structures() {
-        for version in [2, 9, u32::MAX] {
+        let known = if matches!(part, Part::ChunkHeader | Part::Snapshot) { 1 } else { 2 };
+        for version in [known + 1, 9, u32::MAX] {
             let mut bytes = good.clone();
             bytes[8..12].copy_from_slice(&version.to_le_bytes());
-            assert_eq!(read(&bytes), Err(FormatError::Newer { part, version, known: 1 }));
+            assert_eq!(read(&bytes), Err(FormatError::Newer { part, version, known }));
         }
         let mut bytes = good.clone();
         bytes[8..12].fill(0);
@@ -264,7 +274,8 @@ fn a_record_whose_fields_cannot_be_so_is_refused() {
     for (entry, table, name, value, field) in [
         (0, ENTRY_HEAD_LAYOUT, "kind", 0, "kind"),
         (0, ENTRY_HEAD_LAYOUT, "kind", 6, "length"),
-        (0, ENTRY_HEAD_LAYOUT, "kind", 7, "kind"),
+        (0, ENTRY_HEAD_LAYOUT, "kind", 11, "kind"),
+        (0, ENTRY_HEAD_LAYOUT, "kind", 63, "kind"),
         (0, ENTRY_HEAD_LAYOUT, "kind", 4, "length"),
         (0, ENTRY_HEAD_LAYOUT, "count", 1, "count"),
         (0, ENTRY_HEAD_LAYOUT, "length", 39, "length"),
@@ -442,7 +453,7 @@ fn a_snapshot_whose_fields_cannot_be_so_is_refused() {
         (80, 4, 4, "logical stripes"),
         (84, 4, 9, "logical stripes"),
         (members, 2, 4, "length"),
-        (members, 2, 9, "kind"),
+        (members, 2, 11, "kind"),
         (members + 4, 4, max, "length"),
         (members + 8, 4, 1, "slot"),
         (members + 40 + 8, 4, 0, "slot"),
@@ -662,7 +673,12 @@ proptest! {
             }
             reseal(&mut bytes);
             match read(&bytes) {
-                Ok(again) => prop_assert!(again == bytes, "{part} was read as what it is not"),
+                Ok(again) => {
+                    // An entry of a kind that may be ignored is passed over, so that the number of entries differs.
+                    let is_list = matches!(part, Part::Record | Part::State);
+                    let ignores = is_list && again[56..60] != bytes[56..60];
+                    prop_assert!(ignores || again == bytes, "{part} was read as what it is not");
+                }
                 Err(FormatError::NotPantile { .. } | FormatError::Newer { .. }) => prop_assert!(false, "{part}"),
                 Err(_) => {}
             }

@@ -22,6 +22,12 @@ const TABLES: &[(&str, &[Field])] = &[
     ("log forget", FORGET_LAYOUT),
     ("member", MEMBER_LAYOUT),
     ("mark", MARK_LAYOUT),
+    ("device note", DEVICE_NOTE_LAYOUT),
+    ("event", EVENT_LAYOUT),
+    ("scrub", SCRUB_LAYOUT),
+    ("range", RANGE_LAYOUT),
+    ("state", STATE_LAYOUT),
+    ("claim", CLAIM_LAYOUT),
     ("piece", PIECE_HEAD_LAYOUT),
     ("snapshot", SNAPSHOT_LAYOUT),
     ("stripe", STRIPE_LAYOUT),
@@ -67,7 +73,10 @@ fn made(name: &str) -> String {
         }
         ("limits", _) => limits(),
         ("zones", _) => zones(),
+        ("hex", "superblock 2") => hex(&superblock_2().encode()),
         ("hex", "superblock") => hex(&superblock().encode()),
+        ("hex", "state") => hex(&state().encode(&SHAPE).0),
+        ("hex", "claim") => hex(&claim().encode()),
         ("hex", "chunk header") => hex(&chunk_header().encode()),
         ("hex", "record") => hex(&record().encode(&SHAPE)),
         ("hex", "snapshot") => {
@@ -113,10 +122,14 @@ fn zones() -> String {
     let mut out =
         format!("\nDevice of {blocks} blocks:\n\n| zone | first block | blocks |\n| --- | ---: | ---: |\n");
     let one = |first| BlockRun { first, blocks: 1 };
+    let second = Second::new(None).unwrap();
     for (name, run) in [
         ("superblock, even update", one(zones.superblock(0))),
         ("superblock, odd update", one(zones.superblock(1))),
         ("definition area", zones.definition()),
+        ("state 0 (version 2)", second.state_place(0)),
+        ("state 1 (version 2)", second.state_place(1)),
+        ("claim (version 2)", one(second.claim_place())),
         ("journal", zones.journal()),
         ("snapshot 0", zones.snapshot(0)),
         ("snapshot 1", zones.snapshot(1)),

@@ -1,8 +1,8 @@
 //! What is encoded decodes to the same, for any structure of a volume, and has the length that was promised.
 
 use crate::volume_common::*;
-use pantile_format::Crc64;
 use pantile_format::volume::*;
+use pantile_format::{Crc64, FormatError, Part};
 use proptest::prelude::*;
 
 proptest! {
@@ -33,6 +33,22 @@ proptest! {
         prop_assert_eq!(head.flushed_through, record.flushed_through);
         bytes.resize(bytes.len() + behind, 251);
         prop_assert_eq!(Record::decode(&bytes, VOLUME, &SHAPE), Ok(record));
+    }
+
+    #[test]
+    fn states(notes in proptest::collection::vec(any_note(), 0..300), behind in 0..3 * BLOCK) {
+        let state = State { notes, ..state() };
+        let (mut bytes, crc) = state.encode(&SHAPE);
+        prop_assert_eq!(bytes.len() as u64, state.len_blocks() * 4096);
+        bytes.resize(bytes.len() + behind, 251);
+        prop_assert_eq!(State::decode(&bytes, VOLUME, &SHAPE), Ok((state, crc)));
+    }
+
+    #[test]
+    fn claims(claim in any_claim()) {
+        let bytes = claim.encode();
+        prop_assert_eq!(bytes.len(), BLOCK);
+        prop_assert_eq!(Claim::decode(&bytes, VOLUME), Ok(claim));
     }
 
     #[test]
@@ -193,4 +209,80 @@ fn a_member_that_rebuilds_has_what_it_did_not_miss_and_what_is_rebuilt() {
     }
     assert!(MemberState::Present.has(Generation(0), LogicalStripe(0)));
     assert!(!MemberState::Lost { missed_from: Generation(5) }.has(Generation(6), LogicalStripe(0)));
+}
+
+/// The version says what a reader must know, and nothing of version 1 has changed.
+#[test]
+fn what_is_of_version_1_says_1_and_what_is_new_says_2() {
+    let version = |bytes: &[u8]| u32::from_le_bytes(bytes[8..12].try_into().unwrap());
+    assert_eq!(version(&superblock().encode()), 1);
+    assert_eq!(version(&superblock_2().encode()), 2);
+    assert_eq!(version(&record().encode(&SHAPE)), 1);
+    assert_eq!(version(&record_2().encode(&SHAPE)), 2);
+    assert_eq!(version(&chunk_header().encode()), 1);
+    assert_eq!(version(&snapshot_bytes(&SHAPE, &snapshot_items(&SHAPE)).0), 1);
+    assert_eq!((version(&state().encode(&SHAPE).0), version(&claim().encode())), (2, 2));
+    // The same bytes under the other number are refused.
+    for (mut bytes, other) in [(superblock().encode(), 2), (superblock_2().encode(), 1)] {
+        bytes[8] = other;
+        reseal(&mut bytes);
+        assert!(Superblock::decode(&bytes).is_err(), "{other}");
+    }
+    for (mut bytes, other) in [(record().encode(&SHAPE), 2), (record_2().encode(&SHAPE), 1)] {
+        bytes[8] = other;
+        reseal(&mut bytes);
+        assert!(Record::decode(&bytes, VOLUME, &SHAPE).is_err(), "{other}");
+    }
+}
+
+#[test]
+fn features_that_must_be_known_refuse_a_volume_and_the_others_do_not() {
+    let with = |name: &str, bits: u64| {
+        let mut bytes = superblock_2().encode();
+        put(&mut bytes, SUPERBLOCK_LAYOUT, name, bits);
+        reseal(&mut bytes);
+        Superblock::decode(&bytes)
+    };
+    for bit in (0..64).map(|bit| 1 << bit) {
+        let part = Part::Superblock;
+        let unknown = bit & !Features::KNOWN_MUST_REFUSE;
+        if unknown != 0 {
+            assert_eq!(with("features to refuse", bit), Err(FormatError::Features { part, unknown }));
+        }
+        let second = with("features to read", bit).unwrap().second.unwrap();
+        assert_eq!(second.features.unknown_to_write(), bit & !Features::KNOWN_READ_ONLY);
+        let second = with("features to ignore", bit).unwrap().second.unwrap();
+        assert_eq!((second.features.may_ignore, second.features.unknown_to_write()), (bit, 0));
+    }
+}
+
+#[test]
+fn an_entry_of_a_kind_that_may_be_ignored_is_passed_over() {
+    let mut bytes = record_2().encode(&SHAPE);
+    // The first entry becomes one of a kind that nobody knows.
+    bytes[64..66].copy_from_slice(&64u16.to_le_bytes());
+    reseal(&mut bytes);
+    let read = Record::decode(&bytes, VOLUME, &SHAPE).unwrap();
+    assert_eq!(read.entries[..], record_2().entries[1..]);
+    bytes[64..66].copy_from_slice(&63u16.to_le_bytes());
+    reseal(&mut bytes);
+    assert!(Record::decode(&bytes, VOLUME, &SHAPE).is_err());
+    let (mut bytes, _) = state().encode(&SHAPE);
+    bytes[64..66].copy_from_slice(&u16::MAX.to_le_bytes());
+    reseal(&mut bytes);
+    assert_eq!(State::decode(&bytes, VOLUME, &SHAPE).unwrap().0.notes[..], notes()[1..]);
+}
+
+#[test]
+fn the_fullest_state_fits_its_place() {
+    for devices in [1, 5, 64, 256] {
+        let room = StateRoom::of(4, devices);
+        assert!(room.ranges >= 60 && room.events >= 30, "{devices}: {room:?}");
+        let all = notes();
+        let mut notes = vec![all[0]; devices as usize];
+        notes.extend(std::iter::repeat_n(all[1], room.events));
+        notes.push(all[3]);
+        notes.extend(std::iter::repeat_n(all[4], room.ranges));
+        assert!(State { notes, ..state() }.len_blocks() <= 4, "{devices}");
+    }
 }

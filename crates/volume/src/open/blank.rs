@@ -3,7 +3,7 @@
 use crate::journal::definition_bytes;
 use crate::stored::superblock_of;
 use crate::{DeviceBlock, Geometry, Slot};
-use pantile_format::volume::{DefinitionRef, HistoryId, RecordNumber, Session, Superblock};
+use pantile_format::volume::{DefinitionRef, HistoryId, RecordNumber, Second, Session, Superblock};
 use pantile_format::{FormatError, Generation, Part};
 
 /// What a new volume is called, beside its geometry.
@@ -17,12 +17,29 @@ pub struct Birth {
     pub created: i64,
 }
 
-/// The first blocks of a new volume's devices, to be written and flushed before it is opened.
+/// The first blocks of a new volume's devices, to be written and flushed before it is opened. It is of version 2, or, where the text of its code leaves
+/// no room for that, of version 1.
 ///
 /// Errors: `Invalid` with what no superblock can say: a name or a code that is too long.
 pub fn format_volume(
     geometry: &Geometry,
     birth: &Birth,
+) -> Result<Vec<(Slot, DeviceBlock, Vec<u8>)>, FormatError> {
+    format_with(geometry, birth, Second::new)
+}
+
+/// The same in version 1, as earlier programs made volumes.
+pub fn format_volume_1(
+    geometry: &Geometry,
+    birth: &Birth,
+) -> Result<Vec<(Slot, DeviceBlock, Vec<u8>)>, FormatError> {
+    format_with(geometry, birth, |_| None)
+}
+
+fn format_with(
+    geometry: &Geometry,
+    birth: &Birth,
+    second: impl Fn(Option<DefinitionRef>) -> Option<Second>,
 ) -> Result<Vec<(Slot, DeviceBlock, Vec<u8>)>, FormatError> {
     let code = &geometry.code;
     let too_long = FormatError::Invalid {
@@ -55,6 +72,7 @@ pub fn format_volume(
         policy: geometry.policy,
         snapshot: None,
         lost: Vec::new(),
+        second: second(definition),
     };
     let mut writes = Vec::new();
     for slot in (0..geometry.slots() as u32).map(Slot) {

@@ -238,7 +238,8 @@ impl Opening {
                 Change::Unmap { .. }
                 | Change::Forget { .. }
                 | Change::Member { .. }
-                | Change::Mark { .. } => {}
+                | Change::Mark { .. }
+                | Change::Note(_) => {}
             }
         }
         engine.unproven = !self.last.0.is_empty() || !self.last.1.is_empty();

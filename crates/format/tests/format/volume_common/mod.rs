@@ -60,6 +60,86 @@ pub fn superblock() -> Superblock {
             session: Session(5),
         }),
         lost: vec![Slot(0), Slot(4)],
+        second: None,
+    }
+}
+
+/// The same in version 2.
+pub fn superblock_2() -> Superblock {
+    let mut second = Second::new(None).unwrap();
+    second.state = Some(StateRef { blocks: 1, crc: Crc64(98) });
+    Superblock { second: Some(second), ..superblock() }
+}
+
+/// A note of every kind.
+pub fn notes() -> Vec<Note> {
+    vec![
+        Note::Device(DeviceNote {
+            slot: Slot(3),
+            reason: Reason::WRITE_FAILED,
+            errno: 5,
+            since: 1_700_000_100,
+            checksum_errors: 3,
+            media_errors: 1,
+        }),
+        Note::Event(EventNote {
+            what: EventKind::LOST,
+            reason: Reason::WRITE_FAILED,
+            slot: Some(Slot(3)),
+            errno: 5,
+            at: 1_700_000_100,
+            value: 0,
+        }),
+        Note::Event(EventNote {
+            what: EventKind::DATA_LOST,
+            reason: Reason::NONE,
+            slot: None,
+            errno: 0,
+            at: 1_700_000_200,
+            value: 24,
+        }),
+        Note::Scrub(ScrubNote {
+            state: ScrubState::Paused,
+            repair: true,
+            begun_at: 1_700_000_150,
+            ended_at: 0,
+            position: LogicalStripe(7),
+            counts: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
+        }),
+        Note::Range(RangeNote {
+            first: UserBlock(24),
+            count: 4,
+            kind: RangeKind::Lost,
+            since: 1_700_000_200,
+        }),
+    ]
+}
+
+/// A state of all of them.
+pub fn state() -> State {
+    State { volume: VOLUME, session: Session(5), record: RecordNumber(900), notes: notes() }
+}
+
+/// A record with all of them, so of version 2.
+pub fn record_2() -> Record {
+    Record { entries: notes().into_iter().map(Entry::Note).collect(), ..record() }
+}
+
+pub fn claim() -> Claim {
+    Claim {
+        volume: VOLUME,
+        claimant: Claimant {
+            id: [6; 16],
+            boot: [5; 16],
+            process_space: 4_026_531_836,
+            process: 4242,
+            process_start: 123_456,
+            host: "büro".into(),
+        },
+        is_held: true,
+        beat: 17,
+        session: Session(5),
+        at: 1_700_000_300,
     }
 }
 
@@ -245,7 +325,63 @@ pub fn any_entry() -> impl Strategy<Value = Entry> {
         (range(SHAPE.logical_stripes), any::<bool>()).prop_map(|((at, count), is_marked)| {
             Entry::Mark { first: LogicalStripe(at), count, is_marked }
         }),
+        any_note().prop_map(Entry::Note),
     ]
+}
+
+pub fn any_note() -> impl Strategy<Value = Note> {
+    let limit = SHAPE.user_blocks();
+    let range = (0..limit, 1..=limit).prop_map(move |(at, n)| (at, n.min(limit - at)));
+    let kind = prop_oneof![Just(RangeKind::Good), Just(RangeKind::Lost), Just(RangeKind::Suspect)];
+    let state = prop_oneof![
+        Just(ScrubState::Running),
+        Just(ScrubState::Paused),
+        Just(ScrubState::Ended),
+        Just(ScrubState::Stopped)
+    ];
+    let device = (0..SHAPE.devices, any::<(u16, i32, i64, u64, u64)>()).prop_map(
+        |(slot, (reason, errno, since, checksum_errors, media_errors))| {
+            let (slot, reason) = (Slot(slot), Reason(reason));
+            Note::Device(DeviceNote { slot, reason, errno, since, checksum_errors, media_errors })
+        },
+    );
+    let slot = proptest::option::of(0..SHAPE.devices);
+    let event =
+        (slot, any::<(u16, u16, i32, i64, u64)>()).prop_map(|(slot, (what, reason, errno, at, value))| {
+            let (what, reason, slot) = (EventKind(what), Reason(reason), slot.map(Slot));
+            Note::Event(EventNote { what, reason, slot, errno, at, value })
+        });
+    let scrub = (state, any::<(bool, i64, i64)>(), 0..=SHAPE.logical_stripes, any::<[u64; 12]>()).prop_map(
+        |(state, (repair, begun_at, ended_at), position, counts)| {
+            let position = LogicalStripe(position);
+            Note::Scrub(ScrubNote { state, repair, begun_at, ended_at, position, counts })
+        },
+    );
+    let range = (range, kind, any::<i64>()).prop_map(|((first, count), kind, since)| {
+        Note::Range(RangeNote { first: UserBlock(first), count, kind, since })
+    });
+    prop_oneof![device, event, scrub, range]
+}
+
+pub fn any_claim() -> impl Strategy<Value = Claim> {
+    let who = (any::<[[u8; 16]; 2]>(), any::<(u64, u32, u64)>(), "[a-zäß€.-]{0,16}");
+    (who, any::<(bool, u64, u64, i64)>()).prop_map(
+        |((ids, (space, process, start), host), (held, beat, n, at))| Claim {
+            volume: VOLUME,
+            claimant: Claimant {
+                id: ids[0],
+                boot: ids[1],
+                process_space: space,
+                process,
+                process_start: start,
+                host,
+            },
+            is_held: held,
+            beat,
+            session: Session(n),
+            at,
+        },
+    )
 }
 
 pub fn any_record() -> impl Strategy<Value = Record> {
@@ -265,10 +401,19 @@ pub fn any_superblock() -> impl Strategy<Value = Superblock> {
     let choices = (any::<bool>(), any::<bool>(), 0..5u32, any::<[bool; 5]>());
     let snapshot = proptest::option::of((0..2u8, any::<u64>(), 1..=2u32, any::<u64>(), 0..20u32));
     let shape = (1..=64u64, 0..1000u32, 16..5000u32);
-    (numbers, texts, choices, snapshot, shape).prop_map(
-        |((volume, history, n, created), (name, spec, len, crc), choices, snapshot, shape)| {
+    let second = proptest::option::of((any::<[u64; 2]>(), proptest::option::of((1..=4u32, any::<u64>()))));
+    (numbers, texts, choices, snapshot, shape, second).prop_map(
+        |((volume, history, n, created), (name, spec, len, crc), choices, snapshot, shape, second)| {
             let (rotate, inplace, slot, lost) = choices;
             let custom = spec.starts_with("custom:");
+            let definition = custom.then_some(DefinitionRef { len, crc: Crc64(crc) });
+            let second = second.and_then(|(bits, state)| {
+                let mut second = Second::new(definition)?;
+                second.features = Features { may_ignore: bits[0], read_only: bits[1], must_refuse: 0 };
+                let state = state.filter(|_| snapshot.is_some());
+                second.state = state.map(|(blocks, crc)| StateRef { blocks, crc: Crc64(crc) });
+                Some(second)
+            });
             let mut numbers = SHAPE;
             numbers.logical_stripes = shape.0.min(40);
             (numbers.log_rows, numbers.journal_blocks) = (shape.1, shape.2.max(20));
@@ -288,7 +433,7 @@ pub fn any_superblock() -> impl Strategy<Value = Superblock> {
                 spec,
                 code_version: n[3] as u32,
                 fingerprint: n[3],
-                definition: custom.then_some(DefinitionRef { len, crc: Crc64(crc) }),
+                definition,
                 shape: numbers,
                 placement: if rotate { Placement::Rotate } else { Placement::Fixed },
                 policy: if inplace { Policy::Inplace } else { Policy::Wcl },
@@ -301,6 +446,7 @@ pub fn any_superblock() -> impl Strategy<Value = Superblock> {
                     session: Session(n[1] / 3),
                 }),
                 lost: (0..5).filter(|&s| lost[s as usize] && s != slot).map(Slot).collect(),
+                second,
             }
         },
     )

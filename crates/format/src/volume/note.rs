@@ -1,0 +1,396 @@
+//! Notes: what happened to a volume and what is wrong with it, as entries of records and of the state beside a snapshot. Since version 2.
+//!
+//! A note says how something is from now on, whole, so that reading one twice changes nothing; events alone add up. None
+//! of them says where data lie: a reader that lost them all would read the same bytes and know less about them.
+//!
+//! Times are seconds since 1970, signed, of the clock of whoever noted them; 0: not known.
+
+use super::entry::ENTRY_HEAD_BYTES;
+use super::{LogicalStripe, Shape, Slot, UserBlock, must_be_zero};
+use crate::layout::layout;
+use crate::{FormatError, Part};
+use std::ops::RangeInclusive;
+
+const KIND_DEVICE: u16 = 7;
+const KIND_EVENT: u16 = 8;
+const KIND_SCRUB: u16 = 9;
+const KIND_RANGE: u16 = 10;
+pub(super) const KINDS: RangeInclusive<u16> = KIND_DEVICE..=KIND_RANGE;
+pub(super) const DEVICE_BYTES: usize = 48;
+pub(super) const EVENT_BYTES: usize = 40;
+pub(super) const SCRUB_BYTES: usize = 136;
+pub(super) const RANGE_BYTES: usize = 40;
+
+/// In place of a slot: the event is of no device.
+const NO_SLOT: u32 = u32::MAX;
+
+/// How many counts a scrub has, from `S_COUNTS` on.
+const SCRUB_COUNTS: usize = 12;
+
+layout! {
+    /// What is known of a device, behind the head.
+    DEVICE_NOTE_LAYOUT {
+        D_SLOT: "slot" @ 8 + 4, "the device";
+        D_REASON: "reason" @ 12 + 2, "why it was lost the last time; 0: it never was";
+        D_RESERVED: "reserved" @ 14 + 2, "zero";
+        D_ERRNO: "system error" @ 16 + 4, "number of the system's error that came with it; 0: none";
+        D_RESERVED_2: "reserved" @ 20 + 4, "zero";
+        D_SINCE: "lost at" @ 24 + 8, "when it was lost the last time";
+        D_CHECKSUM: "checksum errors" @ 32 + 8, "blocks and headers that were not what they should be, since it is this device";
+        D_MEDIA: "media errors" @ 40 + 8, "reads that failed, since it is this device";
+    }
+}
+
+layout! {
+    /// Something that happened, behind the head.
+    EVENT_LAYOUT {
+        E_WHAT: "what" @ 8 + 2, "1 device lost, 2 device back, 3 device new, 4 device whole, 5 scrub begun, 6 scrub ended, 7 data lost, 8 data suspect, 9 upgraded, 10 range called good by a person";
+        E_REASON: "reason" @ 10 + 2, "of a loss, as above";
+        E_SLOT: "slot" @ 12 + 4, "the device; 4294967295: none";
+        E_ERRNO: "system error" @ 16 + 4, "as above";
+        E_RESERVED: "reserved" @ 20 + 4, "zero";
+        E_AT: "at" @ 24 + 8, "when";
+        E_VALUE: "value" @ 32 + 8, "of lost, suspect and good data the first user block, of a scrub the stripes found bad, else 0";
+    }
+}
+
+layout! {
+    /// The last scrub, behind the head.
+    SCRUB_LAYOUT {
+        S_STATE: "state" @ 8 + 4, "1 running, 2 paused, 3 ended, 4 stopped before its end";
+        S_REPAIR: "repair" @ 12 + 4, "1 if what is bad is written anew, else 0";
+        S_BEGUN: "begun at" @ 16 + 8, "when";
+        S_ENDED: "ended at" @ 24 + 8, "when it ended or was stopped; 0 before";
+        S_POSITION: "position" @ 32 + 8, "the logical stripes before it are judged";
+        S_COUNTS: "counts" @ 40 + 96, "8 bytes each: stripes clean; with wrong checksums; unreadable; located; ambiguous; unlocatable; blocks of the log; with wrong checksums; unreadable; devices with bad metadata; stripes repaired; stripes that could not be";
+    }
+}
+
+layout! {
+    /// How a range of the user's blocks is, behind the head.
+    RANGE_LAYOUT {
+        R_FIRST: "first user block" @ 8 + 8, "of the range";
+        R_COUNT: "count" @ 16 + 8, "how many, at least 1";
+        R_KIND: "is" @ 24 + 4, "0 good, 1 lost: it cannot be read, 2 suspect: it may read as what was never written there";
+        R_RESERVED: "reserved" @ 28 + 4, "zero";
+        R_SINCE: "since" @ 32 + 8, "when it was found to be so";
+    }
+}
+
+/// One note.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Note {
+    /// What is known of a device.
+    Device(DeviceNote),
+    /// Something that happened.
+    Event(EventNote),
+    /// The last scrub.
+    Scrub(ScrubNote),
+    /// How a range of the user's blocks is.
+    Range(RangeNote),
+}
+
+/// Why a device was lost. A number that is not known here was given by a later program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Reason(pub u16);
+
+impl Reason {
+    /// It never was lost.
+    pub const NONE: Reason = Reason(0);
+    /// It was not there when the volume was opened.
+    pub const NOT_THERE: Reason = Reason(1);
+    /// It did not answer any more.
+    pub const GONE: Reason = Reason(2);
+    /// It failed a write or a flush.
+    pub const WRITE_FAILED: Reason = Reason(3);
+    /// Its operator took it out.
+    pub const OPERATOR: Reason = Reason(4);
+    /// It answered nothing for longer than a device may.
+    pub const HANGS: Reason = Reason(5);
+    /// It was there, and of an earlier time: a copy, or put back from a backup.
+    pub const OLDER: Reason = Reason(6);
+    /// It, or the system, was short of space.
+    pub const NO_SPACE: Reason = Reason(7);
+    /// It was slower than the others for long.
+    pub const SLOW: Reason = Reason(8);
+}
+
+/// What is known of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DeviceNote {
+    /// The device.
+    pub slot: Slot,
+    /// Why it was lost the last time.
+    pub reason: Reason,
+    /// Number of the system's error that came with it; 0: none.
+    pub errno: i32,
+    /// When it was lost the last time.
+    pub since: i64,
+    /// Blocks and headers that were not what they should be.
+    pub checksum_errors: u64,
+    /// Reads that failed.
+    pub media_errors: u64,
+}
+
+/// What can happen. A number that is not known here was given by a later program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct EventKind(pub u16);
+
+impl EventKind {
+    /// A device was lost.
+    pub const LOST: EventKind = EventKind(1);
+    /// A device that was lost came back.
+    pub const BACK: EventKind = EventKind(2);
+    /// A new device took a slot.
+    pub const NEW: EventKind = EventKind(3);
+    /// A device has all that it should have again.
+    pub const WHOLE: EventKind = EventKind(4);
+    /// A scrub began.
+    pub const SCRUB_BEGUN: EventKind = EventKind(5);
+    /// A scrub came to its end, or was stopped.
+    pub const SCRUB_ENDED: EventKind = EventKind(6);
+    /// Data cannot be read any more.
+    pub const DATA_LOST: EventKind = EventKind(7);
+    /// Data may not be what was written.
+    pub const DATA_SUSPECT: EventKind = EventKind(8);
+    /// The volume got a newer version.
+    pub const UPGRADED: EventKind = EventKind(9);
+    /// A person said of suspect data that they are good.
+    pub const CALLED_GOOD: EventKind = EventKind(10);
+}
+
+/// Something that happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct EventNote {
+    /// What.
+    pub what: EventKind,
+    /// Of a loss.
+    pub reason: Reason,
+    /// The device, if it is of one.
+    pub slot: Option<Slot>,
+    /// Number of the system's error; 0: none.
+    pub errno: i32,
+    /// When.
+    pub at: i64,
+    /// Of data the first user block, of a scrub the stripes found bad, else 0.
+    pub value: u64,
+}
+
+/// How far a scrub is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ScrubState {
+    /// It goes on.
+    Running,
+    /// It waits to be told to go on.
+    Paused,
+    /// It came to its end.
+    Ended,
+    /// It was stopped before.
+    Stopped,
+}
+
+/// The last scrub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ScrubNote {
+    /// How far it is.
+    pub state: ScrubState,
+    /// Whether what is bad is written anew.
+    pub repair: bool,
+    /// When it began.
+    pub begun_at: i64,
+    /// When it ended or was stopped; 0 before.
+    pub ended_at: i64,
+    /// The logical stripes before it are judged.
+    pub position: LogicalStripe,
+    /// In the order of the table.
+    pub counts: [u64; SCRUB_COUNTS],
+}
+
+/// What is wrong with a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum RangeKind {
+    /// Nothing.
+    Good,
+    /// It cannot be read.
+    Lost,
+    /// It may read as what was never written there.
+    Suspect,
+}
+
+/// How a range of the user's blocks is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RangeNote {
+    /// Its first block.
+    pub first: UserBlock,
+    /// How many, at least 1.
+    pub count: u64,
+    /// What is wrong with it.
+    pub kind: RangeKind,
+    /// When it was found to be so.
+    pub since: i64,
+}
+
+impl Note {
+    pub(super) fn kind(&self) -> u16 {
+        match self {
+            Note::Device(_) => KIND_DEVICE,
+            Note::Event(_) => KIND_EVENT,
+            Note::Scrub(_) => KIND_SCRUB,
+            Note::Range(_) => KIND_RANGE,
+        }
+    }
+
+    pub(super) fn len_of(kind: u16) -> usize {
+        match kind {
+            KIND_DEVICE => DEVICE_BYTES,
+            KIND_EVENT => EVENT_BYTES,
+            KIND_SCRUB => SCRUB_BYTES,
+            _ => RANGE_BYTES,
+        }
+    }
+
+    /// Its length in a record.
+    pub fn len_bytes(&self) -> usize {
+        Note::len_of(self.kind())
+    }
+
+    pub(super) fn check(&self, part: Part, shape: &Shape) -> Result<(), FormatError> {
+        let rule = |holds: bool, field, rule| {
+            if holds { Ok(()) } else { Err(FormatError::Invalid { part, field, rule }) }
+        };
+        let known = |slot: Slot| slot.0 < shape.devices;
+        match self {
+            Note::Device(note) => rule(known(note.slot), "slot", "must be below the number of devices"),
+            Note::Event(note) => {
+                let fits = note.slot.is_none_or(known);
+                rule(fits, "slot", "must be below the number of devices")
+            }
+            Note::Scrub(note) => {
+                let fits = note.position.0 <= shape.logical_stripes;
+                rule(fits, "position", "must be within the volume")
+            }
+            Note::Range(note) => {
+                let end = note.first.0.checked_add(note.count);
+                let fits = note.count >= 1 && end.is_some_and(|end| end <= shape.user_blocks());
+                rule(fits, "first user block", "must begin a range of the volume's")
+            }
+        }
+    }
+
+    /// Fills the bytes of an entry whose head is there.
+    pub(super) fn encode(&self, out: &mut [u8]) {
+        match self {
+            Note::Device(note) => {
+                D_SLOT.put_u32(out, note.slot.0);
+                D_REASON.put(out, &note.reason.0.to_le_bytes());
+                D_ERRNO.put(out, &note.errno.to_le_bytes());
+                D_SINCE.put(out, &note.since.to_le_bytes());
+                D_CHECKSUM.put_u64(out, note.checksum_errors);
+                D_MEDIA.put_u64(out, note.media_errors);
+            }
+            Note::Event(note) => {
+                E_WHAT.put(out, &note.what.0.to_le_bytes());
+                E_REASON.put(out, &note.reason.0.to_le_bytes());
+                E_SLOT.put_u32(out, note.slot.map_or(NO_SLOT, |slot| slot.0));
+                E_ERRNO.put(out, &note.errno.to_le_bytes());
+                E_AT.put(out, &note.at.to_le_bytes());
+                E_VALUE.put_u64(out, note.value);
+            }
+            Note::Scrub(note) => {
+                let state = match note.state {
+                    ScrubState::Running => 1,
+                    ScrubState::Paused => 2,
+                    ScrubState::Ended => 3,
+                    ScrubState::Stopped => 4,
+                };
+                S_STATE.put_u32(out, state);
+                S_REPAIR.put_u32(out, note.repair.into());
+                S_BEGUN.put(out, &note.begun_at.to_le_bytes());
+                S_ENDED.put(out, &note.ended_at.to_le_bytes());
+                S_POSITION.put_u64(out, note.position.0);
+                let counts = &mut out[S_COUNTS.offset as usize..];
+                for (place, count) in counts.chunks_exact_mut(8).zip(&note.counts) {
+                    place.copy_from_slice(&count.to_le_bytes());
+                }
+            }
+            Note::Range(note) => {
+                R_FIRST.put_u64(out, note.first.0);
+                R_COUNT.put_u64(out, note.count);
+                let kind = match note.kind {
+                    RangeKind::Good => 0,
+                    RangeKind::Lost => 1,
+                    RangeKind::Suspect => 2,
+                };
+                R_KIND.put_u32(out, kind);
+                R_SINCE.put(out, &note.since.to_le_bytes());
+            }
+        }
+    }
+
+    /// Reads an entry of a kind of [`KINDS`], as long as it must be.
+    pub(super) fn decode(part: Part, kind: u16, bytes: &[u8]) -> Result<Note, FormatError> {
+        let invalid = |field, rule| FormatError::Invalid { part, field, rule };
+        debug_assert!(bytes.len() >= ENTRY_HEAD_BYTES);
+        Ok(match kind {
+            KIND_DEVICE => {
+                must_be_zero(part, &D_RESERVED.get::<2>(bytes))?;
+                must_be_zero(part, &D_RESERVED_2.get::<4>(bytes))?;
+                Note::Device(DeviceNote {
+                    slot: Slot(D_SLOT.u32(bytes)),
+                    reason: Reason(u16::from_le_bytes(D_REASON.get(bytes))),
+                    errno: i32::from_le_bytes(D_ERRNO.get(bytes)),
+                    since: i64::from_le_bytes(D_SINCE.get(bytes)),
+                    checksum_errors: D_CHECKSUM.u64(bytes),
+                    media_errors: D_MEDIA.u64(bytes),
+                })
+            }
+            KIND_EVENT => {
+                must_be_zero(part, &E_RESERVED.get::<4>(bytes))?;
+                Note::Event(EventNote {
+                    what: EventKind(u16::from_le_bytes(E_WHAT.get(bytes))),
+                    reason: Reason(u16::from_le_bytes(E_REASON.get(bytes))),
+                    slot: Some(E_SLOT.u32(bytes)).filter(|&slot| slot != NO_SLOT).map(Slot),
+                    errno: i32::from_le_bytes(E_ERRNO.get(bytes)),
+                    at: i64::from_le_bytes(E_AT.get(bytes)),
+                    value: E_VALUE.u64(bytes),
+                })
+            }
+            KIND_SCRUB => {
+                let counts = bytes[S_COUNTS.offset as usize..].chunks_exact(8);
+                let mut counts = counts.map(|count| u64::from_le_bytes(count.try_into().expect("8 bytes")));
+                Note::Scrub(ScrubNote {
+                    state: match S_STATE.u32(bytes) {
+                        1 => ScrubState::Running,
+                        2 => ScrubState::Paused,
+                        3 => ScrubState::Ended,
+                        4 => ScrubState::Stopped,
+                        _ => return Err(invalid("state", "must be 1 to 4")),
+                    },
+                    repair: match S_REPAIR.u32(bytes) {
+                        0 => false,
+                        1 => true,
+                        _ => return Err(invalid("repair", "must be 0 or 1")),
+                    },
+                    begun_at: i64::from_le_bytes(S_BEGUN.get(bytes)),
+                    ended_at: i64::from_le_bytes(S_ENDED.get(bytes)),
+                    position: LogicalStripe(S_POSITION.u64(bytes)),
+                    counts: std::array::from_fn(|_| counts.next().unwrap_or(0)),
+                })
+            }
+            _ => {
+                must_be_zero(part, &R_RESERVED.get::<4>(bytes))?;
+                Note::Range(RangeNote {
+                    first: UserBlock(R_FIRST.u64(bytes)),
+                    count: R_COUNT.u64(bytes),
+                    kind: match R_KIND.u32(bytes) {
+                        0 => RangeKind::Good,
+                        1 => RangeKind::Lost,
+                        2 => RangeKind::Suspect,
+                        _ => return Err(invalid("is", "must be 0 to 2")),
+                    },
+                    since: i64::from_le_bytes(R_SINCE.get(bytes)),
+                })
+            }
+        })
+    }
+}

@@ -1,0 +1,134 @@
+//! The state: all notes that count at one record, beside the snapshot of the maps at that record. Since version 2.
+//!
+//! It is one structure of a few blocks: a head, notes, zeros, a CRC over all of it. The records behind the snapshot go on from it.
+
+use super::note::{DEVICE_BYTES, EVENT_BYTES, RANGE_BYTES, SCRUB_BYTES};
+use super::record::decode_entries;
+use super::{
+    BLOCK_BYTES, Entry, Note, RecordNumber, Session, Shape, VOLUME_VERSION, VolumeId, check_start,
+    must_be_volume, must_be_zero, seal, unseal,
+};
+use crate::layout::layout;
+use crate::{Crc64, FormatError, Part};
+
+const PART: Part = Part::State;
+const MAGIC_BYTES: &[u8; 8] = b"PANTSTAT";
+const HEAD_BYTES: usize = 64;
+
+layout! {
+    /// The head of the state. Notes follow, then zeros, then a CRC at the end of its last block.
+    STATE_LAYOUT {
+        MAGIC: "magic" @ 0 + 8, "`PANTSTAT`";
+        VERSION: "version" @ 8 + 4, "format version, 2";
+        BLOCKS: "blocks" @ 12 + 4, "blocks of the state, as few as it needs";
+        VOLUME: "volume" @ 16 + 16, "the volume's UUID";
+        SESSION: "session" @ 32 + 8, "the session that wrote it";
+        RECORD: "record" @ 40 + 8, "the last record that is in it, that of the snapshot";
+        RESERVED: "reserved" @ 48 + 8, "zero";
+        ENTRIES: "entries" @ 56 + 4, "number of notes";
+        BODY_LEN: "body length" @ 60 + 4, "bytes of all notes";
+    }
+}
+
+/// All notes that count at one record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    /// The volume.
+    pub volume: VolumeId,
+    /// The session that wrote it.
+    pub session: Session,
+    /// The last record that is in it.
+    pub record: RecordNumber,
+    /// The notes, in order.
+    pub notes: Vec<Note>,
+}
+
+/// How many notes a state has room for, beside one of each device and one of a scrub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateRoom {
+    /// Ranges.
+    pub ranges: usize,
+    /// Events.
+    pub events: usize,
+}
+
+impl StateRoom {
+    /// In places of so many blocks, of a volume of so many devices: two thirds of what the devices leave for ranges.
+    pub fn of(state_blocks: u32, devices: u32) -> StateRoom {
+        let bytes = state_blocks as usize * BLOCK_BYTES;
+        let fixed = HEAD_BYTES + 8 + SCRUB_BYTES + devices as usize * DEVICE_BYTES;
+        let left = bytes.saturating_sub(fixed);
+        let ranges = left / 3 * 2 / RANGE_BYTES;
+        StateRoom { ranges, events: (left - ranges * RANGE_BYTES) / EVENT_BYTES }
+    }
+}
+
+impl State {
+    /// Its length in blocks.
+    pub fn len_blocks(&self) -> u64 {
+        let body: u64 = self.notes.iter().map(|note| note.len_bytes() as u64).sum();
+        blocks_of(body)
+    }
+
+    /// Its bytes, whole blocks, and the CRC at their end.
+    ///
+    /// Panics on a note that cannot be one of a volume of this shape.
+    pub fn encode(&self, shape: &Shape) -> (Vec<u8>, Crc64) {
+        let blocks = self.len_blocks();
+        let mut bytes = vec![0; HEAD_BYTES];
+        for note in &self.notes {
+            if let Err(error) = note.check(PART, shape) {
+                panic!("a state is written only if it can be read: {error}");
+            }
+            Entry::Note(*note).encode(&mut bytes);
+        }
+        MAGIC.put(&mut bytes, MAGIC_BYTES);
+        VERSION.put_u32(&mut bytes, VOLUME_VERSION);
+        BLOCKS.put_u32(&mut bytes, blocks as u32);
+        VOLUME.put(&mut bytes, &self.volume.0);
+        SESSION.put_u64(&mut bytes, self.session.0);
+        RECORD.put_u64(&mut bytes, self.record.0);
+        ENTRIES.put_u32(&mut bytes, self.notes.len() as u32);
+        let body = bytes.len() - HEAD_BYTES;
+        BODY_LEN.put_u32(&mut bytes, body as u32);
+        bytes.resize(blocks as usize * BLOCK_BYTES, 0);
+        let crc = seal(&mut bytes);
+        (bytes, crc)
+    }
+
+    /// Reads a state at the front of `bytes`, which may go on behind it; entries that may be ignored are.
+    ///
+    /// Errors: no magic, a newer version, cut off, a checksum that does not fit, another volume, or a note that cannot be
+    /// one of a volume of this shape. That it is the one of the superblock the caller sees by its CRC, which is given, too.
+    pub fn decode(bytes: &[u8], volume: VolumeId, shape: &Shape) -> Result<(State, Crc64), FormatError> {
+        let invalid = |field, rule| FormatError::Invalid { part: PART, field, rule };
+        check_start(PART, MAGIC_BYTES, VOLUME_VERSION, bytes, HEAD_BYTES as u64)?;
+        let (blocks, body_len) = (u64::from(BLOCKS.u32(bytes)), u64::from(BODY_LEN.u32(bytes)));
+        if blocks != blocks_of(body_len) {
+            return Err(invalid("blocks", "must be as many as the notes need"));
+        }
+        let need = blocks * BLOCK_BYTES as u64;
+        let version = check_start(PART, MAGIC_BYTES, VOLUME_VERSION, bytes, need)?;
+        let bytes = &bytes[..need as usize];
+        let crc = unseal(PART, bytes)?;
+        if version != VOLUME_VERSION {
+            return Err(invalid("version", "must be 2"));
+        }
+        must_be_volume(PART, VOLUME.get(bytes), volume)?;
+        must_be_zero(PART, &RESERVED.get::<8>(bytes))?;
+        let (mut body, rest) = bytes[HEAD_BYTES..bytes.len() - 8].split_at(body_len as usize);
+        must_be_zero(PART, rest)?;
+        let (entries, _) = decode_entries(PART, ENTRIES.u32(bytes), &mut body, shape)?;
+        let note = |entry: Entry| match entry {
+            Entry::Note(note) => Ok(note),
+            _ => Err(invalid("kind", "must be 7 to 10")),
+        };
+        let notes = entries.into_iter().map(note).collect::<Result<Vec<Note>, FormatError>>()?;
+        let (session, record) = (Session(SESSION.u64(bytes)), RecordNumber(RECORD.u64(bytes)));
+        Ok((State { volume, session, record, notes }, crc))
+    }
+}
+
+fn blocks_of(body: u64) -> u64 {
+    (HEAD_BYTES as u64 + body + 8).div_ceil(BLOCK_BYTES as u64)
+}
