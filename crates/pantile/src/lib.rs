@@ -50,6 +50,8 @@ pub use pantile_gf as gf;
 pub use pantile_kernel as kernel;
 pub use pantile_kernel::Stores;
 pub use pantile_plan as plan;
-pub use pantile_plan::{CellSet, Costs, Effort, NotRecoverable, Optimality, Plan, PlanError};
+pub use pantile_plan::{
+    CellSet, Costs, EVIDENCE_BITS_LEAST, Effort, NotRecoverable, Optimality, Plan, PlanError,
+};
 pub use stripe::{StripeError, split_columns};
 pub use words::{WordCodec, WordProgram, WordsError};

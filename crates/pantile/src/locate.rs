@@ -1,22 +1,28 @@
 //! Clean, or where the lie is: checks over every byte, a search where they fail, repair where it is certain.
+//!
+//! Evidence is judged over a whole stretch of bytes that fail a check, never a byte at a time. One set of columns must
+//! explain every byte of the stretch; one byte that it does not explain refutes it for all of them. How much it proves
+//! that a set explains so many bytes is derived in [`pantile_plan::Locator`]'s module; what proves less than
+//! [`EVIDENCE_BITS_LEAST`] bits is reported and not called certain. Nor is anything certain in a stripe of which something
+//! else is in doubt.
+//!
+//! A stretch ends where at least [`GRANULE_BYTES`] bytes in a row satisfy their checks, and where a stripe does: buffers that hold several
+//! stripes one behind the other are judged one by one ([`Checker::locate_in_stripes`]).
 
 use crate::cache::{Cache, TERM_BYTES, VALUE_BYTES, Weight};
 use crate::stripe::{StripeError, element_len};
 use pantile_code::{CellIndex, Code};
 use pantile_gf::Gf;
 use pantile_kernel::{Arena, Dot, first_nonzero_any, xor_into};
-use pantile_plan::{CellSet, CheckCombination, Explanation, Locator, PlanError};
+use pantile_plan::{CellSet, CheckCombination, EVIDENCE_BITS_LEAST, Explanation, Locator, PlanError};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes of every cell that are checked at a time.
 const TILE_BYTES: usize = 32 * 1024;
 
-/// Two wrong bytes closer than this belong to one stretch.
+/// Two wrong bytes of a stripe closer than this belong to one stretch.
 const GRANULE_BYTES: usize = 64;
-
-/// The longest stretch that one unexplained sample stands for.
-const SAMPLE_BYTES_MOST: usize = 4096;
 
 /// What is known of a byte range that does not add up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +31,10 @@ pub enum Verdict {
     Located {
         /// The columns, ascending.
         columns: Vec<usize>,
-        /// Whether so many wrong columns are always found rightly: 2e + f <= d - 1.
+        /// A larger error looks so with a chance of at most one in 2 to this power; zero where as many other columns could
+        /// always be the wrong ones: 2e + f > d - 1.
+        evidence_bits: u32,
+        /// Whether that is at least [`EVIDENCE_BITS_LEAST`], and so it is for everything else that is wrong in the stripe.
         certain: bool,
     },
     /// Different columns would explain it equally well.
@@ -33,8 +42,15 @@ pub enum Verdict {
         /// Two of the explanations.
         examples: [Vec<usize>; 2],
     },
-    /// More columns are wrong than can be told apart.
+    /// No columns explain all of it that are few enough to be told from others.
     Unlocatable,
+}
+
+impl Verdict {
+    /// Whether it may be repaired without a guess.
+    pub fn is_certain(&self) -> bool {
+        matches!(self, Verdict::Located { certain: true, .. })
+    }
 }
 
 /// A byte range, the same in every element, in which the stripe does not satisfy its equations.
@@ -136,33 +152,51 @@ impl Checker {
 
     /// Every byte range that does not satisfy the equations, ascending, with its verdict; empty if the stripe is clean.
     ///
-    /// The checks are computed over every byte. The search for columns runs once per stretch; its answer is checked on
-    /// every byte of the stretch, and a new search begins where it fails. Only stretches that nothing explains are
-    /// sampled, at least once per 4 KiB.
+    /// The checks are computed over every byte. The search for columns runs once per stretch, and its answer is checked on
+    /// every byte of it.
+    /// Cost: as encoding where the stripe is clean; elsewhere also a search per stretch.
     pub fn locate(&self, cells: &[&[u8]]) -> Result<Vec<Finding>, StripeError> {
+        self.locate_in_stripes(cells, usize::MAX)
+    }
+
+    /// As [`Checker::locate`], for buffers that hold several stripes one behind the other: each has so many bytes of every cell,
+    /// and is judged by itself. No range reaches over the border of a stripe.
+    ///
+    /// Panics if a stripe has no bytes.
+    pub fn locate_in_stripes(
+        &self,
+        cells: &[&[u8]],
+        stripe_bytes: usize,
+    ) -> Result<Vec<Finding>, StripeError> {
+        assert!(stripe_bytes > 0, "a stripe has bytes");
         let len = element_len(self.locator.code(), cells)?;
         let count = self.checks.outputs();
         let mut syndromes = Arena::new(count, TILE_BYTES.min(len));
         let mut residues = Arena::new(count, TILE_BYTES.min(len));
-        let mut findings: Vec<Finding> = Vec::new();
+        let mut found = Found { checker: self, stripe_bytes, open: None, findings: Vec::new() };
         for start in (0..len).step_by(TILE_BYTES) {
             let end = len.min(start + TILE_BYTES);
             self.syndromes(cells, start..end, &mut syndromes);
             let heads = heads(&syndromes, end - start);
             let mut from = 0;
             while let Some(first) = first_nonzero_any(&heads, from) {
-                let stretch = first..stretch_end(&heads, first);
-                self.explain_stretch(&heads, stretch.clone(), start, &mut residues, &mut findings);
-                from = stretch.end;
+                // Of each stripe its own part.
+                let stripe_end =
+                    ((start + first) / stripe_bytes).saturating_add(1).saturating_mul(stripe_bytes);
+                let part = first..part_end(&heads, first, stripe_end - start);
+                found.take(&heads, part.clone(), start, &mut residues);
+                from = part.end;
             }
         }
-        Ok(findings)
+        found.close();
+        Ok(without_doubtful_stripes(found.findings, stripe_bytes))
     }
 
-    /// Corrects the located findings in place; those of which `accept` says no are left alone.
+    /// Corrects the located findings in place; those of which `accept` says no are left alone. Who accepts others than certain
+    /// ones guesses, and should say so.
     ///
-    /// Each range is checked anew, 32 KiB at a time: where the columns do not explain every byte, because the stripe was written
-    /// since or is another one, nothing is changed. Nor is it where the columns' cells are not determined by the checks.
+    /// Each range is checked anew, as a whole: where the columns do not explain every byte of it, because the stripe was written
+    /// since or is another one, nothing of the range is changed. Nor is it where the columns' cells are not determined by the checks.
     /// Returns the number of bytes of elements in the ranges, or parts of them, in which something was corrected.
     /// Errors: buffers that are not a stripe, or a finding that lies outside them; nothing is then written.
     pub fn correct(
@@ -183,10 +217,25 @@ impl Checker {
             }
             let hypothesis = self.hypothesis(columns);
             let Some((targets, dot)) = &hypothesis.corrections else { continue };
-            for start in finding.range.clone().step_by(TILE_BYTES) {
-                let tile = start..finding.range.end.min(start + TILE_BYTES);
+            let tiles = || {
+                let starts = finding.range.clone().step_by(TILE_BYTES);
+                starts.map(|start| start..finding.range.end.min(start + TILE_BYTES))
+            };
+            let views: Vec<&[u8]> = cells.iter().map(|cell| &**cell).collect();
+            let explained = |tile: Range<usize>| self.errors(&views, &tile, &hypothesis.residual, dot);
+            // One tile is looked at once; of several none is written before all have been looked at.
+            let mut first = match tiles().count() {
+                1 => explained(finding.range.clone()),
+                _ if tiles().all(|tile| explained(tile).is_some()) => None,
+                _ => continue,
+            };
+            for tile in tiles() {
                 let views: Vec<&[u8]> = cells.iter().map(|cell| &**cell).collect();
-                let Some(errors) = self.errors(&views, &tile, &hypothesis.residual, dot) else { continue };
+                let again = || self.errors(&views, &tile, &hypothesis.residual, dot);
+                let Some(errors) = first.take().or_else(again) else { continue };
+                if first_nonzero_any(&errors.all(), 0).is_none() {
+                    continue;
+                }
                 for (i, &cell) in targets.iter().enumerate() {
                     xor_into(&mut cells[cell][tile.clone()], errors.get(i));
                 }
@@ -196,7 +245,7 @@ impl Checker {
         Ok(corrected)
     }
 
-    /// What was added to the cells that `corrections` are for; `None` if that is nothing, or not all that is wrong.
+    /// What was added to the cells that `corrections` are for; `None` if that is not all that is wrong.
     fn errors(
         &self,
         cells: &[&[u8]],
@@ -214,8 +263,7 @@ impl Checker {
         self.syndromes(cells, tile.clone(), &mut syndromes);
         let syndromes = syndromes.all();
         let is_explained = first_nonzero_any(&made(residual, &syndromes).all(), 0).is_none();
-        let errors = is_explained.then(|| made(corrections, &syndromes))?;
-        first_nonzero_any(&errors.all(), 0).is_some().then_some(errors)
+        is_explained.then(|| made(corrections, &syndromes))
     }
 
     fn syndromes(&self, cells: &[&[u8]], range: Range<usize>, syndromes: &mut Arena) {
@@ -223,47 +271,19 @@ impl Checker {
         apply(&self.checks, &sources, syndromes, range.len());
     }
 
-    fn explain_stretch(
+    /// The first byte of a part that the columns do not explain.
+    fn first_unexplained(
         &self,
+        columns: &[usize],
         syndromes: &[&[u8]],
-        stretch: Range<usize>,
-        tile_start: usize,
+        part: Range<usize>,
         residues: &mut Arena,
-        findings: &mut Vec<Finding>,
-    ) {
-        let mut at = stretch.start;
-        let mut sample_bytes = GRANULE_BYTES;
-        while at < stretch.end {
-            let values: Vec<Gf> = syndromes.iter().map(|s| Gf(s[at])).collect();
-            let (verdict, end) = match self.locator.explain(&values) {
-                Explanation::Clean => unreachable!("a stretch starts at a byte that fails a check"),
-                Explanation::Located { columns, certain } => {
-                    sample_bytes = GRANULE_BYTES;
-                    let hypothesis = self.hypothesis(&columns);
-                    let views: Vec<&[u8]> = syndromes.iter().map(|s| &s[at..stretch.end]).collect();
-                    apply(&hypothesis.residual, &views, residues, stretch.end - at);
-                    let left = &heads(residues, stretch.end - at)[..hypothesis.residual.outputs()];
-                    let end = first_nonzero_any(left, 0).map_or(stretch.end, |offset| at + offset);
-                    (Verdict::Located { columns, certain }, end)
-                }
-                unexplained => {
-                    let end = stretch.end.min(at + sample_bytes);
-                    sample_bytes = (sample_bytes * 2).min(SAMPLE_BYTES_MOST);
-                    let verdict = match unexplained {
-                        Explanation::Ambiguous { examples, .. } => Verdict::Ambiguous { examples },
-                        _ => Verdict::Unlocatable,
-                    };
-                    (verdict, end)
-                }
-            };
-            // The range ends at its last byte that fails a check.
-            let last = (at..end).rev().find(|&i| syndromes.iter().any(|s| s[i] != 0)).unwrap_or(at);
-            add(findings, Finding { range: tile_start + at..tile_start + last + 1, verdict });
-            match first_nonzero_any(syndromes, end) {
-                Some(next) => at = next,
-                None => return,
-            }
-        }
+    ) -> Option<usize> {
+        let hypothesis = self.hypothesis(columns);
+        let views: Vec<&[u8]> = syndromes.iter().map(|s| &s[part.clone()]).collect();
+        apply(&hypothesis.residual, &views, residues, part.len());
+        let left = &heads(residues, part.len())[..hypothesis.residual.outputs()];
+        first_nonzero_any(left, 0).map(|offset| part.start + offset)
     }
 
     fn hypothesis(&self, columns: &[usize]) -> Arc<Hypothesis> {
@@ -292,9 +312,118 @@ impl Checker {
     }
 }
 
-/// The end of the stretch of granules from `first` in each of which some byte fails a check.
-fn stretch_end(syndromes: &[&[u8]], first: usize) -> usize {
-    let len = syndromes[0].len();
+/// The findings of one pass, and the stretch that may go on.
+struct Found<'c> {
+    checker: &'c Checker,
+    stripe_bytes: usize,
+    open: Option<Stretch>,
+    findings: Vec<Finding>,
+}
+
+/// Bytes that fail a check, with fewer than [`GRANULE_BYTES`] good ones in a row between them.
+struct Stretch {
+    range: Range<usize>,
+    /// Bytes of the range that fail a check.
+    bytes: usize,
+    known: Known,
+}
+
+/// What may explain all bytes of a stretch so far.
+enum Known {
+    /// These columns, few enough that no others of as many explain any of it.
+    Columns(Vec<usize>),
+    /// These columns; others of as many could explain other bytes in the same way.
+    Perhaps(Vec<usize>),
+    /// Several columns.
+    Several([Vec<usize>; 2]),
+    /// Nothing.
+    Nothing,
+}
+
+impl Found<'_> {
+    /// Takes a part of a tile, of one stripe, in each granule of which some byte fails a check.
+    fn take(&mut self, syndromes: &[&[u8]], part: Range<usize>, tile_start: usize, residues: &mut Arena) {
+        let (bytes, last) = failing(syndromes, part.clone());
+        let range = tile_start + part.start..tile_start + last + 1;
+        let goes_on = |open: &Stretch| {
+            let (before, next) = (open.range.end - 1, range.start);
+            before / self.stripe_bytes == next / self.stripe_bytes
+                && next / GRANULE_BYTES <= before / GRANULE_BYTES + 1
+        };
+        if !self.open.as_ref().is_some_and(goes_on) {
+            self.close();
+        }
+        let explain = |at: usize| {
+            let values: Vec<Gf> = syndromes.iter().map(|s| Gf(s[at])).collect();
+            self.checker.locator.explain(&values)
+        };
+        let stretch = self.open.get_or_insert_with(|| {
+            let known = match explain(part.start) {
+                Explanation::Located { columns, certain: true } => Known::Columns(columns),
+                Explanation::Located { columns, certain: false } => Known::Perhaps(columns),
+                Explanation::Ambiguous { examples, .. } => Known::Several(examples),
+                Explanation::Clean | Explanation::Unlocatable => Known::Nothing,
+            };
+            Stretch { range: range.clone(), bytes: 0, known }
+        });
+        stretch.range.end = range.end;
+        stretch.bytes += bytes;
+        loop {
+            let (Known::Columns(columns) | Known::Perhaps(columns)) = &stretch.known else { return };
+            let Some(at) = self.checker.first_unexplained(columns, syndromes, part.clone(), residues) else {
+                return;
+            };
+            // Each part of the stretch may have some of the columns wrong, as long as they are few enough together.
+            stretch.known = match (&stretch.known, explain(at)) {
+                (Known::Columns(columns), Explanation::Located { columns: more, certain: true }) => {
+                    let mut all = [columns.clone(), more].concat();
+                    all.sort_unstable();
+                    all.dedup();
+                    match all.len() <= self.checker.locator.errors_certain() {
+                        true => Known::Columns(all),
+                        false => Known::Nothing,
+                    }
+                }
+                _ => Known::Nothing,
+            };
+        }
+    }
+
+    /// Ends the stretch that may have gone on.
+    fn close(&mut self) {
+        let Some(Stretch { range, bytes, known }) = self.open.take() else { return };
+        let verdict = match known {
+            Known::Columns(columns) => {
+                let evidence_bits = self.checker.locator.evidence_bits(columns.len(), bytes);
+                let certain = evidence_bits >= EVIDENCE_BITS_LEAST;
+                Verdict::Located { columns, evidence_bits, certain }
+            }
+            Known::Perhaps(columns) => Verdict::Located { columns, evidence_bits: 0, certain: false },
+            Known::Several(examples) => Verdict::Ambiguous { examples },
+            Known::Nothing => Verdict::Unlocatable,
+        };
+        self.findings.push(Finding { range, verdict });
+    }
+}
+
+/// How many bytes of a part fail a check, and the last that does.
+fn failing(syndromes: &[&[u8]], part: Range<usize>) -> (usize, usize) {
+    let (mut count, mut last) = (0, part.start);
+    for at in part.clone().step_by(GRANULE_BYTES) {
+        let mut any = [0u8; GRANULE_BYTES];
+        for syndrome in syndromes {
+            let granule = &syndrome[at..part.end.min(at + GRANULE_BYTES)];
+            any.iter_mut().zip(granule).for_each(|(any, byte)| *any |= byte);
+        }
+        count += any.iter().filter(|&&byte| byte != 0).count();
+        last = any.iter().rposition(|&byte| byte != 0).map_or(last, |i| at + i);
+    }
+    (count, last)
+}
+
+/// The end of the part from `first` in each granule of which some byte fails a check, and which ends at `most` at the latest.
+fn part_end(syndromes: &[&[u8]], first: usize, most: usize) -> usize {
+    let len = syndromes[0].len().min(most);
     let mut end = len.min((first / GRANULE_BYTES + 1) * GRANULE_BYTES);
     while end < len {
         let granule: Vec<&[u8]> = syndromes.iter().map(|s| &s[end..len.min(end + GRANULE_BYTES)]).collect();
@@ -306,32 +435,20 @@ fn stretch_end(syndromes: &[&[u8]], first: usize) -> usize {
     end
 }
 
-/// Appends a finding, joined to the one before if they touch and one explains both.
-fn add(findings: &mut Vec<Finding>, new: Finding) {
-    let Some(last) = findings.last_mut() else {
-        findings.push(new);
-        return;
-    };
-    let near = last.range.end + GRANULE_BYTES >= new.range.start;
-    let joined = match (&last.verdict, &new.verdict) {
-        (Verdict::Located { columns: a, certain: x }, Verdict::Located { columns: b, certain: y })
-            if x == y =>
-        {
-            let within = |small: &[usize], large: &[usize]| small.iter().all(|c| large.contains(c));
-            match (within(a, b), within(b, a)) {
-                (true, _) => Some(new.verdict.clone()),
-                (_, true) => Some(last.verdict.clone()),
-                _ => None,
+/// Takes certainty from what is located in a stripe of which something else is in doubt.
+fn without_doubtful_stripes(mut findings: Vec<Finding>, stripe_bytes: usize) -> Vec<Finding> {
+    let stripe = |finding: &Finding| finding.range.start / stripe_bytes;
+    for same in findings.chunk_by_mut(|a, b| stripe(a) == stripe(b)) {
+        if same.iter().all(|finding| finding.verdict.is_certain()) {
+            continue;
+        }
+        for finding in same {
+            if let Verdict::Located { certain, .. } = &mut finding.verdict {
+                *certain = false;
             }
         }
-        (Verdict::Ambiguous { .. }, Verdict::Ambiguous { .. })
-        | (Verdict::Unlocatable, Verdict::Unlocatable) => Some(last.verdict.clone()),
-        _ => None,
-    };
-    match joined {
-        Some(verdict) if near => *last = Finding { range: last.range.start..new.range.end, verdict },
-        _ => findings.push(new),
     }
+    findings
 }
 
 fn heads(arena: &Arena, len: usize) -> Vec<&[u8]> {

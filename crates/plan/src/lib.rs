@@ -30,7 +30,7 @@ mod way_out;
 
 pub use bits::BitSums;
 pub use cells::{CellSet, Costs};
-pub use locate::{CheckCombination, Explanation, Locator};
+pub use locate::{CheckCombination, EVIDENCE_BITS_LEAST, Explanation, Locator};
 pub use plan::{Combination, NotRecoverable, Optimality, Plan, PlanError, Step};
 pub use planner::{Effort, Planner, Request};
 pub use prove::{Certificate, Level, Method, ProveOptions, prove};

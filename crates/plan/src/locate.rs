@@ -12,6 +12,35 @@
 //!
 //! The search is per syndrome, that is per byte; callers that work on long buffers search once per stretch and check
 //! the answer on every byte with [`Locator::residual`], which is as cheap as encoding.
+//!
+//! # How likely is a mistake
+//!
+//! "At most e columns are wrong" is an assumption. More columns may be wrong, and look like fewer: of rs:4+2 a pair of
+//! wrong columns looks like one other column at one byte in 64. One byte therefore proves little, and a stretch of bytes
+//! that one set explains proves more the longer it is. Let
+//!
+//! * t = d - 1 be the tolerance, f the columns with erased cells, s = t - f what is left of it;
+//! * H be an explanation of e <= s / 2 columns, T the columns that are wrong in truth, n those of which cells are read;
+//! * the mistake be that H explains a byte at which a column outside H is wrong.
+//!
+//! The cells of any s columns that have none erased are independent in the checks, also beside columns of which some are
+//! erased. So if H explains an error of T, then T has at least s + 1 - e columns outside H of which no cell is erased:
+//! fewer would be independent of H and contribute something that H does not. Choose s - e of them, and let the errors of
+//! all other columns be what they are. The cells of the chosen columns and of H are independent, so at most one choice of
+//! values in the chosen columns makes the rest of the syndrome fall into the space of H. If each of the chosen columns has, in at least one of its cells, a
+//! value that is equally likely to be any of the 255 that are not zero, and independent of the others, the chance is at most
+//!
+//! ```text
+//! 255^-(s - e) for one H at one byte,   C(n, e) * 255^-((s - e) * b) for any H at b bytes.
+//! ```
+//!
+//! s - e is the number of redundant equations: those that are left when e columns are located. For MDS codes of one row and
+//! the smallest larger error, s + 1 - e columns, it is attained but for the first factor: H must then lie outside T, which
+//! leaves C(n - (s + 1 - e), e) choices. For rs:4+2, s = 2 and e = 1, that is 4 * 255^-b. The tests count all such errors of
+//! one byte, and draw those of some bytes.
+//!
+//! What the bound does not cover: errors that depend on each other. Two data blocks of equal coefficients in a parity
+//! that were exchanged cancel in it at every byte, and can look like one wrong column however long they are.
 
 use crate::{CellSet, Combination, PlanError};
 use pantile_code::{CellIndex, Code};
@@ -60,7 +89,12 @@ pub struct Locator {
     /// Only columns with cells read.
     blocks: Vec<Block>,
     errors_certain: usize,
+    /// How many columns may be lost beside those with erased cells.
+    spare: usize,
 }
+
+/// What is true with a greater chance of a mistake than one in 2 to this power is not repaired without being asked to.
+pub const EVIDENCE_BITS_LEAST: u32 = 40;
 
 impl Locator {
     /// A locator for stripes of `code` of which `erased` cannot be read, any `tolerance` columns of which may be lost.
@@ -114,6 +148,7 @@ impl Locator {
             checks: rows.iter().map(terms).collect(),
             blocks,
             errors_certain: tolerance.saturating_sub(lost) / 2,
+            spare: tolerance.saturating_sub(lost),
         })
     }
 
@@ -130,6 +165,20 @@ impl Locator {
     /// The most wrong columns that are found with certainty: floor((d - 1 - f) / 2).
     pub fn errors_certain(&self) -> usize {
         self.errors_certain
+    }
+
+    /// What it proves that one set of `columns` columns explains each of `bytes` bytes that fail a check: a larger error does so
+    /// with a chance of at most 2 to the power of minus this, rounded down. The head of this module derives it.
+    ///
+    /// Zero beyond [`Locator::errors_certain`], where other sets of the size exist that explain as much.
+    pub fn evidence_bits(&self, columns: usize, bytes: usize) -> u32 {
+        if columns == 0 || columns > self.errors_certain {
+            return 0;
+        }
+        let n = self.blocks.len();
+        let sets: f64 = (0..columns).map(|i| ((n - i) as f64 / (i + 1) as f64).log2()).sum();
+        let redundant = (self.spare - columns) as f64 * bytes as f64;
+        (redundant * 255f64.log2() - sets).max(0.0).floor() as u32
     }
 
     /// Explains one syndrome: the values of the checks at one byte.

@@ -99,8 +99,8 @@ fn what_lies_outside_a_stripe_is_not_written() {
             assert_eq!(update, Err(StripeError::NoSuchPosition { position, data }), "{spec}");
         }
         let checker = codec.checker(&CellSet::empty(codec.code())).unwrap();
-        let located =
-            |range| Finding { range, verdict: Verdict::Located { columns: vec![0], certain: true } };
+        let verdict = |column| Verdict::Located { columns: vec![column], evidence_bits: 79, certain: true };
+        let located = |range| Finding { range, verdict: verdict(0) };
         let correct = |cells: &mut Vec<Vec<u8>>, findings: &[Finding]| {
             checker.correct(&mut views(cells), findings, |_| true)
         };
@@ -114,8 +114,7 @@ fn what_lies_outside_a_stripe_is_not_written() {
         }
         let backwards = Finding { range: std::ops::Range { start: 9, end: 3 }, ..located(0..0) };
         assert_eq!(correct(&mut cells, &[backwards]), Ok(0), "{spec}");
-        let nowhere =
-            Finding { range: 0..9, verdict: Verdict::Located { columns: vec![usize::MAX], certain: true } };
+        let nowhere = Finding { range: 0..9, verdict: verdict(usize::MAX) };
         correct(&mut cells, &[nowhere]).unwrap();
         assert!(cells == changed, "{spec}");
         assert_eq!(correct(&mut cells, &[located(5..6)]), Ok(1), "{spec}");

@@ -5,6 +5,7 @@ mod bad_requests_are_refused;
 mod common;
 mod decoders_of_dense_codes;
 mod every_code_keeps_the_same_laws;
+mod evidence_is_judged_over_whole_stretches;
 mod lies_are_located;
 mod packets_keep_the_laws;
 mod plans_are_made_once;
