@@ -51,6 +51,7 @@ pub(crate) fn heal(
         files_healed: Vec::new(),
         kept_aside: Vec::new(),
         blocks_repaired: 0,
+        stripes_guessed: damage.guessed.difference(&damage.doubtful).count() as u64,
         blocks_left: damage.unrecoverable.values().map(|cells| cells.len() as u64).sum::<u64>()
             + damage.doubtful.len() as u64,
         not_healed: Vec::new(),
@@ -395,6 +396,7 @@ fn write_shards(
         window.move_to(at..stripes.min(at + step), &lost);
         add_damage(&mut window, damage);
         set.obtain(&mut window, &want)?;
+        forget_doubtful(&mut window, damage);
         write_window(set, &mut window, &outputs, &mut meta, report)?;
         progress.advance(window.count() as u64 * stripe_bytes);
         at = window.stripes.end;
@@ -425,6 +427,15 @@ fn add_damage(window: &mut Window, damage: &Damage) {
     for (&stripe, cells) in damage.cells.range(window.stripes.clone()) {
         let lost = &mut window.lost[(stripe - window.stripes.start) as usize];
         cells.iter().for_each(|cell| lost.insert(cell));
+    }
+}
+
+/// What was computed in a stripe in doubt is as doubtful as what it was computed from.
+fn forget_doubtful(window: &mut Window, damage: &Damage) {
+    for &stripe in damage.doubtful.range(window.stripes.clone()) {
+        let i = (stripe - window.stripes.start) as usize;
+        let lost = window.lost[i].clone();
+        lost.iter().for_each(|cell| window.have[i].remove(cell));
     }
 }
 

@@ -108,6 +108,7 @@ impl World<'_> {
         let ignore_checksums = options.ignore_checksums;
         let opening = Opening { paths: &options.set, alone: true, ignore_checksums, locked: false };
         let mut set = Set::open(*self, &opening)?;
+        set.guess = options.guess;
         heal::heal(&mut set, options, progress)
     }
 

@@ -104,6 +104,8 @@ pub struct HealOptions {
     pub ignore_checksums: bool,
     /// Where shards that are lost entirely are made anew; where the others lie unless given.
     pub out: Option<PathBuf>,
+    /// Without checksums: repairs also what one set of columns explains, although it proves less than is otherwise asked for.
+    pub guess: bool,
 }
 
 /// How to unseal.

@@ -189,7 +189,9 @@ pub enum StripeVerdict {
     Located {
         /// The columns.
         columns: Vec<u64>,
-        /// Whether so many wrong columns are always found rightly; only then is anything repaired.
+        /// A larger error looks so with a chance of at most one in 2 to this power; zero if it proves nothing.
+        evidence_bits: u32,
+        /// Whether that is enough, and so it is for everything else in the stripe; only then is anything repaired unasked.
         certain: bool,
     },
     /// Different columns would explain it equally well.
@@ -369,6 +371,8 @@ pub struct HealReport {
     pub files_healed: Vec<String>,
     /// Blocks that were put right.
     pub blocks_repaired: u64,
+    /// Stripes in which a guess that was asked for said what is wrong.
+    pub stripes_guessed: u64,
     /// Files that have changed since and were therefore left alone, by path.
     pub left_changed: Vec<String>,
     /// What files held that were healed although something had been done to them since they were sealed: beside each, under these names.

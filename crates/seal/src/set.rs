@@ -57,6 +57,8 @@ pub(crate) struct Set<'w> {
     pub(crate) dirs: Vec<PathBuf>,
     /// Whether blocks are judged by their checksums.
     pub(crate) judge: bool,
+    /// Without checksums: whether what is located without certainty counts as lost.
+    pub(crate) guess: bool,
     pub(crate) names: Names,
     /// Bytes read from shards.
     pub(crate) shard_bytes_read: AtomicU64,
@@ -115,6 +117,7 @@ impl<'w> Set<'w> {
             sources,
             dirs,
             judge: manifest.checksums && !opening.ignore_checksums,
+            guess: false,
             names,
             geometry,
             manifest,

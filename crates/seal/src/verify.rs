@@ -13,7 +13,7 @@ use crate::set::{Original, Set, mode_name};
 use crate::tree::{Own, Tree};
 use crate::window::Window;
 use pantile::{CellIndex, CellSet, Finding, Verdict};
-use pantile_format::{Crc64, EntryKind, Extent, Mode};
+use pantile_format::{EntryKind, Extent, Mode};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
@@ -27,6 +27,8 @@ pub(crate) struct Damage {
     pub(crate) cells: BTreeMap<u64, CellSet>,
     /// Without checksums: stripes in which something is wrong that cannot be told.
     pub(crate) doubtful: BTreeSet<u64>,
+    /// Without checksums: stripes in which something counts as lost by a guess that was asked for.
+    pub(crate) guessed: BTreeSet<u64>,
     /// By stripe: wanted cells that do not follow from what is left.
     pub(crate) unrecoverable: BTreeMap<u64, Vec<CellIndex>>,
     /// By entry: blocks lost, and of those unrecoverable.
@@ -93,61 +95,71 @@ impl Damage {
         extents.iter().filter_map(first).min()
     }
 
-    /// Without checksums: asks the equations, and counts as lost what they locate with certainty.
+    /// Without checksums: asks the equations, and counts as lost what they locate with certainty, or with `set.guess` what they locate.
     fn locate(&mut self, set: &Set<'_>, window: &mut Window) -> Result<(), SealError> {
         for group in window.groups(|i| window.lost[i].clone()) {
             let erased = window.lost[group.start].clone();
             let checker = set.geometry.checker(&erased);
+            let block = window.block;
             let mut cells = window.cells(group.clone());
             let views: Vec<&[u8]> = cells.iter().map(|cell| &**cell).collect();
-            let findings =
-                checker.locate(&views).unwrap_or_else(|e| unreachable!("a window is a stripe: {e}"));
+            let findings = checker
+                .locate_in_stripes(&views, block)
+                .unwrap_or_else(|e| unreachable!("a window is a stripe: {e}"));
             if findings.is_empty() {
                 continue;
             }
-            let before = crcs_of(&set.geometry, &views, &findings);
-            let certain = |f: &Finding| matches!(f.verdict, Verdict::Located { certain: true, .. });
+            let accepted: Vec<Finding> = findings
+                .chunk_by(|a, b| a.range.start / block == b.range.start / block)
+                .filter(|of_stripe| of_stripe.iter().all(|finding| is_accepted(set, finding)))
+                .flatten()
+                .cloned()
+                .collect();
+            let before = blocks_of(&set.geometry, &views, &accepted);
             checker
-                .correct(&mut cells, &findings, certain)
+                .correct(&mut cells, &accepted, |_| true)
                 .unwrap_or_else(|e| unreachable!("a window is a stripe: {e}"));
-            let views: Vec<&[u8]> = cells.iter().map(|cell| &**cell).collect();
-            let after = crcs_of(&set.geometry, &views, &findings);
-            for (&(i, cell), crc) in &before {
-                if after[&(i, cell)] != *crc {
+            for ((i, cell), bytes) in before {
+                if *window.block(cell, group.start + i) != *bytes {
                     window.lost[group.start + i].insert(cell);
                     window.have[group.start + i].remove(cell);
                 }
             }
             let first = window.stripes.start + group.start as u64;
-            findings.iter().for_each(|finding| self.note(finding, first, window.block));
+            findings.iter().for_each(|finding| self.note(set, finding, first, block));
+            let accepted =
+                |stripe: &u64| accepted.iter().any(|f| first + (f.range.start / block) as u64 == *stripe);
+            let mut stripes: Vec<u64> =
+                findings.iter().map(|finding| first + (finding.range.start / block) as u64).collect();
+            stripes.dedup();
+            self.doubtful.extend(stripes.iter().filter(|stripe| !accepted(stripe)));
         }
         Ok(())
     }
 
-    /// Notes a finding, cut at the borders of stripes.
-    fn note(&mut self, finding: &Finding, first_stripe: u64, block: usize) {
+    /// Notes a finding, which lies in one stripe.
+    fn note(&mut self, set: &Set<'_>, finding: &Finding, first_stripe: u64, block: usize) {
         let verdict = match &finding.verdict {
-            Verdict::Located { columns, certain } => {
-                StripeVerdict::Located { columns: wide(columns), certain: *certain }
-            }
+            Verdict::Located { columns, evidence_bits, certain } => StripeVerdict::Located {
+                columns: wide(columns),
+                evidence_bits: *evidence_bits,
+                certain: *certain,
+            },
             Verdict::Ambiguous { examples: [a, b] } => {
                 StripeVerdict::Ambiguous { examples: [wide(a), wide(b)] }
             }
             Verdict::Unlocatable => StripeVerdict::Unlocatable,
         };
-        let certain = matches!(verdict, StripeVerdict::Located { certain: true, .. });
-        for i in finding.range.start / block..finding.range.end.div_ceil(block) {
-            let stripe = first_stripe + i as u64;
-            if !certain {
-                self.doubtful.insert(stripe);
-            }
-            self.finding_count += 1;
-            if self.findings.len() < FINDINGS_SHOWN {
-                let start = finding.range.start.max(i * block) - i * block;
-                let end = finding.range.end.min((i + 1) * block) - i * block;
-                let (start, end) = (start as u64, end as u64);
-                self.findings.push(StripeFinding { stripe, start, end, verdict: verdict.clone() });
-            }
+        let i = finding.range.start / block;
+        let stripe = first_stripe + i as u64;
+        if !finding.verdict.is_certain() && is_accepted(set, finding) {
+            self.guessed.insert(stripe);
+        }
+        self.finding_count += 1;
+        if self.findings.len() < FINDINGS_SHOWN {
+            let (start, end) =
+                ((finding.range.start - i * block) as u64, (finding.range.end - i * block) as u64);
+            self.findings.push(StripeFinding { stripe, start, end, verdict });
         }
     }
 
@@ -388,24 +400,28 @@ fn wide(columns: &[usize]) -> Vec<u64> {
     columns.iter().map(|&column| column as u64).collect()
 }
 
-/// Checksums of the blocks that findings may change.
-fn crcs_of(
+/// Whether a finding may be repaired, if nothing else in its stripe speaks against it.
+fn is_accepted(set: &Set<'_>, finding: &Finding) -> bool {
+    finding.verdict.is_certain() || (set.guess && matches!(finding.verdict, Verdict::Located { .. }))
+}
+
+/// The blocks that findings may change. Their bytes, not checksums: who wrote them may have made those fit.
+fn blocks_of(
     geometry: &Geometry,
     cells: &[&[u8]],
     findings: &[Finding],
-) -> BTreeMap<(usize, CellIndex), Crc64> {
+) -> BTreeMap<(usize, CellIndex), Vec<u8>> {
     let block = geometry.block();
-    let mut crcs = BTreeMap::new();
+    let mut blocks = BTreeMap::new();
     for finding in findings {
-        let Verdict::Located { columns, certain: true } = &finding.verdict else { continue };
-        for i in finding.range.start / block..finding.range.end.div_ceil(block) {
-            for cell in columns.iter().flat_map(|&column| geometry.codec.code().column_cells(column)) {
-                let bytes = |range: Range<usize>| &cells[cell.usize()][range];
-                crcs.entry((i, cell)).or_insert_with(|| Crc64::of(bytes(i * block..(i + 1) * block)));
-            }
+        let Verdict::Located { columns, .. } = &finding.verdict else { continue };
+        let i = finding.range.start / block;
+        for cell in columns.iter().flat_map(|&column| geometry.codec.code().column_cells(column)) {
+            let bytes = || cells[cell.usize()][i * block..(i + 1) * block].to_vec();
+            blocks.entry((i, cell)).or_insert_with(bytes);
         }
     }
-    crcs
+    blocks
 }
 
 fn report(set: &Set<'_>, damage: &Damage, bytes_read: u64) -> VerifyReport {
@@ -472,7 +488,8 @@ fn report(set: &Set<'_>, damage: &Damage, bytes_read: u64) -> VerifyReport {
         mode: mode_name(set.manifest.mode).into(),
         generation: set.manifest.generation.0,
         by_checksums: set.judge,
-        clean: shards_good && originals_good && damage.cells.is_empty() && damage.doubtful.is_empty(),
+        // What the equations say of any place is never clean, whatever the other parts of the report say.
+        clean: shards_good && originals_good && damage.cells.is_empty() && damage.finding_count == 0,
         shards,
         superfluous: set.superfluous.clone(),
         files,

@@ -366,11 +366,17 @@ fn findings(findings: &[StripeFinding], all: u64, terminal: &Terminal) -> String
     let mut table = Table::new(&[">stripe", "bytes", "what the equations say"]);
     for finding in findings.iter().take(LINES_MOST) {
         let verdict = match &finding.verdict {
-            StripeVerdict::Located { columns: wrong, certain: true } => {
+            StripeVerdict::Located { columns: wrong, certain: true, .. } => {
                 format!("column {} is wrong", columns(wrong))
             }
-            StripeVerdict::Located { columns: wrong, certain: false } => {
-                format!("column {} is probably wrong; not repaired without certainty", columns(wrong))
+            StripeVerdict::Located { columns: wrong, evidence_bits: 0, certain: false } => {
+                format!("column {} would explain it, and so might others; left as it is", columns(wrong))
+            }
+            StripeVerdict::Located { columns: wrong, evidence_bits, certain: false } => {
+                format!(
+                    "column {} is probably wrong; a larger error looks so once in 2^{evidence_bits}, left as it is",
+                    columns(wrong)
+                )
             }
             StripeVerdict::Ambiguous { examples: [one, other] } => {
                 format!("ambiguous: column {} or column {} would explain it", columns(one), columns(other))

@@ -9,6 +9,9 @@ use std::os::unix::fs::PermissionsExt;
 
 const BODY: u64 = pantile_format::BODY_OFFSET;
 
+/// So many wrong bytes in a row prove enough to be repaired without checksums.
+const FLIPPED: u64 = 8;
+
 fn sealed(code: &str, mode: Mode, checksums: bool) -> Place {
     let place = Place::new();
     awkward_tree(&place.tree(), 9);
@@ -35,7 +38,7 @@ fn verify_without_checksums(place: &Place) -> VerifyReport {
 }
 
 fn heal_without_checksums(place: &Place) -> Result<HealReport, SealError> {
-    heal(&HealOptions { set: place.set(), ignore_checksums: true, out: None }, &mut Silent)
+    heal(&HealOptions { set: place.set(), ignore_checksums: true, ..Default::default() }, &mut Silent)
 }
 
 #[test]
@@ -67,21 +70,25 @@ fn a_flipped_byte_anywhere_in_a_shard_is_found_and_healed() {
 }
 
 #[test]
-fn without_checksums_a_flipped_byte_is_located_and_healed_by_the_equations() {
+fn without_checksums_a_few_flipped_bytes_are_located_and_healed_by_the_equations() {
     for (code, checksums) in [("rs:3+2", false), ("rs:3+2", true), ("dcode:5", false), ("rs:4+4", false)] {
         let place = sealed(code, Mode::Full, checksums);
         let whole = shards(&place.out());
         let mut seed = Seed(4);
         for _ in 0..12 {
             let column = seed.below(code_of(code).columns() as u64) as usize;
-            let rows = code_of(code).rows(column) as u64;
-            let at = BODY + seed.below(open_set(&place.set()).unwrap().stripes * rows * 4096);
-            flip(&place.shard(column), at);
+            let blocks = open_set(&place.set()).unwrap().stripes * code_of(code).rows(column) as u64;
+            let at = BODY + seed.below(blocks) * 4096 + seed.below(4096 - FLIPPED);
+            spoil(&place.shard(column), at, FLIPPED);
             let found = verify_without_checksums(&place);
             assert!(!found.clean && found.recoverable && !found.by_checksums);
             assert_eq!(found.finding_count, 1);
-            let located = StripeVerdict::Located { columns: vec![column as u64], certain: true };
-            assert_eq!(found.findings[0].verdict, located, "{code}");
+            let StripeVerdict::Located { columns, certain: true, evidence_bits: 40.. } =
+                &found.findings[0].verdict
+            else {
+                panic!("{code}: {:?}", found.findings)
+            };
+            assert_eq!(*columns, [column as u64], "{code}");
             assert_eq!(found.shards[column].wrong_blocks, 1);
             let first = found.shards[column].first_wrong.unwrap();
             assert!((first.offset..first.offset + 4096).contains(&at));
@@ -102,7 +109,7 @@ fn without_checksums_a_block_that_rotted_is_not_added_to_parity_when_its_file_ch
             let mut options = place.options(code);
             options.checksums = Some(false);
             seal(&options, &mut Silent).unwrap();
-            flip(&place.shard(column), BODY + 100);
+            spoil(&place.shard(column), BODY + 100, FLIPPED);
             let rotten = shards(&place.out());
             write(&place.tree().join("f"), &[b'B'; 4096]);
             age(&place.tree().join("f"), 1_700_000_000);
@@ -313,7 +320,8 @@ fn rot_in_an_original_is_healed_with_mode_and_time_kept() {
         let path = place.tree().join("large");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         let before = picture(&place.tree());
-        rot(&place, &path, 123_456);
+        spoil(&path, 123_456, FLIPPED);
+        make_shards_younger(&place);
         let found = place.verify();
         let report = found.files.iter().find(|file| file.path == "large").unwrap();
         assert_eq!((report.status, report.lost_blocks), (FileStatus::Rotten, 1));

@@ -2,6 +2,7 @@
 
 mod common;
 mod damage_is_found_and_repaired;
+mod evidence_decides_what_is_written;
 mod killed_at_any_moment_nothing_is_lost;
 mod odd_trees_and_shards_do_not_stop_the_work;
 mod sets_that_lie_never_panic;

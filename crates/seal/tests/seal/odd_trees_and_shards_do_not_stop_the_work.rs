@@ -35,7 +35,7 @@ fn without_checksums_nothing_corrupt_is_restored_as_if_it_were_right() {
     for code in ["rs:3+2", "dcode:5", "rs:4+4"] {
         let place = sealed(code, Mode::Full, false);
         for (column, stripe) in [(0, 1), (2, 3), (1, 0)] {
-            flip(&place.shard(column), BODY + stripe * 4096 * code_of(code).rows(0) as u64 + 77);
+            spoil(&place.shard(column), BODY + stripe * 4096 * code_of(code).rows(0) as u64 + 77, 8);
         }
         let report = place.unseal().unwrap();
         assert!(report.blocks_reconstructed > 0 && report.unchecked, "{code}");

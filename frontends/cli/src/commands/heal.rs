@@ -35,6 +35,9 @@ pub struct Heal {
     /// Judge by the equations of the code alone, as if there were no checksums.
     #[arg(long)]
     ignore_checksums: bool,
+    /// Without checksums: also repair what is probably wrong, where so little is wrong that it is not certain.
+    #[arg(long, conflicts_with = "dry_run")]
+    guess: bool,
     /// Where shards that are lost entirely are made anew; where the others lie unless given.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -59,6 +62,7 @@ impl Heal {
             set: self.set.into_paths(),
             ignore_checksums: self.ignore_checksums,
             out: self.out,
+            guess: self.guess,
         };
         let mut progress = Shown::new(terminal);
         let result = heal(&options, &mut progress);
@@ -72,7 +76,8 @@ impl Heal {
                 match report.blocks_left {
                     0 => Ok(Verdict::Good),
                     left => Err(Failure::Losses(format!(
-                        "{left} blocks are wrong but could not be put right with certainty; the report says where"
+                        "{left} blocks are wrong but could not be put right with certainty, and nothing was written in their \
+                         stripes; 'pantile verify --ignore-checksums' says where, 'pantile heal --guess' repairs what is probable"
                     ))),
                 }
             }
@@ -126,6 +131,13 @@ fn text(report: &HealReport, terminal: &Terminal) -> String {
     }
     let mut out = format!("{title} ({})\n\n{strays}", report.found.code);
     let _ = writeln!(out, "  repaired   {} blocks", report.blocks_repaired);
+    if report.stripes_guessed > 0 {
+        let _ = writeln!(
+            out,
+            "  guessed    what is wrong in {} stripes, as asked: look at what lies there",
+            report.stripes_guessed
+        );
+    }
     for shard in &report.shards_renamed {
         let (from, to) = (sets::name(&shard.from), sets::name(&shard.to));
         let _ = writeln!(out, "  renamed    {to} (its name was {from})");

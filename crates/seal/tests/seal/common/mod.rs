@@ -184,14 +184,20 @@ pub fn assert_same_trees(a: &Path, b: &Path) {
 
 /// Flips a byte in place and keeps the time of modification.
 pub fn flip(path: &Path, at: u64) {
+    spoil(path, at, 1);
+}
+
+/// Flips some bytes in a row in place and keeps the time of modification.
+pub fn spoil(path: &Path, at: u64, len: u64) {
     use std::os::unix::fs::FileExt;
     let time = fs::metadata(path).unwrap().modified().unwrap();
     let mode = fs::metadata(path).unwrap().permissions();
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
     let file = fs::File::options().read(true).write(true).open(path).unwrap();
-    let mut byte = [0];
-    file.read_exact_at(&mut byte, at).unwrap();
-    file.write_all_at(&[byte[0] ^ 0x5a], at).unwrap();
+    let mut bytes = vec![0; len as usize];
+    file.read_exact_at(&mut bytes, at).unwrap();
+    bytes.iter_mut().for_each(|byte| *byte ^= 0x5a);
+    file.write_all_at(&bytes, at).unwrap();
     file.set_modified(time).unwrap();
     fs::set_permissions(path, mode).unwrap();
 }

@@ -1,0 +1,186 @@
+//! Claims: without checksums nothing is written in a stripe of which something is in doubt; what the equations contradict is never
+//! called clean, whatever the checksums say; and a guess is made only if it was asked for.
+
+use crate::common::*;
+use pantile_format::Crc64;
+use pantile_seal::*;
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+const BODY: u64 = pantile_format::BODY_OFFSET;
+const BLOCK: u64 = 4096;
+
+/// One file over all data columns of so many stripes.
+fn sealed(code: &str, stripes: u64, checksums: bool) -> Place {
+    let place = Place::new();
+    fs::create_dir(place.tree()).unwrap();
+    let data = code_of(code).data().len() as u64;
+    write(&place.tree().join("f"), &Seed(1).bytes((BLOCK * data * stripes) as usize - 17));
+    let mut options = place.options(code);
+    options.checksums = Some(checksums);
+    options.block_len = Some(BLOCK);
+    seal(&options, &mut Silent).unwrap();
+    place
+}
+
+fn write_random(path: &Path, at: u64, len: u64, seed: u64) {
+    let file = fs::File::options().write(true).open(path).unwrap();
+    file.write_all_at(&Seed(seed).bytes(len as usize), at).unwrap();
+}
+
+fn look(place: &Place) -> VerifyReport {
+    verify(&VerifyOptions { set: place.set(), ignore_checksums: true }, &mut Silent).unwrap()
+}
+
+fn mend(place: &Place, guess: bool) -> Result<HealReport, SealError> {
+    let options = HealOptions { set: place.set(), ignore_checksums: true, guess, ..Default::default() };
+    heal(&options, &mut Silent)
+}
+
+#[test]
+fn two_wrong_columns_make_heal_write_nothing() {
+    for (code, checksums) in [("rs:4+2", false), ("rs:4+2", true), ("raid6:4", false), ("dcode:5", false)] {
+        let place = sealed(code, 60, checksums);
+        let rows = code_of(code).rows(0) as u64;
+        for column in 0..2 {
+            write_random(&place.shard(column), BODY, 60 * rows * BLOCK, 2 + column as u64);
+        }
+        let before = shards(&place.out());
+        for guess in [false, true] {
+            let report = mend(&place, guess).unwrap();
+            assert_eq!(
+                (report.blocks_repaired, report.blocks_left, report.stripes_guessed),
+                (0, 60, 0),
+                "{code}"
+            );
+            assert!(shards(&place.out()) == before, "{code}: something was written");
+        }
+        // The good ones still give everything.
+        (0..2).for_each(|column| fs::remove_file(place.shard(column)).unwrap());
+        place.assert_restores();
+    }
+}
+
+#[test]
+fn a_byte_proves_too_little_and_is_repaired_only_by_a_guess_that_is_said() {
+    let place = sealed("rs:4+2", 3, false);
+    let whole = shards(&place.out());
+    flip(&place.shard(2), BODY + BLOCK + 100);
+    spoil(&place.shard(3), BODY + 2 * BLOCK + 100, 6);
+    let found = look(&place);
+    let told: Vec<(u64, u32, bool)> = found
+        .findings
+        .iter()
+        .map(|finding| match finding.verdict {
+            StripeVerdict::Located { evidence_bits, certain, .. } => (finding.stripe, evidence_bits, certain),
+            _ => panic!("{finding:?}"),
+        })
+        .collect();
+    assert_eq!(told, [(1, 5, false), (2, 45, true)]);
+    assert!(!found.clean && !found.recoverable && found.needs_heal);
+    // What is certain is repaired, the byte is left.
+    let report = mend(&place, false).unwrap();
+    assert_eq!((report.blocks_repaired, report.blocks_left, report.stripes_guessed), (1, 1, 0));
+    assert!(fs::read(place.shard(3)).unwrap() == whole[Path::new("tree.03.shard")]);
+    assert!(fs::read(place.shard(2)).unwrap() != whole[Path::new("tree.02.shard")]);
+    let report = mend(&place, true).unwrap();
+    assert_eq!((report.blocks_repaired, report.blocks_left, report.stripes_guessed), (1, 0, 1));
+    assert!(shards(&place.out()) == whole);
+}
+
+#[test]
+fn a_guess_is_not_made_where_something_else_in_the_stripe_is_not_to_be_located() {
+    let place = sealed("rs:4+2", 1, false);
+    spoil(&place.shard(2), BODY + 100, 200);
+    spoil(&place.shard(0), BODY + 1000, 50);
+    write_random(&place.shard(1), BODY + 1000, 50, 5);
+    let before = shards(&place.out());
+    let report = mend(&place, true).unwrap();
+    assert_eq!((report.blocks_repaired, report.blocks_left, report.stripes_guessed), (0, 1, 0));
+    assert!(shards(&place.out()) == before);
+}
+
+#[test]
+fn neighbouring_stripes_with_different_wrong_columns_are_all_healed() {
+    let place = sealed("rs:4+2", 12, false);
+    let whole = shards(&place.out());
+    for stripe in 0..12 {
+        write_random(&place.shard(stripe as usize % 6), BODY + stripe * BLOCK, BLOCK, stripe);
+    }
+    assert_eq!(mend(&place, false).unwrap().blocks_repaired, 12);
+    assert!(shards(&place.out()) == whole);
+}
+
+#[test]
+fn a_lost_shard_is_not_made_from_a_stripe_in_doubt_and_called_right() {
+    let place = sealed("rs:4+2", 5, true);
+    let whole = shards(&place.out());
+    fs::remove_file(place.shard(5)).unwrap();
+    spoil(&place.shard(1), BODY + 3 * BLOCK, 500);
+    assert_eq!(mend(&place, false).unwrap().blocks_left, 1);
+    // What was made of the stripe is not known, and by checksums it is told.
+    let found = place.verify();
+    assert_eq!((found.shards[5].wrong_blocks, found.shards[1].wrong_blocks), (1, 1));
+    place.heal().unwrap();
+    assert!(shards(&place.out()) == whole);
+}
+
+/// Bytes that give a block the checksum that it is to have, in place of its last eight.
+fn forge(block: &mut [u8], wanted: Crc64) {
+    let at = block.len() - 8;
+    let mut crc = |tail: u64| {
+        block[at..].copy_from_slice(&tail.to_le_bytes());
+        Crc64::of(block).0
+    };
+    let base = crc(0);
+    // By its highest bit: what a choice of bits of the tail adds to the checksum, and the choice.
+    let mut pivots = [None; 64];
+    for i in 0..64 {
+        let (mut adds, mut bits) = (crc(1 << i) ^ base, 1u64 << i);
+        while adds != 0 {
+            match pivots[adds.ilog2() as usize] {
+                None => {
+                    pivots[adds.ilog2() as usize] = Some((adds, bits));
+                    break;
+                }
+                Some((other, its)) => (adds, bits) = (adds ^ other, bits ^ its),
+            }
+        }
+    }
+    let (mut left, mut tail) = (wanted.0 ^ base, 0);
+    while left != 0 {
+        let (adds, bits) =
+            pivots[left.ilog2() as usize].expect("a checksum of 64 bits is reached by any 64 bits");
+        (left, tail) = (left ^ adds, tail ^ bits);
+    }
+    assert_eq!(crc(tail), wanted.0);
+}
+
+#[test]
+fn a_forged_checksum_does_not_hide_from_the_equations() {
+    for far in [false, true] {
+        let place = sealed("rs:3+2", 4, true);
+        let whole = shards(&place.out());
+        let mut bytes = fs::read(place.shard(1)).unwrap();
+        let block = &mut bytes[(BODY + BLOCK) as usize..(BODY + 2 * BLOCK) as usize];
+        let crc = Crc64::of(block);
+        // Beside the eight bytes that make the checksum fit, or far from them.
+        let at = if far { 4 } else { 4080 };
+        block[at..at + 3].copy_from_slice(b"999");
+        forge(block, crc);
+        fs::write(place.shard(1), bytes).unwrap();
+        assert!(place.verify().clean, "checksums do not resist a forger");
+        let found = look(&place);
+        assert!(!found.clean && found.needs_heal, "{found:?}");
+        for finding in &found.findings {
+            let StripeVerdict::Located { columns, .. } = &finding.verdict else { panic!("{finding:?}") };
+            assert_eq!((finding.stripe, columns.as_slice()), (1, &[1][..]));
+        }
+        // Three bytes alone are too few.
+        assert_eq!((found.recoverable, found.shards[1].wrong_blocks), (!far, u64::from(!far)));
+        mend(&place, far).unwrap();
+        assert!(shards(&place.out()) == whole);
+        assert!(look(&place).clean);
+    }
+}
