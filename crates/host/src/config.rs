@@ -15,6 +15,8 @@ pub struct Config {
     pub volume: VolumeId,
     /// The device of each slot that has one. Paths that are not absolute are within the folder.
     pub devices: BTreeMap<u32, Place>,
+    /// Devices that take the place of one that works, by its slot, when they are copies of it.
+    pub replacing: BTreeMap<u32, PathBuf>,
     /// Devices that take the place of one that is lost.
     pub spares: Vec<PathBuf>,
     /// Bytes a second that rebuild and scrub may read and write.
@@ -38,6 +40,9 @@ impl Config {
             let word = if place.joining { "joining" } else { "device" };
             text.push_str(&format!("{word} {slot} {}\n", one_line(&place.path)?));
         }
+        for (slot, path) in &self.replacing {
+            text.push_str(&format!("replacing {slot} {}\n", one_line(path)?));
+        }
         for path in &self.spares {
             text.push_str(&format!("spare {}\n", one_line(path)?));
         }
@@ -60,6 +65,7 @@ impl Config {
         let mut config = Config {
             volume: VolumeId([0; 16]),
             devices: BTreeMap::new(),
+            replacing: BTreeMap::new(),
             spares: Vec::new(),
             throttle_bytes_per_s: None,
             damaged_stripes: 0,
@@ -80,6 +86,14 @@ impl Config {
                         return Err(wrong(number, expected));
                     }
                 }
+                "replacing" => {
+                    let expected = "'replacing NUMBER PATH', each number once, 0 to 255";
+                    let (slot, path) = rest.split_once(' ').ok_or(wrong(number, expected))?;
+                    let slot = slot.parse().ok().filter(|slot| *slot < 256).ok_or(wrong(number, expected))?;
+                    if path.is_empty() || config.replacing.insert(slot, path.into()).is_some() {
+                        return Err(wrong(number, expected));
+                    }
+                }
                 "spare" if !rest.is_empty() => config.spares.push(rest.into()),
                 "throttle" => {
                     let rate = rest.parse().ok().filter(|rate| *rate > 0);
@@ -90,7 +104,12 @@ impl Config {
                     config.damaged_stripes =
                         rest.parse().map_err(|_| wrong(number, "a number of stripes"))?;
                 }
-                _ => return Err(wrong(number, "id, device, joining, spare, throttle, damaged or a comment")),
+                _ => {
+                    return Err(wrong(
+                        number,
+                        "id, device, joining, replacing, spare, throttle, damaged or a comment",
+                    ));
+                }
             }
         }
         config.volume = volume.ok_or(wrong(1, "a line 'id' with the volume's id"))?;
@@ -126,6 +145,7 @@ mod tests {
             volume: VolumeId([0xab; 16]),
             devices: [(0, place("device-00.pantile", false)), (3, place("/dev/disk with spaces", true))]
                 .into(),
+            replacing: [(0, "new disk".into())].into(),
             spares: vec!["/dev/spare".into()],
             throttle_bytes_per_s: Some(5000),
             damaged_stripes: 23,
@@ -137,6 +157,8 @@ mod tests {
             ("abababab-", "xbababab-"),
             ("device 0 ", "device 256 "),
             ("device 0 device", "device 3 device"),
+            ("replacing 0 new", "replacing 256 new"),
+            ("replacing 0 new disk", "replacing 0"),
             ("throttle 5000", "throttle 0"),
             ("damaged 23", "damaged -1"),
             ("spare /dev/spare", "spare"),

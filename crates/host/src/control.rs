@@ -275,6 +275,22 @@ pub struct DeviceReport {
     pub media_errors: u64,
     /// Why it is not there, or what ails it.
     pub problem: Option<String>,
+    /// The device that takes its place when it is a copy of it.
+    #[serde(default)]
+    pub replacement: Option<ReplacementReport>,
+}
+
+/// How far the copy of a device is that still works.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplacementReport {
+    /// The new device.
+    pub path: PathBuf,
+    /// Bytes copied.
+    pub copied_bytes: u64,
+    /// Of so many.
+    pub total_bytes: u64,
+    /// Blocks that the old device could not read: they are made of the others when the copy is whole.
+    pub unreadable_blocks: u64,
 }
 
 /// Whether a device takes part.

@@ -7,6 +7,7 @@
 //! Invariant: each I/O and computation of the volume is reported to it exactly once, whatever the device does. A device that
 //! goes is reported with every I/O that it still owes; what it answers later is dropped.
 
+mod exchange;
 mod shortage;
 mod transfers;
 
@@ -70,6 +71,8 @@ impl Layer for Share {
 pub(crate) struct Member {
     /// The number in the pool; `None`: there is no device.
     number: Option<usize>,
+    /// The numbers of devices that it had before and that still owe something.
+    leaving: Vec<usize>,
     device: Weak<()>,
     path: Option<PathBuf>,
     len_bytes: u64,
@@ -473,6 +476,7 @@ impl Engine {
         (member.error, member.shortage) = (error, Shortage::default());
         self.direct.detach(slot);
         drop(self.pool.detach(number));
+        member.leaving.drain(..).for_each(|before| drop(self.pool.detach(before)));
         self.background.retain(|request| request.device != number);
         self.again.retain(|(_, request)| request.device != number);
         self.volume.handle(Event::DeviceGone(slot));
@@ -494,11 +498,13 @@ impl Engine {
             self.direct.sweep();
             self.drop_those_that_hang(now);
             self.look_at_shortages(now);
+            self.let_go_of_drained();
         }
         self.look_at_epochs(now);
         let idle_at = self.look_whether_idle(now);
         let still_at = self.look_whether_still(now);
-        let owing = self.members.iter().any(|member| !member.owes.is_empty()) || !self.epochs.is_empty();
+        let owes = |member: &Member| !member.owes.is_empty() || !member.leaving.is_empty();
+        let owing = self.members.iter().any(owes) || !self.epochs.is_empty();
         let looks = owing || self.direct.has_late();
         let mut next = now + if looks { LOOK_EVERY } else { Duration::from_secs(3600) };
         if !self.background.is_empty() {
@@ -699,6 +705,7 @@ impl Member {
     fn empty(now: Instant) -> Member {
         Member {
             number: None,
+            leaving: Vec::new(),
             device: Weak::new(),
             path: None,
             len_bytes: 0,

@@ -60,6 +60,11 @@ pub enum HostError {
         /// How many there are.
         slots: usize,
     },
+    /// The slot has no device.
+    NoDevice {
+        /// The slot.
+        slot: Slot,
+    },
     /// The slot has a device already.
     SlotTaken {
         /// The slot.
@@ -184,6 +189,9 @@ impl fmt::Display for HostError {
             }
             HostError::NoSuchSlot { slot, slots } => {
                 write!(out, "there is no device {}; the volume has devices 0 to {}", slot.0, slots - 1)
+            }
+            HostError::NoDevice { slot } => {
+                write!(out, "slot {} has no device; give it one with 'pantile replace'", slot.0)
             }
             HostError::SlotTaken { slot } => {
                 write!(out, "slot {} has a device; declare it failed first", slot.0)

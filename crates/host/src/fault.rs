@@ -163,6 +163,13 @@ pub enum FolderError {
         /// Its slot.
         slot: Slot,
     },
+    /// A device was to be replaced that is being replaced already.
+    BeingReplaced {
+        /// Its slot.
+        slot: Slot,
+        /// The new device.
+        by: PathBuf,
+    },
     /// A device was to be brought back to a volume that cannot be opened, and is not that device.
     NotThatDevice {
         /// Where.
@@ -268,6 +275,7 @@ impl FolderError {
             },
             FolderError::Host(
                 HostError::NoSuchSlot { .. }
+                | HostError::NoDevice { .. }
                 | HostError::SlotTaken { .. }
                 | HostError::TooShort { .. }
                 | HostError::OutOfRange { .. },
@@ -439,6 +447,12 @@ impl fmt::Display for FolderError {
                 out,
                 "device {} is whole, and no further device may fail for certain; bring a lost one back or wait for the rebuild first",
                 slot.0
+            ),
+            FolderError::BeingReplaced { slot, by } => write!(
+                out,
+                "device {} is being replaced by {} already; wait until it is, or take out the old one with 'pantile fail'",
+                slot.0,
+                by.display()
             ),
             FolderError::NotThatDevice { path, slot, found } => {
                 write!(

@@ -144,6 +144,7 @@ impl Folder {
             let config = Config {
                 volume,
                 devices: devices.collect(),
+                replacing: BTreeMap::new(),
                 spares: Vec::new(),
                 throttle_bytes_per_s: None,
                 damaged_stripes: 0,
@@ -197,6 +198,7 @@ impl Folder {
         let config = Config {
             volume: found.superblock.volume,
             devices: devices.collect(),
+            replacing: BTreeMap::new(),
             spares: Vec::new(),
             throttle_bytes_per_s: None,
             damaged_stripes: 0,

@@ -163,6 +163,21 @@ impl Host {
         self.call(move |engine| engine.attach(slot, device, found))
     }
 
+    /// Lets a slot go on with another device that holds what its device does, as [`Engine::exchange`] says.
+    pub(crate) fn exchange(
+        &self,
+        slot: Slot,
+        device: Arc<dyn Device>,
+        is_read_directly: bool,
+    ) -> Result<(), HostError> {
+        self.call(move |engine| engine.exchange(slot, device, is_read_directly))
+    }
+
+    /// Whether nothing is under way any more on devices that a slot had before an exchange.
+    pub(crate) fn is_drained(&self, slot: Slot) -> Result<bool, HostError> {
+        self.call(move |engine| engine.is_drained(slot))
+    }
+
     /// Tells the scrub what to do.
     pub fn scrub(&self, what: Scrub) -> Result<(), HostError> {
         self.call(move |engine| {

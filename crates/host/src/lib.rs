@@ -28,12 +28,13 @@ mod memory;
 mod service;
 mod survey;
 mod throttle;
+mod twin;
 mod work;
 
 pub use config::{Config, Place};
 pub use control::{
     Answer, CONTROL_SOCKET, ControlServer, DeviceReport, DeviceWord, MetadataReport, Order, RebuildReport,
-    SERVING, ScrubReport, ServerReport, StatusReport, TOLD_TO_STOP, Verdict, order,
+    ReplacementReport, SERVING, ScrubReport, ServerReport, StatusReport, TOLD_TO_STOP, Verdict, order,
 };
 pub use engine::{MemberReport, Report};
 pub use epochs::{Epoch, EpochOptions, EpochReport, LostRange, OnTimeout};

@@ -2,8 +2,10 @@
 //!
 //! The same whether the volume is served (orders come over the control socket) or opened for one command.
 
+mod replacing;
 mod status;
 
+use self::replacing::Replacement;
 use self::status::{damaged, rebuilding};
 use crate::Place;
 use crate::control::{Answer, Order};
@@ -54,6 +56,8 @@ struct State {
     problems: BTreeMap<u32, String>,
     /// Slots that have had a device since the volume was opened.
     used: BTreeSet<u32>,
+    /// By slot, devices that work and are being replaced.
+    replacements: BTreeMap<u32, Replacement>,
     /// When, stripes rebuilt, blocks written by it.
     samples: VecDeque<(Instant, u64, u64)>,
     /// Since when clients are served, and how many servers have died before.
@@ -119,6 +123,7 @@ impl Service {
             bad_spares,
             problems: BTreeMap::new(),
             used: BTreeSet::new(),
+            replacements: BTreeMap::new(),
             samples: VecDeque::new(),
             serves: None,
         };
@@ -183,7 +188,10 @@ impl Service {
                 let _ = handle.close_epoch(id, false);
             }
         }
+        // Copies begin again at the next start.
+        let copies = std::mem::take(&mut self.lock().replacements);
         let stopped = self.host().stop();
+        drop(copies);
         let mut state = self.lock();
         state.devices.clear();
         state.spares.clear();
@@ -348,7 +356,18 @@ impl Service {
             // One that was given up may be the one that is given now: not to be in use by ourselves.
             state.devices[slot.0 as usize] = None;
         }
-        self.check_dispensable(&report, slot)?;
+        if let Some(one) = state.replacements.get(&slot.0) {
+            return Err(FolderError::BeingReplaced { slot, by: one.path.clone() });
+        }
+        let whole = |device: &pantile_volume::DeviceStatus| {
+            device.slot == slot && device.state == DeviceState::Present
+        };
+        // What holds everything stays until another does, so that it need not be spared.
+        let stays =
+            takes_part(&report, slot) && !report.status.failed && report.status.devices.iter().any(whole);
+        if !stays {
+            self.check_dispensable(&report, slot)?;
+        }
         let new: Arc<dyn Device> = Arc::new(open_soon(path, Instant::now() + CLOSING)?);
         let found = match takes_part(&report, slot) {
             // The device itself is here: what says that it is that one is a copy, and nobody recorded what it lacks.
@@ -365,6 +384,13 @@ impl Service {
                 return Err(FolderError::HasFailed { why: Box::new(why) });
             }
             wipe(&*new)?;
+        }
+        if stays {
+            self.begin_replacing(&mut state, slot, path, new)?;
+            return Ok(format!(
+                "{} becomes a copy of device {device}, which stays in the volume until the copy is whole.",
+                path.display()
+            ));
         }
         self.put(&mut state, slot, path, new, found)?;
         let (again, becomes) = match found {
@@ -406,6 +432,7 @@ impl Service {
     /// Errors: the volume would not open. It stays as it was: what can still be read is.
     fn revive(&self, state: &mut State) -> Result<(), FolderError> {
         self.check_opens(state)?;
+        state.replacements.clear();
         self.host().kill();
         state.devices.clear();
         let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
@@ -466,6 +493,7 @@ impl Service {
         let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
         folder.change(|config| {
             config.devices.insert(slot.0, place);
+            config.replacing.remove(&slot.0);
             config.spares.retain(|spare| spare != path);
         })?;
         if self.host().report()?.members[slot.0 as usize].attached {
@@ -531,6 +559,7 @@ impl Service {
             let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
             folder.change(|config| config.throttle_bytes_per_s = rate)?;
             self.host().set_throttle(rate)?;
+            Service::set_copy_rate(&state, rate.unwrap_or(0));
         }
         let report = self.host().report()?;
         for (slot, member) in (0..).map(Slot).zip(&report.members) {
@@ -589,6 +618,9 @@ impl Service {
         }
         let Ok(report) = self.host().report() else { return };
         let mut state = self.lock();
+        self.look_after_replacements(&mut state, &report);
+        // A replacement may have put a device into a slot that had none.
+        let Ok(report) = self.host().report() else { return };
         for device in &report.status.devices {
             let slot = device.slot;
             if report.members[slot.0 as usize].attached {

@@ -53,6 +53,7 @@ impl Folder {
                     checksum_errors: 0,
                     media_errors: 0,
                     problem,
+                    replacement: None,
                 }
             })
             .collect();

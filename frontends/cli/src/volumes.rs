@@ -367,6 +367,19 @@ fn status_text(report: &StatusReport, served: bool, ended: Option<&str>, termina
             sets::bytes(rebuild.bytes_per_s)
         );
     }
+    for device in &report.devices {
+        let Some(copy) = &device.replacement else { continue };
+        let waits =
+            if served { "" } else { "; the copy waits until the volume is served, or for 'pantile rebuild'" };
+        let _ = writeln!(
+            out,
+            "Device {} is being replaced by {} and stays until that is a copy of it: {} of {} copied{waits}.",
+            device.device,
+            sets::name(&copy.path.display().to_string()),
+            sets::bytes(copy.copied_bytes),
+            sets::bytes(copy.total_bytes)
+        );
+    }
     if let Some(rate) = report.throttle_bytes_per_s {
         let _ = writeln!(out, "Rebuild and scrub are held to {}/s.", sets::bytes(rate));
     }

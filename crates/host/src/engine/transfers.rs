@@ -102,9 +102,11 @@ impl Engine {
         }
     }
 
-    pub(super) fn submit(&mut self, request: IoRequest) {
+    pub(super) fn submit(&mut self, mut request: IoRequest) {
         let Some(flight) = self.flights.get(&request.token) else { return };
         let member = &mut self.members[flight.slot.0 as usize];
+        // What waited since before an exchange is for the device of now.
+        request.device = member.number.unwrap_or(request.device);
         let token = request.token;
         match self.pool.submit(request) {
             Ok(()) => {

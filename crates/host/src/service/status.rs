@@ -1,8 +1,9 @@
 //! How a volume is, as it is said to its operator: of each device, of what is under way, and what is wrong in words.
 
-use super::Service;
+use super::{Service, State};
 use crate::control::{
-    DeviceReport, DeviceWord, MetadataReport, RebuildReport, ScrubReport, ServerReport, StatusReport, Verdict,
+    DeviceReport, DeviceWord, MetadataReport, RebuildReport, ReplacementReport, ScrubReport, ServerReport,
+    StatusReport, Verdict,
 };
 use crate::folder::Folder;
 use crate::geometry::policy_name;
@@ -55,6 +56,7 @@ impl Service {
                 checksum_errors: device.counts.checksum_errors,
                 media_errors: device.counts.media_errors,
                 problem: problem.or_else(|| state.problems.get(&device.slot.0).cloned()),
+                replacement: self.replacement(&state, device.slot),
             }
         };
         let devices: Vec<DeviceReport> = status.devices.iter().map(device).collect();
@@ -119,6 +121,18 @@ impl Service {
             server,
             opens: true,
         })
+    }
+}
+
+impl Service {
+    /// How far the copy of a device is, if it is being replaced, or is to be.
+    fn replacement(&self, state: &State, slot: Slot) -> Option<ReplacementReport> {
+        let total_bytes = self.geometry.device_blocks(slot) * BLOCK as u64;
+        let (path, copied_bytes, unreadable_blocks) = match state.replacements.get(&slot.0) {
+            Some(one) => (one.path.clone(), one.twin.progress().1, one.twin.unreadable_blocks()),
+            None => (state.folder.as_ref()?.config().replacing.get(&slot.0)?.clone(), 0, 0),
+        };
+        Some(ReplacementReport { path, copied_bytes, total_bytes, unreadable_blocks })
     }
 }
 

@@ -1,6 +1,7 @@
 //! All tests of the crate that need no process of their own: one program to build.
 
 mod a_device_is_what_its_superblock_says;
+mod a_device_that_works_is_replaced;
 mod a_folder_is_a_volume;
 mod a_running_volume_gives_back_what_was_written;
 mod common;

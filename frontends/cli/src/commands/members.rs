@@ -2,10 +2,11 @@
 
 use crate::args;
 use crate::failure::{Outcome, Verdict};
+use crate::sets;
 use crate::terminal::Terminal;
 use crate::volumes::{self, absolute, run_order};
 use clap::Args;
-use pantile_host::{Answer, DeviceWord, Order, StatusReport};
+use pantile_host::{Answer, DeviceReport, DeviceWord, Order, ReplacementReport, StatusReport};
 use std::path::PathBuf;
 
 /// Take a device out of a volume
@@ -35,7 +36,8 @@ pub struct Fail {
 /// Put a device into a volume in place of one that is lost
 ///
 /// Answers: here is the new disk, what now? The device that was there before, brought back, is caught up by what it has missed; any other is made anew from the rest. One
-/// that is still there is taken out once the new one is found good; a whole one is not while no further device may fail.
+/// that still works stays in the volume until the new one is a copy of it: nothing is nearer to being lost meanwhile, and a stop or a crash leaves the old one in its place, whose copy
+/// begins again at the next start.
 #[derive(Args)]
 #[command(after_long_help = "\
 On a volume that is not served the rebuild begins and goes on when it is served or rebuilt.
@@ -190,12 +192,20 @@ impl Rebuild {
 }
 
 fn is_rebuilt(report: &StatusReport) -> bool {
-    report.devices.iter().all(|device| device.state != DeviceWord::Rebuilding)
+    let is_whole = |device: &DeviceReport| {
+        device.state != DeviceWord::Rebuilding && (device.replacement.is_none() || device.problem.is_some())
+    };
+    report.devices.iter().all(is_whole)
 }
 
 fn progress(report: &StatusReport) -> String {
     match &report.rebuild {
         Some(rebuild) => format!("rebuilt {} of {} stripes", rebuild.done_stripes, rebuild.total_stripes),
-        None => "rebuilding".into(),
+        None => match report.devices.iter().find_map(|device| device.replacement.as_ref()) {
+            Some(ReplacementReport { copied_bytes, total_bytes, .. }) => {
+                format!("copied {} of {}", sets::bytes(*copied_bytes), sets::bytes(*total_bytes))
+            }
+            None => "rebuilding".into(),
+        },
     }
 }

@@ -1,0 +1,235 @@
+//! Replacing a device that still works: it stays in the volume until the new one is a copy of it ([`crate::twin`]).
+//!
+//! The folder has a line for it, so that what a stop or a crash cut off begins again at the next start; the line of the slot names the old
+//! device until the copy is whole, and the new one from then on, by one renaming of the file. If the old device is lost meanwhile, the new one takes
+//! its place as a spare would.
+
+use super::{Service, State};
+use crate::folder::{check_no_volume, wipe};
+use crate::memory::BLOCK;
+use crate::twin::{Phase, Step, Twin};
+use crate::{FolderError, Host, HostError, Place, Report};
+use pantile_device::{Device, FileDevice};
+use pantile_volume::{DeviceState, Found, Geometry, Scrub, Slot};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long a copy waits before it looks again whether writes have ended that the twin did not see, or whether the old device answers again.
+const AGAIN_AFTER: Duration = Duration::from_millis(20);
+
+/// A replacement under way. Dropped, its copying ends.
+pub(super) struct Replacement {
+    pub(super) path: PathBuf,
+    old: Arc<dyn Device>,
+    new: Arc<dyn Device>,
+    pub(super) twin: Arc<Twin>,
+    control: Arc<Control>,
+    copier: Option<JoinHandle<()>>,
+}
+
+/// What a copier is told.
+struct Control {
+    stops: Mutex<bool>,
+    told: Condvar,
+    /// Bytes a second that it may read and write; 0: as many as it can.
+    rate: AtomicU64,
+}
+
+impl Control {
+    /// Waits; whether it goes on then.
+    fn wait(&self, time: Duration) -> bool {
+        let stops = self.stops.lock().expect("nothing panics under the lock");
+        let wait = self.told.wait_timeout_while(stops, time, |stops| !*stops);
+        !*wait.expect("nothing panics under the lock").0
+    }
+}
+
+impl Drop for Replacement {
+    fn drop(&mut self) {
+        *self.control.stops.lock().expect("nothing panics under the lock") = true;
+        self.control.told.notify_all();
+        self.copier.take().into_iter().for_each(|copier| drop(copier.join()));
+    }
+}
+
+/// Copies until there is nothing left but superblocks, or the replacement is over.
+fn copy(twin: &Twin, host: &Host, slot: Slot, control: &Control) {
+    loop {
+        match host.is_drained(slot) {
+            Ok(true) => break,
+            Ok(false) if control.wait(AGAIN_AFTER) => {}
+            _ => return,
+        }
+    }
+    loop {
+        let pause = match twin.step() {
+            Ok(Step::Copied(bytes)) => match control.rate.load(Ordering::Relaxed) {
+                0 => Duration::ZERO,
+                // Each byte is read and written.
+                rate => Duration::from_secs_f64(2.0 * bytes as f64 / rate as f64),
+            },
+            Ok(Step::Ready | Step::Over) => return,
+            // If it does not come back the volume finds out.
+            Err(_) => AGAIN_AFTER,
+        };
+        if !control.wait(pause) {
+            return;
+        }
+    }
+}
+
+/// Where the superblocks of a slot's device lie, in bytes.
+fn superblocks(geometry: &Geometry, slot: Slot) -> Vec<u64> {
+    let zones = geometry.zones(slot);
+    let places = [zones.superblock(0), zones.superblock(1), zones.superblock_copy()];
+    places.map(|place| place.0 * BLOCK as u64).to_vec()
+}
+
+impl Service {
+    /// Begins to make a device a copy of one that works, and takes its place when it is. It holds no superblock.
+    pub(super) fn begin_replacing(
+        &self,
+        state: &mut State,
+        slot: Slot,
+        path: &Path,
+        new: Arc<dyn Device>,
+    ) -> Result<(), FolderError> {
+        let old = state.devices[slot.0 as usize].clone().ok_or(HostError::NoDevice { slot })?;
+        let folder = state.folder.as_mut().ok_or(HostError::Stopped)?;
+        let rate = folder.config().throttle_bytes_per_s.unwrap_or(0);
+        if folder.config().replacing.get(&slot.0).is_none_or(|named| named != path) {
+            folder.change(|config| {
+                config.replacing.insert(slot.0, path.to_path_buf());
+                config.spares.retain(|spare| spare != path);
+            })?;
+        }
+        let len_bytes = self.geometry.device_blocks(slot) * BLOCK as u64;
+        let twin = Twin::new(old.clone(), new.clone(), len_bytes, superblocks(&self.geometry, slot));
+        let twin = Arc::new(twin);
+        self.host().exchange(slot, twin.clone(), false)?;
+        let control = Control { stops: Mutex::new(false), told: Condvar::new(), rate: rate.into() };
+        let control = Arc::new(control);
+        let (of_twin, host, of_control) = (twin.clone(), self.host(), control.clone());
+        let builder = std::thread::Builder::new().name(format!("copy-{}", slot.0));
+        let copier = builder.spawn(move || copy(&of_twin, &host, slot, &of_control));
+        let copier =
+            copier.map_err(|error| HostError::Thread { errno: error.raw_os_error().unwrap_or(0) })?;
+        let (path, copier) = (path.to_path_buf(), Some(copier));
+        state.problems.remove(&slot.0);
+        state.replacements.insert(slot.0, Replacement { path, old, new, twin, control, copier });
+        Ok(())
+    }
+
+    /// Bytes a second that copies may read and write from now on; 0: as many as they can.
+    pub(super) fn set_copy_rate(state: &State, rate: u64) {
+        state.replacements.values().for_each(|one| one.control.rate.store(rate, Ordering::Relaxed));
+    }
+
+    /// Ends what is copied or has failed, and begins what the folder says and nothing does.
+    pub(super) fn look_after_replacements(&self, state: &mut State, report: &Report) {
+        for number in state.replacements.keys().copied().collect::<Vec<u32>>() {
+            let slot = Slot(number);
+            let Some(one) = state.replacements.get(&number) else { continue };
+            if !report.members[number as usize].attached {
+                // The old device is lost: the new one is made anew in its place.
+                if let Some(one) = state.replacements.remove(&number) {
+                    let (path, new) = (one.path.clone(), one.new.clone());
+                    drop(one);
+                    state.devices[number as usize] = None;
+                    if let Err(error) = self.put(state, slot, &path, new, Found::Blank) {
+                        state.problems.insert(number, error.to_string());
+                    }
+                }
+                continue;
+            }
+            match one.twin.progress().0 {
+                Phase::Abandoned(why) => self.abandon(state, slot, why.map(|error| error.to_string())),
+                Phase::Copies if one.twin.is_copied() => self.finish(state, slot),
+                Phase::Copies | Phase::Retired => {}
+            }
+        }
+        let Some(folder) = &state.folder else { return };
+        let wanted: Vec<(u32, PathBuf)> =
+            folder.config().replacing.iter().map(|(&slot, path)| (slot, path.clone())).collect();
+        for (number, path) in wanted {
+            if state.replacements.contains_key(&number) {
+                continue;
+            }
+            let found = report.status.devices.iter().find(|device| device.slot.0 == number);
+            let is_attached = report.members.get(number as usize).is_some_and(|member| member.attached);
+            let is_whole = found.is_some_and(|device| device.state == DeviceState::Present);
+            if found.is_none() || report.status.failed || (is_attached && !is_whole) {
+                continue;
+            }
+            let Some(folder) = &state.folder else { return };
+            let tried = FileDevice::open(folder.path(&path)).map_err(FolderError::from).and_then(|new| {
+                check_no_volume(&new)?;
+                self.check_len(Slot(number), &new)?;
+                let new: Arc<dyn Device> = Arc::new(new);
+                match is_attached {
+                    true => self.begin_replacing(state, Slot(number), &path, new),
+                    false => self.put(state, Slot(number), &path, new, Found::Blank),
+                }
+            });
+            if let Err(error) = tried {
+                let why = format!("it is to be replaced by {}: {error}", path.display());
+                state.problems.insert(number, why);
+            }
+        }
+    }
+
+    /// The copy is whole: the new device takes the place of the old one.
+    fn finish(&self, state: &mut State, slot: Slot) {
+        let Some(one) = state.replacements.remove(&slot.0) else { return };
+        let Some(folder) = &mut state.folder else { return };
+        let name = || {
+            folder.change(|config| {
+                config.devices.insert(slot.0, Place { path: one.path.clone(), joining: false });
+                config.replacing.remove(&slot.0);
+            })
+        };
+        match one.twin.finish(name) {
+            Ok(true) => {}
+            Ok(false) => {
+                // It failed at the end; the next look says so.
+                state.replacements.insert(slot.0, one);
+                return;
+            }
+            Err(error) => {
+                state.replacements.insert(slot.0, one);
+                return self.abandon(state, slot, Some(error.to_string()));
+            }
+        }
+        state.devices[slot.0 as usize] = Some(one.new.clone());
+        // Until it succeeds the twin goes on, and asks the new device alone.
+        let _ = self.host().exchange(slot, one.new.clone(), true);
+        // Nobody reads it any more; that it cannot be written is no harm: it is older from the next session on.
+        let _ = wipe(&*one.old);
+        if one.twin.unreadable_blocks() > 0 {
+            // What could not be copied is made of the others.
+            let _ = self.host().scrub(Scrub::Start { repair: true });
+        }
+    }
+
+    /// The old device goes on alone.
+    fn abandon(&self, state: &mut State, slot: Slot, why: Option<String>) {
+        let Some(one) = state.replacements.get(&slot.0) else { return };
+        if !self.host().is_drained(slot).unwrap_or(false)
+            || self.host().exchange(slot, one.old.clone(), true).is_err()
+        {
+            // Tried again at the next look: the twin asks the old device alone meanwhile.
+            return;
+        }
+        let why = why.unwrap_or_else(|| "the folder cannot be written".into());
+        let text =
+            format!("it was to be replaced by {}, which failed: {why}; it goes on", one.path.display());
+        state.problems.insert(slot.0, text);
+        state.replacements.remove(&slot.0);
+        if let Some(folder) = &mut state.folder {
+            let _ = folder.change(|config| drop(config.replacing.remove(&slot.0)));
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! A replacement that a crash cuts off after every operation, in a world of two devices of which each keeps of what was not flushed what it likes.
+
+use super::*;
+use pantile_device::{Fault, Faulty, MemoryDevice, OpKind};
+use std::collections::BTreeMap;
+
+const BLOCKS: u64 = 3 * (STEP_BYTES / BLOCK) as u64;
+const WITHHELD: [u64; 3] = [0, 1, BLOCKS - 1];
+const OLD: usize = 0;
+const NEW: usize = 1;
+
+/// What happened, in order.
+#[derive(Clone, Copy, Debug)]
+enum Did {
+    /// A block of a device has a content.
+    Wrote(usize, u64, u8),
+    Flushed(usize),
+    /// The volume asked for a block to have a content; it had not been answered before.
+    Asked(u64, u8),
+    /// The volume was told that all it had been answered is durable.
+    Told,
+    Named,
+}
+
+/// A device of blocks of one byte over and over, which tells what is done to it.
+struct Told {
+    number: usize,
+    device: MemoryDevice,
+    history: Arc<Mutex<Vec<Did>>>,
+}
+
+impl Told {
+    fn tell(&self, did: impl IntoIterator<Item = Did>) {
+        self.history.lock().expect("a history").extend(did);
+    }
+}
+
+impl Device for Told {
+    fn path(&self) -> &Path {
+        self.device.path()
+    }
+    fn len_bytes(&self) -> u64 {
+        self.device.len_bytes()
+    }
+    fn block_len_bytes(&self) -> u32 {
+        self.device.block_len_bytes()
+    }
+    fn identity(&self) -> Identity {
+        self.device.identity()
+    }
+    fn read_at(&self, offset_bytes: u64, into: PartMut<'_>) -> Result<(), DeviceError> {
+        self.device.read_at(offset_bytes, into)
+    }
+    fn write_at(&self, offset_bytes: u64, parts: &[Part<'_>]) -> Result<(), DeviceError> {
+        self.device.write_at(offset_bytes, parts)?;
+        let blocks = parts.iter().flat_map(|part| part.bytes().chunks_exact(BLOCK)).map(|block| block[0]);
+        self.tell(
+            (offset_bytes / BLOCK as u64..).zip(blocks).map(|(at, byte)| Did::Wrote(self.number, at, byte)),
+        );
+        Ok(())
+    }
+    fn flush(&self) -> Result<(), DeviceError> {
+        self.tell([Did::Flushed(self.number)]);
+        Ok(())
+    }
+    fn discard(&self, _: u64, _: u64) -> Result<(), DeviceError> {
+        Ok(())
+    }
+    fn zero(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
+        let zeros = AlignedBuf::zeroed(len_bytes as usize);
+        self.write_at(offset_bytes, &[zeros.whole()])
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+fn fill(byte: u8, blocks: u64) -> AlignedBuf {
+    let mut buffer = AlignedBuf::zeroed(blocks as usize * BLOCK);
+    buffer.fill(byte);
+    buffer
+}
+
+/// A replacement with writes and flushes between its steps: all that happened.
+fn replaced(seed: u64, bug: Option<Bug>) -> Vec<Did> {
+    let mut random = Random(seed);
+    let history: Arc<Mutex<Vec<Did>>> = Arc::default();
+    let device = |number: usize| {
+        let device = MemoryDevice::with_block_len(format!("{number}"), BLOCKS * BLOCK as u64, BLOCK as u32);
+        Arc::new(Told { number, device, history: history.clone() })
+    };
+    let (old, new) = (device(OLD), device(NEW));
+    let tell = |did: Did| history.lock().expect("a history").push(did);
+    let write = |on: &dyn Device, at: u64, byte: u8, blocks: u64| {
+        (at..at + blocks).for_each(|at| tell(Did::Asked(at, byte)));
+        on.write_at(at * BLOCK as u64, &[fill(byte, blocks).whole()]).expect("memory");
+    };
+    // Some of the old device holds something, its superblocks in any case.
+    for at in 0..BLOCKS {
+        if WITHHELD.contains(&at) || random.below(3) == 0 {
+            write(&*old, at, 1 + random.below(250) as u8, 1);
+        }
+    }
+    old.flush().expect("memory");
+    tell(Did::Told);
+    let withheld = WITHHELD.map(|block| block * BLOCK as u64).to_vec();
+    let mut twin = Twin::new(old, new, BLOCKS * BLOCK as u64, withheld);
+    twin.bug = bug;
+    let use_it = |random: &mut Random, twin: &Twin| {
+        for _ in 0..random.below(6) {
+            match random.below(4) {
+                0 => {
+                    twin.flush().expect("memory");
+                    tell(Did::Told);
+                }
+                1 => write(twin, WITHHELD[random.below(3) as usize], 1 + random.below(250) as u8, 1),
+                _ => {
+                    let (at, byte) = (random.below(BLOCKS - 4), random.below(251) as u8);
+                    write(twin, at, byte, 1 + random.below(4));
+                }
+            }
+        }
+    };
+    loop {
+        use_it(&mut random, &twin);
+        match twin.step().expect("memory") {
+            Step::Copied(_) => {}
+            Step::Ready => break,
+            Step::Over => panic!("nothing fails here"),
+        }
+    }
+    use_it(&mut random, &twin);
+    let name = || {
+        tell(Did::Named);
+        Ok::<(), ()>(())
+    };
+    assert_eq!(twin.finish(name), Ok(true));
+    use_it(&mut random, &twin);
+    drop(twin);
+    Arc::into_inner(history).expect("the devices are gone").into_inner().expect("a history")
+}
+
+/// What a crash after so many events leaves: the devices, and which of them is the volume's.
+fn judge(history: &[Did], keeps: &mut impl FnMut() -> bool) -> Result<(), String> {
+    let mut devices: [BTreeMap<u64, Vec<u8>>; 2] = Default::default();
+    // By block, what it may be: the last that was durable, and everything that was asked for since.
+    let mut may_be: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
+    let mut named = OLD;
+    for did in history {
+        match *did {
+            Did::Wrote(device, at, byte) => devices[device].entry(at).or_insert_with(|| vec![0]).push(byte),
+            Did::Flushed(device) => {
+                devices[device].values_mut().for_each(|all| drop(all.drain(..all.len() - 1)))
+            }
+            Did::Asked(at, byte) => may_be.entry(at).or_insert_with(|| vec![0]).push(byte),
+            Did::Told => may_be.values_mut().for_each(|all| drop(all.drain(..all.len() - 1))),
+            Did::Named => named = NEW,
+        }
+    }
+    let left = devices.map(|blocks| {
+        let mut end = |all: Vec<u8>| {
+            // Of what was not flushed any write may be the last that the medium got.
+            let kept = 1 + all[1..].iter().filter(|_| keeps()).count();
+            all[kept - 1]
+        };
+        blocks.into_iter().map(|(at, all)| (at, end(all))).collect::<BTreeMap<u64, u8>>()
+    });
+    let is_right = |device: usize| {
+        let wrong = may_be.iter().find(|(at, all)| !all.contains(left[device].get(at).unwrap_or(&0)));
+        wrong.map_or(Ok(()), |(at, all)| {
+            Err(format!("block {at} of {device} is {:?} and not of {all:?}", left[device].get(at)))
+        })
+    };
+    is_right(named)?;
+    let says_something = WITHHELD.iter().any(|at| left[NEW].get(at).is_some_and(|&byte| byte != 0));
+    if named == OLD && says_something {
+        // Then it is a copy as good as the old one, whoever finds it.
+        let is_copy = |(at, all): (&u64, &Vec<u8>)| {
+            WITHHELD.contains(at) || all.contains(left[NEW].get(at).unwrap_or(&0))
+        };
+        if !may_be.iter().all(is_copy) {
+            return Err("a device in part says that it is the volume's".into());
+        }
+    }
+    Ok(())
+}
+
+/// The first fault that a crash shows in so many seeds.
+fn first_fault(seeds: std::ops::Range<u64>, bug: Option<Bug>) -> Option<String> {
+    for seed in seeds {
+        let history = replaced(seed, bug);
+        let mut random = Random(!seed);
+        // Copies are many events alike; every one around anything else, and a sample of them.
+        for end in 1..=history.len() {
+            let near = history[end.saturating_sub(2)..(end + 2).min(history.len())].iter();
+            if !near.clone().any(|did| !matches!(did, Did::Wrote(..))) && random.below(64) > 0 {
+                continue;
+            }
+            for bias in [0, 1, 2] {
+                let mut keeps = || bias == 2 || (bias == 1 && random.below(2) == 0);
+                if let Err(why) = judge(&history[..end], &mut keeps) {
+                    return Some(format!("seed {seed}, event {end}: {why}"));
+                }
+            }
+        }
+    }
+    None
+}
+
+#[test]
+fn a_crash_at_any_moment_of_a_replacement_leaves_the_old_device_or_the_new_one() {
+    assert_eq!(first_fault(0..20, None), None);
+}
+
+#[test]
+fn bugs_planted_in_a_replacement_are_caught() {
+    for bug in [Bug::ForgetsTheCopy, Bug::NamesUnflushed, Bug::CopiesSuperblocksFirst, Bug::DropsTheOld] {
+        assert_ne!(first_fault(0..20, Some(bug)), None, "{bug:?}");
+    }
+}
+
+fn pair() -> (Arc<Faulty<MemoryDevice>>, Arc<Faulty<MemoryDevice>>, Twin) {
+    let device = |name: &str| {
+        Arc::new(Faulty::new(MemoryDevice::with_block_len(name, BLOCKS * BLOCK as u64, BLOCK as u32)))
+    };
+    let (old, new) = (device("old"), device("new"));
+    for at in 0..BLOCKS {
+        old.write_at(at * BLOCK as u64, &[fill(at as u8, 1).whole()]).expect("memory");
+    }
+    let withheld = WITHHELD.map(|block| block * BLOCK as u64).to_vec();
+    let twin = Twin::new(old.clone(), new.clone(), BLOCKS * BLOCK as u64, withheld);
+    (old, new, twin)
+}
+
+fn byte_at(device: &dyn Device, block: u64) -> Result<u8, DeviceError> {
+    let mut found = AlignedBuf::zeroed(BLOCK);
+    device.read_at(block * BLOCK as u64, found.whole_mut()).map(|()| found[0])
+}
+
+const EIO: i32 = 5;
+
+#[test]
+fn a_new_device_that_fails_leaves_the_old_one_alone() {
+    let (old, new, twin) = pair();
+    assert!(matches!(twin.step(), Ok(Step::Copied(_))));
+    new.fail_from(OpKind::Write, 1, Fault::Errno(EIO));
+    twin.write_at(2 * BLOCK as u64, &[fill(77, 1).whole()]).expect("the old device writes");
+    assert!(matches!(twin.progress().0, Phase::Abandoned(Some(_))));
+    assert_eq!((byte_at(&*old, 2), byte_at(&twin, 2)), (Ok(77), Ok(77)));
+    assert_eq!(twin.step(), Ok(Step::Over));
+    assert_eq!(twin.finish(|| Ok::<(), ()>(())), Ok(false));
+}
+
+#[test]
+fn what_the_old_device_cannot_read_any_more_the_copy_gives() {
+    let (old, new, twin) = pair();
+    let bad = |block: u64| block * BLOCK as u64..(block + 1) * BLOCK as u64;
+    old.fail_within(OpKind::Read, bad(5), Fault::Errno(EIO));
+    while !matches!(twin.step().expect("it copies around it"), Step::Ready) {}
+    assert_eq!((twin.unreadable_blocks(), byte_at(&*new, 5), byte_at(&*new, 6)), (1, Ok(0), Ok(6)));
+    old.fail_within(OpKind::Read, bad(7), Fault::Errno(EIO));
+    assert_eq!((byte_at(&twin, 7), byte_at(&twin, 8)), (Ok(7), Ok(8)));
+    assert!(byte_at(&*old, 7).is_err());
+}
+
+#[test]
+fn if_nobody_can_name_the_new_device_it_says_nothing_and_the_old_one_goes_on() {
+    let (old, new, twin) = pair();
+    while !matches!(twin.step().expect("memory"), Step::Ready) {}
+    assert_eq!(twin.finish(|| Err("no room")), Err("no room"));
+    assert_eq!(twin.progress().0, Phase::Abandoned(None));
+    assert!(WITHHELD.iter().all(|&at| byte_at(&*new, at) == Ok(0)));
+    twin.write_at(0, &[fill(9, 1).whole()]).expect("memory");
+    assert_eq!((byte_at(&*old, 0), byte_at(&*new, 0)), (Ok(9), Ok(0)));
+}
+
+#[test]
+fn writers_beside_the_copy_lose_nothing() {
+    let (_, new, twin) = pair();
+    let (twin, rounds) = (&twin, 400u64);
+    let mut last = vec![0; BLOCKS as usize];
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..4u64)
+            .map(|writer| {
+                scope.spawn(move || {
+                    let mut random = Random(writer);
+                    let mut own = BTreeMap::new();
+                    for round in 0..rounds {
+                        // Each has blocks of its own, or nobody could say what is right.
+                        let at = 4 * random.below(BLOCKS / 4) + writer;
+                        let byte = (round % 251) as u8;
+                        twin.write_at(at * BLOCK as u64, &[fill(byte, 1).whole()]).expect("memory");
+                        own.insert(at, byte);
+                    }
+                    own
+                })
+            })
+            .collect();
+        while !matches!(twin.step().expect("memory"), Step::Ready) {}
+        assert_eq!(twin.finish(|| Ok::<(), ()>(())), Ok(true));
+        (0..BLOCKS).for_each(|at| last[at as usize] = at as u8);
+        for writer in writers {
+            writer.join().expect("it writes").into_iter().for_each(|(at, byte)| last[at as usize] = byte);
+        }
+    });
+    for at in 0..BLOCKS {
+        assert_eq!(byte_at(&*new, at), Ok(last[at as usize]), "block {at}");
+    }
+}
