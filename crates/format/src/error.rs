@@ -61,12 +61,17 @@ pub enum FormatError {
         /// The newest version known here.
         known: u32,
     },
-    /// A newer program's features, without which nothing of it means what it seems to.
+    /// It uses something that whoever does not know it must not read.
     Features {
         /// What was read.
         part: Part,
         /// The bits that are not known here.
         unknown: u64,
+    },
+    /// It uses something that whoever does not know it must not write.
+    ReadOnlyFeatures {
+        /// The bits that are not known here.
+        bits: u64,
     },
     /// The bytes end too early.
     Truncated {
@@ -104,6 +109,11 @@ impl fmt::Display for FormatError {
             FormatError::Features { part, unknown } => write!(
                 out,
                 "its {part} has features that this program does not know (bits {unknown:#x}); use a newer pantile"
+            ),
+            FormatError::ReadOnlyFeatures { bits } => write!(
+                out,
+                "the set uses features that this program can read but not write (bits {bits:#x}); verify and unseal it, or use a \
+                 newer pantile"
             ),
             FormatError::Truncated { part, have, need } => {
                 write!(out, "its {part} is cut off: {have} bytes are there, {need} are needed")

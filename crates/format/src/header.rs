@@ -4,9 +4,15 @@
 //! manifest followed by the check table (one CRC per parity block of this column). The meta area lies behind the
 //! blocks, wherever `meta_offset` says; a new one is always written beside the live one, and a new header then
 //! points to it.
+//!
+//! In version 2 the piece table follows, a CRC for each `PIECE_BYTES` of the manifest and then of the check table, and a third copy of the
+//! header, which ends the shard: whatever happens to its start, the end says what it is.
 
 use crate::layout::layout;
-use crate::{BlockLen, Column, Crc64, FORMAT_VERSION, FormatError, Generation, Part, SetId};
+use crate::version::FEATURES_BYTES;
+use crate::{
+    BlockLen, Column, Crc64, Features, FormatError, Generation, Part, SetId, Version, combine, pieces_of,
+};
 
 /// The length of one copy of the header; a page, so that a copy is one sector of every device.
 pub const HEADER_BYTES: u64 = 4096;
@@ -23,7 +29,7 @@ layout! {
     /// The header, byte by byte.
     HEADER_LAYOUT {
         MAGIC: "magic" @ 0 + 8, "`PANTSHRD`";
-        VERSION: "version" @ 8 + 4, "format version, 1";
+        VERSION: "version" @ 8 + 4, "format version, 1 or 2";
         COLUMN: "column" @ 12 + 4, "the column of the code that this shard holds, from 0";
         SET: "set" @ 16 + 16, "the set's UUID";
         GENERATION: "generation" @ 32 + 8, "the commit that this shard belongs to";
@@ -36,14 +42,28 @@ layout! {
         MANIFEST_CRC: "manifest checksum" @ 80 + 8, "CRC-64/NVME of the manifest, which is equal in all shards";
         CHECKS_LEN: "check table length" @ 88 + 8, "bytes of the check table: 8 per parity block, by stripe and row; 0 without checksums";
         CHECKS_CRC: "check table checksum" @ 96 + 8, "CRC-64/NVME of the check table";
-        RESERVED: "reserved" @ 104 + 3984, "zero";
+        RESERVED: "reserved" @ 104 + 3984, "zero in version 1";
         CRC: "checksum" @ 4088 + 8, "CRC-64/NVME of the 4088 bytes before";
+    }
+}
+
+layout! {
+    /// What version 2 has in the bytes that are reserved in version 1.
+    HEADER2_LAYOUT {
+        FEATURES: "features" @ 104 + 24, "the feature words";
+        PIECES_LEN: "piece table length" @ 128 + 8, "bytes of the piece table, which follows the check table";
+        PIECES_CRC: "piece table checksum" @ 136 + 8, "CRC-64/NVME of the piece table";
+        RESERVED2: "reserved" @ 144 + 3944, "zero; a reader does not look at it";
     }
 }
 
 /// What a shard says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardHeader {
+    /// The version of the set.
+    pub version: Version,
+    /// What the set uses; nothing in version 1.
+    pub features: Features,
     /// The set it belongs to.
     pub set: SetId,
     /// The commit it belongs to.
@@ -68,6 +88,10 @@ pub struct ShardHeader {
     pub checks_len: u64,
     /// Its checksum.
     pub checks_crc: Crc64,
+    /// Length of the piece table in bytes; 0 in version 1.
+    pub pieces_len: u64,
+    /// Its checksum; 0 in version 1.
+    pub pieces_crc: Crc64,
 }
 
 impl ShardHeader {
@@ -75,7 +99,7 @@ impl ShardHeader {
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; HEADER_BYTES as usize];
         MAGIC.put(&mut bytes, MAGIC_BYTES);
-        VERSION.put_u32(&mut bytes, FORMAT_VERSION);
+        VERSION.put_u32(&mut bytes, self.version.number());
         COLUMN.put_u32(&mut bytes, self.column.0);
         SET.put(&mut bytes, &self.set.0);
         GENERATION.put_u64(&mut bytes, self.generation.0);
@@ -88,6 +112,13 @@ impl ShardHeader {
         MANIFEST_CRC.put_u64(&mut bytes, self.manifest_crc.0);
         CHECKS_LEN.put_u64(&mut bytes, self.checks_len);
         CHECKS_CRC.put_u64(&mut bytes, self.checks_crc.0);
+        if self.version == Version::V2 {
+            let mut words = [0; FEATURES_BYTES];
+            self.features.put(&mut words);
+            FEATURES.put(&mut bytes, &words);
+            PIECES_LEN.put_u64(&mut bytes, self.pieces_len);
+            PIECES_CRC.put_u64(&mut bytes, self.pieces_crc.0);
+        }
         let crc = Crc64::of(&bytes[..CRC.offset as usize]);
         CRC.put_u64(&mut bytes, crc.0);
         bytes
@@ -108,20 +139,22 @@ impl ShardHeader {
         let bytes = &bytes[..HEADER_BYTES as usize];
         let fits = Crc64::of(&bytes[..CRC.offset as usize]).0 == CRC.u64(bytes);
         // A newer format may keep its checksum elsewhere: its version is believed without one.
-        match VERSION.u32(bytes) {
-            FORMAT_VERSION => {}
-            version if version > FORMAT_VERSION => {
-                return Err(FormatError::Newer { part, version, known: FORMAT_VERSION });
-            }
-            _ => return Err(FormatError::Invalid { part, field: "version", rule: "must be 1 or more" }),
-        }
+        let version = Version::read(part, VERSION.u32(bytes))?;
         if !fits {
             return Err(FormatError::Checksum { part });
         }
         let invalid = |field, rule| FormatError::Invalid { part, field, rule };
         let block_len = BlockLen::new(BLOCK_LEN.u64(bytes))
             .ok_or(invalid("block length", "must be a power of two from 4096 to 1048576"))?;
+        let is_v2 = version == Version::V2;
+        let features = if is_v2 {
+            Features::read(part, &FEATURES.get::<FEATURES_BYTES>(bytes))?
+        } else {
+            Features::default()
+        };
         let header = ShardHeader {
+            version,
+            features,
             set: SetId(SET.get(bytes)),
             generation: Generation(GENERATION.u64(bytes)),
             column: Column(COLUMN.u32(bytes)),
@@ -134,12 +167,20 @@ impl ShardHeader {
             manifest_crc: Crc64(MANIFEST_CRC.u64(bytes)),
             checks_len: CHECKS_LEN.u64(bytes),
             checks_crc: Crc64(CHECKS_CRC.u64(bytes)),
+            pieces_len: if is_v2 { PIECES_LEN.u64(bytes) } else { 0 },
+            pieces_crc: Crc64(if is_v2 { PIECES_CRC.u64(bytes) } else { 0 }),
         };
         if header.column.0 >= header.columns {
             return Err(invalid("column", "must be below the number of columns"));
         }
-        if bytes[RESERVED.offset as usize..CRC.offset as usize].iter().any(|&byte| byte != 0) {
+        if !is_v2 && bytes[RESERVED.offset as usize..CRC.offset as usize].iter().any(|&byte| byte != 0) {
             return Err(invalid("reserved", "must be zero"));
+        }
+        if is_v2 && header.pieces_len != pieces_len(header.manifest_len, header.checks_len) {
+            return Err(invalid(
+                "piece table length",
+                "must be 8 for each piece of manifest and check table",
+            ));
         }
         match (header.body_end(), header.file_len()) {
             (Some(end), Some(_)) if end <= header.meta_offset => Ok(header),
@@ -154,8 +195,28 @@ impl ShardHeader {
 
     /// The length of the whole shard; `None` if it does not fit 63 bits.
     pub fn file_len(&self) -> Option<u64> {
-        let end = self.meta_offset.checked_add(self.manifest_len)?.checked_add(self.checks_len)?;
+        let end = self.meta_offset.checked_add(self.meta_len()?)?;
         (end <= i64::MAX as u64).then_some(end)
+    }
+
+    /// The length of the meta area: manifest, check table and, in version 2, piece table and the last copy of the header; `None` if it
+    /// does not fit 64 bits.
+    pub fn meta_len(&self) -> Option<u64> {
+        let trailer = if self.version == Version::V2 { HEADER_BYTES } else { 0 };
+        self.manifest_len.checked_add(self.checks_len)?.checked_add(self.pieces_len)?.checked_add(trailer)
+    }
+
+    /// Where the copies of the header lie, in the order in which they are written.
+    pub fn copy_offsets(&self) -> Vec<u64> {
+        let front = (0..HEADER_COPIES).map(|copy| copy * HEADER_BYTES);
+        let last = self.file_len().filter(|_| self.version == Version::V2).map(|end| end - HEADER_BYTES);
+        front.chain(last).collect()
+    }
+
+    /// Reads a header from copies of which each is damaged; none is good by itself.
+    pub fn combine(copies: &[&[u8]]) -> Option<ShardHeader> {
+        let bytes = combine(copies, |bytes| ShardHeader::decode(bytes).is_ok())?;
+        ShardHeader::decode(&bytes).ok()
     }
 
     /// Where a block lies.
@@ -163,6 +224,11 @@ impl ShardHeader {
         let rows = u64::from(self.stored_rows);
         BODY_OFFSET + (stripe * rows + u64::from(stored_row)) * self.block_len.bytes()
     }
+}
+
+/// The length of the piece table of a manifest and a check table of such lengths.
+pub(crate) fn pieces_len(manifest_len: u64, checks_len: u64) -> u64 {
+    8 * (pieces_of(manifest_len) + pieces_of(checks_len))
 }
 
 fn body_end(stripes: u64, stored_rows: u32, block_len: BlockLen) -> Option<u64> {
@@ -178,6 +244,8 @@ mod tests {
 
     fn sample() -> ShardHeader {
         ShardHeader {
+            version: Version::V1,
+            features: Features::default(),
             set: SetId([7; 16]),
             generation: Generation(3),
             column: Column(4),
@@ -190,23 +258,64 @@ mod tests {
             manifest_crc: Crc64(5),
             checks_len: 160,
             checks_crc: Crc64(6),
+            pieces_len: 0,
+            pieces_crc: Crc64(0),
         }
+    }
+
+    fn sample_2() -> ShardHeader {
+        ShardHeader { version: Version::V2, pieces_len: 16, pieces_crc: Crc64(7), ..sample() }
     }
 
     #[test]
     fn a_header_is_read_back_as_written() {
-        let header = sample();
-        assert_eq!(ShardHeader::decode(&header.encode()), Ok(header));
+        for header in [sample(), sample_2()] {
+            assert_eq!(ShardHeader::decode(&header.encode()), Ok(header));
+        }
+    }
+
+    #[test]
+    fn the_last_copy_of_version_2_ends_the_shard() {
+        let (one, two) = (sample(), sample_2());
+        assert_eq!(one.copy_offsets(), [0, 4096]);
+        let end = one.file_len().unwrap() + 16 + 4096;
+        assert_eq!(two.file_len(), Some(end));
+        assert_eq!(two.copy_offsets(), [0, 4096, end - 4096]);
+    }
+
+    #[test]
+    fn copies_that_are_all_damaged_still_tell_if_not_in_one_place() {
+        for header in [sample(), sample_2()] {
+            let mut copies = vec![header.encode(); header.copy_offsets().len()];
+            for (i, copy) in copies.iter_mut().enumerate() {
+                copy[i * 64..(i + 1) * 64].fill(0xa5);
+                copy[4000 - i * 100] ^= 1;
+            }
+            let views: Vec<&[u8]> = copies.iter().map(Vec::as_slice).collect();
+            assert!(views.iter().all(|copy| ShardHeader::decode(copy).is_err()));
+            assert_eq!(ShardHeader::combine(&views), Some(header));
+            copies.iter_mut().for_each(|copy| copy[2000] ^= 1);
+            let views: Vec<&[u8]> = copies.iter().map(Vec::as_slice).collect();
+            assert_eq!(ShardHeader::combine(&views), None);
+        }
+    }
+
+    #[test]
+    fn a_feature_that_must_be_known_refuses_the_shard() {
+        let features = Features { required: 4, ..Features::default() };
+        let error = ShardHeader::decode(&ShardHeader { features, ..sample_2() }.encode()).unwrap_err();
+        assert_eq!(error, FormatError::Features { part: Part::Header, unknown: 4 });
     }
 
     #[test]
     fn a_flipped_bit_anywhere_is_an_error() {
-        let good = sample().encode();
-        for i in 0..good.len() {
-            for bit in [0, 7] {
-                let mut bad = good.clone();
-                bad[i] ^= 1 << bit;
-                assert!(ShardHeader::decode(&bad).is_err(), "byte {i}");
+        for good in [sample().encode(), sample_2().encode()] {
+            for i in 0..good.len() {
+                for bit in [0, 7] {
+                    let mut bad = good.clone();
+                    bad[i] ^= 1 << bit;
+                    assert!(ShardHeader::decode(&bad).is_err(), "byte {i}");
+                }
             }
         }
     }
@@ -224,7 +333,7 @@ mod tests {
         let mut bytes = sample().encode();
         VERSION.put_u32(&mut bytes, 9);
         let error = ShardHeader::decode(&bytes).unwrap_err();
-        assert_eq!(error, FormatError::Newer { part: Part::Header, version: 9, known: 1 });
+        assert_eq!(error, FormatError::Newer { part: Part::Header, version: 9, known: 2 });
         assert!(error.to_string().contains("version 9"));
     }
 
@@ -246,10 +355,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn random_bytes_never_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..9000), fix: bool) {
+        fn random_bytes_never_panic(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..9000), fix: bool, version in 1u32..3,
+        ) {
             if fix && bytes.len() >= 4096 {
                 MAGIC.put(&mut bytes, MAGIC_BYTES);
-                VERSION.put_u32(&mut bytes, 1);
+                VERSION.put_u32(&mut bytes, version);
                 bytes[104..4088].fill(0);
                 let crc = Crc64::of(&bytes[..4088]);
                 CRC.put_u64(&mut bytes, crc.0);

@@ -5,7 +5,7 @@
 //! done before. Records are read as a stream: a head, its targets, its payload.
 
 use crate::layout::layout;
-use crate::{Column, FORMAT_VERSION, FormatError, Generation, Part, SetId};
+use crate::{Column, FormatError, Generation, Part, SetId, Version};
 
 /// The length of the journal's header.
 pub const JOURNAL_HEADER_BYTES: u64 = 40;
@@ -20,7 +20,7 @@ layout! {
     /// The journal's header, byte by byte.
     JOURNAL_LAYOUT {
         MAGIC: "magic" @ 0 + 8, "`PANTJRNL`";
-        VERSION: "version" @ 8 + 4, "format version, 1";
+        VERSION: "version" @ 8 + 4, "format version, that of the set afterwards";
         RESERVED: "reserved" @ 12 + 4, "zero";
         SET: "set" @ 16 + 16, "the set's UUID";
         GENERATION: "generation" @ 32 + 8, "the generation that the shards have afterwards";
@@ -48,6 +48,8 @@ layout! {
 /// The start of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalHeader {
+    /// The version of the set afterwards.
+    pub version: Version,
     /// The set it changes.
     pub set: SetId,
     /// The generation of the shards afterwards.
@@ -59,7 +61,7 @@ impl JournalHeader {
     pub fn encode(&self) -> [u8; JOURNAL_HEADER_BYTES as usize] {
         let mut bytes = [0; JOURNAL_HEADER_BYTES as usize];
         MAGIC.put(&mut bytes, MAGIC_BYTES);
-        VERSION.put_u32(&mut bytes, FORMAT_VERSION);
+        VERSION.put_u32(&mut bytes, self.version.number());
         SET.put(&mut bytes, &self.set.0);
         GENERATION.put_u64(&mut bytes, self.generation.0);
         bytes
@@ -75,17 +77,15 @@ impl JournalHeader {
         if bytes[..8] != *MAGIC_BYTES {
             return Err(FormatError::NotPantile { part });
         }
-        match VERSION.u32(bytes) {
-            FORMAT_VERSION => {}
-            version if version > FORMAT_VERSION => {
-                return Err(FormatError::Newer { part, version, known: FORMAT_VERSION });
-            }
-            _ => return Err(FormatError::Invalid { part, field: "version", rule: "must be 1 or more" }),
-        }
+        let version = Version::read(part, VERSION.u32(bytes))?;
         if RESERVED.u32(bytes) != 0 {
             return Err(FormatError::Invalid { part, field: "reserved", rule: "must be zero" });
         }
-        Ok(JournalHeader { set: SetId(SET.get(bytes)), generation: Generation(GENERATION.u64(bytes)) })
+        Ok(JournalHeader {
+            version,
+            set: SetId(SET.get(bytes)),
+            generation: Generation(GENERATION.u64(bytes)),
+        })
     }
 }
 
@@ -194,8 +194,12 @@ mod tests {
 
     #[test]
     fn heads_and_targets_are_read_back_as_written() {
-        let header = JournalHeader { set: SetId([3; 16]), generation: Generation(9) };
-        assert_eq!(JournalHeader::decode(&header.encode()), Ok(header));
+        let mut header =
+            JournalHeader { version: Version::V1, set: SetId([3; 16]), generation: Generation(9) };
+        for version in [Version::V1, Version::V2] {
+            header.version = version;
+            assert_eq!(JournalHeader::decode(&header.encode()), Ok(header));
+        }
         for len in 0..JOURNAL_HEADER_BYTES as usize {
             assert!(JournalHeader::decode(&header.encode()[..len]).is_err());
         }
@@ -224,8 +228,9 @@ mod tests {
         assert!(head(1, 5).is_ok() && head(5, 5).is_err() && head(0, 8).is_err());
         assert!(head(3, 1).is_err() && head(4, 1).is_err() && head(2, u64::MAX).is_err());
         assert!(Target::decode(&Target { column: Column(0), offset: u64::MAX }.encode()).is_err());
-        let mut newer = JournalHeader { set: SetId([0; 16]), generation: Generation(0) }.encode();
-        VERSION.put_u32(&mut newer, 2);
-        assert!(matches!(JournalHeader::decode(&newer), Err(FormatError::Newer { version: 2, .. })));
+        let (version, set) = (Version::V1, SetId([0; 16]));
+        let mut newer = JournalHeader { version, set, generation: Generation(0) }.encode();
+        VERSION.put_u32(&mut newer, 3);
+        assert!(matches!(JournalHeader::decode(&newer), Err(FormatError::Newer { version: 3, .. })));
     }
 }

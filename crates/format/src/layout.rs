@@ -72,6 +72,8 @@ mod tests {
             (JOURNAL_LAYOUT, JOURNAL_HEADER_BYTES),
             (RECORD_LAYOUT, RECORD_BYTES),
             (TARGET_LAYOUT, TARGET_BYTES),
+            (FIELD_LAYOUT, FIELD_BYTES),
+            (FEATURES_LAYOUT, 24),
         ] {
             let mut at = 0;
             for field in table {
@@ -79,6 +81,17 @@ mod tests {
                 at += field.len;
             }
             assert_eq!(u64::from(at), len);
+        }
+        // What version 2 adds lies where version 1 has nothing.
+        for (table, from, to) in
+            [(HEADER2_LAYOUT, 104, 4088), (MANIFEST2_LAYOUT, 112, 160), (SOURCE2_LAYOUT, 8, 16)]
+        {
+            let mut at = from;
+            for field in table {
+                assert_eq!(field.offset, at, "{}", field.name);
+                at += field.len;
+            }
+            assert_eq!(at, to);
         }
     }
 }

@@ -10,25 +10,31 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod fields;
 mod header;
 mod journal;
 mod layout;
 mod manifest;
+mod pieces;
+mod version;
 pub mod volume;
 mod wire;
 
 pub use error::{FormatError, Part};
-pub use header::{BODY_OFFSET, HEADER_BYTES, HEADER_COPIES, HEADER_LAYOUT, ShardHeader};
+pub use fields::{ENTRY_XATTR, FIELD_BYTES, FIELD_LAYOUT, FIELD_TAGS, Fields, SOURCE_COLUMNS, TaggedField};
+pub use header::{BODY_OFFSET, HEADER_BYTES, HEADER_COPIES, HEADER_LAYOUT, HEADER2_LAYOUT, ShardHeader};
 pub use journal::{
     JOURNAL_HEADER_BYTES, JOURNAL_LAYOUT, JournalHeader, RECORD_BYTES, RECORD_LAYOUT, RecordHead, RecordKind,
     TARGET_BYTES, TARGET_LAYOUT, Target,
 };
 pub use layout::Field;
 pub use manifest::{
-    CodeRecord, ENTRY_LAYOUT, EXTENT_LAYOUT, Entry, EntryKind, Extent, MANIFEST_LAYOUT, Manifest, Mode,
-    SOURCE_LAYOUT, Source, Timestamp,
+    CodeRecord, ENTRY_LAYOUT, EXTENT_LAYOUT, Entry, EntryKind, Extent, MANIFEST_LAYOUT, MANIFEST_STARTS,
+    MANIFEST2_LAYOUT, Manifest, Mode, SOURCE_LAYOUT, SOURCE2_LAYOUT, Source, Timestamp,
 };
+pub use pieces::{PIECE_BYTES, combine, combine_pieces, piece_sums, pieces_of};
+pub use version::{FEATURES_LAYOUT, Features, Version};
 pub use wire::{BlockLen, Column, Crc64, CrcStream, Generation, Lane, SetId, Stripe};
 
-/// The version of all structures that this program writes, and the newest that it reads.
-pub const FORMAT_VERSION: u32 = 1;
+/// The newest version of sealed sets that this program knows; new sets get it.
+pub const FORMAT_VERSION: u32 = 2;

@@ -9,11 +9,19 @@
 //! have exactly the blocks that the size needs; a file has a checksum per block, or none has.
 
 use crate::layout::layout;
-use crate::{BlockLen, Crc64, FORMAT_VERSION, FormatError, Generation, Lane, Part, SetId, Stripe};
+use crate::version::FEATURES_BYTES;
+use crate::{BlockLen, Crc64, Features, Fields, FormatError, Generation, Lane, Part, SetId, Stripe, Version};
 use std::collections::HashSet;
 
 const MAGIC_BYTES: &[u8; 8] = b"PANTMNFS";
 const FIXED_BYTES: usize = 112;
+const FIXED2_BYTES: usize = 160;
+const SOURCE_BYTES: u64 = 8;
+const SOURCE2_BYTES: u64 = 16;
+const ENTRY_BYTES: usize = 48;
+
+/// How many bytes of a manifest must be read, one after the other, until what is missing is only its rest: see [`Manifest::decode`].
+pub const MANIFEST_STARTS: [u64; 2] = [FIXED_BYTES as u64 + 8, FIXED2_BYTES as u64 + 8];
 const FLAG_BESIDE: u32 = 1;
 const FLAG_CHECKSUMS: u32 = 2;
 
@@ -21,7 +29,7 @@ layout! {
     /// The fixed part of the manifest. Code spec, definition and name follow, then sources and entries, then a CRC.
     MANIFEST_LAYOUT {
         MAGIC: "magic" @ 0 + 8, "`PANTMNFS`";
-        VERSION: "version" @ 8 + 4, "format version, 1";
+        VERSION: "version" @ 8 + 4, "format version, 1 or 2";
         FLAGS: "flags" @ 12 + 4, "bit 0: beside (only parity is stored); bit 1: blocks have checksums";
         SET: "set" @ 16 + 16, "the set's UUID";
         GENERATION: "generation" @ 32 + 8, "counts the commits";
@@ -41,10 +49,27 @@ layout! {
 }
 
 layout! {
+    /// What follows the fixed part in version 2.
+    MANIFEST2_LAYOUT {
+        FEATURES: "features" @ 112 + 24, "the feature words, equal to those of the headers";
+        FIELDS_LEN: "fields length" @ 136 + 8, "bytes of the fields of the set, which follow its name";
+        RESERVED2: "reserved" @ 144 + 16, "zero; a reader does not look at it";
+    }
+}
+
+layout! {
     /// A source: what the user named. Its path and its prefix follow.
     SOURCE_LAYOUT {
         PATH_LEN: "path length" @ 0 + 4, "bytes of the absolute path that was sealed";
         PREFIX_LEN: "prefix length" @ 4 + 4, "bytes of the name under which it is restored; 0: the target directory itself";
+    }
+}
+
+layout! {
+    /// What follows the head of a source in version 2. Path, prefix and fields follow.
+    SOURCE2_LAYOUT {
+        S_FIELDS_LEN: "fields length" @ 8 + 4, "bytes of the fields of the source, which follow its prefix";
+        S_RESERVED: "reserved" @ 12 + 4, "zero; a reader does not look at it";
     }
 }
 
@@ -60,7 +85,7 @@ layout! {
         E_TARGET_LEN: "target length" @ 28 + 4, "bytes of the link's target";
         E_SIZE: "size" @ 32 + 8, "bytes of the file";
         E_EXTENTS: "extents" @ 40 + 4, "number of extents";
-        E_RESERVED: "reserved" @ 44 + 4, "zero";
+        E_FIELDS_LEN: "fields length" @ 44 + 4, "zero in version 1; in version 2 bytes of the fields of the entry, which follow its checksums";
     }
 }
 
@@ -103,6 +128,8 @@ pub struct Source {
     pub path: Vec<u8>,
     /// Under which name it is restored; empty: it is the target directory itself.
     pub prefix: Vec<u8>,
+    /// What version 2 says of it, such as the columns that are its own. Version 1 does not store them.
+    pub fields: Fields,
 }
 
 /// A time of modification.
@@ -138,6 +165,8 @@ pub struct Entry {
     pub mtime: Timestamp,
     /// What it is.
     pub kind: EntryKind,
+    /// What version 2 says of it, such as extended attributes. Version 1 does not store them.
+    pub fields: Fields,
 }
 
 /// What an entry is.
@@ -164,6 +193,10 @@ pub enum EntryKind {
 /// What is sealed, where it lies, by which code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
+    /// The version in which it is stored.
+    pub version: Version,
+    /// What the set uses; nothing in version 1.
+    pub features: Features,
     /// The set.
     pub set: SetId,
     /// Counts the commits.
@@ -186,6 +219,8 @@ pub struct Manifest {
     pub sources: Vec<Source>,
     /// What was found there; a directory before what it holds.
     pub entries: Vec<Entry>,
+    /// What version 2 says of the set. Version 1 does not store them.
+    pub fields: Fields,
 }
 
 impl Manifest {
@@ -194,9 +229,16 @@ impl Manifest {
     /// Panics if a path or a text is 4 GiB long, which no file system allows.
     pub fn encode(&self) -> Vec<u8> {
         let len32 = |bytes: usize| u32::try_from(bytes).expect("paths and texts are below 4 GiB");
-        let mut out = vec![0; FIXED_BYTES];
+        let is_v2 = self.version == Version::V2;
+        let mut out = vec![0; if is_v2 { FIXED2_BYTES } else { FIXED_BYTES }];
         MAGIC.put(&mut out, MAGIC_BYTES);
-        VERSION.put_u32(&mut out, FORMAT_VERSION);
+        VERSION.put_u32(&mut out, self.version.number());
+        if is_v2 {
+            let mut words = [0; FEATURES_BYTES];
+            self.features.put(&mut words);
+            FEATURES.put(&mut out, &words);
+            FIELDS_LEN.put_u64(&mut out, self.fields.encoded_len() as u64);
+        }
         let beside = if self.mode == Mode::Beside { FLAG_BESIDE } else { 0 };
         FLAGS.put_u32(&mut out, beside | if self.checksums { FLAG_CHECKSUMS } else { 0 });
         SET.put(&mut out, &self.set.0);
@@ -215,16 +257,25 @@ impl Manifest {
         out.extend_from_slice(self.code.spec.as_bytes());
         out.extend_from_slice(definition.as_bytes());
         out.extend_from_slice(&self.name);
+        if is_v2 {
+            self.fields.encode(&mut out);
+        }
         for source in &self.sources {
-            let mut head = [0; 8];
+            let mut head = vec![0; if is_v2 { SOURCE2_BYTES } else { SOURCE_BYTES } as usize];
+            if is_v2 {
+                S_FIELDS_LEN.put_u32(&mut head, len32(source.fields.encoded_len()));
+            }
             PATH_LEN.put_u32(&mut head, len32(source.path.len()));
             PREFIX_LEN.put_u32(&mut head, len32(source.prefix.len()));
             out.extend_from_slice(&head);
             out.extend_from_slice(&source.path);
             out.extend_from_slice(&source.prefix);
+            if is_v2 {
+                source.fields.encode(&mut out);
+            }
         }
         for entry in &self.entries {
-            entry.encode(&mut out);
+            entry.encode(&mut out, self.version);
         }
         let total = out.len() as u64 + 8;
         TOTAL_LEN.put_u64(&mut out, total);
@@ -248,12 +299,12 @@ impl Manifest {
         if have < need {
             return Err(FormatError::Truncated { part, have, need });
         }
-        match VERSION.u32(bytes) {
-            FORMAT_VERSION => {}
-            version if version > FORMAT_VERSION => {
-                return Err(FormatError::Newer { part, version, known: FORMAT_VERSION });
-            }
-            _ => return Err(invalid("version", "must be 1 or more")),
+        let version = Version::read(part, VERSION.u32(bytes))?;
+        let is_v2 = version == Version::V2;
+        let fixed = if is_v2 { FIXED2_BYTES } else { FIXED_BYTES };
+        let need = fixed as u64 + 8;
+        if have < need {
+            return Err(FormatError::Truncated { part, have, need });
         }
         let need = TOTAL_LEN.u64(bytes);
         if have < need {
@@ -272,7 +323,12 @@ impl Manifest {
         }
         let block_len = BlockLen::new(BLOCK_LEN.u64(bytes))
             .ok_or(invalid("block length", "must be a power of two from 4096 to 1048576"))?;
-        let mut rest = Reader { bytes: &body[FIXED_BYTES..], have };
+        let features = if is_v2 {
+            Features::read(part, &FEATURES.get::<FEATURES_BYTES>(bytes))?
+        } else {
+            Features::default()
+        };
+        let mut rest = Reader { bytes: &body[fixed..], have };
         let spec = rest.text(SPEC_LEN.u32(bytes).into(), "code spec")?;
         let definition = rest.text(DEFINITION_LEN.u64(bytes), "code definition")?;
         let name = rest.take(NAME_LEN.u32(bytes).into())?.to_vec();
@@ -280,21 +336,26 @@ impl Manifest {
             return Err(invalid("name", "must be one path component"));
         }
         let checksums = flags & FLAG_CHECKSUMS != 0;
+        let fields = Fields::decode(rest.take(if is_v2 { FIELDS_LEN.u64(bytes) } else { 0 })?)?;
         let mut sources = Vec::new();
         for _ in 0..SOURCES.u32(bytes) {
-            let head = rest.take(8)?;
+            let head = rest.take(if is_v2 { SOURCE2_BYTES } else { SOURCE_BYTES })?;
             let path = rest.take(PATH_LEN.u32(head).into())?.to_vec();
             let prefix = rest.take(PREFIX_LEN.u32(head).into())?.to_vec();
-            sources.push(Source { path, prefix });
+            let fields_len = if is_v2 { S_FIELDS_LEN.u32(head) } else { 0 };
+            let fields = Fields::decode(rest.take(fields_len.into())?)?;
+            sources.push(Source { path, prefix, fields });
         }
         let mut entries = Vec::new();
         for _ in 0..ENTRIES.u64(bytes) {
-            entries.push(Entry::decode(&mut rest, block_len, checksums)?);
+            entries.push(Entry::decode(&mut rest, block_len, checksums, version)?);
         }
         if !rest.bytes.is_empty() {
             return Err(invalid("total length", "must end behind the last entry"));
         }
         let manifest = Manifest {
+            version,
+            features,
             set: SetId(SET.get(bytes)),
             generation: Generation(GENERATION.u64(bytes)),
             mode: if flags & FLAG_BESIDE != 0 { Mode::Beside } else { Mode::Full },
@@ -311,6 +372,7 @@ impl Manifest {
             name,
             sources,
             entries,
+            fields,
         };
         manifest.check_sources()?;
         manifest.check_tree()?;
@@ -409,9 +471,12 @@ impl Manifest {
 }
 
 impl Entry {
-    fn encode(&self, out: &mut Vec<u8>) {
+    fn encode(&self, out: &mut Vec<u8>, version: Version) {
         let len32 = |bytes: usize| u32::try_from(bytes).expect("paths and lists are below 4 Gi");
-        let mut head = [0; 48];
+        let mut head = [0; ENTRY_BYTES];
+        if version == Version::V2 {
+            E_FIELDS_LEN.put_u32(&mut head, len32(self.fields.encoded_len()));
+        }
         E_SOURCE.put_u32(&mut head, self.source);
         E_MODE.put_u32(&mut head, self.mode);
         E_PATH_LEN.put_u32(&mut head, len32(self.path.len()));
@@ -439,15 +504,23 @@ impl Entry {
         for crc in crcs {
             out.extend_from_slice(&crc.0.to_le_bytes());
         }
+        if version == Version::V2 {
+            self.fields.encode(out);
+        }
     }
 
-    fn decode(rest: &mut Reader<'_>, block_len: BlockLen, checksums: bool) -> Result<Entry, FormatError> {
+    fn decode(
+        rest: &mut Reader<'_>,
+        block_len: BlockLen,
+        checksums: bool,
+        version: Version,
+    ) -> Result<Entry, FormatError> {
         let invalid = |field, rule| FormatError::Invalid { part: Part::Manifest, field, rule };
-        let head = rest.take(48)?;
+        let head = rest.take(ENTRY_BYTES as u64)?;
         let path = rest.take(E_PATH_LEN.u32(head).into())?.to_vec();
         let target = rest.take(E_TARGET_LEN.u32(head).into())?.to_vec();
         let (size, count) = (E_SIZE.u64(head), E_EXTENTS.u32(head));
-        if E_RESERVED.u32(head) != 0 {
+        if version == Version::V1 && E_FIELDS_LEN.u32(head) != 0 {
             return Err(invalid("entry", "must have zero in its reserved bytes"));
         }
         let kind = match E_KIND.u32(head) {
@@ -480,9 +553,10 @@ impl Entry {
         if is_link == target.is_empty() || target.contains(&0) {
             return Err(invalid("link target", "must stand exactly at a link, without zero bytes"));
         }
+        let fields = Fields::decode(rest.take(E_FIELDS_LEN.u32(head).into())?)?;
         let seconds = i64::from_le_bytes(E_SECONDS.get(head));
         let mtime = Timestamp { seconds, nanos: E_NANOS.u32(head) };
-        Ok(Entry { source: E_SOURCE.u32(head), path, mode: E_MODE.u32(head), mtime, kind })
+        Ok(Entry { source: E_SOURCE.u32(head), path, mode: E_MODE.u32(head), mtime, kind, fields })
     }
 }
 
@@ -535,6 +609,7 @@ mod tests {
                     .collect(),
                 crcs: (0..blocks).map(|i| Crc64(i * 77)).collect(),
             },
+            fields: Fields::default(),
         }
     }
 
@@ -545,11 +620,15 @@ mod tests {
             mode: 0o755,
             mtime: Timestamp { seconds: 1_700_000_000, nanos: 1 },
             kind,
+            fields: Fields::default(),
         }
     }
 
     fn sample() -> Manifest {
         Manifest {
+            version: Version::V1,
+            features: Features::default(),
+            fields: Fields::default(),
             set: SetId([9; 16]),
             generation: Generation(12),
             mode: Mode::Beside,
@@ -564,7 +643,11 @@ mod tests {
                 definition: Some("pantile-code 1\n".into()),
             },
             name: b"photos".to_vec(),
-            sources: vec![Source { path: b"/srv/photos".to_vec(), prefix: vec![] }],
+            sources: vec![Source {
+                path: b"/srv/photos".to_vec(),
+                prefix: vec![],
+                fields: Fields::default(),
+            }],
             entries: vec![
                 other("", EntryKind::Dir),
                 file("a", 3 * 4096, &[(0, 0, 2), (1, 5, 1)]),
@@ -576,9 +659,19 @@ mod tests {
         }
     }
 
+    fn sample_2() -> Manifest {
+        let mut manifest = Manifest { version: Version::V2, ..sample() };
+        manifest.fields.0.push(crate::TaggedField { tag: 77, bytes: vec![1, 2, 3] });
+        manifest.sources[0].fields.set_columns(&[2]);
+        manifest.entries[1].fields.push_xattr(b"user.note", b"kept");
+        manifest.entries[0].fields.push_xattr(b"user.empty", b"");
+        manifest
+    }
+
     #[test]
     fn a_manifest_is_read_back_as_written() {
         let mut manifest = sample();
+        assert_eq!(Manifest::decode(&sample_2().encode()), Ok(sample_2()));
         assert_eq!(Manifest::decode(&manifest.encode()), Ok(manifest.clone()));
         manifest.checksums = false;
         manifest.mode = Mode::Full;
@@ -593,22 +686,43 @@ mod tests {
 
     #[test]
     fn a_flipped_bit_anywhere_is_an_error() {
-        let good = sample().encode();
-        for i in 0..good.len() {
-            for bit in 0..8 {
-                let mut bad = good.clone();
-                bad[i] ^= 1 << bit;
-                assert!(Manifest::decode(&bad).is_err(), "byte {i}");
+        for good in [sample().encode(), sample_2().encode()] {
+            for i in 0..good.len() {
+                for bit in 0..8 {
+                    let mut bad = good.clone();
+                    bad[i] ^= 1 << bit;
+                    assert!(Manifest::decode(&bad).is_err(), "byte {i}");
+                }
             }
         }
     }
 
     #[test]
     fn a_manifest_cut_off_anywhere_is_an_error() {
-        let good = sample().encode();
-        for len in 0..good.len() {
-            assert!(Manifest::decode(&good[..len]).is_err(), "{len}");
+        for good in [sample().encode(), sample_2().encode()] {
+            for len in 0..good.len() {
+                assert!(Manifest::decode(&good[..len]).is_err(), "{len}");
+            }
         }
+    }
+
+    #[test]
+    fn what_is_missing_is_said_after_the_start_alone() {
+        for good in [sample().encode(), sample_2().encode()] {
+            let mut len = MANIFEST_STARTS[0];
+            for _ in MANIFEST_STARTS {
+                if let Err(FormatError::Truncated { need, .. }) = Manifest::decode(&good[..len as usize]) {
+                    len = need;
+                }
+            }
+            assert_eq!(len, good.len() as u64);
+        }
+    }
+
+    #[test]
+    fn version_1_stores_no_fields() {
+        let plain = Manifest { version: Version::V1, ..sample_2() };
+        assert_eq!(Manifest::decode(&plain.encode()), Ok(sample()));
     }
 
     #[test]
@@ -666,9 +780,10 @@ mod tests {
         /// The checksum is made to fit, so that every check behind it is reached.
         #[test]
         fn random_changes_under_a_fitting_checksum_never_panic(
-            changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6)
+            changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+            second: bool,
         ) {
-            let mut bytes = sample().encode();
+            let mut bytes = if second { sample_2() } else { sample() }.encode();
             let body = bytes.len() - 8;
             for (index, value) in changes {
                 bytes[12 + index.index(body - 12)] = value;

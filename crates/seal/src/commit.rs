@@ -6,7 +6,7 @@
 use crate::disk::{DiskFile, set_back};
 use crate::first::{Encoder, Output};
 use crate::grid::Grid;
-use crate::journal::{self, JournalWriter, is_decided};
+use crate::journal::{self, JournalWriter, is_decided, journal_header};
 use crate::meta::Meta;
 use crate::options::Progress;
 use crate::report::SealReport;
@@ -90,7 +90,7 @@ impl Commit<'_> {
         report.bytes_written += outputs.len() as u64 * 2 * HEADER_BYTES;
         for ((output, header), (_, table)) in outputs.into_iter().zip(headers).zip(meta.tables) {
             let Output { column, path, file } = output;
-            set.shards[column] = Some(Shard { path, file, header, checks: Some(table) });
+            set.shards[column] = Some(Shard { path, file, header, checks: Some(table), checks_whole: true });
         }
         set.grid = grid_of(&manifest);
         set.manifest = manifest;
@@ -135,8 +135,7 @@ impl Commit<'_> {
             report.bytes_written += (manifest.stripes - old_stripes) * set.geometry.stripe_bytes();
             report.stripes_touched += manifest.stripes - old_stripes;
         }
-        let journal =
-            JournalWriter::create(set.world.disk, set.names.journal(), manifest.set, manifest.generation)?;
+        let journal = JournalWriter::create(set.world.disk, set.names.journal(), journal_header(manifest))?;
         let mut work = Changing { set, grid: &grid, paths: &paths, journal, meta, report };
         for group in groups(&self.slots[..journaled], set.geometry.window_stripes()) {
             if progress.cancelled() {
@@ -166,7 +165,7 @@ impl Commit<'_> {
             return Err(SealError::Cancelled);
         }
         report.bytes_written += journal.len();
-        report.bytes_written += headers.iter().map(|h| h.manifest_len + h.checks_len).sum::<u64>();
+        report.bytes_written += headers.iter().filter_map(ShardHeader::meta_len).sum::<u64>();
         journal.commit(self.began)?;
         Ok((headers, meta))
     }

@@ -2,7 +2,7 @@
 
 use crate::disk::{Disk, DiskFile, set_back};
 use crate::grid::{Allocator, Apart, Geometry, Grid, choose_block_len, exposed};
-use crate::journal::{self, JournalWriter, remove_temporaries};
+use crate::journal::{self, JournalWriter, journal_header, remove_temporaries};
 use crate::meta::Meta;
 use crate::names::{Names, path_of, temp};
 use crate::options::{Progress, SealOptions};
@@ -13,7 +13,8 @@ use crate::window::{Window, join, read_file_blocks};
 use crate::{SealError, World, par};
 use pantile::{CellIndex, Codec};
 use pantile_format::{
-    BODY_OFFSET, BlockLen, Column, Crc64, Entry, EntryKind, Generation, Manifest, Mode, SetId, Timestamp,
+    BODY_OFFSET, BlockLen, Column, Crc64, Entry, EntryKind, Features, Fields, Generation, Manifest, Mode,
+    SetId, Timestamp,
 };
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -86,6 +87,9 @@ pub(crate) fn first_seal(
     (id[6], id[8]) = (id[6] & 0x0f | 0x40, id[8] & 0x3f | 0x80);
     let (skipped, strays) = (shown(&tree.skipped), shown(&tree.strays));
     let mut manifest = Manifest {
+        version: options.version.unwrap_or_default(),
+        features: Features::default(),
+        fields: Fields::default(),
         set: SetId(id),
         generation: Generation(1),
         mode,
@@ -242,7 +246,7 @@ fn write_all(
         set_back(&*output.file, began);
         output.file.sync().map_err(|e| SealError::io("syncing", &output.path, e))?;
     }
-    let mut journal = JournalWriter::create(world.disk, names.journal(), manifest.set, manifest.generation)?;
+    let mut journal = JournalWriter::create(world.disk, names.journal(), journal_header(manifest))?;
     for output in &outputs {
         journal.replace(Column(output.column as u32))?;
     }

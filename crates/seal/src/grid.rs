@@ -367,11 +367,18 @@ pub(crate) fn choose_block_len(bytes: u64, cells: usize) -> BlockLen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pantile_format::Timestamp;
+    use pantile_format::{Fields, Timestamp};
 
     fn file(extents: Vec<Extent>) -> Entry {
         let kind = EntryKind::File { size: 0, extents, crcs: vec![] };
-        Entry { source: 0, path: vec![], mode: 0, mtime: Timestamp { seconds: 0, nanos: 0 }, kind }
+        Entry {
+            source: 0,
+            path: vec![],
+            mode: 0,
+            mtime: Timestamp { seconds: 0, nanos: 0 },
+            kind,
+            fields: Fields::default(),
+        }
     }
 
     #[test]

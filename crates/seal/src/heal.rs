@@ -25,6 +25,10 @@ pub(crate) fn heal(
     progress: &mut dyn Progress,
 ) -> Result<HealReport, SealError> {
     // Before the scan, which takes long; a directory that is not there is nobody's yet.
+    set.manifest.features.check_writable().map_err(|error| {
+        let path = set.names.dir.clone();
+        SealError::Format { path, error }
+    })?;
     let held = lock_out(set, options)?;
     let (found, damage) = scan(set, progress)?;
     set.open_sources_to_write();
@@ -497,7 +501,7 @@ fn finish_shards(
         let prepared =
             columns.iter().any(|replacement| replacement.column == column && replacement.is_prepared);
         let live = set.shards[column].as_ref().filter(|_| prepared).map(|shard| &shard.header);
-        let fits = |header: &&ShardHeader| header.manifest_len.saturating_add(header.checks_len) == len;
+        let fits = |header: &&ShardHeader| header.meta_len() == Some(len);
         live.filter(fits).map_or(end, |header| header.meta_offset)
     };
     let headers = meta.write(&set.manifest, &set.geometry, outputs, place)?;

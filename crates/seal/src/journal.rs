@@ -8,7 +8,7 @@
 use crate::disk::{Disk, DiskFile, set_back};
 use crate::names::{Names, column_of, journal_name, parent, temp};
 use crate::set::make_code;
-use crate::shard::{open_shard, open_shard_to_write, read_header};
+use crate::shard::{open_shard, open_shard_to_write, read_front};
 use crate::{SealError, World};
 use pantile::Codec;
 use pantile_format::{
@@ -36,14 +36,13 @@ impl<'w> JournalWriter<'w> {
     pub(crate) fn create(
         disk: &'w dyn Disk,
         path: PathBuf,
-        set: SetId,
-        generation: Generation,
+        header: JournalHeader,
     ) -> Result<JournalWriter<'w>, SealError> {
         let temp = temp(&path);
         let file = disk.create(&temp).map_err(|e| SealError::io("creating", &temp, e))?;
         let mut writer =
             JournalWriter { disk, path, file, buffer: Vec::new(), flushed: 0, crc: CrcStream::new() };
-        writer.push(&JournalHeader { set, generation }.encode())?;
+        writer.push(&header.encode())?;
         Ok(writer)
     }
 
@@ -104,6 +103,11 @@ impl<'w> JournalWriter<'w> {
     }
 }
 
+/// The header of the journal of a commit to a state.
+pub(crate) fn journal_header(manifest: &Manifest) -> JournalHeader {
+    JournalHeader { version: manifest.version, set: manifest.set, generation: manifest.generation }
+}
+
 /// The journals in a directory.
 pub(crate) fn journals(disk: &dyn Disk, dir: &Path) -> Result<Vec<PathBuf>, SealError> {
     let names = disk.list(dir).map_err(|e| SealError::io("reading", dir, e))?;
@@ -117,7 +121,7 @@ pub(crate) fn journals(disk: &dyn Disk, dir: &Path) -> Result<Vec<PathBuf>, Seal
 /// Whether a commit to this state of this set was decided: its journal has its name.
 pub(crate) fn is_decided(disk: &dyn Disk, path: &Path, set: SetId, generation: Generation) -> bool {
     let header = Stream::open(disk, path).and_then(|mut stream| stream.header());
-    header.is_ok_and(|header| header == JournalHeader { set, generation })
+    header.is_ok_and(|header| header.set == set && header.generation == generation)
 }
 
 /// The set that a file is the journal of, if it is one.
@@ -274,7 +278,7 @@ impl Replay<'_> {
         let Some(path) = self.shards.get(&column) else { return State::Away };
         let open = |path: &Path| open_shard(self.disk, path).ok();
         let is_ready =
-            |file: &dyn DiskFile| read_header(file).is_ok_and(|(header, _)| header.set == self.header.set);
+            |file: &dyn DiskFile| read_front(file).is_ok_and(|(header, _)| header.set == self.header.set);
         let is_made = self.after.get(&column).is_some_and(Option::is_none);
         if is_made && open(&temp(path)).is_some_and(|file| is_ready(&*file)) {
             return State::Before;
@@ -283,7 +287,7 @@ impl Replay<'_> {
     }
 
     fn state_of(&self, file: &dyn DiskFile, column: u32) -> State {
-        let Ok((found, all_good)) = read_header(file) else { return State::Away };
+        let Ok((found, all_good)) = read_front(file) else { return State::Away };
         if found.set != self.header.set || found.column.0 != column {
             return State::Away;
         }
@@ -301,7 +305,7 @@ impl Replay<'_> {
 
     fn found(&self, column: u32) -> Option<ShardHeader> {
         let file = open_shard(self.disk, self.shards.get(&column)?).ok()?;
-        let (found, _) = read_header(&*file).ok()?;
+        let (found, _) = read_front(&*file).ok()?;
         (found.set == self.header.set && found.column.0 == column).then_some(found)
     }
 
@@ -387,7 +391,7 @@ impl Replay<'_> {
         let Some(path) = self.shards.get(&column.0) else { return Ok(()) };
         let from = temp(path);
         let ready = match self.disk.open(&from) {
-            Ok(file) => read_header(&*file).is_ok_and(|(header, _)| header.set == self.header.set),
+            Ok(file) => read_front(&*file).is_ok_and(|(header, _)| header.set == self.header.set),
             Err(_) => false,
         };
         if ready {
@@ -450,6 +454,11 @@ fn has_meta(file: &dyn DiskFile, header: &ShardHeader) -> bool {
             header.meta_offset.saturating_add(header.manifest_len),
             header.checks_len,
             header.checks_crc,
+        )
+        && is_there(
+            header.meta_offset.saturating_add(header.manifest_len).saturating_add(header.checks_len),
+            header.pieces_len,
+            header.pieces_crc,
         )
 }
 
@@ -525,7 +534,11 @@ pub(crate) fn remove_temporaries(disk: &dyn Disk, names: &Names) -> Result<(), S
 mod tests {
     use super::*;
     use crate::disk::SystemDisk;
+    use pantile_format::Version;
     use proptest::prelude::*;
+
+    const HEADER: JournalHeader =
+        JournalHeader { version: Version::V1, set: SetId([1; 16]), generation: Generation(2) };
 
     fn disk(dir: &Path) -> SystemDisk {
         let disk = SystemDisk::new();
@@ -535,7 +548,7 @@ mod tests {
 
     fn journal(dir: &Path) -> PathBuf {
         let (path, disk) = (dir.join("x.journal"), disk(dir));
-        let mut journal = JournalWriter::create(&disk, path.clone(), SetId([1; 16]), Generation(2)).unwrap();
+        let mut journal = JournalWriter::create(&disk, path.clone(), HEADER).unwrap();
         let target = |column, offset| Target { column: Column(column), offset };
         journal.write(&[target(0, 8192), target(1, 9000)], b"some bytes").unwrap();
         journal.zero(target(2, 8192), 1 << 20).unwrap();
@@ -550,7 +563,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (path, disk) = (journal(dir.path()), disk(dir.path()));
         let good = std::fs::read(&path).unwrap();
-        let header = JournalHeader { set: SetId([1; 16]), generation: Generation(2) };
+        let header = HEADER;
         assert_eq!(check(&disk, &path).unwrap(), (header, (0..4).map(|column| (column, None)).collect()));
         for i in 0..good.len() {
             for bit in 0..8 {
@@ -574,7 +587,7 @@ mod tests {
         fn random_journals_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400), head: bool) {
             let dir = tempfile::tempdir().unwrap();
             let (path, disk) = (dir.path().join("x.journal"), disk(dir.path()));
-            let header = JournalHeader { set: SetId([1; 16]), generation: Generation(2) }.encode();
+            let header = HEADER.encode();
             let start: &[u8] = if head { &header } else { &[] };
             std::fs::write(&path, [start, &bytes].concat()).unwrap();
             prop_assert!(check(&disk, &path).is_err());

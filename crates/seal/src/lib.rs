@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod commit;
+mod copies;
 pub mod disk;
 mod error;
 mod first;
@@ -46,6 +47,8 @@ mod verify;
 mod window;
 
 pub use error::SealError;
+pub use pantile_format::Version;
+
 pub use options::{
     HealOptions, Mode, Progress, SealOptions, SetPaths, Silent, System, UnsealOptions, VerifyOptions, World,
 };

@@ -4,7 +4,7 @@ use crate::SealError;
 use crate::first::Output;
 use crate::grid::Geometry;
 use crate::set::header_of;
-use pantile_format::{Crc64, Manifest, ShardHeader};
+use pantile_format::{Crc64, Manifest, ShardHeader, Version, piece_sums};
 use std::ops::Range;
 
 /// The check tables of all stored columns, ascending by column.
@@ -44,8 +44,8 @@ impl Meta {
         table.unwrap_or_default().iter().flat_map(|crc| crc.0.to_le_bytes()).collect()
     }
 
-    /// Writes manifest and check table into every shard, where `place(column, end of blocks, length)` says; the headers
-    /// that will make them live.
+    /// Writes the meta area into every shard, where `place(column, end of blocks, length)` says; the headers that will make it live. In
+    /// version 2 the last copy of the header is part of it.
     pub(crate) fn write(
         &self,
         manifest: &Manifest,
@@ -64,10 +64,33 @@ impl Meta {
             header.manifest_crc = crc;
             header.checks_len = table.len() as u64;
             header.checks_crc = Crc64::of(&table);
-            header.meta_offset = place(output.column, end, header.manifest_len + header.checks_len);
+            let pieces: Vec<u8> = match manifest.version {
+                Version::V1 => Vec::new(),
+                Version::V2 => {
+                    let sums = piece_sums(&bytes).into_iter().chain(piece_sums(&table));
+                    sums.flat_map(|sum| sum.0.to_le_bytes()).collect()
+                }
+            };
+            header.pieces_len = pieces.len() as u64;
+            if manifest.version == Version::V2 {
+                header.pieces_crc = Crc64::of(&pieces);
+            }
+            let Some(len) = header.meta_len() else { unreachable!("it is in memory") };
+            header.meta_offset = place(output.column, end, len);
             let failed = |e| SealError::io("writing", &output.path, e);
-            output.file.write_at(&bytes, header.meta_offset).map_err(failed)?;
-            output.file.write_at(&table, header.meta_offset + header.manifest_len).map_err(failed)?;
+            let mut at = header.meta_offset;
+            for part in [&bytes, &table, &pieces] {
+                output.file.write_at(part, at).map_err(failed)?;
+                at += part.len() as u64;
+            }
+            if manifest.version == Version::V2 {
+                output.file.write_at(&header.encode(), at).map_err(failed)?;
+            }
+            debug_assert_eq!(
+                header.file_len(),
+                Some(header.meta_offset + len),
+                "the last copy ends the shard"
+            );
             headers.push(header);
         }
         Ok(headers)

@@ -2,6 +2,7 @@
 
 use crate::disk::{Disk, SystemDisk};
 use pantile::Code;
+use pantile_format::Version;
 use std::path::PathBuf;
 
 pub use pantile_format::Mode;
@@ -49,6 +50,8 @@ pub struct SealOptions {
     /// Reads every file, and takes one that holds something else than was sealed for changed. Otherwise those are not read whose size and times are as they
     /// were; and one that was touched since without another size or time of modification, and holds something else, is refused: damaged or changed.
     pub read_all: bool,
+    /// The version of the format. An older set is brought to a newer one only if asked, never back; a new set gets the newest.
+    pub version: Option<Version>,
 }
 
 impl SealOptions {
@@ -64,6 +67,7 @@ impl SealOptions {
             block_len: None,
             moved: false,
             read_all: false,
+            version: None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Finding and opening a set: which shards belong to it, in which state each is, and the manifest they agree on.
 
+use crate::copies::combined;
 use crate::disk::{Access, Disk, Meta, MetaKind, now, spelt_one_way};
 use crate::grid::{Geometry, Grid};
 use crate::journal::{has_shards, journals, replay};
@@ -205,11 +206,12 @@ impl<'w> Set<'w> {
             [Some(&told), used.as_ref()].into_iter().flatten().map(|p| spelt_one_way(p)).collect();
         for (candidate, status) in found {
             if Some(&candidate.path) == used.as_ref() {
-                let checks = candidate.checks();
+                let (checks, checks_whole) = candidate.checks().unzip();
+                let checks_whole = checks_whole.unwrap_or(false);
                 let Candidate { path, header: Ok((header, _)), file: Some(file), .. } = candidate else {
                     continue;
                 };
-                self.shards[column] = Some(Shard { path, file, header, checks });
+                self.shards[column] = Some(Shard { path, file, header, checks, checks_whole });
             } else if candidate.set() == Some(self.manifest.set)
                 && !counted.contains(&spelt_one_way(&candidate.path))
             {
@@ -276,6 +278,7 @@ impl<'w> Set<'w> {
             && header.stored_rows as usize == rows
             && header.block_len == self.manifest.block_len
             && header.stripes == self.manifest.stripes
+            && header.version == self.manifest.version
             && Some(header.checks_len) == self.manifest.stripes.checked_mul(8 * parity as u64);
         if !fits {
             return ShardStatus::Unreadable { reason: "its header contradicts the manifest".into() };
@@ -284,7 +287,7 @@ impl<'w> Set<'w> {
             return ShardStatus::Truncated { have: candidate.len, need: need(header) };
         }
         match (candidate.manifest(), candidate.checks()) {
-            (Ok(manifest), Some(_)) if manifest == self.manifest => match whole {
+            (Ok(manifest), Some((_, true))) if manifest == self.manifest => match whole {
                 true => ShardStatus::Good,
                 false => ShardStatus::HeaderCopyDamaged,
             },
@@ -377,6 +380,7 @@ impl<'w> Set<'w> {
             set: self.manifest.set.to_string(),
             name: shown(&self.manifest.name),
             generation: self.manifest.generation.0,
+            format: self.manifest.version.number().into(),
             code: self.manifest.code.spec.clone(),
             mode: mode_name(self.manifest.mode).into(),
             checksums: self.manifest.checksums,
@@ -672,7 +676,7 @@ fn newest(shards: &[&Candidate]) -> Result<Manifest, FormatError> {
                 None
             }
         });
-        let Some(manifest) = found else { continue };
+        let Some(manifest) = found.or_else(|| combined(shards)) else { continue };
         if generations.len() == 1 || suffices(&manifest, shards) {
             return Ok(manifest);
         }
@@ -735,6 +739,8 @@ fn sources(disk: &dyn Disk, manifest: &Manifest, moved: &[PathBuf]) -> Result<Ve
 /// The header of a shard in a state of its set, without the places of its meta area.
 pub(crate) fn header_of(manifest: &Manifest, geometry: &Geometry, column: usize) -> ShardHeader {
     ShardHeader {
+        version: manifest.version,
+        features: manifest.features,
         set: manifest.set,
         generation: manifest.generation,
         column: pantile_format::Column(column as u32),
@@ -747,5 +753,7 @@ pub(crate) fn header_of(manifest: &Manifest, geometry: &Geometry, column: usize)
         manifest_crc: Crc64(0),
         checks_len: 0,
         checks_crc: Crc64(0),
+        pieces_len: 0,
+        pieces_crc: Crc64(0),
     }
 }

@@ -1,9 +1,11 @@
 //! One file that is a shard, or looks like one: what its header, its manifest and its checksums say, and what a change has prepared in it.
 
+use crate::copies::{last_copies, read_pieces};
 use crate::disk::{Access, Disk, DiskFile, MetaKind, resolve};
 use crate::names::{SHARD, parent};
 use pantile_format::{
-    Crc64, FormatError, HEADER_BYTES, HEADER_COPIES, Manifest, Part, SetId, ShardHeader, Timestamp,
+    Crc64, FormatError, HEADER_BYTES, HEADER_COPIES, MANIFEST_STARTS, Manifest, PIECE_BYTES, Part, SetId,
+    ShardHeader, Timestamp, Version, pieces_of,
 };
 use std::ffi::OsStr;
 use std::io;
@@ -14,8 +16,10 @@ pub(crate) struct Shard {
     pub(crate) path: PathBuf,
     pub(crate) file: Box<dyn DiskFile>,
     pub(crate) header: ShardHeader,
-    /// One checksum per parity block; `None` if the table is damaged.
+    /// One checksum per parity block, [`Crc64::UNKNOWN`] where the table is damaged; `None` if it is damaged as a whole.
     pub(crate) checks: Option<Vec<Crc64>>,
+    /// Whether no part of the table is damaged.
+    pub(crate) checks_whole: bool,
 }
 
 impl Shard {
@@ -27,15 +31,49 @@ impl Shard {
 
 /// Reads the header; whether all its copies are good and equal.
 ///
-/// Of two good copies that differ the newer counts: a commit writes one after the other.
+/// If no copy at the start is good, the one at the end counts, and if that is none, either, what the good parts of all of them say.
 pub(crate) fn read_header(file: &dyn DiskFile) -> Result<(ShardHeader, bool), FormatError> {
+    let error = match read_front(file) {
+        Ok((header, all_good)) => {
+            let last = header.copy_offsets().into_iter().skip(HEADER_COPIES as usize);
+            let is_good = last
+                .map(|at| copy_at(file, at))
+                .all(|copy| ShardHeader::decode(&copy).as_ref() == Ok(&header));
+            return Ok((header, all_good && is_good));
+        }
+        Err(error) => error,
+    };
+    let front: Vec<Vec<u8>> = (0..HEADER_COPIES).map(|copy| copy_at(file, copy * HEADER_BYTES)).collect();
+    for last in last_copies(file) {
+        if let Ok(header) = ShardHeader::decode(&last) {
+            return Ok((header, false));
+        }
+        let copies: Vec<&[u8]> = front.iter().chain([&last]).map(Vec::as_slice).collect();
+        if let Some(header) = ShardHeader::combine(&copies) {
+            return Ok((header, false));
+        }
+    }
+    let copies: Vec<&[u8]> = front.iter().map(Vec::as_slice).collect();
+    ShardHeader::combine(&copies).map(|header| (header, false)).ok_or(error)
+}
+
+/// The bytes of a copy of the header.
+fn copy_at(file: &dyn DiskFile, at: u64) -> Vec<u8> {
+    let mut bytes = vec![0; HEADER_BYTES as usize];
+    let have = file.read_at(&mut bytes, at).unwrap_or(0);
+    bytes.truncate(have);
+    bytes
+}
+
+/// Reads the header by the copies at the start of the shard alone, which a commit writes; whether they are good and equal.
+///
+/// Of two good copies that differ the newer counts: a commit writes one after the other.
+pub(crate) fn read_front(file: &dyn DiskFile) -> Result<(ShardHeader, bool), FormatError> {
     let mut best: Option<ShardHeader> = None;
     let mut first_error = None;
     let mut all_good = true;
     for copy in 0..HEADER_COPIES {
-        let mut bytes = vec![0; HEADER_BYTES as usize];
-        let have = file.read_at(&mut bytes, copy * HEADER_BYTES).unwrap_or(0);
-        match ShardHeader::decode(&bytes[..have]) {
+        match ShardHeader::decode(&copy_at(file, copy * HEADER_BYTES)) {
             Ok(header) => {
                 all_good &= best.as_ref().is_none_or(|best| *best == header);
                 if best.as_ref().is_none_or(|best| best.generation < header.generation) {
@@ -119,25 +157,55 @@ impl Candidate {
         if Crc64::of(&bytes) != header.manifest_crc {
             return Err(FormatError::Checksum { part: Part::Manifest });
         }
-        let manifest = Manifest::decode(&bytes)?;
-        let agree = manifest.set == header.set
-            && manifest.generation == header.generation
-            && manifest.stripes == header.stripes
-            && manifest.block_len == header.block_len;
-        let rule = "must agree with the header of its shard";
-        agree.then_some(manifest).ok_or(FormatError::Invalid { part: Part::Manifest, field: "set", rule })
+        manifest_under(&bytes, header)
     }
 
-    pub(crate) fn checks(&self) -> Option<Vec<Crc64>> {
+    /// The check table, and whether all of it is good. What is not is [`Crc64::UNKNOWN`] where the piece table tells which part that is.
+    pub(crate) fn checks(&self) -> Option<(Vec<Crc64>, bool)> {
         let (header, _) = self.header.as_ref().ok()?;
+        let file = &**self.file.as_ref()?;
         let at = header.meta_offset + header.manifest_len;
-        let bytes = read_part(&**self.file.as_ref()?, at, header.checks_len, self.len)?;
-        if Crc64::of(&bytes) != header.checks_crc {
-            return None;
+        let whole = read_part(file, at, header.checks_len, self.len);
+        if let Some(bytes) = whole.filter(|bytes| Crc64::of(bytes) == header.checks_crc) {
+            return Some((crcs(&bytes), true));
         }
-        let crc = |bytes: &[u8]| Crc64(u64::from_le_bytes(bytes.try_into().expect("chunks of 8")));
-        Some(bytes.chunks_exact(8).map(crc).collect())
+        let sums = self.piece_sums()?;
+        let of_checks = sums.get(pieces_of(header.manifest_len) as usize..)?;
+        let mut table = Vec::new();
+        for (piece, sum) in read_pieces(file, at, header.checks_len, self.len)?.iter().zip(of_checks) {
+            let good = piece.as_ref().filter(|bytes| Crc64::of(bytes) == *sum);
+            let left = header.checks_len - 8 * table.len() as u64;
+            let unknown = || vec![Crc64::UNKNOWN; left.min(PIECE_BYTES) as usize / 8];
+            table.extend(good.map_or_else(unknown, |bytes| crcs(bytes)));
+        }
+        Some((table, false))
     }
+
+    /// The piece table, if it is there and good.
+    pub(crate) fn piece_sums(&self) -> Option<Vec<Crc64>> {
+        let (header, _) = self.header.as_ref().ok()?;
+        let at = header.meta_offset.checked_add(header.manifest_len)?.checked_add(header.checks_len)?;
+        let is_v2 = header.version == Version::V2;
+        let bytes = read_part(&**self.file.as_ref().filter(|_| is_v2)?, at, header.pieces_len, self.len)?;
+        (Crc64::of(&bytes) == header.pieces_crc).then(|| crcs(&bytes))
+    }
+}
+
+fn crcs(bytes: &[u8]) -> Vec<Crc64> {
+    let crc = |bytes: &[u8]| Crc64(u64::from_le_bytes(bytes.try_into().expect("chunks of 8")));
+    bytes.chunks_exact(8).map(crc).collect()
+}
+
+/// A manifest that agrees with the header of a shard.
+pub(crate) fn manifest_under(bytes: &[u8], header: &ShardHeader) -> Result<Manifest, FormatError> {
+    let manifest = Manifest::decode(bytes)?;
+    let agree = manifest.set == header.set
+        && manifest.generation == header.generation
+        && manifest.stripes == header.stripes
+        && manifest.block_len == header.block_len
+        && manifest.version == header.version;
+    let rule = "must agree with the header of its shard";
+    agree.then_some(manifest).ok_or(FormatError::Invalid { part: Part::Manifest, field: "set", rule })
 }
 
 /// Opens the shard that a path is, or that its links lead to, to read it.
@@ -181,11 +249,15 @@ fn holds_next(file: &dyn DiskFile, header: &ShardHeader, len: u64) -> bool {
 
 /// The manifest at a place of which nothing is known.
 fn manifest_at(file: &dyn DiskFile, at: u64, file_len: u64) -> Option<Manifest> {
-    // Enough to say how long it is; none is so short.
-    const START_BYTES: u64 = 120;
-    let start = read_part(file, at, START_BYTES, file_len)?;
-    let Err(FormatError::Truncated { need, .. }) = Manifest::decode(&start) else { return None };
-    Manifest::decode(&read_part(file, at, need, file_len)?).ok()
+    // The start says how much more there is, in two steps where it is of version 2.
+    let mut len = MANIFEST_STARTS[0];
+    for _ in MANIFEST_STARTS {
+        match Manifest::decode(&read_part(file, at, len, file_len)?) {
+            Err(FormatError::Truncated { need, .. }) => len = need,
+            found => return found.ok(),
+        }
+    }
+    Manifest::decode(&read_part(file, at, len, file_len)?).ok()
 }
 
 /// How long a shard is at least.

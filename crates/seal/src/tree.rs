@@ -5,7 +5,7 @@ use crate::names::{is_own, parent, path_of, set_of, stray_of};
 use crate::system::real_path;
 use crate::window::join;
 use crate::{SealError, World};
-use pantile_format::{Entry, EntryKind, Source, Timestamp};
+use pantile_format::{Entry, EntryKind, Fields, Source, Timestamp};
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,10 @@ pub(crate) fn sources(world: &World<'_>, paths: &[PathBuf]) -> Result<Vec<(PathB
         if let Some((first, _)) = sources.iter().find(|(_, source)| source.prefix == prefix) {
             return Err(SealError::SameName { first: first.clone(), second: path.clone() });
         }
-        sources.push((path.clone(), Source { path: absolute.as_os_str().as_bytes().to_vec(), prefix }));
+        sources.push((
+            path.clone(),
+            Source { path: absolute.as_os_str().as_bytes().to_vec(), prefix, fields: Fields::default() },
+        ));
     }
     for (inner, source) in &sources {
         let contains = |other: &Source| {
@@ -171,7 +174,8 @@ impl Tree {
                     todo.push((below, here));
                 }
             }
-            self.entries.push(Entry { source, path, mode: meta.mode, mtime: meta.mtime, kind });
+            let fields = Fields::default();
+            self.entries.push(Entry { source, path, mode: meta.mode, mtime: meta.mtime, kind, fields });
             self.ctimes.push(ctime);
         }
         Ok(())

@@ -16,6 +16,7 @@ use crate::options::{Progress, SealOptions};
 use crate::rename::{give_names_back, is_called_like_one};
 use crate::report::{FileStatus, SealReport, ShardStatus};
 use crate::set::{Original, Set, mode_name};
+use crate::shard::read_front;
 use crate::tree::{Tree, let_times_pass};
 use crate::window::{join, read_file_blocks};
 use pantile_format::{Crc64, Entry, EntryKind, Extent, Manifest, Mode, Timestamp};
@@ -46,14 +47,16 @@ struct Plan {
 pub(crate) fn update(
     mut set: Set<'_>,
     options: &SealOptions,
-    tree: Tree,
+    mut tree: Tree,
     progress: &mut dyn Progress,
 ) -> Result<SealReport, SealError> {
     check_settings(&set, options, &tree)?;
     check_not_emptied(&set, &tree)?;
     let broken: Vec<usize> = (set.status.keys().copied())
         .filter(|column| {
-            let whole = set.shards[*column].as_ref().is_some_and(|shard| shard.checks.is_some());
+            let whole = set.shards[*column]
+                .as_ref()
+                .is_some_and(|shard| shard.checks_whole && read_front(&*shard.file).is_ok());
             !whole || !set.status[column].1.is_usable()
         })
         .collect();
@@ -72,7 +75,10 @@ pub(crate) fn update(
     let mut report = SealReport { skipped, strays, ..SealReport::default() };
     let before = set.manifest.clone();
     set.sources = tree.sources.iter().map(|s| crate::names::path_of(&s.path).to_path_buf()).collect();
+    keep_fields(&mut tree, &set.manifest);
     set.manifest.sources = tree.sources.clone();
+    let version = options.version.unwrap_or(before.version);
+    (set.manifest.version, set.manifest.features) = (version, before.features.known());
     if set.manifest.mode == Mode::Beside {
         set.look_at_originals();
     }
@@ -117,6 +123,17 @@ fn check_settings(set: &Set<'_>, options: &SealOptions, tree: &Tree) -> Result<(
     {
         return differs("the block length", manifest.block_len.bytes().to_string(), given.to_string());
     }
+    if let Some(given) = options.version.filter(|given| *given < manifest.version) {
+        return differs(
+            "the format version",
+            manifest.version.number().to_string(),
+            given.number().to_string(),
+        );
+    }
+    manifest
+        .features
+        .check_writable()
+        .map_err(|error| SealError::Format { path: set.names.dir.clone(), error })?;
     let places = |sources: &[pantile_format::Source]| -> Vec<PathBuf> {
         sources.iter().map(|source| crate::names::path_of(&source.path).to_path_buf()).collect()
     };
@@ -366,7 +383,16 @@ impl Plan {
 
 /// Whether two manifests say the same of the tree.
 fn unchanged(a: &Manifest, b: &Manifest) -> bool {
-    a.entries == b.entries && a.sources == b.sources
+    a.entries == b.entries && a.sources == b.sources && a.version == b.version
+}
+
+/// What the set says of its sources beyond where they are stays so.
+fn keep_fields(tree: &mut Tree, manifest: &Manifest) {
+    for source in &mut tree.sources {
+        if let Some(known) = manifest.sources.iter().find(|known| known.prefix == source.prefix) {
+            source.fields = known.fields.clone();
+        }
+    }
 }
 
 /// Where a file of the tree is.

@@ -6,9 +6,14 @@ use pantile_format::*;
 use std::fmt::Write;
 
 const TABLES: &[(&str, &[Field])] = &[
+    ("features", FEATURES_LAYOUT),
+    ("field", FIELD_LAYOUT),
     ("header", HEADER_LAYOUT),
+    ("header2", HEADER2_LAYOUT),
     ("manifest", MANIFEST_LAYOUT),
+    ("manifest2", MANIFEST2_LAYOUT),
     ("source", SOURCE_LAYOUT),
+    ("source2", SOURCE2_LAYOUT),
     ("entry", ENTRY_LAYOUT),
     ("extent", EXTENT_LAYOUT),
     ("journal", JOURNAL_LAYOUT),
@@ -24,23 +29,28 @@ fn table(fields: &[Field]) -> String {
     text
 }
 
+fn tags() -> String {
+    let mut text = String::from("| of | tag | field | meaning |\n| --- | --: | --- | --- |\n");
+    for (of, tag, name, meaning) in FIELD_TAGS {
+        writeln!(text, "| {of} | {tag} | {name} | {meaning} |").unwrap();
+    }
+    text
+}
+
 #[test]
 fn the_shard_page_says_what_the_code_does() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/shard-format.md");
     let mut page = std::fs::read_to_string(path).unwrap();
-    for &(name, fields) in TABLES {
+    let tables = TABLES.iter().map(|&(name, fields)| (name, table(fields))).chain([("tags", tags())]);
+    for (name, table) in tables {
         let start = format!("<!-- table: {name} -->\n");
         let from = page.find(&start).unwrap_or_else(|| panic!("the page has no table {name}")) + start.len();
         let to =
             from + page[from..].find("<!-- end -->").unwrap_or_else(|| panic!("the table {name} has no end"));
         if std::env::var_os("PANTILE_BLESS").is_some() {
-            page.replace_range(from..to, &table(fields));
+            page.replace_range(from..to, &table);
         } else {
-            assert_eq!(
-                &page[from..to],
-                table(fields),
-                "the table {name} differs; PANTILE_BLESS=1 writes it anew"
-            );
+            assert_eq!(&page[from..to], table, "the table {name} differs; PANTILE_BLESS=1 writes it anew");
         }
     }
     if std::env::var_os("PANTILE_BLESS").is_some() {

@@ -797,7 +797,8 @@ fn exchange_names_and_lose_headers(columns: usize, lost: &[usize]) -> Place {
     (1..columns).for_each(|column| fs::rename(place.shard(column), place.shard(column - 1)).unwrap());
     fs::rename(&parked, place.shard(columns - 1)).unwrap();
     for &column in lost {
-        (0..2).for_each(|copy| flip(&place.shard(column), copy * 4096 + 100));
+        let last = fs::metadata(place.shard(column)).unwrap().len() - 4096;
+        [0, 4096, last].iter().for_each(|copy| flip(&place.shard(column), copy + 100));
     }
     place
 }

@@ -5,7 +5,7 @@ use crate::failure::{Outcome, Verdict, note};
 use crate::sets::{self, Shown, Versioned};
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
-use pantile_seal::{Mode, SealOptions, SealReport, seal};
+use pantile_seal::{Mode, SealOptions, SealReport, Version, seal};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -54,6 +54,9 @@ pub struct Seal {
     /// Read every file, and seal anew what holds something else than was sealed, whatever its size and times say.
     #[arg(long)]
     read_all: bool,
+    /// Bring a set that an older pantile sealed to the newest version of the format; older programs cannot read it then.
+    #[arg(long)]
+    upgrade: bool,
     /// Print JSON: what was read, written and sealed.
     #[arg(long)]
     json: bool,
@@ -68,6 +71,7 @@ impl Seal {
         options.block_len = self.block;
         options.name = self.name;
         (options.moved, options.read_all) = (self.moved, self.read_all);
+        options.version = self.upgrade.then_some(Version::V2);
         let mut progress = Shown::new(terminal);
         let result = seal(&options, &mut progress);
         progress.end();

@@ -1,0 +1,172 @@
+//! Fields: what version 2 says of a set, a source or an entry beyond the fixed parts, each with a tag and a length.
+//!
+//! Who does not know a tag passes over it: whether that is right is said by the feature bits, not by the field. Fields that this program
+//! does not know are kept in memory as they are, so that a set that is only read and copied keeps them.
+
+use crate::layout::layout;
+use crate::{FormatError, Part};
+
+layout! {
+    /// The head of a field; its bytes follow.
+    FIELD_LAYOUT {
+        TAG: "tag" @ 0 + 4, "what it is";
+        LEN: "length" @ 4 + 4, "bytes that follow";
+    }
+}
+
+/// The length of the head of a field.
+pub const FIELD_BYTES: u64 = 8;
+
+/// Of a source: the columns that are its own, 4 bytes each.
+pub const SOURCE_COLUMNS: u32 = 1;
+
+/// Of an entry: an extended attribute, as the length of its name in 4 bytes, its name, its value.
+pub const ENTRY_XATTR: u32 = 1;
+
+/// What the tags mean, as the page says it: of what, tag, name, meaning.
+pub const FIELD_TAGS: &[(&str, u32, &str, &str)] = &[
+    (
+        "source",
+        SOURCE_COLUMNS,
+        "columns",
+        "the data columns that hold this source and no other, 4 bytes each",
+    ),
+    (
+        "source",
+        2,
+        "resolution",
+        "not written yet: nanoseconds by which its file system counts times, 8 bytes",
+    ),
+    (
+        "entry",
+        ENTRY_XATTR,
+        "extended attribute",
+        "the length of the name (4 bytes), the name, the value; ACLs are such",
+    ),
+    ("entry", 2, "owner", "not written yet: user and group, 4 bytes each"),
+    ("entry", 3, "hard link", "not written yet: the number of the entry that has the content, 8 bytes"),
+    ("entry", 4, "holes", "not written yet: pairs of first byte and length, 8 bytes each"),
+    ("set", 1, "pins", "not written yet: what must not be changed or forgotten"),
+];
+
+/// One field.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct TaggedField {
+    /// What it is.
+    pub tag: u32,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// The fields of something, in the order in which they are stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Fields(pub Vec<TaggedField>);
+
+impl Fields {
+    /// The bytes that they take.
+    pub(crate) fn encoded_len(&self) -> usize {
+        self.0.iter().map(|field| FIELD_BYTES as usize + field.bytes.len()).sum()
+    }
+
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        for field in &self.0 {
+            let mut head = [0; FIELD_BYTES as usize];
+            TAG.put_u32(&mut head, field.tag);
+            LEN.put_u32(&mut head, u32::try_from(field.bytes.len()).expect("a field is below 4 GiB"));
+            out.extend_from_slice(&head);
+            out.extend_from_slice(&field.bytes);
+        }
+    }
+
+    pub(crate) fn decode(mut bytes: &[u8]) -> Result<Fields, FormatError> {
+        let mut fields = Vec::new();
+        let invalid = FormatError::Invalid {
+            part: Part::Manifest,
+            field: "fields",
+            rule: "must fill exactly the bytes that are said to hold them",
+        };
+        while !bytes.is_empty() {
+            let (head, rest) = bytes.split_at_checked(FIELD_BYTES as usize).ok_or(invalid.clone())?;
+            let (value, rest) = rest.split_at_checked(LEN.u32(head) as usize).ok_or(invalid.clone())?;
+            fields.push(TaggedField { tag: TAG.u32(head), bytes: value.to_vec() });
+            bytes = rest;
+        }
+        Ok(Fields(fields))
+    }
+
+    fn get(&self, tag: u32) -> impl Iterator<Item = &[u8]> {
+        self.0.iter().filter(move |field| field.tag == tag).map(|field| field.bytes.as_slice())
+    }
+
+    /// Of a source: the columns that are its own; none if it shares all.
+    pub fn columns(&self) -> Vec<u32> {
+        let number = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("chunks of 4"));
+        self.get(SOURCE_COLUMNS).flat_map(|bytes| bytes.chunks_exact(4).map(number)).collect()
+    }
+
+    /// Sets the columns of a source.
+    pub fn set_columns(&mut self, columns: &[u32]) {
+        self.0.retain(|field| field.tag != SOURCE_COLUMNS);
+        if !columns.is_empty() {
+            let bytes = columns.iter().flat_map(|column| column.to_le_bytes()).collect();
+            self.0.push(TaggedField { tag: SOURCE_COLUMNS, bytes });
+        }
+    }
+
+    /// Of an entry: its extended attributes, name and value. A field that is none is passed over.
+    pub fn xattrs(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.get(ENTRY_XATTR).filter_map(|bytes| {
+            let (len, rest) = bytes.split_at_checked(4)?;
+            let len = u32::from_le_bytes(len.try_into().ok()?) as usize;
+            let (name, value) = rest.split_at_checked(len)?;
+            (!name.is_empty() && !name.contains(&0)).then_some((name, value))
+        })
+    }
+
+    /// Adds an extended attribute of an entry.
+    pub fn push_xattr(&mut self, name: &[u8], value: &[u8]) {
+        let mut bytes = (name.len() as u32).to_le_bytes().to_vec();
+        bytes.extend_from_slice(name);
+        bytes.extend_from_slice(value);
+        self.0.push(TaggedField { tag: ENTRY_XATTR, bytes });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn fields_are_read_back_and_unknown_ones_are_kept() {
+        let mut fields = Fields::default();
+        fields.push_xattr(b"user.note", b"kept");
+        fields.push_xattr(b"user.empty", b"");
+        fields.set_columns(&[7]);
+        fields.0.push(TaggedField { tag: 900, bytes: vec![1, 2, 3] });
+        let mut bytes = Vec::new();
+        fields.encode(&mut bytes);
+        assert_eq!(bytes.len(), fields.encoded_len());
+        assert_eq!(Fields::decode(&bytes), Ok(fields.clone()));
+        for len in 0..bytes.len() {
+            if let Ok(shorter) = Fields::decode(&bytes[..len]) {
+                assert!(shorter.0.len() < fields.0.len());
+            }
+        }
+        // The tags of a source and of an entry are counted apart.
+        let mut source = Fields::default();
+        source.set_columns(&[3, 9]);
+        assert_eq!(source.columns(), [3, 9]);
+        source.set_columns(&[]);
+        assert_eq!(source, Fields::default());
+    }
+
+    proptest! {
+        #[test]
+        fn random_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            if let Ok(fields) = Fields::decode(&bytes) {
+                let _ = (fields.columns(), fields.xattrs().count());
+            }
+        }
+    }
+}

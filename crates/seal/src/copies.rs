@@ -1,0 +1,90 @@
+//! What every shard has a copy of, read from the good parts of all of them.
+//!
+//! The manifest is equal in all shards of a generation. As long as one copy is whole, that one is read; if none is, the pieces of which any
+//! copy is good make it (version 2), or the places at which the copies differ are decided by the checksum of the whole (version 1).
+
+use crate::disk::DiskFile;
+use crate::shard::{Candidate, manifest_under};
+use pantile_format::{
+    Crc64, HEADER_BYTES, Manifest, PIECE_BYTES, ShardHeader, combine, combine_pieces, pieces_of,
+};
+
+/// The manifest of shards of one generation of a set, none of which has a whole copy.
+pub(crate) fn combined(shards: &[&Candidate]) -> Option<Manifest> {
+    let described = |shard: &&Candidate| shard.header.as_ref().ok().map(|(header, _)| header.clone());
+    // Shards that were made anew may have stored the same manifest otherwise: the most frequent one first.
+    let mut kinds: Vec<(ShardHeader, usize)> = Vec::new();
+    for header in shards.iter().filter_map(described) {
+        let is_same = |kind: &&mut (ShardHeader, usize)| {
+            (kind.0.manifest_len, kind.0.manifest_crc) == (header.manifest_len, header.manifest_crc)
+        };
+        match kinds.iter_mut().find(is_same) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((header, 1)),
+        }
+    }
+    kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    kinds.iter().find_map(|(header, _)| {
+        let has_it = |shard: &&&Candidate| {
+            described(shard).is_some_and(|found| {
+                (found.manifest_len, found.manifest_crc) == (header.manifest_len, header.manifest_crc)
+            })
+        };
+        let copies: Vec<&Candidate> = shards.iter().filter(has_it).copied().collect();
+        combined_of(&copies, header)
+    })
+}
+
+/// The manifest from these copies of it.
+fn combined_of(shards: &[&Candidate], header: &ShardHeader) -> Option<Manifest> {
+    let len = usize::try_from(header.manifest_len).ok()?;
+    let read = |shard: &&Candidate| -> Option<Vec<u8>> {
+        let (header, _) = shard.header.as_ref().ok()?;
+        let pieces =
+            read_pieces(&**shard.file.as_ref()?, header.meta_offset, header.manifest_len, shard.len)?;
+        let zeros = |index: usize| vec![0; (len - index * PIECE_BYTES as usize).min(PIECE_BYTES as usize)];
+        // What cannot be read is as good as any other damage.
+        Some(
+            pieces.into_iter().enumerate().flat_map(|(i, piece)| piece.unwrap_or_else(|| zeros(i))).collect(),
+        )
+    };
+    let copies: Vec<Vec<u8>> = shards.iter().filter_map(read).collect();
+    let views: Vec<&[u8]> = copies.iter().map(Vec::as_slice).collect();
+    let is_good = |bytes: &[u8]| Crc64::of(bytes) == header.manifest_crc;
+    let by_pieces = shards.iter().find_map(|shard| shard.piece_sums()).and_then(|sums| {
+        let pieces: Option<Vec<Vec<u8>>> = combine_pieces(&views, len, &sums).into_iter().collect();
+        pieces.map(|pieces| pieces.concat()).filter(|bytes| is_good(bytes))
+    });
+    manifest_under(&by_pieces.or_else(|| combine(&views, is_good))?, header).ok()
+}
+
+/// Reads bytes piece by piece; `None` for one that cannot be read, or lies behind the end of the file. `None` if nothing can be so long: never
+/// more memory than the file is long is taken.
+pub(crate) fn read_pieces(
+    file: &dyn DiskFile,
+    at: u64,
+    len: u64,
+    file_len: u64,
+) -> Option<Vec<Option<Vec<u8>>>> {
+    if len > file_len {
+        return None;
+    }
+    let piece = |index: u64| {
+        let from = at.checked_add(index * PIECE_BYTES)?;
+        let want = (len - index * PIECE_BYTES).min(PIECE_BYTES) as usize;
+        let mut bytes = vec![0; want];
+        (file.read_at(&mut bytes, from).ok()? == want).then_some(bytes)
+    };
+    Some((0..pieces_of(len)).map(piece).collect())
+}
+
+/// Where the last copy of the header may lie: at the end, or a byte before it while a change is under way.
+pub(crate) fn last_copies(file: &dyn DiskFile) -> Vec<Vec<u8>> {
+    let Ok(meta) = file.meta() else { return Vec::new() };
+    let copy = |behind: u64| {
+        let at = meta.size.checked_sub(HEADER_BYTES + behind)?;
+        let mut bytes = vec![0; HEADER_BYTES as usize];
+        (file.read_at(&mut bytes, at).ok()? == bytes.len()).then_some(bytes)
+    };
+    [0, 1].into_iter().filter_map(copy).collect()
+}
