@@ -5,11 +5,11 @@
 
 use crate::disk::{DiskFile, set_back};
 use crate::first::{Encoder, Output};
-use crate::grid::Grid;
+use crate::grid::{Geometry, Grid, Run};
 use crate::journal::{self, JournalWriter, is_decided, journal_header};
 use crate::meta::Meta;
 use crate::options::Progress;
-use crate::report::SealReport;
+use crate::report::{FileStatus, SealReport};
 use crate::set::{Set, header_of};
 use crate::shard::{Shard, open_shard_to_write};
 use crate::update::grid_of;
@@ -41,6 +41,8 @@ pub(crate) struct Commit<'s> {
     pub(crate) reserve_stripes: u64,
     /// When the tree was looked at, which becomes the time of modification of the shards.
     pub(crate) began: Timestamp,
+    /// That of a code with more data columns, which the set gets; nothing else changes then.
+    pub(crate) wider: Option<&'s Geometry>,
 }
 
 impl Commit<'_> {
@@ -58,7 +60,7 @@ impl Commit<'_> {
         if meta_is_in_the_way(set, manifest.stripes) {
             // The meta area moves behind the stripes to come; nothing else changes, not even when the set was sealed.
             let began = set.sealed_at.unwrap_or(self.began);
-            let moved = Commit { slots: &[], reserve_stripes: manifest.stripes, began };
+            let moved = Commit { slots: &[], reserve_stripes: manifest.stripes, began, wider: None };
             let mut same = set.manifest.clone();
             same.generation = manifest.generation;
             manifest.generation.0 += 1;
@@ -147,19 +149,23 @@ impl Commit<'_> {
         let Changing { mut journal, meta, .. } = work;
         let reserve = manifest.stripes.max(self.reserve_stripes);
         let place = |column: usize, _end: u64, len: u64| place(set, column, reserve, len);
-        let headers = meta.write(manifest, &set.geometry, outputs, place)?;
+        let geometry = self.wider.unwrap_or(&set.geometry);
+        let more_columns = geometry.columns() - set.geometry.columns();
+        let headers = meta.write(manifest, geometry, outputs, more_columns, place)?;
+        // The journal knows shards by the columns that their names say now.
+        let named = || outputs.iter().map(|output| Column(output.column as u32)).zip(&headers);
         for output in outputs {
             output.file.sync().map_err(|e| SealError::io("syncing", &output.path, e))?;
         }
         for copy in 0..pantile_format::HEADER_COPIES {
-            for header in &headers {
-                let target = Target { column: header.column, offset: copy * HEADER_BYTES };
+            for (column, header) in named() {
+                let target = Target { column, offset: copy * HEADER_BYTES };
                 journal.write(&[target], &header.encode())?;
             }
         }
-        for header in &headers {
+        for (column, header) in named() {
             let len = header.file_len().unwrap_or_else(|| unreachable!("it was just written"));
-            journal.length(Target { column: header.column, offset: len })?;
+            journal.length(Target { column, offset: len })?;
         }
         if progress.cancelled() {
             return Err(SealError::Cancelled);
@@ -345,7 +351,16 @@ impl Changing<'_, '_> {
             .map(|(_, &cell)| cell)
             .collect();
         let cheaper = changed.len() + reached.len() <= geometry.lanes.len() - changed.len();
-        if set.manifest.mode == Mode::Beside || !set.judge || !cheaper {
+        // Beside the originals a file that changed has its old content nowhere; one that is still there is judged like any block.
+        let is_there = |run: Run| {
+            set.originals[run.entry].as_ref().is_some_and(|original| original.status == FileStatus::Unchanged)
+        };
+        let may_be_had = |cell: &CellIndex| {
+            let lane = geometry.lane_of[cell.usize()];
+            lane.is_some_and(|lane| set.grid.runs(lane, window.stripes.clone()).all(is_there))
+        };
+        let had = set.manifest.mode == Mode::Full || changed.iter().all(may_be_had);
+        if !had || !set.judge || !cheaper {
             return None;
         }
         let reads: Vec<CellIndex> = changed.iter().chain(&reached).copied().collect();

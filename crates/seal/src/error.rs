@@ -93,6 +93,20 @@ pub enum SealError {
         /// Its spec.
         spec: String,
     },
+    /// Each of several sources has a data column of its own, and the code has fewer.
+    TooFewColumns {
+        /// Its spec.
+        spec: String,
+        /// Its data columns.
+        columns: usize,
+        /// How many sources there are.
+        sources: usize,
+    },
+    /// A source of the set was not named.
+    SourceNotNamed {
+        /// Where it was sealed.
+        path: PathBuf,
+    },
     /// The set was sealed with another setting.
     Differs {
         /// Which.
@@ -367,6 +381,21 @@ impl fmt::Display for SealError {
                 }
             }
             SealError::StudyOnly(error) => error.fmt(out),
+            SealError::TooFewColumns { spec, columns, sources } => write!(
+                out,
+                "beside the originals each of {sources} sources has a data column of its own, and {spec} has {columns}, which cannot be \
+                 more without computing all parity anew; seal to another directory with a code of {sources} data columns or more, such \
+                 as {}",
+                match sources {
+                    0..=255 => format!("raid6:{sources}"),
+                    _ => "one of several sets".into(),
+                }
+            ),
+            SealError::SourceNotNamed { path } => write!(
+                out,
+                "the set was sealed from {}, too, which was not named; name it, or say that it is to be forgotten (--forget)",
+                path.display()
+            ),
             SealError::NoParity { spec } => write!(
                 out,
                 "{spec} has no parity, and only parity is stored beside files; choose a code that has some, such as raid6:4"

@@ -1,5 +1,6 @@
 //! Sealing for the first time: temporary shards are written stripe by stripe, and named all at once by a journal.
 
+use crate::bound::{Bound, bind, data_columns, widened};
 use crate::disk::{Disk, DiskFile, set_back};
 use crate::grid::{Allocator, Apart, Geometry, Grid, choose_block_len, exposed};
 use crate::journal::{self, JournalWriter, journal_header, remove_temporaries};
@@ -14,7 +15,7 @@ use crate::{SealError, World, par};
 use pantile::{CellIndex, Codec};
 use pantile_format::{
     BODY_OFFSET, BlockLen, Column, Crc64, Entry, EntryKind, Features, Fields, Generation, Manifest, Mode,
-    SetId, Timestamp,
+    SetId, Timestamp, Version,
 };
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,6 +51,20 @@ pub(crate) fn first_seal(
         others: sets_in(world.disk, &names.dir),
     })?;
     code.check_stores().map_err(SealError::StudyOnly)?;
+    let version = options.version.unwrap_or_default();
+    let mode = options.mode.unwrap_or(Mode::Full);
+    if mode == Mode::Beside && code.parity().is_empty() {
+        return Err(SealError::NoParity { spec: code.spec().into() });
+    }
+    let is_bound =
+        mode == Mode::Beside && tree.sources.len() > 1 && version == Version::V2 && !options.shared;
+    let have = data_columns(code).len();
+    let wider =
+        (is_bound && tree.sources.len() > have).then(|| widened(code, tree.sources.len())).transpose()?;
+    let code = wider.as_ref().unwrap_or(code);
+    if is_bound {
+        bind(code, &mut tree.sources)?;
+    }
     let codec = Codec::new(code);
     let sizes = |entry: &Entry| if let EntryKind::File { size, .. } = entry.kind { size } else { 0 };
     let bytes: u64 = tree.entries.iter().map(sizes).sum();
@@ -57,28 +72,33 @@ pub(crate) fn first_seal(
         Some(given) => BlockLen::new(given).ok_or(SealError::BlockLen { given })?,
         None => choose_block_len(bytes, code.cell_count()),
     };
-    let mode = options.mode.unwrap_or(Mode::Full);
-    if mode == Mode::Beside && code.parity().is_empty() {
-        return Err(SealError::NoParity { spec: code.spec().into() });
-    }
     let geometry = Geometry::new(&codec, mode, block_len);
     let names = Names { columns: geometry.columns(), ..names };
     let lanes = geometry.lanes.len();
-    let blocks = tree.entries.iter().map(|entry| block_len.blocks(sizes(entry))).sum();
-    let mut allocator = Allocator::new(&Grid::new(lanes, &[]), 0, blocks);
+    let blocks = |entry: &Entry| block_len.blocks(sizes(entry));
+    let bound = Bound::of(&geometry, mode, &tree.sources);
+    let mut allocator = match &bound {
+        Some(bound) => {
+            let files: Vec<(u32, u64)> =
+                tree.entries.iter().map(|entry| (entry.source, blocks(entry))).collect();
+            Allocator::new_bound(&Grid::new(lanes, &[]), 0, bound, &files)
+        }
+        None => Allocator::new(&Grid::new(lanes, &[]), 0, tree.entries.iter().map(blocks).sum()),
+    };
     let apart = (mode == Mode::Beside).then(|| Apart::new(&geometry));
     let mut order: Vec<usize> = (0..tree.entries.len()).collect();
-    if mode == Mode::Beside {
+    if mode == Mode::Beside && bound.is_none() {
         // The largest file first, as long as there is most room to keep its blocks apart.
         order.sort_by_key(|&index| std::cmp::Reverse(sizes(&tree.entries[index])));
     }
     for index in order {
         let entry = &mut tree.entries[index];
-        let count = block_len.blocks(sizes(entry));
+        let (count, source) = (blocks(entry), entry.source);
         if let EntryKind::File { extents, .. } = &mut entry.kind {
-            *extents = match &apart {
-                Some(apart) => allocator.take_apart(count, &[], apart),
-                None => allocator.take(count),
+            *extents = match (&bound, &apart) {
+                (Some(bound), _) => allocator.take_on(count, bound.lanes(source)),
+                (None, Some(apart)) => allocator.take_apart(count, &[], apart),
+                (None, None) => allocator.take(count),
             };
         }
     }
@@ -87,7 +107,7 @@ pub(crate) fn first_seal(
     (id[6], id[8]) = (id[6] & 0x0f | 0x40, id[8] & 0x3f | 0x80);
     let (skipped, strays) = (shown(&tree.skipped), shown(&tree.strays));
     let mut manifest = Manifest {
-        version: options.version.unwrap_or_default(),
+        version,
         features: Features::default(),
         fields: Fields::default(),
         set: SetId(id),
@@ -104,7 +124,8 @@ pub(crate) fn first_seal(
     };
     check_room(world, &geometry, &manifest, &names)?;
     make_checksums(&geometry, &mut manifest)?;
-    let mut report = SealReport { first_time: true, ..SealReport::default() };
+    let widened_from = wider.as_ref().and(options.code.as_ref()).map(|code| code.spec().into());
+    let mut report = SealReport { first_time: true, widened_from, ..SealReport::default() };
     let began = tree.began;
     let done = write_all(world, &geometry, &names, &mut manifest, began, &mut report, progress);
     if done.is_err() && world.disk.meta(&names.journal()).is_err() {
@@ -237,7 +258,7 @@ fn write_all(
     report.changed_meanwhile = changed_meanwhile(world, manifest);
     progress.phase("syncing", 0);
     let place = |_column: usize, end: u64, _len: u64| end;
-    let headers = meta.write(manifest, geometry, &outputs, place)?;
+    let headers = meta.write(manifest, geometry, &outputs, 0, place)?;
     for (output, header) in outputs.iter().zip(&headers) {
         let twice = [header.encode(), header.encode()].concat();
         output.file.write_at(&twice, 0).map_err(|e| SealError::io("writing", &output.path, e))?;

@@ -1,5 +1,6 @@
 //! Where blocks lie: cells and shards on one side, files on the other.
 
+use crate::bound::Bound;
 use pantile::{CellIndex, CellSet, Checker, Codec, Costs};
 use pantile_format::{BlockLen, Crc64, Entry, EntryKind, Extent, Lane, Mode, Stripe};
 use std::collections::{BTreeMap, HashMap};
@@ -183,6 +184,54 @@ impl Allocator {
         // Taken from the end.
         free.reverse();
         Allocator { free, stripes: stripes + more }
+    }
+
+    /// For files of sources that have lanes of their own: the source of each, and its blocks. As many stripes are appended as the source
+    /// needs that needs most.
+    pub(crate) fn new_bound(grid: &Grid, stripes: u64, bound: &Bound, files: &[(u32, u64)]) -> Allocator {
+        let mut free = grid.free(stripes);
+        let mut needed: BTreeMap<u32, u64> = BTreeMap::new();
+        files.iter().for_each(|&(source, blocks)| *needed.entry(source).or_default() += blocks);
+        let lacking = |(&source, &blocks): (&u32, &u64)| {
+            let lanes = bound.lanes(source);
+            let have: u64 = free.iter().filter(|x| lanes.contains(&x.lane.0)).map(|x| x.count).sum();
+            blocks.saturating_sub(have).div_ceil(lanes.len() as u64)
+        };
+        let more = needed.iter().map(lacking).max().unwrap_or(0);
+        if more > 0 {
+            for lane in (0..grid.lanes.len() as u32).map(Lane) {
+                let ends = |x: &&mut Extent| x.lane == lane && x.first.0 + x.count == stripes;
+                match free.iter_mut().find(ends) {
+                    Some(last) => last.count += more,
+                    None => free.push(Extent { lane, first: Stripe(stripes), count: more }),
+                }
+            }
+        }
+        free.reverse();
+        Allocator { free, stripes: stripes + more }
+    }
+
+    /// So many blocks on some of the lanes: the shortest free run that holds them all, or else the next ones in order.
+    pub(crate) fn take_on(&mut self, mut blocks: u64, lanes: &[u32]) -> Vec<Extent> {
+        let mut taken = Vec::new();
+        while blocks > 0 {
+            let on = |&i: &usize| lanes.contains(&self.free[i].lane.0);
+            let fits = (0..self.free.len()).rev().filter(on).filter(|&i| self.free[i].count >= blocks);
+            let best = fits.take(4096).min_by_key(|&i| self.free[i].count);
+            let Some(at) = best.or_else(|| (0..self.free.len()).rev().find(on)) else {
+                unreachable!("the allocator was made for all blocks that are taken")
+            };
+            let free = &mut self.free[at];
+            let count = free.count.min(blocks);
+            taken.push(Extent { lane: free.lane, first: free.first, count });
+            free.first.0 += count;
+            free.count -= count;
+            if free.count == 0 {
+                self.free.remove(at);
+            }
+            blocks -= count;
+        }
+        taken
     }
 
     /// So many blocks: the shortest free run that holds them all, or else the next ones in order.

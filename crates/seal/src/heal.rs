@@ -504,7 +504,7 @@ fn finish_shards(
         let fits = |header: &&ShardHeader| header.meta_len() == Some(len);
         live.filter(fits).map_or(end, |header| header.meta_offset)
     };
-    let headers = meta.write(&set.manifest, &set.geometry, outputs, place)?;
+    let headers = meta.write(&set.manifest, &set.geometry, outputs, 0, place)?;
     for (output, header) in outputs.iter().zip(&headers) {
         let twice = [header.encode(), header.encode()].concat();
         output.file.write_at(&twice, 0).map_err(|e| SealError::io("writing", &output.path, e))?;

@@ -288,10 +288,11 @@ impl Replay<'_> {
 
     fn state_of(&self, file: &dyn DiskFile, column: u32) -> State {
         let Ok((found, all_good)) = read_front(file) else { return State::Away };
-        if found.set != self.header.set || found.column.0 != column {
+        let after = self.after.get(&column).and_then(Option::as_ref);
+        // A commit that gives the code more columns makes it the shard of another one, under the name that it has.
+        if found.set != self.header.set || (found.column.0 != column && after != Some(&found)) {
             return State::Away;
         }
-        let after = self.after.get(&column).and_then(Option::as_ref);
         let (now, before) = (self.header.generation.0, self.header.generation.0.wrapping_sub(1));
         match (found.generation.0, after) {
             (generation, Some(after)) if generation == now && found == *after && !all_good => State::Before,
@@ -306,7 +307,8 @@ impl Replay<'_> {
     fn found(&self, column: u32) -> Option<ShardHeader> {
         let file = open_shard(self.disk, self.shards.get(&column)?).ok()?;
         let (found, _) = read_front(&*file).ok()?;
-        (found.set == self.header.set && found.column.0 == column).then_some(found)
+        let after = self.after.get(&column).and_then(Option::as_ref);
+        (found.set == self.header.set && (found.column.0 == column || after == Some(&found))).then_some(found)
     }
 
     /// The first shard that was made anew of the state before, since what the commit appended is not there.

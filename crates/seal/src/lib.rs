@@ -21,6 +21,8 @@
 //! The format is `docs/shard-format.md`; this crate reads and writes it through [`disk::Disk`] alone.
 #![forbid(unsafe_code)]
 
+mod arrange;
+mod bound;
 mod commit;
 mod copies;
 pub mod disk;

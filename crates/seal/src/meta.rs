@@ -46,11 +46,14 @@ impl Meta {
 
     /// Writes the meta area into every shard, where `place(column, end of blocks, length)` says; the headers that will make it live. In
     /// version 2 the last copy of the header is part of it.
+    ///
+    /// `geometry` is that of the manifest; where it has more columns than the shards that are there, those of parity move behind them.
     pub(crate) fn write(
         &self,
         manifest: &Manifest,
         geometry: &Geometry,
         outputs: &[Output],
+        more_columns: usize,
         place: impl Fn(usize, u64, u64) -> u64,
     ) -> Result<Vec<ShardHeader>, SealError> {
         let bytes = manifest.encode();
@@ -58,7 +61,7 @@ impl Meta {
         let mut headers = Vec::new();
         for output in outputs {
             let table = self.table_bytes(output.column);
-            let mut header = header_of(manifest, geometry, output.column);
+            let mut header = header_of(manifest, geometry, output.column + more_columns);
             let Some(end) = header.body_end() else { unreachable!("a grid that was written fits a file") };
             header.manifest_len = bytes.len() as u64;
             header.manifest_crc = crc;

@@ -50,6 +50,10 @@ pub struct SealOptions {
     /// Reads every file, and takes one that holds something else than was sealed for changed. Otherwise those are not read whose size and times are as they
     /// were; and one that was touched since without another size or time of modification, and holds something else, is refused: damaged or changed.
     pub read_all: bool,
+    /// Sources of the set that are not named are to be forgotten. Otherwise they must be named, where each has a column of its own.
+    pub forget: bool,
+    /// Beside originals, several sources share all data columns, as one source does, and do not have a column each. Of a new set only.
+    pub shared: bool,
     /// The version of the format. An older set is brought to a newer one only if asked, never back; a new set gets the newest.
     pub version: Option<Version>,
 }
@@ -67,6 +71,8 @@ impl SealOptions {
             block_len: None,
             moved: false,
             read_all: false,
+            forget: false,
+            shared: false,
             version: None,
         }
     }

@@ -263,6 +263,8 @@ pub struct SealReport {
     pub generation: u64,
     /// Whether the set is new.
     pub first_time: bool,
+    /// The code that was given, or that the set had, where it got more data columns for more sources.
+    pub widened_from: Option<String>,
     /// Files now sealed.
     pub files: u64,
     /// Bytes of all files now sealed.

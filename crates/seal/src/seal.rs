@@ -61,9 +61,16 @@ fn seal_into(
     if exists {
         let paths = SetPaths { name: Some(crate::names::shown(&name)), ..SetPaths::dir(&out) };
         let opening = Opening { paths: &paths, alone: true, ignore_checksums: false, locked: true };
-        let set = Set::open(world, &opening)?;
-        let tree = Tree::walk(world.disk, sources, &own)?;
-        return crate::update::update(set, options, tree, progress);
+        let mut widened_from = None;
+        loop {
+            let set = Set::open(world, &opening)?;
+            let tree = Tree::walk(world.disk, sources.clone(), &own)?;
+            let had = set.manifest.code.spec.clone();
+            match crate::update::update(set, options, tree, progress)? {
+                Some(report) => return Ok(SealReport { widened_from, ..report }),
+                None => widened_from = widened_from.or(Some(had)),
+            }
+        }
     }
     let tree = Tree::walk(world.disk, sources, &own)?;
     first_seal(world, options, Names { dir: out, name, columns: 0 }, tree, progress)

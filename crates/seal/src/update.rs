@@ -8,6 +8,8 @@
 //! Invariant: parity is never computed from a block that is not known to be what was sealed or what is sealed now.
 
 use crate::SealError;
+use crate::arrange::{Arrangement, arrange, forget, widen};
+use crate::bound::{Bound, data_columns, widened};
 use crate::commit::{Commit, Slot, check_free};
 use crate::first::{check_readable, describe, shown};
 use crate::grid::{Allocator, Apart, Grid};
@@ -44,14 +46,16 @@ struct Plan {
     read_in_vain: bool,
 }
 
+/// Brings a set up to date; `None` if its code got more columns for more sources, and the set must be opened and updated once more.
 pub(crate) fn update(
     mut set: Set<'_>,
     options: &SealOptions,
     mut tree: Tree,
     progress: &mut dyn Progress,
-) -> Result<SealReport, SealError> {
+) -> Result<Option<SealReport>, SealError> {
+    let Arrangement { wider, forgotten } = arrange(&set, options, &mut tree)?;
     check_settings(&set, options, &tree)?;
-    check_not_emptied(&set, &tree)?;
+    check_not_emptied(&set, &tree, &forgotten)?;
     let broken: Vec<usize> = (set.status.keys().copied())
         .filter(|column| {
             let whole = set.shards[*column]
@@ -71,11 +75,17 @@ pub(crate) fn update(
     remove_temporaries(set.world.disk, &set.names)?;
     give_names_back(&mut set, true)?;
     check_names(&set)?;
+    if let Some(code) = wider {
+        let before = set.manifest.clone();
+        widen(&mut set, &code, &before, tree.began, progress)?;
+        return Ok(None);
+    }
     let (skipped, strays) = (shown(&tree.skipped), shown(&tree.strays));
     let mut report = SealReport { skipped, strays, ..SealReport::default() };
     let before = set.manifest.clone();
     set.sources = tree.sources.iter().map(|s| crate::names::path_of(&s.path).to_path_buf()).collect();
     keep_fields(&mut tree, &set.manifest);
+    let began = tree.began;
     set.manifest.sources = tree.sources.clone();
     let version = options.version.unwrap_or(before.version);
     (set.manifest.version, set.manifest.features) = (version, before.features.known());
@@ -94,17 +104,25 @@ pub(crate) fn update(
     };
     let changed = plan.fresh.iter().map(|&index| &plan.next[index]).filter(changed).take(100);
     report.changed_meanwhile = changed.map(|entry| path_now(&set, entry).display().to_string()).collect();
+    forget(&mut set, &forgotten, began, &mut report, progress)?;
     report.shard_bytes_read = set.shard_bytes_read.load(Ordering::Relaxed);
     report.source_bytes_read += set.source_bytes_read.load(Ordering::Relaxed);
-    Ok(describe(report, &set.manifest, &set.geometry, &set.names))
+    Ok(Some(describe(report, &set.manifest, &set.geometry, &set.names)))
 }
 
 fn check_settings(set: &Set<'_>, options: &SealOptions, tree: &Tree) -> Result<(), SealError> {
     let manifest = &set.manifest;
     let differs = |what, have: String, given: String| Err(SealError::Differs { what, have, given });
-    if let Some(code) = &options.code
-        && code.fingerprint() != manifest.code.fingerprint
-    {
+    // The code that was named may have got more columns for more sources since.
+    let is_it = |code: &pantile::Code| {
+        let have = set.geometry.codec.code();
+        let grown = || {
+            widened(code, data_columns(have).len())
+                .is_ok_and(|wider| wider.fingerprint() == have.fingerprint())
+        };
+        code.fingerprint() == have.fingerprint() || grown()
+    };
+    if let Some(code) = options.code.as_ref().filter(|code| !is_it(code)) {
         return differs("the code", manifest.code.spec.clone(), code.spec().into());
     }
     if let Some(mode) = options.mode
@@ -141,7 +159,10 @@ fn check_settings(set: &Set<'_>, options: &SealOptions, tree: &Tree) -> Result<(
         sources.iter().map(|source| source.prefix.clone()).collect()
     };
     let (have, given) = (places(&manifest.sources), places(&tree.sources));
-    if names(&manifest.sources) != names(&tree.sources) {
+    // Where each source has columns of its own, more of them stand behind those of the set.
+    let known = &tree.sources[..tree.sources.len().min(manifest.sources.len())];
+    let is_bound = Bound::of(&set.geometry, manifest.mode, &manifest.sources).is_some();
+    if names(&manifest.sources) != names(if is_bound { known } else { &tree.sources }) {
         return Err(SealError::OtherSources { have, given });
     }
     let elsewhere = have.iter().zip(&given).find(|(have, given)| have != given).filter(|_| !options.moved);
@@ -169,8 +190,9 @@ fn check_names(set: &Set<'_>) -> Result<(), SealError> {
 }
 
 /// Refuses to forget a whole source: it is more likely not mounted than empty.
-fn check_not_emptied(set: &Set<'_>, tree: &Tree) -> Result<(), SealError> {
-    for (index, source) in tree.sources.iter().enumerate() {
+fn check_not_emptied(set: &Set<'_>, tree: &Tree, forgotten: &[usize]) -> Result<(), SealError> {
+    let kept = tree.sources.iter().enumerate().filter(|(index, _)| !forgotten.contains(index));
+    for (index, source) in kept {
         let files = |entries: &[Entry]| {
             let is_own = |e: &&Entry| e.source as usize == index && matches!(e.kind, EntryKind::File { .. });
             entries.iter().any(|entry| is_own(&entry))
@@ -258,6 +280,7 @@ impl Plan {
             return Ok(());
         }
         let old = &set.manifest.entries;
+        let is_bound = Bound::of(&set.geometry, set.manifest.mode, &set.manifest.sources).is_some();
         let mut by_size: HashMap<u64, Vec<usize>> = HashMap::new();
         for &i in gone.iter().filter(|&&i| size_of(&old[i]) > 0) {
             by_size.entry(size_of(&old[i])).or_default().push(i);
@@ -272,7 +295,9 @@ impl Plan {
         for &(index, before) in fresh.iter() {
             let entry = &self.next[index];
             let (None, Some(same_size)) = (before, by_size.get_mut(&size_of(entry))) else { continue };
-            let starts_so = |i: &usize, crcs: &[Crc64]| crcs_of(&old[*i]).starts_with(crcs);
+            // In another source it would lie on the columns of the one that it came from.
+            let may_stay = |i: &usize| !is_bound || old[*i].source == entry.source;
+            let starts_so = |i: &usize, crcs: &[Crc64]| may_stay(i) && crcs_of(&old[*i]).starts_with(crcs);
             let hope = |crcs: &[Crc64]| same_size.iter().any(|i| starts_so(i, crcs));
             let Some(crcs) = scan_file(set, entry, report, progress, hope)? else { continue };
             if let Some(at) = same_size.iter().position(|i| starts_so(i, &crcs)) {
@@ -307,7 +332,15 @@ impl Plan {
         let more = |&(index, before): &(usize, Option<usize>)| {
             blocks(&self.next[index]).saturating_sub(before.map_or(0, |i| blocks(&old[i])))
         };
-        let mut allocator = Allocator::new(&set.grid, set.manifest.stripes, fresh.iter().map(more).sum());
+        let bound = Bound::of(&set.geometry, set.manifest.mode, &set.manifest.sources);
+        let mut allocator = match &bound {
+            Some(bound) => {
+                let files: Vec<(u32, u64)> =
+                    fresh.iter().map(|file| (self.next[file.0].source, more(file))).collect();
+                Allocator::new_bound(&set.grid, set.manifest.stripes, bound, &files)
+            }
+            None => Allocator::new(&set.grid, set.manifest.stripes, fresh.iter().map(more).sum()),
+        };
         // At least so much is needed; asked before anything is allocated for each block.
         let appended = allocator.stripes.saturating_sub(set.manifest.stripes);
         check_free(set, appended.saturating_mul(set.geometry.stripe_bytes()))?;
@@ -330,9 +363,10 @@ impl Plan {
                 block < had && set.judge && old_crcs.get(block as usize) == crcs.get(block as usize)
             };
             self.slots.extend(slots_of(&extents, 0).into_iter().filter(|slot| !same(slot.block)));
-            let added = match &apart {
-                Some(apart) => allocator.take_apart(count - had, &extents, apart),
-                None => allocator.take(count - had),
+            let added = match (&bound, &apart) {
+                (Some(bound), _) => allocator.take_on(count - had, bound.lanes(self.next[index].source)),
+                (None, Some(apart)) => allocator.take_apart(count - had, &extents, apart),
+                (None, None) => allocator.take(count - had),
             };
             self.slots.extend(slots_of(&added, had));
             self.slots.extend(slots_of(&dropped, count));
@@ -376,7 +410,8 @@ impl Plan {
         manifest.stripes = self.stripes;
         manifest.generation.0 += 1;
         progress.phase("sealing changes", self.slots.len() as u64 * set.manifest.block_len.bytes());
-        let commit = Commit { slots: &self.slots, reserve_stripes: self.stripes, began: self.began };
+        let commit =
+            Commit { slots: &self.slots, reserve_stripes: self.stripes, began: self.began, wider: None };
         commit.run(set, manifest, report, progress)
     }
 }

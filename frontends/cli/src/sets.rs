@@ -239,6 +239,8 @@ fn verdict(error: &SealError, text: String) -> Failure {
         | SealError::SameName { .. }
         | SealError::Nested { .. }
         | SealError::NoParity { .. }
+        | SealError::TooFewColumns { .. }
+        | SealError::SourceNotNamed { .. }
         | SealError::SourceCount { .. }
         | SealError::OtherSource { .. }
         | SealError::BadName { .. }

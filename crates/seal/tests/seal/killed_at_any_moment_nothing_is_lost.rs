@@ -208,6 +208,43 @@ fn an_upgrade_that_is_killed_leaves_a_whole_set_of_the_version_before_or_after()
     assert!(seen.iter().all(|&n| n > 20), "{seen:?}");
 }
 
+#[test]
+fn a_source_that_is_added_by_a_killed_seal_is_in_or_out_and_can_be_added_again() {
+    let start = Place::new();
+    let dir = |place: &Place, i: usize| place.dir.path().join(format!("d{i}"));
+    for i in 0..3 {
+        fs::create_dir(dir(&start, i)).unwrap();
+        write(&dir(&start, i).join("f"), &Seed(i as u64).bytes(9000 + i * 5000));
+    }
+    let options = |place: &Place, count: usize| {
+        let mut options = SealOptions::new((0..count).map(|i| dir(place, i)).collect(), place.out());
+        (options.code, options.mode) = (Some(code_of("raid5:2")), Some(Mode::Beside));
+        (options.name, options.moved, options.block_len) = (Some("all".into()), true, Some(4096));
+        options
+    };
+    seal(&options(&start, 2), &mut Silent).unwrap();
+    let act = |world: &World<'_>, place: &Place| drop(world.seal(&options(place, 3), &mut Silent));
+    let mut seen = [0, 0];
+    let (_, failures) = crash_everywhere(&start, Faults::default(), 2, act, |place, after| {
+        // The columns of the first two are good in each state: one of them comes back.
+        let sources = open_set(&place.set()).unwrap().sources.len();
+        seen[sources - 2] += 1;
+        let lost = dir(place, 1).join("f");
+        let bytes = fs::read(&lost).unwrap();
+        fs::remove_file(&lost).unwrap();
+        let set = SetPaths { sources: (0..sources).map(|i| dir(place, i)).collect(), ..place.set() };
+        let healed = heal(&HealOptions { set, ..Default::default() }, &mut Silent);
+        healed.unwrap_or_else(|error| panic!("after {after}: {error}"));
+        assert!(fs::read(&lost).unwrap() == bytes, "after {after}");
+        let report = seal(&options(place, 3), &mut Silent).unwrap();
+        assert_eq!(report.code, "raid5:3", "after {after}");
+        let set = SetPaths { sources: (0..3).map(|i| dir(place, i)).collect(), ..place.set() };
+        verify(&VerifyOptions { set, ..Default::default() }, &mut Silent).unwrap().clean
+    });
+    assert_eq!(failures, 0);
+    assert!(seen.iter().all(|&n| n > 3), "{seen:?}");
+}
+
 /// Whoever looks at the set while more shards than may be lost are not there yet, must not lose them for good.
 #[test]
 fn a_seal_again_that_is_killed_waits_for_shards_that_are_away() {

@@ -1,5 +1,6 @@
 //! All tests of the crate that need no process of their own: one program to build.
 
+mod a_lost_source_comes_back;
 mod common;
 mod damage_is_found_and_repaired;
 mod evidence_decides_what_is_written;

@@ -54,6 +54,13 @@ pub struct Seal {
     /// Read every file, and seal anew what holds something else than was sealed, whatever its size and times say.
     #[arg(long)]
     read_all: bool,
+    /// Forget the sources of the set that are not named; each of several sources beside which parity is written has a column of its own.
+    #[arg(long)]
+    forget: bool,
+    /// With --beside, let several sources share all columns of a new set, as one does: parity is shorter, and a source that is lost as a
+    /// whole, as with its disk, does not come back.
+    #[arg(long, requires = "beside")]
+    shared: bool,
     /// Bring a set that an older pantile sealed to the newest version of the format; older programs cannot read it then.
     #[arg(long)]
     upgrade: bool,
@@ -72,10 +79,18 @@ impl Seal {
         options.name = self.name;
         (options.moved, options.read_all) = (self.moved, self.read_all);
         options.version = self.upgrade.then_some(Version::V2);
+        (options.forget, options.shared) = (self.forget, self.shared);
         let mut progress = Shown::new(terminal);
         let result = seal(&options, &mut progress);
         progress.end();
         let report = result.map_err(|error| sets::failure(&error))?;
+        if let Some(before) = &report.widened_from {
+            let code = sets::name(&report.code);
+            note(&format!(
+                "{} became {code}, so that each source has a column of its own.",
+                sets::name(before)
+            ));
+        }
         if report.tolerance == 0 {
             note(&warning(&report.code));
         }

@@ -1,0 +1,125 @@
+//! Sources that come and go, where each has columns of its own.
+//!
+//! A source that is named and not known gets a column that no source has; if there is none, the code gets more data columns first, by a
+//! commit of its own that changes nothing but what the shards are called: old parity is right for the wider code, whose new columns hold
+//! zeros. Then the new source is sealed like new files of any source. A source that is to be forgotten is emptied like one whose files were
+//! removed, and leaves the list by a last commit. Killed between these commits, the next seal goes on from where it was.
+
+use crate::SealError;
+use crate::bound::{Bound, bind, data_columns, widened};
+use crate::commit::Commit;
+use crate::grid::Geometry;
+use crate::names::path_of;
+use crate::options::{Progress, SealOptions};
+use crate::report::SealReport;
+use crate::set::{Set, record_of};
+use crate::tree::Tree;
+use pantile::{Code, Codec};
+use pantile_format::{Manifest, Source, Timestamp};
+use std::os::unix::ffi::OsStrExt;
+
+/// What must be done beside sealing what the sources hold.
+#[derive(Default)]
+pub(crate) struct Arrangement {
+    /// The code that the set must have first.
+    pub(crate) wider: Option<Code>,
+    /// Sources that leave the set, ascending.
+    pub(crate) forgotten: Vec<usize>,
+}
+
+/// Brings the sources of a tree into the order that the set has: those of the set, then those that are new, which get columns. Nothing is
+/// done where sources share columns.
+///
+/// Errors: `SourceNotNamed` if one of the set is missing and is not to be forgotten; `TooFewColumns` if the code cannot have more.
+pub(crate) fn arrange(
+    set: &Set<'_>,
+    options: &SealOptions,
+    tree: &mut Tree,
+) -> Result<Arrangement, SealError> {
+    let known = &set.manifest.sources;
+    if Bound::of(&set.geometry, set.manifest.mode, known).is_none() {
+        return Ok(Arrangement::default());
+    }
+    name_alone(&mut tree.sources);
+    let mut all: Vec<Source> = known.clone();
+    let mut named = vec![false; known.len()];
+    let mut place = Vec::new();
+    for source in &tree.sources {
+        match known.iter().position(|known| known.prefix == source.prefix) {
+            Some(at) => {
+                named[at] = true;
+                all[at].path = source.path.clone();
+                place.push(at as u32);
+            }
+            None => {
+                place.push(all.len() as u32);
+                all.push(source.clone());
+            }
+        }
+    }
+    let forgotten: Vec<usize> = (0..known.len()).filter(|&at| !named[at]).collect();
+    if let Some(&first) = forgotten.first().filter(|_| !options.forget) {
+        return Err(SealError::SourceNotNamed { path: path_of(&known[first].path).to_path_buf() });
+    }
+    tree.entries.iter_mut().for_each(|entry| entry.source = place[entry.source as usize]);
+    tree.sources = all;
+    let code = set.geometry.codec.code();
+    let need = tree.sources.len();
+    if need > data_columns(code).len() {
+        return Ok(Arrangement { wider: Some(widened(code, need)?), forgotten });
+    }
+    bind(code, &mut tree.sources)?;
+    Ok(Arrangement { wider: None, forgotten })
+}
+
+/// One source alone is restored as the target itself; where others were or come, it keeps its name.
+fn name_alone(sources: &mut [Source]) {
+    if let [only] = sources
+        && only.prefix.is_empty()
+    {
+        only.prefix =
+            path_of(&only.path).file_name().map(|name| name.as_bytes().to_vec()).unwrap_or_default();
+    }
+}
+
+/// Gives the set a code with more data columns. The set must be opened anew afterwards: its shards are of other columns.
+pub(crate) fn widen(
+    set: &mut Set<'_>,
+    code: &Code,
+    before: &Manifest,
+    began: Timestamp,
+    progress: &mut dyn Progress,
+) -> Result<(), SealError> {
+    let geometry = Geometry::new(&Codec::new(code), before.mode, before.block_len);
+    let mut manifest = before.clone();
+    manifest.generation.0 += 1;
+    manifest.lanes = geometry.lanes.len() as u32;
+    manifest.code = record_of(code);
+    let began = set.sealed_at.unwrap_or(began);
+    let commit = Commit { slots: &[], reserve_stripes: before.stripes, began, wider: Some(&geometry) };
+    commit.run(set, manifest, &mut SealReport::default(), progress)
+}
+
+/// Takes sources that have no entries any more out of the set.
+pub(crate) fn forget(
+    set: &mut Set<'_>,
+    forgotten: &[usize],
+    began: Timestamp,
+    report: &mut SealReport,
+    progress: &mut dyn Progress,
+) -> Result<(), SealError> {
+    if forgotten.is_empty() {
+        return Ok(());
+    }
+    let stays = |at: usize| !forgotten.contains(&at);
+    let mut manifest = set.manifest.clone();
+    manifest.generation.0 += 1;
+    let kept: Vec<usize> = (0..manifest.sources.len()).filter(|&at| stays(at)).collect();
+    manifest.sources = kept.iter().map(|&at| set.manifest.sources[at].clone()).collect();
+    for entry in &mut manifest.entries {
+        entry.source = kept.partition_point(|&at| at < entry.source as usize) as u32;
+    }
+    set.sources = kept.iter().map(|&at| set.sources[at].clone()).collect();
+    let commit = Commit { slots: &[], reserve_stripes: manifest.stripes, began, wider: None };
+    commit.run(set, manifest, report, progress)
+}

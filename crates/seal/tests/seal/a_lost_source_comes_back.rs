@@ -1,0 +1,188 @@
+//! Claim: where several sources are sealed beside their files, each is a disk: any t of them that are lost whole come back, whatever their
+//! sizes.
+
+use crate::common::*;
+use pantile_seal::*;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Sources of unequal sizes in a place, the first of them the smallest.
+fn disks(place: &Place, count: usize, seed: u64) -> Vec<PathBuf> {
+    (0..count).map(|i| disk(place, i, 3 + 2 * i, seed)).collect()
+}
+
+fn disk(place: &Place, number: usize, files: usize, seed: u64) -> PathBuf {
+    let mut seed = Seed(seed + number as u64);
+    let disk = place.dir.path().join(format!("disk{number}"));
+    fs::create_dir_all(disk.join("sub")).unwrap();
+    for file in 0..files {
+        let dir = if file % 3 == 0 { disk.join("sub") } else { disk.clone() };
+        let len = seed.below(60_000) as usize;
+        write(&dir.join(format!("f{file:02}")), &seed.bytes(len));
+    }
+    std::os::unix::fs::symlink("f01", disk.join("link")).unwrap();
+    age(&disk.join("sub"), 1_600_000_000);
+    disk
+}
+
+fn options(place: &Place, disks: &[PathBuf], code: &str, checksums: bool) -> SealOptions {
+    let mut options = SealOptions::new(disks.to_vec(), place.out());
+    options.code = Some(code_of(code));
+    options.mode = Some(Mode::Beside);
+    options.checksums = Some(checksums);
+    options.block_len = Some(4096);
+    options.name = Some("all".into());
+    options
+}
+
+/// Files and links with their content; directories of which all came back have times of their own.
+fn content(disk: &Path) -> Vec<(PathBuf, String)> {
+    picture(disk).into_iter().filter(|(_, text)| !text.starts_with("dir")).collect()
+}
+
+fn choices(n: usize, size: usize) -> impl Iterator<Item = Vec<usize>> {
+    (0..1u32 << n)
+        .filter(move |bits| bits.count_ones() as usize == size)
+        .map(move |bits| (0..n).filter(|i| bits >> i & 1 == 1).collect())
+}
+
+/// Loses disks whole, one choice after the other, and has them back.
+fn lose_and_heal(place: &Place, disks: &[PathBuf], tolerance: usize, what: &str) {
+    let before: Vec<_> = disks.iter().map(|disk| content(disk)).collect();
+    for lost in choices(disks.len(), tolerance) {
+        for &i in &lost {
+            fs::remove_dir_all(&disks[i]).unwrap();
+            // What is mounted in its place is empty.
+            fs::create_dir(&disks[i]).unwrap();
+        }
+        place.heal().unwrap_or_else(|error| panic!("{what}, {lost:?} lost: {error}"));
+        let after: Vec<_> = disks.iter().map(|disk| content(disk)).collect();
+        assert!(after == before, "{what}, {lost:?} lost");
+    }
+    assert!(place.verify().clean, "{what}");
+}
+
+#[test]
+fn any_t_of_three_and_of_six_sources_come_back() {
+    for (code, count, tolerance) in [
+        ("raid5:3", 3, 1),
+        ("raid6:3", 3, 2),
+        ("cauchy:3+3", 3, 3),
+        ("raid5:6", 6, 1),
+        ("raid6:6", 6, 2),
+        ("raidq:6+3", 6, 3),
+        ("rdp:5", 3, 2),
+    ] {
+        let place = Place::new();
+        let disks = disks(&place, count, 7);
+        let report = seal(&options(&place, &disks, code, true), &mut Silent).unwrap();
+        assert_eq!(report.exposed_count, 0, "{code}");
+        lose_and_heal(&place, &disks, tolerance, code);
+    }
+}
+
+#[test]
+fn without_checksums_too() {
+    let place = Place::new();
+    let disks = disks(&place, 4, 3);
+    seal(&options(&place, &disks, "raid6:4", false), &mut Silent).unwrap();
+    lose_and_heal(&place, &disks, 2, "raid6:4 without checksums");
+}
+
+#[test]
+fn a_code_gets_as_many_data_columns_as_there_are_sources_or_says_that_it_cannot() {
+    let place = Place::new();
+    let disks = disks(&place, 5, 11);
+    let report = seal(&options(&place, &disks, "raid6:3", true), &mut Silent).unwrap();
+    assert_eq!((report.code.as_str(), report.widened_from.as_deref()), ("raid6:5", Some("raid6:3")));
+    lose_and_heal(&place, &disks, 2, "raid6:3 made wider");
+    let place = Place::new();
+    let disks = self::disks(&place, 5, 12);
+    let error = seal(&options(&place, &disks, "rs:3+2", true), &mut Silent).unwrap_err();
+    assert!(matches!(error, SealError::TooFewColumns { columns: 3, sources: 5, .. }), "{error}");
+    assert!(!place.out().exists());
+}
+
+#[test]
+fn files_that_come_grow_and_move_stay_on_the_columns_of_their_source() {
+    let place = Place::new();
+    let disks = disks(&place, 3, 20);
+    let options = options(&place, &disks, "raid6:3", true);
+    seal(&options, &mut Silent).unwrap();
+    for round in 0..3u64 {
+        for (i, disk) in disks.iter().enumerate() {
+            let mut seed = Seed(round * 10 + i as u64);
+            let len = seed.below(90_000) as usize;
+            write(&disk.join(format!("new{round}")), &seed.bytes(len));
+            write(&disk.join("f01"), &seed.bytes(20_000 * (round as usize + 1)));
+        }
+        // From one disk to another: its content was sealed, but on the columns of the disk that it left.
+        fs::rename(disks[0].join(format!("new{round}")), disks[2].join(format!("moved{round}"))).unwrap();
+        seal(&options, &mut Silent).unwrap();
+        lose_and_heal(&place, &disks, 2, &format!("round {round}"));
+    }
+}
+
+#[test]
+fn sources_are_added_and_forgotten_at_their_own_cost() {
+    for (code, wider) in [("raid6:5", "raid6:5"), ("raid6:3", "raid6:4"), ("cauchy:3+2", "cauchy:4+2")] {
+        let place = Place::new();
+        let mut disks = disks(&place, 3, 40);
+        let first = seal(&options(&place, &disks, code, true), &mut Silent).unwrap();
+        // One more, in any order.
+        disks.push(disk(&place, 3, 5, 50));
+        let turned: Vec<PathBuf> = disks.iter().rev().cloned().collect();
+        let report = seal(&options(&place, &turned, code, true), &mut Silent).unwrap();
+        assert_eq!(report.code, wider);
+        assert_eq!(report.widened_from.is_some(), code != wider, "{code}");
+        assert_eq!((report.changed, report.removed), (0, 0));
+        lose_and_heal(&place, &disks, 2, code);
+        let bytes = |disk: &PathBuf| -> u64 {
+            let files = picture(disk).into_keys().map(|path| fs::symlink_metadata(disk.join(path)).unwrap());
+            files.filter(|meta| meta.is_file()).map(|meta| meta.len()).sum()
+        };
+        // Nothing of the other sources was read: the new one, and parity as long as it.
+        assert!(report.source_bytes_read <= 2 * bytes(&disks[3]), "{report:?}");
+        assert!(report.shard_bytes_read <= first.shard_bytes, "{report:?}");
+        // What was healed was touched, and is read once.
+        seal(&options(&place, &disks, code, true), &mut Silent).unwrap();
+        // One that is not named is not forgotten by accident.
+        let gone = disks.remove(1);
+        let fewer = options(&place, &disks, code, true);
+        let error = seal(&fewer, &mut Silent).unwrap_err();
+        assert!(matches!(&error, SealError::SourceNotNamed { path } if *path == gone), "{error}");
+        let forgotten = seal(&SealOptions { forget: true, ..fewer.clone() }, &mut Silent).unwrap();
+        assert!(forgotten.removed > 0 && forgotten.added == 0, "{forgotten:?}");
+        assert!(forgotten.source_bytes_read <= 2 * bytes(&gone), "{forgotten:?}");
+        fs::remove_dir_all(&gone).unwrap();
+        lose_and_heal(&place, &disks, 2, code);
+        // Its column is free for another one.
+        disks.push(disk(&place, 7, 4, 60));
+        let again = seal(&options(&place, &disks, code, true), &mut Silent).unwrap();
+        assert_eq!((again.code.as_str(), again.widened_from), (wider, None));
+        lose_and_heal(&place, &disks, 2, code);
+    }
+}
+
+#[test]
+fn a_source_that_went_before_it_was_forgotten_costs_what_the_others_hold() {
+    let place = Place::new();
+    let mut disks = disks(&place, 3, 70);
+    seal(&options(&place, &disks, "raid5:3", true), &mut Silent).unwrap();
+    let gone = disks.pop().unwrap();
+    fs::remove_dir_all(gone).unwrap();
+    seal(&SealOptions { forget: true, ..options(&place, &disks, "raid5:3", true) }, &mut Silent).unwrap();
+    lose_and_heal(&place, &disks, 1, "raid5:3");
+}
+
+#[test]
+fn one_source_alone_and_shared_columns_are_as_before() {
+    let place = Place::new();
+    let disks = disks(&place, 3, 80);
+    let shared = SealOptions { shared: true, ..options(&place, &disks, "raid5:3", true) };
+    seal(&shared, &mut Silent).unwrap();
+    assert!(place.verify().clean);
+    let more: Vec<PathBuf> = disks.iter().cloned().chain([disk(&place, 3, 2, 1)]).collect();
+    let error = seal(&options(&place, &more, "raid5:3", true), &mut Silent).unwrap_err();
+    assert!(matches!(error, SealError::OtherSources { .. }), "{error}");
+}
