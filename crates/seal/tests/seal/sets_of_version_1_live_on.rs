@@ -4,9 +4,9 @@
 //! `vectors/sets/make.sh` says how they were made.
 
 use crate::common::*;
-use pantile_format::{ShardHeader, Timestamp, Version};
-use pantile_seal::disk::{Disk, SystemDisk};
+use pantile_format::{ShardHeader, Version};
 use pantile_seal::*;
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -58,9 +58,9 @@ impl Old {
                 fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             }
             let (seconds, nanos) = time.split_once('.').unwrap();
-            let time = Timestamp { seconds: seconds.parse().unwrap(), nanos: nanos[..9].parse().unwrap() };
-            let mode = fs::symlink_metadata(&path).unwrap().permissions().mode() & 0o7777;
-            SystemDisk.set_meta(&path, mode, time).unwrap();
+            let time = Timespec { tv_sec: seconds.parse().unwrap(), tv_nsec: nanos[..9].parse().unwrap() };
+            let times = Timestamps { last_access: time, last_modification: time };
+            utimensat(CWD, &path, &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
         }
         copy(&vectors().join(name), &place.out());
         Old { place, name }
