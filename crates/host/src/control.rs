@@ -275,9 +275,27 @@ pub struct DeviceReport {
     pub media_errors: u64,
     /// Why it is not there, or what ails it.
     pub problem: Option<String>,
+    /// How long its last reads took; none: it has read too little since it came.
+    #[serde(default)]
+    pub reads: Option<LatencyReport>,
+    /// How long its last writes took.
+    #[serde(default)]
+    pub writes: Option<LatencyReport>,
+    /// How many times as long as the others it takes for a read, if it is slow: reads go around it where that costs less.
+    #[serde(default)]
+    pub times_as_long: Option<u32>,
     /// The device that takes its place when it is a copy of it.
     #[serde(default)]
     pub replacement: Option<ReplacementReport>,
+}
+
+/// How long a device took for its last operations of a kind, 16 at the most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatencyReport {
+    /// Microseconds; half of them took less.
+    pub median_us: u32,
+    /// Microseconds of the longest.
+    pub worst_us: u32,
 }
 
 /// How far the copy of a device is that still works.

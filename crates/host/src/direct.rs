@@ -10,6 +10,8 @@
 //! late is read by the engine alone for a while, which decides what becomes of it.
 
 use crate::found::{Found, Spot};
+use crate::inbox::{Inbox, Message};
+use crate::latency::{Kind, Latencies};
 use crate::long::{LongRead, LongReads};
 use crate::memory::BLOCK;
 use crate::work::Matrices;
@@ -163,10 +165,13 @@ pub(crate) struct Direct {
     late: AtomicUsize,
     /// By slot, blocks that were read so.
     blocks: Vec<AtomicU64>,
+    latencies: Arc<Latencies>,
+    /// Where the engine is told to look which devices are slow: it sees nothing of what is read here.
+    inbox: Arc<Inbox>,
 }
 
 impl Direct {
-    pub(crate) fn new(volume: Arc<SharedVolume>, geometry: &Geometry) -> Direct {
+    pub(crate) fn new(volume: Arc<SharedVolume>, geometry: &Geometry, inbox: Arc<Inbox>) -> Direct {
         let slots = geometry.slots();
         Direct {
             volume,
@@ -178,11 +183,25 @@ impl Direct {
             long_reads: LongReads::default(),
             late: AtomicUsize::new(0),
             blocks: (0..slots).map(|_| AtomicU64::new(0)).collect(),
+            latencies: Arc::new(Latencies::new(slots)),
+            inbox,
         }
     }
 
     fn place(&self, slot: Slot) -> MutexGuard<'_, Place> {
         self.places[slot.0 as usize].lock().expect("nothing panics under the lock")
+    }
+
+    /// How long devices take, as it is seen here and by the engine.
+    pub(crate) fn latencies(&self) -> Arc<Latencies> {
+        self.latencies.clone()
+    }
+
+    /// A device took so long for a read.
+    fn note(&self, slot: Slot, took: Duration) {
+        if self.latencies.note(slot, Kind::Read, took) {
+            self.inbox.push(Message::Call(Box::new(|engine| engine.look_at_pace())));
+        }
     }
 
     /// What computations were compiled to, here and by the engine.
@@ -304,11 +323,16 @@ impl Direct {
         };
         let parts: Vec<ReadPart<'_>> = stretches.iter().zip(devices).zip(spots).map(part).collect();
         let mut is_right = true;
-        let look = |stretch, bytes: &[u8]| is_right = is_right && found.is_right(stretch, bytes);
+        let begun = Instant::now();
+        let look = |stretch: usize, bytes: &[u8]| {
+            self.note(stretches[stretch].slot, begun.elapsed());
+            is_right = is_right && found.is_right(stretch, bytes);
+        };
         match kit.reader.read(&mut kit.buffers, &parts, PATIENCE, look) {
             Ok(()) => Some((kit, is_right)),
             Err(NotRead::Refused) => Some((kit, false)),
             Err(NotRead::Late { part }) => {
+                self.note(stretches[part].slot, PATIENCE);
                 self.place(stretches[part].slot).declined_until = Some(Instant::now() + DECLINED_FOR);
                 self.late.fetch_add(1, Ordering::Relaxed);
                 shelf.readers().late.push(kit.reader);

@@ -8,9 +8,11 @@
 //! goes is reported with every I/O that it still owes; what it answers later is dropped.
 
 mod exchange;
+mod pace;
 mod shortage;
 mod transfers;
 
+use self::pace::Pace;
 use self::shortage::Shortage;
 use self::transfers::{Flight, Purpose, len_bytes};
 use crate::ahead::{Ahead, Early};
@@ -18,6 +20,7 @@ use crate::direct::{Direct, SharedVolume};
 use crate::epochs::{EpochReport, EpochWish, Watches};
 use crate::gather::Wanted;
 use crate::inbox::{Answer, Ask, Inbox, Message};
+use crate::latency::{Kind, Latencies, Latency};
 use crate::memory::{BLOCK, Block, Buffers, Table};
 use crate::throttle::Throttle;
 use crate::work::{Task, Workers};
@@ -82,6 +85,7 @@ pub(crate) struct Member {
     /// Why the last device of this slot was dropped.
     error: Option<DeviceError>,
     shortage: Shortage,
+    pace: Pace,
 }
 
 /// A device of a running volume, as its host sees it.
@@ -97,6 +101,12 @@ pub struct MemberReport {
     pub error: Option<DeviceError>,
     /// Whether something waits until it, or the system, has what it is short of.
     pub is_short: bool,
+    /// How long its last reads took, if it has read enough.
+    pub reads: Option<Latency>,
+    /// How long its last writes took.
+    pub writes: Option<Latency>,
+    /// How many times as long as the others it takes for a read; 1: it is not slow.
+    pub times_as_long: u32,
 }
 
 /// A running volume at one moment.
@@ -156,6 +166,8 @@ pub(crate) struct Engine {
     /// Those of them that do not read.
     writes: u64,
     throttle: Throttle,
+    latencies: Arc<Latencies>,
+    evicts_slow_after: Option<Duration>,
     /// Background I/O that waits for its turn.
     background: VecDeque<IoRequest>,
     /// Requests to be tried again.
@@ -185,6 +197,8 @@ impl Engine {
             .map_err(|error| HostError::Thread { errno: error.raw_os_error().unwrap_or(0) })?;
         let now = Instant::now();
         let mut engine = Engine {
+            latencies: direct.latencies(),
+            evicts_slow_after: options.evicts_slow_after,
             volume,
             direct,
             pool,
@@ -237,6 +251,7 @@ impl Engine {
         let device: Arc<dyn Device> = Arc::new(Layered::with(device, Share { _held: held }));
         let number = self.pool.attach(device.clone())?;
         self.direct.attach(slot, device);
+        self.latencies.forget(slot);
         let member =
             Member { number: Some(number), device: weak, path, len_bytes, ..Member::empty(Instant::now()) };
         self.members[slot.0 as usize] = member;
@@ -474,6 +489,8 @@ impl Engine {
         let Some(number) = member.number.take() else { return };
         member.owes.clear();
         (member.error, member.shortage) = (error, Shortage::default());
+        member.pace = Pace::default();
+        self.latencies.forget(slot);
         self.direct.detach(slot);
         drop(self.pool.detach(number));
         member.leaving.drain(..).for_each(|before| drop(self.pool.detach(before)));
@@ -499,13 +516,14 @@ impl Engine {
             self.drop_those_that_hang(now);
             self.look_at_shortages(now);
             self.let_go_of_drained();
+            self.look_at_pace();
         }
         self.look_at_epochs(now);
         let idle_at = self.look_whether_idle(now);
         let still_at = self.look_whether_still(now);
         let owes = |member: &Member| !member.owes.is_empty() || !member.leaving.is_empty();
         let owing = self.members.iter().any(owes) || !self.epochs.is_empty();
-        let looks = owing || self.direct.has_late();
+        let looks = owing || self.direct.has_late() || self.has_slow();
         let mut next = now + if looks { LOOK_EVERY } else { Duration::from_secs(3600) };
         if !self.background.is_empty() {
             next = next.min(self.throttle.next_at());
@@ -676,12 +694,15 @@ impl Engine {
     }
 
     pub(crate) fn report(&self) -> Result<Report, HostError> {
-        let members = self.members.iter().map(|member| MemberReport {
+        let members = (0..).map(Slot).zip(&self.members).map(|(slot, member)| MemberReport {
             path: member.path.clone(),
             attached: member.number.is_some(),
             len_bytes: member.len_bytes,
             error: member.error.clone(),
             is_short: !member.shortage.is_over(),
+            reads: self.latencies.of(slot, Kind::Read),
+            writes: self.latencies.of(slot, Kind::Write),
+            times_as_long: member.pace.times,
         });
         let mut status = self.volume.status().ok_or(HostError::Stopped)?;
         for (slot, device) in (0..).map(Slot).zip(&mut status.devices) {
@@ -713,6 +734,7 @@ impl Member {
             answered_at: now,
             error: None,
             shortage: Shortage::default(),
+            pace: Pace::default(),
         }
     }
 }

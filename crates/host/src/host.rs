@@ -30,6 +30,8 @@ pub struct HostOptions {
     pub idle_after: Duration,
     /// Bytes a second that rebuild and scrub may read and write; `None`: as fast as it goes.
     pub background_bytes_per_s: Option<u64>,
+    /// A device that takes far longer than the others for so long is given up, if another may still be lost then; `None`: it is not.
+    pub evicts_slow_after: Option<Duration>,
     /// Threads for long computations.
     pub workers: usize,
     /// Threads for each device.
@@ -55,6 +57,7 @@ impl HostOptions {
             device_deadline: Duration::from_secs(30),
             idle_after: Duration::from_secs(1),
             background_bytes_per_s: None,
+            evicts_slow_after: None,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             io,
         }
@@ -109,7 +112,7 @@ impl Host {
         let inbox = Arc::new(Inbox::new(pool.clone()));
         let (opened, opening) = answer();
         let volume = Arc::new(SharedVolume::new(volume));
-        let direct = Arc::new(Direct::new(volume.clone(), &geometry));
+        let direct = Arc::new(Direct::new(volume.clone(), &geometry, inbox.clone()));
         let shared = (volume, direct.clone());
         let engine = Engine::new(geometry.clone(), devices, shared, options, (pool, inbox.clone()), opened)?;
         let builder = std::thread::Builder::new().name("engine".into());
@@ -176,6 +179,14 @@ impl Host {
     /// Whether nothing is under way any more on devices that a slot had before an exchange.
     pub(crate) fn is_drained(&self, slot: Slot) -> Result<bool, HostError> {
         self.call(move |engine| engine.is_drained(slot))
+    }
+
+    /// From now on as [`HostOptions::evicts_slow_after`] says.
+    pub fn set_evicts_slow_after(&self, after: Option<Duration>) -> Result<(), HostError> {
+        self.call(move |engine| {
+            engine.set_evicts_slow_after(after);
+            Ok(())
+        })
     }
 
     /// Tells the scrub what to do.

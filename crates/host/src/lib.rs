@@ -22,6 +22,7 @@ mod geometry;
 mod handle;
 mod host;
 mod inbox;
+mod latency;
 mod long;
 mod margin;
 mod memory;
@@ -33,8 +34,9 @@ mod work;
 
 pub use config::{Config, Place};
 pub use control::{
-    Answer, CONTROL_SOCKET, ControlServer, DeviceReport, DeviceWord, MetadataReport, Order, RebuildReport,
-    ReplacementReport, SERVING, ScrubReport, ServerReport, StatusReport, TOLD_TO_STOP, Verdict, order,
+    Answer, CONTROL_SOCKET, ControlServer, DeviceReport, DeviceWord, LatencyReport, MetadataReport, Order,
+    RebuildReport, ReplacementReport, SERVING, ScrubReport, ServerReport, StatusReport, TOLD_TO_STOP,
+    Verdict, order,
 };
 pub use engine::{MemberReport, Report};
 pub use epochs::{Epoch, EpochOptions, EpochReport, LostRange, OnTimeout};
@@ -44,6 +46,7 @@ pub use folder::{Assembled, Folder, NewDevices, NewFolder, Opened};
 pub use geometry::{numbers, policy_name, usual_geometry};
 pub use handle::Handle;
 pub use host::{Host, HostOptions};
+pub use latency::Latency;
 pub use margin::{Margin, NextLoss, margin};
 pub use pantile_device::{AlignedBuf, BufferPool};
 pub use pantile_volume::{EpochId, Failure, Geometry, Policy, Slot};

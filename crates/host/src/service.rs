@@ -26,6 +26,9 @@ use std::time::{Duration, Instant};
 /// How often it looks after devices.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
+/// How long a device is far slower than the others before it is given up, if that is wished.
+const EVICTED_AFTER: Duration = Duration::from_secs(10);
+
 /// Over how many looks a rate is measured.
 const SAMPLES: usize = 20;
 
@@ -62,6 +65,8 @@ struct State {
     samples: VecDeque<(Instant, u64, u64)>,
     /// Since when clients are served, and how many servers have died before.
     serves: Option<(Instant, u32)>,
+    /// Whether a device that is far slower than the others is given up.
+    evicts_slow: bool,
 }
 
 impl State {
@@ -126,6 +131,7 @@ impl Service {
             replacements: BTreeMap::new(),
             samples: VecDeque::new(),
             serves: None,
+            evicts_slow: false,
         };
         state.take(opened.devices, opened.joining, opened.problems);
         Service {
@@ -148,6 +154,12 @@ impl Service {
     /// Says that this process serves clients from now on, and how many before it have died.
     pub fn serves(&self, deaths: u32) {
         self.lock().serves = Some((Instant::now(), deaths));
+    }
+
+    /// Whether a device that is far slower than the others is given up, if another may still be lost then.
+    pub fn evict_slow(&self, evicts_slow: bool) -> Result<(), FolderError> {
+        self.lock().evicts_slow = evicts_slow;
+        Ok(self.host().set_evicts_slow_after(evicts_slow.then_some(EVICTED_AFTER))?)
     }
 
     /// The volume below, as it runs now.
@@ -445,6 +457,7 @@ impl Service {
             }
         };
         state.take(opened.devices, opened.joining, opened.problems);
+        let _ = host.set_evicts_slow_after(state.evicts_slow.then_some(EVICTED_AFTER));
         *self.running.lock().expect("nothing panics under the lock") = Arc::new(host);
         Ok(())
     }

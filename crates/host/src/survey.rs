@@ -53,6 +53,9 @@ impl Folder {
                     checksum_errors: 0,
                     media_errors: 0,
                     problem,
+                    reads: None,
+                    writes: None,
+                    times_as_long: None,
                     replacement: None,
                 }
             })

@@ -226,6 +226,8 @@ pub(crate) struct Run<'a, E, M> {
     scrub_rarity: Option<u64>,
     /// When the engine is told that nobody writes.
     stills: Option<Random>,
+    /// When devices are called slow, and how slow. Of its own, so that nothing else of a run depends on it.
+    paces: Random,
     stats: Stats,
 }
 
@@ -260,6 +262,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
             audit: None,
             kill_in: None,
             scrub_rarity: rarity.filter(|_| config.scrubs),
+            paces: Random::new(seed ^ 0x9a_ce),
             stills: config.idles.then(|| Random::new(seed ^ 0x57_111)),
             stats: Stats::default(),
             random,
@@ -561,6 +564,11 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
             }
             if self.stills.as_mut().is_some_and(|stills| stills.chance(1, 60)) {
                 self.tell(Event::Still)?;
+            }
+            if self.paces.chance(1, 120) {
+                let slot = Slot(self.paces.below(self.world.disks().len() as u64) as u32);
+                let times = *self.paces.pick(&[1, 1, 2, 3, 5, 1000]).expect("there are some");
+                self.tell(Event::Pace(slot, times))?;
             }
         }
         if self.look()? {

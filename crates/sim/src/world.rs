@@ -849,6 +849,7 @@ impl std::fmt::Display for Happened<'_> {
             Event::Scrub(wish) => write!(out, "scrub {wish:?}"),
             Event::Settle => write!(out, "settle"),
             Event::Still => write!(out, "still"),
+            Event::Pace(slot, times) => write!(out, "device {} takes {times} times as long", slot.0),
             Event::Idle => write!(out, "idle"),
         }
     }

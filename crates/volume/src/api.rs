@@ -129,6 +129,8 @@ pub enum Event {
     /// It is about to be stopped: what serves only one that goes on is put away, and the next flush waits for that. Marks of stripes that
     /// are of one time are taken away, how far a rebuild is gets into a record, and one says that the last change is durable.
     Settle,
+    /// A device takes so many times as long for a read as the others do; 1: as long. Reads go around it where that costs less.
+    Pace(Slot, u32),
     /// Nobody has written for a while, whoever reads: if nothing on the devices says that the last change is durable, a record says so, and
     /// no later opening takes it for one that a crash cut off.
     Still,

@@ -16,6 +16,7 @@ use crate::inplace::Inplace;
 use crate::journal::Snapshot;
 use crate::maps::Maps;
 use crate::members::Rebuild;
+use crate::pace::Pace;
 use crate::scrub::Scrubbing;
 use crate::span::{Span, SpanId};
 use crate::staging::{StageId, Staged};
@@ -133,6 +134,8 @@ pub(crate) struct Engine {
     pub(crate) proof_wanted: bool,
     pub(crate) rebuild: Option<Rebuild>,
     pub(crate) scrubbing: Option<Scrubbing>,
+    /// How many times as long as the others slow devices take.
+    pub(crate) pace: Pace,
     pub(crate) counts: Vec<DeviceCounts>,
     /// A device's state has changed and no record says so yet.
     pub(crate) members_changed: bool,
@@ -180,6 +183,7 @@ impl Engine {
             arrivals: BTreeMap::new(),
             rebuild: None,
             scrubbing: None,
+            pace: Pace::new(),
             counts: vec![DeviceCounts::default(); geometry.slots()],
             turns: vec![0; geometry.slots()],
             spans: BTreeMap::new(),
@@ -278,6 +282,7 @@ impl Engine {
             | Event::Scrub(..)
             | Event::Settle
             | Event::Still
+            | Event::Pace(..)
             | Event::Idle => {}
         }
         self.begin_later();
@@ -330,6 +335,7 @@ impl Engine {
             Event::DeviceCame(slot, found) => self.device_came(slot, found),
             Event::Scrub(wish) => self.scrub(wish),
             Event::Settle => self.settle(),
+            Event::Pace(slot, times) => self.set_pace(slot, times),
             Event::Still => self.proof_wanted = true,
             Event::Idle => (self.idle, self.commit_wanted, self.proof_wanted) = (true, true, true),
         }
@@ -717,6 +723,7 @@ impl Engine {
 
     fn lose_member(&mut self, slot: Slot, since: u64) {
         self.arrivals.remove(&slot);
+        self.pace.remove(&slot);
         let missed_from = match self.maps.members[slot.0 as usize] {
             MemberState::Lost { .. } => return,
             MemberState::Present => Generation(since),

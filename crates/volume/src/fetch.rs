@@ -118,6 +118,8 @@ pub(crate) struct Fetch {
     wanted: CellIndex,
     /// Cells that cannot be had: those that are absent, and those that were read and are bad.
     lost: CellSet,
+    /// Cells on slow devices, counted as lost as long as the block can be had without them.
+    avoided: CellSet,
     /// Cells on devices that did not have them when that was last asked. A device that is rebuilt has them later.
     absent: CellSet,
     have: BTreeMap<CellIndex, BufferId>,
@@ -273,7 +275,9 @@ impl Engine {
 
     fn start(&mut self, block: UserBlock, requester: Requester, word: Word, wanted: CellIndex) {
         let absent = self.absent_cells(&word);
-        let lost = absent.clone();
+        let mut lost = absent.clone();
+        let avoided = self.slow_cells(&word, requester);
+        avoided.iter().for_each(|cell| lost.insert(cell));
         let id = self.next_id();
         let fetch = Fetch {
             block,
@@ -281,6 +285,7 @@ impl Engine {
             word,
             wanted,
             lost,
+            avoided,
             absent,
             have: BTreeMap::new(),
             asked: BTreeMap::new(),
@@ -302,6 +307,29 @@ impl Engine {
         let is_absent =
             |&cell: &CellIndex| !self.maps.has(self.cell_place(word, cell).0, generation, logical);
         CellSet::of_cells(code, &code.cells().filter(is_absent).collect::<Vec<CellIndex>>())
+    }
+
+    /// The cells of a row of the log that lie on slow devices, for a user who wants one. Blocks of stripes are read together, and come here only if
+    /// something was wrong.
+    fn slow_cells(&self, word: &Word, requester: Requester) -> CellSet {
+        let code = self.planner(word).code();
+        let is_avoided = matches!((word, requester), (Word::Row { .. }, Requester::User(..)));
+        let is_slow = |cell: &CellIndex| is_avoided && self.is_slow(self.cell_place(word, *cell).0);
+        CellSet::of_cells(code, &code.cells().filter(is_slow).collect::<Vec<CellIndex>>())
+    }
+
+    /// A block cannot be had without cells on slow devices: they count as there, and are read. `false`: none were avoided.
+    fn reads_slow_cells(&mut self, id: FetchId) -> bool {
+        let Some(fetch) = self.fetches.get_mut(&id) else { return false };
+        let had_some = !fetch.avoided.is_empty();
+        let avoided: Vec<CellIndex> = fetch.avoided.iter().collect();
+        for cell in avoided {
+            fetch.avoided.remove(cell);
+            if !fetch.absent.contains(cell) {
+                fetch.lost.remove(cell);
+            }
+        }
+        had_some
     }
 
     fn planner(&self, word: &Word) -> &Planner {
@@ -337,6 +365,9 @@ impl Engine {
             let request =
                 Request { lost: &lost, wanted: &[wanted], costs: &Costs::uniform(), effort: Effort::Fast };
             let Ok(plan) = planner.recover(&request) else {
+                if self.reads_slow_cells(id) {
+                    continue;
+                }
                 self.abandon(id);
                 return;
             };

@@ -28,6 +28,7 @@ mod maps;
 mod members;
 mod open;
 mod owed;
+mod pace;
 mod planted;
 mod proof;
 mod rings;

@@ -185,6 +185,8 @@ impl Engine {
         }
         let mapping = self.maps.stripes[logical as usize]?;
         let gone = self.lost_cells(logical, mapping);
+        let cells = wanted.iter().map(|(cell, _)| *cell).collect();
+        let gone = self.avoided_cells_known(mapping, gone, &cells)?;
         let lost = wanted.iter().filter(|(cell, _)| gone.contains(*cell));
         let making = self.making_of(&gone, lost)?;
         let mut read = CellRanges::new();
@@ -292,7 +294,7 @@ impl Engine {
             RowKind::Copies => log.index as usize * (self.geometry.tolerance() + 1),
         };
         let cell = row.cells.get(index)?;
-        let has = self.maps.has(cell.slot, row.generation, None);
+        let has = self.maps.has(cell.slot, row.generation, None) && !self.is_slow(cell.slot);
         has.then(|| Stretch {
             slot: cell.slot,
             at: self.geometry.row_block(log.row),

@@ -223,6 +223,7 @@ impl Opening {
             | Event::Scrub(..)
             | Event::Settle
             | Event::Still
+            | Event::Pace(..)
             | Event::Idle => {}
         }
     }

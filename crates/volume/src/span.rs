@@ -111,7 +111,13 @@ impl Engine {
         let Some(mapping) = self.maps.stripes[logical as usize] else {
             unreachable!("unmapped blocks are zeros and are not read")
         };
-        let lost = self.lost_cells(logical, mapping);
+        let gone = self.lost_cells(logical, mapping);
+        // What is verified is to be there, and what is written again is to be what was there, however slow.
+        let are_users = targets.iter().all(|t| matches!(t.requester, Requester::User(..)));
+        let lost = match are_users {
+            true => self.avoided_cells(mapping, gone, &targets.iter().map(|t| t.place.0).collect()),
+            false => gone,
+        };
         let missing = targets.iter().filter(|t| lost.contains(t.place.0));
         let wanted: BTreeSet<CellIndex> = missing.clone().map(|t| t.place.0).collect();
         let first = missing.clone().map(|t| t.place.1).min().unwrap_or(0);

@@ -427,7 +427,7 @@ fn margin_lines(report: &StatusReport) -> String {
 
 fn devices(report: &StatusReport, served: bool, terminal: &Terminal) -> String {
     let rebuilding = if served { "rebuilding" } else { "waits" };
-    let mut table = Table::new(&[">device", "state", ">read", ">wrong", ">failed", "path"]);
+    let mut table = Table::new(&[">device", "state", ">read", ">wrong", ">failed", ">a read takes", "path"]);
     let state = |device: &DeviceReport| match (device.state, &report.rebuild) {
         (DeviceWord::Present, _) if !report.opens => "here".to_string(),
         (DeviceWord::Present, _) => "present".to_string(),
@@ -446,12 +446,13 @@ fn devices(report: &StatusReport, served: bool, terminal: &Terminal) -> String {
             number(device.blocks_read),
             number(device.checksum_errors),
             number(device.media_errors),
+            device.reads.map_or("-".into(), |reads| format!("{:.1} ms", f64::from(reads.median_us) / 1000.0)),
             device.path.as_ref().map_or("-".into(), |path| sets::name(&path.to_string_lossy())),
         ]);
     }
     for spare in &report.spares {
         let mut row = vec![String::from("-"), "spare".into()];
-        row.extend(["-", "-", "-"].map(String::from));
+        row.extend(["-", "-", "-", "-"].map(String::from));
         row.push(sets::name(&spare.to_string_lossy()));
         table.row(row);
     }

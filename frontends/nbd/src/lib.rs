@@ -38,7 +38,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const LEAVING: Duration = Duration::from_secs(1);
 
 /// nbdkit calls functions without a place for data of ours before the first client comes.
-static STATE: Mutex<State> = Mutex::new(State { folder: None, stays: false, deaths: 0, running: None });
+static STATE: Mutex<State> =
+    Mutex::new(State { folder: None, stays: false, evicts_slow: false, deaths: 0, running: None });
 
 /// Held while the volume is put away: whoever comes second waits until it is.
 static PUTTING_AWAY: Mutex<()> = Mutex::new(());
@@ -51,6 +52,7 @@ unsafe extern "C" {
 struct State {
     folder: Option<PathBuf>,
     stays: bool,
+    evicts_slow: bool,
     deaths: u32,
     running: Option<Running>,
 }
@@ -82,6 +84,7 @@ impl Server for Connection {
         Some(
             "volume=FOLDER  (required) The folder of the volume.\n\
              stays=BOOL     Go on when the process that started nbdkit in the foreground ends.\n\
+             evict-slow=BOOL  Give up a device that takes far longer than the others, if another may still be lost then.\n\
              deaths=NUMBER  How often servers before this one have died, for 'pantile status'.",
         )
     }
@@ -101,6 +104,10 @@ impl Server for Connection {
             }
             "stays" => {
                 state().stays = nbdkit::parse_bool(value)?;
+                Ok(())
+            }
+            "evict-slow" => {
+                state().evicts_slow = nbdkit::parse_bool(value)?;
                 Ok(())
             }
             "deaths" => {
@@ -127,8 +134,8 @@ impl Server for Connection {
     fn after_fork() -> Result<()> {
         guarded(|| {
             let folder = state().folder.clone().unwrap_or_default();
-            let deaths = state().deaths;
-            let running = start(&folder, deaths).map_err(|error| {
+            let (deaths, evicts_slow) = (state().deaths, state().evicts_slow);
+            let running = start(&folder, deaths, evicts_slow).map_err(|error| {
                 if let Ok(line) = serde_json::to_string(&Answer::fault(&error)) {
                     say(&format!("pantile-fault {line}"));
                 }
@@ -294,7 +301,11 @@ fn put_away() {
     drop(control);
 }
 
-fn start(folder: &std::path::Path, deaths: u32) -> std::result::Result<Running, FolderError> {
+fn start(
+    folder: &std::path::Path,
+    deaths: u32,
+    evicts_slow: bool,
+) -> std::result::Result<Running, FolderError> {
     let begun = Instant::now();
     let taken = loop {
         match Folder::open(folder) {
@@ -305,6 +316,7 @@ fn start(folder: &std::path::Path, deaths: u32) -> std::result::Result<Running, 
     };
     let service = Arc::new(Service::start(taken, None)?);
     service.serves(deaths);
+    service.evict_slow(evicts_slow)?;
     match ControlServer::start(folder, service.clone()) {
         Ok(control) => Ok(Running { service, control }),
         Err(error) => {

@@ -2,9 +2,11 @@
 //!
 //! An I/O of several parts ends for each of them; where it cannot be done as a whole, each is tried alone.
 
+use super::pace::PROBE;
 use super::{Engine, INLINE_BYTES_MAX};
 use crate::gather::{GAP_BLOCKS_MAX, Wanted, cut, join};
 use crate::inbox::Message;
+use crate::latency::Kind;
 use crate::memory::{BLOCK, Block};
 use crate::work::checksum;
 use pantile_device::{Completion, Op, Priority, Refusal, Remedy, Request as IoRequest, Segment};
@@ -146,9 +148,21 @@ impl Engine {
     }
 
     pub(super) fn completed(&mut self, completion: Completion) {
-        let Completion { token, op, result, device, priority, .. } = completion;
+        let Completion { token, op, result, device, priority, service, .. } = completion;
+        if token & PROBE != 0 {
+            return self.probed(token, service);
+        }
         let Some(flight) = self.flights.get(&token) else { return };
         let slot = flight.slot;
+        let kind = match op {
+            Op::Read { .. } => Some(Kind::Read),
+            Op::Write { .. } => Some(Kind::Write),
+            _ => None,
+        };
+        // Devices are compared at each look anyway.
+        if let Some(kind) = kind {
+            let _ = self.latencies.note(slot, kind, service);
+        }
         let member = &mut self.members[slot.0 as usize];
         member.owes.remove(&token);
         member.answered_at = Instant::now();

@@ -2,14 +2,14 @@
 
 use super::{Service, State};
 use crate::control::{
-    DeviceReport, DeviceWord, MetadataReport, RebuildReport, ReplacementReport, ScrubReport, ServerReport,
-    StatusReport, Verdict,
+    DeviceReport, DeviceWord, LatencyReport, MetadataReport, RebuildReport, ReplacementReport, ScrubReport,
+    ServerReport, StatusReport, Verdict,
 };
 use crate::folder::Folder;
 use crate::geometry::policy_name;
 use crate::margin::margin;
 use crate::memory::BLOCK;
-use crate::{FolderError, Report};
+use crate::{FolderError, Latency, Report};
 use pantile_volume::{BadMetadata, DeviceState, Slot};
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -56,6 +56,9 @@ impl Service {
                 checksum_errors: device.counts.checksum_errors,
                 media_errors: device.counts.media_errors,
                 problem: problem.or_else(|| state.problems.get(&device.slot.0).cloned()),
+                reads: member.reads.map(latency_report),
+                writes: member.writes.map(latency_report),
+                times_as_long: Some(member.times_as_long).filter(|times| *times > 1),
                 replacement: self.replacement(&state, device.slot),
             }
         };
@@ -134,6 +137,10 @@ impl Service {
         };
         Some(ReplacementReport { path, copied_bytes, total_bytes, unreadable_blocks })
     }
+}
+
+fn latency_report(Latency { median_us, worst_us }: Latency) -> LatencyReport {
+    LatencyReport { median_us, worst_us }
 }
 
 fn metadata_report(bad: &BadMetadata) -> MetadataReport {
@@ -291,7 +298,15 @@ fn warnings(
             span(server.up_s)
         )
     });
-    died.into_iter().chain(erred.map(say)).chain(bad_spares.iter().map(unusable)).collect()
+    let slow = devices.iter().filter_map(|device| {
+        let (times, took) = (device.times_as_long?, device.reads?.median_us);
+        Some(format!(
+            "Device {} takes {times} times as long as the others for a read, {} ms: reads go around it where that costs less, writes and flushes wait for it; 'pantile replace' puts another in its place.",
+            device.device,
+            took.div_ceil(1000)
+        ))
+    });
+    died.into_iter().chain(slow).chain(erred.map(say)).chain(bad_spares.iter().map(unusable)).collect()
 }
 
 /// Seconds, as people say them.

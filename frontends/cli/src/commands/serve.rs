@@ -62,6 +62,9 @@ pub struct Serve {
     /// TLS with the certificates in this folder (ca-cert.pem, server-cert.pem, server-key.pem); clients need one, too.
     #[arg(long, value_name = "DIR")]
     tls_certificates: Option<PathBuf>,
+    /// Give up a device that takes far longer than the others for ten seconds, if another may still be lost then.
+    #[arg(long)]
+    evict_slow: bool,
     /// Stay until the server ends.
     #[arg(long)]
     foreground: bool,
@@ -114,6 +117,9 @@ impl Serve {
         told.extend(
             ["blocksize-minimum=1", "blocksize-preferred=4096", "blocksize-maximum=32M"].map(OsString::from),
         );
+        if self.evict_slow {
+            told.push("evict-slow=true".into());
+        }
         log.set_len(0).map_err(|error| Failure::file("write", &log_path, &error))?;
         if self.foreground {
             print(&format!("{uri}\n"))?;

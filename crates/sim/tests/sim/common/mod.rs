@@ -726,7 +726,12 @@ impl Engine for Toy {
             }
             Event::Computed(_, Computed::Checksums(sums)) => self.write_commit(&sums),
             // It catches devices up when it is started, and does not scrub.
-            Event::DeviceCame(..) | Event::Scrub(..) | Event::Settle | Event::Still | Event::Idle => {}
+            Event::DeviceCame(..)
+            | Event::Scrub(..)
+            | Event::Settle
+            | Event::Still
+            | Event::Idle
+            | Event::Pace(..) => {}
         }
         self.advance();
     }

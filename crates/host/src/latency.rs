@@ -1,0 +1,162 @@
+//! How long each device takes: the last few reads and writes, whoever asked for them, and which device is slow beside the others.
+//!
+//! What counts is the median of the last [`KEPT`]: one that is late now and then is not slow, and one that has recovered is soon seen to have. A device
+//! that reads go around would never be seen to recover, so the engine reads a block of it now and then ([`crate::engine`]).
+//!
+//! Cost: an atomic addition and a store for each operation of a device.
+
+use pantile_volume::Slot;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+/// Operations of a kind that are remembered of each device.
+const KEPT: usize = 16;
+
+/// Fewer say nothing.
+const LEAST: u64 = 8;
+
+/// A read that takes this much longer than those of the others is worth going around.
+const LATE_US: u32 = 2000;
+
+/// Below this nobody counts how many times as long another takes: the system's own times are not steadier.
+const FLOOR_US: u32 = 100;
+
+/// A device is slow from so many times as long as the others on, and not any more below so many.
+const SLOW_TIMES: u32 = 4;
+const AGAIN_TIMES: u32 = 2;
+
+/// How often whoever notes late reads is told that somebody should look.
+const ALARM_EVERY_MS: u64 = 200;
+
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Read,
+    Write,
+}
+
+/// Microseconds of the last operations of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latency {
+    /// Half of them took less.
+    pub median_us: u32,
+    /// The one that took longest.
+    pub worst_us: u32,
+}
+
+#[derive(Default)]
+struct Last {
+    us: [AtomicU32; KEPT],
+    count: AtomicU64,
+}
+
+/// Those of all devices, by slot.
+pub(crate) struct Latencies {
+    slots: Vec<[Last; 2]>,
+    begun: Instant,
+    alarmed_ms: AtomicU64,
+}
+
+impl Latencies {
+    pub(crate) fn new(slots: usize) -> Latencies {
+        let slots = (0..slots).map(|_| Default::default()).collect();
+        Latencies { slots, begun: Instant::now(), alarmed_ms: AtomicU64::new(0) }
+    }
+
+    /// Notes how long a device took; whether that is so long, and nobody was told for a while, that somebody should look.
+    pub(crate) fn note(&self, slot: Slot, kind: Kind, took: Duration) -> bool {
+        let Some(kinds) = self.slots.get(slot.0 as usize) else { return false };
+        let last = &kinds[kind as usize];
+        let us = u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
+        let place = last.count.fetch_add(1, Relaxed) as usize % KEPT;
+        last.us[place].store(us, Relaxed);
+        if kind != Kind::Read || us < LATE_US {
+            return false;
+        }
+        let now = self.begun.elapsed().as_millis() as u64 + ALARM_EVERY_MS;
+        let before = self.alarmed_ms.load(Relaxed);
+        let is_first = || self.alarmed_ms.compare_exchange(before, now, Relaxed, Relaxed).is_ok();
+        now >= before + ALARM_EVERY_MS && is_first()
+    }
+
+    /// Another device is in the slot.
+    pub(crate) fn forget(&self, slot: Slot) {
+        self.slots.get(slot.0 as usize).into_iter().flatten().for_each(|last| last.count.store(0, Relaxed));
+    }
+
+    /// The last ones of a kind, if they are enough to say something.
+    pub(crate) fn of(&self, slot: Slot, kind: Kind) -> Option<Latency> {
+        let last = &self.slots.get(slot.0 as usize)?[kind as usize];
+        let count = last.count.load(Relaxed);
+        if count < LEAST {
+            return None;
+        }
+        let mut us: Vec<u32> =
+            last.us[..KEPT.min(count as usize)].iter().map(|us| us.load(Relaxed)).collect();
+        us.sort_unstable();
+        Some(Latency { median_us: us[us.len() / 2], worst_us: us[us.len() - 1] })
+    }
+
+    /// How many times as long as the others a device takes for a read; 1: it is not slow, or nobody knows.
+    ///
+    /// `others`: devices of the volume; the one itself does not count. `was_slow`: what was found last, so that one on the edge does not come and go.
+    pub(crate) fn times(&self, slot: Slot, others: impl Iterator<Item = Slot>, was_slow: bool) -> u32 {
+        let median = |slot| self.of(slot, Kind::Read).map(|latency| latency.median_us);
+        let Some(own) = median(slot) else { return 1 };
+        let mut usual: Vec<u32> = others.filter(|&other| other != slot).filter_map(median).collect();
+        usual.sort_unstable();
+        let Some(&usual) = usual.get(usual.len() / 2) else { return 1 };
+        let times = own / usual.max(FLOOR_US);
+        let least = if was_slow { AGAIN_TIMES } else { SLOW_TIMES };
+        if times >= least && own.saturating_sub(usual) >= LATE_US { times } else { 1 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLOTS: usize = 4;
+
+    fn noted_times(latencies: &Latencies, slot: Slot, times: u64, us: u64) {
+        for _ in 0..times {
+            let _ = latencies.note(slot, Kind::Read, Duration::from_micros(us));
+        }
+    }
+
+    fn noted(us: [u64; SLOTS]) -> Latencies {
+        let latencies = Latencies::new(SLOTS);
+        for (slot, us) in (0..).map(Slot).zip(us) {
+            noted_times(&latencies, slot, LEAST, us);
+        }
+        latencies
+    }
+
+    fn times(latencies: &Latencies, was_slow: bool) -> Vec<u32> {
+        let all = || (0..SLOTS as u32).map(Slot);
+        all().map(|slot| latencies.times(slot, all(), was_slow)).collect()
+    }
+
+    #[test]
+    fn a_device_is_slow_beside_the_others_and_not_by_itself() {
+        assert_eq!(times(&noted([300, 500_000, 250, 200]), false), [1, 2000, 1, 1]);
+        assert_eq!(times(&noted([9000, 8000, 9500, 9100]), false), [1, 1, 1, 1], "all are disks");
+        assert_eq!(times(&noted([10, 900, 20, 10]), false), [1, 1, 1, 1], "nobody waits for that");
+        let edge = noted([9000, 27_000, 9000, 9000]);
+        assert_eq!((times(&edge, false)[1], times(&edge, true)[1]), (1, 3), "it does not come and go");
+    }
+
+    #[test]
+    fn one_late_read_is_forgotten_and_a_device_that_recovers_is_seen_to() {
+        let latencies = noted([200, 200, 200, 200]);
+        assert!(latencies.note(Slot(2), Kind::Read, Duration::from_secs(1)), "somebody should look");
+        assert!(!latencies.note(Slot(2), Kind::Read, Duration::from_secs(1)), "somebody was just told");
+        assert_eq!(times(&latencies, false), [1; SLOTS]);
+        noted_times(&latencies, Slot(2), KEPT as u64, 1_000_000);
+        assert_eq!(times(&latencies, false)[2], 5000);
+        noted_times(&latencies, Slot(2), KEPT as u64 / 2 + 1, 200);
+        assert_eq!(times(&latencies, true)[2], 1);
+        latencies.forget(Slot(2));
+        assert_eq!(latencies.of(Slot(2), Kind::Read), None);
+    }
+}

@@ -1,0 +1,127 @@
+//! A device that takes far longer than the others is seen to, and reads go around it for as long as it does.
+
+use crate::common::{Devices, format, geometry, memory, open_with, painted, until};
+use pantile_device::{Device, DeviceError, Layer, Layered, MemoryDevice, OpKind, Operation};
+use pantile_host::{Host, HostOptions};
+use pantile_volume::{BLOCK_BYTES, DeviceState, Slot};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+const SLOW: usize = 1;
+
+/// Counts reads, and lets each take its time.
+#[derive(Default)]
+struct Lazy {
+    is_slow: AtomicBool,
+    reads: AtomicU64,
+}
+
+impl Layer for Lazy {
+    fn around(
+        &self,
+        _: &dyn Device,
+        operation: Operation,
+        does: &mut dyn FnMut(u64) -> Result<(), DeviceError>,
+    ) -> Result<(), DeviceError> {
+        if operation.kind == OpKind::Read {
+            self.reads.fetch_add(1, Relaxed);
+            if self.is_slow.load(Relaxed) {
+                std::thread::sleep(Duration::from_millis(150));
+            }
+        }
+        does(operation.len_bytes)
+    }
+}
+
+/// A full volume of which one device can be made slow, and what is in it.
+fn volume(options: impl FnOnce(&mut HostOptions)) -> (Host, Arc<Layered<MemoryDevice, Lazy>>, Vec<u8>) {
+    let geometry = geometry("raid6:4");
+    let mut devices: Devices = memory(&geometry);
+    let len = geometry.device_blocks(Slot(SLOW as u32)) * BLOCK_BYTES;
+    let lazy = Arc::new(Layered::with(MemoryDevice::new("lazy", len), Lazy::default()));
+    devices[SLOW] = Some(lazy.clone());
+    format(&geometry, &devices);
+    let mut chosen = HostOptions { reads_more: false, ..HostOptions::for_devices(devices.len()) };
+    options(&mut chosen);
+    let host = open_with(&geometry, &devices, &chosen).expect("it opens");
+    let data = painted(4, host.handle().len_bytes() as usize);
+    host.handle().write(0, &data, true).expect("it writes");
+    (host, lazy, data)
+}
+
+/// Reads blocks here and there; all of them are right.
+fn read_some(host: &Host, data: &[u8], blocks: u64, seed: u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let handle = host.handle();
+    let mut found = vec![0; BLOCK_BYTES as usize];
+    for _ in 0..blocks {
+        let at = random.u64(..data.len() as u64 / BLOCK_BYTES) * BLOCK_BYTES;
+        handle.read(at, &mut found).expect("it reads");
+        assert!(found[..] == data[at as usize..][..found.len()], "block at {at}");
+    }
+}
+
+fn times_as_long(host: &Host) -> u32 {
+    host.report().expect("it serves").members[SLOW].times_as_long
+}
+
+#[test]
+fn reads_go_around_a_device_that_is_slow_until_it_is_not() {
+    let (host, lazy, data) = volume(|_| {});
+    read_some(&host, &data, 300, 1);
+    assert_eq!(times_as_long(&host), 1);
+    lazy.layer().is_slow.store(true, Relaxed);
+    // Whoever reads it first waits, and so it is found out.
+    let (host_of, data_of) = (&host, &data);
+    std::thread::scope(|scope| {
+        (0..4).for_each(|seed| drop(scope.spawn(move || read_some(host_of, data_of, 40, seed))));
+    });
+    until(|| times_as_long(&host) > 1);
+    let member = host.report().expect("it serves").members[SLOW].clone();
+    assert!(member.reads.expect("it has read").median_us >= 150_000, "{member:?}");
+    let before = lazy.layer().reads.load(Relaxed);
+    read_some(&host, &data, 600, 2);
+    let read = lazy.layer().reads.load(Relaxed) - before;
+    // A sixth of the blocks lie there. What is left is to see whether it is still slow, a few times a second.
+    assert!(read < 50, "{read} reads of a device that is slow");
+    assert_eq!(host.report().expect("it serves").status.devices[SLOW].state, DeviceState::Present);
+    lazy.layer().is_slow.store(false, Relaxed);
+    until(|| times_as_long(&host) == 1);
+    let before = lazy.layer().reads.load(Relaxed);
+    read_some(&host, &data, 600, 3);
+    assert!(lazy.layer().reads.load(Relaxed) - before > 50, "it is read again");
+    host.stop().expect("it stops");
+}
+
+#[test]
+fn a_slow_device_stays_unless_it_is_wished_that_it_goes_and_another_may_be_lost() {
+    for (wished, lost_before, goes) in [(false, false, false), (true, false, true), (true, true, false)] {
+        let after = wished.then(|| Duration::from_millis(100));
+        let (host, lazy, data) = volume(|options| options.evicts_slow_after = after);
+        if lost_before {
+            host.fail(Slot(5)).expect("it is known");
+        }
+        read_some(&host, &data, 100, 1);
+        lazy.layer().is_slow.store(true, Relaxed);
+        let (host_of, data_of) = (&host, &data);
+        std::thread::scope(|scope| {
+            (0..4).for_each(|seed| drop(scope.spawn(move || read_some(host_of, data_of, 40, seed))));
+        });
+        let is_lost = || {
+            let devices = host.report().expect("it serves").status.devices;
+            matches!(devices[SLOW].state, DeviceState::Lost)
+        };
+        if goes {
+            until(is_lost);
+        } else {
+            until(|| times_as_long(&host) > 1);
+            // Some looks later.
+            let before = lazy.layer().reads.load(Relaxed);
+            until(|| lazy.layer().reads.load(Relaxed) >= before + 4);
+            assert!(!is_lost(), "wished: {wished}, another was lost: {lost_before}");
+        }
+        read_some(&host, &data, 100, 5);
+        host.stop().expect("it stops");
+    }
+}

@@ -1,0 +1,110 @@
+//! Devices that answer more slowly than the others, and reads that go around them.
+//!
+//! Whoever drives the volume measures devices and says how many times as long as the others one takes. A read of what lies on a slow device costs
+//! as much; the code's cheapest plan without the device costs one for each cell that it reads. The cheaper way is taken. A device that is gone
+//! around is not lost: it is written like any other, what others cannot give is read from it, and nothing that is stored knows of it.
+//!
+//! Only reads of users go around. What the volume writes again, verifies or scrubs is read where it lies, however long that takes. What is computed
+//! is held against its checksum where memory has the chunk's header, as what a lost device held is.
+
+use crate::Slot;
+use crate::engine::Engine;
+use crate::maps::Mapping;
+use pantile_code::CellIndex;
+use pantile_plan::{CellSet, Plan};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// How many times as long as the others each slow device takes.
+pub(crate) type Pace = BTreeMap<Slot, u32>;
+
+impl Engine {
+    /// A device takes so many times as long as the others; 1: as long.
+    pub(crate) fn set_pace(&mut self, slot: Slot, times: u32) {
+        if slot.0 as usize >= self.geometry.slots() || times <= 1 {
+            self.pace.remove(&slot);
+        } else {
+            self.pace.insert(slot, times);
+        }
+    }
+
+    /// What of a stripe is to be computed although it is there: the cells that are gone and those on slow devices, if that costs less for what is
+    /// wanted than to read them; else those that are gone.
+    pub(crate) fn avoided_cells(
+        &mut self,
+        mapping: Mapping,
+        gone: CellSet,
+        wanted: &BTreeSet<CellIndex>,
+    ) -> CellSet {
+        let Some((avoided, made)) = self.could_avoid(mapping, &gone, wanted) else { return gone };
+        let Some(around) = self.planners.recover_in_stripe(&avoided, &made) else { return gone };
+        let lost: BTreeSet<CellIndex> = wanted.iter().copied().filter(|&cell| gone.contains(cell)).collect();
+        let through = if lost.is_empty() { None } else { self.planners.recover_in_stripe(&gone, &lost) };
+        match self.is_cheaper(mapping, &around, through.as_ref(), wanted, &gone) {
+            true => avoided,
+            false => gone,
+        }
+    }
+
+    /// The same from the plans that were made before; `None`: one has not been.
+    pub(crate) fn avoided_cells_known(
+        &self,
+        mapping: Mapping,
+        gone: CellSet,
+        wanted: &BTreeSet<CellIndex>,
+    ) -> Option<CellSet> {
+        let Some((avoided, made)) = self.could_avoid(mapping, &gone, wanted) else { return Some(gone) };
+        let around = self.planners.known_in_stripe(&avoided, &made)?;
+        let lost: BTreeSet<CellIndex> = wanted.iter().copied().filter(|&cell| gone.contains(cell)).collect();
+        let through = if lost.is_empty() { None } else { Some(self.planners.known_in_stripe(&gone, &lost)?) };
+        match self.is_cheaper(mapping, &around, through.as_ref(), wanted, &gone) {
+            true => Some(avoided),
+            false => Some(gone),
+        }
+    }
+
+    /// The cells that are gone or on slow devices, and those of them that are wanted; `None`: nothing that is wanted is on a slow device or gone.
+    fn could_avoid(
+        &self,
+        mapping: Mapping,
+        gone: &CellSet,
+        wanted: &BTreeSet<CellIndex>,
+    ) -> Option<(CellSet, BTreeSet<CellIndex>)> {
+        if self.pace.is_empty() {
+            return None;
+        }
+        let mut avoided = gone.clone();
+        for &slot in self.pace.keys() {
+            let column = self.geometry.column(mapping.physical, slot);
+            self.geometry.code.column_cells(column).for_each(|cell| avoided.insert(cell));
+        }
+        let made: BTreeSet<CellIndex> =
+            wanted.iter().copied().filter(|&cell| avoided.contains(cell)).collect();
+        (!made.is_empty()).then_some((avoided, made))
+    }
+
+    /// Whether a plan that reads no slow device costs less than to read what is wanted where it lies, and what is gone by `through`.
+    fn is_cheaper(
+        &self,
+        mapping: Mapping,
+        around: &Plan,
+        through: Option<&Arc<Plan>>,
+        wanted: &BTreeSet<CellIndex>,
+        gone: &CellSet,
+    ) -> bool {
+        let cost = |cell: CellIndex| {
+            let slot = self.geometry.slot(mapping.physical, self.geometry.code.cell(cell).column);
+            u64::from(self.pace.get(&slot).copied().unwrap_or(1))
+        };
+        // What lies on devices that are not slow is read either way.
+        let there = wanted.iter().copied().filter(|&cell| !gone.contains(cell) && cost(cell) > 1);
+        let read: BTreeSet<CellIndex> =
+            there.chain(through.iter().flat_map(|plan| plan.reads.iter().copied())).collect();
+        (around.reads.len() as u64) < read.into_iter().map(cost).sum()
+    }
+
+    /// Whether blocks of the log are rather not read from a device.
+    pub(crate) fn is_slow(&self, slot: Slot) -> bool {
+        self.pace.contains_key(&slot)
+    }
+}
