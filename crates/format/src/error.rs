@@ -11,6 +11,8 @@ pub enum Part {
     Manifest,
     /// The journal of a change that is under way.
     Journal,
+    /// The digests of a set that a person keeps elsewhere.
+    Pin,
     /// A superblock of a volume.
     Superblock,
     /// The header of a chunk of a volume.
@@ -33,6 +35,7 @@ impl fmt::Display for Part {
             Part::Header => "shard header",
             Part::Manifest => "manifest",
             Part::Journal => "journal",
+            Part::Pin => "pin",
             Part::Superblock => "superblock",
             Part::ChunkHeader => "chunk header",
             Part::Record => "journal record",

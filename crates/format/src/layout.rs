@@ -74,6 +74,7 @@ mod tests {
             (TARGET_LAYOUT, TARGET_BYTES),
             (FIELD_LAYOUT, FIELD_BYTES),
             (FEATURES_LAYOUT, 24),
+            (PIN_LAYOUT, PIN_HEADER_BYTES),
         ] {
             let mut at = 0;
             for field in table {

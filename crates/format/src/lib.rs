@@ -16,6 +16,7 @@ mod journal;
 mod layout;
 mod manifest;
 mod pieces;
+mod pin;
 mod version;
 pub mod volume;
 mod wire;
@@ -33,6 +34,7 @@ pub use manifest::{
     MANIFEST2_LAYOUT, Manifest, Mode, SOURCE_LAYOUT, SOURCE2_LAYOUT, Source, Timestamp,
 };
 pub use pieces::{PIECE_BYTES, combine, combine_pieces, piece_sums, pieces_of};
+pub use pin::{DIGEST_BYTES, PIN_HEADER_BYTES, PIN_LAYOUT, PIN_VERSION, PinHeader};
 pub use version::{FEATURES_LAYOUT, Features, Version};
 pub use wire::{BlockLen, Column, Crc64, CrcStream, Generation, Lane, SetId, Stripe};
 

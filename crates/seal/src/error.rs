@@ -130,6 +130,27 @@ pub enum SealError {
         /// How many there are.
         count: usize,
     },
+    /// Files have other times of modification than were sealed, the size that was, and all blocks but few hold what was: damaged or changed.
+    RotOrChange {
+        /// The first of them.
+        first: Vec<PathBuf>,
+        /// How many there are.
+        count: usize,
+    },
+    /// A pin is of another set, or of another state of this one.
+    OtherPinned {
+        /// The pin.
+        path: PathBuf,
+        /// The set that is pinned, and its generation.
+        pinned: (String, u64),
+        /// The set that is here, and its generation.
+        here: (String, u64),
+    },
+    /// The manifest is not the one that was pinned, though it says that it is of the pinned state.
+    ManifestNotPinned {
+        /// The pin.
+        path: PathBuf,
+    },
     /// The set was sealed from other paths, or from these in another order.
     OtherSources {
         /// What it was sealed from.
@@ -421,6 +442,31 @@ impl fmt::Display for SealError {
                     paths(first)
                 )
             }
+            SealError::RotOrChange { first, count } => {
+                let more = if *count > first.len() { ", .." } else { "" };
+                write!(
+                    out,
+                    "{count} files have the size that was sealed, and all their blocks but few hold what was sealed ({}{more}): if they were \
+                     changed, say --accept-changes to seal them; if not, they are damaged: get them back from the set",
+                    paths(first)
+                )
+            }
+            SealError::OtherPinned { path, pinned, here } => write!(
+                out,
+                "{} pins generation {} of set {}, and what lies here is generation {} of set {}; name the pin of this state, or \
+                 bring that state back",
+                path.display(),
+                pinned.1,
+                pinned.0,
+                here.1,
+                here.0
+            ),
+            SealError::ManifestNotPinned { path } => write!(
+                out,
+                "the manifest of the set is not the one that {} pins: somebody changed what the set says of itself; bring the shards \
+                 of a copy that nobody changed",
+                path.display()
+            ),
             SealError::OtherSources { have, given } => write!(
                 out,
                 "the set was sealed from {}, in this order, not from {}; give exactly these paths in this order to update \

@@ -11,6 +11,7 @@ use crate::rename::give_names_back;
 use crate::report::{FileStatus, HealReport, NotDone, Renamed, ShardStatus, VerifyReport};
 use crate::set::Set;
 use crate::shard::{Shard, read_header};
+use crate::times::is_same_time;
 use crate::unseal::{SETUID_SETGID, make_parents, restore};
 use crate::verify::{Damage, scan};
 use crate::window::Window;
@@ -45,7 +46,10 @@ pub(crate) fn heal(
         left_changed: found
             .files
             .iter()
-            .filter(|file| set.manifest.mode == Mode::Beside && file.status == FileStatus::Changed)
+            .filter(|file| {
+                let is_changed = matches!(file.status, FileStatus::Changed | FileStatus::RotOrChange);
+                set.manifest.mode == Mode::Beside && is_changed
+            })
             .map(|file| file.path.clone())
             .collect(),
         found,
@@ -66,6 +70,9 @@ pub(crate) fn heal(
         // Whose journal lies elsewhere can still have what is lost here, with these shards as they are.
         let kept = [set.waiting.clone(), set.newer()].concat();
         columns.retain(|column| !kept.contains(column));
+    }
+    if !options.yes {
+        keep_newer(set, &mut columns, &mut report);
     }
     report.shards_renamed = give_names_back(set, false)?;
     name_misnamed(set, &mut report);
@@ -88,6 +95,28 @@ pub(crate) fn heal(
         None if report.not_healed.is_empty() => Ok(report),
         None => Err(SealError::NotHealed { report: Box::new(report) }),
     }
+}
+
+/// Takes shards of a later state from those that are written: if the others of that state come back, it is there again.
+fn keep_newer(set: &Set<'_>, columns: &mut Vec<usize>, report: &mut HealReport) {
+    let Some(newer) = set.newer_state() else { return };
+    let have = set.manifest.generation.0;
+    let lack = newer.lack.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    // Where a change was cut off, the others are those that are here.
+    let unfinished = set.unfinished().filter(|unfinished| unfinished.generation == newer.generation);
+    let journal = unfinished.map_or_else(String::new, |unfinished| {
+        format!(" or, if that change was cut off, the directory of its journal, {},", unfinished.journal)
+    });
+    columns.retain(|column| {
+        let Some((path, ShardStatus::Newer { generation })) = set.status.get(column) else { return true };
+        let reason = format!(
+            "it is of generation {generation}, newer than {have}, which is all that can be had: bring the shards of generation {} of \
+             columns {lack}{journal} or say --yes to write generation {have} over it",
+            newer.generation
+        );
+        report.not_healed.push(NotDone { path: path.display().to_string(), reason });
+        false
+    });
 }
 
 /// Keeps all others from the directory in which lost shards are to be made, if it is there.
@@ -582,7 +611,11 @@ fn is_to_be_healed(set: &Set<'_>, index: usize, damage: &Damage) -> bool {
     let broken = match original.status {
         FileStatus::Missing => true,
         FileStatus::Unchanged => lost > 0,
-        FileStatus::Changed | FileStatus::New | FileStatus::Rotten => false,
+        FileStatus::Changed
+        | FileStatus::RotOrChange
+        | FileStatus::Renamed
+        | FileStatus::New
+        | FileStatus::Rotten => false,
     };
     broken && gone == 0 && damage.doubt(set, index).is_none()
 }
@@ -661,7 +694,10 @@ fn write_original(
     // Someone may have changed it since it was looked at: then it is not ours to replace.
     let same = match disk.meta(path) {
         Ok(now) => {
-            now.kind == MetaKind::File && now.size == size && now.mtime == entry.mtime && there.is_some()
+            now.kind == MetaKind::File
+                && now.size == size
+                && is_same_time(entry.mtime, now.mtime)
+                && there.is_some()
         }
         Err(_) => there.is_none(),
     };

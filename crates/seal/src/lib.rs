@@ -36,12 +36,15 @@ mod meta;
 mod names;
 mod options;
 mod par;
+mod pin;
 mod rename;
+mod renamed;
 mod report;
 mod seal;
 mod set;
 mod shard;
 mod system;
+mod times;
 mod tree;
 mod unseal;
 mod update;
@@ -55,11 +58,13 @@ pub use options::{
     HealOptions, Mode, Progress, SealOptions, SetPaths, Silent, System, UnsealOptions, VerifyOptions, World,
 };
 pub use report::{
-    BlockPlace, FileReport, FileStatus, HealReport, Losses, Renamed, SealReport, SetInfo, ShardReport,
-    ShardStatus, StripeFinding, StripeVerdict, Superfluous, Unfinished, UnsealReport, VerifyReport,
+    BlockPlace, FileReport, FileStatus, HealReport, Losses, NewerState, PinReport, Renamed, SealReport,
+    SetInfo, ShardReport, ShardStatus, StripeFinding, StripeVerdict, Superfluous, Unfinished, UnsealReport,
+    VerifyReport,
 };
 
 use set::{Opening, Set};
+use std::path::Path;
 
 /// Seals the sources, or brings an existing set up to date with them.
 ///
@@ -83,6 +88,14 @@ pub fn heal(options: &HealOptions, progress: &mut dyn Progress) -> Result<HealRe
 /// Restores the sealed tree to a directory, from any sufficient part of the shards.
 pub fn unseal(options: &UnsealOptions, progress: &mut dyn Progress) -> Result<UnsealReport, SealError> {
     System::new().world().unseal(options, progress)
+}
+
+/// Writes a pin of a set: digests of all that it holds now, to be kept where nobody who can write to the set can.
+///
+/// [`SetPaths::pin`] holds a set against it. Errors: `NeedsHeal` if a block is not what was sealed.
+/// Cost: every block is read; 32 bytes of pin for each.
+pub fn pin(set: &SetPaths, file: &Path, progress: &mut dyn Progress) -> Result<PinReport, SealError> {
+    System::new().world().pin(set, file, progress)
 }
 
 /// Says which set lies there and which of its shards are present; reads headers and manifests only.
@@ -124,8 +137,20 @@ impl World<'_> {
         progress: &mut dyn Progress,
     ) -> Result<UnsealReport, SealError> {
         let opening = Opening { paths: &options.set, alone: false, ignore_checksums: false, locked: false };
-        let set = Set::open(*self, &opening)?;
+        let mut set = Set::open(*self, &opening)?;
+        renamed::find_renamed(&mut set, progress)?;
         unseal::unseal(&set, options, progress)
+    }
+
+    /// [`pin`] in this world.
+    pub fn pin(
+        &self,
+        paths: &SetPaths,
+        file: &Path,
+        progress: &mut dyn Progress,
+    ) -> Result<PinReport, SealError> {
+        let opening = Opening { paths, alone: false, ignore_checksums: false, locked: false };
+        pin::pin(&Set::open(*self, &opening)?, file, progress)
     }
 
     /// [`open_set`] in this world.

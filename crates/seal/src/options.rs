@@ -56,6 +56,8 @@ pub struct SealOptions {
     pub shared: bool,
     /// The version of the format. An older set is brought to a newer one only if asked, never back; a new set gets the newest.
     pub version: Option<Version>,
+    /// Takes a file of the size that was sealed, of which all blocks but few hold what was sealed, for changed; `read_all` does so too. Otherwise it is refused: damaged or changed.
+    pub accept_changes: bool,
 }
 
 impl SealOptions {
@@ -74,6 +76,7 @@ impl SealOptions {
             forget: false,
             shared: false,
             version: None,
+            accept_changes: false,
         }
     }
 }
@@ -87,6 +90,8 @@ pub struct SetPaths {
     pub name: Option<String>,
     /// Where the sources are now, if not where they were sealed: one for each, in their order.
     pub sources: Vec<PathBuf>,
+    /// A pin that the set must fit: a manifest that does not is refused, a block that does not is lost.
+    pub pin: Option<PathBuf>,
 }
 
 impl SetPaths {
@@ -114,6 +119,8 @@ pub struct HealOptions {
     pub ignore_checksums: bool,
     /// Where shards that are lost entirely are made anew; where the others lie unless given.
     pub out: Option<PathBuf>,
+    /// Writes over shards of a later state, of which too few are there.
+    pub yes: bool,
     /// Without checksums: repairs also what one set of columns explains, although it proves less than is otherwise asked for.
     pub guess: bool,
 }

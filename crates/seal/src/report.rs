@@ -116,6 +116,11 @@ pub enum ShardStatus {
         /// Its generation.
         generation: u64,
     },
+    /// It has a later commit than the newest state that what is there suffices for: the others of that state are missing.
+    Newer {
+        /// Its generation.
+        generation: u64,
+    },
     /// It cannot be used.
     Unreadable {
         /// Why.
@@ -155,6 +160,11 @@ pub enum FileStatus {
     New,
     /// It looks unchanged, but its content is not what was sealed.
     Rotten,
+    /// It has another time of modification and the size that was sealed, and so few of its blocks hold something else that it may be damaged
+    /// as well as changed. It is never repaired back, and sealed anew only if that is asked for.
+    RotOrChange,
+    /// What was sealed lies under another path of the sources now, whole.
+    Renamed,
 }
 
 /// One path of the tree of which there is something to say.
@@ -232,6 +242,17 @@ pub struct Losses {
     pub enough_holders: Vec<Vec<String>>,
     /// A change that was cut off, or was perhaps, and whose journal does not lie where was looked.
     pub unfinished: Option<Unfinished>,
+}
+
+/// A later state of a set, of which not enough shards are there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewerState {
+    /// Its generation.
+    pub generation: u64,
+    /// The columns of its shards that are there.
+    pub have: Vec<u64>,
+    /// The columns of those that are not.
+    pub lack: Vec<u64>,
 }
 
 /// A change of a set that some of its shards wait for. Its journal lies in the directory that was sealed into, where there
@@ -323,6 +344,8 @@ pub struct VerifyReport {
     pub generation: u64,
     /// Whether blocks were judged by checksums.
     pub by_checksums: bool,
+    /// Whether manifest and blocks were held against a pin.
+    pub by_pin: bool,
     /// Every shard that should be there.
     pub shards: Vec<ShardReport>,
     /// Files that hold a shard of the set beside the one that counts.
@@ -353,11 +376,28 @@ pub struct VerifyReport {
     pub needs_seal: bool,
     /// Sources that are not there, so that originals were not compared.
     pub sources_missing: Vec<String>,
+    /// Mode beside: originals that have another name now, the first 100.
+    pub renamed: Vec<Renamed>,
+    /// If there are shards of a later state, and not enough of them: which.
+    pub newer: Option<NewerState>,
     /// Mode beside: files that are too large for the code, so that parity alone does not bring them back if they are lost
     /// as a whole; the first 100.
     pub exposed: Vec<String>,
     /// The number of all such files.
     pub exposed_count: u64,
+}
+
+/// What `pin` wrote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PinReport {
+    /// Where.
+    pub path: String,
+    /// The generation that is pinned.
+    pub generation: u64,
+    /// Blocks, each with a digest.
+    pub blocks: u64,
+    /// Bytes of the pin.
+    pub bytes: u64,
 }
 
 /// What `heal` did.

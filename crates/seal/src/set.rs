@@ -7,8 +7,10 @@ use crate::journal::{has_shards, journals, replay};
 use crate::lock::{Lock, lock};
 use crate::names::{Names, column_of, parent, path_of, set_of, shown};
 use crate::options::SetPaths;
-use crate::report::{FileStatus, SetInfo, ShardReport, ShardStatus, Superfluous, Unfinished};
+use crate::pin::Pin;
+use crate::report::{FileStatus, NewerState, SetInfo, ShardReport, ShardStatus, Superfluous, Unfinished};
 use crate::shard::{Candidate, Shard, Unusable, behind_links, is_called_shard, need};
+use crate::times::{is_rot_or_change, is_same_time};
 use crate::tree::Moves;
 use crate::window::join;
 use crate::{SealError, World};
@@ -58,6 +60,8 @@ pub(crate) struct Set<'w> {
     pub(crate) dirs: Vec<PathBuf>,
     /// Whether blocks are judged by their checksums.
     pub(crate) judge: bool,
+    /// What manifest and blocks are held against beside that.
+    pub(crate) pin: Option<Pin>,
     /// Without checksums: whether what is located without certainty counts as lost.
     pub(crate) guess: bool,
     pub(crate) names: Names,
@@ -103,6 +107,8 @@ impl<'w> Set<'w> {
             let error = FormatError::Invalid { part: Part::Manifest, field: "lanes", rule };
             return Err(SealError::Format { path, error });
         }
+        let pin = paths.pin.as_deref();
+        let pin = pin.map(|path| Pin::open(disk, path, &manifest, geometry.cell_count())).transpose()?;
         let home = home(&candidates, set);
         let names = Names { dir: home, name: manifest.name.clone(), columns: geometry.columns() };
         let sources = sources(disk, &manifest, &paths.sources)?;
@@ -118,6 +124,7 @@ impl<'w> Set<'w> {
             sources,
             dirs,
             judge: manifest.checksums && !opening.ignore_checksums,
+            pin,
             guess: false,
             names,
             geometry,
@@ -171,7 +178,7 @@ impl<'w> Set<'w> {
             ShardStatus::HeaderCopyDamaged => 1,
             ShardStatus::MetaDamaged => 2,
             ShardStatus::Truncated { .. } => 3,
-            ShardStatus::Stale { .. } => 4,
+            ShardStatus::Newer { .. } | ShardStatus::Stale { .. } => 4,
             ShardStatus::Unreadable { .. } => 5,
             ShardStatus::OtherSet { .. } => 6,
             ShardStatus::Missing => 7,
@@ -246,8 +253,21 @@ impl<'w> Set<'w> {
     /// The columns of shards of the generation after the one that can be had.
     pub(crate) fn newer(&self) -> Vec<usize> {
         let next = self.manifest.generation.0.checked_add(1);
-        let is_newer = |status: &ShardStatus| matches!(status, ShardStatus::Stale { generation } if Some(*generation) == next);
+        let is_newer = |status: &ShardStatus| matches!(status, ShardStatus::Newer { generation } if Some(*generation) == next);
         self.status.iter().filter(|(_, (_, status))| is_newer(status)).map(|(&column, _)| column).collect()
+    }
+
+    /// The latest state of which there are shards, if what is there does not suffice for it.
+    pub(crate) fn newer_state(&self) -> Option<NewerState> {
+        let generation = |status: &ShardStatus| match status {
+            ShardStatus::Newer { generation } => Some(*generation),
+            _ => None,
+        };
+        let latest = self.status.values().filter_map(|(_, status)| generation(status)).max()?;
+        let (have, lack): (Vec<usize>, Vec<usize>) =
+            self.status.keys().partition(|column| generation(&self.status[column].1) == Some(latest));
+        let wide = |columns: Vec<usize>| columns.into_iter().map(|column| column as u64).collect();
+        Some(NewerState { generation: latest, have: wide(have), lack: wide(lack) })
     }
 
     /// The path that a shard should have, if it bears the name of another column or another spelling of its own.
@@ -269,7 +289,10 @@ impl<'w> Set<'w> {
         if header.set != self.manifest.set {
             return ShardStatus::OtherSet { set: header.set.to_string() };
         }
-        if header.generation != self.manifest.generation {
+        if header.generation > self.manifest.generation {
+            return ShardStatus::Newer { generation: header.generation.0 };
+        }
+        if header.generation < self.manifest.generation {
             return ShardStatus::Stale { generation: header.generation.0 };
         }
         let rows = self.geometry.stored[column].len();
@@ -303,9 +326,11 @@ impl<'w> Set<'w> {
             let meta = self.world.disk.meta(&path).ok();
             let status = match (&entry.kind, meta) {
                 (_, None) => FileStatus::Missing,
-                (EntryKind::File { size, .. }, Some(meta)) => {
-                    same(meta.kind == MetaKind::File && meta.size == *size && meta.mtime == entry.mtime)
-                }
+                (EntryKind::File { size, .. }, Some(meta)) => same(
+                    meta.kind == MetaKind::File
+                        && meta.size == *size
+                        && is_same_time(entry.mtime, meta.mtime),
+                ),
                 (EntryKind::Dir, Some(meta)) => same(meta.kind == MetaKind::Dir),
                 (EntryKind::Symlink { target }, Some(Meta { kind: MetaKind::Symlink, .. })) => {
                     same(self.world.disk.read_link(&path).is_ok_and(|to| to == path_of(target)))
@@ -314,6 +339,17 @@ impl<'w> Set<'w> {
             };
             self.originals[index] = Some(Original { path, status });
         }
+    }
+
+    /// Whether an original that has another time than was sealed may be rotten as well as changed: it has the size that was sealed, and so
+    /// many of its blocks hold something else.
+    pub(crate) fn is_rot_or_change(&self, entry: usize, different: u64) -> bool {
+        let EntryKind::File { size, .. } = self.manifest.entries[entry].kind else { return false };
+        let there =
+            self.originals[entry].as_ref().and_then(|original| self.world.disk.meta(&original.path).ok());
+        self.judge
+            && there.is_some_and(|meta| meta.kind == MetaKind::File && meta.size == size)
+            && is_rot_or_change(different, self.manifest.block_len.blocks(size))
     }
 
     /// When an entry may last have been moved with a directory on the way to it from its source; the directory of the shards, to which
@@ -328,6 +364,11 @@ impl<'w> Set<'w> {
         let metas =
             dirs.filter(|dir| spelt_one_way(dir) != own).filter_map(|dir| self.world.disk.meta(&dir).ok());
         metas.fold(Moves::default(), |moves, dir| moves.through(&dir)).moved_at
+    }
+
+    /// Whether something tells of a block alone what it should be.
+    pub(crate) fn knows_blocks(&self) -> bool {
+        self.judge || self.pin.is_some()
     }
 
     /// Where an entry's original is.

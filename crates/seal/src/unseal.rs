@@ -91,8 +91,8 @@ pub(crate) fn unseal(
     set.world.disk.make_root(target).map_err(|e| SealError::io("creating", target, e))?;
     let _lock = set.lock_alone(target)?;
     let no_check = |lost| set.geometry.checker(lost).locator().checks().is_empty();
-    let blind = !set.judge && no_check(&set.lost_cells());
-    let damage = if set.judge { None } else { Some(find_damage(set, progress)?.0) };
+    let blind = !set.knows_blocks() && no_check(&set.lost_cells());
+    let damage = if set.knows_blocks() { None } else { Some(find_damage(set, progress)?.0) };
     progress.phase("restoring", crate::set::file_bytes(&set.manifest));
     let mark = stray(target, set.manifest.set, Some(NO_COLUMN));
     let unfinished = set.world.disk.meta(&mark).is_ok();
@@ -101,7 +101,7 @@ pub(crate) fn unseal(
         set,
         options,
         window: Window::new(&set.geometry, set.geometry.window_stripes().min(set.manifest.stripes)),
-        report: UnsealReport { unchecked: !set.judge, blind, ..UnsealReport::default() },
+        report: UnsealReport { unchecked: !set.knows_blocks(), blind, ..UnsealReport::default() },
         made: root.collect(),
         unfinished,
         mark,

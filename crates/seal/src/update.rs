@@ -19,6 +19,7 @@ use crate::rename::{give_names_back, is_called_like_one};
 use crate::report::{FileStatus, SealReport, ShardStatus};
 use crate::set::{Original, Set, mode_name};
 use crate::shard::read_front;
+use crate::times::{is_rot_or_change, is_same_time};
 use crate::tree::{Tree, let_times_pass};
 use crate::window::{join, read_file_blocks};
 use pantile_format::{Crc64, Entry, EntryKind, Extent, Manifest, Mode, Timestamp};
@@ -92,7 +93,7 @@ pub(crate) fn update(
     if set.manifest.mode == Mode::Beside {
         set.look_at_originals();
     }
-    let plan = Plan::new(&set, tree, options.read_all, &mut report, progress)?;
+    let plan = Plan::new(&set, tree, options, &mut report, progress)?;
     for &(old, new) in &plan.moved {
         let entry = &plan.next[new];
         set.originals[old] = Some(Original { path: path_now(&set, entry), status: FileStatus::Unchanged });
@@ -210,7 +211,7 @@ impl Plan {
     fn new(
         set: &Set<'_>,
         tree: Tree,
-        read_all: bool,
+        options: &SealOptions,
         report: &mut SealReport,
         progress: &mut dyn Progress,
     ) -> Result<Plan, SealError> {
@@ -230,7 +231,8 @@ impl Plan {
         // there is nothing to compare what is read with.
         let sealed_at = set.sealed_at.filter(|_| set.judge);
         let is_touched = |ctime: &Timestamp| sealed_at.is_some_and(|at| *ctime >= at);
-        let to_be_read: Vec<bool> = tree.ctimes.iter().map(|ctime| read_all || is_touched(ctime)).collect();
+        let to_be_read: Vec<bool> =
+            tree.ctimes.iter().map(|ctime| options.read_all || is_touched(ctime)).collect();
         let mut fresh: Vec<(usize, Option<usize>)> = Vec::new();
         let mut kept: HashSet<usize> = HashSet::new();
         for (index, entry) in plan.next.iter_mut().enumerate() {
@@ -241,7 +243,9 @@ impl Plan {
             kept.extend(before);
             match before.map(|i| &old[i]) {
                 Some(before)
-                    if before.mtime == entry.mtime && size_of(before) == size && !to_be_read[index] =>
+                    if is_same_time(before.mtime, entry.mtime)
+                        && size_of(before) == size
+                        && !to_be_read[index] =>
                 {
                     entry.kind = before.kind.clone();
                     report.unchanged += 1;
@@ -261,7 +265,7 @@ impl Plan {
         let_times_pass(fresh.iter().map(|&(index, _)| &plan.next[index]));
         plan.find_moved(set, &mut fresh, &mut gone, report, progress)?;
         gone.iter().for_each(|&i| plan.slots.extend(slots_of(extents_of(&old[i]), 0)));
-        plan.place(set, &fresh, read_all, report, progress)?;
+        plan.place(set, &fresh, options, report, progress)?;
         Ok(plan)
     }
 
@@ -320,12 +324,12 @@ impl Plan {
         &mut self,
         set: &Set<'_>,
         fresh: &[(usize, Option<usize>)],
-        read_all: bool,
+        options: &SealOptions,
         report: &mut SealReport,
         progress: &mut dyn Progress,
     ) -> Result<(), SealError> {
         const SHOWN: usize = 5;
-        let mut disguised: Vec<PathBuf> = Vec::new();
+        let (mut disguised, mut rot_or_change): (Vec<PathBuf>, Vec<PathBuf>) = Default::default();
         let old = &set.manifest.entries;
         let block_len = set.manifest.block_len;
         let blocks = |entry: &Entry| block_len.blocks(size_of(entry));
@@ -372,11 +376,19 @@ impl Plan {
             self.slots.extend(slots_of(&dropped, count));
             added.into_iter().for_each(|extent| append(&mut extents, extent));
             let size = size_of(&self.next[index]);
-            let looks_so =
-                before.is_some_and(|i| size_of(&old[i]) == size && old[i].mtime == self.next[index].mtime);
+            let looks_so = before.is_some_and(|i| {
+                size_of(&old[i]) == size && is_same_time(old[i].mtime, self.next[index].mtime)
+            });
             let as_before = looks_so && (0..count).all(same);
-            if looks_so && !as_before && !read_all {
+            let has_size = set.judge && before.is_some_and(|i| size_of(&old[i]) == size);
+            let different = || (0..count).filter(|&block| !same(block)).count() as u64;
+            if looks_so && !as_before && !options.read_all {
                 disguised.push(path_now(set, &self.next[index]));
+            } else if has_size
+                && is_rot_or_change(different(), count)
+                && !(options.read_all || options.accept_changes)
+            {
+                rot_or_change.push(path_now(set, &self.next[index]));
             }
             self.next[index].kind = EntryKind::File { size, extents, crcs };
             self.read_in_vain |= as_before;
@@ -388,6 +400,11 @@ impl Plan {
             let count = disguised.len();
             disguised.truncate(SHOWN);
             return Err(SealError::Disguised { first: disguised, count });
+        }
+        if !rot_or_change.is_empty() {
+            let count = rot_or_change.len();
+            rot_or_change.truncate(SHOWN);
+            return Err(SealError::RotOrChange { first: rot_or_change, count });
         }
         self.stripes = allocator.stripes;
         self.slots.sort_unstable_by_key(|slot| (slot.stripe, slot.lane));

@@ -5,17 +5,19 @@ use crate::first::names_exposed;
 use crate::grid::Geometry;
 use crate::names::shown;
 use crate::options::Progress;
+use crate::renamed::find_renamed;
 use crate::report::{
-    BlockPlace, FileReport, FileStatus, Losses, ShardReport, ShardStatus, StripeFinding, StripeVerdict,
-    VerifyReport,
+    BlockPlace, FileReport, FileStatus, Losses, Renamed, ShardReport, ShardStatus, StripeFinding,
+    StripeVerdict, VerifyReport,
 };
 use crate::set::{Original, Set, mode_name};
 use crate::tree::{Own, Tree};
-use crate::window::Window;
+use crate::window::{Window, join};
 use pantile::{CellIndex, CellSet, Finding, Verdict};
 use pantile_format::{EntryKind, Extent, Mode};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
+use std::path::Path;
 
 const FINDINGS_SHOWN: usize = 1000;
 const FILES_SHOWN: usize = 100;
@@ -52,6 +54,7 @@ pub(crate) fn scan(
     if set.manifest.mode == Mode::Full {
         set.look_at_originals();
     }
+    find_renamed(set, progress)?;
     let (damage, bytes_read) = find_damage(set, progress)?;
     Ok((report(set, &damage, bytes_read), damage))
 }
@@ -75,7 +78,7 @@ pub(crate) fn find_damage(set: &Set<'_>, progress: &mut dyn Progress) -> Result<
         window.move_to(at..stripes.min(at + step), &lost);
         let all = 0..window.count();
         set.read(&mut window, &cells, all);
-        if !set.judge {
+        if !set.knows_blocks() {
             damage.locate(set, &mut window)?;
         }
         damage.take(set, &window, &lost);
@@ -443,6 +446,9 @@ fn report(set: &Set<'_>, damage: &Damage, bytes_read: u64) -> VerifyReport {
         let seen = set.originals[index].as_ref().map(|original| original.status).filter(|_| sources_seen);
         let status = match seen {
             Some(FileStatus::Unchanged) if beside && lost_blocks > 0 => FileStatus::Rotten,
+            Some(FileStatus::Changed) if beside && set.is_rot_or_change(index, lost_blocks) => {
+                FileStatus::RotOrChange
+            }
             Some(status) => status,
             None => FileStatus::Unchanged,
         };
@@ -468,10 +474,13 @@ fn report(set: &Set<'_>, damage: &Damage, bytes_read: u64) -> VerifyReport {
     let is_rotten = |f: &FileReport| match f.status {
         FileStatus::Missing | FileStatus::Rotten => true,
         FileStatus::Unchanged => f.lost_blocks > 0,
-        FileStatus::Changed | FileStatus::New => false,
+        FileStatus::Changed | FileStatus::RotOrChange | FileStatus::Renamed | FileStatus::New => false,
     };
     let needs_heal = !shards_good || !damage.doubtful.is_empty() || (beside && files.iter().any(is_rotten));
-    let needs_seal = beside && files.iter().any(|f| f.status == FileStatus::Changed);
+    let is_changed = |f: &FileReport| {
+        matches!(f.status, FileStatus::Changed | FileStatus::RotOrChange | FileStatus::Renamed)
+    };
+    let needs_seal = beside && files.iter().any(is_changed);
     let (exposed, exposed_count) = match set.manifest.mode {
         Mode::Beside => names_exposed(&set.geometry, &set.manifest),
         Mode::Full => Default::default(),
@@ -479,6 +488,8 @@ fn report(set: &Set<'_>, damage: &Damage, bytes_read: u64) -> VerifyReport {
     VerifyReport {
         needs_heal,
         needs_seal,
+        renamed: renamed(set),
+        newer: set.newer_state(),
         sources_missing,
         exposed,
         exposed_count,
@@ -488,6 +499,7 @@ fn report(set: &Set<'_>, damage: &Damage, bytes_read: u64) -> VerifyReport {
         mode: mode_name(set.manifest.mode).into(),
         generation: set.manifest.generation.0,
         by_checksums: set.judge,
+        by_pin: set.pin.is_some(),
         // What the equations say of any place is never clean, whatever the other parts of the report say.
         clean: shards_good && originals_good && damage.cells.is_empty() && damage.finding_count == 0,
         shards,
@@ -514,12 +526,30 @@ pub(crate) fn tree_now(set: &Set<'_>) -> Option<Tree> {
     Tree::walk(set.world.disk, sources, &own).ok()
 }
 
+/// The originals that have another name now, and which.
+fn renamed(set: &Set<'_>) -> Vec<Renamed> {
+    let all = set.originals.iter().enumerate();
+    let renamed = all.filter_map(|(index, original)| match original {
+        Some(Original { path, status: FileStatus::Renamed }) => {
+            Some(Renamed::new(&set.original_path(index), path))
+        }
+        _ => None,
+    });
+    renamed.take(FILES_SHOWN).collect()
+}
+
 /// What lies in the sources now and was not sealed.
 fn new_files(set: &Set<'_>) -> Vec<FileReport> {
     let Some(tree) = tree_now(set) else { return Vec::new() };
     let known: HashSet<(u32, &[u8])> =
         set.manifest.entries.iter().map(|entry| (entry.source, entry.path.as_slice())).collect();
-    let is_new = |entry: &&pantile_format::Entry| !known.contains(&(entry.source, entry.path.as_slice()));
+    let is_renamed = |original: &&Original| original.status == FileStatus::Renamed;
+    let recognised: HashSet<&Path> =
+        set.originals.iter().flatten().filter(is_renamed).map(|original| original.path.as_path()).collect();
+    let is_new = |entry: &&pantile_format::Entry| {
+        !known.contains(&(entry.source, entry.path.as_slice()))
+            && !recognised.contains(join(&set.sources[entry.source as usize], &entry.path).as_path())
+    };
     let report = |entry: &pantile_format::Entry| {
         let prefix = &set.manifest.sources[entry.source as usize].prefix;
         let parts: Vec<&[u8]> =

@@ -3,6 +3,7 @@
 //! `have` are blocks whose content is in the buffer and right; `lost` are blocks that cannot be read, or are not what
 //! was sealed. Reading is judged at once: by checksum, or without checksums by having been readable at all.
 
+use crate::grid::Run;
 use crate::names::path_of;
 use crate::report::FileStatus;
 use crate::set::Set;
@@ -10,6 +11,7 @@ use crate::{SealError, par};
 use pantile::kernel::Arena;
 use pantile::{CellIndex, CellSet, Costs, PlanError};
 use pantile_format::{Crc64, Entry, EntryKind};
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -127,9 +129,13 @@ impl Set<'_> {
         };
         if self.judge {
             let blocks = buffer.chunks_exact(self.geometry.block());
-            for ((good, stripe), block) in good.iter_mut().zip(stripes).zip(blocks) {
+            for ((good, stripe), block) in good.iter_mut().zip(stripes.clone()).zip(blocks) {
                 *good = *good && self.expected(cell, stripe) == Some(Crc64::of(block));
             }
+        }
+        if let Some(pin) = &self.pin {
+            let fits = pin.fits(cell, stripes, buffer);
+            good.iter_mut().zip(fits).for_each(|(good, fits)| *good = *good && fits);
         }
         good
     }
@@ -160,20 +166,39 @@ impl Set<'_> {
             let (from, to) =
                 ((run.first - stripes.start) as usize, (run.first - stripes.start + run.count) as usize);
             let bytes = &mut buffer[from * block..to * block];
-            let readable = match &self.originals[run.entry] {
-                Some(original) if original.status == FileStatus::Unchanged || self.judge => {
-                    let entry = &self.manifest.entries[run.entry];
-                    read_source(self, &original.path, entry, run.block, bytes).is_ok_and(|read| read.whole)
+            match &self.originals[run.entry] {
+                Some(original) if original.status == FileStatus::Unchanged || self.knows_blocks() => {
+                    self.read_run(&original.path, run, bytes, &mut good[from..to]);
                 }
-                _ => false,
-            };
-            good[from..to].fill(readable);
-            if !readable && self.judge {
-                // A part of the file may be there still: its blocks are judged one by one.
-                good[from..to].fill(true);
+                _ => good[from..to].fill(false),
             }
         }
         good
+    }
+
+    /// Reads blocks of an original in one piece, and one by one where something cannot be read: one sector that is
+    /// unreadable costs its block, not all that were asked for with it.
+    fn read_run(&self, path: &Path, run: Run, bytes: &mut [u8], good: &mut [bool]) {
+        let entry = &self.manifest.entries[run.entry];
+        match read_source(self, path, entry, run.block, bytes) {
+            // A part of the file may be there still: where there are checksums they judge its blocks.
+            Ok(read) => good.fill(read.whole || self.knows_blocks()),
+            // Then there is nothing to be read block by block.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
+                bytes.fill(0);
+                good.fill(false);
+            }
+            Err(_) => {
+                let blocks = bytes.chunks_exact_mut(self.geometry.block());
+                for ((bytes, good), block) in blocks.zip(good).zip(run.block..) {
+                    let read = read_source(self, path, entry, block, bytes);
+                    *good = read.is_ok_and(|read| read.whole || self.knows_blocks());
+                    if !*good {
+                        bytes.fill(0);
+                    }
+                }
+            }
+        }
     }
 
     /// The checksum that a block was sealed with.
@@ -252,7 +277,13 @@ impl Set<'_> {
 
     /// Whether a computed block is what was sealed, as far as that is known.
     fn is_right(&self, window: &Window, cell: CellIndex, i: usize) -> bool {
-        let expected = self.expected(cell, window.stripes.start + i as u64);
+        let stripe = window.stripes.start + i as u64;
+        if let Some(pin) = &self.pin
+            && pin.fits(cell, stripe..stripe + 1, window.block(cell, i)) != [true]
+        {
+            return false;
+        }
+        let expected = self.expected(cell, stripe);
         !self.judge || expected.is_none_or(|expected| expected == Crc64::of(window.block(cell, i)))
     }
 }

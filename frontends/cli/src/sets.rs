@@ -33,11 +33,14 @@ pub struct SetArgs {
     /// Where a sealed source is now, if it was moved; give one for each, in the order of sealing.
     #[arg(long = "source", value_name = "PATH")]
     sources: Vec<PathBuf>,
+    /// A pin that 'seal --pin' wrote and you kept elsewhere: what does not have its digests is refused, or counts as lost.
+    #[arg(long, value_name = "FILE")]
+    pin: Option<PathBuf>,
 }
 
 impl SetArgs {
     pub fn into_paths(self) -> SetPaths {
-        SetPaths { paths: self.paths, name: self.name, sources: self.sources }
+        SetPaths { paths: self.paths, name: self.name, sources: self.sources, pin: self.pin }
     }
 }
 
@@ -224,12 +227,14 @@ fn verdict(error: &SealError, text: String) -> Failure {
         } => Failure::Input(text),
         SealError::Cancelled => Failure::Interrupted(text),
         SealError::TooMuchLost { .. }
+        | SealError::ManifestNotPinned { .. }
         | SealError::Doubtful { .. }
         | SealError::NoGoodShard { .. }
         | SealError::NotWithoutOriginals { .. } => Failure::Losses(text),
         SealError::Format { .. }
         | SealError::NeedsHeal { .. }
         | SealError::Disguised { .. }
+        | SealError::RotOrChange { .. }
         | SealError::ShardsElsewhere { .. }
         | SealError::BadJournal { .. } => Failure::Damage(text),
         SealError::NoSources
@@ -243,6 +248,7 @@ fn verdict(error: &SealError, text: String) -> Failure {
         | SealError::SourceNotNamed { .. }
         | SealError::SourceCount { .. }
         | SealError::OtherSource { .. }
+        | SealError::OtherPinned { .. }
         | SealError::BadName { .. }
         | SealError::CodeNeeded { .. }
         | SealError::StudyOnly { .. }
@@ -314,6 +320,7 @@ pub fn superfluous(report: &VerifyReport, is_told: impl Fn(&str) -> bool) -> Str
         let what = match &file.status {
             ShardStatus::Good | ShardStatus::HeaderCopyDamaged | ShardStatus::MetaDamaged => "a copy",
             ShardStatus::Stale { .. } => "an older state",
+            ShardStatus::Newer { .. } => "a newer state",
             _ => "a broken copy",
         };
         let shard = report.shards.iter().find(|shard| shard.column == file.column);
@@ -333,6 +340,7 @@ fn shard_status(status: &ShardStatus) -> String {
         ShardStatus::Truncated { have, need } => format!("truncated: {have} of {need} bytes"),
         ShardStatus::OtherSet { set } => format!("of another set, {set}"),
         ShardStatus::Stale { generation } => format!("stale: generation {generation}"),
+        ShardStatus::Newer { generation } => format!("newer: generation {generation}"),
         ShardStatus::Unreadable { reason } => format!("unreadable: {}", name(reason)),
     }
 }
@@ -347,6 +355,8 @@ pub fn files(files: &[FileReport], most: usize, terminal: &Terminal) -> String {
             FileStatus::Missing => "missing",
             FileStatus::New => "new",
             FileStatus::Rotten => "rotten",
+            FileStatus::RotOrChange => "rot or change?",
+            FileStatus::Renamed => "renamed",
         };
         table.row(vec![
             status.to_string(),
@@ -406,7 +416,11 @@ pub fn verification(report: &VerifyReport, terminal: &Terminal) -> String {
         report.generation,
         bytes(report.bytes_read),
         count(report.stripes as usize, "stripe"),
-        if report.by_checksums { "checksums" } else { "the equations of the code" }
+        match (report.by_pin, report.by_checksums) {
+            (true, _) => "the pin",
+            (false, true) => "checksums",
+            (false, false) => "the equations of the code",
+        }
     );
     out.push_str(&shards(&report.shards, false, terminal));
     out.push_str(&superfluous(report, |_| true));
@@ -427,7 +441,12 @@ pub fn verification(report: &VerifyReport, terminal: &Terminal) -> String {
     }
     if report.sources_seen {
         let _ = writeln!(out, "\n{} as sealed.", count(report.files_unchanged as usize, "original file"));
-        let newer = report.files.iter().filter(|f| matches!(f.status, FileStatus::New | FileStatus::Changed));
+        let newer = report.files.iter().filter(|f| {
+            matches!(
+                f.status,
+                FileStatus::New | FileStatus::Changed | FileStatus::RotOrChange | FileStatus::Renamed
+            )
+        });
         match newer.count() {
             0 => {}
             newer => {
@@ -439,10 +458,33 @@ pub fn verification(report: &VerifyReport, terminal: &Terminal) -> String {
             }
         }
     }
+    for file in &report.renamed {
+        let _ = writeln!(out, "{} is called {} now.", name(&file.from), name(&file.to));
+    }
+    let unclear = report.files.iter().filter(|f| f.status == FileStatus::RotOrChange).count();
+    if unclear > 0 {
+        let _ = writeln!(
+            out,
+            "{} of the size that was sealed with all blocks but few as sealed: rot or change? 'pantile heal' leaves it, 'pantile seal' \
+             takes it only with --accept-changes, 'pantile unseal' brings back what was sealed.",
+            count(unclear, "file")
+        );
+    }
+    if let Some(newer) = &report.newer {
+        let numbers = |columns: &[u64]| columns.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+        let _ = writeln!(
+            out,
+            "The shards of columns {} are newer, of generation {}, and too few: bring the others of that generation ({}) before \
+             anything is written over them.",
+            numbers(&newer.have),
+            newer.generation,
+            numbers(&newer.lack)
+        );
+    }
     out.push_str(&exposed(&report.exposed, report.exposed_count));
     let verdict = match (report.clean, report.recoverable) {
         (true, _) => "Verdict: clean; nothing is missing and nothing is wrong.".to_string(),
-        (false, true) if !report.needs_heal => changed_only(),
+        (false, true) if !report.needs_heal => changed_only(report),
         (false, true) if only_misnamed(report) => {
             "Verdict: nothing is damaged, but shards bear the names of others: run 'pantile heal'.".to_string()
         }
@@ -469,9 +511,12 @@ fn only_misnamed(report: &VerifyReport) -> bool {
 }
 
 /// The verdict where files were changed since and nothing else is to be said.
-pub fn changed_only() -> String {
-    "Verdict: nothing is damaged, but files were changed since they were sealed: run 'pantile seal'."
-        .to_string()
+pub fn changed_only(report: &VerifyReport) -> String {
+    match report.files.iter().any(|file| file.status == FileStatus::RotOrChange) {
+        true => "Verdict: nothing else is damaged, but some files are rotten or were changed, and only you can tell which.",
+        false => "Verdict: nothing is damaged, but files were changed since they were sealed: run 'pantile seal'.",
+    }
+    .to_string()
 }
 
 /// The files that parity alone does not bring back, if there are any.

@@ -1,6 +1,6 @@
-//! Claim: every table of `docs/shard-format.md` is the table that the code encodes and decodes by.
+//! Claim: every table of `docs/shard-format.md` and `docs/pin-format.md` is the table that the code encodes and decodes by.
 //!
-//! With `PANTILE_BLESS=1` the tables of the page are written anew.
+//! With `PANTILE_BLESS=1` the tables of the pages are written anew.
 
 use pantile_format::*;
 use std::fmt::Write;
@@ -38,10 +38,16 @@ fn tags() -> String {
 }
 
 #[test]
-fn the_shard_page_says_what_the_code_does() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/shard-format.md");
+fn the_pin_page_says_what_the_code_does() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/pin-format.md");
+    let page = compared(path, vec![("pin", table(PIN_LAYOUT))]);
+    assert!(page.contains(&format!("version **{PIN_VERSION}**")));
+    assert!(page.contains(&format!("| header | {PIN_HEADER_BYTES} |")));
+}
+
+/// Compares the tables of a page with those of the code, or writes them; the page.
+fn compared(path: &str, tables: Vec<(&str, String)>) -> String {
     let mut page = std::fs::read_to_string(path).unwrap();
-    let tables = TABLES.iter().map(|&(name, fields)| (name, table(fields))).chain([("tags", tags())]);
     for (name, table) in tables {
         let start = format!("<!-- table: {name} -->\n");
         let from = page.find(&start).unwrap_or_else(|| panic!("the page has no table {name}")) + start.len();
@@ -56,6 +62,14 @@ fn the_shard_page_says_what_the_code_does() {
     if std::env::var_os("PANTILE_BLESS").is_some() {
         std::fs::write(path, &page).unwrap();
     }
+    page
+}
+
+#[test]
+fn the_shard_page_says_what_the_code_does() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/shard-format.md");
+    let tables = TABLES.iter().map(|&(name, fields)| (name, table(fields))).chain([("tags", tags())]);
+    let page = compared(path, tables.collect());
     for (words, number) in [
         ("format version", u64::from(FORMAT_VERSION)),
         ("blocks begin at byte", BODY_OFFSET),

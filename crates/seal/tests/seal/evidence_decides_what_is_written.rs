@@ -126,37 +126,6 @@ fn a_lost_shard_is_not_made_from_a_stripe_in_doubt_and_called_right() {
     assert!(shards(&place.out()) == whole);
 }
 
-/// Bytes that give a block the checksum that it is to have, in place of its last eight.
-fn forge(block: &mut [u8], wanted: Crc64) {
-    let at = block.len() - 8;
-    let mut crc = |tail: u64| {
-        block[at..].copy_from_slice(&tail.to_le_bytes());
-        Crc64::of(block).0
-    };
-    let base = crc(0);
-    // By its highest bit: what a choice of bits of the tail adds to the checksum, and the choice.
-    let mut pivots = [None; 64];
-    for i in 0..64 {
-        let (mut adds, mut bits) = (crc(1 << i) ^ base, 1u64 << i);
-        while adds != 0 {
-            match pivots[adds.ilog2() as usize] {
-                None => {
-                    pivots[adds.ilog2() as usize] = Some((adds, bits));
-                    break;
-                }
-                Some((other, its)) => (adds, bits) = (adds ^ other, bits ^ its),
-            }
-        }
-    }
-    let (mut left, mut tail) = (wanted.0 ^ base, 0);
-    while left != 0 {
-        let (adds, bits) =
-            pivots[left.ilog2() as usize].expect("a checksum of 64 bits is reached by any 64 bits");
-        (left, tail) = (left ^ adds, tail ^ bits);
-    }
-    assert_eq!(crc(tail), wanted.0);
-}
-
 #[test]
 fn a_forged_checksum_does_not_hide_from_the_equations() {
     for far in [false, true] {

@@ -35,6 +35,9 @@ pub struct Heal {
     /// Judge by the equations of the code alone, as if there were no checksums.
     #[arg(long)]
     ignore_checksums: bool,
+    /// Write over shards that are newer than the state that can be had, too.
+    #[arg(long)]
+    yes: bool,
     /// Without checksums: also repair what is probably wrong, where so little is wrong that it is not certain.
     #[arg(long, conflicts_with = "dry_run")]
     guess: bool,
@@ -63,6 +66,7 @@ impl Heal {
             ignore_checksums: self.ignore_checksums,
             out: self.out,
             guess: self.guess,
+            yes: self.yes,
         };
         let mut progress = Shown::new(terminal);
         let result = heal(&options, &mut progress);
@@ -176,7 +180,7 @@ fn text(report: &HealReport, terminal: &Terminal) -> String {
         let _ = writeln!(out, "  not healed {}: {}", sets::name(&failed.path), sets::name(&failed.reason));
     }
     let verdict = match report.blocks_left == 0 && report.not_healed.is_empty() {
-        true if !report.found.needs_heal => sets::changed_only(),
+        true if !report.found.needs_heal => sets::changed_only(&report.found),
         true if report.found.needs_seal => {
             "Verdict: whole again, but for what was changed since: run 'pantile seal'.".to_string()
         }

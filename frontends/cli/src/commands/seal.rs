@@ -5,7 +5,7 @@ use crate::failure::{Outcome, Verdict, note};
 use crate::sets::{self, Shown, Versioned};
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
-use pantile_seal::{Mode, SealOptions, SealReport, Version, seal};
+use pantile_seal::{Mode, SealOptions, SealReport, SetPaths, Version, pin, seal};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -64,6 +64,13 @@ pub struct Seal {
     /// Bring a set that an older pantile sealed to the newest version of the format; older programs cannot read it then.
     #[arg(long)]
     upgrade: bool,
+    /// Seal also files of which all blocks but few are as sealed, and which may be damaged as well as changed.
+    #[arg(long)]
+    accept_changes: bool,
+    /// Write digests of all that is sealed to a file, to be kept where nobody who can write to the shards can: checksums find
+    /// accidents and do not resist a forger, --pin of verify and heal does.
+    #[arg(long, value_name = "FILE")]
+    pin: Option<PathBuf>,
     /// Print JSON: what was read, written and sealed.
     #[arg(long)]
     json: bool,
@@ -71,6 +78,7 @@ pub struct Seal {
 
 impl Seal {
     pub fn run(self, terminal: &Terminal) -> Outcome {
+        let out = self.out.clone();
         let mut options = SealOptions::new(self.paths, self.out);
         options.code = self.code.as_deref().map(args::code).transpose()?;
         options.mode = self.beside.then_some(Mode::Beside);
@@ -80,8 +88,16 @@ impl Seal {
         (options.moved, options.read_all) = (self.moved, self.read_all);
         options.version = self.upgrade.then_some(Version::V2);
         (options.forget, options.shared) = (self.forget, self.shared);
+        options.accept_changes = self.accept_changes;
         let mut progress = Shown::new(terminal);
         let result = seal(&options, &mut progress);
+        let pinned = match (&result, &self.pin) {
+            (Ok(report), Some(file)) => {
+                let set = SetPaths { name: Some(report.set.clone()), ..SetPaths::dir(out) };
+                Some(pin(&set, file, &mut progress))
+            }
+            _ => None,
+        };
         progress.end();
         let report = result.map_err(|error| sets::failure(&error))?;
         if let Some(before) = &report.widened_from {
@@ -91,12 +107,21 @@ impl Seal {
                 sets::name(before)
             ));
         }
+        let pinned = pinned.transpose().map_err(|error| sets::failure(&error))?;
         if report.tolerance == 0 {
             note(&warning(&report.code));
         }
         match self.json {
             true => print_json(&Versioned::new(&report))?,
             false => print(&text(&report, terminal))?,
+        }
+        if let Some(pinned) = pinned {
+            note(&format!(
+                "pinned: {} blocks, {} in {}; keep it where nobody who can write to the shards can",
+                pinned.blocks,
+                sets::bytes(pinned.bytes),
+                sets::name(&pinned.path)
+            ));
         }
         Ok(Verdict::Good)
     }

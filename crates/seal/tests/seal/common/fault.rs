@@ -26,6 +26,8 @@ pub struct Faults {
     pub full_after: Option<u64>,
     /// Files whose name ends so cannot be opened.
     pub unreadable: Option<&'static str>,
+    /// Bytes that cannot be read, of files whose path ends so.
+    pub bad_sectors: &'static [(&'static str, u64)],
     /// Which opening of a file to write to it fails, once.
     pub fails_to_open: Option<u64>,
     /// A planted bug: files whose name ends so are not synced, though the caller is told so.
@@ -399,6 +401,12 @@ impl Disk for FaultDisk {
 
 impl DiskFile for FaultFile {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        let is_here = |(end, at): &&(&str, u64)| {
+            self.path.to_string_lossy().ends_with(end) && (offset..offset + bytes.len() as u64).contains(at)
+        };
+        if self.faults.bad_sectors.iter().any(|sector| is_here(&sector)) {
+            return Err(io::Error::from_raw_os_error(5));
+        }
         let have = self.inner.read_at(bytes, offset)?;
         let mut state = self.state.lock().unwrap();
         *state.bytes_read.entry(self.path.clone()).or_default() += have as u64;

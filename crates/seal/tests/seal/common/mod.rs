@@ -227,3 +227,34 @@ pub fn shards(out: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     }
     all
 }
+
+/// Bytes that give a block the checksum that it is to have, in place of its last eight.
+pub fn forge(block: &mut [u8], wanted: pantile_format::Crc64) {
+    let at = block.len() - 8;
+    let mut crc = |tail: u64| {
+        block[at..].copy_from_slice(&tail.to_le_bytes());
+        pantile_format::Crc64::of(block).0
+    };
+    let base = crc(0);
+    // By its highest bit: what a choice of bits of the tail adds to the checksum, and the choice.
+    let mut pivots = [None; 64];
+    for i in 0..64 {
+        let (mut adds, mut bits) = (crc(1 << i) ^ base, 1u64 << i);
+        while adds != 0 {
+            match pivots[adds.ilog2() as usize] {
+                None => {
+                    pivots[adds.ilog2() as usize] = Some((adds, bits));
+                    break;
+                }
+                Some((other, its)) => (adds, bits) = (adds ^ other, bits ^ its),
+            }
+        }
+    }
+    let (mut left, mut tail) = (wanted.0 ^ base, 0);
+    while left != 0 {
+        let (adds, bits) =
+            pivots[left.ilog2() as usize].expect("a checksum of 64 bits is reached by any 64 bits");
+        (left, tail) = (left ^ adds, tail ^ bits);
+    }
+    assert_eq!(crc(tail), wanted.0);
+}

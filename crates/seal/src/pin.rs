@@ -1,0 +1,187 @@
+//! Pins: what a set must hold, as digests that a person keeps elsewhere.
+//!
+//! Checksums find accidents; whoever writes to the shards can make them fit. A pin holds the BLAKE3 digest of the manifest
+//! and of every block of one state of the set. Held against it, a set is judged block by block: one that has another digest is
+//! lost, whatever its checksum says, and what is computed in its place counts only if it has the digest. A manifest that is not
+//! the pinned one is refused before anything else is done with it.
+//!
+//! Memory: the digests of one window of stripes. The file is `docs/pin-format.md`.
+
+use crate::disk::{Access, Disk, DiskFile};
+use crate::options::Progress;
+use crate::report::PinReport;
+use crate::set::Set;
+use crate::window::Window;
+use crate::{SealError, names};
+use pantile::CellIndex;
+use pantile_format::{DIGEST_BYTES, FormatError, Manifest, PIN_HEADER_BYTES, Part, PinHeader};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// Bytes of a pin that are read at a time.
+const PIECE_BYTES: u64 = 1 << 20;
+
+/// A pin that is held against a set.
+pub(crate) struct Pin {
+    header: PinHeader,
+    file: Box<dyn DiskFile>,
+}
+
+impl Pin {
+    /// Opens a pin of the state that a manifest describes.
+    ///
+    /// Errors: it is no pin, is damaged, or is of another state; or the manifest is not what was pinned.
+    pub(crate) fn open(
+        disk: &dyn Disk,
+        path: &Path,
+        manifest: &Manifest,
+        cells: usize,
+    ) -> Result<Pin, SealError> {
+        let failed = |e| SealError::io("reading", path, e);
+        let format = |error| SealError::Format { path: path.to_path_buf(), error };
+        let place = place(disk, path, Access::Read).map_err(failed)?;
+        let file = disk.open(&place).map_err(failed)?;
+        let mut bytes = [0; PIN_HEADER_BYTES as usize];
+        let have = file.read_at(&mut bytes, 0).map_err(failed)?;
+        let header = PinHeader::decode(&bytes[..have]).map_err(format)?;
+        let (len, part) = (file.meta().map_err(failed)?.size, Part::Pin);
+        match header.file_len() {
+            Some(need) if len < need => return Err(format(FormatError::Truncated { part, have: len, need })),
+            Some(need) if len > need => {
+                let rule = "must be what the digests need, and nothing behind them";
+                return Err(format(FormatError::Invalid { part, field: "length", rule }));
+            }
+            _ => {}
+        }
+        let end = len - DIGEST_BYTES;
+        let mut told = [0; DIGEST_BYTES as usize];
+        file.read_at(&mut told, end).map_err(failed)?;
+        if digest_of(&*file, end).map_err(failed)? != told {
+            return Err(format(FormatError::Checksum { part }));
+        }
+        let fits = header.set == manifest.set
+            && header.generation == manifest.generation
+            && header.block_len == manifest.block_len
+            && header.stripes == manifest.stripes
+            && header.cells as usize == cells;
+        if !fits {
+            return Err(SealError::OtherPinned {
+                path: path.to_path_buf(),
+                pinned: (header.set.to_string(), header.generation.0),
+                here: (manifest.set.to_string(), manifest.generation.0),
+            });
+        }
+        if *blake3::hash(&manifest.encode()).as_bytes() != header.manifest {
+            return Err(SealError::ManifestNotPinned { path: path.to_path_buf() });
+        }
+        Ok(Pin { header, file })
+    }
+
+    /// For each block of a cell in some stripes whether it is what was pinned. What the pin cannot be asked about is not.
+    pub(crate) fn fits(&self, cell: CellIndex, stripes: Range<u64>, blocks: &[u8]) -> Vec<bool> {
+        let block = self.header.block_len.bytes() as usize;
+        let mut digests = vec![0; blocks.len() / block * DIGEST_BYTES as usize];
+        let at = self.header.digest_offset(cell.0, stripes.start);
+        let have = at.map(|at| self.file.read_at(&mut digests, at));
+        let all_there = matches!(have, Some(Ok(have)) if have == digests.len());
+        let digests = digests.chunks_exact(DIGEST_BYTES as usize);
+        let pairs = blocks.chunks_exact(block).zip(digests);
+        pairs.map(|(block, digest)| all_there && blake3::hash(block).as_bytes()[..] == *digest).collect()
+    }
+}
+
+/// Where a pin lies, in a directory that the person named.
+fn place(disk: &dyn Disk, path: &Path, access: Access) -> std::io::Result<PathBuf> {
+    let name = path.file_name().ok_or(std::io::ErrorKind::InvalidInput)?;
+    Ok(disk.root(&names::parent(path), access)?.join(name))
+}
+
+/// The digest of the start of a file.
+fn digest_of(file: &dyn DiskFile, len: u64) -> std::io::Result<[u8; DIGEST_BYTES as usize]> {
+    let mut hasher = blake3::Hasher::new();
+    let mut piece = vec![0; PIECE_BYTES.min(len) as usize];
+    let mut at = 0;
+    while at < len {
+        let piece = &mut piece[..PIECE_BYTES.min(len - at) as usize];
+        if file.read_at(piece, at)? < piece.len() {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        hasher.update(piece);
+        at += piece.len() as u64;
+    }
+    Ok(*hasher.finalize().as_bytes())
+}
+
+/// Writes a pin of the set as it is, in place of whatever file has the name.
+///
+/// Reads every block. Errors: `NeedsHeal` if one is not what was sealed, which must not be pinned as if it was.
+pub(crate) fn pin(set: &Set<'_>, path: &Path, progress: &mut dyn Progress) -> Result<PinReport, SealError> {
+    let disk = set.world.disk;
+    let path = &place(disk, path, Access::Write).map_err(|e| SealError::io("opening", path, e))?;
+    let temp = names::temp(path);
+    let done = write_pin(set, &temp, progress);
+    let done = done.and_then(|(report, file)| {
+        file.give_name(path).map_err(|e| SealError::io("renaming", &temp, e))?;
+        let dir = names::parent(path);
+        disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))?;
+        Ok(PinReport { path: path.display().to_string(), ..report })
+    });
+    if done.is_err() {
+        let _ = disk.remove(&temp);
+    }
+    done
+}
+
+fn write_pin(
+    set: &Set<'_>,
+    temp: &PathBuf,
+    progress: &mut dyn Progress,
+) -> Result<(PinReport, Box<dyn DiskFile>), SealError> {
+    let cells: Vec<CellIndex> = set.geometry.codec.code().cells().collect();
+    let header = PinHeader {
+        set: set.manifest.set,
+        generation: set.manifest.generation,
+        block_len: set.manifest.block_len,
+        stripes: set.manifest.stripes,
+        cells: cells.len() as u32,
+        manifest: *blake3::hash(&set.manifest.encode()).as_bytes(),
+    };
+    let Some(len) = header.file_len() else { unreachable!("a set that is there has a pin that fits a file") };
+    let failed = |e| SealError::io("writing", temp, e);
+    let file = set.world.disk.create(temp).map_err(|e| SealError::io("creating", temp, e))?;
+    file.write_at(&header.encode(), 0).map_err(failed)?;
+    let stripe_bytes = cells.len() as u64 * header.block_len.bytes();
+    progress.phase("pinning", header.stripes * stripe_bytes);
+    let (step, lost) = (set.geometry.window_stripes(), set.lost_cells());
+    let mut window = Window::new(&set.geometry, step.min(header.stripes));
+    let mut at = 0;
+    while at < header.stripes {
+        if progress.cancelled() {
+            return Err(SealError::Cancelled);
+        }
+        window.move_to(at..header.stripes.min(at + step), &lost);
+        let all = 0..window.count();
+        set.read(&mut window, &cells, all);
+        let wrong: usize = window.lost.iter().map(|lost| lost.iter().count()).sum();
+        if wrong > 0 {
+            return Err(SealError::NeedsHeal { columns: Vec::new(), blocks: wrong as u64 });
+        }
+        for &cell in &cells {
+            let blocks = &window.arena.get(cell.usize())[window.bytes(0..window.count())];
+            let digests = blocks.chunks_exact(window.block).map(|block| *blake3::hash(block).as_bytes());
+            let digests: Vec<u8> = digests.flatten().collect();
+            let Some(place) = header.digest_offset(cell.0, at) else {
+                unreachable!("the whole pin fits a file")
+            };
+            file.write_at(&digests, place).map_err(failed)?;
+        }
+        progress.advance(window.count() as u64 * stripe_bytes);
+        at = window.stripes.end;
+    }
+    let end = len - DIGEST_BYTES;
+    file.write_at(&digest_of(&*file, end).map_err(failed)?, end).map_err(failed)?;
+    file.sync().map_err(|e| SealError::io("syncing", temp, e))?;
+    let blocks = header.stripes * cells.len() as u64;
+    let report = PinReport { path: String::new(), generation: header.generation.0, blocks, bytes: len };
+    Ok((report, file))
+}

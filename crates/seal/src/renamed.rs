@@ -1,0 +1,100 @@
+//! Originals that have another name now: their content is there, so they are not lost.
+//!
+//! A file is recognised as `seal` recognises it: nothing lies at its path, a path that was not sealed holds a file of its
+//! size, and every block of that has the checksum that was sealed. Without checksums nothing tells, and nothing is recognised.
+
+use crate::SealError;
+use crate::options::Progress;
+use crate::report::FileStatus;
+use crate::set::{Original, Set};
+use crate::verify::tree_now;
+use crate::window::{join, read_source};
+use pantile_format::{Crc64, Entry, EntryKind, Mode};
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+/// Finds the originals that were renamed and lets them be read at their new paths.
+///
+/// Reads the files of paths that were not sealed, as far as a missing file has their size and their start.
+pub(crate) fn find_renamed(set: &mut Set<'_>, progress: &mut dyn Progress) -> Result<(), SealError> {
+    if set.manifest.mode != Mode::Beside || !set.judge {
+        return Ok(());
+    }
+    let mut missing: HashMap<u64, Vec<usize>> = HashMap::new();
+    for (index, entry) in set.manifest.entries.iter().enumerate() {
+        let is_missing =
+            matches!(&set.originals[index], Some(original) if original.status == FileStatus::Missing);
+        match entry.kind {
+            EntryKind::File { size, .. } if is_missing && size > 0 => {
+                missing.entry(size).or_default().push(index)
+            }
+            _ => {}
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let candidates = candidates(set, &missing);
+    progress.phase("looking for renamed files", candidates.iter().map(|(_, size)| size).sum());
+    for (path, size) in candidates {
+        let Some(same_size) = missing.get_mut(&size) else { continue };
+        if let Some(at) = holds_one_of(set, &path, same_size, progress)? {
+            let index = same_size.remove(at);
+            set.originals[index] = Some(Original { path, status: FileStatus::Renamed });
+        }
+    }
+    Ok(())
+}
+
+/// Files at paths that were not sealed, of the size of one that is missing.
+fn candidates(set: &Set<'_>, missing: &HashMap<u64, Vec<usize>>) -> Vec<(PathBuf, u64)> {
+    let Some(tree) = tree_now(set) else { return Vec::new() };
+    let known: HashSet<(u32, &[u8])> =
+        set.manifest.entries.iter().map(|entry| (entry.source, entry.path.as_slice())).collect();
+    let candidate = |entry: &Entry| match entry.kind {
+        EntryKind::File { size, .. } if missing.contains_key(&size) => {
+            let is_new = !known.contains(&(entry.source, entry.path.as_slice()));
+            is_new.then(|| (join(&set.sources[entry.source as usize], &entry.path), size))
+        }
+        _ => None,
+    };
+    tree.entries.iter().filter_map(candidate).collect()
+}
+
+/// Which of these entries a file holds, every block of it.
+fn holds_one_of(
+    set: &Set<'_>,
+    path: &Path,
+    entries: &[usize],
+    progress: &mut dyn Progress,
+) -> Result<Option<usize>, SealError> {
+    /// Read at a time.
+    const PIECE_BYTES: usize = 1 << 20;
+    let crcs = |index: usize| match &set.manifest.entries[index].kind {
+        EntryKind::File { crcs, .. } => crcs.as_slice(),
+        _ => &[],
+    };
+    let mut left: Vec<usize> = (0..entries.len()).collect();
+    let Some(&first) = entries.first() else { return Ok(None) };
+    let (blocks, block) = (crcs(first).len(), set.geometry.block());
+    let step = (PIECE_BYTES / block).max(1);
+    let mut bytes = vec![0; step * block];
+    let mut at = 0;
+    while at < blocks && !left.is_empty() {
+        if progress.cancelled() {
+            return Err(SealError::Cancelled);
+        }
+        let here = step.min(blocks - at);
+        let bytes = &mut bytes[..here * block];
+        // What cannot be read is not recognised.
+        let read = read_source(set, path, &set.manifest.entries[first], at as u64, bytes);
+        if !read.is_ok_and(|read| read.whole) {
+            return Ok(None);
+        }
+        let found: Vec<Crc64> = bytes.chunks_exact(block).map(Crc64::of).collect();
+        left.retain(|&i| crcs(entries[i])[at..].starts_with(&found));
+        progress.advance(bytes.len() as u64);
+        at += here;
+    }
+    Ok(left.first().copied())
+}

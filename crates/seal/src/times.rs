@@ -1,0 +1,71 @@
+//! Times of modification on file systems of different resolution.
+//!
+//! A file that is copied with its time to a file system that keeps whole seconds, or two of them, gets its time cut. It
+//! was not changed by that. A time is therefore held to be the same if one is the other, cut to a resolution that file
+//! systems and programs have. The coarsest one at which it can have been cut is seen in the time itself: all below it is zero.
+
+use pantile_format::Timestamp;
+
+const NANOS_PER_SECOND: i128 = 1_000_000_000;
+
+/// Nanoseconds of the resolutions that times are kept in: NTFS; what programs store in microseconds and milliseconds; exFAT; ext3, HFS+,
+/// tar, rsync's protocol; FAT.
+const RESOLUTIONS: [i128; 6] = [100, 1000, 1_000_000, 10_000_000, NANOS_PER_SECOND, 2 * NANOS_PER_SECOND];
+
+/// Whether a file that had the time `sealed` has it still where times may be cut.
+pub(crate) fn is_same_time(sealed: Timestamp, now: Timestamp) -> bool {
+    let nanos = |time: Timestamp| i128::from(time.seconds) * NANOS_PER_SECOND + i128::from(time.nanos);
+    let (sealed, now) = (nanos(sealed), nanos(now));
+    let cut = |resolution: &i128| sealed.div_euclid(*resolution) * resolution;
+    sealed == now || RESOLUTIONS.iter().any(|resolution| cut(resolution) == now)
+}
+
+/// Blocks that differ in a file that may be rotten as well as changed: at most one in so many.
+const FEW_OF: u64 = 16;
+
+/// Whether so few blocks of a file of the size that was sealed differ that nobody can tell damage from a change.
+pub(crate) fn is_rot_or_change(different: u64, blocks: u64) -> bool {
+    different > 0 && different.saturating_mul(FEW_OF) <= blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_that_were_cut_are_the_same_and_others_are_not() {
+        let time = |seconds, nanos| Timestamp { seconds, nanos };
+        let sealed = time(1_700_000_001, 123_456_789);
+        for now in [
+            sealed,
+            time(1_700_000_001, 123_456_700),
+            time(1_700_000_001, 123_456_000),
+            time(1_700_000_001, 123_000_000),
+            time(1_700_000_001, 120_000_000),
+            time(1_700_000_001, 0),
+            time(1_700_000_000, 0),
+        ] {
+            assert!(is_same_time(sealed, now), "{now:?}");
+        }
+        for now in [
+            time(1_700_000_001, 123_456_788),
+            time(1_700_000_001, 123_456_790),
+            time(1_700_000_001, 200_000_000),
+            time(1_700_000_002, 0),
+            time(1_700_000_000, 123_456_789),
+            time(1_699_999_999, 0),
+        ] {
+            assert!(!is_same_time(sealed, now), "{now:?}");
+        }
+        // What has whole seconds cannot have been cut to them since.
+        assert!(!is_same_time(time(1_700_000_000, 0), time(1_700_000_001, 0)));
+        // Before 1970 a time is cut downwards, too.
+        assert!(is_same_time(time(-3, 500_000_000), time(-3, 0)) && is_same_time(time(-3, 5), time(-4, 0)));
+    }
+
+    #[test]
+    fn few_is_one_block_in_sixteen() {
+        assert!(!is_rot_or_change(0, 100) && !is_rot_or_change(1, 15) && !is_rot_or_change(4, 49));
+        assert!(is_rot_or_change(1, 16) && is_rot_or_change(3, 49));
+    }
+}

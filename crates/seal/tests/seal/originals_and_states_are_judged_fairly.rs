@@ -1,0 +1,184 @@
+//! Claims: what is lost is no more than what cannot be read; a time that was cut is no change; what may be rot is not taken for a
+//! change; a renamed file is not lost; and a newer state is not written over because too few of its shards are there.
+
+use crate::common::fault::{FaultDisk, Faults};
+use crate::common::*;
+use pantile_seal::*;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// Files of so many bytes, named f0, f1 and so on, beside parity.
+fn sealed(code: &str, sizes: &[usize]) -> Place {
+    let place = Place::new();
+    fs::create_dir(place.tree()).unwrap();
+    for (i, &size) in sizes.iter().enumerate() {
+        write(&place.tree().join(format!("f{i}")), &Seed(i as u64 + 50).bytes(size));
+    }
+    let mut options = place.options(code);
+    options.mode = Some(Mode::Beside);
+    options.block_len = Some(4096);
+    seal(&options, &mut Silent).unwrap();
+    place
+}
+
+fn status(report: &VerifyReport, path: &str) -> Option<(FileStatus, u64)> {
+    report.files.iter().find(|file| file.path == path).map(|file| (file.status, file.lost_blocks))
+}
+
+#[test]
+fn one_unreadable_sector_of_an_original_costs_one_block() {
+    let place = sealed("raid5:2", &[400_000, 400_000]);
+    let before = [fs::read(place.tree().join("f0")).unwrap(), fs::read(place.tree().join("f1")).unwrap()];
+    let faults = Faults { bad_sectors: &[("tree/f0", 100_000), ("tree/f1", 300_000)], ..Faults::default() };
+    let disk = FaultDisk::new(place.dir.path(), faults);
+    let world = World { disk: &disk, threads: 1 };
+    let found = world.verify(&VerifyOptions { set: place.set(), ..Default::default() }, &mut Silent).unwrap();
+    assert_eq!(status(&found, "f0"), Some((FileStatus::Rotten, 1)));
+    assert_eq!(status(&found, "f1"), Some((FileStatus::Rotten, 1)));
+    assert!(found.recoverable, "{found:?}");
+    let healed = world.heal(&HealOptions { set: place.set(), ..Default::default() }, &mut Silent).unwrap();
+    assert_eq!((healed.files_healed.len(), healed.blocks_repaired), (2, 2));
+    for (i, bytes) in before.iter().enumerate() {
+        assert!(fs::read(place.tree().join(format!("f{i}"))).unwrap() == *bytes);
+    }
+}
+
+/// Cuts the times of all files to so many nanoseconds.
+fn cut_times(tree: &Path, resolution: u64) {
+    for entry in fs::read_dir(tree).unwrap() {
+        let path = entry.unwrap().path();
+        let meta = fs::metadata(&path).unwrap();
+        let nanos = meta.mtime() as u64 * 1_000_000_000 + meta.mtime_nsec() as u64;
+        let time = UNIX_EPOCH + Duration::from_nanos(nanos / resolution * resolution);
+        fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+    }
+}
+
+#[test]
+fn times_that_a_coarser_file_system_cut_are_no_change_and_hide_no_rot() {
+    for resolution in [100, 1000, 1_000_000, 1_000_000_000, 2_000_000_000] {
+        let place = sealed("rs:4+2", &[100_001, 100_000]);
+        let good = fs::read(place.tree().join("f1")).unwrap();
+        let parity = shards(&place.out());
+        flip(&place.tree().join("f1"), 50_000);
+        cut_times(&place.tree(), resolution);
+        let found = place.verify();
+        assert_eq!(status(&found, "f0"), None, "{resolution}");
+        assert_eq!(status(&found, "f1"), Some((FileStatus::Rotten, 1)), "{resolution}");
+        // Sealing does not take the rot in.
+        let refused = seal(&place.again(), &mut Silent);
+        assert!(matches!(&refused, Err(SealError::Disguised { count: 1, .. })), "{resolution}: {refused:?}");
+        assert!(shards(&place.out()) == parity, "{resolution}");
+        assert_eq!(place.heal().unwrap().files_healed.len(), 1, "{resolution}");
+        assert!(fs::read(place.tree().join("f1")).unwrap() == good, "{resolution}");
+    }
+}
+
+#[test]
+fn a_file_of_which_all_blocks_but_few_are_as_sealed_may_be_rotten_or_changed_and_is_not_sealed_unasked() {
+    let place = sealed("rs:4+2", &[60 * 4096, 60 * 4096, 60 * 4096, 4096]);
+    let parity = shards(&place.out());
+    let path = |i: usize| place.tree().join(format!("f{i}"));
+    // Few blocks, many blocks, more bytes, a single block.
+    flip(&path(0), 100_000);
+    spoil(&path(1), 0, 30 * 4096);
+    fs::write(path(2), [fs::read(path(2)).unwrap(), vec![1; 10]].concat()).unwrap();
+    flip(&path(3), 17);
+    (0..4).for_each(|i| age(&path(i), 1_700_000_000));
+    let found = place.verify();
+    assert_eq!(status(&found, "f0"), Some((FileStatus::RotOrChange, 1)));
+    for i in 1..4 {
+        assert_eq!(status(&found, &format!("f{i}")).unwrap().0, FileStatus::Changed, "{i}");
+    }
+    assert!(!found.clean && found.needs_seal && !found.needs_heal);
+    // Heal does not touch it, and seal does not take it.
+    let now = picture(&place.tree());
+    assert_eq!(place.heal().unwrap().left_changed, ["f0", "f1", "f2", "f3"]);
+    let refused = seal(&place.again(), &mut Silent);
+    let Err(SealError::RotOrChange { first, count: 1 }) = &refused else { panic!("{refused:?}") };
+    assert_eq!(*first, [path(0)]);
+    assert!(picture(&place.tree()) == now && shards(&place.out()) == parity);
+    let options = SealOptions { accept_changes: true, ..place.again() };
+    assert_eq!(seal(&options, &mut Silent).unwrap().changed, 4);
+    assert!(place.verify().clean);
+    // A time alone is no change of content.
+    age(&path(0), 1_700_000_001);
+    assert_eq!(status(&place.verify(), "f0"), Some((FileStatus::Changed, 0)));
+    place.reseal();
+}
+
+#[test]
+fn renamed_originals_are_recognised_and_not_lost() {
+    let place = sealed("rs:8+2", &[100_000; 6]);
+    for i in 0..4 {
+        fs::rename(place.tree().join(format!("f{i}")), place.tree().join(format!("other-{i}"))).unwrap();
+    }
+    let before = picture(&place.tree());
+    let found = place.verify();
+    assert!(found.recoverable && !found.needs_heal && found.needs_seal && !found.clean, "{found:?}");
+    for i in 0..4 {
+        assert_eq!(status(&found, &format!("f{i}")), Some((FileStatus::Renamed, 0)));
+        assert!(found.renamed[i].to.ends_with(&format!("other-{i}")));
+    }
+    assert!(found.files.iter().all(|file| file.status != FileStatus::New));
+    // Nothing is written a second time, and what is lost is had with their help.
+    place.heal().unwrap();
+    assert!(picture(&place.tree()) == before);
+    let lost = fs::read(place.tree().join("f5")).unwrap();
+    fs::remove_file(place.tree().join("f5")).unwrap();
+    assert_eq!(place.heal().unwrap().files_healed.len(), 1);
+    assert!(fs::read(place.tree().join("f5")).unwrap() == lost);
+    // One that was changed as well is another file.
+    flip(&place.tree().join("other-0"), 5);
+    let found = place.verify();
+    assert_eq!(status(&found, "f0").unwrap().0, FileStatus::Missing);
+    assert_eq!(status(&found, "other-0").unwrap().0, FileStatus::New);
+    assert_eq!(place.heal().unwrap().files_healed.len(), 1);
+    assert_eq!(place.reseal().renamed, 3);
+}
+
+#[test]
+fn newer_shards_among_old_copies_are_called_newer_and_kept() {
+    let place = Place::new();
+    awkward_tree(&place.tree(), 3);
+    seal(&place.options("rs:3+2"), &mut Silent).unwrap();
+    let old = shards(&place.out());
+    write(&place.tree().join("one more"), &Seed(8).bytes(20_000));
+    place.reseal();
+    let new = shards(&place.out());
+    let generation = place.verify().generation;
+    // Of the new state two shards are there, of the old one three.
+    let put = |from: &std::collections::BTreeMap<std::path::PathBuf, Vec<u8>>,
+               columns: std::ops::Range<usize>| {
+        for column in columns {
+            let path = place.shard(column);
+            fs::write(&path, &from[Path::new(path.file_name().unwrap())]).unwrap();
+        }
+    };
+    put(&old, 2..5);
+    let mixed = shards(&place.out());
+    let found = place.verify();
+    assert_eq!(found.shards[0].status, ShardStatus::Newer { generation });
+    assert_eq!(found.newer, Some(NewerState { generation, have: vec![0, 1], lack: vec![2, 3, 4] }));
+    assert!(!found.clean && found.generation == 1);
+    let Err(SealError::NotHealed { report }) = place.heal() else { panic!("healed") };
+    assert_eq!(report.not_healed.len(), 2);
+    assert!(
+        report.not_healed[0].reason.contains(&format!("bring the shards of generation {generation}")),
+        "{report:?}"
+    );
+    assert!(shards(&place.out()) == mixed, "something was written");
+    // A third one comes back, and what was newer is the state: what is older is healed.
+    put(&new, 4..5);
+    place.heal().unwrap();
+    assert!(place.verify().clean && place.verify().generation == generation);
+    place.assert_restores();
+    // Who says so gets the older state whole.
+    put(&new, 0..2);
+    put(&old, 2..5);
+    heal(&HealOptions { set: place.set(), yes: true, ..Default::default() }, &mut Silent).unwrap();
+    let found = place.verify();
+    assert!(found.shards.iter().all(|shard| shard.status == ShardStatus::Good) && found.generation == 1);
+}

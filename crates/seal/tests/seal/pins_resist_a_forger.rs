@@ -1,0 +1,191 @@
+//! Claims: what was forged under checksums that fit does not fit a pin; it is named, healed from what fits, and refused where it says what the
+//! set is. A pin is read with suspicion, too.
+
+use crate::common::*;
+use pantile_format::{Crc64, FormatError, HEADER_BYTES, Manifest, ShardHeader};
+use pantile_seal::*;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const BODY: u64 = pantile_format::BODY_OFFSET;
+const BLOCK: u64 = 4096;
+
+fn pin_of(place: &Place) -> PathBuf {
+    place.dir.path().join("kept elsewhere")
+}
+
+/// A sealed set, and its pin.
+fn pinned(code: &str, mode: Mode, checksums: bool) -> Place {
+    pinned_as(code, mode, checksums, None)
+}
+
+fn pinned_as(code: &str, mode: Mode, checksums: bool, version: Option<Version>) -> Place {
+    let place = Place::new();
+    fs::create_dir(place.tree()).unwrap();
+    for i in 0..4 {
+        write(&place.tree().join(format!("f{i}")), &Seed(i + 70).bytes(5 * BLOCK as usize - 100));
+    }
+    let mut options = place.options(code);
+    (options.mode, options.checksums, options.block_len) = (Some(mode), Some(checksums), Some(BLOCK));
+    options.version = version;
+    seal(&options, &mut Silent).unwrap();
+    let report = pin(&place.set(), &pin_of(&place), &mut Silent).unwrap();
+    assert_eq!(report.bytes, fs::metadata(pin_of(&place)).unwrap().len());
+    assert_eq!(report.bytes, 96 + report.blocks * 32 + 32);
+    place
+}
+
+fn held(place: &Place) -> SetPaths {
+    SetPaths { pin: Some(pin_of(place)), ..place.set() }
+}
+
+fn look(place: &Place) -> Result<VerifyReport, SealError> {
+    verify(&VerifyOptions { set: held(place), ..Default::default() }, &mut Silent)
+}
+
+fn mend(place: &Place) -> Result<HealReport, SealError> {
+    heal(&HealOptions { set: held(place), ..Default::default() }, &mut Silent)
+}
+
+/// Changes a block of a file and gives it its checksum back.
+fn forge_block(path: &Path, at: u64) {
+    let time = fs::metadata(path).unwrap().modified().unwrap();
+    let mut bytes = fs::read(path).unwrap();
+    let block = &mut bytes[at as usize..(at + BLOCK) as usize];
+    let crc = Crc64::of(block);
+    block[..3].copy_from_slice(b"999");
+    forge(block, crc);
+    fs::write(path, bytes).unwrap();
+    fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+}
+
+#[test]
+fn forged_blocks_do_not_fit_and_are_healed_from_what_does() {
+    let place = pinned("rs:3+2", Mode::Full, true);
+    assert!(look(&place).unwrap().clean && look(&place).unwrap().by_pin);
+    let whole = shards(&place.out());
+    forge_block(&place.shard(0), BODY + BLOCK);
+    forge_block(&place.shard(4), BODY + BLOCK);
+    assert!(place.verify().clean, "checksums do not resist a forger");
+    let found = look(&place).unwrap();
+    assert!(!found.clean && found.recoverable);
+    let wrong: Vec<u64> = found.shards.iter().map(|shard| shard.wrong_blocks).collect();
+    assert_eq!(wrong, [1, 0, 0, 0, 1]);
+    assert_eq!(mend(&place).unwrap().blocks_repaired, 2);
+    assert!(shards(&place.out()) == whole);
+    // More than the code bears: what does not fit is not used, and nothing is made of it.
+    (1..4).for_each(|column| forge_block(&place.shard(column), BODY));
+    let forged = shards(&place.out());
+    assert!(matches!(mend(&place), Err(SealError::TooMuchLost { .. })));
+    assert!(shards(&place.out()) == forged);
+}
+
+#[test]
+fn a_forged_original_is_healed_from_parity_that_fits() {
+    let place = pinned("rs:3+2", Mode::Beside, true);
+    let path = place.tree().join("f1");
+    let good = fs::read(&path).unwrap();
+    forge_block(&path, 2 * BLOCK);
+    make_shards_younger(&place);
+    assert!(place.verify().clean);
+    let found = look(&place).unwrap();
+    let file = found.files.iter().find(|file| file.path == "f1").unwrap();
+    assert_eq!((file.status, file.lost_blocks), (FileStatus::Rotten, 1));
+    mend(&place).unwrap();
+    assert!(fs::read(&path).unwrap() == good);
+    assert!(look(&place).unwrap().clean);
+}
+
+#[test]
+fn a_forged_manifest_is_refused_before_anything_is_done() {
+    // Of version 1, in which there is one place to forge in each shard.
+    let place = pinned_as("rs:3+2", Mode::Full, true, Some(Version::V1));
+    for column in 0..5 {
+        let mut bytes = fs::read(place.shard(column)).unwrap();
+        let mut header = ShardHeader::decode(&bytes[..HEADER_BYTES as usize]).unwrap();
+        let range = header.meta_offset as usize..(header.meta_offset + header.manifest_len) as usize;
+        let mut manifest = Manifest::decode(&bytes[range.clone()]).unwrap();
+        manifest.entries[1].mode ^= 0o022;
+        let manifest = manifest.encode();
+        header.manifest_crc = Crc64::of(&manifest);
+        bytes[range].copy_from_slice(&manifest);
+        let header = header.encode();
+        bytes[..HEADER_BYTES as usize].copy_from_slice(&header);
+        bytes[HEADER_BYTES as usize..2 * HEADER_BYTES as usize].copy_from_slice(&header);
+        fs::write(place.shard(column), bytes).unwrap();
+    }
+    fs::remove_file(place.shard(2)).unwrap();
+    assert!(place.verify().recoverable);
+    let before = shards(&place.out());
+    assert!(matches!(look(&place), Err(SealError::ManifestNotPinned { .. })));
+    assert!(matches!(mend(&place), Err(SealError::ManifestNotPinned { .. })));
+    let options = UnsealOptions { set: held(&place), target: place.target(), overwrite: false };
+    assert!(matches!(unseal(&options, &mut Silent), Err(SealError::ManifestNotPinned { .. })));
+    assert!(shards(&place.out()) == before && !place.target().exists());
+}
+
+#[test]
+fn a_pin_is_of_one_state_and_is_written_anew_for_the_next() {
+    let place = pinned("rs:3+2", Mode::Full, true);
+    write(&place.tree().join("one more"), b"more");
+    place.reseal();
+    let Err(SealError::OtherPinned { pinned, here, .. }) = look(&place) else { panic!("fits") };
+    assert_eq!((pinned.1, here.1), (1, 2));
+    pin(&place.set(), &pin_of(&place), &mut Silent).unwrap();
+    assert!(look(&place).unwrap().clean);
+    // What is damaged is not pinned as if it was right, and the pin that there was stays.
+    flip(&place.shard(1), BODY + 5);
+    let before = fs::read(pin_of(&place)).unwrap();
+    assert!(matches!(
+        pin(&place.set(), &pin_of(&place), &mut Silent),
+        Err(SealError::NeedsHeal { blocks: 1, .. })
+    ));
+    assert!(fs::read(pin_of(&place)).unwrap() == before);
+    assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 3, "nothing is left beside it");
+}
+
+#[test]
+fn a_set_without_checksums_is_judged_by_its_pin_alone() {
+    let place = pinned("rs:3+2", Mode::Full, false);
+    let whole = shards(&place.out());
+    // One byte each in two columns: the equations could tell nothing.
+    flip(&place.shard(0), BODY + 5);
+    flip(&place.shard(3), BODY + 5);
+    assert_eq!(mend(&place).unwrap().blocks_repaired, 2);
+    assert!(shards(&place.out()) == whole);
+}
+
+#[test]
+fn what_is_no_pin_or_a_damaged_one_is_refused() {
+    let place = pinned("rs:3+2", Mode::Full, true);
+    let good = fs::read(pin_of(&place)).unwrap();
+    let refused = |bytes: &[u8]| {
+        fs::write(pin_of(&place), bytes).unwrap();
+        look(&place).err().unwrap_or_else(|| panic!("taken: {} bytes", bytes.len()))
+    };
+    for keep in [0, 7, 8, 95, 96, 127, good.len() - 1] {
+        let error = refused(&good[..keep]);
+        assert!(
+            matches!(error, SealError::Format { error: FormatError::Truncated { .. }, .. }),
+            "{keep}: {error}"
+        );
+    }
+    assert!(matches!(refused(&[good.clone(), vec![0]].concat()), SealError::Format { .. }));
+    for at in (0..good.len()).step_by(61).chain(0..96) {
+        let mut bytes = good.clone();
+        bytes[at] ^= 0x41;
+        assert!(matches!(refused(&bytes), SealError::Format { .. }), "byte {at}");
+    }
+    let mut newer = good.clone();
+    newer[8] = 2;
+    assert!(matches!(
+        refused(&newer),
+        SealError::Format { error: FormatError::Newer { version: 2, known: 1, .. }, .. }
+    ));
+    // A number of stripes that no file has: no memory is asked for.
+    let mut huge = good.clone();
+    huge[48..56].copy_from_slice(&u64::MAX.to_le_bytes());
+    assert!(matches!(refused(&huge), SealError::Format { .. }));
+    fs::write(pin_of(&place), good).unwrap();
+    assert!(look(&place).unwrap().clean);
+}
