@@ -9,7 +9,7 @@
 use crate::pages::{Area, Pages};
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// Buffers begin on a multiple of this. The smallest page of every processor we build for, and at least a sector.
@@ -45,9 +45,9 @@ pub struct BufferPool {
 }
 
 impl AlignedBuf {
-    /// A zeroed buffer that belongs to no pool.
+    /// A zeroed buffer that belongs to no pool. One of no bytes is one, and occupies a page.
     ///
-    /// Panics: if `len` is 0, or the system has no memory left.
+    /// Panics: if the system has no memory left.
     pub fn zeroed(len: usize) -> Self {
         Self { pages: Some(Pages::alone(capacity_of(len))), len, home: None }
     }
@@ -111,7 +111,7 @@ impl BufferPool {
 
     /// A buffer of `len` bytes, or `None` if that much is not free now. Its content is arbitrary.
     ///
-    /// Panics: if `len` is 0, or the system has no memory left although the bound has.
+    /// Panics: if the system has no memory left although the bound has.
     pub fn take(&self, len: usize) -> Option<AlignedBuf> {
         let pages = self.inner.take(&mut self.inner.lock(), capacity_of(len))?;
         Some(AlignedBuf { pages: Some(pages), len, home: Some(self.inner.clone()) })
@@ -132,7 +132,7 @@ impl BufferPool {
             }
             let left = deadline.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
             store.waiting += 1;
-            store = self.inner.returned.wait_timeout(store, left).expect("no user code under the lock").0;
+            store = self.inner.returned.wait_timeout(store, left).unwrap_or_else(PoisonError::into_inner).0;
             store.waiting -= 1;
         }
     }
@@ -225,7 +225,7 @@ struct Store {
 
 impl Inner {
     fn lock(&self) -> MutexGuard<'_, Store> {
-        self.store.lock().expect("no user code under the lock")
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take(&self, store: &mut Store, capacity: usize) -> Option<Pages> {
@@ -273,8 +273,8 @@ impl Store {
 
 /// Whole pages for `len` bytes.
 fn capacity_of(len: usize) -> usize {
-    assert!(len > 0, "a buffer of no bytes");
-    len.next_multiple_of(PAGE_BYTES)
+    // How long a buffer is may follow from what a stranger's file is like, so 0 is a length like any other.
+    len.max(1).next_multiple_of(PAGE_BYTES)
 }
 
 #[cfg(test)]
@@ -290,6 +290,14 @@ mod tests {
         let large = pool.take(13 * PAGE_BYTES - 5).unwrap();
         assert_eq!((pool.used_bytes(), pool.held_bytes()), (13 * PAGE_BYTES, 16 * PAGE_BYTES));
         assert_eq!(large.len(), 13 * PAGE_BYTES - 5);
+    }
+
+    #[test]
+    fn a_buffer_of_no_bytes_is_empty() {
+        let pool = BufferPool::new(PAGE_BYTES);
+        assert!(AlignedBuf::zeroed(0).is_empty());
+        assert!(pool.take(0).is_some_and(|buffer| buffer.whole().is_empty()));
+        assert_eq!(pool.used_bytes(), 0);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::device::site;
 use crate::{Device, DeviceError, Layer, Layered, OpKind, Operation};
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// What goes wrong with one operation.
@@ -69,19 +69,19 @@ impl<D: Device> Layered<D, Planning> {
 
     /// Forgets all plans: the device is well again.
     pub fn heal(&self) {
-        self.layer.plan.lock().expect("planning does not panic").faults.clear();
+        self.layer.plan.lock().unwrap_or_else(PoisonError::into_inner).faults.clear();
     }
 
     fn fail(&self, kind: OpKind, nth: u64, until: u64, bytes: Range<u64>, fault: Fault) {
         let planned = Planned { kind, nth, until, bytes, fault };
-        self.layer.plan.lock().expect("planning does not panic").faults.push(planned);
+        self.layer.plan.lock().unwrap_or_else(PoisonError::into_inner).faults.push(planned);
     }
 }
 
 impl Planning {
     /// Counts an operation, and says what is to go wrong with it.
     fn next(&self, Operation { kind, offset_bytes: offset, len_bytes: len }: Operation) -> Option<Fault> {
-        let mut plan = self.plan.lock().expect("planning does not panic");
+        let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
         let nth = match plan.begun.iter_mut().find(|(known, _)| *known == kind) {
             Some((_, begun)) => {
                 *begun += 1;

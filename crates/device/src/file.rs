@@ -31,7 +31,7 @@ use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Block length where the system does not say what direct I/O demands: no disk has larger logical sectors.
 const UNKNOWN_BLOCK_BYTES: u32 = 4096;
@@ -113,7 +113,8 @@ impl FileDevice {
         let path = path.as_ref();
         let refused = |errno| opening(path, OpKind::Open, errno);
         let kind = FileType::from_raw_mode(rustix::fs::stat(path).map_err(refused)?.st_mode);
-        let mut flags = OFlags::CLOEXEC;
+        // The name may be that of a pipe or a terminal by the time it is opened: nobody waits for the other end of that.
+        let mut flags = OFlags::CLOEXEC | OFlags::NONBLOCK;
         flags |= match options.access {
             Access::ReadWrite => OFlags::RDWR,
             Access::ReadOnly => OFlags::RDONLY,
@@ -126,6 +127,9 @@ impl FileDevice {
         }
         let file =
             retry_on_intr(|| rustix::fs::open(path, flags, rustix::fs::Mode::empty())).map_err(refused)?;
+        // Not for what follows: io_uring would give up where it has to wait.
+        let opened = fcntl_getfl(&file).map_err(refused)?;
+        fcntl_setfl(&file, opened - OFlags::NONBLOCK).map_err(refused)?;
         Self::from_open(file, path, options, OpKind::Open)
     }
 
@@ -264,7 +268,7 @@ impl FileDevice {
 
     /// Calls `sync` unless an earlier call failed; the first failure stays.
     fn sync_with(&self, sync: impl FnOnce() -> Result<(), Errno>) -> Result<(), DeviceError> {
-        let mut failure = self.flush_failure.lock().expect("system calls do not panic");
+        let mut failure = self.flush_failure.lock().unwrap_or_else(PoisonError::into_inner);
         if failure.is_none() {
             *failure = sync().err();
         }
@@ -360,8 +364,8 @@ impl Device for FileDevice {
     }
 
     fn direct_file(&self) -> Option<BorrowedFd<'_>> {
-        let plain = self.mode == Mode::Direct && self.access == Access::ReadWrite;
-        plain.then(|| self.file.as_fd())
+        // A write to one that is open for reading is refused by the system, and then asked of the device, for its error.
+        (self.mode == Mode::Direct).then(|| self.file.as_fd())
     }
 }
 

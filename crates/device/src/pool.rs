@@ -29,7 +29,7 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -272,7 +272,7 @@ impl IoPool {
     ///
     /// Errors: `SameDevice` if it is attached already, under whatever name; `System` if no thread can be made.
     pub fn attach(&self, device: Arc<dyn Device>) -> Result<usize, DeviceError> {
-        let mut slots = self.slots.write().expect("attaching does not panic");
+        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = slots.iter().flatten().find(|slot| slot.device.identity() == device.identity()) {
             let known_as = known.device.path().to_path_buf();
             return Err(DeviceError::SameDevice { at: site(device.path(), OpKind::Open, 0, 0), known_as });
@@ -293,7 +293,7 @@ impl IoPool {
     /// device that hangs can be detached.
     /// No-op for a number without a device.
     pub fn detach(&self, device: usize) -> Vec<Request> {
-        let mut slots = self.slots.write().expect("attaching does not panic");
+        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
         let Some(slot) = slots.get_mut(device).and_then(Option::take) else { return Vec::new() };
         slot.close();
         slot.take_queued(|_| true)
@@ -359,7 +359,7 @@ impl IoPool {
                 continue;
             }
             ended.waiting += 1;
-            ended = self.done.ready.wait_timeout(ended, left).expect("nothing panics under the lock").0;
+            ended = self.done.ready.wait_timeout(ended, left).unwrap_or_else(PoisonError::into_inner).0;
             ended.waiting -= 1;
         }
         ended.woken = false;
@@ -391,13 +391,13 @@ impl IoPool {
     }
 
     fn slot(&self, device: usize) -> Option<Arc<Slot>> {
-        self.slots.read().expect("attaching does not panic").get(device)?.clone()
+        self.slots.read().unwrap_or_else(PoisonError::into_inner).get(device)?.clone()
     }
 
     /// Ends all workers; which devices had not finished by the deadline.
     fn close(&self, deadline: Option<Instant>) -> Vec<usize> {
         let slots: Vec<_> =
-            self.slots.write().expect("attaching does not panic").drain(..).flatten().collect();
+            self.slots.write().unwrap_or_else(PoisonError::into_inner).drain(..).flatten().collect();
         slots.iter().for_each(|slot| slot.close());
         let mut stuck: Vec<usize> =
             slots.iter().filter(|slot| !slot.join(deadline)).map(|slot| slot.number).collect();
@@ -505,7 +505,7 @@ impl Slot {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no device is called under the lock")
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn number(&self) -> usize {
@@ -628,7 +628,7 @@ impl Slot {
                 state = self.lock();
             } else {
                 state.idle += 1;
-                state = self.work.wait(state).expect("no device is called under the lock");
+                state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
                 state.idle -= 1;
                 state.called = state.called.saturating_sub(1).min(state.idle);
             }
@@ -693,13 +693,13 @@ impl Slot {
         let mut state = self.lock();
         while state.workers > 0 {
             state = match deadline {
-                None => self.ended.wait(state).expect("no device is called under the lock"),
+                None => self.ended.wait(state).unwrap_or_else(PoisonError::into_inner),
                 Some(deadline) => {
                     let left = deadline.saturating_duration_since(Instant::now());
                     if left.is_zero() {
                         return false;
                     }
-                    self.ended.wait_timeout(state, left).expect("no device is called under the lock").0
+                    self.ended.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
                 }
             };
         }
@@ -785,7 +785,7 @@ struct Over {
 
 impl Done {
     fn lock(&self) -> MutexGuard<'_, Ended> {
-        self.ended.lock().expect("nothing panics under the lock")
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn push(&self, over: impl IntoIterator<Item = Over>) {

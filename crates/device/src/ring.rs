@@ -16,7 +16,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use std::io::IoSlice;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Requests that are given to the system in one call at most.
@@ -88,7 +88,7 @@ impl Ring {
     }
 
     fn lock(&self) -> MutexGuard<'_, Flights> {
-        self.flights.lock().expect("nothing panics under the lock")
+        self.flights.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many requests the system has.

@@ -8,8 +8,8 @@
 //! What it is not: a disk's own cache or reordering. Operations are served in order of arrival.
 
 use crate::{Device, DeviceError, Layer, Layered, OpKind, Operation};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How slow.
@@ -79,7 +79,7 @@ impl Throttling {
     /// Books a lane from now on and says when the operation is over.
     fn book(&self, Operation { kind, offset_bytes, len_bytes }: Operation) -> Instant {
         let now = Instant::now();
-        let mut lanes = self.lanes.lock().expect("booking does not panic");
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         if kind == OpKind::Flush {
             let start = lanes.iter().map(|lane| lane.free_at).fold(now, Instant::max);
             let end = start + self.throttle.flush;

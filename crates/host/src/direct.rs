@@ -12,6 +12,7 @@
 use crate::found::{Found, Spot};
 use crate::inbox::{Inbox, Message};
 use crate::latency::{Kind, Latencies};
+use crate::locks::lock;
 use crate::long::{LongRead, LongReads};
 use crate::memory::BLOCK;
 use crate::work::Matrices;
@@ -143,7 +144,7 @@ impl Shelf {
     }
 
     fn readers(&self) -> MutexGuard<'_, Readers> {
-        self.readers.lock().expect("nothing panics under the lock")
+        lock(&self.readers)
     }
 
     fn take(&self) -> Option<Kit> {
@@ -189,7 +190,7 @@ impl Direct {
     }
 
     fn place(&self, slot: Slot) -> MutexGuard<'_, Place> {
-        self.places[slot.0 as usize].lock().expect("nothing panics under the lock")
+        lock(&self.places[slot.0 as usize])
     }
 
     /// How long devices take, as it is seen here and by the engine.

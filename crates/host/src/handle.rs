@@ -12,6 +12,7 @@ use crate::direct::Direct;
 use crate::engine::Engine;
 use crate::epochs::{Epoch, EpochOptions, EpochWish, Rules};
 use crate::inbox::{Ask, Awaited, Inbox, Message, answer};
+use crate::locks::{lock, wait};
 use crate::long::LongRead;
 use crate::memory::{BLOCK, Block};
 use pantile_device::{AlignedBuf, BufferPool};
@@ -378,27 +379,27 @@ struct Held<'g> {
 impl Gate {
     /// Gives a request to the engine when nobody holds one of its blocks. `submit` only leaves a message.
     fn pass<T>(&self, blocks: Range<u64>, submit: impl FnOnce() -> T) -> T {
-        let mut held = self.held.lock().expect("nothing panics under the lock");
+        let mut held = lock(&self.held);
         while held.range(blocks.clone()).next().is_some() {
-            held = self.freed.wait(held).expect("nothing panics under the lock");
+            held = wait(&self.freed, held);
         }
         submit()
     }
 
     /// The same for a few blocks, which may lie apart.
     fn pass_those<T>(&self, blocks: impl Iterator<Item = u64> + Clone, submit: impl FnOnce() -> T) -> T {
-        let mut held = self.held.lock().expect("nothing panics under the lock");
+        let mut held = lock(&self.held);
         while blocks.clone().any(|block| held.contains(&block)) {
-            held = self.freed.wait(held).expect("nothing panics under the lock");
+            held = wait(&self.freed, held);
         }
         submit()
     }
 
     /// Takes some blocks, all at once, for as long as the result lives.
     fn hold(&self, blocks: &[u64]) -> Held<'_> {
-        let mut held = self.held.lock().expect("nothing panics under the lock");
+        let mut held = lock(&self.held);
         while blocks.iter().any(|block| held.contains(block)) {
-            held = self.freed.wait(held).expect("nothing panics under the lock");
+            held = wait(&self.freed, held);
         }
         held.extend(blocks);
         Held { gate: self, blocks: blocks.to_vec() }
@@ -407,7 +408,7 @@ impl Gate {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        let mut held = self.gate.held.lock().expect("nothing panics under the lock");
+        let mut held = lock(&self.gate.held);
         for block in &self.blocks {
             held.remove(block);
         }
@@ -439,16 +440,16 @@ impl Permits {
     }
 
     fn try_take(&self, bytes: usize) -> Option<Permit<'_>> {
-        let mut free = self.free.lock().expect("nothing panics under the lock");
+        let mut free = lock(&self.free);
         free.bytes = free.bytes.checked_sub(bytes)?;
         Some(Permit { permits: self, bytes })
     }
 
     fn take(&self, bytes: usize) -> Permit<'_> {
-        let mut free = self.free.lock().expect("nothing panics under the lock");
+        let mut free = lock(&self.free);
         while free.bytes < bytes {
             free.waiting += 1;
-            free = self.returned.wait(free).expect("nothing panics under the lock");
+            free = wait(&self.returned, free);
             free.waiting -= 1;
         }
         free.bytes -= bytes;
@@ -458,7 +459,7 @@ impl Permits {
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        let mut free = self.permits.free.lock().expect("nothing panics under the lock");
+        let mut free = lock(&self.permits.free);
         free.bytes += self.bytes;
         let call = free.waiting > 0;
         drop(free);

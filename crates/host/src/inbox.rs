@@ -1,6 +1,7 @@
 //! How other threads reach the engine's thread, and how it answers them.
 
 use crate::HostError;
+use crate::locks::{lock, wait};
 use crate::memory::Block;
 use pantile_device::{AlignedBuf, IoPool};
 use pantile_volume::{BufferId, Computed, EpochId, IoId, IoResult, JobId, UserBlock};
@@ -46,7 +47,7 @@ impl Inbox {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nothing panics under the lock")
+        lock(&self.state)
     }
 
     /// Leaves a message. After the engine has stopped it is dropped, and with it the answer that it asked for.
@@ -103,7 +104,7 @@ impl<T> Answer<T> {
 
     fn fill(&mut self, result: Result<T, HostError>) {
         if let Some(place) = self.0.take() {
-            *place.result.lock().expect("nothing panics under the lock") = Some(result);
+            *lock(&place.result) = Some(result);
             place.there.notify_one();
         }
     }
@@ -117,11 +118,11 @@ impl<T> Drop for Answer<T> {
 
 impl<T> Awaited<T> {
     pub(crate) fn wait(self) -> Result<T, HostError> {
-        let mut result = self.0.result.lock().expect("nothing panics under the lock");
+        let mut result = lock(&self.0.result);
         loop {
             match result.take() {
                 Some(result) => return result,
-                None => result = self.0.there.wait(result).expect("nothing panics under the lock"),
+                None => result = wait(&self.0.there, result),
             }
         }
     }

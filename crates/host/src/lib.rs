@@ -23,6 +23,7 @@ mod handle;
 mod host;
 mod inbox;
 mod latency;
+mod locks;
 mod long;
 mod margin;
 mod memory;

@@ -3,6 +3,7 @@
 //! Sums over the same operands become one pass over them (the parities of a stripe, say), as long as no sum uses what
 //! another one of the same pass makes.
 
+use crate::locks::{lock, wait};
 use crate::memory::{BLOCK, Block, Buffers};
 use pantile_format::Generation;
 use pantile_format::volume::{VolumeId, block_checksum};
@@ -33,7 +34,7 @@ const MATRICES_MAX: usize = 1024;
 
 impl Matrices {
     pub(crate) fn get(&self, matrix: Matrix) -> Arc<Dot> {
-        let mut compiled = self.compiled.lock().expect("compiling does not panic");
+        let mut compiled = lock(&self.compiled);
         if let Some(dot) = compiled.get(&matrix) {
             return dot.clone();
         }
@@ -243,7 +244,7 @@ impl Drop for Workers {
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().expect("no job runs under the lock")
+        lock(&self.waiting)
     }
 
     fn work(&self) {
@@ -257,7 +258,7 @@ impl Queue {
                 return;
             } else {
                 waiting.idle += 1;
-                waiting = self.called.wait(waiting).expect("no job runs under the lock");
+                waiting = wait(&self.called, waiting);
                 waiting.idle -= 1;
             }
         }
