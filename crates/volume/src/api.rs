@@ -332,6 +332,8 @@ pub enum Failure {
     NotDurable,
     /// The volume could not be opened.
     NotOpen,
+    /// The volume is open to be read only.
+    ReadOnly,
     /// An open epoch holds the range: others write to it when it has ended.
     Busy {
         /// The epoch.

@@ -25,7 +25,7 @@ use crate::{
     Action, BufferId, Bug, Computed, EpochId, Event, Failure, Found, Geometry, IoId, IoResult, JobId,
     Operand, Planted, Reply, Request, RequestId, Slot, UserBlock,
 };
-use pantile_format::volume::{MemberState, Superblock};
+use pantile_format::volume::{HistoryId, MemberState, Superblock};
 use pantile_format::{Crc64, Generation};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -144,8 +144,10 @@ pub(crate) struct Engine {
     pub(crate) is_provisional: bool,
     /// Requests that came before anybody is served.
     pub(crate) early: Vec<(RequestId, Request)>,
-    /// More devices are gone than the code can bear.
+    /// More devices are gone than the code can bear, or the volume is open to be read only: nothing is written.
     pub(crate) failed: bool,
+    /// It was opened without a session: nothing may be written, whatever devices could.
+    pub(crate) reads_only: bool,
     counter: u64,
     /// The number of the next record, and where it goes in the ring.
     pub(crate) record: u64,
@@ -156,6 +158,10 @@ pub(crate) struct Engine {
     pub(crate) superblock: Superblock,
     /// By slot, counts the writes of the superblock: in turns to the one place and the other.
     pub(crate) turns: Vec<u64>,
+    /// A device was lost, or is to be let in, since the session began: it may have the history.
+    pub(crate) history_is_open: bool,
+    /// Devices that were here when the volume was opened, ran separately and take no part.
+    pub(crate) apart: Vec<(Slot, HistoryId)>,
     /// While the volume is opened: the first generation of the last record, which a device may lack.
     pub(crate) opening_since: Option<u64>,
     /// While the last record is verified: what the headers of the chunks that it wrote must be.
@@ -220,12 +226,15 @@ impl Engine {
             snapshot_everywhere: false,
             unproven: false,
             proof_wanted: false,
+            history_is_open: false,
+            apart: Vec::new(),
             opening_since: None,
             digests: BTreeMap::new(),
             members_changed: false,
             is_provisional: false,
             early: Vec::new(),
             failed: false,
+            reads_only: false,
             counter,
             record,
             journal_head,
@@ -301,6 +310,13 @@ impl Engine {
         let recorded = told && self.snapshot.is_none() && self.commit.is_none();
         let recorded = recorded && !self.is_resyncing() && self.may_admit();
         present && recorded && self.repair.is_empty() && self.broken.is_empty() && !self.failed
+    }
+
+    /// What devices hold is known, and nothing is written to them: requests to read are served from now on.
+    pub(crate) fn only_read(&mut self) {
+        self.digests.clear();
+        (self.opening_since, self.verify_lost) = (None, 0);
+        (self.reads_only, self.failed) = (true, true);
     }
 
     pub(crate) fn verify_failed(&self) -> bool {
@@ -401,6 +417,13 @@ impl Engine {
             self.reply(id, Reply::Failed(Failure::Busy { epoch }));
             return;
         }
+        if self.reads_only && matches!(request, Request::Write { .. } | Request::Trim { .. }) {
+            if let Request::Write { buffers, .. } = &request {
+                buffers.iter().for_each(|&buffer| self.act(Action::Release(buffer)));
+            }
+            self.reply(id, Reply::Failed(Failure::ReadOnly));
+            return;
+        }
         match request {
             Request::Read { first, count } => self.user_read(id, first, count),
             Request::Write { first, buffers, durable } => {
@@ -446,7 +469,10 @@ impl Engine {
 
     /// Answers when everything answered so far is durable.
     pub(crate) fn flush(&mut self, id: RequestId) {
-        if self.failed {
+        if self.reads_only {
+            // Nothing was written.
+            self.reply(id, Reply::Done);
+        } else if self.failed {
             self.reply(id, Reply::Failed(Failure::NotDurable));
         } else if !self.dirty.is_empty() || self.members_changed || self.owes_proof() {
             self.waiters.push(id);
@@ -735,6 +761,7 @@ impl Engine {
         }
         self.leave_rebuild(slot);
         self.members_changed = true;
+        self.history_is_open |= self.opening_since.is_none();
         self.sums.retain(|&(_, s), _| s != slot);
         self.failed |= !self.planners.stripes_bear.bears(&self.maps.absent());
         self.lose_owed(slot);

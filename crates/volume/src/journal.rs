@@ -6,6 +6,7 @@
 use crate::engine::{Engine, IoOwner};
 use crate::fetch::ChunkSums;
 use crate::maps::{Change, Mapping};
+use crate::open::lineage::open_up;
 use crate::stored::{SnapshotWriter, entry, superblock_of};
 use crate::{Action, BLOCK_BYTES, Bug, DeviceBlock, Piece, Slot, Urgency};
 use pantile_format::volume::{
@@ -251,7 +252,11 @@ impl Engine {
             let Some(snapshot) = &mut self.snapshot else { return };
             snapshot.superblock = superblock;
         }
+        let is_open = self.history_is_open;
         let Some(snapshot) = &mut self.snapshot else { return };
+        if is_open {
+            open_up(&mut snapshot.superblock);
+        }
         let superblock = snapshot.superblock.clone();
         let lost_one = snapshot.on.iter().any(|&slot| !self.maps.is_present(slot));
         if self.planted.is(Bug::RefersToUnflushedSnapshot) && snapshot.phase == SnapshotPhase::Write {

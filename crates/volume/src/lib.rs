@@ -11,6 +11,7 @@
 //! The same events give the same actions, byte for byte.
 #![forbid(unsafe_code)]
 
+mod anew;
 mod api;
 mod bearing;
 mod commit;
@@ -39,13 +40,14 @@ mod status;
 mod stored;
 mod volume;
 
+pub use anew::{Anew, ChunkFound, maps_anew, superblocks_again};
 pub use api::*;
 pub use bearing::Bearing;
 pub use engine::{DIRTY_BLOCKS_MARK, DIRTY_BLOCKS_MOST, ENGINE_BUFFERS};
 pub use extents::Extent;
 pub use geometry::{Geometry, NewVolume};
 pub use lookup::{Lookup, Mixture, Source, Stretch};
-pub use open::{Birth, OpenError, format_volume, format_volume_1};
+pub use open::{Birth, OpenError, choose_side, format_volume, format_volume_1};
 pub use pantile_format::volume::Policy;
 #[cfg(feature = "planted-bugs")]
 pub use planted::Bug;

@@ -3,7 +3,7 @@
 //! 1. Read the superblocks and the journal of every device. The newest superblock counts, but a session that has written
 //!    neither record nor snapshot has changed nothing and counts no more than the session it began from: it may be on a device
 //!    that the others went on without. A device whose session did change something that the newest does not go on from
-//!    ran separately: then nothing is opened.
+//!    ran separately: the volume does without it, or is not opened ([`lineage`]).
 //!    Rings are read a few at a time and piece by piece; only their whole records are kept, each once ([`crate::rings`]).
 //! 2. Read the newest snapshot from any device that has it whole and replay the records that follow in sequence, each at the block behind
 //!    the one before. Records from `first_record` of the newest session on must be of that session; of older ones the highest
@@ -19,6 +19,7 @@
 mod blank;
 mod error;
 mod journal;
+pub(crate) mod lineage;
 
 use crate::engine::Engine;
 use crate::maps::Maps;
@@ -29,9 +30,11 @@ use crate::{
 };
 pub use blank::{Birth, format_volume, format_volume_1};
 pub use error::OpenError;
+pub use lineage::choose_side;
+use lineage::{Chosen, Known};
 use pantile_format::volume::{HistoryId, MemberState, RecordNumber, Session, Superblock, Zones};
 use pantile_format::{FormatError, Generation};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Bytes of rings that are read at a time: so that 64 devices are not held at once.
 const RINGS_BYTES: u64 = 32 << 20;
@@ -124,11 +127,17 @@ pub(crate) struct Opening {
     since: u64,
     /// Devices that answer and hold nothing of the volume.
     blank: Vec<Slot>,
+    /// Devices that ran separately, and their histories.
+    apart: Vec<(Slot, HistoryId)>,
+    /// Devices that records call lost.
+    away: Vec<Slot>,
     /// Some device had no superblock in front that is whole: one of the two places stays as it was found.
     leaves_torn: bool,
     error: Option<OpenError>,
     /// Ends when the maps are known, before anything is written.
     pub(crate) only_looks: bool,
+    /// Ends when it is known whether the last record counts, before anything is written.
+    pub(crate) reads_only: bool,
     pub(crate) planted: Planted,
 }
 
@@ -164,9 +173,12 @@ impl Opening {
             seen: Seen { session: Session(0), update: 0, floor: 0 },
             since: 0,
             blank: Vec::new(),
+            apart: Vec::new(),
+            away: Vec::new(),
             leaves_torn: false,
             error: None,
             only_looks: false,
+            reads_only: false,
             planted: Planted::default(),
         };
         for slot in (0..slots as u32).map(Slot).filter(|s| there[s.0 as usize]) {
@@ -293,6 +305,8 @@ impl Opening {
         }
         if let Some(engine) = &mut self.engine {
             engine.missing_at_start(slot, self.since);
+            // The session has begun: it may have got its superblock.
+            engine.history_is_open = true;
         }
     }
 
@@ -342,41 +356,43 @@ impl Opening {
 
     fn choose_superblock(&mut self) {
         let slots = (0..self.geometry.slots() as u32).map(Slot).filter(|slot| !self.gone[slot.0 as usize]);
-        let known: Vec<(Superblock, bool)> = slots
+        let known: Vec<Known> = slots
             .filter_map(|slot| {
                 let superblock = self.superblock(slot)?;
-                Some((superblock.clone(), self.is_established(slot, superblock)))
+                let is_established = self.is_established(slot, superblock);
+                Some(Known { superblock: superblock.clone(), is_established })
             })
             .collect();
-        let level = |(block, established): &(Superblock, bool)| {
-            (if *established { block.session } else { block.base }, block.session, block.update)
+        let able = lineage::can_do_with(&self.geometry);
+        let Chosen { mut newest, base_session, apart } = match lineage::choose(&known, able) {
+            Ok(chosen) => chosen,
+            Err(error) => {
+                self.error = Some(error);
+                return;
+            }
         };
-        let Some(newest) = known.iter().max_by_key(|known| level(known)) else {
-            self.error = Some(OpenError::NotThere);
-            return;
-        };
-        self.base_session = level(newest).0;
-        let mut newest = newest.0.clone();
-        let goes_on_from =
-            |history: &HistoryId| newest.history == *history || newest.ancestors.contains(history);
-        let others: Vec<(Slot, HistoryId)> = known
-            .iter()
-            .filter(|(block, established)| *established && !goes_on_from(&block.history))
-            .map(|(block, _)| (block.slot, block.history))
-            .collect();
-        if !others.is_empty() {
-            self.error = Some(OpenError::RanSeparately { newest: newest.history, others });
-            return;
+        self.base_session = base_session;
+        // What ran separately is left as it is, and counts as not there.
+        for (slot, _) in &apart {
+            self.gone[slot.0 as usize] = true;
+            self.others[slot.0 as usize] = true;
         }
-        // Sessions that changed nothing are gone on from, too: what was begun is never begun again under the same name.
-        let begun: Vec<HistoryId> =
-            known.iter().map(|(block, _)| block.history).filter(|history| !goes_on_from(history)).collect();
-        newest.ancestors.extend(begun);
-        self.seen = Seen {
-            session: known.iter().map(|(block, _)| block.session).max().unwrap_or(newest.session),
-            update: known.iter().map(|(block, _)| block.update).max().unwrap_or(newest.update),
-            floor: known.iter().map(|(block, _)| block.generation_floor.0).max().unwrap_or(0),
+        let blocks = || {
+            let known = known.iter().map(|known| &known.superblock);
+            known.filter(|block| apart.iter().all(|(slot, _)| *slot != block.slot))
         };
+        // Sessions that changed nothing are gone on from, too: what was begun is never begun again under the same name.
+        let is_new = |history: &HistoryId| newest.history != *history && !newest.ancestors.contains(history);
+        let begun: BTreeSet<HistoryId> = blocks().map(|block| block.history).filter(is_new).collect();
+        let behind = newest.ancestors.len().min(2);
+        newest.ancestors.splice(behind..behind, begun);
+        newest.ancestors.truncate(Superblock::ANCESTORS_MOST);
+        self.seen = Seen {
+            session: blocks().map(|block| block.session).max().unwrap_or(newest.session),
+            update: blocks().map(|block| block.update).max().unwrap_or(newest.update),
+            floor: blocks().map(|block| block.generation_floor.0).max().unwrap_or(0),
+        };
+        self.apart = apart;
         for slot in (0..self.geometry.slots() as u32).map(Slot) {
             if self.superblocks[slot.0 as usize].is_empty() && !self.gone[slot.0 as usize] {
                 // What is another's is not written to: it counts as not there.
@@ -436,7 +452,7 @@ impl Opening {
             return;
         }
         let lacking = engine.has_suspects() || !self.copies.is_empty();
-        if self.phase == Phase::Verify && !engine.verify_failed() && lacking {
+        if self.phase == Phase::Verify && !engine.verify_failed() && lacking && !self.reads_only {
             // What a device lacks is written again before the record counts.
             self.phase = Phase::Again;
             engine.begin_again(&self.last.0, &self.last.1, std::mem::take(&mut self.copies));
@@ -472,25 +488,39 @@ impl Opening {
             // Only the record that is forgotten now said that the one before it was durable.
             old.unproven = used > 0;
             old.opening_since = Some(self.since);
+            old.apart.clone_from(&self.apart);
             old.members_changed = self.unrecorded;
             absent.into_iter().for_each(|slot| old.missing_at_start(slot, self.since));
             self.engine = Some(old);
         }
-        self.begin_session();
+        match &mut self.engine {
+            Some(engine) if self.reads_only => {
+                engine.only_read();
+                self.phase = Phase::Done;
+            }
+            _ => self.begin_session(),
+        }
     }
 
     fn begin_session(&mut self) {
-        let (Some(newest), Some(engine)) = (&self.newest, &mut self.engine) else { return };
+        let (Some(newest), Some(engine)) = (&self.newest, &self.engine) else { return };
         // Behind all that the session before can have given: what its maps have, and one commit that was forgotten.
         let given = engine.maps.generation.max(self.seen.floor);
         let most = 2 * (u64::from(self.geometry.physical_stripes()) + u64::from(self.geometry.log_rows()));
+        let absent = engine.maps.absent();
         // Without all devices it could be that the others are opened elsewhere.
-        let (mut history, mut ancestors) = (newest.history, newest.ancestors.clone());
-        if !engine.maps.absent().is_empty() && history != self.fresh {
-            ancestors.insert(0, history);
-            ancestors.truncate(Superblock::ANCESTORS_MOST);
-            history = self.fresh;
-        }
+        let keeps = self.planted.is(Bug::KeepsHistory) || self.nobody_has_the_history(newest, &absent);
+        let (history, ancestors) = match () {
+            () if absent.is_empty() => {
+                // Whoever was away when the history was drawn is here.
+                let mut opened = newest.clone();
+                lineage::open_up(&mut opened);
+                (opened.history, opened.ancestors)
+            }
+            () if keeps || newest.history == self.fresh => (newest.history, newest.ancestors.clone()),
+            () => lineage::drawn(newest, self.fresh),
+        };
+        let Some(engine) = &mut self.engine else { return };
         let superblock = Superblock {
             history,
             ancestors,
@@ -507,6 +537,15 @@ impl Opening {
         // What was found may lie in a cache only, if the process died and the devices did not; then the place that is not written now
         // would not be there after a power failure, nor the two that are.
         self.flush(Phase::FlushFound);
+    }
+
+    /// Whether none of the devices that a session begins without can have the newest history: see [`lineage`].
+    fn nobody_has_the_history(&self, newest: &Superblock, absent: &[Slot]) -> bool {
+        let of_it = self.superblocks.iter().flatten().map(|(_, superblock)| superblock);
+        let mut of_it = of_it.filter(|superblock| superblock.history == newest.history);
+        let names_all = |found: &Superblock| absent.iter().all(|slot| found.lost.contains(slot));
+        absent.iter().all(|slot| self.away.contains(slot))
+            && of_it.all(|found| lineage::is_closed(found) && names_all(found))
     }
 
     /// The superblock of the new session, in its turn.

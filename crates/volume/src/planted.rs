@@ -55,6 +55,8 @@ pub enum Bug {
     ForgetsEpochLosses,
     /// Parity that was made in advance counts although the data have changed.
     KeepsStaleParity,
+    /// A session that begins without a device that may have the history keeps it. Shown by volumes that run in two places, and not in [`Bug::ALL`].
+    KeepsHistory,
     /// Stripes are written in place without a mark. Of the policy that does so, and not in [`Bug::ALL`].
     ForgetsMark,
 }

@@ -3,7 +3,7 @@
 use crate::maps::{RowCell, RowKind};
 use crate::{Engine, EpochId, Slot, UserBlock};
 use pantile_code::CellIndex;
-use pantile_format::volume::MemberState;
+use pantile_format::volume::{HistoryId, MemberState};
 use pantile_plan::{CellSet, Costs, Effort, Request};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -185,6 +185,12 @@ pub struct Status {
     pub scrub: Option<ScrubStatus>,
     /// More devices were lost than the code can bear: nothing more is written until the volume is opened again.
     pub failed: bool,
+    /// The next generation: no durable write has it or one above it.
+    pub next_generation: u64,
+    /// It was opened to be read only: nothing is written, and nothing is wrong with that.
+    pub reads_only: bool,
+    /// Devices that were here when the volume was opened, ran separately and take no part, and their histories.
+    pub apart: Vec<(Slot, HistoryId)>,
 }
 
 /// What cannot be had, because of lost devices alone.
@@ -279,7 +285,11 @@ impl Engine {
             write_hole_stripes: self.inplace.write_holes,
             rebuilt_blocks: self.rebuild.as_ref().map_or(0, |rebuild| rebuild.blocks_written),
             scrub: self.scrubbing.as_ref().map(|scrub| scrub.status.clone()),
-            failed: self.failed,
+            failed: self.failed
+                && !(self.reads_only && self.planners.stripes_bear.bears(&self.maps.absent())),
+            reads_only: self.reads_only,
+            next_generation: self.maps.generation,
+            apart: self.apart.clone(),
         }
     }
 }

@@ -76,6 +76,21 @@ impl Volume {
         volume
     }
 
+    /// Opens a volume to be read only: no session is begun, and nothing is written, ever. So it can be had from media that cannot be written, or that
+    /// have no room.
+    ///
+    /// What was flushed is read, as far as the code bears what is lost. The last change counts if what it maps can be had, as when it is opened
+    /// otherwise; what devices lack of it is not written again but computed whenever it is read. In place (policy `inplace`) stripes that were being written
+    /// at a crash are not made whole: blocks of them that are of neither time cannot be read.
+    pub fn open_to_read(geometry: Geometry, there: &[bool]) -> Volume {
+        let mut volume = Volume::look(geometry, there);
+        match &mut volume.inner {
+            Inner::Opening(opening) => (opening.only_looks, opening.reads_only) = (false, true),
+            Inner::Serving(_) | Inner::Looking(_) | Inner::Refused(_) => {}
+        }
+        volume
+    }
+
     /// Breaks a rule from now on, to see whether a test finds it. To be called before the first event.
     #[cfg(feature = "planted-bugs")]
     pub fn plant(&mut self, bug: crate::Bug) {

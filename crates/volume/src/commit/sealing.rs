@@ -1,6 +1,7 @@
 //! When a commit begins, and what is sealed for it.
 
 use crate::engine::Engine;
+use crate::open::lineage::is_closed;
 use crate::staging::by_state;
 use crate::{Bug, Failure, Reply, RequestId};
 use pantile_format::volume::Policy;
@@ -22,6 +23,12 @@ impl Engine {
         }
         // Nobody takes part before all that is written ahead is recorded, and all that a device may lack is written anew.
         let may_admit = self.arrivals.is_empty() || (self.staged.is_empty() && self.may_admit());
+        if !self.arrivals.is_empty() && may_admit && is_closed(&self.superblock) {
+            // Before any of them gets a superblock of this history the others say that it may have one.
+            self.history_is_open = true;
+            self.begin_snapshot();
+            return;
+        }
         if (!self.arrivals.is_empty() || self.snapshot_wanted) && may_admit {
             self.admit_arrivals();
             self.begin_snapshot();

@@ -170,6 +170,7 @@ impl Opening {
         // record says so.
         self.unrecorded = before.0.members != maps.members;
         before.0.members.clone_from(&maps.members);
+        self.away = maps.absent();
         if RecordNumber(number + 1) < newest.first_record {
             // The session was begun after more than is here: the devices that are here do not reach it.
             self.error = Some(OpenError::NoSnapshot);
@@ -199,6 +200,7 @@ impl Opening {
         };
         engine.planted = self.planted;
         engine.opening_since = Some(self.since);
+        engine.apart.clone_from(&self.apart);
         for (slot, gone) in (0..).map(Slot).zip(&self.gone) {
             if *gone {
                 engine.missing_at_start(slot, if older.contains(&slot) { 0 } else { self.since });

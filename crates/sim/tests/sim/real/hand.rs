@@ -36,6 +36,14 @@ impl Hand {
         self.rest(None);
     }
 
+    /// Opens it after a power failure to be read only.
+    pub fn open_to_read(&mut self) {
+        self.world.kill(Kill::Power);
+        self.volume = self.real.make_to_read(self.world.disks());
+        self.perform_all();
+        self.rest(None);
+    }
+
     fn perform_all(&mut self) -> Option<Told> {
         let mut told = None;
         while let Some(action) = self.volume.next_action() {

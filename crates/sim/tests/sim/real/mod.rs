@@ -217,6 +217,12 @@ impl Real {
         Ok(Driven(volume))
     }
 
+    /// Opens it without a session.
+    pub fn make_to_read(&self, disks: &[sim::Disk]) -> Driven {
+        let there: Vec<bool> = disks.iter().map(sim::Disk::is_present).collect();
+        Driven(Volume::open_to_read(self.geometry.clone(), &there))
+    }
+
     pub fn format(&self, disks: &mut [sim::Disk]) -> Result<(), Refusal> {
         let birth = Birth { history: HistoryId([7; 16]), name: "sim".into(), created: 0 };
         for (slot, at, bytes) in format_volume(&self.geometry, &birth)? {

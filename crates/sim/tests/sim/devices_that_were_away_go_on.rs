@@ -1,0 +1,209 @@
+//! A device that was away comes back after any number of openings; one that ran separately is left as it is where the volume can do without it, and
+//! nothing is opened where either side could have been flushed to.
+
+use crate::real::hand::Hand;
+use crate::real::{Shape, hush};
+use pantile_sim::{Disk, Engine, Kill, Told};
+use pantile_volume::{Bug, DeviceBlock, Found, Slot};
+
+const SHAPE: Shape = Shape {
+    code: "raid6:2",
+    element_blocks: 1,
+    logical_stripes: 3,
+    spare_stripes: 2,
+    log_rows: 4,
+    journal_blocks: 16,
+    blocks_most: 4,
+};
+
+/// Far more than a superblock has room for histories.
+const OPENINGS: u32 = 300;
+
+fn all(hand: &Hand) -> impl Iterator<Item = Slot> + use<> {
+    (0..hand.world.disks().len() as u32).map(Slot)
+}
+
+/// Opens the volume with these devices alone, as somebody does who has no others.
+fn open_alone(hand: &mut Hand, side: &[u32]) {
+    hand.world.kill(Kill::Power);
+    let others: Vec<Slot> = all(hand).filter(|slot| !side.contains(&slot.0)).collect();
+    for slot in others {
+        if hand.world.disks()[slot.0 as usize].is_present() {
+            hand.world.pull_out(slot, false);
+        }
+    }
+    hand.open_again();
+}
+
+/// Puts a device in that comes from elsewhere.
+fn put_in(hand: &mut Hand, slot: u32, disk: &Disk) {
+    hand.world.kill(Kill::Power);
+    hand.world.disks_mut()[slot as usize] = disk.clone();
+    if !disk.is_present() {
+        hand.world.put_back(Slot(slot), Found::Stale);
+    }
+}
+
+fn content(disk: &Disk) -> Vec<String> {
+    (0..disk.blocks()).map(|at| format!("{:?}", disk.newest(DeviceBlock(at)))).collect()
+}
+
+#[test]
+fn a_device_is_caught_up_however_often_the_volume_was_opened_without_it() {
+    for (code, tolerance) in [("mirror:2", 1), ("raid5:2", 1), ("raid6:2", 2)] {
+        let mut hand = Hand::new(&Shape { code, ..SHAPE });
+        hand.fill(1);
+        let here: Vec<u32> = all(&hand).map(|slot| slot.0).filter(|slot| *slot != 1).collect();
+        for opening in 0..OPENINGS {
+            open_alone(&mut hand, &here);
+            hand.fill(2 + (opening % 100) as u8);
+        }
+        hand.world.kill(Kill::Power);
+        hand.world.put_back(Slot(1), Found::Stale);
+        hand.open_again();
+        assert_eq!(hand.volume.refused(), None, "{code}");
+        assert!(hand.volume.status().is_some_and(|status| status.apart.is_empty()), "{code}");
+        assert!(hand.volume.is_clean(), "{code}");
+        let (newest, others) =
+            (hand.filled_with(2 + ((OPENINGS - 1) % 100) as u8), here.iter().take(tolerance));
+        others.for_each(|&slot| hand.world.pull_out(Slot(slot), true));
+        assert_eq!(hand.read(), newest, "{code}: it has what it missed");
+    }
+}
+
+/// Another device comes and goes, again and again, while one is away: each loss is a history, and all of them are remembered.
+#[test]
+fn the_losses_of_others_are_remembered_while_a_device_is_away() {
+    let mut hand = Hand::new(&SHAPE);
+    hand.fill(1);
+    for _ in 0..100 {
+        open_alone(&mut hand, &[0, 3]);
+        hand.world.kill(Kill::Power);
+        hand.world.put_back(Slot(2), Found::Stale);
+        hand.open_again();
+        assert!(hand.volume.refused().is_none());
+    }
+    hand.fill(2);
+    hand.world.kill(Kill::Power);
+    hand.world.put_back(Slot(1), Found::Stale);
+    hand.open_again();
+    assert!(hand.volume.is_clean(), "{:?}", hand.volume.refused());
+    assert_eq!(hand.read(), hand.filled_with(2));
+}
+
+/// Side A has devices 0 to 2, side B has 2 and 3: each could be opened alone, but of B only device 3 is put in.
+#[test]
+fn a_volume_opens_without_a_device_that_ran_separately_and_leaves_it_as_it_is() {
+    for b_is_opened_more_often in [false, true] {
+        let mut hand = Hand::new(&SHAPE);
+        hand.fill(1);
+        hand.world.kill(Kill::Power);
+        let before = hand.world.disks().to_vec();
+        open_alone(&mut hand, &[0, 1, 2]);
+        hand.fill(2);
+        hand.world.kill(Kill::Power);
+        let a = hand.world.disks().to_vec();
+        (0..4).for_each(|slot| put_in(&mut hand, slot, &before[slot as usize]));
+        for _ in 0..if b_is_opened_more_often { 9 } else { 1 } {
+            open_alone(&mut hand, &[2, 3]);
+            hand.fill(3);
+        }
+        hand.world.kill(Kill::Power);
+        let stranger = hand.world.disks()[3].clone();
+        (0..3).for_each(|slot| put_in(&mut hand, slot, &a[slot as usize]));
+        hand.open_again();
+        assert_eq!(hand.volume.refused(), None);
+        assert_eq!(hand.read(), hand.filled_with(2));
+        hand.fill(4);
+        let apart = hand.volume.status().expect("it serves").apart;
+        assert_eq!(apart.iter().map(|(slot, _)| slot.0).collect::<Vec<u32>>(), [3]);
+        assert!(content(&hand.world.disks()[3]) == content(&stranger), "nothing is written to it");
+    }
+}
+
+/// Whether two halves of a mirror that each ran alone are refused, if a volume has this bug.
+fn halves_are_refused(bug: Option<Bug>) -> bool {
+    let mut hand = Hand::new(&Shape { code: "mirror:2", ..SHAPE });
+    hand.real.bug = bug;
+    hand.fill(1);
+    hand.world.kill(Kill::Power);
+    let before = hand.world.disks().to_vec();
+    open_alone(&mut hand, &[0]);
+    hand.fill(2);
+    hand.world.kill(Kill::Power);
+    let a = hand.world.disks()[0].clone();
+    (0..2).for_each(|slot| put_in(&mut hand, slot, &before[slot as usize]));
+    open_alone(&mut hand, &[1]);
+    hand.fill(3);
+    put_in(&mut hand, 0, &a);
+    hand.open_again();
+    hand.volume.refused().is_some_and(|says| says.contains("ran separately"))
+}
+
+#[test]
+fn sides_that_could_both_have_been_flushed_to_are_refused() {
+    assert!(halves_are_refused(None));
+    assert!(!halves_are_refused(Some(Bug::KeepsHistory)), "a history that is never drawn anew shows nothing");
+}
+
+/// A device is let in after it was away, and everything stops after any step of that. Then either half is opened alone. Whatever is said to be durable
+/// on both is never taken for one: they are refused together; and if one could not be written alone, the other is what counts.
+#[test]
+fn no_step_of_letting_a_device_in_hides_that_halves_ran_separately() {
+    hush();
+    let (mut refused, mut opened) = (0, 0);
+    for kill in [Kill::Power, Kill::Process] {
+        for steps in 0.. {
+            let mut hand = Hand::new(&Shape { code: "mirror:2", ..SHAPE });
+            hand.fill(1);
+            for byte in [2, 3] {
+                open_alone(&mut hand, &[0]);
+                hand.fill(byte);
+            }
+            hand.world.kill(Kill::Power);
+            hand.world.put_back(Slot(1), Found::Stale);
+            hand.begin_again();
+            let is_over = !(0..steps).all(|_| hand.step());
+            hand.world.kill(kill);
+            let between = hand.world.disks().to_vec();
+            open_alone(&mut hand, &[0]);
+            assert_eq!(hand.volume.refused(), None);
+            assert_eq!(hand.read(), hand.filled_with(3), "after {steps} steps");
+            hand.fill(4);
+            hand.world.kill(Kill::Power);
+            let a = hand.world.disks()[0].clone();
+            (0..2).for_each(|slot| put_in(&mut hand, slot, &between[slot as usize]));
+            open_alone(&mut hand, &[1]);
+            let was_written = hand.volume.refused().is_none() && try_to_fill(&mut hand, 5);
+            put_in(&mut hand, 0, &a);
+            hand.open_again();
+            match (was_written, hand.volume.refused()) {
+                (true, None) => {
+                    panic!("{kill:?} after {steps} steps: opened, and both sides were flushed to")
+                }
+                (_, Some(says)) => {
+                    assert!(
+                        was_written && says.contains("ran separately"),
+                        "{kill:?} after {steps} steps: {says}"
+                    );
+                    refused += 1;
+                }
+                (false, None) => {
+                    assert_eq!(hand.read(), hand.filled_with(4), "{kill:?} after {steps} steps");
+                    opened += 1;
+                }
+            }
+            if is_over {
+                assert!(steps > 40, "{steps}");
+                break;
+            }
+        }
+    }
+    assert!(refused > 20, "{refused} refused, {opened} opened");
+}
+
+fn try_to_fill(hand: &mut Hand, byte: u8) -> bool {
+    let contents = vec![[byte; 16]; hand.real.config.user_blocks as usize];
+    let written = pantile_sim::Ask::Write { first: pantile_volume::UserBlock(0), contents, durable: true };
+    hand.ask(&written) == Told::Done
+}

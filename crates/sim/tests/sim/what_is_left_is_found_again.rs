@@ -1,0 +1,148 @@
+//! Superblocks that are gone on more devices than the code bears are made again from one that is left, and maps that are gone on all from what the
+//! chunks say of themselves.
+
+use crate::real::Shape;
+use crate::real::hand::Hand;
+use pantile_format::volume::{ChunkHeader, HistoryId, Superblock};
+use pantile_sim::{Ask, Content, Disk, Engine, Kill, Told};
+use pantile_volume::{Anew, ChunkFound, DeviceBlock, Slot, UserBlock, maps_anew, superblocks_again};
+use std::collections::BTreeSet;
+
+const SHAPE: Shape = Shape {
+    code: "raid6:2",
+    element_blocks: 2,
+    logical_stripes: 4,
+    spare_stripes: 3,
+    log_rows: 6,
+    journal_blocks: 16,
+    blocks_most: 4,
+};
+
+const CODES: [&str; 6] = ["mirror:3", "raid5:3", "raid6:2", "rs:3+3", "lrc:4,2,1", "dcode:5"];
+
+fn bytes_of(disk: &Disk, at: DeviceBlock, blocks: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for at in at.0..at.0 + blocks {
+        disk.newest(DeviceBlock(at)).expect("it can be read").append_to(&mut bytes);
+    }
+    bytes
+}
+
+fn wipe(disk: &mut Disk, at: DeviceBlock, blocks: u64) {
+    for at in at.0..at.0 + blocks {
+        disk.put(DeviceBlock(at), Content::of_bytes(&[0; 4096]));
+    }
+}
+
+fn places(hand: &Hand, slot: Slot) -> [DeviceBlock; 3] {
+    let zones = hand.real.geometry.zones(slot);
+    [zones.superblock(0), zones.superblock(1), zones.superblock_copy()]
+}
+
+/// Takes the superblocks of all devices but the last away, and gives the one that counts there.
+fn without_superblocks(hand: &mut Hand) -> Superblock {
+    let slots = hand.world.disks().len();
+    for slot in 0..slots - 1 {
+        let places = places(hand, Slot(slot as u32));
+        places.into_iter().for_each(|at| wipe(&mut hand.world.disks_mut()[slot], at, 1));
+    }
+    let last = &hand.world.disks()[slots - 1];
+    let of = places(hand, Slot(slots as u32 - 1)).map(|at| Superblock::decode(&bytes_of(last, at, 1)));
+    let found = of.into_iter().filter_map(Result::ok);
+    found.max_by_key(|found| (found.session, found.update)).expect("one is left")
+}
+
+fn chunks(hand: &Hand) -> Vec<ChunkFound> {
+    let geometry = &hand.real.geometry;
+    let mut found = Vec::new();
+    for (slot, disk) in (0..).map(Slot).zip(hand.world.disks()) {
+        for physical in 0..geometry.physical_stripes() {
+            let at = geometry.chunk_start(physical, slot);
+            let bytes = bytes_of(disk, at, geometry.header_blocks(slot).into());
+            if let Ok(header) = ChunkHeader::decode(&bytes, geometry.volume) {
+                let (logical, generation) = (header.logical.0 as u32, header.generation.0);
+                found.push(ChunkFound { slot, physical, logical, generation });
+            }
+        }
+    }
+    found
+}
+
+fn write(hand: &mut Hand, anew: &Anew) {
+    for (slot, at, bytes) in anew.steps.iter().flatten() {
+        for (at, block) in (at.0..).zip(bytes.chunks(4096)) {
+            hand.world.disks_mut()[slot.0 as usize].put(DeviceBlock(at), Content::of_bytes(block));
+        }
+    }
+}
+
+fn all(hand: &Hand) -> Vec<Slot> {
+    (0..hand.world.disks().len() as u32).map(Slot).collect()
+}
+
+#[test]
+fn superblocks_are_made_again_from_one_that_is_left_and_the_log_is_kept() {
+    // A mirror is opened with the one that is left.
+    for code in CODES.into_iter().filter(|code| !code.starts_with("mirror")) {
+        let mut hand = Hand::new(&Shape { code, ..SHAPE });
+        hand.fill(1);
+        // One block, which lives in the log.
+        let one = Ask::Write { first: UserBlock(1), contents: vec![[9; 16]], durable: true };
+        assert_eq!(hand.ask(&one), Told::Done);
+        let read = hand.read();
+        hand.world.kill(Kill::Power);
+        let left = without_superblocks(&mut hand);
+        hand.open_again();
+        assert!(hand.volume.refused().is_some(), "{code}: more is gone than it bears");
+        hand.world.kill(Kill::Power);
+        let of = all(&hand);
+        let anew = superblocks_again(&hand.real.geometry, &left, &of[..of.len() - 1]);
+        write(&mut hand, &anew);
+        hand.open_again();
+        assert_eq!(hand.volume.refused(), None, "{code}");
+        assert_eq!(hand.read(), read, "{code}");
+    }
+}
+
+#[test]
+fn maps_are_made_of_chunks_where_nothing_else_tells_of_them() {
+    for code in CODES {
+        for stale in [false, true] {
+            let mut hand = Hand::new(&Shape { code, ..SHAPE });
+            (1..=3).for_each(|byte| hand.fill(byte));
+            if stale {
+                // A device that lacks the newest of all.
+                hand.world.kill(Kill::Power);
+                hand.world.pull_out(Slot(0), false);
+                hand.open_again();
+                hand.fill(4);
+            }
+            let read = hand.read();
+            hand.world.kill(Kill::Power);
+            if stale {
+                hand.world.put_back(Slot(0), pantile_volume::Found::Stale);
+            }
+            let left = without_superblocks(&mut hand);
+            let zones = hand.real.geometry.zones(Slot(0)).clone();
+            let (from, to) = (zones.journal().first, zones.data().first);
+            hand.world.disks_mut().iter_mut().for_each(|disk| wipe(disk, from, to.0 - from.0));
+            let (found, here): (_, BTreeSet<Slot>) = (chunks(&hand), all(&hand).into_iter().collect());
+            let anew = maps_anew(&hand.real.geometry, &left, &here, &found, HistoryId([77; 16]));
+            assert_eq!(anew.stripes, u64::from(SHAPE.logical_stripes), "{code}");
+            assert!(
+                anew.lost.is_empty() && anew.behind == if stale { vec![Slot(0)] } else { vec![] },
+                "{code}: {:?}",
+                anew.behind
+            );
+            write(&mut hand, &anew);
+            hand.open_again();
+            assert_eq!(hand.volume.refused(), None, "{code}");
+            assert_eq!(hand.read(), read, "{code}");
+            assert!(hand.volume.is_clean(), "{code}");
+            hand.fill(7);
+            let tolerance = hand.real.geometry.tolerance() as u32;
+            (0..tolerance).for_each(|slot| hand.world.pull_out(Slot(slot + 1), true));
+            assert_eq!(hand.read(), hand.filled_with(7), "{code}");
+        }
+    }
+}
