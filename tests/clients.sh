@@ -147,6 +147,50 @@ grep -q 'died 5 times within 60 s, the last time of SIGSEGV' "$work/out" || { ca
 serve
 expect 0 "$pantile" status "$vol"
 
+say "clients that die with reads under way end no service, however many: nbdkit before 1.34 dies of them, and is back within a second"
+killed=$(/usr/bin/python3 - "$uri" "$vol" "$pantile" <<'PY'
+import json, nbd, os, signal, subprocess, sys, time
+uri, vol, pantile = sys.argv[1:]
+def pid():
+    run = subprocess.run([pantile, 'status', vol, '--json'], capture_output=True, text=True)
+    return (json.loads(run.stdout).get('server') or {}).get('pid') if run.stdout else None
+deaths, worst, served = 0, 0, pid()
+for _ in range(200):
+    client = os.fork()
+    if client == 0:
+        h = nbd.NBD(); h.connect_uri(uri)
+        for k in range(60): h.aio_pread(nbd.Buffer(1 << 20), k << 20)
+        for k in range(4): h.poll(50)
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(client, 0)
+    time.sleep(.05)
+    if not os.path.exists('/proc/%d' % served):
+        begun, deaths = time.time(), deaths + 1
+        while True:
+            try: h = nbd.NBD(); h.connect_uri(uri); h.pread(4096, 0); break
+            except nbd.Error: time.sleep(.005)
+        worst, served = max(worst, time.time() - begun), pid()
+    if deaths == 7: break
+print(deaths, round(worst, 2))
+PY
+) || fail "the server is not back after a client died"
+printf '%s servers died of clients, the slowest was back after %s s\n' $killed
+have=0; "$pantile" status "$vol" >"$work/out" 2>&1 || have=$?
+if [ "${killed% *}" -gt 0 ]; then
+    [ "$have" = 1 ] && grep -q 'because a client went away with requests under way.*nbdkit before 1.34: install a newer one' "$work/out" ||
+        { cat "$work/out"; fail "status does not say what nbdkit died of"; }
+    /usr/bin/python3 -c "import sys; sys.exit(float('${killed#* }') > ${PANTILE_PATIENCE:-1})" || fail "it takes longer than a second until it is back"
+fi
+expect 0 "$pantile" stop "$vol"
+serve
+expect 0 "$pantile" status "$vol"
+
+say "a file that is no device, given to a served volume, is refused in a sentence and locks nobody out"
+head -c 2000 /dev/zero >"$work/short"
+expect 2 timeout 9 "$pantile" replace "$vol" 0 "$work/short"
+grep -q 'has 0 bytes\|has 2000 bytes\|its slot needs' "$work/out" || { cat "$work/out"; fail "another sentence was expected"; }
+expect 0 timeout 9 "$pantile" status "$vol"
+
 say "a start that is refused ends no server: the last one was stopped"
 expect 0 "$pantile" stop "$vol"
 mkdir "$work/away"
@@ -363,6 +407,24 @@ else
         detach
     fi
     trap end EXIT
+fi
+
+if [ "$(id -u)" = 0 ] && expect 0 "$pantile" stop "$vol" && mkdir "$work/ro" && mount --bind "$vol" "$work/ro" 2>/dev/null; then
+    say "a folder on a medium that cannot be written: its status, and served to be read only"
+    mount -o remount,bind,ro "$work/ro"
+    expect 0 "$pantile" status "$work/ro"
+    "$pantile" serve "$work/ro" --read-only --foreground --socket "$work/ro.sock" >"$work/ro.log" 2>&1 &
+    reader=$!
+    for _ in $(seq 100); do nbdinfo --size "nbd+unix:///?socket=$work/ro.sock" >/dev/null 2>&1 && break; sleep .1; done
+    nbdinfo "nbd+unix:///?socket=$work/ro.sock" | grep -q 'is_read_only: true' || { cat "$work/ro.log"; fail "it may be written"; }
+    nbdcopy "nbd+unix:///?socket=$work/ro.sock" "$work/read" || { cat "$work/ro.log"; fail "it cannot be read"; }
+    expect 0 "$pantile" status "$work/ro"
+    kill "$reader"; wait "$reader" || true
+    umount "$work/ro"
+    serve
+    nbdcopy "$uri" "$work/read-again"
+    cmp "$work/read" "$work/read-again" || fail "read only it gave something else"
+    rm "$work/read" "$work/read-again"
 fi
 
 say "the story that the README begins with"

@@ -161,6 +161,12 @@ impl Answer {
     pub fn fault(error: &FolderError) -> Answer {
         Answer::Fault { kind: error.kind(), text: error.to_string() }
     }
+
+    /// The answer where this program has panicked.
+    pub(crate) fn own_fault<T>(_panic: T) -> Answer {
+        let text = "a fault of pantile itself, not of yours: nothing was changed but what 'pantile status' shows; please report it with serve.log".into();
+        Answer::Fault { kind: FaultKind::System, text }
+    }
 }
 
 /// How a volume is.
@@ -221,6 +227,9 @@ pub struct StatusReport {
     /// The server, if one serves it.
     #[serde(default)]
     pub server: Option<ServerReport>,
+    /// Whether it is served to be read only: nothing is written to its devices.
+    #[serde(default)]
+    pub reads_only: bool,
     /// Whether it could be opened. If not, devices and what is wrong is all that is known, and numbers are 0.
     #[serde(default = "opens")]
     pub opens: bool,
@@ -239,6 +248,9 @@ pub struct ServerReport {
     pub up_s: u64,
     /// How many before it have died of a fault of their own since the volume was served.
     pub deaths: u32,
+    /// How many before it have died because a client went away, a fault of nbdkit before 1.34; not among those.
+    #[serde(default)]
+    pub client_deaths: u32,
 }
 
 /// A volume in one word.

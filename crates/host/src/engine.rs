@@ -35,6 +35,7 @@ use pantile_volume::{
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::BorrowedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -454,11 +455,17 @@ impl Engine {
         };
         match bytes <= INLINE_BYTES_MAX {
             true => self.message(run()),
-            false => {
-                let inbox = self.inbox.clone();
-                self.workers.give(move || inbox.push(run()));
-            }
+            false => self.give(move || vec![run()]),
         }
+    }
+
+    /// Has another thread do a computation. If that panics so does the engine: what waits for it would wait for ever.
+    fn give(&self, job: impl FnOnce() -> Vec<Message> + Send + 'static) {
+        let inbox = self.inbox.clone();
+        self.workers.give(move || match catch_unwind(AssertUnwindSafe(job)) {
+            Ok(messages) => messages.into_iter().for_each(|message| inbox.push(message)),
+            Err(payload) => inbox.push(Message::Call(Box::new(|_| resume_unwind(payload)))),
+        });
     }
 
     fn reply(&mut self, id: RequestId, reply: Reply) {

@@ -90,6 +90,9 @@ impl fmt::Display for HostError {
             HostError::Failed(Failure::NotOpen) => {
                 write!(out, "the volume could not be opened; 'pantile status' says why")
             }
+            HostError::Failed(Failure::ReadOnly) => {
+                write!(out, "the volume is open to be read only; serve it without --read-only to write")
+            }
             HostError::Failed(Failure::Busy { epoch }) => write!(
                 out,
                 "epoch {} of delayed parity holds the range; write in it, or when it has ended",

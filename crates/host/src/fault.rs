@@ -104,6 +104,10 @@ pub enum FolderError {
         /// The device.
         path: PathBuf,
     },
+    /// No device that was given has a superblock.
+    NoSuperblockLeft,
+    /// The volume is open to be read only, and an order would write.
+    ReadOnly,
     /// No device of the volume could be found.
     NoDevices {
         /// The folder.
@@ -259,6 +263,7 @@ impl FolderError {
             | FolderError::Host(HostError::Failed(_))
             | FolderError::NoDevices { .. }
             | FolderError::NothingFound { .. }
+            | FolderError::NoSuperblockLeft
             | FolderError::NoDefinition { .. }
             | FolderError::Lacking { .. }
             | FolderError::HasFailed { .. } => FaultKind::Losses,
@@ -500,6 +505,16 @@ impl fmt::Display for FolderError {
                 out,
                 "the volume has failed and serves again when enough of the devices that were lost are put back: {why}"
             ),
+            FolderError::NoSuperblockLeft => write!(
+                out,
+                "none of the devices has a superblock of a volume, in any of its three places, and chunks alone do not say by which code they belong together; give the device that has one"
+            ),
+            FolderError::ReadOnly => {
+                write!(
+                    out,
+                    "the volume is served to be read only; stop it and serve it without --read-only first"
+                )
+            }
             FolderError::NoScrub => {
                 write!(out, "no scrub is under way; begin one with: pantile scrub VOL")
             }

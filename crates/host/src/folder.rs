@@ -8,10 +8,10 @@ use crate::margin::margin;
 use crate::memory::BLOCK;
 use crate::{Config, FolderError, Host, HostError, HostOptions, Place};
 use pantile_code::Code;
-use pantile_device::{AlignedBuf, Device, DeviceError, FileDevice, OpKind, Site};
+use pantile_device::{Access, AlignedBuf, Device, DeviceError, FileDevice, OpKind, OpenOptions, Site};
 use pantile_format::volume::{HistoryId, Superblock, VolumeId};
 use pantile_plan::{ProveOptions, prove};
-use pantile_volume::{Birth, Found, Geometry, OpenError, Policy, Slot, format_volume};
+use pantile_volume::{Birth, Found, Geometry, Policy, Slot, choose_side, format_volume};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Write};
@@ -22,6 +22,9 @@ use std::time::{Duration, Instant};
 
 /// The file that says where the devices are.
 const CONFIG: &str = "volume.conf";
+
+/// EACCES, EPERM, EROFS.
+const CANNOT_WRITE: [i32; 3] = [13, 1, 30];
 
 /// How long devices may take to be closed by whoever had them.
 pub(crate) const CLOSING: Duration = Duration::from_secs(3);
@@ -167,15 +170,16 @@ impl Folder {
         if !path.is_file() {
             return Err(FolderError::NotAVolume { folder: root.to_path_buf() });
         }
-        let lock = lock(root)?;
-        let bytes = std::fs::read(&path).map_err(|error| FolderError::file("read", &path, &error))?;
-        let text = String::from_utf8(bytes).map_err(|error| {
-            let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-            let line = 1 + good.iter().filter(|&&byte| byte == b'\n').count();
-            FolderError::Config { path: path.clone(), line, expected: "text in UTF-8" }
-        })?;
-        let config = Config::parse(&path, &text)?;
+        let lock = lock(root).or_else(|error| lock_to_read(root, &path, error))?;
+        let config = read_config(&path)?;
         Ok(Folder { root: root.to_path_buf(), config, _lock: lock })
+    }
+
+    /// Takes what the folder says as it stands on disk. What cannot be read leaves it as it is.
+    pub(crate) fn read_again(&mut self) {
+        if let Ok(config) = read_config(&self.root.join(CONFIG)) {
+            self.config = config;
+        }
     }
 
     /// Finds the devices of a volume among some, and makes its folder anew.
@@ -271,11 +275,18 @@ impl Folder {
 
     /// Opens the devices. One that is missing, in use or not what the folder says is a problem, not an error.
     pub fn open_devices(&self) -> Result<Opened, FolderError> {
+        self.open_devices_by(open_soon)
+    }
+
+    fn open_devices_by(
+        &self,
+        open: impl Fn(&Path, Instant) -> Result<FileDevice, DeviceError>,
+    ) -> Result<Opened, FolderError> {
         let mut problems = BTreeMap::new();
         let mut there: Vec<There> = Vec::new();
         let closed = Instant::now() + CLOSING;
         for (&slot, place) in &self.config.devices {
-            match open_soon(&self.path(&place.path), closed) {
+            match open(&self.path(&place.path), closed) {
                 Ok(device) => {
                     let superblock = newest_superblock(&device, Some(self.config.volume));
                     there.push((slot, place.joining, Arc::new(device), superblock));
@@ -392,18 +403,41 @@ impl Folder {
 
     /// Opens the devices to see how the volume stands, and writes nothing.
     pub fn look(&mut self) -> Result<(Host, Opened), FolderError> {
-        let opened = self.open_devices()?;
+        let opened = self.open_devices_by(open_to_look)?;
         self.config.devices = opened.places.clone();
         let mut options = HostOptions::for_devices(opened.geometry.slots());
         options.background_bytes_per_s = self.config.throttle_bytes_per_s;
         Ok((Host::look(opened.geometry.clone(), opened.devices.clone(), &options)?, opened))
     }
+
+    /// Opens the devices for reading and runs the volume on them without a session: nothing is written, to them or to the folder.
+    pub fn host_to_read(&mut self, options: Option<HostOptions>) -> Result<(Host, Opened), FolderError> {
+        let opened = self.open_devices_by(|path, until| open_as(path, Access::ReadOnly, until))?;
+        self.config.devices = opened.places.clone();
+        let options = options.unwrap_or_else(|| HostOptions::for_devices(opened.geometry.slots()));
+        Ok((Host::open_to_read(opened.geometry.clone(), opened.devices.clone(), &options)?, opened))
+    }
+}
+
+fn read_config(path: &Path) -> Result<Config, FolderError> {
+    let bytes = std::fs::read(path).map_err(|error| FolderError::file("read", path, &error))?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + good.iter().filter(|&&byte| byte == b'\n').count();
+        FolderError::Config { path: path.to_path_buf(), line, expected: "text in UTF-8" }
+    })?;
+    Config::parse(path, &text)
 }
 
 /// What is said of a device that is another one, which is used.
 pub(crate) fn as_another_one(path: &Path, slot: usize, used: &Path) -> String {
     let (path, used) = (path.display(), used.display());
     format!("{path} says that it is device {slot}, as {used} does, which is as new or newer and is used")
+}
+
+/// What is said of a device that the volume does without, because it has written what the others have not.
+pub(crate) fn ran_separately(history: HistoryId) -> String {
+    format!("it ran separately, with history {history}, and is left as it is")
 }
 
 fn make_root(root: &Path) -> Result<bool, FolderError> {
@@ -440,11 +474,42 @@ fn lock(root: &Path) -> Result<File, FolderError> {
     }
 }
 
+/// Locks a folder that cannot be written, beside others that only read: its lock, or `config` where there is none.
+///
+/// Errors: `error`, if the folder can be written or another process has it.
+fn lock_to_read(root: &Path, config: &Path, error: FolderError) -> Result<File, FolderError> {
+    let FolderError::File { errno, .. } = &error else { return Err(error) };
+    if !CANNOT_WRITE.contains(errno) {
+        return Err(error);
+    }
+    let Ok(file) = File::open(root.join("lock")).or_else(|_| File::open(config)) else { return Err(error) };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(FolderError::Busy { folder: root.to_path_buf() }),
+        Err(TryLockError::Error(_)) => Err(error),
+    }
+}
+
 /// Opens a device, and waits until a time for whoever has it. One that was just given up takes a moment to be closed, and what a process that
 /// was killed had under way keeps its devices open until the system has ended it. Taken for lost meanwhile, they would have to be made again.
 pub(crate) fn open_soon(path: &Path, until: Instant) -> Result<FileDevice, DeviceError> {
+    open_as(path, Access::ReadWrite, until)
+}
+
+/// The same to look at it, if it may be that nobody can write to it.
+pub(crate) fn open_to_look(path: &Path, until: Instant) -> Result<FileDevice, DeviceError> {
+    match open_soon(path, until) {
+        Err(DeviceError::ReadOnly { .. } | DeviceError::NotThere { .. }) => {
+            open_as(path, Access::ReadOnly, until)
+        }
+        result => result,
+    }
+}
+
+pub(crate) fn open_as(path: &Path, access: Access, until: Instant) -> Result<FileDevice, DeviceError> {
+    let options = OpenOptions { access, ..OpenOptions::default() };
     loop {
-        match FileDevice::open(path) {
+        match FileDevice::open_with(path, options) {
             Err(DeviceError::InUse { .. }) if Instant::now() < until => {
                 std::thread::sleep(Duration::from_millis(5));
             }
@@ -686,6 +751,10 @@ fn is_copy(device: &dyn Device, block: u64, found: &Superblock) -> bool {
 /// The copy that lies nearest to the end of a device, and its block.
 fn copy_near_end(device: &dyn Device) -> Option<(u64, Superblock)> {
     let blocks = device.len_bytes() / BLOCK as u64;
+    if blocks == 0 {
+        // A sector or some, and no block.
+        return None;
+    }
     let first = blocks.saturating_sub(TAIL_BLOCKS);
     let mut tail = AlignedBuf::zeroed((blocks - first) as usize * BLOCK);
     device.read_at(first * BLOCK as u64, tail.whole_mut()).ok()?;
@@ -794,7 +863,7 @@ fn scan(paths: &[PathBuf]) -> Result<Assembled, FolderError> {
     let nothing = "it holds no superblock of a volume";
     let closed = Instant::now() + CLOSING;
     for path in paths {
-        match open_soon(path, closed) {
+        match open_to_look(path, closed) {
             Err(error) => left_out.push((path.clone(), error.to_string())),
             Ok(device) => match newest_superblock(&device, None) {
                 None => without.push((path.clone(), device)),
@@ -819,21 +888,20 @@ fn scan(paths: &[PathBuf]) -> Result<Assembled, FolderError> {
         }
     }
     let mut devices: BTreeMap<u32, PathBuf> = BTreeMap::new();
-    let (mut stale, mut others) = (Vec::new(), Vec::new());
+    let mut stale = Vec::new();
     let found = without_older_copies(found, &mut left_out)?;
+    let superblocks: Vec<Superblock> = found.iter().map(|(_, superblock)| superblock.clone()).collect();
+    let (newest, apart) = choose_side(&superblocks, &geometry).map_err(HostError::Open)?;
     for (path, superblock) in &found {
         let slot = superblock.slot;
+        if let Some((_, history)) = apart.iter().find(|(apart, _)| *apart == slot) {
+            left_out.push((path.clone(), format!("as device {} {}", slot.0, ran_separately(*history))));
+            continue;
+        }
         if superblock.history != newest.history {
-            match newest.ancestors.contains(&superblock.history) {
-                true => stale.push(slot.0),
-                false => others.push((slot, superblock.history)),
-            }
+            stale.push(slot.0);
         }
         devices.insert(slot.0, path.clone());
-    }
-    if !others.is_empty() {
-        let error = OpenError::RanSeparately { newest: newest.history, others };
-        return Err(HostError::Open(error).into());
     }
     let is_whole = |slot: &u32| devices.contains_key(slot) && !stale.contains(slot);
     let lost: Vec<Slot> = (0..geometry.slots() as u32).filter(|slot| !is_whole(slot)).map(Slot).collect();

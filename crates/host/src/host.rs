@@ -3,10 +3,13 @@
 use crate::direct::{Direct, SharedVolume};
 use crate::engine::{Engine, Report};
 use crate::inbox::{Inbox, Message, answer};
+use crate::locks::lock;
 use crate::memory::BLOCK;
 use crate::{Handle, HostError};
 use pantile_device::{Device, IoPool, PoolOptions};
 use pantile_volume::{Found, Geometry, Losses, Scrub, Slot, Volume};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -73,6 +76,7 @@ pub struct Host {
     inbox: Arc<Inbox>,
     geometry: Geometry,
     thread: Mutex<Option<Thread>>,
+    panicked: Arc<AtomicBool>,
 }
 
 impl Host {
@@ -99,6 +103,17 @@ impl Host {
         Host::begin(geometry, devices, nobody, options, |geometry, there, _| Volume::look(geometry, there))
     }
 
+    /// Opens the devices of a volume to be read: nothing is written to them, ever, so that they need not be writable.
+    pub fn open_to_read(
+        geometry: Geometry,
+        devices: Vec<Option<Arc<dyn Device>>>,
+        options: &HostOptions,
+    ) -> Result<Host, HostError> {
+        let nobody = pantile_format::volume::HistoryId([0; 16]);
+        let open = |geometry, there: &[bool], _| Volume::open_to_read(geometry, there);
+        Host::begin(geometry, devices, nobody, options, open)
+    }
+
     fn begin(
         geometry: Geometry,
         devices: Vec<Option<Arc<dyn Device>>>,
@@ -116,12 +131,21 @@ impl Host {
         let shared = (volume, direct.clone());
         let engine = Engine::new(geometry.clone(), devices, shared, options, (pool, inbox.clone()), opened)?;
         let builder = std::thread::Builder::new().name("engine".into());
+        let (panicked, left) = (Arc::new(AtomicBool::new(false)), inbox.clone());
+        let told = panicked.clone();
+        let run = move || {
+            if catch_unwind(AssertUnwindSafe(|| engine.run())).is_err() {
+                // Nobody takes what is asked from now on: whoever asks is told that it has stopped.
+                told.store(true, Ordering::Release);
+                left.close();
+            }
+        };
         let thread = builder
-            .spawn(move || engine.run())
+            .spawn(run)
             .map_err(|error| HostError::Thread { errno: error.raw_os_error().unwrap_or(0) })?;
         let len_bytes = geometry.user_blocks() * BLOCK as u64;
         let handle = Handle::new((inbox.clone(), direct), len_bytes, options.write_bytes, options.read_bytes);
-        let host = Host { handle, inbox, geometry, thread: Mutex::new(Some(thread)) };
+        let host = Host { handle, inbox, geometry, thread: Mutex::new(Some(thread)), panicked };
         match opening.wait() {
             Ok(()) => Ok(host),
             Err(error) => {
@@ -129,6 +153,11 @@ impl Host {
                 Err(error)
             }
         }
+    }
+
+    /// Whether it has ended by a fault of its own: every request since says [`HostError::Stopped`], and it has to be opened anew.
+    pub fn has_panicked(&self) -> bool {
+        self.panicked.load(Ordering::Acquire)
     }
 
     /// For clients.
@@ -237,10 +266,15 @@ impl Host {
 
     /// Ends at once, as a crash of the process would: what was not flushed may be lost. Waits until the devices are closed.
     pub fn kill(&self) {
-        let thread = self.thread.lock().expect("nothing panics under the lock").take();
+        let thread = lock(&self.thread).take();
         let Some(thread) = thread else { return };
         self.inbox.push(Message::Call(Box::new(Engine::stop)));
         drop(thread.join());
+    }
+
+    #[cfg(test)]
+    pub(crate) fn call_to_panic(&self) -> Result<(), HostError> {
+        self.call(|_| panic!("planted in the engine"))
     }
 
     fn call<T: Send + 'static>(

@@ -2,17 +2,20 @@
 //!
 //! The same whether the volume is served (orders come over the control socket) or opened for one command.
 
+mod mishap;
 mod replacing;
 mod status;
 
+use self::mishap::{Mishaps, Part, Planted};
 use self::replacing::Replacement;
 use self::status::{damaged, rebuilding};
 use crate::Place;
 use crate::control::{Answer, Order};
 use crate::folder::{
     CLOSING, Folder, Opened, check_blank, check_no_volume, newest_superblock, newest_superblock_of,
-    open_soon, wipe,
+    open_soon, ran_separately, wipe,
 };
+use crate::locks::{lock, wait_for};
 use crate::memory::BLOCK;
 use crate::{EpochId, EpochOptions, FolderError, Handle, Host, HostError, HostOptions, OnTimeout, Report};
 use pantile_device::{Device, FileDevice};
@@ -44,9 +47,13 @@ pub struct Service {
     geometry: Geometry,
     superblock: Superblock,
     only_looks: bool,
+    /// It is served to be read only.
+    reads_only: bool,
     state: Mutex<State>,
     ending: Mutex<bool>,
     ended: Condvar,
+    mishaps: Mishaps,
+    planted: Planted,
 }
 
 struct State {
@@ -64,9 +71,18 @@ struct State {
     /// When, stripes rebuilt, blocks written by it.
     samples: VecDeque<(Instant, u64, u64)>,
     /// Since when clients are served, and how many servers have died before.
-    serves: Option<(Instant, u32)>,
+    serves: Option<(Instant, Deaths)>,
     /// Whether a device that is far slower than the others is given up.
     evicts_slow: bool,
+}
+
+/// How often servers of a volume have died since somebody began to serve it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Deaths {
+    /// Of faults of their own.
+    pub of_its_own: u32,
+    /// Of what serves NBD, when a client went away with requests under way; not among those.
+    pub by_clients: u32,
 }
 
 impl State {
@@ -87,6 +103,34 @@ impl State {
         *used = (0..).zip(devices).filter(|(_, device)| device.is_some()).map(|(slot, _)| slot).collect();
         self.samples.clear();
     }
+
+    /// Closes devices that the volume does without because they ran separately: nothing is written to them until their operator says so.
+    fn leave_those_apart(&mut self, host: &Host) {
+        let apart = host.report().map(|report| report.status.apart).unwrap_or_default();
+        for (slot, history) in apart {
+            let _ = host.fail(slot);
+            self.devices[slot.0 as usize] = None;
+            let what_to_do = format!("'pantile replace {} --yes' with it or another makes it anew", slot.0);
+            self.problems.insert(slot.0, format!("{}; {what_to_do}", ran_separately(history)));
+        }
+    }
+
+    /// Opens the spares that the folder names.
+    fn open_spares(&mut self, geometry: &Geometry) {
+        // What was open is closed first: it would be in use by ourselves.
+        (self.spares, self.bad_spares) = (Vec::new(), BTreeMap::new());
+        let Some(folder) = &self.folder else { return };
+        for path in &folder.config().spares {
+            let tried = open_soon(&folder.path(path), Instant::now() + CLOSING).map_err(FolderError::from);
+            // The name may be that of another device by now, which nobody has offered.
+            let is_good =
+                |device: &FileDevice| check_every_len(geometry, device).and_then(|()| check_blank(device));
+            match tried.and_then(|device| is_good(&device).map(|()| device)) {
+                Ok(device) => self.spares.push((path.clone(), Arc::new(device))),
+                Err(error) => drop(self.bad_spares.insert(path.clone(), error.to_string())),
+            }
+        }
+    }
 }
 
 impl Service {
@@ -105,27 +149,23 @@ impl Service {
         Ok(Service::with(folder, (host, None), opened, true))
     }
 
+    /// Opens the volume of a folder to be read: nothing is written, so that neither its devices nor the folder need be writable.
+    pub fn start_to_read(mut folder: Folder, options: Option<HostOptions>) -> Result<Service, FolderError> {
+        let (host, opened) = folder.host_to_read(options.clone())?;
+        Ok(Service { reads_only: true, ..Service::with(folder, (host, options), opened, true) })
+    }
+
     fn with(
         folder: Folder,
         (host, options): (Host, Option<HostOptions>),
         opened: Opened,
         only_looks: bool,
     ) -> Service {
-        let mut spares: Vec<(PathBuf, Arc<dyn Device>)> = Vec::new();
-        let mut bad_spares = BTreeMap::new();
-        for path in &folder.config().spares {
-            let tried = open_soon(&folder.path(path), Instant::now() + CLOSING).map_err(FolderError::from);
-            // The name may be that of another device by now, which nobody has offered.
-            match tried.and_then(|device| check_blank(&device).map(|()| device)) {
-                Ok(device) => spares.push((path.clone(), Arc::new(device))),
-                Err(error) => drop(bad_spares.insert(path.clone(), error.to_string())),
-            }
-        }
         let mut state = State {
             folder: Some(folder),
             devices: Vec::new(),
-            spares,
-            bad_spares,
+            spares: Vec::new(),
+            bad_spares: BTreeMap::new(),
             problems: BTreeMap::new(),
             used: BTreeSet::new(),
             replacements: BTreeMap::new(),
@@ -133,16 +173,21 @@ impl Service {
             serves: None,
             evicts_slow: false,
         };
+        state.open_spares(&opened.geometry);
         state.take(opened.devices, opened.joining, opened.problems);
+        state.leave_those_apart(&host);
         Service {
             running: Mutex::new(Arc::new(host)),
             options,
             geometry: opened.geometry,
             superblock: opened.superblock,
             only_looks,
+            reads_only: false,
             state: Mutex::new(state),
             ending: Mutex::new(false),
             ended: Condvar::new(),
+            mishaps: Mishaps::default(),
+            planted: Planted::default(),
         }
     }
 
@@ -152,7 +197,7 @@ impl Service {
     }
 
     /// Says that this process serves clients from now on, and how many before it have died.
-    pub fn serves(&self, deaths: u32) {
+    pub fn serves(&self, deaths: Deaths) {
         self.lock().serves = Some((Instant::now(), deaths));
     }
 
@@ -164,25 +209,30 @@ impl Service {
 
     /// The volume below, as it runs now.
     pub fn host(&self) -> Arc<Host> {
-        self.running.lock().expect("nothing panics under the lock").clone()
+        lock(&self.running).clone()
     }
 
-    /// Looks after devices until the end is asked for: spares for what is lost, and what the folder says of it.
-    pub fn wait_for_end(&self) {
-        let mut ending = self.lock_ending();
+    /// Looks after devices until the end is asked for: spares for what is lost, and what the folder says of it. `false`: the volume has ended by a
+    /// fault of its own, and only another process can open it anew.
+    pub fn wait_for_end(&self) -> bool {
+        let mut ending = lock(&self.ending);
         while !*ending {
-            ending = self.ended.wait_timeout(ending, LOOK_EVERY).expect("nothing panics under the lock").0;
+            ending = wait_for(&self.ended, ending, LOOK_EVERY);
             if !*ending {
                 drop(ending);
+                if self.host().has_panicked() {
+                    return false;
+                }
                 self.look_after();
-                ending = self.lock_ending();
+                ending = lock(&self.ending);
             }
         }
+        true
     }
 
     /// Asks for the end: [`wait_for_end`](Self::wait_for_end) returns.
     pub fn end(&self) {
-        *self.lock_ending() = true;
+        *lock(&self.ending) = true;
         self.ended.notify_all();
     }
 
@@ -211,17 +261,26 @@ impl Service {
         stopped.map_err(FolderError::from)
     }
 
+    /// Takes the lock. What a panic under it has left half done is put in order first.
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nothing panics under the lock")
+        self.state.lock().unwrap_or_else(|poisoned| {
+            let mut state = poisoned.into_inner();
+            self.put_in_order(&mut state);
+            self.state.clear_poison();
+            state
+        })
     }
 
-    fn lock_ending(&self) -> MutexGuard<'_, bool> {
-        self.ending.lock().expect("nothing panics under the lock")
-    }
-
-    /// Does what it is told.
+    /// Does what it is told. An order that panics is a fault of this program: it is said so, and nothing else ends.
     pub fn obey(&self, order: &Order) -> Answer {
+        self.mishaps.guard(Part::Orders, || self.obey_it(order)).unwrap_or_else(Answer::own_fault)
+    }
+
+    fn obey_it(&self, order: &Order) -> Answer {
         let done = |text: String| Answer::Done { text };
+        if self.reads_only && !matches!(order, Order::Status | Order::Stop) {
+            return Answer::fault(&FolderError::ReadOnly);
+        }
         let result = match order {
             Order::Status => self.status().map(|report| Answer::Status(Box::new(report))),
             Order::Stop => {
@@ -362,6 +421,7 @@ impl Service {
         let slot = self.slot(device)?;
         check_absolute(path)?;
         let mut state = self.lock();
+        self.planted.panic_in(Part::Orders);
         let report = self.host().report()?;
         check_strange(&state, &report, path)?;
         if !report.members[slot.0 as usize].attached {
@@ -386,10 +446,11 @@ impl Service {
             true => Found::Blank,
             false => self.found(&state, slot, &*new)?,
         };
+        // First what no confirmation helps against.
+        self.check_len(slot, &*new)?;
         if found == Found::Blank && !overwrite {
             check_blank(&*new)?;
         }
-        self.check_len(slot, &*new)?;
         let has_failed = report.status.failed;
         if found == Found::Blank {
             if let (true, Err(why)) = (has_failed, self.check_opens(&state)) {
@@ -458,7 +519,8 @@ impl Service {
         };
         state.take(opened.devices, opened.joining, opened.problems);
         let _ = host.set_evicts_slow_after(state.evicts_slow.then_some(EVICTED_AFTER));
-        *self.running.lock().expect("nothing panics under the lock") = Arc::new(host);
+        state.leave_those_apart(&host);
+        *lock(&self.running) = Arc::new(host);
         Ok(())
     }
 
@@ -473,8 +535,7 @@ impl Service {
     }
 
     fn check_len(&self, slot: Slot, device: &dyn Device) -> Result<(), FolderError> {
-        let (have, need) = (device.len_bytes(), self.geometry.device_blocks(slot) * BLOCK as u64);
-        if have < need { Err(HostError::TooShort { slot, have, need }.into()) } else { Ok(()) }
+        check_len(&self.geometry, slot, device)
     }
 
     /// What a device holds, in the eyes of the volume as it is now.
@@ -524,9 +585,7 @@ impl Service {
         check_absolute(path)?;
         check_strange(&self.lock(), &self.host().report()?, path)?;
         let device = FileDevice::open(path)?;
-        for slot in (0..self.geometry.slots() as u32).map(Slot) {
-            self.check_len(slot, &device)?;
-        }
+        check_every_len(&self.geometry, &device)?;
         if !overwrite {
             check_blank(&device)?;
         }
@@ -626,11 +685,16 @@ impl Service {
     /// Spares for what is lost; what has joined is said to have; samples for rates. To be called now and then by whoever
     /// does not [`wait_for_end`](Self::wait_for_end).
     pub fn look_after(&self) {
-        if self.only_looks {
-            return;
+        if !self.only_looks {
+            // It is said by the status, and looked after again next time.
+            let _ = self.mishaps.guard(Part::Care, || self.look_after_it());
         }
+    }
+
+    fn look_after_it(&self) {
         let Ok(report) = self.host().report() else { return };
         let mut state = self.lock();
+        self.planted.panic_in(Part::Care);
         self.look_after_replacements(&mut state, &report);
         // A replacement may have put a device into a slot that had none.
         let Ok(report) = self.host().report() else { return };
@@ -685,6 +749,16 @@ impl Service {
             });
         }
     }
+}
+
+fn check_len(geometry: &Geometry, slot: Slot, device: &dyn Device) -> Result<(), FolderError> {
+    let (have, need) = (device.len_bytes(), geometry.device_blocks(slot) * BLOCK as u64);
+    if have < need { Err(HostError::TooShort { slot, have, need }.into()) } else { Ok(()) }
+}
+
+/// Refuses what is too short for any slot: nobody knows which one a spare is for.
+fn check_every_len(geometry: &Geometry, device: &dyn Device) -> Result<(), FolderError> {
+    (0..geometry.slots() as u32).map(Slot).try_for_each(|slot| check_len(geometry, slot, device))
 }
 
 /// Whether a slot has a device that is read and written.

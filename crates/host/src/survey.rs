@@ -3,7 +3,7 @@
 //! Only superblocks are read. Whether a device lacks anything the maps know, and they cannot be had.
 
 use crate::control::{DeviceReport, DeviceWord, StatusReport, Verdict};
-use crate::folder::{as_another_one, geometry_of, newest_superblock, newest_superblock_of};
+use crate::folder::{as_another_one, geometry_of, newest_superblock, newest_superblock_of, open_to_look};
 use crate::geometry::policy_name;
 use crate::memory::BLOCK;
 use crate::{Folder, FolderError, Margin};
@@ -11,6 +11,7 @@ use pantile_device::{Device, FileDevice};
 use pantile_format::volume::Superblock;
 use pantile_volume::{Geometry, Slot};
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 /// What a path holds.
 struct Held {
@@ -93,7 +94,7 @@ impl Folder {
 
     fn held(&self, slot: u32) -> Held {
         let path = self.path(&self.config().devices[&slot].path);
-        match FileDevice::open(path) {
+        match open_to_look(&path, Instant::now()) {
             Err(error) => Held { device: None, superblock: None, problem: Some(error.to_string()) },
             Ok(device) => {
                 let superblock = newest_superblock(&device, Some(self.config().volume));
@@ -145,7 +146,8 @@ impl Judge<'_> {
         };
         let (found, newest) = (held.superblock.as_ref()?, self.newest?);
         let have = held.device.as_ref().map_or(0, Device::len_bytes);
-        let need = self.geometry.map_or(0, |geometry| geometry.device_blocks(Slot(slot)) * BLOCK as u64);
+        let known = self.geometry.filter(|geometry| (slot as usize) < geometry.slots());
+        let need = known.map_or(0, |geometry| geometry.device_blocks(Slot(slot)) * BLOCK as u64);
         match () {
             () if found.history != newest.history && !newest.ancestors.contains(&found.history) => {
                 Some(format!("it ran separately, with history {}", found.history))

@@ -15,7 +15,8 @@ use pantile_host::{
 use serde::Serialize;
 use std::fmt::Write;
 use std::fs::{File, TryLockError};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,9 @@ pub const SERVE_LOG: &str = "serve.log";
 
 /// What the line there begins with that says why there is no server any more.
 pub const ENDED: &str = "pantile-ended ";
+
+/// O_NONBLOCK: a pipe is opened at once, or not at all.
+pub const NO_WAITING: i32 = 0o4000;
 
 /// Of the log, so many bytes at its end are looked at for that.
 const TAIL_BYTES: u64 = 4096;
@@ -102,8 +106,17 @@ fn reach_by(
 
 /// Whether there is a server, or somebody who is about to start one: not for others to open the volume.
 pub fn is_kept(root: &Path) -> bool {
-    let log = File::open(root.join(SERVE_LOG));
+    let log = open_log(root);
     log.is_ok_and(|log| matches!(log.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
+/// The log, to be read. What is no file there has nobody at its other end, and is not waited for.
+fn open_log(root: &Path) -> std::io::Result<File> {
+    let log = File::options().read(true).custom_flags(NO_WAITING).open(root.join(SERVE_LOG))?;
+    match log.metadata()?.is_file() {
+        true => Ok(log),
+        false => Err(ErrorKind::InvalidInput.into()),
+    }
 }
 
 /// Waits a moment for a server that does not answer; not for ever.
@@ -117,7 +130,7 @@ pub fn between(root: &Path, begun: Instant) -> Result<(), Failure> {
 
 /// Why the last server ended, if nobody asked it to.
 fn ended(root: &Path) -> Option<String> {
-    let mut log = File::open(root.join(SERVE_LOG)).ok()?;
+    let mut log = open_log(root).ok()?;
     let len = log.metadata().ok()?.len();
     log.seek(SeekFrom::Start(len.saturating_sub(TAIL_BYTES))).ok()?;
     let mut tail = Vec::new();
@@ -334,7 +347,11 @@ fn status_text(report: &StatusReport, served: bool, ended: Option<&str>, termina
         report.policy,
         if report.len_bytes > 0 { sets::bytes(report.len_bytes) } else { "unknown".into() },
         terminal.paint(Style::new().bold().fg_color(Some(colour.into())), word),
-        if served { ", served" } else { ", not served" }
+        match (served, report.reads_only) {
+            (true, true) => ", served to be read only",
+            (true, false) => ", served",
+            (false, _) => ", not served",
+        }
     );
     if let Some(why) = ended {
         let why = sets::name(why);

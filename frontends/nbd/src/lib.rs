@@ -12,8 +12,8 @@
 
 use nbdkit::{Error, ExtentHandle, ExtentType, Flags, FuaFlags, Result, Server, ThreadModel, plugin};
 use pantile_host::{
-    Answer, ControlServer, EpochId, Failure, Folder, FolderError, Handle, HostError, SERVING, Service,
-    TOLD_TO_STOP,
+    Answer, ControlServer, Deaths, EpochId, Failure, Folder, FolderError, Handle, HostError, SERVING,
+    Service, TOLD_TO_STOP,
 };
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,8 +38,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const LEAVING: Duration = Duration::from_secs(1);
 
 /// nbdkit calls functions without a place for data of ours before the first client comes.
-static STATE: Mutex<State> =
-    Mutex::new(State { folder: None, stays: false, evicts_slow: false, deaths: 0, running: None });
+static STATE: Mutex<State> = Mutex::new(State {
+    folder: None,
+    stays: false,
+    evicts_slow: false,
+    deaths: Deaths { of_its_own: 0, by_clients: 0 },
+    reads_only: false,
+    running: None,
+});
 
 /// Held while the volume is put away: whoever comes second waits until it is.
 static PUTTING_AWAY: Mutex<()> = Mutex::new(());
@@ -53,13 +59,14 @@ struct State {
     folder: Option<PathBuf>,
     stays: bool,
     evicts_slow: bool,
-    deaths: u32,
+    deaths: Deaths,
+    reads_only: bool,
     running: Option<Running>,
 }
 
 struct Running {
     service: Arc<Service>,
-    control: ControlServer,
+    control: Option<ControlServer>,
 }
 
 /// One connection of a client.
@@ -83,9 +90,11 @@ impl Server for Connection {
     fn config_help() -> Option<&'static str> {
         Some(
             "volume=FOLDER  (required) The folder of the volume.\n\
+             read-only=BOOL Serve it to be read only, and write nothing to its devices.\n\
              stays=BOOL     Go on when the process that started nbdkit in the foreground ends.\n\
              evict-slow=BOOL  Give up a device that takes far longer than the others, if another may still be lost then.\n\
-             deaths=NUMBER  How often servers before this one have died, for 'pantile status'.",
+             deaths=NUMBER  How often servers before this one have died, for 'pantile status'.\n\
+             client-deaths=NUMBER  How often nbdkit has died of clients that went away, for the same.",
         )
     }
 
@@ -110,9 +119,16 @@ impl Server for Connection {
                 state().evicts_slow = nbdkit::parse_bool(value)?;
                 Ok(())
             }
+            "read-only" => {
+                state().reads_only = nbdkit::parse_bool(value)?;
+                Ok(())
+            }
             "deaths" => {
-                let wrong = || Error::new(EINVAL, format!("deaths={value}: give a number"));
-                state().deaths = value.parse().map_err(|_| wrong())?;
+                state().deaths.of_its_own = number(key, value)?;
+                Ok(())
+            }
+            "client-deaths" => {
+                state().deaths.by_clients = number(key, value)?;
                 Ok(())
             }
             _ => Err(Error::new(EINVAL, format!("there is no parameter {key}; give volume=FOLDER"))),
@@ -134,8 +150,11 @@ impl Server for Connection {
     fn after_fork() -> Result<()> {
         guarded(|| {
             let folder = state().folder.clone().unwrap_or_default();
-            let (deaths, evicts_slow) = (state().deaths, state().evicts_slow);
-            let running = start(&folder, deaths, evicts_slow).map_err(|error| {
+            // One at a time: each takes the lock until its statement ends.
+            let deaths = state().deaths;
+            let evicts_slow = state().evicts_slow;
+            let reads_only = state().reads_only;
+            let running = start(&folder, deaths, evicts_slow, reads_only).map_err(|error| {
                 if let Ok(line) = serde_json::to_string(&Answer::fault(&error)) {
                     say(&format!("pantile-fault {line}"));
                 }
@@ -150,7 +169,13 @@ impl Server for Connection {
             state().running = Some(running);
             say(SERVING);
             let wait = move || {
-                service.wait_for_end();
+                if !service.wait_for_end() {
+                    // Nobody can be served any more. Whoever started this process starts another, as after any fault of its own.
+                    say(
+                        "pantile: the volume has ended by a fault of pantile itself; what was flushed is safe, please report it",
+                    );
+                    std::process::abort();
+                }
                 // Whoever starts a server again that died reads that this one was not to live.
                 say(TOLD_TO_STOP);
                 // Now, not in `unload`: nbdkit calls that when the last client has left, and one that is idle need never leave.
@@ -194,7 +219,7 @@ impl Server for Connection {
     }
 
     fn can_write(&self) -> Result<bool> {
-        Ok(true)
+        Ok(!state().reads_only)
     }
 
     fn can_flush(&self) -> Result<bool> {
@@ -280,6 +305,10 @@ fn epoch_of(export: &str) -> Result<Option<EpochId>> {
     number.map(|number| Some(EpochId(number))).ok_or_else(|| Error::new(ENOENT, unknown()))
 }
 
+fn number(key: &str, value: &str) -> Result<u32> {
+    value.parse().map_err(|_| Error::new(EINVAL, format!("{key}={value}: give a number")))
+}
+
 /// A line in the log. That there is no room for it must not keep the server from what it does next.
 fn say(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
@@ -303,8 +332,9 @@ fn put_away() {
 
 fn start(
     folder: &std::path::Path,
-    deaths: u32,
+    deaths: Deaths,
     evicts_slow: bool,
+    reads_only: bool,
 ) -> std::result::Result<Running, FolderError> {
     let begun = Instant::now();
     let taken = loop {
@@ -314,11 +344,20 @@ fn start(
             result => break result?,
         }
     };
-    let service = Arc::new(Service::start(taken, None)?);
+    let service = match reads_only {
+        true => Service::start_to_read(taken, None)?,
+        false => Service::start(taken, None)?,
+    };
+    let service = Arc::new(service);
     service.serves(deaths);
     service.evict_slow(evicts_slow)?;
     match ControlServer::start(folder, service.clone()) {
-        Ok(control) => Ok(Running { service, control }),
+        Ok(control) => Ok(Running { service, control: Some(control) }),
+        // A folder that cannot be written has no place for a socket; 'pantile status' looks by itself then.
+        Err(error) if reads_only => {
+            say(&format!("pantile: takes no orders: {error}"));
+            Ok(Running { service, control: None })
+        }
         Err(error) => {
             // The first error is the one to tell.
             let _ = service.stop();
@@ -337,6 +376,7 @@ fn answer(what: impl FnOnce() -> std::result::Result<(), HostError>) -> Result<(
                 HostError::Failed(Failure::Busy { .. }) => EPERM,
                 HostError::Failed(Failure::OutsideEpoch { .. }) => EINVAL,
                 HostError::Failed(Failure::EpochFull { .. } | Failure::NoRoom { .. }) => ENOSPC,
+                HostError::Failed(Failure::ReadOnly) => EPERM,
                 HostError::Stopped => ESHUTDOWN,
                 _ => EIO,
             };

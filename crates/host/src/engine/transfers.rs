@@ -244,10 +244,7 @@ impl Engine {
         };
         match len <= INLINE_BYTES_MAX {
             true => check().into_iter().for_each(|message| self.message(message)),
-            false => {
-                let inbox = self.inbox.clone();
-                self.workers.give(move || check().into_iter().for_each(|message| inbox.push(message)));
-            }
+            false => self.give(check),
         }
     }
 }

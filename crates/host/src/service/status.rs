@@ -67,10 +67,12 @@ impl Service {
         let server = state.serves.map(|(since, deaths)| ServerReport {
             pid: std::process::id(),
             up_s: since.elapsed().as_secs(),
-            deaths,
+            deaths: deaths.of_its_own,
+            client_deaths: deaths.by_clients,
         });
         let mut wrong = wrong(&report, &margin.survives, damaged, &devices, self.only_looks);
-        let warnings = warnings(&devices, &state.bad_spares, server.as_ref(), damaged > 0);
+        let mut warnings = warnings(&devices, &state.bad_spares, server.as_ref(), damaged > 0);
+        warnings.extend(self.mishaps.said());
         let verdict = match () {
             () if status.failed || !margin.survives || damaged > 0 => Verdict::Failed,
             () if status.log_blocks_lost > 0 => Verdict::Failed,
@@ -122,6 +124,7 @@ impl Service {
             epochs: report.epochs.clone(),
             wasted_stripes: status.wasted_stripes,
             server,
+            reads_only: self.reads_only,
             opens: true,
         })
     }
@@ -306,7 +309,15 @@ fn warnings(
             took.div_ceil(1000)
         ))
     });
-    died.into_iter().chain(slow).chain(erred.map(say)).chain(bad_spares.iter().map(unusable)).collect()
+    let by_clients = server.filter(|server| server.client_deaths > 0).map(|server| {
+        let times = if server.client_deaths == 1 { "once".into() } else { format!("{} times", server.client_deaths) };
+        format!(
+            "nbdkit has ended {times} because a client went away with requests under way, and was started again, the last time {} ago: what was not flushed then is lost. It is a fault of nbdkit before 1.34: install a newer one; stop and serve the volume to forget this.",
+            span(server.up_s)
+        )
+    });
+    let died = died.into_iter().chain(by_clients).chain(slow);
+    died.chain(erred.map(say)).chain(bad_spares.iter().map(unusable)).collect()
 }
 
 /// Seconds, as people say them.

@@ -8,4 +8,5 @@ mod a_slow_device_is_gone_around;
 mod common;
 mod epochs_of_delayed_parity;
 mod readers_go_to_the_devices_themselves;
+mod reading_needs_no_session;
 mod volumes_of_version_1;

@@ -6,7 +6,7 @@ use crate::sets;
 use crate::terminal::{Terminal, print, print_json};
 use crate::volumes;
 use clap::Args;
-use pantile_host::Folder;
+use pantile_host::{Folder, Plan};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// Find the devices of a volume among some, and make its folder anew
 ///
 /// Answers: the machine is new, the disks have other names; how do I get my volume back? The superblocks say what belongs together and in
-/// which order. Nothing is written to the devices.
+/// which order. Nothing is written to the devices, but with --scan-stripes --yes.
 #[derive(Args)]
 #[command(after_long_help = "\
 Devices that hold nothing of a volume are left out and named; devices of two volumes are refused, and so are devices that
@@ -23,7 +23,9 @@ is missing to serve it the answer says so.
 
 Examples:
   pantile assemble /dev/sd* --into tank
-  pantile assemble *.img --into tank && pantile serve tank")]
+  pantile assemble *.img --into tank && pantile serve tank
+  pantile assemble /dev/sd* --into tank --scan-stripes           what can be had of devices whose superblocks are gone
+  pantile assemble /dev/sd* --into tank --scan-stripes --yes     and make it so")]
 pub struct Assemble {
     /// Devices, in any order and under any name.
     #[arg(required = true, value_name = "DEVICE", num_args = 1..)]
@@ -31,9 +33,34 @@ pub struct Assemble {
     /// The new folder; named after the volume in the directory where you are unless given.
     #[arg(long, value_name = "VOL")]
     into: Option<PathBuf>,
+    /// Find devices without a superblock by their chunks, and the maps, too, if nothing else tells of them.
+    #[arg(long)]
+    scan_stripes: bool,
+    /// Write what --scan-stripes has found out to the devices.
+    #[arg(long, requires = "scan_stripes")]
+    yes: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Serialize)]
+struct ScanJson {
+    output_version: u32,
+    name: String,
+    volume: String,
+    code: String,
+    slots: usize,
+    devices: Vec<FoundJson>,
+    missing: Vec<u32>,
+    without_superblock: Vec<u32>,
+    maps_lost: bool,
+    stripes: u64,
+    older: Vec<u32>,
+    lost: Vec<u32>,
+    behind: Vec<u32>,
+    written: bool,
+    left_out: Vec<LeftOutJson>,
 }
 
 #[derive(Serialize)]
@@ -65,6 +92,11 @@ struct LeftOutJson {
 
 impl Assemble {
     pub fn run(self, terminal: &Terminal) -> Outcome {
+        if self.scan_stripes
+            && let Some(ended) = self.scan(terminal)?
+        {
+            return Ok(ended);
+        }
         let (into, found) = match self.into {
             Some(into) => (into.clone(), Folder::assemble(&into, &self.devices)),
             None => {
@@ -103,6 +135,109 @@ impl Assemble {
         }
         Ok(if answer.missing.is_empty() && answer.stale.is_empty() { Verdict::Good } else { Verdict::Bad })
     }
+}
+
+impl Assemble {
+    /// Says what can be made again, and makes it if that is wished; `None`: the devices can be assembled now.
+    fn scan(&self, terminal: &Terminal) -> Result<Option<Verdict>, Failure> {
+        let failure = |error| volumes::failure(&error);
+        let plan = Plan::of(&self.devices).map_err(failure)?;
+        let writes = self.yes && plan.is_needed();
+        if writes {
+            plan.carry_out().map_err(failure)?;
+        }
+        if self.json && (writes || !plan.is_needed()) {
+            // What follows says how it stands.
+            return Ok(None);
+        }
+        let path = |path: &PathBuf| path.display().to_string();
+        let answer = ScanJson {
+            output_version: OUTPUT_VERSION,
+            name: plan.superblock.name.clone(),
+            volume: plan.superblock.volume.to_string(),
+            code: plan.superblock.spec.clone(),
+            slots: plan.slots,
+            devices: plan.devices.iter().map(|(&device, p)| FoundJson { device, path: path(p) }).collect(),
+            missing: (0..plan.slots as u32).filter(|slot| !plan.devices.contains_key(slot)).collect(),
+            without_superblock: plan.without_superblock.clone(),
+            maps_lost: plan.maps_are_lost,
+            stripes: plan.anew.stripes,
+            older: plan.anew.older.clone(),
+            lost: plan.anew.lost.clone(),
+            behind: plan.anew.behind.iter().map(|slot| slot.0).collect(),
+            written: writes,
+            left_out: (plan.left_out.iter())
+                .map(|(p, why)| LeftOutJson { path: path(p), why: why.clone() })
+                .collect(),
+        };
+        match self.json {
+            true => print_json(&answer)?,
+            false => print(&scan_text(&answer, plan.is_needed(), terminal))?,
+        }
+        Ok((plan.is_needed() && !writes).then_some(Verdict::Bad))
+    }
+}
+
+fn scan_text(answer: &ScanJson, is_needed: bool, terminal: &Terminal) -> String {
+    let mut out = format!("{} ({}), by its stripes:\n", terminal.bold(sets::name(&answer.name)), answer.code);
+    for device in &answer.devices {
+        let how = match answer.without_superblock.contains(&device.device) {
+            true => "  (known by its chunks alone)",
+            false => "",
+        };
+        let _ = writeln!(out, "  {:>3}  {}{how}", device.device, sets::name(&device.path));
+    }
+    for device in &answer.missing {
+        let _ = writeln!(out, "  {device:>3}  missing");
+    }
+    for left in &answer.left_out {
+        let _ = writeln!(out, "left out: {}: {}", sets::name(&left.path), sets::name(&left.why));
+    }
+    let count = |number: usize, word| crate::describe::count(number, word);
+    match (answer.maps_lost, is_needed) {
+        (false, false) => out.push_str(
+            "Every device has a superblock, and the maps can be had: nothing has to be made again.\n",
+        ),
+        (false, true) => {
+            let number = answer.without_superblock.len();
+            let _ = writeln!(
+                out,
+                "The maps can be had. {} made again.",
+                if number == 1 { "1 superblock is".into() } else { format!("{number} superblocks are") }
+            );
+        }
+        (true, _) => {
+            let _ = writeln!(
+                out,
+                "The maps cannot be had, and are made of the chunks: {} found. What cannot be known: the blocks that lived only in the log are lost, and stripes that were trimmed, or whose last write a crash undid, may be back.",
+                count(answer.stripes as usize, "stripe")
+            );
+            if !answer.older.is_empty() {
+                let _ = writeln!(
+                    out,
+                    "Of {} a newer write was begun and is not whole: the one before it is used.",
+                    count(answer.older.len(), "stripe")
+                );
+            }
+            if !answer.lost.is_empty() {
+                let _ = writeln!(
+                    out,
+                    "Of {} too few chunks are there: they read as zeros.",
+                    count(answer.lost.len(), "stripe")
+                );
+            }
+        }
+    }
+    if !answer.behind.is_empty() {
+        let _ = writeln!(out, "Devices that lack some of it and are caught up: {:?}.", answer.behind);
+    }
+    if is_needed {
+        out.push_str(match answer.written {
+            true => "It is written. Scrub the volume before you rely on it.\n",
+            false => "Nothing was written: give --yes to write it.\n",
+        });
+    }
+    out
 }
 
 fn text(answer: &AssembleJson, terminal: &Terminal) -> String {

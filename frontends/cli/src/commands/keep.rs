@@ -3,6 +3,9 @@
 //! No command for people: hidden from the help. Its standard output and standard error are the log of the server, and stay locked as long as
 //! it or the server lives. A server that was told to stop, that was killed, or that ended by itself is not started again, and one that
 //! dies again and again is given up. Why there is no server any more is its last line in the log, for `pantile status`.
+//!
+//! nbdkit before 1.34 aborts when a client goes away while an answer to it is under way ([`died_of_a_client`]). That is no fault of the volume,
+//! it takes a client each time, and clients can be many: such a server is started again at once, however often it happens.
 
 use crate::commands::serve;
 use crate::failure::{Failure, Outcome, Verdict};
@@ -46,7 +49,10 @@ impl KeepServed {
         loop {
             let from = std::fs::metadata(&log).map_or(0, |log| log.len());
             let mut command = Command::new("nbdkit");
-            command.args(&self.told).arg(format!("deaths={}", deaths.in_all)).stdin(Stdio::null());
+            command.args(&self.told).stdin(Stdio::null());
+            command
+                .arg(format!("deaths={}", deaths.in_all))
+                .arg(format!("client-deaths={}", deaths.by_clients));
             let ended = match command.spawn().and_then(|mut server| server.wait()) {
                 Ok(ended) => ended,
                 Err(error) => return Err(told(serve::not_started(&error))),
@@ -54,13 +60,17 @@ impl KeepServed {
             let was_told_to_stop = has_said(&log, from, pantile_host::TOLD_TO_STOP);
             let Some(fault) = own_fault(ended).filter(|_| !was_told_to_stop) else {
                 // A start that was refused is told to whoever asked for it, and ends no server that was.
-                let has_served = deaths.in_all > 0 || has_said(&log, from, pantile_host::SERVING);
+                let has_served =
+                    deaths.in_all + deaths.by_clients > 0 || has_said(&log, from, pantile_host::SERVING);
                 if let Some(why) = why(ended).filter(|_| has_served && !was_told_to_stop) {
                     say(&format!("{}{why}", volumes::ENDED));
                 }
                 return Ok(Verdict::Good);
             };
-            if !deaths.goes_on(Instant::now()) {
+            let by_client = died_of_a_client(&log, from, fault);
+            if by_client {
+                deaths.by_clients += 1;
+            } else if !deaths.goes_on(Instant::now()) {
                 say(&format!(
                     "{}it died {DEATHS_MAX} times within {} s, the last time of {fault}, and was given up.",
                     volumes::ENDED,
@@ -68,8 +78,9 @@ impl KeepServed {
                 ));
                 return Ok(Verdict::Good);
             }
+            let why = if by_client { ", because a client went away with requests under way," } else { "" };
             say(&format!(
-                "pantile: the server died of {fault} and is started again; what was not flushed is lost."
+                "pantile: the server died of {fault}{why} and is started again; what was not flushed is lost."
             ));
             if let Some(socket) = &self.socket {
                 serve::remove_dead(socket).map_err(told)?;
@@ -81,7 +92,10 @@ impl KeepServed {
 /// The deaths of a server.
 #[derive(Debug, Default)]
 struct Deaths {
+    /// Of faults of its own.
     in_all: u64,
+    /// Of nbdkit's fault with clients that go away; not among those.
+    by_clients: u64,
     of_late: VecDeque<Instant>,
 }
 
@@ -115,12 +129,32 @@ fn why(ended: ExitStatus) -> Option<String> {
 /// Whether a server has said a line since `from`: that it serves, or that it was told to stop; then it is not wanted any more, whatever it died
 /// of.
 fn has_said(log: &Path, from: u64, said: &str) -> bool {
+    says(log, from, |line| line == said.as_bytes())
+}
+
+fn says(log: &Path, from: u64, is_it: impl FnMut(Vec<u8>) -> bool) -> bool {
     let Ok(mut file) = std::fs::File::open(log) else { return false };
     if file.seek(SeekFrom::Start(from)).is_err() {
         return false;
     }
-    let mut lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
-    lines.any(|line| line == said.as_bytes())
+    BufReader::new(file).split(b'\n').map_while(Result::ok).any(is_it)
+}
+
+/// Whether a server that served died of a client that went away: of nbdkit's own assertion about the socket of its connection. nbdkit closes the
+/// socket at the first answer that cannot be sent, and before 1.34 the next answer that was under way asserts that it is open.
+fn died_of_a_client(log: &Path, from: u64, fault: &str) -> bool {
+    fault == "SIGABRT"
+        && has_said(log, from, pantile_host::SERVING)
+        && says(log, from, |line| is_about_a_client(&String::from_utf8_lossy(&line)))
+}
+
+/// Whether a line is one of these:
+///
+///     nbdkit: connections.c:402: raw_send_socket: Assertion `sock >= 0' failed.
+fn is_about_a_client(line: &str) -> bool {
+    ["nbdkit: ", "connections.c:", "raw_send_", "Assertion `sock >= 0' failed"]
+        .iter()
+        .all(|part| line.contains(part))
 }
 
 /// Leaves a fault where the command that waits for the server looks for it.
@@ -151,6 +185,23 @@ mod tests {
         assert!((0..4).all(|n| deaths.goes_on(at(10_000 + n))));
         assert!(!deaths.goes_on(at(10_005)));
         assert_eq!(deaths.in_all, 105);
+    }
+
+    #[test]
+    fn a_death_that_a_client_causes_is_told_from_a_fault_of_the_server() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("serve.log");
+        let assertion = "nbdkit: connections.c:402: raw_send_socket: Assertion `sock >= 0' failed.";
+        let died = |text: &str, fault| {
+            std::fs::write(&log, text).expect("a log");
+            died_of_a_client(&log, 4, fault)
+        };
+        let serving = pantile_host::SERVING;
+        assert!(died(&format!("old\n{serving}\n{assertion}\n"), "SIGABRT"));
+        assert!(!died(&format!("old\n{serving}\n{assertion}\n"), "SIGSEGV"));
+        assert!(!died(&format!("old\n{assertion}\n"), "SIGABRT"), "it would die again before it serves");
+        assert!(!died(&format!("old\n{serving}\nnbdkit: pool.c:7: f: Assertion `x' failed.\n"), "SIGABRT"));
+        assert!(!died(&format!("{assertion}\n{serving}\n"), "SIGABRT"), "that was the one before");
     }
 
     #[test]

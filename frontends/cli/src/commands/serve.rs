@@ -9,7 +9,7 @@ use pantile_host::{Answer, CONTROL_SOCKET, FolderError, Order, order};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,10 @@ Examples:
   pantile serve vol
   nbdcopy disk.img \"$(pantile serve vol)\"
   pantile serve vol --tcp 0.0.0.0:10809 --tls-certificates /etc/pki/nbd
-  pantile serve vol --foreground            for a service manager")]
+  pantile serve vol --foreground            for a service manager
+  pantile serve vol --read-only             disks that must not change, or have no room
+
+A folder that cannot be written is served with --read-only --foreground and --socket elsewhere, and stopped by ending that.")]
 pub struct Serve {
     /// The folder of the volume.
     #[arg(value_name = "VOL")]
@@ -65,6 +68,9 @@ pub struct Serve {
     /// Give up a device that takes far longer than the others for ten seconds, if another may still be lost then.
     #[arg(long)]
     evict_slow: bool,
+    /// Serve it to be read only: nothing is written to its devices, which need not be writable.
+    #[arg(long)]
+    read_only: bool,
     /// Stay until the server ends.
     #[arg(long)]
     foreground: bool,
@@ -88,11 +94,14 @@ impl Serve {
         let log_path = root.join(volumes::SERVE_LOG);
         let log = loop {
             // Of two that begin at once one locks the log, and the other waits here until the first serves.
-            if volumes::take(&root, begun)?.is_some()
-                && let Some(log) = lock_log(&log_path)?
-                && volumes::take(&root, begun)?.is_some()
-            {
-                break log;
+            if volumes::take(&root, begun)?.is_some() {
+                match lock_log(&log_path) {
+                    Ok(Some(log)) if volumes::take(&root, begun)?.is_some() => break Some(log),
+                    Ok(_) => {}
+                    // A folder that cannot be written: nobody starts this server again, who could say so.
+                    Err(_) if self.read_only && self.foreground => break None,
+                    Err(error) => return Err(error),
+                }
             }
             if order(&root, &Order::Status).map_err(|error| volumes::failure(&error))?.is_some() {
                 return Err(Failure::Input("the volume is served already; 'pantile stop' ends that.".into()));
@@ -120,12 +129,19 @@ impl Serve {
         if self.evict_slow {
             told.push("evict-slow=true".into());
         }
-        log.set_len(0).map_err(|error| Failure::file("write", &log_path, &error))?;
+        if self.read_only {
+            told.insert(0, "--readonly".into());
+            told.push("read-only=true".into());
+        }
+        if let Some(log) = &log {
+            log.set_len(0).map_err(|error| Failure::file("write", &log_path, &error))?;
+        }
         if self.foreground {
             print(&format!("{uri}\n"))?;
             let mut command = Command::new("nbdkit");
             return Err(not_started(&command.args(told).stdin(Stdio::null()).exec()));
         }
+        let Some(log) = log else { return Ok(Verdict::Good) };
         // In the foreground nbdkit ends with its parent, unless told.
         told.push("stays=true".into());
         let also = log.try_clone().map_err(|error| Failure::file("write", &log_path, &error))?;
@@ -198,8 +214,14 @@ fn fits(socket: &Path, what_to_do: &str) -> Result<(), Failure> {
 
 /// Opens the log of a server, locked for as long as anything has it open, so as long as the server lives; `None`: another has it.
 fn lock_log(path: &Path) -> Result<Option<File>, Failure> {
-    let file = File::options().create(true).truncate(false).append(true).open(path);
+    let file = File::options().create(true).append(true).custom_flags(volumes::NO_WAITING).open(path);
     let file = file.map_err(|error| Failure::file("write", path, &error))?;
+    if !file.metadata().is_ok_and(|found| found.is_file()) {
+        return Err(Failure::Input(format!(
+            "{} is no regular file; remove it and serve again.",
+            path.display()
+        )));
+    }
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => Ok(None),

@@ -10,3 +10,4 @@ mod no_argument_makes_it_panic;
 mod sealed_sets;
 mod the_reference_shows_real_output;
 mod volumes;
+mod whatever_is_given_as_a_device;

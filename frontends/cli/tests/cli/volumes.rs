@@ -312,3 +312,86 @@ fn a_folder_too_deep_for_a_socket_is_a_volume_all_the_same() {
     let run = at(folder, &format!("serve {deep} --socket short.sock"));
     assert_fault(&run, 2, &["107 bytes", "shorter"], "serve");
 }
+
+/// The three places of a superblock on each of the first devices.
+fn without_superblocks(folder: &Path, devices: u32) {
+    for device in 0..devices {
+        let path = folder.join(format!("vol/device-0{device}.pantile"));
+        let mut bytes = std::fs::read(&path).expect("a device");
+        let last = bytes.len() - 4096;
+        bytes[..8192].fill(0);
+        bytes[last..].fill(0);
+        std::fs::write(&path, &bytes).expect("it lies");
+    }
+}
+
+fn bytes_of_all(folder: &Path) -> Vec<Vec<u8>> {
+    (0..6)
+        .map(|device| std::fs::read(folder.join(format!("vol/device-0{device}.pantile"))).expect("a device"))
+        .collect()
+}
+
+fn holds(folder: &Path, vol: &str, holds: u8, len: usize) -> bool {
+    let folder = pantile_host::Folder::open(&folder.join(vol)).expect("a folder");
+    let service = pantile_host::Service::start(folder, None).expect("it opens");
+    let mut found = vec![0; len];
+    service.handle().read(0, &mut found).expect("it reads");
+    service.stop().expect("it stops");
+    found.iter().all(|&byte| byte == holds)
+}
+
+#[test]
+fn a_volume_whose_superblocks_are_gone_is_found_by_its_stripes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    ok(folder, "create vol --size 8M --code raid6:4");
+    write(folder, 5, 8 << 20);
+    without_superblocks(folder, 5);
+    let devices: Vec<String> = (0..6).map(|device| format!("vol/device-0{device}.pantile")).collect();
+    let devices = devices.join(" ");
+    let before = bytes_of_all(folder);
+    let plain = at(folder, &format!("assemble {devices} --into again"));
+    assert!(plain.stdout.contains("1 of 6 devices") && plain.stdout.contains("too few"), "{}", plain.stdout);
+    std::fs::remove_dir_all(folder.join("again")).expect("a folder");
+    let dry = at(folder, &format!("assemble {devices} --into again --scan-stripes"));
+    assert_eq!(dry.status, 1, "{}{}", dry.stdout, dry.stderr);
+    assert!(
+        dry.stdout.contains("Nothing was written") && dry.stdout.contains("5 superblocks are made again"),
+        "{}",
+        dry.stdout
+    );
+    assert!(before == bytes_of_all(folder) && !folder.join("again").exists());
+    let json = json_of(folder, &format!("assemble {devices} --into again --scan-stripes"));
+    assert_eq!((json["maps_lost"].as_bool(), json["written"].as_bool()), (Some(false), Some(false)));
+    let done = ok(folder, &format!("assemble {devices} --into again --scan-stripes --yes"));
+    assert!(done.contains("6 of 6 devices"), "{done}");
+    assert!(holds(folder, "again", 5, 8 << 20));
+    assert_eq!(json_of(folder, "status again")["verdict"], "clean");
+}
+
+#[test]
+fn maps_that_nothing_tells_of_are_made_of_the_stripes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    ok(folder, "create vol --size 8M --code raid6:4");
+    write(folder, 5, 8 << 20);
+    without_superblocks(folder, 5);
+    for device in 0..6 {
+        let path = folder.join(format!("vol/device-0{device}.pantile"));
+        let mut bytes = std::fs::read(&path).expect("a device");
+        // All before the first chunk but the superblocks: journal, snapshots, log.
+        let chunk = bytes.chunks(4096).position(|block| block.starts_with(b"PANTCHNK")).expect("a chunk");
+        bytes[8192..4096 * chunk].fill(0);
+        std::fs::write(&path, &bytes).expect("it lies");
+    }
+    let devices: Vec<String> = (0..6).map(|device| format!("vol/device-0{device}.pantile")).collect();
+    let devices = devices.join(" ");
+    let dry = at(folder, &format!("assemble {devices} --into again --scan-stripes"));
+    assert_eq!(dry.status, 1, "{}{}", dry.stdout, dry.stderr);
+    for says in ["The maps cannot be had", "lived only in the log", "Nothing was written"] {
+        assert!(dry.stdout.contains(says), "{}", dry.stdout);
+    }
+    ok(folder, &format!("assemble {devices} --into again --scan-stripes --yes"));
+    assert!(holds(folder, "again", 5, 8 << 20));
+    assert!(ok(folder, "scrub again").contains("clean"));
+}

@@ -1,0 +1,270 @@
+//! A volume whose superblocks, or maps, are gone on more devices than its code bears: found again by what its chunks say of themselves.
+//!
+//! First the superblocks alone are made again, in thought: a device is known by its chunks, and a superblock that is left on any other says everything
+//! else. If the journal and a snapshot then tell where everything lies, that is all that is written. Only if they do not are the maps made anew
+//! of the chunks, without what lived in the log ([`pantile_volume::maps_anew`]).
+//!
+//! Invariant: nothing is written but by [`Plan::carry_out`]. Killed at any moment it can be begun again: the superblock that is left is
+//! overwritten last on its device, and the maps that it refers to never.
+
+use crate::folder::{
+    CLOSING, fresh_history, geometry_of, newest_superblock, newest_superblock_of, open_as, open_to_look,
+};
+use crate::memory::BLOCK;
+use crate::{FolderError, Host, HostError, HostOptions, margin};
+use pantile_device::{
+    Access, AlignedBuf, Device, DeviceError, FileDevice, Identity, OpKind, Part, PartMut, Site,
+};
+use pantile_format::volume::{ChunkHeader, Superblock};
+use pantile_volume::{
+    Anew, ChunkFound, DeviceBlock, Geometry, OpenError, Slot, maps_anew, superblocks_again,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What can be done for a volume, and has not been done yet.
+pub struct Plan {
+    /// The newest superblock that is left.
+    pub superblock: Superblock,
+    /// By slot.
+    pub devices: BTreeMap<u32, PathBuf>,
+    /// Slots whose device is known by its chunks alone, and gets a superblock.
+    pub without_superblock: Vec<u32>,
+    /// Whether journal and snapshots cannot be had, so that the maps are made of the chunks.
+    pub maps_are_lost: bool,
+    /// What is to be written.
+    pub anew: Anew,
+    /// Columns of the code.
+    pub slots: usize,
+    /// What belongs to no slot, and why.
+    pub left_out: Vec<(PathBuf, String)>,
+}
+
+/// A device that is looked at.
+struct Looked {
+    path: PathBuf,
+    device: Arc<dyn Device>,
+    has_superblock: bool,
+    chunks: Vec<ChunkFound>,
+}
+
+impl Plan {
+    /// Looks at devices, under any name and in any order; nothing is written.
+    ///
+    /// Errors: no superblock is left, two devices are the same, or what is here is too little.
+    /// Cost: reads the header of every chunk of every device.
+    pub fn of(paths: &[PathBuf]) -> Result<Plan, FolderError> {
+        let mut left_out = Vec::new();
+        let mut opened: Vec<(PathBuf, Arc<dyn Device>)> = Vec::new();
+        for path in paths {
+            match open_to_look(path, Instant::now() + CLOSING) {
+                Ok(device) => opened.push((path.clone(), Arc::new(device))),
+                Err(error) => left_out.push((path.clone(), error.to_string())),
+            }
+        }
+        let order = |superblock: &Superblock| (superblock.session, superblock.update);
+        let left = opened.iter().filter_map(|(_, device)| newest_superblock(&**device, None));
+        let Some(left) = left.max_by_key(order) else { return Err(FolderError::NoSuperblockLeft) };
+        let geometry = geometry_of(&left, opened.iter().map(|(_, device)| &**device))?;
+        let mut here: BTreeMap<Slot, Looked> = BTreeMap::new();
+        for (path, device) in opened {
+            match look_at(&path, device, &geometry) {
+                Err(why) => left_out.push((path, why)),
+                Ok((slot, looked)) => {
+                    if let Some(first) = here.get(&slot) {
+                        let (first, second) = (first.path.clone(), looked.path);
+                        return Err(FolderError::SlotTwice { slot, first, second });
+                    }
+                    here.insert(slot, looked);
+                }
+            }
+        }
+        let all = (0..geometry.slots() as u32).map(Slot);
+        let missing: Vec<Slot> = all.filter(|slot| !here.contains_key(slot)).collect();
+        if !margin(&geometry.code, geometry.placement, &missing).survives {
+            let (have, need) = (here.len(), geometry.slots() - geometry.tolerance());
+            let error = OpenError::TooFewDevices { have, need: need.max(have + 1), older: Vec::new() };
+            return Err(HostError::Open(error).into());
+        }
+        let without: Vec<Slot> =
+            here.iter().filter(|(_, looked)| !looked.has_superblock).map(|(slot, _)| *slot).collect();
+        let again = superblocks_again(&geometry, &left, &without);
+        let maps_are_lost = !tells_all(&geometry, &here, &again);
+        let anew = match maps_are_lost {
+            false => again,
+            true => {
+                let found: Vec<ChunkFound> =
+                    here.values().flat_map(|looked| looked.chunks.iter().copied()).collect();
+                let slots: BTreeSet<Slot> = here.keys().copied().collect();
+                maps_anew(&geometry, &left, &slots, &found, fresh_history()?)
+            }
+        };
+        Ok(Plan {
+            superblock: left,
+            devices: here.iter().map(|(slot, looked)| (slot.0, looked.path.clone())).collect(),
+            without_superblock: without.into_iter().map(|slot| slot.0).collect(),
+            maps_are_lost,
+            anew,
+            slots: geometry.slots(),
+            left_out,
+        })
+    }
+
+    /// Whether there is anything to be written.
+    pub fn is_needed(&self) -> bool {
+        self.maps_are_lost || !self.without_superblock.is_empty()
+    }
+
+    /// Writes it, each step durable on all devices before the next.
+    pub fn carry_out(&self) -> Result<(), FolderError> {
+        let mut devices: BTreeMap<Slot, FileDevice> = BTreeMap::new();
+        for (&slot, path) in &self.devices {
+            devices.insert(Slot(slot), open_as(path, Access::ReadWrite, Instant::now() + CLOSING)?);
+        }
+        for step in &self.anew.steps {
+            for (slot, at, bytes) in step {
+                let Some(device) = devices.get(slot) else { continue };
+                let mut buffer = AlignedBuf::zeroed(bytes.len());
+                buffer.copy_from_slice(bytes);
+                device.write_at(at.0 * BLOCK as u64, &[buffer.whole()])?;
+            }
+            devices.values().try_for_each(|device| device.flush())?;
+        }
+        Ok(())
+    }
+}
+
+/// Which device of the volume one is, by its superblock or by most of its chunks.
+fn look_at(path: &Path, device: Arc<dyn Device>, geometry: &Geometry) -> Result<(Slot, Looked), String> {
+    let own = newest_superblock_of(&*device, geometry);
+    if let Some(other) = newest_superblock(&*device, None).filter(|found| found.volume != geometry.volume) {
+        return Err(format!("it belongs to the volume '{}' ({})", other.name, other.volume));
+    }
+    let mut by_slot = chunks_of(&*device, geometry);
+    let slot = match &own {
+        Some(superblock) if (superblock.slot.0 as usize) < geometry.slots() => superblock.slot,
+        Some(_) => return Err("the volume has no such device".into()),
+        None => {
+            let most = by_slot.iter().max_by_key(|(slot, chunks)| (chunks.len(), std::cmp::Reverse(**slot)));
+            *most.ok_or("it holds neither a superblock nor chunks of the volume")?.0
+        }
+    };
+    let need = geometry.device_blocks(slot) * BLOCK as u64;
+    if device.len_bytes() < need {
+        return Err(format!("it has {} bytes and had {need}: its end is missing", device.len_bytes()));
+    }
+    let chunks = by_slot.remove(&slot).unwrap_or_default();
+    Ok((slot, Looked { path: path.to_path_buf(), device, has_superblock: own.is_some(), chunks }))
+}
+
+/// The chunks of a device that lie where they say, by the slot that they name.
+fn chunks_of(device: &dyn Device, geometry: &Geometry) -> BTreeMap<Slot, Vec<ChunkFound>> {
+    let mut found: BTreeMap<Slot, Vec<ChunkFound>> = BTreeMap::new();
+    // Where columns have chunks of several lengths, each may be anywhere.
+    let mut layouts: BTreeMap<(DeviceBlock, u32), Slot> = BTreeMap::new();
+    for slot in (0..geometry.slots() as u32).map(Slot) {
+        layouts.entry((geometry.chunk_start(1, slot), geometry.header_blocks(slot))).or_insert(slot);
+    }
+    for ((_, blocks), like) in layouts {
+        let mut header = AlignedBuf::zeroed(blocks as usize * BLOCK);
+        for physical in 0..geometry.physical_stripes() {
+            let at = geometry.chunk_start(physical, like);
+            if device.read_at(at.0 * BLOCK as u64, header.whole_mut()).is_err() {
+                continue;
+            }
+            let Ok(chunk) = ChunkHeader::decode(&header, geometry.volume) else { continue };
+            let slot = chunk.slot;
+            let is_right = (slot.0 as usize) < geometry.slots()
+                && chunk.physical.0 == u64::from(physical)
+                && chunk.logical.0 < u64::from(geometry.logical_stripes())
+                && geometry.chunk_start(physical, slot) == at
+                && geometry.column(physical, slot) as u32 == chunk.column.0;
+            if is_right {
+                let (logical, generation) = (chunk.logical.0 as u32, chunk.generation.0);
+                found.entry(slot).or_default().push(ChunkFound { slot, physical, logical, generation });
+            }
+        }
+    }
+    found
+}
+
+/// Whether the volume could be opened with what is to be written, and its maps are of the time of its chunks.
+fn tells_all(geometry: &Geometry, here: &BTreeMap<Slot, Looked>, again: &Anew) -> bool {
+    let mut devices: Vec<Option<Arc<dyn Device>>> = vec![None; geometry.slots()];
+    for (slot, looked) in here {
+        let writes = again.steps.iter().flatten().filter(|(of, ..)| of == slot);
+        let blocks = writes.flat_map(|(_, at, bytes)| (at.0..).zip(bytes.chunks(BLOCK).map(<[u8]>::to_vec)));
+        devices[slot.0 as usize] =
+            Some(Arc::new(Thought { below: looked.device.clone(), blocks: blocks.collect() }));
+    }
+    let Ok(host) = Host::look(geometry.clone(), devices, &HostOptions::for_devices(geometry.slots())) else {
+        return false;
+    };
+    let Ok(report) = host.report() else { return false };
+    // A session gives generations behind all that those before it can have given, and one that came to nothing leaves no chunks.
+    let most = 2 * (u64::from(geometry.physical_stripes()) + u64::from(geometry.log_rows()));
+    let newest =
+        here.values().flat_map(|looked| &looked.chunks).map(|chunk| chunk.generation).max().unwrap_or(0);
+    !report.status.failed && report.status.apart.is_empty() && newest < report.status.next_generation + most
+}
+
+/// A device with some blocks as they would be. It cannot be written.
+struct Thought {
+    below: Arc<dyn Device>,
+    blocks: BTreeMap<u64, Vec<u8>>,
+}
+
+impl Thought {
+    fn refused(&self, op: OpKind, offset_bytes: u64, len_bytes: u64) -> DeviceError {
+        let device = self.below.path().to_path_buf();
+        DeviceError::ReadOnly { at: Site { device, op, offset_bytes, len_bytes }, errno: 0 }
+    }
+}
+
+impl Device for Thought {
+    fn path(&self) -> &Path {
+        self.below.path()
+    }
+
+    fn len_bytes(&self) -> u64 {
+        self.below.len_bytes()
+    }
+
+    fn block_len_bytes(&self) -> u32 {
+        self.below.block_len_bytes()
+    }
+
+    fn identity(&self) -> Identity {
+        self.below.identity()
+    }
+
+    fn read_at(&self, offset_bytes: u64, mut into: PartMut<'_>) -> Result<(), DeviceError> {
+        self.below.read_at(offset_bytes, into.again())?;
+        let first = offset_bytes / BLOCK as u64;
+        for (at, block) in (first..).zip(into.chunks_exact_mut(BLOCK)) {
+            if let Some(thought) = self.blocks.get(&at) {
+                block.copy_from_slice(thought);
+            }
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, offset_bytes: u64, parts: &[Part<'_>]) -> Result<(), DeviceError> {
+        let len = parts.iter().map(|part| part.len() as u64).sum();
+        Err(self.refused(OpKind::Write, offset_bytes, len))
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
+        Err(self.refused(OpKind::Discard, offset_bytes, len_bytes))
+    }
+
+    fn zero(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError> {
+        Err(self.refused(OpKind::Zero, offset_bytes, len_bytes))
+    }
+}
