@@ -210,7 +210,10 @@ fn a_copy_of_a_device_that_is_here_is_made_anew() {
     assert!(matches!(&answer, Answer::Fault { kind: FaultKind::Input, text } if says(text)), "{answer:?}");
     assert_eq!(status(&service).devices[2].state, DeviceWord::Present);
     let answer = replace(true);
-    assert!(matches!(&answer, Answer::Done { text } if text.contains("becomes a copy of device 2")), "{answer:?}");
+    assert!(
+        matches!(&answer, Answer::Done { text } if text.contains("becomes a copy of device 2")),
+        "{answer:?}"
+    );
     until_clean(&service);
     done(service.obey(&Order::Fail { device: 0, lose_data: false }));
     done(service.obey(&Order::Fail { device: 1, lose_data: false }));
