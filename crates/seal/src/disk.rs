@@ -100,6 +100,10 @@ pub trait Disk: Send + Sync {
     fn make_link(&self, target: &Path, path: &Path) -> io::Result<()>;
     /// Sets the permission bits of a directory and the time of modification of a directory or link.
     fn set_meta(&self, path: &Path, mode: u32, mtime: Timestamp) -> io::Result<()>;
+    /// The extended attributes of a file or directory, in any order; none where the file system has no such thing.
+    fn attributes(&self, path: &Path) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>>;
+    /// Sets an extended attribute of a directory, or removes it.
+    fn set_attribute(&self, path: &Path, name: &[u8], value: Option<&[u8]>) -> io::Result<()>;
     /// Describes a path; a link describes itself.
     fn meta(&self, path: &Path) -> io::Result<Meta>;
     /// Where a link points.
@@ -124,6 +128,10 @@ pub trait DiskFile: Send + Sync {
     fn meta(&self) -> io::Result<Meta>;
     /// Sets its permission bits and its time of modification.
     fn set_meta(&self, mode: u32, mtime: Timestamp) -> io::Result<()>;
+    /// Its extended attributes, in any order; none where the file system has no such thing.
+    fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>>;
+    /// Sets an extended attribute, or removes it.
+    fn set_attribute(&self, name: &[u8], value: Option<&[u8]>) -> io::Result<()>;
     /// Gives it an owner and a group.
     fn set_owner(&self, owner: u32, group: u32) -> io::Result<()>;
     /// Gives a file that was created another name in the directory in which it was created, instead of whatever has that name.

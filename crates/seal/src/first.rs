@@ -62,6 +62,9 @@ pub(crate) fn first_seal(
     let wider =
         (is_bound && tree.sources.len() > have).then(|| widened(code, tree.sources.len())).transpose()?;
     let code = wider.as_ref().unwrap_or(code);
+    if version == Version::V1 {
+        tree.without_fields();
+    }
     if is_bound {
         bind(code, &mut tree.sources)?;
     }

@@ -1,6 +1,7 @@
 //! Repairing what a scan found: shards made anew, rotten originals put right, each by a temporary file and a rename.
 
 use crate::SealError;
+use crate::attributes::{self, Made, give};
 use crate::disk::{Access, Disk, DiskFile, MetaKind, resolve, set_back};
 use crate::first::{Output, write_cells};
 use crate::lock::Lock;
@@ -12,7 +13,7 @@ use crate::report::{FileStatus, HealReport, NotDone, Renamed, ShardStatus, Verif
 use crate::set::Set;
 use crate::shard::{Shard, read_header};
 use crate::times::is_same_time;
-use crate::unseal::{SETUID_SETGID, make_parents, restore};
+use crate::unseal::{SETUID_SETGID, make_parents, restore, sealed_attributes};
 use crate::verify::{Damage, scan};
 use crate::window::Window;
 use pantile::CellIndex;
@@ -63,6 +64,7 @@ pub(crate) fn heal(
         blocks_left: damage.unrecoverable.values().map(|cells| cells.len() as u64).sum::<u64>()
             + damage.doubtful.len() as u64,
         not_healed: Vec::new(),
+        not_kept: Vec::new(),
         strays_removed: remove_strays(set),
     };
     let mut columns = columns_to_write(set, &report.found, &damage);
@@ -583,14 +585,18 @@ fn heal_files(
     };
     progress.phase("healing files", files.iter().map(size_of).sum());
     let mut window = Window::new(&set.geometry, set.geometry.window_stripes().min(set.manifest.stripes));
-    let (mut healed, mut repaired) = (Vec::new(), 0);
+    let (mut healed, mut repaired, mut dirs) = (Vec::new(), 0, Vec::new());
     for (entry, moved_at) in files {
         if progress.cancelled() {
             return Err(SealError::Cancelled);
         }
         let path = set.original_path(entry);
-        match heal_file(set, entry, (&path, moved_at), damage, &mut window, progress) {
+        let not_kept = &mut report.not_kept;
+        match heal_file(set, entry, (&path, moved_at), damage, &mut window, not_kept, progress) {
             Ok((blocks, aside)) => {
+                if set.manifest.entries[entry].kind == EntryKind::Dir {
+                    dirs.push(entry);
+                }
                 repaired += blocks;
                 healed.push(path.display().to_string());
                 report.kept_aside.extend(aside.map(|aside| aside.display().to_string()));
@@ -601,7 +607,25 @@ fn heal_files(
     }
     report.files_healed = healed;
     report.blocks_repaired += repaired;
+    // From the innermost: what is made in a directory changes its time, and its mode may forbid it.
+    for entry in dirs.into_iter().rev() {
+        finish_dir(set, entry, report);
+    }
     Ok(())
+}
+
+/// Gives a directory that was made anew its attributes, mode and time, when everything is in it.
+fn finish_dir(set: &Set<'_>, index: usize, report: &mut HealReport) {
+    let (disk, path, entry) = (set.world.disk, set.original_path(index), &set.manifest.entries[index]);
+    let mode = entry.mode & !SETUID_SETGID;
+    let mode = match sealed_attributes(set, index) {
+        Some(sealed) => give(Made::Dir(disk, &path), &sealed, mode, &path, &mut report.not_kept),
+        None => mode,
+    };
+    if let Err(error) = disk.set_meta(&path, mode, entry.mtime) {
+        let error = SealError::io("setting the mode of", &path, error);
+        report.not_healed.push(not_done(&path, &error));
+    }
 }
 
 /// Whether an original is missing or rotten, and can be had whole and for certain.
@@ -628,6 +652,7 @@ fn heal_file(
     (path, moved_at): (&Path, Option<Timestamp>),
     damage: &Damage,
     window: &mut Window,
+    not_kept: &mut Vec<NotDone>,
     progress: &mut dyn Progress,
 ) -> Result<(u64, Option<PathBuf>), SealError> {
     let disk = set.world.disk;
@@ -635,20 +660,21 @@ fn heal_file(
     let dir = make_parents(set, &set.sources[entry.source as usize], path)?;
     match &entry.kind {
         EntryKind::Dir => {
-            disk.make_dir(path).map_err(|e| SealError::io("creating", path, e))?;
-            disk.set_meta(path, entry.mode & !SETUID_SETGID, entry.mtime)
-                .map_err(|e| SealError::io("setting the mode of", path, e))?;
+            // Private until everything is in it: what it may inherit is for others to see only then.
+            disk.make_private_dir(path).map_err(|e| SealError::io("creating", path, e))?;
             return Ok((0, None));
         }
         EntryKind::Symlink { target } => {
             disk.make_link(crate::names::path_of(target), path)
                 .map_err(|e| SealError::io("creating", path, e))?;
+            // Not every file system keeps times of links.
+            let _ = disk.set_meta(path, entry.mode, entry.mtime);
             return Ok((0, None));
         }
         EntryKind::File { .. } => {}
     }
     let temp = stray(&dir, set.manifest.set, None);
-    let done = write_original(set, index, (path, moved_at), &temp, damage, window, progress);
+    let done = write_original(set, index, (path, moved_at), &temp, damage, window, not_kept, progress);
     if done.is_err() {
         let _ = disk.remove(&temp);
     }
@@ -664,6 +690,7 @@ fn write_original(
     temp: &Path,
     damage: &Damage,
     window: &mut Window,
+    not_kept: &mut Vec<NotDone>,
     progress: &mut dyn Progress,
 ) -> Result<(u64, Option<PathBuf>), SealError> {
     let disk = set.world.disk;
@@ -689,6 +716,17 @@ fn write_original(
     let mode = there.map_or(entry.mode, |meta| meta.mode);
     // Without its owner, a program must not run as its owner.
     let mode = if owned { mode } else { mode & !SETUID_SETGID };
+    // Those that it has now, like its mode; those that were sealed if it is not there.
+    let attributes = match there {
+        Some(_) => {
+            Some(attributes::read(disk, path).map_err(|e| SealError::io("reading attributes of", path, e))?)
+        }
+        None => sealed_attributes(set, index),
+    };
+    let mode = match attributes {
+        Some(attributes) => give(Made::File(&*file), &attributes, mode, path, not_kept),
+        None => mode,
+    };
     file.set_meta(mode, entry.mtime).map_err(|e| SealError::io("setting the mode of", temp, e))?;
     file.sync().map_err(|e| SealError::io("syncing", temp, e))?;
     // Someone may have changed it since it was looked at: then it is not ours to replace.

@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod arrange;
+mod attributes;
 mod bound;
 mod commit;
 mod copies;

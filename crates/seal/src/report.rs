@@ -427,6 +427,8 @@ pub struct HealReport {
     pub not_healed: Vec<NotDone>,
     /// Temporary files of commands that were killed, which were removed, by path.
     pub strays_removed: Vec<String>,
+    /// Attributes and ACLs that could not be given to files that were healed.
+    pub not_kept: Vec<NotDone>,
 }
 
 /// What `unseal` did.
@@ -448,6 +450,8 @@ pub struct UnsealReport {
     pub unchecked: bool,
     /// Without checksums: whether so many shards are lost that no equation is left, and silent damage would not show.
     pub blind: bool,
+    /// Attributes and ACLs that could not be given to what was restored.
+    pub not_kept: Vec<NotDone>,
     /// What could not be restored: all of it, for whoever looks for it elsewhere.
     pub not_restored: Vec<NotDone>,
     /// The number of that.

@@ -9,13 +9,14 @@
 
 use crate::disk::{Access, Disk, DiskFile, FileId, Meta, MetaKind, PRIVATE_DIR};
 use pantile_format::Timestamp;
+use rustix::buffer::spare_capacity;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
@@ -330,6 +331,20 @@ impl Disk for SystemDisk {
         Ok(rustix::fs::futimens(&dir, &modified(mtime))?)
     }
 
+    fn attributes(&self, path: &Path) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        // A descriptor that only searches tells no attributes; the path of the descriptor does, and asks for no right to read.
+        let seen = self.open_at(path, Access::Read, OFlags::PATH)?;
+        let path = format!("/proc/self/fd/{}", seen.as_raw_fd());
+        let names = |buffer: &mut Vec<u8>| rustix::fs::listxattr(&path, spare_capacity(buffer));
+        let value =
+            |name: &[u8], buffer: &mut Vec<u8>| rustix::fs::getxattr(&path, name, spare_capacity(buffer));
+        attributes_by(names, value)
+    }
+
+    fn set_attribute(&self, path: &Path, name: &[u8], value: Option<&[u8]>) -> io::Result<()> {
+        set_attribute_of(self.open_at(path, Access::Write, TO_LIST)?.as_fd(), name, value)
+    }
+
     fn meta(&self, path: &Path) -> io::Result<Meta> {
         Ok(describe(&rustix::fs::fstat(self.open_at(path, Access::Read, OFlags::PATH)?)?))
     }
@@ -399,6 +414,18 @@ impl DiskFile for SystemFile {
         Ok(rustix::fs::futimens(&self.file, &modified(mtime))?)
     }
 
+    fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        let names = |buffer: &mut Vec<u8>| rustix::fs::flistxattr(&self.file, spare_capacity(buffer));
+        let value = |name: &[u8], buffer: &mut Vec<u8>| {
+            rustix::fs::fgetxattr(&self.file, name, spare_capacity(buffer))
+        };
+        attributes_by(names, value)
+    }
+
+    fn set_attribute(&self, name: &[u8], value: Option<&[u8]>) -> io::Result<()> {
+        set_attribute_of(self.file.as_fd(), name, value)
+    }
+
     fn set_owner(&self, owner: u32, group: u32) -> io::Result<()> {
         std::os::unix::fs::fchown(&self.file, Some(owner), Some(group))
     }
@@ -412,6 +439,39 @@ impl DiskFile for SystemFile {
             return Err(io::Error::other("another file took its place just now"));
         }
         Ok(rustix::fs::renameat(dir, old, dir, new)?)
+    }
+}
+
+/// All attributes that may be read, by these two ways to ask.
+fn attributes_by(
+    names: impl Fn(&mut Vec<u8>) -> rustix::io::Result<usize>,
+    value: impl Fn(&[u8], &mut Vec<u8>) -> rustix::io::Result<usize>,
+) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    // The most that the system hands over at once.
+    const MOST_BYTES: usize = 64 << 10;
+    let mut list = Vec::with_capacity(MOST_BYTES);
+    match names(&mut list) {
+        Ok(_) => {}
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    }
+    let mut all = Vec::new();
+    for name in list.split(|&byte| byte == 0).filter(|name| !name.is_empty()) {
+        let mut bytes = Vec::with_capacity(MOST_BYTES);
+        match value(name, &mut bytes) {
+            Ok(_) => all.push((name.to_vec(), bytes.as_slice().to_vec())),
+            // It went away, or is not for everybody to read.
+            Err(Errno::NODATA | Errno::PERM | Errno::ACCESS | Errno::OPNOTSUPP) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(all)
+}
+
+fn set_attribute_of(file: BorrowedFd<'_>, name: &[u8], value: Option<&[u8]>) -> io::Result<()> {
+    match value {
+        Some(value) => Ok(rustix::fs::fsetxattr(file, name, value, rustix::fs::XattrFlags::empty())?),
+        None => Ok(rustix::fs::fremovexattr(file, name)?),
     }
 }
 

@@ -4,7 +4,7 @@ use crate::disk::{Access, Disk, Meta, MetaKind, now};
 use crate::names::{is_own, parent, path_of, set_of, stray_of};
 use crate::system::real_path;
 use crate::window::join;
-use crate::{SealError, World};
+use crate::{SealError, World, attributes};
 use pantile_format::{Entry, EntryKind, Fields, Source, Timestamp};
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
@@ -174,11 +174,27 @@ impl Tree {
                     todo.push((below, here));
                 }
             }
-            let fields = Fields::default();
+            let fields = match kind {
+                EntryKind::Symlink { .. } => Fields::default(),
+                _ => match attributes::read(disk, &full) {
+                    Ok(found) => attributes::to_fields(&found),
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound && !path.is_empty() => {
+                        continue;
+                    }
+                    Err(error) => return Err(SealError::io("reading attributes of", &full, error)),
+                },
+            };
             self.entries.push(Entry { source, path, mode: meta.mode, mtime: meta.mtime, kind, fields });
             self.ctimes.push(ctime);
         }
         Ok(())
+    }
+}
+
+impl Tree {
+    /// Leaves out what version 1 of the format cannot say.
+    pub(crate) fn without_fields(&mut self) {
+        self.entries.iter_mut().for_each(|entry| entry.fields = Fields::default());
     }
 }
 

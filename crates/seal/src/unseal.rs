@@ -1,6 +1,7 @@
 //! Restoring files: block by block from wherever the content can be had.
 
 use crate::SealError;
+use crate::attributes::{Attribute, Made, give, of_fields};
 use crate::disk::{Access, DiskFile, MetaKind, PRIVATE_DIR};
 use crate::names::{NO_COLUMN, parent, path_of, shown, stray};
 use crate::options::{Progress, UnsealOptions};
@@ -9,7 +10,7 @@ use crate::set::Set;
 use crate::verify::{Damage, find_damage};
 use crate::window::{Window, join};
 use pantile::CellSet;
-use pantile_format::{EntryKind, Mode};
+use pantile_format::{EntryKind, Mode, Version};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +23,12 @@ pub(crate) struct Restored {
     pub(crate) reconstructed: u64,
     /// Stripes whose block of the file cannot be had, with what is lost in them; these bytes were not handed over.
     pub(crate) gone: Vec<(Range<u64>, CellSet)>,
+}
+
+/// The attributes that an entry was sealed with; `None` in version 1, which does not say.
+pub(crate) fn sealed_attributes(set: &Set<'_>, index: usize) -> Option<Vec<Attribute>> {
+    let entry = &set.manifest.entries[index];
+    (set.manifest.version == Version::V2).then(|| of_fields(&entry.fields))
 }
 
 /// Hands over the content of a file, piece by piece in order, as far as it can be had.
@@ -310,11 +317,22 @@ impl Unsealing<'_, '_> {
         };
         let restored = restore(self.set, index, self.damage.as_ref(), &mut self.window, sink)?;
         if restored.gone.is_empty() {
+            let path = join(&self.options.target, &self.set.restored_path(index));
+            let mode = self.give_attributes(index, Made::File(&*file), &path);
             let entry = &self.set.manifest.entries[index];
-            let mode = entry.mode & !SETUID_SETGID;
             file.set_meta(mode, entry.mtime).map_err(|e| SealError::io("setting the mode of", temp, e))?;
         }
         Ok((restored, file))
+    }
+
+    /// Gives what was made the attributes that it was sealed with; the mode that it may have.
+    fn give_attributes(&mut self, index: usize, made: Made<'_>, path: &Path) -> u32 {
+        let entry = &self.set.manifest.entries[index];
+        let mode = entry.mode & !SETUID_SETGID;
+        match sealed_attributes(self.set, index) {
+            Some(sealed) => give(made, &sealed, mode, path, &mut self.report.not_kept),
+            None => mode,
+        }
     }
 
     /// Compares a file that is there already with what was sealed; nothing is written.
@@ -371,9 +389,9 @@ impl Unsealing<'_, '_> {
             if self.set.restored_path(index).is_empty() {
                 self.take_mark();
             }
-            let entry = &self.set.manifest.entries[index];
             let path = join(&self.options.target, &self.set.restored_path(index));
-            let mode = entry.mode & !SETUID_SETGID;
+            let mode = self.give_attributes(index, Made::Dir(disk, &path), &path);
+            let entry = &self.set.manifest.entries[index];
             if let Err(error) = disk.set_meta(&path, mode, entry.mtime) {
                 self.fail(index, SealError::io("setting the mode of", &path, error));
             }

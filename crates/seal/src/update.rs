@@ -22,7 +22,7 @@ use crate::shard::read_front;
 use crate::times::{is_rot_or_change, is_same_time};
 use crate::tree::{Tree, let_times_pass};
 use crate::window::{join, read_file_blocks};
-use pantile_format::{Crc64, Entry, EntryKind, Extent, Manifest, Mode, Timestamp};
+use pantile_format::{Crc64, Entry, EntryKind, Extent, Manifest, Mode, Timestamp, Version};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -90,6 +90,9 @@ pub(crate) fn update(
     set.manifest.sources = tree.sources.clone();
     let version = options.version.unwrap_or(before.version);
     (set.manifest.version, set.manifest.features) = (version, before.features.known());
+    if version == Version::V1 {
+        tree.without_fields();
+    }
     if set.manifest.mode == Mode::Beside {
         set.look_at_originals();
     }

@@ -9,6 +9,7 @@ mod metadata_is_used_in_parts;
 mod odd_trees_and_shards_do_not_stop_the_work;
 mod originals_and_states_are_judged_fairly;
 mod pins_resist_a_forger;
+mod rights_are_never_wider;
 mod sets_of_version_1_live_on;
 mod sets_that_lie_never_panic;
 mod what_is_sealed_is_restored;

@@ -159,6 +159,9 @@ fn text(report: &HealReport, terminal: &Terminal) -> String {
     for path in &report.files_healed {
         let _ = writeln!(out, "  file       {}", sets::name(path));
     }
+    for lost in &report.not_kept {
+        let _ = writeln!(out, "  not kept   {}: {}", sets::name(&lost.path), sets::name(&lost.reason));
+    }
     for path in &report.kept_aside {
         let _ = writeln!(
             out,

@@ -81,6 +81,9 @@ fn text(report: &UnsealReport, target: &std::path::Path) -> String {
     if more > 0 {
         let _ = writeln!(out, "... and {more} more; --json lists them");
     }
+    for lost in report.not_kept.iter().take(LINES_MOST) {
+        let _ = writeln!(out, "Not kept: {}: {}.", sets::name(&lost.path), sets::name(&lost.reason));
+    }
     if report.already_there > 0 {
         let _ = writeln!(out, "{} files were there already with the same content.", report.already_there);
     }

@@ -357,6 +357,16 @@ impl Disk for FaultDisk {
         self.inner.make_dir(path)
     }
 
+    fn attributes(&self, path: &Path) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        self.alive()?;
+        self.inner.attributes(path)
+    }
+
+    fn set_attribute(&self, path: &Path, name: &[u8], value: Option<&[u8]>) -> io::Result<()> {
+        self.alive()?;
+        self.inner.set_attribute(path, name, value)
+    }
+
     fn add_name(&self, path: &Path, name: &Path) -> io::Result<()> {
         // The new name is durable at once here: what it is for is that nothing is lost, not that it is there.
         count(&mut self.state.lock().unwrap(), &self.faults, false)?;
@@ -472,6 +482,14 @@ impl DiskFile for FaultFile {
         self.inner.set_meta(mode, mtime)?;
         state.contents.get_mut(&self.number).unwrap().meta = Some((mode, mtime));
         Ok(())
+    }
+
+    fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        self.inner.attributes()
+    }
+
+    fn set_attribute(&self, name: &[u8], value: Option<&[u8]>) -> io::Result<()> {
+        self.inner.set_attribute(name, value)
     }
 
     fn set_owner(&self, owner: u32, group: u32) -> io::Result<()> {

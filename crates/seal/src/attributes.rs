@@ -1,0 +1,169 @@
+//! Extended attributes and ACLs: what is sealed of them, and what a file gets back.
+//!
+//! An ACL is stored as the system keeps it, as an attribute. The mode of a file that has one shows the mask of the ACL where the group's
+//! bits are: restored without its ACL, the file would give its group what the mask allows to others. So whoever restores a mode restores the
+//! ACL first, and where that cannot be, the group gets no more than the ACL gave it.
+//!
+//! Invariant: nobody may do more with what is restored than with what was sealed, or with what stood there before it was healed.
+//!
+//! `security.*` and `trusted.*` are given back as far as the system lets, which it lets root; what is not given is told.
+
+use crate::disk::{Disk, DiskFile};
+use crate::names::shown;
+use crate::report::NotDone;
+use pantile_format::Fields;
+use std::io;
+use std::path::Path;
+
+/// The ACL of a file or directory.
+const ACL: &[u8] = b"system.posix_acl_access";
+/// What things that are made in a directory inherit.
+const DEFAULT_ACL: &[u8] = b"system.posix_acl_default";
+
+/// A name and a value.
+pub(crate) type Attribute = (Vec<u8>, Vec<u8>);
+
+/// Whether an attribute is kept. Others belong to a file system, not to the file.
+fn is_kept(name: &[u8]) -> bool {
+    let spaces: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
+    name == ACL || name == DEFAULT_ACL || spaces.iter().any(|space| name.starts_with(space))
+}
+
+/// What was made anew: a file that has no name yet, or a directory.
+#[derive(Clone, Copy)]
+pub(crate) enum Made<'a> {
+    File(&'a dyn DiskFile),
+    Dir(&'a dyn Disk, &'a Path),
+}
+
+impl Made<'_> {
+    fn attributes(self) -> io::Result<Vec<Attribute>> {
+        match self {
+            Made::File(file) => file.attributes(),
+            Made::Dir(disk, path) => disk.attributes(path),
+        }
+    }
+
+    fn set(self, name: &[u8], value: &[u8]) -> io::Result<()> {
+        match self {
+            Made::File(file) => file.set_attribute(name, Some(value)),
+            Made::Dir(disk, path) => disk.set_attribute(path, name, Some(value)),
+        }
+    }
+
+    fn remove(self, name: &[u8]) -> io::Result<()> {
+        match self {
+            Made::File(file) => file.set_attribute(name, None),
+            Made::Dir(disk, path) => disk.set_attribute(path, name, None),
+        }
+    }
+}
+
+/// The attributes of a path that are kept, ascending by name.
+pub(crate) fn read(disk: &dyn Disk, path: &Path) -> io::Result<Vec<Attribute>> {
+    let mut all = disk.attributes(path)?;
+    all.retain(|(name, _)| is_kept(name));
+    all.sort_unstable();
+    Ok(all)
+}
+
+/// As fields of an entry.
+pub(crate) fn to_fields(attributes: &[Attribute]) -> Fields {
+    let mut fields = Fields::default();
+    attributes.iter().for_each(|(name, value)| fields.push_xattr(name, value));
+    fields
+}
+
+/// The attributes that an entry was sealed with.
+pub(crate) fn of_fields(fields: &Fields) -> Vec<Attribute> {
+    fields
+        .xattrs()
+        .filter(|(name, _)| is_kept(name))
+        .map(|(name, value)| (name.to_vec(), value.to_vec()))
+        .collect()
+}
+
+/// Gives something that was made anew exactly these attributes, and returns the mode that it may have: less than `mode` where its ACL cannot
+/// be given. What is not given is noted under the path that it will have.
+///
+/// Its content must be written and its owner set already: both take attributes away.
+pub(crate) fn give(
+    made: Made<'_>,
+    attributes: &[Attribute],
+    mode: u32,
+    called: &Path,
+    not_kept: &mut Vec<NotDone>,
+) -> u32 {
+    let mut mode = mode;
+    // What it inherited from the directory that it was made in.
+    let inherited = made.attributes().unwrap_or_default();
+    for name in [ACL, DEFAULT_ACL] {
+        let is_there = inherited.iter().any(|(there, _)| there == name);
+        if is_there && !attributes.iter().any(|(given, _)| given == name) {
+            // Where it cannot be taken away, the bits of the group stay its mask: with none of them it gives nothing to anybody.
+            if made.remove(name).is_err() && name == ACL {
+                mode &= !0o070;
+            }
+        }
+    }
+    for (name, value) in attributes {
+        if inherited.iter().any(|there| there.0 == *name && there.1 == *value) {
+            continue;
+        }
+        if let Err(error) = made.set(name, value) {
+            if name == ACL {
+                mode = mode & !0o070 | group_of_acl(value) << 3;
+            }
+            let name = shown(name);
+            let who = if name.starts_with("security.") || name.starts_with("trusted.") {
+                ", which root may"
+            } else {
+                ""
+            };
+            let reason = format!("its attribute {name} could not be set{who}: {error}");
+            not_kept.push(NotDone { path: called.display().to_string(), reason });
+        }
+    }
+    mode
+}
+
+/// What an ACL gives to the owning group, three bits; nothing if it cannot be read.
+fn group_of_acl(acl: &[u8]) -> u32 {
+    const VERSION: [u8; 4] = 2u32.to_le_bytes();
+    const GROUP_OBJ: u16 = 0x04;
+    const MASK: u16 = 0x10;
+    let Some(entries) = acl.strip_prefix(&VERSION) else { return 0 };
+    let permission = |wanted: u16| {
+        entries.chunks_exact(8).find_map(|entry| {
+            let number = |at: usize| u16::from_le_bytes([entry[at], entry[at + 1]]);
+            (number(0) == wanted).then(|| u32::from(number(2)) & 7)
+        })
+    };
+    permission(GROUP_OBJ).unwrap_or(0) & permission(MASK).unwrap_or(7)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn acl(entries: &[(u16, u16)]) -> Vec<u8> {
+        let mut bytes = 2u32.to_le_bytes().to_vec();
+        for (tag, permission) in entries {
+            bytes.extend_from_slice(&tag.to_le_bytes());
+            bytes.extend_from_slice(&permission.to_le_bytes());
+            bytes.extend_from_slice(&u32::MAX.to_le_bytes());
+        }
+        bytes
+    }
+
+    #[test]
+    fn the_group_gets_what_the_acl_gives_it_and_not_what_the_mask_allows() {
+        let with_mask = acl(&[(1, 6), (2, 6), (4, 4), (0x10, 6), (0x20, 0)]);
+        assert_eq!(group_of_acl(&with_mask), 4);
+        assert_eq!(group_of_acl(&acl(&[(1, 6), (4, 6), (0x10, 2), (0x20, 0)])), 2);
+        assert_eq!(group_of_acl(&acl(&[(1, 6), (4, 5), (0x20, 0)])), 5);
+        for bad in [&b""[..], b"\x02\0", b"\x03\0\0\0\x04\0\x07\0\0\0\0\0", &with_mask[..11]] {
+            assert_eq!(group_of_acl(bad), 0, "{bad:?}");
+        }
+    }
+}
