@@ -2,12 +2,13 @@
 
 use crate::bound::{Bound, bind, data_columns, widened};
 use crate::disk::{Disk, DiskFile, set_back};
+use crate::disks::disk_losses;
 use crate::grid::{Allocator, Apart, Geometry, Grid, choose_block_len, exposed};
 use crate::journal::{self, JournalWriter, journal_header, remove_temporaries};
 use crate::meta::Meta;
 use crate::names::{Names, path_of, temp};
 use crate::options::{Progress, SealOptions};
-use crate::report::SealReport;
+use crate::report::{SealReport, is_unborne};
 use crate::set::{file_bytes, record_of, sets_in};
 use crate::tree::{Tree, let_times_pass};
 use crate::window::{Window, join, read_file_blocks};
@@ -138,7 +139,7 @@ pub(crate) fn first_seal(
     done?;
     (report.skipped, report.strays) = (skipped, strays);
     report.added = manifest.entries.len() as u64;
-    Ok(describe(report, &manifest, &geometry, &names))
+    Ok(describe(report, world.disk, &manifest, &geometry, &names))
 }
 
 /// The files whose loss alone is more than the code bears: the first 100, and their number.
@@ -156,6 +157,7 @@ pub(crate) fn shown(paths: &[PathBuf]) -> Vec<String> {
 /// The part of a report that is the same for every seal.
 pub(crate) fn describe(
     mut report: SealReport,
+    disk: &dyn Disk,
     manifest: &Manifest,
     geometry: &Geometry,
     names: &Names,
@@ -173,6 +175,11 @@ pub(crate) fn describe(
     report.shard_bytes = manifest.stripes * geometry.stripe_bytes();
     if manifest.mode == Mode::Beside {
         (report.exposed, report.exposed_count) = names_exposed(geometry, manifest);
+        let places: Vec<PathBuf> =
+            manifest.sources.iter().map(|source| path_of(&source.path).to_path_buf()).collect();
+        let shards: Vec<(usize, PathBuf)> = geometry.stored_columns().map(|c| (c, names.shard(c))).collect();
+        report.disk_losses = disk_losses(disk, geometry, manifest, &places, &shards);
+        report.disks_unborne = is_unborne(&report.disk_losses, geometry.codec.code().claim().tolerance);
     }
     report.shards = geometry.stored_columns().map(|c| names.shard(c).display().to_string()).collect();
     report

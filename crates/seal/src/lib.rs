@@ -27,6 +27,7 @@ mod bound;
 mod commit;
 mod copies;
 pub mod disk;
+mod disks;
 mod error;
 mod first;
 mod grid;
@@ -59,9 +60,9 @@ pub use options::{
     HealOptions, Mode, Progress, SealOptions, SetPaths, Silent, System, UnsealOptions, VerifyOptions, World,
 };
 pub use report::{
-    BlockPlace, FileReport, FileStatus, HealReport, Losses, NewerState, PinReport, Renamed, SealReport,
-    SetInfo, ShardReport, ShardStatus, StripeFinding, StripeVerdict, Superfluous, Unfinished, UnsealReport,
-    VerifyReport,
+    BlockPlace, DiskLoss, FileReport, FileStatus, HealReport, Losses, NewerState, PinReport, Renamed,
+    SealReport, SetInfo, ShardReport, ShardStatus, StripeFinding, StripeVerdict, Superfluous, Unfinished,
+    UnsealReport, VerifyReport,
 };
 
 use set::{Opening, Set};

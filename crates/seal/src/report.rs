@@ -42,6 +42,10 @@ pub struct SetInfo {
     pub exposed: Vec<String>,
     /// The number of all such files.
     pub exposed_count: u64,
+    /// Mode beside: what the loss of each source and of each device would cost.
+    pub disk_losses: Vec<DiskLoss>,
+    /// Mode beside: whether one of several sources would not come back whole if it were lost, which the code suggests.
+    pub disks_unborne: bool,
 }
 
 /// One shard.
@@ -269,6 +273,27 @@ pub struct Unfinished {
     pub lack: Vec<u64>,
 }
 
+/// What would be lost with a source, or with a device, where the files themselves are the data.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskLoss {
+    /// The sources that would be lost, by the paths that were sealed.
+    pub sources: Vec<String>,
+    /// The device that they all lie on, by the number that the system gives it; `None` for the loss of one source.
+    pub device: Option<u64>,
+    /// Shards that lie on the device, too.
+    pub shards: u64,
+    /// Files of the sources.
+    pub files: u64,
+    /// Those of them that would not come back.
+    pub files_lost: u64,
+}
+
+/// Whether some source of several would not come back whole, though the code bears the loss of a column.
+pub(crate) fn is_unborne(losses: &[DiskLoss], tolerance: usize) -> bool {
+    let mut single = losses.iter().filter(|loss| loss.device.is_none());
+    tolerance > 0 && single.clone().count() > 1 && single.any(|loss| loss.files_lost > 0)
+}
+
 /// What `seal` did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealReport {
@@ -327,6 +352,10 @@ pub struct SealReport {
     pub exposed: Vec<String>,
     /// The number of all such files.
     pub exposed_count: u64,
+    /// Mode beside: what the loss of each source and of each device would cost.
+    pub disk_losses: Vec<DiskLoss>,
+    /// Mode beside: whether one of several sources would not come back whole if it were lost, which the code suggests.
+    pub disks_unborne: bool,
 }
 
 /// What `verify` found.
@@ -385,6 +414,10 @@ pub struct VerifyReport {
     pub exposed: Vec<String>,
     /// The number of all such files.
     pub exposed_count: u64,
+    /// Mode beside: what the loss of each source and of each device would cost.
+    pub disk_losses: Vec<DiskLoss>,
+    /// Mode beside: whether one of several sources would not come back whole if it were lost, which the code suggests.
+    pub disks_unborne: bool,
 }
 
 /// What `pin` wrote.

@@ -2,13 +2,16 @@
 
 use crate::copies::combined;
 use crate::disk::{Access, Disk, Meta, MetaKind, now, spelt_one_way};
+use crate::disks::disk_losses;
 use crate::grid::{Geometry, Grid};
 use crate::journal::{has_shards, journals, replay};
 use crate::lock::{Lock, lock};
 use crate::names::{Names, column_of, parent, path_of, set_of, shown};
 use crate::options::SetPaths;
 use crate::pin::Pin;
-use crate::report::{FileStatus, NewerState, SetInfo, ShardReport, ShardStatus, Superfluous, Unfinished};
+use crate::report::{
+    DiskLoss, FileStatus, NewerState, SetInfo, ShardReport, ShardStatus, Superfluous, Unfinished, is_unborne,
+};
 use crate::shard::{Candidate, Shard, Unusable, behind_links, is_called_shard, need};
 use crate::times::{is_rot_or_change, is_same_time};
 use crate::tree::Moves;
@@ -407,6 +410,15 @@ impl<'w> Set<'w> {
         self.status.iter().map(report).collect()
     }
 
+    /// What the loss of each source and device would cost, and whether that of a source is more than the code suggests.
+    pub(crate) fn disk_losses(&self) -> (Vec<DiskLoss>, bool) {
+        let shards: Vec<(usize, PathBuf)> =
+            self.status.iter().map(|(&column, (path, _))| (column, path.clone())).collect();
+        let losses = disk_losses(self.world.disk, &self.geometry, &self.manifest, &self.sources, &shards);
+        let unborne = is_unborne(&losses, self.geometry.codec.code().claim().tolerance);
+        (losses, unborne)
+    }
+
     pub(crate) fn info(&self) -> SetInfo {
         let count = |want: fn(&EntryKind) -> bool| {
             self.manifest.entries.iter().filter(|entry| want(&entry.kind)).count() as u64
@@ -415,9 +427,12 @@ impl<'w> Set<'w> {
             Mode::Beside => crate::first::names_exposed(&self.geometry, &self.manifest),
             Mode::Full => Default::default(),
         };
+        let (disk_losses, disks_unborne) = self.disk_losses();
         SetInfo {
             exposed,
             exposed_count,
+            disk_losses,
+            disks_unborne,
             set: self.manifest.set.to_string(),
             name: shown(&self.manifest.name),
             generation: self.manifest.generation.0,

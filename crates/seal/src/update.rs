@@ -111,7 +111,7 @@ pub(crate) fn update(
     forget(&mut set, &forgotten, began, &mut report, progress)?;
     report.shard_bytes_read = set.shard_bytes_read.load(Ordering::Relaxed);
     report.source_bytes_read += set.source_bytes_read.load(Ordering::Relaxed);
-    Ok(Some(describe(report, &set.manifest, &set.geometry, &set.names)))
+    Ok(Some(describe(report, set.world.disk, &set.manifest, &set.geometry, &set.names)))
 }
 
 fn check_settings(set: &Set<'_>, options: &SealOptions, tree: &Tree) -> Result<(), SealError> {

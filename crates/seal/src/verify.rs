@@ -485,6 +485,7 @@ fn report(set: &Set<'_>, damage: &Damage, bytes_read: u64) -> VerifyReport {
         Mode::Beside => names_exposed(&set.geometry, &set.manifest),
         Mode::Full => Default::default(),
     };
+    let (disk_losses, disks_unborne) = set.disk_losses();
     VerifyReport {
         needs_heal,
         needs_seal,
@@ -493,6 +494,8 @@ fn report(set: &Set<'_>, damage: &Damage, bytes_read: u64) -> VerifyReport {
         sources_missing,
         exposed,
         exposed_count,
+        disk_losses,
+        disks_unborne,
         set: set.manifest.set.to_string(),
         name: shown(&set.manifest.name),
         code: set.manifest.code.spec.clone(),

@@ -11,8 +11,8 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pantile_format::FormatError;
 use pantile_seal::{
-    FileReport, FileStatus, Losses, Progress, SealError, SetPaths, ShardReport, ShardStatus, StripeFinding,
-    StripeVerdict, VerifyReport,
+    DiskLoss, FileReport, FileStatus, Losses, Progress, SealError, SetPaths, ShardReport, ShardStatus,
+    StripeFinding, StripeVerdict, VerifyReport,
 };
 use serde::Serialize;
 use std::fmt::Write;
@@ -482,7 +482,11 @@ pub fn verification(report: &VerifyReport, terminal: &Terminal) -> String {
         );
     }
     out.push_str(&exposed(&report.exposed, report.exposed_count));
+    out.push_str(&several_disk_losses(&report.disk_losses));
     let verdict = match (report.clean, report.recoverable) {
+        (true, _) if report.disks_unborne => {
+            "Verdict: clean, but one of the sources would not come back whole if it were lost.".to_string()
+        }
         (true, _) => "Verdict: clean; nothing is missing and nothing is wrong.".to_string(),
         (false, true) if !report.needs_heal => changed_only(report),
         (false, true) if only_misnamed(report) => {
@@ -517,6 +521,36 @@ pub fn changed_only(report: &VerifyReport) -> String {
         false => "Verdict: nothing is damaged, but files were changed since they were sealed: run 'pantile seal'.",
     }
     .to_string()
+}
+
+/// As [`disk_losses`], where there are several sources: one alone is lost with its disk, which is what parity beside it means.
+pub fn several_disk_losses(losses: &[DiskLoss]) -> String {
+    let sources = losses.iter().filter(|loss| loss.device.is_none()).count();
+    if sources > 1 { disk_losses(losses) } else { String::new() }
+}
+
+/// What would be lost with a source or a device, where anything would.
+pub fn disk_losses(losses: &[DiskLoss]) -> String {
+    let mut out = String::new();
+    for loss in losses.iter().filter(|loss| loss.files_lost > 0) {
+        let what = match (loss.device, &loss.sources[..]) {
+            (None, [source]) => format!("If {} is lost as a whole", name(source)),
+            (_, [source]) => format!(
+                "If the device of {} is lost, with {} on it",
+                name(source),
+                count(loss.shards as usize, "shard")
+            ),
+            (_, sources) => {
+                let shards = match loss.shards {
+                    0 => String::new(),
+                    shards => format!(" and {}", count(shards as usize, "shard")),
+                };
+                format!("If the device is lost on which {} sources{shards} lie", sources.len())
+            }
+        };
+        let _ = writeln!(out, "\n{what}, {} of its {} files do not come back.", loss.files_lost, loss.files);
+    }
+    out
 }
 
 /// The files that parity alone does not bring back, if there are any.

@@ -31,7 +31,7 @@ impl Info {
             true => print_json(&Versioned::new(&info))?,
             false => print(&text(&info, terminal))?,
         }
-        Ok(Verdict::Good)
+        Ok(if info.disks_unborne { Verdict::Bad } else { Verdict::Good })
     }
 }
 
@@ -68,6 +68,7 @@ fn text(info: &SetInfo, terminal: &Terminal) -> String {
         line("sealed", sets::name(source));
     }
     out.push_str(&sets::exposed(&info.exposed, info.exposed_count));
+    out.push_str(&sets::disk_losses(&info.disk_losses));
     out.push('\n');
     out.push_str(&sets::shards(&info.shards, true, terminal));
     out

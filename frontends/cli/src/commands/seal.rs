@@ -123,7 +123,7 @@ impl Seal {
                 sets::name(&pinned.path)
             ));
         }
-        Ok(Verdict::Good)
+        Ok(if report.disks_unborne { Verdict::Bad } else { Verdict::Good })
     }
 }
 
@@ -189,5 +189,6 @@ fn text(report: &SealReport, terminal: &Terminal) -> String {
         let _ = writeln!(out, "\n{path} is what a command left that was killed, and was left out.");
     }
     out.push_str(&sets::exposed(&report.exposed, report.exposed_count));
+    out.push_str(&sets::several_disk_losses(&report.disk_losses));
     out
 }

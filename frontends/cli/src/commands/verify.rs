@@ -43,6 +43,7 @@ impl Verify {
             false => print(&sets::verification(&report, terminal))?,
         }
         match (report.clean, report.recoverable) {
+            (true, _) if report.disks_unborne => Ok(Verdict::Bad),
             (true, _) => Ok(Verdict::Good),
             (false, true) => Ok(Verdict::Bad),
             (false, false) => Err(Failure::Losses(sets::losses(report.losses.as_ref()))),
