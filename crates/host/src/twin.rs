@@ -21,9 +21,13 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 /// Bytes copied at a time. A write to a place that is being copied waits for this much.
 pub(crate) const STEP_BYTES: usize = 1 << 20;
+
+/// How long a finish holds new writes back for those that have begun.
+const WRITES_END: Duration = Duration::from_secs(3);
 
 /// How far a replacement is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -188,7 +192,8 @@ impl Twin {
 
     /// Makes the new device the volume's. `name` writes down that it is, so that it survives a crash; while it runs nothing is written.
     ///
-    /// Returns whether the new device is the volume's from now on. If it is not, it failed, and the old one is.
+    /// Returns whether the new device is the volume's from now on. If it is not, the old one is: the new one failed, or writes under way do not end,
+    /// and then it may be tried again.
     /// Errors: those of `name`; the old device is the volume's, and the new one says nothing.
     pub(crate) fn finish<E>(&self, name: impl FnOnce() -> Result<(), E>) -> Result<bool, E> {
         if !self.is_copied() {
@@ -202,8 +207,15 @@ impl Twin {
         let mut state = self.lock();
         state.finishing = true;
         let _held = Finishing(self);
+        let until = Instant::now() + WRITES_END;
         while !state.writes.is_empty() {
-            state = self.wait(state);
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                // A device hangs. It is given up, or answers, and then it is tried again.
+                drop(state);
+                return Ok(false);
+            }
+            state = self.moved.wait_timeout(state, left).expect("nothing panics under the lock").0;
         }
         drop(state);
         if let Err(error) = self.copy_superblocks().and_then(|()| self.flush_new()) {

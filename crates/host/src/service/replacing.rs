@@ -5,7 +5,7 @@
 //! its place as a spare would.
 
 use super::{Service, State};
-use crate::folder::{check_no_volume, wipe};
+use crate::folder::{CLOSING, check_no_volume, wipe};
 use crate::memory::BLOCK;
 use crate::twin::{Phase, Step, Twin};
 use crate::{FolderError, Host, HostError, Place, Report};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a copy waits before it looks again whether writes have ended that the twin did not see, or whether the old device answers again.
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
@@ -51,7 +51,15 @@ impl Drop for Replacement {
     fn drop(&mut self) {
         *self.control.stops.lock().expect("nothing panics under the lock") = true;
         self.control.told.notify_all();
-        self.copier.take().into_iter().for_each(|copier| drop(copier.join()));
+        let Some(copier) = self.copier.take() else { return };
+        // Its devices are closed with it. One that hangs is not waited for: the copier ends when the device answers, and does nothing more.
+        let until = Instant::now() + CLOSING;
+        while !copier.is_finished() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if copier.is_finished() {
+            drop(copier.join());
+        }
     }
 }
 

@@ -280,6 +280,26 @@ fn if_nobody_can_name_the_new_device_it_says_nothing_and_the_old_one_goes_on() {
     assert_eq!((byte_at(&*old, 0), byte_at(&*new, 0)), (Ok(9), Ok(0)));
 }
 
+/// Nobody who waits for a finish waits for a device that hangs, nor do writers.
+#[test]
+fn a_finish_does_not_wait_for_a_write_that_does_not_end() {
+    let (old, new, twin) = pair();
+    while !matches!(twin.step().expect("memory"), Step::Ready) {}
+    old.fail_nth(OpKind::Write, BLOCKS + 1, Fault::Delay(WRITES_END * 2));
+    std::thread::scope(|scope| {
+        let hangs = scope.spawn(|| twin.write_at(BLOCK as u64 * 9, &[fill(90, 1).whole()]));
+        while twin.lock().writes.is_empty() {
+            std::thread::yield_now();
+        }
+        assert_eq!(twin.finish(|| Ok::<(), ()>(())), Ok(false));
+        assert_eq!(twin.progress().0, Phase::Copies);
+        twin.write_at(BLOCK as u64 * 10, &[fill(91, 1).whole()]).expect("it is let in");
+        hangs.join().expect("a thread").expect("it ends at last");
+    });
+    assert_eq!(twin.finish(|| Ok::<(), ()>(())), Ok(true));
+    assert_eq!((byte_at(&*new, 9), byte_at(&*new, 10)), (Ok(90), Ok(91)));
+}
+
 #[test]
 fn writers_beside_the_copy_lose_nothing() {
     let (_, new, twin) = pair();
