@@ -674,7 +674,7 @@ fn heal_file(
         EntryKind::File { .. } => {}
     }
     let temp = stray(&dir, set.manifest.set, None);
-    let done = write_original(set, index, (path, moved_at), &temp, damage, window, not_kept, progress);
+    let done = write_original(set, index, (path, &temp, moved_at), damage, window, not_kept, progress);
     if done.is_err() {
         let _ = disk.remove(&temp);
     }
@@ -686,8 +686,7 @@ fn heal_file(
 fn write_original(
     set: &Set<'_>,
     index: usize,
-    (path, moved_at): (&Path, Option<Timestamp>),
-    temp: &Path,
+    (path, temp, moved_at): (&Path, &Path, Option<Timestamp>),
     damage: &Damage,
     window: &mut Window,
     not_kept: &mut Vec<NotDone>,
