@@ -320,10 +320,10 @@ fn replacement(
         return refuse(format!("its link leads to {}, where the shard of column {other} lies", to.display()));
     }
     let dir = parent(&to);
-    if to == path {
-        if let Err(error) = disk.make_dir(&dir) {
-            return refuse(format!("{} cannot be made: {error}", dir.display()));
-        }
+    if to == path
+        && let Err(error) = disk.make_dir(&dir)
+    {
+        return refuse(format!("{} cannot be made: {error}", dir.display()));
     }
     if disk.meta(&to).is_ok_and(|meta| meta.kind == MetaKind::Dir) {
         return refuse("a directory stands where the shard belongs; move it away".into());

@@ -134,7 +134,7 @@ pub(crate) fn pin(set: &Set<'_>, path: &Path, progress: &mut dyn Progress) -> Re
 
 fn write_pin(
     set: &Set<'_>,
-    temp: &PathBuf,
+    temp: &Path,
     progress: &mut dyn Progress,
 ) -> Result<(PinReport, Box<dyn DiskFile>), SealError> {
     let cells: Vec<CellIndex> = set.geometry.codec.code().cells().collect();

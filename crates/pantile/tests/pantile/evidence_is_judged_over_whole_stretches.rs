@@ -72,13 +72,16 @@ impl Trial {
 }
 
 fn fill_nonzero(bytes: &mut [u8], random: &mut Random) {
-    let mut fresh = [0u8; 8].into_iter().skip(8);
+    let (mut fresh, mut left) = (0u64, 0);
     for byte in bytes {
         *byte = loop {
-            match fresh.next() {
-                Some(0) => {}
-                Some(value) => break value,
-                None => fresh = random.next().to_le_bytes().into_iter().skip(0),
+            if left == 0 {
+                (fresh, left) = (random.next(), 8);
+            }
+            let value = fresh as u8;
+            (fresh, left) = (fresh >> 8, left - 1);
+            if value != 0 {
+                break value;
             }
         };
     }
