@@ -2,7 +2,7 @@
 
 use crate::custom::{self, CELLS_MAX, MATRIX_SYMBOLS_MAX, PROOF_WORK_MAX, TEXT_LEN_BYTES_MAX};
 use crate::parts::{MOST_COLUMNS, tolerance};
-use crate::{CodeError, FileFault};
+use crate::{Budget, CodeError, FileFault, Overspent};
 use pantile_gf::{Gf, Matrix};
 use std::fmt;
 use std::ops::Range;
@@ -273,9 +273,9 @@ impl Code {
     ///
     /// Cost: one elimination of parity x (parity + data) symbols, once per code.
     pub fn generator(&self) -> &Matrix {
-        self.inner.generator.get_or_init(|| match solve_parity(self) {
+        self.inner.generator.get_or_init(|| match solve_parity(self, &mut Budget::of_steps(u64::MAX)) {
             Ok(generator) => generator,
-            Err(rank) => unreachable!("checked when the code was built: rank {rank}"),
+            Err(_) => unreachable!("the equations of a code that was built determine its parity cells"),
         })
     }
 
@@ -325,13 +325,25 @@ impl fmt::Display for Code {
     }
 }
 
-/// Solves the equations for the parity cells; the rank found if they do not determine them.
-fn solve_parity(code: &Code) -> Result<Matrix, usize> {
+/// Why equations were not solved for the parity cells.
+enum Unsolved {
+    /// They do not determine them: the rank found.
+    Rank(usize),
+    /// It costs more than was allowed.
+    Overspent(Overspent),
+}
+
+/// Solves the equations for the parity cells. Every addition of rows is paid before it is done.
+fn solve_parity(code: &Code, budget: &mut Budget) -> Result<Matrix, Unsolved> {
     let (parity, data) = (code.parity(), code.data());
     let mut place = vec![0usize; code.cell_count()];
     parity.iter().enumerate().for_each(|(i, p)| place[p.usize()] = i);
     data.iter().enumerate().for_each(|(i, d)| place[d.usize()] = parity.len() + i);
     let width = parity.len() + data.len();
+    let at_most = (parity.len() as u64).saturating_pow(2).saturating_mul(width as u64).saturating_mul(2);
+    let mut spend = |products: usize| {
+        budget.spend("solving the equations for the parity cells", products as u64, at_most)
+    };
     let mut rows: Vec<Vec<Gf>> = code
         .equations()
         .iter()
@@ -342,26 +354,38 @@ fn solve_parity(code: &Code) -> Result<Matrix, usize> {
         })
         .collect();
     for pivot in 0..parity.len() {
-        // A sparse pivot row keeps the elimination of the large array codes cheap.
-        let found = (pivot..rows.len())
-            .filter(|&r| !rows[r][pivot].is_zero())
-            .min_by_key(|&r| rows[r].iter().filter(|x| !x.is_zero()).count());
-        let Some(found) = found else { return Err(pivot) };
-        rows.swap(pivot, found);
-        let scale = Gf::ONE / rows[pivot][pivot];
-        let support: Vec<(usize, Gf)> = rows[pivot]
-            .iter()
-            .enumerate()
-            .filter(|(_, x)| !x.is_zero())
-            .map(|(i, &x)| (i, x * scale))
-            .collect();
-        support.iter().for_each(|&(i, x)| rows[pivot][i] = x);
-        for (r, row) in rows.iter_mut().enumerate() {
-            let factor = row[pivot];
-            if r != pivot && !factor.is_zero() {
-                support.iter().for_each(|&(i, x)| row[i] += factor * x);
+        // A sparse pivot row keeps the elimination of the large array codes cheap. Counting the symbols of a row costs
+        // about an eighth of adding it to another.
+        let mut found: Option<(usize, usize)> = None;
+        for (r, row) in rows.iter().enumerate().skip(pivot).filter(|(_, row)| !row[pivot].is_zero()) {
+            spend(width / 8).map_err(Unsolved::Overspent)?;
+            let count = row.iter().filter(|x| !x.is_zero()).count();
+            if found.is_none_or(|(_, least)| count < least) {
+                found = Some((r, count));
             }
         }
+        let Some((found, _)) = found else { return Err(Unsolved::Rank(pivot)) };
+        rows.swap(pivot, found);
+        let mut own = std::mem::take(&mut rows[pivot]);
+        let scale = Gf::ONE / own[pivot];
+        own.iter_mut().for_each(|x| *x *= scale);
+        let support: Vec<u32> = (0..).zip(&own).filter(|(_, x)| !x.is_zero()).map(|(i, _)| i).collect();
+        let is_dense = support.len() > width / 4;
+        for (_, row) in rows.iter_mut().enumerate().filter(|&(r, _)| r != pivot) {
+            let factor = row[pivot];
+            if factor.is_zero() {
+                continue;
+            }
+            spend(if is_dense { width } else { support.len() }).map_err(Unsolved::Overspent)?;
+            if is_dense {
+                // A table of 256 products is made once per row, and looked into without a branch.
+                let times: [Gf; 256] = std::array::from_fn(|x| factor * Gf(x as u8));
+                row.iter_mut().zip(&own).for_each(|(x, &y)| *x += times[usize::from(y.0)]);
+            } else {
+                support.iter().for_each(|&i| row[i as usize] += factor * own[i as usize]);
+            }
+        }
+        rows[pivot] = own;
     }
     Ok(Matrix::from_fn(parity.len(), data.len(), |r, c| rows[r][parity.len() + c]))
 }
@@ -535,7 +559,7 @@ impl CodeBuilder {
     /// a name or a size that a code file cannot have. Nothing is built.
     /// Cost: as [`Code::from_text`].
     pub fn finish_checked(self, name: &str) -> Result<Code, CodeError> {
-        self.checked(name, None).map_err(|fault| CodeError::Built { fault })
+        self.checked(name, None, &mut Budget::default()).map_err(|fault| CodeError::Built { fault })
     }
 
     /// The finished code of a family whose construction is known to be right: neither the claim nor the rank of the equations
@@ -565,7 +589,12 @@ impl CodeBuilder {
     }
 
     /// As [`CodeBuilder::finish_checked`], for a code that has its definition.
-    pub(crate) fn checked(self, name: &str, definition: Option<String>) -> Result<Code, FileFault> {
+    pub(crate) fn checked(
+        self,
+        name: &str,
+        definition: Option<String>,
+        budget: &mut Budget,
+    ) -> Result<Code, FileFault> {
         if let Some(fault) = self.fault {
             return Err(fault);
         }
@@ -579,7 +608,10 @@ impl CodeBuilder {
         if parity != equations {
             return Err(fault(parity.min(equations)));
         }
-        let generator = solve_parity(&draft).map_err(fault)?;
+        let generator = solve_parity(&draft, budget).map_err(|unsolved| match unsolved {
+            Unsolved::Rank(rank) => fault(rank),
+            Unsolved::Overspent(overspent) => FileFault::TooMuchWork(overspent),
+        })?;
         let claim = tolerance::claim(&draft, tolerance::proven(&draft, 0, draft.columns(), PROOF_WORK_MAX));
         let spec = format!("custom:{name}-{:016x}", draft.fingerprint());
         let Ok(mut inner) = Arc::try_unwrap(draft.inner) else { unreachable!("the draft has one owner") };

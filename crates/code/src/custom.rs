@@ -25,11 +25,12 @@
 //! `custom:NAME-FINGERPRINT`; it identifies, the file defines.
 //!
 //! Limits: 258 columns (the widest named code can be written out), 65,536 cells, 4 MiB of text, and parity
-//! cells times cells up to 2^25, because the equations are solved as one dense matrix.
+//! cells times cells up to 2^25, because the equations are solved as one dense matrix. Solving them may cost
+//! what a [`Budget`] allows, by default less than a second; everything together takes less than 256 MB.
 
 use crate::error::FileFault;
 use crate::parts::MOST_COLUMNS;
-use crate::{CellIndex, Code, CodeBuilder, CodeError, Equation};
+use crate::{Budget, CellIndex, Code, CodeBuilder, CodeError, Equation};
 use pantile_gf::Gf;
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -49,7 +50,7 @@ pub const PROOF_WORK_MAX: u64 = 200_000_000;
 const NAME_LEN_MAX: usize = 64;
 
 impl Code {
-    /// Reads a code file.
+    /// Reads a code file, within the [`Budget`] that is the default.
     ///
     /// Errors: [`CodeError::File`] with the line, or line 0 for a fault of the whole; nothing is built.
     /// Cost: one elimination of parity x cells symbols, and a proof of the tolerance of at most
@@ -63,6 +64,14 @@ impl Code {
     /// assert!(code.spec().starts_with("custom:pair-"));
     /// ```
     pub fn from_text(text: &str) -> Result<Code, CodeError> {
+        Code::from_text_within(text, &mut Budget::default())
+    }
+
+    /// Reads a code file, and takes from the budget what its equations cost to solve.
+    ///
+    /// Errors: as [`Code::from_text`], and [`FileFault::TooMuchWork`] as soon as the budget is spent.
+    /// Cost: what the budget has, at most; besides, time linear in the text and [`PROOF_WORK_MAX`].
+    pub fn from_text_within(text: &str, budget: &mut Budget) -> Result<Code, CodeError> {
         if text.len() > TEXT_LEN_BYTES_MAX {
             let fault = FileFault::TooLarge {
                 what: "the length of the text in bytes",
@@ -87,7 +96,7 @@ impl Code {
             }
         }
         match header {
-            true => file.code(text),
+            true => file.code(text, budget),
             false => Err(CodeError::File { line: 0, fault: FileFault::NotACodeFile }),
         }
     }
@@ -269,7 +278,7 @@ impl File {
         }
     }
 
-    fn code(self, text: &str) -> Result<Code, CodeError> {
+    fn code(self, text: &str, budget: &mut Budget) -> Result<Code, CodeError> {
         let at_line = |line| move |fault| CodeError::File { line, fault };
         let whole = at_line(0);
         let missing = |word| whole(FileFault::Missing(word));
@@ -289,7 +298,7 @@ impl File {
             code.user_order(order);
             code.check_order().map_err(at_line(line))?;
         }
-        code.checked(&name, Some(text.into())).map_err(whole)
+        code.checked(&name, Some(text.into()), budget).map_err(whole)
     }
 }
 

@@ -1,5 +1,6 @@
 //! What can be wrong with a spec or a code file, each with the limit and what to do.
 
+use crate::Overspent;
 use std::fmt;
 
 /// Why a text does not name a code, or names one that would not keep its promise.
@@ -129,6 +130,8 @@ pub enum FileFault {
         /// The largest allowed.
         most: usize,
     },
+    /// The work that reading it costs is over the budget.
+    TooMuchWork(Overspent),
     /// A cell outside the shape.
     NoSuchCell {
         /// Row.
@@ -268,6 +271,7 @@ impl fmt::Display for FileFault {
             FileFault::TooLarge { what, given, most } => {
                 write!(out, "{what} is {given}, but at most {most} is possible")
             }
+            FileFault::TooMuchWork(overspent) => write!(out, "{overspent}"),
             FileFault::NoSuchCell { row, column } => {
                 write!(
                     out,

@@ -11,6 +11,7 @@
 //! exists; a new family is one file in `families/`, entered in the list there.
 #![forbid(unsafe_code)]
 
+mod budget;
 mod code;
 pub mod custom;
 mod error;
@@ -19,6 +20,7 @@ mod parts;
 pub mod plank;
 mod spec;
 
+pub use budget::{Budget, Overspent};
 pub use code::{Cell, CellIndex, Claim, Code, CodeBuilder, ColumnRole, Equation, Purpose, StudyOnly};
 pub use error::{CodeError, FileFault};
 pub use families::{Family, families};

@@ -6,6 +6,8 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::sets;
 use crate::terminal::{Color, Terminal};
+use clap::Args;
+use pantile::code::Budget;
 use pantile::code::custom::TEXT_LEN_BYTES_MAX;
 use pantile::{Cell, CellIndex, CellSet, Code, CodeError, Costs, Effort};
 use std::fs::File;
@@ -16,10 +18,12 @@ use std::path::Path;
 /// The code that an argument names: a spec, or the path of a code file.
 ///
 /// A text is a path if it contains a slash, ends in `.code`, or names a file that is there and is no spec.
-pub fn code(text: &str) -> Result<Code, Failure> {
+///
+/// A file costs no more than `reading` allows.
+pub fn code(text: &str, reading: Reading) -> Result<Code, Failure> {
     let path = Path::new(text);
     if text.contains('/') || text.ends_with(".code") || (!text.contains(':') && path.is_file()) {
-        return code_file(path);
+        return code_file(path, reading);
     }
     // A large code is checked for some seconds.
     let _progress = Progress::start(
@@ -29,13 +33,38 @@ pub fn code(text: &str) -> Result<Code, Failure> {
     Code::parse(text).map_err(Failure::input)
 }
 
-fn code_file(path: &Path) -> Result<Code, Failure> {
+/// How much work a text may make that somebody else may have written.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct Reading {
+    /// How much work a code file or a set may make, in steps of about a microsecond; 1000000 unless more is given.
+    #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
+    pub effort: Option<u64>,
+}
+
+impl Reading {
+    fn budget(self) -> Budget {
+        Budget::of_steps(self.effort.unwrap_or(0).max(Budget::DEFAULT_STEPS))
+    }
+}
+
+/// Whoever asks for a longer search than the usual ones waits as long for a text to be read.
+impl From<Effort> for Reading {
+    fn from(effort: Effort) -> Reading {
+        let steps = match effort {
+            Effort::Fast | Effort::THOROUGH => None,
+            Effort::Thorough { nodes } => Some(nodes as u64),
+        };
+        Reading { effort: steps }
+    }
+}
+
+fn code_file(path: &Path, reading: Reading) -> Result<Code, Failure> {
     let name = path.display();
     // A descriptor of the shell may keep its reader waiting, and a large code its solver.
-    let reading = format!("reading the code file {}", sets::name(&path.to_string_lossy()));
-    let _progress = Progress::start(&Terminal::of_environment(Color::Auto), reading);
+    let says = format!("reading the code file {}", sets::name(&path.to_string_lossy()));
+    let _progress = Progress::start(&Terminal::of_environment(Color::Auto), says);
     let text = code_text(path)?;
-    Code::from_text(&text).map_err(|error| match error {
+    Code::from_text_within(&text, &mut reading.budget()).map_err(|error| match error {
         CodeError::File { line: 0, fault } => Failure::Input(format!("{name}: {fault}")),
         CodeError::File { line, fault } => Failure::Input(format!("{name}, line {line}: {fault}")),
         other => Failure::Input(format!("{name}: {other}")),

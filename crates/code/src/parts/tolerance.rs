@@ -50,7 +50,9 @@ fn check_columns(code: &Code) -> Vec<Vec<Vec<Gf>>> {
         equation.terms().iter().for_each(|&(cell, c)| vectors[cell.usize()][i] = c);
     }
     (0..code.columns())
-        .map(|column| code.column_cells(column).map(|cell| vectors[cell.usize()].clone()).collect())
+        .map(|column| {
+            code.column_cells(column).map(|cell| std::mem::take(&mut vectors[cell.usize()])).collect()
+        })
         .collect()
 }
 

@@ -47,6 +47,8 @@ pub struct Bench {
     /// The codes: specs such as dcode:7, or paths of code files.
     #[arg(required = true, num_args = 1..)]
     codes: Vec<String>,
+    #[command(flatten)]
+    reading: args::Reading,
     /// Bytes of one column of one stripe.
     #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = args::size)]
     chunk: u64,
@@ -104,7 +106,7 @@ impl Bench {
     pub fn run(self, terminal: &Terminal) -> Outcome {
         let mut lines = Vec::new();
         for text in &self.codes {
-            let code = args::code(text)?;
+            let code = args::code(text, self.reading)?;
             let subject = Subject::new(&code, &self)?;
             for staggered in [false, true] {
                 let mut stripes = Stripes::new(&subject, staggered);

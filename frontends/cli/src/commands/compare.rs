@@ -135,8 +135,11 @@ struct Encode {
 
 impl Compare {
     pub fn run(self, terminal: &Terminal) -> Outcome {
-        let codes: Vec<Code> =
-            self.codes.iter().map(|text| args::code(text)).collect::<Result<_, Failure>>()?;
+        let codes: Vec<Code> = self
+            .codes
+            .iter()
+            .map(|text| args::code(text, self.effort.into()))
+            .collect::<Result<_, Failure>>()?;
         interrupt::listen();
         let progress = Progress::start(terminal, "comparing");
         let mut lines = Vec::new();

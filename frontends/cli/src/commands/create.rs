@@ -78,7 +78,7 @@ struct CreateJson<'c> {
 impl Create {
     pub fn run(self, terminal: &Terminal) -> Outcome {
         let code = match &self.code {
-            Some(text) => args::code(text)?,
+            Some(text) => args::code(text, args::Reading::default())?,
             None => Code::parse(&default_code(self.devices.len())?).map_err(Failure::input)?,
         };
         let devices = match self.size {

@@ -24,6 +24,8 @@ pub struct Durability {
     /// Codes: specs such as rs:10+4, or paths of code files.
     #[arg(required = true, value_name = "CODE")]
     codes: Vec<String>,
+    #[command(flatten)]
+    reading: args::Reading,
     /// Share of disks that fail in a year: 1.5% or 0.015.
     #[arg(long, value_name = "SHARE", default_value = "1.5%", allow_negative_numbers = true, value_parser = share)]
     disk_afr: f64,
@@ -150,7 +152,8 @@ impl Durability {
                 self.codes.len()
             )));
         }
-        let codes = self.codes.iter().map(|code| args::code(code)).collect::<Result<Vec<_>, _>>()?;
+        let codes =
+            self.codes.iter().map(|code| args::code(code, self.reading)).collect::<Result<Vec<_>, _>>()?;
         for (i, code) in codes.iter().enumerate() {
             if codes[..i].iter().any(|other| other.spec() == code.spec()) {
                 return Err(Failure::Input(format!("{code} is named twice; name each code once")));

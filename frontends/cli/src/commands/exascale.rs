@@ -1,6 +1,7 @@
 //! `pantile lab exascale`: the Write Cache Layer paper's simulation.
 
 use crate::args;
+use crate::args::Reading;
 use crate::commands::lab::{Shown, answer};
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::progress::Progress;
@@ -118,7 +119,9 @@ impl Exascale {
         }
         let sizes: Vec<u32> = self.write.iter().map(|&bytes| bytes as u32).collect();
         let levels = match &self.codes {
-            Some(list) => super::replay::codes(list, None)?.iter().map(Level::of).collect(),
+            Some(list) => {
+                super::replay::codes(list, None, Reading::default())?.iter().map(Level::of).collect()
+            }
             None if self.levels.is_empty() => base.levels.clone(),
             None => self
                 .levels

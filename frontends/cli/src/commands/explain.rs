@@ -73,7 +73,7 @@ struct FactorJson {
 
 impl Explain {
     pub fn run(self, terminal: &Terminal) -> Outcome {
-        let code = args::code(&self.code)?;
+        let code = args::code(&self.code, self.effort.into())?;
         let lost = args::cells("--lost", &self.lost, &code)?;
         let costs = Costs::uniform();
         let set = lost.set(&code);

@@ -113,7 +113,7 @@ struct UpdateTermJson {
 
 impl PlanCommand {
     pub fn run(self, terminal: &Terminal) -> Outcome {
-        let code = args::code(&self.code)?;
+        let code = args::code(&self.code, self.effort.into())?;
         let lost = match &self.lost {
             Some(text) => args::cells("--lost", text, &code)?,
             None => Named { columns: Vec::new(), cells: Vec::new() },

@@ -40,6 +40,8 @@ Examples:
 pub struct Prove {
     /// The code: a spec such as dcode:7, or the path of a code file.
     code: String,
+    #[command(flatten)]
+    reading: args::Reading,
     /// Stop after this many lost columns (default: until nothing survives).
     #[arg(long, allow_negative_numbers = true, value_name = "T", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     max_lost: Option<u64>,
@@ -98,7 +100,7 @@ struct LevelJson {
 
 impl Prove {
     pub fn run(self, terminal: &Terminal) -> Outcome {
-        let code = args::code(&self.code)?;
+        let code = args::code(&self.code, self.reading)?;
         let progress = Progress::start(terminal, format!("{code}: setting up the proof"));
         let mut certificate = run(&code, &self.options(), &progress);
         drop(progress);

@@ -1,6 +1,6 @@
 //! `pantile lab replay` and `generate`: the user's own trace on many codes.
 
-use crate::args;
+use crate::args::{self, Reading};
 use crate::commands::lab::{Shown, answer, can_write, write_page};
 use crate::failure::{Failure, Outcome, Verdict, note};
 use crate::interrupt;
@@ -42,6 +42,8 @@ pub struct Replay {
     /// The codes, separated by commas that a code's own arguments may follow: raid6:6,shec:4,3,2,dcode:7.
     #[arg(long, value_name = "CODES")]
     codes: String,
+    #[command(flatten)]
+    reading: args::Reading,
     /// Disks: codes must have so many, and families may stand alone.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=255))]
     disks: Option<u32>,
@@ -132,7 +134,7 @@ impl Replay {
                 self.element
             )));
         }
-        let codes = codes(&self.codes, self.disks)?;
+        let codes = codes(&self.codes, self.disks, self.reading)?;
         if let Some(file) = &self.shown.html {
             can_write(file)?;
         }
@@ -340,7 +342,7 @@ impl Read for Counting {
 }
 
 /// The codes of a list; a part without a colon that is no family belongs to the code before it.
-pub fn codes(list: &str, disks: Option<u32>) -> Result<Vec<Code>, Failure> {
+pub fn codes(list: &str, disks: Option<u32>, reading: Reading) -> Result<Vec<Code>, Failure> {
     let is_family = |part: &str| pantile::code::families().iter().any(|family| family.name == part);
     let mut specs: Vec<String> = Vec::new();
     for part in list.split(',').map(str::trim) {
@@ -351,15 +353,15 @@ pub fn codes(list: &str, disks: Option<u32>) -> Result<Vec<Code>, Failure> {
             _ => specs.push(part.to_string()),
         }
     }
-    specs.iter().map(|spec| one_code(spec, disks, is_family(spec))).collect()
+    specs.iter().map(|spec| one_code(spec, disks, is_family(spec), reading)).collect()
 }
 
-fn one_code(spec: &str, disks: Option<u32>, is_family: bool) -> Result<Code, Failure> {
+fn one_code(spec: &str, disks: Option<u32>, is_family: bool, reading: Reading) -> Result<Code, Failure> {
     let spec = match disks.filter(|_| is_family) {
         Some(disks) => of_width(spec, disks as usize)?,
         None => spec.to_string(),
     };
-    let code = args::code(&spec)?;
+    let code = args::code(&spec, reading)?;
     let devices =
         (0..code.columns()).filter(|&column| code.role(column) == pantile::code::ColumnRole::Device).count();
     match disks {
@@ -476,7 +478,7 @@ mod tests {
     fn a_family_alone_has_so_many_disks_or_is_asked_for_its_arguments() {
         for disks in 1..=14 {
             for family in pantile::code::families() {
-                match codes(family.name, Some(disks)) {
+                match codes(family.name, Some(disks), Reading::default()) {
                     Ok(codes) => {
                         let [code] = &codes[..] else { panic!("{}: {} codes", family.name, codes.len()) };
                         assert_eq!(code.spec().split(':').next(), Some(family.name));
@@ -486,7 +488,7 @@ mod tests {
                 }
             }
         }
-        let takes = |family| codes(family, Some(8)).is_ok();
+        let takes = |family| codes(family, Some(8), Reading::default()).is_ok();
         let asked: Vec<&str> =
             pantile::code::families().iter().map(|family| family.name).filter(|name| !takes(name)).collect();
         assert_eq!(asked, ["shec", "lrc", "xorbas", "slpg"], "their groups are a matter of choice");

@@ -35,6 +35,8 @@ Examples:
 pub struct Show {
     /// The code: a spec such as dcode:7, or the path of a code file.
     code: String,
+    #[command(flatten)]
+    reading: args::Reading,
     /// Write the drawing as a standalone SVG picture to this file ('-' for standard output).
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -89,7 +91,7 @@ struct EquationJson {
 
 impl Show {
     pub fn run(self, terminal: &Terminal) -> Outcome {
-        let code = args::code(&self.code)?;
+        let code = args::code(&self.code, self.reading)?;
         let labels = Labels::new(&code);
         if let Some(path) = &self.svg {
             let picture = svg::stripe(&code, &labels);
