@@ -90,6 +90,24 @@ pub enum FormatError {
         /// What was read.
         part: Part,
     },
+    /// It is longer than what is read at once.
+    TooLong {
+        /// What was to be read.
+        part: Part,
+        /// Its length, as its header says.
+        len_bytes: u64,
+        /// The longest that is read.
+        most_bytes: u64,
+        /// The effort with which it is read.
+        suffices_steps: u64,
+    },
+    /// It lies, in part, where the file has a hole: so many bytes were never stored.
+    NotStored {
+        /// What was to be read.
+        part: Part,
+        /// Its length, as its header says.
+        len_bytes: u64,
+    },
     /// The checksum fits, but a field cannot be so.
     Invalid {
         /// What was read.
@@ -122,6 +140,16 @@ impl fmt::Display for FormatError {
                 write!(out, "its {part} is cut off: {have} bytes are there, {need} are needed")
             }
             FormatError::Checksum { part } => write!(out, "the checksum of its {part} does not fit"),
+            FormatError::TooLong { part, len_bytes, most_bytes, suffices_steps } => write!(
+                out,
+                "its {part} has {len_bytes} bytes, and no more than {most_bytes} are read of what may be somebody else's; \
+                 if you trust it, --effort {suffices_steps} reads it"
+            ),
+            FormatError::NotStored { part, len_bytes } => write!(
+                out,
+                "its {part} of {len_bytes} bytes lies in part where the file has a hole, and no {part} that was \
+                 written does"
+            ),
             FormatError::Invalid { part, field, rule } => {
                 write!(out, "its {part} is not valid: {field} {rule}")
             }

@@ -14,6 +14,9 @@ pub const RECORD_BYTES: u64 = 16;
 /// The length of a target.
 pub const TARGET_BYTES: u64 = 16;
 
+/// The most targets of one record: more than the columns of any code.
+pub const TARGETS_MAX: u32 = 4096;
+
 const MAGIC_BYTES: &[u8; 8] = b"PANTJRNL";
 
 layout! {
@@ -144,6 +147,9 @@ impl RecordHead {
             4 => (RecordKind::Replace, payload_len == 0),
             _ => return Err(FormatError::Invalid { part, field: "kind", rule: "must be 0 to 4" }),
         };
+        if targets > TARGETS_MAX {
+            return Err(FormatError::Invalid { part, field: "targets", rule: "must be 4096 at the most" });
+        }
         if !fits {
             return Err(FormatError::Invalid { part, field: "payload length", rule: "must fit the kind" });
         }
@@ -226,6 +232,8 @@ mod tests {
             RecordHead::decode(&bytes)
         };
         assert!(head(1, 5).is_ok() && head(5, 5).is_err() && head(0, 8).is_err());
+        let of_many = RecordHead { kind: RecordKind::Zero, targets: TARGETS_MAX + 1, payload_len: 1 };
+        assert!(RecordHead::decode(&of_many.encode()).is_err(), "their list would fill memory");
         assert!(head(3, 1).is_err() && head(4, 1).is_err() && head(2, u64::MAX).is_err());
         assert!(Target::decode(&Target { column: Column(0), offset: u64::MAX }.encode()).is_err());
         let (version, set) = (Version::V1, SetId([0; 16]));

@@ -284,6 +284,17 @@ impl Manifest {
         out
     }
 
+    /// What the beginning of a manifest says of it, before the rest is read: set, generation, and length in bytes.
+    ///
+    /// `None` if the bytes are not the [`Manifest::BEGIN_BYTES`] that a manifest begins with. Nothing of it is checked.
+    pub fn announced(begin: &[u8]) -> Option<(SetId, Generation, u64)> {
+        let is_one = begin.len() >= FIXED_BYTES && begin[..8] == *MAGIC_BYTES;
+        is_one.then(|| (SetId(SET.get(begin)), Generation(GENERATION.u64(begin)), TOTAL_LEN.u64(begin)))
+    }
+
+    /// Enough to say how long a manifest is; none is so short.
+    pub const BEGIN_BYTES: u64 = FIXED_BYTES as u64 + 8;
+
     /// Reads a manifest and checks everything that it says of itself.
     ///
     /// Errors: no magic, a newer version, cut off, a checksum that does not fit, or a field against the invariants.

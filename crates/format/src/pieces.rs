@@ -18,6 +18,9 @@ const GRAIN_BYTES: usize = 64;
 /// Choices that are tried.
 const TRIES_MOST: u64 = 1 << 13;
 
+/// Bytes that all choices together may have, beside the first of each: less than a second of checksums, however long the copies are.
+const TRIED_BYTES_MOST: u64 = 4 << 30;
+
 /// The checksums of the pieces of some bytes, the last of which may be short.
 pub fn piece_sums(bytes: &[u8]) -> Vec<Crc64> {
     bytes.chunks(PIECE_BYTES as usize).map(Crc64::of).collect()
@@ -38,9 +41,18 @@ struct Region {
 
 /// Puts together one content from copies of equal length that were equal before they were damaged, so that `is_good`.
 ///
-/// `None` if no choice that was tried is good. Cost: `TRIES_MOST` checks at most, one if no copy, or only a minority of them, is damaged in
-/// any one place.
-pub fn combine(copies: &[&[u8]], mut is_good: impl FnMut(&[u8]) -> bool) -> Option<Vec<u8>> {
+/// `None` if no choice that was tried is good. Cost: `TRIES_MOST` checks of `TRIED_BYTES_MOST` bytes at most, one if no copy, or only a
+/// minority of them, is damaged in any one place.
+pub fn combine(copies: &[&[u8]], is_good: impl FnMut(&[u8]) -> bool) -> Option<Vec<u8>> {
+    combine_within(copies, &mut { TRIED_BYTES_MOST }, is_good)
+}
+
+/// As [`combine`], of what is left of the bytes that may be tried.
+fn combine_within(
+    copies: &[&[u8]],
+    left_bytes: &mut u64,
+    mut is_good: impl FnMut(&[u8]) -> bool,
+) -> Option<Vec<u8>> {
     let first = *copies.first()?;
     if copies.iter().any(|copy| copy.len() != first.len()) {
         return None;
@@ -61,6 +73,7 @@ pub fn combine(copies: &[&[u8]], mut is_good: impl FnMut(&[u8]) -> bool) -> Opti
         if is_good(&bytes) {
             return Some(bytes);
         }
+        *left_bytes = left_bytes.checked_sub(bytes.len() as u64)?;
         // The next choice, as a number whose digits count variants.
         let mut at = 0;
         loop {
@@ -116,12 +129,13 @@ pub fn combine_pieces(copies: &[&[u8]], len: usize, sums: &[Crc64]) -> Vec<Optio
         let from = index * PIECE_BYTES as usize;
         from..(from + PIECE_BYTES as usize).min(len)
     };
+    let mut left_bytes = TRIED_BYTES_MOST;
     (0..pieces_of(len as u64) as usize)
         .map(|index| {
             let sum = *sums.get(index)?;
             let there: Vec<&[u8]> = copies.iter().filter_map(|copy| copy.get(piece(index))).collect();
             let whole = there.iter().find(|bytes| Crc64::of(bytes) == sum).map(|bytes| bytes.to_vec());
-            whole.or_else(|| combine(&there, |bytes| Crc64::of(bytes) == sum))
+            whole.or_else(|| combine_within(&there, &mut left_bytes, |bytes| Crc64::of(bytes) == sum))
         })
         .collect()
 }
@@ -174,6 +188,20 @@ mod tests {
         assert_eq!(combine(&views, |bytes| Crc64::of(bytes) == sum), None);
         assert_eq!(combine(&[], |_| true), None);
         assert_eq!(combine(&[&good, &good[1..]], |_| true), None);
+    }
+
+    #[test]
+    fn long_copies_are_tried_less_often() {
+        let good = content(4 << 20);
+        let mut bad = good.clone();
+        (0..20).for_each(|place| bad[place * 100_000] ^= 1);
+        let mut tries = 0u64;
+        let mut never = |_: &[u8]| {
+            tries += 1;
+            false
+        };
+        assert_eq!(combine(&[&good, &bad], &mut never), None);
+        assert_eq!(tries, TRIED_BYTES_MOST / (4 << 20) + 1);
     }
 
     #[test]

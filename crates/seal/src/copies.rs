@@ -3,13 +3,14 @@
 //! The manifest is equal in all shards of a generation. As long as one copy is whole, that one is read; if none is, the pieces of which any
 //! copy is good make it (version 2), or the places at which the copies differ are decided by the checksum of the whole (version 1).
 
+use crate::bounds::COMBINED_BYTES_MAX;
 use crate::disk::DiskFile;
 use crate::shard::{Candidate, manifest_under};
 use pantile_format::{
     Crc64, HEADER_BYTES, Manifest, PIECE_BYTES, ShardHeader, combine, combine_pieces, pieces_of,
 };
 
-/// The manifest of shards of one generation of a set, none of which has a whole copy.
+/// The manifest of shards of one generation of a set, none of which has a whole copy; of as many of the copies as are read together.
 pub(crate) fn combined(shards: &[&Candidate]) -> Option<Manifest> {
     let described = |shard: &&Candidate| shard.header.as_ref().ok().map(|(header, _)| header.clone());
     // Shards that were made anew may have stored the same manifest otherwise: the most frequent one first.
@@ -30,7 +31,8 @@ pub(crate) fn combined(shards: &[&Candidate]) -> Option<Manifest> {
                 (found.manifest_len, found.manifest_crc) == (header.manifest_len, header.manifest_crc)
             })
         };
-        let copies: Vec<&Candidate> = shards.iter().filter(has_it).copied().collect();
+        let most = COMBINED_BYTES_MAX / header.manifest_len.max(1);
+        let copies: Vec<&Candidate> = shards.iter().filter(has_it).copied().take(most as usize).collect();
         combined_of(&copies, header)
     })
 }

@@ -136,6 +136,10 @@ pub trait DiskFile: Send + Sync {
     fn set_owner(&self, owner: u32, group: u32) -> io::Result<()>;
     /// Gives a file that was created another name in the directory in which it was created, instead of whatever has that name.
     fn give_name(&self, path: &Path) -> io::Result<()>;
+    /// Whether bytes were stored for all of a range: it has no hole. A file system that cannot tell says that they were.
+    fn is_stored(&self, _at: u64, _len: u64) -> bool {
+        true
+    }
 }
 
 /// Where a path leads: to itself, or along its links to a file that may not be there. The directories that links lead to become

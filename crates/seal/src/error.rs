@@ -29,6 +29,15 @@ pub enum SealError {
         /// Bytes free.
         free: Option<u64>,
     },
+    /// A stripe is longer than what is held in memory of it.
+    StripeTooLong {
+        /// Bytes that one stripe has.
+        need: u64,
+        /// The most that are held in memory.
+        most: u64,
+        /// The effort with which it is worked on.
+        suffices_steps: u64,
+    },
     /// The checksums do not fit into memory.
     NoMemory {
         /// Bytes that they take.
@@ -341,6 +350,11 @@ impl fmt::Display for SealError {
                 "the file system of {} is full; free some space and run the command again. What was sealed \
                  before is as it was",
                 path.display()
+            ),
+            SealError::StripeTooLong { need, most, suffices_steps } => write!(
+                out,
+                "a stripe of the set has {need} bytes, and no more than {most} are held in memory for a set that may be \
+                 somebody else's; if you trust it, --effort {suffices_steps} allows that"
             ),
             SealError::NoMemory { need, block_len } => write!(
                 out,

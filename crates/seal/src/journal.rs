@@ -5,9 +5,9 @@
 //! after. A shard whose header is of neither state is not touched. A journal stays until every shard that it names is
 //! of the state after: one that is away now may come back, of the state before.
 
+use crate::bounds::{Bounds, Codes, read_stored};
 use crate::disk::{Disk, DiskFile, set_back};
 use crate::names::{Names, column_of, journal_name, parent, temp};
-use crate::set::make_code;
 use crate::shard::{open_shard, open_shard_to_write, read_front};
 use crate::{SealError, World};
 use pantile::Codec;
@@ -331,9 +331,12 @@ impl Replay<'_> {
             let header = header.as_ref()?;
             let has_it = matches!(self.state(column), State::Before | State::After);
             let file = open_shard(self.disk, self.shards.get(&column).filter(|_| has_it)?).ok()?;
-            let mut bytes = vec![0; usize::try_from(header.manifest_len).ok()?];
-            file.read_at(&mut bytes, header.meta_offset).ok().filter(|&len| len == bytes.len())?;
-            Some(Codec::new(&make_code(&Manifest::decode(&bytes).ok()?.code).ok()?))
+            let bounds = Bounds::new(None);
+            bounds.check_manifest(header.manifest_len).ok()?;
+            let place = (header.meta_offset, header.manifest_len);
+            let bytes = read_stored(&*file, place, file.meta().ok()?.size, Part::Manifest).ok()?;
+            let record = Manifest::decode(&bytes).ok()?.code;
+            Some(Codec::new(&Codes::new(bounds).make(&record).ok()?))
         });
         let away = self.after.keys().filter(|&&column| self.state(column) == State::Away);
         let away: Vec<usize> = away.map(|&column| column as usize).collect();

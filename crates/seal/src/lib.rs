@@ -24,6 +24,7 @@
 mod arrange;
 mod attributes;
 mod bound;
+mod bounds;
 mod commit;
 mod copies;
 pub mod disk;

@@ -58,6 +58,8 @@ pub struct SealOptions {
     pub version: Option<Version>,
     /// Takes a file of the size that was sealed, of which all blocks but few hold what was sealed, for changed; `read_all` does so too. Otherwise it is refused: damaged or changed.
     pub accept_changes: bool,
+    /// As [`SetPaths::effort`], of the set that is there.
+    pub effort: Option<u64>,
 }
 
 impl SealOptions {
@@ -77,6 +79,7 @@ impl SealOptions {
             shared: false,
             version: None,
             accept_changes: false,
+            effort: None,
         }
     }
 }
@@ -92,6 +95,9 @@ pub struct SetPaths {
     pub sources: Vec<PathBuf>,
     /// A pin that the set must fit: a manifest that does not is refused, a block that does not is lost.
     pub pin: Option<PathBuf>,
+    /// How much work the set may make, in steps of about a microsecond, where it may be somebody else's; the least there is
+    /// unless given. See docs/security.md.
+    pub effort: Option<u64>,
 }
 
 impl SetPaths {

@@ -59,7 +59,8 @@ fn seal_into(
     let own = Own { out: out.clone(), name: name.clone() };
     let sources: Vec<_> = sources.into_iter().map(|(_, source)| source).collect();
     if exists {
-        let paths = SetPaths { name: Some(crate::names::shown(&name)), ..SetPaths::dir(&out) };
+        let (name_shown, effort) = (crate::names::shown(&name), options.effort);
+        let paths = SetPaths { name: Some(name_shown), effort, ..SetPaths::dir(&out) };
         let opening = Opening { paths: &paths, alone: true, ignore_checksums: false, locked: true };
         let mut widened_from = None;
         loop {

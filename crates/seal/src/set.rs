@@ -1,5 +1,6 @@
 //! Finding and opening a set: which shards belong to it, in which state each is, and the manifest they agree on.
 
+use crate::bounds::{Bounds, Codes};
 use crate::copies::combined;
 use crate::disk::{Access, Disk, Meta, MetaKind, now, spelt_one_way};
 use crate::disks::disk_losses;
@@ -68,6 +69,8 @@ pub(crate) struct Set<'w> {
     /// Without checksums: whether what is located without certainty counts as lost.
     pub(crate) guess: bool,
     pub(crate) names: Names,
+    /// What reading it may cost.
+    bounds: Bounds,
     /// Bytes read from shards.
     pub(crate) shard_bytes_read: AtomicU64,
     /// Bytes read from originals as data beside parity.
@@ -101,8 +104,11 @@ impl<'w> Set<'w> {
         if candidates.is_empty() {
             return Err(SealError::NoShards { paths: paths.paths.clone() });
         }
-        let (manifest, set) = choose(&candidates, paths)?;
-        let codec = Codec::new(&make_code(&manifest.code)?);
+        let bounds = Bounds::new(paths.effort);
+        let mut codes = Codes::new(bounds);
+        let (manifest, set) = choose(&candidates, paths, &mut codes)?;
+        let codec = Codec::new(&codes.make(&manifest.code)?);
+        bounds.check_stripe(codec.code().cell_count(), manifest.block_len.bytes())?;
         let geometry = Geometry::new(&codec, manifest.mode, manifest.block_len);
         if geometry.lanes.len() != manifest.lanes as usize {
             let path = candidates[0].path.clone();
@@ -130,6 +136,7 @@ impl<'w> Set<'w> {
             pin,
             guess: false,
             names,
+            bounds,
             geometry,
             manifest,
             shard_bytes_read: AtomicU64::new(0),
@@ -312,7 +319,7 @@ impl<'w> Set<'w> {
         if candidate.len < need(header) {
             return ShardStatus::Truncated { have: candidate.len, need: need(header) };
         }
-        match (candidate.manifest(), candidate.checks()) {
+        match (candidate.manifest(self.bounds), candidate.checks()) {
             (Ok(manifest), Some((_, true))) if manifest == self.manifest => match whole {
                 true => ShardStatus::Good,
                 false => ShardStatus::HeaderCopyDamaged,
@@ -551,22 +558,6 @@ pub(crate) fn file_bytes(manifest: &Manifest) -> u64 {
     manifest.entries.iter().map(|entry| size(&entry.kind)).sum()
 }
 
-/// The code of a set, made anew and compared with what the set says of it.
-pub(crate) fn make_code(record: &CodeRecord) -> Result<Code, SealError> {
-    let made = match &record.definition {
-        Some(definition) => Code::from_text(definition),
-        None => Code::parse(&record.spec),
-    };
-    let code = made.map_err(|error| SealError::Code { spec: record.spec.clone(), error: Box::new(error) })?;
-    let here = (u32::from(code.version()), code.fingerprint());
-    let set = (record.version, record.fingerprint);
-    if here != set {
-        return Err(SealError::OtherConstruction { spec: record.spec.clone(), set, here });
-    }
-    code.check_stores().map_err(SealError::StudyOnly)?;
-    Ok(code)
-}
-
 pub(crate) fn record_of(code: &Code) -> CodeRecord {
     CodeRecord {
         spec: code.spec().into(),
@@ -644,7 +635,9 @@ fn by_set(candidates: &[Candidate]) -> BTreeMap<SetId, Vec<&Candidate>> {
 pub(crate) fn sets_in(disk: &dyn Disk, dir: &Path) -> Vec<(String, Vec<PathBuf>)> {
     let candidates = find(disk, &[dir.to_path_buf()]).unwrap_or_default();
     let sets = by_set(&candidates);
-    let manifests = sets.values().filter_map(|shards| newest(shards).ok());
+    let bounds = Bounds::new(None);
+    let mut codes = Codes::new(bounds);
+    let manifests = sets.values().filter_map(|shards| newest(shards, bounds, &mut codes).ok());
     let sources = |manifest: &Manifest| {
         manifest.sources.iter().map(|source| path_of(&source.path).to_path_buf()).collect()
     };
@@ -654,12 +647,16 @@ pub(crate) fn sets_in(disk: &dyn Disk, dir: &Path) -> Vec<(String, Vec<PathBuf>)
 }
 
 /// The one set that is meant, and its manifest of the newest generation that can be restored from what is there.
-fn choose(candidates: &[Candidate], paths: &SetPaths) -> Result<(Manifest, SetId), SealError> {
+fn choose(
+    candidates: &[Candidate],
+    paths: &SetPaths,
+    codes: &mut Codes,
+) -> Result<(Manifest, SetId), SealError> {
     let sets = by_set(candidates);
     let mut manifests: Vec<(usize, Manifest)> = Vec::new();
     let mut first_error = None;
     for shards in sets.values() {
-        match newest(shards) {
+        match newest(shards, Bounds::new(paths.effort), codes) {
             Ok(manifest) => manifests.push((shards.len(), manifest)),
             Err(error) => first_error = first_error.or(Some((shards[0].path.clone(), error))),
         }
@@ -715,7 +712,7 @@ fn choose(candidates: &[Candidate], paths: &SetPaths) -> Result<(Manifest, SetId
 }
 
 /// The manifest of the newest generation that what is there suffices for; of the newest if none does.
-fn newest(shards: &[&Candidate]) -> Result<Manifest, FormatError> {
+fn newest(shards: &[&Candidate], bounds: Bounds, codes: &mut Codes) -> Result<Manifest, FormatError> {
     let mut generations: BTreeMap<u64, Vec<&Candidate>> = BTreeMap::new();
     for &shard in shards {
         if let Ok((header, _)) = &shard.header {
@@ -725,7 +722,7 @@ fn newest(shards: &[&Candidate]) -> Result<Manifest, FormatError> {
     let mut best = None;
     let mut error = FormatError::NotPantile { part: Part::Manifest };
     for shards in generations.values().rev() {
-        let found = shards.iter().find_map(|shard| match shard.manifest() {
+        let found = shards.iter().find_map(|shard| match shard.manifest(bounds) {
             Ok(manifest) => Some(manifest),
             Err(e) => {
                 error = e;
@@ -733,7 +730,7 @@ fn newest(shards: &[&Candidate]) -> Result<Manifest, FormatError> {
             }
         });
         let Some(manifest) = found.or_else(|| combined(shards)) else { continue };
-        if generations.len() == 1 || suffices(&manifest, shards) {
+        if generations.len() == 1 || suffices(&manifest, shards, codes) {
             return Ok(manifest);
         }
         best = best.or(Some(manifest));
@@ -741,8 +738,8 @@ fn newest(shards: &[&Candidate]) -> Result<Manifest, FormatError> {
     best.ok_or(error)
 }
 
-fn suffices(manifest: &Manifest, shards: &[&Candidate]) -> bool {
-    let Ok(code) = make_code(&manifest.code) else { return false };
+fn suffices(manifest: &Manifest, shards: &[&Candidate], codes: &mut Codes) -> bool {
+    let Ok(code) = codes.make(&manifest.code) else { return false };
     let column = |shard: &&Candidate| shard.header.as_ref().ok().map(|(header, _)| header.column.0 as usize);
     let present: Vec<usize> = shards.iter().filter_map(column).collect();
     let stored = |column: usize| {

@@ -1,11 +1,12 @@
 //! One file that is a shard, or looks like one: what its header, its manifest and its checksums say, and what a change has prepared in it.
 
+use crate::bounds::{Bounds, COMBINED_BYTES_MAX, MANIFEST_BYTES_MAX, read_stored};
 use crate::copies::{last_copies, read_pieces};
 use crate::disk::{Access, Disk, DiskFile, MetaKind, resolve};
 use crate::names::{SHARD, parent};
 use pantile_format::{
-    Crc64, FormatError, HEADER_BYTES, HEADER_COPIES, MANIFEST_STARTS, Manifest, PIECE_BYTES, Part, SetId,
-    ShardHeader, Timestamp, Version, pieces_of,
+    Crc64, FormatError, HEADER_BYTES, HEADER_COPIES, Manifest, PIECE_BYTES, Part, SetId, ShardHeader,
+    Timestamp, Version, pieces_of,
 };
 use std::ffi::OsStr;
 use std::io;
@@ -147,13 +148,21 @@ impl Candidate {
         self.header.as_ref().ok().map(|(header, _)| header.set)
     }
 
-    /// The manifest, if it is whole.
-    pub(crate) fn manifest(&self) -> Result<Manifest, FormatError> {
+    /// The manifest, if it is whole and not longer than what may be read.
+    pub(crate) fn manifest(&self, bounds: Bounds) -> Result<Manifest, FormatError> {
         let (Ok((header, _)), Some(file)) = (&self.header, &self.file) else {
             return Err(FormatError::NotPantile { part: Part::Manifest });
         };
-        let bytes = read_part(&**file, header.meta_offset, header.manifest_len, self.len)
-            .ok_or(FormatError::Truncated { part: Part::Manifest, have: self.len, need: need(header) })?;
+        bounds.check_manifest(header.manifest_len)?;
+        // The beginning says the length once more: what is not a manifest is refused before its length is spent.
+        let begin = (header.meta_offset, Manifest::BEGIN_BYTES.min(header.manifest_len));
+        let begin = read_stored(&**file, begin, self.len, Part::Manifest)?;
+        match Manifest::announced(&begin) {
+            Some((.., len)) if len == header.manifest_len => {}
+            _ => return Err(FormatError::Checksum { part: Part::Manifest }),
+        }
+        let place = (header.meta_offset, header.manifest_len);
+        let bytes = read_stored(&**file, place, self.len, Part::Manifest)?;
         if Crc64::of(&bytes) != header.manifest_crc {
             return Err(FormatError::Checksum { part: Part::Manifest });
         }
@@ -165,9 +174,12 @@ impl Candidate {
         let (header, _) = self.header.as_ref().ok()?;
         let file = &**self.file.as_ref()?;
         let at = header.meta_offset + header.manifest_len;
-        let whole = read_part(file, at, header.checks_len, self.len);
+        let whole = read_stored(file, (at, header.checks_len), self.len, Part::Header).ok();
         if let Some(bytes) = whole.filter(|bytes| Crc64::of(bytes) == header.checks_crc) {
             return Some((crcs(&bytes), true));
+        }
+        if header.checks_len > COMBINED_BYTES_MAX {
+            return None;
         }
         let sums = self.piece_sums()?;
         let of_checks = sums.get(pieces_of(header.manifest_len) as usize..)?;
@@ -186,7 +198,8 @@ impl Candidate {
         let (header, _) = self.header.as_ref().ok()?;
         let at = header.meta_offset.checked_add(header.manifest_len)?.checked_add(header.checks_len)?;
         let is_v2 = header.version == Version::V2;
-        let bytes = read_part(&**self.file.as_ref().filter(|_| is_v2)?, at, header.pieces_len, self.len)?;
+        let file = &**self.file.as_ref().filter(|_| is_v2)?;
+        let bytes = read_stored(file, (at, header.pieces_len), self.len, Part::Header).ok()?;
         (Crc64::of(&bytes) == header.pieces_crc).then(|| crcs(&bytes))
     }
 }
@@ -241,38 +254,32 @@ fn holds_next(file: &dyn DiskFile, header: &ShardHeader, len: u64) -> bool {
     let stripe = u64::from(header.stored_rows.max(1)).saturating_mul(header.block_len.bytes());
     let last = len.saturating_sub(end) / stripe;
     let stripes = (last.saturating_sub(PLACES_MOST)..=last).rev().map(|i| end + i * stripe);
-    let is_next = |manifest: Manifest| {
-        manifest.set == header.set && Some(manifest.generation.0) == header.generation.0.checked_add(1)
-    };
-    [live_end].into_iter().chain(stripes).any(|at| manifest_at(file, at, len).is_some_and(is_next))
+    let mut left_bytes = len.min(MANIFEST_BYTES_MAX);
+    [live_end].into_iter().chain(stripes).any(|at| is_next_at(file, header, (at, len), &mut left_bytes))
 }
 
-/// The manifest at a place of which nothing is known.
-fn manifest_at(file: &dyn DiskFile, at: u64, file_len: u64) -> Option<Manifest> {
-    // The start says how much more there is, in two steps where it is of version 2.
-    let mut len = MANIFEST_STARTS[0];
-    for _ in MANIFEST_STARTS {
-        match Manifest::decode(&read_part(file, at, len, file_len)?) {
-            Err(FormatError::Truncated { need, .. }) => len = need,
-            found => return found.ok(),
-        }
-    }
-    Manifest::decode(&read_part(file, at, len, file_len)?).ok()
+/// Whether the manifest of the next generation lies at a place of which nothing is known. Only what begins as that one does is
+/// read whole, and of many such beginnings no more than `left_bytes` in all.
+fn is_next_at(
+    file: &dyn DiskFile,
+    header: &ShardHeader,
+    (at, file_len): (u64, u64),
+    left_bytes: &mut u64,
+) -> bool {
+    let begin = read_stored(file, (at, Manifest::BEGIN_BYTES), file_len, Part::Manifest);
+    let Some((set, generation, need)) = begin.ok().and_then(|begin| Manifest::announced(&begin)) else {
+        return false;
+    };
+    let is_next = set == header.set && Some(generation.0) == header.generation.0.checked_add(1);
+    let Some(left) = left_bytes.checked_sub(need).filter(|_| is_next) else { return false };
+    *left_bytes = left;
+    let bytes = read_stored(file, (at, need), file_len, Part::Manifest);
+    bytes.is_ok_and(|bytes| Manifest::decode(&bytes).is_ok())
 }
 
 /// How long a shard is at least.
 pub(crate) fn need(header: &ShardHeader) -> u64 {
     header.file_len().unwrap_or(u64::MAX)
-}
-
-/// Bytes of a file; never more memory than the file is long.
-fn read_part(file: &dyn DiskFile, at: u64, len: u64, file_len: u64) -> Option<Vec<u8>> {
-    if at.checked_add(len)? > file_len {
-        return None;
-    }
-    let mut bytes = vec![0; usize::try_from(len).ok()?];
-    let have = file.read_at(&mut bytes, at).ok()?;
-    (have == bytes.len()).then_some(bytes)
 }
 
 /// Whether a file is called as shards are.

@@ -1,5 +1,6 @@
 //! What the commands on sealed sets share: which set, progress, what an error means for the exit status, tables.
 
+use crate::args::Reading;
 use crate::describe::count;
 use crate::failure::{Failure, note};
 use crate::interrupt;
@@ -36,11 +37,14 @@ pub struct SetArgs {
     /// A pin that 'seal --pin' wrote and you kept elsewhere: what does not have its digests is refused, or counts as lost.
     #[arg(long, value_name = "FILE")]
     pin: Option<PathBuf>,
+    #[command(flatten)]
+    reading: Reading,
 }
 
 impl SetArgs {
     pub fn into_paths(self) -> SetPaths {
-        SetPaths { paths: self.paths, name: self.name, sources: self.sources, pin: self.pin }
+        let effort = self.reading.effort;
+        SetPaths { paths: self.paths, name: self.name, sources: self.sources, pin: self.pin, effort }
     }
 }
 
@@ -240,6 +244,7 @@ fn verdict(error: &SealError, text: String) -> Failure {
         SealError::NoSources
         | SealError::NoSpace { .. }
         | SealError::NoMemory { .. }
+        | SealError::StripeTooLong { .. }
         | SealError::BadSource { .. }
         | SealError::SameName { .. }
         | SealError::Nested { .. }

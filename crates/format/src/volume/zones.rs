@@ -19,6 +19,10 @@ pub(super) const JOURNAL_START: u64 = 16;
 /// Blocks of the journal, at least.
 const JOURNAL_BLOCKS_MIN: u32 = 16;
 
+/// The longest journal: 256 MiB, which an opening holds in memory of one device at a time; four times what any volume of this
+/// program has.
+const JOURNAL_BLOCKS_MAX: u32 = 1 << 16;
+
 /// The numbers of a volume from which all addresses follow.
 ///
 /// What is computed from a shape that does not pass [`Shape::check`] means nothing and may panic;
@@ -71,7 +75,8 @@ impl Shape {
         let user = self.logical_stripes.checked_mul(self.stripe_user_blocks());
         let fits = user.is_some_and(|user| user <= USER_BLOCKS_MAX);
         rule(fits, "logical stripes", "must give a user 2^60 bytes at most")?;
-        rule(self.journal_blocks >= JOURNAL_BLOCKS_MIN, "journal blocks", "must be 16 or more")?;
+        let fits = (JOURNAL_BLOCKS_MIN..=JOURNAL_BLOCKS_MAX).contains(&self.journal_blocks);
+        rule(fits, "journal blocks", "must be 16 to 65536")?;
         let fits = u64::from(self.snapshot_blocks) >= self.snapshot_blocks_needed();
         rule(fits, "snapshot blocks", "must be enough for the largest maps")?;
         rule(self.device_blocks_needed().is_some(), "physical stripes", "must end within 2^63 bytes")

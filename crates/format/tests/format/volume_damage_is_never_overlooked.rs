@@ -420,7 +420,7 @@ fn records_are_as_long_as_the_journal_and_the_limit_allow() {
     assert_eq!((of(3410).len_blocks(), of(3411).len_blocks()), (20, 21));
     assert!(of(3410).check(&SHAPE).is_ok());
     assert!(of(3411).check(&SHAPE).is_err());
-    let roomy = Shape { journal_blocks: 100_000, ..SHAPE };
+    let roomy = Shape { journal_blocks: 60_000, ..SHAPE };
     assert!(Record::decode(&of(3411).encode(&roomy), VOLUME, &roomy).is_ok());
     assert!(Record::decode(&of(3411).encode(&roomy), VOLUME, &SHAPE).is_err());
     assert_eq!(of(699_047).len_blocks(), 4096);

@@ -150,3 +150,13 @@ fn devices_beyond_2_to_the_63_bytes_are_refused() {
 fn there_is_no_chunk_behind_the_last() {
     Zones::new(&SHAPE, 1000).unwrap().chunk(PhysicalStripe(40));
 }
+
+#[test]
+fn a_journal_that_would_fill_memory_is_refused() {
+    let of = |journal_blocks| Shape { journal_blocks, ..SHAPE }.check();
+    assert_eq!(of(1 << 16), Ok(()));
+    for blocks in [(1 << 16) + 1, u32::MAX] {
+        let refused = of(blocks);
+        assert!(matches!(refused, Err(FormatError::Invalid { field: "journal blocks", .. })), "{refused:?}");
+    }
+}

@@ -1,5 +1,6 @@
 //! `pantile lab delayed`: what delayed parity buys, what can be lost, and for how long.
 
+use crate::args::Reading;
 use crate::commands::lab::{Shown, answer, can_write};
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::progress::Progress;
@@ -7,7 +8,8 @@ use crate::terminal::Terminal;
 use clap::Args;
 use pantile_lab::delayed::{DelayedError, Options, record, run};
 use pantile_lab::exascale;
-use std::path::PathBuf;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 /// Answers: what does delayed parity buy, what exactly can be lost, and for how long? In the paper's model (figure 3), on a real volume
 /// (the measured record), and where the two agree and where not.
@@ -37,6 +39,17 @@ pub struct LabDelayed {
     shown: Shown,
 }
 
+/// The text of a record, of which no more is read than any has.
+fn record_text(path: &Path) -> std::io::Result<String> {
+    const RECORD_BYTES_MAX: u64 = 16 << 20;
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(RECORD_BYTES_MAX + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > RECORD_BYTES_MAX {
+        true => Err(std::io::Error::other("it has more than 16 MiB, the most of a record")),
+        false => Ok(text),
+    }
+}
+
 impl LabDelayed {
     pub fn run(self, terminal: &Terminal) -> Outcome {
         if let Some(file) = &self.shown.html {
@@ -45,7 +58,7 @@ impl LabDelayed {
         let say =
             |path: &PathBuf, error: std::io::Error| Failure::Input(format!("{}: {error}", path.display()));
         let record = match &self.record {
-            Some(path) => std::fs::read_to_string(path).map_err(|error| say(path, error))?,
+            Some(path) => record_text(path).map_err(|error| say(path, error))?,
             None => record::COMMITTED.to_string(),
         };
         let folder = match &self.execute {
@@ -60,7 +73,7 @@ impl LabDelayed {
         let options = Options {
             exascale: exascale::Options { threads: self.shown.threads(), ..base },
             record,
-            codes: super::replay::codes(&self.codes, None)?,
+            codes: super::replay::codes(&self.codes, None, Reading::default())?,
             folder: folder.clone(),
         };
         let progress = Progress::start(terminal, "simulating");

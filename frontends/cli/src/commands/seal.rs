@@ -33,6 +33,8 @@ pub struct Seal {
     /// The code of a new set: a spec such as rs:10+4, or the path of a code file.
     #[arg(long, value_name = "CODE")]
     code: Option<String>,
+    #[command(flatten)]
+    reading: args::Reading,
     /// The directory of the shards; made if it is not there.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -80,7 +82,8 @@ impl Seal {
     pub fn run(self, terminal: &Terminal) -> Outcome {
         let out = self.out.clone();
         let mut options = SealOptions::new(self.paths, self.out);
-        options.code = self.code.as_deref().map(args::code).transpose()?;
+        options.code = self.code.as_deref().map(|code| args::code(code, self.reading)).transpose()?;
+        options.effort = self.reading.effort;
         options.mode = self.beside.then_some(Mode::Beside);
         options.checksums = self.no_checksums.then_some(false);
         options.block_len = self.block;

@@ -11,3 +11,4 @@ mod sealed_sets;
 mod the_reference_shows_real_output;
 mod volumes;
 mod whatever_is_given_as_a_device;
+mod what_strangers_made_costs_little;

@@ -1,0 +1,140 @@
+//! What is read of a set that somebody else may have made: how much memory and how much work it may cost.
+//!
+//! A shard says how long its manifest is and by which code it was made. Both are claims of whoever wrote it, so both are
+//! held against a limit before anything is spent, and against what is really stored.
+
+use crate::SealError;
+use crate::disk::DiskFile;
+use pantile::Code;
+use pantile::code::Budget;
+use pantile_format::{CodeRecord, FormatError, Part};
+
+/// The longest manifest that is read: of some seven million files. Decoded it takes up to five times as much memory.
+pub const MANIFEST_BYTES_MAX: u64 = 1 << 30;
+
+/// The most bytes of tables and of copies of a manifest, all copies together, of which the good parts are put together. They may have
+/// holes, as what a disk that dies leaves of them, so that what is stored is no bound.
+pub const COMBINED_BYTES_MAX: u64 = 256 << 20;
+
+/// The most bytes of one stripe, which is held in memory as a whole: 64 times what is chosen unless a block length was asked for.
+pub const STRIPE_BYTES_MAX: u64 = 4 << 30;
+
+/// How much may be spent on one set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Steps, of [`Budget`]; the other limits grow with them.
+    steps: u64,
+}
+
+impl Bounds {
+    pub(crate) fn new(effort: Option<u64>) -> Bounds {
+        Bounds { steps: effort.unwrap_or(0).max(Budget::DEFAULT_STEPS) }
+    }
+
+    /// A limit, as many times larger as the effort is larger than the usual one.
+    fn of(self, usual: u64) -> u64 {
+        usual.saturating_mul(self.steps.div_ceil(Budget::DEFAULT_STEPS))
+    }
+
+    fn suffices_steps(need: u64, usual: u64) -> u64 {
+        need.div_ceil(usual).saturating_mul(Budget::DEFAULT_STEPS)
+    }
+
+    pub(crate) fn budget(self) -> Budget {
+        Budget::of_steps(self.steps)
+    }
+
+    /// Refuses a manifest that is too long.
+    pub(crate) fn check_manifest(self, len_bytes: u64) -> Result<(), FormatError> {
+        let most_bytes = self.of(MANIFEST_BYTES_MAX);
+        let suffices_steps = Bounds::suffices_steps(len_bytes, MANIFEST_BYTES_MAX);
+        let part = Part::Manifest;
+        match len_bytes <= most_bytes {
+            true => Ok(()),
+            false => Err(FormatError::TooLong { part, len_bytes, most_bytes, suffices_steps }),
+        }
+    }
+
+    /// Refuses a stripe that is too long to be worked on.
+    pub(crate) fn check_stripe(self, cells: usize, block_len_bytes: u64) -> Result<(), SealError> {
+        let need = (cells as u64).saturating_mul(block_len_bytes);
+        let most = self.of(STRIPE_BYTES_MAX);
+        let suffices_steps = Bounds::suffices_steps(need, STRIPE_BYTES_MAX);
+        if need <= most { Ok(()) } else { Err(SealError::StripeTooLong { need, most, suffices_steps }) }
+    }
+}
+
+/// The codes of sets, each made once, all of them within one budget.
+pub(crate) struct Codes {
+    budget: Budget,
+    made: Vec<(CodeRecord, Code)>,
+}
+
+impl Codes {
+    pub(crate) fn new(bounds: Bounds) -> Codes {
+        Codes { budget: bounds.budget(), made: Vec::new() }
+    }
+
+    /// The code of a set, made anew and compared with what the set says of it.
+    pub(crate) fn make(&mut self, record: &CodeRecord) -> Result<Code, SealError> {
+        if let Some((_, code)) = self.made.iter().find(|(made, _)| made == record) {
+            return Ok(code.clone());
+        }
+        let made = match &record.definition {
+            Some(definition) => Code::from_text_within(definition, &mut self.budget),
+            None => Code::parse(&record.spec),
+        };
+        let code =
+            made.map_err(|error| SealError::Code { spec: record.spec.clone(), error: Box::new(error) })?;
+        let here = (u32::from(code.version()), code.fingerprint());
+        let set = (record.version, record.fingerprint);
+        if here != set {
+            return Err(SealError::OtherConstruction { spec: record.spec.clone(), set, here });
+        }
+        code.check_stores().map_err(SealError::StudyOnly)?;
+        self.made.push((record.clone(), code.clone()));
+        Ok(code)
+    }
+}
+
+/// Bytes of a file that were stored; never more memory than that.
+pub(crate) fn read_stored(
+    file: &dyn DiskFile,
+    (at, len): (u64, u64),
+    file_len: u64,
+    part: Part,
+) -> Result<Vec<u8>, FormatError> {
+    let truncated = FormatError::Truncated { part, have: file_len, need: at.saturating_add(len) };
+    if at.checked_add(len).is_none_or(|end| end > file_len) {
+        return Err(truncated);
+    }
+    if !file.is_stored(at, len) {
+        return Err(FormatError::NotStored { part, len_bytes: len });
+    }
+    let mut bytes = vec![0; usize::try_from(len).map_err(|_| truncated.clone())?];
+    let have = file.read_at(&mut bytes, at).unwrap_or(0);
+    if have == bytes.len() { Ok(bytes) } else { Err(truncated) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_effort_that_is_named_is_enough() {
+        for len in [MANIFEST_BYTES_MAX + 1, MANIFEST_BYTES_MAX * 5, MANIFEST_BYTES_MAX * 5 + 1] {
+            let Err(FormatError::TooLong { suffices_steps, .. }) = Bounds::new(None).check_manifest(len)
+            else {
+                panic!("{len} bytes are read")
+            };
+            assert!(Bounds::new(Some(suffices_steps)).check_manifest(len).is_ok());
+            assert!(Bounds::new(Some(suffices_steps - Budget::DEFAULT_STEPS)).check_manifest(len).is_err());
+        }
+        let Err(SealError::StripeTooLong { suffices_steps, .. }) =
+            Bounds::new(None).check_stripe(65536, 1 << 20)
+        else {
+            panic!("64 GiB are allocated")
+        };
+        assert!(Bounds::new(Some(suffices_steps)).check_stripe(65536, 1 << 20).is_ok());
+    }
+}

@@ -1,0 +1,175 @@
+//! A code file, a set or a trace that somebody else made is refused, or done with, within seconds and within little memory.
+//!
+//! Each is read by a process of its own that may have no more address space than is said, and is ended after ten seconds:
+//! debug builds on busy machines take several times what the limits of docs/security.md are made for.
+
+use crate::common::*;
+use pantile_format::{Crc64, Features, Manifest, ShardHeader, Version};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Runs the command with at most so many MiB of address space. Status 124: it was ended for the time that it took.
+fn bounded(directory: &Path, mib: u32, arguments: &[&str]) -> Run {
+    let output = Command::new("sh")
+        .args(["-c", &format!("ulimit -v {}; exec timeout 10 \"$0\" \"$@\"", mib * 1024)])
+        .arg(env!("CARGO_BIN_EXE_pantile"))
+        .args(arguments)
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .output()
+        .expect("a shell runs it");
+    Run {
+        status: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout).expect("answers are UTF-8"),
+        stderr: String::from_utf8(output.stderr).expect("faults are UTF-8"),
+    }
+}
+
+/// What the fault says: its last line, since progress may have been told before it.
+fn fault(run: &Run) -> &str {
+    run.stderr.lines().last().unwrap_or_default()
+}
+
+/// A code of 14 x 100 cells whose parity cells are sums of each other, 1 MB of text: 2.7 thousand million products.
+fn tangled() -> String {
+    let mut text = "pantile-code 1\nname tangled\ncolumns 14\nrows 100\n".to_string();
+    let mut state = 1u64;
+    let mut next = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    for parity in 0..1398u64 {
+        write!(text, "[{}][{}] = 7*[99][13] + 9*[98][13]", parity % 100, parity / 100).expect("a String");
+        let mut named: Vec<u64> = (0..60).map(|_| next(1398)).filter(|&cell| cell != parity).collect();
+        named.sort_unstable();
+        named.dedup();
+        for cell in named {
+            write!(text, " + {}*[{}][{}]", 1 + next(255), cell % 100, cell / 100).expect("a String");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[test]
+fn a_code_file_that_takes_long_to_solve_is_refused_at_once_and_says_the_effort() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("t.code"), tangled()).expect("it writes");
+    for command in ["show", "prove"] {
+        let run = bounded(folder.path(), 256, &[command, "./t.code"]);
+        assert_eq!(run.status, 2, "{command}: {}", run.stderr);
+        assert!(fault(&run).contains("--effort"), "{command}: {}", run.stderr);
+    }
+}
+
+/// A small set by raid6:4 in `s`, and its shards.
+fn sealed(folder: &Path) -> Vec<PathBuf> {
+    std::fs::create_dir(folder.join("d")).expect("a folder");
+    std::fs::write(folder.join("d/f"), [7; 50_000]).expect("it writes");
+    let run = pantile_in(folder, &["seal", "d", "--code", "raid6:4", "--out", "s"]);
+    assert_eq!(run.status, 0, "{}", run.stderr);
+    (0..6).map(|column| folder.join(format!("s/d.{column:02}.shard"))).collect()
+}
+
+/// Changes the header of a shard, in both copies and under a right checksum.
+fn forge(path: &Path, change: impl Fn(&mut ShardHeader, &File)) {
+    let file = File::options().read(true).write(true).open(path).expect("a shard");
+    let mut bytes = vec![0; 4096];
+    file.read_exact_at(&mut bytes, 0).expect("a header");
+    let mut header = ShardHeader::decode(&bytes).expect("a good header");
+    change(&mut header, &file);
+    let bytes = header.encode();
+    file.write_all_at(&bytes, 0).expect("it writes");
+    file.write_all_at(&bytes, 4096).expect("it writes");
+}
+
+/// Version 1 has no piece table, whose length would have to fit what is forged.
+fn to_version_1(header: &mut ShardHeader) {
+    (header.version, header.features) = (Version::V1, Features::default());
+    (header.pieces_len, header.pieces_crc) = (0, Crc64(0));
+}
+
+#[test]
+fn a_manifest_is_never_longer_in_memory_than_what_is_stored_of_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (len, says) in [(6u64 << 30, "--effort 6000000"), (1 << 29, "has a hole")] {
+        let place = tempfile::tempdir_in(folder.path()).expect("a folder");
+        for shard in sealed(place.path()) {
+            forge(&shard, |header, file| {
+                // What lies there begins as a manifest does, of this length, and goes on in a hole.
+                let mut begin = vec![0; 4096.min(header.manifest_len as usize)];
+                file.read_exact_at(&mut begin, header.meta_offset).expect("a manifest");
+                begin[104..112].copy_from_slice(&len.to_le_bytes());
+                to_version_1(header);
+                header.meta_offset = header.meta_offset.next_multiple_of(4096) + (1 << 20);
+                file.write_all_at(&begin, header.meta_offset).expect("it writes");
+                header.manifest_len = len;
+                header.checks_len = 0;
+                header.checks_crc = Crc64::of(&[]);
+                file.set_len(header.file_len().expect("a length")).expect("it grows");
+            });
+        }
+        for command in [&["info", "s"][..], &["verify", "s"], &["unseal", "s", "--to", "u"]] {
+            let run = bounded(place.path(), 300, command);
+            assert_eq!(run.status, 2, "{command:?}: {}", run.stderr);
+            assert!(fault(&run).contains(says), "{command:?}: {}", run.stderr);
+        }
+    }
+}
+
+#[test]
+fn a_code_within_a_manifest_costs_no_more_than_one_in_a_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for shard in sealed(folder.path()) {
+        forge(&shard, |header, file| {
+            let mut bytes = vec![0; header.manifest_len as usize];
+            file.read_exact_at(&mut bytes, header.meta_offset).expect("a manifest");
+            let mut manifest = Manifest::decode(&bytes).expect("a good manifest");
+            to_version_1(header);
+            (manifest.version, manifest.features) = (Version::V1, Features::default());
+            manifest.code.definition = Some(tangled());
+            manifest.code.spec = "custom:tangled-0123456789abcdef".into();
+            let bytes = manifest.encode();
+            header.meta_offset = file.metadata().expect("a file").len();
+            file.write_all_at(&bytes, header.meta_offset).expect("it writes");
+            (header.manifest_len, header.manifest_crc) = (bytes.len() as u64, Crc64::of(&bytes));
+            (header.checks_len, header.checks_crc) = (0, Crc64::of(&[]));
+        });
+    }
+    let run = bounded(folder.path(), 300, &["info", "s"]);
+    assert_eq!(run.status, 2, "{}", run.stderr);
+    assert!(fault(&run).contains("--effort"), "{}", run.stderr);
+}
+
+#[test]
+fn beginnings_of_the_next_manifest_are_not_read_whole_without_end() {
+    // 4,000 places of one shard, each of which begins as the manifest of the next generation and claims the rest of the file.
+    let folder = tempfile::tempdir().expect("a folder");
+    let shards = sealed(folder.path());
+    for shard in &shards {
+        forge(shard, |header, file| {
+            let mut begin = vec![0; 120];
+            file.read_exact_at(&mut begin, header.meta_offset).expect("a manifest");
+            begin[32..40].copy_from_slice(&(header.generation.0 + 1).to_le_bytes());
+            let stripe = u64::from(header.stored_rows) * header.block_len.bytes();
+            let (end, places) = (header.body_end().expect("an end"), 4_000);
+            let all = end + (places - 2) * stripe;
+            let fill = vec![0x55; 1 << 20];
+            (0..places * stripe >> 20).for_each(|mib| {
+                file.write_all_at(&fill, end + stripe + (mib << 20)).expect("it writes");
+            });
+            for place in 1..places - 1 {
+                let at = end + place * stripe;
+                begin[104..112].copy_from_slice(&(all.max(at + 200) - at).to_le_bytes());
+                file.write_all_at(&begin, at).expect("it writes");
+            }
+        });
+    }
+    // Only where too much is lost is it asked whether the change would help.
+    shards[..3].iter().for_each(|shard| std::fs::remove_file(shard).expect("it goes"));
+    let run = bounded(folder.path(), 800, &["verify", "s"]);
+    assert_eq!(run.status, 2, "{}", run.stderr);
+}
