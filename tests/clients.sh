@@ -427,6 +427,9 @@ if [ "$(id -u)" = 0 ] && expect 0 "$pantile" stop "$vol" && mkdir "$work/ro" && 
     rm "$work/read" "$work/read-again"
 fi
 
+say "what clients may cost is bounded"
+PANTILE="$pantile" tests/bounds.py
+
 say "the story that the README begins with"
 "$pantile" demo >/dev/null
 

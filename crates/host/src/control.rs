@@ -5,14 +5,14 @@
 
 use crate::epochs::{EpochReport, OnTimeout};
 use crate::margin::Margin;
+use crate::private::listen_private;
 use crate::service::Service;
 use crate::{EpochId, FaultKind, FolderError};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,6 +30,9 @@ pub const SERVING: &str = "pantile: serves";
 
 /// The longest line that is read.
 const LINE_BYTES_MAX: u64 = 1 << 20;
+
+/// Conversations at a time, each with a thread of its own. Of one more the connection is closed, and whoever made it may try again.
+const CONVERSATIONS_MAX: usize = 64;
 
 /// How long an order may take to come, and an answer to go.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -482,22 +485,29 @@ impl ControlServer {
     /// Begins to listen for orders to `service`. The lock on the folder makes sure that nobody else does.
     pub fn start(root: &Path, service: Arc<Service>) -> Result<ControlServer, FolderError> {
         let path = root.join(CONTROL_SOCKET);
-        let _ = std::fs::remove_file(&path);
         let failed = |error: std::io::Error| FolderError::file("listen on", &path, &error);
-        let listener = UnixListener::bind(&path).map_err(failed)?;
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        let listener = listen_private(&path).map_err(failed)?;
         let again = UnixStream::from(OwnedFd::from(listener.try_clone().map_err(failed)?));
         let ended = Arc::new(AtomicBool::new(false));
         let flag = ended.clone();
+        let conversations = Arc::new(());
         let accept = move || {
             for stream in listener.incoming() {
                 if flag.load(Ordering::Acquire) {
                     return;
                 }
                 let (Ok(stream), service) = (stream, service.clone()) else { continue };
+                // Each conversation has a copy, so that the copies are counted.
+                let conversation = conversations.clone();
+                if Arc::strong_count(&conversations) > CONVERSATIONS_MAX + 1 {
+                    continue;
+                }
                 let builder = std::thread::Builder::new().name("order".into());
                 // Without a thread the client finds its connection closed, and may try again.
-                let _ = builder.spawn(move || drop(converse(&stream, &service)));
+                let _ = builder.spawn(move || {
+                    let _ = converse(&stream, &service);
+                    drop(conversation);
+                });
             }
         };
         let thread = std::thread::Builder::new().name("control".into()).spawn(accept).map_err(failed)?;

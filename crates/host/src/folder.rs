@@ -6,6 +6,7 @@ use crate::config::one_line;
 use crate::geometry::{self, Misfit, Wanted};
 use crate::margin::margin;
 use crate::memory::BLOCK;
+use crate::private::{create_dir, create_private, open_private};
 use crate::{Config, FolderError, Host, HostError, HostOptions, Place};
 use pantile_code::Code;
 use pantile_device::{Access, AlignedBuf, Device, DeviceError, FileDevice, OpKind, OpenOptions, Site};
@@ -25,6 +26,9 @@ const CONFIG: &str = "volume.conf";
 
 /// EACCES, EPERM, EROFS.
 const CANNOT_WRITE: [i32; 3] = [13, 1, 30];
+
+/// The longest configuration that is read: of 256 devices and some hundred spares, each with as long a path as there may be.
+const CONFIG_BYTES_MAX: u64 = 4 << 20;
 
 /// How long devices may take to be closed by whoever had them.
 pub(crate) const CLOSING: Duration = Duration::from_secs(3);
@@ -261,7 +265,7 @@ impl Folder {
         let (path, new) = (self.root.join(CONFIG), self.root.join(format!("{CONFIG}.new")));
         let text = self.config.text()?;
         let write = || {
-            let mut file = File::create(&new)?;
+            let mut file = create_private(&new)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             std::fs::rename(&new, &path)?;
@@ -420,7 +424,13 @@ impl Folder {
 }
 
 fn read_config(path: &Path) -> Result<Config, FolderError> {
-    let bytes = std::fs::read(path).map_err(|error| FolderError::file("read", path, &error))?;
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(CONFIG_BYTES_MAX + 1).read_to_end(&mut bytes));
+    read.map_err(|error| FolderError::file("read", path, &error))?;
+    if bytes.len() as u64 > CONFIG_BYTES_MAX {
+        let expected = "no more than 4 MiB in all";
+        return Err(FolderError::Config { path: path.to_path_buf(), line: 1, expected });
+    }
     let text = String::from_utf8(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = 1 + good.iter().filter(|&&byte| byte == b'\n').count();
@@ -441,7 +451,7 @@ pub(crate) fn ran_separately(history: HistoryId) -> String {
 }
 
 fn make_root(root: &Path) -> Result<bool, FolderError> {
-    match std::fs::create_dir(root) {
+    match create_dir(root) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             let mut entries =
@@ -465,8 +475,7 @@ fn unmake_root(root: &Path, made_root: bool) {
 
 fn lock(root: &Path) -> Result<File, FolderError> {
     let path = root.join("lock");
-    let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
-    let file = file.map_err(|error| FolderError::file("open", &path, &error))?;
+    let file = open_private(&path, false).map_err(|error| FolderError::file("open", &path, &error))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(FolderError::Busy { folder: root.to_path_buf() }),

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod ahead;
+mod clients;
 mod config;
 mod control;
 mod direct;
@@ -27,6 +28,7 @@ mod locks;
 mod long;
 mod margin;
 mod memory;
+mod private;
 mod scan;
 mod service;
 mod survey;
@@ -34,6 +36,7 @@ mod throttle;
 mod twin;
 mod work;
 
+pub use clients::{Admitted, ClientLimits, Clients, Permit, REQUEST_BYTES_MAX};
 pub use config::{Config, Place};
 pub use control::{
     Answer, CONTROL_SOCKET, ControlServer, DeviceReport, DeviceWord, LatencyReport, MetadataReport, Order,
@@ -52,5 +55,6 @@ pub use latency::Latency;
 pub use margin::{Margin, NextLoss, margin};
 pub use pantile_device::{AlignedBuf, BufferPool};
 pub use pantile_volume::{EpochId, Failure, Geometry, Policy, Slot};
+pub use private::open_private;
 pub use scan::Plan;
 pub use service::{Deaths, Service};

@@ -33,7 +33,7 @@ pub const ENDED: &str = "pantile-ended ";
 pub const NO_WAITING: i32 = 0o4000;
 
 /// Of the log, so many bytes at its end are looked at for that.
-const TAIL_BYTES: u64 = 4096;
+const TAIL_BYTES: u64 = 64 << 10;
 
 /// How often progress is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -130,13 +130,18 @@ pub fn between(root: &Path, begun: Instant) -> Result<(), Failure> {
 
 /// Why the last server ended, if nobody asked it to.
 fn ended(root: &Path) -> Option<String> {
+    let tail = tail(root)?;
+    tail.lines().rev().find_map(|line| line.strip_prefix(ENDED)).map(str::to_owned)
+}
+
+/// The end of what the last server said, of which no more is read, however long it is.
+pub fn tail(root: &Path) -> Option<String> {
     let mut log = open_log(root).ok()?;
     let len = log.metadata().ok()?.len();
     log.seek(SeekFrom::Start(len.saturating_sub(TAIL_BYTES))).ok()?;
     let mut tail = Vec::new();
     log.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;
-    let tail = String::from_utf8_lossy(&tail);
-    tail.lines().rev().find_map(|line| line.strip_prefix(ENDED)).map(str::to_owned)
+    Some(String::from_utf8_lossy(&tail).into_owned())
 }
 
 /// Takes a folder; `None` after a moment if another process has it, which may be about to answer.

@@ -12,13 +12,13 @@
 
 use nbdkit::{Error, ExtentHandle, ExtentType, Flags, FuaFlags, Result, Server, ThreadModel, plugin};
 use pantile_host::{
-    Answer, ControlServer, Deaths, EpochId, Failure, Folder, FolderError, Handle, HostError, SERVING,
-    Service, TOLD_TO_STOP,
+    Admitted, Answer, Clients, ControlServer, Deaths, EpochId, Failure, Folder, FolderError, Handle,
+    HostError, Permit, REQUEST_BYTES_MAX, SERVING, Service, TOLD_TO_STOP,
 };
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 /// Numbers of the system's errors that clients are told.
@@ -27,6 +27,7 @@ const ENOENT: i32 = 2;
 const EIO: i32 = 5;
 const ENOMEM: i32 = 12;
 const EINVAL: i32 = 22;
+const EBUSY: i32 = 16;
 const ENOSPC: i32 = 28;
 const ESHUTDOWN: i32 = 108;
 
@@ -46,6 +47,9 @@ static STATE: Mutex<State> = Mutex::new(State {
     reads_only: false,
     running: None,
 });
+
+/// What all clients have under way.
+static CLIENTS: LazyLock<Clients> = LazyLock::new(|| Clients::new(Clients::USUAL));
 
 /// Held while the volume is put away: whoever comes second waits until it is.
 static PUTTING_AWAY: Mutex<()> = Mutex::new(());
@@ -72,6 +76,20 @@ struct Running {
 /// One connection of a client.
 struct Connection {
     handle: Handle,
+    admitted: Admitted,
+}
+
+impl Connection {
+    /// Waits until a request of so many bytes may be worked on. Errors: it is longer than any may be.
+    fn begin(&self, len: usize) -> Result<Permit<'_>> {
+        match len as u64 <= REQUEST_BYTES_MAX {
+            true => Ok(self.admitted.take(len as u64)),
+            false => Err(Error::new(
+                EINVAL,
+                format!("{len} bytes are more than the {REQUEST_BYTES_MAX} of a request"),
+            )),
+        }
+    }
 }
 
 impl Server for Connection {
@@ -93,6 +111,8 @@ impl Server for Connection {
              read-only=BOOL Serve it to be read only, and write nothing to its devices.\n\
              stays=BOOL     Go on when the process that started nbdkit in the foreground ends.\n\
              evict-slow=BOOL  Give up a device that takes far longer than the others, if another may still be lost then.\n\
+             connections=NUMBER  The most connections at a time; 64 unless given.\n\
+             outstanding=BYTES   The most bytes of requests that are worked on at a time; 268435456 unless given.\n\
              deaths=NUMBER  How often servers before this one have died, for 'pantile status'.\n\
              client-deaths=NUMBER  How often nbdkit has died of clients that went away, for the same.",
         )
@@ -121,6 +141,21 @@ impl Server for Connection {
             }
             "read-only" => {
                 state().reads_only = nbdkit::parse_bool(value)?;
+                Ok(())
+            }
+            "connections" => {
+                let wrong =
+                    || Error::new(EINVAL, format!("connections={value}: give a number from 1 to 65536"));
+                let number = value.parse().ok().filter(|number| (1..=65536).contains(number));
+                let number: u32 = number.ok_or_else(wrong)?;
+                CLIENTS.change(|limits| limits.connections = number);
+                Ok(())
+            }
+            "outstanding" => {
+                let wrong =
+                    || Error::new(EINVAL, format!("outstanding={value}: give bytes, 1048576 at the least"));
+                let bytes = value.parse().ok().filter(|bytes| *bytes >= 1 << 20).ok_or_else(wrong)?;
+                CLIENTS.change(|limits| limits.bytes = bytes);
                 Ok(())
             }
             "deaths" => {
@@ -210,7 +245,13 @@ impl Server for Connection {
                 }
                 None => handle,
             };
-            Ok(Box::new(Connection { handle }) as Box<dyn Server>)
+            let admitted = CLIENTS.admit().map_err(|most| {
+                let text = format!(
+                    "{most} clients are connected, the most that this server takes; close one, or serve with more --connections"
+                );
+                Error::new(EBUSY, text)
+            })?;
+            Ok(Box::new(Connection { handle, admitted }) as Box<dyn Server>)
         })
     }
 
@@ -253,10 +294,12 @@ impl Server for Connection {
     }
 
     fn read_at(&self, into: &mut [u8], offset: u64) -> Result<()> {
+        let _permit = self.begin(into.len())?;
         answer(|| self.handle.read(offset, into))
     }
 
     fn write_at(&self, data: &[u8], offset: u64, flags: Flags) -> Result<()> {
+        let _permit = self.begin(data.len())?;
         answer(|| self.handle.write(offset, data, flags.contains(Flags::FUA)))
     }
 

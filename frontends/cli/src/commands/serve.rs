@@ -1,23 +1,32 @@
 //! `pantile serve`: lets NBD clients use a volume.
 
+use crate::args;
 use crate::failure::{Failure, Outcome, Verdict};
 use crate::json::OUTPUT_VERSION;
 use crate::terminal::{print, print_json};
 use crate::volumes;
 use clap::Args;
-use pantile_host::{Answer, CONTROL_SOCKET, FolderError, Order, order};
+use pantile_host::{Answer, CONTROL_SOCKET, FolderError, Order, open_private, order};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::io::ErrorKind;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Requests of one connection that are worked on at a time.
-const THREADS: &str = "64";
+/// Requests of one connection that are worked on at a time; each has a thread of nbdkit, and a buffer as long as its longest request.
+const THREADS: u64 = 16;
+
+/// The longest request that clients are told of: what all threads of all connections may have in their buffers at a time is the
+/// bound on all bytes. At least a few blocks, at most what NBD has where nothing else was agreed on.
+fn request_bytes(outstanding_bytes: u64, connections: u64) -> u64 {
+    let most = (outstanding_bytes / (connections * THREADS)).clamp(64 << 10, 32 << 20);
+    if most.is_power_of_two() { most } else { most.next_power_of_two() / 2 }
+}
 
 /// How long a volume may take to open.
 const DEADLINE: Duration = Duration::from_secs(600);
@@ -71,6 +80,12 @@ pub struct Serve {
     /// Serve it to be read only: nothing is written to its devices, which need not be writable.
     #[arg(long)]
     read_only: bool,
+    /// The most clients' connections at a time.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=4096))]
+    connections: u64,
+    /// The most bytes of requests that all clients together have under way.
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = args::size)]
+    outstanding: u64,
     /// Stay until the server ends.
     #[arg(long)]
     foreground: bool,
@@ -114,7 +129,8 @@ impl Serve {
         fits(&root.join(CONTROL_SOCKET), "serve it by a shorter path, such as a symbolic link")?;
         let plugin = plugin()?;
         // In the background by our own means: nbdkit's would close standard error before the volume is opened.
-        let mut told: Vec<OsString> = ["--foreground", "--threads", THREADS].map(OsString::from).to_vec();
+        let mut told: Vec<OsString> =
+            ["--foreground", "--threads", &THREADS.to_string()].map(OsString::from).to_vec();
         let (uri, socket) = self.listen(&mut told, &root)?;
         if let Some(certificates) = &self.tls_certificates {
             let certificates = volumes::absolute(certificates)?;
@@ -123,9 +139,11 @@ impl Serve {
         }
         told.extend(["--filter=blocksize-policy".into(), plugin.into(), joined("volume=", &root)]);
         // Any byte range is served; whole blocks are served best.
-        told.extend(
-            ["blocksize-minimum=1", "blocksize-preferred=4096", "blocksize-maximum=32M"].map(OsString::from),
-        );
+        let request_bytes = request_bytes(self.outstanding, self.connections);
+        told.extend(["blocksize-minimum=1", "blocksize-preferred=4096"].map(OsString::from));
+        told.push(format!("blocksize-maximum={request_bytes}").into());
+        told.push(format!("connections={}", self.connections).into());
+        told.push(format!("outstanding={}", self.outstanding.max(1 << 20)).into());
         if self.evict_slow {
             told.push("evict-slow=true".into());
         }
@@ -214,14 +232,12 @@ fn fits(socket: &Path, what_to_do: &str) -> Result<(), Failure> {
 
 /// Opens the log of a server, locked for as long as anything has it open, so as long as the server lives; `None`: another has it.
 fn lock_log(path: &Path) -> Result<Option<File>, Failure> {
-    let file = File::options().create(true).append(true).custom_flags(volumes::NO_WAITING).open(path);
-    let file = file.map_err(|error| Failure::file("write", path, &error))?;
-    if !file.metadata().is_ok_and(|found| found.is_file()) {
-        return Err(Failure::Input(format!(
-            "{} is no regular file; remove it and serve again.",
-            path.display()
-        )));
-    }
+    let file = open_private(path, true).map_err(|error| match error.kind() {
+        ErrorKind::InvalidInput => {
+            Failure::Input(format!("{} is no regular file; remove it and serve again.", path.display()))
+        }
+        _ => Failure::file("write", path, &error),
+    })?;
     match file.try_lock() {
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => Ok(None),
@@ -308,7 +324,7 @@ fn wait_until_served(keeper: &mut Child, root: &Path, log: &Path) -> Result<u32,
 
 /// Why a server ended before it began, from what it said.
 fn why(log: &Path) -> Failure {
-    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let text = log.parent().and_then(volumes::tail).unwrap_or_default();
     let told = text.lines().find_map(|line| line.strip_prefix(FAULT));
     if let Some(Answer::Fault { kind, text }) = told.and_then(|told| serde_json::from_str(told).ok()) {
         return volumes::fault(kind, text);
@@ -321,6 +337,18 @@ fn why(log: &Path) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_buffers_of_all_threads_fit_the_bound() {
+        for (outstanding, connections, request) in [
+            (256 << 20, 64, 256 << 10),
+            (256 << 20, 4, 4 << 20),
+            (1 << 30, 1, 32 << 20),
+            (1 << 20, 4096, 64 << 10),
+        ] {
+            assert_eq!(request_bytes(outstanding, connections), request);
+        }
+    }
 
     #[test]
     fn a_path_in_a_uri_is_escaped() {

@@ -10,5 +10,5 @@ mod no_argument_makes_it_panic;
 mod sealed_sets;
 mod the_reference_shows_real_output;
 mod volumes;
-mod whatever_is_given_as_a_device;
 mod what_strangers_made_costs_little;
+mod whatever_is_given_as_a_device;

@@ -1,0 +1,94 @@
+//! What keeps others from a volume can be opened by its owner alone, from the moment that it is there.
+
+use crate::common::folders::*;
+use pantile_host::{CONTROL_SOCKET, ControlServer, Folder, FolderError, open_private};
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The rights of group and others.
+fn of_others(path: &Path) -> u32 {
+    path.symlink_metadata().expect("it is there").mode() & 0o077
+}
+
+fn widen(path: &Path) {
+    std::fs::set_permissions(path, Permissions::from_mode(0o666)).expect("a mode");
+}
+
+#[test]
+fn lock_and_configuration_are_their_owners_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("v");
+    create(&root);
+    assert_eq!((of_others(&root.join("lock")), of_others(&root.join("volume.conf"))), (0, 0));
+    assert_eq!(of_others(&root) & 0o022, 0, "nobody else may make names in the folder");
+}
+
+#[test]
+fn the_lock_of_a_volume_that_an_older_program_made_is_taken_from_others_when_it_is_opened() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("v");
+    create(&root);
+    widen(&root.join("lock"));
+    drop(Folder::open(&root).expect("it opens"));
+    assert_eq!(of_others(&root.join("lock")), 0);
+    let log = root.join("serve.log");
+    std::fs::write(&log, "before\n").expect("it writes");
+    widen(&log);
+    drop(open_private(&log, true).expect("it opens"));
+    assert_eq!((of_others(&log), std::fs::read(&log).expect("it reads")), (0, b"before\n".to_vec()));
+}
+
+#[test]
+fn a_link_in_the_place_of_the_lock_is_not_followed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().join("v");
+    create(&root);
+    let elsewhere = folder.path().join("elsewhere");
+    std::fs::write(&elsewhere, "").expect("it writes");
+    widen(&elsewhere);
+    std::fs::remove_file(root.join("lock")).expect("it goes");
+    std::os::unix::fs::symlink(&elsewhere, root.join("lock")).expect("a link");
+    assert!(matches!(Folder::open(&root), Err(FolderError::File { .. })));
+    assert_eq!(of_others(&elsewhere), 0o066, "what the link leads to is as it was");
+}
+
+/// Between `bind` and a change of the mode anybody could connect, so the name is looked at without a pause while it is made 300 times.
+#[test]
+fn the_control_socket_is_its_owners_alone_from_the_start() {
+    let (_folder, root, service) = served();
+    let (path, service) = (root.join(CONTROL_SOCKET), Arc::new(service));
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let looking = scope.spawn(|| {
+            let mut widest = 0;
+            while !ended.load(Ordering::Relaxed) {
+                widest |= path.symlink_metadata().map_or(0, |found| found.mode() & 0o077);
+            }
+            widest
+        });
+        for _ in 0..300 {
+            let control = ControlServer::start(&root, service.clone()).expect("it listens");
+            assert_eq!(path.symlink_metadata().expect("a socket").mode() & 0o777, 0o600);
+            drop(control);
+        }
+        ended.store(true, Ordering::Relaxed);
+        assert_eq!(looking.join().expect("it looks"), 0, "others had rights on it for a moment");
+    });
+    assert!(!root.join(".private").exists(), "the folder in which it was made is gone");
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn what_a_killed_server_left_of_its_socket_is_no_hindrance() {
+    let (_folder, root, service) = served();
+    std::fs::create_dir(root.join(".private")).expect("a folder");
+    std::fs::write(root.join(".private/s"), "").expect("it writes");
+    std::fs::write(root.join(CONTROL_SOCKET), "").expect("it writes");
+    let service = Arc::new(service);
+    drop(ControlServer::start(&root, service.clone()).expect("it listens"));
+    assert!(!root.join(".private").exists());
+    service.stop().expect("it stops");
+}
