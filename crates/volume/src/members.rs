@@ -14,6 +14,7 @@
 use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::fetch::Requester;
 use crate::maps::Mapping;
+use crate::open::lineage::is_closed;
 use crate::span::{Place, Target};
 use crate::{
     Action, BufferId, Bug, Compute, Computed, DeviceBlock, Found, Operand, Piece, Seed, Slot, Urgency,
@@ -102,6 +103,8 @@ impl Engine {
         let known = self.maps.members.get(slot.0 as usize);
         if matches!(known, Some(MemberState::Lost { .. })) {
             self.arrivals.insert(slot, found);
+            // Where it has to wait for a superblock first, whoever flushes waits with it: an end in order lets it in.
+            self.members_changed |= is_closed(&self.superblock);
         }
     }
 
