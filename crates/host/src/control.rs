@@ -4,6 +4,7 @@
 //! describes it for other programs.
 
 use crate::epochs::{EpochReport, OnTimeout};
+use crate::health::Finding;
 use crate::margin::Margin;
 use crate::private::listen_private;
 use crate::service::Service;
@@ -94,6 +95,16 @@ pub enum Order {
     ScrubResume,
     /// End the scrub.
     ScrubStop,
+    /// Make a volume of format version 1 one of version 2.
+    Upgrade,
+    /// Somebody has looked at suspect data of this range and calls them good.
+    CallGood {
+        /// Where it begins.
+        offset: u64,
+        /// How long it is; none: to the end.
+        #[serde(default)]
+        len_bytes: Option<u64>,
+    },
     /// Begin an epoch of delayed parity.
     DelayedStart {
         /// Where its range begins; none: at the beginning.
@@ -189,6 +200,9 @@ pub struct StatusReport {
     pub verdict: Verdict,
     /// What is wrong, in sentences; the worst first.
     pub wrong: Vec<String>,
+    /// The same, each with its kind: of them the verdict and every exit status are made.
+    #[serde(default)]
+    pub findings: Vec<Finding>,
     /// What may be lost beyond what is lost.
     pub margin: Margin,
     /// By slot.
@@ -221,6 +235,15 @@ pub struct StatusReport {
     pub broken_stripes: u64,
     /// Stripes that wait to be written anew.
     pub suspect_stripes: u64,
+    /// The version of the volume's format; one of version 1 forgets what follows when its server ends.
+    #[serde(default)]
+    pub format_version: u32,
+    /// Data that are lost or suspect, from the lowest on.
+    #[serde(default)]
+    pub ranges: Vec<RangeReport>,
+    /// What happened, the oldest first.
+    #[serde(default)]
+    pub events: Vec<EventReport>,
     /// Epochs of delayed parity that are open.
     #[serde(default)]
     pub epochs: Vec<EpochReport>,
@@ -257,7 +280,7 @@ pub struct ServerReport {
 }
 
 /// A volume in one word.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Nothing is wrong, and nothing was since the volume was opened.
@@ -284,9 +307,9 @@ pub struct DeviceReport {
     pub done_stripes: Option<u64>,
     /// Blocks read since the volume was opened.
     pub blocks_read: u64,
-    /// Of these, blocks that were not what they should be.
+    /// Blocks that were not what they should be, since it is this device.
     pub checksum_errors: u64,
-    /// Reads that failed.
+    /// Reads that failed, since it is this device.
     pub media_errors: u64,
     /// Why it is not there, or what ails it.
     pub problem: Option<String>,
@@ -352,7 +375,7 @@ pub struct RebuildReport {
 }
 
 /// How far a scrub is, and what it has found, in stripes and in blocks of the log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubReport {
     /// Looked at.
     pub done: u64,
@@ -389,6 +412,58 @@ pub struct ScrubReport {
     /// Devices of which that is bad which says where stripes and log are.
     #[serde(default)]
     pub metadata: Vec<MetadataReport>,
+    /// How many those are, also where a restart has forgotten which.
+    #[serde(default)]
+    pub metadata_devices: u64,
+    /// When it began: seconds since 1970; 0: not known.
+    #[serde(default)]
+    pub begun_at: i64,
+    /// When it ended or was stopped; 0: it has not.
+    #[serde(default)]
+    pub ended_at: i64,
+    /// Whether it was stopped before its end.
+    #[serde(default)]
+    pub stopped: bool,
+    /// Stripes that were bad and have been written anew.
+    #[serde(default)]
+    pub repaired: u64,
+    /// Stripes that are bad and could not be made good, or not without a guess.
+    #[serde(default)]
+    pub left: u64,
+}
+
+/// Data that are lost or suspect.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RangeReport {
+    /// Where they begin.
+    pub offset: u64,
+    /// How long they are.
+    pub len_bytes: u64,
+    /// `lost`: they cannot be read; `suspect`: they may read as what was never written there.
+    pub is: RangeWord,
+    /// When that was found: seconds since 1970; 0: not known.
+    pub since: i64,
+}
+
+/// What is wrong with data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RangeWord {
+    /// They cannot be read.
+    Lost,
+    /// They may read as what was never written there.
+    Suspect,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventReport {
+    /// When: seconds since 1970; 0: not known.
+    pub at: i64,
+    /// What, in a sentence.
+    pub text: String,
+    /// The device, if it is of one.
+    pub device: Option<u32>,
 }
 
 /// What a scrub has found bad of a device, beside its stripes and its log.
@@ -431,7 +506,8 @@ impl ScrubReport {
     /// Whether it has found anything that is not as it should be.
     pub fn is_bad(&self) -> bool {
         let stripes = self.checksum + self.unreadable + self.located + self.ambiguous + self.unlocatable;
-        stripes + self.log_checksum + self.log_unreadable > 0 || !self.metadata.is_empty()
+        let metadata = self.metadata_devices.max(self.metadata.len() as u64);
+        stripes + self.log_checksum + self.log_unreadable + metadata > 0
     }
 }
 
@@ -652,6 +728,11 @@ mod tests {
             (Order::ScrubPause, r#"{"do":"scrub-pause"}"#),
             (Order::ScrubResume, r#"{"do":"scrub-resume"}"#),
             (Order::ScrubStop, r#"{"do":"scrub-stop"}"#),
+            (Order::Upgrade, r#"{"do":"upgrade"}"#),
+            (
+                Order::CallGood { offset: 0, len_bytes: Some(65536) },
+                r#"{"do":"call-good","offset":0,"len-bytes":65536}"#,
+            ),
             (
                 Order::DelayedStart {
                     offset: Some(0),

@@ -19,8 +19,8 @@ use crate::work::Matrices;
 use pantile_device::{AlignedBuf, BufferPool, Device, NotRead, READER_PARTS_MAX, ReadPart, Reader};
 use pantile_format::volume::VolumeId;
 use pantile_volume::{
-    Action, EpochStatus, Event, Extent, Geometry, Lookup, Losses, Slot, State, Status, Stretch, UserBlock,
-    Volume,
+    Action, EpochStatus, Event, Extent, Geometry, Lookup, Losses, Reason, Slot, State, Status, Stretch,
+    UserBlock, Volume,
 };
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockWriteGuard};
@@ -62,6 +62,14 @@ impl SharedVolume {
 
     pub(crate) fn handle(&self, event: Event) {
         self.own().handle(event);
+    }
+
+    pub(crate) fn tell_time(&self, now: i64) {
+        self.own().tell_time(now);
+    }
+
+    pub(crate) fn tell_why(&self, slot: Slot, reason: Reason, errno: i32) {
+        self.own().tell_why(slot, reason, errno);
     }
 
     pub(crate) fn next_action(&self) -> Option<Action> {

@@ -7,6 +7,7 @@
 //! Invariant: each I/O and computation of the volume is reported to it exactly once, whatever the device does. A device that
 //! goes is reported with every I/O that it still owes; what it answers later is dropped.
 
+mod claiming;
 mod exchange;
 mod pace;
 mod shortage;
@@ -16,6 +17,7 @@ use self::pace::Pace;
 use self::shortage::Shortage;
 use self::transfers::{Flight, Purpose, len_bytes};
 use crate::ahead::{Ahead, Early};
+use crate::claim::Beating;
 use crate::direct::{Direct, SharedVolume};
 use crate::epochs::{EpochReport, EpochWish, Watches};
 use crate::gather::Wanted;
@@ -28,16 +30,17 @@ use crate::{HostError, HostOptions};
 use pantile_device::{
     Completion, Device, DeviceError, IoPool, Layer, Layered, Op, OpKind, Request as IoRequest, Site,
 };
+use pantile_format::volume::Claimant;
 use pantile_volume::{
-    Action, Computed, DeviceBlock, EpochId, Event, Extent, Found, Geometry, IoId, IoResult, Losses, Reply,
-    Request, RequestId, Scrub, Slot, State, Status, Urgency, UserBlock,
+    Action, Computed, DeviceBlock, EpochId, Event, Extent, Found, Geometry, IoId, IoResult, Losses, Reason,
+    Reply, Request, RequestId, Scrub, Slot, State, Status, Urgency, UserBlock,
 };
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 /// Work up to this is done on the engine's thread: some ten microseconds of arithmetic, and a hand-over there and back costs more than that when
@@ -57,8 +60,39 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// One that answers others may owe one request this many deadlines before it counts as hanging.
 const OLDEST_DEADLINES: u32 = 4;
 
+/// How often the volume is told the time.
+const TIME_EVERY: Duration = Duration::from_secs(1);
+
 /// ETIMEDOUT.
 const TIMED_OUT: i32 = 110;
+
+/// Seconds since 1970.
+pub(crate) fn unix_time() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs() as i64)
+}
+
+/// Why a device is given up, as it is kept on the others.
+fn reason_of(error: Option<&DeviceError>) -> (Reason, i32) {
+    match error {
+        None => (Reason::OPERATOR, 0),
+        Some(DeviceError::Gone { errno: TIMED_OUT, .. }) => (Reason::HANGS, TIMED_OUT),
+        Some(DeviceError::NoSpace { errno, .. }) => (Reason::NO_SPACE, *errno),
+        Some(DeviceError::FlushFailed { errno, .. }) => (Reason::WRITE_FAILED, *errno),
+        Some(DeviceError::Media { at, errno } | DeviceError::System { at, errno })
+            if matches!(at.op, OpKind::Write | OpKind::Flush) =>
+        {
+            (Reason::WRITE_FAILED, *errno)
+        }
+        Some(
+            DeviceError::Gone { errno, .. }
+            | DeviceError::Media { errno, .. }
+            | DeviceError::System { errno, .. }
+            | DeviceError::ReadOnly { errno, .. },
+        ) => (Reason::GONE, *errno),
+        Some(_) => (Reason::GONE, 0),
+    }
+}
 
 /// Stands before a device and outlives it by a moment: whoever sees it gone knows that our share of the device is, whatever others hold.
 struct Share {
@@ -177,11 +211,16 @@ pub(crate) struct Engine {
     /// Whether somebody waits for the end of the volume.
     hurries: bool,
     looked_at: Instant,
+    /// When the volume was told the time.
+    told_time_at: Instant,
     quiet: Quiet,
     still: Quiet,
     idle_after: Duration,
     opened: Option<Answer<()>>,
     stop: bool,
+    claiming: Option<Beating>,
+    /// Who has taken the volume from us.
+    pub(crate) taken: Arc<OnceLock<Claimant>>,
 }
 
 impl Engine {
@@ -224,13 +263,17 @@ impl Engine {
             deadline: options.device_deadline,
             hurries: false,
             looked_at: now,
+            told_time_at: now,
             quiet: Quiet { since: now, requests: 0, told: false },
             still: Quiet { since: now, requests: 0, told: false },
             idle_after: options.idle_after,
             opened: Some(opened),
             stop: false,
+            claiming: None,
+            taken: Arc::new(OnceLock::new()),
             geometry,
         };
+        engine.volume.tell_time(unix_time());
         for (index, device) in devices.into_iter().enumerate() {
             engine.members.push(Member::empty(now));
             if let Some(device) = device {
@@ -264,6 +307,7 @@ impl Engine {
         let (mut messages, mut completions) = (VecDeque::new(), Vec::new());
         let mut landed: VecDeque<Completion> = VecDeque::new();
         loop {
+            self.tell_time(Instant::now());
             self.inbox.take(&mut messages);
             messages.drain(..).for_each(|message| self.message(message));
             self.perform();
@@ -490,11 +534,20 @@ impl Engine {
         }
     }
 
+    /// What happens from now on happens now, to a second or two: nobody asks a clock for each event.
+    fn tell_time(&mut self, now: Instant) {
+        if now.saturating_duration_since(self.told_time_at) >= TIME_EVERY {
+            self.told_time_at = now;
+            self.volume.tell_time(unix_time());
+        }
+    }
+
     /// Gives a device up: the volume is told, and gets an end for all that the device owes.
     fn drop_device(&mut self, slot: Slot, error: Option<DeviceError>) {
         let member = &mut self.members[slot.0 as usize];
         let Some(number) = member.number.take() else { return };
         member.owes.clear();
+        let (reason, errno) = reason_of(error.as_ref());
         (member.error, member.shortage) = (error, Shortage::default());
         member.pace = Pace::default();
         self.latencies.forget(slot);
@@ -503,6 +556,7 @@ impl Engine {
         member.leaving.drain(..).for_each(|before| drop(self.pool.detach(before)));
         self.background.retain(|request| request.device != number);
         self.again.retain(|(_, request)| request.device != number);
+        self.volume.tell_why(slot, reason, errno);
         self.volume.handle(Event::DeviceGone(slot));
         let owed = self.flights.iter().filter(|(_, flight)| flight.slot == slot);
         let mut owed: Vec<u64> = owed.map(|(&token, _)| token).collect();
@@ -535,7 +589,7 @@ impl Engine {
         if !self.background.is_empty() {
             next = next.min(self.throttle.next_at());
         }
-        next = idle_at.into_iter().chain(still_at).fold(next, Instant::min);
+        next = idle_at.into_iter().chain(still_at).chain(self.beat(now)).fold(next, Instant::min);
         self.again.front().map_or(next, |(at, _)| next.min(*at))
     }
 
@@ -619,6 +673,16 @@ impl Engine {
 
     pub(crate) fn scrub(&mut self, what: Scrub) {
         self.volume.handle(Event::Scrub(what));
+    }
+
+    /// Makes a volume of version 1 one of version 2.
+    pub(crate) fn upgrade(&mut self) {
+        self.volume.handle(Event::Upgrade);
+    }
+
+    /// A person calls suspect blocks good.
+    pub(crate) fn call_good(&mut self, first: UserBlock, count: u64) {
+        self.volume.handle(Event::Checked { first, count });
     }
 
     /// Puts away what serves only a volume that goes on; the next flush waits for it.

@@ -2,6 +2,7 @@
 //!
 //! docs/volume-folder.md describes it.
 
+use crate::claim::{self, Beating, Own};
 use crate::config::one_line;
 use crate::geometry::{self, Misfit, Wanted};
 use crate::margin::margin;
@@ -12,7 +13,9 @@ use pantile_code::Code;
 use pantile_device::{Access, AlignedBuf, Device, DeviceError, FileDevice, OpKind, OpenOptions, Site};
 use pantile_format::volume::{HistoryId, Superblock, VolumeId};
 use pantile_plan::{ProveOptions, prove};
-use pantile_volume::{Birth, Found, Geometry, Policy, Slot, choose_side, format_volume};
+use pantile_volume::{
+    Birth, DeviceState, Found, Geometry, OpenError, Policy, Slot, choose_side, format_volume,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Write};
@@ -51,6 +54,8 @@ type There = (u32, bool, Arc<dyn Device>, Option<Superblock>);
 pub struct Folder {
     root: PathBuf,
     config: Config,
+    /// Who claims the volume from here, from the first time on.
+    own: Option<Own>,
     /// Held as long as this lives.
     _lock: File,
 }
@@ -156,7 +161,7 @@ impl Folder {
                 throttle_bytes_per_s: None,
                 damaged_stripes: 0,
             };
-            let folder = Folder { root: root.to_path_buf(), config, _lock: lock };
+            let folder = Folder { root: root.to_path_buf(), config, own: None, _lock: lock };
             folder.save()?;
             Ok(folder)
         });
@@ -176,7 +181,7 @@ impl Folder {
         }
         let lock = lock(root).or_else(|error| lock_to_read(root, &path, error))?;
         let config = read_config(&path)?;
-        Ok(Folder { root: root.to_path_buf(), config, _lock: lock })
+        Ok(Folder { root: root.to_path_buf(), config, own: None, _lock: lock })
     }
 
     /// Takes what the folder says as it stands on disk. What cannot be read leaves it as it is.
@@ -194,7 +199,31 @@ impl Folder {
         if result.is_err() {
             unmake_root(root, made_root);
         }
-        Ok((result?, found))
+        let (mut folder, mut found) = (result?, found);
+        folder.judge(&mut found)?;
+        Ok((folder, found))
+    }
+
+    /// Superblocks do not say all: a device of an earlier session has the same history as the others. What an opening would say of each counts.
+    fn judge(&mut self, found: &mut Assembled) -> Result<(), FolderError> {
+        match self.look() {
+            Ok((host, _)) => {
+                let status = host.report()?.status;
+                let lacks = status.devices.iter().filter(|device| device.state != DeviceState::Present);
+                let slots = lacks.map(|device| device.slot.0);
+                found.stale = slots.filter(|slot| found.devices.contains_key(slot)).collect();
+                found.enough = !status.failed;
+            }
+            Err(FolderError::Host(HostError::Open(OpenError::TooFewDevices { older, .. }))) => {
+                found.stale.extend(older.iter().map(|slot| slot.0));
+                found.stale.sort_unstable();
+                found.stale.dedup();
+                found.enough = false;
+            }
+            // What is wrong with it is said when it is opened; where its devices are is known all the same.
+            Err(_) => found.enough = false,
+        }
+        Ok(())
     }
 
     fn assemble_in(root: &Path, found: &Assembled) -> Result<Folder, FolderError> {
@@ -211,7 +240,7 @@ impl Folder {
             throttle_bytes_per_s: None,
             damaged_stripes: 0,
         };
-        let folder = Folder { root: root.to_path_buf(), config, _lock: lock };
+        let folder = Folder { root: root.to_path_buf(), config, own: None, _lock: lock };
         folder.save()?;
         Ok(folder)
     }
@@ -396,13 +425,29 @@ impl Folder {
         let mut options = options.unwrap_or_else(|| HostOptions::for_devices(opened.geometry.slots()));
         options.background_bytes_per_s = self.config.throttle_bytes_per_s.or(options.background_bytes_per_s);
         let fresh = fresh_history()?;
+        if self.own.is_none() {
+            self.own = Some(Own::new()?);
+        }
+        let own = self.own.as_ref().expect("it was just made");
+        claim::take(&opened.devices, &opened.superblock, own, claim::WATCH)?;
         mend_definitions(&opened);
-        let host = Host::open(opened.geometry.clone(), opened.devices.clone(), fresh, &options)?;
+        let opening = Host::open(opened.geometry.clone(), opened.devices.clone(), fresh, &options);
+        let host = opening.inspect_err(|_| claim::write(&opened.devices, &opened.superblock, own, false))?;
+        if let Some(beating) = Beating::new(&opened.superblock, own) {
+            host.claim(beating)?;
+        }
         for (slot, device) in &opened.joining {
             host.attach(*slot, device.clone(), Found::Blank)?;
         }
         self.take_places(&opened.places);
         Ok((host, opened))
+    }
+
+    /// Says on the devices that the volume is not served here any more: it was stopped in order.
+    pub(crate) fn release(&self, devices: &[Option<Arc<dyn Device>>], superblock: &Superblock) {
+        if let Some(own) = &self.own {
+            claim::write(devices, superblock, own, false);
+        }
     }
 
     /// Opens the devices to see how the volume stands, and writes nothing.

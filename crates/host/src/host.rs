@@ -1,5 +1,6 @@
 //! A running volume: opened on devices, served to clients, looked at and told what to do by its operator.
 
+use crate::claim::Beating;
 use crate::direct::{Direct, SharedVolume};
 use crate::engine::{Engine, Report};
 use crate::inbox::{Inbox, Message, answer};
@@ -7,10 +8,11 @@ use crate::locks::lock;
 use crate::memory::BLOCK;
 use crate::{Handle, HostError};
 use pantile_device::{Device, IoPool, PoolOptions};
-use pantile_volume::{Found, Geometry, Losses, Scrub, Slot, Volume};
+use pantile_format::volume::Claimant;
+use pantile_volume::{Found, Geometry, Losses, Scrub, Slot, UserBlock, Volume};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -77,6 +79,7 @@ pub struct Host {
     geometry: Geometry,
     thread: Mutex<Option<Thread>>,
     panicked: Arc<AtomicBool>,
+    taken: Arc<OnceLock<Claimant>>,
 }
 
 impl Host {
@@ -129,7 +132,10 @@ impl Host {
         let volume = Arc::new(SharedVolume::new(volume));
         let direct = Arc::new(Direct::new(volume.clone(), &geometry, inbox.clone()));
         let shared = (volume, direct.clone());
-        let engine = Engine::new(geometry.clone(), devices, shared, options, (pool, inbox.clone()), opened)?;
+        let taken = Arc::new(OnceLock::new());
+        let mut engine =
+            Engine::new(geometry.clone(), devices, shared, options, (pool, inbox.clone()), opened)?;
+        engine.taken = taken.clone();
         let builder = std::thread::Builder::new().name("engine".into());
         let (panicked, left) = (Arc::new(AtomicBool::new(false)), inbox.clone());
         let told = panicked.clone();
@@ -145,7 +151,7 @@ impl Host {
             .map_err(|error| HostError::Thread { errno: error.raw_os_error().unwrap_or(0) })?;
         let len_bytes = geometry.user_blocks() * BLOCK as u64;
         let handle = Handle::new((inbox.clone(), direct), len_bytes, options.write_bytes, options.read_bytes);
-        let host = Host { handle, inbox, geometry, thread: Mutex::new(Some(thread)), panicked };
+        let host = Host { handle, inbox, geometry, thread: Mutex::new(Some(thread)), panicked, taken };
         match opening.wait() {
             Ok(()) => Ok(host),
             Err(error) => {
@@ -222,6 +228,35 @@ impl Host {
     pub fn scrub(&self, what: Scrub) -> Result<(), HostError> {
         self.call(move |engine| {
             engine.scrub(what);
+            Ok(())
+        })
+    }
+
+    /// Writes a claim every period from now on.
+    pub(crate) fn claim(&self, beating: Beating) -> Result<(), HostError> {
+        self.call(move |engine| {
+            engine.claim(beating);
+            Ok(())
+        })
+    }
+
+    /// Who has taken the volume from this host, which has ended of it.
+    pub fn taken_by(&self) -> Option<Claimant> {
+        self.taken.get().cloned()
+    }
+
+    /// Makes a volume of version 1 one of version 2; [`Host::report`] tells when it is.
+    pub fn upgrade(&self) -> Result<(), HostError> {
+        self.call(|engine| {
+            engine.upgrade();
+            Ok(())
+        })
+    }
+
+    /// A person calls suspect blocks of a range good.
+    pub fn call_good(&self, first: UserBlock, count: u64) -> Result<(), HostError> {
+        self.call(move |engine| {
+            engine.call_good(first, count);
             Ok(())
         })
     }

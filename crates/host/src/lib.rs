@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod ahead;
+mod claim;
 mod clients;
 mod config;
 mod control;
@@ -21,6 +22,7 @@ mod found;
 mod gather;
 mod geometry;
 mod handle;
+mod health;
 mod host;
 mod inbox;
 mod latency;
@@ -39,9 +41,9 @@ mod work;
 pub use clients::{Admitted, ClientLimits, Clients, Permit, REQUEST_BYTES_MAX};
 pub use config::{Config, Place};
 pub use control::{
-    Answer, CONTROL_SOCKET, ControlServer, DeviceReport, DeviceWord, LatencyReport, MetadataReport, Order,
-    RebuildReport, ReplacementReport, SERVING, ScrubReport, ServerReport, StatusReport, TOLD_TO_STOP,
-    Verdict, order,
+    Answer, CONTROL_SOCKET, ControlServer, DeviceReport, DeviceWord, EventReport, LatencyReport,
+    MetadataReport, Order, RangeReport, RangeWord, RebuildReport, ReplacementReport, SERVING, ScrubReport,
+    ServerReport, StatusReport, TOLD_TO_STOP, Verdict, order,
 };
 pub use engine::{MemberReport, Report};
 pub use epochs::{Epoch, EpochOptions, EpochReport, LostRange, OnTimeout};
@@ -50,6 +52,7 @@ pub use fault::{FaultKind, FolderError};
 pub use folder::{Assembled, Folder, NewDevices, NewFolder, Opened};
 pub use geometry::{numbers, policy_name, usual_geometry};
 pub use handle::Handle;
+pub use health::{Finding, FindingKind, when};
 pub use host::{Host, HostOptions};
 pub use latency::Latency;
 pub use margin::{Margin, NextLoss, margin};

@@ -10,6 +10,7 @@ use self::mishap::{Mishaps, Part, Planted};
 use self::replacing::Replacement;
 use self::status::{damaged, rebuilding};
 use crate::Place;
+use crate::claim::{self, Own};
 use crate::control::{Answer, Order};
 use crate::folder::{
     CLOSING, Folder, Opened, check_blank, check_no_volume, newest_superblock, newest_superblock_of,
@@ -19,8 +20,8 @@ use crate::locks::{lock, wait_for};
 use crate::memory::BLOCK;
 use crate::{EpochId, EpochOptions, FolderError, Handle, Host, HostError, HostOptions, OnTimeout, Report};
 use pantile_device::{Device, FileDevice};
-use pantile_format::volume::Superblock;
-use pantile_volume::{DeviceState, Found, Geometry, Losses, Scrub, Slot};
+use pantile_format::volume::{Claim, Second, Superblock};
+use pantile_volume::{DeviceState, Found, Geometry, Losses, RangeKind, Scrub, Slot, UserBlock};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -31,6 +32,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// How long a device is far slower than the others before it is given up, if that is wished.
 const EVICTED_AFTER: Duration = Duration::from_secs(10);
+
+/// How long an upgrade is waited for: it writes the maps once.
+const UPGRADING: Duration = Duration::from_secs(300);
 
 /// Over how many looks a rate is measured.
 const SAMPLES: usize = 20;
@@ -49,6 +53,8 @@ pub struct Service {
     only_looks: bool,
     /// It is served to be read only.
     reads_only: bool,
+    /// Of a volume that is only looked at: a claim that is held, and whether its claimant is known to serve or not.
+    claimed: Option<(Option<bool>, Claim)>,
     state: Mutex<State>,
     ending: Mutex<bool>,
     ended: Condvar,
@@ -146,7 +152,12 @@ impl Service {
     /// sense.
     pub fn look(mut folder: Folder) -> Result<Service, FolderError> {
         let (host, opened) = folder.look()?;
-        Ok(Service::with(folder, (host, None), opened, true))
+        let claims = claim::held(&opened.devices, &opened.superblock, None);
+        let claimed = match claims.into_iter().next() {
+            Some(claim) => Some((Own::new()?.serves(&claim.claimant), claim)),
+            None => None,
+        };
+        Ok(Service { claimed, ..Service::with(folder, (host, None), opened, true) })
     }
 
     /// Opens the volume of a folder to be read: nothing is written, so that neither its devices nor the folder need be writable.
@@ -183,6 +194,7 @@ impl Service {
             superblock: opened.superblock,
             only_looks,
             reads_only: false,
+            claimed: None,
             state: Mutex::new(state),
             ending: Mutex::new(false),
             ended: Condvar::new(),
@@ -255,6 +267,10 @@ impl Service {
         let stopped = self.host().stop();
         drop(copies);
         let mut state = self.lock();
+        if stopped.is_ok() && !self.only_looks && !self.reads_only && self.host().taken_by().is_none() {
+            let State { folder, devices, .. } = &*state;
+            folder.iter().for_each(|folder| folder.release(devices, &self.superblock));
+        }
         state.devices.clear();
         state.spares.clear();
         state.folder = None;
@@ -299,6 +315,8 @@ impl Service {
             Order::ScrubPause => self.order_scrub(Scrub::Pause, "The scrub waits.").map(done),
             Order::ScrubResume => self.order_scrub(Scrub::Resume, "The scrub goes on.").map(done),
             Order::ScrubStop => self.order_scrub(Scrub::Stop, "The scrub has ended.").map(done),
+            Order::Upgrade => self.upgrade().map(done),
+            Order::CallGood { offset, len_bytes } => self.call_good(*offset, *len_bytes).map(done),
             Order::DelayedStart {
                 offset,
                 len_bytes,
@@ -349,6 +367,49 @@ impl Service {
         }
         self.host().scrub(what)?;
         Ok(text.to_owned())
+    }
+
+    /// Makes a volume of version 1 one of version 2, and waits until it is.
+    fn upgrade(&self) -> Result<String, FolderError> {
+        if self.host().report()?.status.version >= 2 {
+            return Ok("The volume is of format version 2 already.".into());
+        }
+        if Second::new(self.superblock.definition).is_none() {
+            let have = self.superblock.definition.map_or(0, |definition| definition.len);
+            return Err(FolderError::NoUpgrade { have });
+        }
+        if self.host().report()?.status.failed {
+            return Err(HostError::Failed(pantile_volume::Failure::NotDurable).into());
+        }
+        self.host().upgrade()?;
+        let until = Instant::now() + UPGRADING;
+        while self.host().report()?.status.version < 2 {
+            if Instant::now() > until {
+                return Ok(
+                    "The volume becomes one of format version 2; 'pantile status' says when it is.".into()
+                );
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok("The volume is of format version 2; programs of before cannot open it any more.".into())
+    }
+
+    /// A person has looked at suspect data.
+    fn call_good(&self, offset: u64, len_bytes: Option<u64>) -> Result<String, FolderError> {
+        let len = self.host().handle().len_bytes();
+        let end = len_bytes.map_or(len, |bytes| offset.saturating_add(bytes)).min(len);
+        let (first, last) = (offset.div_ceil(BLOCK as u64), end / BLOCK as u64);
+        let suspect = |report: &Report| -> u64 {
+            let ranges = report.status.ranges.iter().filter(|range| range.kind == RangeKind::Suspect);
+            ranges.map(|range| range.count).sum::<u64>() * BLOCK as u64
+        };
+        let before = suspect(&self.host().report()?);
+        if last > first {
+            self.host().call_good(UserBlock(first), last - first)?;
+            self.host().handle().flush()?;
+        }
+        let after = suspect(&self.host().report()?);
+        Ok(format!("{} bytes are not suspect any more, {after} are.", before.saturating_sub(after)))
     }
 
     /// Tells something to a scrub that is under way.
@@ -673,6 +734,9 @@ impl Service {
         }
         let back = if revived.is_some() { format!(" {BACK}") } else { String::new() };
         let text: String = match lost(&self.host().report()?) {
+            0 if is_rebuilt(&self.host().report()?) && self.lock().replacements.is_empty() => {
+                "Every device is whole: there is nothing to rebuild.".into()
+            }
             0 => "Every slot has a device; what is missing is being rebuilt.".into(),
             1 => "1 device is lost; give another with 'pantile replace' or 'pantile add-spare'.".into(),
             lost => {
@@ -688,6 +752,11 @@ impl Service {
         if !self.only_looks {
             // It is said by the status, and looked after again next time.
             let _ = self.mishaps.guard(Part::Care, || self.look_after_it());
+        }
+        if self.host().taken_by().is_some() {
+            // Whoever serves it now has our devices' data; this server is of no more use.
+            self.end();
+            return;
         }
     }
 
@@ -715,7 +784,12 @@ impl Service {
             }
         }
         if let Some(folder) = &mut state.folder {
-            let damaged = damaged(folder, &report);
+            // The devices of a volume of version 2 keep it.
+            let stripe_bytes = self.geometry.stripe_blocks() * BLOCK as u64;
+            let damaged = match report.status.version {
+                1 => damaged(folder, &report, stripe_bytes),
+                _ => 0,
+            };
             if damaged != folder.config().damaged_stripes {
                 // Tried again at the next look.
                 let _ = folder.change(|config| config.damaged_stripes = damaged);
@@ -759,6 +833,11 @@ fn check_len(geometry: &Geometry, slot: Slot, device: &dyn Device) -> Result<(),
 /// Refuses what is too short for any slot: nobody knows which one a spare is for.
 fn check_every_len(geometry: &Geometry, device: &dyn Device) -> Result<(), FolderError> {
     (0..geometry.slots() as u32).map(Slot).try_for_each(|slot| check_len(geometry, slot, device))
+}
+
+/// Whether no device is lost or being rebuilt.
+fn is_rebuilt(report: &Report) -> bool {
+    report.status.devices.iter().all(|device| device.state == DeviceState::Present)
 }
 
 /// Whether a slot has a device that is read and written.

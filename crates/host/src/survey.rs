@@ -5,6 +5,7 @@
 use crate::control::{DeviceReport, DeviceWord, StatusReport, Verdict};
 use crate::folder::{as_another_one, geometry_of, newest_superblock, newest_superblock_of, open_to_look};
 use crate::geometry::policy_name;
+use crate::health::{Finding, FindingKind};
 use crate::memory::BLOCK;
 use crate::{Folder, FolderError, Margin};
 use pantile_device::{Device, FileDevice};
@@ -68,20 +69,21 @@ impl Folder {
             any_more: 0,
             next: None,
         };
-        let mut wrong = vec![format!("The volume cannot be opened: {why}.")];
-        wrong.extend(devices.iter().filter_map(|device| {
-            device.problem.as_ref().map(|problem| format!("Device {} is lost: {problem}.", device.device))
+        let text = format!("The volume cannot be opened: {why}.");
+        let mut findings = vec![Finding::new(FindingKind::DoesNotOpen, Verdict::Failed, text)];
+        findings.extend(devices.iter().filter_map(|device| {
+            let problem = device.problem.as_ref()?;
+            let text = format!("Device {} is lost: {problem}.", device.device);
+            Some(Finding::of(FindingKind::DeviceLost, Verdict::Degraded, device.device, text))
         }));
         let own = self.root().file_name().map(|name| name.to_string_lossy().into_owned());
-        StatusReport {
+        let known = StatusReport {
             name: newest.map_or(own.unwrap_or_default(), |superblock| superblock.name.clone()),
             volume: self.config().volume.to_string(),
             code: newest.map_or("code unknown".into(), |superblock| superblock.spec.clone()),
             policy: newest
                 .map_or("policy unknown".into(), |superblock| policy_name(superblock.policy).to_owned()),
             len_bytes: geometry.map_or(0, |geometry| geometry.user_blocks() * BLOCK as u64),
-            verdict: Verdict::Failed,
-            wrong,
             margin,
             devices,
             spares: self.config().spares.clone(),
@@ -89,7 +91,8 @@ impl Folder {
             broken_stripes: self.config().damaged_stripes,
             opens: false,
             ..StatusReport::default()
-        }
+        };
+        known.judged(findings)
     }
 
     fn held(&self, slot: u32) -> Held {

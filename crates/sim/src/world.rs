@@ -851,6 +851,8 @@ impl std::fmt::Display for Happened<'_> {
             Event::Still => write!(out, "still"),
             Event::Pace(slot, times) => write!(out, "device {} takes {times} times as long", slot.0),
             Event::Idle => write!(out, "idle"),
+            Event::Upgrade => write!(out, "upgrade"),
+            Event::Checked { first, count } => write!(out, "checked {} + {count}", first.0),
         }
     }
 }

@@ -137,6 +137,15 @@ pub enum Event {
     /// Nobody has asked for anything for a while; that it is still, too. Until somebody does, what is in memory is made durable, and stripes with
     /// much in the log are merged, so that the next burst finds room; while a device is lost or rebuilt the log stays.
     Idle,
+    /// Make a volume of version 1 one of version 2. Nothing happens where it is one, or where the text of its code leaves no room.
+    Upgrade,
+    /// A person has looked at suspect blocks of this range and calls them good.
+    Checked {
+        /// The first block.
+        first: UserBlock,
+        /// How many.
+        count: u64,
+    },
 }
 
 /// What a device that comes holds.

@@ -101,6 +101,11 @@ impl Commit {
         }
     }
 
+    /// One that says how the devices are, and nothing else.
+    pub(crate) fn of_members(generation: u64) -> Commit {
+        Commit { members_changed: true, ..Commit::proof(generation) }
+    }
+
     /// One that writes a record and nothing else.
     pub(crate) fn proof(generation: u64) -> Commit {
         Commit { proves: true, outstanding: 1, ..Commit::new(generation) }
@@ -541,12 +546,16 @@ impl Engine {
     /// called broken. What is written to it goes to the log from now on.
     pub(crate) fn undo_commit(&mut self) {
         let Some(commit) = self.commit.take() else { return };
+        let mut lost = Vec::new();
         for stripe in commit.stripes {
             if !commit.again {
                 self.unpin(stripe.physical);
             }
             if stripe.content.iter().any(Option::is_none) {
                 self.broken.insert(stripe.logical);
+                let first = u64::from(stripe.logical) * self.geometry.stripe_blocks();
+                let places = (first..).map(UserBlock).zip(&stripe.content);
+                lost.extend(places.filter(|(_, content)| content.is_none()).map(|(block, _)| block));
             }
             stripe.content.into_iter().flatten().for_each(|content| self.release_operand(content));
         }
@@ -562,6 +571,9 @@ impl Engine {
         if self.geometry.policy == Policy::Inplace {
             self.inplace_undone(commit.inplace);
             self.inplace_ended();
+        }
+        if !commit.again {
+            self.note_lost(&lost);
         }
         // While a volume is opened, the caller goes back to the state before the last record.
         self.failed |= commit.again;
@@ -693,6 +705,14 @@ impl Engine {
                 changes.push(Change::Member { slot: Slot(slot as u32), state: *state });
             }
         }
+        if !commit.again && !present.is_empty() {
+            let suspect = self.suspect_blocks(&commit.inplace);
+            let mut notes = self.note_suspect(&suspect);
+            if !changes.is_empty() || !notes.is_empty() || commit.proves {
+                notes.extend(self.notes_for_record());
+            }
+            changes.append(&mut notes);
+        }
         if commit.again {
             changes.clear();
             let copies = std::mem::take(&mut commit.copies);
@@ -741,9 +761,10 @@ impl Engine {
     /// The record is durable: switch the maps and let go of the memory.
     fn finish_commit(&mut self) {
         let Some(mut commit) = self.commit.take() else { return };
+        let per_stripe = self.geometry.stripe_blocks();
         for change in &commit.changes {
-            // The member states in the record are those of when it was written; newer ones stay.
-            if !matches!(change, Change::Member { .. }) {
+            // The member states in the record are those of when it was written; newer ones stay. Notes count since they were made.
+            if !matches!(change, Change::Member { .. } | Change::Note(_)) {
                 self.maps.apply(change);
             }
         }
@@ -781,6 +802,13 @@ impl Engine {
         }
         for row in commit.rows {
             row.parity.into_iter().for_each(|buffer| self.release(buffer));
+        }
+        if self.maps.notes.has_ranges() {
+            let written = commit.taken.blocks.stripes().flat_map(|(logical, blocks)| {
+                let first = u64::from(logical) * per_stripe;
+                blocks.iter().map(move |&(place, _)| UserBlock(first + u64::from(place)))
+            });
+            self.note_rewritten(&written.collect::<Vec<_>>());
         }
         commit.taken.blocks.into_values().for_each(|content| self.release_operand(content));
         self.inplace_ended();

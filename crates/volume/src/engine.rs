@@ -16,6 +16,7 @@ use crate::inplace::Inplace;
 use crate::journal::Snapshot;
 use crate::maps::Maps;
 use crate::members::Rebuild;
+use crate::notes::Noting;
 use crate::pace::Pace;
 use crate::scrub::Scrubbing;
 use crate::span::{Span, SpanId};
@@ -25,7 +26,7 @@ use crate::{
     Action, BufferId, Bug, Computed, EpochId, Event, Failure, Found, Geometry, IoId, IoResult, JobId,
     Operand, Planted, Reply, Request, RequestId, Slot, UserBlock,
 };
-use pantile_format::volume::{HistoryId, MemberState, Superblock};
+use pantile_format::volume::{EventKind, HistoryId, MemberState, Second, Superblock};
 use pantile_format::{Crc64, Generation};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -167,6 +168,7 @@ pub(crate) struct Engine {
     /// While the last record is verified: what the headers of the chunks that it wrote must be.
     pub(crate) digests: BTreeMap<(u32, Slot), Crc64>,
     pub(crate) snapshot: Option<Snapshot>,
+    pub(crate) noting: Noting,
     /// Blocks that could not be had while the volume was opened.
     verify_lost: usize,
     pub(crate) planted: Planted,
@@ -182,6 +184,7 @@ impl Engine {
         journal_used: u32,
         counter: u64,
     ) -> Result<Engine, pantile_code::CodeError> {
+        let noting = Noting::after(&maps.notes);
         Ok(Engine {
             blocked: VecDeque::new(),
             pinned_rows: BTreeSet::new(),
@@ -241,6 +244,7 @@ impl Engine {
             journal_used,
             superblock,
             snapshot: None,
+            noting,
             verify_lost: 0,
             planted: Planted::default(),
         })
@@ -292,7 +296,9 @@ impl Engine {
             | Event::Settle
             | Event::Still
             | Event::Pace(..)
-            | Event::Idle => {}
+            | Event::Idle
+            | Event::Upgrade
+            | Event::Checked { .. } => {}
         }
         self.begin_later();
     }
@@ -353,7 +359,12 @@ impl Engine {
             Event::Settle => self.settle(),
             Event::Pace(slot, times) => self.set_pace(slot, times),
             Event::Still => self.proof_wanted = true,
-            Event::Idle => (self.idle, self.commit_wanted, self.proof_wanted) = (true, true, true),
+            Event::Idle => {
+                (self.idle, self.commit_wanted, self.proof_wanted) = (true, true, true);
+                self.members_changed |= self.has_unrecorded_notes();
+            }
+            Event::Upgrade => self.upgrade(),
+            Event::Checked { first, count } => self.call_good(first, count),
         }
         self.drive();
     }
@@ -376,6 +387,17 @@ impl Engine {
         self.proof_wanted = true;
         let is_marked = self.settle_marks();
         self.members_changed |= is_marked || self.has_unrecorded_rebuild();
+        self.members_changed |= self.has_unrecorded_notes();
+    }
+
+    /// Begins to make the volume one of version 2; a snapshot does it, and all three superblocks of every device.
+    fn upgrade(&mut self) {
+        let second = Second::new(self.superblock.definition);
+        if self.superblock.second.is_none() && second.is_some() && !self.noting.upgrades {
+            self.noting.upgrades = true;
+            self.event(EventKind::UPGRADED, None, 0);
+            (self.snapshot_wanted, self.snapshot_everywhere) = (true, true);
+        }
     }
 
     /// Begins whatever can be begun.
@@ -386,6 +408,10 @@ impl Engine {
         self.drive_inplace();
         self.drive_rebuild();
         self.drive_scrub();
+        if self.members_changed {
+            // What came to light meanwhile gets into a record.
+            self.drive_commit();
+        }
         self.unblock();
     }
 
@@ -640,6 +666,7 @@ impl Engine {
     fn finish_read(&mut self, id: RequestId) {
         let Some(read) = self.reads.remove(&id) else { return };
         let contents: Vec<Option<Operand>> = read.blocks.into_iter().map(Option::flatten).collect();
+        self.note_read(&read.epoch, read.first, &contents);
         let reply = match read.lost {
             Some(_) if read.epoch.is_some() => {
                 let lost = (read.first.0..).map(UserBlock).zip(&contents);
@@ -666,11 +693,39 @@ impl Engine {
         }
     }
 
+    /// What a user's read has found out of blocks on the devices.
+    fn note_read(&mut self, epoch: &Option<EpochId>, first: UserBlock, contents: &[Option<Operand>]) {
+        if epoch.is_some() || self.failed {
+            return;
+        }
+        let blocks = || (first.0..).map(UserBlock).zip(contents);
+        if contents.contains(&None) {
+            let lost: Vec<UserBlock> = blocks().filter(|(_, had)| had.is_none()).map(|(b, _)| b).collect();
+            self.note_lost(&lost);
+        } else if self.maps.notes.has_ranges() {
+            let (logical, _) = self.geometry.locate(first);
+            let (last, _) = self.geometry.locate(UserBlock(first.0 + contents.len().max(1) as u64 - 1));
+            // What is in memory says nothing of what the devices have.
+            let is_in_memory = self.memories().any(|memory| {
+                (logical..=last).any(|l| memory.unmapped.contains(&l) || !memory.blocks.stripe(l).is_empty())
+            });
+            if !is_in_memory && !contents.is_empty() {
+                self.note_had(first, contents.len() as u64);
+            }
+        }
+    }
+
     fn io_done(&mut self, io: IoId, result: &IoResult) {
         let Some((slot, owner)) = self.ios.remove(&io) else { return };
         if *result == IoResult::Gone {
             self.device_gone(slot);
         }
+        self.noting.write_failed = *result == IoResult::MediaError;
+        self.io_ended(slot, owner, result);
+        self.noting.write_failed = false;
+    }
+
+    fn io_ended(&mut self, slot: Slot, owner: IoOwner, result: &IoResult) {
         match owner {
             IoOwner::FetchCell { fetch, cell, buffer } => self.cell_read(fetch, cell, buffer, result),
             IoOwner::FetchHeader { fetch, cell, logical, mapping, slot } => {
@@ -760,6 +815,7 @@ impl Engine {
             commit.inplace.has_lost = true;
         }
         self.leave_rebuild(slot);
+        self.note_loss(slot);
         self.members_changed = true;
         self.history_is_open |= self.opening_since.is_none();
         self.sums.retain(|&(_, s), _| s != slot);

@@ -96,8 +96,9 @@ struct Update {
     places: Vec<Place>,
     /// The checksums of the chunks that are written to.
     sums: BTreeMap<Slot, Vec<u64>>,
-    /// Old content cannot be had.
+    /// Old content cannot be had: this.
     is_hopeless: bool,
+    lost: Vec<Place>,
     /// A header cannot be had: the stripe is written as a whole.
     lacks_header: bool,
 }
@@ -263,7 +264,9 @@ impl Engine {
         let mut blocks = 0;
         let mut cleared = BTreeSet::new();
         for &logical in &self.inplace.resync {
-            let bytes = self.switch_bytes() + 32;
+            // Each data cell of it may become suspect.
+            let notes = if self.keeps_notes() { 40 * self.geometry.code.data().len() as u64 } else { 0 };
+            let bytes = self.switch_bytes() + 32 + notes;
             let Some(mapping) = self.maps.stripes[logical as usize] else { continue };
             if !cleared.is_empty() && (blocks + per_stripe > WHOLE_BLOCKS_MOST || room < bytes) {
                 break;
@@ -400,6 +403,7 @@ impl Engine {
             places: Vec::new(),
             sums: BTreeMap::new(),
             is_hopeless: false,
+            lost: Vec::new(),
             lacks_header: false,
         }
     }
@@ -427,7 +431,10 @@ impl Engine {
         let update = &mut commit.inplace.updates[index];
         match content {
             Some(content) => _ = update.old.insert(place, content),
-            None => update.is_hopeless = true,
+            None => {
+                update.is_hopeless = true;
+                update.lost.push(place);
+            }
         }
         self.phase_part_done();
     }
@@ -589,6 +596,20 @@ impl Engine {
         writes
     }
 
+    /// Blocks of users that are computed from parity of stripes that a crash caught.
+    pub(crate) fn suspect_blocks(&self, part: &InplaceCommit) -> Vec<UserBlock> {
+        let mut suspect = Vec::new();
+        for raw in &part.raws {
+            let first = u64::from(raw.mapping.physical) * self.geometry.stripe_blocks();
+            let elements = u64::from(self.geometry.element_blocks());
+            let cells = (0..).zip(self.geometry.code.data()).filter(|(_, cell)| raw.lost.contains(**cell));
+            suspect.extend(cells.flat_map(|(nth, _): (u64, _)| {
+                (0..elements).map(move |offset| UserBlock(first + nth * elements + offset))
+            }));
+        }
+        suspect
+    }
+
     /// Everything is durable, or a device was lost: then what was written in place waits on, and is written as a whole.
     pub(crate) fn inplace_finished(&mut self, commit: &mut Commit) {
         let part = std::mem::take(&mut commit.inplace);
@@ -628,6 +649,7 @@ impl Engine {
         for update in part.updates {
             if update.is_hopeless {
                 self.broken.insert(update.logical);
+                self.note_lost(&self.users_of(update.logical, &update.lost));
             } else if update.lacks_header {
                 self.repair.insert(update.logical);
             }
@@ -640,6 +662,16 @@ impl Engine {
         self.repair.retain(|logical| !broken.contains(logical));
         self.inplace.unsure.retain(|logical| !broken.contains(logical));
         self.inplace.resync.retain(|logical| !broken.contains(logical));
+    }
+
+    /// The users' blocks among places of a stripe.
+    fn users_of(&self, logical: u32, places: &[Place]) -> Vec<UserBlock> {
+        let first = u64::from(logical) * self.geometry.stripe_blocks();
+        let of = |&(cell, offset): &Place| {
+            let nth = self.geometry.code.data_position(cell)? as u64;
+            Some(UserBlock(first + nth * u64::from(self.geometry.element_blocks()) + u64::from(offset)))
+        };
+        places.iter().filter_map(of).collect()
     }
 
     fn release_update(&mut self, update: Update) {

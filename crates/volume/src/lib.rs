@@ -27,6 +27,7 @@ mod journal;
 mod lookup;
 mod maps;
 mod members;
+mod notes;
 mod open;
 mod owed;
 mod pace;
@@ -48,7 +49,7 @@ pub use extents::Extent;
 pub use geometry::{Geometry, NewVolume};
 pub use lookup::{Lookup, Mixture, Source, Stretch};
 pub use open::{Birth, OpenError, choose_side, format_volume, format_volume_1};
-pub use pantile_format::volume::Policy;
+pub use pantile_format::volume::{DeviceNote, EventKind, EventNote, Policy, RangeKind, RangeNote, Reason};
 #[cfg(feature = "planted-bugs")]
 pub use planted::Bug;
 pub use status::{

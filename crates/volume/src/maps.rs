@@ -4,6 +4,7 @@
 //! live count of a log row is the number of user blocks mapped to it; a row without live blocks is free; a generation
 //! is used once.
 
+use crate::notes::Notes;
 use crate::{Geometry, Slot, UserBlock};
 use pantile_format::volume::{LogicalStripe, MemberState, Note, Policy};
 use pantile_format::{Crc64, Generation};
@@ -240,6 +241,8 @@ pub(crate) struct Maps {
     pub(crate) members: Vec<MemberState>,
     /// The next generation.
     pub(crate) generation: u64,
+    /// What happened, and what is wrong.
+    pub(crate) notes: Notes,
 }
 
 impl Maps {
@@ -256,7 +259,12 @@ impl Maps {
             free_rows: (0..geometry.log_rows()).collect(),
             members: vec![MemberState::Present; geometry.slots()],
             generation: 1,
+            notes: Notes::new(geometry.slots()),
         }
+    }
+
+    pub(crate) fn stripe_blocks(&self) -> u64 {
+        self.stripe_blocks
     }
 
     /// Whether a volume may write a record of these changes: what it writes lies where nothing lay before it, or, in place, the same.
@@ -288,6 +296,7 @@ impl Maps {
                 // The same, where it was written in place.
                 self.free.remove(*physical);
                 self.generation = self.generation.max(generation + 1);
+                self.stripes_written(*logical, 1);
             }
             Change::Unmap { first, count } => {
                 while let Some((logical, old)) =
@@ -297,6 +306,7 @@ impl Maps {
                     self.free.insert(old.physical);
                 }
                 self.marked.retain(|logical| !(*first..*first + *count).contains(logical));
+                self.stripes_unmapped(*first, *count);
             }
             Change::Row { row, content } => {
                 self.free_rows.remove(row);
@@ -305,6 +315,7 @@ impl Maps {
                 for (index, &block) in content.blocks.iter().enumerate() {
                     let Some(block) = block else { continue };
                     self.forget(block);
+                    self.notes.written(block, 1);
                     self.place_in_log(block, LogPlace { row: *row, index: index as u32 });
                 }
             }
@@ -322,7 +333,7 @@ impl Maps {
                     };
                 }
             }
-            Change::Note(_) => {}
+            Change::Note(note) => self.notes.apply(note),
         }
     }
 

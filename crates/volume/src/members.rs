@@ -21,7 +21,7 @@ use crate::{
     UserBlock,
 };
 use pantile_format::Generation;
-use pantile_format::volume::{LogicalStripe, MemberState};
+use pantile_format::volume::{EventKind, LogicalStripe, MemberState};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Blocks made again at a time: 8 MiB. When fewer than half of them are under way, more are begun.
@@ -122,6 +122,7 @@ impl Engine {
                 self.members_changed = true;
                 continue;
             }
+            self.note_arrival(slot, found == Found::Blank);
             let cursor = LogicalStripe(0);
             self.maps.members[slot.0 as usize] =
                 MemberState::Rebuilding { missed_from, missed_until, cursor };
@@ -183,8 +184,9 @@ impl Engine {
             }
             let (ends, cursor) = (self.geometry.logical_stripes(), rebuilding.iter().map(|&(_, c)| c).min());
             if cursor.is_none_or(|cursor| cursor >= ends) {
-                for slot in &rebuild.slots {
+                for &slot in &rebuild.slots {
                     self.maps.members[slot.0 as usize] = MemberState::Present;
+                    self.event(EventKind::WHOLE, Some(slot), 0);
                 }
                 self.rebuild = Some(rebuild);
                 self.members_changed = true;
@@ -329,7 +331,10 @@ impl Engine {
         }
         let generation = stripe.mapping.generation;
         let Some(content) = stripe.content.iter().copied().collect::<Option<Vec<Operand>>>() else {
-            // More is lost than can be made again. What is lost stays lost, and is found so when it is read.
+            // More is lost than can be made again. What of it is data that cannot be had is found when it is to be written anew.
+            if !self.broken.contains(&logical) {
+                self.repair.insert(logical);
+            }
             self.rebuilt_stripe(logical);
             return;
         };

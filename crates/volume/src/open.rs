@@ -61,6 +61,7 @@ enum Reading {
     /// And at which of its two turns; the copy has none.
     Superblock(Slot, Option<u64>),
     Snapshot(Slot),
+    State(Slot),
     /// A piece of a ring, from this block on.
     Journal(Slot, u32),
     /// One block of a ring that could not be read at once.
@@ -100,6 +101,8 @@ pub(crate) struct Opening {
     /// Devices to try for the snapshot.
     sources: Vec<Slot>,
     snapshot: Option<SnapshotReader>,
+    /// Devices to try for the state, once there is one to be read.
+    state_sources: Option<Vec<Slot>>,
     base: Option<Maps>,
     /// Devices whose ring is still to be read, and those whose ring is being read.
     unread: VecDeque<Slot>,
@@ -138,6 +141,8 @@ pub(crate) struct Opening {
     pub(crate) only_looks: bool,
     /// Ends when it is known whether the last record counts, before anything is written.
     pub(crate) reads_only: bool,
+    /// Seconds since 1970, as the driver told last.
+    pub(crate) now: i64,
     pub(crate) planted: Planted,
 }
 
@@ -156,6 +161,7 @@ impl Opening {
             newest: None,
             sources: Vec::new(),
             snapshot: None,
+            state_sources: None,
             base: None,
             unread: VecDeque::new(),
             reading: BTreeMap::new(),
@@ -179,6 +185,7 @@ impl Opening {
             error: None,
             only_looks: false,
             reads_only: false,
+            now: 0,
             planted: Planted::default(),
         };
         for slot in (0..slots as u32).map(Slot).filter(|s| there[s.0 as usize]) {
@@ -236,7 +243,9 @@ impl Opening {
             | Event::Settle
             | Event::Still
             | Event::Pace(..)
-            | Event::Idle => {}
+            | Event::Idle
+            | Event::Upgrade
+            | Event::Checked { .. } => {}
         }
     }
 
@@ -271,6 +280,7 @@ impl Opening {
             },
             (Reading::Snapshot(slot), IoResult::Bytes(bytes)) => self.had_of_snapshot(slot, bytes),
             (Reading::Snapshot(_), _) => self.snapshot = None,
+            (Reading::State(_), IoResult::Bytes(bytes)) => self.had_of_state(bytes),
             (Reading::Journal(slot, from) | Reading::JournalBlock(slot, from), IoResult::Bytes(bytes)) => {
                 self.had_of_ring(slot, from, bytes);
             }
@@ -405,6 +415,11 @@ impl Opening {
         if !self.are_enough(Vec::new()) {
             return;
         }
+        let features = newest.second.map_or(0, |second| second.features.unknown_to_write());
+        if features != 0 && !self.only_looks {
+            self.error = Some(OpenError::NeedsNewer { features });
+            return;
+        }
         let has_snapshot = newest.snapshot.is_some();
         self.newest = Some(newest);
         self.sources =
@@ -485,6 +500,7 @@ impl Opening {
                 Engine::resume(self.geometry.clone(), maps, newest, number + 1, head, used, counter);
             let Ok(mut old) = resumed else { return };
             old.planted = self.planted;
+            old.noting.now = self.now;
             // Only the record that is forgotten now said that the one before it was durable.
             old.unproven = used > 0;
             old.opening_since = Some(self.since);
@@ -600,6 +616,7 @@ impl Opening {
             engine.begin_provisionally();
         }
         engine.begin_resync();
+        engine.resume_scrub();
         engine.drive();
     }
 

@@ -9,6 +9,7 @@
 //! tried one by one for the one that explains it alone: one such column is *located*, several are *ambiguous*, none is
 //! *unlocatable*.
 
+mod kept;
 mod metadata;
 
 use self::metadata::Metadata;
@@ -19,11 +20,15 @@ use crate::{
     Action, BufferId, Bug, Compute, Computed, IoResult, Operand, Scrub, ScrubStatus, Seed, Slot, Sum, Urgency,
 };
 use pantile_code::CellIndex;
+use pantile_format::volume::EventKind;
 use pantile_plan::CellSet;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Blocks read at a time: 8 MiB.
 const WINDOW_BLOCKS: u64 = 2048;
+
+/// Windows between two records of where a scrub is: half a GiB of stripes.
+const RECORDED_WINDOWS: u64 = 64;
 
 /// A scrub, running, paused or at its end.
 #[derive(Debug)]
@@ -40,6 +45,15 @@ pub(crate) struct Scrubbing {
     outstanding: usize,
     /// What was written ahead up to this name is recorded before the scrub begins, or nobody would look at it.
     barrier: u64,
+    /// Stripes that it has found bad and that are written anew.
+    flagged: BTreeSet<u32>,
+    /// Stripes that are bad, and that nothing but a guess could make good.
+    unnamed: u64,
+    /// Of before a restart: stripes made good, and stripes that could not be.
+    before: (u64, u64),
+    /// What it had found, and where it was, when nothing of it was under way.
+    at_rest: (u32, ScrubStatus),
+    windows: u64,
 }
 
 #[derive(Debug)]
@@ -65,39 +79,36 @@ impl Engine {
         let outstanding = self.scrubbing.as_ref().map_or(0, |scrub| scrub.outstanding);
         let metadata = Metadata::new(self.next_id());
         match wish {
-            Scrub::Start { repair } if outstanding == 0 => {
-                let total = u64::from(self.geometry.logical_stripes());
-                let status = ScrubStatus { total, repair, running: true, ..ScrubStatus::default() };
-                let (checking, rows) = (BTreeMap::new(), BTreeMap::new());
-                let (next_row, next_stripe, outstanding, barrier) = (0, 0, 0, self.counter());
-                self.scrubbing = Some(Scrubbing {
-                    status,
-                    metadata,
-                    mends: false,
-                    next_row,
-                    next_stripe,
-                    checking,
-                    rows,
-                    outstanding,
-                    barrier,
-                });
-            }
             Scrub::Start { repair } => {
-                // What is under way ends first; then it begins again.
-                if let Some(scrub) = &mut self.scrubbing {
-                    let (running, total) = (true, scrub.status.total);
-                    scrub.status = ScrubStatus { total, repair, running, ..ScrubStatus::default() };
-                    (scrub.next_row, scrub.next_stripe) = (0, 0);
-                    (scrub.metadata, scrub.mends) = (metadata, false);
+                let total = u64::from(self.geometry.logical_stripes());
+                let begun_at = self.noting.now;
+                let status = ScrubStatus { total, repair, running: true, begun_at, ..ScrubStatus::default() };
+                let fresh = Scrubbing::new(status, metadata, self.counter());
+                match &mut self.scrubbing {
+                    // What is under way ends first; then it begins again.
+                    Some(scrub) if outstanding > 0 => {
+                        let (checking, rows) =
+                            (std::mem::take(&mut scrub.checking), std::mem::take(&mut scrub.rows));
+                        *scrub = Scrubbing { checking, rows, outstanding, ..fresh };
+                    }
+                    scrubbing => *scrubbing = Some(fresh),
                 }
+                self.event(EventKind::SCRUB_BEGUN, None, 0);
             }
             Scrub::Pause | Scrub::Resume | Scrub::Stop => {
+                let mut ends = false;
                 if let Some(scrub) = &mut self.scrubbing {
+                    ends = wish == Scrub::Stop && scrub.status.running;
                     scrub.status.paused = wish == Scrub::Pause && scrub.status.running;
                     scrub.status.running &= wish != Scrub::Stop;
+                    scrub.status.stopped |= ends;
+                }
+                if ends {
+                    self.note_scrub_end();
                 }
             }
         }
+        self.members_changed |= self.has_unrecorded_notes();
     }
 
     /// Begins the next part if none is under way.
@@ -116,7 +127,12 @@ impl Engine {
             if self.is_resyncing() || self.is_locked(next) {
                 return;
             }
+            let keeps_notes = self.keeps_notes();
             let Some(scrub) = &mut self.scrubbing else { return };
+            scrub.at_rest = (scrub.next_stripe, scrub.status.clone());
+            scrub.windows += 1;
+            // Where it is gets into a record now and then, so that a crash does not begin it again.
+            self.members_changed |= keeps_notes && scrub.windows.is_multiple_of(RECORDED_WINDOWS);
             scrub.outstanding = 1;
             if !scrub.metadata.is_over() {
                 if !self.scrub_metadata() {
@@ -137,9 +153,15 @@ impl Engine {
                     (self.snapshot_wanted, self.snapshot_everywhere) = (true, true);
                     self.drive_commit();
                 }
+                let mut has_ended = false;
                 if let Some(scrub) = &mut self.scrubbing {
-                    let waits = scrub.status.repair && (self.snapshot_wanted || self.snapshot.is_some());
-                    scrub.status.running = waits;
+                    let mends = self.snapshot_wanted || self.snapshot.is_some();
+                    let repairs = scrub.flagged.iter().any(|logical| self.repair.contains(logical));
+                    scrub.status.running = scrub.status.repair && (mends || repairs);
+                    has_ended = !scrub.status.running;
+                }
+                if has_ended {
+                    self.note_scrub_end();
                 }
                 return;
             }
@@ -195,6 +217,7 @@ impl Engine {
                 scrub.status.log_checksum += u64::from(is_wrong);
                 scrub.status.log_unreadable += u64::from(!is_wrong);
                 if scrub.status.repair {
+                    scrub.flagged.extend(homes.iter().copied());
                     self.repair.extend(homes);
                 }
             }
@@ -345,6 +368,7 @@ impl Engine {
                 1 => scrub.status.located += 1,
                 _ => scrub.status.ambiguous += 1,
             }
+            scrub.unnamed += u64::from(!repair);
         }
         let repair = repair && self.scrubbing.as_ref().is_some_and(|scrub| scrub.status.repair);
         self.stripe_judged(logical, repair);
@@ -396,6 +420,7 @@ impl Engine {
             buffers.collect::<Vec<_>>().into_iter().for_each(|buffer| self.release(buffer));
         }
         if repair {
+            self.scrubbing.iter_mut().for_each(|scrub| _ = scrub.flagged.insert(logical));
             self.repair.insert(logical);
         }
         self.scrub_part_done();

@@ -3,7 +3,7 @@
 use crate::maps::{RowCell, RowKind};
 use crate::{Engine, EpochId, Slot, UserBlock};
 use pantile_code::CellIndex;
-use pantile_format::volume::{HistoryId, MemberState};
+use pantile_format::volume::{DeviceNote, EventNote, HistoryId, MemberState, RangeNote};
 use pantile_plan::{CellSet, Costs, Effort, Request};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,6 +43,8 @@ pub struct DeviceStatus {
     pub state: DeviceState,
     /// What it has done.
     pub counts: DeviceCounts,
+    /// What is known of it, from before the volume was opened, too.
+    pub known: DeviceNote,
 }
 
 /// What a scrub has found bad of a device, beside its stripes and its log.
@@ -93,13 +95,25 @@ pub struct ScrubStatus {
     pub log_unreadable: u64,
     /// Devices whose superblocks, journal, snapshot or text of the code are bad.
     pub metadata: Vec<BadMetadata>,
+    /// How many those are, also where a restart has forgotten which.
+    pub metadata_devices: u64,
+    /// When it began and, if it has, ended: seconds since 1970, 0 where it is not known.
+    pub begun_at: i64,
+    /// Or was stopped.
+    pub ended_at: i64,
+    /// Whether it was stopped before its end.
+    pub stopped: bool,
+    /// Stripes that were bad and have been written anew.
+    pub repaired: u64,
+    /// Stripes that are bad and cannot be made good, or not without a guess.
+    pub left: u64,
 }
 
 impl ScrubStatus {
     /// Whether it has found anything that is not as it should be.
     pub fn is_bad(&self) -> bool {
         let stripes = self.checksum + self.unreadable + self.located + self.ambiguous + self.unlocatable;
-        stripes + self.log_checksum + self.log_unreadable > 0 || !self.metadata.is_empty()
+        stripes + self.log_checksum + self.log_unreadable > 0 || self.metadata_devices > 0
     }
 }
 
@@ -191,6 +205,14 @@ pub struct Status {
     pub reads_only: bool,
     /// Devices that were here when the volume was opened, ran separately and take no part, and their histories.
     pub apart: Vec<(Slot, HistoryId)>,
+    /// The version of the volume's format: 1, which keeps nothing of what follows when it is stopped, or 2.
+    pub version: u32,
+    /// Blocks that are lost or suspect, from the lowest on.
+    pub ranges: Vec<RangeNote>,
+    /// What happened, the oldest first, as far as it is known.
+    pub events: Vec<EventNote>,
+    /// What happened before was kept, and could be read nowhere.
+    pub notes_lost: bool,
 }
 
 /// What cannot be had, because of lost devices alone.
@@ -267,7 +289,12 @@ impl Engine {
         let devices = (0..).map(Slot).zip(&self.maps.members).zip(&self.counts);
         Status {
             devices: devices
-                .map(|((slot, member), &counts)| DeviceStatus { slot, state: state(member), counts })
+                .map(|((slot, member), &counts)| DeviceStatus {
+                    slot,
+                    state: state(member),
+                    counts,
+                    known: self.device_note(slot),
+                })
                 .collect(),
             dirty_blocks: self.dirty_blocks() as u64,
             epochs: self.epoch_statuses(),
@@ -284,12 +311,16 @@ impl Engine {
             marked_stripes: self.maps.marked.len() as u64,
             write_hole_stripes: self.inplace.write_holes,
             rebuilt_blocks: self.rebuild.as_ref().map_or(0, |rebuild| rebuild.blocks_written),
-            scrub: self.scrubbing.as_ref().map(|scrub| scrub.status.clone()),
+            scrub: self.scrub_status(),
             failed: self.failed
                 && !(self.reads_only && self.planners.stripes_bear.bears(&self.maps.absent())),
             reads_only: self.reads_only,
             next_generation: self.maps.generation,
             apart: self.apart.clone(),
+            version: if self.superblock.second.is_some() { 2 } else { 1 },
+            ranges: self.maps.notes.ranges(),
+            events: self.maps.notes.events.iter().copied().collect(),
+            notes_lost: self.maps.notes.are_lost,
         }
     }
 }

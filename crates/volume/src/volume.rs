@@ -2,7 +2,7 @@
 
 use crate::{
     Action, BufferId, Engine, EpochStatus, Event, Extent, Failure, Geometry, Lookup, Losses, OpenError,
-    Opening, Reply, Request, RequestId, Slot, Status, UserBlock,
+    Opening, Reason, Reply, Request, RequestId, Slot, Status, UserBlock,
 };
 use pantile_format::volume::HistoryId;
 use std::collections::VecDeque;
@@ -30,6 +30,8 @@ pub struct Volume {
     epoch_blocks: Option<usize>,
     /// Dirty blocks that start a commit, if not as many as usual.
     dirty_mark: Option<usize>,
+    /// Seconds since 1970, as the driver told last.
+    now: i64,
 }
 
 #[derive(Debug)]
@@ -54,6 +56,7 @@ impl Volume {
             refusals: VecDeque::new(),
             epoch_blocks: None,
             dirty_mark: None,
+            now: 0,
         };
         volume.go_on();
         volume
@@ -71,6 +74,7 @@ impl Volume {
             refusals: VecDeque::new(),
             epoch_blocks: None,
             dirty_mark: None,
+            now: 0,
         };
         volume.go_on();
         volume
@@ -118,13 +122,35 @@ impl Volume {
         self.dirty_mark = Some(dirty_blocks);
     }
 
+    /// Says what time it is, in seconds since 1970: what happens from now on happens then. The volume has no clock; untold it says 0.
+    pub fn tell_time(&mut self, now: i64) {
+        self.now = now;
+        match &mut self.inner {
+            Inner::Serving(engine) | Inner::Looking(engine) => engine.noting.now = now,
+            Inner::Opening(opening) => opening.now = now,
+            Inner::Refused(_) => {}
+        }
+    }
+
+    /// Says why a device is about to be called gone: with a reason, and the number of the system's error or 0.
+    pub fn tell_why(&mut self, slot: Slot, reason: Reason, errno: i32) {
+        if let Inner::Serving(engine) = &mut self.inner {
+            engine.tell_why(slot, reason, errno);
+        }
+    }
+
     /// Takes an event. The actions that follow are had from [`Volume::next_action`].
     pub fn handle(&mut self, event: Event) {
         match (&mut self.inner, event) {
             (Inner::Serving(engine), event) => engine.handle(event),
-            (Inner::Opening(_), event @ (Event::Request(..) | Event::DeviceCame(..) | Event::Scrub(..))) => {
-                self.waiting.push(event);
-            }
+            (
+                Inner::Opening(_),
+                event @ (Event::Request(..)
+                | Event::DeviceCame(..)
+                | Event::Scrub(..)
+                | Event::Upgrade
+                | Event::Checked { .. }),
+            ) => self.waiting.push(event),
             (Inner::Opening(opening), event) => {
                 if let Event::DeviceGone(slot) = event {
                     // What came before it went again counts no more.
@@ -234,6 +260,7 @@ impl Volume {
             }
             Some(Ok(engine)) => {
                 let mut engine = engine;
+                engine.noting.now = self.now;
                 if let Some(blocks) = self.epoch_blocks {
                     engine.delayed.keep(blocks);
                 }

@@ -9,8 +9,8 @@ use crate::sets::{self, Versioned};
 use crate::terminal::{Terminal, print, print_json};
 use anstyle::{AnsiColor, Style};
 use pantile_host::{
-    Answer, DeviceReport, DeviceWord, FaultKind, Folder, FolderError, Margin, Order, Service, StatusReport,
-    Verdict as VolumeVerdict, order,
+    Answer, DeviceReport, DeviceWord, FaultKind, Folder, FolderError, Margin, Order, RangeWord, Service,
+    StatusReport, Verdict as VolumeVerdict, order, when,
 };
 use serde::Serialize;
 use std::fmt::Write;
@@ -324,10 +324,19 @@ pub fn print_status(
     terminal: &Terminal,
 ) -> Outcome {
     let ended = if served { None } else { ended(root) };
+    let report = &match &ended {
+        Some(why) => report.clone().server_ended(&sets::name(why)),
+        None => report.clone(),
+    };
     match json {
         true => print_json(&Versioned::new(&StatusJson { served, ended, report }))?,
-        false => print(&status_text(report, served, ended.as_deref(), terminal))?,
+        false => print(&status_text(report, served, terminal))?,
     }
+    outcome(report)
+}
+
+/// What a volume that is so means for the exit status.
+pub fn outcome(report: &StatusReport) -> Outcome {
     match report.verdict {
         VolumeVerdict::Clean => Ok(Verdict::Good),
         VolumeVerdict::Warned | VolumeVerdict::Degraded => Ok(Verdict::Bad),
@@ -338,7 +347,7 @@ pub fn print_status(
     }
 }
 
-fn status_text(report: &StatusReport, served: bool, ended: Option<&str>, terminal: &Terminal) -> String {
+fn status_text(report: &StatusReport, served: bool, terminal: &Terminal) -> String {
     let (word, colour) = match report.verdict {
         VolumeVerdict::Clean => ("clean", AnsiColor::Green),
         VolumeVerdict::Warned => ("whole, with warnings", AnsiColor::Yellow),
@@ -358,13 +367,6 @@ fn status_text(report: &StatusReport, served: bool, ended: Option<&str>, termina
             (false, _) => ", not served",
         }
     );
-    if let Some(why) = ended {
-        let why = sets::name(why);
-        let _ = writeln!(
-            out,
-            "The last server was not stopped: {why} serve.log says more; 'pantile serve' starts another."
-        );
-    }
     for wrong in &report.wrong {
         let _ = writeln!(out, "{}", sets::name(wrong));
     }
@@ -529,6 +531,7 @@ pub fn scrub_text(report: &StatusReport) -> String {
     let how = match (scrub.running, scrub.paused) {
         (true, true) => "waits at",
         (true, false) => "is at",
+        (false, _) if scrub.stopped => "was stopped at",
         (false, _) => "ended at",
     };
     let stripes = |number: u64, word: &str| {
@@ -559,7 +562,45 @@ pub fn scrub_text(report: &StatusReport) -> String {
         .map(|bad| format!("; bad of device {}: {}", bad.device, bad.what()))
         .collect();
     let repair = if scrub.repair { ", with repair," } else { "" };
-    format!("The scrub{repair} {how} {} of {} stripes{found}{log}{metadata}.", scrub.done, scrub.total)
+    let of = match scrub.begun_at {
+        0 => String::new(),
+        at => format!(" of {}", when(at)),
+    };
+    let mended = match (scrub.repair, scrub.repaired, scrub.left) {
+        (false, ..) | (true, 0, 0) => String::new(),
+        (true, repaired, 0) => format!(" Repaired: {}.", count(repaired as usize, "stripe")),
+        (true, repaired, left) => format!(
+            " Repaired: {}; {} could not be: 'pantile status --lost' says which data are lost.",
+            count(repaired as usize, "stripe"),
+            count(left as usize, "stripe")
+        ),
+    };
+    format!(
+        "The scrub{of}{repair} {how} {} of {} stripes{found}{log}{metadata}.{mended}",
+        scrub.done, scrub.total
+    )
+}
+
+/// Which data are lost or suspect, a range a line.
+pub fn ranges_text(report: &StatusReport) -> String {
+    if report.ranges.is_empty() {
+        return match report.broken_stripes {
+            0 => "No data are known to be lost or suspect.\n".into(),
+            stripes => format!(
+                "{} have lost data, and it is not known which: scrub with --repair, or read all of it.\n",
+                count(stripes as usize, "stripe")
+            ),
+        };
+    }
+    let mut out = String::new();
+    for range in &report.ranges {
+        let what = match range.is {
+            RangeWord::Lost => "lost",
+            RangeWord::Suspect => "suspect",
+        };
+        let _ = writeln!(out, "{}+{}  {what} since {}", range.offset, range.len_bytes, when(range.since));
+    }
+    out
 }
 
 fn duration(seconds: u64) -> String {
@@ -592,7 +633,7 @@ mod tests {
             log_blocks: 738,
             log_checksum: 246,
             log_unreadable: 3,
-            metadata: Vec::new(),
+            ..ScrubReport::default()
         };
         let text =
             |scrub: ScrubReport| scrub_text(&StatusReport { scrub: Some(scrub), ..StatusReport::default() });

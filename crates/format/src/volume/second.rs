@@ -7,9 +7,6 @@ use super::zones::{DEFINITION_START, JOURNAL_START};
 use super::{BLOCK_BYTES, BlockRun, DefinitionRef, DeviceBlock};
 use crate::{Crc64, FormatError, Part};
 
-/// Blocks of each of the two places for the state: 16 KiB.
-const STATE_BLOCKS: u32 = 4;
-
 /// The block of the claim.
 const CLAIM: u32 = JOURNAL_START as u32 - 1;
 
@@ -65,13 +62,16 @@ pub struct Second {
 }
 
 impl Second {
+    /// Blocks of each of the two places for the state, at least: 16 KiB.
+    pub const STATE_BLOCKS: u32 = 4;
+
     /// That of a volume whose code has this text; `None`: it leaves too little room.
     pub fn new(definition: Option<DefinitionRef>) -> Option<Second> {
-        let state_at = CLAIM - 2 * STATE_BLOCKS;
+        let state_at = CLAIM - 2 * Second::STATE_BLOCKS;
         let second = Second {
             features: Features::default(),
             state_at,
-            state_blocks: STATE_BLOCKS,
+            state_blocks: Second::STATE_BLOCKS,
             claim_at: CLAIM,
             state: None,
         };
@@ -100,8 +100,12 @@ impl Second {
         let text = definition.map_or(0, |text| u64::from(text.len).div_ceil(BLOCK_BYTES as u64));
         let (first, blocks) = (u64::from(self.state_at), u64::from(self.state_blocks));
         let (end, claim) = (first + 2 * blocks, u64::from(self.claim_at));
-        let fits = blocks >= 1 && first >= DEFINITION_START + text && end <= JOURNAL_START;
-        rule(fits, "state block", "must lie behind the definition, and its places before the journal")?;
+        let fits = self.state_blocks >= Second::STATE_BLOCKS && first >= DEFINITION_START + text;
+        rule(
+            fits && end <= JOURNAL_START,
+            "state block",
+            "must begin two places of 4 blocks or more between definition and journal",
+        )?;
         let is_free = claim >= DEFINITION_START + text && !(first..end).contains(&claim);
         rule(is_free && claim < JOURNAL_START, "claim block", "must lie apart in the definition area")?;
         let fits = self.state.is_none_or(|state| (1..=self.state_blocks).contains(&state.blocks));

@@ -148,6 +148,7 @@ impl Engine {
     }
 
     pub(super) fn completed(&mut self, completion: Completion) {
+        let Some(completion) = self.claim_done(completion) else { return };
         let Completion { token, op, result, device, priority, service, .. } = completion;
         if token & PROBE != 0 {
             return self.probed(token, service);
@@ -249,7 +250,7 @@ impl Engine {
     }
 }
 
-fn write_op(at: DeviceBlock, parts: Vec<Segment>) -> Op {
+pub(super) fn write_op(at: DeviceBlock, parts: Vec<Segment>) -> Op {
     Op::Write { offset_bytes: at.0 * BLOCK as u64, parts }
 }
 

@@ -7,11 +7,12 @@ use crate::control::{
 };
 use crate::folder::Folder;
 use crate::geometry::policy_name;
+use crate::health::{self, Finding, FindingKind};
 use crate::margin::margin;
 use crate::memory::BLOCK;
 use crate::{FolderError, Latency, Report};
-use pantile_volume::{BadMetadata, DeviceState, Slot};
-use std::collections::{BTreeMap, VecDeque};
+use pantile_volume::{BadMetadata, DeviceState, RangeKind, ScrubStatus, Slot};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -47,15 +48,20 @@ impl Service {
                 }
                 _ => None,
             });
+            let told = || {
+                let told = state.problems.get(&device.slot.0).cloned();
+                let is_lost = state_word == DeviceWord::Lost;
+                told.or_else(|| if is_lost { health::kept_reason(&device.known) } else { None })
+            };
             DeviceReport {
                 device: device.slot.0,
                 path,
                 state: state_word,
                 done_stripes,
                 blocks_read: device.counts.blocks_read,
-                checksum_errors: device.counts.checksum_errors,
-                media_errors: device.counts.media_errors,
-                problem: problem.or_else(|| state.problems.get(&device.slot.0).cloned()),
+                checksum_errors: device.known.checksum_errors,
+                media_errors: device.known.media_errors,
+                problem: problem.or_else(told),
                 reads: member.reads.map(latency_report),
                 writes: member.writes.map(latency_report),
                 times_as_long: Some(member.times_as_long).filter(|times| *times > 1),
@@ -63,53 +69,36 @@ impl Service {
             }
         };
         let devices: Vec<DeviceReport> = status.devices.iter().map(device).collect();
-        let damaged = state.folder.as_ref().map_or(0, |folder| damaged(folder, &report));
+        let stripe_bytes = self.geometry.stripe_blocks() * BLOCK as u64;
+        let damaged = state.folder.as_ref().map_or(0, |folder| damaged(folder, &report, stripe_bytes));
         let server = state.serves.map(|(since, deaths)| ServerReport {
             pid: std::process::id(),
             up_s: since.elapsed().as_secs(),
             deaths: deaths.of_its_own,
             client_deaths: deaths.by_clients,
         });
-        let mut wrong = wrong(&report, &margin.survives, damaged, &devices, self.only_looks);
-        let mut warnings = warnings(&devices, &state.bad_spares, server.as_ref(), damaged > 0);
-        warnings.extend(self.mishaps.said());
-        let verdict = match () {
-            () if status.failed || !margin.survives || damaged > 0 => Verdict::Failed,
-            () if status.log_blocks_lost > 0 => Verdict::Failed,
-            () if !wrong.is_empty() => Verdict::Degraded,
-            () if !warnings.is_empty() => Verdict::Warned,
-            () => Verdict::Clean,
-        };
-        wrong.extend(warnings);
-        Ok(StatusReport {
+        let scrub = status.scrub.as_ref().map(scrub_report);
+        let mut findings = of_volume(&report, margin.survives, damaged);
+        findings.extend(health::of_devices(&devices, self.only_looks));
+        if status.suspect_stripes > 0 {
+            let text = format!("{} stripes wait to be written anew.", status.suspect_stripes);
+            findings.push(Finding::new(FindingKind::StripesWait, Verdict::Degraded, text));
+        }
+        findings.extend(scrub.iter().flat_map(health::of_scrub));
+        findings.extend(self.claimed.iter().map(|(serves, claim)| health::of_claim(*serves, claim)));
+        findings.extend(warnings(&devices, &state.bad_spares, server.as_ref(), damaged > 0));
+        findings.extend(self.mishaps.said().into_iter().map(health::of_mishap));
+        let opened = StatusReport {
             name: self.superblock.name.clone(),
             volume: self.geometry.volume.to_string(),
             code: self.geometry.code.spec().to_owned(),
             policy: policy_name(self.superblock.policy).to_owned(),
             len_bytes: self.host().handle().len_bytes(),
-            verdict,
-            wrong,
             margin,
             devices,
             spares: state.spares.iter().map(|(path, _)| path.clone()).collect(),
             rebuild: rebuilding(&report).map(|(done, total)| progress(&state.samples, done, total)),
-            scrub: status.scrub.as_ref().map(|scrub| ScrubReport {
-                done: scrub.done,
-                total: scrub.total,
-                repair: scrub.repair,
-                paused: scrub.paused,
-                running: scrub.running,
-                clean: scrub.clean,
-                checksum: scrub.checksum,
-                located: scrub.located,
-                ambiguous: scrub.ambiguous,
-                unlocatable: scrub.unlocatable,
-                unreadable: scrub.unreadable,
-                log_blocks: scrub.log_blocks,
-                log_checksum: scrub.log_checksum,
-                log_unreadable: scrub.log_unreadable,
-                metadata: scrub.metadata.iter().map(metadata_report).collect(),
-            }),
+            scrub,
             throttle_bytes_per_s: report.throttle_bytes_per_s,
             dirty_blocks: status.dirty_blocks,
             log_rows_used: status.log_rows_used,
@@ -126,7 +115,38 @@ impl Service {
             server,
             reads_only: self.reads_only,
             opens: true,
-        })
+            format_version: status.version,
+            ranges: status.ranges.iter().map(health::range_report).collect(),
+            events: status.events.iter().map(health::event_report).collect(),
+            ..StatusReport::default()
+        };
+        Ok(opened.judged(findings))
+    }
+}
+
+fn scrub_report(scrub: &ScrubStatus) -> ScrubReport {
+    ScrubReport {
+        done: scrub.done,
+        total: scrub.total,
+        repair: scrub.repair,
+        paused: scrub.paused,
+        running: scrub.running,
+        clean: scrub.clean,
+        checksum: scrub.checksum,
+        located: scrub.located,
+        ambiguous: scrub.ambiguous,
+        unlocatable: scrub.unlocatable,
+        unreadable: scrub.unreadable,
+        log_blocks: scrub.log_blocks,
+        log_checksum: scrub.log_checksum,
+        log_unreadable: scrub.log_unreadable,
+        metadata: scrub.metadata.iter().map(metadata_report).collect(),
+        metadata_devices: scrub.metadata_devices,
+        begun_at: scrub.begun_at,
+        ended_at: scrub.ended_at,
+        stopped: scrub.stopped,
+        repaired: scrub.repaired,
+        left: scrub.left,
     }
 }
 
@@ -176,145 +196,126 @@ fn progress(samples: &VecDeque<(Instant, u64, u64)>, done: u64, total: u64) -> R
     report
 }
 
-/// Stripes that have lost data, as far as is known: what was found before counts until a scrub has looked at everything.
-pub(super) fn damaged(folder: &Folder, report: &Report) -> u64 {
+/// Stripes that have lost data, as far as is known. Where the devices keep nothing of it the folder does: what was found before counts until a scrub has
+/// looked at everything.
+pub(super) fn damaged(folder: &Folder, report: &Report, stripe_bytes: u64) -> u64 {
     let found = report.status.broken_stripes;
-    let has_looked = |scrub: &pantile_volume::ScrubStatus| !scrub.running && scrub.done == scrub.total;
+    if report.status.version >= 2 {
+        let lost = report.status.ranges.iter().filter(|range| range.kind == RangeKind::Lost);
+        let blocks = stripe_bytes / BLOCK as u64;
+        let stripes =
+            lost.flat_map(|range| range.first.0 / blocks..=(range.first.0 + range.count - 1) / blocks);
+        return found.max(stripes.collect::<BTreeSet<u64>>().len() as u64);
+    }
+    let has_looked = |scrub: &ScrubStatus| !scrub.running && scrub.done == scrub.total;
     match report.status.scrub.as_ref().is_some_and(has_looked) {
         true => found,
         false => found.max(folder.config().damaged_stripes),
     }
 }
 
-/// What is wrong, the worst first.
-fn wrong(
-    report: &Report,
-    survives: &bool,
-    damaged: u64,
-    devices: &[DeviceReport],
-    only_looks: bool,
-) -> Vec<String> {
+/// What is wrong with the volume as a whole, the worst first.
+fn of_volume(report: &Report, survives: bool, damaged: u64) -> Vec<Finding> {
     let status = &report.status;
-    let mut wrong = Vec::new();
+    let mut findings = Vec::new();
+    let mut say = |kind, verdict, text: String| findings.push(Finding::new(kind, verdict, text));
     if status.failed || !survives {
-        wrong.push(
-            "More devices are lost than the code can bear: bring one back; nothing is written until then."
-                .into(),
-        );
+        let text =
+            "More devices are lost than the code can bear: bring one back; nothing is written until then.";
+        say(FindingKind::TooManyLost, Verdict::Failed, text.into());
     }
     if status.log_blocks_lost > 0 {
-        wrong.push(format!(
+        let text = format!(
             "{} blocks in the log cannot be had, which bears fewer losses than the stripes do: bring a device back.",
             status.log_blocks_lost
-        ));
+        );
+        say(FindingKind::LogLost, Verdict::Failed, text);
     }
+    let bytes_of = |kind: RangeKind| -> u64 {
+        let ranges = status.ranges.iter().filter(|range| range.kind == kind);
+        ranges.map(|range| range.count * BLOCK as u64).sum()
+    };
+    let lost = bytes_of(RangeKind::Lost);
     if damaged > 0 {
-        let known = if status.broken_stripes > 0 {
-            "more of them is bad than the code can bear"
-        } else {
-            "so it was when they were read last; a scrub says what is left"
+        let known = match (lost, status.broken_stripes) {
+            (0, 0) => "so it was when they were read last; a scrub says what is left".to_string(),
+            (0, _) => "more of them is bad than the code can bear".to_string(),
+            (lost, _) => {
+                format!(
+                    "{lost} bytes cannot be read until they are written again; 'pantile status --lost' says where"
+                )
+            }
         };
-        wrong.push(format!("{damaged} stripes have lost data: {known}."));
+        let text = format!("{damaged} stripes have lost data: {known}.");
+        say(FindingKind::DataLost, Verdict::Failed, text);
     }
-    if status.write_hole_stripes > 0 {
-        wrong.push(format!(
+    let suspect = bytes_of(RangeKind::Suspect);
+    if suspect > 0 {
+        let text = format!(
+            "{suspect} bytes are suspect: they were being written in place when the volume went down, and a device that held them was missing when it came up. They may be wrong under checksums that fit, until they are written again; 'pantile status --lost' says where, 'pantile call-good' after a look at them."
+        );
+        say(FindingKind::DataSuspect, Verdict::Degraded, text);
+    } else if status.write_hole_stripes > 0 && status.version < 2 {
+        let text = format!(
             "{} stripes were being written in place when the volume went down, and a device that holds data of them was missing when it came up: what was computed for that device may be wrong in any of its blocks, under checksums that fit; compare with a copy.",
             status.write_hole_stripes
-        ));
+        );
+        say(FindingKind::DataSuspect, Verdict::Degraded, text);
     }
     let short = (0..).zip(&report.members).filter(|(_, member)| member.is_short);
     let short: Vec<String> = short.map(|(slot, _): (u32, _)| slot.to_string()).collect();
     if !short.is_empty() && !status.failed {
         let word = if short.len() == 1 { "device" } else { "devices" };
-        wrong.push(format!(
+        let text = format!(
             "Writes and flushes wait until there is room for {word} {}; what is there can be read.",
             short.join(", ")
-        ));
+        );
+        say(FindingKind::NoRoom, Verdict::Degraded, text);
     }
-    for device in devices {
-        let why = device.problem.as_ref().map_or(String::new(), |problem| format!(": {problem}"));
-        match device.state {
-            DeviceWord::Lost => wrong.push(format!("Device {} is lost{why}.", device.device)),
-            DeviceWord::Rebuilding if only_looks => wrong.push(format!(
-                "Device {} is not whole: its rebuild waits until the volume is served, or for 'pantile rebuild'.",
-                device.device
-            )),
-            DeviceWord::Rebuilding => wrong.push(format!("Device {} is being rebuilt.", device.device)),
-            DeviceWord::Present if device.problem.is_some() => {
-                wrong.push(format!("Device {} is in trouble{why}.", device.device));
-            }
-            DeviceWord::Present => {}
-        }
+    if status.notes_lost {
+        let text = "What had happened before, and which data were lost or suspect, could be read on no device: scrub it, and look at the data.";
+        say(FindingKind::HistoryLost, Verdict::Degraded, text.into());
     }
-    if status.suspect_stripes > 0 {
-        wrong.push(format!("{} stripes wait to be written anew.", status.suspect_stripes));
-    }
-    if let Some(scrub) = &status.scrub {
-        let unnamed = scrub.located + scrub.ambiguous + scrub.unlocatable;
-        for bad in scrub.metadata.iter().filter(|_| !scrub.repair) {
-            let what = metadata_report(bad).what();
-            wrong.push(format!(
-                "The scrub found {what} of device {} bad and left them: scrub with --repair.",
-                bad.slot.0
-            ));
-        }
-        let left = [
-            (scrub.checksum, "stripes with wrong checksums"),
-            (scrub.unreadable, "stripes with blocks that cannot be read"),
-            (scrub.log_checksum, "blocks in the log with wrong checksums"),
-            (scrub.log_unreadable, "blocks in the log that cannot be read"),
-        ];
-        for (number, what) in left.into_iter().filter(|&(number, _)| number > 0 && !scrub.repair) {
-            wrong.push(format!("The scrub found {number} {what} and left them: scrub with --repair."));
-        }
-        if unnamed > 0 {
-            wrong.push(format!(
-                "The scrub found {unnamed} stripes whose equations do not hold: scrub again with --repair to see what is left."
-            ));
-        }
-    }
-    wrong
+    findings
 }
 
-/// What was wrong since the volume was opened and no longer is: no reason to bring anything back, but to look.
+/// What was wrong and no longer is: no reason to bring anything back, but to look.
 fn warnings(
     devices: &[DeviceReport],
     bad_spares: &BTreeMap<PathBuf, String>,
     server: Option<&ServerReport>,
     has_lost_data: bool,
-) -> Vec<String> {
+) -> Vec<Finding> {
     let erred = devices.iter().filter(|device| device.checksum_errors + device.media_errors > 0);
     let whence = if has_lost_data { " where they had it" } else { "" };
     let say = |device: &DeviceReport| {
-        format!(
-            "Device {} gave {} wrong blocks and failed {} reads since the volume was opened; what it lacked was read from the others{whence}.",
+        let text = format!(
+            "Device {} gave {} wrong blocks and failed {} reads since it is part of the volume; what it lacked was read from the others{whence}.",
             device.device, device.checksum_errors, device.media_errors
-        )
+        );
+        Finding::of(FindingKind::DeviceErred, Verdict::Warned, device.device, text)
     };
     let unusable = |(path, why): (&PathBuf, &String)| {
-        format!("The spare {} will not take the place of anything: {why}.", path.display())
+        let text = format!("The spare {} will not take the place of anything: {why}.", path.display());
+        Finding::new(FindingKind::SpareUnusable, Verdict::Warned, text)
     };
-    let died = server.filter(|server| server.deaths > 0).map(|server| {
-        let times = if server.deaths == 1 { "once".into() } else { format!("{} times", server.deaths) };
-        format!(
-            "The server has died {times} and was started again, the last time {} ago: what was not flushed then is lost. serve.log says why; stop and serve it to forget this.",
-            span(server.up_s)
-        )
-    });
+    let died = server.and_then(|server| health::of_server(server, &span(server.up_s)));
     let slow = devices.iter().filter_map(|device| {
         let (times, took) = (device.times_as_long?, device.reads?.median_us);
-        Some(format!(
+        let text = format!(
             "Device {} takes {times} times as long as the others for a read, {} ms: reads go around it where that costs less, writes and flushes wait for it; 'pantile replace' puts another in its place.",
             device.device,
             took.div_ceil(1000)
-        ))
+        );
+        Some(Finding::of(FindingKind::DeviceSlow, Verdict::Warned, device.device, text))
     });
     let by_clients = server.filter(|server| server.client_deaths > 0).map(|server| {
         let times = if server.client_deaths == 1 { "once".into() } else { format!("{} times", server.client_deaths) };
-        format!(
+        let text = format!(
             "nbdkit has ended {times} because a client went away with requests under way, and was started again, the last time {} ago: what was not flushed then is lost. It is a fault of nbdkit before 1.34: install a newer one; stop and serve the volume to forget this.",
             span(server.up_s)
-        )
+        );
+        Finding::new(FindingKind::ServerDied, Verdict::Warned, text)
     });
     let died = died.into_iter().chain(by_clients).chain(slow);
     died.chain(erred.map(say)).chain(bad_spares.iter().map(unusable)).collect()

@@ -13,8 +13,8 @@ use pantile_sim::{
     Stats, Told, Verdict, World, WorldConfig, Wrong,
 };
 use pantile_volume::{
-    Action, Birth, Bug, DeviceBlock, EpochId, Event, Failure, Geometry, Lookup, NewVolume, Policy,
-    ScrubStatus, Slot, State, Status, UserBlock, Volume, format_volume,
+    Action, Birth, Bug, DeviceBlock, EpochId, Event, EventKind, Failure, Found, Geometry, Lookup, NewVolume,
+    Policy, RangeKind, Scrub, ScrubStatus, Slot, State, Status, UserBlock, Volume, format_volume,
 };
 use std::collections::BTreeSet;
 
@@ -410,6 +410,50 @@ fn stripes_that_were_made_whole_from_perhaps_older_parity_are_counted() {
             let written = if block == 0 || block == 3 * per_stripe { 9 } else { 1 + (block % 251) as u8 };
             assert_eq!(content, Some([written; 16]), "{code}, block {block}");
         }
+    }
+}
+
+/// What was computed from parity of a stripe that a crash caught is suspect, block for block, until it is written or a person calls it good.
+#[test]
+fn what_a_crash_made_doubtful_stays_suspect_until_it_is_written_or_called_good() {
+    for code in CODES {
+        let mut bench = Bench::new(code);
+        bench.volume.tell_time(77);
+        bench.fill();
+        bench.cost_of(&[0]);
+        let column = bench.geometry.code.cell(bench.geometry.code.data()[0]).column;
+        let slot = bench.geometry.slot(0, column);
+        let elements = u64::from(bench.geometry.element_blocks());
+        let of_slot = (0..).zip(bench.geometry.code.data());
+        let of_slot = of_slot.filter(|(_, cell)| bench.geometry.code.cell(**cell).column == column);
+        let expected: Vec<u64> =
+            of_slot.flat_map(|(nth, _): (u64, _)| nth * elements..(nth + 1) * elements).collect();
+        let suspect = |bench: &Bench| -> Vec<u64> {
+            let ranges = bench.status().ranges.into_iter().filter(|range| range.kind == RangeKind::Suspect);
+            ranges.flat_map(|range| range.first.0..range.first.0 + range.count).collect()
+        };
+        bench.world.pull_out(slot, true);
+        bench.open_again();
+        assert_eq!(suspect(&bench), expected, "{code}");
+        // A stop and other crashes do not forget it, nor does the device that comes back.
+        bench.rest(Some(Event::Settle));
+        bench.open_again();
+        bench.world.put_back(slot, Found::Stale);
+        bench.rest(Some(Event::DeviceCame(slot, Found::Stale)));
+        bench.open_again();
+        assert_eq!(suspect(&bench), expected, "{code}");
+        let scrub = bench.rest(Some(Event::Scrub(Scrub::Start { repair: true })));
+        assert_eq!((scrub, suspect(&bench)), (None, expected.clone()), "{code}: no checksum can tell");
+        // What is written is what was written.
+        bench.write(expected[0], std::iter::once(5));
+        bench.rest(Some(Event::Settle));
+        bench.open_again();
+        assert_eq!(suspect(&bench), expected[1..], "{code}");
+        bench.rest(Some(Event::Checked { first: UserBlock(0), count: u64::MAX }));
+        bench.open_again();
+        assert_eq!(suspect(&bench), [], "{code}");
+        let events = bench.status().events;
+        assert!(events.iter().any(|event| event.what == EventKind::DATA_SUSPECT), "{code}: {events:?}");
     }
 }
 

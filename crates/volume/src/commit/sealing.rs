@@ -1,10 +1,14 @@
 //! When a commit begins, and what is sealed for it.
 
+use crate::commit::Commit;
 use crate::engine::Engine;
 use crate::open::lineage::is_closed;
 use crate::staging::by_state;
 use crate::{Bug, Failure, Reply, RequestId};
 use pantile_format::volume::Policy;
+
+/// Blocks of a record of nothing but the states of all devices and some notes, at the most.
+const FIRST_RECORD_BLOCKS: u32 = 4;
 
 /// How much is to be made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +23,14 @@ impl Engine {
     pub(crate) fn drive_commit(&mut self) {
         if self.commit.is_some() || self.snapshot.is_some() || self.failed {
             self.give_up_if_failed();
+            return;
+        }
+        if self.is_provisional && self.members_changed && self.journal_has_blocks(FIRST_RECORD_BLOCKS) {
+            // The session counts from its first record on. A snapshot that it wrote before would lie where one lies that a device may refer to that
+            // is not here, and be in the way of all others when that device is the newest again.
+            self.members_changed = false;
+            self.commit = Some(Commit::of_members(self.maps.generation));
+            self.phase_part_done();
             return;
         }
         // Nobody takes part before all that is written ahead is recorded, and all that a device may lack is written anew.

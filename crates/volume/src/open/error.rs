@@ -39,6 +39,11 @@ pub enum OpenError {
         /// Devices with another one, which the newest does not go on from.
         others: Vec<(Slot, HistoryId)>,
     },
+    /// It has features with which this program may read it and must not write it.
+    NeedsNewer {
+        /// Their bits.
+        features: u64,
+    },
     /// The code cannot be laid out on the devices.
     Code(String),
 }
@@ -46,6 +51,10 @@ pub enum OpenError {
 impl fmt::Display for OpenError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            OpenError::NeedsNewer { features } => write!(
+                out,
+                "the volume has features that this program does not know (bits {features:#x}) and may not be written by it; use a newer pantile"
+            ),
             OpenError::NotThere => {
                 write!(out, "none of the devices belongs to the volume; give the right ones")
             }

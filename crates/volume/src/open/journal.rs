@@ -4,10 +4,13 @@ use super::{OpenError, Opening, Phase, RING_PIECE_BLOCKS, RINGS_BYTES, Reading, 
 use crate::engine::Engine;
 use crate::journal::record_runs;
 use crate::maps::Change;
+use crate::notes::Notes;
 use crate::rings::{Kept, Rings};
 use crate::stored::{SnapshotReader, change};
 use crate::{BLOCK_BYTES, Bug, DeviceBlock, Slot};
-use pantile_format::volume::{PIECE_BLOCKS, Record, RecordNumber, SnapshotRef, Superblock};
+use pantile_format::volume::{
+    PIECE_BLOCKS, Reason, Record, RecordNumber, SnapshotRef, State, StateRef, Superblock,
+};
 
 impl Opening {
     pub(super) fn read_journals(&mut self) {
@@ -114,7 +117,39 @@ impl Opening {
             self.try_snapshot();
             return;
         }
-        self.replay();
+        if !self.read_state() {
+            self.replay();
+        }
+    }
+
+    /// Asks the next device for the state that goes with the snapshot; `false`: it is there, or nobody is left to ask.
+    fn read_state(&mut self) -> bool {
+        let newest = self.newest.as_ref();
+        let reference = newest.and_then(|n| Some((n.snapshot?.area, n.second?, n.second?.state?)));
+        let Some((area, second, StateRef { blocks, .. })) = reference else { return false };
+        let gone = &self.gone;
+        let all = (0..self.geometry.slots() as u32).map(Slot).filter(|slot| !gone[slot.0 as usize]);
+        let sources = self.state_sources.get_or_insert_with(|| all.collect());
+        let Some(slot) = sources.pop() else {
+            let was_read = self.base.as_ref().is_some_and(|maps| maps.notes.is_read);
+            self.base.iter_mut().for_each(|maps| maps.notes.are_lost = !was_read);
+            return false;
+        };
+        self.read(slot, second.state_place(area).first, blocks, Reading::State(slot));
+        true
+    }
+
+    /// A device's state is the one that the superblock speaks of, or it is not.
+    pub(super) fn had_of_state(&mut self, bytes: &[u8]) {
+        let Some(newest) = &self.newest else { return };
+        let wanted = newest.second.and_then(|second| second.state).map(|state| state.crc);
+        let record = newest.snapshot.map(|snapshot| snapshot.record);
+        let found = State::decode(bytes, newest.volume, self.geometry.shape()).ok();
+        let found = found.filter(|(state, crc)| Some(*crc) == wanted && Some(state.record) == record);
+        if let (Some((state, _)), Some(maps)) = (found, &mut self.base) {
+            maps.notes = Notes::of_state(&state, self.geometry.slots());
+            self.state_sources = Some(Vec::new());
+        }
     }
 
     /// Blocks from one place of the ring up to another. Records never fill it, so that equal places mean none.
@@ -199,10 +234,14 @@ impl Opening {
             }
         };
         engine.planted = self.planted;
+        engine.noting.now = self.now;
         engine.opening_since = Some(self.since);
         engine.apart.clone_from(&self.apart);
         for (slot, gone) in (0..).map(Slot).zip(&self.gone) {
             if *gone {
+                if older.contains(&slot) {
+                    engine.tell_why(slot, Reason::OLDER, 0);
+                }
                 engine.missing_at_start(slot, if older.contains(&slot) { 0 } else { self.since });
             }
         }

@@ -89,6 +89,11 @@ impl Metadata {
         Metadata { round, stage: Stage::Superblocks(None), came: Vec::new(), newest, records }
     }
 
+    /// One that has been looked through already.
+    pub(super) fn over(round: u64) -> Metadata {
+        Metadata { stage: Stage::Over, ..Metadata::new(round) }
+    }
+
     pub(super) fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Over)
     }
@@ -332,6 +337,7 @@ impl Engine {
             found.len() - 1
         });
         note(&mut found[index]);
+        scrub.status.metadata_devices = found.len() as u64;
     }
 }
 

@@ -301,7 +301,7 @@ pub fn text(epoch: &EpochReport) -> String {
 }
 
 /// `0+1G`.
-fn range(text: &str) -> Result<(u64, u64), String> {
+pub fn range(text: &str) -> Result<(u64, u64), String> {
     let wrong = || "expected OFFSET+LENGTH, such as 0+1G or 512M+64M".to_string();
     let (offset, len) = text.split_once('+').ok_or_else(wrong)?;
     match (args::size(offset)?, args::size(len)?) {

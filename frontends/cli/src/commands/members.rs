@@ -6,7 +6,9 @@ use crate::sets;
 use crate::terminal::Terminal;
 use crate::volumes::{self, absolute, run_order};
 use clap::Args;
-use pantile_host::{Answer, DeviceReport, DeviceWord, Order, ReplacementReport, StatusReport};
+use pantile_host::{
+    Answer, DeviceReport, DeviceWord, Finding, FindingKind, Order, ReplacementReport, StatusReport,
+};
 use std::path::PathBuf;
 
 /// Take a device out of a volume
@@ -112,7 +114,7 @@ pub struct RemoveSpare {
 /// served, or with --wait, waits until everything is whole.
 #[derive(Args)]
 #[command(after_long_help = "\
-Exit status: 0 everything is whole (or the rebuild has begun), 1 devices are still lost after the wait.
+Exit status: 0 everything is whole (or the rebuild has begun), 1 devices are still lost after the wait, or something else is wrong, 2 data are lost.
 
 Examples:
   pantile rebuild vol                     try lost devices again
@@ -182,7 +184,14 @@ impl Rebuild {
         if let (Answer::Done { text }, true) = (answer, served && !self.wait) {
             return volumes::print_done(&text, served, self.json);
         }
-        let text = match report?.margin.lost.len() {
+        let report = report?;
+        // Devices can be whole and the volume not: the same findings as those of 'pantile status' say so.
+        if let (0, Some(worst)) = (report.margin.lost.len(), worst_beyond_warnings(&report)) {
+            let text = format!("Every device is whole, and the volume is not: {}", worst.text);
+            volumes::print_done(&text, served, self.json)?;
+            return volumes::outcome(&report);
+        }
+        let text = match report.margin.lost.len() {
             0 => return volumes::print_done("Everything is whole.", served, self.json),
             1 => "1 device is lost; give another with 'pantile replace'.".to_string(),
             lost => format!("{lost} devices are lost; give others with 'pantile replace'."),
@@ -191,11 +200,16 @@ impl Rebuild {
     }
 }
 
+/// Over when no device is being rebuilt, and what was found bad on the way is written anew or given up.
 fn is_rebuilt(report: &StatusReport) -> bool {
     let is_whole = |device: &DeviceReport| {
         device.state != DeviceWord::Rebuilding && (device.replacement.is_none() || device.problem.is_some())
     };
-    report.devices.iter().all(is_whole)
+    report.devices.iter().all(is_whole) && !report.has(FindingKind::StripesWait)
+}
+
+fn worst_beyond_warnings(report: &StatusReport) -> Option<&Finding> {
+    report.findings.iter().find(|finding| finding.verdict > pantile_host::Verdict::Warned)
 }
 
 fn progress(report: &StatusReport) -> String {

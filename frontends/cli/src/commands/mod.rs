@@ -28,6 +28,7 @@ mod show;
 mod status;
 mod stop;
 mod unseal;
+mod upgrade;
 mod verify;
 
 use crate::failure::Outcome;
@@ -88,6 +89,8 @@ pub enum Command {
     Scrub(scrub::Scrub),
     Delayed(delayed::Delayed),
     Assemble(assemble::Assemble),
+    Upgrade(upgrade::Upgrade),
+    CallGood(upgrade::CallGood),
     Completions(completions::Completions),
 }
 
@@ -122,6 +125,8 @@ pub fn run(command: Command, terminal: &Terminal) -> Outcome {
         Command::Scrub(command) => command.run(terminal),
         Command::Delayed(command) => command.run(terminal),
         Command::Assemble(command) => command.run(terminal),
+        Command::Upgrade(command) => command.run(),
+        Command::CallGood(command) => command.run(),
         Command::Completions(command) => command.run(),
     }
 }

@@ -1,6 +1,7 @@
 //! `pantile scrub`: verifies everything that a volume holds.
 
-use crate::failure::{Outcome, Verdict};
+use crate::describe::count;
+use crate::failure::{Failure, Outcome, Verdict};
 use crate::json::OUTPUT_VERSION;
 use crate::terminal::{Terminal, print, print_json};
 use crate::volumes::{self, run_order, scrub_text};
@@ -16,7 +17,7 @@ use std::path::PathBuf;
 #[derive(Args)]
 #[command(after_long_help = "\
 A served volume is scrubbed in the background: 'pantile status' shows how far, 'pantile rebuild --throttle' sets how fast.
-Exit status: 0 nothing is wrong (or it has begun), 1 something was.
+Exit status: 0 nothing is wrong (or it has begun), 1 something was, and with --repair all of it is made good, 2 something could not be made good.
 
 Examples:
   pantile scrub vol
@@ -78,11 +79,17 @@ impl Scrub {
             }
             false => print(&format!("{}\n", scrub_text(&report)))?,
         }
-        Ok(match (ended_by_itself, report.scrub.as_ref().is_some_and(ScrubReport::is_bad)) {
-            (false, _) => Verdict::Interrupted,
-            (true, true) => Verdict::Bad,
-            (true, false) => Verdict::Good,
-        })
+        let is_bad = report.scrub.as_ref().is_some_and(ScrubReport::is_bad);
+        let left = report.scrub.as_ref().map_or(0, |scrub| scrub.left);
+        match (ended_by_itself, left, is_bad) {
+            (false, ..) => Ok(Verdict::Interrupted),
+            (true, 0, false) => Ok(Verdict::Good),
+            (true, 0, true) => Ok(Verdict::Bad),
+            (true, left, _) => Err(Failure::Losses(format!(
+                "{} could not be made good; 'pantile status --lost' says which data are lost.",
+                count(left as usize, "stripe")
+            ))),
+        }
     }
 }
 

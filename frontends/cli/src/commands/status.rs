@@ -1,9 +1,10 @@
 //! `pantile status`: how a volume is.
 
-use crate::failure::{Failure, Outcome};
-use crate::terminal::Terminal;
+use crate::failure::{Failure, Outcome, Verdict};
+use crate::terminal::{Terminal, print};
 use crate::volumes;
 use clap::Args;
+use pantile_host::{EventReport, RangeWord, when};
 use std::path::PathBuf;
 
 /// Say what is wrong with a volume and how much more may be lost
@@ -12,15 +13,24 @@ use std::path::PathBuf;
 /// the code given what is lost; then devices, rebuild and scrub. Of a volume that cannot be opened: why, and what each path holds. Nothing is written: of a volume that is not served, superblocks and journals are read.
 #[derive(Args)]
 #[command(after_long_help = "\
-Exit status: 0 clean, 1 degraded, or whole and a device has erred since the volume was opened, 2 failed.
+Exit status: 0 clean, 1 degraded, or whole and a device has erred or nobody stopped the last server, 2 failed.
+With --lost: 0 no data are lost or suspect, 1 some are suspect, 2 some are lost.
 
 Examples:
   pantile status vol
+  pantile status vol --lost                 which data are lost or suspect, as OFFSET+LENGTH in bytes
+  pantile status vol --events               what happened to it, and when
   pantile status vol --json | jq .margin.any_more")]
 pub struct Status {
     /// The folder of the volume.
     #[arg(value_name = "VOL")]
     folder: PathBuf,
+    /// Print which data are lost or suspect, and nothing else.
+    #[arg(long, conflicts_with_all = ["json", "events"])]
+    lost: bool,
+    /// Print what happened to the volume, the oldest first, and nothing else.
+    #[arg(long, conflicts_with = "json")]
+    events: bool,
     /// Print JSON: everything that is known.
     #[arg(long)]
     json: bool,
@@ -43,6 +53,20 @@ impl Status {
         let ended = reached.end();
         let report = report?;
         ended?;
+        if self.lost {
+            print(&volumes::ranges_text(&report))?;
+            let of = |is: RangeWord| report.ranges.iter().filter(|range| range.is == is).count();
+            return match (report.broken_stripes, of(RangeWord::Lost), of(RangeWord::Suspect)) {
+                (0, 0, 0) => Ok(Verdict::Good),
+                (0, 0, _) => Ok(Verdict::Bad),
+                _ => Err(Failure::Losses("data of the volume are lost.".into())),
+            };
+        }
+        if self.events {
+            let line = |event: &EventReport| format!("{}  {}\n", when(event.at), event.text);
+            print(&report.events.iter().map(line).collect::<String>())?;
+            return Ok(Verdict::Good);
+        }
         volumes::print_status(&self.folder, &report, served, self.json, terminal)
     }
 }

@@ -233,7 +233,7 @@ fn the_margin_is_not_said_of_what_is_lost() {
     write(folder, 7, 8 << 20);
     assert!(!ok(folder, "status vol").contains("other stripes"));
     spoil(folder, 3, 7);
-    assert_eq!(at(folder, "scrub vol --repair").status, 1);
+    assert_eq!(at(folder, "scrub vol --repair").status, 2);
     let run = at(folder, "status vol");
     assert_eq!(run.status, 2, "{}", run.stdout);
     assert!(

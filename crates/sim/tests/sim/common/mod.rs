@@ -731,7 +731,9 @@ impl Engine for Toy {
             | Event::Settle
             | Event::Still
             | Event::Idle
-            | Event::Pace(..) => {}
+            | Event::Pace(..)
+            | Event::Upgrade
+            | Event::Checked { .. } => {}
         }
         self.advance();
     }

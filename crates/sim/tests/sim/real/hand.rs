@@ -14,7 +14,10 @@ pub struct Hand {
 
 impl Hand {
     pub fn new(shape: &Shape) -> Hand {
-        let real = Real::new(shape, &[]);
+        Hand::of(Real::new(shape, &[]))
+    }
+
+    pub fn of(real: Real) -> Hand {
         let mut world = World::new(&real.config.world, 3);
         let volume = real.make(sim::Start { disks: world.disks_mut(), session: 0 }).expect("it is made");
         let mut hand = Hand { real, world, volume, sessions: 0 };

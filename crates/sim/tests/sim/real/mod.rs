@@ -7,59 +7,68 @@ use pantile_format::volume::{HistoryId, VolumeId};
 use pantile_sim::{self as sim, Config, Content, Failure, Fault, Promise, Refusal, Start, Stats};
 use pantile_volume::{
     Action, Birth, Bug, DeviceBlock, Event, Geometry, Lookup, NewVolume, Policy, ScrubStatus, Slot, State,
-    Status, UserBlock, Volume, format_volume,
+    Status, UserBlock, Volume, format_volume, format_volume_1,
 };
 use std::cell::Cell;
 use std::sync::Once;
 
 /// A volume as the simulation drives it.
-pub struct Driven(Volume);
+pub struct Driven {
+    pub volume: Volume,
+    /// It is told to become one of version 2 after so many events.
+    upgrades_in: Option<u32>,
+}
 
 impl Driven {
     /// What the volume says of itself, when it serves.
     pub fn status(&self) -> Option<Status> {
-        self.0.status()
+        self.volume.status()
     }
 }
 
 impl sim::Engine for Driven {
     fn handle(&mut self, event: Event) {
         let matters = !matches!(event, Event::Request(..));
-        self.0.handle(event);
+        self.volume.handle(event);
+        self.upgrades_in = self.upgrades_in.map(|left| left.saturating_sub(1));
+        if self.upgrades_in == Some(0) {
+            self.upgrades_in = None;
+            self.volume.handle(Event::Upgrade);
+        }
         if matters {
-            self.0.check();
+            self.volume.check();
         }
     }
 
     fn next_action(&mut self) -> Option<Action> {
-        self.0.next_action()
+        self.volume.next_action()
     }
 
     fn is_ready(&self) -> bool {
-        self.0.state() == State::Serving
+        self.volume.state() == State::Serving
     }
 
     fn is_clean(&self) -> bool {
-        self.0.is_clean()
+        self.volume.is_clean()
     }
 
     fn refused(&self) -> Option<String> {
-        match self.0.state() {
+        match self.volume.state() {
             State::Refused(error) => Some(error.to_string()),
             State::Opening | State::Serving => None,
         }
     }
 
     fn scrubbed(&self) -> Option<ScrubStatus> {
-        self.0.status()?.scrub
+        self.volume.status()?.scrub
     }
 
     fn lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
-        self.0.lookup(first, count)
+        self.volume.lookup(first, count)
     }
 
     fn describe(&self) -> String {
-        format!("{:?}, {:?}", self.0.state(), self.0.status())
+        format!("{:?}, {:?}", self.volume.state(), self.volume.status())
     }
 }
 
@@ -155,6 +164,10 @@ pub struct Real {
     pub epoch_blocks: Option<usize>,
     /// Dirty blocks that start a commit, if not as many as usual, which no small world ever has.
     pub dirty_mark: Option<usize>,
+    /// It is made in version 1.
+    pub version_1: bool,
+    /// It is upgraded in some sessions.
+    pub upgrades: bool,
 }
 
 impl Real {
@@ -194,7 +207,15 @@ impl Real {
         config.direct_reads = true;
         config.tail_lines = number("SIM_LINES", config.tail_lines as u64) as usize;
         config.replay = "tools/simulate.sh 1 {seed}".to_owned();
-        Real { geometry, config, bug: None, epoch_blocks: None, dirty_mark: None }
+        Real {
+            geometry,
+            config,
+            bug: None,
+            epoch_blocks: None,
+            dirty_mark: None,
+            version_1: false,
+            upgrades: false,
+        }
     }
 
     pub fn make(&self, start: Start<'_>) -> Result<Driven, Refusal> {
@@ -214,18 +235,25 @@ impl Real {
         if let Some(blocks) = self.dirty_mark {
             volume.commit_at(blocks);
         }
-        Ok(Driven(volume))
+        // In some sessions early, in some late, in some not at all.
+        let after = [Some(1), Some(40), Some(400), None][start.session as usize % 4];
+        let upgrades_in = after.filter(|_| self.upgrades);
+        Ok(Driven { volume, upgrades_in })
     }
 
     /// Opens it without a session.
     pub fn make_to_read(&self, disks: &[sim::Disk]) -> Driven {
         let there: Vec<bool> = disks.iter().map(sim::Disk::is_present).collect();
-        Driven(Volume::open_to_read(self.geometry.clone(), &there))
+        Driven { volume: Volume::open_to_read(self.geometry.clone(), &there), upgrades_in: None }
     }
 
     pub fn format(&self, disks: &mut [sim::Disk]) -> Result<(), Refusal> {
         let birth = Birth { history: HistoryId([7; 16]), name: "sim".into(), created: 0 };
-        for (slot, at, bytes) in format_volume(&self.geometry, &birth)? {
+        let made = match self.version_1 {
+            true => format_volume_1(&self.geometry, &birth),
+            false => format_volume(&self.geometry, &birth),
+        };
+        for (slot, at, bytes) in made? {
             for (at, block) in (at.0..).zip(bytes.chunks(4096)) {
                 disks[slot.0 as usize].put(DeviceBlock(at), Content::of_bytes(block));
             }

@@ -1,0 +1,341 @@
+//! The claim: tells others who can reach the same devices, by another path or from another host, that a volume is served here.
+//!
+//! It is written on every device before the volume is opened, again every [`PERIOD`] by the engine's thread, without a flush, and once
+//! more when the volume was stopped in order. Whoever opens a volume whose claim is held looks whether it still beats. No lock: of two that begin in the same
+//! moment both may, and whoever finds the other's claim stops within a period.
+
+use crate::FolderError;
+use crate::engine::unix_time;
+use crate::folder::random_id;
+use crate::memory::BLOCK;
+use pantile_device::{AlignedBuf, Device};
+use pantile_format::volume::{Claim, Claimant, Session, Superblock};
+use pantile_volume::DeviceBlock;
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+/// How often a claim is written.
+pub(crate) const PERIOD: Duration = Duration::from_secs(2);
+
+/// How long one that does not beat is watched before it counts as left behind: two periods, and what a write may take.
+pub(crate) const WATCH: Duration = Duration::from_secs(5);
+
+/// How often it is looked at meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// Those of this process that have not ended.
+static LIVE: Mutex<BTreeSet<[u8; 16]>> = Mutex::new(BTreeSet::new());
+
+fn live() -> MutexGuard<'static, BTreeSet<[u8; 16]>> {
+    LIVE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Who this is, for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Own {
+    pub(crate) claimant: Claimant,
+}
+
+impl Own {
+    pub(crate) fn new() -> Result<Own, FolderError> {
+        let process = std::process::id();
+        let claimant = Claimant {
+            id: random_id()?,
+            boot: boot(),
+            process_space: process_space(),
+            process,
+            process_start: process_start(process).unwrap_or(0),
+            host: read("/proc/sys/kernel/hostname").trim().to_owned(),
+        };
+        live().insert(claimant.id);
+        Ok(Own { claimant })
+    }
+
+    fn claim(&self, superblock: &Superblock, is_held: bool, beat: u64) -> Claim {
+        let (volume, claimant) = (superblock.volume, self.claimant.clone());
+        Claim { volume, claimant, is_held, beat, session: superblock.session, at: unix_time() }
+    }
+
+    /// Whether a claimant is known to serve, or not to serve any more; `None`: only watching tells.
+    pub(crate) fn serves(&self, other: &Claimant) -> Option<bool> {
+        let own = &self.claimant;
+        let is_near =
+            own.boot != [0; 16] && own.boot == other.boot && own.process_space == other.process_space;
+        if !is_near || other.process_start == 0 {
+            return None;
+        }
+        if (other.process, other.process_start) == (own.process, own.process_start) {
+            return Some(live().contains(&other.id));
+        }
+        Some(process_start(other.process) == Some(other.process_start))
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        live().remove(&self.claimant.id);
+    }
+}
+
+/// The claims of others that are held on devices.
+pub(crate) fn held(
+    devices: &[Option<Arc<dyn Device>>],
+    superblock: &Superblock,
+    own: Option<&Own>,
+) -> Vec<Claim> {
+    let Some(at) = superblock.second.map(|second| second.claim_place()) else { return Vec::new() };
+    let found = devices.iter().flatten().filter_map(|device| read_claim(&**device, at, superblock));
+    let is_other = |claim: &Claim| own.is_none_or(|own| own.claimant.id != claim.claimant.id);
+    found.filter(|claim| claim.is_held && is_other(claim)).collect()
+}
+
+fn read_claim(device: &dyn Device, at: DeviceBlock, superblock: &Superblock) -> Option<Claim> {
+    let mut buffer = AlignedBuf::zeroed(BLOCK);
+    device.read_at(at.0 * BLOCK as u64, buffer.whole_mut()).ok()?;
+    Claim::decode(&buffer, superblock.volume).ok()
+}
+
+/// Makes sure that nobody else serves a volume, and claims it.
+///
+/// Errors: `Claimed` by somebody who is there, or whose claim has beaten while it was watched for so long.
+pub(crate) fn take(
+    devices: &[Option<Arc<dyn Device>>],
+    superblock: &Superblock,
+    own: &Own,
+    watch: Duration,
+) -> Result<(), FolderError> {
+    let first = held(devices, superblock, Some(own));
+    let claimed = |claim: &Claim| {
+        let Claimant { host, process, .. } = &claim.claimant;
+        FolderError::Claimed { host: host.clone(), process: *process }
+    };
+    if let Some(claim) = first.iter().find(|claim| own.serves(&claim.claimant) == Some(true)) {
+        return Err(claimed(claim));
+    }
+    let begun = Instant::now();
+    let needs_watching = first.iter().any(|claim| own.serves(&claim.claimant).is_none());
+    while needs_watching && begun.elapsed() < watch {
+        std::thread::sleep(LOOK_EVERY.min(watch));
+        let now = held(devices, superblock, Some(own));
+        let is_new = |claim: &&Claim| {
+            let before = first.iter().filter(|old| old.claimant.id == claim.claimant.id);
+            before.map(|old| old.beat).max().is_none_or(|beat| claim.beat > beat)
+        };
+        if let Some(claim) = now.iter().find(is_new) {
+            return Err(claimed(claim));
+        }
+    }
+    write(devices, superblock, own, true);
+    Ok(())
+}
+
+/// Says on every device that the volume is served here, or not any more. A device that cannot write is found out by the volume.
+pub(crate) fn write(devices: &[Option<Arc<dyn Device>>], superblock: &Superblock, own: &Own, is_held: bool) {
+    let Some(at) = superblock.second.map(|second| second.claim_place()) else { return };
+    let mut buffer = AlignedBuf::zeroed(BLOCK);
+    buffer.copy_from_slice(&own.claim(superblock, is_held, u64::from(!is_held)).encode());
+    for device in devices.iter().flatten() {
+        let _ = device.write_at(at.0 * BLOCK as u64, &[buffer.whole()]);
+    }
+}
+
+/// What the engine's thread writes again every period.
+pub(crate) struct Beating {
+    pub(crate) claim: Claim,
+    pub(crate) at: DeviceBlock,
+    pub(crate) next: Instant,
+}
+
+impl Beating {
+    /// `None`: the volume has no place for it.
+    pub(crate) fn new(superblock: &Superblock, own: &Own) -> Option<Beating> {
+        let at = superblock.second?.claim_place();
+        Some(Beating { claim: own.claim(superblock, true, 0), at, next: Instant::now() })
+    }
+
+    /// The next claim.
+    pub(crate) fn beat(&mut self, session: Session) -> Vec<u8> {
+        (self.claim.beat, self.claim.at, self.claim.session) = (self.claim.beat + 1, unix_time(), session);
+        self.claim.encode()
+    }
+
+    /// Whether what a device holds is the claim of another who serves the volume.
+    pub(crate) fn other(&self, bytes: &[u8]) -> Option<Claimant> {
+        let found = Claim::decode(bytes, self.claim.volume).ok()?;
+        (found.is_held && found.claimant.id != self.claim.claimant.id).then_some(found.claimant)
+    }
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+/// Names this start of the system; zeros where it does not say.
+fn boot() -> [u8; 16] {
+    let text = read("/proc/sys/kernel/random/boot_id");
+    let digits: Vec<u8> =
+        text.bytes().filter_map(|byte| char::from(byte).to_digit(16)).map(|d| d as u8).collect();
+    let mut id = [0; 16];
+    if digits.len() == 32 {
+        id.iter_mut().zip(digits.as_chunks::<2>().0).for_each(|(byte, pair)| *byte = pair[0] << 4 | pair[1]);
+    }
+    id
+}
+
+/// Names the space of process numbers: the same number means other processes in other containers.
+fn process_space() -> u64 {
+    let link = std::fs::read_link(Path::new("/proc/self/ns/pid")).unwrap_or_default();
+    let digits: String = link.to_string_lossy().chars().filter(char::is_ascii_digit).collect();
+    digits.parse().unwrap_or(0)
+}
+
+/// When a process was started, in units of the system; `None`: there is none, or it has ended and nobody has taken notice.
+fn process_start(process: u32) -> Option<u64> {
+    let stat = read(&format!("/proc/{process}/stat"));
+    // Behind the name, which may have any character in it.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    let start = fields.nth(18)?.parse().ok()?;
+    (!matches!(state, "Z" | "X")).then_some(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Host, HostError, HostOptions};
+    use pantile_code::Code;
+    use pantile_device::MemoryDevice;
+    use pantile_format::volume::{HistoryId, VolumeId};
+    use pantile_volume::{Birth, Geometry, Policy, Slot, format_volume};
+
+    type Devices = Vec<Option<Arc<dyn Device>>>;
+
+    fn volume() -> (Geometry, Devices, Superblock) {
+        let code = Code::parse("raid5:2").expect("a code");
+        let geometry =
+            crate::usual_geometry(&code, Policy::Wcl, VolumeId([7; 16]), 1 << 20).expect("a volume");
+        let device = |slot: u32| {
+            let len = geometry.device_blocks(Slot(slot)) * BLOCK as u64;
+            Some(Arc::new(MemoryDevice::new(format!("memory {slot}"), len)) as Arc<dyn Device>)
+        };
+        let devices: Devices = (0..3).map(device).collect();
+        let birth = Birth { history: HistoryId([1; 16]), name: "test".into(), created: 0 };
+        let mut first = None;
+        for (slot, at, bytes) in format_volume(&geometry, &birth).expect("it can be written") {
+            let mut buffer = AlignedBuf::zeroed(bytes.len());
+            buffer.copy_from_slice(&bytes);
+            let device = devices[slot.0 as usize].as_ref().expect("all are there");
+            device.write_at(at.0 * BLOCK as u64, &[buffer.whole()]).expect("memory writes");
+            first = first.or_else(|| Superblock::decode(&bytes).ok());
+        }
+        (geometry, devices, first.expect("a superblock"))
+    }
+
+    /// Somebody on another host.
+    fn stranger() -> Own {
+        let mut own = Own::new().expect("an id");
+        own.claimant.boot = [9; 16];
+        own
+    }
+
+    #[test]
+    fn a_claim_that_beats_is_refused_and_one_that_was_left_behind_or_given_back_is_not() {
+        let (_, devices, superblock) = volume();
+        let (own, other) = (Own::new().expect("an id"), stranger());
+        let watch = Duration::from_millis(600);
+        take(&devices, &superblock, &other, watch).expect("nobody is there");
+        // Left behind: watched, and taken when it does not beat.
+        let begun = Instant::now();
+        take(&devices, &superblock, &own, watch).expect("it does not beat");
+        assert!(begun.elapsed() >= watch);
+        write(&devices, &superblock, &own, false);
+        // Given back: taken at once.
+        write(&devices, &superblock, &other, false);
+        let begun = Instant::now();
+        take(&devices, &superblock, &own, Duration::from_secs(60)).expect("it was given back");
+        assert!(begun.elapsed() < Duration::from_secs(30));
+        write(&devices, &superblock, &own, false);
+        // It beats meanwhile.
+        write(&devices, &superblock, &other, true);
+        let beats = devices.clone();
+        let beat = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(300));
+            let mut beating = Beating::new(&superblock, &other).expect("it has a place");
+            let mut buffer = AlignedBuf::zeroed(BLOCK);
+            buffer.copy_from_slice(&beating.beat(Session(1)));
+            let device = beats[1].as_ref().expect("it is there");
+            device.write_at(beating.at.0 * BLOCK as u64, &[buffer.whole()]).expect("memory writes");
+            (superblock, other)
+        });
+        let (_, _, same) = volume();
+        let refused = take(&devices, &same, &own, Duration::from_secs(30));
+        assert!(matches!(refused, Err(FolderError::Claimed { .. })), "{refused:?}");
+        drop(beat.join());
+    }
+
+    #[test]
+    fn a_live_server_of_this_system_is_refused_at_once() {
+        let (_, devices, superblock) = volume();
+        let (own, other) = (Own::new().expect("an id"), Own::new().expect("an id"));
+        take(&devices, &superblock, &other, WATCH).expect("nobody is there");
+        let begun = Instant::now();
+        let refused = take(&devices, &superblock, &own, Duration::from_secs(60));
+        assert!(matches!(refused, Err(FolderError::Claimed { .. })), "{refused:?}");
+        drop(other);
+        take(&devices, &superblock, &own, Duration::from_secs(60)).expect("it has ended");
+        assert!(begun.elapsed() < Duration::from_secs(30), "nobody watches what is known");
+    }
+
+    /// Two hosts at the same devices: the one whose claim was written over stops within a period, and writes no more.
+    #[test]
+    fn a_server_that_finds_the_claim_of_another_stops() {
+        let (geometry, devices, superblock) = volume();
+        let own = Own::new().expect("an id");
+        take(&devices, &superblock, &own, WATCH).expect("nobody is there");
+        let options = HostOptions::for_devices(3);
+        let host = Host::open(geometry, devices.clone(), HistoryId([2; 16]), &options).expect("it opens");
+        host.claim(Beating::new(&superblock, &own).expect("it has a place")).expect("it runs");
+        host.handle().write(0, &[5; 4096], true).expect("it is written");
+        let other = stranger();
+        write(&devices, &superblock, &other, true);
+        let begun = Instant::now();
+        while host.taken_by().is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "it goes on");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(host.taken_by(), Some(other.claimant.clone()));
+        let refused = host.handle().write(0, &[6; 4096], true);
+        assert!(matches!(refused, Err(HostError::Stopped)), "{refused:?}");
+        let place = superblock.second.expect("version 2").claim_place();
+        for device in devices.iter().flatten() {
+            let found = read_claim(&**device, place, &superblock).expect("a claim");
+            assert_eq!(found.claimant.id, other.claimant.id, "it is not written over");
+        }
+    }
+
+    #[test]
+    fn this_process_is_there_and_one_that_has_ended_is_not() {
+        let own = process_start(std::process::id());
+        assert!(own.is_some_and(|start| start > 0), "{own:?}");
+        let mut child = std::process::Command::new("true").spawn().expect("a process");
+        let number = child.id();
+        child.wait().expect("it ends");
+        assert_eq!(process_start(number), None);
+        assert!(boot() != [0; 16] && process_space() > 0);
+    }
+
+    #[test]
+    fn a_claimant_of_this_process_serves_as_long_as_it_lives_and_others_have_to_be_watched() {
+        let (own, other) = (Own::new().expect("an id"), Own::new().expect("an id"));
+        let claimant = other.claimant.clone();
+        assert_eq!(own.serves(&claimant), Some(true));
+        drop(other);
+        assert_eq!(own.serves(&claimant), Some(false));
+        assert_eq!(own.serves(&Claimant { boot: [1; 16], ..claimant.clone() }), None);
+        assert_eq!(own.serves(&Claimant { process_space: 1, ..claimant.clone() }), None);
+        let ended = Claimant { process: u32::MAX, ..claimant };
+        assert_eq!(own.serves(&ended), Some(false));
+    }
+}

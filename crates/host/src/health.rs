@@ -1,0 +1,317 @@
+//! What is wrong with a volume, as values: one place finds it, and words, JSON, the verdict and every exit status are made of it.
+
+use crate::control::{
+    DeviceReport, DeviceWord, EventReport, RangeReport, RangeWord, ScrubReport, ServerReport, StatusReport,
+    Verdict,
+};
+use crate::memory::BLOCK;
+use pantile_format::volume::{Claim, Claimant};
+use pantile_volume::{DeviceNote, EventKind, EventNote, RangeKind, RangeNote, Reason};
+use serde::{Deserialize, Serialize};
+
+/// Something that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// What kind of thing.
+    pub kind: FindingKind,
+    /// What it makes of the volume.
+    pub verdict: Verdict,
+    /// The device, if it is of one.
+    pub device: Option<u32>,
+    /// In a sentence.
+    pub text: String,
+}
+
+/// What can be wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FindingKind {
+    /// It cannot be opened.
+    DoesNotOpen,
+    /// More devices are lost than the code bears.
+    TooManyLost,
+    /// Blocks in the log cannot be had.
+    LogLost,
+    /// Data are lost for good, or until a device comes back.
+    DataLost,
+    /// Data may not be what was written.
+    DataSuspect,
+    /// Writes wait for room.
+    NoRoom,
+    /// A device is lost.
+    DeviceLost,
+    /// A device is being made whole.
+    DeviceRebuilding,
+    /// A device takes part, and something ails it.
+    DeviceInTrouble,
+    /// Stripes wait to be written anew.
+    StripesWait,
+    /// A scrub has found something and left it, or could not make it good.
+    ScrubFound,
+    /// A device is far slower than the others.
+    DeviceSlow,
+    /// A device has given wrong blocks or failed reads.
+    DeviceErred,
+    /// A spare cannot be used.
+    SpareUnusable,
+    /// The server has died and was started again.
+    ServerDied,
+    /// The server has ended, and nobody stopped it.
+    ServerEnded,
+    /// Another server, on this host or another, serves the volume by another path, or may.
+    ServedElsewhere,
+    /// What had happened before is not known any more.
+    HistoryLost,
+    /// A part of the server ended by a fault of its own and was begun anew.
+    Mishap,
+}
+
+impl Finding {
+    pub(crate) fn new(kind: FindingKind, verdict: Verdict, text: String) -> Finding {
+        Finding { kind, verdict, device: None, text }
+    }
+
+    pub(crate) fn of(kind: FindingKind, verdict: Verdict, device: u32, text: String) -> Finding {
+        Finding { device: Some(device), ..Finding::new(kind, verdict, text) }
+    }
+}
+
+impl StatusReport {
+    /// Takes what is wrong into the report: the worst first, in its order else.
+    pub(crate) fn judged(mut self, findings: Vec<Finding>) -> StatusReport {
+        self.verdict = findings.iter().map(|finding| finding.verdict).max().unwrap_or(Verdict::Clean);
+        self.wrong = findings.iter().map(|finding| finding.text.clone()).collect();
+        self.findings = findings;
+        self
+    }
+
+    /// Whether something of a kind is wrong.
+    pub fn has(&self, kind: FindingKind) -> bool {
+        self.findings.iter().any(|finding| finding.kind == kind)
+    }
+
+    /// Nobody stopped the last server, and there is none.
+    pub fn server_ended(self, why: &str) -> StatusReport {
+        let text = format!(
+            "The last server was not stopped: {why} What was not flushed then is lost; serve.log says more, 'pantile serve' starts another."
+        );
+        let ended = Finding::new(FindingKind::ServerEnded, Verdict::Warned, text);
+        let mut findings = self.findings.clone();
+        // The log says more than the claim that was left behind.
+        findings.retain(|finding| finding.kind != FindingKind::ServerEnded);
+        let before = findings.iter().position(|finding| finding.verdict <= Verdict::Warned);
+        findings.insert(before.unwrap_or(findings.len()), ended);
+        self.judged(findings)
+    }
+}
+
+/// A part of the server that was begun anew.
+pub(crate) fn of_mishap(text: String) -> Finding {
+    Finding::new(FindingKind::Mishap, Verdict::Warned, text)
+}
+
+/// A claim that is held although the volume is not served here.
+pub(crate) fn of_claim(serves: Option<bool>, claim: &Claim) -> Finding {
+    let Claimant { host, process, .. } = &claim.claimant;
+    let who = format!("process {process} on host '{host}'");
+    let (kind, text) = match serves {
+        Some(true) => (
+            FindingKind::ServedElsewhere,
+            format!("The volume is served by {who}, which reaches the same devices by another path."),
+        ),
+        Some(false) => (
+            FindingKind::ServerEnded,
+            format!(
+                "The last server, {who}, was not stopped in order: what was not flushed then is lost; 'pantile serve' starts another."
+            ),
+        ),
+        None => (
+            FindingKind::ServedElsewhere,
+            format!(
+                "The volume was claimed by {who} {} and not given back: it may be served there still. Whoever opens it watches the claim for 5 s first.",
+                when(claim.at)
+            ),
+        ),
+    };
+    Finding::new(kind, Verdict::Warned, text)
+}
+
+/// When something was, in words.
+pub fn when(at: i64) -> String {
+    if at == 0 {
+        return "at a time that is not known".into();
+    }
+    let (days, seconds) = (at.div_euclid(86_400), at.rem_euclid(86_400));
+    // Days since 0000-03-01, in eras of 400 years: H. Hinnant, "chrono-compatible low-level date algorithms".
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (hour, minute, second) = (seconds / 3600, seconds % 3600 / 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+/// Why a device was lost, in words.
+fn reason(reason: Reason, errno: i32) -> String {
+    let system = match errno {
+        0 => String::new(),
+        errno => format!(" ({})", std::io::Error::from_raw_os_error(errno)),
+    };
+    let why = match reason {
+        Reason::NOT_THERE => "it was not there when the volume was opened",
+        Reason::GONE => "it did not answer any more",
+        Reason::WRITE_FAILED => "it failed a write",
+        Reason::OPERATOR => "its operator took it out",
+        Reason::HANGS => "it answered nothing for longer than a device may",
+        Reason::OLDER => "it was of an earlier time than the volume",
+        Reason::NO_SPACE => "it was short of space",
+        Reason::SLOW => "it was slower than the others for long",
+        _ => "for a reason that this version does not know",
+    };
+    format!("{why}{system}")
+}
+
+/// Why a device is lost, from what the others have kept; `None`: nothing was.
+pub(crate) fn kept_reason(known: &DeviceNote) -> Option<String> {
+    let is_known = known.reason != Reason::NONE;
+    is_known.then(|| format!("{}, {}", reason(known.reason, known.errno), when(known.since)))
+}
+
+pub(crate) fn range_report(range: &RangeNote) -> RangeReport {
+    RangeReport {
+        offset: range.first.0 * BLOCK as u64,
+        len_bytes: range.count * BLOCK as u64,
+        is: if range.kind == RangeKind::Suspect { RangeWord::Suspect } else { RangeWord::Lost },
+        since: range.since,
+    }
+}
+
+pub(crate) fn event_report(event: &EventNote) -> EventReport {
+    let device = event.slot.map(|slot| slot.0);
+    let which = device.map_or("A device".into(), |device| format!("Device {device}"));
+    let at_byte = event.value.saturating_mul(BLOCK as u64);
+    let text = match event.what {
+        EventKind::LOST => format!("{which} was lost: {}.", reason(event.reason, event.errno)),
+        EventKind::BACK => format!("{which} came back."),
+        EventKind::NEW => format!("{which} is a new one from then on."),
+        EventKind::WHOLE => format!("{which} has all that it should have."),
+        EventKind::SCRUB_BEGUN => "A scrub began.".into(),
+        EventKind::SCRUB_ENDED if event.value == 0 => "The scrub ended and had found nothing bad.".into(),
+        EventKind::SCRUB_ENDED => format!("The scrub ended; stripes found bad: {}.", event.value),
+        EventKind::DATA_LOST => format!("Data could not be had any more, from byte {at_byte} on."),
+        EventKind::DATA_SUSPECT => format!("Data became suspect after a crash, from byte {at_byte} on."),
+        EventKind::UPGRADED => "The volume became one of format version 2.".into(),
+        EventKind::CALLED_GOOD => format!("A person called suspect data good, from byte {at_byte} on."),
+        _ => "Something happened that this version does not know.".into(),
+    };
+    EventReport { at: event.at, text, device }
+}
+
+/// What devices, scrub and server are to be blamed for, beside what is wrong with the volume.
+pub(crate) fn of_devices(devices: &[DeviceReport], only_looks: bool) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for device in devices {
+        let slot = device.device;
+        let why = device.problem.as_ref().map_or(String::new(), |problem| format!(": {problem}"));
+        let (kind, text) = match device.state {
+            DeviceWord::Lost => (FindingKind::DeviceLost, format!("Device {slot} is lost{why}.")),
+            DeviceWord::Rebuilding if only_looks => (
+                FindingKind::DeviceRebuilding,
+                format!(
+                    "Device {slot} is not whole: its rebuild waits until the volume is served, or for 'pantile rebuild'."
+                ),
+            ),
+            DeviceWord::Rebuilding => {
+                (FindingKind::DeviceRebuilding, format!("Device {slot} is being rebuilt."))
+            }
+            DeviceWord::Present if device.problem.is_some() => {
+                (FindingKind::DeviceInTrouble, format!("Device {slot} is in trouble{why}."))
+            }
+            DeviceWord::Present => continue,
+        };
+        findings.push(Finding::of(kind, Verdict::Degraded, slot, text));
+    }
+    findings
+}
+
+/// What the last scrub has found and not made good. What could not be made good is told as data lost, too, where it is data.
+pub(crate) fn of_scrub(scrub: &ScrubReport) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut say =
+        |text: String| findings.push(Finding::new(FindingKind::ScrubFound, Verdict::Degraded, text));
+    if !scrub.repair {
+        for bad in &scrub.metadata {
+            say(format!(
+                "The scrub found {} of device {} bad and left them: scrub with --repair.",
+                bad.what(),
+                bad.device
+            ));
+        }
+        if scrub.metadata_devices > scrub.metadata.len() as u64 {
+            say(format!(
+                "The scrub found superblocks, journals or maps of {} devices bad and left them: scrub with --repair.",
+                scrub.metadata_devices
+            ));
+        }
+        let left = [
+            (scrub.checksum, "stripes with wrong checksums"),
+            (scrub.unreadable, "stripes with blocks that cannot be read"),
+            (scrub.log_checksum, "blocks in the log with wrong checksums"),
+            (scrub.log_unreadable, "blocks in the log that cannot be read"),
+        ];
+        for (number, what) in left.into_iter().filter(|&(number, _)| number > 0) {
+            say(format!("The scrub found {number} {what} and left them: scrub with --repair."));
+        }
+    }
+    let unnamed = scrub.located + scrub.ambiguous + scrub.unlocatable;
+    if unnamed > 0 {
+        say(format!(
+            "The scrub found {unnamed} stripes whose equations do not hold: scrub again with --repair to see what is left."
+        ));
+    }
+    findings
+}
+
+/// What was wrong with the server and no longer is.
+pub(crate) fn of_server(server: &ServerReport, up: &str) -> Option<Finding> {
+    let times = match server.deaths {
+        0 => return None,
+        1 => "once".into(),
+        more => format!("{more} times"),
+    };
+    let text = format!(
+        "The server has died {times} and was started again, the last time {up} ago: what was not flushed then is lost. serve.log says why; stop and serve it to forget this."
+    );
+    Some(Finding::new(FindingKind::ServerDied, Verdict::Warned, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_said_as_a_date() {
+        assert_eq!(when(1), "1970-01-01 00:00:01 UTC");
+        assert_eq!(when(951_782_400), "2000-02-29 00:00:00 UTC");
+        assert_eq!(when(1_700_000_000), "2023-11-14 22:13:20 UTC");
+        assert_eq!(when(-1), "1969-12-31 23:59:59 UTC");
+    }
+
+    /// A verdict is the worst of what was found, whoever adds to it.
+    #[test]
+    fn a_server_that_nobody_stopped_is_never_clean() {
+        let clean = StatusReport::default().judged(Vec::new());
+        assert_eq!(clean.verdict, Verdict::Clean);
+        let ended = clean.clone().server_ended("it was killed (SIGKILL).");
+        assert_eq!((ended.verdict, ended.wrong.len()), (Verdict::Warned, 1));
+        assert!(ended.has(FindingKind::ServerEnded));
+        let lost = Finding::new(FindingKind::DataLost, Verdict::Failed, "x".into());
+        let failed = clean.judged(vec![lost]).server_ended("it was killed.");
+        assert_eq!((failed.verdict, failed.wrong[0].as_str()), (Verdict::Failed, "x"));
+    }
+}

@@ -1,0 +1,154 @@
+//! What a volume says of itself is what is so: after a restart, of what was lost and why, of a scrub, of its version.
+
+use crate::common::folders::*;
+use crate::common::images::{OF_VERSION_1, device_path, unpack};
+use pantile_host::{
+    Answer, DeviceWord, FindingKind, Folder, Order, RangeWord, Service, StatusReport, Verdict,
+};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+fn scrubbed(service: &Service, repair: bool) -> StatusReport {
+    done(service.obey(&Order::ScrubStart { repair }));
+    until(service, |status| status.scrub.as_ref().is_some_and(|scrub| !scrub.running));
+    status(service)
+}
+
+fn looked_at(root: &Path) -> StatusReport {
+    let looks = Service::look(Folder::open(root).expect("a folder")).expect("it can be looked at");
+    let report = status(&looks);
+    looks.stop().expect("it ends");
+    report
+}
+
+/// Zeros over a part of the data zone of devices of a volume that is not open.
+fn spoil(root: &Path, devices: impl IntoIterator<Item = usize>, bytes: usize) {
+    for slot in devices {
+        let path = device_path(root, slot);
+        let device = File::options().write(true).open(&path).expect("a device");
+        let len = device.metadata().expect("it is there").len();
+        device.write_all_at(&vec![0; bytes], (len / 2) & !4095).expect("it is written");
+    }
+}
+
+fn filled() -> (tempfile::TempDir, std::path::PathBuf) {
+    let (folder, root, service) = served();
+    service.handle().write(0, &vec![7; 8 << 20], true).expect("it is written");
+    service.stop().expect("it stops");
+    (folder, root)
+}
+
+#[test]
+fn a_scrub_with_repair_says_apart_what_it_mended_and_what_it_could_not_and_where_the_loss_lies() {
+    let (_folder, root) = filled();
+    spoil(&root, [1], 256 << 10);
+    let service = start(&root);
+    let mended = scrubbed(&service, true);
+    let scrub = mended.scrub.clone().expect("a scrub");
+    assert!(scrub.repaired > 0 && scrub.left == 0, "{scrub:?}");
+    assert_eq!((mended.verdict, mended.ranges.len()), (Verdict::Warned, 0), "{:?}", mended.wrong);
+    service.stop().expect("it stops");
+
+    // What was mended lies elsewhere now.
+    spoil(&root, [1, 2, 3], 1 << 20);
+    let service = start(&root);
+    let lost = scrubbed(&service, true);
+    let scrub = lost.scrub.clone().expect("a scrub");
+    assert!(scrub.left > 0, "{scrub:?}");
+    assert!(lost.verdict == Verdict::Failed && lost.has(FindingKind::DataLost), "{:?}", lost.wrong);
+    assert!(!lost.ranges.is_empty() && lost.ranges.iter().all(|range| range.is == RangeWord::Lost));
+    // Exactly what cannot be read, before and after a restart, until it is written again.
+    let handle = service.handle();
+    let is_lost = |at: u64| lost.ranges.iter().any(|r| (r.offset..r.offset + r.len_bytes).contains(&at));
+    for at in (0..8 << 20).step_by(4096) {
+        assert_eq!(handle.read(at, &mut [0; 4096]).is_err(), is_lost(at), "{at}");
+    }
+    service.stop().expect("it stops");
+    assert_eq!(looked_at(&root).ranges, lost.ranges);
+    let service = start(&root);
+    assert_eq!(status(&service).scrub.expect("it is kept").left, scrub.left);
+    for range in &lost.ranges {
+        let written = service.handle().write(range.offset, &vec![7; range.len_bytes as usize], true);
+        written.expect("it is written");
+    }
+    let after = status(&service);
+    assert_eq!((after.ranges, after.broken_stripes), (Vec::new(), 0), "{:?}", after.wrong);
+    assert_eq!(read(&service, 8 << 20), vec![7; 8 << 20]);
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn why_a_device_was_lost_and_what_it_did_wrong_is_said_after_a_restart() {
+    let (_folder, root) = filled();
+    spoil(&root, [1], 256 << 10);
+    let service = start(&root);
+    let erred = scrubbed(&service, true).devices[1].checksum_errors;
+    assert!(erred > 0);
+    done(service.obey(&Order::Fail { device: 2, lose_data: false }));
+    service.stop().expect("it stops");
+    let report = looked_at(&root);
+    assert_eq!(report.devices[1].checksum_errors, erred);
+    let told = report.devices[2].problem.clone().unwrap_or_default();
+    assert!(told.starts_with("its operator took it out, 20"), "{told}");
+    assert!(report.events.iter().any(|event| event.device == Some(2) && event.at > 1_700_000_000));
+    let service = start(&root);
+    let again = status(&service);
+    assert_eq!(again.devices[1].checksum_errors, erred);
+    assert!(again.wrong.iter().any(|wrong| wrong.contains("its operator took it out")), "{:?}", again.wrong);
+    service.stop().expect("it stops");
+}
+
+#[test]
+fn a_volume_of_version_1_is_upgraded_when_it_is_asked_for_and_has_what_it_had() {
+    for name in OF_VERSION_1 {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().join("v");
+        let expected = unpack(name, &root);
+        let service = start(&root);
+        assert_eq!(status(&service).format_version, 1, "{name}");
+        done(service.obey(&Order::Upgrade));
+        assert_eq!(status(&service).format_version, 2, "{name}");
+        done(service.obey(&Order::Upgrade));
+        let report = scrubbed(&service, false);
+        assert!(!report.scrub.clone().expect("a scrub").is_bad(), "{name}: {:?}", report.wrong);
+        service.stop().expect("it stops");
+        let again = start(&root);
+        assert_eq!(status(&again).format_version, 2, "{name}");
+        for &(at, len, byte) in &expected {
+            let mut found = vec![0; len];
+            again.handle().read(at, &mut found).expect("it is read");
+            assert!(found.iter().all(|&found| found == byte), "{name}, {at}");
+        }
+        assert!(status(&again).events.iter().any(|event| event.text.contains("format version 2")), "{name}");
+        again.stop().expect("it stops");
+    }
+}
+
+/// The same history, an earlier session: a copy of the time before is not what the volume counts on.
+#[test]
+fn assembling_says_of_a_device_of_an_earlier_session_that_it_is_one() {
+    let (folder, root) = filled();
+    let copy = folder.path().join("copy");
+    std::fs::copy(device_path(&root, 3), &copy).expect("a copy");
+    for byte in 0..3 {
+        let service = start(&root);
+        service.handle().write(0, &vec![byte; 1 << 20], true).expect("it is written");
+        service.stop().expect("it stops");
+    }
+    let mut paths: Vec<_> = (0..6).map(|slot| device_path(&root, slot)).collect();
+    paths[3] = copy;
+    let (_, found) = Folder::assemble(&folder.path().join("w"), &paths).expect("it is found");
+    assert_eq!((found.stale, found.enough), (vec![3], true));
+}
+
+#[test]
+fn a_rebuild_of_a_whole_volume_does_not_say_that_it_rebuilds() {
+    let (_folder, _root, service) = served();
+    let Answer::Done { text } = service.obey(&Order::Rebuild { throttle_bytes_per_s: Some(1 << 20) }) else {
+        panic!("it is not done");
+    };
+    assert_eq!(text, "Every device is whole: there is nothing to rebuild.");
+    assert!(status(&service).devices.iter().all(|device| device.state == DeviceWord::Present));
+    service.stop().expect("it stops");
+}

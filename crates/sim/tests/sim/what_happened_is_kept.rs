@@ -1,0 +1,286 @@
+//! What a volume says of itself outlives power failures: what was lost and why, how far a scrub was, which data are lost or suspect. And a volume of
+//! version 1, which keeps none of it, becomes one of version 2 as a whole or not at all.
+
+#![allow(clippy::result_large_err, reason = "one a run")]
+
+use crate::real::hand::Hand;
+use crate::real::{Real, SHAPES, Shape, WEATHERS, all_worlds, hush, number, usual};
+use pantile_sim::{self as sim, Ask, Data, Engine, Failure, Told};
+use pantile_volume::{
+    DeviceBlock, DeviceState, Event, EventKind, Found, RangeKind, Reason, Scrub, Slot, Status, UserBlock,
+};
+
+const CODES: [&str; 4] = ["raid6:3", "mirror:3", "dcode:5", "raid5:2"];
+
+fn old(code: &'static str) -> Hand {
+    let real = Real::new(&usual(code), &[]);
+    Hand::of(Real { version_1: true, ..real })
+}
+
+fn status(hand: &Hand) -> Status {
+    hand.volume.status().expect("it serves")
+}
+
+/// The blocks that a status calls so.
+fn called(status: &Status, kind: RangeKind) -> Vec<u64> {
+    let ranges = status.ranges.iter().filter(|range| range.kind == kind);
+    ranges.flat_map(|range| range.first.0..range.first.0 + range.count).collect()
+}
+
+/// Whatever of it is done when the power fails: the volume opens, has all that it had, is of one version, and can be upgraded (again).
+#[test]
+fn an_upgrade_that_the_power_cuts_off_anywhere_leaves_one_version_and_all_data() {
+    hush();
+    let mut of_version = [0; 3];
+    for code in CODES {
+        for steps in 0.. {
+            let mut hand = old(code);
+            hand.fill(1);
+            assert_eq!(status(&hand).version, 1, "{code}");
+            hand.tell(Event::Upgrade);
+            let mut done = 0;
+            while done < steps && hand.step() {
+                done += 1;
+            }
+            hand.open_again();
+            assert_eq!(hand.volume.refused(), None, "{code}, {steps} steps");
+            let version = status(&hand).version;
+            of_version[version as usize] += 1;
+            assert_eq!(hand.read(), hand.filled_with(1), "{code}, {steps} steps");
+            hand.fill(2);
+            hand.rest(Some(Event::Upgrade));
+            assert_eq!(status(&hand).version, 2, "{code}, {steps} steps");
+            hand.rest(Some(Event::Scrub(Scrub::Start { repair: false })));
+            let scrub = status(&hand).scrub.expect("a scrub");
+            assert!(!scrub.running && !scrub.is_bad(), "{code}, {steps} steps: {scrub:?}");
+            hand.open_again();
+            assert_eq!(
+                (status(&hand).version, hand.read()),
+                (2, hand.filled_with(2)),
+                "{code}, {steps} steps"
+            );
+            if done < steps {
+                break;
+            }
+        }
+    }
+    println!("{of_version:?}");
+    assert!(of_version[1] > 20 && of_version[2] > 20, "{of_version:?}");
+}
+
+/// Every weather, with volumes of version 1 that are upgraded early, late or never in each of their sessions.
+#[test]
+fn volumes_that_are_upgraded_at_any_time_lose_nothing() {
+    hush();
+    let worlds: Vec<Real> =
+        all_worlds().into_iter().map(|real| Real { version_1: true, upgrades: true, ..real }).collect();
+    let (first, seeds) = (number("SIM_FIRST", 0), number("SIM_SEEDS", worlds.len() as u64));
+    let run = |seed: u64| -> Result<sim::Stats, Failure> {
+        let world = (seed % worlds.len() as u64) as usize;
+        worlds[world].run(seed).map_err(|mut failure| {
+            let (shape, faults) = (&SHAPES[world % SHAPES.len()], WEATHERS[world / SHAPES.len()]);
+            failure.tail = format!("{shape:?}\n{faults:?}\n{}", failure.tail);
+            failure
+        })
+    };
+    if let Err(failure) = sim::each_seed(first..first + seeds, number("SIM_THREADS", 2), run) {
+        panic!("{failure}");
+    }
+}
+
+/// A volume of version 1 is written by this program for as long as nobody upgrades it, and stays what it is.
+#[test]
+fn nothing_of_version_2_gets_into_a_volume_of_version_1() {
+    for code in CODES {
+        let mut hand = old(code);
+        hand.fill(1);
+        hand.rest(Some(Event::Scrub(Scrub::Start { repair: true })));
+        hand.rest(Some(Event::DeviceGone(Slot(0))));
+        hand.fill(2);
+        hand.world.put_back(Slot(0), Found::Blank);
+        hand.rest(Some(Event::DeviceCame(Slot(0), Found::Blank)));
+        hand.rest(Some(Event::Settle));
+        let geometry = hand.real.geometry.clone();
+        for (slot, disk) in (0..).map(Slot).zip(hand.world.disks()) {
+            let journal = geometry.zones(slot).journal();
+            for at in disk.written().filter(|at| at.0 < journal.first.0 + journal.blocks) {
+                let mut bytes = Vec::new();
+                disk.newest(at).expect("it can be read").append_to(&mut bytes);
+                let version = u32::from_le_bytes(bytes[8..12].try_into().expect("4 bytes"));
+                let is_ours = bytes.starts_with(b"PANT");
+                assert!(!is_ours || version == 1, "{code}, device {}, block {}: {version}", slot.0, at.0);
+            }
+        }
+    }
+}
+
+/// Spoils a stripe on more devices than the code bears.
+fn spoil(hand: &mut Hand, losses: usize) {
+    let geometry = hand.real.geometry.clone();
+    for slot in (0..losses as u32).map(Slot) {
+        let zone = geometry.zones(slot).data();
+        let disk = &mut hand.world.disks_mut()[slot.0 as usize];
+        let there: Vec<DeviceBlock> =
+            disk.written().filter(|at| (zone.first.0..zone.first.0 + zone.blocks).contains(&at.0)).collect();
+        // The elements of the first chunk behind its header.
+        let span = geometry.zones(slot).shape().chunk_span();
+        let of_first =
+            there.iter().filter(|at| (at.0 - zone.first.0) / span == (there[0].0 - zone.first.0) / span);
+        let elements: Vec<DeviceBlock> = of_first.skip(1).copied().collect();
+        elements.into_iter().for_each(|at| disk.flip(at, 77));
+    }
+}
+
+#[test]
+fn lost_blocks_are_listed_exactly_until_they_are_written_again_whatever_fails_meanwhile() {
+    for (code, losses) in [("raid6:3", 3), ("raid5:2", 2), ("mirror:3", 3), ("dcode:5", 3)] {
+        let mut hand = Hand::new(&Shape { log_rows: 100, ..usual(code) });
+        hand.volume.volume.tell_time(1000);
+        hand.fill(1);
+        hand.rest(Some(Event::Still));
+        spoil(&mut hand, losses);
+        hand.rest(Some(Event::Scrub(Scrub::Start { repair: true })));
+        let scrub = status(&hand).scrub.expect("a scrub");
+        assert!(!scrub.running && scrub.left > 0, "{code}: {scrub:?}");
+        let contents = hand.read_each();
+        let lost: Vec<u64> =
+            (0..).zip(&contents).filter(|(_, had)| had.is_none()).map(|(at, _)| at).collect();
+        assert!(!lost.is_empty() && lost.len() < contents.len(), "{code}: {lost:?}");
+        assert_eq!(called(&status(&hand), RangeKind::Lost), lost, "{code}");
+        assert!(status(&hand).ranges.iter().all(|range| range.since == 1000), "{code}");
+        for _ in 0..2 {
+            hand.open_again();
+            assert_eq!(called(&status(&hand), RangeKind::Lost), lost, "{code}");
+        }
+        let events = status(&hand).events;
+        assert!(events.iter().any(|event| event.what == EventKind::DATA_LOST && event.at == 1000), "{code}");
+        for (nth, &block) in lost.iter().enumerate() {
+            let write = Ask::Write { first: UserBlock(block), contents: vec![[3; 16]], durable: true };
+            assert_eq!(hand.ask(&write), Told::Done, "{code}");
+            hand.open_again();
+            assert_eq!(called(&status(&hand), RangeKind::Lost), lost[nth + 1..], "{code}, after {block}");
+        }
+        assert!(matches!(hand.read(), Told::Blocks(_)), "{code}: all of it can be had");
+    }
+}
+
+/// A scrub with repair ends when what it found is written anew, and says what it could and could not do.
+#[test]
+fn a_scrub_says_apart_what_it_repaired_and_what_it_could_not() {
+    for (losses, repaired, left) in [(1, 1, 0), (2, 1, 0), (3, 0, 1)] {
+        let mut hand = Hand::new(&usual("raid6:3"));
+        hand.fill(1);
+        hand.rest(Some(Event::Still));
+        spoil(&mut hand, losses);
+        hand.rest(Some(Event::Scrub(Scrub::Start { repair: false })));
+        let found = status(&hand).scrub.expect("a scrub");
+        assert_eq!((found.checksum, found.repaired, found.left), (1, 0, 0), "{losses}: {found:?}");
+        hand.rest(Some(Event::Scrub(Scrub::Start { repair: true })));
+        let scrub = status(&hand).scrub.expect("a scrub");
+        assert_eq!((scrub.running, scrub.checksum), (false, 1), "{losses}: {scrub:?}");
+        assert_eq!((scrub.repaired, scrub.left), (repaired, left), "{losses}: {scrub:?}");
+        hand.open_again();
+        let kept = status(&hand).scrub.expect("it is kept");
+        assert_eq!((kept.repaired, kept.left, kept.running), (repaired, left, false), "{losses}: {kept:?}");
+    }
+}
+
+#[test]
+fn a_scrub_goes_on_where_it_was_and_its_result_and_date_are_kept() {
+    let shape = Shape { logical_stripes: 600, spare_stripes: 20, ..usual("raid6:3") };
+    let mut hand = Hand::new(&shape);
+    hand.volume.volume.tell_time(500);
+    hand.fill(1);
+    hand.tell(Event::Scrub(Scrub::Start { repair: false }));
+    while status(&hand).scrub.is_none_or(|scrub| scrub.done < 80) {
+        assert!(hand.step(), "it goes on");
+    }
+    hand.rest(Some(Event::Scrub(Scrub::Pause)));
+    let paused = status(&hand).scrub.expect("a scrub");
+    assert!(paused.paused && paused.running && paused.done < 600, "{paused:?}");
+    hand.rest(Some(Event::Settle));
+    hand.open_again();
+    hand.volume.volume.tell_time(600);
+    let kept = status(&hand).scrub.expect("it is kept");
+    assert_eq!(
+        (kept.done, kept.begun_at, kept.running, kept.paused),
+        (paused.done, 500, true, true),
+        "{kept:?}"
+    );
+    hand.rest(Some(Event::Scrub(Scrub::Resume)));
+    let ended = status(&hand).scrub.expect("it has ended");
+    assert_eq!((ended.done, ended.clean, ended.running), (600, 600, false), "{ended:?}");
+    assert_eq!((ended.begun_at, ended.ended_at), (500, 600));
+    hand.open_again();
+    let kept = status(&hand).scrub.expect("it is kept");
+    assert_eq!((kept.done, kept.clean, kept.begun_at, kept.ended_at), (600, 600, 500, 600), "{kept:?}");
+    // One that a power failure cuts off begins again or goes on, by itself.
+    hand.tell(Event::Scrub(Scrub::Start { repair: false }));
+    (0..40).for_each(|_| _ = hand.step());
+    hand.open_again();
+    let again = status(&hand).scrub.expect("it has gone on");
+    assert_eq!((again.done, again.running), (600, false), "{again:?}");
+}
+
+#[test]
+fn why_and_when_a_device_was_lost_and_what_it_did_wrong_is_kept() {
+    for code in CODES {
+        let mut hand = Hand::new(&usual(code));
+        hand.fill(1);
+        hand.volume.volume.tell_time(100);
+        let zone = hand.real.geometry.zones(Slot(1)).data();
+        let at =
+            hand.world.disks()[1].written().find(|at| at.0 > zone.first.0).expect("something is written");
+        hand.world.disks_mut()[1].make_unreadable(at);
+        hand.rest(Some(Event::Scrub(Scrub::Start { repair: true })));
+        let erred = status(&hand).devices[1].known;
+        assert!(erred.media_errors > 0, "{code}: {erred:?}");
+        hand.open_again();
+        assert_eq!(status(&hand).devices[1].known.media_errors, erred.media_errors, "{code}");
+        hand.volume.volume.tell_time(200);
+        hand.volume.volume.tell_why(Slot(1), Reason::WRITE_FAILED, 5);
+        hand.world.pull_out(Slot(1), true);
+        hand.rest(Some(Event::DeviceGone(Slot(1))));
+        hand.open_again();
+        let device = status(&hand).devices[1];
+        assert_eq!(device.state, DeviceState::Lost, "{code}");
+        let known = device.known;
+        assert_eq!((known.reason, known.errno, known.since), (Reason::WRITE_FAILED, 5, 200), "{code}");
+        // It comes back as it was: what it did is not forgotten; another device has done nothing.
+        for (found, errors) in [(Found::Stale, erred.media_errors), (Found::Blank, 0)] {
+            hand.world.put_back(Slot(1), found);
+            hand.rest(Some(Event::DeviceCame(Slot(1), found)));
+            hand.open_again();
+            let device = status(&hand).devices[1];
+            assert_eq!((device.state, device.known.media_errors), (DeviceState::Present, errors), "{code}");
+            hand.volume.volume.tell_why(Slot(1), Reason::OPERATOR, 0);
+            hand.world.pull_out(Slot(1), true);
+            hand.rest(Some(Event::DeviceGone(Slot(1))));
+        }
+        let whats: Vec<EventKind> = status(&hand).events.iter().map(|event| event.what).collect();
+        for what in [EventKind::LOST, EventKind::BACK, EventKind::NEW, EventKind::WHOLE] {
+            assert!(whats.contains(&what), "{code}: {what:?} of {whats:?}");
+        }
+    }
+}
+
+/// Whoever calls all well is right: with nothing listed, everything can be read.
+#[test]
+fn a_rebuild_does_not_call_whole_what_it_could_not_make_again() {
+    let mut hand = Hand::new(&usual("raid6:3"));
+    hand.fill(1);
+    hand.rest(Some(Event::Still));
+    spoil(&mut hand, 2);
+    // The third loss is a whole device, and another takes its place.
+    hand.world.pull_out(Slot(2), true);
+    hand.rest(Some(Event::DeviceGone(Slot(2))));
+    hand.world.put_back(Slot(2), Found::Blank);
+    hand.rest(Some(Event::DeviceCame(Slot(2), Found::Blank)));
+    let rebuilt = status(&hand);
+    assert!(rebuilt.devices.iter().all(|device| device.state == DeviceState::Present), "{rebuilt:?}");
+    assert!(rebuilt.broken_stripes > 0, "{rebuilt:?}");
+    let contents: Vec<Option<Data>> = hand.read_each();
+    let lost: Vec<u64> = (0..).zip(&contents).filter(|(_, had)| had.is_none()).map(|(at, _)| at).collect();
+    assert!(!lost.is_empty());
+    assert_eq!(called(&rebuilt, RangeKind::Lost), lost);
+}

@@ -1,0 +1,450 @@
+//! What happened to the volume and what is wrong with it: kept in memory as it is, and on the devices as notes of records.
+//!
+//! A note counts in memory at once. It gets into the next record that is written, or, where somebody must be able to rely on it, one is
+//! written for it. A snapshot takes all of them (the state), so that none is owed afterwards. A volume of version 1 keeps them in memory only.
+//!
+//! * *Events* and what is known of *devices*: every loss with its reason, every return; errors counted on a device as long as it is that device.
+//! * *Ranges* that are lost: blocks that could not be had when they were read or to be written anew. What writes them anew says so by itself,
+//!   because the record that maps them does ([`crate::maps::Maps::apply`]).
+//! * Ranges that are suspect: what was computed from parity that may be of another time (the write hole of [`crate::inplace`]). The note is in the record that
+//!   takes away the stripe's mark. Written since is not suspect any more once that is noted, which nobody waits for.
+//! * The last *scrub*, so that a restart goes on with it.
+
+use crate::engine::Engine;
+use crate::maps::{Change, Maps};
+use crate::{Slot, UserBlock};
+use pantile_format::volume::{
+    DeviceNote, EventKind, EventNote, Note, RangeKind, RangeNote, Reason, ScrubNote, Second, State, StateRoom,
+};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Bytes of notes in one record, beside those of suspect data: what goes beyond is in the next.
+const RECORD_NOTE_BYTES: usize = 3072;
+
+/// A range: its end, what is wrong with it, and since when.
+type Range = (u64, RangeKind, i64);
+
+/// All notes that count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Notes {
+    room: StateRoom,
+    pub(crate) devices: BTreeMap<Slot, DeviceNote>,
+    pub(crate) events: VecDeque<EventNote>,
+    pub(crate) scrub: Option<ScrubNote>,
+    /// By their first block; none overlap.
+    ranges: BTreeMap<u64, Range>,
+    /// They were read from a state.
+    pub(crate) is_read: bool,
+    /// There was a state, and it could be read nowhere.
+    pub(crate) are_lost: bool,
+}
+
+impl Notes {
+    pub(crate) fn new(devices: usize) -> Notes {
+        Notes {
+            room: StateRoom::of(Second::STATE_BLOCKS, devices as u32),
+            devices: BTreeMap::new(),
+            events: VecDeque::new(),
+            scrub: None,
+            ranges: BTreeMap::new(),
+            is_read: false,
+            are_lost: false,
+        }
+    }
+
+    pub(crate) fn apply(&mut self, note: &Note) {
+        match *note {
+            Note::Device(note) => drop(self.devices.insert(note.slot, note)),
+            Note::Event(note) => {
+                self.events.push_back(note);
+                if self.events.len() > self.room.events {
+                    self.events.pop_front();
+                }
+            }
+            Note::Scrub(note) => self.scrub = Some(note),
+            Note::Range(RangeNote { first, count, kind, since }) => {
+                self.cut(first.0, first.0 + count, |_| true);
+                if kind != RangeKind::Good {
+                    self.ranges.insert(first.0, (first.0 + count, kind, since));
+                    self.join();
+                }
+            }
+        }
+    }
+
+    /// Blocks are written anew, whatever was there: they are not lost.
+    pub(crate) fn written(&mut self, first: UserBlock, count: u64) {
+        self.cut(first.0, first.0 + count, |kind| kind == RangeKind::Lost);
+    }
+
+    /// Blocks read as zeros: nothing is wrong with them.
+    pub(crate) fn unmapped(&mut self, first: UserBlock, count: u64) {
+        self.cut(first.0, first.0 + count, |_| true);
+    }
+
+    /// Takes what lies from one block up to another out of the ranges of some kinds.
+    fn cut(&mut self, from: u64, to: u64, of: impl Fn(RangeKind) -> bool) {
+        if self.ranges.is_empty() {
+            return;
+        }
+        let touched = self.ranges.range(..to).filter(|(_, (end, kind, _))| *end > from && of(*kind));
+        let touched: Vec<(u64, Range)> = touched.map(|(&first, &range)| (first, range)).collect();
+        for (first, (end, kind, since)) in touched {
+            self.ranges.remove(&first);
+            if first < from {
+                self.ranges.insert(first, (from, kind, since));
+            }
+            if end > to {
+                self.ranges.insert(to, (end, kind, since));
+            }
+        }
+    }
+
+    /// Makes one of ranges that touch and are alike, and, while there are more than there is room for, of those that lie nearest.
+    fn join(&mut self) {
+        loop {
+            let pairs = self.ranges.iter().zip(self.ranges.iter().skip(1));
+            let gaps = pairs.map(|((&first, a), (&second, b))| (a.1 != b.1, second - a.0, first, second));
+            let Some((differ, gap, first, second)) = gaps.min() else { return };
+            if (differ || gap > 0) && self.ranges.len() <= self.room.ranges {
+                return;
+            }
+            let Some((end, kind, since)) = self.ranges.remove(&second) else { return };
+            if let Some(range) = self.ranges.get_mut(&first) {
+                // Of a suspect and a lost one both are suspect: what cannot be read is told when it is read.
+                *range = (end, if differ { RangeKind::Suspect } else { kind }, range.2.min(since));
+            }
+        }
+    }
+
+    /// What is wrong with which blocks, from the lowest on.
+    pub(crate) fn ranges(&self) -> Vec<RangeNote> {
+        let range = |(&first, &(end, kind, since)): (&u64, &Range)| RangeNote {
+            first: UserBlock(first),
+            count: end - first,
+            kind,
+            since,
+        };
+        self.ranges.iter().map(range).collect()
+    }
+
+    /// Whether anything is wrong with any block.
+    pub(crate) fn has_ranges(&self) -> bool {
+        !self.ranges.is_empty()
+    }
+
+    /// Blocks of these that are called so.
+    fn within(&self, kind: RangeKind, first: UserBlock, count: u64) -> bool {
+        let end = first.0 + count;
+        self.ranges.range(..end).any(|(_, range)| range.0 > first.0 && range.1 == kind)
+    }
+
+    /// All of them, for a snapshot.
+    fn all(&self) -> Vec<Note> {
+        let devices = self.devices.values().copied().map(Note::Device);
+        let events = self.events.iter().copied().map(Note::Event);
+        let ranges = self.ranges().into_iter().map(Note::Range);
+        devices.chain(events).chain(self.scrub.map(Note::Scrub)).chain(ranges).collect()
+    }
+
+    /// Those of a state.
+    pub(crate) fn of_state(state: &State, devices: usize) -> Notes {
+        let mut notes = Notes::new(devices);
+        state.notes.iter().for_each(|note| notes.apply(note));
+        notes.is_read = true;
+        notes
+    }
+}
+
+impl Maps {
+    /// Blocks of a stripe are written anew.
+    pub(crate) fn stripes_written(&mut self, first: u32, count: u32) {
+        let per_stripe = self.stripe_blocks();
+        self.notes.written(UserBlock(u64::from(first) * per_stripe), u64::from(count) * per_stripe);
+    }
+
+    /// Stripes read as zeros.
+    pub(crate) fn stripes_unmapped(&mut self, first: u32, count: u32) {
+        let per_stripe = self.stripe_blocks();
+        self.notes.unmapped(UserBlock(u64::from(first) * per_stripe), u64::from(count) * per_stripe);
+    }
+}
+
+/// Notes that no record has yet, and what the next one will be of.
+#[derive(Debug, Default)]
+pub(crate) struct Noting {
+    owed: VecDeque<Note>,
+    /// Seconds since 1970, as the driver told last; 0: it never did.
+    pub(crate) now: i64,
+    /// What the driver says of a device that it is about to call gone.
+    why: BTreeMap<Slot, (Reason, i32)>,
+    /// A write has just failed that the volume takes for the loss of its device.
+    pub(crate) write_failed: bool,
+    /// Errors of each device before the volume was opened, by slot.
+    before: BTreeMap<Slot, (u64, u64)>,
+    /// The next snapshot makes the volume one of version 2.
+    pub(crate) upgrades: bool,
+}
+
+impl Noting {
+    /// What was known of devices before this session.
+    pub(crate) fn after(notes: &Notes) -> Noting {
+        let known = notes.devices.iter();
+        let before = known.map(|(&slot, note)| (slot, (note.checksum_errors, note.media_errors)));
+        Noting { before: before.collect(), ..Noting::default() }
+    }
+}
+
+impl Engine {
+    /// Whether what happens is kept on the devices.
+    pub(crate) fn keeps_notes(&self) -> bool {
+        self.superblock.second.is_some() || self.noting.upgrades
+    }
+
+    /// Says something from now on; `at_once`: a record is written for it.
+    pub(crate) fn note(&mut self, note: Note, at_once: bool) {
+        self.maps.notes.apply(&note);
+        if self.keeps_notes() {
+            self.noting.owed.push_back(note);
+            self.members_changed |= at_once;
+        }
+    }
+
+    pub(crate) fn event(&mut self, what: EventKind, slot: Option<Slot>, value: u64) {
+        let (reason, errno) = (Reason::NONE, 0);
+        let at = self.noting.now;
+        self.note(Note::Event(EventNote { what, reason, slot, errno, at, value }), false);
+    }
+
+    /// What the driver knows of a device that it calls gone next.
+    pub(crate) fn tell_why(&mut self, slot: Slot, reason: Reason, errno: i32) {
+        self.noting.why.insert(slot, (reason, errno));
+    }
+
+    /// What is known of a device, what it has done in this session included.
+    pub(crate) fn device_note(&self, slot: Slot) -> DeviceNote {
+        let nothing = DeviceNote {
+            slot,
+            reason: Reason::NONE,
+            errno: 0,
+            since: 0,
+            checksum_errors: 0,
+            media_errors: 0,
+        };
+        let known = self.maps.notes.devices.get(&slot).copied().unwrap_or(nothing);
+        let (checksum, media) = self.noting.before.get(&slot).copied().unwrap_or_default();
+        let counts = &self.counts[slot.0 as usize];
+        DeviceNote {
+            checksum_errors: checksum + counts.checksum_errors,
+            media_errors: media + counts.media_errors,
+            ..known
+        }
+    }
+
+    /// A device was lost. The record that says so says why.
+    pub(crate) fn note_loss(&mut self, slot: Slot) {
+        let own = match () {
+            () if self.opening_since.is_some() => Reason::NOT_THERE,
+            () if self.noting.write_failed => Reason::WRITE_FAILED,
+            () => Reason::GONE,
+        };
+        let (reason, errno) = self.noting.why.remove(&slot).unwrap_or((own, 0));
+        let at = self.noting.now;
+        let known = DeviceNote { reason, errno, since: at, ..self.device_note(slot) };
+        self.note(Note::Device(known), false);
+        let (what, slot, value) = (EventKind::LOST, Some(slot), 0);
+        self.note(Note::Event(EventNote { what, reason, slot, errno, at, value }), false);
+    }
+
+    /// A device takes part from now on: the one that was lost, or another.
+    pub(crate) fn note_arrival(&mut self, slot: Slot, is_new: bool) {
+        self.noting.why.remove(&slot);
+        if is_new {
+            // What another device did is not held against it.
+            self.noting.before.remove(&slot);
+            let counts = &mut self.counts[slot.0 as usize];
+            (counts.checksum_errors, counts.media_errors) = (0, 0);
+            let lost = self.device_note(slot);
+            self.note(Note::Device(lost), false);
+        }
+        self.event(if is_new { EventKind::NEW } else { EventKind::BACK }, Some(slot), 0);
+    }
+
+    /// Blocks cannot be had: kept until they are written again or can be.
+    pub(crate) fn note_lost(&mut self, blocks: &[UserBlock]) {
+        let lost = |block: &&UserBlock| !self.maps.notes.within(RangeKind::Lost, **block, 1);
+        let new: Vec<UserBlock> = blocks.iter().filter(lost).copied().collect();
+        let since = self.noting.now;
+        for (first, count) in runs(&new) {
+            self.event(EventKind::DATA_LOST, None, first.0);
+            self.note(Note::Range(RangeNote { first, count, kind: RangeKind::Lost, since }), true);
+        }
+    }
+
+    /// Blocks on the devices could be read: those that were called lost are not.
+    pub(crate) fn note_had(&mut self, first: UserBlock, count: u64) {
+        if self.maps.notes.within(RangeKind::Lost, first, count) {
+            let lost = self.maps.notes.ranges().into_iter().filter(|range| range.kind == RangeKind::Lost);
+            let end = first.0 + count;
+            let overlap = lost.filter_map(|range| {
+                let (from, to) = (range.first.0.max(first.0), (range.first.0 + range.count).min(end));
+                (from < to).then(|| (UserBlock(from), to - from))
+            });
+            for (first, count) in overlap.collect::<Vec<_>>() {
+                self.note_good(first, count, RangeKind::Lost);
+            }
+        }
+    }
+
+    fn note_good(&mut self, first: UserBlock, count: u64, was: RangeKind) {
+        if self.maps.notes.within(was, first, count) {
+            let (kind, since) = (RangeKind::Good, self.noting.now);
+            self.note(Note::Range(RangeNote { first, count, kind, since }), false);
+        }
+    }
+
+    /// What users wrote is durable: it is what they wrote.
+    pub(crate) fn note_rewritten(&mut self, blocks: &[UserBlock]) {
+        if self.maps.notes.ranges.values().any(|range| range.1 == RangeKind::Suspect) {
+            for (first, count) in runs(blocks) {
+                self.note_good(first, count, RangeKind::Suspect);
+            }
+        }
+    }
+
+    /// A person says that suspect blocks of a range are good.
+    pub(crate) fn call_good(&mut self, first: UserBlock, count: u64) {
+        let suspect = self.maps.notes.ranges().into_iter().filter(|range| range.kind == RangeKind::Suspect);
+        let end = first.0.saturating_add(count);
+        let overlap = suspect.filter_map(|range| {
+            let (from, to) = (range.first.0.max(first.0), (range.first.0 + range.count).min(end));
+            (from < to).then(|| (UserBlock(from), to - from))
+        });
+        for (first, count) in overlap.collect::<Vec<_>>() {
+            self.event(EventKind::CALLED_GOOD, None, first.0);
+            let (kind, since) = (RangeKind::Good, self.noting.now);
+            self.note(Note::Range(RangeNote { first, count, kind, since }), true);
+        }
+    }
+
+    /// Blocks that were computed from parity of a stripe that a crash caught, in the record that says that it is of one time again.
+    pub(crate) fn note_suspect(&mut self, blocks: &[UserBlock]) -> Vec<Change> {
+        let since = self.noting.now;
+        let mut notes = Vec::new();
+        for (first, count) in runs(blocks) {
+            let note = Note::Range(RangeNote { first, count, kind: RangeKind::Suspect, since });
+            self.maps.notes.apply(&note);
+            notes.extend(self.superblock.second.is_some().then_some(Change::Note(note)));
+            self.event(EventKind::DATA_SUSPECT, None, first.0);
+        }
+        notes
+    }
+
+    /// Brings what is counted all the time up to now.
+    fn refresh_notes(&mut self) {
+        for slot in (0..self.geometry.slots() as u32).map(Slot) {
+            let now = self.device_note(slot);
+            let known = self.maps.notes.devices.get(&slot);
+            let is_worth_it = known.is_some() || now.checksum_errors + now.media_errors > 0;
+            if is_worth_it && known != Some(&now) {
+                self.note(Note::Device(now), false);
+            }
+        }
+        if let Some(scrub) = self.scrub_note().filter(|scrub| self.maps.notes.scrub != Some(*scrub)) {
+            self.note(Note::Scrub(scrub), false);
+        }
+    }
+
+    /// Whether something is known that no record says.
+    pub(crate) fn has_unrecorded_notes(&mut self) -> bool {
+        self.refresh_notes();
+        !self.noting.owed.is_empty()
+    }
+
+    /// Notes for the record that is about to be written.
+    pub(crate) fn notes_for_record(&mut self) -> Vec<Change> {
+        // While a volume is upgraded its records are those of version 1: the state takes what is owed.
+        if self.superblock.second.is_none() {
+            return Vec::new();
+        }
+        self.refresh_notes();
+        let mut left = RECORD_NOTE_BYTES;
+        let mut changes = Vec::new();
+        while let Some(note) = self.noting.owed.front().filter(|note| note.len_bytes() <= left) {
+            left -= note.len_bytes();
+            changes.push(Change::Note(*note));
+            self.noting.owed.pop_front();
+        }
+        // What has no room is for the next.
+        self.members_changed |= !self.noting.owed.is_empty();
+        changes
+    }
+
+    /// All notes, for the snapshot that is about to be written; `None` in version 1. No record owes any of them any more.
+    pub(crate) fn notes_for_snapshot(&mut self) -> Option<Vec<Note>> {
+        if !self.keeps_notes() {
+            return None;
+        }
+        self.refresh_notes();
+        self.noting.owed.clear();
+        Some(self.maps.notes.all())
+    }
+}
+
+/// Blocks as runs; ascending or not.
+fn runs(blocks: &[UserBlock]) -> Vec<(UserBlock, u64)> {
+    let mut blocks = blocks.to_vec();
+    blocks.sort_unstable();
+    blocks.dedup();
+    let mut runs: Vec<(UserBlock, u64)> = Vec::new();
+    for block in blocks {
+        match runs.last_mut() {
+            Some((first, count)) if first.0 + *count == block.0 => *count += 1,
+            _ => runs.push((block, 1)),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(first: u64, count: u64, kind: RangeKind) -> Note {
+        Note::Range(RangeNote { first: UserBlock(first), count, kind, since: 7 })
+    }
+
+    fn of(notes: &Notes) -> Vec<(u64, u64, RangeKind)> {
+        notes.ranges().iter().map(|range| (range.first.0, range.count, range.kind)).collect()
+    }
+
+    #[test]
+    fn what_is_written_is_not_lost_and_stays_suspect() {
+        let mut notes = Notes::new(4);
+        notes.apply(&range(10, 10, RangeKind::Lost));
+        notes.apply(&range(30, 10, RangeKind::Suspect));
+        notes.written(UserBlock(12), 2);
+        notes.written(UserBlock(25), 10);
+        let both = vec![(10, 2, RangeKind::Lost), (14, 6, RangeKind::Lost), (30, 10, RangeKind::Suspect)];
+        assert_eq!(of(&notes), both);
+        notes.unmapped(UserBlock(0), 35);
+        assert_eq!(of(&notes), [(35, 5, RangeKind::Suspect)]);
+        notes.apply(&range(36, 1, RangeKind::Good));
+        assert_eq!(of(&notes), [(35, 1, RangeKind::Suspect), (37, 3, RangeKind::Suspect)]);
+        notes.apply(&range(36, 1, RangeKind::Suspect));
+        assert_eq!(of(&notes), [(35, 5, RangeKind::Suspect)]);
+    }
+
+    #[test]
+    fn with_too_many_ranges_more_is_called_lost_and_never_less() {
+        let mut notes = Notes::new(200);
+        let most = notes.room.ranges as u64;
+        for n in 0..3 * most {
+            notes.apply(&range(n * n, 1, RangeKind::Lost));
+            assert!(notes.ranges.len() as u64 <= most);
+            for known in 0..=n {
+                assert!(notes.within(RangeKind::Lost, UserBlock(known * known), 1), "{known} of {n}");
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What outlives the server of a scrub: where it was, what it had found, when.
+
+use super::metadata::Metadata;
+use super::{Engine, Scrubbing};
+use crate::ScrubStatus;
+use pantile_format::volume::{EventKind, LogicalStripe, Note, ScrubNote, ScrubState};
+use std::collections::{BTreeMap, BTreeSet};
+
+impl Scrubbing {
+    pub(super) fn new(status: ScrubStatus, metadata: Metadata, barrier: u64) -> Scrubbing {
+        Scrubbing {
+            at_rest: (0, status.clone()),
+            status,
+            metadata,
+            mends: false,
+            next_row: 0,
+            next_stripe: 0,
+            checking: BTreeMap::new(),
+            rows: BTreeMap::new(),
+            outstanding: 0,
+            barrier,
+            flagged: BTreeSet::new(),
+            unnamed: 0,
+            before: (0, 0),
+            windows: 0,
+        }
+    }
+}
+
+impl Engine {
+    /// How the last scrub stands: of this session, or as the devices tell of it. One that a stop or a crash has cut off waits.
+    pub(crate) fn scrub_status(&self) -> Option<ScrubStatus> {
+        let Some(scrub) = &self.scrubbing else {
+            let total = u64::from(self.geometry.logical_stripes());
+            return self.maps.notes.scrub.map(|note| {
+                let status = status_of(&note, total);
+                ScrubStatus { paused: status.running, ..status }
+            });
+        };
+        let (repaired, left) = self.scrub_outcome(scrub);
+        Some(ScrubStatus { repaired, left, ..scrub.status.clone() })
+    }
+
+    /// Stripes made good, and stripes that are bad and could not be.
+    fn scrub_outcome(&self, scrub: &Scrubbing) -> (u64, u64) {
+        let broken = scrub.flagged.iter().filter(|logical| self.broken.contains(logical)).count() as u64;
+        let waits = scrub.flagged.iter().filter(|logical| self.repair.contains(logical)).count() as u64;
+        let repaired = (scrub.flagged.len() as u64).saturating_sub(broken + waits);
+        let left = if scrub.status.repair { broken + scrub.unnamed } else { 0 };
+        (scrub.before.0 + repaired, scrub.before.1 + left)
+    }
+
+    /// What is kept of the scrub of this session.
+    pub(crate) fn scrub_note(&self) -> Option<ScrubNote> {
+        let scrub = self.scrubbing.as_ref()?;
+        let (position, status) = match scrub.outstanding {
+            0 => (scrub.next_stripe, &scrub.status),
+            _ => (scrub.at_rest.0, &scrub.at_rest.1),
+        };
+        let (repaired, left) = self.scrub_outcome(scrub);
+        let state = match () {
+            () if scrub.status.running && scrub.status.paused => ScrubState::Paused,
+            () if scrub.status.running => ScrubState::Running,
+            () if scrub.status.stopped => ScrubState::Stopped,
+            () => ScrubState::Ended,
+        };
+        let ScrubStatus { clean, checksum, unreadable, located, ambiguous, unlocatable, .. } = *status;
+        let ScrubStatus { log_blocks, log_checksum, log_unreadable, metadata_devices, .. } = *status;
+        Some(ScrubNote {
+            state,
+            repair: scrub.status.repair,
+            begun_at: scrub.status.begun_at,
+            ended_at: scrub.status.ended_at,
+            position: LogicalStripe(position.into()),
+            counts: [
+                clean,
+                checksum,
+                unreadable,
+                located,
+                ambiguous,
+                unlocatable,
+                log_blocks,
+                log_checksum,
+                log_unreadable,
+                metadata_devices,
+                repaired,
+                left,
+            ],
+        })
+    }
+
+    /// It has come to its end, or was told to stop.
+    pub(super) fn note_scrub_end(&mut self) {
+        let Some(scrub) = &mut self.scrubbing else { return };
+        scrub.status.ended_at = self.noting.now;
+        let status = &scrub.status;
+        let bad =
+            status.checksum + status.unreadable + status.located + status.ambiguous + status.unlocatable;
+        self.event(EventKind::SCRUB_ENDED, None, bad);
+        let note = self.scrub_note();
+        note.into_iter().for_each(|note| self.note(Note::Scrub(note), true));
+    }
+
+    /// Goes on with a scrub that a stop or a crash has cut off; from the front, if it had not come to the stripes.
+    pub(crate) fn resume_scrub(&mut self) {
+        let Some(note) = self.maps.notes.scrub else { return };
+        if !matches!(note.state, ScrubState::Running | ScrubState::Paused) {
+            return;
+        }
+        let total = u64::from(self.geometry.logical_stripes());
+        let known = status_of(&note, total);
+        let name = self.next_id();
+        let barrier = self.counter();
+        let scrub = match note.position.0 {
+            0 => {
+                let ScrubStatus { repair, running, paused, begun_at, .. } = known;
+                let status =
+                    ScrubStatus { total, repair, running, paused, begun_at, ..ScrubStatus::default() };
+                Scrubbing::new(status, Metadata::new(name), barrier)
+            }
+            position => {
+                let before = (known.repaired, known.left);
+                let next_row = self.geometry.log_rows();
+                let fresh = Scrubbing::new(known, Metadata::over(name), barrier);
+                let next_stripe = position as u32;
+                Scrubbing {
+                    before,
+                    next_row,
+                    next_stripe,
+                    at_rest: (next_stripe, fresh.status.clone()),
+                    ..fresh
+                }
+            }
+        };
+        self.scrubbing = Some(scrub);
+    }
+}
+
+fn status_of(note: &ScrubNote, total: u64) -> ScrubStatus {
+    let [clean, checksum, unreadable, located, ambiguous, unlocatable, log @ ..] = note.counts;
+    let [log_blocks, log_checksum, log_unreadable, metadata_devices, repaired, left] = log;
+    ScrubStatus {
+        done: note.position.0.min(total),
+        total,
+        repair: note.repair,
+        paused: note.state == ScrubState::Paused,
+        running: matches!(note.state, ScrubState::Running | ScrubState::Paused),
+        stopped: note.state == ScrubState::Stopped,
+        begun_at: note.begun_at,
+        ended_at: note.ended_at,
+        clean,
+        checksum,
+        unreadable,
+        located,
+        ambiguous,
+        unlocatable,
+        log_blocks,
+        log_checksum,
+        log_unreadable,
+        metadata: Vec::new(),
+        metadata_devices,
+        repaired,
+        left,
+    }
+}

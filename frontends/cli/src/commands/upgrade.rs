@@ -1,0 +1,63 @@
+//! `pantile upgrade` and `call-good`: what only a person decides about a volume.
+
+use crate::commands::delayed::range;
+use crate::failure::Outcome;
+use crate::volumes::run_order;
+use clap::Args;
+use pantile_host::Order;
+use std::path::PathBuf;
+
+/// Make a volume of format version 1 one of version 2
+///
+/// Answers: how does my old volume remember what happened to it? One of version 2 keeps on its devices why they were lost, what they did wrong, how far a
+/// scrub was, and which data are lost or suspect; and it tells other hosts who serves it. No data are moved. Cut off at any moment, it is of one version or
+/// the other. Programs of before cannot open it any more.
+#[derive(Args)]
+#[command(after_long_help = "\
+New volumes are of version 2. A volume whose code file is longer than 20480 bytes stays of version 1.
+
+Examples:
+  pantile upgrade vol")]
+pub struct Upgrade {
+    /// The folder of the volume.
+    #[arg(value_name = "VOL")]
+    folder: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Say that suspect data are good
+///
+/// Answers: I have compared them with a copy; how do I get rid of the warning? After a crash with a device missing a volume of policy inplace cannot tell whether what that
+/// device held is right, and calls it suspect until it is written again or a person says that it is good. Lost data stay lost.
+#[derive(Args)]
+#[command(after_long_help = "\
+Examples:
+  pantile status vol --lost
+  pantile call-good vol --range 1048576+65536
+  pantile call-good vol                       all that is suspect")]
+pub struct CallGood {
+    /// The folder of the volume.
+    #[arg(value_name = "VOL")]
+    folder: PathBuf,
+    /// The data: OFFSET+LENGTH in bytes, as 'pantile status --lost' prints them; all unless given.
+    #[arg(long, value_name = "OFFSET+LEN", value_parser = range)]
+    range: Option<(u64, u64)>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Upgrade {
+    pub fn run(self) -> Outcome {
+        run_order(&self.folder, &Order::Upgrade, self.json)
+    }
+}
+
+impl CallGood {
+    pub fn run(self) -> Outcome {
+        let (offset, len_bytes) = self.range.map_or((0, None), |(offset, len)| (offset, Some(len)));
+        run_order(&self.folder, &Order::CallGood { offset, len_bytes }, self.json)
+    }
+}
