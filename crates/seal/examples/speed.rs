@@ -38,14 +38,25 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         let target = PathBuf::from(out).join("restored");
         let start = Instant::now();
-        unseal(&UnsealOptions { set: set.clone(), target: target.clone(), overwrite: false }, &mut Silent)?;
+        unseal(
+            &UnsealOptions {
+                set: set.clone(),
+                target: target.clone(),
+                overwrite: false,
+                ..Default::default()
+            },
+            &mut Silent,
+        )?;
         timed("unseal, 2 shards lost", bytes, start);
         std::fs::remove_dir_all(&target)?;
         let start = Instant::now();
         heal(&HealOptions { set: set.clone(), ..Default::default() }, &mut Silent)?;
         timed("heal, 2 shards lost", bytes, start);
         let start = Instant::now();
-        unseal(&UnsealOptions { set, target: target.clone(), overwrite: false }, &mut Silent)?;
+        unseal(
+            &UnsealOptions { set, target: target.clone(), overwrite: false, ..Default::default() },
+            &mut Silent,
+        )?;
         timed("unseal", bytes, start);
         std::fs::remove_dir_all(&target)?;
     }

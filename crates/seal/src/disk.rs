@@ -90,6 +90,10 @@ pub trait Disk: Send + Sync {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
+    /// Opens the file system on which a directory lies, to make many files durable at once.
+    ///
+    /// Errors: `Unsupported` where the system would not tell that writing one of them failed.
+    fn open_system(&self, dir: &Path) -> io::Result<Box<dyn DiskSystem>>;
     /// Makes a directory, if it is not there.
     fn make_dir(&self, path: &Path) -> io::Result<()>;
     /// Makes a directory, open to its owner alone until told otherwise.
@@ -112,6 +116,14 @@ pub trait Disk: Send + Sync {
     fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>>;
     /// Free bytes of the file system.
     fn free_bytes(&self, path: &Path) -> io::Result<u64>;
+}
+
+/// An open file system.
+pub trait DiskSystem: Send + Sync {
+    /// Makes everything durable that was written to it, and every name given in it, since it was opened.
+    ///
+    /// Cost: what other programs have not written back yet is written too.
+    fn sync(&self) -> io::Result<()>;
 }
 
 /// An open file.

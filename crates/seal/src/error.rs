@@ -47,6 +47,33 @@ pub enum SealError {
     },
     /// The caller ended it.
     Cancelled,
+    /// A pattern cannot be read.
+    BadPattern {
+        /// The pattern.
+        pattern: String,
+        /// Why not.
+        why: String,
+    },
+    /// A pattern or path fits nothing that is sealed.
+    NothingMeant {
+        /// Which.
+        what: String,
+    },
+    /// What would be done cannot be told beforehand: the code gets a column more first.
+    NotRehearsed,
+    /// Single originals were named, and the set holds the data itself.
+    NoOriginals,
+    /// So many of the files that are sealed are gone that something is more likely not mounted.
+    ManyRemoved {
+        /// The source.
+        source: PathBuf,
+        /// A directory of it that is empty now, if that is why.
+        emptied: Option<PathBuf>,
+        /// Files that are gone from it.
+        removed: u64,
+        /// Files that are sealed in it.
+        of: u64,
+    },
     /// Another command works in the directory.
     Busy {
         /// The directory.
@@ -362,6 +389,37 @@ impl fmt::Display for SealError {
                  larger blocks, up to 1048576 bytes. Nothing was changed"
             ),
             SealError::Cancelled => write!(out, "ended on request; what was sealed before is as it was"),
+            SealError::BadPattern { pattern, why } => write!(
+                out,
+                "the pattern '{pattern}' cannot be read: {why}; patterns are those of a .gitignore, such as '*.tmp', \
+                 '/cache/' or 'photos/**/*.raw'"
+            ),
+            SealError::NothingMeant { what } => {
+                write!(out, "nothing that is sealed fits '{what}'; 'pantile list' shows the paths of a set")
+            }
+            SealError::NotRehearsed => write!(
+                out,
+                "a source that is new needs a column that the set does not have yet, and what is sealed then cannot be told before: \
+                 leave out --dry-run, or the new source"
+            ),
+            SealError::NoOriginals => write!(
+                out,
+                "the set holds the data itself, so that heal mends its shards, and no single originals; to get files back \
+                 from it, use 'pantile unseal' with --include"
+            ),
+            SealError::ManyRemoved { source, emptied: Some(dir), removed, .. } => write!(
+                out,
+                "{} is empty now, and {removed} files that are sealed in it are gone from {}: is a disk not mounted there? \
+                 Nothing was changed; if they were removed, say --removed-max 100% to seal without them",
+                dir.display(),
+                source.display()
+            ),
+            SealError::ManyRemoved { source, emptied: None, removed, of } => write!(
+                out,
+                "{removed} of the {of} files that are sealed of {} are gone: is a disk not mounted? Nothing was changed; if \
+                 they were removed, say --removed-max 100% to seal without them",
+                source.display()
+            ),
             SealError::Busy { dir } => {
                 write!(out, "another command works in {}; wait until it has ended", dir.display())
             }
@@ -374,7 +432,8 @@ impl fmt::Display for SealError {
             ),
             SealError::SameName { first, second } => write!(
                 out,
-                "{} and {} would be restored under one name; seal them as two sets, or name a directory above both",
+                "{} and {} would be restored under one name; seal them as two sets, each with a --name of its own, or name a directory \
+                 above both",
                 first.display(),
                 second.display()
             ),
@@ -543,14 +602,18 @@ impl fmt::Display for SealError {
                     .iter()
                     .map(|(name, set, count)| format!("'{name}' ({set}, {count} shards)"))
                     .collect();
-                write!(out, "shards of several sets lie there: {}; choose one by its name", sets.join(", "))
+                write!(
+                    out,
+                    "shards of several sets lie there: {}; choose one: --name takes the name or the UUID",
+                    sets.join(", ")
+                )
             }
             SealError::Format { path, error } => write!(out, "{}: {error}", path.display()),
             SealError::NeedsHeal { columns, blocks } => {
                 write!(out, "the set must be whole before it is brought up to date, but ")?;
                 match columns.is_empty() {
                     true => write!(out, "{blocks} of its blocks are damaged")?,
-                    false => write!(out, "the shards of columns {} cannot be used", list(columns))?,
+                    false => write!(out, "the shards of columns {} cannot be used", self::columns(columns))?,
                 }
                 write!(out, "; heal it first")
             }
@@ -558,7 +621,7 @@ impl fmt::Display for SealError {
                 out,
                 "the shards of columns {} are not in {}; of one that was moved to another disk leave a symbolic link there, \
                  under its name; if one is lost, heal it first",
-                list(columns),
+                self::columns(columns),
                 dir.display()
             ),
             SealError::BadJournal { path, error } => write!(
@@ -578,7 +641,7 @@ impl fmt::Display for SealError {
             }
             SealError::InTheWay { path, asked: false } => write!(
                 out,
-                "{} is in the way and differs from what was sealed; move it, choose another target, or ask to overwrite",
+                "{} is in the way and differs from what was sealed; move it, choose another target, or say --overwrite",
                 path.display()
             ),
             SealError::InTheWay { path, asked: true } => write!(
@@ -652,7 +715,7 @@ impl fmt::Display for Losses {
              cannot be had whole",
             self.stripes,
             self.first_stripe,
-            list(&self.columns),
+            numbers(&self.columns),
             self.file_count
         )?;
         if let Some(first) = self.files.first() {
@@ -660,11 +723,11 @@ impl fmt::Display for Losses {
         }
         // In mode full columns are shards; beside originals a column may be a file.
         let (word, of) = match self.holders.is_empty() {
-            true => ("columns ", list(&self.columns)),
+            true => ("columns ", numbers(&self.columns)),
             false => ("", list_most(&self.holders)),
         };
         let sets: Vec<String> = match self.holders.is_empty() {
-            true => self.enough.iter().take(SETS_SHOWN).map(|set| format!("{{{}}}", list(set))).collect(),
+            true => self.enough.iter().take(SETS_SHOWN).map(|set| format!("{{{}}}", numbers(set))).collect(),
             false => {
                 self.enough_holders.iter().take(SETS_SHOWN).map(|set| format!("{{{}}}", list(set))).collect()
             }
@@ -690,8 +753,8 @@ impl fmt::Display for Losses {
 impl fmt::Display for Unfinished {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Unfinished { journal, generation, have, lack } = self;
-        let fewer = list(if have.len() < lack.len() { have } else { lack });
-        let (lack, have) = (list(lack), list(have));
+        let fewer = numbers(if have.len() < lack.len() { have } else { lack });
+        let (lack, have) = (numbers(lack), numbers(have));
         match have.is_empty() {
             false => write!(
                 out,
@@ -744,4 +807,42 @@ fn paths(paths: &[PathBuf]) -> String {
 
 fn list<T: ToString>(items: &[T]) -> String {
     items.iter().map(T::to_string).collect::<Vec<String>>().join(", ")
+}
+
+/// Numbers as a person writes them: `0-3, 7`.
+pub fn ranges(numbers: impl IntoIterator<Item = u64>) -> String {
+    let mut parts: Vec<(u64, u64)> = Vec::new();
+    for number in numbers {
+        match parts.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(number) => *last = number,
+            _ => parts.push((number, number)),
+        }
+    }
+    let part = |&(first, last): &(u64, u64)| match last - first {
+        0 => first.to_string(),
+        1 => format!("{first}, {last}"),
+        _ => format!("{first}-{last}"),
+    };
+    parts.iter().map(part).collect::<Vec<_>>().join(", ")
+}
+
+fn columns(columns: &[usize]) -> String {
+    ranges(columns.iter().map(|&column| column as u64))
+}
+
+fn numbers(numbers: &[u64]) -> String {
+    ranges(numbers.iter().copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ranges;
+
+    #[test]
+    fn many_numbers_are_a_few_ranges() {
+        assert_eq!(ranges(95..256), "95-255");
+        assert_eq!(ranges([0, 1, 2, 5, 7, 8]), "0-2, 5, 7, 8");
+        assert_eq!(ranges([u64::MAX]), u64::MAX.to_string());
+        assert_eq!(ranges([3, 1, 2]), "3, 1, 2");
+    }
 }

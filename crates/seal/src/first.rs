@@ -8,7 +8,7 @@ use crate::journal::{self, JournalWriter, journal_header, remove_temporaries};
 use crate::meta::Meta;
 use crate::names::{Names, path_of, temp};
 use crate::options::{Progress, SealOptions};
-use crate::report::{SealReport, is_unborne};
+use crate::report::{Change, PathChange, SealReport, is_unborne};
 use crate::set::{file_bytes, record_of, sets_in};
 use crate::tree::{Tree, let_times_pass};
 use crate::window::{Window, join, read_file_blocks};
@@ -109,7 +109,8 @@ pub(crate) fn first_seal(
     let mut id = [0; 16];
     getrandom::fill(&mut id).map_err(|e| SealError::io("drawing a UUID for", &names.dir, e.into()))?;
     (id[6], id[8]) = (id[6] & 0x0f | 0x40, id[8] & 0x3f | 0x80);
-    let (skipped, strays) = (shown(&tree.skipped), shown(&tree.strays));
+    let widened_from = wider.as_ref().and(options.code.as_ref()).map(|code| code.spec().into());
+    let mut report = SealReport { first_time: true, widened_from, ..left_out(&tree) };
     let mut manifest = Manifest {
         version,
         features: Features::default(),
@@ -127,9 +128,20 @@ pub(crate) fn first_seal(
         entries: tree.entries,
     };
     check_room(world, &geometry, &manifest, &names)?;
+    report.added = manifest.entries.len() as u64;
+    if options.dry_run {
+        let files = manifest.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::File { .. }));
+        let files: Vec<PathBuf> = files.map(|entry| source_path(&manifest, entry)).collect();
+        check_readable(world.disk, &files)?;
+        let added = |index: usize| {
+            let path = crate::names::shown(&crate::set::restored_path(&manifest, index));
+            PathChange { path, is: Change::Added, from: None }
+        };
+        (report.dry_run, report.stripes_touched) = (true, manifest.stripes);
+        report.changes = (0..manifest.entries.len()).map(added).collect();
+        return Ok(describe(report, world.disk, &manifest, &geometry, &names));
+    }
     make_checksums(&geometry, &mut manifest)?;
-    let widened_from = wider.as_ref().and(options.code.as_ref()).map(|code| code.spec().into());
-    let mut report = SealReport { first_time: true, widened_from, ..SealReport::default() };
     let began = tree.began;
     let done = write_all(world, &geometry, &names, &mut manifest, began, &mut report, progress);
     if done.is_err() && world.disk.meta(&names.journal()).is_err() {
@@ -137,8 +149,6 @@ pub(crate) fn first_seal(
         let _ = remove_temporaries(world.disk, &names);
     }
     done?;
-    (report.skipped, report.strays) = (skipped, strays);
-    report.added = manifest.entries.len() as u64;
     Ok(describe(report, world.disk, &manifest, &geometry, &names))
 }
 
@@ -150,8 +160,19 @@ pub(crate) fn names_exposed(geometry: &Geometry, manifest: &Manifest) -> (Vec<St
 }
 
 /// The first of some paths.
-pub(crate) fn shown(paths: &[PathBuf]) -> Vec<String> {
-    paths.iter().take(100).map(|path| path.display().to_string()).collect()
+fn shown(paths: &[PathBuf]) -> Vec<String> {
+    paths.iter().take(100).map(|path| crate::names::shown_path(&path)).collect()
+}
+
+/// What the walk left out.
+pub(crate) fn left_out(tree: &Tree) -> SealReport {
+    SealReport {
+        skipped: shown(&tree.skipped),
+        strays: shown(&tree.strays),
+        other_systems: shown(&tree.other_systems),
+        excluded: tree.excluded,
+        ..SealReport::default()
+    }
 }
 
 /// The part of a report that is the same for every seal.
@@ -181,7 +202,7 @@ pub(crate) fn describe(
         report.disk_losses = disk_losses(disk, geometry, manifest, &places, &shards);
         report.disks_unborne = is_unborne(&report.disk_losses, geometry.codec.code().claim().tolerance);
     }
-    report.shards = geometry.stored_columns().map(|c| names.shard(c).display().to_string()).collect();
+    report.shards = geometry.stored_columns().map(|c| crate::names::shown_path(&names.shard(c))).collect();
     report
 }
 
@@ -322,7 +343,7 @@ fn changed_meanwhile(world: World<'_>, manifest: &Manifest) -> Vec<String> {
         let path = source_path(manifest, entry);
         let same = world.disk.meta(&path).is_ok_and(|meta| meta.size == size && meta.mtime == entry.mtime);
         if !same && changed.len() < 100 {
-            changed.push(path.display().to_string());
+            changed.push(crate::names::shown_path(&path));
         }
     }
     changed

@@ -2,19 +2,19 @@
 
 use crate::SealError;
 use crate::attributes::{self, Made, give};
-use crate::disk::{Access, Disk, DiskFile, MetaKind, resolve, set_back};
+use crate::batch::{self, Batch, Written};
+use crate::disk::{Access, Disk, DiskFile, Meta as FileMeta, MetaKind, resolve, set_back};
 use crate::first::{Output, write_cells};
 use crate::lock::Lock;
 use crate::meta::Meta;
 use crate::names::{column_of, parent, stray, stray_of};
 use crate::options::{HealOptions, Progress};
 use crate::rename::give_names_back;
-use crate::report::{FileStatus, HealReport, NotDone, Renamed, ShardStatus, VerifyReport};
+use crate::report::{FileReport, FileStatus, HealReport, NotDone, Renamed, ShardStatus, VerifyReport};
 use crate::set::Set;
 use crate::shard::{Shard, read_header};
-use crate::times::is_same_time;
 use crate::unseal::{SETUID_SETGID, make_parents, restore, sealed_attributes};
-use crate::verify::{Damage, scan};
+use crate::verify::{Damage, scan, scan_part};
 use crate::window::Window;
 use pantile::CellIndex;
 use pantile_format::{BODY_OFFSET, Crc64, EntryKind, Mode, ShardHeader, Timestamp};
@@ -26,6 +26,9 @@ pub(crate) fn heal(
     options: &HealOptions,
     progress: &mut dyn Progress,
 ) -> Result<HealReport, SealError> {
+    if !options.select.is_all() {
+        return heal_part(set, options, progress);
+    }
     // Before the scan, which takes long; a directory that is not there is nobody's yet.
     set.manifest.features.check_writable().map_err(|error| {
         let path = set.names.dir.clone();
@@ -44,15 +47,7 @@ pub(crate) fn heal(
         }
     };
     let mut report = HealReport {
-        left_changed: found
-            .files
-            .iter()
-            .filter(|file| {
-                let is_changed = matches!(file.status, FileStatus::Changed | FileStatus::RotOrChange);
-                set.manifest.mode == Mode::Beside && is_changed
-            })
-            .map(|file| file.path.clone())
-            .collect(),
+        left_changed: left_changed(set, &found),
         found,
         shards_renamed: Vec::new(),
         moved_aside: Vec::new(),
@@ -61,8 +56,7 @@ pub(crate) fn heal(
         kept_aside: Vec::new(),
         blocks_repaired: 0,
         stripes_guessed: damage.guessed.difference(&damage.doubtful).count() as u64,
-        blocks_left: damage.unrecoverable.values().map(|cells| cells.len() as u64).sum::<u64>()
-            + damage.doubtful.len() as u64,
+        blocks_left: blocks_left(&damage),
         not_healed: Vec::new(),
         not_kept: Vec::new(),
         strays_removed: remove_strays(set),
@@ -90,6 +84,57 @@ pub(crate) fn heal(
     if set.manifest.mode == Mode::Beside {
         heal_files(set, files, &damage, &mut report, progress)?;
     }
+    verdict(report)
+}
+
+/// Repairs some originals beside their parity, and nothing else.
+fn heal_part(
+    set: &mut Set<'_>,
+    options: &HealOptions,
+    progress: &mut dyn Progress,
+) -> Result<HealReport, SealError> {
+    if set.manifest.mode == Mode::Full {
+        return Err(SealError::NoOriginals);
+    }
+    let chosen = set.chosen_with_dirs(&options.select)?.unwrap_or_default();
+    let (found, damage) = scan_part(set, Some(&chosen), progress)?;
+    set.open_sources_to_write();
+    let broken = chosen.iter().copied().filter(|&entry| is_to_be_healed(set, entry, &damage));
+    let files: Vec<(usize, Option<Timestamp>)> = broken.map(|entry| (entry, set.moved_at(entry))).collect();
+    let mut report = HealReport {
+        left_changed: left_changed(set, &found),
+        blocks_left: blocks_left(&damage),
+        found,
+        shards_renamed: Vec::new(),
+        moved_aside: Vec::new(),
+        shards_written: Vec::new(),
+        files_healed: Vec::new(),
+        kept_aside: Vec::new(),
+        blocks_repaired: 0,
+        stripes_guessed: damage.guessed.difference(&damage.doubtful).count() as u64,
+        not_kept: Vec::new(),
+        not_healed: Vec::new(),
+        strays_removed: Vec::new(),
+    };
+    heal_files(set, files, &damage, &mut report, progress)?;
+    verdict(report)
+}
+
+/// Originals that were changed since they were sealed.
+fn left_changed(set: &Set<'_>, found: &VerifyReport) -> Vec<String> {
+    let is_left = |file: &&FileReport| {
+        set.manifest.mode == Mode::Beside
+            && matches!(file.status, FileStatus::Changed | FileStatus::RotOrChange)
+    };
+    found.files.iter().filter(is_left).map(|file| file.path.clone()).collect()
+}
+
+fn blocks_left(damage: &Damage) -> u64 {
+    damage.unrecoverable.values().map(|cells| cells.len() as u64).sum::<u64>() + damage.doubtful.len() as u64
+}
+
+/// What healing came to.
+fn verdict(report: HealReport) -> Result<HealReport, SealError> {
     match report.found.losses.clone() {
         Some(losses) => {
             Err(SealError::TooMuchLost { losses: Box::new(losses), healed: Some(Box::new(report)) })
@@ -150,7 +195,7 @@ fn remove_strays(set: &Set<'_>) -> Vec<String> {
     // Best effort: what cannot be removed is in nobody's way.
     found.retain(|path| disk.remove(path).is_ok());
     let _ = crate::journal::remove_temporaries(disk, &set.names);
-    found.iter().map(|path| path.display().to_string()).collect()
+    found.iter().map(|path| crate::names::shown_path(&path)).collect()
 }
 
 /// Names the shards that could not get their own names back.
@@ -158,7 +203,7 @@ fn name_misnamed(set: &Set<'_>, report: &mut HealReport) {
     for (column, (path, status)) in &set.status {
         if let Some(own) = set.misnamed(*column, path).filter(|_| status.is_usable()) {
             report.not_healed.push(NotDone {
-                path: path.display().to_string(),
+                path: crate::names::shown_path(&path),
                 reason: format!("its own name, {}, is taken; move what stands there away", own.display()),
             });
         }
@@ -203,12 +248,12 @@ fn heal_shards(
             Ok(output) => match outputs.iter().find(|other| other.path == output.path) {
                 None => outputs.push(output),
                 Some(other) => report.not_healed.push(NotDone {
-                    path: output.path.display().to_string(),
+                    path: crate::names::shown_path(&output.path),
                     reason: format!("the shard of column {} is made anew at this place", other.column),
                 }),
             },
             Err((path, reason)) => {
-                report.not_healed.push(NotDone { path: path.display().to_string(), reason })
+                report.not_healed.push(NotDone { path: crate::names::shown_path(&path), reason })
             }
         }
     }
@@ -374,7 +419,7 @@ fn behind_link(set: &Set<'_>, column: usize, path: &Path) -> Result<Behind, Stri
 }
 
 /// A name behind that of a file which nothing has.
-fn free_name(disk: &dyn Disk, path: &Path, whose: &str) -> PathBuf {
+pub(crate) fn free_name(disk: &dyn Disk, path: &Path, whose: &str) -> PathBuf {
     let name = |more: u32| {
         let mut name = path.as_os_str().to_os_string();
         name.push(format!(".{whose}"));
@@ -455,7 +500,7 @@ fn copy_behind_blocks(shard: &Shard, to: &dyn DiskFile) -> std::io::Result<()> {
 }
 
 fn not_done(path: &Path, error: &SealError) -> NotDone {
-    NotDone { path: path.display().to_string(), reason: error.to_string() }
+    NotDone { path: crate::names::shown_path(&path), reason: error.to_string() }
 }
 
 fn add_damage(window: &mut Window, damage: &Damage) {
@@ -545,7 +590,7 @@ fn finish_shards(
     }
     for replacement in columns {
         match give_name(set, replacement, &mut report.moved_aside) {
-            Ok(()) => report.shards_written.push(replacement.path.display().to_string()),
+            Ok(()) => report.shards_written.push(crate::names::shown_path(&replacement.path)),
             Err(error) => {
                 let _ = disk.remove(&replacement.temp);
                 report.not_healed.push(not_done(&replacement.path, &error));
@@ -585,29 +630,49 @@ fn heal_files(
     };
     progress.phase("healing files", files.iter().map(size_of).sum());
     let mut window = Window::new(&set.geometry, set.geometry.window_stripes().min(set.manifest.stripes));
-    let (mut healed, mut repaired, mut dirs) = (Vec::new(), 0, Vec::new());
+    let mut batch = Batch::new(set.world.disk, set.manifest.set);
+    let mut dirs = Vec::new();
+    let mut not_kept = Vec::new();
     for (entry, moved_at) in files {
-        if progress.cancelled() {
-            return Err(SealError::Cancelled);
-        }
         let path = set.original_path(entry);
-        let not_kept = &mut report.not_kept;
-        match heal_file(set, entry, (&path, moved_at), damage, &mut window, not_kept, progress) {
-            Ok((blocks, aside)) => {
-                if set.manifest.entries[entry].kind == EntryKind::Dir {
-                    dirs.push(entry);
-                }
-                repaired += blocks;
-                healed.push(path.display().to_string());
-                report.kept_aside.extend(aside.map(|aside| aside.display().to_string()));
+        let mut heal = |batch: &mut Batch<'_>| match progress.cancelled() {
+            true => Err(SealError::Cancelled),
+            false => heal_file(
+                set,
+                entry,
+                (&path, moved_at),
+                damage,
+                &mut window,
+                (batch, &mut not_kept),
+                progress,
+            ),
+        };
+        let mut done = heal(&mut batch);
+        if matches!(done, Err(SealError::NoSpace { .. })) && !batch.is_empty() {
+            // What the files that wait replace is room, too.
+            batch.finish(|outcome| take(report, outcome));
+            done = heal(&mut batch);
+        }
+        match done {
+            Ok(Done::Waits) => {}
+            Ok(Done::Dir) => {
+                dirs.push(entry);
+                report.files_healed.push(crate::names::shown_path(&path));
             }
-            Err(error @ (SealError::Cancelled | SealError::NoSpace { .. })) => return Err(error),
+            Ok(Done::Link) => report.files_healed.push(crate::names::shown_path(&path)),
+            Err(error @ (SealError::Cancelled | SealError::NoSpace { .. })) => {
+                batch.end(|outcome| take(report, outcome));
+                return Err(error);
+            }
             Err(error) => report.not_healed.push(not_done(&path, &error)),
         }
+        if batch.is_full() {
+            batch.finish(|outcome| take(report, outcome));
+        }
     }
-    report.files_healed = healed;
-    report.blocks_repaired += repaired;
+    batch.end(|outcome| take(report, outcome));
     // From the innermost: what is made in a directory changes its time, and its mode may forbid it.
+    report.not_kept.extend(not_kept);
     for entry in dirs.into_iter().rev() {
         finish_dir(set, entry, report);
     }
@@ -628,6 +693,18 @@ fn finish_dir(set: &Set<'_>, index: usize, report: &mut HealReport) {
     }
 }
 
+/// Notes what became of an original.
+fn take(report: &mut HealReport, outcome: batch::Outcome) {
+    match outcome {
+        Ok(named) => {
+            report.blocks_repaired += named.blocks;
+            report.files_healed.push(crate::names::shown_path(&named.path));
+            report.kept_aside.extend(named.aside.map(|aside| crate::names::shown_path(&aside)));
+        }
+        Err((path, error)) => report.not_healed.push(not_done(&path, &error)),
+    }
+}
+
 /// Whether an original is missing or rotten, and can be had whole and for certain.
 fn is_to_be_healed(set: &Set<'_>, index: usize, damage: &Damage) -> bool {
     let (lost, gone) = damage.files.get(&index).copied().unwrap_or((0, 0));
@@ -644,58 +721,73 @@ fn is_to_be_healed(set: &Set<'_>, index: usize, damage: &Damage) -> bool {
     broken && gone == 0 && damage.doubt(set, index).is_none()
 }
 
-/// Repairs one original, at a path to which directories lead that were last changed then; the number of blocks
-/// computed, and where what it held was kept.
+/// How far an original is healed.
+enum Done {
+    /// It is written, and waits for its name in the batch.
+    Waits,
+    /// It is there; its mode and time are set when all is in it.
+    Dir,
+    /// It is there.
+    Link,
+}
+
+/// Repairs one original, at a path to which directories lead that were last changed then.
 fn heal_file(
     set: &Set<'_>,
     index: usize,
     (path, moved_at): (&Path, Option<Timestamp>),
     damage: &Damage,
     window: &mut Window,
-    not_kept: &mut Vec<NotDone>,
+    (batch, not_kept): (&mut Batch<'_>, &mut Vec<NotDone>),
     progress: &mut dyn Progress,
-) -> Result<(u64, Option<PathBuf>), SealError> {
+) -> Result<Done, SealError> {
     let disk = set.world.disk;
     let entry = &set.manifest.entries[index];
     let dir = make_parents(set, &set.sources[entry.source as usize], path)?;
-    match &entry.kind {
+    let size = match &entry.kind {
         EntryKind::Dir => {
             // Private until everything is in it: what it may inherit is for others to see only then.
             disk.make_private_dir(path).map_err(|e| SealError::io("creating", path, e))?;
-            return Ok((0, None));
+            return Ok(Done::Dir);
         }
         EntryKind::Symlink { target } => {
             disk.make_link(crate::names::path_of(target), path)
                 .map_err(|e| SealError::io("creating", path, e))?;
             // Not every file system keeps times of links.
             let _ = disk.set_meta(path, entry.mode, entry.mtime);
-            return Ok((0, None));
+            return Ok(Done::Link);
         }
-        EntryKind::File { .. } => {}
-    }
-    let temp = stray(&dir, set.manifest.set, None);
-    let done = write_original(set, index, (path, &temp, moved_at), damage, window, not_kept, progress);
-    if done.is_err() {
-        let _ = disk.remove(&temp);
-    }
-    let done = done?;
-    disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))?;
-    Ok(done)
+        EntryKind::File { size, .. } => *size,
+    };
+    let temp = batch.temp(&dir);
+    let done = batch.create(&dir, &temp).and_then(|file| {
+        let (there, blocks) =
+            write_original(set, index, (path, &temp, &*file), damage, window, not_kept, progress)?;
+        Ok((file, there, blocks))
+    });
+    let (file, there, blocks) = done.inspect_err(|_| drop(disk.remove(&temp)))?;
+    // Rot leaves no trace in times. What does may be the work of a program that sets the time of modification back, or lie in
+    // another directory, which was renamed to this.
+    let is_kept = there
+        .zip(set.sealed_at)
+        .is_some_and(|(there, at)| there.ctime >= at || moved_at.is_some_and(|changed_at| changed_at >= at));
+    let (path, mtime) = (path.to_path_buf(), entry.mtime);
+    batch.add(Written { file, path, temp, dir, size, mtime, there, is_kept, blocks });
+    Ok(Done::Waits)
 }
 
+/// Writes an original to a temporary file; what is there in its place, and how many blocks were computed.
 fn write_original(
     set: &Set<'_>,
     index: usize,
-    (path, temp, moved_at): (&Path, &Path, Option<Timestamp>),
+    (path, temp, file): (&Path, &Path, &dyn DiskFile),
     damage: &Damage,
     window: &mut Window,
     not_kept: &mut Vec<NotDone>,
     progress: &mut dyn Progress,
-) -> Result<(u64, Option<PathBuf>), SealError> {
+) -> Result<(Option<FileMeta>, u64), SealError> {
     let disk = set.world.disk;
     let entry = &set.manifest.entries[index];
-    let EntryKind::File { size, .. } = entry.kind else { return Ok((0, None)) };
-    let file = disk.create(temp).map_err(|e| SealError::io("creating", temp, e))?;
     let sink = |offset: u64, bytes: &[u8]| {
         if progress.cancelled() {
             return Err(SealError::Cancelled);
@@ -723,37 +815,9 @@ fn write_original(
         None => sealed_attributes(set, index),
     };
     let mode = match attributes {
-        Some(attributes) => give(Made::File(&*file), &attributes, mode, path, not_kept),
+        Some(attributes) => give(Made::File(file), &attributes, mode, path, not_kept),
         None => mode,
     };
     file.set_meta(mode, entry.mtime).map_err(|e| SealError::io("setting the mode of", temp, e))?;
-    file.sync().map_err(|e| SealError::io("syncing", temp, e))?;
-    // Someone may have changed it since it was looked at: then it is not ours to replace.
-    let same = match disk.meta(path) {
-        Ok(now) => {
-            now.kind == MetaKind::File
-                && now.size == size
-                && is_same_time(entry.mtime, now.mtime)
-                && there.is_some()
-        }
-        Err(_) => there.is_none(),
-    };
-    if !same {
-        return Err(SealError::ChangedMeanwhile { path: path.to_path_buf() });
-    }
-    // Rot leaves no trace in times. What does may be the work of a program that sets the time of modification back, or lie in
-    // another directory, which was renamed to this.
-    let is_touched = there
-        .zip(set.sealed_at)
-        .is_some_and(|(there, at)| there.ctime >= at || moved_at.is_some_and(|changed_at| changed_at >= at));
-    let aside = is_touched.then(|| keep_aside(disk, path)).transpose()?;
-    file.give_name(path).map_err(|e| SealError::io("renaming", temp, e))?;
-    Ok((restored.reconstructed, aside))
-}
-
-/// Gives what a file holds a second name, under which it stays when the first is taken from it.
-fn keep_aside(disk: &dyn Disk, path: &Path) -> Result<PathBuf, SealError> {
-    let aside = free_name(disk, path, "before-heal");
-    disk.add_name(path, &aside).map_err(|e| SealError::io("keeping what is there as", &aside, e))?;
-    Ok(aside)
+    Ok((there, restored.reconstructed))
 }

@@ -23,6 +23,7 @@
 
 mod arrange;
 mod attributes;
+mod batch;
 mod bound;
 mod bounds;
 mod commit;
@@ -44,6 +45,7 @@ mod rename;
 mod renamed;
 mod report;
 mod seal;
+mod select;
 mod set;
 mod shard;
 mod system;
@@ -54,18 +56,25 @@ mod update;
 mod verify;
 mod window;
 
-pub use error::SealError;
+pub use error::{SealError, ranges};
 pub use pantile_format::Version;
 
 pub use options::{
-    HealOptions, Mode, Progress, SealOptions, SetPaths, Silent, System, UnsealOptions, VerifyOptions, World,
+    HealOptions, Mode, Progress, RemovedMax, SealOptions, SetPaths, Silent, System, UnsealOptions,
+    VerifyOptions, World,
 };
 pub use report::{
-    BlockPlace, DiskLoss, FileReport, FileStatus, HealReport, Losses, NewerState, PinReport, Renamed,
-    SealReport, SetInfo, ShardReport, ShardStatus, StripeFinding, StripeVerdict, Superfluous, Unfinished,
-    UnsealReport, VerifyReport,
+    BlockPlace, Change, DiskLoss, FileReport, FileStatus, HealReport, ListedPath, Listing, Losses,
+    NewerState, NotDone, PathChange, PinReport, Renamed, SealReport, SetInfo, ShardReport, ShardStatus,
+    StripeFinding, StripeVerdict, Superfluous, Unfinished, UnsealReport, VerifyReport,
 };
 
+/// A path as reports have it: a byte that is no UTF-8 is written `\xHH`, and so is a backslash that would look like it.
+pub fn path_text(path: impl AsRef<std::path::Path>) -> String {
+    names::shown_path(path)
+}
+
+pub use select::Select;
 use set::{Opening, Set};
 use std::path::Path;
 
@@ -104,6 +113,11 @@ pub fn pin(set: &SetPaths, file: &Path, progress: &mut dyn Progress) -> Result<P
 /// Says which set lies there and which of its shards are present; reads headers and manifests only.
 pub fn open_set(set: &SetPaths) -> Result<SetInfo, SealError> {
     System::new().world().open_set(set)
+}
+
+/// Lists what is sealed; reads headers and manifests only.
+pub fn list(set: &SetPaths, select: &Select) -> Result<Listing, SealError> {
+    System::new().world().list(set, select)
 }
 
 impl World<'_> {
@@ -154,6 +168,12 @@ impl World<'_> {
     ) -> Result<PinReport, SealError> {
         let opening = Opening { paths, alone: false, ignore_checksums: false, locked: false };
         pin::pin(&Set::open(*self, &opening)?, file, progress)
+    }
+
+    /// [`list`] in this world.
+    pub fn list(&self, paths: &SetPaths, select: &Select) -> Result<Listing, SealError> {
+        let opening = Opening { paths, alone: false, ignore_checksums: false, locked: false };
+        Set::open(*self, &opening)?.list(select)
     }
 
     /// [`open_set`] in this world.

@@ -107,8 +107,30 @@ pub(crate) fn path_of(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
 
+/// A name as text. Different names have different texts: a byte that is no UTF-8 is written `\xHH`, and so is a backslash that
+/// would look like the beginning of that.
 pub(crate) fn shown(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        let valid = chunk.valid();
+        for (at, c) in valid.char_indices() {
+            let looks_so = || {
+                let next: Vec<u8> = valid.bytes().skip(at + 1).take(3).collect();
+                matches!(next[..], [b'x', a, b] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit())
+            };
+            match c == '\\' && looks_so() {
+                true => text.push_str("\\x5c"),
+                false => text.push(c),
+            }
+        }
+        chunk.invalid().iter().for_each(|byte| text.push_str(&format!("\\x{byte:02x}")));
+    }
+    text
+}
+
+/// A path as text, as [`shown`] has it.
+pub(crate) fn shown_path(path: impl AsRef<Path>) -> String {
+    shown(path.as_ref().as_os_str().as_bytes())
 }
 
 /// The directory that a file lies in.
@@ -122,6 +144,31 @@ pub(crate) fn parent(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn different_names_have_different_texts() {
+        let back = |text: &str| -> Vec<u8> {
+            let mut bytes = text.bytes().collect::<Vec<u8>>();
+            let mut at = 0;
+            while at + 3 < bytes.len() {
+                let hex =
+                    std::str::from_utf8(&bytes[at + 2..at + 4]).ok().filter(|_| &bytes[at..at + 2] == b"\\x");
+                if let Some(byte) = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+                    bytes.splice(at..at + 4, [byte]);
+                }
+                at += 1;
+            }
+            bytes
+        };
+        let names: [&[u8]; 8] =
+            [b"plain", b"\xff", b"\\xff", b"\\x5cxff", b"a\\b", b"\xc3\xa4 \xe9", b"\\x\xff", b"\xfe\\"];
+        let texts: Vec<String> = names.iter().map(|name| shown(name)).collect();
+        for (i, name) in names.iter().enumerate() {
+            assert_eq!(back(&texts[i]), *name, "{}", texts[i]);
+            assert!(!texts[..i].contains(&texts[i]), "{texts:?}");
+        }
+        assert_eq!((texts[1].as_str(), texts[2].as_str(), texts[4].as_str()), ("\\xff", "\\x5cxff", "a\\b"));
+    }
 
     #[test]
     fn shards_are_numbered_with_digits_enough_and_found_again() {

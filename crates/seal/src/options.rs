@@ -1,8 +1,10 @@
 //! What a caller asks for.
 
 use crate::disk::{Disk, SystemDisk};
+use crate::select::Select;
 use pantile::Code;
 use pantile_format::Version;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 pub use pantile_format::Mode;
@@ -35,7 +37,7 @@ pub struct SealOptions {
     /// The directory of the shards; created if it is not there.
     pub out: PathBuf,
     /// The name of the set; the name of the first source unless given.
-    pub name: Option<String>,
+    pub name: Option<OsString>,
     /// The code; needed the first time.
     pub code: Option<Code>,
     /// Whether data is stored too (the default) or parity beside the original files.
@@ -60,6 +62,26 @@ pub struct SealOptions {
     pub accept_changes: bool,
     /// As [`SetPaths::effort`], of the set that is there.
     pub effort: Option<u64>,
+    /// Patterns of what is left out, as in a `.gitignore` at the top of each source.
+    pub exclude: Vec<String>,
+    /// Leaves out what lies on another file system than its source.
+    pub one_file_system: bool,
+    /// How many files may be forgotten, because they are gone, without being asked for.
+    pub removed_max: RemovedMax,
+    /// Only says what would be done.
+    pub dry_run: bool,
+}
+
+/// How many files of a source may be gone before sealing is refused: it is more likely not mounted then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RemovedMax {
+    /// Half of them, or ten; and in a directory that is empty now, ten.
+    #[default]
+    Half,
+    /// So many.
+    Files(u64),
+    /// So many of each hundred that are sealed.
+    Percent(u64),
 }
 
 impl SealOptions {
@@ -80,6 +102,10 @@ impl SealOptions {
             version: None,
             accept_changes: false,
             effort: None,
+            exclude: Vec::new(),
+            one_file_system: false,
+            removed_max: RemovedMax::Half,
+            dry_run: false,
         }
     }
 }
@@ -89,7 +115,7 @@ impl SealOptions {
 pub struct SetPaths {
     /// Directories and shards.
     pub paths: Vec<PathBuf>,
-    /// The name of the set, if several lie there.
+    /// The name of the set, as reports have it, or its UUID, if several lie there.
     pub name: Option<String>,
     /// Where the sources are now, if not where they were sealed: one for each, in their order.
     pub sources: Vec<PathBuf>,
@@ -129,6 +155,8 @@ pub struct HealOptions {
     pub yes: bool,
     /// Without checksums: repairs also what one set of columns explains, although it proves less than is otherwise asked for.
     pub guess: bool,
+    /// Mode beside: heals these originals alone, and reads no more than that needs.
+    pub select: Select,
 }
 
 /// How to unseal.
@@ -140,6 +168,8 @@ pub struct UnsealOptions {
     pub target: PathBuf,
     /// Whether files of other content that are in the way are replaced.
     pub overwrite: bool,
+    /// What is restored.
+    pub select: Select,
 }
 
 /// The world that the work is done in. Tests put a faulty one here.

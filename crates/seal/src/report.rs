@@ -87,7 +87,7 @@ pub struct Renamed {
 
 impl Renamed {
     pub(crate) fn new(from: &std::path::Path, to: &std::path::Path) -> Renamed {
-        Renamed { from: from.display().to_string(), to: to.display().to_string() }
+        Renamed { from: crate::names::shown_path(&from), to: crate::names::shown_path(&to) }
     }
 }
 
@@ -294,6 +294,63 @@ pub(crate) fn is_unborne(losses: &[DiskLoss], tolerance: usize) -> bool {
     tolerance > 0 && single.clone().count() > 1 && single.any(|loss| loss.files_lost > 0)
 }
 
+/// What became of a path since it was sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// It was not sealed, or as something of another kind.
+    Added,
+    /// It holds something else, has another time, or leads elsewhere.
+    Changed,
+    /// It is gone, or something of another kind.
+    Removed,
+    /// Its content was sealed under another path.
+    Renamed,
+}
+
+/// A path that `seal` would seal anew or forget.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathChange {
+    /// Its path in the restored tree.
+    pub path: String,
+    /// What became of it.
+    pub is: Change,
+    /// What it was called, if it was renamed.
+    pub from: Option<String>,
+}
+
+/// What `list` finds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listing {
+    /// The set's UUID.
+    pub set: String,
+    /// The set's name.
+    pub name: String,
+    /// The generation that is listed.
+    pub generation: u64,
+    /// The paths, directories before what they hold.
+    pub paths: Vec<ListedPath>,
+}
+
+/// A path that is sealed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListedPath {
+    /// Its path in the restored tree; empty for the root.
+    pub path: String,
+    /// `file`, `dir` or `link`.
+    pub kind: String,
+    /// Bytes of a file.
+    pub bytes: u64,
+    /// Permission bits.
+    pub mode: u32,
+    /// Seconds since 1970 of its time of modification.
+    pub mtime_s: i64,
+    /// The nanoseconds of that.
+    pub mtime_ns: u32,
+    /// Where a link leads.
+    pub target: Option<String>,
+}
+
 /// What `seal` did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SealReport {
@@ -317,7 +374,7 @@ pub struct SealReport {
     pub file_bytes: u64,
     /// Paths that were not sealed before.
     pub added: u64,
-    /// Files whose content was sealed anew.
+    /// Files whose content was sealed anew, and links that lead elsewhere.
     pub changed: u64,
     /// Paths that are no longer there.
     pub removed: u64,
@@ -347,6 +404,14 @@ pub struct SealReport {
     pub skipped: Vec<String>,
     /// Temporary files that a killed command left, which were left out. The first 100.
     pub strays: Vec<String>,
+    /// Paths that a pattern leaves out; what lies in a directory that is left out is not counted.
+    pub excluded: u64,
+    /// Directories on which another file system is mounted, of which only that they are there was sealed. The first 100.
+    pub other_systems: Vec<String>,
+    /// Whether nothing was written, and this is what would be done.
+    pub dry_run: bool,
+    /// With `dry_run` every path that would be sealed anew or forgotten.
+    pub changes: Vec<PathChange>,
     /// Mode beside: files that are too large for the code, so that parity alone does not bring them back if they are lost
     /// as a whole; the first 100.
     pub exposed: Vec<String>,
@@ -403,6 +468,10 @@ pub struct VerifyReport {
     pub needs_heal: bool,
     /// Mode beside: whether files were changed since, so that only sealing again protects them.
     pub needs_seal: bool,
+    /// Where the sources are.
+    pub sources: Vec<String>,
+    /// Whether only the files that were named were looked at, and no shard.
+    pub partial: bool,
     /// Sources that are not there, so that originals were not compared.
     pub sources_missing: Vec<String>,
     /// Mode beside: originals that have another name now, the first 100.

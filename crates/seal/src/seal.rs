@@ -1,11 +1,13 @@
 //! The way in to sealing: for the first time, or again.
 
+use crate::disk::Access;
 use crate::first::first_seal;
 use crate::journal::{has_shards, set_of_journal};
 use crate::lock::{Lock, lock};
 use crate::names::{Names, column_of};
 use crate::options::{Progress, SealOptions, SetPaths};
 use crate::report::SealReport;
+use crate::select::Patterns;
 use crate::set::{Opening, Set};
 use crate::tree::{Own, Tree, sources};
 use crate::{SealError, World};
@@ -32,6 +34,9 @@ pub(crate) fn seal(
     if let Some(given) = options.block_len {
         pantile_format::BlockLen::new(given).ok_or(SealError::BlockLen { given })?;
     }
+    if options.dry_run {
+        return rehearse(world, options, name, sources, progress);
+    }
     let mut held = None;
     let (done, is_made) = match world.disk.make_root(&options.out) {
         Ok(out) => (seal_into(world, options, out, name, sources, &mut held, progress), true),
@@ -56,7 +61,7 @@ fn seal_into(
 ) -> Result<SealReport, SealError> {
     *held = Some(lock(world.disk, std::slice::from_ref(&out), &[], true)?);
     let exists = exists(world, &out, &name)?;
-    let own = Own { out: out.clone(), name: name.clone() };
+    let own = own(options, &out, &name)?;
     let sources: Vec<_> = sources.into_iter().map(|(_, source)| source).collect();
     if exists {
         let (name_shown, effort) = (crate::names::shown(&name), options.effort);
@@ -72,6 +77,44 @@ fn seal_into(
                 None => widened_from = widened_from.or(Some(had)),
             }
         }
+    }
+    let tree = Tree::walk(world.disk, sources, &own)?;
+    first_seal(world, options, Names { dir: out, name, columns: 0 }, tree, progress)
+}
+
+fn own(options: &SealOptions, out: &Path, name: &[u8]) -> Result<Own, SealError> {
+    let exclude = Patterns::new(&options.exclude)?;
+    let one_file_system = options.one_file_system;
+    Ok(Own { out: out.to_path_buf(), name: name.to_vec(), exclude, one_file_system })
+}
+
+/// Finds out what would be done, and makes nothing. As when a set is verified, a change that was cut off after it was decided is
+/// finished first.
+fn rehearse(
+    world: World<'_>,
+    options: &SealOptions,
+    name: Vec<u8>,
+    sources: Vec<(PathBuf, Source)>,
+    progress: &mut dyn Progress,
+) -> Result<SealReport, SealError> {
+    let (out, is_there) = match world.disk.root(&options.out, Access::Read) {
+        Ok(out) => (out, true),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => (options.out.clone(), false),
+        Err(error) => return Err(SealError::io("opening", &options.out, error)),
+    };
+    let own = own(options, &out, &name)?;
+    let sources: Vec<_> = sources.into_iter().map(|(_, source)| source).collect();
+    if is_there && exists(world, &out, &name)? {
+        let paths = SetPaths {
+            name: Some(crate::names::shown(&name)),
+            effort: options.effort,
+            ..SetPaths::dir(&out)
+        };
+        let opening = Opening { paths: &paths, alone: false, ignore_checksums: false, locked: false };
+        let set = Set::open(world, &opening)?;
+        let tree = Tree::walk(world.disk, sources, &own)?;
+        let report = crate::update::update(set, options, tree, progress)?;
+        return report.ok_or(SealError::NotRehearsed);
     }
     let tree = Tree::walk(world.disk, sources, &own)?;
     first_seal(world, options, Names { dir: out, name, columns: 0 }, tree, progress)

@@ -11,8 +11,10 @@ use crate::names::{Names, column_of, parent, path_of, set_of, shown};
 use crate::options::SetPaths;
 use crate::pin::Pin;
 use crate::report::{
-    DiskLoss, FileStatus, NewerState, SetInfo, ShardReport, ShardStatus, Superfluous, Unfinished, is_unborne,
+    DiskLoss, FileStatus, ListedPath, Listing, NewerState, SetInfo, ShardReport, ShardStatus, Superfluous,
+    Unfinished, is_unborne,
 };
+use crate::select::Select;
 use crate::shard::{Candidate, Shard, Unusable, behind_links, is_called_shard, need};
 use crate::times::{is_rot_or_change, is_same_time};
 use crate::tree::Moves;
@@ -232,7 +234,7 @@ impl<'w> Set<'w> {
             } else if candidate.set() == Some(self.manifest.set)
                 && !counted.contains(&spelt_one_way(&candidate.path))
             {
-                let path = candidate.path.display().to_string();
+                let path = crate::names::shown_path(&candidate.path);
                 self.superfluous.push(Superfluous { path, column: column as u64, status });
             }
         }
@@ -407,12 +409,12 @@ impl<'w> Set<'w> {
     pub(crate) fn shard_reports(&self) -> Vec<ShardReport> {
         let report = |(&column, (path, status)): (&usize, &(PathBuf, ShardStatus))| ShardReport {
             column: column as u64,
-            path: path.display().to_string(),
+            path: crate::names::shown_path(&path),
             status: status.clone(),
             wrong_blocks: 0,
             first_wrong: None,
             misnamed: (self.misnamed(column, path).filter(|_| status.is_usable()))
-                .map(|own| own.display().to_string()),
+                .map(|own| crate::names::shown_path(&own)),
         };
         self.status.iter().map(report).collect()
     }
@@ -424,6 +426,35 @@ impl<'w> Set<'w> {
         let losses = disk_losses(self.world.disk, &self.geometry, &self.manifest, &self.sources, &shards);
         let unborne = is_unborne(&losses, self.geometry.codec.code().claim().tolerance);
         (losses, unborne)
+    }
+
+    /// What is sealed.
+    pub(crate) fn list(&self, select: &Select) -> Result<Listing, SealError> {
+        let all = (0..self.manifest.entries.len()).collect();
+        let chosen = self.chosen(select)?.unwrap_or(all);
+        let listed = |index: usize| {
+            let entry = &self.manifest.entries[index];
+            let (kind, bytes, target) = match &entry.kind {
+                EntryKind::File { size, .. } => ("file", *size, None),
+                EntryKind::Dir => ("dir", 0, None),
+                EntryKind::Symlink { target } => ("link", 0, Some(shown(target))),
+            };
+            ListedPath {
+                path: shown(&self.restored_path(index)),
+                kind: kind.into(),
+                bytes,
+                mode: entry.mode,
+                mtime_s: entry.mtime.seconds,
+                mtime_ns: entry.mtime.nanos,
+                target,
+            }
+        };
+        Ok(Listing {
+            set: self.manifest.set.to_string(),
+            name: shown(&self.manifest.name),
+            generation: self.manifest.generation.0,
+            paths: chosen.into_iter().map(listed).collect(),
+        })
     }
 
     pub(crate) fn info(&self) -> SetInfo {
@@ -484,7 +515,10 @@ fn finish_journals(world: World<'_>, dirs: &[PathBuf], opening: &Opening<'_>) ->
         let name = opening.paths.name.as_deref();
         pending.retain(|path| {
             let file = path.file_name().and_then(crate::names::journal_name);
-            name.is_none_or(|name| file.is_some_and(|file| shown(file) == name))
+            let of = || crate::journal::set_of_journal(world.disk, path);
+            name.is_none_or(|name| {
+                file.is_some_and(|file| shown(file) == name) || of().is_some_and(|set| is_uuid(set, name))
+            })
         });
         let mut of_shards = Vec::new();
         for journal in pending {
@@ -515,6 +549,12 @@ fn finish_journals(world: World<'_>, dirs: &[PathBuf], opening: &Opening<'_>) ->
         })
     })?;
     Ok(held)
+}
+
+/// Whether a text is the UUID of a set, or so many of its first digits that nobody gives them by chance.
+fn is_uuid(set: SetId, text: &str) -> bool {
+    const DIGITS_LEAST: usize = 8;
+    text.len() >= DIGITS_LEAST && set.to_string().starts_with(text)
 }
 
 /// The journal of the set that a shard is of by its name, beside it.
@@ -662,7 +702,7 @@ fn choose(
         }
     }
     if let Some(name) = &paths.name {
-        manifests.retain(|(_, m)| shown(&m.name) == *name || m.set.to_string() == *name);
+        manifests.retain(|(_, m)| shown(&m.name) == *name || is_uuid(m.set, name));
     }
     manifests.sort_by_key(|(shards, _)| std::cmp::Reverse(*shards));
     let of_first = candidates.iter().filter(|c| c.set() == manifests.first().map(|(_, m)| m.set));
@@ -687,7 +727,7 @@ fn choose(
     if manifests.is_empty() {
         // A shard whose name nobody can read is known by the name of its file.
         let is_meant = |path: &Path| match (&paths.name, path.file_name()) {
-            (Some(name), Some(file)) => column_of(file, name.as_bytes()).is_some(),
+            (Some(name), Some(file)) => set_of(file).is_some_and(|set| shown(&set) == *name),
             (name, _) => name.is_none(),
         };
         let meant = || candidates.iter().filter(|c| is_meant(&c.path));

@@ -7,7 +7,7 @@
 //!
 //! Deliberately not here: what may be written. That is decided by whoever opens a root.
 
-use crate::disk::{Access, Disk, DiskFile, FileId, Meta, MetaKind, PRIVATE_DIR};
+use crate::disk::{Access, Disk, DiskFile, DiskSystem, FileId, Meta, MetaKind, PRIVATE_DIR};
 use pantile_format::Timestamp;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps};
@@ -44,6 +44,9 @@ struct SystemFile {
     file: File,
     created: Option<(Arc<OwnedFd>, OsString)>,
 }
+
+/// A file system, by a directory on it.
+struct FileSystem(OwnedFd);
 
 const TO_SEARCH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 const TO_LIST: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
@@ -297,6 +300,13 @@ impl Disk for SystemDisk {
         Ok(rustix::fs::fsync(self.open_at(path, Access::Write, TO_LIST)?)?)
     }
 
+    fn open_system(&self, dir: &Path) -> io::Result<Box<dyn DiskSystem>> {
+        match syncfs_tells() {
+            true => Ok(Box::new(FileSystem(self.open_at(dir, Access::Write, TO_LIST)?))),
+            false => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
     fn make_dir(&self, path: &Path) -> io::Result<()> {
         if self.meta(path).is_ok_and(|meta| meta.kind == MetaKind::Dir) {
             return Ok(());
@@ -372,6 +382,21 @@ impl Disk for SystemDisk {
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {
         let stat = rustix::fs::fstatvfs(self.open_at(path, Access::Read, TO_LIST)?)?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+}
+
+/// Whether `syncfs` reports that writing failed: since Linux 5.8. Before, it says that all is well.
+fn syncfs_tells() -> bool {
+    const SINCE: (u32, u32) = (5, 8);
+    let name = rustix::system::uname();
+    let release = name.release().to_string_lossy();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= SINCE
+}
+
+impl DiskSystem for FileSystem {
+    fn sync(&self) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(&self.0)?)
     }
 }
 

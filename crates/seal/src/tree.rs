@@ -2,6 +2,7 @@
 
 use crate::disk::{Access, Disk, Meta, MetaKind, now};
 use crate::names::{is_own, parent, path_of, set_of, stray_of};
+use crate::select::Patterns;
 use crate::system::real_path;
 use crate::window::join;
 use crate::{SealError, World, attributes};
@@ -26,13 +27,20 @@ pub(crate) struct Tree {
     pub(crate) skipped: Vec<PathBuf>,
     /// Temporary files of sets, left by a command that was killed; they are no part of the tree.
     pub(crate) strays: Vec<PathBuf>,
+    /// Paths that a pattern leaves out, without what lies in them.
+    pub(crate) excluded: u64,
+    /// Directories on which another file system is mounted, which was left out.
+    pub(crate) other_systems: Vec<PathBuf>,
 }
 
-/// What the walk leaves out where the directory of the shards lies within a source: the files of sets there, and the directory itself if it
+/// What the walk leaves out. Where the directory of the shards lies within a source: the files of sets there, and the directory itself if it
 /// holds nothing else.
 pub(crate) struct Own {
     pub(crate) out: PathBuf,
     pub(crate) name: Vec<u8>,
+    /// Below each source.
+    pub(crate) exclude: Patterns,
+    pub(crate) one_file_system: bool,
 }
 
 /// The sources as absolute paths, with the names under which they are restored.
@@ -116,6 +124,8 @@ impl Tree {
             ctimes: Vec::new(),
             skipped: Vec::new(),
             strays: Vec::new(),
+            excluded: 0,
+            other_systems: Vec::new(),
         };
         for (index, source) in sources.iter().enumerate() {
             tree.visit(disk, index as u32, path_of(&source.path), own)?;
@@ -128,6 +138,7 @@ impl Tree {
         // Paths below the source that are still to be looked at, and what is known of the directories above; the next one is
         // taken from the end.
         let mut todo: Vec<(Vec<u8>, Moves)> = vec![(Vec::new(), Moves::default())];
+        let mut device = None;
         while let Some((path, above)) = todo.pop() {
             let full = join(root, &path);
             let meta = match disk.meta(&full) {
@@ -141,6 +152,11 @@ impl Tree {
                 self.strays.push(full);
                 continue;
             }
+            if !path.is_empty() && own.exclude.has(&path, meta.kind == MetaKind::Dir) {
+                self.excluded += 1;
+                continue;
+            }
+            let is_mounted = *device.get_or_insert(meta.id.device) != meta.id.device;
             let kind = match meta.kind {
                 MetaKind::Dir => EntryKind::Dir,
                 MetaKind::File => EntryKind::File { size: meta.size, extents: vec![], crcs: vec![] },
@@ -154,7 +170,9 @@ impl Tree {
                 }
             };
             let ctime = above.moved_at.map_or(meta.ctime, |moved_at| moved_at.max(meta.ctime));
-            if kind == EntryKind::Dir {
+            if kind == EntryKind::Dir && is_mounted && own.one_file_system {
+                self.other_systems.push(full.clone());
+            } else if kind == EntryKind::Dir {
                 // Sealing itself writes to the directory of the shards, and who renames that renames the shards with it.
                 let here = if full == own.out { above } else { above.through(&meta) };
                 let mut names = disk.list(&full).map_err(|e| SealError::io("reading", &full, e))?;

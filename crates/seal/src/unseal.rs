@@ -2,7 +2,7 @@
 
 use crate::SealError;
 use crate::attributes::{Attribute, Made, give, of_fields};
-use crate::disk::{Access, DiskFile, MetaKind, PRIVATE_DIR};
+use crate::disk::{Access, DiskFile, Meta, MetaKind, PRIVATE_DIR};
 use crate::names::{NO_COLUMN, parent, path_of, shown, stray};
 use crate::options::{Progress, UnsealOptions};
 use crate::report::{Losses, NotDone, UnsealReport};
@@ -93,17 +93,25 @@ pub(crate) fn unseal(
     progress: &mut dyn Progress,
 ) -> Result<UnsealReport, SealError> {
     let target = &options.target;
+    let chosen = set.chosen_with_dirs(&options.select)?;
+    let all = || (0..set.manifest.entries.len()).collect();
+    let entries: Vec<usize> = chosen.clone().unwrap_or_else(all);
     let fresh = set.world.disk.root(target, Access::Write).is_err();
-    refuse_early(set, options)?;
+    refuse_early(set, &entries, options)?;
     set.world.disk.make_root(target).map_err(|e| SealError::io("creating", target, e))?;
     let _lock = set.lock_alone(target)?;
     let no_check = |lost| set.geometry.checker(lost).locator().checks().is_empty();
     let blind = !set.knows_blocks() && no_check(&set.lost_cells());
-    let damage = if set.knows_blocks() { None } else { Some(find_damage(set, progress)?.0) };
-    progress.phase("restoring", crate::set::file_bytes(&set.manifest));
+    let damage =
+        if set.knows_blocks() { None } else { Some(find_damage(set, chosen.as_deref(), progress)?.0) };
+    let size = |&entry: &usize| match set.manifest.entries[entry].kind {
+        EntryKind::File { size, .. } => size,
+        _ => 0,
+    };
+    progress.phase("restoring", entries.iter().map(size).sum());
     let mark = stray(target, set.manifest.set, Some(NO_COLUMN));
     let unfinished = set.world.disk.meta(&mark).is_ok();
-    let root = (0..set.manifest.entries.len()).filter(|&entry| fresh && set.restored_path(entry).is_empty());
+    let root = entries.iter().copied().filter(|&entry| fresh && set.restored_path(entry).is_empty());
     let mut work = Unsealing {
         set,
         options,
@@ -118,7 +126,7 @@ pub(crate) fn unseal(
         doubtful: None,
         failed: None,
     };
-    for entry in 0..set.manifest.entries.len() {
+    for &entry in &entries {
         if progress.cancelled() {
             return Err(SealError::Cancelled);
         }
@@ -154,8 +162,9 @@ struct Unsealing<'a, 'w> {
 }
 
 /// Looks for what is in the way before anything is written.
-fn refuse_early(set: &Set<'_>, options: &UnsealOptions) -> Result<(), SealError> {
-    for (index, entry) in set.manifest.entries.iter().enumerate() {
+fn refuse_early(set: &Set<'_>, entries: &[usize], options: &UnsealOptions) -> Result<(), SealError> {
+    for &index in entries {
+        let entry = &set.manifest.entries[index];
         let path = join(&options.target, &set.restored_path(index));
         let Ok(meta) = set.world.disk.meta(&path) else { continue };
         let fits = match &entry.kind {
@@ -170,10 +179,22 @@ fn refuse_early(set: &Set<'_>, options: &UnsealOptions) -> Result<(), SealError>
             }
         };
         if !fits {
-            return Err(SealError::InTheWay { path, asked: options.overwrite });
+            return Err(SealError::InTheWay {
+                asked: options.overwrite || !is_kind(&entry.kind, &meta),
+                path,
+            });
         }
     }
     Ok(())
+}
+
+/// Whether what is there is of the kind that was sealed.
+fn is_kind(kind: &EntryKind, there: &Meta) -> bool {
+    match kind {
+        EntryKind::Dir => there.kind == MetaKind::Dir,
+        EntryKind::File { .. } => there.kind == MetaKind::File,
+        EntryKind::Symlink { .. } => there.kind == MetaKind::Symlink,
+    }
 }
 
 impl Unsealing<'_, '_> {
@@ -189,10 +210,11 @@ impl Unsealing<'_, '_> {
                         }
                     }
                     // A link that appeared since: what lies below would be written elsewhere.
-                    Ok(_) => return Err(self.in_the_way(&path)),
+                    Ok(_) => return Err(self.in_the_way(index, &path)),
                     Err(_) => {
                         self.put_mark();
-                        disk.make_private_dir(&path).map_err(|e| SealError::io("creating", &path, e))?;
+                        self.in_opened(&path, |path| disk.make_private_dir(path))
+                            .map_err(|e| SealError::io("creating", &path, e))?;
                         self.made.push(index);
                     }
                 }
@@ -214,12 +236,13 @@ impl Unsealing<'_, '_> {
             return Ok(());
         }
         if !self.options.overwrite && disk.meta(path).is_ok() {
-            return Err(self.in_the_way(path));
+            return Err(self.in_the_way(index, path));
         }
         let temp = self.temp(path);
         // One that a killed command left.
         let _ = disk.remove(&temp);
-        disk.make_link(to, &temp).map_err(|e| SealError::io("creating", path, e))?;
+        self.in_opened(&temp, |temp| disk.make_link(to, temp))
+            .map_err(|e| SealError::io("creating", path, e))?;
         let entry = &self.set.manifest.entries[index];
         // Not every file system keeps times of links.
         let _ = disk.set_meta(&temp, entry.mode, entry.mtime);
@@ -249,8 +272,44 @@ impl Unsealing<'_, '_> {
         stray(&parent(path), self.set.manifest.set, None)
     }
 
-    fn in_the_way(&self, path: &Path) -> SealError {
-        SealError::InTheWay { path: path.to_path_buf(), asked: self.options.overwrite }
+    fn in_the_way(&self, index: usize, path: &Path) -> SealError {
+        let kind = &self.set.manifest.entries[index].kind;
+        let is_other = self.set.world.disk.meta(path).is_ok_and(|there| !is_kind(kind, &there));
+        SealError::InTheWay { path: path.to_path_buf(), asked: self.options.overwrite || is_other }
+    }
+
+    /// Makes something at a path. A directory of an earlier run that its owner may not write to, as it was sealed, is opened to
+    /// its owner before, and finished once more at the end.
+    fn in_opened<T>(
+        &mut self,
+        path: &Path,
+        make: impl Fn(&Path) -> std::io::Result<T>,
+    ) -> std::io::Result<T> {
+        match make(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied && self.open_dir(path) => {
+                make(path)
+            }
+            done => done,
+        }
+    }
+
+    /// Opens the directory that a path lies in, if it is as it was sealed.
+    fn open_dir(&mut self, path: &Path) -> bool {
+        let (disk, dir) = (self.set.world.disk, parent(path));
+        let entries = self.set.manifest.entries.iter().enumerate();
+        let is_it = |index: usize| join(&self.options.target, &self.set.restored_path(index)) == dir;
+        let found =
+            entries.filter(|(_, entry)| entry.kind == EntryKind::Dir).find(|(index, _)| is_it(*index));
+        let Some((index, entry)) = found else { return false };
+        let is_as_sealed = disk
+            .meta(&dir)
+            .is_ok_and(|there| there.kind == MetaKind::Dir && there.mode == entry.mode & !SETUID_SETGID);
+        if !is_as_sealed || disk.set_meta(&dir, PRIVATE_DIR, entry.mtime).is_err() {
+            return false;
+        }
+        self.put_mark();
+        self.made.push(index);
+        true
     }
 
     fn file(&mut self, index: usize, path: &Path, progress: &mut dyn Progress) -> Result<(), SealError> {
@@ -265,17 +324,28 @@ impl Unsealing<'_, '_> {
         }
         let temp = self.temp(path);
         if temp == path || self.mark == path {
-            return Err(self.in_the_way(path));
+            return Err(self.in_the_way(index, path));
         }
-        let is_there = !self.options.overwrite && disk.meta(path).is_ok();
-        let done = match is_there {
-            true => self.compare(index, path, progress).map(|restored| (restored, None)),
-            false => self.write(index, &temp, progress).map(|(restored, file)| (restored, Some(file))),
+        // What is right is left as it is, however often the command is run.
+        let compared = match disk.meta(path) {
+            Ok(there) if self.may_be_right(index, &there) => Some(self.compare(index, path, progress)?),
+            Ok(_) if !self.options.overwrite => return Err(self.in_the_way(index, path)),
+            _ => None,
+        };
+        let right = match compared {
+            Some((restored, true)) if self.is_dressed(index, path) => Some(restored),
+            Some((restored, _)) if !self.options.overwrite && !restored.gone.is_empty() => Some(restored),
+            Some((_, false)) if !self.options.overwrite => return Err(self.in_the_way(index, path)),
+            _ => None,
+        };
+        let done = match right {
+            Some(restored) => Ok((restored, None)),
+            None => self.write(index, &temp, progress).map(|(restored, file)| (restored, Some(file))),
         };
         let (restored, file) = match done {
             Ok((restored, file)) if restored.gone.is_empty() => (restored, file),
             unfinished => {
-                if !is_there {
+                if !matches!(unfinished, Ok((_, None))) {
                     let _ = disk.remove(&temp);
                 }
                 let gone = unfinished?.0.gone;
@@ -307,7 +377,8 @@ impl Unsealing<'_, '_> {
         progress: &mut dyn Progress,
     ) -> Result<(Restored, Box<dyn DiskFile>), SealError> {
         let disk = self.set.world.disk;
-        let file = disk.create(temp).map_err(|e| SealError::io("creating", temp, e))?;
+        let file =
+            self.in_opened(temp, |temp| disk.create(temp)).map_err(|e| SealError::io("creating", temp, e))?;
         let sink = |offset: u64, bytes: &[u8]| {
             if progress.cancelled() {
                 return Err(SealError::Cancelled);
@@ -335,23 +406,32 @@ impl Unsealing<'_, '_> {
         }
     }
 
-    /// Compares a file that is there already with what was sealed; nothing is written.
-    ///
-    /// Errors: `InTheWay` if it holds something else.
+    /// Whether what is there is a file of the size that was sealed.
+    fn may_be_right(&self, index: usize, there: &Meta) -> bool {
+        let EntryKind::File { size, .. } = self.set.manifest.entries[index].kind else { return false };
+        there.kind == MetaKind::File && there.size == size
+    }
+
+    /// Whether a file that holds the right content is as it was sealed in all else; if it is to be overwritten, that is put right.
+    fn is_dressed(&mut self, index: usize, path: &Path) -> bool {
+        if !self.options.overwrite {
+            return true;
+        }
+        let Ok(file) = self.set.world.disk.open(path) else { return false };
+        let mode = self.give_attributes(index, Made::File(&*file), path);
+        let mtime = self.set.manifest.entries[index].mtime;
+        file.meta().is_ok_and(|there| there.mode == mode && there.mtime == mtime)
+            || file.set_meta(mode, mtime).is_ok()
+    }
+
+    /// Compares a file that is there already with what was sealed, as far as that can be had; nothing is written.
     fn compare(
         &mut self,
         index: usize,
         path: &Path,
         progress: &mut dyn Progress,
-    ) -> Result<Restored, SealError> {
+    ) -> Result<(Restored, bool), SealError> {
         let disk = self.set.world.disk;
-        let in_the_way = self.in_the_way(path);
-        let EntryKind::File { size, .. } = self.set.manifest.entries[index].kind else {
-            return Err(in_the_way);
-        };
-        if !disk.meta(path).is_ok_and(|meta| meta.kind == MetaKind::File && meta.size == size) {
-            return Err(in_the_way);
-        }
         let file = disk.open(path).map_err(|e| SealError::io("opening", path, e))?;
         let mut there = Vec::new();
         let mut is_equal = true;
@@ -366,7 +446,7 @@ impl Unsealing<'_, '_> {
             Ok(())
         };
         let restored = restore(self.set, index, self.damage.as_ref(), &mut self.window, sink)?;
-        if is_equal { Ok(restored) } else { Err(in_the_way) }
+        Ok((restored, is_equal))
     }
 
     /// Notes a path that could not be restored.
@@ -384,7 +464,9 @@ impl Unsealing<'_, '_> {
     /// Times of directories come last: every file made in one sets its time anew, and so does the mark that is taken from the target.
     fn finish(mut self) -> Result<UnsealReport, SealError> {
         let disk = self.set.world.disk;
-        let made = std::mem::take(&mut self.made);
+        let mut made = std::mem::take(&mut self.made);
+        made.sort_unstable();
+        made.dedup();
         for index in made.into_iter().rev() {
             if self.set.restored_path(index).is_empty() {
                 self.take_mark();

@@ -11,12 +11,13 @@ use crate::SealError;
 use crate::arrange::{Arrangement, arrange, forget, widen};
 use crate::bound::{Bound, data_columns, widened};
 use crate::commit::{Commit, Slot, check_free};
-use crate::first::{check_readable, describe, shown};
+use crate::first::{check_readable, describe, left_out};
 use crate::grid::{Allocator, Apart, Grid};
 use crate::journal::remove_temporaries;
-use crate::options::{Progress, SealOptions};
+use crate::options::{Progress, RemovedMax, SealOptions};
 use crate::rename::{give_names_back, is_called_like_one};
-use crate::report::{FileStatus, SealReport, ShardStatus};
+use crate::report::{Change, FileStatus, PathChange, SealReport, ShardStatus};
+use crate::select::Patterns;
 use crate::set::{Original, Set, mode_name};
 use crate::shard::read_front;
 use crate::times::{is_rot_or_change, is_same_time};
@@ -56,7 +57,9 @@ pub(crate) fn update(
 ) -> Result<Option<SealReport>, SealError> {
     let Arrangement { wider, forgotten } = arrange(&set, options, &mut tree)?;
     check_settings(&set, options, &tree)?;
-    check_not_emptied(&set, &tree, &forgotten)?;
+    if options.removed_max == RemovedMax::Half {
+        check_not_emptied(&set, &tree, &forgotten)?;
+    }
     let broken: Vec<usize> = (set.status.keys().copied())
         .filter(|column| {
             let whole = set.shards[*column]
@@ -73,16 +76,19 @@ pub(crate) fn update(
     if !broken.is_empty() {
         return Err(SealError::NeedsHeal { columns: broken, blocks: 0 });
     }
-    remove_temporaries(set.world.disk, &set.names)?;
-    give_names_back(&mut set, true)?;
-    check_names(&set)?;
+    if !options.dry_run {
+        remove_temporaries(set.world.disk, &set.names)?;
+        give_names_back(&mut set, true)?;
+        check_names(&set)?;
+    }
     if let Some(code) = wider {
-        let before = set.manifest.clone();
-        widen(&mut set, &code, &before, tree.began, progress)?;
+        if !options.dry_run {
+            let before = set.manifest.clone();
+            widen(&mut set, &code, &before, tree.began, progress)?;
+        }
         return Ok(None);
     }
-    let (skipped, strays) = (shown(&tree.skipped), shown(&tree.strays));
-    let mut report = SealReport { skipped, strays, ..SealReport::default() };
+    let mut report = left_out(&tree);
     let before = set.manifest.clone();
     set.sources = tree.sources.iter().map(|s| crate::names::path_of(&s.path).to_path_buf()).collect();
     keep_fields(&mut tree, &set.manifest);
@@ -96,7 +102,10 @@ pub(crate) fn update(
     if set.manifest.mode == Mode::Beside {
         set.look_at_originals();
     }
-    let plan = Plan::new(&set, tree, options, &mut report, progress)?;
+    let plan = Plan::new(&set, tree, (options, &forgotten), &mut report, progress)?;
+    if options.dry_run {
+        return Ok(Some(plan.rehearsal(&set, &before, report)));
+    }
     for &(old, new) in &plan.moved {
         let entry = &plan.next[new];
         set.originals[old] = Some(Original { path: path_now(&set, entry), status: FileStatus::Unchanged });
@@ -107,7 +116,8 @@ pub(crate) fn update(
         !now.is_ok_and(|meta| meta.size == size_of(entry) && meta.mtime == entry.mtime)
     };
     let changed = plan.fresh.iter().map(|&index| &plan.next[index]).filter(changed).take(100);
-    report.changed_meanwhile = changed.map(|entry| path_now(&set, entry).display().to_string()).collect();
+    report.changed_meanwhile =
+        changed.map(|entry| crate::names::shown_path(&path_now(&set, entry))).collect();
     forget(&mut set, &forgotten, began, &mut report, progress)?;
     report.shard_bytes_read = set.shard_bytes_read.load(Ordering::Relaxed);
     report.source_bytes_read += set.source_bytes_read.load(Ordering::Relaxed);
@@ -203,8 +213,10 @@ fn check_not_emptied(set: &Set<'_>, tree: &Tree, forgotten: &[usize]) -> Result<
         };
         let holds_anything = tree.entries.iter().any(|e| e.source as usize == index && !e.path.is_empty());
         if files(&set.manifest.entries) && !files(&tree.entries) && !holds_anything {
-            let path = crate::names::path_of(&source.path).to_path_buf();
-            return Err(SealError::BadSource { path });
+            let is_own = |e: &&Entry| e.source as usize == index && matches!(e.kind, EntryKind::File { .. });
+            let removed = set.manifest.entries.iter().filter(is_own).count() as u64;
+            let source = crate::names::path_of(&source.path).to_path_buf();
+            return Err(SealError::ManyRemoved { source, emptied: None, removed, of: removed });
         }
     }
     Ok(())
@@ -214,7 +226,7 @@ impl Plan {
     fn new(
         set: &Set<'_>,
         tree: Tree,
-        options: &SealOptions,
+        (options, forgotten): (&SealOptions, &[usize]),
         report: &mut SealReport,
         progress: &mut dyn Progress,
     ) -> Result<Plan, SealError> {
@@ -240,7 +252,8 @@ impl Plan {
         let mut kept: HashSet<usize> = HashSet::new();
         for (index, entry) in plan.next.iter_mut().enumerate() {
             let known = by_path.get(&(entry.source, entry.path.as_slice())).copied();
-            report.added += u64::from(known.is_none());
+            report.added += u64::from(known.is_none_or(|i| !is_one_kind(&old[i], entry)));
+            report.changed += u64::from(known.is_some_and(|i| leads_elsewhere(&old[i], entry)));
             let EntryKind::File { size, .. } = entry.kind else { continue };
             let before = known.filter(|&i| matches!(old[i].kind, EntryKind::File { .. }));
             kept.extend(before);
@@ -256,10 +269,13 @@ impl Plan {
                 _ => fresh.push((index, before)),
             }
         }
-        let paths: HashSet<(u32, &[u8])> =
-            plan.next.iter().map(|entry| (entry.source, entry.path.as_slice())).collect();
-        report.removed =
-            old.iter().filter(|e| !paths.contains(&(e.source, e.path.as_slice()))).count() as u64;
+        let paths: HashMap<(u32, &[u8]), &Entry> =
+            plan.next.iter().map(|entry| ((entry.source, entry.path.as_slice()), entry)).collect();
+        let is_there = |e: &Entry| {
+            let now = paths.get(&(e.source, e.path.as_slice()));
+            now.is_some_and(|now| is_one_kind(e, now))
+        };
+        report.removed = old.iter().filter(|entry| !is_there(entry)).count() as u64;
         drop(paths);
         let is_gone = |i: &usize| matches!(old[*i].kind, EntryKind::File { .. }) && !kept.contains(i);
         let mut gone: Vec<usize> = (0..old.len()).filter(is_gone).collect();
@@ -267,9 +283,121 @@ impl Plan {
         check_readable(set.world.disk, &files)?;
         let_times_pass(fresh.iter().map(|&(index, _)| &plan.next[index]));
         plan.find_moved(set, &mut fresh, &mut gone, report, progress)?;
+        plan.check_removed(set, &gone, options, forgotten)?;
         gone.iter().for_each(|&i| plan.slots.extend(slots_of(extents_of(&old[i]), 0)));
         plan.place(set, &fresh, options, report, progress)?;
         Ok(plan)
+    }
+
+    /// Refuses to forget more files than was asked for: most likely what they lie on is not mounted.
+    fn check_removed(
+        &self,
+        set: &Set<'_>,
+        gone: &[usize],
+        options: &SealOptions,
+        forgotten: &[usize],
+    ) -> Result<(), SealError> {
+        /// Who tidies up removes so many.
+        const FEW: u64 = 10;
+        let old = &set.manifest.entries;
+        let patterns = Patterns::new(&options.exclude)?;
+        // What is left out from now on is not gone.
+        let gone: Vec<&Entry> =
+            gone.iter().map(|&i| &old[i]).filter(|entry| !patterns.has_below(&entry.path, false)).collect();
+        for (index, root) in set.sources.iter().enumerate().filter(|(index, _)| !forgotten.contains(index)) {
+            let is_own = |entry: &&Entry| {
+                entry.source as usize == index && matches!(entry.kind, EntryKind::File { .. })
+            };
+            let gone: Vec<&Entry> = gone.iter().copied().filter(is_own).collect();
+            let (removed, of) = (gone.len() as u64, old.iter().filter(is_own).count() as u64);
+            let refuse =
+                |emptied, removed| Err(SealError::ManyRemoved { source: root.clone(), emptied, removed, of });
+            let is_too_much = match options.removed_max {
+                RemovedMax::Half => removed > FEW && removed.saturating_mul(2) > of,
+                RemovedMax::Files(most) => removed > most,
+                RemovedMax::Percent(most) => removed.saturating_mul(100) > of.saturating_mul(most),
+            };
+            if is_too_much {
+                return refuse(None, removed);
+            }
+            if options.removed_max != RemovedMax::Half {
+                continue;
+            }
+            // A directory on which nothing is mounted any more is there, and empty.
+            let mut below: HashMap<&[u8], u64> = HashMap::new();
+            for entry in &gone {
+                let slashes = entry.path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+                slashes.for_each(|(at, _)| *below.entry(&entry.path[..at]).or_default() += 1);
+            }
+            let mut is_filled: HashSet<&[u8]> = HashSet::new();
+            for entry in self.next.iter().filter(|entry| entry.source as usize == index) {
+                let above = entry.path.iter().rposition(|&byte| byte == b'/');
+                is_filled.extend(above.map(|at| &entry.path[..at]));
+            }
+            let is_emptied = |entry: &&Entry| {
+                let own = entry.source as usize == index && entry.kind == EntryKind::Dir;
+                own && below.get(entry.path.as_slice()).is_some_and(|&count| count > FEW)
+                    && !is_filled.contains(entry.path.as_slice())
+            };
+            if let Some(dir) = self.next.iter().find(is_emptied) {
+                let removed = below[dir.path.as_slice()];
+                return refuse(Some(join(root, &dir.path)), removed);
+            }
+        }
+        Ok(())
+    }
+
+    /// What would be done, path by path.
+    fn rehearsal(&self, set: &Set<'_>, before: &Manifest, mut report: SealReport) -> SealReport {
+        let mut manifest =
+            Manifest { entries: self.next.clone(), stripes: self.stripes, ..set.manifest.clone() };
+        manifest.generation.0 += u64::from(!self.is_nothing(&manifest, before));
+        let old = &before.entries;
+        let by_path: HashMap<(u32, &[u8]), &Entry> =
+            old.iter().map(|entry| ((entry.source, entry.path.as_slice()), entry)).collect();
+        let was: HashMap<usize, usize> = self.moved.iter().map(|&(old, new)| (new, old)).collect();
+        let fresh: HashSet<usize> = self.fresh.iter().copied().collect();
+        let name =
+            |manifest: &Manifest, index| crate::names::shown(&crate::set::restored_path(manifest, index));
+        for (index, entry) in self.next.iter().enumerate() {
+            let known = by_path.get(&(entry.source, entry.path.as_slice())).filter(|e| is_one_kind(e, entry));
+            let (is, from) = match (known, was.get(&index)) {
+                (_, Some(&from)) => (Change::Renamed, Some(name(before, from))),
+                (None, None) => (Change::Added, None),
+                (Some(known), None) if leads_elsewhere(known, entry) => (Change::Changed, None),
+                (Some(known), None)
+                    if fresh.contains(&index)
+                        && (!set.judge || known.kind != entry.kind || known.mtime != entry.mtime) =>
+                {
+                    (Change::Changed, None)
+                }
+                (Some(_), None) => continue,
+            };
+            report.changes.push(PathChange { path: name(&manifest, index), is, from });
+        }
+        let now: HashMap<(u32, &[u8]), &Entry> =
+            self.next.iter().map(|entry| ((entry.source, entry.path.as_slice()), entry)).collect();
+        let renamed: HashSet<usize> = self.moved.iter().map(|&(old, _)| old).collect();
+        for (index, entry) in old.iter().enumerate().filter(|(index, _)| !renamed.contains(index)) {
+            let here = now.get(&(entry.source, entry.path.as_slice()));
+            if !here.is_some_and(|now| is_one_kind(entry, now)) {
+                report.changes.push(PathChange {
+                    path: name(before, index),
+                    is: Change::Removed,
+                    from: None,
+                });
+            }
+        }
+        let stripes: HashSet<u64> = self.slots.iter().map(|slot| slot.stripe).collect();
+        (report.dry_run, report.stripes_touched) = (true, stripes.len() as u64);
+        report.shard_bytes_read = set.shard_bytes_read.load(Ordering::Relaxed);
+        report.source_bytes_read += set.source_bytes_read.load(Ordering::Relaxed);
+        describe(report, set.world.disk, &manifest, &set.geometry, &set.names)
+    }
+
+    /// Whether nothing is to be written.
+    fn is_nothing(&self, manifest: &Manifest, before: &Manifest) -> bool {
+        self.slots.is_empty() && unchanged(manifest, before) && !self.read_in_vain
     }
 
     /// Takes from `fresh` and `gone` the files whose content was sealed under another path: they keep their blocks.
@@ -424,7 +552,7 @@ impl Plan {
     ) -> Result<(), SealError> {
         let mut manifest = set.manifest.clone();
         manifest.entries = self.next.clone();
-        if self.slots.is_empty() && unchanged(&manifest, before) && !self.read_in_vain {
+        if self.is_nothing(&manifest, before) {
             return Ok(());
         }
         manifest.stripes = self.stripes;
@@ -448,6 +576,16 @@ fn keep_fields(tree: &mut Tree, manifest: &Manifest) {
             source.fields = known.fields.clone();
         }
     }
+}
+
+/// Whether two entries of one path are both files, both directories or both links.
+fn is_one_kind(a: &Entry, b: &Entry) -> bool {
+    std::mem::discriminant(&a.kind) == std::mem::discriminant(&b.kind)
+}
+
+/// Whether two links of one path lead to different places.
+fn leads_elsewhere(a: &Entry, b: &Entry) -> bool {
+    matches!((&a.kind, &b.kind), (EntryKind::Symlink { target: a }, EntryKind::Symlink { target: b }) if a != b)
 }
 
 /// Where a file of the tree is.

@@ -10,6 +10,7 @@ use crate::report::{
     BlockPlace, FileReport, FileStatus, Losses, Renamed, ShardReport, ShardStatus, StripeFinding,
     StripeVerdict, VerifyReport,
 };
+use crate::select::Patterns;
 use crate::set::{Original, Set, mode_name};
 use crate::tree::{Own, Tree};
 use crate::window::{Window, join};
@@ -51,31 +52,54 @@ pub(crate) fn scan(
     set: &mut Set<'_>,
     progress: &mut dyn Progress,
 ) -> Result<(VerifyReport, Damage), SealError> {
+    scan_part(set, None, progress)
+}
+
+/// As [`scan`], or of some originals beside their parity alone: no more stripes are read than they lie on.
+pub(crate) fn scan_part(
+    set: &mut Set<'_>,
+    chosen: Option<&[usize]>,
+    progress: &mut dyn Progress,
+) -> Result<(VerifyReport, Damage), SealError> {
     if set.manifest.mode == Mode::Full {
         set.look_at_originals();
     }
-    find_renamed(set, progress)?;
-    let (damage, bytes_read) = find_damage(set, progress)?;
-    Ok((report(set, &damage, bytes_read), damage))
+    if chosen.is_none() {
+        find_renamed(set, progress)?;
+    }
+    let (mut damage, bytes_read) = find_damage(set, chosen, progress)?;
+    if let Some(chosen) = chosen {
+        damage.keep(set, chosen);
+    }
+    Ok((report(set, &damage, chosen, bytes_read), damage))
 }
 
-/// Reads the whole set; what is wrong with it, and the bytes read.
-pub(crate) fn find_damage(set: &Set<'_>, progress: &mut dyn Progress) -> Result<(Damage, u64), SealError> {
+/// Reads the whole set, or the stripes of some entries; what is wrong with it, and the bytes read.
+pub(crate) fn find_damage(
+    set: &Set<'_>,
+    chosen: Option<&[usize]>,
+    progress: &mut dyn Progress,
+) -> Result<(Damage, u64), SealError> {
     let lost = set.lost_cells();
     let cells: Vec<CellIndex> =
         set.geometry.codec.code().cells().filter(|&cell| !lost.contains(cell)).collect();
-    let stripes = set.manifest.stripes;
+    let ranges = set.stripes_of(chosen);
+    let stripes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
     let stripe_bytes = cells.len() as u64 * set.manifest.block_len.bytes();
     progress.phase("verifying", stripes * stripe_bytes);
     let step = set.geometry.window_stripes();
     let mut window = Window::new(&set.geometry, step.min(stripes));
     let mut damage = Damage::default();
-    let mut at = 0;
-    while at < stripes {
+    let step = usize::try_from(step).unwrap_or(usize::MAX);
+    let windows = ranges.iter().flat_map(|range| {
+        let end = range.end;
+        range.clone().step_by(step).map(move |at| at..end.min(at + step as u64))
+    });
+    for stripes in windows {
         if progress.cancelled() {
             return Err(SealError::Cancelled);
         }
-        window.move_to(at..stripes.min(at + step), &lost);
+        window.move_to(stripes, &lost);
         let all = 0..window.count();
         set.read(&mut window, &cells, all);
         if !set.knows_blocks() {
@@ -83,12 +107,29 @@ pub(crate) fn find_damage(set: &Set<'_>, progress: &mut dyn Progress) -> Result<
         }
         damage.take(set, &window, &lost);
         progress.advance(window.count() as u64 * stripe_bytes);
-        at = window.stripes.end;
     }
     Ok((damage, stripes * stripe_bytes))
 }
 
 impl Damage {
+    /// Forgets what is lost of others than some entries. That it is lost still counts where these are computed.
+    fn keep(&mut self, set: &Set<'_>, entries: &[usize]) {
+        self.files.retain(|entry, _| entries.binary_search(entry).is_ok());
+        let own = |stripe: u64, cell: &CellIndex| {
+            let lane = set.geometry.lane_of[cell.usize()];
+            let owner = lane.and_then(|lane| set.grid.owner(lane, stripe));
+            owner.is_some_and(|(entry, _)| entries.binary_search(&entry).is_ok())
+        };
+        self.unrecoverable.retain(|&stripe, cells| {
+            cells.retain(|cell| own(stripe, cell));
+            !cells.is_empty()
+        });
+        self.shards.clear();
+        if self.unrecoverable.is_empty() {
+            (self.worst, self.worst_stripe) = (None, None);
+        }
+    }
+
     /// Without checksums: the first stripe of a file of which nobody can tell what is wrong in it.
     pub(crate) fn doubt(&self, set: &Set<'_>, entry: usize) -> Option<u64> {
         let EntryKind::File { extents, .. } = &set.manifest.entries[entry].kind else { return None };
@@ -427,7 +468,7 @@ fn blocks_of(
     blocks
 }
 
-fn report(set: &Set<'_>, damage: &Damage, bytes_read: u64) -> VerifyReport {
+fn report(set: &Set<'_>, damage: &Damage, chosen: Option<&[usize]>, bytes_read: u64) -> VerifyReport {
     let mut shards = set.shard_reports();
     for shard in &mut shards {
         if let Some(&(count, first)) = damage.shards.get(&(shard.column as usize)) {
@@ -437,11 +478,12 @@ fn report(set: &Set<'_>, damage: &Damage, bytes_read: u64) -> VerifyReport {
     let beside = set.manifest.mode == Mode::Beside;
     let disk = set.world.disk;
     let missing = set.sources.iter().filter(|source| disk.meta(source).is_err());
-    let sources_missing: Vec<String> = missing.map(|source| source.display().to_string()).collect();
+    let sources_missing: Vec<String> = missing.map(|source| crate::names::shown_path(&source)).collect();
     let sources_seen = beside || sources_missing.is_empty();
     let mut files = Vec::new();
     let mut files_unchanged = 0;
-    for (index, entry) in set.manifest.entries.iter().enumerate() {
+    let is_chosen = |index: &usize| chosen.is_none_or(|chosen| chosen.binary_search(index).is_ok());
+    for (index, entry) in set.manifest.entries.iter().enumerate().filter(|(index, _)| is_chosen(index)) {
         let (lost_blocks, unrecoverable_blocks) = damage.files.get(&index).copied().unwrap_or((0, 0));
         let seen = set.originals[index].as_ref().map(|original| original.status).filter(|_| sources_seen);
         let status = match seen {
@@ -459,14 +501,14 @@ fn report(set: &Set<'_>, damage: &Damage, bytes_read: u64) -> VerifyReport {
         }
         files_unchanged += u64::from(is_file && sources_seen && status == FileStatus::Unchanged);
     }
-    if sources_seen {
+    if sources_seen && chosen.is_none() {
         files.extend(new_files(set));
     }
     let losses = damage.losses(set);
     let recoverable = losses.is_none() && damage.doubtful.is_empty();
     let is_good =
         |s: &ShardReport| s.status == ShardStatus::Good && s.wrong_blocks == 0 && s.misnamed.is_none();
-    let shards_good = shards.iter().all(is_good);
+    let shards_good = chosen.is_some() || shards.iter().all(is_good);
     let originals_good = !beside
         || files
             .iter()
@@ -492,6 +534,8 @@ fn report(set: &Set<'_>, damage: &Damage, bytes_read: u64) -> VerifyReport {
         renamed: renamed(set),
         newer: set.newer_state(),
         sources_missing,
+        sources: set.sources.iter().map(crate::names::shown_path).collect(),
+        partial: chosen.is_some(),
         exposed,
         exposed_count,
         disk_losses,
@@ -504,7 +548,10 @@ fn report(set: &Set<'_>, damage: &Damage, bytes_read: u64) -> VerifyReport {
         by_checksums: set.judge,
         by_pin: set.pin.is_some(),
         // What the equations say of any place is never clean, whatever the other parts of the report say.
-        clean: shards_good && originals_good && damage.cells.is_empty() && damage.finding_count == 0,
+        clean: shards_good
+            && originals_good
+            && (chosen.is_some() || damage.cells.is_empty())
+            && damage.finding_count == 0,
         shards,
         superfluous: set.superfluous.clone(),
         files,
@@ -521,7 +568,9 @@ fn report(set: &Set<'_>, damage: &Damage, bytes_read: u64) -> VerifyReport {
 
 /// The tree as it is now, if all of it can be listed.
 pub(crate) fn tree_now(set: &Set<'_>) -> Option<Tree> {
-    let own = Own { out: set.names.dir.clone(), name: set.names.name.clone() };
+    let exclude = Patterns::new(&[]).ok()?;
+    let (out, name) = (set.names.dir.clone(), set.names.name.clone());
+    let own = Own { out, name, exclude, one_file_system: false };
     let mut sources = set.manifest.sources.clone();
     for (source, path) in sources.iter_mut().zip(&set.sources) {
         source.path = path.as_os_str().as_encoded_bytes().to_vec();

@@ -263,6 +263,10 @@ pub fn count(number: usize, word: &str) -> String {
     if number == 1 { format!("1 {word}") } else { format!("{number} {word}s") }
 }
 
+pub fn directories(number: u64) -> String {
+    if number == 1 { "1 directory".into() } else { format!("{number} directories") }
+}
+
 /// Columns as `{0-3,5}`, in the form that `--lost` reads.
 pub fn ranges(columns: &[usize]) -> String {
     let mut parts: Vec<(usize, usize)> = Vec::new();

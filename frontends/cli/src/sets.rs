@@ -12,13 +12,14 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pantile_format::FormatError;
 use pantile_seal::{
-    DiskLoss, FileReport, FileStatus, Losses, Progress, SealError, SetPaths, ShardReport, ShardStatus,
-    StripeFinding, StripeVerdict, VerifyReport,
+    DiskLoss, FileReport, FileStatus, Losses, Progress, SealError, Select, SetPaths, ShardReport,
+    ShardStatus, StripeFinding, StripeVerdict, VerifyReport, path_text, ranges,
 };
 use serde::Serialize;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -28,9 +29,9 @@ pub struct SetArgs {
     /// The directory of the shards, or shards by their paths, in any number and order.
     #[arg(required = true, value_name = "DIR|SHARD", num_args = 1..)]
     paths: Vec<PathBuf>,
-    /// The name of the set, where shards of several lie together.
-    #[arg(long, value_name = "NAME")]
-    name: Option<String>,
+    /// The name of the set, where shards of several lie together; or its UUID, of which the first 8 digits are enough.
+    #[arg(long, value_name = "NAME|UUID")]
+    name: Option<OsString>,
     /// Where a sealed source is now, if it was moved; give one for each, in the order of sealing.
     #[arg(long = "source", value_name = "PATH")]
     sources: Vec<PathBuf>,
@@ -43,9 +44,73 @@ pub struct SetArgs {
 
 impl SetArgs {
     pub fn into_paths(self) -> SetPaths {
-        let effort = self.reading.effort;
-        SetPaths { paths: self.paths, name: self.name, sources: self.sources, pin: self.pin, effort }
+        let (name, effort) = (self.name.map(path_text), self.reading.effort);
+        SetPaths { paths: self.paths, name, sources: self.sources, pin: self.pin, effort }
     }
+
+    /// How the set was named, for commands that are proposed.
+    pub fn hint(&self) -> Hint {
+        let mut words: Vec<String> = self.paths.iter().map(quoted).collect();
+        words.extend(self.name.iter().map(|name| format!("--name {}", quoted(name))));
+        words.extend(self.sources.iter().map(|source| format!("--source {}", quoted(source))));
+        Hint { set: words.join(" "), is_moved: !self.sources.is_empty() }
+    }
+}
+
+/// Which paths of a set a command works on.
+#[derive(Args, Clone)]
+pub struct IncludeArgs {
+    /// Only what fits a pattern as in a .gitignore, such as '*.raw' or photos/2026/; may be given several times.
+    #[arg(long, value_name = "PATTERN")]
+    include: Vec<String>,
+}
+
+impl IncludeArgs {
+    pub fn into_select(self) -> Select {
+        Select { patterns: self.include, paths: Vec::new() }
+    }
+}
+
+/// Commands that can be run as they stand.
+pub struct Hint {
+    set: String,
+    is_moved: bool,
+}
+
+impl Hint {
+    pub fn heal(&self) -> String {
+        format!("pantile heal {}", self.set)
+    }
+
+    /// To seal what is in the sources now.
+    pub fn seal(&self, report: &VerifyReport) -> String {
+        let sources: Vec<String> = report.sources.iter().map(quoted).collect();
+        let is_usable = |shard: &&ShardReport| shard.status.is_usable();
+        let shard = report.shards.iter().find(is_usable).or(report.shards.first());
+        let dir = shard.and_then(|shard| Path::new(&shard.path).parent());
+        let dir = dir.filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut command = format!("pantile seal {} --out {}", sources.join(" "), quoted(dir));
+        let of_source = report.sources.first().and_then(|source| Path::new(source).file_name());
+        if of_source != Some(OsStr::new(&report.name)) {
+            let _ = write!(command, " --name {}", quoted(&report.name));
+        }
+        if self.is_moved {
+            command.push_str(" --moved");
+        }
+        command
+    }
+}
+
+/// A word for a shell.
+fn quoted(word: impl AsRef<OsStr>) -> String {
+    let mut out = String::new();
+    for c in path_text(word.as_ref()).chars() {
+        if !c.is_alphanumeric() && !"_-./:,+@%=".contains(c) {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
 }
 
 /// A report under its version, as JSON.
@@ -69,6 +134,7 @@ pub struct Shown {
 }
 
 enum Lively {
+    Nothing,
     Bar(ProgressBar),
     Lines { phase: Arc<Mutex<Phase>>, speaker: Option<Speaker> },
 }
@@ -99,8 +165,16 @@ const BEFORE: &str = "looking at what is there";
 const SILENT_MOST: Duration = Duration::from_secs(2);
 
 impl Shown {
-    pub fn new(terminal: &Terminal) -> Shown {
+    /// Of a command that may have been asked to be quiet.
+    pub fn unless(quiet: bool, terminal: &Terminal) -> Shown {
         interrupt::listen();
+        match quiet {
+            true => Shown { lively: Lively::Nothing },
+            false => Shown::new(terminal),
+        }
+    }
+
+    fn new(terminal: &Terminal) -> Shown {
         let lively = match terminal.progress {
             true => {
                 let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
@@ -122,6 +196,7 @@ impl Shown {
     /// Nothing is said any more.
     pub fn end(&mut self) {
         match &mut self.lively {
+            Lively::Nothing => {}
             Lively::Bar(bar) => bar.finish_and_clear(),
             Lively::Lines { speaker, .. } => drop(speaker.take()),
         }
@@ -150,8 +225,12 @@ fn restyle(bar: &ProgressBar, template: &str) {
 impl Progress for Shown {
     fn phase(&mut self, name: &'static str, total_bytes: u64) {
         match &self.lively {
+            Lively::Nothing => {}
             Lively::Bar(bar) => {
-                bar.set_length(total_bytes);
+                // The lengths come last but where there is none: no other phase's words are shown with them.
+                if total_bytes > 0 {
+                    bar.set_length(total_bytes);
+                }
                 bar.set_position(0);
                 restyle(
                     bar,
@@ -178,6 +257,7 @@ impl Progress for Shown {
 
     fn advance(&mut self, bytes: u64) {
         match &self.lively {
+            Lively::Nothing => {}
             Lively::Bar(bar) => bar.inc(bytes),
             Lively::Lines { phase, .. } => phase.lock().unwrap_or_else(|e| e.into_inner()).done += bytes,
         }
@@ -242,6 +322,11 @@ fn verdict(error: &SealError, text: String) -> Failure {
         | SealError::ShardsElsewhere { .. }
         | SealError::BadJournal { .. } => Failure::Damage(text),
         SealError::NoSources
+        | SealError::BadPattern { .. }
+        | SealError::NothingMeant { .. }
+        | SealError::NoOriginals
+        | SealError::NotRehearsed
+        | SealError::ManyRemoved { .. }
         | SealError::NoSpace { .. }
         | SealError::NoMemory { .. }
         | SealError::StripeTooLong { .. }
@@ -313,6 +398,7 @@ pub fn shards(shards: &[ShardReport], all: bool, terminal: &Terminal) -> String 
         ]);
     }
     match good == shards.len() && !all {
+        true if good == 1 => "The one shard is good.\n".to_string(),
         true => format!("All {} are good.\n", count(good, "shard")),
         false => format!("{}{good} of {} good.\n", table.render(terminal), count(shards.len(), "shard")),
     }
@@ -354,17 +440,8 @@ fn shard_status(status: &ShardStatus) -> String {
 pub fn files(files: &[FileReport], most: usize, terminal: &Terminal) -> String {
     let mut table = Table::new(&["original", ">lost blocks", ">unrecoverable", "file"]);
     for file in files.iter().take(most) {
-        let status = match file.status {
-            FileStatus::Unchanged => "unchanged",
-            FileStatus::Changed => "changed",
-            FileStatus::Missing => "missing",
-            FileStatus::New => "new",
-            FileStatus::Rotten => "rotten",
-            FileStatus::RotOrChange => "rot or change?",
-            FileStatus::Renamed => "renamed",
-        };
         table.row(vec![
-            status.to_string(),
+            file_status(file.status).to_string(),
             file.lost_blocks.to_string(),
             file.unrecoverable_blocks.to_string(),
             name(&file.path),
@@ -379,7 +456,7 @@ pub fn files(files: &[FileReport], most: usize, terminal: &Terminal) -> String {
 
 fn findings(findings: &[StripeFinding], all: u64, terminal: &Terminal) -> String {
     const LINES_MOST: usize = 30;
-    let columns = |columns: &[u64]| columns.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
+    let columns = |columns: &[u64]| ranges(columns.iter().copied());
     let mut table = Table::new(&[">stripe", "bytes", "what the equations say"]);
     for finding in findings.iter().take(LINES_MOST) {
         let verdict = match &finding.verdict {
@@ -411,7 +488,7 @@ fn findings(findings: &[StripeFinding], all: u64, terminal: &Terminal) -> String
 }
 
 /// What verify found, as text.
-pub fn verification(report: &VerifyReport, terminal: &Terminal) -> String {
+pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> String {
     const FILES_MOST: usize = 30;
     let mut out = format!(
         "{} ({}, {}), generation {}: {} read, {} checked by {}.\n\n",
@@ -427,8 +504,10 @@ pub fn verification(report: &VerifyReport, terminal: &Terminal) -> String {
             (false, false) => "the equations of the code",
         }
     );
-    out.push_str(&shards(&report.shards, false, terminal));
-    out.push_str(&superfluous(report, |_| true));
+    if !report.partial {
+        out.push_str(&shards(&report.shards, false, terminal));
+        out.push_str(&superfluous(report, |_| true));
+    }
     if !report.findings.is_empty() {
         out.push('\n');
         out.push_str(&findings(&report.findings, report.finding_count, terminal));
@@ -457,8 +536,10 @@ pub fn verification(report: &VerifyReport, terminal: &Terminal) -> String {
             newer => {
                 let _ = writeln!(
                     out,
-                    "{} new or changed since; 'pantile seal' protects it.",
-                    count(newer, "path")
+                    "{} new or changed since; '{}' protects {}.",
+                    count(newer, "path"),
+                    hint.seal(report),
+                    if newer == 1 { "it" } else { "them" }
                 );
             }
         }
@@ -476,7 +557,7 @@ pub fn verification(report: &VerifyReport, terminal: &Terminal) -> String {
         );
     }
     if let Some(newer) = &report.newer {
-        let numbers = |columns: &[u64]| columns.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+        let numbers = |columns: &[u64]| ranges(columns.iter().copied());
         let _ = writeln!(
             out,
             "The shards of columns {} are newer, of generation {}, and too few: bring the others of that generation ({}) before \
@@ -492,17 +573,24 @@ pub fn verification(report: &VerifyReport, terminal: &Terminal) -> String {
         (true, _) if report.disks_unborne => {
             "Verdict: clean, but one of the sources would not come back whole if it were lost.".to_string()
         }
-        (true, _) => "Verdict: clean; nothing is missing and nothing is wrong.".to_string(),
-        (false, true) if !report.needs_heal => changed_only(report),
-        (false, true) if only_misnamed(report) => {
-            "Verdict: nothing is damaged, but shards bear the names of others: run 'pantile heal'.".to_string()
-        }
-        (false, true) if report.needs_seal => {
-            "Verdict: damaged, and all of it can be repaired: run 'pantile heal', then 'pantile seal' for what was \
-             changed since."
+        // The shards of a set that holds the data are what is judged; the originals may be wherever they are.
+        (true, _) if report.files.iter().any(|file| file.status == FileStatus::Missing) => {
+            "Verdict: clean; all shards are there and right, so that originals that are missing can be unsealed."
                 .to_string()
         }
-        (false, true) => "Verdict: damaged, and all of it can be repaired: run 'pantile heal'.".to_string(),
+        (true, _) => "Verdict: clean; nothing is missing and nothing is wrong.".to_string(),
+        (false, true) if !report.needs_heal => changed_only(report, hint),
+        (false, true) if only_misnamed(report) => {
+            format!("Verdict: nothing is damaged, but shards bear the names of others: run '{}'.", hint.heal())
+        }
+        (false, true) if report.needs_seal => format!(
+            "Verdict: damaged, and all of it can be repaired: run '{}', then '{}' for what was changed since.",
+            hint.heal(),
+            hint.seal(report)
+        ),
+        (false, true) => {
+            format!("Verdict: damaged, and all of it can be repaired: run '{}'.", hint.heal())
+        }
         (false, false) => format!("Verdict: {}.", losses(report.losses.as_ref())),
     };
     let _ = writeln!(out, "\n{verdict}");
@@ -520,12 +608,76 @@ fn only_misnamed(report: &VerifyReport) -> bool {
 }
 
 /// The verdict where files were changed since and nothing else is to be said.
-pub fn changed_only(report: &VerifyReport) -> String {
-    match report.files.iter().any(|file| file.status == FileStatus::RotOrChange) {
-        true => "Verdict: nothing else is damaged, but some files are rotten or were changed, and only you can tell which.",
-        false => "Verdict: nothing is damaged, but files were changed since they were sealed: run 'pantile seal'.",
+pub fn changed_only(report: &VerifyReport, hint: &Hint) -> String {
+    if report.files.iter().any(|file| file.status == FileStatus::RotOrChange) {
+        return "Verdict: nothing else is damaged, but some files are rotten or were changed, and only you can tell which."
+            .to_string();
     }
-    .to_string()
+    format!(
+        "Verdict: nothing is damaged, but files were changed since they were sealed: run '{}'.",
+        hint.seal(report)
+    )
+}
+
+/// What makes a set not clean, one line a fault.
+pub fn faults(report: &VerifyReport) -> String {
+    let mut out = String::new();
+    for shard in report.shards.iter().filter(|_| !report.partial) {
+        let (path, column) = (name(&shard.path), shard.column);
+        if shard.status != ShardStatus::Good {
+            let _ = writeln!(out, "shard {column}: {}: {path}", shard_status(&shard.status));
+        }
+        if shard.wrong_blocks > 0 {
+            let blocks = count(shard.wrong_blocks as usize, "wrong block");
+            let _ = writeln!(out, "shard {column}: {blocks}: {path}");
+        }
+        if let Some(own) = &shard.misnamed {
+            let _ = writeln!(out, "shard {column}: under a wrong name: {path} should be {}", name(own));
+        }
+    }
+    for file in &report.files {
+        let is_fault = match file.status {
+            FileStatus::New => false,
+            FileStatus::Unchanged => file.lost_blocks > 0,
+            FileStatus::Missing
+            | FileStatus::Changed
+            | FileStatus::Rotten
+            | FileStatus::RotOrChange
+            | FileStatus::Renamed => report.mode == "beside" || file.lost_blocks > 0,
+        };
+        if is_fault {
+            let lost = match (file.lost_blocks, file.unrecoverable_blocks) {
+                (0, _) => String::new(),
+                (lost, 0) => format!(", {}", count(lost as usize, "lost block")),
+                (lost, gone) => format!(", {}, {gone} of them for good", count(lost as usize, "lost block")),
+            };
+            let _ = writeln!(out, "file {}{lost}: {}", file_status(file.status), name(&file.path));
+        }
+    }
+    for finding in report
+        .findings
+        .iter()
+        .filter(|finding| !matches!(finding.verdict, StripeVerdict::Located { certain: true, .. }))
+    {
+        let (stripe, start, end) = (finding.stripe, finding.start, finding.end);
+        let _ = writeln!(
+            out,
+            "stripe {stripe}: bytes {start}..{end} contradict the equations, and nobody can tell where"
+        );
+    }
+    out
+}
+
+fn file_status(status: FileStatus) -> &'static str {
+    match status {
+        FileStatus::Unchanged => "unchanged",
+        FileStatus::Changed => "changed",
+        FileStatus::Missing => "missing",
+        FileStatus::New => "new",
+        FileStatus::Rotten => "rotten",
+        FileStatus::RotOrChange => "rot or change?",
+        FileStatus::Renamed => "renamed",
+    }
 }
 
 /// As [`disk_losses`], where there are several sources: one alone is lost with its disk, which is what parity beside it means.

@@ -227,7 +227,11 @@ fn shards_may_be_renamed_and_lie_in_several_directories() {
     fs::rename(place.shard(3), b.join("whatever.shard")).unwrap();
     fs::rename(place.shard(4), b.join("tree.00.shard")).unwrap();
     let set = SetPaths { paths: vec![a.join("x"), b], ..SetPaths::default() };
-    unseal(&UnsealOptions { set, target: place.target(), overwrite: false }, &mut Silent).unwrap();
+    unseal(
+        &UnsealOptions { set, target: place.target(), overwrite: false, ..Default::default() },
+        &mut Silent,
+    )
+    .unwrap();
     assert_same_trees(&place.tree(), &place.target());
 }
 
@@ -570,14 +574,23 @@ fn unsealing_overwrites_nothing_unless_told() {
     let place = sealed("rs:3+2", Mode::Full, true);
     fs::create_dir(place.target()).unwrap();
     write(&place.target().join("one"), b"8");
-    let options = |overwrite| UnsealOptions { set: place.set(), target: place.target(), overwrite };
+    let options = |overwrite| UnsealOptions {
+        set: place.set(),
+        target: place.target(),
+        overwrite,
+        ..Default::default()
+    };
     let error = unseal(&options(false), &mut Silent).unwrap_err();
     let SealError::NotRestored { why, report } = &error else { panic!("{error}") };
     assert!(matches!(&**why, SealError::InTheWay { path, asked: false } if path.ends_with("one")), "{error}");
     assert_eq!((report.not_restored_count, report.files), (1, 9));
     assert_eq!(fs::read(place.target().join("one")).unwrap(), b"8");
     let report = unseal(&options(true), &mut Silent).unwrap();
-    assert_eq!((report.files, report.links), (10, 3));
+    assert_eq!(
+        (report.files, report.links, report.already_there),
+        (1, 3, 12),
+        "what is right is not rewritten"
+    );
     assert_eq!(fs::read(place.target().join("one")).unwrap(), [7]);
     // What is there already and the same is left alone.
     let report = unseal(&options(false), &mut Silent).unwrap();
@@ -710,7 +723,11 @@ fn several_sources_are_kept_apart_and_the_shards_may_lie_among_them() {
     assert_eq!(report.files, 12);
     assert_eq!(seal(&options, &mut Silent).unwrap().changed, 0);
     let set = SetPaths::dir(&a);
-    unseal(&UnsealOptions { set, target: place.target(), overwrite: false }, &mut Silent).unwrap();
+    unseal(
+        &UnsealOptions { set, target: place.target(), overwrite: false, ..Default::default() },
+        &mut Silent,
+    )
+    .unwrap();
     assert_eq!(fs::read(place.target().join("b/x")).unwrap(), b"in b");
     assert_eq!(fs::read(place.target().join("single")).unwrap(), b"a file");
     assert_eq!(picture(&place.target().join("a")).len(), picture(&a).len() - 4);

@@ -291,7 +291,10 @@ fn a_seal_again_that_is_killed_is_finished_in_all_directories_that_are_named() {
         let set = SetPaths { paths, ..SetPaths::default() };
         let verified =
             verify(&VerifyOptions { set: set.clone(), ..Default::default() }, &mut Silent).unwrap();
-        let unsealed = unseal(&UnsealOptions { set, target: place.target(), overwrite: false }, &mut Silent);
+        let unsealed = unseal(
+            &UnsealOptions { set, target: place.target(), overwrite: false, ..Default::default() },
+            &mut Silent,
+        );
         unsealed.unwrap();
         let found = contents(picture(&place.target()));
         let is_good = verified.shards.iter().all(|s| s.status == ShardStatus::Good);
@@ -598,6 +601,74 @@ fn healing_an_original_that_is_killed_leaves_the_file_as_it_was_or_whole() {
     });
     assert_eq!(failures, 0);
     assert!(seen > 5, "{seen}");
+}
+
+/// Files that are healed as one batch, in more directories than are synced one by one: rotten and lost ones.
+fn many_broken_originals() -> (Place, Picture) {
+    let start = Place::new();
+    for i in 0..12 {
+        let dir = start.tree().join(format!("d{i:02}"));
+        fs::create_dir_all(&dir).unwrap();
+        write(&dir.join("kept"), &Seed(i).bytes(5000));
+        write(&dir.join("broken"), &Seed(100 + i).bytes(3000 + 300 * i as usize));
+    }
+    let options = SealOptions { mode: Some(Mode::Beside), ..start.options("rs:2+2") };
+    seal(&options, &mut Silent).unwrap();
+    let whole = contents(picture(&start.tree()));
+    for i in 0..12 {
+        let broken = start.tree().join(format!("d{i:02}/broken"));
+        match i % 2 {
+            0 => flip(&broken, 1000),
+            _ => fs::remove_file(&broken).unwrap(),
+        }
+    }
+    (start, whole)
+}
+
+fn heal_the_copy(world: &World<'_>, place: &Place) -> Result<HealReport, SealError> {
+    // In a copy everything looks touched, and what is healed would be kept aside.
+    make_shards_younger(place);
+    let set = SetPaths { sources: vec![place.tree()], ..place.set() };
+    world.heal(&HealOptions { set, ..Default::default() }, &mut Silent)
+}
+
+#[test]
+fn healing_many_originals_that_is_killed_leaves_each_as_it_was_or_whole() {
+    let (start, whole) = many_broken_originals();
+    let broken = contents(picture(&start.tree()));
+    let act = |world: &World<'_>, place: &Place| drop(heal_the_copy(world, place));
+    // What each file is after the power was lost: as before, or whole.
+    let is_sound = |place: &Place| {
+        let now = contents(picture(&place.tree()));
+        let own = |path: &&PathBuf| !path.to_string_lossy().contains(".pantile-");
+        let is_either =
+            |path: &PathBuf| [&whole, &broken].iter().any(|known| known.get(path) == now.get(path));
+        now.keys().filter(own).all(|path| whole.contains_key(path)) && whole.keys().all(is_either)
+    };
+    let (mut partly, mut left) = (0, 0);
+    let (crashes, failures) = crash_everywhere(&start, Faults::default(), 2, act, |place, _| {
+        let sound = is_sound(place);
+        let now = contents(picture(&place.tree()));
+        partly += u64::from(now != broken && now != whole);
+        left += strays(place);
+        heal_the_copy(&System::new().world(), place).unwrap();
+        assert_eq!(strays(place), 0);
+        sound && contents(picture(&place.tree())) == whole
+    });
+    assert_eq!(failures, 0);
+    assert!(crashes > 100 && partly > 5 && left > 100, "{crashes} {partly} {left}");
+    let unsynced = Faults { skip_sync_of: Some(".tmp"), ..Faults::default() };
+    let (_, failures) = crash_everywhere(&start, unsynced, 2, act, |place, _| is_sound(place));
+    assert!(failures > 0, "not noticed: files get their names before they are durable");
+}
+
+#[test]
+fn many_originals_are_healed_with_few_syncs() {
+    let (start, whole) = many_broken_originals();
+    let disk = FaultDisk::new(start.dir.path(), Faults::default());
+    heal_the_copy(&world(&disk), &start).unwrap();
+    assert_eq!(contents(picture(&start.tree())), whole);
+    assert!(disk.syncs() <= 3, "{} syncs for 12 files", disk.syncs());
 }
 
 /// Whether a set that was being changed is old or new, and sound.

@@ -119,7 +119,8 @@ fn a_forged_manifest_is_refused_before_anything_is_done() {
     let before = shards(&place.out());
     assert!(matches!(look(&place), Err(SealError::ManifestNotPinned { .. })));
     assert!(matches!(mend(&place), Err(SealError::ManifestNotPinned { .. })));
-    let options = UnsealOptions { set: held(&place), target: place.target(), overwrite: false };
+    let options =
+        UnsealOptions { set: held(&place), target: place.target(), overwrite: false, ..Default::default() };
     assert!(matches!(unseal(&options, &mut Silent), Err(SealError::ManifestNotPinned { .. })));
     assert!(shards(&place.out()) == before && !place.target().exists());
 }

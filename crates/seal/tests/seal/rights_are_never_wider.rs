@@ -79,7 +79,8 @@ fn what_is_restored_has_its_attributes_and_no_wider_rights() {
     let _ = fs::remove_dir_all(place.target());
     fs::create_dir(place.target()).unwrap();
     set(&place.target(), DEFAULT_ACL, &acl(7, 7));
-    let options = UnsealOptions { set: place.set(), target: place.target(), overwrite: false };
+    let options =
+        UnsealOptions { set: place.set(), target: place.target(), overwrite: false, ..Default::default() };
     let report = unseal(&options, &mut Silent).unwrap();
     assert_eq!(report.not_kept, []);
     assert_eq!(rights(&place.target(), &paths), before);

@@ -87,7 +87,8 @@ impl Old {
     fn assert_restores(&self) {
         let target = self.place.target();
         let _ = fs::remove_dir_all(&target);
-        let options = UnsealOptions { set: self.set(), target: target.clone(), overwrite: false };
+        let options =
+            UnsealOptions { set: self.set(), target: target.clone(), overwrite: false, ..Default::default() };
         unseal(&options, &mut Silent).unwrap();
         match &self.sources()[..] {
             [one] => assert_same_trees(one, &target),
@@ -103,7 +104,7 @@ impl Old {
         options.version = version;
         let first = self.shards().remove(0);
         let name = first.file_name().unwrap().to_str().unwrap().split('.').next().unwrap().to_string();
-        options.name = Some(name);
+        options.name = Some(name.into());
         options
     }
 

@@ -54,7 +54,11 @@ fn what_lies_in_the_directory_of_the_shards_is_sealed_too() {
     let unsealed = || {
         let _ = fs::remove_dir_all(place.target());
         let set = SetPaths { name: Some("tree".into()), ..SetPaths::dir(&out) };
-        unseal(&UnsealOptions { set, target: place.target(), overwrite: false }, &mut Silent).unwrap();
+        unseal(
+            &UnsealOptions { set, target: place.target(), overwrite: false, ..Default::default() },
+            &mut Silent,
+        )
+        .unwrap();
         let names = picture(&place.target()).into_keys().map(|path| path.display().to_string());
         names.filter(|name| !name.is_empty()).collect::<Vec<_>>().join(" ")
     };
@@ -88,8 +92,16 @@ fn a_directory_of_shards_alone_is_no_part_of_the_tree() {
     for _ in 0..2 {
         assert_eq!(seal(&options, &mut Silent).unwrap().generation, 1, "nothing changes by sealing");
     }
-    unseal(&UnsealOptions { set: SetPaths::dir(out), target: place.target(), overwrite: false }, &mut Silent)
-        .unwrap();
+    unseal(
+        &UnsealOptions {
+            set: SetPaths::dir(out),
+            target: place.target(),
+            overwrite: false,
+            ..Default::default()
+        },
+        &mut Silent,
+    )
+    .unwrap();
     assert!(place.target().join("a").exists() && !place.target().join("parity").exists());
 }
 
@@ -409,7 +421,8 @@ fn an_unseal_that_was_cut_off_and_run_again_restores_modes_and_times_of_director
         age(&tree.join(dir), 1_000_000_000);
     }
     seal(&place.options("rs:3+2"), &mut Silent).unwrap();
-    let options = || UnsealOptions { set: place.set(), target: target.clone(), overwrite: false };
+    let options =
+        || UnsealOptions { set: place.set(), target: target.clone(), overwrite: false, ..Default::default() };
     let mut cut_off = 0;
     for after in 1..20 {
         let _ = fs::remove_dir_all(&target);
@@ -438,7 +451,8 @@ fn an_unseal_that_was_cut_off_and_run_again_restores_modes_and_times_of_director
 fn what_is_there_already_is_compared_and_not_written() {
     let place = two_files(Mode::Full);
     place.unseal().unwrap();
-    let options = UnsealOptions { set: place.set(), target: place.target(), overwrite: false };
+    let options =
+        UnsealOptions { set: place.set(), target: place.target(), overwrite: false, ..Default::default() };
     let before = picture(&place.target());
     let disk = crate::common::fault::FaultDisk::new(place.dir.path(), Default::default());
     let report = World { disk: &disk, threads: 1 }.unseal(&options, &mut Silent).unwrap();

@@ -1,10 +1,10 @@
 //! `pantile heal`: repairs a sealed set.
 
 use crate::failure::{Failure, Outcome, Verdict};
-use crate::sets::{self, SetArgs, Shown, Versioned};
+use crate::sets::{self, Hint, IncludeArgs, SetArgs, Shown, Versioned};
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
-use pantile_seal::{HealOptions, HealReport, Losses, SealError, VerifyOptions, heal, verify};
+use pantile_seal::{HealOptions, HealReport, Losses, SealError, Select, VerifyOptions, heal, verify};
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -25,10 +25,17 @@ too; those that are not found are made anew beside the others.
 Examples:
   pantile heal shards --dry-run              say what would be done
   pantile heal shards                        do it
+  pantile heal parity -- photos/a.raw        one original beside its parity; a directory, too
+  pantile heal parity --include '*.raw'
   pantile heal /disk1 /disk2 --out /disk9    make lost shards anew on another disk")]
 pub struct Heal {
     #[command(flatten)]
     set: SetArgs,
+    /// Originals beside their parity to be healed alone, files or directories; no more is read than that needs.
+    #[arg(last = true, value_name = "PATH")]
+    only: Vec<PathBuf>,
+    #[command(flatten)]
+    include: IncludeArgs,
     /// Only say what is wrong and whether it can be repaired; write nothing.
     #[arg(long)]
     dry_run: bool,
@@ -44,6 +51,9 @@ pub struct Heal {
     /// Where shards that are lost entirely are made anew; where the others lie unless given.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Print nothing but one line for each fault and what became of it, and no progress.
+    #[arg(long, short)]
+    quiet: bool,
     /// Print JSON: what was found and what was repaired.
     #[arg(long)]
     json: bool,
@@ -58,6 +68,13 @@ struct PartlyJson<'r> {
 
 impl Heal {
     pub fn run(self, terminal: &Terminal) -> Outcome {
+        let hint = self.set.hint();
+        let select = Select { paths: self.only.clone(), ..self.include.clone().into_select() };
+        if self.dry_run && !select.is_all() {
+            return Err(Failure::Input(
+                "--dry-run looks at the whole set; leave out the paths that are to be healed alone".into(),
+            ));
+        }
         if self.dry_run {
             return self.rehearse(terminal);
         }
@@ -67,15 +84,17 @@ impl Heal {
             out: self.out,
             guess: self.guess,
             yes: self.yes,
+            select,
         };
-        let mut progress = Shown::new(terminal);
+        let mut progress = Shown::unless(self.quiet, terminal);
         let result = heal(&options, &mut progress);
         progress.end();
         match result {
             Ok(report) => {
-                match self.json {
-                    true => print_json(&Versioned::new(&report))?,
-                    false => print(&text(&report, terminal))?,
+                match (self.json, self.quiet) {
+                    (true, _) => print_json(&Versioned::new(&report))?,
+                    (false, true) => print(&lines(&report))?,
+                    (false, false) => print(&text(&report, &hint, terminal))?,
                 }
                 match report.blocks_left {
                     0 => Ok(Verdict::Good),
@@ -93,7 +112,8 @@ impl Heal {
                 };
                 match (self.json, healed) {
                     (true, _) => print_json(&Versioned::new(&PartlyJson { losses, healed }))?,
-                    (false, Some(report)) => print(&text(report, terminal))?,
+                    (false, Some(report)) if self.quiet => print(&lines(report))?,
+                    (false, Some(report)) => print(&text(report, &hint, terminal))?,
                     (false, None) => {}
                 }
                 Err(sets::failure(&error))
@@ -103,15 +123,18 @@ impl Heal {
 
     /// What is found is what would be repaired.
     fn rehearse(self, terminal: &Terminal) -> Outcome {
+        let hint = self.set.hint();
         let options = VerifyOptions { set: self.set.into_paths(), ignore_checksums: self.ignore_checksums };
-        let mut progress = Shown::new(terminal);
+        let mut progress = Shown::unless(self.quiet, terminal);
         let result = verify(&options, &mut progress);
         progress.end();
         let report = result.map_err(|error| sets::failure(&error))?;
-        match self.json {
-            true => print_json(&Versioned::new(&report))?,
-            false => {
-                print(&format!("{}Nothing was healed (--dry-run).\n", sets::verification(&report, terminal)))?
+        match (self.json, self.quiet) {
+            (true, _) => print_json(&Versioned::new(&report))?,
+            (false, true) => print(&sets::faults(&report))?,
+            (false, false) => {
+                let found = sets::verification(&report, &hint, terminal);
+                print(&format!("{found}Nothing was healed (--dry-run).\n"))?
             }
         }
         match (report.clean || !report.needs_heal, report.recoverable) {
@@ -122,7 +145,28 @@ impl Heal {
     }
 }
 
-fn text(report: &HealReport, terminal: &Terminal) -> String {
+/// What was wrong and what became of it, one line each.
+fn lines(report: &HealReport) -> String {
+    let mut out = String::new();
+    let mut line = |what: &str, path: &str| {
+        let _ = writeln!(out, "{what}: {}", sets::name(path));
+    };
+    report.shards_renamed.iter().for_each(|shard| line("shard renamed", &shard.to));
+    report.moved_aside.iter().for_each(|file| line("moved aside", &file.to));
+    report.shards_written.iter().for_each(|path| line("shard repaired", path));
+    report.files_healed.iter().for_each(|path| line("file healed", path));
+    report.kept_aside.iter().for_each(|path| line("kept", path));
+    report.left_changed.iter().for_each(|path| line("changed since it was sealed, left alone", path));
+    for failed in &report.not_healed {
+        line("not healed", &format!("{}: {}", failed.path, failed.reason));
+    }
+    if report.blocks_left > 0 {
+        line("blocks that could not be put right", &report.blocks_left.to_string());
+    }
+    out
+}
+
+fn text(report: &HealReport, hint: &Hint, terminal: &Terminal) -> String {
     let title = terminal.bold(sets::name(&report.found.name));
     let mut strays = String::new();
     for path in &report.strays_removed {
@@ -130,6 +174,9 @@ fn text(report: &HealReport, terminal: &Terminal) -> String {
     }
     let is_aside = |path: &str| report.moved_aside.iter().any(|file| file.from == path);
     let superfluous = sets::superfluous(&report.found, |path| !is_aside(path));
+    if report.found.partial && report.found.clean {
+        return format!("{title}: what was named was whole; there was nothing to repair.\n");
+    }
     if report.found.clean {
         return format!("{strays}{title} was whole; there was nothing to repair.\n{superfluous}");
     }
@@ -183,9 +230,13 @@ fn text(report: &HealReport, terminal: &Terminal) -> String {
         let _ = writeln!(out, "  not healed {}: {}", sets::name(&failed.path), sets::name(&failed.reason));
     }
     let verdict = match report.blocks_left == 0 && report.not_healed.is_empty() {
-        true if !report.found.needs_heal => sets::changed_only(&report.found),
+        true if !report.found.needs_heal => sets::changed_only(&report.found, hint),
         true if report.found.needs_seal => {
-            "Verdict: whole again, but for what was changed since: run 'pantile seal'.".to_string()
+            let seal = hint.seal(&report.found);
+            format!("Verdict: whole again, but for what was changed since: run '{seal}'.")
+        }
+        true if report.found.partial => {
+            "Verdict: what was named is whole again; nothing else was looked at.".to_string()
         }
         true => "Verdict: whole again.".to_string(),
         false => "Verdict: not whole.".to_string(),

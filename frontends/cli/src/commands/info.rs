@@ -1,5 +1,6 @@
 //! `pantile info`: which set lies there.
 
+use crate::describe::{count, directories};
 use crate::failure::{Outcome, Verdict};
 use crate::sets::{self, SetArgs, Versioned};
 use crate::terminal::{Terminal, print, print_json};
@@ -53,11 +54,11 @@ fn text(info: &SetInfo, terminal: &Terminal) -> String {
     line(
         "content",
         format!(
-            "{} files ({}), {} directories, {} links",
-            info.files,
+            "{} ({}), {}, {}",
+            count(info.files as usize, "file"),
             sets::bytes(info.file_bytes),
-            info.dirs,
-            info.links
+            directories(info.dirs),
+            count(info.links as usize, "link")
         ),
     );
     line(

@@ -16,6 +16,7 @@ mod info;
 mod keep;
 mod lab;
 mod lab_delayed;
+mod list;
 mod members;
 mod plan;
 mod prove;
@@ -74,6 +75,7 @@ pub enum Command {
     Heal(heal::Heal),
     Unseal(unseal::Unseal),
     Info(info::Info),
+    List(list::List),
     Demo(demo::Demo),
     Create(create::Create),
     Serve(serve::Serve),
@@ -111,6 +113,7 @@ pub fn run(command: Command, terminal: &Terminal) -> Outcome {
         Command::Heal(command) => command.run(terminal),
         Command::Unseal(command) => command.run(terminal),
         Command::Info(command) => command.run(terminal),
+        Command::List(command) => command.run(terminal),
         Command::Demo(command) => command.run(terminal),
         Command::Create(command) => command.run(terminal),
         Command::Serve(command) => command.run(),

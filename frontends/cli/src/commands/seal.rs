@@ -1,11 +1,13 @@
 //! `pantile seal`: protects files with shards.
 
 use crate::args;
+use crate::describe::count;
 use crate::failure::{Outcome, Verdict, note};
 use crate::sets::{self, Shown, Versioned};
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
-use pantile_seal::{Mode, SealOptions, SealReport, SetPaths, Version, pin, seal};
+use pantile_seal::{Change, Mode, RemovedMax, SealOptions, SealReport, SetPaths, Version, pin, seal};
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -24,6 +26,8 @@ Examples:
   pantile seal photos --code rs:10+4 --out shards       14 shards, any 10 bring everything back
   mv shards/photos.03.shard /disk3 && ln -s /disk3/photos.03.shard shards
   pantile seal photos --out shards                      later: seal what has changed
+  pantile seal photos --out shards --dry-run            say what that would be
+  pantile seal home --code rs:4+2 --out shards --exclude '*.tmp' --exclude /.cache/ --one-file-system
   pantile seal films --code raid6:8 --out parity --beside --block 1M
   pantile seal letters.txt taxes --code rdp:6 --out backup --name papers")]
 pub struct Seal {
@@ -49,7 +53,7 @@ pub struct Seal {
     block: Option<u64>,
     /// The name of the set; that of the first path unless given, of what it leads to if it is a link.
     #[arg(long, value_name = "NAME")]
-    name: Option<String>,
+    name: Option<OsString>,
     /// The paths are what was sealed, in another place now.
     #[arg(long)]
     moved: bool,
@@ -73,6 +77,23 @@ pub struct Seal {
     /// accidents and do not resist a forger, --pin of verify and heal does.
     #[arg(long, value_name = "FILE")]
     pin: Option<PathBuf>,
+    /// Leave out what fits a pattern as in a .gitignore at the top of each PATH, such as '*.tmp' or /cache/; may be given several
+    /// times, and again the next time.
+    #[arg(long, value_name = "PATTERN")]
+    exclude: Vec<String>,
+    /// Leave out what lies on another file system than its PATH.
+    #[arg(long)]
+    one_file_system: bool,
+    /// How many files of a PATH may be forgotten because they are gone: a number, or a share such as 30%. Unless given, ten, or
+    /// half of them, but ten of a directory that is empty now.
+    #[arg(long, value_name = "N|P%", value_parser = removed_max)]
+    removed_max: Option<RemovedMax>,
+    /// Only say what would be done; write nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print nothing but one line for each path that was not sealed as it is now, and no progress.
+    #[arg(long, short)]
+    quiet: bool,
     /// Print JSON: what was read, written and sealed.
     #[arg(long)]
     json: bool,
@@ -92,10 +113,12 @@ impl Seal {
         options.version = self.upgrade.then_some(Version::V2);
         (options.forget, options.shared) = (self.forget, self.shared);
         options.accept_changes = self.accept_changes;
-        let mut progress = Shown::new(terminal);
+        (options.exclude, options.one_file_system) = (self.exclude, self.one_file_system);
+        (options.removed_max, options.dry_run) = (self.removed_max.unwrap_or_default(), self.dry_run);
+        let mut progress = Shown::unless(self.quiet, terminal);
         let result = seal(&options, &mut progress);
         let pinned = match (&result, &self.pin) {
-            (Ok(report), Some(file)) => {
+            (Ok(report), Some(file)) if !report.dry_run => {
                 let set = SetPaths { name: Some(report.set.clone()), ..SetPaths::dir(out) };
                 Some(pin(&set, file, &mut progress))
             }
@@ -114,9 +137,10 @@ impl Seal {
         if report.tolerance == 0 {
             note(&warning(&report.code));
         }
-        match self.json {
-            true => print_json(&Versioned::new(&report))?,
-            false => print(&text(&report, terminal))?,
+        match (self.json, self.quiet) {
+            (true, _) => print_json(&Versioned::new(&report))?,
+            (false, true) => print(&left_out(&report, ""))?,
+            (false, false) => print(&text(&report, terminal))?,
         }
         if let Some(pinned) = pinned {
             note(&format!(
@@ -130,6 +154,17 @@ impl Seal {
     }
 }
 
+/// A number of files, or how many of each hundred.
+fn removed_max(text: &str) -> Result<RemovedMax, String> {
+    let (digits, is_share) = text.strip_suffix('%').map_or((text, false), |digits| (digits, true));
+    let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    match digits.parse::<u64>() {
+        Ok(share) if is_number && is_share && share <= 100 => Ok(RemovedMax::Percent(share)),
+        Ok(number) if is_number && !is_share => Ok(RemovedMax::Files(number)),
+        _ => Err("expected a number of files such as 200, or a share of them from 0% to 100%".into()),
+    }
+}
+
 /// Of a code that promises nothing.
 fn warning(code: &str) -> String {
     let fact = match code.starts_with("raid0:") {
@@ -139,22 +174,47 @@ fn warning(code: &str) -> String {
     format!("warning: {} {fact}; codes such as raid6:4 survive any two.", sets::name(code))
 }
 
+/// Changes that the text names.
+const CHANGES_MOST: usize = 30;
+
+/// What was not sealed as it is now, a line each.
+fn left_out(report: &SealReport, before: &str) -> String {
+    let mut out = String::new();
+    for path in &report.changed_meanwhile {
+        let path = sets::name(path);
+        let _ = writeln!(out, "{before}{path} changed while it was read; seal again to have its last state.");
+    }
+    for path in &report.skipped {
+        let path = sets::name(path);
+        let _ = writeln!(out, "{before}{path} is neither file, directory nor link, and was left out.");
+    }
+    for path in &report.strays {
+        let path = sets::name(path);
+        let _ = writeln!(out, "{before}{path} is what a command left that was killed, and was left out.");
+    }
+    out
+}
+
 fn text(report: &SealReport, terminal: &Terminal) -> String {
     let mut out = format!(
-        "{} ({}), generation {}\n\n",
+        "{} ({}), generation {}{}\n\n",
         terminal.bold(sets::name(&report.name)),
         report.code,
-        report.generation
+        report.generation,
+        if report.dry_run { ", if it were sealed" } else { "" }
     );
     let mut line = |what: &str, value: String| {
         let _ = writeln!(out, "  {what:<10} {value}");
     };
-    line("sealed", format!("{} files, {}", report.files, sets::bytes(report.file_bytes)));
+    line("sealed", format!("{}, {}", count(report.files as usize, "file"), sets::bytes(report.file_bytes)));
     line(
         "changes",
         format!(
-            "{} paths added, {} changed, {} removed, {} unchanged",
-            report.added, report.changed, report.removed, report.unchanged
+            "{} added, {} changed, {} removed, {} unchanged",
+            count(report.added as usize, "path"),
+            report.changed,
+            report.removed,
+            report.unchanged
         ),
     );
     if report.renamed > 0 {
@@ -179,17 +239,32 @@ fn text(report: &SealReport, terminal: &Terminal) -> String {
             sets::bytes(report.block_len)
         ),
     );
-    for path in &report.changed_meanwhile {
-        let path = sets::name(path);
-        let _ = writeln!(out, "\n{path} changed while it was read; seal again to have its last state.");
+    if report.excluded > 0 {
+        line("excluded", count(report.excluded as usize, "path"));
     }
-    for path in &report.skipped {
+    for path in &report.other_systems {
         let path = sets::name(path);
-        let _ = writeln!(out, "\n{path} is neither file, directory nor link, and was left out.");
+        let _ = writeln!(out, "\n{path} is on another file system, and what is in it was left out.");
     }
-    for path in &report.strays {
-        let path = sets::name(path);
-        let _ = writeln!(out, "\n{path} is what a command left that was killed, and was left out.");
+    out.push_str(&left_out(report, "\n"));
+    if report.dry_run {
+        out.push('\n');
+        for change in report.changes.iter().take(CHANGES_MOST) {
+            let what = match change.is {
+                Change::Added => "add",
+                Change::Changed => "change",
+                Change::Removed => "remove",
+                Change::Renamed => "rename",
+            };
+            let from = change.from.as_ref().map(|from| format!(" (it was {})", sets::name(from)));
+            let path = if change.path.is_empty() { "." } else { &change.path };
+            let _ = writeln!(out, "{what:<7} {}{}", sets::name(path), from.unwrap_or_default());
+        }
+        let more = report.changes.len().saturating_sub(CHANGES_MOST);
+        if more > 0 {
+            let _ = writeln!(out, "... and {more} more; --json lists them");
+        }
+        let _ = writeln!(out, "Nothing was sealed (--dry-run).");
     }
     out.push_str(&sets::exposed(&report.exposed, report.exposed_count));
     out.push_str(&sets::several_disk_losses(&report.disk_losses));

@@ -1,10 +1,11 @@
 //! `pantile unseal`: restores the sealed files.
 
+use crate::describe::{count, directories};
 use crate::failure::{Outcome, Verdict};
-use crate::sets::{self, SetArgs, Shown, Versioned};
+use crate::sets::{self, IncludeArgs, SetArgs, Shown, Versioned};
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
-use pantile_seal::{SealError, UnsealOptions, UnsealReport, unseal};
+use pantile_seal::{NotDone, SealError, UnsealOptions, UnsealReport, unseal};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -24,6 +25,7 @@ that of the last change, holes (they become zeros), and that two names were hard
 
 Examples:
   pantile unseal shards --to restored
+  pantile unseal shards --to restored --include photos/2026/ --include '*.raw'
   pantile unseal /disk3/photos.02.shard /disk4 --to restored")]
 pub struct Unseal {
     #[command(flatten)]
@@ -31,9 +33,14 @@ pub struct Unseal {
     /// The directory in which the tree is restored; made if it is not there.
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
+    #[command(flatten)]
+    include: IncludeArgs,
     /// Replace files of other content that are in the way.
     #[arg(long)]
     overwrite: bool,
+    /// Print nothing but one line for each path that is not restored, and no progress.
+    #[arg(long, short)]
+    quiet: bool,
     /// Print JSON: what was restored.
     #[arg(long)]
     json: bool,
@@ -41,14 +48,19 @@ pub struct Unseal {
 
 impl Unseal {
     pub fn run(self, terminal: &Terminal) -> Outcome {
-        let options =
-            UnsealOptions { set: self.set.into_paths(), target: self.to, overwrite: self.overwrite };
-        let mut progress = Shown::new(terminal);
+        let options = UnsealOptions {
+            set: self.set.into_paths(),
+            target: self.to,
+            overwrite: self.overwrite,
+            select: self.include.into_select(),
+        };
+        let mut progress = Shown::unless(self.quiet, terminal);
         let result = unseal(&options, &mut progress);
         progress.end();
-        let show = |report: &UnsealReport| match self.json {
-            true => print_json(&Versioned::new(report)),
-            false => print(&text(report, &options.target)),
+        let show = |report: &UnsealReport| match (self.json, self.quiet) {
+            (true, _) => print_json(&Versioned::new(report)),
+            (false, true) => print(&not_restored(&report.not_restored)),
+            (false, false) => print(&text(report, &options.target)),
         };
         match result {
             Ok(report) => show(&report).map(|()| Verdict::Good),
@@ -62,21 +74,27 @@ impl Unseal {
     }
 }
 
+fn not_restored(paths: &[NotDone]) -> String {
+    let mut out = String::new();
+    for failed in paths {
+        let _ = writeln!(out, "Not restored: {}: {}.", sets::name(&failed.path), sets::name(&failed.reason));
+    }
+    out
+}
+
 /// Paths that the text names.
 const LINES_MOST: usize = 30;
 
 fn text(report: &UnsealReport, target: &std::path::Path) -> String {
     let mut out = format!(
-        "Restored {} files ({}), {} directories and {} links to {}.\n",
-        report.files,
+        "Restored {} ({}), {} and {} to {}.\n",
+        count(report.files as usize, "file"),
         sets::bytes(report.file_bytes),
-        report.dirs,
-        report.links,
+        directories(report.dirs),
+        count(report.links as usize, "link"),
         sets::name(&target.display().to_string())
     );
-    for failed in report.not_restored.iter().take(LINES_MOST) {
-        let _ = writeln!(out, "Not restored: {}: {}.", sets::name(&failed.path), sets::name(&failed.reason));
-    }
+    out.push_str(&not_restored(&report.not_restored[..report.not_restored.len().min(LINES_MOST)]));
     let more = report.not_restored_count.saturating_sub(LINES_MOST as u64);
     if more > 0 {
         let _ = writeln!(out, "... and {more} more; --json lists them");
@@ -85,7 +103,9 @@ fn text(report: &UnsealReport, target: &std::path::Path) -> String {
         let _ = writeln!(out, "Not kept: {}: {}.", sets::name(&lost.path), sets::name(&lost.reason));
     }
     if report.already_there > 0 {
-        let _ = writeln!(out, "{} files were there already with the same content.", report.already_there);
+        let were = if report.already_there == 1 { "was" } else { "were" };
+        let files = count(report.already_there as usize, "file");
+        let _ = writeln!(out, "{files} {were} there already with the same content.");
     }
     if report.blocks_reconstructed > 0 {
         let _ = writeln!(

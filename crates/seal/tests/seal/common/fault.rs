@@ -8,7 +8,7 @@
 
 use super::Seed;
 use pantile_format::Timestamp;
-use pantile_seal::disk::{Access, Disk, DiskFile, Meta, SystemDisk};
+use pantile_seal::disk::{Access, Disk, DiskFile, DiskSystem, Meta, SystemDisk};
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io;
@@ -47,6 +47,23 @@ struct Content {
     durable: Vec<u8>,
     pending: Vec<Change>,
     meta: Option<(u32, Timestamp)>,
+}
+
+impl Content {
+    fn make_durable(&mut self) {
+        for change in std::mem::take(&mut self.pending) {
+            match change {
+                Change::Length(len) => self.durable.resize(len as usize, 0),
+                Change::Write(at, new) => {
+                    let end = at as usize + new.len();
+                    if self.durable.len() < end {
+                        self.durable.resize(end, 0);
+                    }
+                    self.durable[at as usize..end].copy_from_slice(&new);
+                }
+            }
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -89,6 +106,7 @@ struct State {
     durable_names: BTreeMap<PathBuf, u64>,
     pending_names: Vec<NameChange>,
     operations: u64,
+    syncs: u64,
     opened: u64,
     pub bytes_written: u64,
     pub bytes_read: BTreeMap<PathBuf, u64>,
@@ -98,6 +116,12 @@ struct State {
 pub struct FaultDisk {
     inner: SystemDisk,
     root: PathBuf,
+    faults: Faults,
+    state: Arc<Mutex<State>>,
+}
+
+/// The whole directory as one file system.
+struct FaultSystem {
     faults: Faults,
     state: Arc<Mutex<State>>,
 }
@@ -145,6 +169,11 @@ impl FaultDisk {
 
     pub fn operations(&self) -> u64 {
         self.state.lock().unwrap().operations
+    }
+
+    /// Files, directories and file systems that were made durable, each counted as often as it was.
+    pub fn syncs(&self) -> u64 {
+        self.state.lock().unwrap().syncs
     }
 
     pub fn bytes_written(&self) -> u64 {
@@ -345,11 +374,17 @@ impl Disk for FaultDisk {
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state.lock().unwrap();
         count(&mut state, &self.faults, false)?;
+        state.syncs += 1;
         let (here, elsewhere): (Vec<NameChange>, Vec<NameChange>) =
             state.pending_names.drain(..).partition(|change| change.is_in(path));
         state.pending_names = elsewhere;
         here.iter().for_each(|change| change.apply(&mut state.durable_names));
         Ok(())
+    }
+
+    fn open_system(&self, _dir: &Path) -> io::Result<Box<dyn DiskSystem>> {
+        self.alive()?;
+        Ok(Box::new(FaultSystem { faults: self.faults, state: self.state.clone() }))
     }
 
     fn make_dir(&self, path: &Path) -> io::Result<()> {
@@ -409,6 +444,28 @@ impl Disk for FaultDisk {
     }
 }
 
+impl DiskSystem for FaultSystem {
+    fn sync(&self) -> io::Result<()> {
+        let mut guard = self.state.lock().unwrap();
+        let state = &mut *guard;
+        count(state, &self.faults, false)?;
+        state.syncs += 1;
+        let skipped = |path: &PathBuf| {
+            self.faults.skip_sync_of.is_some_and(|end| path.to_string_lossy().ends_with(end))
+        };
+        let left: Vec<u64> =
+            state.names.iter().filter(|(path, _)| skipped(path)).map(|(_, number)| *number).collect();
+        for (number, content) in &mut state.contents {
+            if !left.contains(number) {
+                content.make_durable();
+            }
+        }
+        let names = std::mem::take(&mut state.pending_names);
+        names.iter().for_each(|change| change.apply(&mut state.durable_names));
+        Ok(())
+    }
+}
+
 impl DiskFile for FaultFile {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
         let is_here = |(end, at): &&(&str, u64)| {
@@ -453,22 +510,11 @@ impl DiskFile for FaultFile {
     fn sync(&self) -> io::Result<()> {
         let mut state = self.state.lock().unwrap();
         count(&mut state, &self.faults, false)?;
+        state.syncs += 1;
         if self.faults.skip_sync_of.is_some_and(|end| self.path.to_string_lossy().ends_with(end)) {
             return Ok(());
         }
-        let content = state.contents.get_mut(&self.number).unwrap();
-        for change in std::mem::take(&mut content.pending) {
-            match change {
-                Change::Length(len) => content.durable.resize(len as usize, 0),
-                Change::Write(at, new) => {
-                    let end = at as usize + new.len();
-                    if content.durable.len() < end {
-                        content.durable.resize(end, 0);
-                    }
-                    content.durable[at as usize..end].copy_from_slice(&new);
-                }
-            }
-        }
+        state.contents.get_mut(&self.number).unwrap().make_durable();
         Ok(())
     }
 

@@ -91,7 +91,10 @@ impl Place {
 
     pub fn unseal(&self) -> Result<UnsealReport, SealError> {
         let _ = fs::remove_dir_all(self.target());
-        unseal(&UnsealOptions { set: self.set(), target: self.target(), overwrite: false }, &mut Silent)
+        unseal(
+            &UnsealOptions { set: self.set(), target: self.target(), overwrite: false, ..Default::default() },
+            &mut Silent,
+        )
     }
 
     pub fn shard(&self, column: usize) -> PathBuf {

@@ -1,0 +1,193 @@
+//! Which paths are meant: patterns in the words of a `.gitignore`, and paths by their names.
+//!
+//! A pattern without a slash is a name at any depth, one with a slash a path from the top; `*` stops at a slash, `**` does
+//! not; one that ends in a slash is a directory. What lies in a directory that is meant is meant with it. Of several patterns
+//! the last that fits counts, and one that begins with `!` takes back.
+
+use crate::SealError;
+use crate::disk::spelt_one_way;
+use crate::names::{parent, path_of, shown};
+use crate::set::Set;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use pantile_format::{EntryKind, Extent};
+use std::collections::HashSet;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// Which paths of a set a command works on; all of them unless any is named.
+#[derive(Clone, Debug, Default)]
+pub struct Select {
+    /// Patterns, matched with the paths in the restored tree.
+    pub patterns: Vec<String>,
+    /// Files and directories, by their path in the restored tree or by that of the original.
+    pub paths: Vec<PathBuf>,
+}
+
+impl Select {
+    /// Whether nothing is named, so that everything is meant.
+    pub fn is_all(&self) -> bool {
+        self.patterns.is_empty() && self.paths.is_empty()
+    }
+}
+
+/// Patterns that can be matched.
+#[derive(Clone)]
+pub(crate) struct Patterns(Gitignore);
+
+impl Patterns {
+    /// Errors: `BadPattern` with the first that cannot be read.
+    pub(crate) fn new(lines: &[String]) -> Result<Patterns, SealError> {
+        let bad = |line: &str, why: &str| SealError::BadPattern { pattern: line.into(), why: why.into() };
+        let mut builder = GitignoreBuilder::new("");
+        for line in lines {
+            let is_nothing = line.trim().is_empty() || line.starts_with('#');
+            if is_nothing || line.contains('\n') {
+                return Err(bad(line, "it is empty, a remark, or more than one line"));
+            }
+            builder.add_line(None, line).map_err(|error| bad(line, &error.to_string()))?;
+        }
+        builder.build().map(Patterns).map_err(|error| bad("", &error.to_string()))
+    }
+
+    /// Whether a path is meant by itself; what it lies in was asked before.
+    pub(crate) fn has(&self, path: &[u8], is_dir: bool) -> bool {
+        self.0.matched(path_of(path), is_dir).is_ignore()
+    }
+
+    /// Whether a path is meant, by itself or with a directory that it lies in.
+    pub(crate) fn has_below(&self, path: &[u8], is_dir: bool) -> bool {
+        !path.is_empty() && self.0.matched_path_or_any_parents(path_of(path), is_dir).is_ignore()
+    }
+}
+
+impl Set<'_> {
+    /// The entries that are meant, ascending; `None` if all are.
+    ///
+    /// Errors: `NothingMeant` for a pattern or path that fits none.
+    pub(crate) fn chosen(&self, select: &Select) -> Result<Option<Vec<usize>>, SealError> {
+        if select.is_all() {
+            return Ok(None);
+        }
+        let names: Vec<Vec<u8>> = (0..self.manifest.entries.len()).map(|i| self.restored_path(i)).collect();
+        let is_dir = |index: usize| self.manifest.entries[index].kind == EntryKind::Dir;
+        let mut meant = vec![false; names.len()];
+        for pattern in &select.patterns {
+            let one = Patterns::new(std::slice::from_ref(&pattern.trim_start_matches('!').to_string()))?;
+            if !names.iter().enumerate().any(|(index, name)| one.has_below(name, is_dir(index))) {
+                return Err(SealError::NothingMeant { what: pattern.clone() });
+            }
+        }
+        let patterns = Patterns::new(&select.patterns)?;
+        for (index, name) in names.iter().enumerate() {
+            meant[index] = patterns.has_below(name, is_dir(index));
+        }
+        for path in &select.paths {
+            let here = absolute(path);
+            // As it is called, or as reports have it.
+            let texts = [shown(path.as_os_str().as_encoded_bytes()), path.to_string_lossy().into_owned()];
+            let texts = texts.map(|text| text.trim_start_matches("./").trim_end_matches('/').to_string());
+            let mut found = false;
+            for (index, name) in names.iter().enumerate() {
+                let name = shown(name);
+                let is_below = |text: &String| {
+                    let rest = name.strip_prefix(text.as_str()).filter(|_| !text.is_empty());
+                    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+                };
+                if texts.iter().any(is_below) || self.original_path(index).starts_with(&here) {
+                    (meant[index], found) = (true, true);
+                }
+            }
+            if !found {
+                return Err(SealError::NothingMeant { what: texts[0].clone() });
+            }
+        }
+        Ok(Some((0..names.len()).filter(|&index| meant[index]).collect()))
+    }
+
+    /// As [`chosen`](Set::chosen), with the directories that the entries lie in.
+    pub(crate) fn chosen_with_dirs(&self, select: &Select) -> Result<Option<Vec<usize>>, SealError> {
+        let Some(chosen) = self.chosen(select)? else { return Ok(None) };
+        let mut dirs: HashSet<Vec<u8>> = HashSet::new();
+        for &index in &chosen {
+            let mut name = self.restored_path(index);
+            while !name.is_empty() {
+                let at = name.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
+                name.truncate(at);
+                if !dirs.insert(name.clone()) {
+                    break;
+                }
+            }
+        }
+        let is_meant: HashSet<usize> = chosen.into_iter().collect();
+        let is_above = |index: usize| {
+            self.manifest.entries[index].kind == EntryKind::Dir && dirs.contains(&self.restored_path(index))
+        };
+        let all = 0..self.manifest.entries.len();
+        Ok(Some(all.filter(|index| is_meant.contains(index) || is_above(*index)).collect()))
+    }
+
+    /// The stripes that some entries lie on, ascending; those of all if `None` are named.
+    pub(crate) fn stripes_of(&self, entries: Option<&[usize]>) -> Vec<Range<u64>> {
+        let Some(entries) = entries else { return vec![0..self.manifest.stripes] };
+        let extents = entries.iter().flat_map(|&index| match &self.manifest.entries[index].kind {
+            EntryKind::File { extents, .. } => extents.as_slice(),
+            _ => &[],
+        });
+        let range = |extent: &Extent| extent.first.0..extent.first.0 + extent.count;
+        let mut ranges: Vec<Range<u64>> = extents.map(range).collect();
+        ranges.sort_unstable_by_key(|range| range.start);
+        let mut joined: Vec<Range<u64>> = Vec::new();
+        for range in ranges {
+            match joined.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                _ => joined.push(range),
+            }
+        }
+        joined
+    }
+}
+
+/// Where a path leads, of which the last names need not be there.
+fn absolute(path: &Path) -> PathBuf {
+    let full = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    let Some(name) = full.file_name() else { return full };
+    let above = parent(&full);
+    // The nearest directory that is there is spelt without links, as sources are.
+    match std::fs::symlink_metadata(&above) {
+        Ok(_) => spelt_one_way(&above).join(name),
+        Err(_) => absolute(&above).join(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patterns(lines: &[&str]) -> Patterns {
+        Patterns::new(&lines.iter().map(|line| line.to_string()).collect::<Vec<_>>()).unwrap()
+    }
+
+    #[test]
+    fn patterns_are_those_of_gitignore() {
+        let cases: &[(&[&str], &str, bool, bool)] = &[
+            (&["*.tmp"], "a/b.tmp", false, true),
+            (&["*.tmp"], "a/b.tmp2", false, false),
+            (&["/cache"], "cache", true, true),
+            (&["/cache"], "a/cache", true, false),
+            (&["cache/"], "a/cache/x", false, true),
+            (&["cache/"], "a/cache", false, false),
+            (&["a/*/x"], "a/b/x", false, true),
+            (&["a/*/x"], "a/b/c/x", false, false),
+            (&["a/**/x"], "a/b/c/x", false, true),
+            (&["*.jpg", "!keep.jpg"], "d/keep.jpg", false, false),
+            (&["*.jpg", "!keep.jpg"], "d/other.jpg", false, true),
+        ];
+        for (lines, path, is_dir, meant) in cases {
+            assert_eq!(patterns(lines).has_below(path.as_bytes(), *is_dir), *meant, "{lines:?} {path}");
+        }
+        assert!(patterns(&["*.jpg"]).has_below(b"d/\xff.jpg", false), "a name that is not UTF-8");
+        for bad in ["", "  ", "# remark", "a\nb", "a{b"] {
+            assert!(Patterns::new(&[bad.to_string()]).is_err() || bad == "a{b", "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What people do with sealed files every day, in the words of the command; and every command that it proposes can be run.
+
+use crate::common::*;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A folder with a blank in its name, sealed to another one.
+struct Place {
+    directory: tempfile::TempDir,
+}
+
+const SEAL: [&str; 7] = ["seal", "my photos", "--out", "my parity", "--code", "rs:2+2", "--beside"];
+
+impl Place {
+    fn new() -> Place {
+        let place = Place { directory: tempfile::tempdir().expect("a directory") };
+        fs::create_dir_all(place.path("my photos/2026")).expect("made");
+        for i in 0..14usize {
+            let bytes: Vec<u8> = (0..5000 + i).map(|at| ((at * 7 + i * 13) % 251) as u8).collect();
+            fs::write(place.path(&format!("my photos/2026/{i:02}.raw")), bytes).expect("written");
+        }
+        fs::write(place.path("my photos/x.tmp"), "nobody needs this").expect("written");
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn run(&self, arguments: &[&str]) -> Run {
+        pantile_in(self.directory.path(), arguments)
+    }
+
+    fn good(&self, arguments: &[&str]) -> String {
+        let run = self.run(arguments);
+        assert_eq!(run.status, 0, "{arguments:?}: {}{}", run.stdout, run.stderr);
+        run.stdout
+    }
+
+    /// Runs what stands between quotes in an answer, as a person would who copies it.
+    fn follow(&self, text: &str) -> usize {
+        let proposed: Vec<&str> = text.split('\'').filter(|part| part.starts_with("pantile ")).collect();
+        for command in &proposed {
+            let line = command.replacen("pantile", env!("CARGO_BIN_EXE_pantile"), 1);
+            let mut shell = std::process::Command::new("sh");
+            let run = shell.args(["-c", &line]).current_dir(self.directory.path()).output();
+            let output = run.expect("a shell");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{command}: {said}");
+        }
+        proposed.len()
+    }
+}
+
+#[test]
+fn every_command_that_is_proposed_can_be_run_as_it_stands() {
+    let place = Place::new();
+    place.good(&SEAL);
+    let broken = place.path("my photos/2026/03.raw");
+    fs::remove_file(&broken).expect("removed");
+    let found = place.run(&["verify", "my parity"]);
+    assert_eq!((found.status, place.follow(&found.stdout)), (1, 1), "{}", found.stdout);
+    assert!(broken.exists() && place.run(&["verify", "my parity"]).status == 0);
+    // Changed, moved, and sealed under a name of its own.
+    fs::write(&broken, "something new").expect("written");
+    let found = place.run(&["verify", "my parity"]);
+    assert!(found.status == 1 && place.follow(&found.stdout) >= 1, "{}", found.stdout);
+    assert_eq!(place.run(&["verify", "my parity"]).status, 0);
+    place.good(&[&SEAL[..], &["--name", "other name"]].concat());
+    fs::rename(place.path("my photos"), place.path("moved")).expect("renamed");
+    fs::write(place.path("moved/2026/05.raw"), "new again").expect("written");
+    let moved = ["verify", "my parity", "--name", "other name", "--source", "moved"];
+    let found = place.run(&moved);
+    assert!(found.status == 1 && place.follow(&found.stdout) >= 1, "{}", found.stdout);
+    assert_eq!(place.run(&moved).status, 0);
+}
+
+#[test]
+fn what_a_fault_tells_to_say_helps() {
+    let place = Place::new();
+    place.good(&["seal", "my photos", "--out", "shards", "--code", "rs:2+2"]);
+    // Another content is overwritten, another kind is not, and nobody is told to try.
+    fs::create_dir_all(place.path("to/x.tmp")).expect("made");
+    let unseal = ["unseal", "shards", "--to", "to"];
+    let run = place.run(&unseal);
+    assert!(run.status == 2 && !run.stderr.contains("--overwrite"), "{}", run.stderr);
+    fs::remove_dir(place.path("to/x.tmp")).expect("removed");
+    fs::write(place.path("to/x.tmp"), "else").expect("written");
+    let run = place.run(&unseal);
+    assert!(run.status == 2 && run.stderr.contains("say --overwrite"), "{}", run.stderr);
+    place.good(&[&unseal[..], &["--overwrite"]].concat());
+    // Two sets of one name.
+    place.good(&["seal", "my photos", "--out", "others", "--code", "rs:2+2"]);
+    let run = place.run(&["info", "shards", "others", "--name", "my photos"]);
+    assert!(run.status == 2 && run.stderr.contains("UUID"), "{}", run.stderr);
+    let id = run.stderr.split('(').nth(1).and_then(|rest| rest.split(',').next()).expect("a UUID");
+    place.good(&["info", "shards", "others", "--name", id]);
+    // A disk that is not mounted.
+    for file in fs::read_dir(place.path("my photos/2026")).expect("a folder") {
+        fs::remove_file(file.expect("an entry").path()).expect("removed");
+    }
+    let seal = ["seal", "my photos", "--out", "shards"];
+    let run = place.run(&seal);
+    assert!(run.status == 2 && run.stderr.contains("not mounted"), "{}", run.stderr);
+    assert!(run.stderr.contains("--removed-max 100%"), "{}", run.stderr);
+    place.good(&[&seal[..], &["--removed-max", "100%"]].concat());
+}
+
+#[test]
+fn a_quiet_command_says_one_line_for_each_fault_and_nothing_else() {
+    let place = Place::new();
+    let quiet = |arguments: &[&str]| {
+        let run = place.run(&[arguments, &["--quiet"]].concat());
+        assert_eq!(run.stderr, "", "{arguments:?}");
+        (run.status, run.stdout.lines().map(str::to_string).collect::<Vec<_>>())
+    };
+    assert_eq!(quiet(&SEAL), (0, vec![]));
+    assert_eq!(quiet(&["verify", "my parity"]), (0, vec![]));
+    fs::remove_file(place.path("my photos/2026/03.raw")).expect("removed");
+    fs::remove_file(place.path("my parity/my photos.03.shard")).expect("removed");
+    let (status, lines) = quiet(&["verify", "my parity"]);
+    assert_eq!((status, lines.len()), (1, 2), "{lines:?}");
+    assert!(lines[0].starts_with("shard 3: missing: "), "{lines:?}");
+    assert!(lines[1].starts_with("file missing, 2 lost blocks: 2026/03.raw"), "{lines:?}");
+    assert_eq!(quiet(&["heal", "my parity", "--dry-run"]), (1, lines));
+    let (status, lines) = quiet(&["heal", "my parity"]);
+    assert_eq!((status, lines.len()), (0, 2), "{lines:?}");
+    assert_eq!(quiet(&["heal", "my parity"]), (0, vec![]));
+    assert_eq!(quiet(&["unseal", "my parity", "--to", "to"]), (0, vec![]));
+}
+
+#[test]
+fn one_path_is_listed_healed_and_restored() {
+    let place = Place::new();
+    place.good(&[&SEAL[..], &["--exclude", "*.tmp"]].concat());
+    let listed = place.good(&["list", "my parity", "--include", "03.raw"]);
+    assert!(listed.starts_with("-rw") && listed.trim_end().ends_with("2026/03.raw"), "{listed}");
+    assert!(!place.good(&["list", "my parity"]).contains("x.tmp"));
+    let json: Value = serde_json::from_str(&place.good(&["list", "my parity", "--json"])).expect("JSON");
+    assert_eq!(
+        (json["paths"].as_array().map(Vec::len), &json["paths"][2]["bytes"]),
+        (Some(16), &5000.into())
+    );
+    for name in ["03", "04"] {
+        fs::remove_file(place.path(&format!("my photos/2026/{name}.raw"))).expect("removed");
+    }
+    let healed = place.good(&["heal", "my parity", "--", "my photos/2026/03.raw"]);
+    assert!(healed.contains("what was named is whole again"), "{healed}");
+    assert!(!place.path("my photos/2026/04.raw").exists());
+    place.good(&["heal", "my parity", "--include", "04.raw"]);
+    place.good(&["unseal", "my parity", "--to", "to", "--include", "2026/1*.raw"]);
+    assert_eq!(fs::read_dir(place.path("to/2026")).expect("a folder").count(), 4);
+    assert!(Path::new(&place.path("to/2026/10.raw")).exists());
+    let run = place.run(&["unseal", "my parity", "--to", "to", "--include", "nosuch"]);
+    assert_fault(&run, 2, &["nosuch", "pantile list"], "a pattern that fits nothing");
+}
+
+#[test]
+fn words_fit_what_they_are_said_of() {
+    let place = Place::new();
+    place.good(&["seal", "my photos", "--out", "one", "--code", "raid5:2", "--beside"]);
+    let clean = place.good(&["verify", "one"]);
+    assert!(clean.contains("The one shard is good."), "{clean}");
+    // The shards are whole, and an original is missing: not "nothing is missing".
+    place.good(&["seal", "my photos", "--out", "full", "--code", "rs:2+2"]);
+    fs::remove_file(place.path("my photos/2026/03.raw")).expect("removed");
+    let found = place.run(&["verify", "full"]);
+    assert!(!found.stdout.contains("nothing is missing"), "{}", found.stdout);
+    assert!(place.good(&["info", "full"]).contains("2 directories, 0 links"));
+    // Ranges, not 200 numbers.
+    place.good(&["seal", "my photos/x.tmp", "--out", "wide", "--code", "lch:128+128"]);
+    for column in 0..200 {
+        fs::remove_file(place.path(&format!("wide/x.tmp.{column:03}.shard"))).expect("removed");
+    }
+    let run = place.run(&["verify", "wide"]);
+    assert_eq!(run.status, 2, "{}", run.stderr);
+    assert!(run.stderr.contains("0-199") && !run.stderr.contains("17, 18"), "{}", run.stderr);
+}
