@@ -769,6 +769,7 @@ impl Engine {
             }
         }
         self.record += u64::from(commit.has_record);
+        self.journal_under_way = 0;
         self.is_provisional &= !commit.has_record;
         let newest = commit.changes.iter().filter_map(Change::generation).max();
         // One that maps nothing says that all before it are durable, and there is nothing that it could lack.

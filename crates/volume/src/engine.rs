@@ -155,6 +155,8 @@ pub(crate) struct Engine {
     pub(crate) journal_head: u32,
     /// Blocks of the ring that hold records newer than the snapshot.
     pub(crate) journal_used: u32,
+    /// Those of them that a commit under way writes.
+    pub(crate) journal_under_way: u32,
     /// As it is on the devices; each has it with its own slot.
     pub(crate) superblock: Superblock,
     /// By slot, counts the writes of the superblock: in turns to the one place and the other.
@@ -242,6 +244,7 @@ impl Engine {
             record,
             journal_head,
             journal_used,
+            journal_under_way: 0,
             superblock,
             snapshot: None,
             noting,

@@ -75,6 +75,7 @@ impl Engine {
         let runs = record_runs(zones, if swapped { after } else { self.journal_head }, &bytes);
         self.journal_head = after;
         self.journal_used += blocks;
+        self.journal_under_way = blocks;
         runs
     }
 

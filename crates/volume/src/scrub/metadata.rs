@@ -229,7 +229,9 @@ impl Engine {
         let (content, runs): (Content, Vec<BlockRun>) = match kind {
             Kind::Journal => {
                 let (before, from) = self.superblock.snapshot.map_or((0, 0), |s| (s.record.0, s.replay_at));
-                let (front, rest) = zones.record(from, self.journal_used.min(self.geometry.journal_blocks()));
+                // What is being written may lie on what rotted there before, and is not judged.
+                let used = (self.journal_used - self.journal_under_way).min(self.geometry.journal_blocks());
+                let (front, rest) = zones.record(from, used);
                 let content = Content::Journal(Vec::new(), before + 1, self.record - 1);
                 (content, std::iter::once(front).chain(rest).collect())
             }
