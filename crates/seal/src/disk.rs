@@ -23,6 +23,15 @@ pub struct FileId {
     pub inode: u64,
 }
 
+/// What tells a directory from any other that has its path before or after, also after the next start of the system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Which file it is.
+    pub id: FileId,
+    /// When it was made; not every file system keeps that.
+    pub born: Option<Timestamp>,
+}
+
 /// What may be done below a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
@@ -114,6 +123,15 @@ pub trait Disk: Send + Sync {
     fn read_link(&self, path: &Path) -> io::Result<PathBuf>;
     /// The names in a directory, sorted.
     fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>>;
+    /// What tells a directory from others.
+    fn identity(&self, path: &Path) -> io::Result<Identity>;
+    /// Keeps other commands that write from a directory, by a file of this user in it, until what is returned is dropped; `None` where
+    /// nobody can write or nothing can be locked.
+    ///
+    /// Errors: `WouldBlock` if another command works there.
+    fn lock(&self, dir: &Path) -> io::Result<Option<Box<dyn Held>>>;
+    /// Whether a command that writes works in a directory, as far as this user may know.
+    fn is_locked(&self, dir: &Path) -> bool;
     /// Free bytes of the file system.
     fn free_bytes(&self, path: &Path) -> io::Result<u64>;
 }
@@ -125,6 +143,9 @@ pub trait DiskSystem: Send + Sync {
     /// Cost: what other programs have not written back yet is written too.
     fn sync(&self) -> io::Result<()>;
 }
+
+/// A lock, until it is dropped.
+pub trait Held: Send + Sync {}
 
 /// An open file.
 pub trait DiskFile: Send + Sync {

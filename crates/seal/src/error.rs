@@ -108,6 +108,16 @@ pub enum SealError {
         /// Sealed.
         need: usize,
     },
+    /// Originals are to be repaired where the set says, and nobody else says so.
+    SourcesNotNamed {
+        /// Where that is.
+        sources: Vec<PathBuf>,
+    },
+    /// A change of the set was decided and is not finished.
+    Pending {
+        /// What tells of it.
+        journal: PathBuf,
+    },
     /// A name that cannot be part of a file name.
     BadName {
         /// The name.
@@ -449,6 +459,18 @@ impl fmt::Display for SealError {
                     "{have} sources were given, but the set has {need}; give all of them, in their order"
                 )
             }
+            SealError::SourcesNotNamed { sources } => write!(
+                out,
+                "the set says that its originals are {}, but there is no record that you sealed it on this machine, and whoever made it \
+                 may have named any place; nothing was written: if they are to be repaired there, say so, with --source for each",
+                paths(sources)
+            ),
+            SealError::Pending { journal } => write!(
+                out,
+                "a change of the set was cut off after it was decided, and {} says how it goes on; nothing was judged, for the shards \
+                 may be of two states: heal finishes it, and so do seal and unseal",
+                journal.display()
+            ),
             SealError::BadName { name } => write!(
                 out,
                 "'{name}' cannot be the name of a set; a name is part of a file name: not empty, without '/', \

@@ -36,7 +36,17 @@ pub(crate) fn heal(
     })?;
     let held = lock_out(set, options)?;
     let (found, damage) = scan(set, progress)?;
-    set.open_sources_to_write();
+    let is_there = |source: &PathBuf| set.world.disk.meta(source).is_ok();
+    if set.manifest.mode == Mode::Beside
+        && found.needs_heal
+        && !set.trust.may_be_written()
+        && set.sources.iter().any(is_there)
+    {
+        return Err(SealError::SourcesNotNamed { sources: set.sources.clone() });
+    }
+    if set.trust.may_be_written() {
+        set.open_sources_to_write();
+    }
     // Asked before anything is written or removed, which changes directories.
     let files: Vec<(usize, Option<Timestamp>)> = match set.manifest.mode {
         Mode::Full => Vec::new(),
@@ -169,7 +179,7 @@ fn keep_newer(set: &Set<'_>, columns: &mut Vec<usize>, report: &mut HealReport) 
 /// Keeps all others from the directory in which lost shards are to be made, if it is there.
 fn lock_out(set: &Set<'_>, options: &HealOptions) -> Result<Option<Lock>, SealError> {
     match &options.out {
-        Some(out) if set.world.disk.root(out, Access::Write).is_ok() => set.lock_alone(out).map(Some),
+        Some(out) if set.world.disk.root(out, Access::Write).is_ok() => set.lock(out).map(Some),
         _ => Ok(None),
     }
 }
@@ -370,6 +380,11 @@ fn replacement(
     {
         return refuse(format!("{} cannot be made: {error}", dir.display()));
     }
+    if disk.meta(&to).is_ok_and(|meta| meta.kind == MetaKind::Other) {
+        let what =
+            "a device, a pipe or a socket stands where the shard belongs; it was left as it is: move it away";
+        return refuse(what.into());
+    }
     if disk.meta(&to).is_ok_and(|meta| meta.kind == MetaKind::Dir) {
         return refuse("a directory stands where the shard belongs; move it away".into());
     }
@@ -410,7 +425,10 @@ fn behind_link(set: &Set<'_>, column: usize, path: &Path) -> Result<Behind, Stri
         Ok(file) => read_header(&*file).is_ok_and(|(header, _)| {
             header.set == set.manifest.set && (header.column.0 as usize == column || is_read())
         }),
-        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        // Nothing is there: then the link must be hers, or she must have named the directory.
+        Err(error) => {
+            error.kind() == std::io::ErrorKind::NotFound && (set.trust.recorded || set.is_named(&dir))
+        }
     };
     match is_ours && disk.root(&dir, Access::Write).is_ok() {
         true => Ok(Behind::This(to)),
@@ -446,13 +464,15 @@ fn write_shards(
         let Replacement { column, path, temp, .. } = replacement;
         match disk.create(temp).map_err(|e| SealError::io("creating", temp, e)) {
             Ok(file) => {
-                if let Some(shard) = set.shards[*column].as_ref().filter(|_| replacement.is_prepared) {
-                    copy_behind_blocks(shard, &*file).map_err(|e| SealError::io("writing", temp, e))?;
-                }
+                let prepared = set.shards[*column].as_ref().filter(|_| replacement.is_prepared);
+                let copied = prepared.map_or(Ok(()), |shard| copy_behind_blocks(shard, &*file));
                 outputs.push(Output { column: *column, path: temp.clone(), file });
                 columns.push(replacement);
+                if let Err(error) = copied {
+                    let failed = vec![(*column, SealError::io("writing", temp, error))];
+                    give_up(disk, failed, &mut outputs, &mut columns, report);
+                }
             }
-            Err(error @ SealError::NoSpace { .. }) => return Err(error),
             Err(error) => report.not_healed.push(not_done(path, &error)),
         }
     }
@@ -477,11 +497,34 @@ fn write_shards(
         add_damage(&mut window, damage);
         set.obtain(&mut window, &want)?;
         forget_doubtful(&mut window, damage);
-        write_window(set, &mut window, &outputs, &mut meta, report)?;
+        let failed = write_window(set, &mut window, &outputs, &mut meta, report);
+        give_up(disk, failed, &mut outputs, &mut columns, report);
+        if outputs.is_empty() {
+            return Ok(());
+        }
         progress.advance(window.count() as u64 * stripe_bytes);
         at = window.stripes.end;
     }
-    finish_shards(set, &columns, &outputs, &meta, report)
+    finish_shards(set, &mut columns, &mut outputs, &meta, report);
+    Ok(())
+}
+
+/// Leaves out the shards that cannot be written: a fault of one target is no fault of the others.
+fn give_up(
+    disk: &dyn Disk,
+    failed: Vec<(usize, SealError)>,
+    outputs: &mut Vec<Output>,
+    columns: &mut Vec<&Replacement>,
+    report: &mut HealReport,
+) {
+    for (column, error) in failed {
+        outputs.retain(|output| output.column != column);
+        for replacement in columns.extract_if(.., |replacement| replacement.column == column) {
+            // Best effort: the next heal removes it.
+            let _ = disk.remove(&replacement.temp);
+            report.not_healed.push(not_done(&replacement.path, &error));
+        }
+    }
 }
 
 /// Copies what lies behind the blocks of a shard: its meta area, and what a change has appended that may be decided. What
@@ -527,7 +570,8 @@ fn write_window(
     outputs: &[Output],
     meta: &mut Meta,
     report: &mut HealReport,
-) -> Result<(), SealError> {
+) -> Vec<(usize, SealError)> {
+    let mut failed = Vec::new();
     for output in outputs {
         let cells = &set.geometry.stored[output.column];
         for i in 0..window.count() {
@@ -558,37 +602,43 @@ fn write_window(
                 }
             }
         }
-        write_cells(window, cells, &*output.file, window.stripes.start, window.block)
-            .map_err(|e| SealError::io("writing", &output.path, e))?;
+        if let Err(e) = write_cells(window, cells, &*output.file, window.stripes.start, window.block) {
+            failed.push((output.column, SealError::io("writing", &output.path, e)));
+        }
     }
-    Ok(())
+    failed
 }
 
 /// Headers, sync, rename.
 fn finish_shards(
     set: &Set<'_>,
-    columns: &[&Replacement],
-    outputs: &[Output],
+    columns: &mut Vec<&Replacement>,
+    outputs: &mut Vec<Output>,
     meta: &Meta,
     report: &mut HealReport,
-) -> Result<(), SealError> {
+) {
     let disk = set.world.disk;
+    let prepared: Vec<usize> = (columns.iter())
+        .filter_map(|replacement| replacement.is_prepared.then_some(replacement.column))
+        .collect();
     let place = |column: usize, end: u64, len: u64| {
-        let prepared =
-            columns.iter().any(|replacement| replacement.column == column && replacement.is_prepared);
+        let prepared = prepared.contains(&column);
         let live = set.shards[column].as_ref().filter(|_| prepared).map(|shard| &shard.header);
         let fits = |header: &&ShardHeader| header.meta_len() == Some(len);
         live.filter(fits).map_or(end, |header| header.meta_offset)
     };
-    let headers = meta.write(&set.manifest, &set.geometry, outputs, 0, place)?;
-    for (output, header) in outputs.iter().zip(&headers) {
-        let twice = [header.encode(), header.encode()].concat();
-        output.file.write_at(&twice, 0).map_err(|e| SealError::io("writing", &output.path, e))?;
+    let finish = |output: &Output| {
+        for header in meta.write(&set.manifest, &set.geometry, std::slice::from_ref(output), 0, place)? {
+            let twice = [header.encode(), header.encode()].concat();
+            output.file.write_at(&twice, 0).map_err(|e| SealError::io("writing", &output.path, e))?;
+        }
         // What was touched before must not look as if it was sealed since.
         set.sealed_at.iter().for_each(|&time| set_back(&*output.file, time));
-        output.file.sync().map_err(|e| SealError::io("syncing", &output.path, e))?;
-    }
-    for replacement in columns {
+        output.file.sync().map_err(|e| SealError::io("syncing", &output.path, e))
+    };
+    let failed = outputs.iter().filter_map(|output| Some((output.column, finish(output).err()?))).collect();
+    give_up(disk, failed, outputs, columns, report);
+    for replacement in columns.iter() {
         match give_name(set, replacement, &mut report.moved_aside) {
             Ok(()) => report.shards_written.push(crate::names::shown_path(&replacement.path)),
             Err(error) => {
@@ -597,7 +647,6 @@ fn finish_shards(
             }
         }
     }
-    Ok(())
 }
 
 fn give_name(
@@ -660,7 +709,7 @@ fn heal_files(
                 report.files_healed.push(crate::names::shown_path(&path));
             }
             Ok(Done::Link) => report.files_healed.push(crate::names::shown_path(&path)),
-            Err(error @ (SealError::Cancelled | SealError::NoSpace { .. })) => {
+            Err(error @ SealError::Cancelled) => {
                 batch.end(|outcome| take(report, outcome));
                 return Err(error);
             }
@@ -768,9 +817,11 @@ fn heal_file(
     let (file, there, blocks) = done.inspect_err(|_| drop(disk.remove(&temp)))?;
     // Rot leaves no trace in times. What does may be the work of a program that sets the time of modification back, or lie in
     // another directory, which was renamed to this.
-    let is_kept = there
-        .zip(set.sealed_at)
-        .is_some_and(|(there, at)| there.ctime >= at || moved_at.is_some_and(|changed_at| changed_at >= at));
+    // Where nothing says that this user sealed it here, the set tells the times, too.
+    let is_kept = there.is_some_and(|there| {
+        let is_since = |at| there.ctime >= at || moved_at.is_some_and(|changed_at| changed_at >= at);
+        !set.trust.recorded || set.sealed_at.is_some_and(is_since)
+    });
     let (path, mtime) = (path.to_path_buf(), entry.mtime);
     batch.add(Written { file, path, temp, dir, size, mtime, there, is_kept, blocks });
     Ok(Done::Waits)

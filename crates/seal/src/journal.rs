@@ -144,31 +144,56 @@ pub(crate) fn has_shards(disk: &dyn Disk, path: &Path, dirs: &[PathBuf]) -> Resu
 /// Errors: `BadJournal` if it is damaged; nothing is then changed.
 pub(crate) fn replay(world: &World<'_>, path: &Path, dirs: &[PathBuf]) -> Result<Option<Column>, SealError> {
     let disk = world.disk;
-    let (header, after) = check(disk, path)?;
-    let dir = parent(path);
-    let shards = find_shards(disk, path, dirs)?;
-    let mut replay = Replay { disk, header, after, shards, open: BTreeMap::new(), header_copy: None };
-    let first = |replay: &Replay<'_>, state| {
-        replay.after.keys().copied().find(|&column| replay.state(column) == state).map(Column)
+    let mut replay = match prepare(world, path, dirs)? {
+        Prepared::Not(column) => return Ok(Some(column)),
+        Prepared::Ready(replay) => replay,
     };
-    if let Some(away) = first(&replay, State::Away).filter(|_| first(&replay, State::Before).is_none()) {
-        return Ok(Some(away));
-    }
-    if let Some(column) = replay.made_anew().filter(|_| !replay.is_begun() && !replay.suffices()) {
-        return Ok(Some(Column(column)));
-    }
+    let dir = parent(path);
     let mut stream = Stream::open(disk, path)?;
     stream.header()?;
     while replay.step(&mut stream)? {}
     replay.set_back(stream.file.meta().map_err(|e| SealError::io("reading", path, e))?.mtime);
     replay.sync()?;
     disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))?;
-    let lacking = first(&replay, State::Away).or_else(|| first(&replay, State::Before));
+    let lacking = replay.first(State::Away).or_else(|| replay.first(State::Before));
     if lacking.is_none() {
         disk.remove(path).map_err(|e| SealError::io("removing", path, e))?;
         disk.sync_dir(&dir).map_err(|e| SealError::io("syncing", &dir, e))?;
     }
     Ok(lacking)
+}
+
+/// Whether a journal tells of anything that is still to be done to shards that are there. Nothing is written.
+///
+/// Errors: as [`replay`].
+pub(crate) fn is_to_be_done(world: &World<'_>, path: &Path, dirs: &[PathBuf]) -> Result<bool, SealError> {
+    match prepare(world, path, dirs)? {
+        Prepared::Not(_) => Ok(false),
+        Prepared::Ready(replay) => Ok(replay.first(State::Before).is_some()),
+    }
+}
+
+/// A journal that was read to its end.
+enum Prepared<'w> {
+    /// Nothing is to be done: this shard is away, or was made anew since.
+    Not(Column),
+    Ready(Replay<'w>),
+}
+
+/// Reads a journal, and holds every record of it against the layout that the headers say.
+fn prepare<'w>(world: &World<'w>, path: &Path, dirs: &[PathBuf]) -> Result<Prepared<'w>, SealError> {
+    let disk = world.disk;
+    let (header, after) = check(disk, path)?;
+    let shards = find_shards(disk, path, dirs)?;
+    let replay = Replay { disk, header, after, shards, open: BTreeMap::new(), header_copy: None };
+    replay.check_layout(path)?;
+    if let Some(away) = replay.first(State::Away).filter(|_| replay.first(State::Before).is_none()) {
+        return Ok(Prepared::Not(away));
+    }
+    if let Some(column) = replay.made_anew().filter(|_| !replay.is_begun() && !replay.suffices()) {
+        return Ok(Prepared::Not(Column(column)));
+    }
+    Ok(Prepared::Ready(replay))
 }
 
 /// As [`replay`], of the journal of a commit, whose shards were all there a moment ago.
@@ -304,6 +329,82 @@ impl Replay<'_> {
         }
     }
 
+    /// The first column that is so.
+    fn first(&self, state: State) -> Option<Column> {
+        self.after.keys().copied().find(|&column| self.state(column) == state).map(Column)
+    }
+
+    /// Refuses a journal of which any record does something else than a commit does: blocks of stripes that are there before and
+    /// after, whole headers of the state after, and the length that these say. A commit makes a shard as long as it has to be before
+    /// it is decided, so that a journal never writes behind the end.
+    fn check_layout(&self, path: &Path) -> Result<(), SealError> {
+        let mut stream = Stream::open(self.disk, path)?;
+        stream.header()?;
+        let mut lens: BTreeMap<u32, u64> = BTreeMap::new();
+        loop {
+            let head = stream.head()?;
+            if head.kind == RecordKind::End {
+                return Ok(());
+            }
+            let mut fits = true;
+            let mut of_header = None;
+            for _ in 0..head.targets {
+                let target = stream.target()?;
+                let column = target.column.0;
+                let len = *lens.entry(column).or_insert_with(|| self.len_of(column));
+                fits &= self.is_of_layout(&head, &target, len);
+                if head.kind == RecordKind::Write && target.offset < BODY_OFFSET {
+                    of_header = Some(column);
+                }
+            }
+            match of_header.and_then(|column| self.after.get(&column)?.as_ref()) {
+                Some(after) if fits && head.stored_len() == HEADER_BYTES => {
+                    let bytes = stream.bytes(HEADER_BYTES as usize)?;
+                    fits &= ShardHeader::decode(bytes).is_ok_and(|header| header == *after);
+                }
+                _ => stream.at += head.stored_len(),
+            }
+            if !fits {
+                let rule = "must be what the headers of the shards say of their layout";
+                return Err(stream.bad(FormatError::Invalid { part: Part::Journal, field: "target", rule }));
+            }
+        }
+    }
+
+    /// How long a shard is that may be written to; of another nothing is said.
+    fn len_of(&self, column: u32) -> u64 {
+        let is_written = matches!(self.state(column), State::Before | State::After);
+        let shard = self.shards.get(&column).filter(|_| is_written);
+        let file = shard.and_then(|path| open_shard(self.disk, path).ok());
+        file.and_then(|file| file.meta().ok()).map_or(u64::MAX, |meta| meta.size)
+    }
+
+    fn is_of_layout(&self, head: &RecordHead, target: &Target, len: u64) -> bool {
+        let after = match (head.kind, self.after.get(&target.column.0)) {
+            (RecordKind::Replace, Some(None)) => return true,
+            (RecordKind::Write | RecordKind::Zero | RecordKind::Length, Some(Some(after))) => after,
+            _ => return false,
+        };
+        let is_after = after.set == self.header.set && after.generation == self.header.generation;
+        let (Some(body_end), Some(file_len)) = (after.body_end(), after.file_len()) else { return false };
+        let Some(end) = target.offset.checked_add(head.payload_len) else { return false };
+        let block = after.block_len.bytes();
+        is_after
+            && file_len <= len
+            && match head.kind {
+                RecordKind::Length => target.offset == file_len && head.payload_len == 0,
+                RecordKind::Write if target.offset < BODY_OFFSET => {
+                    target.offset.is_multiple_of(HEADER_BYTES) && head.payload_len == HEADER_BYTES
+                }
+                _ => {
+                    target.offset >= BODY_OFFSET
+                        && (target.offset - BODY_OFFSET).is_multiple_of(block)
+                        && head.payload_len.is_multiple_of(block)
+                        && end <= body_end.min(after.meta_offset)
+                }
+            }
+    }
+
     fn found(&self, column: u32) -> Option<ShardHeader> {
         let file = open_shard(self.disk, self.shards.get(&column)?).ok()?;
         let (found, _) = read_front(&*file).ok()?;
@@ -395,11 +496,13 @@ impl Replay<'_> {
     fn replace(&mut self, column: Column) -> Result<(), SealError> {
         let Some(path) = self.shards.get(&column.0) else { return Ok(()) };
         let from = temp(path);
-        let ready = match self.disk.open(&from) {
-            Ok(file) => read_front(&*file).is_ok_and(|(header, _)| header.set == self.header.set),
-            Err(_) => false,
+        let is_of_set = |file: Box<dyn DiskFile>| {
+            read_front(&*file).is_ok_and(|(header, _)| header.set == self.header.set)
         };
-        if ready {
+        let ready = self.disk.open(&from).is_ok_and(is_of_set);
+        // Nothing is replaced that is another's.
+        let free = self.disk.meta(path).is_err() || self.disk.open(path).is_ok_and(is_of_set);
+        if ready && free {
             self.disk.rename(&from, path).map_err(|e| SealError::io("renaming", &from, e))?;
         }
         Ok(())

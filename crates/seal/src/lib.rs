@@ -41,6 +41,7 @@ mod names;
 mod options;
 mod par;
 mod pin;
+mod records;
 mod rename;
 mod renamed;
 mod report;
@@ -75,7 +76,7 @@ pub fn path_text(path: impl AsRef<std::path::Path>) -> String {
 }
 
 pub use select::Select;
-use set::{Opening, Set};
+use set::{Opening, Pending, Set};
 use std::path::Path;
 
 /// Seals the sources, or brings an existing set up to date with them.
@@ -133,15 +134,16 @@ impl World<'_> {
         progress: &mut dyn Progress,
     ) -> Result<VerifyReport, SealError> {
         let ignore_checksums = options.ignore_checksums;
-        let opening = Opening { paths: &options.set, alone: false, ignore_checksums, locked: false };
+        let opening = Opening { ignore_checksums, ..Opening::to_read(&options.set, Pending::Refused) };
         let mut set = Set::open(*self, &opening)?;
-        verify::scan(&mut set, progress).map(|(report, _)| report)
+        let found = verify::scan(&mut set, progress).map(|(report, _)| report);
+        set.refuse_if_changed().and(found)
     }
 
     /// [`heal`] in this world.
     pub fn heal(&self, options: &HealOptions, progress: &mut dyn Progress) -> Result<HealReport, SealError> {
         let ignore_checksums = options.ignore_checksums;
-        let opening = Opening { paths: &options.set, alone: true, ignore_checksums, locked: false };
+        let opening = Opening { ignore_checksums, ..Opening::to_write(&options.set) };
         let mut set = Set::open(*self, &opening)?;
         set.guess = options.guess;
         heal::heal(&mut set, options, progress)
@@ -153,10 +155,14 @@ impl World<'_> {
         options: &UnsealOptions,
         progress: &mut dyn Progress,
     ) -> Result<UnsealReport, SealError> {
-        let opening = Opening { paths: &options.set, alone: false, ignore_checksums: false, locked: false };
-        let mut set = Set::open(*self, &opening)?;
+        let mut set = Set::open(*self, &Opening::to_read(&options.set, Pending::Done))?;
         renamed::find_renamed(&mut set, progress)?;
-        unseal::unseal(&set, options, progress)
+        let done = unseal::unseal(&set, options, progress);
+        // Blocks that are checked are those of the set, whoever changed it meanwhile.
+        if done.is_err() || !set.judge {
+            set.refuse_if_changed()?;
+        }
+        done
     }
 
     /// [`pin`] in this world.
@@ -166,19 +172,18 @@ impl World<'_> {
         file: &Path,
         progress: &mut dyn Progress,
     ) -> Result<PinReport, SealError> {
-        let opening = Opening { paths, alone: false, ignore_checksums: false, locked: false };
-        pin::pin(&Set::open(*self, &opening)?, file, progress)
+        let set = Set::open(*self, &Opening::to_read(paths, Pending::Refused))?;
+        let done = pin::pin(&set, file, progress);
+        set.refuse_if_changed().and(done)
     }
 
     /// [`list`] in this world.
     pub fn list(&self, paths: &SetPaths, select: &Select) -> Result<Listing, SealError> {
-        let opening = Opening { paths, alone: false, ignore_checksums: false, locked: false };
-        Set::open(*self, &opening)?.list(select)
+        Set::open(*self, &Opening::to_read(paths, Pending::Told))?.list(select)
     }
 
     /// [`open_set`] in this world.
     pub fn open_set(&self, paths: &SetPaths) -> Result<SetInfo, SealError> {
-        let opening = Opening { paths, alone: false, ignore_checksums: false, locked: false };
-        Set::open(*self, &opening).map(|set| set.info())
+        Set::open(*self, &Opening::to_read(paths, Pending::Told)).map(|set| set.info())
     }
 }

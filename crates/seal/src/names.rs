@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 pub(crate) const SHARD: &str = ".shard";
 pub(crate) const TEMP: &str = ".tmp";
 pub(crate) const JOURNAL: &str = ".journal";
+/// Locked by whoever writes in a directory, and there only as long.
+pub(crate) const LOCK: &str = ".pantile.lock";
 const STRAY: &str = ".pantile-";
 
 /// A column that no code has: for a temporary file of a set that is not of a column.

@@ -49,6 +49,8 @@ pub struct SealOptions {
     /// The sources are those that were sealed, in another place now. Otherwise another place is refused: another tree of the
     /// same name would take the place of the one that was sealed.
     pub moved: bool,
+    /// Where this user's records of what she sealed lie; none is written unless given.
+    pub records: Option<PathBuf>,
     /// Reads every file, and takes one that holds something else than was sealed for changed. Otherwise those are not read whose size and times are as they
     /// were; and one that was touched since without another size or time of modification, and holds something else, is refused: damaged or changed.
     pub read_all: bool,
@@ -96,6 +98,7 @@ impl SealOptions {
             checksums: None,
             block_len: None,
             moved: false,
+            records: None,
             read_all: false,
             forget: false,
             shared: false,
@@ -124,6 +127,9 @@ pub struct SetPaths {
     /// How much work the set may make, in steps of about a microsecond, where it may be somebody else's; the least there is
     /// unless given. See docs/security.md.
     pub effort: Option<u64>,
+    /// Where this user's records of what she sealed lie. Originals are written to only if `sources` names them, or if a record says
+    /// that she sealed the set here and from where.
+    pub records: Option<PathBuf>,
 }
 
 impl SetPaths {

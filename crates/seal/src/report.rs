@@ -37,6 +37,8 @@ pub struct SetInfo {
     pub file_bytes: u64,
     /// Every shard that should be there.
     pub shards: Vec<ShardReport>,
+    /// Journals of changes that were decided and are not finished; a command that writes finishes them.
+    pub pending: Vec<String>,
     /// Mode beside: files that are too large for the code, so that parity alone does not bring them back if they are lost
     /// as a whole; the first 100.
     pub exposed: Vec<String>,

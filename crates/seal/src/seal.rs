@@ -43,7 +43,9 @@ pub(crate) fn seal(
         Err(error) => (Err(SealError::io("creating", &options.out, error)), false),
     };
     // Who does not have the lock leaves the directories to whoever has it.
-    if done.is_err() && (held.is_some() || !is_made) {
+    // The file by which it is locked lies in the directory.
+    let had_lock = held.take().is_some();
+    if done.is_err() && (had_lock || !is_made) {
         world.disk.unmake_root(&options.out);
     }
     done
@@ -59,27 +61,47 @@ fn seal_into(
     held: &mut Option<Lock>,
     progress: &mut dyn Progress,
 ) -> Result<SealReport, SealError> {
-    *held = Some(lock(world.disk, std::slice::from_ref(&out), &[], true)?);
+    *held = Some(lock(world.disk, std::slice::from_ref(&out), &[])?);
     let exists = exists(world, &out, &name)?;
     let own = own(options, &out, &name)?;
     let sources: Vec<_> = sources.into_iter().map(|(_, source)| source).collect();
-    if exists {
+    let places: Vec<PathBuf> =
+        sources.iter().map(|source| crate::names::path_of(&source.path).to_path_buf()).collect();
+    let done = if exists {
         let (name_shown, effort) = (crate::names::shown(&name), options.effort);
         let paths = SetPaths { name: Some(name_shown), effort, ..SetPaths::dir(&out) };
-        let opening = Opening { paths: &paths, alone: true, ignore_checksums: false, locked: true };
-        let mut widened_from = None;
-        loop {
-            let set = Set::open(world, &opening)?;
-            let tree = Tree::walk(world.disk, sources.clone(), &own)?;
-            let had = set.manifest.code.spec.clone();
-            match crate::update::update(set, options, tree, progress)? {
-                Some(report) => return Ok(SealReport { widened_from, ..report }),
-                None => widened_from = widened_from.or(Some(had)),
-            }
+        let opening = Opening { locked: true, ..Opening::to_write(&paths) };
+        reseal(world, options, &opening, &sources, &own, progress)
+    } else {
+        let tree = Tree::walk(world.disk, sources, &own)?;
+        first_seal(world, options, Names { dir: out, name, columns: 0 }, tree, progress)
+    };
+    if let (Ok(report), Some(records)) = (&done, &options.records) {
+        // Without a record heal asks where the originals are.
+        let _ = crate::records::note(world.disk, records, &report.set, &places);
+    }
+    done
+}
+
+/// Brings a set up to date, in as many commits as it takes to give the code the columns that it needs.
+fn reseal(
+    world: World<'_>,
+    options: &SealOptions,
+    opening: &Opening<'_>,
+    sources: &[Source],
+    own: &Own,
+    progress: &mut dyn Progress,
+) -> Result<SealReport, SealError> {
+    let mut widened_from = None;
+    loop {
+        let set = Set::open(world, opening)?;
+        let tree = Tree::walk(world.disk, sources.to_vec(), own)?;
+        let had = set.manifest.code.spec.clone();
+        match crate::update::update(set, options, tree, progress)? {
+            Some(report) => return Ok(SealReport { widened_from, ..report }),
+            None => widened_from = widened_from.or(Some(had)),
         }
     }
-    let tree = Tree::walk(world.disk, sources, &own)?;
-    first_seal(world, options, Names { dir: out, name, columns: 0 }, tree, progress)
 }
 
 fn own(options: &SealOptions, out: &Path, name: &[u8]) -> Result<Own, SealError> {

@@ -5,8 +5,8 @@ use crate::copies::combined;
 use crate::disk::{Access, Disk, Meta, MetaKind, now, spelt_one_way};
 use crate::disks::disk_losses;
 use crate::grid::{Geometry, Grid};
-use crate::journal::{has_shards, journals, replay};
-use crate::lock::{Lock, lock};
+use crate::journal::{has_shards, is_to_be_done, journals, replay};
+use crate::lock::{Lock, lock, refuse_if_locked};
 use crate::names::{Names, column_of, parent, path_of, set_of, shown};
 use crate::options::SetPaths;
 use crate::pin::Pin;
@@ -77,8 +77,40 @@ pub(crate) struct Set<'w> {
     pub(crate) shard_bytes_read: AtomicU64,
     /// Bytes read from originals as data beside parity.
     pub(crate) source_bytes_read: AtomicU64,
-    /// Held until the set is closed; on nothing if the caller has it.
+    /// Why originals may be written to.
+    pub(crate) trust: Trust,
+    /// Journals of changes that were decided and are not finished, where they are only told of.
+    pending: Vec<PathBuf>,
+    /// Held until the set is closed; on nothing if the caller has it, or if the set is only read.
     lock: Lock,
+    /// By column: how each shard was when it was opened.
+    opened: Vec<Option<Meta>>,
+}
+
+/// Why originals may be written to.
+#[derive(Clone, Copy)]
+pub(crate) struct Trust {
+    /// Whether the person named them.
+    named: bool,
+    /// Whether this user sealed them here, and they are where they were.
+    pub(crate) recorded: bool,
+}
+
+impl Trust {
+    pub(crate) fn may_be_written(self) -> bool {
+        self.named || self.recorded
+    }
+}
+
+/// What is done about a change that was decided and is not finished.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pending {
+    /// It is finished.
+    Done,
+    /// It is told of; nothing is written.
+    Told,
+    /// Nothing is written, and nothing judged that is half of one state and half of another.
+    Refused,
 }
 
 /// How a set is opened.
@@ -90,6 +122,20 @@ pub(crate) struct Opening<'a> {
     pub(crate) ignore_checksums: bool,
     /// The lock, if the caller has it already.
     pub(crate) locked: bool,
+    /// What is done about journals.
+    pub(crate) pending: Pending,
+}
+
+impl<'a> Opening<'a> {
+    /// By a command that changes the set.
+    pub(crate) fn to_write(paths: &'a SetPaths) -> Opening<'a> {
+        Opening { paths, alone: true, ignore_checksums: false, locked: false, pending: Pending::Done }
+    }
+
+    /// By one that does not.
+    pub(crate) fn to_read(paths: &'a SetPaths, pending: Pending) -> Opening<'a> {
+        Opening { paths, alone: false, ignore_checksums: false, locked: false, pending }
+    }
 }
 
 impl<'w> Set<'w> {
@@ -101,8 +147,12 @@ impl<'w> Set<'w> {
         let paths = opening.paths;
         let access = if opening.alone { Access::Write } else { Access::Read };
         let dirs = directories(disk, &paths.paths, access)?;
-        let held = finish_journals(world, &dirs, opening)?;
+        let (held, pending) = finish_journals(world, &dirs, opening)?;
         let candidates = find(disk, &paths.paths)?;
+        let is_refused = opening.pending == Pending::Refused || candidates.is_empty();
+        if let Some(journal) = pending.first().filter(|_| is_refused) {
+            return Err(SealError::Pending { journal: journal.clone() });
+        }
         if candidates.is_empty() {
             return Err(SealError::NoShards { paths: paths.paths.clone() });
         }
@@ -123,6 +173,10 @@ impl<'w> Set<'w> {
         let home = home(&candidates, set);
         let names = Names { dir: home, name: manifest.name.clone(), columns: geometry.columns() };
         let sources = sources(disk, &manifest, &paths.sources)?;
+        let set_name = manifest.set.to_string();
+        let fits = |records: &PathBuf| crate::records::fits(disk, records, &set_name, &sources);
+        let trust =
+            Trust { named: !paths.sources.is_empty(), recorded: paths.records.as_ref().is_some_and(fits) };
         let mut opened = Set {
             world,
             grid: Grid::new(geometry.lanes.len(), &manifest.entries),
@@ -143,9 +197,13 @@ impl<'w> Set<'w> {
             manifest,
             shard_bytes_read: AtomicU64::new(0),
             source_bytes_read: AtomicU64::new(0),
+            trust,
+            pending,
             lock: held,
+            opened: Vec::new(),
         };
         opened.assign(candidates);
+        opened.opened = opened.metas();
         if opened.manifest.mode == Mode::Beside {
             opened.look_at_originals();
         }
@@ -153,8 +211,28 @@ impl<'w> Set<'w> {
     }
 
     /// Keeps all others from a directory that is written to, while what is returned is held: temporary files of all commands have one name.
-    pub(crate) fn lock_alone(&self, dir: &Path) -> Result<Lock, SealError> {
-        self.lock.with_alone(self.world.disk, dir)
+    pub(crate) fn lock(&self, dir: &Path) -> Result<Lock, SealError> {
+        self.lock.with(self.world.disk, dir)
+    }
+
+    fn metas(&self) -> Vec<Option<Meta>> {
+        self.shards.iter().map(|shard| shard.as_ref()?.file.meta().ok()).collect()
+    }
+
+    /// Refuses what was read while another command changed the set.
+    pub(crate) fn refuse_if_changed(&self) -> Result<(), SealError> {
+        let state = |meta: &Option<Meta>| meta.map(|meta| (meta.size, meta.mtime));
+        let now = self.metas();
+        match self.opened.iter().map(state).eq(now.iter().map(state)) {
+            true => Ok(()),
+            false => Err(SealError::Busy { dir: self.names.dir.clone() }),
+        }
+    }
+
+    /// Whether a directory is one of those of the shards that were named.
+    pub(crate) fn is_named(&self, dir: &Path) -> bool {
+        let id = |dir: &Path| self.world.disk.meta(dir).map(|meta| meta.id).ok();
+        id(dir).is_some_and(|found| self.dirs.iter().any(|named| id(named) == Some(found)))
     }
 
     /// From here on originals may be repaired.
@@ -487,6 +565,7 @@ impl<'w> Set<'w> {
             links: count(|kind| matches!(kind, EntryKind::Symlink { .. })),
             file_bytes: file_bytes(&self.manifest),
             shards: self.shard_reports(),
+            pending: self.pending.iter().map(|journal| journal.display().to_string()).collect(),
         }
     }
 }
@@ -499,8 +578,13 @@ pub(crate) fn restored_path(manifest: &Manifest, entry: usize) -> Vec<u8> {
     parts.join(&b'/')
 }
 
-/// Locks the directories, with those that links to shards lead to, and does what journals there say. Where one is found the lock is for this command alone.
-fn finish_journals(world: World<'_>, dirs: &[PathBuf], opening: &Opening<'_>) -> Result<Lock, SealError> {
+/// Locks the directories, with those that links to shards lead to, for a command that writes, and does what journals there say; or only
+/// lists those that tell of something that is not done.
+fn finish_journals(
+    world: World<'_>,
+    dirs: &[PathBuf],
+    opening: &Opening<'_>,
+) -> Result<(Lock, Vec<PathBuf>), SealError> {
     let pending = || -> Result<Vec<PathBuf>, SealError> {
         let mut pending = Vec::new();
         for dir in dirs {
@@ -529,26 +613,40 @@ fn finish_journals(world: World<'_>, dirs: &[PathBuf], opening: &Opening<'_>) ->
         }
         Ok(of_shards)
     };
-    let lock = |alone: bool| lock(world.disk, dirs, &opening.paths.paths, alone);
-    let mut held = if opening.locked { Lock::default() } else { lock(opening.alone)? };
-    if pending()?.is_empty() {
-        return Ok(held);
+    let named = &opening.paths.paths;
+    let lock = || lock(world.disk, dirs, named);
+    let mut held = Lock::default();
+    match (opening.alone, opening.locked) {
+        (_, true) => {}
+        (true, false) => held = lock()?,
+        (false, false) => refuse_if_locked(world.disk, dirs, named)?,
     }
-    if !opening.locked && !opening.alone {
-        drop(held);
-        held = lock(true)?;
-    }
-    // Listed again: between two locks another command may have finished it.
-    pending()?.iter().try_for_each(|journal| {
-        for dir in dirs.iter().chain([&parent(journal)]) {
-            world.disk.root(dir, Access::Write).map_err(|e| SealError::io("opening", dir, e))?;
+    let found = pending()?;
+    if opening.pending != Pending::Done {
+        let mut left = Vec::new();
+        for journal in found {
+            if is_to_be_done(&world, &journal, dirs)? {
+                left.push(journal);
+            }
         }
+        return Ok((held, left));
+    }
+    if found.is_empty() {
+        return Ok((held, Vec::new()));
+    }
+    for dir in dirs.iter().chain(&found.iter().map(|journal| parent(journal)).collect::<Vec<_>>()) {
+        world.disk.root(dir, Access::Write).map_err(|e| SealError::io("opening", dir, e))?;
+    }
+    let only_now = if opening.alone || opening.locked { None } else { Some(lock()?) };
+    // Listed again: before it was locked another command may have finished it.
+    pending()?.iter().try_for_each(|journal| {
         replay(&world, journal, dirs).map(|_| ()).map_err(|error| match error {
             bad @ SealError::BadJournal { .. } => bad,
             error => SealError::Unfinished { journal: journal.clone(), error: Box::new(error) },
         })
     })?;
-    Ok(held)
+    drop(only_now);
+    Ok((held, Vec::new()))
 }
 
 /// Whether a text is the UUID of a set, or so many of its first digits that nobody gives them by chance.

@@ -7,10 +7,14 @@
 //!
 //! Deliberately not here: what may be written. That is decided by whoever opens a root.
 
-use crate::disk::{Access, Disk, DiskFile, DiskSystem, FileId, Meta, MetaKind, PRIVATE_DIR};
+use crate::disk::{Access, Disk, DiskFile, DiskSystem, FileId, Held, Identity, Meta, MetaKind, PRIVATE_DIR};
+use crate::names::LOCK;
 use pantile_format::Timestamp;
 use rustix::buffer::spare_capacity;
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, ResolveFlags, Stat, StatxFlags, Timespec,
+    Timestamps,
+};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -47,6 +51,32 @@ struct SystemFile {
 
 /// A file system, by a directory on it.
 struct FileSystem(OwnedFd);
+
+/// A file that is locked. It is removed before the lock ends, so that nothing is left behind.
+struct LockFile {
+    dir: OwnedFd,
+    _file: OwnedFd,
+    /// When the directory was last changed before the file was there, and by it.
+    changed: Option<(Timestamp, Timestamp)>,
+}
+
+impl Held for LockFile {}
+
+impl Drop for LockFile {
+    fn drop(&mut self) {
+        let now = changed(&self.dir);
+        // What cannot be removed is in nobody's way: it is locked anew.
+        let _ = rustix::fs::unlinkat(&self.dir, LOCK, AtFlags::empty());
+        // Nor does the time of the directory tell of it. Best effort: only its owner may set it.
+        let left = match (self.changed, now) {
+            (Some((before, by_lock)), Some(now)) if now == by_lock => Some(before),
+            (_, now) => now,
+        };
+        if let Some(left) = left {
+            let _ = rustix::fs::utimensat(&self.dir, ".", &modified(left), AtFlags::SYMLINK_NOFOLLOW);
+        }
+    }
+}
 
 const TO_SEARCH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 const TO_LIST: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
@@ -379,6 +409,67 @@ impl Disk for SystemDisk {
         Ok(names)
     }
 
+    fn identity(&self, path: &Path) -> io::Result<Identity> {
+        let dir = self.open_at(path, Access::Read, OFlags::PATH)?;
+        let id = describe(&rustix::fs::fstat(&dir)?).id;
+        let found = rustix::fs::statx(&dir, "", AtFlags::EMPTY_PATH, StatxFlags::BTIME).ok();
+        let found = found.filter(|found| found.stx_mask & StatxFlags::BTIME.bits() != 0);
+        let born =
+            found.map(|found| Timestamp { seconds: found.stx_btime.tv_sec, nanos: found.stx_btime.tv_nsec });
+        Ok(Identity { id, born })
+    }
+
+    fn lock(&self, dir: &Path) -> io::Result<Option<Box<dyn Held>>> {
+        const TRIES_MOST: usize = 10;
+        // One that only asks whether it is locked holds it for a moment.
+        const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
+        let (root, below) = self.find(dir, Access::Write)?;
+        let dir = self.beneath(root.as_fd(), &below, TO_SEARCH)?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let busy = || Err(io::ErrorKind::WouldBlock.into());
+        let before = changed(&dir);
+        for _ in 0..TRIES_MOST {
+            let file = match rustix::fs::openat(&dir, LOCK, flags, Mode::from_raw_mode(0o600)) {
+                Ok(file) => file,
+                // It is another user's, who works here or was killed here.
+                Err(Errno::ACCESS | Errno::PERM)
+                    if rustix::fs::statat(&dir, LOCK, AtFlags::SYMLINK_NOFOLLOW).is_ok() =>
+                {
+                    return busy();
+                }
+                Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            };
+            let there = describe(&rustix::fs::fstat(&file)?);
+            if there.kind != MetaKind::File {
+                return Err(io::Error::other(format!("what is called {LOCK} there is no file; remove it")));
+            }
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(Errno::WOULDBLOCK) => {
+                    std::thread::sleep(PAUSE);
+                    continue;
+                }
+                // A file system without locks.
+                Err(_) => {}
+            }
+            // Whoever had it may just have removed it.
+            let now = rustix::fs::statat(&dir, LOCK, AtFlags::SYMLINK_NOFOLLOW);
+            if now.is_ok_and(|now| describe(&now).id == there.id) {
+                let changed = before.zip(changed(&dir));
+                return Ok(Some(Box::new(LockFile { dir, _file: file, changed })));
+            }
+        }
+        busy()
+    }
+
+    fn is_locked(&self, dir: &Path) -> bool {
+        let Ok((root, below)) = self.find(dir, Access::Read) else { return false };
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+        let Ok(file) = self.beneath(root.as_fd(), &below.join(LOCK), flags) else { return false };
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
+    }
+
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {
         let stat = rustix::fs::fstatvfs(self.open_at(path, Access::Read, TO_LIST)?)?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
@@ -504,6 +595,11 @@ fn set_attribute_of(file: BorrowedFd<'_>, name: &[u8], value: Option<&[u8]>) -> 
         Some(value) => Ok(rustix::fs::fsetxattr(file, name, value, rustix::fs::XattrFlags::empty())?),
         None => Ok(rustix::fs::fremovexattr(file, name)?),
     }
+}
+
+/// When a directory was last changed.
+fn changed(dir: &OwnedFd) -> Option<Timestamp> {
+    rustix::fs::fstat(dir).ok().map(|stat| describe(&stat).mtime)
 }
 
 fn modified(mtime: Timestamp) -> Timestamps {

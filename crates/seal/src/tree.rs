@@ -1,7 +1,7 @@
 //! Looking at the sources: what is there now, in an order in which directories come before what they hold.
 
 use crate::disk::{Access, Disk, Meta, MetaKind, now};
-use crate::names::{is_own, parent, path_of, set_of, stray_of};
+use crate::names::{LOCK, is_own, parent, path_of, set_of, stray_of};
 use crate::select::Patterns;
 use crate::system::real_path;
 use crate::window::join;
@@ -147,7 +147,7 @@ impl Tree {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound && !path.is_empty() => continue,
                 Err(error) => return Err(SealError::io("reading", &full, error)),
             };
-            let is_stray = full.file_name().is_some_and(|name| stray_of(name).is_some());
+            let is_stray = full.file_name().is_some_and(|name| name == LOCK || stray_of(name).is_some());
             if is_stray && !path.is_empty() && matches!(meta.kind, MetaKind::File | MetaKind::Symlink) {
                 self.strays.push(full);
                 continue;
@@ -222,7 +222,7 @@ impl Own {
         let sets: BTreeSet<Vec<u8>> = names.iter().filter_map(|name| set_of(name.as_os_str())).collect();
         let is_of_set =
             |name: &Path, set: &[u8]| is_own(name.as_os_str(), set) && set != self.name.as_slice();
-        names.retain(|name| !is_own(name.as_os_str(), &self.name));
+        names.retain(|name| !is_own(name.as_os_str(), &self.name) && name.as_os_str() != LOCK);
         let (others, rest) =
             std::mem::take(names).into_iter().partition(|name| sets.iter().any(|set| is_of_set(name, set)));
         *names = rest;

@@ -99,7 +99,7 @@ pub(crate) fn unseal(
     let fresh = set.world.disk.root(target, Access::Write).is_err();
     refuse_early(set, &entries, options)?;
     set.world.disk.make_root(target).map_err(|e| SealError::io("creating", target, e))?;
-    let _lock = set.lock_alone(target)?;
+    let _lock = set.lock(target)?;
     let no_check = |lost| set.geometry.checker(lost).locator().checks().is_empty();
     let blind = !set.knows_blocks() && no_check(&set.lost_cells());
     let damage =

@@ -45,7 +45,8 @@ pub struct SetArgs {
 impl SetArgs {
     pub fn into_paths(self) -> SetPaths {
         let (name, effort) = (self.name.map(path_text), self.reading.effort);
-        SetPaths { paths: self.paths, name, sources: self.sources, pin: self.pin, effort }
+        let SetArgs { paths, sources, pin, .. } = self;
+        SetPaths { paths, name, sources, pin, effort, records: records() }
     }
 
     /// How the set was named, for commands that are proposed.
@@ -101,8 +102,15 @@ impl Hint {
     }
 }
 
+/// Where this user's records of what she sealed lie: in her own state directory, not in a set.
+pub fn records() -> Option<PathBuf> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
+    Some(state.join("pantile/sealed"))
+}
+
 /// A word for a shell.
-fn quoted(word: impl AsRef<OsStr>) -> String {
+pub fn quoted(word: impl AsRef<OsStr>) -> String {
     let mut out = String::new();
     for c in path_text(word.as_ref()).chars() {
         if !c.is_alphanumeric() && !"_-./:,+@%=".contains(c) {
@@ -320,6 +328,7 @@ fn verdict(error: &SealError, text: String) -> Failure {
         | SealError::Disguised { .. }
         | SealError::RotOrChange { .. }
         | SealError::ShardsElsewhere { .. }
+        | SealError::Pending { .. }
         | SealError::BadJournal { .. } => Failure::Damage(text),
         SealError::NoSources
         | SealError::BadPattern { .. }
@@ -515,6 +524,11 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
     if !report.files.is_empty() {
         out.push('\n');
         out.push_str(&files(&report.files, FILES_MOST, terminal));
+    }
+    if report.mode == "beside" {
+        for source in &report.sources {
+            let _ = writeln!(out, "\nOriginals: {}", name(source));
+        }
     }
     for source in &report.sources_missing {
         let _ = writeln!(

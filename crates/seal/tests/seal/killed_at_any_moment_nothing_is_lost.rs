@@ -110,6 +110,14 @@ fn strays(place: &Place) -> usize {
     picture(&place.tree()).into_keys().filter(is_stray).count()
 }
 
+/// Finishes what was decided, as any command does that writes something.
+fn finish(set: SetPaths, place: &Place) {
+    let target = place.dir.path().join("finished");
+    let _ = fs::remove_dir_all(&target);
+    let _ = unseal(&UnsealOptions { set, target: target.clone(), overwrite: false }, &mut Silent);
+    let _ = fs::remove_dir_all(&target);
+}
+
 fn reseal_in(world: &World<'_>, place: &Place) {
     let _ = world.seal(&place.again(), &mut Silent);
 }
@@ -226,6 +234,7 @@ fn a_source_that_is_added_by_a_killed_seal_is_in_or_out_and_can_be_added_again()
     let act = |world: &World<'_>, place: &Place| drop(world.seal(&options(place, 3), &mut Silent));
     let mut seen = [0, 0];
     let (_, failures) = crash_everywhere(&start, Faults::default(), 2, act, |place, after| {
+        finish(place.set(), place);
         // The columns of the first two are good in each state: one of them comes back.
         let sources = open_set(&place.set()).unwrap().sources.len();
         seen[sources - 2] += 1;
@@ -264,6 +273,7 @@ fn a_seal_again_that_is_killed_waits_for_shards_that_are_away() {
         for column in away {
             fs::rename(other.join(format!("{column}")), place.shard(column)).unwrap();
         }
+        finish(place.set(), place);
         let verified = place.verify();
         assert!(verified.shards.iter().all(|s| s.status == ShardStatus::Good), "{after}: {verified:?}");
         assert!(!place.out().join("tree.journal").exists(), "{after}");
@@ -289,6 +299,7 @@ fn a_seal_again_that_is_killed_is_finished_in_all_directories_that_are_named() {
         }
         finished += u64::from(place.out().join("tree.journal").exists());
         let set = SetPaths { paths, ..SetPaths::default() };
+        finish(set.clone(), place);
         let verified =
             verify(&VerifyOptions { set: set.clone(), ..Default::default() }, &mut Silent).unwrap();
         let unsealed = unseal(
@@ -317,6 +328,7 @@ fn a_journal_beside_the_shards_is_found_by_whoever_names_links_to_them() {
         }
         let journal = place.out().join("tree.journal");
         finished += u64::from(journal.exists());
+        finish(SetPaths::dir(&links), place);
         let verified =
             verify(&VerifyOptions { set: SetPaths::dir(&links), ..Default::default() }, &mut Silent).unwrap();
         let is_good = verified.shards.iter().all(|s| s.status == ShardStatus::Good);
@@ -335,6 +347,7 @@ fn a_journal_of_shards_that_never_come_back_is_in_nobodys_way() {
         let was_there = place.out().join("tree.journal").exists();
         fs::remove_file(place.shard(1)).unwrap();
         fs::remove_file(place.shard(3)).unwrap();
+        finish(place.set(), place);
         let verified = place.verify();
         assert_eq!(verified.shards.iter().filter(|s| s.status == ShardStatus::Good).count(), 3);
         let is_there = place.out().join("tree.journal").exists();
@@ -594,7 +607,8 @@ fn healing_an_original_that_is_killed_leaves_the_file_as_it_was_or_whole() {
         seen += left;
         // It wrote to the directory, whose files would be read, and the rotten one refused.
         make_shards_younger(place);
-        assert_eq!(place.reseal().files, 4);
+        // Whoever names the sources herself has what was there kept beside what was healed.
+        assert!((4..=5).contains(&place.reseal().files));
         heal(&HealOptions { set: set(place), ..Default::default() }, &mut Silent).unwrap();
         assert_eq!(strays(place), 0);
         fs::read(place.tree().join("d/c")).unwrap() == whole
@@ -842,7 +856,6 @@ fn a_journal_does_not_undo_what_was_healed_without_it() {
         }
         tried += 1;
         fs::rename(&aside, &journal).unwrap();
-        let _ = place.verify();
         assert!(is_whole(&restored(&place)), "after {after}: the journal destroyed the set");
         left += u64::from(journal.exists());
         place.heal().unwrap();

@@ -6,6 +6,7 @@ mod damage_is_found_and_repaired;
 mod evidence_decides_what_is_written;
 mod killed_at_any_moment_nothing_is_lost;
 mod metadata_is_used_in_parts;
+mod nobody_gets_in;
 mod odd_trees_and_shards_do_not_stop_the_work;
 mod originals_and_states_are_judged_fairly;
 mod pins_resist_a_forger;

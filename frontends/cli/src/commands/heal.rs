@@ -19,6 +19,10 @@ use std::path::PathBuf;
 Exit status: 0 whole again, 1 (--dry-run) there is something to repair, 2 not all could be repaired.
 Ctrl-C ends between two stripes; nothing is lost, and the next run goes on.
 
+Originals beside their parity are written to only where --source names them, or where you sealed them on this machine
+and nothing else was put in their place since; what is replaced is otherwise kept beside as FILE.before-heal. A shard's
+link is followed if it leads to a shard of the set, and moved aside if not.
+
 Shards that were moved to other disks are found by a symbolic link in the directory, or if their directories are named \
 too; those that are not found are made anew beside the others.
 
@@ -78,6 +82,13 @@ impl Heal {
         if self.dry_run {
             return self.rehearse(terminal);
         }
+        let mut again = hint.heal();
+        if let Some(out) = &self.out {
+            again.push_str(&format!(" --out {}", sets::quoted(out)));
+        }
+        if self.ignore_checksums {
+            again.push_str(" --ignore-checksums");
+        }
         let options = HealOptions {
             set: self.set.into_paths(),
             ignore_checksums: self.ignore_checksums,
@@ -105,6 +116,15 @@ impl Heal {
                 }
             }
             Err(error) => {
+                if let SealError::SourcesNotNamed { sources } = &error {
+                    let sources: Vec<String> =
+                        sources.iter().map(|path| format!(" --source {}", sets::quoted(path))).collect();
+                    return Err(Failure::Input(format!(
+                        "there is no record that you sealed this set on this machine, and whoever made it may have named any place for \
+                         its originals; nothing was written. To repair them there: {again}{}",
+                        sources.concat()
+                    )));
+                }
                 let (losses, healed) = match &error {
                     SealError::TooMuchLost { losses, healed } => (Some(&**losses), healed.as_deref()),
                     SealError::NotHealed { report } => (None, Some(&**report)),
@@ -181,6 +201,11 @@ fn text(report: &HealReport, hint: &Hint, terminal: &Terminal) -> String {
         return format!("{strays}{title} was whole; there was nothing to repair.\n{superfluous}");
     }
     let mut out = format!("{title} ({})\n\n{strays}", report.found.code);
+    if report.found.mode == "beside" {
+        for source in &report.found.sources {
+            let _ = writeln!(out, "  originals  {}", sets::name(source));
+        }
+    }
     let _ = writeln!(out, "  repaired   {} blocks", report.blocks_repaired);
     if report.stripes_guessed > 0 {
         let _ = writeln!(

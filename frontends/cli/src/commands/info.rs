@@ -10,8 +10,8 @@ use std::fmt::Write;
 
 /// Say which sealed set lies there and which of its shards are present
 ///
-/// Answers: what is in these shards? Only headers and one manifest are read; 'pantile verify' reads everything. A change
-/// that was cut off after it was decided is finished first.
+/// Answers: what is in these shards? Only headers and one manifest are read; 'pantile verify' reads everything. Nothing is
+/// written: a change that was cut off after it was decided is named, and not finished.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -67,6 +67,10 @@ fn text(info: &SetInfo, terminal: &Terminal) -> String {
     );
     for source in &info.sources {
         line("sealed", sets::name(source));
+    }
+    for journal in &info.pending {
+        let what = "a change that was decided is not finished; 'pantile heal' does, or 'pantile seal'";
+        let _ = writeln!(out, "  {:<10} {}: {what}", "pending", sets::name(journal));
     }
     out.push_str(&sets::exposed(&info.exposed, info.exposed_count));
     out.push_str(&sets::disk_losses(&info.disk_losses));

@@ -109,6 +109,7 @@ impl Seal {
         options.checksums = self.no_checksums.then_some(false);
         options.block_len = self.block;
         options.name = self.name;
+        options.records = sets::records();
         (options.moved, options.read_all) = (self.moved, self.read_all);
         options.version = self.upgrade.then_some(Version::V2);
         (options.forget, options.shared) = (self.forget, self.shared);

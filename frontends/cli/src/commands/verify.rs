@@ -10,7 +10,7 @@ use pantile_seal::{VerifyOptions, verify};
 ///
 /// Answers: is everything still there and right, and if not, can it be repaired? Every block is read and judged by
 /// its checksum; with --ignore-checksums, or where there are none, by the equations of the code, which locate silent
-/// damage without knowing anything about the content. Checksums find accidents; they do not resist a forger. Nothing is written, but that a change which was cut off after it was decided is finished first.
+/// damage without knowing anything about the content. Checksums find accidents; they do not resist a forger. Nothing is written: while a change that was cut off after it was decided is not finished, nothing is judged (status 1), and 'pantile heal' finishes it.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status: 0 clean, 1 damaged and repairable, 2 more is lost than the code can bear.

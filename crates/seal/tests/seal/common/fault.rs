@@ -8,7 +8,7 @@
 
 use super::Seed;
 use pantile_format::Timestamp;
-use pantile_seal::disk::{Access, Disk, DiskFile, DiskSystem, Meta, SystemDisk};
+use pantile_seal::disk::{Access, Disk, DiskFile, DiskSystem, Held, Identity, Meta, SystemDisk};
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::io;
@@ -437,6 +437,18 @@ impl Disk for FaultDisk {
     fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
         self.alive()?;
         self.inner.list(path)
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<Identity> {
+        self.inner.identity(path)
+    }
+
+    fn lock(&self, dir: &Path) -> io::Result<Option<Box<dyn Held>>> {
+        self.inner.lock(dir)
+    }
+
+    fn is_locked(&self, dir: &Path) -> bool {
+        self.inner.is_locked(dir)
     }
 
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {

@@ -65,11 +65,17 @@ impl Place {
     pub fn options(&self, code: &str) -> SealOptions {
         let mut options = SealOptions::new(vec![self.tree()], self.out());
         options.code = Some(code_of(code));
+        options.records = Some(self.records());
         options
     }
 
     pub fn set(&self) -> SetPaths {
-        SetPaths::dir(self.out())
+        SetPaths { records: Some(self.records()), ..SetPaths::dir(self.out()) }
+    }
+
+    /// What the user who seals here knows of what she sealed.
+    pub fn records(&self) -> PathBuf {
+        self.dir.path().join("records")
     }
 
     pub fn verify(&self) -> VerifyReport {
@@ -86,7 +92,8 @@ impl Place {
 
     /// To seal once more, also in a copy of the place in which it was sealed.
     pub fn again(&self) -> SealOptions {
-        SealOptions { moved: true, ..SealOptions::new(vec![self.tree()], self.out()) }
+        let records = Some(self.records());
+        SealOptions { moved: true, records, ..SealOptions::new(vec![self.tree()], self.out()) }
     }
 
     pub fn unseal(&self) -> Result<UnsealReport, SealError> {

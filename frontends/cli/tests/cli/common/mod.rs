@@ -31,6 +31,8 @@ fn run(directory: &Path, variables: &[(&str, &str)], arguments: &[&str]) -> Run 
         .current_dir(directory)
         .envs(variables.iter().copied())
         .env_remove("NO_COLOR")
+        // What the tests seal is no matter of whoever runs them.
+        .env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"))
         .env("TERM", "xterm-256color")
         .stdin(Stdio::null())
         .output()

@@ -1,0 +1,76 @@
+//! What this user sealed on this machine: a file for each set in a directory of hers, which nobody else can write.
+//!
+//! A set names the places of its originals, and whoever made it may have named any place. A record says which directories these
+//! were when the set was sealed here. It fits as long as they are the same: a path that leads elsewhere now, by a link or
+//! because something else was put there, does not fit, and neither does anything on another machine.
+//!
+//! A record is a text: a line for the format, then a line for each source, with the number of its inode and the time at which
+//! that was made, or the number of its device where the file system does not keep that time. It is written anew by each seal.
+
+use crate::disk::{Access, Disk, Identity, Meta, MetaKind};
+use crate::names::{parent, temp};
+use std::fmt::Write;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// As many sources as a manifest can name have less.
+const BYTES_MOST: u64 = 1 << 20;
+
+/// Notes where the sources of a set are.
+///
+/// Best effort: without a record the person is asked to name them when they are to be repaired.
+pub(crate) fn note(disk: &dyn Disk, records: &Path, set: &str, sources: &[PathBuf]) -> io::Result<()> {
+    let text = describe(disk, sources)?;
+    disk.make_root(records)?;
+    let path = records.join(set);
+    if !is_ours(&disk.meta(records)?, MetaKind::Dir) || read(disk, &path).is_ok_and(|found| found == text) {
+        return Ok(());
+    }
+    let file = disk.create(&temp(&path))?;
+    file.write_at(text.as_bytes(), 0)?;
+    file.sync()?;
+    file.give_name(&path)?;
+    disk.sync_dir(records)
+}
+
+/// Whether this user sealed a set here, from sources that are where they were.
+pub(crate) fn fits(disk: &dyn Disk, records: &Path, set: &str, sources: &[PathBuf]) -> bool {
+    let found = || {
+        disk.root(records, Access::Read)?;
+        let is_ours = is_ours(&disk.meta(records)?, MetaKind::Dir);
+        Ok::<bool, io::Error>(is_ours && read(disk, &records.join(set))? == describe(disk, sources)?)
+    };
+    found().unwrap_or(false)
+}
+
+fn describe(disk: &dyn Disk, sources: &[PathBuf]) -> io::Result<String> {
+    let mut text = String::from("pantile record 1\n");
+    for source in sources {
+        // A file is made anew whenever it is healed or saved; the directory that it lies in stays.
+        let is_dir = disk.meta(source).is_ok_and(|meta| meta.kind == MetaKind::Dir);
+        let Identity { id, born } = disk.identity(&if is_dir { source.clone() } else { parent(source) })?;
+        let _ = match born {
+            Some(born) => writeln!(text, "source {} born {}.{:09}", id.inode, born.seconds, born.nanos),
+            None => writeln!(text, "source {} device {}", id.inode, id.device),
+        };
+    }
+    Ok(text)
+}
+
+fn read(disk: &dyn Disk, path: &Path) -> io::Result<String> {
+    let file = disk.open(path)?;
+    let meta = file.meta()?;
+    if !is_ours(&meta, MetaKind::File) || meta.size > BYTES_MOST {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    let mut bytes = vec![0; meta.size as usize];
+    let have = file.read_at(&mut bytes, 0)?;
+    bytes.truncate(have);
+    String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// Whether nobody but this user, and root, can have written it.
+fn is_ours(meta: &Meta, kind: MetaKind) -> bool {
+    const OTHERS_WRITE: u32 = 0o022;
+    meta.kind == kind && meta.owner == rustix::process::geteuid().as_raw() && meta.mode & OTHERS_WRITE == 0
+}

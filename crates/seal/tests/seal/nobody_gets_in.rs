@@ -1,0 +1,305 @@
+//! Claim: what somebody else made, or does meanwhile, leads nobody to write, read or wait beyond what she asked for: sets that name
+//! paths, links in the place of shards, journals, names that are exchanged, locks.
+
+use crate::common::fault::{FaultDisk, Faults};
+use crate::common::*;
+use pantile_format::{Column, CrcStream, Generation, JournalHeader, RecordHead, RecordKind, SetId, Target};
+use pantile_seal::*;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const SECRET: &[u8] = b"a secret of somebody who is not asked";
+
+fn sealed(mode: Mode) -> Place {
+    let place = Place::new();
+    let mut seed = Seed(11);
+    fs::create_dir_all(place.tree().join("d")).unwrap();
+    for name in ["a", "b", "d/c"] {
+        write(&place.tree().join(name), &seed.bytes(20_000));
+    }
+    let mut options = place.options("rs:3+2");
+    options.mode = Some(mode);
+    seal(&options, &mut Silent).unwrap();
+    place
+}
+
+/// As somebody who has the set alone would see it.
+fn without_record(place: &Place) -> HealOptions {
+    HealOptions { set: SetPaths::dir(place.out()), ..Default::default() }
+}
+
+#[test]
+fn a_source_that_only_the_set_names_is_shown_and_not_written() {
+    let place = sealed(Mode::Beside);
+    fs::remove_file(place.tree().join("a")).unwrap();
+    rot(&place, &place.tree().join("b"), 100);
+    flip(&place.shard(3), 100);
+    let (tree, out) = (picture(&place.tree()), shards(&place.out()));
+    let error = heal(&without_record(&place), &mut Silent).unwrap_err();
+    assert!(
+        matches!(&error, SealError::SourcesNotNamed { sources } if *sources == [place.tree()]),
+        "{error}"
+    );
+    assert!(error.to_string().contains(place.tree().to_str().unwrap()), "{error}");
+    assert_eq!(picture(&place.tree()), tree);
+    assert!(shards(&place.out()) == out);
+    let set = SetPaths::dir(place.out());
+    let found = verify(&VerifyOptions { set: set.clone(), ..Default::default() }, &mut Silent).unwrap();
+    assert_eq!(found.sources, [place.tree().display().to_string()]);
+    // A record of the same set by another user, or one that others can write, is none.
+    let records = place.records();
+    fs::set_permissions(&records, fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(matches!(place.heal(), Err(SealError::SourcesNotNamed { .. })));
+    fs::set_permissions(&records, fs::Permissions::from_mode(0o700)).unwrap();
+    // Who sealed it here needs say nothing.
+    assert_eq!(place.heal().unwrap().files_healed.len(), 2);
+    assert!(place.verify().clean);
+}
+
+#[test]
+fn who_names_the_source_has_it_repaired_and_what_is_replaced_is_kept_whatever_the_times_say() {
+    let place = sealed(Mode::Beside);
+    rot(&place, &place.tree().join("b"), 100);
+    let rotten = fs::read(place.tree().join("b")).unwrap();
+    let mut options = without_record(&place);
+    options.set.sources = vec![place.tree()];
+    let healed = heal(&options, &mut Silent).unwrap();
+    let aside = place.tree().join("b.before-heal");
+    assert_eq!(healed.kept_aside, [aside.display().to_string()]);
+    assert!(fs::read(&aside).unwrap() == rotten);
+    // By her own record nothing but rot can have been there.
+    rot(&place, &place.tree().join("a"), 100);
+    assert!(place.heal().unwrap().kept_aside.is_empty());
+}
+
+#[test]
+fn a_source_that_became_a_link_or_another_directory_is_not_followed() {
+    for is_link in [true, false] {
+        let place = sealed(Mode::Beside);
+        let etc = place.dir.path().join("etc");
+        fs::rename(place.tree(), place.dir.path().join("old")).unwrap();
+        fs::create_dir(&etc).unwrap();
+        match is_link {
+            true => symlink(&etc, place.tree()).unwrap(),
+            false => fs::rename(&etc, place.tree()).unwrap(),
+        }
+        assert!(matches!(place.heal(), Err(SealError::SourcesNotNamed { .. })));
+        assert_eq!(fs::read_dir(place.tree()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn a_link_in_the_place_of_a_shard_leads_nobody_to_write_elsewhere() {
+    let place = sealed(Mode::Full);
+    let home = place.dir.path().join("home");
+    fs::create_dir(&home).unwrap();
+    fs::write(home.join("key"), SECRET).unwrap();
+    for (column, to) in [(0, "../home/key"), (3, "../home/new")] {
+        fs::remove_file(place.shard(column)).unwrap();
+        symlink(to, place.shard(column)).unwrap();
+    }
+    let healed = heal(&without_record(&place), &mut Silent).unwrap();
+    assert_eq!((healed.moved_aside.len(), healed.shards_written.len()), (2, 2), "{healed:?}");
+    assert_eq!(fs::read(home.join("key")).unwrap(), SECRET);
+    assert_eq!(fs::read_dir(&home).unwrap().count(), 1, "nothing is made beside it");
+    assert!(place.verify().clean);
+}
+
+#[test]
+fn what_is_no_regular_file_is_reported_and_left() {
+    use rustix::fs::{FileType, Mode as Bits, mknodat};
+    let place = sealed(Mode::Full);
+    fs::remove_file(place.shard(2)).unwrap();
+    mknodat(CWD, place.shard(2), FileType::Fifo, Bits::from_raw_mode(0o600), 0).unwrap();
+    fs::remove_file(place.shard(1)).unwrap();
+    // A pipe that a link leads to is not touched either; the shard takes the place of the link.
+    let pipe = place.dir.path().join("pipe");
+    mknodat(CWD, &pipe, FileType::Fifo, Bits::from_raw_mode(0o600), 0).unwrap();
+    symlink(&pipe, place.shard(1)).unwrap();
+    let Err(SealError::NotHealed { report }) = place.heal() else { panic!("healed") };
+    assert_eq!((report.shards_written.len(), report.not_healed.len()), (1, 1), "{report:?}");
+    assert!(report.not_healed[0].reason.contains("a pipe"), "{report:?}");
+    let is_pipe = |path: &Path| {
+        std::os::unix::fs::FileTypeExt::is_fifo(&fs::symlink_metadata(path).unwrap().file_type())
+    };
+    assert!(is_pipe(&place.shard(2)) && is_pipe(&pipe));
+}
+
+/// A set that a killed command left with a journal that is to be done.
+fn pending() -> Place {
+    for after in 20.. {
+        let place = sealed(Mode::Full);
+        write(&place.tree().join("a"), &Seed(12).bytes(15_000));
+        let disk = FaultDisk::new(place.dir.path(), Faults { crash_after: Some(after), ..Faults::default() });
+        let done = World { disk: &disk, threads: 1 }.seal(&place.again(), &mut Silent);
+        if place.out().join("tree.journal").exists() {
+            return place;
+        }
+        assert!(done.is_err(), "there was no moment at which it was decided and not done");
+    }
+    unreachable!()
+}
+
+#[test]
+fn looking_writes_nothing_and_says_that_a_change_is_to_be_finished() {
+    let place = pending();
+    let before = shards(&place.out());
+    let info = open_set(&place.set()).unwrap();
+    assert_eq!(info.pending, [place.out().join("tree.journal").display().to_string()]);
+    let verified = verify(&VerifyOptions { set: place.set(), ..Default::default() }, &mut Silent);
+    assert!(matches!(verified, Err(SealError::Pending { .. })), "{verified:?}");
+    assert!(shards(&place.out()) == before);
+    place.heal().unwrap();
+    assert!(open_set(&place.set()).unwrap().pending.is_empty() && place.verify().shards.len() == 5);
+    assert!(!place.out().join("tree.journal").exists());
+}
+
+/// A journal with a right checksum.
+fn journal(set: SetId, generation: u64, records: &[(RecordHead, &[Target], &[u8])]) -> Vec<u8> {
+    let mut bytes =
+        JournalHeader { version: Version::V2, set, generation: Generation(generation) }.encode().to_vec();
+    for (head, targets, payload) in records {
+        bytes.extend(head.encode());
+        targets.iter().for_each(|target| bytes.extend(target.encode()));
+        bytes.extend(*payload);
+    }
+    bytes.extend(RecordHead { kind: RecordKind::End, targets: 0, payload_len: 8 }.encode());
+    let mut sum = CrcStream::new();
+    sum.update(&bytes);
+    bytes.extend(sum.crc().0.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn a_journal_that_says_more_than_a_commit_does_is_refused_before_anything_is_done() {
+    let place = sealed(Mode::Full);
+    let header = fs::read(place.shard(0)).unwrap()[..4096].to_vec();
+    let set = SetId(header[16..32].try_into().unwrap());
+    let target = |offset| [Target { column: Column(0), offset }];
+    let head = |kind, payload_len| RecordHead { kind, targets: 1, payload_len };
+    let of_now = (head(RecordKind::Write, 4096), &target(0)[..], &header[..]);
+    let whole = fs::metadata(place.shard(0)).unwrap().len();
+    let evil: [(&str, RecordHead, [Target; 1], &[u8]); 6] = [
+        ("zeros towards 1 TiB", head(RecordKind::Zero, 1 << 40), target(8192), &[]),
+        ("length 0", head(RecordKind::Length, 0), target(0), &[]),
+        ("longer", head(RecordKind::Length, 0), target(whole + 1), &[]),
+        ("over the manifest", head(RecordKind::Write, 4096), target(whole / 4096 * 4096), &[7; 4096]),
+        ("within a block", head(RecordKind::Write, 16), target(8200), &[7; 16]),
+        ("half a header", head(RecordKind::Write, 16), target(4096), &[7; 16]),
+    ];
+    for (name, head, target, payload) in &evil {
+        for with_header in [false, true] {
+            let mut records = vec![(*head, &target[..], *payload)];
+            if with_header {
+                records.insert(0, of_now);
+            }
+            fs::write(place.out().join("tree.journal"), journal(set, 1, &records)).unwrap();
+            let before = shards(&place.out());
+            assert!(matches!(place.heal(), Err(SealError::BadJournal { .. })), "{name}");
+            assert!(matches!(place.unseal(), Err(SealError::BadJournal { .. })), "{name}");
+            assert!(open_set(&place.set()).is_err(), "{name}");
+            assert!(shards(&place.out()) == before, "{name}");
+        }
+    }
+}
+
+/// Exchanges two names over and over while `work` goes on, 100,000 times at least.
+fn exchanging(one: &Path, other: &Path, mut work: impl FnMut()) {
+    const ROUNDS: usize = 100_000;
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..ROUNDS {
+                let _ = renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE);
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        while !done.load(Ordering::Relaxed) {
+            work();
+        }
+    });
+}
+
+fn holds_secret(dir: &Path) -> bool {
+    let holds = |bytes: Vec<u8>| bytes.windows(SECRET.len()).any(|part| part == SECRET);
+    fs::read_dir(dir).is_ok_and(|mut dir| dir.any(|file| fs::read(file.unwrap().path()).is_ok_and(holds)))
+}
+
+/// A directory with a secret, and links to it and to what it holds, beside a tree.
+fn secret(place: &Place) -> PathBuf {
+    let root = place.dir.path().join("root");
+    fs::create_dir_all(&root).unwrap();
+    fs::write(root.join("c"), SECRET).unwrap();
+    symlink(&root, place.dir.path().join("to dir")).unwrap();
+    symlink(root.join("c"), place.dir.path().join("to file")).unwrap();
+    root
+}
+
+#[test]
+fn names_that_are_exchanged_while_a_tree_is_sealed_bring_no_secret_into_the_shards() {
+    for (one, other) in [("tree/d", "to dir"), ("tree/d/c", "to file"), ("tree", "to dir")] {
+        let place = sealed(Mode::Full);
+        secret(&place);
+        let path = |name: &str| place.dir.path().join(name);
+        let (mut done, mut secrets) = (0, 0);
+        exchanging(&path(one), &path(other), || {
+            let out = path("new out");
+            let mut options = SealOptions::new(vec![place.tree()], out.clone());
+            options.code = Some(code_of("rs:3+2"));
+            options.read_all = true;
+            done += u64::from(seal(&options, &mut Silent).is_ok());
+            // The tree itself may be led elsewhere by her who runs this: it is her own link.
+            secrets += u64::from(one != "tree" && holds_secret(&out));
+            let _ = fs::remove_dir_all(&out);
+        });
+        assert_eq!(secrets, 0, "{one}");
+        assert!(done > 0, "{one}");
+    }
+}
+
+#[test]
+fn names_that_are_exchanged_while_files_are_healed_or_restored_lead_nothing_elsewhere() {
+    let place = sealed(Mode::Beside);
+    let root = secret(&place);
+    fs::remove_file(root.join("c")).unwrap();
+    let path = |name: &str| place.dir.path().join(name);
+    let mut healed = 0;
+    exchanging(&path("tree/d"), &path("to dir"), || {
+        let _ = fs::remove_file(place.tree().join("d/c"));
+        healed += place.heal().map_or(0, |report| report.files_healed.len());
+        assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
+    });
+    assert!(healed > 0);
+    let place = sealed(Mode::Full);
+    let root = secret(&place);
+    fs::remove_file(root.join("c")).unwrap();
+    let path = |name: &str| place.dir.path().join(name);
+    fs::create_dir_all(path("target/d")).unwrap();
+    let mut restored = 0;
+    exchanging(&path("target/d"), &path("to dir"), || {
+        let _ = fs::remove_file(path("target/d/c"));
+        let options = UnsealOptions { set: place.set(), target: path("target"), overwrite: true };
+        restored += u64::from(unseal(&options, &mut Silent).is_ok());
+        assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
+    });
+    assert!(restored > 0);
+}
+
+#[test]
+fn who_may_read_the_shards_cannot_keep_their_owner_out() {
+    let place = sealed(Mode::Full);
+    let locks: Vec<fs::File> = std::iter::once(place.out())
+        .chain((0..5).map(|column| place.shard(column)))
+        .map(|path| fs::File::open(path).unwrap())
+        .collect();
+    locks.iter().for_each(|file| file.lock().unwrap());
+    flip(&place.shard(1), 9000);
+    assert_eq!(place.heal().unwrap().shards_written.len(), 1);
+    write(&place.tree().join("more"), b"more");
+    place.reseal();
+    assert!(place.verify().clean);
+    place.assert_restores();
+}
