@@ -113,6 +113,22 @@ pub enum SealError {
         /// Where that is.
         sources: Vec<PathBuf>,
     },
+    /// Files of the set are there and cannot be opened now.
+    CannotOpen {
+        /// The first.
+        path: PathBuf,
+        /// What the system said of it.
+        reason: String,
+        /// How many.
+        count: usize,
+    },
+    /// More files would have to be open at once than may be.
+    OpenFiles {
+        /// How many.
+        need: u64,
+        /// How many may be.
+        most: u64,
+    },
     /// A change of the set was decided and is not finished.
     Pending {
         /// What tells of it.
@@ -464,6 +480,17 @@ impl fmt::Display for SealError {
                 "the set says that its originals are {}, but there is no record that you sealed it on this machine, and whoever made it \
                  may have named any place; nothing was written: if they are to be repaired there, say so, with --source for each",
                 paths(sources)
+            ),
+            SealError::CannotOpen { path, reason, count } => write!(
+                out,
+                "{count} files of the set cannot be opened now; the first, {}: {reason}. Nothing was judged and nothing written, for they may \
+                 be as good as ever: make them readable; of a disk that does not answer take the link or the name away, then heal",
+                path.display()
+            ),
+            SealError::OpenFiles { need, most } => write!(
+                out,
+                "{need} open files are needed at once, but this process may have {most}; raise the limit (ulimit -n), or name fewer shards. \
+                 Nothing was judged"
             ),
             SealError::Pending { journal } => write!(
                 out,

@@ -36,17 +36,7 @@ pub(crate) fn heal(
     })?;
     let held = lock_out(set, options)?;
     let (found, damage) = scan(set, progress)?;
-    let is_there = |source: &PathBuf| set.world.disk.meta(source).is_ok();
-    if set.manifest.mode == Mode::Beside
-        && found.needs_heal
-        && !set.trust.may_be_written()
-        && set.sources.iter().any(is_there)
-    {
-        return Err(SealError::SourcesNotNamed { sources: set.sources.clone() });
-    }
-    if set.trust.may_be_written() {
-        set.open_sources_to_write();
-    }
+    open_sources(set, found.needs_heal)?;
     // Asked before anything is written or removed, which changes directories.
     let files: Vec<(usize, Option<Timestamp>)> = match set.manifest.mode {
         Mode::Full => Vec::new(),
@@ -108,7 +98,7 @@ fn heal_part(
     }
     let chosen = set.chosen_with_dirs(&options.select)?.unwrap_or_default();
     let (found, damage) = scan_part(set, Some(&chosen), progress)?;
-    set.open_sources_to_write();
+    open_sources(set, found.needs_heal)?;
     let broken = chosen.iter().copied().filter(|&entry| is_to_be_healed(set, entry, &damage));
     let files: Vec<(usize, Option<Timestamp>)> = broken.map(|entry| (entry, set.moved_at(entry))).collect();
     let mut report = HealReport {
@@ -174,6 +164,19 @@ fn keep_newer(set: &Set<'_>, columns: &mut Vec<usize>, report: &mut HealReport) 
         report.not_healed.push(NotDone { path: path.display().to_string(), reason });
         false
     });
+}
+
+/// Opens the sources to write, if that may be.
+///
+/// Errors: `SourcesNotNamed` if originals would be read or written for repair that only the set names.
+fn open_sources(set: &Set<'_>, needs_heal: bool) -> Result<(), SealError> {
+    let is_there = |source: &PathBuf| set.world.disk.meta(source).is_ok();
+    if set.trust.may_be_written() {
+        set.open_sources_to_write();
+    } else if set.manifest.mode == Mode::Beside && needs_heal && set.sources.iter().any(is_there) {
+        return Err(SealError::SourcesNotNamed { sources: set.sources.clone() });
+    }
+    Ok(())
 }
 
 /// Keeps all others from the directory in which lost shards are to be made, if it is there.

@@ -136,6 +136,7 @@ impl World<'_> {
         let ignore_checksums = options.ignore_checksums;
         let opening = Opening { ignore_checksums, ..Opening::to_read(&options.set, Pending::Refused) };
         let mut set = Set::open(*self, &opening)?;
+        set.refuse_if_closed()?;
         let found = verify::scan(&mut set, progress).map(|(report, _)| report);
         set.refuse_if_changed().and(found)
     }
@@ -146,6 +147,7 @@ impl World<'_> {
         let opening = Opening { ignore_checksums, ..Opening::to_write(&options.set) };
         let mut set = Set::open(*self, &opening)?;
         set.guess = options.guess;
+        set.refuse_if_closed()?;
         heal::heal(&mut set, options, progress)
     }
 

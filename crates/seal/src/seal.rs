@@ -8,7 +8,7 @@ use crate::names::{Names, column_of};
 use crate::options::{Progress, SealOptions, SetPaths};
 use crate::report::SealReport;
 use crate::select::Patterns;
-use crate::set::{Opening, Set};
+use crate::set::{Opening, Pending, Set};
 use crate::tree::{Own, Tree, sources};
 use crate::{SealError, World};
 use pantile_format::Source;
@@ -110,8 +110,7 @@ fn own(options: &SealOptions, out: &Path, name: &[u8]) -> Result<Own, SealError>
     Ok(Own { out: out.to_path_buf(), name: name.to_vec(), exclude, one_file_system })
 }
 
-/// Finds out what would be done, and makes nothing. As when a set is verified, a change that was cut off after it was decided is
-/// finished first.
+/// Finds out what would be done, and makes nothing.
 fn rehearse(
     world: World<'_>,
     options: &SealOptions,
@@ -132,8 +131,7 @@ fn rehearse(
             effort: options.effort,
             ..SetPaths::dir(&out)
         };
-        let opening = Opening { paths: &paths, alone: false, ignore_checksums: false, locked: false };
-        let set = Set::open(world, &opening)?;
+        let set = Set::open(world, &Opening::to_read(&paths, Pending::Refused))?;
         let tree = Tree::walk(world.disk, sources, &own)?;
         let report = crate::update::update(set, options, tree, progress)?;
         return report.ok_or(SealError::NotRehearsed);

@@ -15,7 +15,7 @@ use crate::report::{
     Unfinished, is_unborne,
 };
 use crate::select::Select;
-use crate::shard::{Candidate, Shard, Unusable, behind_links, is_called_shard, need};
+use crate::shard::{Candidate, Shard, Unusable, behind_links, is_called_shard, is_for_now, need};
 use crate::times::{is_rot_or_change, is_same_time};
 use crate::tree::Moves;
 use crate::window::join;
@@ -85,6 +85,8 @@ pub(crate) struct Set<'w> {
     lock: Lock,
     /// By column: how each shard was when it was opened.
     opened: Vec<Option<Meta>>,
+    /// Files of the set that cannot be opened now, and why.
+    closed: Vec<(PathBuf, String)>,
 }
 
 /// Why originals may be written to.
@@ -201,7 +203,15 @@ impl<'w> Set<'w> {
             pending,
             lock: held,
             opened: Vec::new(),
+            closed: Vec::new(),
         };
+        opened.closed = (candidates.iter())
+            .filter(|c| c.path.file_name().and_then(|file| column_of(file, &opened.manifest.name)).is_some())
+            .filter_map(|c| match &c.header {
+                Err(Unusable::Now(reason)) => Some((c.path.clone(), reason.clone())),
+                _ => None,
+            })
+            .collect();
         opened.assign(candidates);
         opened.opened = opened.metas();
         if opened.manifest.mode == Mode::Beside {
@@ -213,6 +223,27 @@ impl<'w> Set<'w> {
     /// Keeps all others from a directory that is written to, while what is returned is held: temporary files of all commands have one name.
     pub(crate) fn lock(&self, dir: &Path) -> Result<Lock, SealError> {
         self.lock.with(self.world.disk, dir)
+    }
+
+    /// Refuses to judge, and to write, where files of the set are there that cannot be opened now: they may be as good as ever.
+    pub(crate) fn refuse_if_closed(&mut self) -> Result<(), SealError> {
+        for index in 0..self.manifest.entries.len() {
+            let Some(original) = &self.originals[index] else { continue };
+            let is_file = matches!(self.manifest.entries[index].kind, EntryKind::File { .. });
+            if !is_file || original.status != FileStatus::Unchanged {
+                continue;
+            }
+            if let Some(error) = self.world.disk.open(&original.path).err().filter(is_for_now) {
+                self.closed.push((original.path.clone(), error.to_string()));
+            }
+        }
+        match self.closed.first() {
+            Some((path, reason)) => {
+                let (path, reason, count) = (path.clone(), reason.clone(), self.closed.len());
+                Err(SealError::CannotOpen { path, reason, count })
+            }
+            None => Ok(()),
+        }
     }
 
     fn metas(&self) -> Vec<Option<Meta>> {
@@ -374,7 +405,9 @@ impl<'w> Set<'w> {
                 return ShardStatus::Truncated { have: *have, need: *need };
             }
             Err(Unusable::Format(error)) => return ShardStatus::Unreadable { reason: error.to_string() },
-            Err(Unusable::System(reason)) => return ShardStatus::Unreadable { reason: reason.clone() },
+            Err(Unusable::System(reason) | Unusable::Now(reason)) => {
+                return ShardStatus::Unreadable { reason: reason.clone() };
+            }
         };
         if header.set != self.manifest.set {
             return ShardStatus::OtherSet { set: header.set.to_string() };
@@ -413,7 +446,16 @@ impl<'w> Set<'w> {
         for index in 0..self.manifest.entries.len() {
             let path = self.original_path(index);
             let entry = &self.manifest.entries[index];
-            let meta = self.world.disk.meta(&path).ok();
+            let meta = match self.world.disk.meta(&path) {
+                Err(error) if is_for_now(&error) => {
+                    if self.manifest.mode == Mode::Beside {
+                        self.closed.push((path, error.to_string()));
+                    }
+                    self.originals[index] = None;
+                    continue;
+                }
+                found => found.ok(),
+            };
             let status = match (&entry.kind, meta) {
                 (_, None) => FileStatus::Missing,
                 (EntryKind::File { size, .. }, Some(meta)) => same(
@@ -756,6 +798,12 @@ fn find(disk: &dyn Disk, paths: &[PathBuf]) -> Result<Vec<Candidate>, SealError>
         let dir = spelt.entry(dir).or_insert_with_key(|dir| spelt_one_way(dir)).clone();
         seen.insert((dir, path.file_name().map(std::ffi::OsStr::to_os_string)))
     });
+    // Each stays open, and so does what is written beside it.
+    const OTHERS: u64 = 32;
+    let (need, most) = (files.len() as u64 + OTHERS, crate::system::open_files_most());
+    if need > most {
+        return Err(SealError::OpenFiles { need, most });
+    }
     Ok(files.into_iter().map(|path| Candidate::open(disk, path)).collect())
 }
 
@@ -834,7 +882,7 @@ fn choose(
             _ => None,
         });
         let of_system = meant().find_map(|c| match &c.header {
-            Err(Unusable::System(reason)) => Some((c.path.clone(), reason.clone())),
+            Err(Unusable::System(reason) | Unusable::Now(reason)) => Some((c.path.clone(), reason.clone())),
             _ => None,
         });
         let first_error = first_error.filter(|(path, _)| is_meant(path));

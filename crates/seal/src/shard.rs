@@ -110,6 +110,8 @@ pub(crate) enum Unusable {
     Format(FormatError),
     /// What the system said when it was opened, or what it is instead of a file.
     System(String),
+    /// What the system said, and that it cannot be opened now says nothing of what it holds.
+    Now(String),
 }
 
 impl Candidate {
@@ -133,7 +135,11 @@ impl Candidate {
                     Ok(to) if is_link => format!("the link leads to {}: {error}", to.display()),
                     _ => format!("it cannot be opened: {error}"),
                 };
-                unusable(reason, path)
+                let header = match is_for_now(&error) {
+                    true => Err(Unusable::Now(reason)),
+                    false => Err(Unusable::System(reason)),
+                };
+                Candidate { path, len: 0, mtime: None, file: None, header }
             }
         }
     }
@@ -219,6 +225,15 @@ pub(crate) fn manifest_under(bytes: &[u8], header: &ShardHeader) -> Result<Manif
         && manifest.version == header.version;
     let rule = "must agree with the header of its shard";
     agree.then_some(manifest).ok_or(FormatError::Invalid { part: Part::Manifest, field: "set", rule })
+}
+
+/// Whether an error of opening or describing a file says something of this process or of the moment, and nothing of what the file holds:
+/// too little memory, too many open files, no permission, a disk that does not answer.
+pub(crate) fn is_for_now(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let errors = [Errno::IO, Errno::NOMEM, Errno::NFILE, Errno::MFILE];
+    error.kind() == io::ErrorKind::PermissionDenied
+        || Errno::from_io_error(error).is_some_and(|errno| errors.contains(&errno))
 }
 
 /// Opens the shard that a path is, or that its links lead to, to read it.

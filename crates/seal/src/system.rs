@@ -193,6 +193,15 @@ impl SystemDisk {
     }
 }
 
+/// Lets this process open as many files as it may; how many that are.
+pub(crate) fn open_files_most() -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let raised =
+        current != maximum && setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).is_ok();
+    if raised { maximum } else { current }.unwrap_or(u64::MAX)
+}
+
 /// A path without dots, under which a root is kept.
 fn plain(path: &Path) -> PathBuf {
     path.components().filter(|part| *part != Component::CurDir).collect()

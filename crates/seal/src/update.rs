@@ -56,6 +56,7 @@ pub(crate) fn update(
     progress: &mut dyn Progress,
 ) -> Result<Option<SealReport>, SealError> {
     let Arrangement { wider, forgotten } = arrange(&set, options, &mut tree)?;
+    set.refuse_if_closed()?;
     check_settings(&set, options, &tree)?;
     if options.removed_max == RemovedMax::Half {
         check_not_emptied(&set, &tree, &forgotten)?;

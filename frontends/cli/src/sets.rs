@@ -310,6 +310,8 @@ fn verdict(error: &SealError, text: String) -> Failure {
         | SealError::Busy { .. }
         | SealError::ChangedMeanwhile { .. }
         | SealError::CannotRead { .. }
+        | SealError::CannotOpen { .. }
+        | SealError::OpenFiles { .. }
         | SealError::NoShardOpens { .. }
         | SealError::NotHealed { .. }
         | SealError::Unfinished { .. } => Failure::System(text),
@@ -331,6 +333,7 @@ fn verdict(error: &SealError, text: String) -> Failure {
         | SealError::Pending { .. }
         | SealError::BadJournal { .. } => Failure::Damage(text),
         SealError::NoSources
+        | SealError::SourcesNotNamed { .. }
         | SealError::BadPattern { .. }
         | SealError::NothingMeant { .. }
         | SealError::NoOriginals

@@ -212,7 +212,9 @@ fn what_a_lost_disk_would_cost_is_said_of_sets_whose_sources_share_columns() {
         let before = content(&disks[2]);
         fs::remove_dir_all(&disks[2]).unwrap();
         fs::create_dir(&disks[2]).unwrap();
-        assert!(matches!(place.heal(), Err(SealError::TooMuchLost { .. })));
+        let set = SetPaths { sources: disks.clone(), ..place.set() };
+        let healed = heal(&HealOptions { set, ..Default::default() }, &mut Silent);
+        assert!(matches!(healed, Err(SealError::TooMuchLost { .. })));
         let after = content(&disks[2]);
         assert_eq!((before.len() - after.len()) as u64, last.files_lost);
         // All lie on one device, with the shard.

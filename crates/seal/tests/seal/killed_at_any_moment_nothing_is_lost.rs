@@ -114,7 +114,10 @@ fn strays(place: &Place) -> usize {
 fn finish(set: SetPaths, place: &Place) {
     let target = place.dir.path().join("finished");
     let _ = fs::remove_dir_all(&target);
-    let _ = unseal(&UnsealOptions { set, target: target.clone(), overwrite: false }, &mut Silent);
+    let _ = unseal(
+        &UnsealOptions { set, target: target.clone(), overwrite: false, ..Default::default() },
+        &mut Silent,
+    );
     let _ = fs::remove_dir_all(&target);
 }
 

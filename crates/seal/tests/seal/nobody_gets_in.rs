@@ -109,6 +109,24 @@ fn a_link_in_the_place_of_a_shard_leads_nobody_to_write_elsewhere() {
 }
 
 #[test]
+fn what_cannot_be_opened_now_is_named_and_neither_judged_nor_written() {
+    for (mode, end) in [(Mode::Full, ".01.shard"), (Mode::Beside, ".03.shard"), (Mode::Beside, "d/c")] {
+        let place = sealed(mode);
+        let before = shards(&place.out());
+        let disk = FaultDisk::new(place.dir.path(), Faults { unreadable: Some(end), ..Faults::default() });
+        let world = World { disk: &disk, threads: 1 };
+        let verified = world.verify(&VerifyOptions { set: place.set(), ..Default::default() }, &mut Silent);
+        let healed = world.heal(&HealOptions { set: place.set(), ..Default::default() }, &mut Silent);
+        for error in [verified.unwrap_err(), healed.unwrap_err()] {
+            let SealError::CannotOpen { path, count: 1, .. } = &error else { panic!("{end}: {error}") };
+            assert!(path.to_str().unwrap().ends_with(end), "{error}");
+        }
+        assert_eq!(disk.bytes_written(), 0);
+        assert!(shards(&place.out()) == before && place.verify().clean);
+    }
+}
+
+#[test]
 fn what_is_no_regular_file_is_reported_and_left() {
     use rustix::fs::{FileType, Mode as Bits, mknodat};
     let place = sealed(Mode::Full);
@@ -281,7 +299,8 @@ fn names_that_are_exchanged_while_files_are_healed_or_restored_lead_nothing_else
     let mut restored = 0;
     exchanging(&path("target/d"), &path("to dir"), || {
         let _ = fs::remove_file(path("target/d/c"));
-        let options = UnsealOptions { set: place.set(), target: path("target"), overwrite: true };
+        let options =
+            UnsealOptions { set: place.set(), target: path("target"), overwrite: true, ..Default::default() };
         restored += u64::from(unseal(&options, &mut Silent).is_ok());
         assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
     });

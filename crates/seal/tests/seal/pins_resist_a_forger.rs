@@ -142,7 +142,7 @@ fn a_pin_is_of_one_state_and_is_written_anew_for_the_next() {
         Err(SealError::NeedsHeal { blocks: 1, .. })
     ));
     assert!(fs::read(pin_of(&place)).unwrap() == before);
-    assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 3, "nothing is left beside it");
+    assert_eq!(fs::read_dir(place.dir.path()).unwrap().count(), 4, "nothing is left beside it");
 }
 
 #[test]

@@ -89,6 +89,28 @@ fn a_tree_comes_back_from_any_sufficient_shards() {
 }
 
 #[test]
+fn too_few_open_files_are_said_and_are_no_verdict() {
+    let place = Place::new();
+    place.seal("rs:60+20");
+    let limited = |most: u32, command: &str| {
+        let text = format!("ulimit -n {most}; exec \"$0\" {command} shards");
+        let run = std::process::Command::new("sh")
+            .args(["-c", &text, env!("CARGO_BIN_EXE_pantile")])
+            .current_dir(place.path("."))
+            .output()
+            .expect("a shell");
+        (run.status.code(), String::from_utf8_lossy(&run.stderr).into_owned())
+    };
+    for command in ["verify", "heal"] {
+        let (status, error) = limited(64, command);
+        assert_eq!(status, Some(3), "{error}");
+        assert!(error.contains("may have 64") && error.contains("ulimit -n"), "{error}");
+    }
+    // A limit that may be raised is raised.
+    assert_eq!(limited(1024, "verify").0, Some(0));
+}
+
+#[test]
 fn damage_is_found_and_healed() {
     let place = Place::new();
     place.seal("rs:4+2");
