@@ -1,6 +1,6 @@
 """Writes everything in ../vectors.  Running it twice gives the same bytes.
 
-    python3 make_vectors.py [part ...]      parts: codes specs shortening facts foreign words custom; default all
+    python3 make_vectors.py [part ...]      parts: codes specs shortening facts foreign custom; default all
     python3 make_vectors.py --check [...]   writes nothing, and fails if a file is not what it would write
 
 The foreign cases start from vectors/foreign/ceph_w8.json itself (profile, chunk, stripes, digests, which only Ceph can
@@ -10,20 +10,17 @@ give). This program computes each digest anew and stops at the first that differ
 import json
 import re
 import sys
-from functools import reduce
-from operator import xor
 from pathlib import Path
 
 import catalogue
 import codes
 import facts
-from families import arrays, bits
+from families import arrays
 from families.custom import read_custom
 from value import CodeError, digest, pattern
 
 VECTORS = Path(__file__).resolve().parent.parent / "vectors"
 ELEMENT_LEN = 32
-WORDS_LEN = 23
 MOST_EQUATION_TERMS = 20000
 
 
@@ -208,34 +205,6 @@ def jerasure_text(document):
     return lines_of({key: document[key] for key in ("data", "source", "digest")}, "cases", document["cases"])
 
 
-# ---------------------------------------------------------------- words
-def in_words(coefficients, w, chunks):
-    """The parity chunks of a matrix over GF(2^w) whose words lie side by side in bytes, the first in the lowest bits."""
-    def times(coefficient, byte):
-        return sum(bits.mul(coefficient, byte >> at & (1 << w) - 1, w) << at for at in range(0, 8, w))
-
-    def parity(row):
-        return bytes(reduce(xor, map(times, row, column)) for column in zip(*chunks))
-
-    return [parity(row).hex() for row in coefficients]
-
-
-def words_text():
-    entries = []
-    for spec in catalogue.SPECS["crs"]:
-        read = re.fullmatch(r"crs:(\d+)\+(\d+),w=([24])(,orig)?", spec)
-        if read:
-            k, m, w = map(int, read.groups()[:3])
-            user = pattern(k * WORDS_LEN)
-            chunks = [user[start:start + WORDS_LEN] for start in range(0, len(user), WORDS_LEN)]
-            entries.append({"spec": spec, "parity": in_words(bits.coefficients(k, m, w, bool(read[4])), w, chunks)})
-    return lines_of({"chunk": WORDS_LEN}, "codes", entries)
-
-
-def words_files():
-    yield VECTORS / "words.json", words_text()
-
-
 # ---------------------------------------------------------------- custom files
 def custom_text():
     """The valid custom files, which are written by hand, described like any code; `file` in place of `spec`."""
@@ -261,7 +230,7 @@ def facts_files():
 
 # Each gives paths and what is to be in them.
 PARTS = {"codes": codes_files, "specs": specs_files, "shortening": shortening_files, "facts": facts_files,
-         "foreign": foreign_files, "words": words_files, "custom": custom_files}
+         "foreign": foreign_files, "custom": custom_files}
 
 
 def main(arguments):

@@ -19,7 +19,7 @@ use dynamic::Library;
 use jerasure::{Jerasure, Technique};
 use pantile_kernel::Stores;
 use pantile_kernel::measure::{LimitOrder, Visit, thread_cpu_ns};
-use pantile_peer::{Pantile, in_packets, in_words};
+use pantile_peer::{InPackets, Pantile};
 use peer::{Operation, Peer, Planning, in_turn, sets};
 use serde_json::{Map, Value, json};
 use stripes::Stripes;
@@ -212,21 +212,17 @@ fn groups(rivals: &Rivals, avx2: bool) -> Vec<Group> {
             peers.push(Box::new(Pantile::new("pantile lch", &format!("lch:{k}+{m}"))));
         }
         // And those of XORs alone, which want their own layout.
-        let mut put = |name, spec: String| {
-            peers.push(Box::new(in_packets(name, &spec, BIT_PACKET_BYTES)));
+        let mut in_packets = |name, spec: String| {
+            peers.push(Box::new(InPackets::new(name, &spec, BIT_PACKET_BYTES)));
         };
         if m == 2 {
-            put("pantile rdp", format!("rdp:{}", k + m));
+            in_packets("pantile rdp", format!("rdp:{}", k + m));
         } else {
             // Words of a byte, and the shortest ones of which there are as many.
             let short = if k + m <= 16 { ("pantile crs w=4", 4) } else { ("pantile crs w=5", 5) };
             for (name, word) in [("pantile crs", 8), short] {
-                put(name, format!("crs:{k}+{m},w={word}"));
+                in_packets(name, format!("crs:{k}+{m},w={word}"));
             }
-        }
-        if k + m <= 16 {
-            // Words of four bits, two to a byte.
-            peers.push(Box::new(in_words("pantile words", &format!("crs:{k}+{m},w=4"))));
         }
         for (name, functions) in &rivals.isal {
             peers.push(Box::new(isal::Isal::new(name, *functions, k, m)));
@@ -273,7 +269,7 @@ fn groups(rivals: &Rivals, avx2: bool) -> Vec<Group> {
         let pantile = Pantile::new("pantile", spec);
         let mut peers: Vec<Box<dyn Peer>> = vec![Box::new(Pantile::new("pantile", spec))];
         for bytes in PACKETS {
-            peers.push(Box::new(in_packets(&format!("pantile packets {bytes}"), spec, bytes)));
+            peers.push(Box::new(InPackets::new(&format!("pantile packets {bytes}"), spec, bytes)));
         }
         let techniques =
             [Technique::CauchyGood, Technique::BlaumRoth { w: 12 }, Technique::Liberation { w: 13 }];

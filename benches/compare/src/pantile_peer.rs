@@ -2,9 +2,8 @@
 
 use crate::peer::{Operation, Peer, Planning, Runner, in_turn, sets};
 use crate::stripes::Stripes;
-use pantile::{Code, Codec, PacketCodec, Plan, Recovery, WordCodec, WordProgram};
+use pantile::{Codec, PacketCodec, Plan};
 use pantile_kernel::measure::XorLimit;
-use pantile_kernel::{PacketProgram, Program};
 
 pub struct Pantile {
     name: String,
@@ -96,75 +95,21 @@ impl Peer for Pantile {
     }
 }
 
-/// A codec of columns in which elements are interleaved.
-pub trait ColumnCodec {
-    type Program: AsRef<Program>;
-
-    fn code(&self) -> &Code;
-    /// What the length of a column is a multiple of.
-    fn unit_bytes(&self) -> usize;
-    fn encode(&self, columns: &mut [&mut [u8]]);
-    fn decoder_anew(&self, lost: &[usize]) -> Recovery<Self::Program>;
-    fn run(recovery: &Recovery<Self::Program>, columns: &mut [&mut [u8]]);
-    fn reconstruct(&self, columns: &mut [&mut [u8]], lost: &[usize]);
-}
-
-macro_rules! column_codec {
-    ($codec:ty, $program:ty, $unit:expr) => {
-        impl ColumnCodec for $codec {
-            type Program = $program;
-
-            fn code(&self) -> &Code {
-                self.code()
-            }
-
-            fn unit_bytes(&self) -> usize {
-                $unit(self)
-            }
-
-            fn encode(&self, columns: &mut [&mut [u8]]) {
-                self.encode(columns).expect("a stripe");
-            }
-
-            fn decoder_anew(&self, lost: &[usize]) -> Recovery<$program> {
-                self.decoder_anew(lost).expect("survivable")
-            }
-
-            fn run(recovery: &Recovery<$program>, columns: &mut [&mut [u8]]) {
-                recovery.run(columns).expect("a stripe");
-            }
-
-            fn reconstruct(&self, columns: &mut [&mut [u8]], lost: &[usize]) {
-                self.reconstruct(columns, lost).expect("a stripe");
-            }
-        }
-    };
-}
-
-column_codec!(PacketCodec, PacketProgram, |codec: &PacketCodec| codec.code().rows_max()
-    * codec.packet_bytes());
-column_codec!(WordCodec, WordProgram, |_| 1);
-
 /// The same with elements interleaved.
-pub struct Interleaved<C> {
+pub struct InPackets {
     name: String,
-    codec: C,
+    codec: PacketCodec,
+    rows: usize,
 }
 
-/// By packets.
-pub fn in_packets(name: &str, spec: &str, packet_bytes: usize) -> Interleaved<PacketCodec> {
-    let codec = Pantile::new(name, spec).codec.in_packets(packet_bytes).expect("a packet has bytes");
-    Interleaved { name: name.into(), codec }
-}
+impl InPackets {
+    pub fn new(name: &str, spec: &str, packet_bytes: usize) -> InPackets {
+        let Pantile { codec, rows, .. } = Pantile::new(name, spec);
+        let codec = codec.in_packets(packet_bytes).expect("a packet has bytes");
+        InPackets { name: name.into(), codec, rows }
+    }
 
-/// As bits of words.
-pub fn in_words(name: &str, spec: &str) -> Interleaved<WordCodec> {
-    let codec = Pantile::new(name, spec).codec.in_words().expect("columns of words");
-    Interleaved { name: name.into(), codec }
-}
-
-impl<C: ColumnCodec> Interleaved<C> {
-    /// The columns of as many sets as the calls will meet, as far as they count.
+    /// The columns of as many sets as the calls will meet, of which whole packets count.
     fn columns<'s>(&self, stripes: &'s Stripes, start: usize, calls: usize) -> Vec<Vec<&'s mut [u8]>> {
         let covered = self.covered_bytes(stripes.len);
         let of = |set: usize| stripes.views(set).into_iter().map(|view| &mut view[..covered]).collect();
@@ -172,35 +117,42 @@ impl<C: ColumnCodec> Interleaved<C> {
     }
 }
 
-impl<C: ColumnCodec> Peer for Interleaved<C> {
+impl Peer for InPackets {
     fn name(&self) -> String {
         self.name.clone()
     }
 
     fn data_bytes(&self, len: usize) -> usize {
-        let code = self.codec.code();
-        code.data().len() * self.covered_bytes(len) / code.rows_max()
+        self.codec.code().data().len() * (self.covered_bytes(len) / self.rows)
     }
 
     fn covered_bytes(&self, len: usize) -> usize {
-        len / self.codec.unit_bytes() * self.codec.unit_bytes()
+        let group = self.rows * self.codec.packet_bytes();
+        len / group * group
     }
 
     fn prepare<'a>(&'a self, operation: &Operation) -> Option<Runner<'a>> {
         Some(match operation.clone() {
             Operation::Encode => Box::new(|stripes, start, calls| {
                 let columns = self.columns(stripes, start, calls);
-                in_turn(columns, calls, |stripe| self.codec.encode(stripe));
+                in_turn(columns, calls, |stripe| self.codec.encode(stripe).expect("a stripe"));
             }),
             Operation::Decode { lost, planning } => {
-                let kept = self.codec.decoder_anew(&lost);
+                let kept = self.codec.decoder(&lost).expect("survivable");
                 kept.prepare();
                 Box::new(move |stripes, start, calls| {
                     let columns = self.columns(stripes, start, calls);
-                    in_turn(columns, calls, |stripe| match planning {
-                        Planning::Excluded => C::run(&kept, stripe),
-                        Planning::Cached => self.codec.reconstruct(stripe, &lost),
-                        Planning::Included => C::run(&self.codec.decoder_anew(&lost), stripe),
+                    in_turn(columns, calls, |stripe| {
+                        match planning {
+                            Planning::Excluded => kept.run(stripe),
+                            Planning::Cached => {
+                                return self.codec.reconstruct(stripe, &lost).expect("a stripe");
+                            }
+                            Planning::Included => {
+                                self.codec.decoder_anew(&lost).expect("survivable").run(stripe)
+                            }
+                        }
+                        .expect("a stripe");
                     });
                 })
             }

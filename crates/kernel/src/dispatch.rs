@@ -283,17 +283,6 @@ pub(crate) fn horner_engine(
     }
 }
 
-/// The kernels of a tier for maps of half bytes; `None` if it has none. All that have vectors use those of AVX2: products by GFNI cost less than wider look-ups would.
-pub(crate) fn nibble_kernels(tier: Tier) -> Option<crate::nibbles::NibbleKernels> {
-    match tier {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        Tier::Avx2 | Tier::Avx2Gfni | Tier::Avx512Gfni => {
-            Avx2::new().map(|_| crate::arch::x86_64::avx2::nibbles::kernel as crate::nibbles::NibbleKernels)
-        }
-        _ => None,
-    }
-}
-
 /// The footprint above which [`Stores::Auto`](crate::Stores::Auto) streams on this machine.
 pub(crate) fn streaming_footprint_bytes() -> usize {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -2,7 +2,6 @@
 //!
 //! One idea: everything that an erasure code does to bytes is a matrix of GF(2^8) coefficients times a column of
 //! buffers. A [`Dot`] is such a matrix compiled once for one instruction set; applying it allocates nothing.
-//! Where words have four bits or fewer, two of them to a byte, the matrix is of maps of half bytes ([`Nibbles`]).
 //! Beside it live the few scans that callers need (where bytes stop being zero, plain XOR, equality) and the
 //! [`Arena`], which lays buffers out so that many streams do not fight for one cache set.
 //!
@@ -48,8 +47,6 @@ mod horner;
 pub mod measure;
 #[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
 mod network;
-#[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
-mod nibbles;
 mod order;
 mod packets;
 mod parts;
@@ -77,7 +74,6 @@ pub use dot::{Dot, DotError, ShapeError, Stores};
 pub use fft::{Fft, FftGroup, FftOutputs};
 pub use horner::{Horner, HornerOutputs, HornerStep};
 pub use network::{Lanes, Network, NetworkStep};
-pub use nibbles::{NibbleMap, Nibbles};
 pub use packets::{PacketProgram, Packets};
 pub use program::{Program, ProgramError, Step};
 pub use scan::{equal, first_nonzero, first_nonzero_any, xor_into};

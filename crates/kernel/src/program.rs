@@ -13,7 +13,6 @@ use crate::dot::Mode;
 use crate::fft::Fft;
 use crate::horner::{Carried, Horner, HornerStep};
 use crate::network::Network;
-use crate::nibbles::{NibbleSums, Nibbles};
 use crate::packets::{PacketProgram, Packets};
 use crate::solve::System;
 use crate::xor::Xor;
@@ -65,7 +64,6 @@ enum Stage {
     Horner(Box<Carried>),
     Fft(Transform),
     Network(Flight),
-    Nibbles(Box<NibbleSums>),
 }
 
 /// Steps that are done in one pass over their sources.
@@ -96,11 +94,6 @@ impl Program {
         Ok(Program { stages, tier, buffers, streams, stores: Stores::Auto })
     }
 
-    /// Of one stage, which reads or writes so many buffers.
-    fn of_one(stage: Stage, tier: Tier, buffers: usize, streams: usize) -> Program {
-        Program { stages: Stages::One(stage), tier, buffers, streams, stores: Stores::Auto }
-    }
-
     /// The outputs of a system, for [`Tier::best`]: fewer products than its steps have, where the tier can solve it.
     ///
     /// Errors: the system is not whole; else as [`Program::new`], for the steps that it comes to.
@@ -124,7 +117,13 @@ impl Program {
         };
         let reads = system.sources.iter().chain(system.starts.iter().flatten());
         let streams = check_buffers(buffers, reads.copied(), system.outputs.iter().copied())?;
-        Ok(Program::of_one(Stage::Solve(solver), tier, buffers, streams))
+        Ok(Program {
+            stages: Stages::One(Stage::Solve(solver)),
+            tier,
+            buffers,
+            streams,
+            stores: Stores::Auto,
+        })
     }
 
     /// What Horner's rule gives, for [`Tier::best`]; `None` if the tier has no kernel for it, and steps must do.
@@ -150,7 +149,13 @@ impl Program {
         let Some(carried) = Carried::new(tier, horner) else { return Ok(None) };
         let (reads, writes) = carried.buffers();
         let streams = check_buffers(buffers, reads, writes)?;
-        Ok(Some(Program::of_one(Stage::Horner(Box::new(carried)), tier, buffers, streams)))
+        Ok(Some(Program {
+            stages: Stages::One(Stage::Horner(Box::new(carried))),
+            tier,
+            buffers,
+            streams,
+            stores: Stores::Auto,
+        }))
     }
 
     /// What an additive FFT gives, for [`Tier::best`]; `None` if the tier has no kernels for it, and steps must do: [`Fft::expanded`].
@@ -170,7 +175,13 @@ impl Program {
         }
         let streams = check_buffers(buffers, fft.reads(), fft.writes())?;
         let Some(transform) = Transform::new(tier, fft) else { return Ok(None) };
-        Ok(Some(Program::of_one(Stage::Fft(transform), tier, buffers, streams)))
+        Ok(Some(Program {
+            stages: Stages::One(Stage::Fft(transform)),
+            tier,
+            buffers,
+            streams,
+            stores: Stores::Auto,
+        }))
     }
 
     /// What a network of transforms gives, for [`Tier::best`].
@@ -187,27 +198,13 @@ impl Program {
         let Some(flight) = Flight::new(tier, network) else {
             return Err(ProgramError::TierUnavailable { tier });
         };
-        Ok(Program::of_one(Stage::Network(flight), tier, buffers, streams))
-    }
-
-    /// What maps of half bytes come to, for [`Tier::best`].
-    ///
-    /// Errors: there is not one map for each source and output, or a source is named twice; else as [`Program::new`].
-    pub fn nibbles(buffers: usize, nibbles: &Nibbles<'_>) -> Result<Program, ProgramError> {
-        Program::nibbles_with_tier(Tier::best(), buffers, nibbles)
-    }
-
-    /// As [`Program::nibbles`], for a tier of the caller's choice. Errors: also if this machine lacks the tier.
-    pub fn nibbles_with_tier(
-        tier: Tier,
-        buffers: usize,
-        nibbles: &Nibbles<'_>,
-    ) -> Result<Program, ProgramError> {
-        nibbles.check()?;
-        let reads = nibbles.sources.iter().copied();
-        let streams = check_buffers(buffers, reads, nibbles.outputs.iter().copied())?;
-        let sums = NibbleSums::new(tier, nibbles).ok_or(ProgramError::TierUnavailable { tier })?;
-        Ok(Program::of_one(Stage::Nibbles(Box::new(sums)), tier, buffers, streams))
+        Ok(Program {
+            stages: Stages::One(Stage::Network(flight)),
+            tier,
+            buffers,
+            streams,
+            stores: Stores::Auto,
+        })
     }
 
     /// Makes now what is made, otherwise, once the program has run for some MiB: for one that will.
@@ -363,8 +360,6 @@ impl Stage {
             Stage::Fft(transform) => unsafe { transform.run(streaming, buffer, len) },
             // SAFETY: the caller's promise.
             Stage::Network(flight) => unsafe { flight.run(streaming, buffer, len) },
-            // SAFETY: as above, by `check_buffers`.
-            Stage::Nibbles(sums) => unsafe { sums.run(streaming, false, buffer, len) },
             // SAFETY: the caller's promise.
             Stage::Xor(xor) => unsafe { xor.run(streaming, buffer, len) },
         }
@@ -533,20 +528,6 @@ pub enum ProgramError {
         /// Sources of every sum.
         sources: usize,
     },
-    /// There is not one map of half bytes for each source and output.
-    MapCount {
-        /// Maps given.
-        have: usize,
-        /// Sources.
-        sources: usize,
-        /// Outputs.
-        outputs: usize,
-    },
-    /// A source of maps of half bytes is named twice.
-    SourceTwice {
-        /// The buffer.
-        source: usize,
-    },
     /// A step of Horner's rule shifts planes by none, or by as many as there are.
     ShiftOutOfRange {
         /// The state whose step it is.
@@ -659,15 +640,6 @@ impl fmt::Display for ProgramError {
                     "the parts of the system do not fit: {sources} sources, {sums} sums, {outputs} outputs; give as many sums as outputs, \
                      sources x sums coefficients and outputs x sums in the solution"
                 )
-            }
-            ProgramError::MapCount { have, sources, outputs } => {
-                write!(
-                    f,
-                    "{have} maps for {sources} sources and {outputs} outputs; give one for each source and output"
-                )
-            }
-            ProgramError::SourceTwice { source } => {
-                write!(f, "source {source} is named twice; give it once, with the sums of its maps")
             }
             ProgramError::ShiftOutOfRange { state, by, planes } => {
                 write!(

@@ -3,9 +3,7 @@
 use crate::dispatch::{Changer, Sweep};
 use crate::dot::Mode;
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS};
-use crate::nibbles::{NibbleMap, NibbleSums, Nibbles};
 use crate::packets::Packets;
-use crate::program::check_count;
 use crate::scan::xor_into;
 use crate::scratch::with_scratch;
 use crate::{Dot, ProgramError, ShapeError, Tier};
@@ -32,8 +30,6 @@ enum How {
     Whole(Changer),
     /// Step by step: what is added to the targets, of one source.
     Steps(Dot),
-    /// The same, of the changed buffer where it lies.
-    Maps(NibbleSums),
 }
 
 /// A change compiled for an engine.
@@ -98,7 +94,7 @@ impl<E: Engine> std::fmt::Debug for Change<E> {
 impl Update {
     /// The update of buffer `changed` of `buffers`; `targets` are other buffers, each once, with their coefficients.
     ///
-    /// Errors: more buffers than a program takes, one that does not exist, a target that is named twice or changed itself.
+    /// Errors: a buffer that does not exist, a target that is named twice or changed itself.
     pub fn new(buffers: usize, changed: usize, targets: &[(usize, u8)]) -> Result<Update, ProgramError> {
         Update::with_tier(Tier::best(), buffers, changed, targets)
     }
@@ -110,7 +106,16 @@ impl Update {
         changed: usize,
         targets: &[(usize, u8)],
     ) -> Result<Update, ProgramError> {
-        check(buffers, changed, targets.iter().map(|target| target.0))?;
+        for (step, buffer) in targets.iter().map(|target| target.0).chain([changed]).enumerate() {
+            if buffer >= buffers {
+                return Err(ProgramError::BufferOutOfRange { step, buffer, buffers });
+            }
+        }
+        for (step, &(target, _)) in targets.iter().enumerate() {
+            if target == changed || targets[..step].iter().any(|earlier| earlier.0 == target) {
+                return Err(ProgramError::TargetInUse { step, target });
+            }
+        }
         let steps = || {
             let rows: Vec<Vec<(usize, u8)>> = targets.iter().map(|&(_, c)| vec![(0, c)]).collect();
             Dot::with_tier(tier, 1, &rows)
@@ -121,29 +126,6 @@ impl Update {
         };
         let plain = Sweep::new(tier).filter(|_| targets.iter().all(|target| target.1 == 1));
         Ok(Update { buffers, changed, targets: targets.iter().map(|target| target.0).collect(), how, plain })
-    }
-
-    /// As [`Update::new`], where each target has a map of half bytes of the change.
-    pub fn nibbles(
-        buffers: usize,
-        changed: usize,
-        targets: &[(usize, NibbleMap)],
-    ) -> Result<Update, ProgramError> {
-        Update::nibbles_with_tier(Tier::best(), buffers, changed, targets)
-    }
-
-    /// As [`Update::nibbles`], for a tier of the caller's choice. Errors: also if this machine lacks the tier.
-    pub fn nibbles_with_tier(
-        tier: Tier,
-        buffers: usize,
-        changed: usize,
-        targets: &[(usize, NibbleMap)],
-    ) -> Result<Update, ProgramError> {
-        let (targets, maps): (Vec<usize>, Vec<NibbleMap>) = targets.iter().copied().unzip();
-        check(buffers, changed, targets.iter().copied())?;
-        let nibbles = Nibbles { sources: &[changed], outputs: &targets, maps: &maps };
-        let sums = NibbleSums::new(tier, &nibbles).ok_or(ProgramError::TierUnavailable { tier })?;
-        Ok(Update { buffers, changed, targets, how: How::Maps(sums), plain: None })
     }
 
     /// Writes `new` to the changed buffer, and adds what that changes to every target.
@@ -214,68 +196,37 @@ impl Update {
     /// # Safety
     ///
     /// The changed buffer and every target are valid for reads and writes of as many bytes as `new` has, and apart from one another and from `new`.
-    unsafe fn change(&self, buffer: impl Fn(usize) -> *mut u8 + Copy, new: &[u8]) {
+    unsafe fn change(&self, buffer: impl Fn(usize) -> *mut u8, new: &[u8]) {
         match &self.how {
             // SAFETY: the caller's promise.
             How::Whole(changer) => unsafe {
                 changer.run(buffer(self.changed), new.as_ptr(), buffer, new.len())
             },
-            // SAFETY: as above; what is added comes of the changed buffer, which is only read meanwhile, and goes to targets alone, each of which is written once.
-            How::Steps(dot) => unsafe {
-                self.change_by_steps(buffer, new, |start, len| {
-                    let source = buffer(self.changed).add(start).cast_const();
-                    let target = |o: usize| buffer(self.targets[o]).add(start);
-                    dot.run_streaming(Mode::Accumulate, false, |_| source, target, len);
-                });
-            },
             // SAFETY: as above.
-            How::Maps(sums) => unsafe {
-                self.change_by_steps(buffer, new, |start, len| {
-                    sums.run(false, true, move |i| buffer(i).wrapping_add(start), len);
-                });
-            },
+            How::Steps(dot) => unsafe { self.change_by_steps(dot, buffer, new) },
         }
     }
 
-    /// Tile by tile: the old content becomes the change, the change goes to the targets, which `add` does, given where a tile starts and its length; the new content takes its place.
+    /// Tile by tile: the old content becomes the change, the change goes to the targets, the new content takes its place.
     ///
     /// # Safety
     ///
-    /// As `change`; `add` writes targets alone.
-    unsafe fn change_by_steps(
-        &self,
-        buffer: impl Fn(usize) -> *mut u8,
-        new: &[u8],
-        add: impl Fn(usize, usize),
-    ) {
+    /// As `change`.
+    unsafe fn change_by_steps(&self, dot: &Dot, buffer: impl Fn(usize) -> *mut u8, new: &[u8]) {
         for (tile, new) in new.chunks(TILE_BYTES).enumerate() {
             let start = tile * TILE_BYTES;
             // SAFETY: the changed buffer is long enough, and nothing else is borrowed from it now.
             let changed =
-                || unsafe { std::slice::from_raw_parts_mut(buffer(self.changed).add(start), new.len()) };
-            xor_into(changed(), new);
-            add(start, new.len());
-            changed().copy_from_slice(new);
+                unsafe { std::slice::from_raw_parts_mut(buffer(self.changed).add(start), new.len()) };
+            xor_into(changed, new);
+            let source = changed.as_ptr();
+            // SAFETY: every target is long enough, is written once and is not the changed buffer; the changed buffer is only
+            // read meanwhile.
+            unsafe {
+                let target = |o: usize| buffer(self.targets[o]).add(start);
+                dot.run_streaming(Mode::Accumulate, false, |_| source, target, new.len());
+            }
+            changed.copy_from_slice(new);
         }
     }
-}
-
-/// Checks what an update relies on.
-fn check(
-    buffers: usize,
-    changed: usize,
-    targets: impl Iterator<Item = usize> + Clone,
-) -> Result<(), ProgramError> {
-    check_count(buffers)?;
-    for (step, buffer) in targets.clone().chain([changed]).enumerate() {
-        if buffer >= buffers {
-            return Err(ProgramError::BufferOutOfRange { step, buffer, buffers });
-        }
-    }
-    for (step, target) in targets.clone().enumerate() {
-        if target == changed || targets.clone().take(step).any(|earlier| earlier == target) {
-            return Err(ProgramError::TargetInUse { step, target });
-        }
-    }
-    Ok(())
 }

@@ -15,9 +15,8 @@ use common::system::{MAP_PRIVATE_ANONYMOUS, PAGE_BYTES, PROT_NONE, PROT_READ_WRI
 use common::{xor, zig_zag};
 use pantile_kernel::measure::XorLimit;
 use pantile_kernel::{
-    Dot, Fft, FftGroup, FftOutputs, Horner, HornerOutputs, HornerStep, Lanes, Network, NetworkStep,
-    NibbleMap, Nibbles, Packets, Program, Step, Stores, System, Tier, Update, equal, first_nonzero,
-    first_nonzero_any, xor_into,
+    Dot, Fft, FftGroup, FftOutputs, Horner, HornerOutputs, HornerStep, Lanes, Network, NetworkStep, Packets,
+    Program, Step, Stores, System, Tier, Update, equal, first_nonzero, first_nonzero_any, xor_into,
 };
 use std::num::NonZeroUsize;
 
@@ -360,39 +359,6 @@ fn by_changes_in_columns_of_packets() {
                 views.truncate(5);
                 update.run_packets(&layout, &mut views, new).unwrap();
             }
-        }
-    }
-}
-
-#[test]
-fn by_maps_of_half_bytes() {
-    // Pairs, an output alone, one that is left of a plain sum of all sources but one, and several passes.
-    let some = |i: usize| NibbleMap::from_rows([1, 2, 4, 8].map(|row| (i * row + i / 3 + row) as u8));
-    for (outputs, plain) in (1..=5).map(|outputs| (outputs, false)).chain([(1, true), (3, true)]) {
-        let map = |s: usize, o: usize| match plain && o == 0 {
-            true if s == 2 => NibbleMap::ZERO,
-            true => NibbleMap::IDENTITY,
-            false => some(s * 5 + o * 3 + 1),
-        };
-        let maps: Vec<NibbleMap> = (0..5).flat_map(|s| (0..outputs).map(move |o| map(s, o))).collect();
-        let numbers: Vec<usize> = (0..5 + outputs).collect();
-        let nibbles = Nibbles { sources: &numbers[..5], outputs: &numbers[5..], maps: &maps };
-        let targets: Vec<(usize, NibbleMap)> = (1..=outputs).map(|t| (t, map(0, t - 1))).collect();
-        for tier in Tier::available() {
-            for stores in STORES {
-                let program = Program::nibbles_with_tier(tier, numbers.len(), &nibbles).unwrap();
-                let program = program.with_stores(stores);
-                everywhere(numbers.len(), |views| program.run(views).unwrap());
-                if outputs == 5 {
-                    // Tile by tile.
-                    from_len_on(numbers.len(), 16 * 1024, |views| program.run(views).unwrap());
-                }
-            }
-            let update = Update::nibbles_with_tier(tier, outputs + 1, 0, &targets).unwrap();
-            everywhere(outputs + 2, |views| {
-                let (new, views) = views.split_last_mut().unwrap();
-                update.run(views, new).unwrap();
-            });
         }
     }
 }

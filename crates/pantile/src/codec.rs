@@ -8,10 +8,9 @@ use crate::plank::Plank;
 use crate::program::{compile, solving, unread};
 use crate::shelf::Shelf;
 use crate::stripe::{StripeError, element_len};
-use crate::words::{WordCodec, WordsError};
 use pantile_code::{CellIndex, Code, CodeError};
 use pantile_kernel::{PacketProgram, Packets, Program, Stores, Update};
-use pantile_plan::{BitSums, CellSet, Costs, Effort, Plan, PlanError, Planner, Request};
+use pantile_plan::{CellSet, Costs, Effort, Plan, PlanError, Planner, Request};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -53,24 +52,17 @@ pub struct Recovery<P = Program> {
     /// Made when first asked for, if the program did not need it.
     plan: OnceLock<Plan>,
     /// From which the plan can be made.
-    unplanned: Option<Unplanned>,
+    request: Option<Unplanned>,
     program: P,
 }
 
 impl<P: AsRef<Program>> Weight for Recovery<P> {
     /// Also of the plan that is made when asked for: of the most terms that it may have.
     fn weight_bytes(&self) -> usize {
-        let (terms, steps) = match &self.unplanned {
-            Some(Unplanned::Lost { code, lost }) => {
+        let (terms, steps) = match &self.request {
+            Some(Unplanned { code, lost }) => {
                 let steps = lost.len();
                 ((code.cell_count() - steps) * steps, steps)
-            }
-            // The terms of the plan that is made when asked for, and as if each sum had one of each buffer: the tables of a program fill no more, whatever they say.
-            Some(Unplanned::Sums(sums)) => {
-                let steps = sums.cells().len();
-                let words = (0..steps).flat_map(|place| sums.row(place));
-                let terms = words.map(|word| word.count_ones() as usize).sum::<usize>();
-                (terms + self.program.as_ref().buffers() * steps, steps)
             }
             None => {
                 let steps = &self.plan().steps;
@@ -89,30 +81,17 @@ const CELL_BYTES: usize = 16;
 
 /// What a program computes that was made without a plan.
 #[derive(Debug)]
-enum Unplanned {
-    /// Everything lost, of a code of one row.
-    Lost { code: Code, lost: CellSet },
-    /// Sums.
-    Sums(BitSums),
+struct Unplanned {
+    code: Code,
+    lost: CellSet,
 }
 
 impl<P: AsRef<Program>> Recovery<P> {
-    /// Of sums and their program.
-    pub(crate) fn of_sums(sums: BitSums, program: P) -> Recovery<P> {
-        Recovery { plan: OnceLock::new(), unplanned: Some(Unplanned::Sums(sums)), program }
-    }
-
-    pub(crate) fn program(&self) -> &P {
-        &self.program
-    }
-
     /// What is read and computed.
     pub fn plan(&self) -> &Plan {
         self.plan.get_or_init(|| {
-            let (code, lost) = match &self.unplanned {
-                Some(Unplanned::Lost { code, lost }) => (code, lost),
-                Some(Unplanned::Sums(sums)) => return sums.plan(),
-                None => unreachable!("a recovery has its plan or can make it"),
+            let Some(Unplanned { code, lost }) = &self.request else {
+                unreachable!("a recovery has its plan or can make it")
             };
             // What the program reads determines every cell in one way only, so that a plan from these cells reads what the program needs.
             let unread = unread(code, lost);
@@ -137,9 +116,8 @@ impl<P: AsRef<Program>> Recovery<P> {
     ///
     /// The latter may be lost or not: a cell that survives may cost less to compute than to read.
     pub fn written(&self) -> Vec<CellIndex> {
-        match &self.unplanned {
-            Some(Unplanned::Lost { lost, .. }) => lost.iter().collect(),
-            Some(Unplanned::Sums(sums)) => sums.cells().to_vec(),
+        match &self.request {
+            Some(Unplanned { lost, .. }) => lost.iter().collect(),
             None => {
                 let mut written: Vec<CellIndex> = self.plan().steps.iter().map(|step| step.target).collect();
                 written.sort_unstable();
@@ -161,7 +139,7 @@ impl Recovery {
 
     /// The same recovery for columns of packets.
     pub(crate) fn in_packets(self, packets: &Packets) -> Recovery<PacketProgram> {
-        Recovery { plan: self.plan, unplanned: self.unplanned, program: laid_out(self.program, packets) }
+        Recovery { plan: self.plan, request: self.request, program: laid_out(self.program, packets) }
     }
 }
 
@@ -318,13 +296,6 @@ impl Codec {
         PacketCodec::new(self, packet_bytes)
     }
 
-    /// The same code for columns whose elements are the bits of words, so that every byte stands for itself.
-    ///
-    /// Errors: columns of other numbers of elements than 1, 2 or 4, or of data and parity together; sums that are not XORs.
-    pub fn in_words(&self) -> Result<WordCodec, WordsError> {
-        WordCodec::new(self)
-    }
-
     /// A codec for the code that a spec names; as with [`Codec::new`], whoever stores asks its [`Code::check_stores`].
     pub fn parse(spec: &str) -> Result<Codec, CodeError> {
         Code::parse(spec).map(|code| Codec::new(&code))
@@ -333,11 +304,6 @@ impl Codec {
     /// The code.
     pub fn code(&self) -> &Code {
         &self.inner.code
-    }
-
-    /// How its programs store.
-    pub(crate) fn stores(&self) -> Stores {
-        self.inner.stores
     }
 
     /// Its planner.
@@ -367,8 +333,8 @@ impl Codec {
 
     /// Of a program that recovers everything lost and was made without a plan.
     fn unplanned(&self, lost: CellSet, program: Program) -> Recovery {
-        let unplanned = Some(Unplanned::Lost { code: self.code().clone(), lost });
-        Recovery { plan: OnceLock::new(), unplanned, program: program.with_stores(self.inner.stores) }
+        let request = Some(Unplanned { code: self.code().clone(), lost });
+        Recovery { plan: OnceLock::new(), request, program: program.with_stores(self.inner.stores) }
     }
 
     fn encoder(&self) -> &(Plan, Program) {
@@ -436,21 +402,17 @@ impl Codec {
 
     /// As [`Codec::decoder`], planned and compiled anew, and not kept: for losses that do not come again, and to measure.
     pub fn decoder_anew(&self, lost: &[usize]) -> Result<Recovery, PlanError> {
-        let (code, cells) = (self.code(), self.cells_of(lost)?);
+        let code = self.code();
+        let columns = code.columns();
+        if let Some(&column) = lost.iter().find(|&&column| column >= columns) {
+            return Err(PlanError::NoSuchColumn { column, columns });
+        }
+        let cells = CellSet::of_columns(code, lost);
         let program = self.solving(&cells).or_else(|| self.plank()?.decoder(code, &cells));
         if let Some(program) = program {
             return Ok(self.unplanned(cells, program));
         }
         Ok(self.compiled(self.inner.planner.decode(&cells)?))
-    }
-
-    /// All cells of some columns, if the code has these.
-    pub(crate) fn cells_of(&self, columns: &[usize]) -> Result<CellSet, PlanError> {
-        let count = self.code().columns();
-        match columns.iter().find(|&&column| column >= count) {
-            Some(&column) => Err(PlanError::NoSuchColumn { column, columns: count }),
-            None => Ok(CellSet::of_columns(self.code(), columns)),
-        }
     }
 
     fn plan_and_compile(
@@ -465,7 +427,7 @@ impl Codec {
 
     fn compiled(&self, plan: Plan) -> Recovery {
         let program = compile(&self.inner.code, &plan.steps).with_stores(self.inner.stores);
-        Recovery { plan: OnceLock::from(plan), unplanned: None, program }
+        Recovery { plan: OnceLock::from(plan), request: None, program }
     }
 
     /// Recomputes the given columns from the others, in place.
@@ -560,7 +522,5 @@ mod tests {
             assert_eq!(stores(&codec), [Stores::Streaming; 5], "{spec}");
             assert_eq!(stores(&usual), [Stores::Auto; 5], "{spec}");
         }
-        let words = Codec::parse("crs:4+2,w=4").unwrap().with_stores(Stores::Streaming).in_words().unwrap();
-        assert_eq!(words.decoder(&[0, 5]).unwrap().program.as_ref().stores(), Stores::Streaming);
     }
 }

@@ -21,8 +21,7 @@
 //! A stripe is one buffer per cell, all of one length, numbered by [`CellIndex`]: column by column, each from row 0.
 //! For a code of one row per column that is one buffer per column. [`split_columns`] cuts column buffers into cells.
 //! Equations hold byte by byte, so any byte range of a stripe is a stripe. Whoever stores whole columns of an array code interleaves their
-//! elements ([`Codec::in_packets`]): a column is then one stream, and all is faster but changes of single elements. Elements of small codes can be
-//! bits of the bytes of a column ([`Codec::in_words`]): then any byte range of the columns is a stripe, too.
+//! elements ([`Codec::in_packets`]): a column is then one stream, and all is faster but changes of single elements.
 //!
 //! Plans are compiled once per pattern of losses and kept, within bounds that [`Codec`] names; a codec is cheap to clone and
 //! share between threads. What was compiled is immutable, and that for whole columns is found without a lock;
@@ -39,7 +38,6 @@ mod program;
 mod shelf;
 mod stripe;
 mod transforms;
-mod words;
 
 pub use codec::{Codec, RecoverError, Recovery};
 pub use locate::{Checker, Finding, Verdict};
@@ -54,4 +52,3 @@ pub use pantile_plan::{
     CellSet, Costs, EVIDENCE_BITS_LEAST, Effort, NotRecoverable, Optimality, Plan, PlanError,
 };
 pub use stripe::{StripeError, split_columns};
-pub use words::{WordCodec, WordProgram, WordsError};

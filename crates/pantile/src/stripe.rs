@@ -47,22 +47,6 @@ pub enum StripeError {
         /// What it must be: rows times the length of an element.
         need: usize,
     },
-    /// Columns of words must have one length.
-    UnequalColumns {
-        /// The first column that differs from column 0.
-        column: usize,
-        /// Its length in bytes.
-        have: usize,
-        /// The length of column 0.
-        need: usize,
-    },
-    /// The column has no data, or does not exist.
-    NoDataColumn {
-        /// The column that was named.
-        column: usize,
-        /// Columns of the code.
-        columns: usize,
-    },
     /// A column buffer must be whole packets of each of its rows.
     PacketLength {
         /// The column.
@@ -112,20 +96,11 @@ impl fmt::Display for StripeError {
                     "all buffers must have one length: cell {cell} has {have} bytes, cell 0 has {need}"
                 )
             }
-            StripeError::UnequalColumns { column, have, need } => {
-                write!(
-                    out,
-                    "all columns must have one length: column {column} has {have} bytes, column 0 has {need}"
-                )
-            }
-            StripeError::NoDataColumn { column, columns } => {
-                write!(
-                    out,
-                    "column {column} of {columns} has no data to replace: it is parity or does not exist; name a data column, counted from 0"
-                )
-            }
             StripeError::NewLength { have, need } => {
-                write!(out, "the new content has {have} bytes, but what it replaces has {need}; give as many")
+                write!(
+                    out,
+                    "the new content has {have} bytes, but the cells have {need}; give as many bytes as a cell has"
+                )
             }
             StripeError::ColumnCount { have, need } => {
                 write!(

@@ -19,7 +19,7 @@
 //! cells and not two take 0.1 to 0.4 % fewer terms, and 2 to 5 % more time.
 
 use crate::chain::Progress;
-use crate::{Combination, Optimality, Plan, Step};
+use crate::{Combination, Step};
 use pantile_code::{CellIndex, Code};
 use pantile_gf::Gf;
 
@@ -40,81 +40,6 @@ impl BitEquations {
         }
         BitEquations { words, rows }
     }
-}
-
-/// Lost cells of a code of XORs, each as a sum of cells that are left, a bit for each cell: what a plan comes to for one who has all that is left at hand, and takes no sum for a part of another.
-#[derive(Clone, Debug)]
-pub struct BitSums {
-    cells: Vec<CellIndex>,
-    /// Words per row.
-    words: usize,
-    rows: Vec<u64>,
-}
-
-impl BitSums {
-    /// The lost cells, ascending.
-    pub fn cells(&self) -> &[CellIndex] {
-        &self.cells
-    }
-
-    /// The cells that the lost cell at this place in [`BitSums::cells`] is the sum of: bit b of word w stands for cell 64 w + b. Panics if there are not so many.
-    #[inline]
-    pub fn row(&self, place: usize) -> &[u64] {
-        match self.rows.chunks_exact(self.words).nth(place) {
-            Some(row) => row,
-            None => panic!("row {place} of {}", self.cells.len()),
-        }
-    }
-
-    /// The same as a plan, whose cost is the number of its reads.
-    pub fn plan(&self) -> Plan {
-        let mut all = vec![0; self.words];
-        let mut steps = Vec::with_capacity(self.cells.len());
-        for (&target, row) in self.cells.iter().zip(self.rows.chunks_exact(self.words)) {
-            all.iter_mut().zip(row).for_each(|(all, own)| *all |= own);
-            let mut terms = Vec::new();
-            visit(row, |cell| terms.push((cell, Gf::ONE)));
-            steps.push(Step { target, terms });
-        }
-        let mut reads = Vec::new();
-        visit(&all, |cell| reads.push(cell));
-        let cost = reads.len() as u64;
-        Plan {
-            reads,
-            steps,
-            outputs: self.cells.clone(),
-            cost,
-            optimality: Optimality::Bound { at_least: 0 },
-        }
-    }
-}
-
-/// Whether the code has no more cells than [`sums`] takes.
-pub(crate) fn has_sums(equations: &BitEquations) -> bool {
-    equations.words <= 32
-}
-
-/// The sums of `lost`, ascending; `None` if the equations do not determine them, or the code has more cells than that.
-pub(crate) fn sums(equations: &BitEquations, lost: Vec<CellIndex>) -> Option<BitSums> {
-    match equations.words {
-        1 => sums_in::<1>(equations, lost),
-        2 => sums_in::<2>(equations, lost),
-        3..=4 => sums_in::<4>(equations, lost),
-        5..=8 => sums_in::<8>(equations, lost),
-        9..=32 => sums_in::<32>(equations, lost),
-        _ => None,
-    }
-}
-
-fn sums_in<const W: usize>(equations: &BitEquations, cells: Vec<CellIndex>) -> Option<BitSums> {
-    let all = equations.rows.chunks_exact(equations.words).map(Row::<W>::of).collect();
-    let found = eliminate(all, &cells, first)?;
-    let mut rows = Vec::with_capacity(cells.len() * equations.words);
-    for (&cell, mut row) in cells.iter().zip(found) {
-        row.remove(cell);
-        rows.extend_from_slice(&row.0[..equations.words]);
-    }
-    Some(BitSums { cells, words: equations.words, rows })
 }
 
 /// More lost cells than a code has, which stand for an equation that is not to be used.
@@ -287,19 +212,13 @@ impl<const W: usize> Row<W> {
 
     /// Visits its cells, ascending.
     #[inline]
-    fn visit(&self, visitor: impl FnMut(CellIndex)) {
-        visit(&self.0, visitor);
-    }
-}
-
-/// Visits the cells of a row, ascending.
-#[inline]
-fn visit(row: &[u64], mut visitor: impl FnMut(CellIndex)) {
-    for (&word, first) in row.iter().zip((0..).step_by(64)) {
-        let mut rest = word;
-        while rest != 0 {
-            visitor(CellIndex(first + rest.trailing_zeros()));
-            rest &= rest - 1;
+    fn visit(&self, mut visitor: impl FnMut(CellIndex)) {
+        for (&word, first) in self.0.iter().zip((0..).step_by(64)) {
+            let mut rest = word;
+            while rest != 0 {
+                visitor(CellIndex(first + rest.trailing_zeros()));
+                rest &= rest - 1;
+            }
         }
     }
 }

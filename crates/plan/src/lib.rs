@@ -28,7 +28,6 @@ mod search;
 mod update;
 mod way_out;
 
-pub use bits::BitSums;
 pub use cells::{CellSet, Costs};
 pub use locate::{CheckCombination, EVIDENCE_BITS_LEAST, Explanation, Locator};
 pub use plan::{Combination, NotRecoverable, Optimality, Plan, PlanError, Step};

@@ -15,7 +15,7 @@
 //!
 //! Nor does [`Planner::decode`] search for two columns and more of a code of XORs whose equations are dense: it takes the first equations that are enough, and 4.
 
-use crate::bits::{self, BitEquations, BitSums, Chains};
+use crate::bits::{self, BitEquations, Chains};
 use crate::chain::{Progress, choose, recipes};
 use crate::dual::{Found, Space, Word, search};
 use crate::{CellSet, Combination, Costs, NotRecoverable, Optimality, Plan, PlanError, Step};
@@ -183,29 +183,6 @@ impl Planner {
         }
         let wanted: Vec<CellIndex> = lost.iter().collect();
         self.recover(&Request { lost, wanted: &wanted, costs: &Costs::uniform(), effort: Effort::Fast })
-    }
-
-    /// Everything lost as sums of what is left, for one who has that at hand and runs no steps: where the elements of a column are bits of one byte.
-    ///
-    /// Of bit matrices the first parities that are left are used, as many as data are lost; which others of them another code uses is not promised.
-    /// `None` of a code that is not of XORs, or of more than 2048 cells; nothing is said then of what is lost.
-    /// Errors: as of [`Planner::decode`], which is asked what is wrong. Cost: lost cells x equations x cells / 64 steps, 0.3 us for a dozen cells.
-    pub fn sums(&self, lost: &CellSet) -> Result<Option<BitSums>, PlanError> {
-        lost.check(&self.code)?;
-        if !self.is_xor {
-            return Ok(None);
-        }
-        let equations = self.in_bits.get_or_init(|| BitEquations::new(&self.code));
-        if !bits::has_sums(equations) {
-            return Ok(None);
-        }
-        let mut cells = Vec::with_capacity(lost.len());
-        cells.extend(lost.iter());
-        match bits::sums(equations, cells) {
-            Some(sums) => Ok(Some(sums)),
-            // What is wrong with them is found there.
-            None => self.decode(lost).map(|_| None),
-        }
     }
 
     /// Solver 4 where fewer cells are lost than there are equations, and these are dense.

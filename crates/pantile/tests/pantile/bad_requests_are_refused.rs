@@ -157,7 +157,10 @@ fn a_new_content_of_another_length_is_named_as_what_it_is() {
     let mut cells = before.clone();
     let error = codec.update(&mut views(&mut cells), 0, &[7; LEN - 1]).unwrap_err();
     assert_eq!(error, StripeError::NewLength { have: LEN - 1, need: LEN });
-    assert_eq!(error.to_string(), "the new content has 95 bytes, but what it replaces has 96; give as many");
+    assert_eq!(
+        error.to_string(),
+        "the new content has 95 bytes, but the cells have 96; give as many bytes as a cell has"
+    );
     assert!(cells == before);
 }
 

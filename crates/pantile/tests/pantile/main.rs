@@ -10,4 +10,3 @@ mod lies_are_located;
 mod packets_keep_the_laws;
 mod plans_are_made_once;
 mod the_speed_table_is_from_the_record;
-mod words_keep_the_laws;

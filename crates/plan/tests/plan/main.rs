@@ -4,7 +4,6 @@ mod as_many_lost_as_equations;
 mod cheapest_means_cheapest;
 mod few_lost_of_dense_codes;
 mod known_facts_hold;
-mod lost_cells_as_sums;
 mod mistakes_are_as_rare_as_derived;
 mod odd_codes_are_planned;
 mod proofs_say_how_they_were_made;

@@ -9,12 +9,8 @@ use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
 use pantile::kernel::measure::{LimitOrder, XorLimit, thread_cpu_ns};
 use pantile::kernel::{Arena, PacketProgram, Tier};
-use pantile::{
-    CellIndex, CellSet, Code, Codec, Costs, PacketCodec, Plan, PlanError, Recovery, Stores, StripeError,
-    WordCodec, WordProgram, split_columns,
-};
+use pantile::{CellIndex, CellSet, Code, Codec, Costs, PacketCodec, Plan, Stores, split_columns};
 use serde::Serialize;
-use std::sync::Arc;
 
 /// Measure how fast codes encode, decode and update on one core of this machine
 ///
@@ -25,23 +21,21 @@ use std::sync::Arc;
 #[command(after_long_help = "\
 Columns:
   chunk      bytes of one column of one stripe, rounded down to whole rows of 64 bytes, or of a packet
-  op         encode: all parities from the data; decode: the lost columns from the others; update: one data element, with --words one data column
+  op         encode: all parities from the data; decode: the lost columns from the others; update: one data element
   layout     aligned: every column starts a page, as buffers of O_DIRECT do; staggered: as Pantile lays out its own
-  GB/s       10^9 bytes of user data per second: the stripe's data; for an update the new element, or column
+  GB/s       10^9 bytes of user data per second: the stripe's data; for an update the new element
   limit      the same, if nothing were computed; share is GB/s divided by it
 
 Times are CPU times of this thread, medians of nine turns; the stripe stays in the caches unless it is larger than 2 MiB, \
 then stripes of 256 MiB take turns. With --cold they do in any case, and what is encoded and decoded goes past the caches: so it is with \
 data that was just received and parity that is sent on. With --packet the elements of a column are interleaved, a packet of each in turn; the limit is then \
-also taken of whole columns, as many as are read and written. With --words the elements of a column are the bits of words that fill its bytes, \
-for codes of 1, 2 or 4 rows and XORs alone. PANTILE_KERNEL=portable|avx2|avx2-gfni|avx512-gfni forces a kernel.
+also taken of whole columns, as many as are read and written. PANTILE_KERNEL=portable|avx2|avx2-gfni|avx512-gfni forces a kernel.
 
 Examples:
   pantile bench raid6:16 cauchy:16+4 dcode:13
   pantile bench rs:10+4 --chunk 1M --lost 0,5
   pantile bench rs:10+4 --cold
   pantile bench dcode:13 --packet 512
-  pantile bench crs:10+4,w=4 --words
   pantile bench dcode:7 --json | jq '.[].limit_share'")]
 pub struct Bench {
     /// The codes: specs such as dcode:7, or paths of code files.
@@ -61,11 +55,8 @@ pub struct Bench {
     /// Elements of a column are interleaved, by packets of so many bytes.
     #[arg(long, value_name = "SIZE", value_parser = args::size)]
     packet: Option<u64>,
-    /// Elements of a column are the bits of words.
-    #[arg(long, conflicts_with = "packet")]
-    words: bool,
     /// Print JSON: a list of {"code", "chunk_len_bytes", "op", "layout", "kernel", "bytes_per_s", "xor_limit_bytes_per_s",
-    /// "limit_share"}, with "packet_len_bytes" if there are packets, and "word_bits" if there are words.
+    /// "limit_share"}, with "packet_len_bytes" if there are packets.
     #[arg(long)]
     json: bool,
 }
@@ -76,8 +67,6 @@ struct Line {
     chunk_len_bytes: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     packet_len_bytes: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    word_bits: Option<usize>,
     op: &'static str,
     layout: &'static str,
     kernel: &'static str,
@@ -141,27 +130,11 @@ impl Bench {
     }
 }
 
-/// How elements lie in columns.
-enum Columns {
-    /// Each in one piece.
-    Cells,
-    /// By packets of each in turn.
-    Packets(PacketCodec),
-    /// As bits of words.
-    Words(WordCodec),
-}
-
-/// What decodes such columns.
-enum Decoder {
-    Cells(Arc<Recovery>),
-    Packets(Arc<Recovery<PacketProgram>>),
-    Words(Arc<Recovery<WordProgram>>),
-}
-
 /// A code with what is measured of it.
 struct Subject {
     codec: Codec,
-    columns: Columns,
+    /// Where elements are interleaved.
+    packets: Option<PacketCodec>,
     /// How its codec stores; [`Stores::Streaming`]: stripes come from memory, too.
     stores: Stores,
     element_len: usize,
@@ -193,23 +166,13 @@ impl Subject {
         };
         let stores = if bench.cold { Stores::Streaming } else { Stores::Auto };
         let codec = Codec::new(code).with_stores(stores);
-        let columns = match (bench.packet, bench.words) {
-            (Some(_), _) => {
-                let codec = codec.in_packets(unit);
-                Columns::Packets(codec.map_err(|error| Failure::Input(format!("--packet: {error}")))?)
+        let packets = match bench.packet {
+            Some(_) => {
+                Some(codec.in_packets(unit).map_err(|error| Failure::Input(format!("--packet: {error}")))?)
             }
-            (None, true) => {
-                let codec = codec.in_words();
-                Columns::Words(codec.map_err(|error| Failure::Input(format!("--words: {error}")))?)
-            }
-            (None, false) => Columns::Cells,
+            None => None,
         };
-        let subject = Subject { codec, columns, stores, element_len, lost };
-        if matches!(subject.columns, Columns::Words(_)) && subject.lost_columns().is_none() {
-            return Err(Failure::Input(
-                "--lost: words are lost with their columns; name whole columns, or leave --words out".into(),
-            ));
-        }
+        let subject = Subject { codec, packets, stores, element_len, lost };
         match subject.recovery() {
             Ok(_) => Ok(subject),
             Err(error) => Err(Failure::Losses(error.to_string())),
@@ -221,7 +184,7 @@ impl Subject {
     }
 
     /// As a caller would decode: whole columns by the decoder, single cells by the cheapest recovery.
-    fn recovery(&self) -> Result<Arc<Recovery>, PlanError> {
+    fn recovery(&self) -> Result<std::sync::Arc<pantile::Recovery>, pantile::PlanError> {
         match self.lost_columns() {
             Some(columns) => self.codec.decoder(&columns),
             None => self.codec.recovery(&self.lost, &self.wanted(), &Costs::uniform()),
@@ -242,11 +205,11 @@ impl Subject {
     fn measure(&self, op: &'static str, stripes: &mut Stripes) -> Option<Line> {
         let code = self.code();
         let data_len = code.data().len() * self.element_len;
-        let decoder = self.decoder().ok()?;
+        let recovery = self.recovery().ok()?;
         let (bytes, limits) = match op {
             "encode" => (data_len, self.limits(self.codec.encode_plan())?),
-            "decode" => (data_len, self.limits(decoder.plan())?),
-            _ => (self.changed_len(), vec![self.update_limit()?]),
+            "decode" => (data_len, self.limits(recovery.plan())?),
+            _ => (self.element_len, vec![self.update_limit()?]),
         };
         let limits: Vec<(LimitOrder, &Limit)> = limits
             .iter()
@@ -254,8 +217,15 @@ impl Subject {
                 limit.xor.orders(limit.len, self.stores).into_iter().map(move |order| (order, limit))
             })
             .collect();
-        let new = vec![0x5a; self.changed_len()];
-        decoder.prepare();
+        let new = vec![0x5a; self.element_len];
+        let in_packets = match &self.packets {
+            Some(codec) => Some((codec, self.recovery_in_packets(codec).ok()?)),
+            None => None,
+        };
+        match &in_packets {
+            Some((_, recovery)) => recovery.prepare(),
+            None => recovery.prepare(),
+        }
         let mut times = vec![Vec::new(); limits.len() + 1];
         let mut position = 0;
         let mut call = |contestant: usize, stripe: &mut [&mut [u8]]| {
@@ -265,21 +235,18 @@ impl Subject {
                 return done.unwrap_or_else(|error| unreachable!("the limit is for these buffers: {error}"));
             }
             position = (position + 1) % code.data().len();
-            let done = match (op, &self.columns) {
-                ("encode", Columns::Cells) => self.codec.encode(stripe),
-                ("encode", Columns::Packets(codec)) => codec.encode(stripe),
-                ("encode", Columns::Words(codec)) => codec.encode(stripe),
-                ("decode", _) => decoder.run(stripe),
-                (_, Columns::Cells) => self.codec.update(stripe, position, &new),
-                (_, Columns::Packets(codec)) => codec.update(stripe, position, &new),
-                (_, Columns::Words(codec)) => {
-                    codec.update(stripe, code.column_of(code.data()[position]), &new)
-                }
+            let done = match (&in_packets, op) {
+                (None, "encode") => self.codec.encode(stripe),
+                (None, "decode") => recovery.run(stripe),
+                (None, _) => self.codec.update(stripe, position, &new),
+                (Some((codec, _)), "encode") => codec.encode(stripe),
+                (Some((_, recovery)), "decode") => recovery.run(stripe),
+                (Some((codec, _)), _) => codec.update(stripe, position, &new),
             };
             done.unwrap_or_else(|error| unreachable!("the stripes are those of the code: {error}"));
         };
         let cuts = |contestant: usize| match contestant {
-            0 => matches!(self.columns, Columns::Cells),
+            0 => self.packets.is_none(),
             _ => limits[contestant - 1].1.of_cells,
         };
         for turn in 0..TURNS + 1 {
@@ -303,14 +270,7 @@ impl Subject {
         Some(Line {
             code: code.spec().to_string(),
             chunk_len_bytes: self.element_len * code.rows_max(),
-            packet_len_bytes: match &self.columns {
-                Columns::Packets(codec) => Some(codec.packet_bytes()),
-                _ => None,
-            },
-            word_bits: match &self.columns {
-                Columns::Words(codec) => Some(codec.word_bits()),
-                _ => None,
-            },
+            packet_len_bytes: self.packets.as_ref().map(PacketCodec::packet_bytes),
             op,
             layout: stripes.layout,
             kernel: Tier::best().name(),
@@ -320,39 +280,30 @@ impl Subject {
         })
     }
 
-    /// The same for columns as they are laid out.
-    fn decoder(&self) -> Result<Decoder, PlanError> {
-        Ok(match (&self.columns, self.lost_columns()) {
-            (Columns::Cells, _) => Decoder::Cells(self.recovery()?),
-            (Columns::Packets(codec), Some(columns)) => Decoder::Packets(codec.decoder(&columns)?),
-            (Columns::Packets(codec), None) => {
-                Decoder::Packets(codec.recovery(&self.lost, &self.wanted(), &Costs::uniform())?)
-            }
-            (Columns::Words(codec), columns) => Decoder::Words(codec.decoder(&columns.unwrap_or_default())?),
-        })
-    }
-
-    /// Bytes that an update replaces: an element, or all of a column where these are its bits.
-    fn changed_len(&self) -> usize {
-        match &self.columns {
-            Columns::Words(codec) => self.element_len * codec.word_bits(),
-            _ => self.element_len,
+    /// The same where elements are interleaved.
+    fn recovery_in_packets(
+        &self,
+        codec: &PacketCodec,
+    ) -> Result<std::sync::Arc<pantile::Recovery<PacketProgram>>, pantile::PlanError> {
+        match self.lost_columns() {
+            Some(columns) => codec.decoder(&columns),
+            None => codec.recovery(&self.lost, &self.wanted(), &Costs::uniform()),
         }
     }
 
     /// What a plan reads and writes, each cell in one piece. In packets also as many whole columns, if it is that many: cells in one piece are more
-    /// streams than packets are. In words these alone.
+    /// streams than packets are.
     fn limits(&self, plan: &Plan) -> Option<Vec<Limit>> {
         let code = self.code();
-        let reads = self.buffers_of(plan.reads.iter().map(|cell| cell.usize()));
-        let writes = self.buffers_of(plan.steps.iter().map(|step| step.target.usize()));
+        let reads: Vec<usize> = plan.reads.iter().map(|cell| cell.usize()).collect();
+        let writes: Vec<usize> = plan.steps.iter().map(|step| step.target.usize()).collect();
         if writes.is_empty() {
             return None;
         }
-        let mut limits = vec![self.limit(XorLimit::new(self.buffers(), &reads, &writes))];
+        let mut limits = vec![self.limit_of_cells(XorLimit::new(code.cell_count(), &reads, &writes))];
         let rows = code.rows_max();
         let is_even = (0..code.columns()).all(|column| code.rows(column) == rows);
-        if matches!(self.columns, Columns::Packets(_))
+        if self.packets.is_some()
             && is_even
             && let Some(xor) = XorLimit::of_columns(code.columns(), rows, reads.len(), writes.len())
         {
@@ -361,68 +312,22 @@ impl Subject {
         Some(limits)
     }
 
-    /// The limit of what is done to the buffers of a run.
-    fn limit(&self, xor: XorLimit) -> Limit {
-        Limit { xor, len: self.changed_len(), of_cells: !matches!(self.columns, Columns::Words(_)) }
+    fn limit_of_cells(&self, xor: XorLimit) -> Limit {
+        Limit { xor, len: self.element_len, of_cells: true }
     }
 
-    /// How many buffers a run reads and writes: cells, or columns where these are words.
-    fn buffers(&self) -> usize {
-        match &self.columns {
-            Columns::Words(_) => self.code().columns(),
-            _ => self.code().cell_count(),
-        }
-    }
-
-    /// The buffers in which cells lie, each once.
-    fn buffers_of(&self, cells: impl Iterator<Item = usize>) -> Vec<usize> {
-        let Columns::Words(codec) = &self.columns else { return cells.collect() };
-        let mut columns: Vec<usize> = cells.map(|cell| cell / codec.word_bits()).collect();
-        columns.sort_unstable();
-        columns.dedup();
-        columns
-    }
-
-    /// What an update of the first data element, or of its column, reads and writes: the new content stands in for a buffer that it leaves alone.
+    /// What an update of the first data element reads and writes: the new content stands in for a cell that it leaves alone.
     fn update_limit(&self) -> Option<Limit> {
         let code = self.code();
-        let changed = self.buffers_of([code.data()[0].usize()].into_iter());
-        let is_changed =
-            |&position: &usize| self.buffers_of([code.data()[position].usize()].into_iter()) == changed;
-        let positions: Vec<usize> = (0..code.data().len()).filter(is_changed).collect();
-        let has =
-            |&row: &usize| positions.iter().any(|&position| !code.generator().get(row, position).is_zero());
-        let reached = (0..code.parity().len()).filter(has).map(|row| code.parity()[row].usize());
-        let mut touched = self.buffers_of(reached);
-        touched.extend(changed);
-        let other = (0..self.buffers()).find(|buffer| !touched.contains(buffer))?;
-        Some(self.limit(XorLimit::adding(self.buffers(), &[other], &touched)))
-    }
-}
-
-impl Decoder {
-    fn plan(&self) -> &Plan {
-        match self {
-            Decoder::Cells(recovery) => recovery.plan(),
-            Decoder::Packets(recovery) => recovery.plan(),
-            Decoder::Words(recovery) => recovery.plan(),
-        }
-    }
-
-    fn prepare(&self) {
-        match self {
-            Decoder::Cells(recovery) => recovery.prepare(),
-            Decoder::Packets(recovery) => recovery.prepare(),
-            Decoder::Words(recovery) => recovery.prepare(),
-        }
-    }
-
-    fn run(&self, stripe: &mut [&mut [u8]]) -> Result<(), StripeError> {
-        match self {
-            Decoder::Cells(recovery) => recovery.run(stripe),
-            Decoder::Packets(recovery) => recovery.run(stripe),
-            Decoder::Words(recovery) => recovery.run(stripe),
-        }
+        let changed = code.data()[0];
+        let generator = code.generator();
+        let mut touched: Vec<usize> = (0..code.parity().len())
+            .filter(|&row| !generator.get(row, 0).is_zero())
+            .map(|row| code.parity()[row].usize())
+            .collect();
+        touched.push(changed.usize());
+        let other = code.cells().map(|cell| cell.usize()).find(|cell| !touched.contains(cell))?;
+        Some(self.limit_of_cells(XorLimit::adding(code.cell_count(), &[other], &touched)))
     }
 }
 

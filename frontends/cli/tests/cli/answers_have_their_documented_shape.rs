@@ -446,10 +446,6 @@ fn bench_has_exactly_the_promised_fields() {
     // A cell that is no whole column.
     let one = json(&["bench", "dcode:5", "--chunk", "2K", "--lost", "0.1", "--packet", "64", "--json"]);
     assert!(one.as_array().is_some_and(|lines| lines.len() == 6));
-    let words = json(&["bench", "crs:3+2,w=4", "rdp:6", "--chunk", "2K", "--words", "--json"]);
-    let lines = words.as_array().expect("a list");
-    assert_eq!(lines.len(), 12);
-    assert!(lines.iter().all(|line| line["word_bits"] == 4 && line["chunk_len_bytes"] == 2048));
 }
 
 /// Of an answer to measuring `raid5:2` and `dcode:5` with chunks of 2 KiB, and packets of so many bytes.
@@ -486,11 +482,6 @@ fn bench_refuses_what_it_cannot_measure() {
         (&["bench", "dcode:13", "--lost", "0-2"], 2, "do not follow"),
         (&["bench", "dcode:13", "--packet", "0"], 2, "packets of 0 bytes"),
         (&["bench", "dcode:13", "--packet", "8K"], 2, "106496 bytes or more"),
-        (&["bench", "dcode:13", "--words"], 2, "--words: column 0 has 13 elements"),
-        (&["bench", "cauchy:6+3", "--words"], 2, "use its columns as they are"),
-        (&["bench", "rdp:6", "--words", "--packet", "64"], 2, "cannot be used with"),
-        (&["bench", "rdp:6", "--words", "--lost", "0.1"], 2, "name whole columns"),
-        (&["bench", "rdp:6", "--words", "--lost", "0-2"], 2, "do not follow"),
     ] {
         let run = pantile(arguments);
         assert_eq!(run.status, status, "{arguments:?}");

@@ -3,8 +3,6 @@
 //! The nibbles of a source are split once and shared by all outputs. Sixteen registers: M times C sums, 2 C
 //! nibbles, the mask, and a table and a product in flight; the tables come from the first-level cache.
 
-pub(crate) mod nibbles;
-
 use std::arch::x86_64::*;
 
 use super::partial::{load, store};

@@ -1,6 +1,6 @@
 //! What the law suites share: specs of every family, painted stripes, sets of columns, random code files.
 
-use pantile::{Code, Codec, PlanError, RecoverError};
+use pantile::{Code, Codec};
 
 /// A small generator, so that a failing case is named by its seed alone.
 pub struct Random(pub u64);
@@ -127,31 +127,6 @@ pub fn painted(codec: &Codec, len: usize, seed: u64) -> Vec<Vec<u8>> {
 
 pub fn views(cells: &mut [Vec<u8>]) -> Vec<&mut [u8]> {
     cells.iter_mut().map(Vec::as_mut_slice).collect()
-}
-
-/// Loses columns of a true stripe and has them recovered; whether that can be done. If not, nothing may have been written, and the codec of cells must refuse them, too.
-pub fn recovers(
-    codec: &Codec,
-    whole: &[Vec<u8>],
-    lost: &[usize],
-    reconstruct: impl FnOnce(&mut [&mut [u8]], &[usize]) -> Result<(), RecoverError>,
-) -> bool {
-    let code = codec.code();
-    let mut columns = whole.to_vec();
-    lost.iter().for_each(|&column| columns[column].fill(0xee));
-    let before = columns.clone();
-    match reconstruct(&mut views(&mut columns), lost) {
-        Ok(()) => {
-            assert!(columns == whole, "{code}: {lost:?}");
-            true
-        }
-        Err(RecoverError::Plan(PlanError::NotRecoverable(_))) => {
-            assert!(columns == before, "{code}: {lost:?}: something was written");
-            assert!(codec.decoder(lost).is_err(), "{code}: {lost:?}: cells can be recovered");
-            false
-        }
-        Err(error) => panic!("{code}: {lost:?}: {error}"),
-    }
 }
 
 pub fn shared(cells: &[Vec<u8>]) -> Vec<&[u8]> {
