@@ -1,6 +1,6 @@
 //! XOR programs whose sums registers hold all at once, and finish link by link: what straight-line code is made of.
 //!
-//! A [`crate::weave`] walks over its grid in loops. Here the whole grid is code instead
+//! Held and swept sums ([`crate::sum_graph`]) form a grid: a row per swept and a column per held sum. The whole grid is code
 //! ([`BraidCode`](crate::dispatch::BraidCode)), made for the program once it is worth it: every cell has instructions of its own, and nothing is looked
 //! up but pointers. More held sums than [`Vectors::held_most`] are swept in *batches*, between which the sums of rows wait in slots, as do those
 //! held sums that are not of the last batch. What needs other sums (the zig-zag of a double recovery) is then finished in *links*,
@@ -13,8 +13,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use crate::sum_graph::{NONE, SumGraph};
 use crate::sums::SharedSums;
-use crate::weave::{Loom, NONE};
 
 /// The vectors of an engine. Two are a slice of a sum; two such pairs are for what is swept and for what is read, and all others for held sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,21 +140,21 @@ impl Braid {
         if shared.sums().iter().map(|sum| sum.terms.len() + 1).sum::<usize>() > TERMS_MOST {
             return None;
         }
-        let mut loom = Loom::new(shared);
-        let is_held = loom.held();
-        let (held, swept): (Vec<usize>, Vec<usize>) = (0..loom.sums.len()).partition(|&sum| is_held[sum]);
+        let mut graph = SumGraph::new(shared);
+        let is_held = graph.held();
+        let (held, swept): (Vec<usize>, Vec<usize>) = (0..graph.sums.len()).partition(|&sum| is_held[sum]);
         if held.is_empty() {
             return None;
         }
-        let mut drafts = drafts(&mut loom, &held, &swept);
+        let mut drafts = drafts(&mut graph, &held, &swept);
         // Columns stand in the order in which they are finished, which is as good as any. The last batch is full.
         let columns: Vec<usize> = drafts.iter().map(|draft| draft.sum).filter(|&sum| is_held[sum]).collect();
         let batches = batches(columns.len(), vectors.held_most());
         let last_batch = batches[batches.len() - 1].clone();
-        let forwards = forwards(&mut loom, &mut drafts, &columns[last_batch.clone()], &swept);
+        let forwards = forwards(&mut graph, &mut drafts, &columns[last_batch.clone()], &swept);
         let is_read: Vec<u32> = drafts.iter().flat_map(|draft| draft.late.iter().copied()).collect();
-        let mut meetings = loom.meetings(&columns, &swept, columns.len());
-        let first_slot = loom.buffers;
+        let mut meetings = graph.meetings(&columns, &swept);
+        let first_slot = graph.buffers;
         let place = |place: u32| match place.checked_sub(first_slot) {
             None => Place::Buffer(place as usize),
             Some(slot) => Place::Slot(slot as usize),
@@ -179,15 +179,15 @@ impl Braid {
                     continue;
                 }
                 let mut plain = if is_last { places(&meetings.plain[i]) } else { Vec::new() };
-                plain.extend(std::mem::replace(&mut waits[i], true).then(|| place(loom.slot(sum))));
+                plain.extend(std::mem::replace(&mut waits[i], true).then(|| place(graph.slot(sum))));
                 let is_late = drafts.iter().any(|draft| draft.sum == sum);
-                let to = if is_late || !is_last { loom.slot(sum) } else { loom.result(sum) };
+                let to = if is_late || !is_last { graph.slot(sum) } else { graph.result(sum) };
                 let forwards = if is_last { forwards[i].clone() } else { Vec::new() };
                 rows.push(Row { plain, cells, to: target(to), forwards });
             }
             let starts = meetings.rest[batch.clone()].iter_mut().map(|rest| rest.pop().map(place)).collect();
             let waiting = if is_last { &[] } else { &columns[batch.clone()] };
-            let to = waiting.iter().map(|&sum| target(loom.slot(sum))).collect();
+            let to = waiting.iter().map(|&sum| target(graph.slot(sum))).collect();
             done.push(Batch { starts, rows, to });
         }
         let mut links = Vec::with_capacity(drafts.len());
@@ -197,12 +197,12 @@ impl Braid {
             late.extend(column.iter().flat_map(|&column| places(&meetings.rest[column])));
             let of = match column.and_then(|column| column.checked_sub(last_batch.start)) {
                 Some(column) => Unfinished::Column(column),
-                None => Unfinished::Waiting(place(loom.slot(draft.sum))),
+                None => Unfinished::Waiting(place(graph.slot(draft.sum))),
             };
-            links.push(Link { of, carries: draft.carries, late, to: target(loom.result(draft.sum)) });
+            links.push(Link { of, carries: draft.carries, late, to: target(graph.result(draft.sum)) });
         }
         let buffers = shared.buffers().to_vec();
-        Some(Braid { vectors, buffers, slots: loom.slots as usize, batches: done, links })
+        Some(Braid { vectors, buffers, slots: graph.slots as usize, batches: done, links })
     }
 
     /// Rows of all batches.
@@ -242,7 +242,7 @@ fn batches(columns: usize, held_most: usize) -> Vec<Range<usize>> {
 
 /// For each row, the columns of the last batch that need its sum as it is swept. These columns need it no more.
 fn forwards(
-    loom: &mut Loom<'_>,
+    graph: &mut SumGraph<'_>,
     drafts: &mut [Draft],
     columns: &[usize],
     swept: &[usize],
@@ -251,7 +251,7 @@ fn forwards(
     let of_row = |&row: &usize| {
         let mut forwards = Vec::new();
         if !late.contains(&row) {
-            let result = loom.result(row);
+            let result = graph.result(row);
             for (j, &column) in columns.iter().enumerate() {
                 let draft = drafts.iter_mut().find(|draft| draft.sum == column).expect("a column is a link");
                 if let Some(at) = draft.late.iter().position(|&late| late == result) {
@@ -266,14 +266,14 @@ fn forwards(
 }
 
 /// The sums that are finished after the sweep, so that as many as possible add the one before.
-fn drafts(loom: &mut Loom<'_>, held: &[usize], swept: &[usize]) -> Vec<Draft> {
-    let mut open: VecDeque<usize> = (0..loom.sums.len())
-        .filter(|sum| held.contains(sum) || swept.contains(sum) && loom.needs(*sum))
+fn drafts(graph: &mut SumGraph<'_>, held: &[usize], swept: &[usize]) -> Vec<Draft> {
+    let mut open: VecDeque<usize> = (0..graph.sums.len())
+        .filter(|sum| held.contains(sum) || swept.contains(sum) && graph.needs(*sum))
         .collect();
     let mut drafts: Vec<Draft> = Vec::new();
     while !open.is_empty() {
         let needs = |sum: usize| -> Vec<usize> {
-            loom.sums[sum].terms.iter().filter_map(|&t| loom.made_by[t as usize]).collect()
+            graph.sums[sum].terms.iter().filter_map(|&t| graph.made_by[t as usize]).collect()
         };
         let before = drafts.last().map(|draft| draft.sum);
         let ready = |&sum: &usize| !needs(sum).iter().any(|by| open.contains(by));
@@ -288,7 +288,7 @@ fn drafts(loom: &mut Loom<'_>, held: &[usize], swept: &[usize]) -> Vec<Draft> {
         if let Some(carried) = carries {
             needed.remove(carried);
         }
-        let late = needed.into_iter().map(|by| loom.result(by)).collect();
+        let late = needed.into_iter().map(|by| graph.result(by)).collect();
         drafts.push(Draft { sum, carries: carries.is_some(), late });
     }
     drafts
@@ -341,7 +341,7 @@ pub(crate) mod tests {
     //! The braid itself, carried out a byte at a time, so that every machine can test it. Nothing here is unsafe, and Miri would take minutes.
 
     use super::*;
-    use crate::weave::tests::{contents, steps};
+    use crate::sum_graph::tests::{contents, steps};
 
     /// A zig-zag of some links: row and column sums of a square, each with the sum before, from the other side.
     pub(crate) fn zig_zag(n: usize, links: usize) -> Vec<(usize, Vec<usize>)> {

@@ -3,17 +3,13 @@
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::arch::x86_64::{avx2::Avx2, avx2_gfni::Avx2Gfni, avx512_gfni::Avx512Gfni};
 use crate::braid::{Braid, Vectors};
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-use crate::bundle::Bundle;
-use crate::bundle::{self, Bundles, Walk};
 use crate::dot::Mode;
 use crate::executable::Executable;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::fft::Butterflies;
 use crate::fft::Fft;
 use crate::network::{self, Flights, Network};
-use crate::packets::Packets;
-use crate::parts::Parts;
+use crate::packets::{Packets, Walk};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::schedule::Schedule;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -22,7 +18,7 @@ use crate::solve::System;
 use crate::straight::Straight;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use crate::update::Change;
-use crate::weave::{self, Weave};
+use crate::xor_rows::{self, XorRows};
 use crate::{Tier, portable};
 
 /// What is made by the engine of a tier; `None` if that is the portable one, or this machine lacks it. For functions that return an option.
@@ -320,7 +316,7 @@ pub(crate) fn is_available(tier: Tier) -> bool {
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-pub(crate) use crate::arch::x86_64::xor_code::{Code as BraidCode, PacketCode, PartsCode};
+pub(crate) use crate::arch::x86_64::xor_code::{Code as BraidCode, PacketCode};
 
 /// What code is made of.
 #[derive(Clone, Copy, Debug)]
@@ -360,27 +356,7 @@ impl PacketCode {
         None
     }
 
-    pub(crate) fn draft(_: &Straight, _: &Packets, _: bool) -> Option<PacketCode> {
-        None
-    }
-
     pub(crate) unsafe fn run(&self, _: bool, _: impl Fn(usize) -> *mut u8, _: usize) {
-        match *self {}
-    }
-}
-
-/// As above.
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-#[derive(Debug)]
-pub(crate) enum PartsCode {}
-
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-impl PartsCode {
-    pub(crate) fn new(_: Parts, _: Vectors) -> Option<PartsCode> {
-        None
-    }
-
-    pub(crate) unsafe fn run(&self, _: impl Fn(usize) -> *mut u8, _: usize) {
         match *self {}
     }
 }
@@ -392,29 +368,21 @@ fn vectors_of(form: Form) -> Vectors {
     }
 }
 
-/// Runs weaves with the vectors of one tier.
+/// Runs programs of XORs with the vectors of one tier.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sweep {
     tier: Tier,
 }
 
-/// What a vector loop does with a weave: `visits` slices of its width. The table is left at what follows.
+/// What a vector loop does with rows: `visits` slices of its width. The table is left at what follows.
 ///
 /// # Safety
 ///
-/// The machine has the instructions. The table has the places of the weave, the cells are its cells (null where none
-/// is). Buffers are valid for reads and writes of all slices and apart from one another, slots for those of one slice;
-/// goals that nothing reads again are aligned to a vector if the loop streams.
+/// The machine has the instructions. The table has the places of the rows. Buffers are valid for reads and writes of
+/// all slices and apart from one another, slots for those of one slice; goals that nothing reads again are aligned to a
+/// vector if the loop streams.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-pub(crate) type Loop = unsafe fn(&Weave, &mut [*mut u8], &mut [*mut u8], usize);
-
-/// What a vector loop does with bundles: their sums on the bytes of the walk, which are of its width, from byte number `from` of each packet on.
-///
-/// # Safety
-///
-/// The machine has the instructions. The table has the places of the bundles, valid for reads and writes of those bytes; what different ones point to is apart. Targets that nothing reads again begin lines if the loop streams.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-type BundleLoop = unsafe fn(&[Bundle], &[*mut u8], usize, Walk);
+pub(crate) type RowLoop = unsafe fn(&XorRows, &mut [*mut u8], usize);
 
 /// What a vector loop does with a change: what is new takes the place of what was, and the difference is added to each target, on the bytes of the walk, which are of its width, from byte
 /// number `from` of each packet on. Packets of what is new begin so many bytes apart.
@@ -445,14 +413,9 @@ impl Sweep {
         (tier != Tier::Portable && is_available(tier)).then_some(Sweep { tier })
     }
 
-    /// Whether its registers suffice for grids.
-    pub(crate) fn has_grids(self) -> bool {
-        self.tier == Tier::Avx512Gfni
-    }
-
     /// The vectors of its code.
     pub(crate) fn vectors(self) -> Vectors {
-        if self.has_grids() { Vectors::Zmm } else { Vectors::Ymm }
+        if self.tier == Tier::Avx512Gfni { Vectors::Zmm } else { Vectors::Ymm }
     }
 
     /// Whether code can be expected to be had, as far as is known: what nobody will execute need not be thought out.
@@ -472,37 +435,13 @@ impl Sweep {
         PacketCode::new(form, packets)
     }
 
-    /// As `packet_code`, of one of the two functions alone: to run with these stores, or with none that go past the cache.
-    pub(crate) fn draft_code(
-        self,
-        line: &Straight,
-        packets: &Packets,
-        streaming: bool,
-    ) -> Option<PacketCode> {
-        assert_eq!(line.vectors, self.vectors(), "the machine may lack the others");
-        PacketCode::draft(line, packets, streaming)
-    }
-
-    /// Code for parts of columns; `None` also where they gain nothing.
-    pub(crate) fn parts_code(self, parts: Parts) -> Option<PartsCode> {
-        PartsCode::new(parts, self.vectors())
-    }
-
-    /// Carries out the weave on `len` bytes of every buffer.
+    /// Computes every sum on `len` bytes of every buffer.
     ///
     /// # Safety
     ///
-    /// The table has the places of the weave, and `cells` as many as the weave has; their content does not matter.
-    /// Every buffer is valid for reads and writes of `len` bytes and apart from the others, every slot for
-    /// `SLICE_BYTES_MOST`.
-    pub(crate) unsafe fn run(
-        self,
-        weave: &Weave,
-        table: &mut [*mut u8],
-        cells: &mut [*mut u8],
-        streaming: bool,
-        len: usize,
-    ) {
+    /// The table has the places of the rows. Every buffer is valid for reads and writes of `len` bytes and apart from
+    /// the others, every slot for `SLICE_BYTES_MOST`.
+    pub(crate) unsafe fn run(self, rows: &XorRows, table: &mut [*mut u8], streaming: bool, len: usize) {
         #[cfg_attr(
             not(all(target_arch = "x86_64", not(miri))),
             allow(unused_mut, reason = "vectors take their part")
@@ -512,16 +451,12 @@ impl Sweep {
         {
             let vector = self.vectors().bytes();
             let streaming =
-                streaming && weave.last_goals().all(|to| table[to as usize].addr().is_multiple_of(vector));
-            for (sweep, bytes) in self.loops(weave, streaming) {
+                streaming && rows.last_goals().all(|to| table[to as usize].addr().is_multiple_of(vector));
+            for (sweep, bytes) in self.row_loops(streaming) {
                 let visits = left / bytes;
                 if visits > 0 {
-                    let places = weave.cells().iter();
-                    cells.iter_mut().zip(places).for_each(|(cell, &place)| {
-                        *cell = table.get(place as usize).copied().unwrap_or(std::ptr::null_mut());
-                    });
                     // SAFETY: the caller's promise; the tier is available, and alignment was looked at.
-                    unsafe { sweep(weave, table, cells, visits) };
+                    unsafe { sweep(rows, table, visits) };
                     left -= visits * bytes;
                 }
             }
@@ -530,45 +465,10 @@ impl Sweep {
             }
         }
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let _ = (cells, streaming);
+        let _ = streaming;
         if left > 0 {
             // SAFETY: the caller's promise; the table stands at the bytes that are left, fewer than a vector has.
-            unsafe { weave::weave_bytes(weave, table, left) };
-        }
-    }
-
-    /// Computes the sums of bundles on the bytes of a walk.
-    ///
-    /// # Safety
-    ///
-    /// The table has the places of the bundles, valid for reads and writes of those bytes; what different buffers have is apart. Packets are whole lines that begin lines if this is `streaming`.
-    pub(crate) unsafe fn run_bundles(
-        self,
-        bundles: &Bundles,
-        table: &[*mut u8],
-        streaming: bool,
-        walk: Walk,
-    ) {
-        assert_eq!(bundles.places().len(), table.len());
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        let from = {
-            // SAFETY: the caller's promise; the tier is available.
-            let from = by_width(self.bundle_loops(streaming), walk, |sums, from, walk| unsafe {
-                sums(bundles.bundles(), table, from, walk);
-            });
-            if streaming {
-                crate::arch::x86_64::fence();
-            }
-            from
-        };
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let from = {
-            let _ = streaming;
-            0
-        };
-        if from < walk.bytes {
-            // SAFETY: the caller's promise.
-            unsafe { bundle::bundle_bytes(bundles, table, from, walk) };
+            unsafe { xor_rows::run_bytes(rows, table, left) };
         }
     }
 
@@ -607,51 +507,24 @@ impl Sweep {
 
     /// The loops for ever narrower slices, and the bytes of these.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    fn bundle_loops(self, streaming: bool) -> &'static [(BundleLoop, usize)] {
+    fn row_loops(self, streaming: bool) -> [(RowLoop, usize); 3] {
         use crate::arch::x86_64::{avx2, avx512_gfni};
         match (self.tier, streaming) {
-            (Tier::Avx512Gfni, false) => &[
-                (avx512_gfni::bundles::<2, false>, 128),
-                (avx512_gfni::bundles::<1, false>, 64),
-                (avx2::bundles::<1, false>, 32),
+            (Tier::Avx512Gfni, false) => [
+                (avx512_gfni::rows::<4, false>, 256),
+                (avx512_gfni::rows::<2, false>, 128),
+                (avx512_gfni::rows::<1, false>, 64),
             ],
-            (Tier::Avx512Gfni, true) => {
-                &[(avx512_gfni::bundles::<2, true>, 128), (avx512_gfni::bundles::<1, true>, 64)]
+            (Tier::Avx512Gfni, true) => [
+                (avx512_gfni::rows::<4, true>, 256),
+                (avx512_gfni::rows::<2, true>, 128),
+                (avx512_gfni::rows::<1, true>, 64),
+            ],
+            (_, false) => {
+                [(avx2::rows::<8, false>, 256), (avx2::rows::<2, false>, 64), (avx2::rows::<1, false>, 32)]
             }
-            (_, false) => &[(avx2::bundles::<2, false>, 64), (avx2::bundles::<1, false>, 32)],
-            (_, true) => &[(avx2::bundles::<2, true>, 64)],
-        }
-    }
-
-    /// The loops for ever narrower slices, and the bytes of these.
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    fn loops(self, weave: &Weave, streaming: bool) -> [(Loop, usize); 3] {
-        use crate::arch::x86_64::{avx2, avx512_gfni};
-        macro_rules! wide {
-            ($w:literal, $c:literal) => {
-                match streaming {
-                    false => [
-                        (avx512_gfni::weave::<$w, $c, false>, 64 * $c),
-                        (avx512_gfni::weave::<$w, 2, false>, 128),
-                        (avx512_gfni::weave::<$w, 1, false>, 64),
-                    ],
-                    true => [
-                        (avx512_gfni::weave::<$w, $c, true>, 64 * $c),
-                        (avx512_gfni::weave::<$w, 2, true>, 128),
-                        (avx512_gfni::weave::<$w, 1, true>, 64),
-                    ],
-                }
-            };
-        }
-        match (self.tier, weave.width(), streaming) {
-            (Tier::Avx512Gfni, 0..=6, _) => wide!(6, 4),
-            (Tier::Avx512Gfni, 7..=10, _) => wide!(10, 2),
-            (Tier::Avx512Gfni, _, _) => wide!(14, 2),
-            (_, _, false) => {
-                [(avx2::weave::<8, false>, 256), (avx2::weave::<2, false>, 64), (avx2::weave::<1, false>, 32)]
-            }
-            (_, _, true) => {
-                [(avx2::weave::<8, true>, 256), (avx2::weave::<2, true>, 64), (avx2::weave::<1, true>, 32)]
+            (_, true) => {
+                [(avx2::rows::<8, true>, 256), (avx2::rows::<2, true>, 64), (avx2::rows::<1, true>, 32)]
             }
         }
     }

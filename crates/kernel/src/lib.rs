@@ -30,10 +30,8 @@ mod arch;
 mod arena;
 #[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
 mod braid;
-mod bundle;
 mod dispatch;
 mod dot;
-mod draft;
 #[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
 mod engine;
 #[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
@@ -49,7 +47,6 @@ pub mod measure;
 mod network;
 mod order;
 mod packets;
-mod parts;
 mod portable;
 mod program;
 mod scan;
@@ -60,14 +57,15 @@ mod scratch;
 mod solve;
 #[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
 mod straight;
+#[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
+mod sum_graph;
 mod sums;
 #[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
 mod terms;
 mod tier;
 mod update;
-#[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
-mod weave;
 mod xor;
+mod xor_rows;
 
 pub use arena::Arena;
 pub use dot::{Dot, DotError, ShapeError, Stores};

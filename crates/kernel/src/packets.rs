@@ -12,11 +12,18 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use crate::ShapeError;
-use crate::bundle::Walk;
 use crate::program::{Program, ProgramError, check_count};
 
 /// A line of the cache, of every processor that there are kernels for.
 pub(crate) const LINE_BYTES: usize = 64;
+
+/// The bytes of each buffer that a loop takes: `bytes` of every one of so many packets, which begin `pitch` bytes apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Walk {
+    pub(crate) packets: usize,
+    pub(crate) pitch: usize,
+    pub(crate) bytes: usize,
+}
 
 /// How columns are made of buffers. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,9 +12,8 @@
 
 use crate::braid::{Place, Target, Vectors};
 use crate::dispatch::counting;
-use crate::draft::drafted;
+use crate::sum_graph::NONE;
 use crate::sums::{Sets, SharedSums, bits};
-use crate::weave::NONE;
 
 /// A vector register.
 pub(crate) type Register = u8;
@@ -84,17 +83,6 @@ impl Straight {
             line(&worth.lists, &order, vectors, shared.buffers())
         });
         tried.into_iter().min_by_key(Straight::cost)
-    }
-
-    /// What is made in the time in which it runs once or twice, of steps as [`SharedSums::new`] has them: see [`crate::draft`]. `None` as `new`.
-    pub(crate) fn draft(steps: &[(usize, Vec<usize>)], vectors: Vectors) -> Option<Straight> {
-        let terms: usize = steps.iter().map(|(_, terms)| terms.len() + 1).sum();
-        if terms > OPS_MOST {
-            return None;
-        }
-        let (buffers, lists) = drafted(steps);
-        let order: Vec<usize> = (0..lists.outs.len()).collect();
-        Some(line(&lists, &order, vectors, &buffers))
     }
 
     /// What a vector of each buffer costs: see [`cost`].
@@ -512,7 +500,7 @@ impl Allocation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::weave::tests::{contents, steps};
+    use crate::sum_graph::tests::{contents, steps};
 
     /// What the code of a straight line does for one byte of every buffer, with rubbish in registers and slots to begin with.
     fn line_byte(straight: &Straight, buffers: &mut [u8]) {
@@ -544,7 +532,6 @@ mod tests {
         [Vectors::Ymm, Vectors::Zmm].map(|vectors| {
             let straight = Straight::new(&SharedSums::new(steps), vectors).expect("few enough sums");
             check_line(steps, &straight);
-            check_line(steps, &Straight::draft(steps, vectors).expect("few enough sums"));
             straight
         })
     }
@@ -570,7 +557,7 @@ mod tests {
 
     /// Sums of random buffers and of sums before, each buffer in one of `sparse` on average.
     fn random(seed: u64, buffers: usize, sums: usize, sparse: usize) -> Vec<(usize, Vec<usize>)> {
-        let mut below = crate::weave::tests::below(seed);
+        let mut below = crate::sum_graph::tests::below(seed);
         (0..sums)
             .map(|i| {
                 // A sum of nothing now and then, and some of sums before.
@@ -612,16 +599,6 @@ mod tests {
     }
 
     #[test]
-    fn a_draft_costs_a_third_more_at_most() {
-        for (k, m, rows, more) in [(6, 3, 4, 12), (10, 4, 4, 15), (20, 4, 5, 27), (16, 4, 8, 37)] {
-            let steps = crate::parts::tests::dense(k, m, rows);
-            let best = Straight::new(&SharedSums::new(&steps), Vectors::Ymm).unwrap().cost();
-            let draft = Straight::draft(&steps, Vectors::Ymm).unwrap().cost();
-            assert!(100 * draft <= (100 + more) * best, "{k} + {m} columns of {rows}: {draft} for {best}");
-        }
-    }
-
-    #[test]
     fn a_part_that_saves_nothing_is_no_sum() {
         // Two terms in two sums cost as much each on their own; in three sums they do not, nor three terms in two.
         let sums = |steps: &[(usize, Vec<usize>)]| {
@@ -637,7 +614,7 @@ mod tests {
     #[test]
     fn dense_sums_are_dense_and_grids_are_not() {
         let is_dense = |steps: &[(usize, Vec<usize>)]| is_dense(&SharedSums::new(steps));
-        assert!(is_dense(&crate::parts::tests::dense(6, 3, 8)));
+        assert!(is_dense(&crate::sum_graph::tests::dense(6, 3, 8)));
         assert!(!is_dense(&steps(12, 13, false)) && !is_dense(&steps(12, 13, true)));
     }
 
@@ -647,6 +624,5 @@ mod tests {
         assert!(Straight::new(&SharedSums::new(&many), Vectors::Ymm).is_none());
         let long = [(9000, (0..3600).collect()), (9001, vec![1, 2])];
         assert!(Straight::new(&SharedSums::new(&long), Vectors::Ymm).is_none());
-        assert!(Straight::draft(&long, Vectors::Ymm).is_none());
     }
 }

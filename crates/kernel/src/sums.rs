@@ -3,7 +3,7 @@
 //! Places are numbers: the buffers in use first, then sums that are no buffers.
 
 use crate::dispatch::counting;
-use crate::weave::NONE;
+use crate::sum_graph::NONE;
 
 /// Each target and the buffers whose sum it is, targets before it among them.
 pub(crate) type Steps = Vec<(usize, Vec<usize>)>;
@@ -46,28 +46,6 @@ impl SharedSums {
     /// In an order in which they can be computed.
     pub(crate) fn sums(&self) -> &[Sum] {
         &self.sums
-    }
-
-    /// Steps that come to the same, without sums that are no buffers: each target and the buffers whose sum it is, targets before it among them.
-    pub(crate) fn steps(&self) -> Vec<(usize, Vec<usize>)> {
-        let buffers = self.buffers.len();
-        let mut parts: Vec<Vec<u32>> = vec![Vec::new(); self.places() - buffers];
-        let mut steps = Vec::new();
-        for sum in &self.sums {
-            let of_term = |&term: &u32| match (term as usize).checked_sub(buffers) {
-                Some(part) => parts[part].clone(),
-                None => vec![term],
-            };
-            let terms = odd(sum.terms.iter().flat_map(of_term).collect());
-            match (sum.out as usize).checked_sub(buffers) {
-                Some(part) => parts[part] = terms,
-                None => {
-                    let buffer = |place: u32| self.buffers[place as usize];
-                    steps.push((buffer(sum.out), terms.into_iter().map(buffer).collect()));
-                }
-            }
-        }
-        steps
     }
 
     /// Buffers, and sums that are none.
@@ -421,20 +399,31 @@ mod tests {
         }
     }
 
+    /// The buffer of a place, or a number past those of all buffers.
+    fn number(shared: &SharedSums, place: u32) -> usize {
+        shared.buffers().get(place as usize).copied().unwrap_or(1_000_000 + place as usize)
+    }
+
     #[test]
-    fn steps_come_to_what_was_asked_for() {
-        use crate::parts::tests::{dense, evaluated};
+    fn sums_come_to_what_was_asked_for() {
+        use crate::sum_graph::tests::{dense, evaluated};
         let mut steps = dense(10, 3, 8);
         // Two that are equal: one lends its result to the other.
         steps[7].1 = steps[3].1.clone();
         let shared = SharedSums::new(&steps);
         assert!(shared.places() > shared.buffers().len(), "there are common parts");
-        assert_eq!(evaluated(&shared.steps()), evaluated(&steps));
+        let made: Vec<(usize, Vec<usize>)> = shared
+            .sums()
+            .iter()
+            .map(|sum| (number(&shared, sum.out), sum.terms.iter().map(|&t| number(&shared, t)).collect()))
+            .collect();
+        let (made, wanted) = (evaluated(&made), evaluated(&steps));
+        assert!(wanted.iter().all(|(target, sum)| made[target] == *sum));
     }
 
     #[test]
     fn what_is_kept_up_is_what_is_found_anew() {
-        let mut random = crate::weave::tests::below(7);
+        let mut random = crate::sum_graph::tests::below(7);
         let mut below = |n: u32| random(n as usize) as u32;
         let (mut parts, mut lent) = (0, 0);
         for _ in 0..if cfg!(miri) { 3 } else { 400 } {

@@ -242,7 +242,7 @@ pub(super) mod tests {
         let steps = [(4, vec![0, 2]), (5, vec![1, 3]), (6, vec![4, 0, 1, 2]), (7, vec![5, 4, 1, 0])];
         let sums = SharedSums::new(&steps);
         let braid =
-            Braid::new(&SharedSums::new(&crate::weave::tests::steps(4, 7, false)), Vectors::Ymm).unwrap();
+            Braid::new(&SharedSums::new(&crate::sum_graph::tests::steps(4, 7, false)), Vectors::Ymm).unwrap();
         let straight = Straight::new(&sums, Vectors::Ymm).expect("few enough sums");
         let form = Form::Straight(&straight);
         let cells = form.buffers().iter().map(|&buffer| (buffer / 2, buffer % 2)).collect();

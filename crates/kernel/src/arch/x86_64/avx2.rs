@@ -11,7 +11,6 @@ use super::{
     ROWS, ROWS_AND_LEFT, SHORT, SOLVED, STATES_ALONE, TO_BUFFERS, TO_PAST, TO_SLOTS, VALUES, WAYS, is_first,
     is_past, partial,
 };
-use crate::bundle::{Bundle, Walk};
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
 use crate::fft::{FftJob, FftKernel, Finish, POINTS, POINTS_MOST, VISIT_BYTES_MOST};
 use crate::horner::{
@@ -19,9 +18,10 @@ use crate::horner::{
     SQUARE_CLASSES, STATES, TWO, UNIT, class_of, plane_before,
 };
 use crate::network::{LANES_MOST, NetworkEngine, NetworkJob, NetworkKernel, To};
+use crate::packets::Walk;
 use crate::portable;
 use crate::terms::FewStreams;
-use crate::weave::Weave;
+use crate::xor_rows::XorRows;
 
 /// Bytes of a vector.
 const VECTOR: usize = 32;
@@ -259,29 +259,6 @@ define_xor_loops!(
     _mm256_xor_si256,
     |a, b, c| _mm256_xor_si256(a, _mm256_xor_si256(b, c))
 );
-
-/// `visits` slices of C vectors of a weave without grids.
-///
-/// # Safety
-///
-/// As [`crate::dispatch::Loop`].
-#[target_feature(enable = "avx2")]
-pub(crate) unsafe fn weave<const C: usize, const STREAMING: bool>(
-    weave: &Weave,
-    table: &mut [*mut u8],
-    cells: &mut [*mut u8],
-    visits: usize,
-) {
-    assert!(cells.is_empty() && weave.grids().is_empty());
-    let buffers = weave.buffers().len();
-    for visit in 0..visits {
-        // SAFETY: the caller's promise; slots are moved back below.
-        unsafe { rows::<C, STREAMING>(weave, table, visit * C * VECTOR) };
-        table[buffers..].iter_mut().for_each(|slot| *slot = slot.wrapping_sub(C * VECTOR));
-    }
-    table[..buffers].iter_mut().for_each(|place| *place = place.wrapping_add(visits * C * VECTOR));
-    table[buffers..].iter_mut().for_each(|slot| *slot = slot.wrapping_add(visits * C * VECTOR));
-}
 
 define_change!(
     "avx2",

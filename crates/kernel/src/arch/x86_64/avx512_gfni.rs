@@ -11,9 +11,8 @@ use std::arch::x86_64::*;
 use super::{
     CACHED, CACHED_LATER, CACHED_NEXT, Kind, LAST_BY_SUM, LINE, LOOKING, PAST, PAST_AHEAD, PAST_LATER,
     PAST_NEXT, PLAIN, ROWS, ROWS_AND_LEFT, SHORT, SOLVED, STATES_ALONE, TO_BUFFERS, TO_PAST, TO_SLOTS,
-    VALUES, WAYS, WAYS_ICE_LAKE, fetched_ahead_bytes, is_first, is_past,
+    VALUES, WAYS, fetched_ahead_bytes, is_first, is_past,
 };
-use crate::bundle::{Bundle, Walk};
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, Solving, Summing};
 use crate::fft::{FftJob, FftKernel, Finish, POINTS, POINTS_MOST, VISIT_BYTES_MOST};
 use crate::horner::{
@@ -21,8 +20,9 @@ use crate::horner::{
     SQUARE, SQUARE_CLASSES, STATES, UNIT, class_of, plane_before,
 };
 use crate::network::{LANES_MOST, NetworkEngine, NetworkJob, NetworkKernel, To};
+use crate::packets::Walk;
 use crate::terms::{FewStreams, Groups};
-use crate::weave::{NONE, Weave};
+use crate::xor_rows::XorRows;
 
 /// Bytes of a vector.
 const VECTOR: usize = 64;
@@ -37,19 +37,6 @@ const FEW_COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 2, 2, 2, 2, 2, 2, 2, 2];
 /// read (Zen 5), or two threads of a core share what issues instructions (Ice Lake).
 const WIDE_COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 8, 8, 6, 4, 3, 2, 2, 2];
 
-/// Columns of what [`lines`] leaves to visits: without a sum of ones wider ones have too many products under way (two outputs lose 10 %, three 20).
-const fn columns_of_lines(outputs: usize, ones: bool) -> usize {
-    if ones { WIDE_COLUMNS[outputs] } else { COLUMNS[outputs] }
-}
-
-/// Matrices that [`lines`] keeps in registers, and sources that it takes.
-const KEPT: usize = 30;
-const KEPT_LOOKING: usize = 24;
-const SOURCES_OF_LINES: usize = 12;
-
-/// What fits the first-level cache of Ice Lake.
-const NEAR_BYTES: usize = 48 * 1024;
-
 /// Columns of a visit to what wider ones leave.
 const REST_COLUMNS: usize = 4;
 
@@ -58,39 +45,6 @@ const XOR3: i32 = 0x96;
 
 /// The matrix that leaves bytes as they are.
 const IDENTITY: u64 = super::AFFINE_MATRICES[1];
-
-/// The [`lines`] of so many outputs, in the place of `pick_dot`.
-macro_rules! pick_lines {
-    ($shape:expr, $stores:ident; $($m:literal)*) => {
-        match ($shape.outputs, $shape.ones) {
-            $(
-                ($m, false) => Some(lines::<$m, { columns_of_lines($m, false) }, false, $stores, PLAIN, PLAIN> as Kernel<_>),
-                ($m, true) => Some(lines::<$m, { columns_of_lines($m, true) }, true, $stores, PLAIN, PLAIN> as Kernel<_>),
-            )*
-            _ => None,
-        }
-    };
-}
-
-/// The same in the place of `pick_solving`.
-macro_rules! pick_solving_lines {
-    ($shape:expr, $stores:ident, $added:expr; $($m:literal)*) => {
-        match ($shape.outputs, $shape.ones, $shape.last_by_sum) {
-            $(
-                ($m, false, false) => Some(
-                    lines::<$m, { columns_of_lines($m, false) }, false, $stores, { SOLVED | $added }, SOLVED> as Kernel<_>,
-                ),
-                ($m, true, false) => Some(
-                    lines::<$m, { columns_of_lines($m, true) }, true, $stores, { SOLVED | $added }, SOLVED> as Kernel<_>,
-                ),
-                ($m, true, true) => Some(
-                    lines::<$m, { columns_of_lines($m, true) }, true, $stores, { LAST_BY_SUM | $added }, LAST_BY_SUM> as Kernel<_>,
-                ),
-            )*
-            _ => None,
-        }
-    };
-}
 
 /// Columns of a visit of an additive FFT of four points, and of eight.
 const FFT_COLUMNS: [usize; 2] = [4, 2];
@@ -136,8 +90,9 @@ impl Engine for Avx512Gfni {
             _ => match Kind::of_this_processor() {
                 Kind::Zen4 if shape.reads > WAYS => pick_dot!(shape, CACHED by WIDE_COLUMNS; 1 2 3 4 5 6 7 8),
                 Kind::Zen5 if shape.outputs <= 2 => pick_dot!(shape, CACHED by WIDE_COLUMNS; 1 2),
-                Kind::IceLake => pick_lines!(shape, CACHED; 2 3 4)
-                    .or_else(|| pick_dot!(shape, CACHED by WIDE_COLUMNS; 1 5 6 7 8)),
+                Kind::IceLake if shape.ones || !(2..=4).contains(&shape.outputs) => {
+                    pick_dot!(shape, CACHED by WIDE_COLUMNS; 1 2 3 4 5 6 7 8)
+                }
                 _ => pick_dot!(shape, CACHED by COLUMNS; 1 2 3 4 5 6 7 8),
             },
         };
@@ -158,11 +113,6 @@ impl Engine for Avx512Gfni {
                 (Kind::Zen4, false) if shape.reads > WAYS => {
                     pick_solving!(shape, CACHED by WIDE_COLUMNS, 0; 2 3 4)
                 }
-                (Kind::IceLake, true) => pick_solving_lines!(shape, CACHED, LOOKING; 2 3 4),
-                (Kind::IceLake, false) if shape.outputs == 4 && shape.reads <= WAYS_ICE_LAKE => {
-                    pick_solving_lines!(shape, CACHED_LATER, 0; 4)
-                }
-                (Kind::IceLake, false) => pick_solving_lines!(shape, CACHED, 0; 2 3 4),
                 (Kind::Zen4, true) if shape.outputs <= 3 => {
                     pick_solving!(shape, CACHED_LATER by COLUMNS, LOOKING; 2 3)
                 }
@@ -184,8 +134,7 @@ impl Engine for Avx512Gfni {
             (Kind::Zen5, false) => pick_dot!(shape, CACHED by FEW_COLUMNS; 2 3 4),
             (Kind::Zen4, false) => pick_dot!(shape, CACHED_LATER by FEW_COLUMNS; 3 4 5 6 7 8),
             (Kind::IceLake, true) => pick_dot!(shape, PAST_LATER by FEW_COLUMNS; 1 2 3 4 5 6 7 8),
-            (Kind::IceLake, false) => pick_lines!(shape, CACHED_LATER; 3 4)
-                .or_else(|| pick_dot!(shape, CACHED_LATER by WIDE_COLUMNS; 5 6 7 8)),
+            (Kind::IceLake, false) => pick_dot!(shape, CACHED_LATER by WIDE_COLUMNS; 3 4 5 6 7 8),
             _ => None,
         }
     }
@@ -195,15 +144,11 @@ impl Engine for Avx512Gfni {
         match (Kind::of_this_processor(), streaming) {
             (Kind::Zen5, true) => pick_solving!(shape, PAST_LATER by COLUMNS, 0; 2 3 4),
             (Kind::Zen5, false) => pick_solving!(shape, CACHED by FEW_COLUMNS, 0; 2 3 4),
-            (Kind::Zen4, false) if shape.has_zeros => {
+            (Kind::Zen4 | Kind::IceLake, false) if shape.has_zeros => {
                 pick_solving!(shape, CACHED_LATER by COLUMNS, LOOKING; 3 4)
             }
-            (Kind::Zen4, false) => pick_solving!(shape, CACHED_LATER by FEW_COLUMNS, 0; 3 4),
+            (Kind::Zen4 | Kind::IceLake, false) => pick_solving!(shape, CACHED_LATER by FEW_COLUMNS, 0; 3 4),
             (Kind::IceLake, true) => pick_solving!(shape, PAST_LATER by FEW_COLUMNS, 0; 2 3 4),
-            (Kind::IceLake, false) if shape.has_zeros => {
-                pick_solving_lines!(shape, CACHED_LATER, LOOKING; 3 4)
-            }
-            (Kind::IceLake, false) => pick_solving_lines!(shape, CACHED_LATER, 0; 3 4),
             _ => None,
         }
     }
@@ -257,97 +202,6 @@ define_xor_loops!(
     _mm512_ternarylogic_epi64::<XOR3>
 );
 
-/// `visits` slices of C vectors: grids of at most W columns, then rows. W times C held sums, C swept ones and a source
-/// fill the registers; a null in a cell is skipped, for which the branch is free: its pattern repeats every visit.
-///
-/// # Safety
-///
-/// As [`crate::dispatch::Loop`].
-#[target_feature(enable = "avx512f")]
-pub(crate) unsafe fn weave<const W: usize, const C: usize, const STREAMING: bool>(
-    weave: &Weave,
-    table: &mut [*mut u8],
-    cells: &mut [*mut u8],
-    visits: usize,
-) {
-    let (buffers, width) = (weave.buffers().len(), weave.width());
-    assert!(width <= W && cells.len() == weave.cells().len());
-    for visit in 0..visits {
-        let at = visit * C * VECTOR;
-        let mut cell = cells.as_ptr();
-        for grid in weave.grids() {
-            let mut held = [[_mm512_setzero_si512(); C]; W];
-            let mut plain = grid.plain.as_ptr();
-            for swept in &grid.swept {
-                let mut sums = [_mm512_setzero_si512(); C];
-                // SAFETY: places are numbers in the table, every place is valid for the slice; `plain` and `cells` hold
-                // what the grid counts: `width` cells for each swept sum.
-                unsafe {
-                    if swept.from != NONE {
-                        let from = table.get_unchecked(swept.from as usize).wrapping_add(at);
-                        for c in 0..C {
-                            sums[c] = _mm512_loadu_si512(from.add(c * VECTOR).cast());
-                        }
-                    }
-                    for _ in 0..swept.plain {
-                        let x = table.get_unchecked(*plain as usize).wrapping_add(at);
-                        plain = plain.add(1);
-                        for c in 0..C {
-                            sums[c] = _mm512_xor_si512(sums[c], _mm512_loadu_si512(x.add(c * VECTOR).cast()));
-                        }
-                    }
-                    for_each_column!(j < W {
-                        if j < width {
-                            let x = *cell.add(j);
-                            if !x.is_null() {
-                                for c in 0..C {
-                                    let x = _mm512_loadu_si512(x.wrapping_add(at + c * VECTOR).cast());
-                                    sums[c] = _mm512_xor_si512(sums[c], x);
-                                    held[j][c] = _mm512_xor_si512(held[j][c], x);
-                                }
-                            }
-                        }
-                    });
-                    cell = cell.add(width);
-                    if swept.to.place != NONE {
-                        let to = table.get_unchecked(swept.to.place as usize).wrapping_add(at);
-                        for c in 0..C {
-                            if STREAMING && swept.to.is_last {
-                                _mm512_stream_si512(to.add(c * VECTOR).cast(), sums[c]);
-                            } else {
-                                _mm512_storeu_si512(to.add(c * VECTOR).cast(), sums[c]);
-                            }
-                        }
-                    }
-                }
-            }
-            for_each_column!(j < W {
-                if let Some(&to) = grid.held.get(j) {
-                    // SAFETY: as above.
-                    unsafe {
-                        let target = table.get_unchecked(to.place as usize).wrapping_add(at);
-                        for c in 0..C {
-                            if STREAMING && to.is_last {
-                                _mm512_stream_si512(target.add(c * VECTOR).cast(), held[j][c]);
-                            } else {
-                                _mm512_storeu_si512(target.add(c * VECTOR).cast(), held[j][c]);
-                            }
-                        }
-                    }
-                }
-            });
-        }
-        // SAFETY: the caller's promise; slots are moved back below.
-        unsafe { rows::<C, STREAMING>(weave, table, at) };
-        table[buffers..].iter_mut().for_each(|slot| *slot = slot.wrapping_sub(C * VECTOR));
-        for &cell in weave.slot_cells() {
-            cells[cell as usize] = cells[cell as usize].wrapping_sub(C * VECTOR);
-        }
-    }
-    table[..buffers].iter_mut().for_each(|place| *place = place.wrapping_add(visits * C * VECTOR));
-    table[buffers..].iter_mut().for_each(|slot| *slot = slot.wrapping_add(visits * C * VECTOR));
-}
-
 define_change!(
     "avx512f,avx512bw,gfni",
     u64,
@@ -383,139 +237,6 @@ unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8
     while job.len - at >= VECTOR {
         // SAFETY: at + VECTOR <= len.
         unsafe { visit::<M, 1, ONES, STORES, FORM>(job, at, !0) };
-        at += VECTOR;
-    }
-    if at < job.len {
-        let mask = !0 >> (VECTOR - (job.len - at));
-        // SAFETY: the mask has a bit for each of the len - at < VECTOR bytes that are left.
-        unsafe { visit::<M, 1, ONES, CACHED, FORM>(job, at, mask) };
-    }
-}
-
-/// A line of each stream in turn where all matrices stay in registers, else [`dot`] by C columns that stores and fetches as STORES says. FORM without bits of
-/// engines is ALL: by lines nothing is looked for.
-///
-/// # Safety
-///
-/// As [`dot`].
-#[target_feature(enable = "avx512f,avx512bw,gfni")]
-unsafe fn lines<
-    const M: usize,
-    const C: usize,
-    const ONES: bool,
-    const STORES: u8,
-    const FORM: u8,
-    const ALL: u8,
->(
-    job: &Job<'_, u64>,
-) {
-    const { assert!(ALL == FORM & !LOOKING) };
-    // What stays in the first-level cache does not wait for lines, and wide visits take fewer instructions.
-    let near = M == 2 && job.sources.len() > 4 && (job.sources.len() + M) * job.len <= NEAR_BYTES;
-    macro_rules! by_sources {
-        ($($k:literal)*) => {
-            match job.sources.len() {
-                $($k if const { stays::<$k, M, ONES, FORM>() } && !near => {
-                    // SAFETY: the caller's promise; there are that many sources.
-                    unsafe { lines_of::<$k, M, ONES, ALL>(job) }
-                })*
-                // SAFETY: the caller's promise.
-                _ => unsafe { dot::<M, C, ONES, STORES, FORM>(job) },
-            }
-        };
-    }
-    by_sources!(1 2 3 4 5 6 7 8 9 10 11 12)
-}
-
-/// Whether matrices of K sources, and those of the solution, are few enough to stay in registers.
-const fn stays<const K: usize, const M: usize, const ONES: bool, const FORM: u8>() -> bool {
-    let multiplied = K * (M - ONES as usize);
-    let solution = match FORM & !LOOKING {
-        PLAIN => 0,
-        LAST_BY_SUM => M * (M - 1),
-        _ => M * M,
-    };
-    let kept = if FORM & LOOKING == 0 { KEPT } else { KEPT_LOOKING };
-    K <= SOURCES_OF_LINES && multiplied + solution <= kept
-}
-
-/// # Safety
-///
-/// As [`dot`], for K sources.
-#[target_feature(enable = "avx512f,avx512bw,gfni")]
-unsafe fn lines_of<const K: usize, const M: usize, const ONES: bool, const FORM: u8>(job: &Job<'_, u64>) {
-    let broadcast = |matrix: u64| _mm512_set1_epi64(matrix as i64);
-    let width = M - usize::from(ONES);
-    // Copies: what is stored might change what the job points to, for all that the compiler knows.
-    let matrices: [[__m512i; M]; K] = std::array::from_fn(|s| {
-        std::array::from_fn(
-            |i| if i < width { broadcast(job.coefficients[s * width + i]) } else { broadcast(0) },
-        )
-    });
-    let solution: [[__m512i; M]; M] = std::array::from_fn(|o| {
-        std::array::from_fn(
-            |sum| if FORM == PLAIN { broadcast(0) } else { broadcast(job.solution[o * M + sum]) },
-        )
-    });
-    let sources: [*const u8; K] = std::array::from_fn(|s| job.sources[s]);
-    let start = job.start.map_or([std::ptr::null(); MAX_OUTPUTS], |start| *start);
-    let (outputs, taken) = (*job.outputs, job.taken);
-    let mut at = 0;
-    while job.len - at >= VECTOR {
-        let mut sums = [_mm512_setzero_si512(); M];
-        // SAFETY (all): at + VECTOR <= len, and the pointers are valid for that by the caller's promise.
-        let read = |pointer: *const u8| unsafe { _mm512_loadu_si512(pointer.add(at).cast()) };
-        let write = |o: usize, line: __m512i| unsafe { _mm512_storeu_si512(outputs[o].add(at).cast(), line) };
-        for_each_output!(o < M {
-            if !start[o].is_null() {
-                sums[o] = read(start[o]);
-            }
-        });
-        for pair in 0..K / 2 {
-            let (x, y) = (read(sources[2 * pair]), read(sources[2 * pair + 1]));
-            for_each_output!(o < M {
-                let (ax, by) = match ONES && o == 0 {
-                    true => (x, y),
-                    false => {
-                        let of = |s: usize| matrices[s][o - usize::from(ONES)];
-                        (
-                            _mm512_gf2p8affine_epi64_epi8::<0>(x, of(2 * pair)),
-                            _mm512_gf2p8affine_epi64_epi8::<0>(y, of(2 * pair + 1)),
-                        )
-                    }
-                };
-                sums[o] = _mm512_ternarylogic_epi64::<XOR3>(sums[o], ax, by);
-            });
-        }
-        if K % 2 == 1 {
-            let x = read(sources[K - 1]);
-            for_each_output!(o < M {
-                let ax = match ONES && o == 0 {
-                    true => x,
-                    false => _mm512_gf2p8affine_epi64_epi8::<0>(x, matrices[K - 1][o - usize::from(ONES)]),
-                };
-                sums[o] = _mm512_xor_si512(sums[o], ax);
-            });
-        }
-        let mut left = sums[0];
-        for_each_output!(o < M {
-            if FORM == PLAIN {
-                write(o, sums[o]);
-            } else if FORM & LAST_BY_SUM == 0 || o < M - 1 {
-                let mut solved = _mm512_setzero_si512();
-                for_each_output!(sum < M {
-                    let product = _mm512_gf2p8affine_epi64_epi8::<0>(sums[sum], solution[o][sum]);
-                    solved = _mm512_xor_si512(solved, product);
-                });
-                if taken >> o & 1 == 1 {
-                    left = _mm512_xor_si512(left, solved);
-                }
-                write(o, solved);
-            }
-        });
-        if FORM & LAST_BY_SUM != 0 {
-            write(M - 1, left);
-        }
         at += VECTOR;
     }
     if at < job.len {

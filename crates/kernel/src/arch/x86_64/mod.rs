@@ -80,17 +80,10 @@ macro_rules! pick_fft {
     };
 }
 
-/// As [`for_each_output`], for the columns of a grid.
+/// As [`for_each_output`], for the columns of a visit.
 macro_rules! for_each_column {
     ($o:ident < $m:ident $body:block) => {
         for_each_output!(@ $o $m $body 0 1 2 3 4 5 6 7 8 9 10 11 12 13)
-    };
-}
-
-/// As [`for_each_output`], for the lists of a bundle.
-macro_rules! for_each_list {
-    ($o:ident < $m:ident $body:block) => {
-        for_each_output!(@ $o $m $body 0 1 2 3 4 5 6)
     };
 }
 

@@ -6,7 +6,7 @@
 //! before they wait in slots.
 //!
 //! Where the system forbids to execute memory that was written (SELinux without `execmem`, `MemoryDenyWriteExecute` of systemd),
-//! there is no code, and a [`crate::weave`] does the work.
+//! there is no code, and [`crate::xor_rows`] do the work.
 
 use super::ahead::{AHEAD_MOST, Ahead, Fetch, Spread, fetched, fetched_into};
 use super::assembler::{Assembler, CODE_ALIGN_BYTES, Columns, Entry, Group, PacketEntry, Slice, Tile};
@@ -15,10 +15,8 @@ use crate::braid::{Braid, Place, Row, Target, Unfinished, Vectors};
 use crate::dispatch::Form;
 use crate::executable::Executable;
 use crate::packets::Packets;
-use crate::parts::Parts;
 use crate::scratch::with_scratch;
 use crate::straight::{OPS_MOST, Op, Straight};
-use crate::sums::{SharedSums, Steps};
 
 /// The pairs that no column has: of the row, and of what is read.
 fn own_pairs(vectors: Vectors) -> [Group; 2] {
@@ -96,9 +94,8 @@ impl<'a> Form<'a> {
 #[derive(Debug)]
 struct Functions {
     code: Executable,
-    /// Where either begins, if it was made.
-    storing: Option<usize>,
-    streaming: Option<usize>,
+    /// Where the one that stores past the cache begins; the other begins at 0.
+    streaming: usize,
 }
 
 impl Functions {
@@ -107,19 +104,11 @@ impl Functions {
         let second = storing.len().next_multiple_of(CODE_ALIGN_BYTES);
         storing.resize(second, 0xcc); // int3
         storing.extend(streaming);
-        Some(Functions { code: Executable::new(&storing)?, storing: Some(0), streaming: Some(second) })
+        Some(Functions { code: Executable::new(&storing)?, streaming: second })
     }
 
-    /// As `new`, of one alone.
-    fn one(code: Vec<u8>, streaming: bool) -> Option<Functions> {
-        let [storing, streaming] = [!streaming, streaming].map(|is_it| is_it.then_some(0));
-        Some(Functions { code: Executable::new(&code)?, storing, streaming })
-    }
-
-    /// Panics if it was not made.
     fn start(&self, streaming: bool) -> *const u8 {
-        let at = if streaming { self.streaming } else { self.storing };
-        self.code.start().wrapping_add(at.expect("who makes one function runs that one"))
+        self.code.start().wrapping_add(if streaming { self.streaming } else { 0 })
     }
 }
 
@@ -205,31 +194,9 @@ pub(crate) struct PacketCode {
 }
 
 impl PacketCode {
-    /// As [`Code::new`]; `None` also if packets are not whole slices, or a column is so long that an instruction does not reach its last buffer.
+    /// As [`Code::new`]; `None` also if packets are not whole slices, or a column is so long that an instruction does
+    /// not reach its last buffer.
     pub(crate) fn new(form: Form, packets: &Packets) -> Option<PacketCode> {
-        PacketCode::with(form, packets, |layout| {
-            let storing = assemble_columns(form, form.slice(), layout, None);
-            Functions::new(storing, assemble_streaming(form, layout))
-        })
-    }
-
-    /// Of one function alone, which is to be run with the same stores.
-    pub(crate) fn draft(line: &Straight, packets: &Packets, streaming: bool) -> Option<PacketCode> {
-        let form = Form::Straight(line);
-        PacketCode::with(form, packets, |layout| {
-            let code = match streaming {
-                true => assemble_streaming(form, layout),
-                false => assemble_columns(form, form.slice(), layout, None),
-            };
-            Functions::one(code, streaming)
-        })
-    }
-
-    fn with(
-        form: Form,
-        packets: &Packets,
-        functions: impl FnOnce(&Columns) -> Option<Functions>,
-    ) -> Option<PacketCode> {
         if !packets.bytes().is_multiple_of(form.slice().bytes()) {
             return None;
         }
@@ -247,7 +214,8 @@ impl PacketCode {
             packet_bytes: packets.bytes(),
             fetch_step: None,
         };
-        let functions = functions(&layout)?;
+        let storing = assemble_columns(form, form.slice(), &layout, None);
+        let functions = Functions::new(storing, assemble_streaming(form, &layout))?;
         let slots_bytes = form.slots_bytes().max(form.streaming_slots_bytes(form.streaming_slice(&layout)));
         Some(PacketCode { functions, columns, slots_bytes })
     }
@@ -272,84 +240,6 @@ impl PacketCode {
             unsafe { function(pointers.as_ptr(), groups, slots.as_mut_ptr().cast()) };
             if streaming {
                 super::fence();
-            }
-        });
-    }
-}
-
-/// Sums over parts of columns of packets, each as a function of its own.
-#[derive(Debug)]
-pub(crate) struct PartsCode {
-    /// Of which none streams.
-    parts: Vec<PacketCode>,
-    packets: Packets,
-    /// Columns that are the caller's; the others are of sums that a part leaves to the next.
-    own: usize,
-    /// Groups that a part takes before the next one does.
-    groups: usize,
-    /// Of them, a column of sums.
-    left_bytes: usize,
-}
-
-/// What a part leaves to the next at most: a line of each set of a first-level cache.
-const LEFT_BYTES: usize = 4096;
-
-impl PartsCode {
-    /// As [`PacketCode::new`]; `None` also if sums of one group are more than stay near, if parts are too many sums for a line, and on processors where it was not measured.
-    pub(crate) fn new(parts: Parts, vectors: Vectors) -> Option<PartsCode> {
-        let group = parts.packets.group_bytes(parts.own);
-        if Kind::of_this_processor() != Kind::Zen3 || group > LEFT_BYTES {
-            return None;
-        }
-        let code = |steps: &Steps| {
-            let straight = Straight::new(&SharedSums::new(steps), vectors)?;
-            PacketCode::draft(&straight, &parts.packets, false)
-        };
-        let groups = LEFT_BYTES / group;
-        Some(PartsCode {
-            parts: parts.steps.iter().map(code).collect::<Option<_>>()?,
-            left_bytes: (groups * group).next_multiple_of(LINE),
-            groups,
-            own: parts.own,
-            packets: parts.packets,
-        })
-    }
-
-    /// As [`PacketCode::run`], through the cache.
-    ///
-    /// # Safety
-    ///
-    /// As [`PacketCode::run`].
-    pub(crate) unsafe fn run(&self, column: impl Fn(usize) -> *mut u8, groups: usize) {
-        let places = self.parts.iter().map(|part| part.columns.len()).sum();
-        let slots_bytes = self.parts.iter().map(|part| part.slots_bytes).max().unwrap_or(0);
-        let slots_bytes = slots_bytes.next_multiple_of(LINE);
-        let left_bytes = self.left_bytes * (self.packets.columns() - self.own);
-        with_scratch(places, slots_bytes + left_bytes, |pointers, lines| {
-            let slots = lines.as_mut_ptr().cast::<u8>();
-            let left = |c: usize| slots.wrapping_add(slots_bytes + (c - self.own) * self.left_bytes);
-            let named = || self.parts.iter().flat_map(|part| &part.columns);
-            pointers
-                .iter_mut()
-                .zip(named())
-                .for_each(|(pointer, &c)| *pointer = if c < self.own { column(c) } else { left(c) });
-            let mut at = 0;
-            while at < groups {
-                let taken = self.groups.min(groups - at);
-                let mut of_part = pointers.as_ptr();
-                for part in &self.parts {
-                    // SAFETY: as in `PacketCode::run`. A column of sums has `groups` packets of each of its buffers, which is at least what is taken.
-                    unsafe {
-                        let function =
-                            std::mem::transmute::<*const u8, PacketEntry>(part.functions.start(false));
-                        function(of_part, taken, slots.cast());
-                    }
-                    of_part = of_part.wrapping_add(part.columns.len());
-                }
-                for (pointer, &c) in pointers.iter_mut().zip(named()).filter(|(_, c)| **c < self.own) {
-                    *pointer = pointer.wrapping_add(taken * self.packets.group_bytes(c));
-                }
-                at += taken;
             }
         });
     }

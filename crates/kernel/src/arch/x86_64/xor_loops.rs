@@ -1,20 +1,48 @@
-//! Loops of sums alone, written once for vectors of 32 and of 64 bytes: of [`crate::weave`] over slices, of [`crate::bundle`], and of changes in packets ([`crate::update`]).
+//! Loops of sums alone, written once for vectors of 32 and of 64 bytes: of [`crate::xor_rows`], and of changes in
+//! packets ([`crate::update`]).
 
-/// Defines `rows::<C, STREAMING>`, the rows of a weave for one slice of C vectors; `bundles::<C, STREAMING>`, a [`BundleLoop`](crate::dispatch::BundleLoop), and `spread::<C>`, a
-/// [`SpreadLoop`](crate::dispatch::SpreadLoop), of slices of C vectors.
+/// Defines `rows::<C, STREAMING>`, a [`RowLoop`](crate::dispatch::RowLoop), and `spread::<C>`, a
+/// [`SpreadLoop`](crate::dispatch::SpreadLoop), both of slices of C vectors.
 macro_rules! define_xor_loops {
     ($feature:literal, $bytes:expr, $zero:ident, $load:ident, $store:ident, $stream:ident, $xor:ident, $xor3:expr) => {
-        /// The rows of a weave, for the C vectors from `at` of every buffer and from 0 of every slot.
+        /// `visits` slices of C vectors.
+        ///
+        /// # Safety
+        ///
+        /// As [`RowLoop`](crate::dispatch::RowLoop).
+        #[target_feature(enable = $feature)]
+        pub(crate) unsafe fn rows<const C: usize, const STREAMING: bool>(
+            program: &XorRows,
+            table: &mut [*mut u8],
+            visits: usize,
+        ) {
+            const SLICE: usize = $bytes;
+            let buffers = program.buffers().len();
+            for visit in 0..visits {
+                // SAFETY: the caller's promise; slots are moved back below.
+                unsafe { slice_of_rows::<C, STREAMING>(program, table, visit * C * SLICE) };
+                table[buffers..].iter_mut().for_each(|slot| *slot = slot.wrapping_sub(C * SLICE));
+            }
+            let done = visits * C * SLICE;
+            table[..buffers].iter_mut().for_each(|place| *place = place.wrapping_add(done));
+            table[buffers..].iter_mut().for_each(|slot| *slot = slot.wrapping_add(done));
+        }
+
+        /// All rows, for the C vectors from `at` of every buffer and from 0 of every slot.
         ///
         /// # Safety
         ///
         /// The places of the table are valid for them; goals that nothing reads again are aligned if STREAMING.
         #[inline]
         #[target_feature(enable = $feature)]
-        unsafe fn rows<const C: usize, const STREAMING: bool>(weave: &Weave, table: &[*mut u8], at: usize) {
-            let mut words = weave.words().as_ptr();
+        unsafe fn slice_of_rows<const C: usize, const STREAMING: bool>(
+            program: &XorRows,
+            table: &[*mut u8],
+            at: usize,
+        ) {
+            let mut words = program.words().as_ptr();
             let mut sums = [$zero(); C];
-            for row in weave.rows() {
+            for row in program.rows() {
                 if !row.carries {
                     sums = [$zero(); C];
                 }
@@ -48,95 +76,6 @@ macro_rules! define_xor_loops {
                     }
                 }
             }
-        }
-
-        /// # Safety
-        ///
-        /// As [`BundleLoop`](crate::dispatch::BundleLoop), for slices of C vectors; targets that nothing reads again begin lines if STREAMING.
-        #[target_feature(enable = $feature)]
-        pub(crate) unsafe fn bundles<const C: usize, const STREAMING: bool>(
-            bundles: &[Bundle],
-            table: &[*mut u8],
-            from: usize,
-            walk: Walk,
-        ) {
-            for packet in 0..walk.packets {
-                let mut at = packet * walk.pitch + from;
-                let end = at + walk.bytes;
-                while at < end {
-                    let mut places = table.as_ptr();
-                    for bundle in bundles {
-                        // SAFETY: the caller's promise; places are those of this bundle.
-                        places = unsafe {
-                            match bundle.sums {
-                                1 => bundle_of::<1, C, STREAMING>(bundle, places, at),
-                                2 => bundle_of::<2, C, STREAMING>(bundle, places, at),
-                                _ => bundle_of::<3, C, STREAMING>(bundle, places, at),
-                            }
-                        };
-                    }
-                    at += C * $bytes;
-                }
-            }
-        }
-
-        /// N sums, for the C vectors from `at`; and the places of what follows.
-        ///
-        /// # Safety
-        ///
-        /// As [`bundles`]: the places are those of the bundle.
-        #[inline]
-        #[target_feature(enable = $feature)]
-        unsafe fn bundle_of<const N: usize, const C: usize, const STREAMING: bool>(
-            bundle: &Bundle,
-            mut places: *const *mut u8,
-            at: usize,
-        ) -> *const *mut u8 {
-            let mut sums = [[$zero(); C]; N];
-            let lists = (1 << N) - 1;
-            for_each_list!(LIST < lists {
-                let mut total = [$zero(); C];
-                // SAFETY: there are so many places in the list.
-                unsafe {
-                    for _ in 0..bundle.lens[LIST] / 2 {
-                        let (x, y) = ((*places).wrapping_add(at), (*places.add(1)).wrapping_add(at));
-                        places = places.add(2);
-                        for c in 0..C {
-                            let (x, y) = ($load(x.add(c * $bytes).cast()), $load(y.add(c * $bytes).cast()));
-                            total[c] = $xor3(total[c], x, y);
-                        }
-                    }
-                    if bundle.lens[LIST] % 2 == 1 {
-                        let x = (*places).wrapping_add(at);
-                        places = places.add(1);
-                        for c in 0..C {
-                            total[c] = $xor(total[c], $load(x.add(c * $bytes).cast()));
-                        }
-                    }
-                }
-                for n in 0..N {
-                    if (LIST + 1) >> n & 1 == 1 {
-                        for c in 0..C {
-                            sums[n][c] = $xor(sums[n][c], total[c]);
-                        }
-                    }
-                }
-            });
-            for n in 0..N {
-                // SAFETY: the targets follow the lists.
-                unsafe {
-                    let to = (*places.add(n)).wrapping_add(at);
-                    for c in 0..C {
-                        if STREAMING && bundle.last >> n & 1 == 1 {
-                            $stream(to.add(c * $bytes).cast(), sums[n][c]);
-                        } else {
-                            $store(to.add(c * $bytes).cast(), sums[n][c]);
-                        }
-                    }
-                }
-            }
-            // SAFETY: as above.
-            unsafe { places.add(N) }
         }
 
         /// # Safety

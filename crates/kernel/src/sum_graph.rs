@@ -1,0 +1,222 @@
+//! Sums as a graph: which sum makes a place, which sums read it, and which sums are best held in registers.
+//!
+//! An array code adds most buffers to two sums each. Computed sum by sum, every buffer is fetched twice. So the sums
+//! are parted into two sets such that a buffer lies in one sum of each, if possible: sums that are *held*, all at once,
+//! in registers, and sums that are *swept*, one after the other. Where a held and a swept sum share a buffer, they
+//! meet: the buffer is loaded once and added to both ([`crate::braid`]).
+
+use crate::sums::{SharedSums, Sum};
+use std::collections::HashMap;
+
+/// "No such place".
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// Sums, and for each place who makes it and who reads it.
+pub(crate) struct SumGraph<'s> {
+    pub(crate) sums: &'s [Sum],
+    /// Places below this are buffers.
+    pub(crate) buffers: u32,
+    /// For each place, the sum that computes it.
+    pub(crate) made_by: Vec<Option<usize>>,
+    /// The sums that use the places, ascending, place after place.
+    users: Vec<usize>,
+    /// For each place, where its users end.
+    users_end: Vec<usize>,
+    /// For each place past the buffers and each sum that needs one, its slot.
+    slot_of: Vec<u32>,
+    pub(crate) slots: u32,
+}
+
+impl<'s> SumGraph<'s> {
+    pub(crate) fn new(shared: &'s SharedSums) -> SumGraph<'s> {
+        let (sums, places) = (shared.sums(), shared.places());
+        let mut made_by = vec![None; places];
+        // Counted first; filling then moves each end from the place's start to its end.
+        let mut users_end = vec![0; places + 1];
+        for (i, sum) in sums.iter().enumerate() {
+            made_by[sum.out as usize] = Some(i);
+            sum.terms.iter().for_each(|&t| users_end[t as usize + 1] += 1);
+        }
+        (0..places).for_each(|place| users_end[place + 1] += users_end[place]);
+        let mut users = vec![0; users_end[places]];
+        for (i, sum) in sums.iter().enumerate() {
+            for &term in &sum.terms {
+                users[users_end[term as usize]] = i;
+                users_end[term as usize] += 1;
+            }
+        }
+        let buffers = shared.buffers().len() as u32;
+        SumGraph { slot_of: vec![NONE; sums.len()], sums, buffers, made_by, users, users_end, slots: 0 }
+    }
+
+    /// The sums that use a place, ascending.
+    pub(crate) fn users(&self, place: u32) -> &[usize] {
+        let place = place as usize;
+        let start = if place == 0 { 0 } else { self.users_end[place - 1] };
+        &self.users[start..self.users_end[place]]
+    }
+
+    /// The place of the slot of a sum.
+    pub(crate) fn slot(&mut self, sum: usize) -> u32 {
+        if self.slot_of[sum] == NONE {
+            self.slot_of[sum] = self.slots;
+            self.slots += 1;
+        }
+        self.buffers + self.slot_of[sum]
+    }
+
+    /// Where the finished sum is.
+    pub(crate) fn result(&mut self, sum: usize) -> u32 {
+        if self.sums[sum].out < self.buffers { self.sums[sum].out } else { self.slot(sum) }
+    }
+
+    pub(crate) fn needs(&self, sum: usize) -> bool {
+        self.sums[sum].terms.iter().any(|&t| self.made_by[t as usize].is_some())
+    }
+
+    /// Which sums to hold: neighbours of swept ones, where sums with a common source are neighbours.
+    pub(crate) fn held(&self) -> Vec<bool> {
+        let mut neighbours = vec![Vec::new(); self.sums.len()];
+        for place in (0..self.buffers).filter(|&place| self.made_by[place as usize].is_none()) {
+            let users = self.users(place);
+            for &a in users {
+                neighbours[a].extend(users.iter().copied().filter(|&b| b != a));
+            }
+        }
+        let mut side: Vec<Option<bool>> = vec![None; self.sums.len()];
+        for root in 0..self.sums.len() {
+            if side[root].is_some() || neighbours[root].is_empty() {
+                continue;
+            }
+            side[root] = Some(false);
+            let mut component = vec![root];
+            let mut at = 0;
+            while let Some(&sum) = component.get(at) {
+                at += 1;
+                for &neighbour in &neighbours[sum] {
+                    if side[neighbour].is_none() {
+                        side[neighbour] = side[sum].map(|held| !held);
+                        component.push(neighbour);
+                    }
+                }
+            }
+            // Sums that need others are better held: a swept one is finished when its row is.
+            let weight = |held: bool| {
+                let of_side = component.iter().filter(|&&sum| side[sum] == Some(held));
+                of_side.map(|&sum| if self.needs(sum) { 1 } else { -1i64 }).sum::<i64>()
+            };
+            if weight(false) > weight(true) {
+                component.iter().for_each(|&sum| side[sum] = side[sum].map(|held| !held));
+            }
+        }
+        side.into_iter().map(|side| side == Some(true)).collect()
+    }
+
+    /// Where sources of swept and of held sums are added.
+    pub(crate) fn meetings(&self, held: &[usize], swept: &[usize]) -> Meetings {
+        let column: HashMap<usize, usize> = held.iter().enumerate().map(|(j, &sum)| (sum, j)).collect();
+        let sources =
+            |sum: usize| self.sums[sum].terms.iter().copied().filter(|&t| self.made_by[t as usize].is_none());
+        let mut rest: Vec<Vec<u32>> = held.iter().map(|&sum| sources(sum).collect()).collect();
+        let mut meetings = Meetings { cells: vec![], plain: vec![], rest: vec![] };
+        for &sum in swept {
+            let mut row = vec![NONE; held.len()];
+            let mut plain = Vec::new();
+            for term in sources(sum) {
+                let columns = self.users(term).iter().filter_map(|user| column.get(user).copied());
+                match columns.into_iter().find(|&j| row[j] == NONE && rest[j].contains(&term)) {
+                    Some(j) => {
+                        row[j] = term;
+                        rest[j].retain(|&t| t != term);
+                    }
+                    None => plain.push(term),
+                }
+            }
+            meetings.cells.push(row);
+            meetings.plain.push(plain);
+        }
+        meetings.rest = rest;
+        meetings
+    }
+}
+
+/// Which source is added in which cell.
+pub(crate) struct Meetings {
+    /// For each swept sum, a cell for each held one.
+    pub(crate) cells: Vec<Vec<u32>>,
+    /// Sources of each swept sum that stand in no cell.
+    pub(crate) plain: Vec<Vec<u32>>,
+    /// Sources of each held sum that stand in no cell of a swept one.
+    pub(crate) rest: Vec<Vec<u32>>,
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    //! Sums that other tests use.
+
+    use std::collections::{BTreeMap, BTreeSet};
+
+    /// Rows and diagonals that hold the row sums: what RDP's encoding looks like. With `chain`, each sum needs the one before.
+    pub(crate) fn steps(rows: usize, columns: usize, chain: bool) -> Vec<(usize, Vec<usize>)> {
+        let first = rows * columns;
+        let mut steps: Vec<(usize, Vec<usize>)> =
+            (0..rows).map(|r| (first + r, (0..columns).map(|c| r * columns + c).collect())).collect();
+        for d in 0..columns {
+            let on = (0..rows)
+                .flat_map(|r| (0..columns).map(move |c| (r, c)))
+                .filter(|(r, c)| (r + c) % columns == d);
+            let mut terms: Vec<usize> = on.map(|(r, c)| r * columns + c).collect();
+            terms.push(if chain && d > 0 { first + rows + d - 1 } else { first + d % rows });
+            steps.push((first + rows + d, terms));
+        }
+        steps
+    }
+
+    /// Numbers below what is asked for, at random.
+    pub(crate) fn below(seed: u64) -> impl FnMut(usize) -> usize {
+        let mut state = seed;
+        move |n| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as usize % n
+        }
+    }
+
+    /// Buffers of 3 bytes as they are before some steps, and as they are to be after them.
+    pub(crate) fn contents(steps: &[(usize, Vec<usize>)]) -> (Vec<[u8; 3]>, Vec<[u8; 3]>) {
+        let buffers =
+            1 + steps.iter().flat_map(|(target, terms)| terms.iter().chain([target])).max().unwrap();
+        let have: Vec<[u8; 3]> = (0..buffers).map(|i| [i as u8, (i * 7 + 1) as u8, (i * i) as u8]).collect();
+        let mut wanted = have.clone();
+        for (target, terms) in steps {
+            wanted[*target] =
+                terms.iter().fold([0; 3], |sum, &t| std::array::from_fn(|i| sum[i] ^ wanted[t][i]));
+        }
+        (have, wanted)
+    }
+
+    /// `m` columns of dense sums of `k`, each of `rows` buffers; the last sum has one more term, the one before it.
+    pub(crate) fn dense(k: usize, m: usize, rows: usize) -> Vec<(usize, Vec<usize>)> {
+        let mixed = |number: usize| (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let is_term = |target: usize, source: usize| {
+            (mixed(target) ^ mixed(source).rotate_left(29)).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 63 == 1
+        };
+        let mut steps: Vec<(usize, Vec<usize>)> = (0..m * rows)
+            .map(|t| (k * rows + t, (0..k * rows).filter(|&source| is_term(t, source)).collect()))
+            .collect();
+        if let [.., before, last] = &mut steps[..] {
+            last.1.push(before.0);
+        }
+        steps
+    }
+
+    /// Each target, and what was there before that it is the sum of.
+    pub(crate) fn evaluated(steps: &[(usize, Vec<usize>)]) -> BTreeMap<usize, BTreeSet<usize>> {
+        let mut made: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+        for (target, terms) in steps {
+            let of_term = |term: &usize| made.get(term).cloned().unwrap_or_else(|| BTreeSet::from([*term]));
+            let sum = terms.iter().map(of_term).fold(BTreeSet::new(), |sum, of_term| &sum ^ &of_term);
+            assert!(made.insert(*target, sum).is_none(), "nothing is written twice");
+        }
+        made
+    }
+}

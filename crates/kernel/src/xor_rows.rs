@@ -1,0 +1,154 @@
+//! Sums one after the other, in a loop over small slices of all buffers: how XORs run until they have code of their own.
+//!
+//! Each sum is a *row*: a list of sources and one target. What several sums have in common (EVENODD's adjuster) is a sum
+//! of its own in a slot, and a row adds the sum of the row before while that is still in registers.
+//!
+//! Invariants: all rows are done for one slice of the buffers, of [`SLICE_BYTES_MOST`] at most, before the next slice; a
+//! slot is written before it is read; every target is stored once per slice.
+
+use crate::sum_graph::{NONE, SumGraph};
+use crate::sums::SharedSums;
+
+/// Bytes of a slice: eight vectors of the narrowest engine, four of the widest.
+pub(crate) const SLICE_BYTES_MOST: usize = 256;
+
+/// Compiled sums. Places are numbers in a table of pointers: the buffers in use, then the slots.
+#[derive(Debug, Default)]
+pub(crate) struct XorRows {
+    rows: Vec<Row>,
+    /// The sources of the rows, row after row.
+    words: Vec<u32>,
+    /// The buffers in use, ascending; they are the first places of the table.
+    buffers: Vec<usize>,
+    slots: usize,
+}
+
+/// A sum.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    /// Its places in the words.
+    pub(crate) sources: u32,
+    /// Whether the sum of the row before is added: it is still in registers.
+    pub(crate) carries: bool,
+    pub(crate) to: Goal,
+}
+
+/// Where a sum is stored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Goal {
+    /// A buffer or a slot.
+    pub(crate) place: u32,
+    /// Whether nothing reads it again, so that it may go past the cache.
+    pub(crate) is_last: bool,
+}
+
+impl XorRows {
+    /// A row for each sum.
+    pub(crate) fn new(shared: &SharedSums) -> XorRows {
+        let mut graph = SumGraph::new(shared);
+        let mut made = XorRows { buffers: shared.buffers().to_vec(), ..XorRows::default() };
+        let mut last_out = NONE;
+        for (sum, of) in shared.sums().iter().enumerate() {
+            let first = made.words.len();
+            let mut carries = false;
+            for &term in &of.terms {
+                match graph.made_by[term as usize] {
+                    Some(_) if term == last_out => carries = true,
+                    Some(by) => made.words.push(graph.result(by)),
+                    None => made.words.push(term),
+                }
+            }
+            let is_last = of.out < graph.buffers && graph.users(of.out).is_empty();
+            let to = Goal { place: graph.result(sum), is_last };
+            made.rows.push(Row { sources: (made.words.len() - first) as u32, carries, to });
+            last_out = of.out;
+        }
+        made.slots = graph.slots as usize;
+        made
+    }
+
+    pub(crate) fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    pub(crate) fn words(&self) -> &[u32] {
+        &self.words
+    }
+
+    /// The buffers in use, ascending.
+    pub(crate) fn buffers(&self) -> &[usize] {
+        &self.buffers
+    }
+
+    /// Slots of [`SLICE_BYTES_MOST`] that a run needs.
+    pub(crate) fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// The goals that are buffers and may be stored past the cache.
+    pub(crate) fn last_goals(&self) -> impl Iterator<Item = u32> + '_ {
+        self.rows.iter().map(|row| row.to).filter(|goal| goal.is_last).map(|goal| goal.place)
+    }
+}
+
+/// Carries out the rows on `len` bytes at the places of the table, a byte at a time: for what vectors leave over.
+///
+/// # Safety
+///
+/// Every place is valid for `len <= SLICE_BYTES_MOST` bytes, and places overlap nothing.
+pub(crate) unsafe fn run_bytes(program: &XorRows, table: &[*mut u8], len: usize) {
+    for i in 0..len {
+        let mut words = program.words.iter();
+        let mut sum = 0;
+        for row in &program.rows {
+            sum = if row.carries { sum } else { 0 };
+            // SAFETY: i < len at every place.
+            words
+                .by_ref()
+                .take(row.sources as usize)
+                .for_each(|&place| sum ^= unsafe { table[place as usize].add(i).read() });
+            // SAFETY: as above.
+            unsafe { table[row.to.place as usize].add(i).write(sum) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! The rows themselves, carried out a byte at a time, so that every machine and Miri can test them.
+
+    use super::*;
+    use crate::sum_graph::tests::{contents, steps};
+
+    fn check(steps: &[(usize, Vec<usize>)]) {
+        let program = XorRows::new(&SharedSums::new(steps));
+        let (mut have, wanted) = contents(steps);
+        let mut slots = vec![[0u8; 3]; program.slots()];
+        let cells = have.as_mut_ptr();
+        // SAFETY: each pointer is to a buffer of its own.
+        let mut table: Vec<*mut u8> =
+            program.buffers().iter().map(|&i| unsafe { cells.add(i).cast() }).collect();
+        table.extend(slots.iter_mut().map(|slot| slot.as_mut_ptr()));
+        // SAFETY: the table has the places of the rows, each of 3 bytes and apart from the others.
+        unsafe { run_bytes(&program, &table, 3) };
+        assert_eq!(have, wanted);
+    }
+
+    #[test]
+    fn rows_give_the_sums() {
+        for (rows, columns) in [(1, 2), (3, 4), (4, 7), (5, 16), (3, 31)] {
+            for chain in [false, true] {
+                check(&steps(rows, columns, chain));
+            }
+        }
+    }
+
+    #[test]
+    fn what_sums_have_in_common_is_computed_once() {
+        let steps = [(5, vec![0, 1, 2, 3]), (6, vec![0, 1, 2, 4]), (7, vec![0, 1, 2])];
+        let program = XorRows::new(&SharedSums::new(&steps));
+        // 0 + 1 + 2 into a slot; then it is still in registers, and twice it is read.
+        assert_eq!((program.rows().len(), program.words().len()), (4, 3 + 1 + 2 + 1));
+        assert!(program.rows()[1].carries);
+    }
+}
