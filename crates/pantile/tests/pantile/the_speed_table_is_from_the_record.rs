@@ -1,4 +1,4 @@
-//! Claim: the figures in README.md's section "Speed" are those of the committed record, every losing cell included.
+//! Claim: docs/speed.md and README.md's table of speed are what the committed records say, losing cells included.
 
 #![cfg(not(miri))]
 
@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 #[test]
-fn the_readme_has_what_the_script_makes_of_the_record() {
+fn the_pages_have_what_the_script_makes_of_the_record() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let run = Command::new("python3").arg(root.join("benches/compare/table.py")).arg("--check").output();
     let output = run.expect("python3, which the tests of this repository need");
