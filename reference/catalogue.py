@@ -1,4 +1,5 @@
-"""Which specs the golden vectors cover, family by family."""
+"""Which specs the golden vectors cover, family by family: every example that a family gives, and sizes at its limits."""
+from families import arrays
 
 RAIDQ_K = (1, 2, 4, 16, 21, 63, 92, 125, 164)
 
@@ -24,22 +25,22 @@ CRS += [f"crs:{size},w={w}{option}" for option in ("", ",orig") for w, sizes in 
     (2, ("1+3", "2+2")), (3, ("3+2", "5+3", "4+4")), (4, ("5+1", "6+3", "10+4", "12+4")), (5, ("8+2", "9+3", "6+5")),
     (6, ("8+2", "7+4")), (7, ("8+2", "7+4"))) for size in sizes]
 CRS += ["crs:3+2,w=2", "crs:7+2,w=3", "crs:15+2,w=4", "crs:31+2,w=5", "crs:63+2,w=6", "crs:127+2,w=7", "crs:255+2", "crs:62+2,w=6,orig",
-        "crs:13+3,w=4", "crs:29+3,w=5", "crs:16+4", "crs:20+4", "crs:1+16"]
+        "crs:13+3,w=4", "crs:29+3,w=5", "crs:16+4", "crs:20+4", "crs:1+16", "crs:4+2,w=3,orig"]
 
 SHEC_PAPER = ("4,2,4", "4,3,3", "6,4,3", "5,3,3", "7,4,3", "10,6,5", "1,1,1", "8,4,6", "12,6,12")
 SHEC_CEPH = ("2,1,1", "4,3,2", "6,4,2", "6,4,3", "8,4,3", "8,6,3", "10,6,3", "10,6,5", "12,8,5", "12,8,8")
 
 SPECS = {
-    "raid0": [f"raid0:{k}" for k in (1, 2, 5, 16)],
+    "raid0": [f"raid0:{k}" for k in (1, 2, 4, 5, 16)],
     "mirror": [f"mirror:{n}" for n in (2, 3, 4, 8)],
     "raid5": [f"raid5:{k}" for k in (1, 2, 3, 4, 8, 16, 255)],
     "raid6": [f"raid6:{k}" for k in (1, 2, 4, 8, 16, 255)],
-    "raidq": _raidq(),
-    "cauchy": [f"cauchy:{k}+{m}" for m in range(1, 7) for k in (1, 4, 14, 251)],
+    "raidq": _raidq() + ["raidq:8+3", "raidq:100+4,x125", "raidq:12+4,cbrt"],
+    "cauchy": [f"cauchy:{k}+{m}" for m in range(1, 7) for k in (1, 4, 14, 251)] + ["cauchy:8+3", "cauchy:20+6"],
     "rs": [f"rs:{size}{option}" for option in ("", ",vandermonde", ",jerasure")
            for size in ("2+1", "4+2", "6+3", "10+4", "12+4", "16+4", "20+4")]
     + ["rs:5+5,vandermonde", "rs:21+4,vandermonde", "rs:32+3,vandermonde", "rs:12+8", "rs:12+8,jerasure",
-       "rs:128+128", "rs:250+6,jerasure"],
+       "rs:128+128", "rs:250+6,jerasure", "rs:6+4,jerasure"],
     "lch": [f"lch:{k}+{m}" for m, most in LCH_MOST for k in (1, 4, 14, most)]
     + ["lch:8+4", "lch:12+4", "lch:20+8", "lch:240+9", "lch:192+33", "lch:128+65", "lch:128+128"],
     "crs": CRS,
@@ -50,12 +51,11 @@ SPECS = {
                                        "60,20,2", "170,85,2", "6,2,3", "12,2,3", "12,3,4", "10,5,5", "251,1,5")],
     "xorbas": [f"xorbas:{size}" for size in ("10,6,5", "4,4,2", "6,4,3", "12,6,6", "5,3,5", "20,9,4")],
     "slpg": [f"slpg:{size}" for size in ("6,4,3", "4,2,2", "6,3,2", "8,5,4", "5,2,5", "12,6,4")],
-    **{family: [f"{family}:{n}" for n in range(least, 25)] for family, least in
-       (("dcode", 4), ("xcode", 4), ("rdp", 3), ("evenodd", 3), ("hcode", 4), ("hdp", 4))},
+    **{family: [f"{family}:{n}" for n in range(shape.least_disks, 25)] for family, shape in arrays.CONSTRUCTIONS.items()},
     "liberation": [f"liberation:{k}" for k in range(1, 14)]
-    + [f"liberation:{k},w={w}" for k, w in ((1, 5), (2, 7), (3, 5), (4, 7), (5, 11), (8, 13), (10, 17), (2, 23), (3, 67))] + ["liberation:17", "liberation:29"],
+    + [f"liberation:{k},w={w}" for k, w in ((1, 5), (2, 7), (3, 5), (4, 7), (5, 11), (8, 13), (10, 17), (2, 23), (3, 67))] + ["liberation:17", "liberation:29", "liberation:6,w=11"],
     "blaumroth": [f"blaumroth:{k}" for k in range(1, 13)]
-    + [f"blaumroth:{k},w={w}" for k, w in ((1, 6), (2, 6), (3, 10), (4, 12), (5, 10), (8, 12), (9, 16), (2, 22), (3, 66))] + ["blaumroth:16", "blaumroth:28"]
+    + [f"blaumroth:{k},w={w}" for k, w in ((1, 6), (2, 6), (3, 10), (4, 12), (5, 10), (8, 12), (9, 16), (2, 22), (3, 66))] + ["blaumroth:16", "blaumroth:28", "blaumroth:4,w=10"]
     + [f"blaumroth:{k},w=7" for k in range(1, 8)],
     "liber8tion": [f"liber8tion:{k}" for k in range(1, 9)],
     "raidp": [f"raidp:{n}{option}" for n in (3, 4, 5, 6, 8, 12, 16) for option in ("", ",weighted", ",stack=2")],

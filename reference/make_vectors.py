@@ -1,6 +1,6 @@
 """Writes everything in ../vectors.  Running it twice gives the same bytes.
 
-    python3 make_vectors.py [part ...]      parts: codes specs shortening facts foreign custom; default all
+    python3 make_vectors.py [part ...]      parts: codes specs shortening facts foreign custom, or one family of codes; default all
     python3 make_vectors.py --check [...]   writes nothing, and fails if a file is not what it would write
 
 The foreign cases start from vectors/foreign/ceph_w8.json itself (profile, chunk, stripes, digests, which only Ceph can
@@ -93,7 +93,7 @@ def shortened(family, disks):
 
 
 def shortening_text():
-    entries = [shortened(family, disks) for family in ("dcode", "xcode", "hdp", "hcode") for disks in range(4, 25)]
+    entries = [shortened(family, disks) for family, shape in arrays.CONSTRUCTIONS.items() if shape.promotes() for disks in range(4, 25)]
     return lines_of({}, "codes", [entry for entry in entries if entry["dropped"]])
 
 
@@ -231,13 +231,19 @@ def facts_files():
 # Each gives paths and what is to be in them.
 PARTS = {"codes": codes_files, "specs": specs_files, "shortening": shortening_files, "facts": facts_files,
          "foreign": foreign_files, "custom": custom_files}
+# A family alone: what whoever adds one runs.
+FAMILIES = {family: lambda family=family: [(VECTORS / "codes" / f"{family}.json", family_text(family))] for family in catalogue.SPECS}
+
 
 
 def main(arguments):
     checks = "--check" in arguments
     chosen = [argument for argument in arguments if argument != "--check"] or PARTS
+    unknown = [part for part in chosen if part not in PARTS and part not in FAMILIES]
+    if unknown:
+        sys.exit(f"no such part or family: {', '.join(unknown)}; a new family is named in catalogue.SPECS first")
     others = []
-    for path, text in (file for part in chosen for file in PARTS[part]()):
+    for path, text in (file for part in chosen for file in (PARTS | FAMILIES)[part]()):
         if not checks:
             write(path, text)
         elif not is_written(path, text):

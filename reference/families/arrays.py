@@ -71,24 +71,30 @@ def hdp_chains(p):
 class Construction:
     """How a family is built from p, which disks of it hold only data, and how n relates to p."""
 
-    def __init__(self, chains, rows_less, disks_more, data_only, least_prime, least_disks, kept=0):
+    def __init__(self, chains, rows, disks_more, data_only, least_prime, least_disks, kept=0):
         self.chains = chains
-        self.rows_less = rows_less        # rows = p - rows_less
+        self.rows = rows                  # rows for p
         self.disks_more = disks_more      # disks = p + disks_more
         self.data_only = data_only        # data-only disks for p, in the order in which they are dropped
         self.least_prime = least_prime
         self.least_disks = least_disks
         self.kept = kept                  # so many of the last disks are never dropped
 
+    def promotes(self):
+        """Whether disks with parity are dropped on the way to the least number, so that data cells become parity."""
+        p = 7
+        return len(self.data_only(p)) < p + self.disks_more - self.least_disks
 
+
+# All array families: nothing else in the judge lists them.
 CONSTRUCTIONS = {
-    "dcode": Construction(dcode_chains, 0, 0, lambda p: [], 5, 4),
-    "xcode": Construction(xcode_chains, 0, 0, lambda p: [], 5, 4),
-    "rdp": Construction(rdp_chains, 1, 1, lambda p: list(range(p - 2, -1, -1)), 3, 3),
-    "evenodd": Construction(evenodd_chains, 1, 2, lambda p: list(range(p - 1, -1, -1)), 3, 3),
+    "dcode": Construction(dcode_chains, lambda p: p, 0, lambda p: [], 5, 4),
+    "xcode": Construction(xcode_chains, lambda p: p, 0, lambda p: [], 5, 4),
+    "rdp": Construction(rdp_chains, lambda p: p - 1, 1, lambda p: list(range(p - 2, -1, -1)), 3, 3),
+    "evenodd": Construction(evenodd_chains, lambda p: p - 1, 2, lambda p: list(range(p - 1, -1, -1)), 3, 3),
+    "hdp": Construction(hdp_chains, lambda p: p - 1, -1, lambda p: [], 5, 4),
     # Without its row-parity disk H-Code would have to promote a cell for every row, and each small write would touch three.
-    "hcode": Construction(hcode_chains, 1, 1, lambda p: [0], 5, 4, kept=1),
-    "hdp": Construction(hdp_chains, 1, -1, lambda p: [], 5, 4),
+    "hcode": Construction(hcode_chains, lambda p: p - 1, 1, lambda p: [0], 5, 4, kept=1),
 }
 
 
@@ -255,7 +261,7 @@ def layout_for(family, disks):
     p = prime_for(family, disks)
     most = p + shape.disks_more
     if disks == most:
-        return Layout(p - shape.rows_less, disks, shape.chains(p))
+        return Layout(shape.rows(p), disks, shape.chains(p))
     free, gone, before = shape.data_only(p), most - disks - 1, layout_for(family, disks + 1)
     return before.without_data_disk(free[gone]) if gone < len(free) else before.without_disk(disks - shape.kept)
 

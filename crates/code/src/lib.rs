@@ -23,5 +23,5 @@ mod spec;
 pub use budget::{Budget, Overspent};
 pub use code::{Cell, CellIndex, Claim, Code, CodeBuilder, ColumnRole, Equation, Purpose, StudyOnly};
 pub use error::{CodeError, FileFault};
-pub use families::{Family, families};
+pub use families::{Family, Width, WidthError, families};
 pub use spec::{Arguments, CodeSpec, Hint};

@@ -23,7 +23,7 @@
 //! Source: M. Blaum, R. M. Roth, "On lowest density MDS codes" (IEEE Trans. Information Theory 45, 1999); Jerasure 2,
 //! liberation.c.
 
-use super::Family;
+use super::{Family, Width};
 use crate::parts::bit_matrices::{Words, minimum_density};
 use crate::parts::tolerance::{WORK_MAX, proven};
 use crate::{Arguments, Claim, Code, CodeError};
@@ -33,6 +33,8 @@ pub(super) const FAMILY: Family = Family {
     summary: "XOR RAID-6 with the fewest updates, as Jerasure and Ceph write it (blaum_roth): any 2 of k + 2 columns",
     forms: &["blaumroth:k", "blaumroth:k,w=W"],
     examples: &["blaumroth:6", "blaumroth:4,w=10"],
+    small: &["blaumroth:4", "blaumroth:5,w=7"],
+    width: Width::DataAnd(2),
     source: "Blaum, Roth, On lowest density MDS codes (IEEE Trans. IT 1999); Jerasure 2",
     build,
 };

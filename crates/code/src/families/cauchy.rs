@@ -7,7 +7,7 @@
 //!
 //! Source: SnapRAID (A. Mazzoleni) and the Linux patches that came from it; the same matrix, row for row.
 
-use super::Family;
+use super::{Family, Width};
 use crate::parts::cauchy::{MOST_DATA, MOST_ROWS, extended_cauchy};
 use crate::parts::one_row;
 use crate::{Arguments, Claim, Code, CodeError};
@@ -17,6 +17,8 @@ pub(super) const FAMILY: Family = Family {
     summary: "1 to 6 parities that begin with RAID-6's P and Q: any m columns may be lost",
     forms: &["cauchy:k+m"],
     examples: &["cauchy:4+2", "cauchy:8+3", "cauchy:20+6"],
+    small: &["cauchy:5+1", "cauchy:6+4", "cauchy:6+6"],
+    width: Width::DataPlus(3),
     source: "A. Mazzoleni, SnapRAID, raid/raid.c (Cauchy matrix)",
     build,
 };

@@ -20,7 +20,7 @@
 //! Source: J. Bloemer et al., "An XOR-based erasure-resilient coding scheme" (1995); J. S. Plank, L. Xu, "Optimizing
 //! Cauchy Reed-Solomon codes" (2006); Jerasure 2, cauchy.c.
 
-use super::Family;
+use super::{Family, Width};
 use crate::parts::bit_matrices::bit_matrices;
 use crate::parts::small_field::{SmallField, WORDS};
 use crate::{Arguments, Claim, Code, CodeBuilder, CodeError, Hint};
@@ -30,6 +30,8 @@ pub(super) const FAMILY: Family = Family {
     summary: "Cauchy Reed-Solomon by XORs alone, as Jerasure and Ceph write it: any m columns may be lost",
     forms: &["crs:k+m", "crs:k+m,w=W", "crs:k+m,orig", "crs:k+m,w=W,orig"],
     examples: &["crs:6+3", "crs:10+4,w=4", "crs:4+2,w=3,orig"],
+    small: &["crs:3+2,w=3", "crs:6+3,w=4", "crs:4+2,orig"],
+    width: Width::DataPlus(3),
     source: "Bloemer et al., 1995; Plank, Xu, Optimizing Cauchy Reed-Solomon codes (2006); Jerasure 2",
     build,
 };

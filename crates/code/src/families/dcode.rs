@@ -17,7 +17,7 @@
 //! P\[n-1\]\[f1+1\], P\[n-1\]\[f2+1\] (printed with n-2 in all four); the parities left at the end of its
 //! example are P52 and P63 (printed P62).
 
-use super::Family;
+use super::{Family, Width};
 use crate::parts::chains::{Chains, Construction, array, raw};
 use crate::{Arguments, Code, CodeError};
 
@@ -26,6 +26,8 @@ pub(super) const FAMILY: Family = Family {
     summary: "XOR RAID-6 without parity disks, horizontal parity over consecutive elements: any 2 of n disks",
     forms: &["dcode:n", "dcode:n,raw"],
     examples: &["dcode:7", "dcode:8", "dcode:9,raw"],
+    small: &["dcode:4", "dcode:5", "dcode:6"],
+    width: Width::Disks,
     source: "Fu, Shu, D-Code (IPDPS 2015)",
     build,
 };

@@ -12,7 +12,7 @@
 //! Source: M. Blaum, J. Brady, J. Bruck, J. Menon, "EVENODD: an efficient scheme for tolerating double disk
 //! failures in RAID architectures" (IEEE Trans. Computers 44, 1995).
 
-use super::Family;
+use super::{Family, Width};
 use crate::parts::chains::{Chains, Construction, array};
 use crate::{Arguments, Code, CodeError};
 
@@ -21,6 +21,8 @@ pub(super) const FAMILY: Family = Family {
     summary: "XOR RAID-6 with a row parity disk and an adjusted diagonal parity disk: any 2 of n disks",
     forms: &["evenodd:n"],
     examples: &["evenodd:7", "evenodd:8"],
+    small: &["evenodd:3", "evenodd:5"],
+    width: Width::Disks,
     source: "Blaum, Brady, Bruck, Menon, EVENODD (IEEE Trans. Computers 1995)",
     build,
 };

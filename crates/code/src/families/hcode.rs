@@ -15,7 +15,7 @@
 //! Source: C. Wu et al., "H-Code: a hybrid MDS array code to optimize partial stripe writes in RAID-6"
 //! (IPDPS 2011).
 
-use super::Family;
+use super::{Family, Width};
 use crate::parts::chains::{Chains, Construction, array};
 use crate::{Arguments, Code, CodeError};
 
@@ -24,6 +24,8 @@ pub(super) const FAMILY: Family = Family {
     summary: "XOR RAID-6 with one parity disk and spread anti-diagonals, cheap partial writes: any 2 of n disks",
     forms: &["hcode:n"],
     examples: &["hcode:6", "hcode:8"],
+    small: &["hcode:4", "hcode:5"],
+    width: Width::Disks,
     source: "Wu et al., H-Code (IPDPS 2011)",
     build,
 };

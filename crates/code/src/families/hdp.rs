@@ -10,7 +10,7 @@
 //! Source: C. Wu et al., "HDP code: a horizontal-diagonal parity code to optimize I/O load balancing in
 //! RAID-6" (DSN 2011).
 
-use super::Family;
+use super::{Family, Width};
 use crate::parts::chains::{Chains, Construction, array};
 use crate::{Arguments, Code, CodeError};
 
@@ -19,6 +19,8 @@ pub(super) const FAMILY: Family = Family {
     summary: "XOR RAID-6 without parity disks, parities on both diagonals: any 2 of n disks",
     forms: &["hdp:n"],
     examples: &["hdp:6", "hdp:8"],
+    small: &["hdp:4", "hdp:5"],
+    width: Width::Disks,
     source: "Wu et al., HDP code (DSN 2011)",
     build,
 };

@@ -35,7 +35,7 @@
 //! (IEEE Transactions on Information Theory 56, 2010). Leopard (C. Taylor) has the same idea and the same Cantor
 //! basis, but its bytes are coordinates along the basis, so its chunks are others.
 
-use super::Family;
+use super::{Family, Width};
 use crate::parts::cantor::{POINTS, point};
 use crate::parts::one_row;
 use crate::{Arguments, Claim, Code, CodeError};
@@ -46,6 +46,8 @@ pub(super) const FAMILY: Family = Family {
     summary: "Reed-Solomon whose parities an additive FFT computes: any m columns may be lost",
     forms: &["lch:k+m"],
     examples: &["lch:8+4", "lch:12+4", "lch:20+8"],
+    small: &["lch:4+1", "lch:5+2", "lch:6+3", "lch:9+4", "lch:5+6"],
+    width: Width::DataPlus(3),
     source: "Lin, Chung, Han, Novel Polynomial Basis (FOCS 2014); Cantor (1989)",
     build,
 };

@@ -8,7 +8,7 @@
 //! Source: J. S. Plank, "The RAID-6 Liber8Tion code" (International Journal of High Performance Computing Applications 23,
 //! 2009); Jerasure 2, liberation.c.
 
-use super::Family;
+use super::{Family, Width};
 use crate::parts::bit_matrices::minimum_density;
 use crate::parts::tolerance::{WORK_MAX, proven};
 use crate::{Arguments, Code, CodeError};
@@ -18,6 +18,8 @@ pub(super) const FAMILY: Family = Family {
     summary: "XOR RAID-6 with the fewest updates, rows a power of two, as Jerasure and Ceph write it: any 2 of k + 2 columns",
     forms: &["liber8tion:k"],
     examples: &["liber8tion:6", "liber8tion:8"],
+    small: &["liber8tion:4"],
+    width: Width::DataAnd(2),
     source: "Plank, The RAID-6 Liber8Tion code (IJHPCA 2009); Jerasure 2",
     build,
 };

@@ -17,7 +17,7 @@
 //!
 //! Source: J. S. Plank, "The RAID-6 Liberation codes" (FAST 2008); Jerasure 2, liberation.c.
 
-use super::Family;
+use super::{Family, Width};
 use crate::parts::bit_matrices::{Words, minimum_density};
 use crate::{Arguments, Claim, Code, CodeError};
 
@@ -26,6 +26,8 @@ pub(super) const FAMILY: Family = Family {
     summary: "XOR RAID-6 with the fewest updates, as Jerasure and Ceph write it: any 2 of k + 2 columns",
     forms: &["liberation:k", "liberation:k,w=W"],
     examples: &["liberation:5", "liberation:6,w=11"],
+    small: &["liberation:3,w=7"],
+    width: Width::DataAnd(2),
     source: "Plank, The RAID-6 Liberation codes (FAST 2008); Jerasure 2",
     build,
 };

@@ -24,7 +24,7 @@
 //! its alphas only for (12,2,2) in GF(2^4); the cosets carry its condition to every number of groups.
 //! Ceph's plugin `lrc` is another layout (its locals also cover globals); it can be written as a code file.
 
-use super::Family;
+use super::{Family, Width};
 use crate::parts::cauchy::{MOST_DATA, extended_cauchy};
 use crate::parts::{MOST_COLUMNS, one_row};
 use crate::{Arguments, Claim, Code, CodeError};
@@ -35,6 +35,8 @@ pub(super) const FAMILY: Family = Family {
     summary: "local groups with an XOR parity each and g global parities: cheap repair of one column, any g + 1 lost",
     forms: &["lrc:k,l,g"],
     examples: &["lrc:12,2,2", "lrc:6,2,1", "lrc:12,3,4"],
+    small: &["lrc:6,2,0", "lrc:6,3,1", "lrc:6,2,2", "lrc:6,2,3"],
+    width: Width::Undecided,
     source: "Huang et al., Erasure coding in Windows Azure Storage (USENIX ATC 2012)",
     build,
 };

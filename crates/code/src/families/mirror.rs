@@ -3,7 +3,7 @@
 //! Any one column that is left gives back all, so n - 1 may be lost, and that is MDS: n - 1 of n columns
 //! are redundant.
 
-use super::Family;
+use super::{Family, Width};
 use crate::parts::MOST_COLUMNS;
 use crate::{Arguments, Claim, Code, CodeBuilder, CodeError, Hint};
 
@@ -12,6 +12,8 @@ pub(super) const FAMILY: Family = Family {
     summary: "n equal copies: all columns but one may be lost",
     forms: &["mirror:n"],
     examples: &["mirror:2", "mirror:3"],
+    small: &["mirror:4"],
+    width: Width::Disks,
     source: "RAID-1; three copies are the default of HDFS and of Ceph",
     build,
 };

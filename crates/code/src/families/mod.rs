@@ -1,6 +1,6 @@
 //! The families, one file each. To add one: write `families/NAME.rs` with a `pub(super) const FAMILY:
-//! Family`, name it in the list below, add its page to `docs/codes` and its vectors; every feature then
-//! works for it.
+//! Family`, name it in the list below, add its page to `docs/codes` and its vectors: nothing else names families, and
+//! every feature works for it. `docs/codes/README.md` has the steps; tests say which one is missing.
 
 use crate::{Arguments, Code, CodeError};
 
@@ -12,12 +12,87 @@ pub struct Family {
     pub summary: &'static str,
     /// The forms of its spec.
     pub forms: &'static [&'static str],
-    /// Specs to try.
+    /// Specs to try, the first of them first. Every law suite runs on them, and the judge has vectors for each.
     pub examples: &'static [&'static str],
+    /// More specs, of every form and of codes so small that all sets of their columns can be lost: for law suites.
+    pub small: &'static [&'static str],
+    /// Which code of the family a number of disks names.
+    pub width: Width,
     /// Where the construction comes from.
     pub source: &'static str,
     /// Builds the code; must take all arguments and call [`Arguments::finish`].
     pub build: fn(&mut Arguments) -> Result<Code, CodeError>,
+}
+
+/// Which code of a family is meant by a number of disks alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    /// `family:n` has n disks.
+    Disks,
+    /// `family:k` has k disks of data and so many of parity.
+    DataAnd(usize),
+    /// `family:k+m`, where m is so many unless somebody says otherwise.
+    DataPlus(usize),
+    /// Groups, locality or overlap are a choice that the number of disks does not make.
+    Undecided,
+}
+
+/// Why a number of disks names no code of a family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WidthError {
+    /// The number of disks decides too little.
+    Undecided {
+        /// The family.
+        family: &'static str,
+        /// Disks.
+        disks: usize,
+        /// What a spec of it looks like.
+        form: &'static str,
+    },
+    /// Not even one disk of data.
+    TooFew {
+        /// The family.
+        family: &'static str,
+        /// Disks given.
+        have: usize,
+        /// The fewest.
+        need: usize,
+    },
+}
+
+impl std::fmt::Display for WidthError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            WidthError::Undecided { family, disks, form } => write!(
+                f,
+                "{disks} disks do not decide which {family} is meant; write it with its arguments, as {form}"
+            ),
+            WidthError::TooFew { family, have, need } => {
+                write!(f, "{family} needs {need} disks or more, not {have}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for WidthError {}
+
+impl Family {
+    /// The spec of the code of this family on so many disks. Whether it exists is asked by parsing it.
+    ///
+    /// Errors: the number does not decide which code is meant, or leaves no disk for data.
+    pub fn spec_on(&self, disks: usize) -> Result<String, WidthError> {
+        let family = self.name;
+        let without = |parities: usize| match disks.checked_sub(parities) {
+            Some(data) if data > 0 => Ok(data),
+            _ => Err(WidthError::TooFew { family, have: disks, need: parities + 1 }),
+        };
+        match self.width {
+            Width::Disks => Ok(format!("{family}:{disks}")),
+            Width::DataAnd(parities) => Ok(format!("{family}:{}", without(parities)?)),
+            Width::DataPlus(parities) => Ok(format!("{family}:{}+{parities}", without(parities)?)),
+            Width::Undecided => Err(WidthError::Undecided { family, disks, form: self.forms[0] }),
+        }
+    }
 }
 
 macro_rules! families {

@@ -1,7 +1,7 @@
 //! Striping without redundancy: k data columns and no equation. Every lost column loses data; the tolerance
 //! is 0.
 
-use super::Family;
+use super::{Family, Width};
 use crate::parts::MOST_COLUMNS;
 use crate::{Arguments, Claim, Code, CodeBuilder, CodeError};
 
@@ -10,6 +10,8 @@ pub(super) const FAMILY: Family = Family {
     summary: "striping alone: all the space, no column may be lost",
     forms: &["raid0:k"],
     examples: &["raid0:1", "raid0:4"],
+    small: &[],
+    width: Width::Disks,
     source: "Patterson, Gibson, Katz, A case for redundant arrays of inexpensive disks, and its successors",
     build,
 };

@@ -1,6 +1,6 @@
 //! One parity: P is the XOR of the data, so any one column is the XOR of the others.
 
-use super::Family;
+use super::{Family, Width};
 use crate::{Arguments, Claim, Code, CodeBuilder, CodeError};
 
 pub(super) const FAMILY: Family = Family {
@@ -8,6 +8,8 @@ pub(super) const FAMILY: Family = Family {
     summary: "one XOR parity: any 1 column may be lost",
     forms: &["raid5:k"],
     examples: &["raid5:2", "raid5:4"],
+    small: &["raid5:1", "raid5:5"],
+    width: Width::DataAnd(1),
     source: "Patterson, Gibson, Katz, A case for redundant arrays of inexpensive disks",
     build,
 };

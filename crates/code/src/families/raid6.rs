@@ -3,7 +3,7 @@
 //! Source: H. P. Anvin, "The mathematics of RAID-6". MDS for k <= 255, because the elements a^i are
 //! distinct and non-zero exactly that far.
 
-use super::Family;
+use super::{Family, Width};
 use crate::{Arguments, Claim, Code, CodeBuilder, CodeError};
 use pantile_gf::Gf;
 
@@ -12,6 +12,8 @@ pub(super) const FAMILY: Family = Family {
     summary: "two parities, P and Q, byte-identical to Linux md: any 2 columns may be lost",
     forms: &["raid6:k"],
     examples: &["raid6:4", "raid6:8"],
+    small: &["raid6:1", "raid6:9"],
+    width: Width::DataAnd(2),
     source: "H. P. Anvin, The mathematics of RAID-6 (Linux md)",
     build,
 };

@@ -28,7 +28,7 @@
 //! with intra-disk parity" (EuroSys 2020), by its slides; the circulant gives their figure for N = 5. They
 //! have the plain form; weights and the stack of general coefficients are Pantile's.
 
-use super::Family;
+use super::{Family, Width};
 use crate::{Arguments, Claim, Code, CodeBuilder, CodeError, Hint};
 use pantile_gf::Gf;
 
@@ -37,6 +37,8 @@ pub(super) const FAMILY: Family = Family {
     summary: "two copies and a small parity add-on per disk: any 2 columns lost, weighted 3, stack=2 4",
     forms: &["raidp:N", "raidp:N,weighted", "raidp:N,stack=2"],
     examples: &["raidp:5", "raidp:8,weighted", "raidp:8,stack=2"],
+    small: &["raidp:3", "raidp:6", "raidp:5,weighted", "raidp:4,stack=2"],
+    width: Width::Disks,
     source: "Rosenfeld, Zuck, Amit, Factor, Tsafrir, RAIDP: replication with intra-disk parity (EuroSys 2020)",
     build,
 };

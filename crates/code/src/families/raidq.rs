@@ -32,7 +32,7 @@
 //! Y, one of three roots, while Y = 0x000100 itself is the one whose multiplication is a shift (the default
 //! here).
 
-use super::Family;
+use super::{Family, Width};
 use crate::plank::{self, Element, Tower};
 use crate::{Arguments, Claim, Code, CodeBuilder, CodeError, Hint};
 use pantile_gf::{ALPHA, Gf, Matrix};
@@ -56,6 +56,8 @@ pub(super) const FAMILY: Family = Family {
         "raidq:k+4,sixth",
     ],
     examples: &["raidq:8+3", "raidq:16+4", "raidq:100+4,x125", "raidq:12+4,cbrt"],
+    small: &["raidq:5+3", "raidq:5+3,powers", "raidq:4+3,b=0x1d", "raidq:4+4", "raidq:7+4,x125", "raidq:5+4,x164", "raidq:4+4,x=08.d8", "raidq:6+4,powers", "raidq:6+4,sqrt", "raidq:4+4,cbrt", "raidq:4+4,cbrt=paper", "raidq:4+4,sixth", "raidq:6+4,b=0xfc"],
+    width: Width::DataPlus(3),
     source: "Chen, Yang, Cheng, RAIDq (HotStorage 2013); limits by pantile_code::plank",
     build,
 };

@@ -11,7 +11,7 @@
 //!
 //! Source: P. Corbett et al., "Row-diagonal parity for double disk failure correction" (FAST 2004).
 
-use super::Family;
+use super::{Family, Width};
 use crate::parts::chains::{Chains, Construction, array};
 use crate::{Arguments, Code, CodeError};
 
@@ -20,6 +20,8 @@ pub(super) const FAMILY: Family = Family {
     summary: "XOR RAID-6 with a row and a diagonal parity disk: any 2 of n disks",
     forms: &["rdp:n"],
     examples: &["rdp:6", "rdp:8"],
+    small: &["rdp:3", "rdp:4", "rdp:7"],
+    width: Width::Disks,
     source: "Corbett et al., Row-diagonal parity (FAST 2004)",
     build,
 };

@@ -22,7 +22,7 @@
 //!
 //! Codes of Ceph over GF(2^16) and GF(2^32) are not carried: see `refuse_wide_words`.
 
-use super::{Family, refuse_wide_words};
+use super::{Family, Width, refuse_wide_words};
 use crate::parts::one_row;
 use crate::parts::reed_sol_van::reed_sol_van;
 use crate::{Arguments, Claim, Code, CodeError};
@@ -33,6 +33,8 @@ pub(super) const FAMILY: Family = Family {
     summary: "Reed-Solomon as ISA-L and Ceph write it: any m columns may be lost",
     forms: &["rs:k+m", "rs:k+m,vandermonde", "rs:k+m,jerasure"],
     examples: &["rs:6+3", "rs:10+4,vandermonde", "rs:6+4,jerasure"],
+    small: &["rs:2+1", "rs:10+4", "rs:5+4,vandermonde"],
+    width: Width::DataPlus(3),
     source: "Intel ISA-L erasure_code (cauchy1, rs); Plank's jerasure (reed_sol_van)",
     build,
 };

@@ -29,7 +29,7 @@
 //! recovery from multiple disk failures" (HotDep 2014). The paper shifts by ceil and Ceph by floor: mirror
 //! images. The paper's (6,4,3) is `shec:6,4,c=2,single` seen in a mirror, not Ceph's `k=6 m=4 c=3`.
 
-use super::{Family, refuse_wide_words};
+use super::{Family, Width, refuse_wide_words};
 use crate::parts::reed_sol_van::reed_sol_van;
 use crate::parts::{one_row, tolerance};
 use crate::{Arguments, Claim, Code, CodeError};
@@ -40,6 +40,8 @@ pub(super) const FAMILY: Family = Family {
     summary: "shingled parities: cheap repair of one or two columns, fewer guaranteed losses than parities",
     forms: &["shec:k,m,l", "shec:k,m,c=C", "shec:k,m,c=C,single"],
     examples: &["shec:6,4,3", "shec:10,6,5", "shec:6,4,c=3", "shec:6,4,c=2,single"],
+    small: &["shec:4,3,3", "shec:5,3,3", "shec:7,4,3"],
+    width: Width::Undecided,
     source: "Miyamae, Nakao, Shiozawa, Erasure code with shingled local parity groups (HotDep 2014); Ceph plugin shec",
     build,
 };

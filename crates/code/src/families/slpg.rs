@@ -13,7 +13,7 @@
 //! Source: Miyamae, Nakao, Shiozawa (HotDep 2014), figure 3: slpg:6,4,3 loses data in 20 of 120 triples,
 //! shec:6,4,3 in 10.
 
-use super::Family;
+use super::{Family, Width};
 use crate::parts::one_row;
 use crate::parts::reed_sol_van::reed_sol_van;
 use crate::{Arguments, Claim, Code, CodeError};
@@ -24,6 +24,8 @@ pub(super) const FAMILY: Family = Family {
     summary: "separate Reed-Solomon groups, the measure that shec is held against",
     forms: &["slpg:k,m,l"],
     examples: &["slpg:6,4,3", "slpg:12,6,4"],
+    small: &[],
+    width: Width::Undecided,
     source: "Miyamae, Nakao, Shiozawa, Erasure code with shingled local parity groups (HotDep 2014)",
     build,
 };

@@ -11,7 +11,7 @@
 //! Source: L. Xu, J. Bruck, "X-Code: MDS array codes with optimal encoding" (IEEE Trans. Information Theory
 //! 45, 1999).
 
-use super::Family;
+use super::{Family, Width};
 use crate::parts::chains::{Chains, Construction, array, raw};
 use crate::{Arguments, Code, CodeError};
 
@@ -20,6 +20,8 @@ pub(super) const FAMILY: Family = Family {
     summary: "XOR RAID-6 without parity disks, two families of diagonals: any 2 of n disks",
     forms: &["xcode:n", "xcode:n,raw"],
     examples: &["xcode:7", "xcode:8"],
+    small: &["xcode:5", "xcode:6"],
+    width: Width::Disks,
     source: "Xu, Bruck, X-Code (IEEE Trans. Information Theory 1999)",
     build,
 };

@@ -19,7 +19,7 @@
 //! Theorem 5 there proves existence for general sizes; the explicit form for all c_i = 1 is its section
 //! 2.1, and that is what is built for every size.
 
-use super::Family;
+use super::{Family, Width};
 use crate::parts::{MOST_COLUMNS, tolerance};
 use crate::{Arguments, Claim, Code, CodeBuilder, CodeError};
 use pantile_gf::Gf;
@@ -29,6 +29,8 @@ pub(super) const FAMILY: Family = Family {
     summary: "Reed-Solomon plus XOR locals, one of them implied: every column has a cheap repair",
     forms: &["xorbas:k,m,l"],
     examples: &["xorbas:10,6,5", "xorbas:12,6,6"],
+    small: &["xorbas:4,4,2"],
+    width: Width::Undecided,
     source: "Sathiamoorthy et al., XORing elephants (VLDB 2013)",
     build,
 };

@@ -1,7 +1,7 @@
 //! A claim is a promise: every set of columns up to the tolerance is tried, for all small codes of all
 //! families, and where a code claims to be MDS one more lost column is fatal.
 
-use pantile_code::{Claim, Code, CodeError, Purpose, families};
+use pantile_code::{Claim, Code, CodeError, Purpose, Width, families};
 use pantile_gf::{Echelon, Gf};
 
 /// For each column the parity-check vectors of its cells.
@@ -320,10 +320,23 @@ fn local_claims_are_exact_where_the_family_says_so() {
 }
 
 #[test]
-fn array_codes() {
-    for family in ["dcode", "xcode", "rdp", "evenodd", "hcode", "hdp"] {
-        hold_all(15, (3..=18).map(|n| format!("{family}:{n}")));
-        hold_all(1, [format!("{family}:25")]);
+fn codes_that_a_number_of_disks_names() {
+    for family in families() {
+        // Groups and overlap are a choice; such codes are tried above.
+        if family.width == Width::Undecided {
+            continue;
+        }
+        let specs = (1..=18).chain([25]).filter_map(|disks| family.spec_on(disks).ok());
+        hold_all(8, specs);
+    }
+}
+
+#[test]
+fn examples_and_small_codes_of_every_family() {
+    for family in families() {
+        let specs = family.examples.iter().chain(family.small);
+        let codes = specs.map(|spec| Code::parse(spec).unwrap()).filter(|code| code.columns() <= 20);
+        codes.for_each(|code| hold(&code));
     }
 }
 

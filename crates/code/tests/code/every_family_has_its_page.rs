@@ -1,10 +1,12 @@
 //! Each family has a page that names its spec forms, and what the pages show is computed, not drawn from
 //! memory.
 //!
-//! Four kinds of fenced block are checked, three followed by a spec: `layout` is the whole stripe, data in
+//! Five kinds of fenced block are checked, three followed by a spec: `layout` is the whole stripe, data in
 //! user order and parity in the order of the equations; each line of `equations` is a line of the code's
 //! file; `encode` gives data bytes and the parity bytes that belong to them; `code-file`, followed by the
-//! tolerance that it proves, is a code file. With `PANTILE_BLESS=1` in the environment each `layout` is written anew.
+//! tolerance that it proves, is a code file; `limits`, followed by the family, lists specs at its limits that
+//! are taken and specs beyond that are refused. No block may be empty. With `PANTILE_BLESS=1` in the environment
+//! each `layout` is written anew.
 
 use pantile_code::{Cell, Code, families};
 use pantile_gf::Gf;
@@ -15,7 +17,8 @@ fn docs(path: &str) -> PathBuf {
 }
 
 fn read(path: &str) -> String {
-    std::fs::read_to_string(docs(path)).unwrap_or_else(|error| panic!("docs/{path}: {error}"))
+    let hint = "every family has a page; docs/codes/README.md says what is on it";
+    std::fs::read_to_string(docs(path)).unwrap_or_else(|error| panic!("docs/{path}: {error} ({hint})"))
 }
 
 #[test]
@@ -40,7 +43,13 @@ fn every_family_has_a_page_with_its_forms() {
         ] {
             assert!(page.contains(part), "docs/codes/{}.md has no part '{part}'", family.name);
         }
-        assert!(page.contains("```layout "), "docs/codes/{}.md has no picture", family.name);
+        for (kind, of) in [("layout", "a picture"), ("limits", "specs at its limits and beyond")] {
+            assert!(
+                page.contains(&format!("```{kind} {}", family.name)),
+                "docs/codes/{name}.md has no {of}: add a block ```{kind} {name}",
+                name = family.name
+            );
+        }
         assert!(
             index.contains(&format!("({}.md)", family.name)),
             "docs/codes/README.md leaves out {}",
@@ -69,7 +78,11 @@ fn what_the_pages_show_is_what_the_code_is() {
         }
         for (kind, argument, lines) in blocks(&read(&page)) {
             let place = format!("docs/{page}, block {kind} {argument}");
+            let is_checked =
+                ["layout", "equations", "encode", "code-file", "limits"].contains(&kind.as_str());
+            assert!(!is_checked || !lines.is_empty(), "{place} is empty and shows nothing");
             match kind.as_str() {
+                "limits" => hold_limits(&argument, &lines, &place),
                 "layout" => assert_eq!(lines.join("\n"), layout(&code(&argument)), "{place}"),
                 "equations" => hold_equations(&code(&argument), &lines, &place),
                 "encode" => hold_encoding(&code(&argument), &lines, &place),
@@ -133,6 +146,24 @@ fn with_layouts(page: &str) -> String {
         }
     }
     out
+}
+
+/// `takes` and `refuses`, each followed by specs of the family.
+fn hold_limits(family: &str, lines: &[String], place: &str) {
+    let specs = |word: &str| -> Vec<&str> {
+        let lines = lines.iter().filter_map(|line| line.strip_prefix(word));
+        let specs: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
+        assert!(!specs.is_empty(), "{place} has no line '{word}SPEC..'");
+        assert!(specs.iter().all(|spec| spec.split(':').next() == Some(family)), "{place}: {specs:?}");
+        specs
+    };
+    for spec in specs("takes ") {
+        assert!(Code::parse(spec).is_ok(), "{place}: {spec} is refused: {:?}", Code::parse(spec).err());
+    }
+    for spec in specs("refuses ") {
+        assert!(Code::parse(spec).is_err(), "{place}: {spec} is taken");
+    }
+    assert_eq!(lines.len(), 2, "{place}: one line of each");
 }
 
 fn hold_equations(code: &Code, lines: &[String], place: &str) {

@@ -94,8 +94,10 @@ fn what_the_proof_calls_survivable_is_recovered_and_nothing_else() {
             assert_eq!(certificate.fatal, smallest_fatal[..witnesses], "{code}");
             assert_eq!(certificate.fatal_count, smallest_fatal.len() as u64, "{code}");
         }
-        assert!(certificate.tolerance() >= code.claim().tolerance.min(certificate.levels.len()), "{code}");
-        if code.claim().mds {
+        // Of wide codes only the first levels are tried set by set.
+        let tried = certificate.levels.iter().take_while(|level| level.sets <= 5_000).count();
+        assert!(certificate.tolerance() >= code.claim().tolerance.min(tried), "{code}");
+        if code.claim().mds && tried > code.claim().tolerance {
             assert_eq!(certificate.tolerance(), code.claim().tolerance, "{code}");
         }
     }

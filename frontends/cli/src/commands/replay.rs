@@ -353,12 +353,15 @@ pub fn codes(list: &str, disks: Option<u32>, reading: Reading) -> Result<Vec<Cod
             _ => specs.push(part.to_string()),
         }
     }
-    specs.iter().map(|spec| one_code(spec, disks, is_family(spec), reading)).collect()
+    specs.iter().map(|spec| one_code(spec, disks, reading)).collect()
 }
 
-fn one_code(spec: &str, disks: Option<u32>, is_family: bool, reading: Reading) -> Result<Code, Failure> {
-    let spec = match disks.filter(|_| is_family) {
-        Some(disks) => of_width(spec, disks as usize)?,
+fn one_code(spec: &str, disks: Option<u32>, reading: Reading) -> Result<Code, Failure> {
+    let family = pantile::code::families().iter().find(|family| family.name == spec);
+    let spec = match disks.zip(family) {
+        Some((disks, family)) => family
+            .spec_on(disks as usize)
+            .map_err(|error| Failure::Input(format!("--codes, --disks: {error}")))?,
         None => spec.to_string(),
     };
     let code = args::code(&spec, reading)?;
@@ -370,28 +373,6 @@ fn one_code(spec: &str, disks: Option<u32>, is_family: bool, reading: Reading) -
         ))),
         _ => Ok(code),
     }
-}
-
-/// The widest code of a family on so many disks, where the number of disks alone decides.
-fn of_width(family: &str, disks: usize) -> Result<String, Failure> {
-    let without = |parities: usize| {
-        disks.checked_sub(parities).filter(|&data| data > 0).ok_or_else(|| {
-            Failure::Input(format!("--disks: {family} needs {} disks or more, not {disks}", parities + 1))
-        })
-    };
-    Ok(match family {
-        "raid5" => format!("raid5:{}", without(1)?),
-        "raid6" | "liberation" | "blaumroth" | "liber8tion" => format!("{family}:{}", without(2)?),
-        "raidq" | "cauchy" | "rs" | "lch" | "crs" => format!("{family}:{}+3", without(3)?),
-        "raid0" | "mirror" | "dcode" | "xcode" | "rdp" | "evenodd" | "hcode" | "hdp" | "raidp" => {
-            format!("{family}:{disks}")
-        }
-        _ => {
-            return Err(Failure::Input(format!(
-                "--codes: {disks} disks do not decide which {family} is meant; write it with its arguments"
-            )));
-        }
-    })
 }
 
 impl Generate {

@@ -1,5 +1,6 @@
 //! What the law suites share: specs of every family, painted stripes, sets of columns, random code files.
 
+use pantile::code::families;
 use pantile::{Code, Codec};
 
 /// A small generator, so that a failing case is named by its seed alone.
@@ -22,93 +23,6 @@ impl Random {
         least + self.below(most - least + 1)
     }
 }
-
-/// Specs of every family, small enough to lose every set of columns that may be survivable.
-pub const SMALL: &[&str] = &[
-    "raid0:1",
-    "raid0:4",
-    "mirror:2",
-    "mirror:4",
-    "raid5:1",
-    "raid5:5",
-    "raid6:1",
-    "raid6:4",
-    "raid6:9",
-    "raidq:5+3",
-    "raidq:5+3,powers",
-    "raidq:4+3,b=0x1d",
-    "raidq:4+4",
-    "raidq:7+4,x125",
-    "raidq:5+4,x164",
-    "raidq:4+4,x=08.d8",
-    "raidq:6+4,powers",
-    "raidq:6+4,sqrt",
-    "raidq:4+4,cbrt",
-    "raidq:4+4,cbrt=paper",
-    "raidq:4+4,sixth",
-    "raidq:6+4,b=0xfc",
-    "cauchy:5+1",
-    "cauchy:6+4",
-    "cauchy:6+6",
-    "lch:4+1",
-    "lch:5+2",
-    "lch:6+3",
-    "lch:9+4",
-    "lch:5+6",
-    "crs:3+2,w=3",
-    "crs:6+3,w=4",
-    "crs:4+2,orig",
-    "liberation:5",
-    "liberation:3,w=7",
-    "blaumroth:4",
-    "blaumroth:5,w=7",
-    "liber8tion:4",
-    "rs:2+1",
-    "rs:6+3",
-    "rs:10+4",
-    "rs:5+4,vandermonde",
-    "rs:6+4,jerasure",
-    "shec:4,3,3",
-    "shec:6,4,3",
-    "shec:5,3,3",
-    "shec:7,4,3",
-    "shec:6,4,c=3",
-    "shec:6,4,c=2,single",
-    "lrc:6,2,0",
-    "lrc:6,3,1",
-    "lrc:6,2,2",
-    "lrc:12,2,2",
-    "lrc:6,2,3",
-    "xorbas:10,6,5",
-    "xorbas:4,4,2",
-    "slpg:6,4,3",
-    "dcode:4",
-    "dcode:5",
-    "dcode:6",
-    "dcode:7",
-    "dcode:8",
-    "xcode:5",
-    "xcode:6",
-    "rdp:3",
-    "rdp:4",
-    "rdp:6",
-    "rdp:7",
-    "evenodd:3",
-    "evenodd:5",
-    "evenodd:7",
-    "hcode:4",
-    "hcode:5",
-    "hcode:6",
-    "hdp:4",
-    "hdp:5",
-    "hdp:6",
-    "raidp:3",
-    "raidp:5",
-    "raidp:6",
-    "raidp:5,weighted",
-    "raidp:4,stack=2",
-    "dcode:9,raw",
-];
 
 /// A stripe with painted data: no two cells alike, no byte run of zeros.
 pub fn painted(codec: &Codec, len: usize, seed: u64) -> Vec<Vec<u8>> {
@@ -190,9 +104,10 @@ pub fn random_code_file(seed: u64) -> String {
     text
 }
 
-/// The built-in small codes and the random ones.
+/// Every example and every small code of every family, and random code files.
 pub fn all_codes(random: u64) -> Vec<Code> {
-    let named = SMALL.iter().map(|spec| Code::parse(spec).unwrap_or_else(|e| panic!("{spec}: {e}")));
+    let specs = families().iter().flat_map(|family| family.examples.iter().chain(family.small));
+    let named = specs.map(|spec| Code::parse(spec).unwrap_or_else(|e| panic!("{spec}: {e}")));
     let files = (0..random).map(|seed| {
         let text = random_code_file(seed);
         Code::from_text(&text).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{text}"))
