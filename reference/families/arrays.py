@@ -68,6 +68,14 @@ def hdp_chains(p):
                                  if j != p - 2 - i and (2 * i + j + 2) % p != p - 1]) for i in disks])
 
 
+def hvcode_chains(p):
+    """Rows and disks count from 1. (i, 2i) sums its row without (i, 4i); (i, 4i) sums the (k, 2k + 4i) that exist, without k = 2i."""
+    labels = range(1, p)
+    rows = [((i, 2 * i % p), [(i, j) for j in labels if j not in (2 * i % p, 4 * i % p)]) for i in labels]
+    slopes = [((i, 4 * i % p), [(k, (2 * k + 4 * i) % p) for k in labels if k != 2 * i % p and (2 * k + 4 * i) % p]) for i in labels]
+    return [((r - 1, d - 1), [(k - 1, j - 1) for k, j in members]) for (r, d), members in rows + slopes]
+
+
 class Construction:
     """How a family is built from p, which disks of it hold only data, and how n relates to p."""
 
@@ -95,6 +103,7 @@ CONSTRUCTIONS = {
     "hdp": Construction(hdp_chains, lambda p: p - 1, -1, lambda p: [], 5, 4),
     # Without its row-parity disk H-Code would have to promote a cell for every row, and each small write would touch three.
     "hcode": Construction(hcode_chains, lambda p: p - 1, 1, lambda p: [0], 5, 4, kept=1),
+    "hvcode": Construction(hvcode_chains, lambda p: p - 1, -1, lambda p: [], 5, 4),
 }
 
 
