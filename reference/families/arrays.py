@@ -76,6 +76,13 @@ def hvcode_chains(p):
     return [((r - 1, d - 1), [(k - 1, j - 1) for k, j in members]) for (r, d), members in rows + slopes]
 
 
+def pcode_chains(p):
+    """Disks count from 1. Disk c has parity in row 0 and below it the pairs of other disks that sum to c, by their smaller disk; a pair
+    belongs to the parities of its two disks."""
+    cells = {disk: [pair for pair in ((a, (disk - a) % p) for a in range(1, p)) if pair[1] and pair[0] < pair[1]] for disk in range(1, p)}
+    return [((0, mine - 1), [(1 + row, disk - 1) for disk in cells for row, pair in enumerate(cells[disk]) if mine in pair]) for mine in range(1, p)]
+
+
 class Construction:
     """How a family is built from p, which disks of it hold only data, and how n relates to p."""
 
@@ -104,6 +111,7 @@ CONSTRUCTIONS = {
     # Without its row-parity disk H-Code would have to promote a cell for every row, and each small write would touch three.
     "hcode": Construction(hcode_chains, lambda p: p - 1, 1, lambda p: [0], 5, 4, kept=1),
     "hvcode": Construction(hvcode_chains, lambda p: p - 1, -1, lambda p: [], 5, 4),
+    "pcode": Construction(pcode_chains, lambda p: (p - 1) // 2, -1, lambda p: [], 5, 4),
 }
 
 

@@ -106,7 +106,7 @@ macro_rules! families {
 families! {
     raid0, mirror, raid5, raid6, raidq, cauchy, rs, lch, crs,
     shec, lrc, xorbas, slpg,
-    dcode, xcode, rdp, evenodd, hcode, hdp, hvcode, liberation, blaumroth, liber8tion,
+    dcode, xcode, rdp, evenodd, hcode, hdp, hvcode, pcode, liberation, blaumroth, liber8tion,
     raidp,
 }
 
