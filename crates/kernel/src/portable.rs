@@ -1,12 +1,15 @@
-//! The specification: GF(2^8) products by table, one byte at a time.
+//! The specification: GF(2^8) products without any instruction that a processor might lack.
 //!
-//! Every other tier must produce exactly these bytes; nothing here is fast, everything here can be checked by
-//! eye. The field is GF(2)\[x\] modulo x^8 + x^4 + x^3 + x^2 + 1 (0x11d), a byte's bit i is the coefficient of
-//! x^i. Invariant: `product(c, x) == LOW[c][x & 15] ^ HIGH[c][x >> 4]`, because multiplying by c is linear over
-//! GF(2) and x = (x & 15) + (x & 0xf0).
+//! Every other tier must produce exactly these bytes; everything here can be checked by eye. The field is GF(2)\[x\]
+//! modulo x^8 + x^4 + x^3 + x^2 + 1 (0x11d), a byte's bit i is the coefficient of x^i. Invariant:
+//! `product(c, x) == LOW[c][x & 15] ^ HIGH[c][x >> 4]`, because multiplying by c is linear over GF(2) and
+//! x = (x & 15) + (x & 0xf0).
 //!
-//! It deliberately knows no schedule: rows are evaluated in the order in which the caller wrote them, so that a
-//! mistake in the schedule of the fast tiers cannot be shared with their judge.
+//! A sum of products is computed by Horner's rule over the bits of the coefficients: from bit 7 down, the sum so far is
+//! doubled, and every source whose coefficient has the bit is added. That takes XORs and seven doublings for any number
+//! of sources, on tiles of bytes that compilers turn into whatever vectors there are; a byte at a time, by table, for
+//! what is left. It deliberately knows no schedule: rows are evaluated in the order in which the caller wrote them, so
+//! that a mistake in the schedule of the fast tiers cannot be shared with their judge.
 
 use crate::dot::Mode;
 
@@ -25,13 +28,59 @@ pub(crate) const fn product(c: u8, x: u8) -> u8 {
     LOW[c as usize][(x & 15) as usize] ^ HIGH[c as usize][(x >> 4) as usize]
 }
 
+/// Bytes that are summed at a time: eight registers of 16 bytes.
+const TILE_BYTES: usize = 128;
+
+type Tile = [u8; TILE_BYTES];
+
 /// Rows as the caller wrote them: the portable program.
 #[derive(Debug)]
-pub(crate) struct Rows(Vec<Vec<(usize, u8)>>);
+pub(crate) struct Rows(Vec<Row>);
+
+#[derive(Debug)]
+struct Row {
+    /// Sources, each with its coefficient.
+    terms: Vec<(usize, u8)>,
+    /// For each bit, from 7 down, the sources whose coefficient has it; none before the highest bit of any.
+    by_bit: Vec<Vec<usize>>,
+}
+
+impl Row {
+    fn new(terms: &[(usize, u8)]) -> Row {
+        let of_bit =
+            |bit: u32| terms.iter().filter(|term| term.1 >> bit & 1 == 1).map(|term| term.0).collect();
+        let by_bit = (0..8).rev().map(of_bit).skip_while(Vec::is_empty).collect();
+        Row { terms: terms.to_vec(), by_bit }
+    }
+
+    /// The sum of products on a tile.
+    #[inline]
+    fn tile(&self, source: impl Fn(usize) -> Tile) -> Tile {
+        let mut sum = [0; TILE_BYTES];
+        for (step, sources) in self.by_bit.iter().enumerate() {
+            if step > 0 {
+                sum.iter_mut().for_each(|byte| *byte = double(*byte));
+            }
+            for &s in sources {
+                add(&mut sum, &source(s));
+            }
+        }
+        sum
+    }
+
+    /// The sum of products on one byte.
+    fn byte(&self, source: impl Fn(usize) -> u8) -> u8 {
+        self.terms.iter().fold(0, |sum, &(s, coefficient)| sum ^ product(coefficient, source(s)))
+    }
+}
+
+fn add(sum: &mut Tile, other: &Tile) {
+    sum.iter_mut().zip(other).for_each(|(sum, other)| *sum ^= other);
+}
 
 impl Rows {
     pub(crate) fn new(rows: &[Vec<(usize, u8)>]) -> Rows {
-        Rows(rows.to_vec())
+        Rows(rows.iter().map(|row| Row::new(row)).collect())
     }
 
     /// Each output is computed by itself.
@@ -39,7 +88,7 @@ impl Rows {
         false
     }
 
-    /// Computes every output, one after the other; it stores through the cache only.
+    /// Computes every output, tile by tile; it stores through the cache only.
     ///
     /// # Safety
     ///
@@ -52,32 +101,30 @@ impl Rows {
         mut output: impl FnMut(usize) -> *mut u8,
         len: usize,
     ) {
-        for (o, row) in self.0.iter().enumerate() {
-            let output = output(o);
-            if mode == Mode::Apply {
-                // SAFETY: the output is valid for writes of `len` bytes.
-                unsafe { output.write_bytes(0, len) };
-            }
-            // SAFETY: the output is valid, initialised (just now, or by the caller's promise), and overlaps nothing.
-            let output = unsafe { std::slice::from_raw_parts_mut(output, len) };
-            for &(s, coefficient) in row {
-                // SAFETY: the source is valid for reads of `len` bytes and does not overlap the output.
-                let source = unsafe { std::slice::from_raw_parts(source(s), len) };
-                multiply_add(coefficient, source, output);
+        let whole = len / TILE_BYTES * TILE_BYTES;
+        for at in (0..whole).step_by(TILE_BYTES) {
+            for (o, row) in self.0.iter().enumerate() {
+                // SAFETY: `at + TILE_BYTES <= len`, for which sources are valid for reads; a tile has no alignment.
+                let mut sum = row.tile(|s| unsafe { source(s).add(at).cast::<Tile>().read() });
+                // SAFETY: the output is valid for `len` bytes, and overlaps nothing.
+                let to = unsafe { output(o).add(at).cast::<Tile>() };
+                if mode == Mode::Accumulate {
+                    // SAFETY: as above; by the caller's promise it is initialised.
+                    add(&mut sum, &unsafe { to.read() });
+                }
+                // SAFETY: as above.
+                unsafe { to.write(sum) };
             }
         }
-    }
-}
-
-/// `destination[i] ^= coefficient * source[i]`.
-fn multiply_add(coefficient: u8, source: &[u8], destination: &mut [u8]) {
-    assert_eq!(source.len(), destination.len());
-    match coefficient {
-        0 => {}
-        1 => destination.iter_mut().zip(source).for_each(|(d, s)| *d ^= s),
-        _ => {
-            let row: [u8; 256] = std::array::from_fn(|x| product(coefficient, x as u8));
-            destination.iter_mut().zip(source).for_each(|(d, s)| *d ^= row[usize::from(*s)]);
+        for (o, row) in self.0.iter().enumerate() {
+            for at in whole..len {
+                // SAFETY: `at < len`, for which sources are valid for reads.
+                let sum = row.byte(|s| unsafe { source(s).add(at).read() });
+                // SAFETY: the output is valid for `len` bytes, and overlaps nothing.
+                let to = unsafe { output(o).add(at) };
+                // SAFETY: as above; what is accumulated to is initialised by the caller's promise.
+                unsafe { to.write(if mode == Mode::Accumulate { sum ^ to.read() } else { sum }) };
+            }
         }
     }
 }
@@ -109,8 +156,10 @@ const fn nibble_products(shift: u32) -> [[u8; 16]; 256] {
     table
 }
 
+/// 2 times x: its highest bit, if it has one, comes back as x^8. As a mask and not as a product, which vectors lack.
+#[inline]
 const fn double(x: u8) -> u8 {
-    (x << 1) ^ (REDUCTION * (x >> 7))
+    (x << 1) ^ ((x.cast_signed() >> 7).cast_unsigned() & REDUCTION)
 }
 
 #[cfg(test)]
@@ -143,15 +192,25 @@ mod tests {
     }
 
     #[test]
-    fn multiply_add_adds_the_product_to_what_was_there() {
-        let source: Vec<u8> = (0..=255).collect();
-        // Miri sees the same accesses for each.
-        for coefficient in (0..=255).step_by(if cfg!(miri) { 51 } else { 1 }) {
-            let mut destination: Vec<u8> = (0..256).map(|i| (i % 251) as u8).collect();
-            let before = destination.clone();
-            multiply_add(coefficient, &source, &mut destination);
-            for x in 0..256 {
-                assert_eq!(destination[x], before[x] ^ schoolbook(coefficient, x as u8));
+    fn tiles_and_bytes_give_the_same_sums() {
+        // Each coefficient with another one; tiles, and bytes behind them.
+        let len = 2 * TILE_BYTES + 77;
+        let sources: Vec<Vec<u8>> =
+            (0..3).map(|s| (0..len).map(|i| (i * (s + 3) + i / 251 + s) as u8).collect()).collect();
+        for coefficient in (0..=255u8).step_by(if cfg!(miri) { 51 } else { 1 }) {
+            let terms = [(0, coefficient), (2, coefficient.rotate_left(3)), (1, 1)];
+            let rows = Rows::new(&[terms.to_vec()]);
+            for mode in [Mode::Apply, Mode::Accumulate] {
+                let before: Vec<u8> = (0..len).map(|i| (i % 249) as u8).collect();
+                let mut output = before.clone();
+                let (to, from) = (output.as_mut_ptr(), |s: usize| sources[s].as_ptr());
+                // SAFETY: sources and the output have `len` bytes, and lie apart.
+                unsafe { rows.run(mode, false, from, |_| to, len) };
+                for i in 0..len {
+                    let start = if mode == Mode::Apply { 0 } else { before[i] };
+                    let sum = terms.iter().fold(start, |sum, &(s, c)| sum ^ schoolbook(c, sources[s][i]));
+                    assert_eq!(output[i], sum, "{coefficient}, byte {i}, {mode:?}");
+                }
             }
         }
     }

@@ -174,6 +174,7 @@ pub(crate) struct Meetings {
 pub(crate) mod tests {
     //! Sums that other tests use.
 
+    use super::*;
     use std::collections::{BTreeMap, BTreeSet};
 
     /// Rows and diagonals that hold the row sums: what RDP's encoding looks like. With `chain`, each sum needs the one before.
