@@ -18,13 +18,33 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Which call when
+//!
+//! | what there is | what to call |
+//! |---|---|
+//! | bytes that shall become one shard per column, and back | [`Codec::split`], [`Codec::restore`], [`Codec::join`], [`Codec::verify`] |
+//! | a stream of any length, in bounded memory | [`Codec::encode_stream`], [`Codec::decode_stream`] |
+//! | buffers of your own, one per cell | [`Codec::encode`], [`Codec::reconstruct`] |
+//! | a small write | [`Codec::update`] |
+//! | some cells wanted, reads of different cost | [`Codec::recovery`], which is told by [`Codec::planner`] what to read |
+//! | whole columns lost, many stripes | [`Codec::decoder`], once, and [`Recovery::run`] for each |
+//! | something is wrong, nobody knows where | [`Codec::checker`] |
+//! | whole columns of an array code stored as streams | [`Codec::in_packets`] |
+//!
+//! `examples/` has a file and back, a shard that lies, a small write, and the choice of a code.
+//!
+//! # Shapes
+//!
 //! A stripe is one buffer per cell, all of one length, numbered by [`CellIndex`]: column by column, each from row 0.
 //! For a code of one row per column that is one buffer per column. [`split_columns`] cuts column buffers into cells.
-//! Equations hold byte by byte, so any byte range of a stripe is a stripe. Whoever stores whole columns of an array code interleaves their
-//! elements ([`Codec::in_packets`]): a column is then one stream, and all is faster but changes of single elements.
+//! Equations hold byte by byte, so any byte range of a stripe is a stripe. Whoever stores whole columns of an array
+//! code can interleave their elements ([`Codec::in_packets`]): a column is then one stream, and all is faster but
+//! changes of single elements.
 //!
-//! Plans are compiled once per pattern of losses and kept, within bounds that [`Codec`] names; a codec is cheap to clone and
-//! share between threads. What was compiled is immutable, and that for whole columns is found without a lock;
+//! # Cost
+//!
+//! Plans are compiled once per pattern of losses and kept, within bounds that [`Codec`] names; a codec is cheap to clone
+//! and share between threads. What was compiled is immutable, and that for whole columns is found without a lock;
 //! [`Codec::decoder`] gives it as a handle.
 #![forbid(unsafe_code)]
 
@@ -35,6 +55,7 @@ mod locate;
 mod packets;
 mod plank;
 mod program;
+mod shards;
 mod shelf;
 mod stripe;
 mod transforms;
@@ -51,4 +72,5 @@ pub use pantile_plan as plan;
 pub use pantile_plan::{
     CellSet, Costs, EVIDENCE_BITS_LEAST, Effort, NotRecoverable, Optimality, Plan, PlanError,
 };
+pub use shards::ShardError;
 pub use stripe::{StripeError, split_columns};

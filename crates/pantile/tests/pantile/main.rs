@@ -9,4 +9,5 @@ mod evidence_is_judged_over_whole_stretches;
 mod lies_are_located;
 mod packets_keep_the_laws;
 mod plans_are_made_once;
+mod shards_come_back;
 mod the_speed_table_is_from_the_record;

@@ -1,0 +1,324 @@
+//! Shards: whole columns as somebody who embeds a code stores them, one buffer or one stream for each.
+//!
+//! A shard is the cells of one column, in row order, each of one *element length*: for a code of one row per column the
+//! shard is its one cell. User data fill the data cells in user order, the first element length of bytes the first
+//! cell, and so on; behind the end of the data there are zeros. A stream of more data than one stripe is cut into
+//! stripes, and a shard is then its part of each stripe, one after the other.
+//!
+//! Who knows the code, the element length and the length of the data can read shards back; nothing else is stored.
+
+use crate::codec::{Codec, RecoverError};
+use crate::stripe::{StripeError, split_columns};
+use pantile_plan::{CellSet, PlanError};
+use std::fmt;
+use std::io::{self, Read, Write};
+
+/// Why shards could not be made, recovered or joined.
+#[derive(Debug)]
+pub enum ShardError {
+    /// There must be one shard, or one place for it, per column.
+    Count {
+        /// Shards given.
+        have: usize,
+        /// Columns of the code.
+        need: usize,
+    },
+    /// A shard has another length than the others ask for.
+    Length {
+        /// The column.
+        column: usize,
+        /// Its length in bytes.
+        have: usize,
+        /// What it must be: rows times the element length, which the first shard that is there decides.
+        need: usize,
+    },
+    /// No shard is there that says how long elements are.
+    NonePresent,
+    /// The shards hold fewer bytes of data than were asked for.
+    TooShort {
+        /// Bytes of data that they hold.
+        have: usize,
+        /// Bytes asked for.
+        need: usize,
+    },
+    /// Elements of a stream have at least one byte.
+    NoElement,
+    /// Too much is missing.
+    Plan(PlanError),
+    /// Reading the data, or writing it.
+    Data(io::Error),
+    /// Reading a shard, or writing it; the end of a shard before the end of the data is `UnexpectedEof`.
+    Shard {
+        /// The column.
+        column: usize,
+        /// What the system says.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for ShardError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ShardError::Count { have, need } => {
+                write!(
+                    out,
+                    "the code has {need} columns, {have} shards were given; give one per column, None where it is lost"
+                )
+            }
+            ShardError::Length { column, have, need } => {
+                write!(
+                    out,
+                    "the shard of column {column} has {have} bytes where {need} are needed; all shards must be of one stripe"
+                )
+            }
+            ShardError::NonePresent => {
+                write!(out, "no shard is there that says how long elements are; give at least one")
+            }
+            ShardError::TooShort { have, need } => {
+                write!(
+                    out,
+                    "the shards hold {have} bytes of data, {need} were asked for; ask for as many as were split"
+                )
+            }
+            ShardError::NoElement => write!(out, "elements of 0 bytes; give at least 1"),
+            ShardError::Plan(error) => error.fmt(out),
+            ShardError::Data(error) => write!(out, "the data: {error}"),
+            ShardError::Shard { column, error } => write!(out, "the shard of column {column}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ShardError {}
+
+impl From<RecoverError> for ShardError {
+    fn from(error: RecoverError) -> ShardError {
+        match error {
+            RecoverError::Plan(error) => ShardError::Plan(error),
+            RecoverError::Stripe(error) => of_shards(error),
+        }
+    }
+}
+
+/// What a codec says of buffers that were counted and measured here.
+fn of_shards(error: StripeError) -> ShardError {
+    match error {
+        StripeError::ColumnCount { have, need } => ShardError::Count { have, need },
+        StripeError::ColumnLength { column, have, need } => ShardError::Length { column, have, need },
+        other => unreachable!("shards are counted and measured before they are cut: {other}"),
+    }
+}
+
+impl Codec {
+    /// The element length, in bytes, with which one stripe holds so many bytes of data: at least 1.
+    pub fn element_len_for(&self, data_len: usize) -> usize {
+        data_len.div_ceil(self.code().data().len()).max(1)
+    }
+
+    /// Splits data into the shards of one stripe, parity included; behind the data there are zeros.
+    ///
+    /// Shape: one shard per column, of rows x [`Codec::element_len_for`] bytes each.
+    /// Cost: a copy of the data and one encoding; memory for all shards.
+    ///
+    /// ```
+    /// let codec = pantile::Codec::parse("rs:4+2")?;
+    /// let mut shards: Vec<Option<Vec<u8>>> = codec.split(b"what must not be lost").into_iter().map(Some).collect();
+    /// shards[1] = None;
+    /// shards[4] = None;
+    /// codec.restore(&mut shards)?;
+    /// let shards: Vec<Vec<u8>> = shards.into_iter().flatten().collect();
+    /// assert_eq!(codec.join(&shards, 21)?, b"what must not be lost");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn split(&self, data: &[u8]) -> Vec<Vec<u8>> {
+        let element = self.element_len_for(data.len());
+        let mut shards = self.empty_shards(element);
+        let mut views: Vec<&mut [u8]> = shards.iter_mut().map(Vec::as_mut_slice).collect();
+        match self.fill(&mut views, element, data) {
+            Ok(()) => shards,
+            Err(error) => unreachable!("the shards were made for this code: {error}"),
+        }
+    }
+
+    /// Puts data together from all shards of a stripe, as many bytes as were split.
+    ///
+    /// Errors: the shards are not one stripe of the code, or hold fewer bytes. Parity is not looked at.
+    pub fn join<S: AsRef<[u8]>>(&self, shards: &[S], data_len: usize) -> Result<Vec<u8>, ShardError> {
+        let element = self.element_len_of(shards.iter().map(|shard| Some(shard.as_ref().len())))?;
+        let have = self.code().data().len() * element;
+        if have < data_len {
+            return Err(ShardError::TooShort { have, need: data_len });
+        }
+        let mut data = Vec::with_capacity(data_len);
+        for &cell in self.code().data() {
+            let at = self.code().cell(cell);
+            let bytes = &shards[at.column].as_ref()[at.row * element..][..element];
+            data.extend_from_slice(&bytes[..element.min(data_len - data.len())]);
+        }
+        Ok(data)
+    }
+
+    /// Makes the shards that are lost (`None`) anew from those that are there.
+    ///
+    /// Errors: as many are lost that the code cannot make them; the shards are not of one stripe. Nothing is changed then.
+    /// Cost: memory for the lost shards; plan and program are kept for the next call with the same ones lost.
+    pub fn restore(&self, shards: &mut [Option<Vec<u8>>]) -> Result<(), ShardError> {
+        let element = self.element_len_of(shards.iter().map(|shard| shard.as_ref().map(Vec::len)))?;
+        let lost: Vec<usize> = (0..shards.len()).filter(|&column| shards[column].is_none()).collect();
+        // Asked before anything is made, so that an error changes nothing.
+        self.decoder(&lost).map_err(ShardError::Plan)?;
+        for &column in &lost {
+            shards[column] = Some(vec![0; self.code().rows(column) * element]);
+        }
+        let mut views: Vec<&mut [u8]> = shards.iter_mut().flatten().map(Vec::as_mut_slice).collect();
+        let mut cells = split_columns(self.code(), &mut views, element).map_err(of_shards)?;
+        Ok(self.reconstruct(&mut cells, &lost)?)
+    }
+
+    /// Whether all shards of a stripe are there and fit one another.
+    ///
+    /// `false` says that at least one of them is wrong; [`Codec::checker`] says which, where that can be known.
+    /// Errors: the shards are not of one stripe.
+    /// Cost: one encoding's worth of products; no copy.
+    pub fn verify<S: AsRef<[u8]>>(&self, shards: &[S]) -> Result<bool, ShardError> {
+        let element = self.element_len_of(shards.iter().map(|shard| Some(shard.as_ref().len())))?;
+        let cell = |cell: pantile_code::CellIndex| {
+            let at = self.code().cell(cell);
+            &shards[at.column].as_ref()[at.row * element..][..element]
+        };
+        let cells: Vec<&[u8]> = self.code().cells().map(cell).collect();
+        let checker = self.checker(&CellSet::empty(self.code())).map_err(ShardError::Plan)?;
+        Ok(checker.first_fault(&cells).map_err(of_shards)?.is_none())
+    }
+
+    /// Encodes a stream: reads data to its end and writes each shard's part of stripe after stripe; the bytes of data.
+    ///
+    /// Shape: one writer per column. The last stripe is filled up with zeros; no data make no stripe.
+    /// Errors: reading or writing fails; what was written by then stays.
+    /// Cost: memory for one stripe.
+    pub fn encode_stream(
+        &self,
+        data: &mut dyn Read,
+        shards: &mut [&mut dyn Write],
+        element_len: usize,
+    ) -> Result<u64, ShardError> {
+        self.check_stream(shards.len(), element_len)?;
+        let mut stripe = self.empty_shards(element_len);
+        let mut block = vec![0; self.code().data().len() * element_len];
+        let mut total = 0;
+        loop {
+            let have = read_up_to(data, &mut block).map_err(ShardError::Data)?;
+            if have == 0 {
+                return Ok(total);
+            }
+            total += have as u64;
+            let mut views: Vec<&mut [u8]> = stripe.iter_mut().map(Vec::as_mut_slice).collect();
+            self.fill(&mut views, element_len, &block[..have])?;
+            for (column, (shard, bytes)) in shards.iter_mut().zip(&stripe).enumerate() {
+                shard.write_all(bytes).map_err(|error| ShardError::Shard { column, error })?;
+            }
+            if have < block.len() {
+                return Ok(total);
+            }
+        }
+    }
+
+    /// Decodes a stream: reads shards stripe by stripe, makes the lost ones (`None`) anew and writes `data_len` bytes.
+    ///
+    /// Errors: too much is lost, a shard ends before the data do, reading or writing fails; what was written by then stays.
+    /// Cost: memory for one stripe. Shards that decoding does not need are read all the same, so that all stay in step.
+    pub fn decode_stream(
+        &self,
+        shards: &mut [Option<&mut dyn Read>],
+        data: &mut dyn Write,
+        element_len: usize,
+        data_len: u64,
+    ) -> Result<(), ShardError> {
+        self.check_stream(shards.len(), element_len)?;
+        let lost: Vec<usize> = (0..shards.len()).filter(|&column| shards[column].is_none()).collect();
+        let decoder = self.decoder(&lost).map_err(ShardError::Plan)?;
+        let mut stripe = self.empty_shards(element_len);
+        let per_stripe = (self.code().data().len() * element_len) as u64;
+        let mut left = data_len;
+        while left > 0 {
+            for (column, (shard, bytes)) in shards.iter_mut().zip(&mut stripe).enumerate() {
+                if let Some(shard) = shard {
+                    shard.read_exact(bytes).map_err(|error| ShardError::Shard { column, error })?;
+                }
+            }
+            if !lost.is_empty() {
+                let mut views: Vec<&mut [u8]> = stripe.iter_mut().map(Vec::as_mut_slice).collect();
+                let mut cells = split_columns(self.code(), &mut views, element_len).map_err(of_shards)?;
+                decoder.run(&mut cells).map_err(of_shards)?;
+            }
+            let here = left.min(per_stripe);
+            let joined = self.join(&stripe, here as usize)?;
+            data.write_all(&joined).map_err(ShardError::Data)?;
+            left -= here;
+        }
+        Ok(())
+    }
+
+    /// Fills the data cells of a stripe in user order, zeros behind the data, and computes parity.
+    fn fill(&self, shards: &mut [&mut [u8]], element: usize, data: &[u8]) -> Result<(), ShardError> {
+        let mut cells = split_columns(self.code(), shards, element).map_err(of_shards)?;
+        let mut rest = data;
+        for &cell in self.code().data() {
+            let (here, later) = rest.split_at(rest.len().min(element));
+            let target = &mut cells[cell.usize()];
+            target[..here.len()].copy_from_slice(here);
+            target[here.len()..].fill(0);
+            rest = later;
+        }
+        self.encode(&mut cells).map_err(of_shards)
+    }
+
+    /// A stripe of zeros.
+    fn empty_shards(&self, element: usize) -> Vec<Vec<u8>> {
+        (0..self.code().columns()).map(|column| vec![0; self.code().rows(column) * element]).collect()
+    }
+
+    fn check_stream(&self, have: usize, element_len: usize) -> Result<(), ShardError> {
+        let need = self.code().columns();
+        match (have == need, element_len) {
+            (false, _) => Err(ShardError::Count { have, need }),
+            (true, 0) => Err(ShardError::NoElement),
+            (true, _) => Ok(()),
+        }
+    }
+
+    /// The element length that the shards which are there agree on.
+    fn element_len_of(
+        &self,
+        lens: impl ExactSizeIterator<Item = Option<usize>> + Clone,
+    ) -> Result<usize, ShardError> {
+        let need = self.code().columns();
+        if lens.len() != need {
+            return Err(ShardError::Count { have: lens.len(), need });
+        }
+        let rows = |column: usize| self.code().rows(column);
+        let there = || lens.clone().enumerate().filter_map(|(column, len)| Some((column, len?)));
+        // A column without cells says nothing.
+        let Some((first, len)) = there().find(|&(column, _)| rows(column) > 0) else {
+            return Err(ShardError::NonePresent);
+        };
+        let element = len / rows(first);
+        match there().find(|&(column, have)| have != rows(column) * element) {
+            None => Ok(element),
+            Some((column, have)) => Err(ShardError::Length { column, have, need: rows(column) * element }),
+        }
+    }
+}
+
+/// Reads until the buffer is full or there is no more; how much that was.
+fn read_up_to(from: &mut dyn Read, into: &mut [u8]) -> io::Result<usize> {
+    let mut have = 0;
+    while have < into.len() {
+        match from.read(&mut into[have..]) {
+            Ok(0) => break,
+            Ok(read) => have += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(have)
+}
