@@ -8,6 +8,7 @@
 //! * [`Planner::encode`]: the parity cells from the data;
 //! * [`Planner::update`]: the cheapest way to keep parity true through a small write;
 //! * [`prove()`]: which sets of lost columns are survivable, counted exactly, with witnesses;
+//! * [`evidence()`], [`codeword()`]: what convinces somebody else of a tolerance, and of its limit;
 //! * [`Locator`]: which columns lie, from what the equations do not add up to;
 //! * [`search_fourth_generators`]: better generators for RAIDq's fourth parity.
 //!
@@ -19,6 +20,7 @@ mod cauchy;
 mod cells;
 mod chain;
 mod dual;
+mod evidence;
 mod independence;
 mod locate;
 mod plan;
@@ -29,6 +31,7 @@ mod update;
 mod way_out;
 
 pub use cells::{CellSet, Costs};
+pub use evidence::{Codeword, Evidence, EvidenceError, codeword, evidence};
 pub use locate::{CheckCombination, EVIDENCE_BITS_LEAST, Explanation, Locator};
 pub use plan::{Combination, NotRecoverable, Optimality, Plan, PlanError, Step};
 pub use planner::{Effort, Planner, Request};

@@ -13,6 +13,7 @@ mod args;
 mod commands;
 mod describe;
 mod failure;
+mod files;
 mod interrupt;
 mod json;
 mod progress;

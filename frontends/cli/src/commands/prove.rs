@@ -2,19 +2,22 @@
 
 use crate::args;
 use crate::describe;
-use crate::failure::{Outcome, Verdict};
+use crate::failure::{Failure, Outcome, Verdict};
+use crate::files;
 use crate::interrupt;
 use crate::json::{self, ClaimJson, OUTPUT_VERSION};
 use crate::progress::Progress;
 use crate::render::table::Table;
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
-use pantile::Code;
 use pantile::code::ColumnRole;
-use pantile::plan::{Certificate, Level, Method, ProveOptions, prove};
+use pantile::gf::Gf;
+use pantile::plan::{Certificate, Evidence, Level, Method, ProveOptions, codeword, evidence, prove};
+use pantile::{CellIndex, Code};
 use serde::Serialize;
 use std::fmt::Write;
 use std::num::NonZero;
+use std::path::{Path, PathBuf};
 
 /// Count which sets of lost columns a code survives
 ///
@@ -36,7 +39,8 @@ Examples:
   pantile prove rs:100+50                    a Cauchy matrix: proved without counting
   pantile prove lrc:12,2,2 --max-lost 4      stop after four lost columns
   pantile prove raidq:164+4,x164 --json      counted exactly, with shift invariance
-  pantile prove dcode:9,raw --witnesses 9    a construction that fails, and where")]
+  pantile prove dcode:9,raw --witnesses 9    a construction that fails, and where
+  pantile prove rs:10+4 --certificate rs.json    for reference/check_certificate.py, or a program of yours")]
 pub struct Prove {
     /// The code: a spec such as dcode:7, or the path of a code file.
     code: String,
@@ -63,6 +67,9 @@ pub struct Prove {
     /// How many witnesses to keep (the text shows the first twenty; JSON shows all).
     #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(0..=100_000))]
     witnesses: u64,
+    /// Write what an auditor checks with a program of her own: matrix, claim, and for each set of columns a witness.
+    #[arg(long, value_name = "FILE")]
+    certificate: Option<PathBuf>,
     /// Print JSON: levels, witnesses, method, verdict.
     #[arg(long)]
     json: bool,
@@ -106,6 +113,18 @@ impl Prove {
         drop(progress);
         certificate.fatal.truncate(self.witnesses as usize);
         let holds = !contradicted(&code, &certificate);
+        if let Some(path) = &self.certificate {
+            let (claimed, proved) = (code.claim().tolerance, certificate.tolerance());
+            if holds && proved < claimed {
+                return Err(Failure::Input(format!(
+                    "--certificate: {code} claims that any {} may be lost, and {} proved exactly; \
+                     raise --sets, --work or --max-lost",
+                    describe::count(claimed, "column"),
+                    if proved == 1 { "1 is".to_string() } else { format!("{proved} are") }
+                )));
+            }
+            write_certificate(path, &code, certificate.tolerance(), self.sets)?;
+        }
         match self.json {
             true => print_json(&answer(&code, &certificate, holds))?,
             false => print(&report(&code, &certificate, holds, self.witnesses, terminal))?,
@@ -130,6 +149,67 @@ impl Prove {
             threads: threads(),
         }
     }
+}
+
+/// What an independent program checks; `docs/certificate.md` says what each field means.
+#[derive(Serialize)]
+struct AuditJson<'c> {
+    format: &'static str,
+    version: u32,
+    code: &'c str,
+    rows: Vec<usize>,
+    data: Vec<[usize; 2]>,
+    equations: Vec<Vec<[usize; 3]>>,
+    tolerance: usize,
+    evidence: EvidenceJson,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    codeword: Option<CodewordJson>,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+enum EvidenceJson {
+    Cauchy { parities: Vec<[u8; 2]>, data: Vec<[u8; 2]> },
+    Sets { equations: Vec<Vec<usize>> },
+    SquareSets,
+}
+
+#[derive(Serialize)]
+struct CodewordJson {
+    columns: Vec<usize>,
+    cells: Vec<[usize; 3]>,
+}
+
+/// Writes the certificate of a tolerance that was proved, beside any file of the name and then in its place.
+fn write_certificate(path: &Path, code: &Code, tolerance: usize, sets_most: u64) -> Result<(), Failure> {
+    let evidence = match evidence(code, tolerance, sets_most) {
+        Ok(Evidence::Cauchy { parities, data }) => {
+            let bytes = |vectors: Vec<[Gf; 2]>| vectors.into_iter().map(|v| v.map(|x| x.0)).collect();
+            EvidenceJson::Cauchy { parities: bytes(parities), data: bytes(data) }
+        }
+        Ok(Evidence::Sets(equations)) => EvidenceJson::Sets { equations },
+        Ok(Evidence::SquareSets) => EvidenceJson::SquareSets,
+        Err(error) => return Err(Failure::Input(format!("--certificate: {error}"))),
+    };
+    let place = |cell: CellIndex| [code.cell(cell).row, code.cell(cell).column];
+    let term = |&(cell, value): &(CellIndex, Gf)| {
+        let [row, column] = place(cell);
+        [row, column, usize::from(value.0)]
+    };
+    let audit = AuditJson {
+        format: "pantile-certificate",
+        version: 1,
+        code: code.spec(),
+        rows: (0..code.columns()).map(|column| code.rows(column)).collect(),
+        data: code.data().iter().map(|&cell| place(cell)).collect(),
+        equations: code.equations().iter().map(|e| e.terms().iter().map(term).collect()).collect(),
+        tolerance,
+        evidence,
+        codeword: codeword(code, tolerance + 1, sets_most)
+            .map(|word| CodewordJson { cells: word.cells.iter().map(term).collect(), columns: word.columns }),
+    };
+    let text = serde_json::to_vec(&audit).map_err(|error| Failure::System(error.to_string()))?;
+    files::write_whole(path, &text).map_err(|error| Failure::file("write", path, &error))
 }
 
 /// Every core that there is.

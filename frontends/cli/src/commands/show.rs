@@ -3,6 +3,7 @@
 use crate::args;
 use crate::describe::{self, Labels};
 use crate::failure::{Failure, Outcome, Verdict};
+use crate::files;
 use crate::json::{self, CellJson, ClaimJson, OUTPUT_VERSION, TermJson};
 use crate::render::{stripe, svg};
 use crate::sets;
@@ -12,9 +13,7 @@ use pantile::Code;
 use pantile::code::{ColumnRole, Purpose};
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Draw the stripe of a code, with its equations
 ///
@@ -99,7 +98,8 @@ impl Show {
                 print(&picture)?;
                 return Ok(Verdict::Good);
             }
-            write_whole(path, picture.as_bytes()).map_err(|error| Failure::file("write", path, &error))?;
+            files::write_whole(path, picture.as_bytes())
+                .map_err(|error| Failure::file("write", path, &error))?;
         }
         if self.text {
             print(&code.to_text())?;
@@ -126,35 +126,6 @@ impl Show {
         }
         out
     }
-}
-
-/// Writes a file whole or not at all: into another beside it, which then takes its name.
-///
-/// A link stays a link. What is no file, such as a device, and a link that leads to nothing have no content to lose.
-fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let before = match std::fs::metadata(path) {
-        Ok(meta) if !meta.is_file() => return std::fs::write(path, bytes),
-        Err(_) if path.is_symlink() => return std::fs::write(path, bytes),
-        other => other.ok(),
-    };
-    let path = match before {
-        Some(_) => path.canonicalize()?,
-        None => path.to_path_buf(),
-    };
-    let temp = path.with_file_name(format!(".pantile-svg-{}.tmp", std::process::id()));
-    let written = File::create_new(&temp).and_then(|mut file| {
-        file.write_all(bytes)?;
-        if let Some(before) = before {
-            file.set_permissions(before.permissions())?;
-        }
-        file.sync_all()
-    });
-    let done = written.and_then(|()| std::fs::rename(&temp, &path));
-    if done.is_err() {
-        // Best effort: the error at hand says more than a second one would.
-        let _ = std::fs::remove_file(&temp);
-    }
-    done
 }
 
 /// How the drawing is read.

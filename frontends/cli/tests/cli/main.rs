@@ -2,6 +2,7 @@
 
 mod a_room_imports_only_what_stands_above_it;
 mod answers_have_their_documented_shape;
+mod certificates_convince_somebody_else;
 mod common;
 mod drawings_are_kept;
 mod every_fault_is_one_sentence;
