@@ -428,15 +428,23 @@ fn behind_link(set: &Set<'_>, column: usize, path: &Path) -> Result<Behind, Stri
         Ok(file) => read_header(&*file).is_ok_and(|(header, _)| {
             header.set == set.manifest.set && (header.column.0 as usize == column || is_read())
         }),
-        // Nothing is there: then the link must be hers, or she must have named the directory.
+        // Nothing is there: then she must have named the directory, or it must be her set and her link, to a shard by its name.
         Err(error) => {
-            error.kind() == std::io::ErrorKind::NotFound && (set.trust.recorded || set.is_named(&dir))
+            let is_hers = || disk.meta(path).is_ok_and(|link| is_own(&link));
+            let is_shard = to.file_name() == set.names.shard(column).file_name();
+            let is_meant = || set.trust.recorded && is_shard && is_hers();
+            error.kind() == std::io::ErrorKind::NotFound && (set.is_named(&dir) || is_meant())
         }
     };
     match is_ours && disk.root(&dir, Access::Write).is_ok() {
         true => Ok(Behind::This(to)),
         false => Ok(Behind::Stranger),
     }
+}
+
+/// Whether a file belongs to the user who runs this.
+fn is_own(file: &FileMeta) -> bool {
+    file.owner == rustix::process::geteuid().as_raw()
 }
 
 /// A name behind that of a file which nothing has.

@@ -101,11 +101,18 @@ fn a_link_in_the_place_of_a_shard_leads_nobody_to_write_elsewhere() {
         fs::remove_file(place.shard(column)).unwrap();
         symlink(to, place.shard(column)).unwrap();
     }
-    let healed = heal(&without_record(&place), &mut Silent).unwrap();
-    assert_eq!((healed.moved_aside.len(), healed.shards_written.len()), (2, 2), "{healed:?}");
-    assert_eq!(fs::read(home.join("key")).unwrap(), SECRET);
-    assert_eq!(fs::read_dir(&home).unwrap().count(), 1, "nothing is made beside it");
-    assert!(place.verify().clean);
+    // Neither for a stranger nor for who sealed it here, in whose folder somebody else put them.
+    for options in [without_record(&place), HealOptions { set: place.set(), ..Default::default() }] {
+        let healed = heal(&options, &mut Silent).unwrap();
+        assert_eq!((healed.moved_aside.len(), healed.shards_written.len()), (2, 2), "{healed:?}");
+        assert_eq!(fs::read(home.join("key")).unwrap(), SECRET);
+        assert_eq!(fs::read_dir(&home).unwrap().count(), 1, "nothing is made beside it");
+        assert!(place.verify().clean);
+        for (column, to) in [(0, "../home/key"), (3, "../home/new")] {
+            fs::remove_file(place.shard(column)).unwrap();
+            symlink(to, place.shard(column)).unwrap();
+        }
+    }
 }
 
 #[test]
