@@ -44,6 +44,8 @@ impl Place {
         for command in &proposed {
             let line = command.replacen("pantile", env!("CARGO_BIN_EXE_pantile"), 1);
             let mut shell = std::process::Command::new("sh");
+            // By the records of what the tests sealed.
+            shell.env("XDG_STATE_HOME", env!("CARGO_TARGET_TMPDIR"));
             let run = shell.args(["-c", &line]).current_dir(self.directory.path()).output();
             let output = run.expect("a shell");
             let said = String::from_utf8_lossy(&output.stderr);
