@@ -72,7 +72,7 @@ pub use report::{
 
 /// A path as reports have it: a byte that is no UTF-8 is written `\xHH`, and so is a backslash that would look like it.
 pub fn path_text(path: impl AsRef<std::path::Path>) -> String {
-    names::shown_path(path)
+    names::shown_path(&path)
 }
 
 pub use select::Select;

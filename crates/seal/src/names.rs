@@ -131,7 +131,7 @@ pub(crate) fn shown(bytes: &[u8]) -> String {
 }
 
 /// A path as text, as [`shown`] has it.
-pub(crate) fn shown_path(path: impl AsRef<Path>) -> String {
+pub(crate) fn shown_path<P: AsRef<Path> + ?Sized>(path: &P) -> String {
     shown(path.as_ref().as_os_str().as_bytes())
 }
 

@@ -128,7 +128,7 @@ impl Set<'_> {
 
     /// The stripes that some entries lie on, ascending; those of all if `None` are named.
     pub(crate) fn stripes_of(&self, entries: Option<&[usize]>) -> Vec<Range<u64>> {
-        let Some(entries) = entries else { return vec![0..self.manifest.stripes] };
+        let Some(entries) = entries else { return std::iter::once(0..self.manifest.stripes).collect() };
         let extents = entries.iter().flat_map(|&index| match &self.manifest.entries[index].kind {
             EntryKind::File { extents, .. } => extents.as_slice(),
             _ => &[],
