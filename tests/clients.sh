@@ -179,7 +179,7 @@ have=0; "$pantile" status "$vol" >"$work/out" 2>&1 || have=$?
 if [ "${killed% *}" -gt 0 ]; then
     [ "$have" = 1 ] && grep -q 'because a client went away with requests under way.*nbdkit before 1.34: install a newer one' "$work/out" ||
         { cat "$work/out"; fail "status does not say what nbdkit died of"; }
-    /usr/bin/python3 -c "import sys; sys.exit(float('${killed#* }') > ${PANTILE_PATIENCE:-1})" || fail "it takes longer than a second until it is back"
+    /usr/bin/python3 -c "import sys; sys.exit(float('${killed#* }') > ${PANTILE_PATIENCE:-5})" || fail "it takes too long until it is back (a second is wanted, a busy machine gets five)"
 fi
 expect 0 "$pantile" stop "$vol"
 serve

@@ -202,6 +202,7 @@ pub(crate) struct Engine {
     writes: u64,
     throttle: Throttle,
     latencies: Arc<Latencies>,
+    goes_around_slow: bool,
     evicts_slow_after: Option<Duration>,
     /// Background I/O that waits for its turn.
     background: VecDeque<IoRequest>,
@@ -238,6 +239,7 @@ impl Engine {
         let now = Instant::now();
         let mut engine = Engine {
             latencies: direct.latencies(),
+            goes_around_slow: options.goes_around_slow,
             evicts_slow_after: options.evicts_slow_after,
             volume,
             direct,
@@ -334,6 +336,8 @@ impl Engine {
         self.inbox.close();
         let mut devices = Vec::new();
         for (slot, member) in (0..).map(Slot).zip(&mut self.members) {
+            // A device that was exchanged a moment ago holds the one that took its place.
+            member.leaving.drain(..).for_each(|before| drop(self.pool.detach(before)));
             if let Some(number) = member.number.take() {
                 self.direct.detach(slot);
                 self.pool.detach(number);

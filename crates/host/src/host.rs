@@ -35,6 +35,9 @@ pub struct HostOptions {
     pub idle_after: Duration,
     /// Bytes a second that rebuild and scrub may read and write; `None`: as fast as it goes.
     pub background_bytes_per_s: Option<u64>,
+    /// Whether reads go around a device that takes far longer than the others. Without it what is read depends on nothing but
+    /// what is asked.
+    pub goes_around_slow: bool,
     /// A device that takes far longer than the others for so long is given up, if another may still be lost then; `None`: it is not.
     pub evicts_slow_after: Option<Duration>,
     /// Threads for long computations.
@@ -62,6 +65,7 @@ impl HostOptions {
             device_deadline: Duration::from_secs(30),
             idle_after: Duration::from_secs(1),
             background_bytes_per_s: None,
+            goes_around_slow: true,
             evicts_slow_after: None,
             workers: std::thread::available_parallelism().map_or(1, usize::from),
             io,

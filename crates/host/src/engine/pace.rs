@@ -46,6 +46,9 @@ impl Engine {
 
     /// Compares devices.
     pub(crate) fn look_at_pace(&mut self) {
+        if !self.goes_around_slow {
+            return;
+        }
         let now = Instant::now();
         let here = |engine: &Engine| -> Vec<Slot> {
             let attached = (0..).map(Slot).zip(&engine.members).filter(|(_, member)| member.number.is_some());
