@@ -470,7 +470,8 @@ pub fn executed(setup: &Setup, scheme: Scheme, folder: &Path) -> Result<(Totals,
     let there = disks.iter().map(|disk| Some(Arc::clone(disk) as Arc<dyn pantile_device::Device>)).collect();
     // What is written when nobody has asked for a while is not of the scheme, and a busy machine may well be that slow.
     let idle_after = Duration::from_secs(3600);
-    let options = HostOptions { idle_after, goes_around_slow: false, ..HostOptions::for_devices(disks.len()) };
+    let options =
+        HostOptions { idle_after, goes_around_slow: false, ..HostOptions::for_devices(disks.len()) };
     let host = Host::open(geometry, there, HistoryId([2; 16]), &options)?;
     let handle = host.handle();
     let stripe = vec![7; (u64::from(setup.writers()) * BLOCK_BYTES) as usize];

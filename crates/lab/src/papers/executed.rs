@@ -130,8 +130,12 @@ fn filled(geometry: &Geometry) -> Result<Vec<Arc<MemoryDevice>>, ExecuteError> {
         devices[slot.0 as usize].write_at(at.0 * BLOCK_BYTES, &[buffer.whole()])?;
     }
     let there = devices.iter().map(|device| Some(Arc::clone(device) as Arc<dyn Device>)).collect();
-    let host =
-        Host::open(geometry.clone(), there, HistoryId([2; 16]), &HostOptions { goes_around_slow: false, ..HostOptions::for_devices(devices.len()) })?;
+    let host = Host::open(
+        geometry.clone(),
+        there,
+        HistoryId([2; 16]),
+        &HostOptions { goes_around_slow: false, ..HostOptions::for_devices(devices.len()) },
+    )?;
     host.handle().write(0, &content(geometry.user_blocks() * BLOCK_BYTES), true)?;
     host.stop()?;
     Ok(devices)
@@ -192,7 +196,8 @@ fn state(code: &Code, lost: Option<usize>, options: &Options) -> Result<Ran, Exe
     let slow =
         |device: Arc<MemoryDevice>| Some(Arc::new(Throttled::new(device, throttle)) as Arc<dyn Device>);
     let devices: Vec<Option<Arc<dyn Device>>> = filled(&geometry)?.into_iter().map(slow).collect();
-    let host_options = HostOptions { reads_more: false, goes_around_slow: false, ..HostOptions::for_devices(devices.len()) };
+    let host_options =
+        HostOptions { reads_more: false, goes_around_slow: false, ..HostOptions::for_devices(devices.len()) };
     let host = Host::open(geometry.clone(), devices, HistoryId([2; 16]), &host_options)?;
     if let Some(slot) = lost {
         host.fail(Slot(slot as u32))?;

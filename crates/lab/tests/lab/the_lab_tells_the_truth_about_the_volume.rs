@@ -122,7 +122,12 @@ fn trace(geometry: &Geometry, requests: u64, seed: u64) -> Vec<Request> {
 /// Reads nothing ahead, and takes nobody for idle who has to wait for a processor: what is written then is not predicted.
 fn options(devices: usize) -> HostOptions {
     let idle_after = Duration::from_secs(3600);
-    HostOptions { reads_more: false, goes_around_slow: false, idle_after, ..HostOptions::for_devices(devices) }
+    HostOptions {
+        reads_more: false,
+        goes_around_slow: false,
+        idle_after,
+        ..HostOptions::for_devices(devices)
+    }
 }
 
 fn check(code: &str, lost: &[usize], requests: u64) {
