@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn one_connection_more_than_may_be_is_refused_until_one_ends() {
         let clients = Clients::new(ClientLimits { connections: 3, ..Clients::USUAL });
-        let mut admitted: Vec<Admitted> = (0..3).map(|_| clients.admit().ok().expect("room")).collect();
+        let mut admitted: Vec<Admitted> = (0..3).map(|_| clients.admit().expect("room")).collect();
         assert_eq!(clients.admit().err(), Some(3));
         admitted.pop();
         assert!(clients.admit().is_ok());
@@ -165,7 +165,7 @@ mod tests {
         let clients = Clients::new(ClientLimits { connections: 8, bytes: 1000 });
         let threads: Vec<_> = (0..8u64)
             .flat_map(|of| {
-                let admitted = Arc::new(clients.admit().ok().expect("room"));
+                let admitted = Arc::new(clients.admit().expect("room"));
                 (0..4u64).map(move |nth| (admitted.clone(), 40 * of + 10 * nth + 1))
             })
             .map(|(admitted, bytes)| {
@@ -185,8 +185,8 @@ mod tests {
     #[test]
     fn who_takes_everything_waits_for_itself_and_others_go_on() {
         let clients = Clients::new(ClientLimits { connections: 2, bytes: 1000 });
-        let greedy = Arc::new(clients.admit().ok().expect("room"));
-        let modest = clients.admit().ok().expect("room");
+        let greedy = Arc::new(clients.admit().expect("room"));
+        let modest = clients.admit().expect("room");
         // Alone it may have everything.
         let all = (0..10).map(|_| greedy.take(100)).collect::<Vec<_>>();
         let (told, tells) = channel();
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn a_request_longer_than_all_that_may_be_waits_until_it_is_alone_and_no_longer() {
         let clients = Clients::new(ClientLimits { connections: 2, bytes: 1000 });
-        let one = clients.admit().ok().expect("room");
+        let one = clients.admit().expect("room");
         drop(one.take(5000));
         assert_eq!(clients.shared.held().bytes, 0);
     }

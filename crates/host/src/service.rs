@@ -756,7 +756,6 @@ impl Service {
         if self.host().taken_by().is_some() {
             // Whoever serves it now has our devices' data; this server is of no more use.
             self.end();
-            return;
         }
     }
 

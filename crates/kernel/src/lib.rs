@@ -65,6 +65,7 @@ mod terms;
 mod tier;
 mod update;
 mod xor;
+#[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
 mod xor_rows;
 
 pub use arena::Arena;

@@ -7,7 +7,7 @@ use std::error::Error;
 fn main() -> Result<(), Box<dyn Error>> {
     // Four parities: two wrong shards can be named, wherever they are.
     let codec = Codec::parse("rs:8+4")?;
-    let data: Vec<u8> = (0..64 * 1024u32).map(|i| (i * i >> 7) as u8).collect();
+    let data: Vec<u8> = (0..64 * 1024u32).map(|i| ((i * i) >> 7) as u8).collect();
     let mut shards = codec.split(&data);
     for (column, from) in [(2, 100), (9, 4000)] {
         shards[column][from..from + 64].iter_mut().for_each(|byte| *byte ^= 0x5a);

@@ -156,7 +156,7 @@ fn of_kernel(code: &Code, columns: Vec<usize>) -> Option<Codeword> {
         for known in &rows {
             let Some(pivot) = known[..count].iter().position(|x| !x.is_zero()) else { continue };
             let factor = row[pivot] / known[pivot];
-            row.iter_mut().zip(known).for_each(|(x, &y)| *x = *x + factor * y);
+            row.iter_mut().zip(known).for_each(|(x, &y)| *x += factor * y);
         }
         if row[..count].iter().all(|x| x.is_zero()) {
             let values = cells.iter().zip(&row[count..]).filter(|(_, value)| !value.is_zero());

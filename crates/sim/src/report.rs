@@ -103,9 +103,9 @@ pub enum Cause {
     /// Nothing is under way, all devices are there, and the engine is not clean, or says so although a scrub finds more.
     NotClean,
     /// A scrub did not come to its end, although nothing is under way.
-    ScrubNotDone(Option<ScrubStatus>),
+    ScrubNotDone(Option<Box<ScrubStatus>>),
     /// A scrub with repair has ended, and the next finds something bad.
-    LeftBad(ScrubStatus),
+    LeftBad(Box<ScrubStatus>),
     /// The volume was not opened although the promise was kept.
     NotOpened {
         /// What the maker of engines says.

@@ -424,7 +424,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         }
         let status = self.scrub_to_the_end(false)?;
         if status.is_bad() {
-            return Err(Cause::LeftBad(status));
+            return Err(Cause::LeftBad(Box::new(status)));
         }
         self.world.disks_mut().iter_mut().for_each(Disk::forgive);
         self.read_all()
@@ -435,7 +435,7 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         self.until(Weather::Calm, |run| run.world.is_idle())?;
         let status = self.engine().scrubbed();
         let is_done = |status: &ScrubStatus| !status.running && status.done == status.total;
-        status.clone().filter(is_done).ok_or(Cause::ScrubNotDone(status))
+        status.clone().filter(is_done).ok_or_else(|| Cause::ScrubNotDone(status.map(Box::new)))
     }
 
     /// A device is there again, and the engine is told; first that it was gone, in case it does not know.

@@ -16,6 +16,9 @@ use pantile_format::volume::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The writes of a stripe by generation and place, the newest first, and the devices that have their chunk of each.
+type Writes = BTreeMap<std::cmp::Reverse<(u64, u32)>, BTreeSet<Slot>>;
+
 /// Sessions and records are numbered on behind all that devices without a superblock may know of.
 const FAR: u64 = 1 << 32;
 
@@ -92,7 +95,7 @@ pub fn maps_anew(
     let bearing = Bearing::new(&geometry.code, geometry.placement);
     let slots = || (0..geometry.slots() as u32).map(Slot);
     // By logical stripe its writes, the newest first, and the devices that have their chunk of it.
-    let mut writes: BTreeMap<u32, BTreeMap<std::cmp::Reverse<(u64, u32)>, BTreeSet<Slot>>> = BTreeMap::new();
+    let mut writes: BTreeMap<u32, Writes> = BTreeMap::new();
     let fits = |chunk: &&ChunkFound| {
         let in_place = geometry.policy != Policy::Inplace || chunk.logical == chunk.physical;
         in_place && chunk.logical < geometry.logical_stripes() && chunk.physical < geometry.physical_stripes()

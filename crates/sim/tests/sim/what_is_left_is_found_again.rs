@@ -123,7 +123,7 @@ fn maps_are_made_of_chunks_where_nothing_else_tells_of_them() {
                 hand.world.put_back(Slot(0), pantile_volume::Found::Stale);
             }
             let left = without_superblocks(&mut hand);
-            let zones = hand.real.geometry.zones(Slot(0)).clone();
+            let zones = *hand.real.geometry.zones(Slot(0));
             let (from, to) = (zones.journal().first, zones.data().first);
             hand.world.disks_mut().iter_mut().for_each(|disk| wipe(disk, from, to.0 - from.0));
             let (found, here): (_, BTreeSet<Slot>) = (chunks(&hand), all(&hand).into_iter().collect());

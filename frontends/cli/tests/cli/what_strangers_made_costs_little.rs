@@ -158,7 +158,7 @@ fn beginnings_of_the_next_manifest_are_not_read_whole_without_end() {
             let (end, places) = (header.body_end().expect("an end"), 4_000);
             let all = end + (places - 2) * stripe;
             let fill = vec![0x55; 1 << 20];
-            (0..places * stripe >> 20).for_each(|mib| {
+            (0..(places * stripe) >> 20).for_each(|mib| {
                 file.write_all_at(&fill, end + stripe + (mib << 20)).expect("it writes");
             });
             for place in 1..places - 1 {
