@@ -54,15 +54,20 @@ impl Row {
     }
 
     /// The sum of products on a tile.
-    #[inline]
-    fn tile(&self, source: impl Fn(usize) -> Tile) -> Tile {
+    ///
+    /// # Safety
+    ///
+    /// `source(s)` is valid for reads of a tile, for every source of the row.
+    #[inline(always)]
+    unsafe fn tile(&self, source: impl Fn(usize) -> *const Tile) -> Tile {
         let mut sum = [0; TILE_BYTES];
         for (step, sources) in self.by_bit.iter().enumerate() {
             if step > 0 {
                 sum.iter_mut().for_each(|byte| *byte = double(*byte));
             }
             for &s in sources {
-                add(&mut sum, &source(s));
+                // SAFETY: the caller's promise; a tile has no alignment.
+                add(&mut sum, unsafe { &*source(s) });
             }
         }
         sum
@@ -74,6 +79,7 @@ impl Row {
     }
 }
 
+#[inline(always)]
 fn add(sum: &mut Tile, other: &Tile) {
     sum.iter_mut().zip(other).for_each(|(sum, other)| *sum ^= other);
 }
@@ -104,8 +110,8 @@ impl Rows {
         let whole = len / TILE_BYTES * TILE_BYTES;
         for at in (0..whole).step_by(TILE_BYTES) {
             for (o, row) in self.0.iter().enumerate() {
-                // SAFETY: `at + TILE_BYTES <= len`, for which sources are valid for reads; a tile has no alignment.
-                let mut sum = row.tile(|s| unsafe { source(s).add(at).cast::<Tile>().read() });
+                // SAFETY: `at + TILE_BYTES <= len`, for which sources are valid for reads.
+                let mut sum = unsafe { row.tile(|s| source(s).wrapping_add(at).cast::<Tile>()) };
                 // SAFETY: the output is valid for `len` bytes, and overlaps nothing.
                 let to = unsafe { output(o).add(at).cast::<Tile>() };
                 if mode == Mode::Accumulate {
@@ -157,7 +163,7 @@ const fn nibble_products(shift: u32) -> [[u8; 16]; 256] {
 }
 
 /// 2 times x: its highest bit, if it has one, comes back as x^8. As a mask and not as a product, which vectors lack.
-#[inline]
+#[inline(always)]
 const fn double(x: u8) -> u8 {
     (x << 1) ^ ((x.cast_signed() >> 7).cast_unsigned() & REDUCTION)
 }
