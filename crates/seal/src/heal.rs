@@ -432,7 +432,7 @@ fn behind_link(set: &Set<'_>, column: usize, path: &Path) -> Result<Behind, Stri
         Err(error) => {
             let is_hers = || disk.meta(path).is_ok_and(|link| is_own(&link));
             let is_shard = to.file_name() == set.names.shard(column).file_name();
-            let is_meant = || set.trust.recorded && is_shard && is_hers();
+            let is_meant = || set.trust.recorded.is_some() && is_shard && is_hers();
             error.kind() == std::io::ErrorKind::NotFound && (set.is_named(&dir) || is_meant())
         }
     };
@@ -828,10 +828,11 @@ fn heal_file(
     let (file, there, blocks) = done.inspect_err(|_| drop(disk.remove(&temp)))?;
     // Rot leaves no trace in times. What does may be the work of a program that sets the time of modification back, or lie in
     // another directory, which was renamed to this.
-    // Where nothing says that this user sealed it here, the set tells the times, too.
+    // Only her own record tells her time, and only shards that nobody else can write tell her content.
     let is_kept = there.is_some_and(|there| {
         let is_since = |at| there.ctime >= at || moved_at.is_some_and(|changed_at| changed_at >= at);
-        !set.trust.recorded || set.sealed_at.is_some_and(is_since)
+        let since_record = set.trust.recorded.is_none_or(is_since);
+        since_record || set.sealed_at.is_some_and(is_since) || !set.is_hers_alone()
     });
     let (path, mtime) = (path.to_path_buf(), entry.mtime);
     batch.add(Written { file, path, temp, dir, size, mtime, there, is_kept, blocks });

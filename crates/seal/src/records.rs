@@ -5,10 +5,12 @@
 //! because something else was put there, does not fit, and neither does anything on another machine.
 //!
 //! A record is a text: a line for the format, then a line for each source, with the number of its inode and the time at which
-//! that was made, or the number of its device where the file system does not keep that time. It is written anew by each seal.
+//! that was made, or the number of its device where the file system does not keep that time. It is written anew by each seal, and
+//! its time of modification is when that began.
 
 use crate::disk::{Access, Disk, Identity, Meta, MetaKind};
 use crate::names::{parent, temp};
+use pantile_format::Timestamp;
 use std::fmt::Write;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,31 +18,46 @@ use std::path::{Path, PathBuf};
 /// As many sources as a manifest can name have less.
 const BYTES_MOST: u64 = 1 << 20;
 
-/// Notes where the sources of a set are.
+/// Notes where the sources of a set are, and that they were sealed at this time.
 ///
 /// Best effort: without a record the person is asked to name them when they are to be repaired.
-pub(crate) fn note(disk: &dyn Disk, records: &Path, set: &str, sources: &[PathBuf]) -> io::Result<()> {
+pub(crate) fn note(
+    disk: &dyn Disk,
+    records: &Path,
+    set: &str,
+    sources: &[PathBuf],
+    began: Timestamp,
+) -> io::Result<()> {
     let text = describe(disk, sources)?;
     disk.make_root(records)?;
     let path = records.join(set);
-    if !is_ours(&disk.meta(records)?, MetaKind::Dir) || read(disk, &path).is_ok_and(|found| found == text) {
+    if !is_ours(&disk.meta(records)?, MetaKind::Dir) {
         return Ok(());
     }
     let file = disk.create(&temp(&path))?;
     file.write_at(text.as_bytes(), 0)?;
+    file.set_meta(file.meta()?.mode, began)?;
     file.sync()?;
     file.give_name(&path)?;
     disk.sync_dir(records)
 }
 
-/// Whether this user sealed a set here, from sources that are where they were.
-pub(crate) fn fits(disk: &dyn Disk, records: &Path, set: &str, sources: &[PathBuf]) -> bool {
+/// When this user last sealed a set here, if its sources are where they were.
+///
+/// Shards tell a time, too, but whoever may write to them may set it.
+pub(crate) fn sealed_at(
+    disk: &dyn Disk,
+    records: &Path,
+    set: &str,
+    sources: &[PathBuf],
+) -> Option<Timestamp> {
     let found = || {
         disk.root(records, Access::Read)?;
-        let is_ours = is_ours(&disk.meta(records)?, MetaKind::Dir);
-        Ok::<bool, io::Error>(is_ours && read(disk, &records.join(set))? == describe(disk, sources)?)
+        let (text, at) = read(disk, &records.join(set))?;
+        let fits = is_ours(&disk.meta(records)?, MetaKind::Dir) && text == describe(disk, sources)?;
+        Ok::<Option<Timestamp>, io::Error>(fits.then_some(at))
     };
-    found().unwrap_or(false)
+    found().unwrap_or(None)
 }
 
 fn describe(disk: &dyn Disk, sources: &[PathBuf]) -> io::Result<String> {
@@ -57,7 +74,7 @@ fn describe(disk: &dyn Disk, sources: &[PathBuf]) -> io::Result<String> {
     Ok(text)
 }
 
-fn read(disk: &dyn Disk, path: &Path) -> io::Result<String> {
+fn read(disk: &dyn Disk, path: &Path) -> io::Result<(String, Timestamp)> {
     let file = disk.open(path)?;
     let meta = file.meta()?;
     if !is_ours(&meta, MetaKind::File) || meta.size > BYTES_MOST {
@@ -66,11 +83,12 @@ fn read(disk: &dyn Disk, path: &Path) -> io::Result<String> {
     let mut bytes = vec![0; meta.size as usize];
     let have = file.read_at(&mut bytes, 0)?;
     bytes.truncate(have);
-    String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
+    let text = String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData)?;
+    Ok((text, meta.mtime))
 }
 
 /// Whether nobody but this user, and root, can have written it.
-fn is_ours(meta: &Meta, kind: MetaKind) -> bool {
+pub(crate) fn is_ours(meta: &Meta, kind: MetaKind) -> bool {
     const OTHERS_WRITE: u32 = 0o022;
     meta.kind == kind && meta.owner == rustix::process::geteuid().as_raw() && meta.mode & OTHERS_WRITE == 0
 }

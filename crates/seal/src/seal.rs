@@ -67,6 +67,7 @@ fn seal_into(
     let sources: Vec<_> = sources.into_iter().map(|(_, source)| source).collect();
     let places: Vec<PathBuf> =
         sources.iter().map(|source| crate::names::path_of(&source.path).to_path_buf()).collect();
+    let began = crate::disk::now();
     let done = if exists {
         let (name_shown, effort) = (crate::names::shown(&name), options.effort);
         let paths = SetPaths { name: Some(name_shown), effort, ..SetPaths::dir(&out) };
@@ -78,7 +79,7 @@ fn seal_into(
     };
     if let (Ok(report), Some(records)) = (&done, &options.records) {
         // Without a record heal asks where the originals are.
-        let _ = crate::records::note(world.disk, records, &report.set, &places);
+        let _ = crate::records::note(world.disk, records, &report.set, &places, began);
     }
     done
 }

@@ -26,7 +26,7 @@ use pantile_format::{
     Timestamp,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
@@ -94,13 +94,13 @@ pub(crate) struct Set<'w> {
 pub(crate) struct Trust {
     /// Whether the person named them.
     named: bool,
-    /// Whether this user sealed them here, and they are where they were.
-    pub(crate) recorded: bool,
+    /// When this user last sealed them here by her own record, if they are where they were.
+    pub(crate) recorded: Option<Timestamp>,
 }
 
 impl Trust {
     pub(crate) fn may_be_written(self) -> bool {
-        self.named || self.recorded
+        self.named || self.recorded.is_some()
     }
 }
 
@@ -176,9 +176,9 @@ impl<'w> Set<'w> {
         let names = Names { dir: home, name: manifest.name.clone(), columns: geometry.columns() };
         let sources = sources(disk, &manifest, &paths.sources)?;
         let set_name = manifest.set.to_string();
-        let fits = |records: &PathBuf| crate::records::fits(disk, records, &set_name, &sources);
-        let trust =
-            Trust { named: !paths.sources.is_empty(), recorded: paths.records.as_ref().is_some_and(fits) };
+        let recorded = (paths.records.as_ref())
+            .and_then(|records| crate::records::sealed_at(disk, records, &set_name, &sources));
+        let trust = Trust { named: !paths.sources.is_empty(), recorded };
         let mut opened = Set {
             world,
             grid: Grid::new(geometry.lanes.len(), &manifest.entries),
@@ -264,6 +264,15 @@ impl<'w> Set<'w> {
     pub(crate) fn is_named(&self, dir: &Path) -> bool {
         let id = |dir: &Path| self.world.disk.meta(dir).map(|meta| meta.id).ok();
         id(dir).is_some_and(|found| self.dirs.iter().any(|named| id(named) == Some(found)))
+    }
+
+    /// Whether nobody but this user can have changed the shards: then what they say of her files is what she sealed.
+    pub(crate) fn is_hers_alone(&self) -> bool {
+        let is_ours =
+            |meta: io::Result<Meta>, kind| meta.is_ok_and(|meta| crate::records::is_ours(&meta, kind));
+        let mut shards = self.shards.iter().flatten();
+        self.dirs.iter().all(|dir| is_ours(self.world.disk.meta(dir), MetaKind::Dir))
+            && shards.all(|shard| is_ours(shard.file.meta(), MetaKind::File))
     }
 
     /// From here on originals may be repaired.

@@ -70,9 +70,24 @@ fn who_names_the_source_has_it_repaired_and_what_is_replaced_is_kept_whatever_th
     let aside = place.tree().join("b.before-heal");
     assert_eq!(healed.kept_aside, [aside.display().to_string()]);
     assert!(fs::read(&aside).unwrap() == rotten);
-    // By her own record nothing but rot can have been there.
+    // By her own record, and with shards that nobody else can write, nothing but rot can have been there.
     rot(&place, &place.tree().join("a"), 100);
     assert!(place.heal().unwrap().kept_aside.is_empty());
+    // Who may write to the shards may say that anything is rotten.
+    for path in [place.shard(4), place.out()] {
+        let mode = fs::metadata(&path).unwrap().permissions();
+        rot(&place, &place.tree().join("a"), 100);
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode.mode() | 0o020)).unwrap();
+        assert_eq!(place.heal().unwrap().kept_aside.len(), 1, "{path:?}");
+        fs::set_permissions(&path, mode).unwrap();
+    }
+    // Shards may be made younger than what was done to a file; her record is not.
+    rot(&place, &place.tree().join("a"), 100);
+    let long_ago = std::time::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+    for record in fs::read_dir(place.records()).unwrap() {
+        fs::File::options().write(true).open(record.unwrap().path()).unwrap().set_modified(long_ago).unwrap();
+    }
+    assert_eq!(place.heal().unwrap().kept_aside.len(), 1);
 }
 
 #[test]
