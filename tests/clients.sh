@@ -135,14 +135,14 @@ done
 serve
 kill -9 "$pid"
 sleep 0.3
-expect 0 "$pantile" status "$vol"
+expect 1 "$pantile" status "$vol"
 grep -q 'was killed (SIGKILL)' "$work/out" || { cat "$work/out"; fail "status does not say that the server was killed"; }
 serve
 for _ in $(seq 4); do kill -SEGV "$pid"; until_server "$pid"; done
 kill -SEGV "$pid"
 while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
 sleep 0.3
-expect 0 "$pantile" status "$vol"
+expect 1 "$pantile" status "$vol"
 grep -q 'died 5 times within 60 s, the last time of SIGSEGV' "$work/out" || { cat "$work/out"; fail "a server that dies and dies is not given up"; }
 serve
 expect 0 "$pantile" status "$vol"

@@ -83,6 +83,8 @@ fn the_system_gets_its_pages_back() {
     held.iter_mut().for_each(|buffer| buffer.fill(1));
     let during = resident();
     drop((held, pool));
-    assert!(during - before >= 64 << 20 && during - before < 90 << 20, "{} bytes", during - before);
-    assert!(resident() < before + (24 << 20));
+    // Other tests of this program give pages back meanwhile, and the system may take idle ones.
+    let more = during.saturating_sub(before);
+    assert!((48 << 20..90 << 20).contains(&more), "{more} bytes");
+    assert!(resident() < before + (24 << 20), "{before} bytes before, {} after", resident());
 }
