@@ -1,5 +1,5 @@
-//! Intel's isa-l, by name: the general encoder, which decodes too once it is given the right matrix, and the RAID-6-only
-//! `pq_gen`.
+//! Intel's isa-l, by name: the general encoder, which decodes too once it is given the right
+//! matrix, and the RAID-6-only `pq_gen`.
 
 use crate::dynamic::Library;
 use crate::peer::{Operation, Peer, Planning, Runner, sets};
@@ -23,7 +23,8 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// What the library picks for this machine, or its AVX2 functions (whose tables are those of before GFNI).
+    /// What the library picks for this machine, or its AVX2 functions (whose tables are those of
+    /// before GFNI).
     pub fn of(library: &Library, avx2: bool) -> Option<Functions> {
         let init = "ec_init_tables";
         // SAFETY: the signatures are those of erasure_code.h and raid.h.
@@ -71,7 +72,8 @@ impl Isal {
         tables
     }
 
-    /// The survivors that are read, and the rows of the lost over them: what isa-l's examples do by hand.
+    /// The survivors that are read, and the rows of the lost over them: what isa-l's examples do by
+    /// hand.
     fn decode_rows(&self, lost: &[usize]) -> (Vec<usize>, Vec<u8>) {
         let k = self.k;
         let survivors: Vec<usize> = (0..k + self.m).filter(|i| !lost.contains(i)).take(k).collect();

@@ -1,4 +1,5 @@
-//! Jerasure 2: Reed-Solomon over GF(2^w), and its bit-matrix codes by schedule. Decoding makes its schedule in the call.
+//! Jerasure 2: Reed-Solomon over GF(2^w), and its bit-matrix codes by schedule. Decoding makes its
+//! schedule in the call.
 
 use crate::dynamic::Library;
 use crate::peer::{Operation, Peer, Planning, Runner, sets};
@@ -100,7 +101,8 @@ pub struct Jerasure {
 impl Jerasure {
     pub fn new(functions: Functions, technique: Technique, k: usize, m: usize) -> Jerasure {
         let (ck, cm) = (k as c_int, m as c_int);
-        // SAFETY: k, m and w are within what each technique allows. What is allocated is kept until the process ends.
+        // SAFETY: k, m and w are within what each technique allows. What is allocated is kept until
+        // the process ends.
         let (w, matrix, is_bits) = unsafe {
             match technique {
                 Technique::ReedSolVan { w } => (w, (functions.reed_sol_van)(ck, cm, w as c_int), false),

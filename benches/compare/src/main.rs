@@ -1,9 +1,12 @@
-//! Pantile beside other libraries: one process, one thread, the same buffers, turns taken within every repeat.
+//! Pantile beside other libraries: one process, one thread, the same buffers, turns taken within
+//! every repeat.
 //!
-//! Thread CPU time; a cell's figure is the median of its repeats, its spread the distance of the quartiles over the
-//! median; `--runs` makes several processes of it, and medians over these. GB/s are 10^9 bytes of user data: k buffers per stripe. Every library proves on the first stripe of a layout
-//! that it brings back what was lost before its time is taken. The limit of a cell is the fastest of several XOR kernels
-//! that read and write the same bytes in the same buffers (`pantile_kernel::measure`).
+//! Thread CPU time; a cell's figure is the median of its repeats, its spread the distance of the
+//! quartiles over the median; `--runs` makes several processes of it, and medians over these. GB/s
+//! are 10^9 bytes of user data: k buffers per stripe. Every library proves on the first stripe of a
+//! layout that it brings back what was lost before its time is taken. The limit of a cell is the
+//! fastest of several XOR kernels that read and write the same bytes in the same buffers
+//! (`pantile_kernel::measure`).
 
 mod dynamic;
 mod isal;
@@ -24,7 +27,8 @@ use peer::{Operation, Peer, Planning, in_turn, sets};
 use serde_json::{Map, Value, json};
 use stripes::Stripes;
 
-/// What the sets of buffers fill where memory is to be cold: more than the largest shared cache of our machines.
+/// What the sets of buffers fill where memory is to be cold: more than the largest shared cache of
+/// our machines.
 const COLD_BYTES: usize = 512 << 20;
 
 /// One run of one library.
@@ -35,10 +39,12 @@ const QUICK_REPEATS: usize = 3;
 
 const SIZES: [usize; 3] = [4096, 65536, 1 << 20];
 
-/// Packets of array codes with interleaved elements: what is fast in the cache, and what is from memory.
+/// Packets of array codes with interleaved elements: what is fast in the cache, and what is from
+/// memory.
 const PACKETS: [usize; 2] = [512, 128];
 
-/// The section of codes that have many parities, and what chunks they have at most: a stripe of these is in memory, too.
+/// The section of codes that have many parities, and what chunks they have at most: a stripe of
+/// these is in memory, too.
 const WIDE: &str = "wide";
 const WIDE_SIZE_MOST: usize = 65536;
 
@@ -57,7 +63,8 @@ struct Rivals {
     klauspost: Option<klauspost::Functions>,
 }
 
-/// Packets of bit matrices: whole lines, so that columns are read from their beginning to their end.
+/// Packets of bit matrices: whole lines, so that columns are read from their beginning to their
+/// end.
 const BIT_PACKET_BYTES: usize = 64;
 
 /// Libraries that compute the same thing, and what they compute it on.
@@ -208,7 +215,8 @@ fn groups(rivals: &Rivals, avx2: bool) -> Vec<Group> {
         let spec = if m == 2 { format!("raid6:{k}") } else { format!("cauchy:{k}+{m}") };
         let mut peers: Vec<Box<dyn Peer>> = vec![Box::new(Pantile::new("pantile", &spec))];
         if m == 4 {
-            // Its other code of as many parities; whoever has to read what others wrote has no choice, but others do.
+            // Its other code of as many parities; whoever has to read what others wrote has no
+            // choice, but others do.
             peers.push(Box::new(Pantile::new("pantile lch", &format!("lch:{k}+{m}"))));
         }
         // And those of XORs alone, which want their own layout.
@@ -353,7 +361,8 @@ fn wide_groups(rivals: &Rivals, avx2: bool) -> Vec<Group> {
     sizes.map(group).into()
 }
 
-/// A bit-matrix code of Jerasure beside an array code of as many columns: lengths that it cannot take are its own affair.
+/// A bit-matrix code of Jerasure beside an array code of as many columns: lengths that it cannot
+/// take are its own affair.
 struct OwnColumns {
     inner: Jerasure,
     columns: usize,
@@ -539,7 +548,8 @@ fn check(
     encode(stripes, 0, 1);
     let encoded: Vec<Vec<u8>> = stripes.views(0).iter().map(|view| view.to_vec()).collect();
     let Operation::Decode { lost, .. } = operation else {
-        // A systematic code leaves the data alone. An array code with parity in every column has none to leave.
+        // A systematic code leaves the data alone. An array code with parity in every column has
+        // none to leave.
         let kept = peer.name().starts_with("pantile") || before[..k] == encoded[..k];
         return if kept { Ok(()) } else { Err("it changed the data".into()) };
     };

@@ -37,7 +37,8 @@ impl Pantile {
         }
     }
 
-    /// As [`Pantile::limit`], of as many whole columns: nothing that is read from end to end can be faster. `None` if it is not that many.
+    /// As [`Pantile::limit`], of as many whole columns: nothing that is read from end to end can be
+    /// faster. `None` if it is not that many.
     pub fn limit_of_columns(&self, operation: &Operation) -> Option<XorLimit> {
         let columns = self.codec.code().columns();
         let of = |plan: &Plan| XorLimit::of_columns(columns, self.rows, plan.reads.len(), plan.steps.len());

@@ -31,7 +31,8 @@ pub trait Peer {
     /// User data in a stripe of buffers of `len` bytes.
     fn data_bytes(&self, len: usize) -> usize;
 
-    /// How much of a buffer of `len` bytes it works on: less than all where it takes only whole packets of its own.
+    /// How much of a buffer of `len` bytes it works on: less than all where it takes only whole
+    /// packets of its own.
     fn covered_bytes(&self, len: usize) -> usize {
         len
     }

@@ -1,7 +1,7 @@
 //! Several processes, one after another, and the medians over them.
 //!
-//! What pages a process is given, and what its neighbours on the machine do meanwhile, is the same for all of a run and differs from run to run: the turns within
-//! one do not even it out.
+//! What pages a process is given, and what its neighbours on the machine do meanwhile, is the same
+//! for all of a run and differs from run to run: the turns within one do not even it out.
 
 use std::process::Command;
 
@@ -9,7 +9,8 @@ use serde_json::{Map, Value, json};
 
 use crate::rounded;
 
-/// The records of so many runs of this program with these arguments; each is in a file beside `out` until it is read.
+/// The records of so many runs of this program with these arguments; each is in a file beside `out`
+/// until it is read.
 ///
 /// Errors: a run cannot be started, fails, or leaves no record.
 pub fn records(runs: usize, arguments: &[String], out: &str) -> Result<Vec<Value>, String> {
@@ -33,7 +34,8 @@ pub fn records(runs: usize, arguments: &[String], out: &str) -> Result<Vec<Value
         .collect()
 }
 
-/// One record of several: each figure is the median over the runs; `between_runs` is the distance of the quartiles over it.
+/// One record of several: each figure is the median over the runs; `between_runs` is the distance
+/// of the quartiles over it.
 ///
 /// Errors: the records are not of the same cells and libraries.
 pub fn merged(records: &[Value]) -> Result<Value, String> {

@@ -1,4 +1,5 @@
-//! The buffers: every library works on the same ones, laid out as they are met in practice and as Pantile lays out its own.
+//! The buffers: every library works on the same ones, laid out as they are met in practice and as
+//! Pantile lays out its own.
 
 /// Buffer `i` of set `s` begins at `(s * buffers + i) * pitch` of one page-aligned memory.
 pub struct Stripes {

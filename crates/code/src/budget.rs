@@ -1,13 +1,15 @@
 //! How much work the text of a code may cost.
 //!
-//! Work is counted in products of two symbols and never timed: the same text is read or refused on every machine, however
-//! busy the machine is. People give and are told it in steps of about a microsecond on a slow machine.
+//! Work is counted in products of two symbols and never timed: the same text is read or refused on
+//! every machine, however busy the machine is. People give and are told it in steps of about a
+//! microsecond on a slow machine.
 
 use std::fmt;
 
 /// The work that is left for reading codes that somebody else wrote.
 ///
-/// One budget may be handed from text to text, so that many texts together cost no more than one may.
+/// One budget may be handed from text to text, so that many texts together cost no more than one
+/// may.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Budget {
     steps: u64,
@@ -29,8 +31,8 @@ impl Budget {
     /// What is allowed unless somebody asks for more: less than a second on a slow machine.
     pub const DEFAULT_STEPS: u64 = 1_000_000;
 
-    /// A product with its sum takes 0.5 to 1.5 ns where the matrix fits a cache, and up to 5 ns where it does not and the
-    /// machine is busy with something else.
+    /// A product with its sum takes 0.5 to 1.5 ns where the matrix fits a cache, and up to 5 ns
+    /// where it does not and the machine is busy with something else.
     pub const PRODUCTS_PER_STEP: u64 = 200;
 
     /// So many steps.
@@ -40,7 +42,8 @@ impl Budget {
 
     /// Takes the cost of something before it is done.
     ///
-    /// Errors: what is left does not cover it. `at_most` is what the whole of the work can cost, for the advice.
+    /// Errors: what is left does not cover it. `at_most` is what the whole of the work can cost,
+    /// for the advice.
     pub(crate) fn spend(&mut self, what: &'static str, products: u64, at_most: u64) -> Result<(), Overspent> {
         match self.left_products.checked_sub(products) {
             Some(left) => {

@@ -70,7 +70,8 @@ pub enum ColumnRole {
 pub struct Claim {
     /// Any so many columns may be lost.
     pub tolerance: usize,
-    /// Whether the redundancy is exactly the rows of `tolerance` columns, so that nothing could do better.
+    /// Whether the redundancy is exactly the rows of `tolerance` columns, so that nothing could do
+    /// better.
     pub mds: bool,
 }
 
@@ -81,7 +82,8 @@ pub enum Purpose {
     Storage,
     /// It is here to be studied and proved, and must not store anything, for this reason.
     ///
-    /// It encodes like any other, or it could not be studied: to refuse it is for whoever stores ([`Code::check_stores`]).
+    /// It encodes like any other, or it could not be studied: to refuse it is for whoever stores
+    /// ([`Code::check_stores`]).
     Study(&'static str),
 }
 
@@ -105,8 +107,8 @@ impl std::error::Error for StudyOnly {}
 
 /// A redundancy scheme: the shape of a stripe and the equations that its cells satisfy.
 ///
-/// Invariants: every cell is data or parity, never both; the data cells are in user order; there are as many
-/// equations as parity cells, and they determine the parity cells from the data.
+/// Invariants: every cell is data or parity, never both; the data cells are in user order; there
+/// are as many equations as parity cells, and they determine the parity cells from the data.
 #[derive(Clone)]
 pub struct Code {
     inner: Arc<Inner>,
@@ -134,7 +136,8 @@ const NOT_DATA: u32 = u32::MAX;
 impl Code {
     /// The canonical text form; [`Code::parse`] reads it back to an equal code.
     ///
-    /// A code file's is `custom:NAME-FINGERPRINT`, which identifies the code but does not define it.
+    /// A code file's is `custom:NAME-FINGERPRINT`, which identifies the code but does not define
+    /// it.
     pub fn spec(&self) -> &str {
         &self.inner.spec
     }
@@ -144,7 +147,8 @@ impl Code {
         self.inner.family
     }
 
-    /// The whole text of a code file, from which alone the code can be made again; `None` for a named code.
+    /// The whole text of a code file, from which alone the code can be made again; `None` for a
+    /// named code.
     pub fn definition(&self) -> Option<&str> {
         self.inner.definition.as_deref()
     }
@@ -169,7 +173,8 @@ impl Code {
         self.inner.rows_max
     }
 
-    /// Whether all columns have the same number of rows and are devices, so that they may change places.
+    /// Whether all columns have the same number of rows and are devices, so that they may change
+    /// places.
     pub fn columns_are_interchangeable(&self) -> bool {
         (0..self.columns()).all(|c| self.rows(c) == self.rows(0) && self.role(c) == ColumnRole::Device)
     }
@@ -269,7 +274,8 @@ impl Code {
         self.data().len() as f64 / self.cell_count() as f64
     }
 
-    /// Each parity cell as a combination of the data: row i is `parity()[i]`, column j is `data()[j]`.
+    /// Each parity cell as a combination of the data: row i is `parity()[i]`, column j is
+    /// `data()[j]`.
     ///
     /// Cost: one elimination of parity x (parity + data) symbols, once per code.
     pub fn generator(&self) -> &Matrix {
@@ -354,8 +360,8 @@ fn solve_parity(code: &Code, budget: &mut Budget) -> Result<Matrix, Unsolved> {
         })
         .collect();
     for pivot in 0..parity.len() {
-        // A sparse pivot row keeps the elimination of the large array codes cheap. Counting the symbols of a row costs
-        // about an eighth of adding it to another.
+        // A sparse pivot row keeps the elimination of the large array codes cheap. Counting the
+        // symbols of a row costs about an eighth of adding it to another.
         let mut found: Option<(usize, usize)> = None;
         for (r, row) in rows.iter().enumerate().skip(pivot).filter(|(_, row)| !row[pivot].is_zero()) {
             spend(width / 8).map_err(Unsolved::Overspent)?;
@@ -408,7 +414,8 @@ const BUILT_CELLS_MAX: usize = 1 << 24;
 /// # Ok::<(), pantile_code::CodeError>(())
 /// ```
 ///
-/// What does not fit the shape is noted, not done: [`CodeBuilder::finish_checked`] says what it was first.
+/// What does not fit the shape is noted, not done: [`CodeBuilder::finish_checked`] says what it was
+/// first.
 pub struct CodeBuilder {
     offsets: Vec<u32>,
     roles: Vec<ColumnRole>,
@@ -504,7 +511,8 @@ impl CodeBuilder {
         self.define(parity, cells.into_iter().map(|cell| (cell, Gf::ONE)));
     }
 
-    /// Makes a cell parity without an equation of its own; [`CodeBuilder::equation`] must determine it.
+    /// Makes a cell parity without an equation of its own; [`CodeBuilder::equation`] must determine
+    /// it.
     pub fn parity_cell(&mut self, parity: (usize, usize)) {
         let Some(index) = self.find_or_note(parity) else { return };
         match std::mem::replace(&mut self.is_parity[index.usize()], true) {
@@ -551,28 +559,32 @@ impl CodeBuilder {
         self.purpose = Purpose::Study(reason);
     }
 
-    /// The finished code of a user, checked and proven as a code file is ([`custom`](crate::custom)): its family is `custom`,
-    /// its spec `custom:NAME-FINGERPRINT`, and its [`Code::definition`] the file that it could be read from.
+    /// The finished code of a user, checked and proven as a code file is
+    /// ([`custom`](crate::custom)): its family is `custom`, its spec `custom:NAME-FINGERPRINT`, and
+    /// its [`Code::definition`] the file that it could be read from.
     ///
-    /// What columns belong to, and that it is for study only, is not in that file, but of this value alone.
-    /// Errors: [`CodeError::Built`] with the first thing that did not fit; equations that do not determine the parity cells;
-    /// a name or a size that a code file cannot have. Nothing is built.
-    /// Cost: as [`Code::from_text`].
+    /// What columns belong to, and that it is for study only, is not in that file, but of this
+    /// value alone. Errors: [`CodeError::Built`] with the first thing that did not fit; equations
+    /// that do not determine the parity cells; a name or a size that a code file cannot have.
+    /// Nothing is built. Cost: as [`Code::from_text`].
     pub fn finish_checked(self, name: &str) -> Result<Code, CodeError> {
         self.checked(name, None, &mut Budget::default()).map_err(|fault| CodeError::Built { fault })
     }
 
-    /// The finished code of a family whose construction is known to be right: neither the claim nor the rank of the equations
-    /// is looked at. Any other code is for [`CodeBuilder::finish_checked`].
+    /// The finished code of a family whose construction is known to be right: neither the claim nor
+    /// the rank of the equations is looked at. Any other code is for
+    /// [`CodeBuilder::finish_checked`].
     ///
-    /// Panics if something did not fit the shape, or a user order was set that is not exactly the data cells; and
-    /// [`Code::generator`] panics, and with it all that encodes, if the equations do not determine the parity cells; recoveries
-    /// do if an MDS code is claimed that is none. These are faults of the family, not of a user.
+    /// Panics if something did not fit the shape, or a user order was set that is not exactly the
+    /// data cells; and [`Code::generator`] panics, and with it all that encodes, if the equations
+    /// do not determine the parity cells; recoveries do if an MDS code is claimed that is none.
+    /// These are faults of the family, not of a user.
     pub fn finish(self, spec: impl Into<String>, family: &'static str, claim: Claim) -> Code {
         self.assemble(spec.into(), family, None, claim)
     }
 
-    /// The finished code of a family whose tolerance is counted from the equations rather than known.
+    /// The finished code of a family whose tolerance is counted from the equations rather than
+    /// known.
     ///
     /// It is MDS exactly if the redundancy is the rows of as many columns.
     pub(crate) fn finish_proven(

@@ -12,21 +12,22 @@
 //! [1][3] = [1][0] + [0][1]
 //! ```
 //!
-//! A cell is \[row\]\[column\]. `cell = sum` makes the cell parity. `0 = sum` is a free equation; the cells
-//! that such equations determine are named by lines `parity [r][c] ...`. Coefficients are 1..255, decimal
-//! or hexadecimal, over GF(2^8) with polynomial 0x11d. `#` starts a comment; lines are independent, except
-//! that `columns` and `rows` precede the first cell.
+//! A cell is \[row\]\[column\]. `cell = sum` makes the cell parity. `0 = sum` is a free equation;
+//! the cells that such equations determine are named by lines `parity [r][c] ...`. Coefficients are
+//! 1..255, decimal or hexadecimal, over GF(2^8) with polynomial 0x11d. `#` starts a comment; lines
+//! are independent, except that `columns` and `rows` precede the first cell.
 //!
-//! The parity cells are in the order of their definitions; if some are only named, no equation belongs to
-//! one cell and all parity cells are ordered column by column.
+//! The parity cells are in the order of their definitions; if some are only named, no equation
+//! belongs to one cell and all parity cells are ordered column by column.
 //!
-//! What a file claims is proven when it is read: its tolerance is counted by trying sets of columns, up to
-//! [`PROOF_WORK_MAX`] products; of a larger code the level reached is claimed. The spec of the code is
-//! `custom:NAME-FINGERPRINT`; it identifies, the file defines.
+//! What a file claims is proven when it is read: its tolerance is counted by trying sets of
+//! columns, up to [`PROOF_WORK_MAX`] products; of a larger code the level reached is claimed. The
+//! spec of the code is `custom:NAME-FINGERPRINT`; it identifies, the file defines.
 //!
-//! Limits: 258 columns (the widest named code can be written out), 65,536 cells, 4 MiB of text, and parity
-//! cells times cells up to 2^25, because the equations are solved as one dense matrix. Solving them may cost
-//! what a [`Budget`] allows, by default less than a second; everything together takes less than 256 MB.
+//! Limits: 258 columns (the widest named code can be written out), 65,536 cells, 4 MiB of text, and
+//! parity cells times cells up to 2^25, because the equations are solved as one dense matrix.
+//! Solving them may cost what a [`Budget`] allows, by default less than a second; everything
+//! together takes less than 256 MB.
 
 use crate::error::FileFault;
 use crate::parts::MOST_COLUMNS;
@@ -44,7 +45,8 @@ pub const CELLS_MAX: usize = 65536;
 /// The most parity cells times cells: the matrix that is solved has so many bytes.
 pub const MATRIX_SYMBOLS_MAX: usize = 1 << 25;
 
-/// The most products of two symbols that the proof of a code's tolerance may cost, a fraction of a second.
+/// The most products of two symbols that the proof of a code's tolerance may cost, a fraction of a
+/// second.
 pub const PROOF_WORK_MAX: u64 = 200_000_000;
 
 const NAME_LEN_MAX: usize = 64;
@@ -52,9 +54,9 @@ const NAME_LEN_MAX: usize = 64;
 impl Code {
     /// Reads a code file, within the [`Budget`] that is the default.
     ///
-    /// Errors: [`CodeError::File`] with the line, or line 0 for a fault of the whole; nothing is built.
-    /// Cost: one elimination of parity x cells symbols, and a proof of the tolerance of at most
-    /// [`PROOF_WORK_MAX`].
+    /// Errors: [`CodeError::File`] with the line, or line 0 for a fault of the whole; nothing is
+    /// built. Cost: one elimination of parity x cells symbols, and a proof of the tolerance of at
+    /// most [`PROOF_WORK_MAX`].
     ///
     /// ```
     /// use pantile_code::Code;
@@ -69,8 +71,9 @@ impl Code {
 
     /// Reads a code file, and takes from the budget what its equations cost to solve.
     ///
-    /// Errors: as [`Code::from_text`], and [`FileFault::TooMuchWork`] as soon as the budget is spent.
-    /// Cost: what the budget has, at most; besides, time linear in the text and [`PROOF_WORK_MAX`].
+    /// Errors: as [`Code::from_text`], and [`FileFault::TooMuchWork`] as soon as the budget is
+    /// spent. Cost: what the budget has, at most; besides, time linear in the text and
+    /// [`PROOF_WORK_MAX`].
     pub fn from_text_within(text: &str, budget: &mut Budget) -> Result<Code, CodeError> {
         if text.len() > TEXT_LEN_BYTES_MAX {
             let fault = FileFault::TooLarge {
@@ -103,9 +106,9 @@ impl Code {
 
     /// Writes any code as a code file, to be read back by [`Code::from_text`] or edited.
     ///
-    /// The code read back has the same shape, user order and equations. It is a code of its own: it does
-    /// not know its family, its add-ons are plain columns, and its claim is what the proof at reading
-    /// reaches.
+    /// The code read back has the same shape, user order and equations. It is a code of its own: it
+    /// does not know its family, its add-ons are plain columns, and its claim is what the proof at
+    /// reading reaches.
     pub fn to_text(&self) -> String {
         let mut out = format!("pantile-code 1\nname {}\ncolumns {}\n", file_name(self), self.columns());
         let heights: Vec<String> = (0..self.columns()).map(|c| self.rows(c).to_string()).collect();

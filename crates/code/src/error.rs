@@ -72,7 +72,8 @@ pub enum CodeError {
         k: usize,
         /// The largest number of data columns for which it keeps its promise.
         limit: usize,
-        /// A certificate: columns whose loss is within the promise and yet fatal at `limit + 1` data columns.
+        /// A certificate: columns whose loss is within the promise and yet fatal at `limit + 1`
+        /// data columns.
         fatal: Vec<usize>,
         /// What to use instead.
         instead: String,
@@ -221,7 +222,8 @@ impl fmt::Display for CodeError {
                 write!(out, "'pantile codes' lists them all; a code file of your own is named by its path.")
             }
             CodeError::MissingArgument { family, argument, forms } => {
-                // What an argument is called ends with the comma of an apposition, for a verb to follow.
+                // What an argument is called ends with the comma of an apposition, for a verb to
+                // follow.
                 let argument = argument.trim_end_matches(',');
                 write!(out, "{family} needs {argument}; write it as {}.", forms.join(" or "))
             }

@@ -1,14 +1,15 @@
 //! Says what a code *is*: identity, shape, equations, source. One file per family.
 //!
-//! A redundancy scheme is a value, [`Code`]: columns of cells, some of which hold user data, and linear
-//! equations over GF(2^8) that the cells of a stripe satisfy. RAID-6, Reed-Solomon, D-Code, SHEC and RAIDP
-//! are all values of this one type; encoding, cheapest reads, proof and location are computed from it
-//! elsewhere, by programs that do not know which family it came from. A code therefore has no verbs here,
-//! and no buffers.
+//! A redundancy scheme is a value, [`Code`]: columns of cells, some of which hold user data, and
+//! linear equations over GF(2^8) that the cells of a stripe satisfy. RAID-6, Reed-Solomon, D-Code,
+//! SHEC and RAIDP are all values of this one type; encoding, cheapest reads, proof and location are
+//! computed from it elsewhere, by programs that do not know which family it came from. A code
+//! therefore has no verbs here, and no buffers.
 //!
-//! [`Code::parse`] reads the one text form ([`CodeSpec`]), `dcode:7` or `shec:6,4,3`; [`Code::from_text`]
-//! reads a user's own code from a short file of shape and equations ([`custom`]). [`families()`] lists what
-//! exists; a new family is one file in `families/`, entered in the list there.
+//! [`Code::parse`] reads the one text form ([`CodeSpec`]), `dcode:7` or `shec:6,4,3`;
+//! [`Code::from_text`] reads a user's own code from a short file of shape and equations
+//! ([`custom`]). [`families()`] lists what exists; a new family is one file in `families/`, entered
+//! in the list there.
 #![forbid(unsafe_code)]
 
 mod budget;

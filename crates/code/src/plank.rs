@@ -1,18 +1,20 @@
-//! How far Plank's generator rows g^0, g^1, g^2, ... stay MDS: the proof behind every limit of `raidq`.
+//! How far Plank's generator rows g^0, g^1, g^2, ... stay MDS: the proof behind every limit of
+//! `raidq`.
 //!
-//! Parity p of data column i has the coefficient g_p^i. The code is MDS exactly if no square minor of that
-//! matrix is zero. Row i is an i-th power, so a minor on data columns {i1 < i2 < ..} vanishes exactly if
-//! the one shifted to begin at 0 does, and a scan over minors that contain data column 0 decides. With U_k
-//! = g_x^k + g_y^k:
+//! Parity p of data column i has the coefficient g_p^i. The code is MDS exactly if no square minor
+//! of that matrix is zero. Row i is an i-th power, so a minor on data columns {i1 < i2 < ..}
+//! vanishes exactly if the one shifted to begin at 0 does, and a scan over minors that contain data
+//! column 0 decides. With U_k = g_x^k + g_y^k:
 //!
 //! - 2 x 2, {0, k} on {x, y}: zero if U_k = 0.
 //! - 3 x 3, {0, j, k} on {x, y, z}: zero if the slopes (g_x^k + g_z^k) / U_k are equal for j and k.
-//! - 4 x 4, {0, j, j', k}: zero if the points (slope to y, slope to z) of j, j' and k lie on one line, so
-//!   if two lines from k to earlier points have the same direction.
+//! - 4 x 4, {0, j, j', k}: zero if the points (slope to y, slope to z) of j, j' and k lie on one
+//!   line, so if two lines from k to earlier points have the same direction.
 //!
-//! Each new column k is compared with the earlier ones by a table of slopes, O(n^2) for a limit of n in all.
-//! Source: the RAIDq paper (Chen, Yang, Cheng, HotStorage 2013), which calls codes of such rows Plank's;
-//! the scan and the limits 125 and 164 are Pantile's, by trying all 32,640 irreducible X^2 + bX + c.
+//! Each new column k is compared with the earlier ones by a table of slopes, O(n^2) for a limit of
+//! n in all. Source: the RAIDq paper (Chen, Yang, Cheng, HotStorage 2013), which calls codes of
+//! such rows Plank's; the scan and the limits 125 and 164 are Pantile's, by trying all 32,640
+//! irreducible X^2 + bX + c.
 
 use pantile_gf::{Gf, Matrix};
 use std::collections::HashMap;
@@ -23,7 +25,8 @@ pub const MOST_DATA: usize = 255;
 /// An element of a [`Tower`]: coefficients of T^0, T^1, T^2.
 pub type Element = [Gf; 3];
 
-/// GF(2^8)\[T\] / (T^d - (c_{d-1} T^{d-1} + ... + c_0)) for d = 1, 2, 3: bytes, GF(2^16) or GF(2^24).
+/// GF(2^8)\[T\] / (T^d - (c_{d-1} T^{d-1} + ... + c_0)) for d = 1, 2, 3: bytes, GF(2^16) or
+/// GF(2^24).
 #[derive(Clone, Debug)]
 pub struct Tower {
     modulus: Vec<Gf>,
@@ -112,8 +115,8 @@ const NOTHING: Element = [Gf::ZERO; 3];
 /// A vanishing minor: data columns that are lost while only these parities remain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VanishingMinor {
-    /// The data columns, ascending from 0. The last is the number of data columns up to which the code is
-    /// MDS.
+    /// The data columns, ascending from 0. The last is the number of data columns up to which the
+    /// code is MDS.
     pub data: Vec<usize>,
     /// As many parities.
     pub parities: Vec<usize>,
@@ -133,7 +136,8 @@ impl VanishingMinor {
     }
 }
 
-/// The first vanishing minor of the rows of powers of 3 or 4 generators, `None` if there is none up to 255.
+/// The first vanishing minor of the rows of powers of 3 or 4 generators, `None` if there is none up
+/// to 255.
 ///
 /// Cost: O(limit^2) products in the tower.
 pub fn first_vanishing_minor(field: &Tower, generators: &[Element]) -> Option<VanishingMinor> {
@@ -181,18 +185,19 @@ pub fn first_vanishing_minor(field: &Tower, generators: &[Element]) -> Option<Va
     None
 }
 
-/// The largest number of data columns for which the rows of powers of [1, a, a^1/2, X] are MDS, with X^2 =
-/// bX + c.
+/// The largest number of data columns for which the rows of powers of [1, a, a^1/2, X] are MDS,
+/// with X^2 = bX + c.
 ///
 /// `None` if X^2 + bX + c has a root in GF(2^8) and so names no X. Cost: about 50 microseconds.
 pub fn limit_of_fourth_generator(b: Gf, c: Gf) -> Option<usize> {
     limit_of_fourth_generator_from(b, c, 0)
 }
 
-/// [`limit_of_fourth_generator`] if it is at least `least`; `None`, mostly much sooner, if it is less.
+/// [`limit_of_fourth_generator`] if it is at least `least`; `None`, mostly much sooner, if it is
+/// less.
 ///
-/// A search over all 32,640 irreducible X^2 + bX + c takes seconds on one core; each polynomial is a task
-/// of its own.
+/// A search over all 32,640 irreducible X^2 + bX + c takes seconds on one core; each polynomial is
+/// a task of its own.
 ///
 /// ```
 /// use pantile_code::plank::limit_of_fourth_generator_from;
@@ -212,7 +217,8 @@ pub fn limit_of_fourth_generator_from(b: Gf, c: Gf, least: usize) -> Option<usiz
     (limit >= least).then_some(limit)
 }
 
-/// The slopes of the rows of [1, a, a^1/2, X], with r = a^1/2: all their denominators lie in GF(2^8).
+/// The slopes of the rows of [1, a, a^1/2, X], with r = a^1/2: all their denominators lie in
+/// GF(2^8).
 struct Slopes {
     /// (1 + r^k) / (1 + a^k) = 1 / (1 + r^k): distinct up to 254, because r generates.
     first: Vec<Gf>,
@@ -246,8 +252,8 @@ impl Slopes {
         slopes
     }
 
-    /// The limit by minors of size 2 and 3 that use X; without X there is none, [1, a, a^1/2] being MDS to
-    /// 255.
+    /// The limit by minors of size 2 and 3 that use X; without X there is none, [1, a, a^1/2] being
+    /// MDS to 255.
     fn limit_of_small_minors(&self) -> usize {
         let mut seen = vec![false; 3 << 16];
         // A slope of zero, or of one, is a vanishing 2 x 2 minor of X with 1, a or a^1/2.

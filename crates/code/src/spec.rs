@@ -8,8 +8,8 @@
 //! value    = 1*( lower-case letter / digit / "." / "-" )
 //! ```
 //!
-//! The grammar is common; what the arguments mean is the family's. A parsed [`Code`](crate::Code) carries the
-//! canonical spec: positional arguments first, then options, defaults left out.
+//! The grammar is common; what the arguments mean is the family's. A parsed [`Code`](crate::Code)
+//! carries the canonical spec: positional arguments first, then options, defaults left out.
 
 use crate::families::{Family, families};
 use crate::{Code, CodeError};
@@ -46,7 +46,8 @@ impl fmt::Display for CodeSpec {
 }
 
 impl Code {
-    /// Builds the code that a spec names; also one that must not store: whoever stores asks [`Code::check_stores`].
+    /// Builds the code that a spec names; also one that must not store: whoever stores asks
+    /// [`Code::check_stores`].
     ///
     /// Errors: a [`CodeError`] that says the limit and what to do; nothing is built.
     /// Cost: the construction alone; no proof is run.

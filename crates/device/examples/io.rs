@@ -1,12 +1,13 @@
-//! What the pool costs: the same direct I/O through [`IoPool`], with threads and with the ring, and through plain loops of pread and
-//! pwrite.
+//! What the pool costs: the same direct I/O through [`IoPool`], with threads and with the ring, and
+//! through plain loops of pread and pwrite.
 //!
 //!   cargo run --release -p pantile-device --example io [-- DIR [ROUNDS [WORKERS]]]
 //!
-//! One file of 256 MiB in DIR, opened with O_DIRECT and written once. Rounds are interleaved; each measures plain,
-//! then threads, then the ring, for half a second each, and gives the ratios to plain. Printed: medians, and processor time for each
-//! operation. Memory has no file, so both pools serve it with threads. 4 KiB: random, 32 at a time (plain: 32 threads that loop).
-//! 1 MiB: sequential, 4 at a time (plain: 4 threads that take the next place). 1 at a time: one thread.
+//! One file of 256 MiB in DIR, opened with O_DIRECT and written once. Rounds are interleaved; each
+//! measures plain, then threads, then the ring, for half a second each, and gives the ratios to
+//! plain. Printed: medians, and processor time for each operation. Memory has no file, so both
+//! pools serve it with threads. 4 KiB: random, 32 at a time (plain: 32 threads that loop). 1 MiB:
+//! sequential, 4 at a time (plain: 4 threads that take the next place). 1 at a time: one thread.
 
 use pantile_device::*;
 use std::sync::Arc;
@@ -134,7 +135,8 @@ fn place(work: Work, rng: &mut fastrand::Rng, next: &AtomicU64) -> u64 {
     index * work.len as u64
 }
 
-/// The loop anybody would write: threads, each with a buffer, each doing one operation after the other.
+/// The loop anybody would write: threads, each with a buffer, each doing one operation after the
+/// other.
 fn plain(work: Work, device: &dyn Device) -> Rate {
     let (next, ops) = (AtomicU64::new(0), AtomicU64::new(0));
     let (cpu, begun) = (cpu_time(), Instant::now());

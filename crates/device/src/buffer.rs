@@ -1,10 +1,11 @@
 //! Page-aligned memory, owned, recycled and bounded.
 //!
-//! Direct I/O wants memory that begins on a sector; a page suffices for every device. A pool has one range of addresses and asks for huge pages
-//! there ([`pages`](crate::pages)); a buffer for which what is free of it is in pieces too small is a mapping of its own.
+//! Direct I/O wants memory that begins on a sector; a page suffices for every device. A pool has
+//! one range of addresses and asks for huge pages there ([`pages`](crate::pages)); a buffer for
+//! which what is free of it is in pieces too small is a mapping of its own.
 //!
-//! Invariant: what users have and what is idle <= `max_bytes` of the pool, at every moment; pages that the system made huge are
-//! counted by what was taken of them.
+//! Invariant: what users have and what is idle <= `max_bytes` of the pool, at every moment; pages
+//! that the system made huge are counted by what was taken of them.
 
 use crate::pages::{Area, Pages};
 use std::fmt;
@@ -12,7 +13,8 @@ use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Buffers begin on a multiple of this. The smallest page of every processor we build for, and at least a sector.
+/// Buffers begin on a multiple of this. The smallest page of every processor we build for, and at
+/// least a sector.
 pub const PAGE_BYTES: usize = 4096;
 
 /// Owned bytes that begin on a page. Dropped, they return to the pool they came from.
@@ -102,7 +104,8 @@ impl PartMut<'_> {
 }
 
 impl BufferPool {
-    /// A pool that never holds more than `max_bytes`, in use and idle together; whole pages are counted.
+    /// A pool that never holds more than `max_bytes`, in use and idle together; whole pages are
+    /// counted.
     pub fn new(max_bytes: usize) -> Self {
         let area = Area::new(max_bytes / PAGE_BYTES * PAGE_BYTES);
         let store = Mutex::new(Store { area, used_bytes: 0, idle_bytes: 0, waiting: 0 });
@@ -117,7 +120,8 @@ impl BufferPool {
         Some(AlignedBuf { pages: Some(pages), len, home: Some(self.inner.clone()) })
     }
 
-    /// The same, waiting for buffers to return; `None` at the deadline, or at once if it can never be.
+    /// The same, waiting for buffers to return; `None` at the deadline, or at once if it can never
+    /// be.
     ///
     /// No order among those who wait: a large one may see small ones pass.
     pub fn take_until(&self, len: usize, deadline: Instant) -> Option<AlignedBuf> {
@@ -234,7 +238,8 @@ impl Inner {
         }
         store.used_bytes += capacity;
         let of_area = store.area.as_mut().and_then(|area| area.take(capacity));
-        // What was taken of the area may have had memory, or not: then what is idle counts for too much.
+        // What was taken of the area may have had memory, or not: then what is idle counts for too
+        // much.
         store.idle_bytes = store.idle_bytes.min(store.area.as_ref().map_or(0, Area::free_bytes));
         if store.used_bytes + store.idle_bytes > self.max_bytes {
             store.area.iter().for_each(Area::empty);
@@ -273,7 +278,8 @@ impl Store {
 
 /// Whole pages for `len` bytes.
 fn capacity_of(len: usize) -> usize {
-    // How long a buffer is may follow from what a stranger's file is like, so 0 is a length like any other.
+    // How long a buffer is may follow from what a stranger's file is like, so 0 is a length like
+    // any other.
     len.max(1).next_multiple_of(PAGE_BYTES)
 }
 

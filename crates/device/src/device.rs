@@ -6,12 +6,14 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A row of bytes of fixed length, read and written in whole blocks, by any number of threads at once.
+/// A row of bytes of fixed length, read and written in whole blocks, by any number of threads at
+/// once.
 ///
-/// Invariant: offsets and lengths are multiples of [`block_len_bytes`](Self::block_len_bytes), and so is the place
-/// of a part within its buffer; `offset + len <= len_bytes()`. Anything else is refused before it is tried.
-/// Order: operations that overlap in time and in place happen in any order, block by block.
-/// Errors: a read that failed may have changed its buffer; a write that failed may have written any of its blocks.
+/// Invariant: offsets and lengths are multiples of [`block_len_bytes`](Self::block_len_bytes), and
+/// so is the place of a part within its buffer; `offset + len <= len_bytes()`. Anything else is
+/// refused before it is tried. Order: operations that overlap in time and in place happen in any
+/// order, block by block. Errors: a read that failed may have changed its buffer; a write that
+/// failed may have written any of its blocks.
 pub trait Device: Send + Sync {
     /// What the device is called in errors: its path.
     fn path(&self) -> &Path;
@@ -35,19 +37,22 @@ pub trait Device: Send + Sync {
 
     /// Makes every operation that was acknowledged before this call survive a crash.
     ///
-    /// Errors: `FlushFailed`, and then for ever: what was written since the last good flush may be gone.
+    /// Errors: `FlushFailed`, and then for ever: what was written since the last good flush may be
+    /// gone.
     fn flush(&self) -> Result<(), DeviceError>;
 
     /// Says that the content of a range is no longer needed. A device may ignore it.
     ///
-    /// Afterwards each block reads as zeros or as it was before, and need not stay the one or the other.
+    /// Afterwards each block reads as zeros or as it was before, and need not stay the one or the
+    /// other.
     fn discard(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError>;
 
     /// Fills a range with zeros, and keeps the space for it. As stable as a write is.
     fn zero(&self, offset_bytes: u64, len_bytes: u64) -> Result<(), DeviceError>;
 
-    /// The file whose direct, positioned, aligned reads and writes are those of this device, if there is nothing more to them: then a pool may
-    /// leave them to the system. What is not done in full is asked of the device again, for its error.
+    /// The file whose direct, positioned, aligned reads and writes are those of this device, if
+    /// there is nothing more to them: then a pool may leave them to the system. What is not done in
+    /// full is asked of the device again, for its error.
     fn direct_file(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -153,7 +158,8 @@ pub(crate) fn site(device: &Path, op: OpKind, offset_bytes: u64, len_bytes: u64)
     Site { device: device.to_path_buf(), op, offset_bytes, len_bytes }
 }
 
-/// Refuses what lies outside of the device or off its blocks; `starts_and_lens` are those of the parts in memory.
+/// Refuses what lies outside of the device or off its blocks; `starts_and_lens` are those of the
+/// parts in memory.
 pub(crate) fn check(
     device: &(impl Device + ?Sized),
     op: OpKind,

@@ -145,8 +145,9 @@ pub enum Remedy {
 impl DeviceError {
     /// The error that a number of the system stands for.
     ///
-    /// The numbers are those that Linux' block layer and file systems give to failed reads and writes
-    /// (`blk_errors` in block/blk-core.c): one list, so that a fault made by a test means what a real one does.
+    /// The numbers are those that Linux' block layer and file systems give to failed reads and
+    /// writes (`blk_errors` in block/blk-core.c): one list, so that a fault made by a test means
+    /// what a real one does.
     pub fn from_errno(at: Site, errno: i32) -> Self {
         use rustix::io::Errno as E;
         let one_of = |known: &[E]| known.iter().any(|known| known.raw_os_error() == errno);
@@ -158,7 +159,8 @@ impl DeviceError {
         } else if one_of(&[E::NODEV, E::NXIO, E::NOMEDIUM, E::NOLINK, E::STALE])
             || one_of(&[E::NOTCONN, E::SHUTDOWN, E::CONNABORTED, E::CONNRESET, E::HOSTDOWN])
         {
-            // Unplugged, offline, transport lost; the server of a FUSE or network file system is dead.
+            // Unplugged, offline, transport lost; the server of a FUSE or network file system is
+            // dead.
             Self::Gone { at, errno }
         } else if one_of(&[E::NOSPC, E::DQUOT, E::FBIG]) {
             Self::NoSpace { at, errno }

@@ -1,4 +1,5 @@
-//! A device that fails as told: each fault is planned for the nth operation of a kind, counted from 1, or for a range of bytes.
+//! A device that fails as told: each fault is planned for the nth operation of a kind, counted from
+//! 1, or for a range of bytes.
 
 use crate::device::site;
 use crate::{Device, DeviceError, Layer, Layered, OpKind, Operation};
@@ -62,7 +63,8 @@ impl<D: Device> Layered<D, Planning> {
         self.fail(kind, nth, u64::MAX, 0..u64::MAX, fault);
     }
 
-    /// Lets every operation of a kind fail that touches one of these bytes: a place of the medium that has gone bad.
+    /// Lets every operation of a kind fail that touches one of these bytes: a place of the medium
+    /// that has gone bad.
     pub fn fail_within(&self, kind: OpKind, bytes: Range<u64>, fault: Fault) {
         self.fail(kind, 1, u64::MAX, bytes, fault);
     }

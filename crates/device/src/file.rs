@@ -1,23 +1,28 @@
 //! Regular files and block devices, past the page cache where the system lets us.
 //!
-//! Opening, in this order: the kind is looked at first (a pipe would block), then the device is claimed (`flock`
-//! for a file, `O_EXCL` for a block device, so mounted ones and those of another volume are refused), and only then
-//! is anything done to it. The lock belongs to the open file, not to the name or the process: a second opening is
-//! refused under any name, also by ourselves, and a dead process holds nothing.
+//! Opening, in this order: the kind is looked at first (a pipe would block), then the device is
+//! claimed (`flock` for a file, `O_EXCL` for a block device, so mounted ones and those of another
+//! volume are refused), and only then is anything done to it. The lock belongs to the open file,
+//! not to the name or the process: a second opening is refused under any name, also by ourselves,
+//! and a dead process holds nothing.
 //!
 //! Direct or buffered: the kernel is asked for the alignment that direct I/O demands of this file
-//! (STATX_DIOALIGN), `O_DIRECT` is set, and one block is read. Where any of it is refused, the device works
-//! through the page cache, and [`FileDevice::mode`] says so. A flush is `fdatasync` in both modes: it empties the
-//! device's own write cache too, and for a block device the kernel's block layer.
+//! (STATX_DIOALIGN), `O_DIRECT` is set, and one block is read. Where any of it is refused, the
+//! device works through the page cache, and [`FileDevice::mode`] says so. A flush is `fdatasync` in
+//! both modes: it empties the device's own write cache too, and for a block device the kernel's
+//! block layer.
 //!
-//! A flush that fails is never tried again. Linux reports a lost write once and then calls the pages clean, so the
-//! second `fdatasync` would acknowledge what is gone. The first error therefore stays until the device is reopened.
+//! A flush that fails is never tried again. Linux reports a lost write once and then calls the
+//! pages clean, so the second `fdatasync` would acknowledge what is gone. The first error therefore
+//! stays until the device is reopened.
 //!
-//! A file cut while it is open is found by the next read past its new end, and by the next flush, which looks at
-//! the length. (A write past the new end alone would silently make it longer again, with a hole of zeros.)
+//! A file cut while it is open is found by the next read past its new end, and by the next flush,
+//! which looks at the length. (A write past the new end alone would silently make it longer again,
+//! with a hole of zeros.)
 //!
-//! Discarding a block device uses `fallocate` (punch hole: write zeroes with unmap), not the BLKDISCARD ioctl, which
-//! would be `unsafe`. A drive that can TRIM but cannot promise zeros after it gets no TRIM from us.
+//! Discarding a block device uses `fallocate` (punch hole: write zeroes with unmap), not the
+//! BLKDISCARD ioctl, which would be `unsafe`. A drive that can TRIM but cannot promise zeros after
+//! it gets no TRIM from us.
 
 use crate::device::{check, parts_len, site};
 use crate::error::opening;
@@ -33,7 +38,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Block length where the system does not say what direct I/O demands: no disk has larger logical sectors.
+/// Block length where the system does not say what direct I/O demands: no disk has larger logical
+/// sectors.
 const UNKNOWN_BLOCK_BYTES: u32 = 4096;
 
 /// Zeros written at a time where the system cannot zero a range itself.
@@ -52,8 +58,8 @@ pub struct FileDevice {
     block_len_bytes: u32,
     mode: Mode,
     access: Access,
-    /// The error of the first flush that failed. Held while a flush runs: the system reports a lost write to one
-    /// caller only, and no other may be answered before that report is known.
+    /// The error of the first flush that failed. Held while a flush runs: the system reports a lost
+    /// write to one caller only, and no other may be answered before that report is known.
     flush_failure: Mutex<Option<Errno>>,
     cannot_discard: AtomicBool,
     cannot_zero: AtomicBool,
@@ -85,7 +91,8 @@ pub enum Access {
     /// Everything; nobody else may have it open.
     #[default]
     ReadWrite,
-    /// Looking: others may look as well. A file that is open for writing is refused, a block device is not.
+    /// Looking: others may look as well. A file that is open for writing is refused, a block device
+    /// is not.
     ReadOnly,
 }
 
@@ -108,12 +115,14 @@ impl FileDevice {
 
     /// Opens a file or block device. Its length is rounded down to whole blocks.
     ///
-    /// Errors: `NotThere`, `NotADevice`, `InUse`, `TooSmall` (not one block long, or empty), or what the system says.
+    /// Errors: `NotThere`, `NotADevice`, `InUse`, `TooSmall` (not one block long, or empty), or
+    /// what the system says.
     pub fn open_with(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self, DeviceError> {
         let path = path.as_ref();
         let refused = |errno| opening(path, OpKind::Open, errno);
         let kind = FileType::from_raw_mode(rustix::fs::stat(path).map_err(refused)?.st_mode);
-        // The name may be that of a pipe or a terminal by the time it is opened: nobody waits for the other end of that.
+        // The name may be that of a pipe or a terminal by the time it is opened: nobody waits for
+        // the other end of that.
         let mut flags = OFlags::CLOEXEC | OFlags::NONBLOCK;
         flags |= match options.access {
             Access::ReadWrite => OFlags::RDWR,
@@ -157,7 +166,8 @@ impl FileDevice {
             .map_err(refused)
             .and_then(|()| Self::from_open(file, path, options, OpKind::Create));
         if made.is_err() {
-            // It is ours: O_EXCL made it. If even this fails, the first error is still the one to tell.
+            // It is ours: O_EXCL made it. If even this fails, the first error is still the one to
+            // tell.
             let _ = rustix::fs::unlink(path);
         }
         made
@@ -364,14 +374,16 @@ impl Device for FileDevice {
     }
 
     fn direct_file(&self) -> Option<BorrowedFd<'_>> {
-        // A write to one that is open for reading is refused by the system, and then asked of the device, for its error.
+        // A write to one that is open for reading is refused by the system, and then asked of the
+        // device, for its error.
         (self.mode == Mode::Direct).then(|| self.file.as_fd())
     }
 }
 
 impl Drop for FileDevice {
-    /// Unlocks, rather than leaving it to the closing: between fork and exec a child of ours, started by some other
-    /// thread, holds the same open file, and the device would seem in use for a moment after it was closed.
+    /// Unlocks, rather than leaving it to the closing: between fork and exec a child of ours,
+    /// started by some other thread, holds the same open file, and the device would seem in use for
+    /// a moment after it was closed.
     fn drop(&mut self) {
         if let Identity::File { .. } = self.identity {
             let _ = flock(&self.file, FlockOperation::Unlock);
@@ -383,8 +395,8 @@ impl Drop for FileDevice {
 fn fill_new(file: &OwnedFd, path: &Path, len_bytes: u64, reserve: bool) -> Result<(), Errno> {
     retry_on_intr(|| flock(file, FlockOperation::NonBlockingLockExclusive))?;
     if reserve {
-        // Asked first: a file system takes all that it has before it says that this was not enough, and meanwhile
-        // nobody else can write.
+        // Asked first: a file system takes all that it has before it says that this was not enough,
+        // and meanwhile nobody else can write.
         let free = fstatvfs(file)?;
         if free.f_bavail.saturating_mul(free.f_frsize) < len_bytes {
             return Err(Errno::NOSPC);
@@ -430,7 +442,8 @@ fn choose_mode(file: &OwnedFd, stat: &Stat, len: u64, caching: Caching) -> Resul
     }
 }
 
-/// Block length of direct I/O; `None` if the system says there is none for this file, or for pages such as ours.
+/// Block length of direct I/O; `None` if the system says there is none for this file, or for pages
+/// such as ours.
 fn direct_block_len(file: &OwnedFd, sector: Option<u32>) -> Option<u32> {
     let unknown = Some(sector.unwrap_or(UNKNOWN_BLOCK_BYTES));
     let Ok(found) = statx(file, "", rustix::fs::AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) else {
@@ -458,8 +471,9 @@ enum Stop {
 
 /// Calls `step(done)` until `len` bytes are moved, whatever the system does in one call.
 ///
-/// A call may move less than asked for, be interrupted, or stop within a block: then the block is begun anew, for
-/// direct I/O cannot go on from its middle. Invariant: `done` is a multiple of `block`, and grows, or it is over.
+/// A call may move less than asked for, be interrupted, or stop within a block: then the block is
+/// begun anew, for direct I/O cannot go on from its middle. Invariant: `done` is a multiple of
+/// `block`, and grows, or it is over.
 fn to_the_end(
     len: usize,
     block: usize,
@@ -486,7 +500,8 @@ fn to_the_end(
 mod tests {
     use super::*;
 
-    /// Moves `len` bytes by a scripted system, which stops short where the script says; gives the calls it saw.
+    /// Moves `len` bytes by a scripted system, which stops short where the script says; gives the
+    /// calls it saw.
     fn moved(len: usize, script: &[Result<usize, Errno>]) -> (Result<(), Stop>, Vec<usize>) {
         let (mut script, mut seen) = (script.iter(), Vec::new());
         let result = to_the_end(len, 512, |done| {

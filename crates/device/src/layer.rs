@@ -20,7 +20,8 @@ pub struct Operation {
 pub trait Layer: Send + Sync {
     /// Answers an operation.
     ///
-    /// `does` does the first so many bytes of it on the device within, whose errors it gives. A layer need not call it, but what it then answers is its own.
+    /// `does` does the first so many bytes of it on the device within, whose errors it gives. A
+    /// layer need not call it, but what it then answers is its own.
     fn around(
         &self,
         within: &dyn Device,
@@ -31,8 +32,8 @@ pub trait Layer: Send + Sync {
         does(operation.len_bytes)
     }
 
-    /// The file that may be read and written directly, as [`Device::direct_file`] says: that of the device within, of a layer that does nothing to
-    /// operations, so that they need not pass.
+    /// The file that may be read and written directly, as [`Device::direct_file`] says: that of the
+    /// device within, of a layer that does nothing to operations, so that they need not pass.
     fn direct_file<'a>(&'a self, within: &'a dyn Device) -> Option<BorrowedFd<'a>> {
         let _ = within;
         None

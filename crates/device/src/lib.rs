@@ -1,10 +1,13 @@
-//! Does, never decides: positioned reads and writes of files and block devices, and the threads that run them.
+//! Does, never decides: positioned reads and writes of files and block devices, and the threads
+//! that run them.
 //!
-//! A [`Device`] is a row of bytes of fixed length, read and written in whole blocks. [`FileDevice`] is a file or a
-//! block device, [`MemoryDevice`] is neither, and a [`Layer`] makes any device slow ([`Throttled`]), counted
-//! ([`Counted`]) or faulty ([`Faulty`]). Bytes travel in page-aligned buffers ([`AlignedBuf`]) of a bounded
-//! [`BufferPool`]. An [`IoPool`] runs requests on threads, some for each device, so that one that hangs delays no
-//! other; it hands back completions, and knows neither what is written nor why. A [`Reader`] reads at once, for whoever cannot wait for a thread.
+//! A [`Device`] is a row of bytes of fixed length, read and written in whole blocks. [`FileDevice`]
+//! is a file or a block device, [`MemoryDevice`] is neither, and a [`Layer`] makes any device slow
+//! ([`Throttled`]), counted ([`Counted`]) or faulty ([`Faulty`]). Bytes travel in page-aligned
+//! buffers ([`AlignedBuf`]) of a bounded [`BufferPool`]. An [`IoPool`] runs requests on threads,
+//! some for each device, so that one that hangs delays no other; it hands back completions, and
+//! knows neither what is written nor why. A [`Reader`] reads at once, for whoever cannot wait for a
+//! thread.
 //!
 //! ```
 //! use pantile_device::*;
@@ -26,10 +29,12 @@
 //! # Ok::<(), DeviceError>(())
 //! ```
 //!
-//! Invariants: what is acknowledged was handed to the system in full, what [`Device::flush`] acknowledges is on
-//! stable storage; an error is never an acknowledgement, and a flush that failed once fails for ever.
+//! Invariants: what is acknowledged was handed to the system in full, what [`Device::flush`]
+//! acknowledges is on stable storage; an error is never an acknowledgement, and a flush that failed
+//! once fails for ever.
 //!
-//! What is deliberately not here: redundancy, retries, checksums, caches, and choosing between devices.
+//! What is deliberately not here: redundancy, retries, checksums, caches, and choosing between
+//! devices.
 
 mod buffer;
 mod counted;

@@ -26,7 +26,8 @@ impl MemoryDevice {
 
     /// A device with blocks of a chosen length.
     ///
-    /// Panics: if the block length is no power of two of at least 512, or the length is not whole blocks.
+    /// Panics: if the block length is no power of two of at least 512, or the length is not whole
+    /// blocks.
     pub fn with_block_len(name: impl Into<PathBuf>, len_bytes: u64, block_len_bytes: u32) -> Self {
         assert!(block_len_bytes.is_power_of_two() && block_len_bytes >= 512, "blocks of {block_len_bytes}");
         assert!(len_bytes > 0 && len_bytes.is_multiple_of(block_len_bytes.into()), "{len_bytes} bytes");
@@ -34,7 +35,8 @@ impl MemoryDevice {
         Self { name: name.into(), len_bytes, block_len_bytes, chunks }
     }
 
-    /// Calls `each` with (chunk, place in it, place in the range, length) for a checked range, in order.
+    /// Calls `each` with (chunk, place in it, place in the range, length) for a checked range, in
+    /// order.
     fn pieces(offset: u64, len: u64, mut each: impl FnMut(usize, usize, usize, usize)) {
         let mut done = 0;
         while done < len {

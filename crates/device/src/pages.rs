@@ -1,10 +1,12 @@
 //! Memory from the system, and the `unsafe` that it takes.
 //!
-//! A pool takes its buffers out of one [`Area`] of addresses that asks for huge pages. A device takes memory in one piece: of small pages each is
-//! a piece of its own, and a virtual disk that wrote 1.4 GiB/s from those wrote 2.3 GiB/s from huge ones (`cargo run --release -p
+//! A pool takes its buffers out of one [`Area`] of addresses that asks for huge pages. A device
+//! takes memory in one piece: of small pages each is a piece of its own, and a virtual disk that
+//! wrote 1.4 GiB/s from those wrote 2.3 GiB/s from huge ones (`cargo run --release -p
 //! pantile-device --example io` shows both).
 //!
-//! Invariant: the pages that an area has given and not got back do not overlap, and none of them is free.
+//! Invariant: the pages that an area has given and not got back do not overlap, and none of them is
+//! free.
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,15 +18,16 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Whole pages that nobody else has: of an area, or a mapping of their own.
 ///
-/// Invariant: `start .. start + capacity` lies in `mapping`, no other `Pages` has a byte of it, and every byte is initialised
-/// (anonymous memory is zeros, and only `u8`s are ever written).
+/// Invariant: `start .. start + capacity` lies in `mapping`, no other `Pages` has a byte of it, and
+/// every byte is initialised (anonymous memory is zeros, and only `u8`s are ever written).
 pub(crate) struct Pages {
     mapping: Arc<Mapping>,
     start: NonNull<u8>,
     capacity: usize,
 }
 
-// SAFETY: `Pages` alone refers to its bytes, as a Box<[u8]> to its own; mappings belong to the process, not to a thread.
+// SAFETY: `Pages` alone refers to its bytes, as a Box<[u8]> to its own; mappings belong to the
+// process, not to a thread.
 unsafe impl Send for Pages {}
 // SAFETY: through a shared reference bytes are only read (`bytes`); writing takes `&mut self`.
 unsafe impl Sync for Pages {}
@@ -42,8 +45,9 @@ impl Pages {
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: by the invariant the range is mapped for as long as `mapping` lives, initialised, and ours; `capacity`
-        // is part of a successful mmap, so it is below isize::MAX; `&self` excludes a `&mut` to the same bytes.
+        // SAFETY: by the invariant the range is mapped for as long as `mapping` lives, initialised,
+        // and ours; `capacity` is part of a successful mmap, so it is below isize::MAX; `&self`
+        // excludes a `&mut` to the same bytes.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.capacity) }
     }
 
@@ -53,7 +57,8 @@ impl Pages {
     }
 }
 
-/// A range of addresses of which pages are given, low ones first. What was never given costs nothing.
+/// A range of addresses of which pages are given, low ones first. What was never given costs
+/// nothing.
 pub(crate) struct Area {
     mapping: Arc<Mapping>,
     /// Where it begins within the mapping: at a huge page.
@@ -86,7 +91,8 @@ impl Area {
         })
     }
 
-    /// The smallest free range that suffices, or what was never given. None if what is free is in pieces too small.
+    /// The smallest free range that suffices, or what was never given. None if what is free is in
+    /// pieces too small.
     pub(crate) fn take(&mut self, capacity: usize) -> Option<Pages> {
         let place = match self.by_len.range((capacity, 0)..).next() {
             Some(&(len, place)) => {
@@ -129,7 +135,8 @@ impl Area {
     /// Gives the memory of what is free to the system.
     pub(crate) fn empty(&self) {
         for (&place, &len) in &self.free {
-            // SAFETY: what is free lies within the mapping, and by the invariant of the module nobody has a part of it.
+            // SAFETY: what is free lies within the mapping, and by the invariant of the module
+            // nobody has a part of it.
             unsafe { self.mapping.empty(self.at(place), len) };
         }
     }
@@ -172,15 +179,16 @@ impl Mapping {
     fn new(len: usize) -> rustix::io::Result<Self> {
         let (protection, flags) =
             (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
-        // SAFETY: a null address without MAP_FIXED lets the kernel choose a free place, so no existing mapping, hence
-        // no Rust object, is touched. The result is ours alone.
+        // SAFETY: a null address without MAP_FIXED lets the kernel choose a free place, so no
+        // existing mapping, hence no Rust object, is touched. The result is ours alone.
         let start = unsafe { mmap_anonymous(std::ptr::null_mut(), len, protection, flags) }?;
         Ok(Self { start: NonNull::new(start.cast()).expect("the kernel maps nothing at 0 unasked"), len })
     }
 
     /// A hint: a system without huge pages refuses it, and nothing is lost.
     fn ask_for_huge_pages(&self) {
-        // SAFETY: the range is this mapping; the advice changes how it is backed, not what it holds.
+        // SAFETY: the range is this mapping; the advice changes how it is backed, not what it
+        // holds.
         let _ = unsafe { madvise(self.start.as_ptr().cast(), self.len, Advice::LinuxHugepage) };
     }
 
@@ -190,7 +198,8 @@ impl Mapping {
     ///
     /// The pages are within the mapping, and nobody refers to them.
     unsafe fn empty(&self, start: NonNull<u8>, len: usize) {
-        // SAFETY: by the contract no reference sees the change; private anonymous memory becomes zeros, which are initialised bytes.
+        // SAFETY: by the contract no reference sees the change; private anonymous memory becomes
+        // zeros, which are initialised bytes.
         let done = unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxDontNeed) };
         debug_assert!(done.is_ok(), "memory could not be given back: {done:?}");
     }
@@ -198,7 +207,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is exactly our mapping, and whoever refers to it holds the Arc that this value was in.
+        // SAFETY: the range is exactly our mapping, and whoever refers to it holds the Arc that
+        // this value was in.
         let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
         // The kernel may refuse to split an area when it has too many: then the pages stay, unused.
         debug_assert!(unmapped.is_ok(), "a mapping could not be undone");

@@ -1,24 +1,27 @@
 //! Runs requests, on threads for each device or in an io_uring for all, and hands back completions.
 //!
-//! Reads and writes of a file with nothing before it go to the ring ([`crate::ring`]) where the system has one: no thread is called, neither
-//! for the request nor for its completion. Everything else, and whatever the ring does not do in full, is for threads.
+//! Reads and writes of a file with nothing before it go to the ring ([`crate::ring`]) where the
+//! system has one: no thread is called, neither for the request nor for its completion. Everything
+//! else, and whatever the ring does not do in full, is for threads.
 //!
-//! Each device has its own queue and its own workers, so one that hangs holds up its own requests and nobody
-//! else's. Workers begin when there is work for them and stay. A worker takes, in this order: a user's flush, a
-//! user's request, a flush in the background, a request in the background; the last kind never has more than its
-//! share of the workers, so a user's request always finds one that is not busy with a rebuild.
+//! Each device has its own queue and its own workers, so one that hangs holds up its own requests
+//! and nobody else's. Workers begin when there is work for them and stay. A worker takes, in this
+//! order: a user's flush, a user's request, a flush in the background, a request in the background;
+//! the last kind never has more than its share of the workers, so a user's request always finds one
+//! that is not busy with a rebuild.
 //!
-//! Order: requests of one device run side by side, in any order. Whoever needs one after the other waits for the
-//! first one's completion. A flush covers every operation whose completion was taken before the flush was
-//! submitted. All flushes that wait are one flush of the device (they began to wait before it begins, so it covers
-//! what each must); one that comes while a flush runs waits for the next.
+//! Order: requests of one device run side by side, in any order. Whoever needs one after the other
+//! waits for the first one's completion. A flush covers every operation whose completion was taken
+//! before the flush was submitted. All flushes that wait are one flush of the device (they began to
+//! wait before it begins, so it covers what each must); one that comes while a flush runs waits for
+//! the next.
 //!
-//! Bound: of each device and priority at most `depth_per_device` requests are accepted and not yet taken back as
-//! completions. So neither queues nor completions grow without end, and a background that is not served cannot
-//! keep a user out.
+//! Bound: of each device and priority at most `depth_per_device` requests are accepted and not yet
+//! taken back as completions. So neither queues nor completions grow without end, and a background
+//! that is not served cannot keep a user out.
 //!
-//! What is deliberately not here: retries, timeouts, fairness between priorities. Completions carry times; the
-//! volume decides.
+//! What is deliberately not here: retries, timeouts, fairness between priorities. Completions carry
+//! times; the volume decides.
 
 use crate::device::site;
 use crate::ring::{Landed, Ring};
@@ -36,13 +39,15 @@ use std::time::{Duration, Instant};
 /// Enough for a system call and a list of slices; a volume of 64 devices has 2048 of these.
 const STACK_BYTES: usize = 128 * 1024;
 
-/// How often a worker without work gives way and looks again before it sleeps: the taker of its completion often
-/// has the next request, and a sleeper has to be called. NOTES.md has the figures.
+/// How often a worker without work gives way and looks again before it sleeps: the taker of its
+/// completion often has the next request, and a sleeper has to be called. NOTES.md has the figures.
 const LOOKS: u32 = 2;
 
-/// Threads that do what they are told on a set of devices, and a ring for what needs none. All calls may come from any thread.
+/// Threads that do what they are told on a set of devices, and a ring for what needs none. All
+/// calls may come from any thread.
 ///
-/// Dropped, it finishes everything that was accepted, however long that takes; see [`shutdown`](Self::shutdown).
+/// Dropped, it finishes everything that was accepted, however long that takes; see
+/// [`shutdown`](Self::shutdown).
 pub struct IoPool {
     options: PoolOptions,
     /// Index = the number that requests name. Invariant: a number is never used twice.
@@ -61,7 +66,8 @@ pub struct PoolOptions {
     pub background_workers_per_device: usize,
     /// Requests of one device and priority that are accepted and not yet taken back.
     pub depth_per_device: usize,
-    /// Whether reads and writes of plain files may go to an io_uring, where there is one, instead of to threads.
+    /// Whether reads and writes of plain files may go to an io_uring, where there is one, instead
+    /// of to threads.
     pub ring: bool,
 }
 
@@ -270,7 +276,8 @@ impl IoPool {
 
     /// Adds a device, and says under which number; numbers are given from 0 and never again.
     ///
-    /// Errors: `SameDevice` if it is attached already, under whatever name; `System` if no thread can be made.
+    /// Errors: `SameDevice` if it is attached already, under whatever name; `System` if no thread
+    /// can be made.
     pub fn attach(&self, device: Arc<dyn Device>) -> Result<usize, DeviceError> {
         let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = slots.iter().flatten().find(|slot| slot.device.identity() == device.identity()) {
@@ -278,7 +285,8 @@ impl IoPool {
             return Err(DeviceError::SameDevice { at: site(device.path(), OpKind::Open, 0, 0), known_as });
         }
         let slot = Arc::new(Slot::new(slots.len(), device, self.options));
-        // The first worker begins now: the only moment at which a system without threads is no surprise.
+        // The first worker begins now: the only moment at which a system without threads is no
+        // surprise.
         slot.spawn(&mut slot.lock(), &self.done).map_err(|error| {
             let at = site(slot.device.path(), OpKind::Open, 0, 0);
             DeviceError::System { at, errno: error.raw_os_error().unwrap_or(0) }
@@ -287,11 +295,12 @@ impl IoPool {
         Ok(slots.len() - 1)
     }
 
-    /// Takes a device away. Requests that had not begun are handed back, those that run will still complete.
+    /// Takes a device away. Requests that had not begun are handed back, those that run will still
+    /// complete.
     ///
-    /// The device is closed when its last worker ends and the completions of what the ring has of it are taken, for which nobody waits: a
-    /// device that hangs can be detached.
-    /// No-op for a number without a device.
+    /// The device is closed when its last worker ends and the completions of what the ring has of
+    /// it are taken, for which nobody waits: a device that hangs can be detached. No-op for a
+    /// number without a device.
     pub fn detach(&self, device: usize) -> Vec<Request> {
         let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
         let Some(slot) = slots.get_mut(device).and_then(Option::take) else { return Vec::new() };
@@ -299,8 +308,8 @@ impl IoPool {
         slot.take_queued(|_| true)
     }
 
-    /// Accepts a request, or hands it back. Never blocks on a device. It may begin only when somebody waits or polls next, so that several
-    /// can be given to the system in one call.
+    /// Accepts a request, or hands it back. Never blocks on a device. It may begin only when
+    /// somebody waits or polls next, so that several can be given to the system in one call.
     ///
     /// Panics: if a range is not within its buffer.
     pub fn submit(&self, request: Request) -> Result<(), Rejected> {
@@ -322,7 +331,8 @@ impl IoPool {
         self.done.take(ended, into)
     }
 
-    /// Waits for at least one completion, a [`wake`](Self::wake) or the deadline; appends, and says how many.
+    /// Waits for at least one completion, a [`wake`](Self::wake) or the deadline; appends, and says
+    /// how many.
     ///
     /// Panics: with the panic of a device, if there was one.
     pub fn wait(&self, into: &mut Vec<Completion>, deadline: Instant) -> usize {
@@ -366,7 +376,8 @@ impl IoPool {
         self.done.take(ended, into)
     }
 
-    /// Lets one [`wait`](Self::wait), now or next, return at once: there is other work for its thread.
+    /// Lets one [`wait`](Self::wait), now or next, return at once: there is other work for its
+    /// thread.
     pub fn wake(&self) {
         let mut ended = self.done.lock();
         // Whoever was called already, for a completion or a wake, sees this one too.
@@ -381,7 +392,8 @@ impl IoPool {
         slot.map_or(0, |slot| slot.accepted.iter().map(|count| count.load(Ordering::Acquire)).sum())
     }
 
-    /// Accepts no more, finishes what was accepted, and leaves devices behind that have not by the deadline.
+    /// Accepts no more, finishes what was accepted, and leaves devices behind that have not by the
+    /// deadline.
     pub fn shutdown(self, deadline: Instant) -> Drained {
         let stuck = self.close(Some(deadline));
         self.done.lock().list.extend(self.landed());
@@ -408,8 +420,8 @@ impl IoPool {
         stuck
     }
 
-    /// Waits for what the system has of some devices; of which it still has something at the deadline. Nobody waits for a device that was
-    /// detached.
+    /// Waits for what the system has of some devices; of which it still has something at the
+    /// deadline. Nobody waits for a device that was detached.
     fn close_ring(&self, devices: &[usize], deadline: Option<Instant>) -> Vec<usize> {
         let Some(ring) = &self.ring else { return Vec::new() };
         let mut busy: Vec<usize>;
@@ -565,7 +577,8 @@ impl Slot {
         Ok(())
     }
 
-    /// What the system would not do in full, a worker does from the start. `None` unless none is left.
+    /// What the system would not do in full, a worker does from the start. `None` unless none is
+    /// left.
     fn again(self: Arc<Self>, landed: Landed, done: &Arc<Done>) -> Option<Over> {
         let mut state = self.lock();
         state.ring_runs[landed.priority() as usize] -= 1;
@@ -591,7 +604,8 @@ impl Slot {
             drop(state);
             self.work.notify_one();
         } else if state.workers < self.options.workers_per_device {
-            // Without another thread the request waits for one of those there are; there is always one.
+            // Without another thread the request waits for one of those there are; there is always
+            // one.
             let _ = self.spawn(&mut state, done);
         }
     }
@@ -655,7 +669,8 @@ impl Slot {
         }
     }
 
-    /// A device that panics is our own fault: it must reach the caller, who would wait for ever otherwise.
+    /// A device that panics is our own fault: it must reach the caller, who would wait for ever
+    /// otherwise.
     fn call(&self, op: &mut Op) -> std::thread::Result<Result<(), DeviceError>> {
         catch_unwind(AssertUnwindSafe(|| op.run(&*self.device)))
     }
@@ -807,8 +822,8 @@ impl Done {
         }
     }
 
-    /// The ring has taken a request. It begins when somebody waits: now, if somebody does, and whoever waits elsewhere waits in the ring from now
-    /// on.
+    /// The ring has taken a request. It begins when somebody waits: now, if somebody does, and
+    /// whoever waits elsewhere waits in the ring from now on.
     fn has_taken(&self, ring: &Ring) {
         let ended = self.lock();
         let (waits, in_ring) = (ended.waiting > 0, ended.in_ring);

@@ -1,9 +1,11 @@
 //! Some reads at a time, by the thread that wants them, with an end to its patience.
 //!
-//! A read through an [`IoPool`](crate::IoPool) goes to another thread and comes back; this one does not. But whoever calls `pread` of a
-//! device that hangs, hangs too. So a [`Reader`] has a ring of its own, and gives up waiting when the time is up.
+//! A read through an [`IoPool`](crate::IoPool) goes to another thread and comes back; this one does
+//! not. But whoever calls `pread` of a device that hangs, hangs too. So a [`Reader`] has a ring of
+//! its own, and gives up waiting when the time is up.
 //!
-//! Invariant: memory that the system may still write to is never given to anybody else, nor is its device closed.
+//! Invariant: memory that the system may still write to is never given to anybody else, nor is its
+//! device closed.
 
 use crate::device::check;
 use crate::{AlignedBuf, Device, OpKind};
@@ -38,10 +40,12 @@ pub struct ReadPart<'d> {
 /// Why nothing was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotRead {
-    /// It is nothing for a reader: a device is more than a file ([`Device::direct_file`]), a range is not its, or not of its buffer, or another's, too; they
-    /// are too many; or the system did not do it in full. A pool does it, or says what is wrong.
+    /// It is nothing for a reader: a device is more than a file ([`Device::direct_file`]), a range
+    /// is not its, or not of its buffer, or another's, too; they are too many; or the system did
+    /// not do it in full. A pool does it, or says what is wrong.
     Refused,
-    /// The time is up, or was up for the read before. Until [`Reader::is_free`] says so the reader reads nothing else, and has the buffers.
+    /// The time is up, or was up for the read before. Until [`Reader::is_free`] says so the reader
+    /// reads nothing else, and has the buffers.
     Late {
         /// One of those that are not there yet, as they were given.
         part: usize,
@@ -73,11 +77,13 @@ impl Reader {
         has_time.then(|| Reader { ring, buffers: ManuallyDrop::default(), under_way: Vec::new() })
     }
 
-    /// Reads some places into buffers, all waited for so long, and shows what lies there as soon as it is known: the number of the part, in any order, and its
-    /// bytes. Only an `Ok` says that all of them have been shown.
+    /// Reads some places into buffers, all waited for so long, and shows what lies there as soon as
+    /// it is known: the number of the part, in any order, and its bytes. Only an `Ok` says that all
+    /// of them have been shown.
     ///
-    /// The buffers are in their place afterwards, unless the system may still write to them: then the reader keeps them all until it is free, and drops them. If
-    /// `show` panics it keeps them until it reads again.
+    /// The buffers are in their place afterwards, unless the system may still write to them: then
+    /// the reader keeps them all until it is free, and drops them. If `show` panics it keeps them
+    /// until it reads again.
     pub fn read(
         &mut self,
         buffers: &mut Vec<AlignedBuf>,
@@ -113,8 +119,9 @@ impl Reader {
             let into = unsafe { starts[part.buffer].add(part.from) };
             let read = opcode::Read::new(Fd(file), into, part.len as u32);
             let read = read.offset(part.offset_bytes).build().user_data(number as u64);
-            // SAFETY: the buffers and the device stay until the system has said that it is over: the device is kept in `under_way` from here
-            // on to then, and nobody touches this range of the buffer, or frees any of it, while it is in there.
+            // SAFETY: the buffers and the device stay until the system has said that it is over:
+            // the device is kept in `under_way` from here on to then, and nobody touches this range
+            // of the buffer, or frees any of it, while it is in there.
             if unsafe { self.ring.submission().push(&read) }.is_err() {
                 // What is under way already is waited for all the same.
                 is_whole = false;
@@ -127,7 +134,8 @@ impl Reader {
                 is_whole &= is_full;
                 if is_whole {
                     let part = &parts[number];
-                    // SAFETY: the part is within the buffer, and the system, which has filled it, has no business there any more.
+                    // SAFETY: the part is within the buffer, and the system, which has filled it,
+                    // has no business there any more.
                     show(number, unsafe {
                         std::slice::from_raw_parts(starts[part.buffer].add(part.from), part.len)
                     });
@@ -149,7 +157,8 @@ impl Reader {
     /// Whether nothing is under way.
     pub fn is_free(&mut self) -> bool {
         if !self.under_way.is_empty() {
-            // What the system did not take while somebody waited it takes now, or it would never end.
+            // What the system did not take while somebody waited it takes now, or it would never
+            // end.
             let _ = self.ring.submit();
             while self.landed().is_some() {}
             if self.under_way.is_empty() {
@@ -188,7 +197,8 @@ impl Drop for Reader {
     }
 }
 
-/// The files of parts that are for a reader, and whose ranges of the buffers are there and nobody else's.
+/// The files of parts that are for a reader, and whose ranges of the buffers are there and nobody
+/// else's.
 fn files_of(parts: &[ReadPart<'_>], buffers: &[AlignedBuf]) -> Option<Vec<RawFd>> {
     if !(1..=READER_PARTS_MAX).contains(&parts.len()) {
         return None;

@@ -1,13 +1,17 @@
 //! Reads and writes of files without a thread for each: one io_uring for all devices of a pool.
 //!
-//! A request goes to the ring if its device has nothing between it and the system ([`Device::direct_file`]) and if nothing about it could be
-//! wrong: aligned, within the device, not too many pieces. Whoever waits for completions waits in the ring, so that neither the request
-//! nor its completion calls a thread. Whatever the system does not do in full is done again by a worker, which finds out what is wrong
-//! and says so as ever: so there is one place that makes errors.
+//! A request goes to the ring if its device has nothing between it and the system
+//! ([`Device::direct_file`]) and if nothing about it could be wrong: aligned, within the device,
+//! not too many pieces. Whoever waits for completions waits in the ring, so that neither the
+//! request nor its completion calls a thread. Whatever the system does not do in full is done again
+//! by a worker, which finds out what is wrong and says so as ever: so there is one place that makes
+//! errors.
 //!
-//! Without io_uring (forbidden, or a kernel before 5.11) there is no ring, and workers do everything.
+//! Without io_uring (forbidden, or a kernel before 5.11) there is no ring, and workers do
+//! everything.
 //!
-//! Invariant: what the system may still write to or read from is in `flights`, whatever happens to the pool.
+//! Invariant: what the system may still write to or read from is in `flights`, whatever happens to
+//! the pool.
 
 use crate::pool::{Op, Priority, Queued, Slot};
 use io_uring::types::{Fd, SubmitArgs, Timespec};
@@ -22,7 +26,8 @@ use std::time::{Duration, Instant};
 /// Requests that are given to the system in one call at most.
 const SUBMISSIONS: u32 = 64;
 
-/// Completions that the system keeps without falling back to a list of its own: 64 devices of 32 requests.
+/// Completions that the system keeps without falling back to a list of its own: 64 devices of 32
+/// requests.
 const COMPLETIONS: u32 = 4096;
 
 /// The most pieces that the system takes in one write (UIO_MAXIOV).
@@ -98,8 +103,8 @@ impl Ring {
 
     /// Gives the system one entry.
     fn push(&self, _held: &MutexGuard<'_, Flights>, entry: &squeue::Entry) -> bool {
-        // SAFETY: whoever calls has the lock, so this is the only entry being written; what it points to is in `flights`, or is the
-        // bell, which lives as long as the ring.
+        // SAFETY: whoever calls has the lock, so this is the only entry being written; what it
+        // points to is in `flights`, or is the bell, which lives as long as the ring.
         let push = || unsafe { self.ring.submission_shared().push(entry) }.is_ok();
         let pushed = push() || {
             let _ = self.ring.submit();
@@ -109,7 +114,8 @@ impl Ring {
         pushed
     }
 
-    /// Lets the system begin what it has not begun, all of it in one call. What it does not take now it takes when somebody waits.
+    /// Lets the system begin what it has not begun, all of it in one call. What it does not take
+    /// now it takes when somebody waits.
     pub(crate) fn kick(&self) {
         if self.waiting.swap(false, Ordering::AcqRel) {
             let _ = self.ring.submit();
@@ -123,7 +129,8 @@ impl Ring {
         self.push(held, &poll.user_data(BELL))
     }
 
-    /// Takes a read or write, which begins with the next [`kick`](Self::kick) or [`wait`](Self::wait). Gives it back if it is for a worker.
+    /// Takes a read or write, which begins with the next [`kick`](Self::kick) or
+    /// [`wait`](Self::wait). Gives it back if it is for a worker.
     pub(crate) fn begin(&self, slot: &Arc<Slot>, queued: Queued) -> Result<(), Queued> {
         let Some(file) = slot.file() else { return Err(queued) };
         let mut queued = queued;
@@ -157,8 +164,8 @@ impl Ring {
                 if !fits || i32::try_from(len).is_err() {
                     return Err(queued);
                 }
-                // SAFETY: the bytes lie in buffers that the request shares and that `flights` has until the system is done with
-                // them; a buffer's bytes do not move when it does.
+                // SAFETY: the bytes lie in buffers that the request shares and that `flights` has
+                // until the system is done with them; a buffer's bytes do not move when it does.
                 let forever =
                     |piece: &[u8]| unsafe { std::slice::from_raw_parts(piece.as_ptr(), piece.len()) };
                 let pieces: Vec<IoSlice<'static>> = bytes.map(|piece| IoSlice::new(forever(piece))).collect();

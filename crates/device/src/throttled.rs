@@ -1,9 +1,10 @@
 //! Makes a fast device as slow as a disk, by a queue that exists in time only.
 //!
-//! Each of `lanes` serves one operation at a time. An operation takes the lane that is free first, begins when both
-//! are ready, and costs `positioning` (unless it continues where its lane stopped) plus its bytes at the bandwidth.
-//! It is done at once on the device within and answered when its time is over. Because lanes are booked by
-//! schedule, not by sleeping, a thread that wakes late delays its own answer and no rate.
+//! Each of `lanes` serves one operation at a time. An operation takes the lane that is free first,
+//! begins when both are ready, and costs `positioning` (unless it continues where its lane stopped)
+//! plus its bytes at the bandwidth. It is done at once on the device within and answered when its
+//! time is over. Because lanes are booked by schedule, not by sleeping, a thread that wakes late
+//! delays its own answer and no rate.
 //!
 //! What it is not: a disk's own cache or reordering. Operations are served in order of arrival.
 
@@ -64,12 +65,14 @@ impl<D: Device> Layered<D, Throttling> {
         Self::with(inner, Throttling { throttle, is_slow, worked_ns: AtomicU64::new(0), lanes })
     }
 
-    /// How long operations have taken that were begun so far, all lanes together: the time that it was not idle.
+    /// How long operations have taken that were begun so far, all lanes together: the time that it
+    /// was not idle.
     pub fn worked(&self) -> Duration {
         Duration::from_nanos(self.layer.worked_ns.load(Relaxed))
     }
 
-    /// Whether it is slow from now on, or as fast as the device within: to prepare what is then measured.
+    /// Whether it is slow from now on, or as fast as the device within: to prepare what is then
+    /// measured.
     pub fn set_slow(&self, is_slow: bool) {
         self.layer.is_slow.store(is_slow, Relaxed);
     }

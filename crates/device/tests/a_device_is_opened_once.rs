@@ -1,6 +1,7 @@
 //! What may be opened, by whom, and what is refused with which words.
 //!
-//! A file of its own: it starts processes without a pause, and each has all open files of this one until it is another program.
+//! A file of its own: it starts processes without a pause, and each has all open files of this one
+//! until it is another program.
 
 use pantile_device::*;
 use std::io::Read;
@@ -57,7 +58,8 @@ fn a_closed_device_is_free_at_once_although_others_start_processes() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !over.load(Relaxed) {
-                // Until it is another program, the child holds all of our open files, and with them their locks.
+                // Until it is another program, the child holds all of our open files, and with them
+                // their locks.
                 Command::new("true").status().unwrap();
             }
         });
@@ -130,8 +132,8 @@ fn making_never_overwrites_and_leaves_nothing_behind() {
     assert_eq!(std::fs::read(&path).unwrap(), b"precious");
     let [none, vast] = ["none", "vast"].map(|name| dir.path().join(name));
     assert!(matches!(FileDevice::create(&none, 0), Err(DeviceError::TooSmall { .. })));
-    // Larger than any file may be: would the free space not be asked first, the number were another (EFBIG), and
-    // no space is taken from anybody either way.
+    // Larger than any file may be: would the free space not be asked first, the number were another
+    // (EFBIG), and no space is taken from anybody either way.
     let error = FileDevice::create_with(&vast, 1 << 62, true, OpenOptions::default()).unwrap_err();
     assert!(matches!(error, DeviceError::NoSpace { errno: 28, .. }), "{error}");
     assert!(!none.exists() && !vast.exists());

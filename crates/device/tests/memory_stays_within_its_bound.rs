@@ -72,7 +72,8 @@ fn a_buffer_outlives_its_pool() {
 
 #[test]
 fn the_system_gets_its_pages_back() {
-    // 4096 buffers of one page each cost their pages and no more, and nothing once the pool is gone.
+    // 4096 buffers of one page each cost their pages and no more, and nothing once the pool is
+    // gone.
     let resident = || {
         let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
         statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096

@@ -1,7 +1,9 @@
-//! Fields: what version 2 says of a set, a source or an entry beyond the fixed parts, each with a tag and a length.
+//! Fields: what version 2 says of a set, a source or an entry beyond the fixed parts, each with a
+//! tag and a length.
 //!
-//! Who does not know a tag passes over it: whether that is right is said by the feature bits, not by the field. Fields that this program
-//! does not know are kept in memory as they are, so that a set that is only read and copied keeps them.
+//! Who does not know a tag passes over it: whether that is right is said by the feature bits, not
+//! by the field. Fields that this program does not know are kept in memory as they are, so that a
+//! set that is only read and copied keeps them.
 
 use crate::layout::layout;
 use crate::{FormatError, Part};

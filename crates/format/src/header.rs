@@ -1,12 +1,13 @@
 //! The header of a shard: which column of which set it is, and where its parts lie.
 //!
-//! A shard is `HEADER_COPIES` equal headers, the blocks of its column stripe by stripe, and a meta area: the
-//! manifest followed by the check table (one CRC per parity block of this column). The meta area lies behind the
-//! blocks, wherever `meta_offset` says; a new one is always written beside the live one, and a new header then
-//! points to it.
+//! A shard is `HEADER_COPIES` equal headers, the blocks of its column stripe by stripe, and a meta
+//! area: the manifest followed by the check table (one CRC per parity block of this column). The
+//! meta area lies behind the blocks, wherever `meta_offset` says; a new one is always written
+//! beside the live one, and a new header then points to it.
 //!
-//! In version 2 the piece table follows, a CRC for each `PIECE_BYTES` of the manifest and then of the check table, and a third copy of the
-//! header, which ends the shard: whatever happens to its start, the end says what it is.
+//! In version 2 the piece table follows, a CRC for each `PIECE_BYTES` of the manifest and then of
+//! the check table, and a third copy of the header, which ends the shard: whatever happens to its
+//! start, the end says what it is.
 
 use crate::layout::layout;
 use crate::version::FEATURES_BYTES;
@@ -20,7 +21,8 @@ pub const HEADER_BYTES: u64 = 4096;
 /// Equal copies at the start of a shard, so that one bad sector does not cost the shard.
 pub const HEADER_COPIES: u64 = 2;
 
-/// Where the blocks begin: block (stripe, stored row) lies at `BODY_OFFSET + (stripe * stored rows + row) * block`.
+/// Where the blocks begin: block (stripe, stored row) lies at `BODY_OFFSET + (stripe * stored
+/// rows + row) * block`.
 pub const BODY_OFFSET: u64 = HEADER_BYTES * HEADER_COPIES;
 
 const MAGIC_BYTES: &[u8; 8] = b"PANTSHRD";
@@ -126,7 +128,8 @@ impl ShardHeader {
 
     /// Reads one copy.
     ///
-    /// Errors: no magic, a newer version, cut off, a checksum that does not fit, or fields that contradict each other.
+    /// Errors: no magic, a newer version, cut off, a checksum that does not fit, or fields that
+    /// contradict each other.
     pub fn decode(bytes: &[u8]) -> Result<ShardHeader, FormatError> {
         let part = Part::Header;
         let have = bytes.len() as u64;
@@ -199,8 +202,8 @@ impl ShardHeader {
         (end <= i64::MAX as u64).then_some(end)
     }
 
-    /// The length of the meta area: manifest, check table and, in version 2, piece table and the last copy of the header; `None` if it
-    /// does not fit 64 bits.
+    /// The length of the meta area: manifest, check table and, in version 2, piece table and the
+    /// last copy of the header; `None` if it does not fit 64 bits.
     pub fn meta_len(&self) -> Option<u64> {
         let trailer = if self.version == Version::V2 { HEADER_BYTES } else { 0 };
         self.manifest_len.checked_add(self.checks_len)?.checked_add(self.pieces_len)?.checked_add(trailer)

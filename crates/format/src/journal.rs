@@ -1,8 +1,9 @@
 //! The journal: what a commit will do to the shards, written down before it is done.
 //!
-//! A journal is a header, records, and an end record that holds the checksum of everything before its payload. It
-//! takes effect when it is renamed to its final name; whoever finds it there does what it says, however often it was
-//! done before. Records are read as a stream: a head, its targets, its payload.
+//! A journal is a header, records, and an end record that holds the checksum of everything before
+//! its payload. It takes effect when it is renamed to its final name; whoever finds it there does
+//! what it says, however often it was done before. Records are read as a stream: a head, its
+//! targets, its payload.
 
 use crate::layout::layout;
 use crate::{Column, FormatError, Generation, Part, SetId, Version};

@@ -1,10 +1,11 @@
-//! One definition of every byte that Pantile stores: of sealed sets shard header, manifest and journal; of volumes, in [`volume`],
-//! superblock, chunk header, record and snapshot.
+//! One definition of every byte that Pantile stores: of sealed sets shard header, manifest and
+//! journal; of volumes, in [`volume`], superblock, chunk header, record and snapshot.
 //!
-//! The layouts are tables of [`Field`]s; encoding and decoding use the same constants that `docs/shard-format.md` and
-//! `docs/volume-format.md` print, and tests compare the pages with them. All integers are little-endian. Every structure ends in a
-//! CRC-64/NVME of what stands before it and begins with a magic and a version; a newer version is refused by
-//! number. What decodes is valid: paths stay below their root, extents lie in the grid and never overlap.
+//! The layouts are tables of [`Field`]s; encoding and decoding use the same constants that
+//! `docs/shard-format.md` and `docs/volume-format.md` print, and tests compare the pages with them.
+//! All integers are little-endian. Every structure ends in a CRC-64/NVME of what stands before it
+//! and begins with a magic and a version; a newer version is refused by number. What decodes is
+//! valid: paths stay below their root, extents lie in the grid and never overlap.
 //!
 //! No I/O here, and no `usize` in anything that is stored.
 #![forbid(unsafe_code)]

@@ -1,12 +1,14 @@
 //! The manifest: what is sealed, where it lies, by which code. Every shard carries an equal copy.
 //!
-//! The address space is a grid of blocks (lane, stripe). A lane is a data cell of the code's stripe, lanes counted by
-//! column and row. A file's extents are runs of stripes on one lane; block i of the file is the i-th block of its
-//! extents. The last block is padded with zeros, and blocks of no file are zero.
+//! The address space is a grid of blocks (lane, stripe). A lane is a data cell of the code's
+//! stripe, lanes counted by column and row. A file's extents are runs of stripes on one lane; block
+//! i of the file is the i-th block of its extents. The last block is padded with zeros, and blocks
+//! of no file are zero.
 //!
-//! Invariants of everything that decodes: each entry lies below an entry of the same source that is a directory;
-//! no path component is empty, `.` or `..`, or holds `/` or a zero byte; extents lie in the grid, never overlap, and
-//! have exactly the blocks that the size needs; a file has a checksum per block, or none has.
+//! Invariants of everything that decodes: each entry lies below an entry of the same source that is
+//! a directory; no path component is empty, `.` or `..`, or holds `/` or a zero byte; extents lie
+//! in the grid, never overlap, and have exactly the blocks that the size needs; a file has a
+//! checksum per block, or none has.
 
 use crate::layout::layout;
 use crate::version::FEATURES_BYTES;
@@ -20,13 +22,15 @@ const SOURCE_BYTES: u64 = 8;
 const SOURCE2_BYTES: u64 = 16;
 const ENTRY_BYTES: usize = 48;
 
-/// How many bytes of a manifest must be read, one after the other, until what is missing is only its rest: see [`Manifest::decode`].
+/// How many bytes of a manifest must be read, one after the other, until what is missing is only
+/// its rest: see [`Manifest::decode`].
 pub const MANIFEST_STARTS: [u64; 2] = [FIXED_BYTES as u64 + 8, FIXED2_BYTES as u64 + 8];
 const FLAG_BESIDE: u32 = 1;
 const FLAG_CHECKSUMS: u32 = 2;
 
 layout! {
-    /// The fixed part of the manifest. Code spec, definition and name follow, then sources and entries, then a CRC.
+    /// The fixed part of the manifest. Code spec, definition and name follow, then sources and
+    /// entries, then a CRC.
     MANIFEST_LAYOUT {
         MAGIC: "magic" @ 0 + 8, "`PANTMNFS`";
         VERSION: "version" @ 8 + 4, "format version, 1 or 2";
@@ -128,7 +132,8 @@ pub struct Source {
     pub path: Vec<u8>,
     /// Under which name it is restored; empty: it is the target directory itself.
     pub prefix: Vec<u8>,
-    /// What version 2 says of it, such as the columns that are its own. Version 1 does not store them.
+    /// What version 2 says of it, such as the columns that are its own. Version 1 does not store
+    /// them.
     pub fields: Fields,
 }
 
@@ -284,9 +289,11 @@ impl Manifest {
         out
     }
 
-    /// What the beginning of a manifest says of it, before the rest is read: set, generation, and length in bytes.
+    /// What the beginning of a manifest says of it, before the rest is read: set, generation, and
+    /// length in bytes.
     ///
-    /// `None` if the bytes are not the [`Manifest::BEGIN_BYTES`] that a manifest begins with. Nothing of it is checked.
+    /// `None` if the bytes are not the [`Manifest::BEGIN_BYTES`] that a manifest begins with.
+    /// Nothing of it is checked.
     pub fn announced(begin: &[u8]) -> Option<(SetId, Generation, u64)> {
         let is_one = begin.len() >= FIXED_BYTES && begin[..8] == *MAGIC_BYTES;
         is_one.then(|| (SetId(SET.get(begin)), Generation(GENERATION.u64(begin)), TOTAL_LEN.u64(begin)))
@@ -297,8 +304,9 @@ impl Manifest {
 
     /// Reads a manifest and checks everything that it says of itself.
     ///
-    /// Errors: no magic, a newer version, cut off, a checksum that does not fit, or a field against the invariants.
-    /// Cost: linear in the bytes, and O(e log e) in the number of extents; never more memory than a few times the bytes.
+    /// Errors: no magic, a newer version, cut off, a checksum that does not fit, or a field against
+    /// the invariants. Cost: linear in the bytes, and O(e log e) in the number of extents; never
+    /// more memory than a few times the bytes.
     pub fn decode(bytes: &[u8]) -> Result<Manifest, FormatError> {
         let part = Part::Manifest;
         let have = bytes.len() as u64;

@@ -1,24 +1,28 @@
 //! Metadata that is stored in several copies, put together from the parts of each that are good.
 //!
-//! A set has its manifest in every shard, and its header two or three times in each. Damage seldom hits the same part of all copies. With a
-//! checksum for each piece (version 2) a piece is good by itself; with one checksum for the whole (version 1, headers) the places are found
-//! where the copies differ, and choices among what they hold there are tried until the checksum of the whole fits.
+//! A set has its manifest in every shard, and its header two or three times in each. Damage seldom
+//! hits the same part of all copies. With a checksum for each piece (version 2) a piece is good by
+//! itself; with one checksum for the whole (version 1, headers) the places are found where the
+//! copies differ, and choices among what they hold there are tried until the checksum of the whole
+//! fits.
 //!
-//! Invariant: nothing is returned whose checksum does not fit. With a checksum of 64 bits and at most `TRIES_MOST` choices, an error is as
-//! likely as 1 in 2^51.
+//! Invariant: nothing is returned whose checksum does not fit. With a checksum of 64 bits and at
+//! most `TRIES_MOST` choices, an error is as likely as 1 in 2^51.
 
 use crate::Crc64;
 
 /// The bytes of the manifest or of a check table that one checksum of the piece table is of.
 pub const PIECE_BYTES: u64 = 4096;
 
-/// The bytes by which copies are compared. Shorter than a sector, long enough that rot does not look like agreement.
+/// The bytes by which copies are compared. Shorter than a sector, long enough that rot does not
+/// look like agreement.
 const GRAIN_BYTES: usize = 64;
 
 /// Choices that are tried.
 const TRIES_MOST: u64 = 1 << 13;
 
-/// Bytes that all choices together may have, beside the first of each: less than a second of checksums, however long the copies are.
+/// Bytes that all choices together may have, beside the first of each: less than a second of
+/// checksums, however long the copies are.
 const TRIED_BYTES_MOST: u64 = 4 << 30;
 
 /// The checksums of the pieces of some bytes, the last of which may be short.
@@ -39,10 +43,11 @@ struct Region {
     variants: Vec<usize>,
 }
 
-/// Puts together one content from copies of equal length that were equal before they were damaged, so that `is_good`.
+/// Puts together one content from copies of equal length that were equal before they were damaged,
+/// so that `is_good`.
 ///
-/// `None` if no choice that was tried is good. Cost: `TRIES_MOST` checks of `TRIED_BYTES_MOST` bytes at most, one if no copy, or only a
-/// minority of them, is damaged in any one place.
+/// `None` if no choice that was tried is good. Cost: `TRIES_MOST` checks of `TRIED_BYTES_MOST`
+/// bytes at most, one if no copy, or only a minority of them, is damaged in any one place.
 pub fn combine(copies: &[&[u8]], is_good: impl FnMut(&[u8]) -> bool) -> Option<Vec<u8>> {
     combine_within(copies, &mut { TRIED_BYTES_MOST }, is_good)
 }
@@ -57,7 +62,8 @@ fn combine_within(
     if copies.iter().any(|copy| copy.len() != first.len()) {
         return None;
     }
-    // Two places that touch look like one where the copies are two: as long as it can be afforded each grain is chosen by itself.
+    // Two places that touch look like one where the copies are two: as long as it can be afforded
+    // each grain is chosen by itself.
     let fine = regions(copies, false);
     let choices =
         fine.iter().fold(1u64, |product, region| product.saturating_mul(region.variants.len() as u64));
@@ -120,8 +126,8 @@ fn regions(copies: &[&[u8]], joined: bool) -> Vec<Region> {
     regions.into_iter().map(|(region, _)| region).collect()
 }
 
-/// Puts together bytes from copies, piece by piece, by the checksums of the pieces. A piece of which no copy is good is combined from
-/// theirs; if that fails, too, it is `None`.
+/// Puts together bytes from copies, piece by piece, by the checksums of the pieces. A piece of
+/// which no copy is good is combined from theirs; if that fails, too, it is `None`.
 ///
 /// Copies that are shorter than the whole have fewer pieces.
 pub fn combine_pieces(copies: &[&[u8]], len: usize, sums: &[Crc64]) -> Vec<Option<Vec<u8>>> {

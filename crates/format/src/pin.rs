@@ -1,7 +1,9 @@
-//! A pin: digests of one state of a set, which a person keeps where nobody who can write to the set can write.
+//! A pin: digests of one state of a set, which a person keeps where nobody who can write to the set
+//! can write.
 //!
-//! A header, the BLAKE3 digest of every block of the grid by cell, then stripe, and the BLAKE3 digest of all that. The set
-//! knows nothing of it. The digest at the end finds accidents in the pin; whoever can change the pin can make it fit.
+//! A header, the BLAKE3 digest of every block of the grid by cell, then stripe, and the BLAKE3
+//! digest of all that. The set knows nothing of it. The digest at the end finds accidents in the
+//! pin; whoever can change the pin can make it fit.
 
 use crate::layout::layout;
 use crate::{BlockLen, FormatError, Generation, Part, SetId};

@@ -1,7 +1,8 @@
 //! The versions of sealed sets, and what a set asks of its readers beyond the version.
 //!
-//! Version 1 is what was written up to commit 7fa41de. Version 2 adds feature bits, fields, checks per piece of the metadata and a third
-//! copy of the header at the end of a shard. One reader knows both; a set keeps its version until its owner asks for the other.
+//! Version 1 is what was written up to commit 7fa41de. Version 2 adds feature bits, fields, checks
+//! per piece of the metadata and a third copy of the header at the end of a shard. One reader knows
+//! both; a set keeps its version until its owner asks for the other.
 
 use crate::layout::layout;
 use crate::{FORMAT_VERSION, FormatError, Part};
@@ -85,7 +86,8 @@ impl Features {
         }
     }
 
-    /// Whether this program may write the set. Errors: it uses features that whoever does not know them must not write.
+    /// Whether this program may write the set. Errors: it uses features that whoever does not know
+    /// them must not write.
     pub fn check_writable(self) -> Result<(), FormatError> {
         match self.read_only & !KNOWN.read_only {
             0 => Ok(()),

@@ -2,8 +2,9 @@
 
 /// n over k: the sets of `k` out of `n`, saturating at 2^64 - 1; none if there are fewer than `k`.
 ///
-/// Cost: min(k, n - k) products, fewer if it saturates. Not more than the smaller of the two: n over i grows up to the middle
-/// and falls past it, and what saturated in between would seem to fall, too.
+/// Cost: min(k, n - k) products, fewer if it saturates. Not more than the smaller of the two: n
+/// over i grows up to the middle and falls past it, and what saturated in between would seem to
+/// fall, too.
 pub fn choose(n: u64, k: u64) -> u64 {
     if k > n {
         return 0;

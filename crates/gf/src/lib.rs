@@ -1,12 +1,14 @@
 //! Arithmetic you can hold next to a textbook: GF(2^8), matrices, rank and inverse; n over k.
 //!
-//! The field is F2[x] / (x^8 + x^4 + x^3 + x^2 + 1), polynomial 0x11d, the field of Linux RAID-6 and of every
-//! code in Pantile. Its generator is a = x = 0x02, of order 255.
+//! The field is F2[x] / (x^8 + x^4 + x^3 + x^2 + 1), polynomial 0x11d, the field of Linux RAID-6
+//! and of every code in Pantile. Its generator is a = x = 0x02, of order 255.
 //!
-//! Extension fields are not here: a code over GF(2^16) or GF(2^24) is a code over GF(2^8) with 2 or 3 rows per column. The
-//! towers that find its coefficients are of the one family that has such codes (`plank` in `pantile-code`), and give matrices.
+//! Extension fields are not here: a code over GF(2^16) or GF(2^24) is a code over GF(2^8) with 2 or
+//! 3 rows per column. The towers that find its coefficients are of the one family that has such
+//! codes (`plank` in `pantile-code`), and give matrices.
 //!
-//! What is deliberately not here: speed on long buffers (that is the kernel's), and any notion of a code.
+//! What is deliberately not here: speed on long buffers (that is the kernel's), and any notion of a
+//! code.
 #![forbid(unsafe_code)]
 
 mod count;

@@ -76,11 +76,12 @@ impl Matrix {
     }
 }
 
-/// Brings the first `rows` columns of a row-major matrix of so many rows to the identity, by operations on whole rows: [A | B] becomes
-/// [I | A^-1 B]. `false` if these columns depend on one another; the matrix is then left half done.
+/// Brings the first `rows` columns of a row-major matrix of so many rows to the identity, by
+/// operations on whole rows: [A | B] becomes [I | A^-1 B]. `false` if these columns depend on one
+/// another; the matrix is then left half done.
 ///
-/// No rows are the identity. Panics if the entries are not so many rows of one length, or rows are shorter than there are rows.
-/// Cost: rows^2 x columns products; allocates nothing.
+/// No rows are the identity. Panics if the entries are not so many rows of one length, or rows are
+/// shorter than there are rows. Cost: rows^2 x columns products; allocates nothing.
 pub fn eliminate(rows: usize, entries: &mut [Gf]) -> bool {
     if rows == 0 {
         return true;
@@ -141,7 +142,8 @@ pub(crate) fn add_scaled(target: &mut [Gf], source: &[Gf], factor: Gf) {
 
 /// A growing set of independent vectors, kept so that one more can be tested in O(rank * length).
 ///
-/// Invariant: each kept vector has entry 1 at its pivot, and zero at the pivots of all earlier vectors.
+/// Invariant: each kept vector has entry 1 at its pivot, and zero at the pivots of all earlier
+/// vectors.
 #[derive(Clone, Debug)]
 pub struct Echelon {
     length: usize,

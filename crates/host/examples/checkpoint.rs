@@ -1,10 +1,12 @@
 //! A program that keeps its state in a volume and survives being killed: `checkpoint FOLDER STEPS`.
 //!
-//! Its state is a vector of numbers, of which every step changes each. After a step it writes all of it as an epoch of delayed parity:
-//! begin, write, end. Begun again it reads the last checkpoint that was sealed, checks that all of it is of one step, and goes on. It prints a
-//! line a step; killed in the middle of a checkpoint it finds the one before as a whole.
+//! Its state is a vector of numbers, of which every step changes each. After a step it writes all
+//! of it as an epoch of delayed parity: begin, write, end. Begun again it reads the last checkpoint
+//! that was sealed, checks that all of it is of one step, and goes on. It prints a line a step;
+//! killed in the middle of a checkpoint it finds the one before as a whole.
 //!
-//! `cargo run --release -p pantile-host --example checkpoint -- FOLDER STEPS`, and kill it whenever you like. The folder is made if it is not there.
+//! `cargo run --release -p pantile-host --example checkpoint -- FOLDER STEPS`, and kill it whenever
+//! you like. The folder is made if it is not there.
 
 use pantile_code::Code;
 use pantile_host::{EpochOptions, Folder, Handle, HostError, NewDevices, NewFolder, Policy, Service};

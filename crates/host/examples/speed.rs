@@ -1,12 +1,14 @@
-//! How fast a volume is beside plain positioned I/O on one file of the same file system, in one run. Both are done in turns, some at a
-//! time, because disks and processors that others use, too, are fast and slow by the second.
+//! How fast a volume is beside plain positioned I/O on one file of the same file system, in one
+//! run. Both are done in turns, some at a time, because disks and processors that others use, too,
+//! are fast and slow by the second.
 //!
 //! `cargo run --release -p pantile-host --example speed -- DIR [CODE] [ROUNDS]`
 //!
-//! Plain is a loop over one `FileDevice`, four threads for sequential work, 32 for random, from buffers in huge pages as the volume's are. The
-//! share in the last column is of what is possible: for a write of the whole volume k of n devices' bytes are the user's, and all devices
-//! lie on one disk here, so plain is multiplied by k / n. That write stands beside plain writes of as many files as devices, too, which
-//! is what the devices take.
+//! Plain is a loop over one `FileDevice`, four threads for sequential work, 32 for random, from
+//! buffers in huge pages as the volume's are. The share in the last column is of what is possible:
+//! for a write of the whole volume k of n devices' bytes are the user's, and all devices lie on one
+//! disk here, so plain is multiplied by k / n. That write stands beside plain writes of as many
+//! files as devices, too, which is what the devices take.
 
 use pantile_code::Code;
 use pantile_device::{AlignedBuf, BufferPool, Device, FileDevice};
@@ -142,7 +144,8 @@ fn main() {
         let handle = host.handle();
         let [base, _, volume, _] = sequential_reads(&handle);
         note("opened without it: the first read, MiB/s", base, volume, 1.0);
-        // All of it is written anew, so that the device lacks everything when it comes back by the next opening.
+        // All of it is written anew, so that the device lacks everything when it comes back by the
+        // next opening.
         let again = |i| handle.write(i * SEQUENTIAL, &pattern, false).expect("written");
         let base = speed(4, user / SEQUENTIAL, |i| plain_read(i * SEQUENTIAL, SEQUENTIAL as usize), || ());
         speed(4, user / SEQUENTIAL, again, || handle.flush().expect("flushed"));
@@ -222,7 +225,8 @@ fn main() {
     let _ = std::fs::remove_file(plain_path);
 }
 
-/// Operations a second of `count` operations on some threads, the end included. One of a MiB: MiB/s.
+/// Operations a second of `count` operations on some threads, the end included. One of a MiB:
+/// MiB/s.
 fn speed(threads: u64, count: u64, operation: impl Fn(u64) + Sync, end: impl Fn()) -> f64 {
     let next = AtomicU64::new(0);
     let begun = Instant::now();
@@ -264,7 +268,8 @@ impl<'w> Users<'w> {
     }
 }
 
-/// Operations a second of each, done in turns: some of the first, as many of the next, and then the following ones, each time with the end.
+/// Operations a second of each, done in turns: some of the first, as many of the next, and then the
+/// following ones, each time with the end.
 fn in_turns<const N: usize>(count: u64, some: u64, users: [Users<'_>; N]) -> [f64; N] {
     let mut seconds = [0.0; N];
     for first in (0..count).step_by(some as usize) {

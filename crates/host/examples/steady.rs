@@ -1,12 +1,15 @@
-//! Random writes of 4 KiB on devices that behave like disks: the burst, the steady state, I/Os and bytes beside them, both policies.
+//! Random writes of 4 KiB on devices that behave like disks: the burst, the steady state, I/Os and
+//! bytes beside them, both policies.
 //!
 //! `cargo run --release -p pantile-host --example steady -- [CODE] [WRITES-PER-LOG]`
 //!
-//! A disk here is memory that does one thing at a time: half a millisecond to get to another place, 1 GB/s from there, half a
-//! millisecond for a flush; ten times as fast as a disk that turns, so that the processor does not count and a run ends. The volume has 512
-//! MiB, more than the engine's cache of what is written (64 MiB), and is full before. Steady: four times what the log holds (so many times as
-//! WRITES-PER-LOG says) is written over, uniformly or by Zipf's law (exponent 1 over the blocks, places scattered), 32 at once, all of
-//! it durable at the end. The same writes go to both policies.
+//! A disk here is memory that does one thing at a time: half a millisecond to get to another place,
+//! 1 GB/s from there, half a millisecond for a flush; ten times as fast as a disk that turns, so
+//! that the processor does not count and a run ends. The volume has 512 MiB, more than the engine's
+//! cache of what is written (64 MiB), and is full before. Steady: four times what the log holds (so
+//! many times as WRITES-PER-LOG says) is written over, uniformly or by Zipf's law (exponent 1 over
+//! the blocks, places scattered), 32 at once, all of it durable at the end. The same writes go to
+//! both policies.
 
 mod disks;
 
@@ -27,7 +30,8 @@ fn place(zipf: bool, i: u64, blocks: u64) -> u64 {
     if !zipf {
         return random.u64(..blocks);
     }
-    // The inverse of the distribution with density 1 / x on 1..blocks; neighbours in rank lie apart.
+    // The inverse of the distribution with density 1 / x on 1..blocks; neighbours in rank lie
+    // apart.
     let rank = (blocks as f64).powf(random.f64()) as u64;
     rank.wrapping_mul(0x9e37_79b1) % blocks
 }

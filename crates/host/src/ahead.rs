@@ -1,9 +1,11 @@
-//! Reading ahead: whoever reads a volume from front to back, a few requests at a time, leaves its devices idle while it looks at what it got.
+//! Reading ahead: whoever reads a volume from front to back, a few requests at a time, leaves its
+//! devices idle while it looks at what it got.
 //!
-//! After some reads of one length, each of which begins where another ended, the next ones are read before anybody asks. What was read
-//! ahead answers exactly the request that it was read for, once. It is forgotten when any of it is written or trimmed, by an epoch
-//! too, and when nobody asks for anything; while there is an epoch, whose end changes what others see, nothing is read ahead. Only the engine's thread has it, so what is asked later
-//! is later.
+//! After some reads of one length, each of which begins where another ended, the next ones are read
+//! before anybody asks. What was read ahead answers exactly the request that it was read for, once.
+//! It is forgotten when any of it is written or trimmed, by an epoch too, and when nobody asks for
+//! anything; while there is an epoch, whose end changes what others see, nothing is read ahead.
+//! Only the engine's thread has it, so what is asked later is later.
 
 use crate::memory::Block;
 use pantile_volume::{RequestId, UserBlock};
@@ -108,7 +110,8 @@ impl Ahead {
         self.blocks += u64::from(count);
     }
 
-    /// A read that nobody has asked for yet is over; `None`: it failed, and whoever asks is told why by a read of their own.
+    /// A read that nobody has asked for yet is over; `None`: it failed, and whoever asks is told
+    /// why by a read of their own.
     pub(crate) fn came(&mut self, id: RequestId, blocks: Option<Vec<Option<Block>>>) {
         let is_it = |entry: &Entry| matches!(entry.found, Early::UnderWay(under_way) if under_way == id);
         let Some((&first, _)) = self.entries.iter().find(|(_, entry)| is_it(entry)) else { return };

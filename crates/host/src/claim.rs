@@ -1,8 +1,10 @@
-//! The claim: tells others who can reach the same devices, by another path or from another host, that a volume is served here.
+//! The claim: tells others who can reach the same devices, by another path or from another host,
+//! that a volume is served here.
 //!
-//! It is written on every device before the volume is opened, again every [`PERIOD`] by the engine's thread, without a flush, and once
-//! more when the volume was stopped in order. Whoever opens a volume whose claim is held looks whether it still beats. No lock: of two that begin in the same
-//! moment both may, and whoever finds the other's claim stops within a period.
+//! It is written on every device before the volume is opened, again every [`PERIOD`] by the
+//! engine's thread, without a flush, and once more when the volume was stopped in order. Whoever
+//! opens a volume whose claim is held looks whether it still beats. No lock: of two that begin in
+//! the same moment both may, and whoever finds the other's claim stops within a period.
 
 use crate::FolderError;
 use crate::engine::unix_time;
@@ -19,7 +21,8 @@ use std::time::{Duration, Instant};
 /// How often a claim is written.
 pub(crate) const PERIOD: Duration = Duration::from_secs(2);
 
-/// How long one that does not beat is watched before it counts as left behind: two periods, and what a write may take.
+/// How long one that does not beat is watched before it counts as left behind: two periods, and
+/// what a write may take.
 pub(crate) const WATCH: Duration = Duration::from_secs(5);
 
 /// How often it is looked at meanwhile.
@@ -99,7 +102,8 @@ fn read_claim(device: &dyn Device, at: DeviceBlock, superblock: &Superblock) -> 
 
 /// Makes sure that nobody else serves a volume, and claims it.
 ///
-/// Errors: `Claimed` by somebody who is there, or whose claim has beaten while it was watched for so long.
+/// Errors: `Claimed` by somebody who is there, or whose claim has beaten while it was watched for
+/// so long.
 pub(crate) fn take(
     devices: &[Option<Arc<dyn Device>>],
     superblock: &Superblock,
@@ -131,7 +135,8 @@ pub(crate) fn take(
     Ok(())
 }
 
-/// Says on every device that the volume is served here, or not any more. A device that cannot write is found out by the volume.
+/// Says on every device that the volume is served here, or not any more. A device that cannot write
+/// is found out by the volume.
 pub(crate) fn write(devices: &[Option<Arc<dyn Device>>], superblock: &Superblock, own: &Own, is_held: bool) {
     let Some(at) = superblock.second.map(|second| second.claim_place()) else { return };
     let mut buffer = AlignedBuf::zeroed(BLOCK);
@@ -191,7 +196,8 @@ fn process_space() -> u64 {
     digits.parse().unwrap_or(0)
 }
 
-/// When a process was started, in units of the system; `None`: there is none, or it has ended and nobody has taken notice.
+/// When a process was started, in units of the system; `None`: there is none, or it has ended and
+/// nobody has taken notice.
 fn process_start(process: u32) -> Option<u64> {
     let stat = read(&format!("/proc/{process}/stat"));
     // Behind the name, which may have any character in it.
@@ -288,7 +294,8 @@ mod tests {
         assert!(begun.elapsed() < Duration::from_secs(30), "nobody watches what is known");
     }
 
-    /// Two hosts at the same devices: the one whose claim was written over stops within a period, and writes no more.
+    /// Two hosts at the same devices: the one whose claim was written over stops within a period,
+    /// and writes no more.
     #[test]
     fn a_server_that_finds_the_claim_of_another_stops() {
         let (geometry, devices, superblock) = volume();

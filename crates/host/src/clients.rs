@@ -1,12 +1,13 @@
 //! How much all clients together may have under way: connections, and bytes of requests.
 //!
-//! Bytes are shared fairly: a connection may have more than its share of them only while others do not ask, and one that waits
-//! for its first request is served as soon as bytes are free, because those that have their share get no more before. So
-//! whoever asks for much, or does not read what it asked for, waits for itself alone.
+//! Bytes are shared fairly: a connection may have more than its share of them only while others do
+//! not ask, and one that waits for its first request is served as soon as bytes are free, because
+//! those that have their share get no more before. So whoever asks for much, or does not read what
+//! it asked for, waits for itself alone.
 //!
-//! What is counted is what the volume works on. A request that waits here, or whose answer the client does not read, lies in a
-//! buffer of nbdkit, one for each of its threads; `pantile serve` chooses their number and the longest request so that these
-//! fit the same bound.
+//! What is counted is what the volume works on. A request that waits here, or whose answer the
+//! client does not read, lies in a buffer of nbdkit, one for each of its threads; `pantile serve`
+//! chooses their number and the longest request so that these fit the same bound.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -148,7 +149,8 @@ mod tests {
     use std::thread::{sleep, spawn};
     use std::time::Duration;
 
-    /// A moment in which a request that may go on does: what is asserted to wait is asserted in vain at worst.
+    /// A moment in which a request that may go on does: what is asserted to wait is asserted in
+    /// vain at worst.
     const MOMENT: Duration = Duration::from_millis(50);
 
     #[test]
@@ -197,7 +199,8 @@ mod tests {
         });
         sleep(MOMENT);
         assert!(tells.try_recv().is_err(), "there is nothing left");
-        // One of its requests ends. The other connection asks, too, and has it: the greedy one has more than its share.
+        // One of its requests ends. The other connection asks, too, and has it: the greedy one has
+        // more than its share.
         let (one, rest) = {
             let mut all = all;
             (all.pop(), all)

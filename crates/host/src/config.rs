@@ -1,4 +1,5 @@
-//! What a volume's folder says of where its devices are: a file of lines, as docs/volume-folder.md has them.
+//! What a volume's folder says of where its devices are: a file of lines, as docs/volume-folder.md
+//! has them.
 
 use crate::FolderError;
 use pantile_format::volume::VolumeId;
@@ -21,7 +22,8 @@ pub struct Config {
     pub spares: Vec<PathBuf>,
     /// Bytes a second that rebuild and scrub may read and write.
     pub throttle_bytes_per_s: Option<u64>,
-    /// Stripes that had lost data when they were read last. No device knows, so that this is what outlives the server.
+    /// Stripes that had lost data when they were read last. No device knows, so that this is what
+    /// outlives the server.
     pub damaged_stripes: u64,
 }
 

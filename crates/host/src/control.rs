@@ -1,7 +1,8 @@
-//! What the commands and a served volume say to each other: one definition for both sides, and both sides.
+//! What the commands and a served volume say to each other: one definition for both sides, and both
+//! sides.
 //!
-//! Over the socket `control.sock` in the volume's folder: one order a line, one answer a line, each a JSON object. docs/control-socket.md
-//! describes it for other programs.
+//! Over the socket `control.sock` in the volume's folder: one order a line, one answer a line, each
+//! a JSON object. docs/control-socket.md describes it for other programs.
 
 use crate::epochs::{EpochReport, OnTimeout};
 use crate::health::Finding;
@@ -23,16 +24,19 @@ use std::time::Duration;
 /// The socket's name in the folder.
 pub const CONTROL_SOCKET: &str = "control.sock";
 
-/// What a server says, as a line, when it is told to stop: it is not started again, whatever it dies of on its way.
+/// What a server says, as a line, when it is told to stop: it is not started again, whatever it
+/// dies of on its way.
 pub const TOLD_TO_STOP: &str = "pantile: told to stop";
 
-/// What a server says on standard error when it serves: one that never did has not ended, it was refused.
+/// What a server says on standard error when it serves: one that never did has not ended, it was
+/// refused.
 pub const SERVING: &str = "pantile: serves";
 
 /// The longest line that is read.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 
-/// Conversations at a time, each with a thread of its own. Of one more the connection is closed, and whoever made it may try again.
+/// Conversations at a time, each with a thread of its own. Of one more the connection is closed,
+/// and whoever made it may try again.
 const CONVERSATIONS_MAX: usize = 64;
 
 /// How long an order may take to come, and an answer to go.
@@ -225,7 +229,8 @@ pub struct StatusReport {
     pub log_blocks: u64,
     /// Those of them that cannot be had, because more devices are lost than the log bears.
     pub log_blocks_lost: u64,
-    /// The log bears the loss of any so many devices, and perhaps of no more, whatever the stripes bear.
+    /// The log bears the loss of any so many devices, and perhaps of no more, whatever the stripes
+    /// bear.
     pub log_bears: u32,
     /// Places for stripes in use.
     pub stripes_used: u64,
@@ -235,7 +240,8 @@ pub struct StatusReport {
     pub broken_stripes: u64,
     /// Stripes that wait to be written anew.
     pub suspect_stripes: u64,
-    /// The version of the volume's format; one of version 1 forgets what follows when its server ends.
+    /// The version of the volume's format; one of version 1 forgets what follows when its server
+    /// ends.
     #[serde(default)]
     pub format_version: u32,
     /// Data that are lost or suspect, from the lowest on.
@@ -256,7 +262,8 @@ pub struct StatusReport {
     /// Whether it is served to be read only: nothing is written to its devices.
     #[serde(default)]
     pub reads_only: bool,
-    /// Whether it could be opened. If not, devices and what is wrong is all that is known, and numbers are 0.
+    /// Whether it could be opened. If not, devices and what is wrong is all that is known, and
+    /// numbers are 0.
     #[serde(default = "opens")]
     pub opens: bool,
 }
@@ -274,7 +281,8 @@ pub struct ServerReport {
     pub up_s: u64,
     /// How many before it have died of a fault of their own since the volume was served.
     pub deaths: u32,
-    /// How many before it have died because a client went away, a fault of nbdkit before 1.34; not among those.
+    /// How many before it have died because a client went away, a fault of nbdkit before 1.34; not
+    /// among those.
     #[serde(default)]
     pub client_deaths: u32,
 }
@@ -319,7 +327,8 @@ pub struct DeviceReport {
     /// How long its last writes took.
     #[serde(default)]
     pub writes: Option<LatencyReport>,
-    /// How many times as long as the others it takes for a read, if it is slow: reads go around it where that costs less.
+    /// How many times as long as the others it takes for a read, if it is slow: reads go around it
+    /// where that costs less.
     #[serde(default)]
     pub times_as_long: Option<u32>,
     /// The device that takes its place when it is a copy of it.
@@ -345,7 +354,8 @@ pub struct ReplacementReport {
     pub copied_bytes: u64,
     /// Of so many.
     pub total_bytes: u64,
-    /// Blocks that the old device could not read: they are made of the others when the copy is whole.
+    /// Blocks that the old device could not read: they are made of the others when the copy is
+    /// whole.
     pub unreadable_blocks: u64,
 }
 
@@ -551,14 +561,16 @@ fn is_end(error: &std::io::Error) -> bool {
 /// Listens on the control socket of a folder that this process has locked.
 pub struct ControlServer {
     path: PathBuf,
-    /// The listening socket once more: shut down, it ends the wait for a connection, whatever has become of its name.
+    /// The listening socket once more: shut down, it ends the wait for a connection, whatever has
+    /// become of its name.
     listener: UnixStream,
     ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl ControlServer {
-    /// Begins to listen for orders to `service`. The lock on the folder makes sure that nobody else does.
+    /// Begins to listen for orders to `service`. The lock on the folder makes sure that nobody else
+    /// does.
     pub fn start(root: &Path, service: Arc<Service>) -> Result<ControlServer, FolderError> {
         let path = root.join(CONTROL_SOCKET);
         let failed = |error: std::io::Error| FolderError::file("listen on", &path, &error);
@@ -663,8 +675,9 @@ fn converse(stream: &UnixStream, service: &Service) -> std::io::Result<()> {
     }
 }
 
-/// A line, or what stands before the end of the connection or is as long as a line may be. Where the reader's patience ends it begins anew while
-/// `waits`: whoever holds an epoch open writes to it elsewhere, and need not talk here.
+/// A line, or what stands before the end of the connection or is as long as a line may be. Where
+/// the reader's patience ends it begins anew while `waits`: whoever holds an epoch open writes to
+/// it elsewhere, and need not talk here.
 fn next_line(reader: &mut impl BufRead, waits: impl Fn() -> bool) -> std::io::Result<Vec<u8>> {
     let mut line = Vec::new();
     loop {

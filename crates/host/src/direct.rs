@@ -1,13 +1,16 @@
 //! Reads that do not pass the engine's thread.
 //!
-//! A short read costs a device little, and two calls from thread to thread cost more than that; of long reads the engine's thread, which looks at
-//! every block, does not do as many as devices. So whoever reads asks the volume where it lies ([`pantile_volume::Lookup`]) and reads it
-//! there, into a buffer of their own if they gave one away; what a lost device had they compute of what others have. What has the checksums is the answer; everything else (what is in
-//! memory, in many pieces, bad, late, or unknown) is the engine's, asked as ever. So is the long read of somebody who reads alone: the
-//! engine reads ahead, and one who waits for each of their reads does not.
+//! A short read costs a device little, and two calls from thread to thread cost more than that; of
+//! long reads the engine's thread, which looks at every block, does not do as many as devices. So
+//! whoever reads asks the volume where it lies ([`pantile_volume::Lookup`]) and reads it there,
+//! into a buffer of their own if they gave one away; what a lost device had they compute of what
+//! others have. What has the checksums is the answer; everything else (what is in memory, in many
+//! pieces, bad, late, or unknown) is the engine's, asked as ever. So is the long read of somebody
+//! who reads alone: the engine reads ahead, and one who waits for each of their reads does not.
 //!
-//! The volume is behind a lock that only the engine's thread takes for itself; whoever reads tries it and never waits. A device that is
-//! late is read by the engine alone for a while, which decides what becomes of it.
+//! The volume is behind a lock that only the engine's thread takes for itself; whoever reads tries
+//! it and never waits. A device that is late is read by the engine alone for a while, which decides
+//! what becomes of it.
 
 use crate::found::{Found, Spot};
 use crate::inbox::{Inbox, Message};
@@ -47,8 +50,8 @@ const READ_BLOCKS: u64 = 640;
 /// Long reads at a time; more than these are the engine's. What they are read into is 30 MiB.
 const LONG_READERS: usize = 12;
 
-/// A volume that its engine's thread changes, and others look into. Each call takes the lock for itself: what the engine does with the answer asks
-/// the volume again.
+/// A volume that its engine's thread changes, and others look into. Each call takes the lock for
+/// itself: what the engine does with the answer asks the volume again.
 pub(crate) struct SharedVolume(RwLock<Volume>);
 
 impl SharedVolume {
@@ -175,7 +178,8 @@ pub(crate) struct Direct {
     /// By slot, blocks that were read so.
     blocks: Vec<AtomicU64>,
     latencies: Arc<Latencies>,
-    /// Where the engine is told to look which devices are slow: it sees nothing of what is read here.
+    /// Where the engine is told to look which devices are slow: it sees nothing of what is read
+    /// here.
     inbox: Arc<Inbox>,
 }
 
@@ -258,7 +262,8 @@ impl Direct {
         self.long_reads.was_read_ahead();
     }
 
-    /// Somebody waits for a read of so many blocks until what this returns is dropped; `None`: it is a short one.
+    /// Somebody waits for a read of so many blocks until what this returns is dropped; `None`: it
+    /// is a short one.
     pub(crate) fn long_read(&self, blocks: u64) -> Option<LongRead<'_>> {
         (blocks > SHORT_BLOCKS).then(|| self.long_reads.begin())
     }
@@ -273,8 +278,8 @@ impl Direct {
         self.end(kit, &found, is_right, shelf)
     }
 
-    /// The same for a buffer that is given away, so that devices read into it. With `Some` it is there and filled. With `None` it may be gone:
-    /// somebody who is late may still write to it.
+    /// The same for a buffer that is given away, so that devices read into it. With `Some` it is
+    /// there and filled. With `None` it may be gone: somebody who is late may still write to it.
     pub(crate) fn read_buffer(
         &self,
         offset: u64,
@@ -312,7 +317,8 @@ impl Direct {
         found.lookup.stretches.iter().map(|stretch| self.device(stretch.slot)).collect()
     }
 
-    /// Reads all stretches to their spots; whether all of it was read and is what it should be. `None`: somebody is late, and nobody has the kit any more.
+    /// Reads all stretches to their spots; whether all of it was read and is what it should be.
+    /// `None`: somebody is late, and nobody has the kit any more.
     fn fetch(
         &self,
         mut kit: Kit,

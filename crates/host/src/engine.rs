@@ -1,11 +1,14 @@
-//! The engine's thread: takes what the volume decides and does it, one action after the other, and tells it what came of each.
+//! The engine's thread: takes what the volume decides and does it, one action after the other, and
+//! tells it what came of each.
 //!
-//! Everything that changes the volume happens on this thread; others only look where blocks lie ([`crate::direct`]). It waits in one place,
-//! [`IoPool::wait`]: completions of devices end the wait, and so do messages, whose sender calls [`IoPool::wake`]. Short computations are
-//! done here, because handing over costs more than they do; long ones by [`Workers`].
+//! Everything that changes the volume happens on this thread; others only look where blocks lie
+//! ([`crate::direct`]). It waits in one place, [`IoPool::wait`]: completions of devices end the
+//! wait, and so do messages, whose sender calls [`IoPool::wake`]. Short computations are done here,
+//! because handing over costs more than they do; long ones by [`Workers`].
 //!
-//! Invariant: each I/O and computation of the volume is reported to it exactly once, whatever the device does. A device that
-//! goes is reported with every I/O that it still owes; what it answers later is dropped.
+//! Invariant: each I/O and computation of the volume is reported to it exactly once, whatever the
+//! device does. A device that goes is reported with every I/O that it still owes; what it answers
+//! later is dropped.
 
 mod claiming;
 mod exchange;
@@ -43,12 +46,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-/// Work up to this is done on the engine's thread: some ten microseconds of arithmetic, and a hand-over there and back costs more than that when
-/// processors are busy. 512 KiB: sequential reads gained 8 %, degraded ones 3 %; half of it leaves the thread to other requests.
+/// Work up to this is done on the engine's thread: some ten microseconds of arithmetic, and a
+/// hand-over there and back costs more than that when processors are busy. 512 KiB: sequential
+/// reads gained 8 %, degraded ones 3 %; half of it leaves the thread to other requests.
 const INLINE_BYTES_MAX: usize = 256 * 1024;
 
-/// Bytes whose ends are looked at, and mostly checked, before whoever waits for them is answered and new requests are begun: devices would have
-/// nothing to do for as long as it takes to check all that they gave at once.
+/// Bytes whose ends are looked at, and mostly checked, before whoever waits for them is answered
+/// and new requests are begun: devices would have nothing to do for as long as it takes to check
+/// all that they gave at once.
 const TURN_BYTES: u64 = 256 * 1024;
 
 /// How long the devices of a volume that stops may take to end what they are doing.
@@ -94,7 +99,8 @@ fn reason_of(error: Option<&DeviceError>) -> (Reason, i32) {
     }
 }
 
-/// Stands before a device and outlives it by a moment: whoever sees it gone knows that our share of the device is, whatever others hold.
+/// Stands before a device and outlives it by a moment: whoever sees it gone knows that our share of
+/// the device is, whatever others hold.
 struct Share {
     _held: Arc<()>,
 }
@@ -170,7 +176,8 @@ pub struct Report {
 /// How long nobody has asked for anything, or has written.
 struct Quiet {
     since: Instant,
-    /// How many had been asked then, those that ask no engine included; or how many had been asked that do not read.
+    /// How many had been asked then, those that ask no engine included; or how many had been asked
+    /// that do not read.
     requests: u64,
     /// Whether the volume knows.
     told: bool,
@@ -304,7 +311,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The life of the engine's thread. When it ends the devices are closed, but for those that hang.
+    /// The life of the engine's thread. When it ends the devices are closed, but for those that
+    /// hang.
     pub(crate) fn run(mut self) {
         let (mut messages, mut completions) = (VecDeque::new(), Vec::new());
         let mut landed: VecDeque<Completion> = VecDeque::new();
@@ -405,7 +413,8 @@ impl Engine {
         self.clients.insert(id, answer);
     }
 
-    /// A read of a volume without epochs: of what was read ahead, if it was, and what comes behind it is read ahead.
+    /// A read of a volume without epochs: of what was read ahead, if it was, and what comes behind
+    /// it is read ahead.
     fn read(&mut self, first: UserBlock, count: u32, answer: Answer<Vec<Option<Block>>>) {
         let early = self.ahead.take(first, count);
         if early.is_some() {
@@ -507,7 +516,8 @@ impl Engine {
         }
     }
 
-    /// Has another thread do a computation. If that panics so does the engine: what waits for it would wait for ever.
+    /// Has another thread do a computation. If that panics so does the engine: what waits for it
+    /// would wait for ever.
     fn give(&self, job: impl FnOnce() -> Vec<Message> + Send + 'static) {
         let inbox = self.inbox.clone();
         self.workers.give(move || match catch_unwind(AssertUnwindSafe(job)) {
@@ -538,7 +548,8 @@ impl Engine {
         }
     }
 
-    /// What happens from now on happens now, to a second or two: nobody asks a clock for each event.
+    /// What happens from now on happens now, to a second or two: nobody asks a clock for each
+    /// event.
     fn tell_time(&mut self, now: Instant) {
         if now.saturating_duration_since(self.told_time_at) >= TIME_EVERY {
             self.told_time_at = now;
@@ -704,7 +715,8 @@ impl Engine {
         self.volume.is_clean()
     }
 
-    /// Asks the volume for something. It answers when its next action is taken, so whoever waits may be noted afterwards.
+    /// Asks the volume for something. It answers when its next action is taken, so whoever waits
+    /// may be noted afterwards.
     fn tell(&mut self, request: Request) -> RequestId {
         self.requests += 1;
         self.writes += u64::from(!matches!(request, Request::Read { .. }));

@@ -1,4 +1,5 @@
-//! Epochs of delayed parity, for whoever writes a checkpoint, and the clock that the engine has not.
+//! Epochs of delayed parity, for whoever writes a checkpoint, and the clock that the engine has
+//! not.
 //!
 //! ```no_run
 //! # fn write(handle: &pantile_host::Handle, bytes: &[u8]) -> Result<(), pantile_host::HostError> {
@@ -9,8 +10,8 @@
 //! # }
 //! ```
 //!
-//! The engine counts writes; here the counts get times: what is older than an epoch allows gets its parity, and an epoch that has been silent
-//! too long is sealed or aborted.
+//! The engine counts writes; here the counts get times: what is older than an epoch allows gets its
+//! parity, and an epoch that has been silent too long is sealed or aborted.
 
 use crate::inbox::Answer;
 use crate::memory::BLOCK;
@@ -64,7 +65,8 @@ impl Default for EpochOptions {
     }
 }
 
-/// An open epoch: reads, writes and flushes of its [`Handle`] are within it. Dropped without an end, it is aborted.
+/// An open epoch: reads, writes and flushes of its [`Handle`] are within it. Dropped without an
+/// end, it is aborted.
 pub struct Epoch {
     inner: Handle,
     id: EpochId,
@@ -89,9 +91,11 @@ impl Epoch {
         (self.offset, self.len)
     }
 
-    /// Makes the parity that is owed and seals the epoch: all of it survives a crash and is seen by everybody, or nothing.
+    /// Makes the parity that is owed and seals the epoch: all of it survives a crash and is seen by
+    /// everybody, or nothing.
     ///
-    /// Errors: `EpochLost` with what a device was lost with; the epoch is open again, to be written there or aborted.
+    /// Errors: `EpochLost` with what a device was lost with; the epoch is open again, to be written
+    /// there or aborted.
     pub fn end(&mut self) -> Result<(), HostError> {
         self.inner.close_epoch(self.id, true)?;
         self.closed = true;
@@ -270,13 +274,15 @@ impl Watches {
         std::mem::take(&mut self.hopeless)
     }
 
-    /// Whether an epoch is sealed when nobody is left; `None`: there is no such epoch, or it ends already.
+    /// Whether an epoch is sealed when nobody is left; `None`: there is no such epoch, or it ends
+    /// already.
     pub(crate) fn seals(&self, epoch: EpochId) -> Option<bool> {
         let watch = self.open.get(&epoch).filter(|watch| !watch.closing)?;
         Some(watch.rules.on_timeout == OnTimeout::Seal)
     }
 
-    /// Notes how far each epoch is; gives those of which something is too old, with the number of the newest such write.
+    /// Notes how far each epoch is; gives those of which something is too old, with the number of
+    /// the newest such write.
     pub(crate) fn aged(&mut self, open: &[EpochStatus], now: Instant) -> Vec<(EpochId, u64)> {
         self.open.retain(|epoch, _| open.iter().any(|status| status.epoch == *epoch));
         let mut aged = Vec::new();
@@ -286,7 +292,8 @@ impl Watches {
                 watch.samples.push_back((now, status.newest));
             }
             let oldest = status.oldest.unwrap_or(u64::MAX);
-            // The first sample that has the oldest write is its age; those before it say nothing any more.
+            // The first sample that has the oldest write is its age; those before it say nothing
+            // any more.
             while watch.samples.front().is_some_and(|&(_, newest)| newest < oldest) && watch.samples.len() > 1
             {
                 watch.samples.pop_front();

@@ -25,7 +25,8 @@ pub enum HostError {
     },
     /// The engine has stopped, or was told to.
     Stopped,
-    /// No memory became free in time: the devices are too slow for what is written to them, or hang.
+    /// No memory became free in time: the devices are too slow for what is written to them, or
+    /// hang.
     NoMemory {
         /// The bound on memory for writes under way.
         max_bytes: usize,
@@ -37,7 +38,8 @@ pub enum HostError {
     },
     /// A device could not be used.
     Device(DeviceError),
-    /// Nothing can be written to devices that the volume cannot be opened without. None of them was given up.
+    /// Nothing can be written to devices that the volume cannot be opened without. None of them was
+    /// given up.
     NoRoom {
         /// They, and where they are.
         devices: Vec<(Slot, Option<PathBuf>)>,
@@ -205,7 +207,8 @@ impl fmt::Display for HostError {
 
 impl std::error::Error for HostError {}
 
-/// Where the file system of a file is mounted; `None`: it is a block device, or cannot be looked at.
+/// Where the file system of a file is mounted; `None`: it is a block device, or cannot be looked
+/// at.
 fn file_system_of(path: &Path) -> Option<PathBuf> {
     let path = std::fs::canonicalize(path).ok()?;
     let found = std::fs::metadata(&path).ok()?;

@@ -1,4 +1,5 @@
-//! What can go wrong with a volume in a folder, in words that say what to do, and what kind of answer that is.
+//! What can go wrong with a volume in a folder, in words that say what to do, and what kind of
+//! answer that is.
 
 use crate::HostError;
 use pantile_code::{CodeError, StudyOnly};

@@ -1,4 +1,5 @@
-//! The folder of a volume: which devices it has, a lock, sockets. The superblocks stay the truth; this only says where to look.
+//! The folder of a volume: which devices it has, a lock, sockets. The superblocks stay the truth;
+//! this only says where to look.
 //!
 //! docs/volume-folder.md describes it.
 
@@ -30,23 +31,27 @@ const CONFIG: &str = "volume.conf";
 /// EACCES, EPERM, EROFS.
 const CANNOT_WRITE: [i32; 3] = [13, 1, 30];
 
-/// The longest configuration that is read: of 256 devices and some hundred spares, each with as long a path as there may be.
+/// The longest configuration that is read: of 256 devices and some hundred spares, each with as
+/// long a path as there may be.
 const CONFIG_BYTES_MAX: u64 = 4 << 20;
 
 /// How long devices may take to be closed by whoever had them.
 pub(crate) const CLOSING: Duration = Duration::from_secs(3);
 
-/// Bytes at the front of a device that say whether it holds anything: where file systems and partition tables have their marks.
+/// Bytes at the front of a device that say whether it holds anything: where file systems and
+/// partition tables have their marks.
 const FRONT_BYTES: u64 = 128 << 10;
 
 /// Where the text of a code lies that no family names; docs/volume-format.md has the zones.
 const DEFINITION_AT: u64 = 2 * BLOCK as u64;
 
-/// Blocks at the end of a device that are looked through for the copy of a superblock: 8 MiB. What a volume leaves of equal devices is less than a
-/// stripe and what the next one would make the journal and the log longer by, 4 MiB at the most.
+/// Blocks at the end of a device that are looked through for the copy of a superblock: 8 MiB. What
+/// a volume leaves of equal devices is less than a stripe and what the next one would make the
+/// journal and the log longer by, 4 MiB at the most.
 const TAIL_BLOCKS: u64 = 2048;
 
-/// A device that was opened: the slot that the folder says, whether it is joining, and its superblock.
+/// A device that was opened: the slot that the folder says, whether it is joining, and its
+/// superblock.
 type There = (u32, bool, Arc<dyn Device>, Option<Superblock>);
 
 /// A folder that this process alone may use.
@@ -69,8 +74,8 @@ pub struct NewFolder {
     pub devices: NewDevices,
     /// How its writes become durable.
     pub policy: Policy,
-    /// Bytes of what holds something already that epochs of delayed parity may write over at a time, beside what every volume has room
-    /// for: each needs a second place until its epoch ends.
+    /// Bytes of what holds something already that epochs of delayed parity may write over at a
+    /// time, beside what every volume has room for: each needs a second place until its epoch ends.
     pub epoch_bytes: u64,
     /// A name; the folder's unless given.
     pub name: Option<String>,
@@ -98,7 +103,8 @@ pub struct Opened {
     pub superblock: Superblock,
     /// By slot.
     pub devices: Vec<Option<Arc<dyn Device>>>,
-    /// Devices that have to be made anew: they were given to a slot and hold nothing of the volume yet.
+    /// Devices that have to be made anew: they were given to a slot and hold nothing of the volume
+    /// yet.
     pub joining: Vec<(Slot, Arc<dyn Device>)>,
     /// What was not as the folder says, by slot.
     pub problems: BTreeMap<u32, String>,
@@ -123,8 +129,9 @@ pub(crate) fn fresh_history() -> Result<HistoryId, FolderError> {
 impl Folder {
     /// Makes a volume.
     ///
-    /// Errors: a code that is not proved, devices that are in use, too short or hold something. Devices that were given are changed only
-    /// when nothing can be refused any more; files that were made are removed again.
+    /// Errors: a code that is not proved, devices that are in use, too short or hold something.
+    /// Devices that were given are changed only when nothing can be refused any more; files that
+    /// were made are removed again.
     pub fn create(root: &Path, new: &NewFolder) -> Result<(Folder, Geometry), FolderError> {
         check_code(&new.code)?;
         if new.epoch_bytes > 0 && new.policy != Policy::Wcl {
@@ -173,7 +180,8 @@ impl Folder {
 
     /// Takes the folder of a volume for this process.
     ///
-    /// Errors: `Busy` if another process has it, `NotAVolume`, or a configuration that says nothing.
+    /// Errors: `Busy` if another process has it, `NotAVolume`, or a configuration that says
+    /// nothing.
     pub fn open(root: &Path) -> Result<Folder, FolderError> {
         let path = root.join(CONFIG);
         if !path.is_file() {
@@ -204,7 +212,8 @@ impl Folder {
         Ok((folder, found))
     }
 
-    /// Superblocks do not say all: a device of an earlier session has the same history as the others. What an opening would say of each counts.
+    /// Superblocks do not say all: a device of an earlier session has the same history as the
+    /// others. What an opening would say of each counts.
     fn judge(&mut self, found: &mut Assembled) -> Result<(), FolderError> {
         match self.look() {
             Ok((host, _)) => {
@@ -220,7 +229,8 @@ impl Folder {
                 found.stale.dedup();
                 found.enough = false;
             }
-            // What is wrong with it is said when it is opened; where its devices are is known all the same.
+            // What is wrong with it is said when it is opened; where its devices are is known all
+            // the same.
             Err(_) => found.enough = false,
         }
         Ok(())
@@ -306,7 +316,8 @@ impl Folder {
         })
     }
 
-    /// Opens the devices. One that is missing, in use or not what the folder says is a problem, not an error.
+    /// Opens the devices. One that is missing, in use or not what the folder says is a problem, not
+    /// an error.
     pub fn open_devices(&self) -> Result<Opened, FolderError> {
         self.open_devices_by(open_soon)
     }
@@ -343,8 +354,8 @@ impl Folder {
         let (mut joining, mut blank) = (Vec::new(), Vec::new());
         // By slot the line of the folder that names its device.
         let mut lines: BTreeMap<u32, u32> = BTreeMap::new();
-        // The superblock is the truth; the folder only says where to look. Of two that are the same device the newest counts, and of two as new
-        // as each other the one in its own line.
+        // The superblock is the truth; the folder only says where to look. Of two that are the same
+        // device the newest counts, and of two as new as each other the one in its own line.
         there.sort_by_key(|(line, _, _, found)| {
             let claim = |found: &Superblock| (order(found), found.slot == Slot(*line));
             std::cmp::Reverse(found.as_ref().map(claim))
@@ -387,8 +398,9 @@ impl Folder {
         Ok(Opened { geometry, superblock, devices, joining, problems, places })
     }
 
-    /// Each path in the slot of its device, which need not be that of its line; `lines` has by slot the line whose device is used. Any other path
-    /// keeps its slot or, if that is another's now, gets the one that was left for it, and its problem with it: there is where to look for a
+    /// Each path in the slot of its device, which need not be that of its line; `lines` has by slot
+    /// the line whose device is used. Any other path keeps its slot or, if that is another's now,
+    /// gets the one that was left for it, and its problem with it: there is where to look for a
     /// device that is missing.
     fn follow(
         &self,
@@ -410,8 +422,9 @@ impl Folder {
         lines.into_iter().map(|(slot, line)| (slot, named[&line].clone())).collect()
     }
 
-    /// Says what is where as it was found: what is changed later is changed by slot. That it cannot be written hinders nobody, because the
-    /// devices are found again as they were; the next change writes all of it.
+    /// Says what is where as it was found: what is changed later is changed by slot. That it cannot
+    /// be written hinders nobody, because the devices are found again as they were; the next change
+    /// writes all of it.
     fn take_places(&mut self, places: &BTreeMap<u32, Place>) {
         if self.config.devices != *places {
             self.config.devices = places.clone();
@@ -459,7 +472,8 @@ impl Folder {
         Ok((Host::look(opened.geometry.clone(), opened.devices.clone(), &options)?, opened))
     }
 
-    /// Opens the devices for reading and runs the volume on them without a session: nothing is written, to them or to the folder.
+    /// Opens the devices for reading and runs the volume on them without a session: nothing is
+    /// written, to them or to the folder.
     pub fn host_to_read(&mut self, options: Option<HostOptions>) -> Result<(Host, Opened), FolderError> {
         let opened = self.open_devices_by(|path, until| open_as(path, Access::ReadOnly, until))?;
         self.config.devices = opened.places.clone();
@@ -490,7 +504,8 @@ pub(crate) fn as_another_one(path: &Path, slot: usize, used: &Path) -> String {
     format!("{path} says that it is device {slot}, as {used} does, which is as new or newer and is used")
 }
 
-/// What is said of a device that the volume does without, because it has written what the others have not.
+/// What is said of a device that the volume does without, because it has written what the others
+/// have not.
 pub(crate) fn ran_separately(history: HistoryId) -> String {
     format!("it ran separately, with history {history}, and is left as it is")
 }
@@ -528,7 +543,8 @@ fn lock(root: &Path) -> Result<File, FolderError> {
     }
 }
 
-/// Locks a folder that cannot be written, beside others that only read: its lock, or `config` where there is none.
+/// Locks a folder that cannot be written, beside others that only read: its lock, or `config` where
+/// there is none.
 ///
 /// Errors: `error`, if the folder can be written or another process has it.
 fn lock_to_read(root: &Path, config: &Path, error: FolderError) -> Result<File, FolderError> {
@@ -544,8 +560,9 @@ fn lock_to_read(root: &Path, config: &Path, error: FolderError) -> Result<File, 
     }
 }
 
-/// Opens a device, and waits until a time for whoever has it. One that was just given up takes a moment to be closed, and what a process that
-/// was killed had under way keeps its devices open until the system has ended it. Taken for lost meanwhile, they would have to be made again.
+/// Opens a device, and waits until a time for whoever has it. One that was just given up takes a
+/// moment to be closed, and what a process that was killed had under way keeps its devices open
+/// until the system has ended it. Taken for lost meanwhile, they would have to be made again.
 pub(crate) fn open_soon(path: &Path, until: Instant) -> Result<FileDevice, DeviceError> {
     open_as(path, Access::ReadWrite, until)
 }
@@ -572,7 +589,8 @@ pub(crate) fn open_as(path: &Path, access: Access, until: Instant) -> Result<Fil
     }
 }
 
-/// Refuses a code that is only here to be studied, and one whose tolerance is not proved for every set.
+/// Refuses a code that is only here to be studied, and one whose tolerance is not proved for every
+/// set.
 fn check_code(code: &Code) -> Result<(), FolderError> {
     code.check_stores().map_err(FolderError::StudyOnly)?;
     let claimed = code.claim().tolerance;
@@ -631,7 +649,8 @@ fn given(new: &NewFolder, volume: VolumeId, paths: &[PathBuf]) -> Result<NewPart
     Ok((geometry, places, devices))
 }
 
-/// Refuses a device that is named twice, under whatever names: to the system it would be in use, as if by others.
+/// Refuses a device that is named twice, under whatever names: to the system it would be in use, as
+/// if by others.
 fn check_once(path: &Path, before: &[PathBuf]) -> Result<(), FolderError> {
     let identity = |path: &Path| {
         let found = std::fs::metadata(path).ok()?;
@@ -693,7 +712,8 @@ pub(crate) fn check_no_volume(device: &dyn Device) -> Result<(), FolderError> {
     }
 }
 
-/// Takes away what says that a device is part of a volume, or holds anything: [`check_blank`] passes it.
+/// Takes away what says that a device is part of a volume, or holds anything: [`check_blank`]
+/// passes it.
 pub(crate) fn wipe(device: &dyn Device) -> Result<(), FolderError> {
     let zeros = AlignedBuf::zeroed(FRONT_BYTES as usize);
     let wipe_block = |block: u64| device.write_at(block * BLOCK as u64, &[zeros.part(0..BLOCK)]);
@@ -739,15 +759,16 @@ fn write_new(
     Ok(())
 }
 
-/// The newest superblock of a device, from any of its three places; of this volume, if one is named.
+/// The newest superblock of a device, from any of its three places; of this volume, if one is
+/// named.
 pub(crate) fn newest_superblock(device: &dyn Device, volume: Option<VolumeId>) -> Option<Superblock> {
     let found = superblocks(device).into_iter().map(|(_, found)| found);
     let found = found.filter(|found| volume.is_none_or(|volume| found.volume == volume));
     found.max_by_key(|found| (found.session, found.update))
 }
 
-/// The same, if the copy may lie where devices of this geometry have it: a device may be longer than its volume needs, and one whose front was
-/// overwritten does not say by how much.
+/// The same, if the copy may lie where devices of this geometry have it: a device may be longer
+/// than its volume needs, and one whose front was overwritten does not say by how much.
 pub(crate) fn newest_superblock_of(device: &dyn Device, geometry: &Geometry) -> Option<Superblock> {
     newest_superblock(device, Some(geometry.volume)).or_else(|| {
         if superblock_at(device, 0).or_else(|| superblock_at(device, 1)).is_some() {
@@ -763,8 +784,8 @@ pub(crate) fn newest_superblock_of(device: &dyn Device, geometry: &Geometry) -> 
     })
 }
 
-/// The superblocks of a device, and the blocks that they lie in. Where the front has one it says where the copy is; where it has none the copy is
-/// looked for at the end.
+/// The superblocks of a device, and the blocks that they lie in. Where the front has one it says
+/// where the copy is; where it has none the copy is looked for at the end.
 fn superblocks(device: &dyn Device) -> Vec<(u64, Superblock)> {
     let at = |block: u64| Some((block, superblock_at(device, block)?));
     let mut found: Vec<(u64, Superblock)> = [0, 1].into_iter().filter_map(at).collect();
@@ -786,7 +807,8 @@ fn superblock_at(device: &dyn Device, block: u64) -> Option<Superblock> {
     Superblock::decode(&buffer).ok()
 }
 
-/// Where the copy of a superblock lies: behind the last chunk, which is the last block only of a device that is as long as it must be.
+/// Where the copy of a superblock lies: behind the last chunk, which is the last block only of a
+/// device that is as long as it must be.
 fn copy_of(superblock: &Superblock) -> Option<u64> {
     superblock.shape.device_blocks_needed()?.checked_sub(1)
 }
@@ -796,7 +818,8 @@ fn copy_at(device: &dyn Device, block: u64) -> Option<Superblock> {
     superblock_at(device, block).filter(|found| is_copy(device, block, found))
 }
 
-/// Whether a superblock is the copy that lies in this block. What users store may look like one, but says that it belongs elsewhere.
+/// Whether a superblock is the copy that lies in this block. What users store may look like one,
+/// but says that it belongs elsewhere.
 fn is_copy(device: &dyn Device, block: u64, found: &Superblock) -> bool {
     copy_of(found) == Some(block)
         || (block + 1) * BLOCK as u64 > device.len_bytes().saturating_sub(BLOCK as u64)
@@ -818,8 +841,8 @@ fn copy_near_end(device: &dyn Device) -> Option<(u64, Superblock)> {
         .find(|(block, found)| is_copy(device, *block, found))
 }
 
-/// The geometry that a superblock tells of. The text of a code that no family names is taken from whichever of the volume's devices has it
-/// whole: there is one on each.
+/// The geometry that a superblock tells of. The text of a code that no family names is taken from
+/// whichever of the volume's devices has it whole: there is one on each.
 pub(crate) fn geometry_of<'d>(
     superblock: &Superblock,
     devices: impl IntoIterator<Item = &'d dyn Device>,
@@ -839,7 +862,8 @@ pub(crate) fn geometry_of<'d>(
     })
 }
 
-/// The definition area of a device, if it is the one that a superblock speaks of; zeros if the superblock needs none.
+/// The definition area of a device, if it is the one that a superblock speaks of; zeros if the
+/// superblock needs none.
 fn definition_of(superblock: &Superblock, device: &dyn Device) -> Option<AlignedBuf> {
     let Some(definition) = superblock.definition else { return Some(AlignedBuf::zeroed(BLOCK)) };
     let blocks = u64::from(definition.len).div_ceil(BLOCK as u64);
@@ -848,8 +872,8 @@ fn definition_of(superblock: &Superblock, device: &dyn Device) -> Option<Aligned
     superblock.code(&area).is_ok().then_some(area)
 }
 
-/// Writes the text of a code that no family names again where it is not whole: nothing else reads it as long as the volume runs, so that nobody
-/// would see that the last one goes.
+/// Writes the text of a code that no family names again where it is not whole: nothing else reads
+/// it as long as the volume runs, so that nobody would see that the last one goes.
 fn mend_definitions(opened: &Opened) {
     if opened.superblock.definition.is_none() {
         return;
@@ -881,8 +905,8 @@ pub struct Assembled {
     pub left_out: Vec<(PathBuf, String)>,
 }
 
-/// Of each device the newest; older copies of it are left out. The one with the higher session and update was written to after the other was, if
-/// its history goes on from that of the other.
+/// Of each device the newest; older copies of it are left out. The one with the higher session and
+/// update was written to after the other was, if its history goes on from that of the other.
 ///
 /// Errors: `SlotTwice` of two where nothing tells which of them was written last.
 fn without_older_copies(
@@ -910,7 +934,8 @@ fn without_older_copies(
     Ok(newest)
 }
 
-/// Looks at devices, under any name and in any order; the newest superblock says what the volume is.
+/// Looks at devices, under any name and in any order; the newest superblock says what the volume
+/// is.
 fn scan(paths: &[PathBuf]) -> Result<Assembled, FolderError> {
     let mut found: Vec<(PathBuf, FileDevice, Superblock)> = Vec::new();
     let (mut left_out, mut without) = (Vec::new(), Vec::new());

@@ -1,7 +1,7 @@
 //! What a direct read finds: where each part of it is read to, and the answer that is made of it.
 //!
-//! What lies on a device as it belongs into the answer is read to its place there, if whoever asked gave a buffer away; everything else is read
-//! to one side, and copied or computed from there.
+//! What lies on a device as it belongs into the answer is read to its place there, if whoever asked
+//! gave a buffer away; everything else is read to one side, and copied or computed from there.
 
 use crate::memory::BLOCK;
 use crate::work::{Matrices, checksum};
@@ -33,7 +33,8 @@ impl Found {
         Found { volume, lookup, skipped, len }
     }
 
-    /// Whether the answer can be made here: what is computed is computed in its place, so blocks must be wanted as a whole.
+    /// Whether the answer can be made here: what is computed is computed in its place, so blocks
+    /// must be wanted as a whole.
     pub(crate) fn is_makeable(&self) -> bool {
         self.is_whole() || self.lookup.mixtures.is_empty()
     }
@@ -84,7 +85,8 @@ impl Found {
         self.has_checksums(self.lookup.stretches[stretch].checks(), bytes)
     }
 
-    /// Completes the answer when all stretches are where they were to be read to; whether what is computed is what it should be, where anybody knows.
+    /// Completes the answer when all stretches are where they were to be read to; whether what is
+    /// computed is what it should be, where anybody knows.
     pub(crate) fn finish(&self, answer: &mut [u8], side: &[u8], spots: &[Spot], matrices: &Matrices) -> bool {
         let behind = self.skipped + answer.len();
         let mut rest = answer;
@@ -159,7 +161,8 @@ mod tests {
         let lookup = Lookup {
             stretches: vec![stretch(2), stretch(3), stretch(1), stretch(4)],
             mixtures: Vec::new(),
-            // The second has a block between those that are wanted of it, of the last not all are wanted.
+            // The second has a block between those that are wanted of it, of the last not all are
+            // wanted.
             parts: [(0, 0, 2), (1, 0, 1), (2, 0, 1), (1, 2, 1), (3, 1, 3)]
                 .map(|(stretch, first, blocks)| (Source::Read(stretch, first), blocks))
                 .to_vec(),

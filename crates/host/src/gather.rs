@@ -1,9 +1,11 @@
-//! Neighbours on a device become one I/O: what the volume wants at one moment is put in order and joined before it is given to the devices.
+//! Neighbours on a device become one I/O: what the volume wants at one moment is put in order and
+//! joined before it is given to the devices.
 //!
-//! The volume asks for a chunk's header and its blocks, and for the chunks of stripes that follow each other, one by one. On a device they are
-//! one run of bytes, and each I/O costs as much as reading some ten kilobytes more: a header that is in memory already is read once more, so that
-//! the chunks on both sides of it are one read. Parts keep their names: each is answered for itself, and if
-//! the whole cannot be done each is tried alone.
+//! The volume asks for a chunk's header and its blocks, and for the chunks of stripes that follow
+//! each other, one by one. On a device they are one run of bytes, and each I/O costs as much as
+//! reading some ten kilobytes more: a header that is in memory already is read once more, so that
+//! the chunks on both sides of it are one read. Parts keep their names: each is answered for
+//! itself, and if the whole cannot be done each is tried alone.
 
 use crate::memory::BLOCK;
 use pantile_device::Segment;
@@ -12,7 +14,8 @@ use pantile_volume::{DeviceBlock, IoId, Slot, Urgency};
 /// The longest I/O that is made of several: longer ones cost as much a byte and hold memory longer.
 const JOINED_BLOCKS_MAX: u64 = 128;
 
-/// Blocks that nobody wants between two reads that are made one: a header of a chunk has one, or few.
+/// Blocks that nobody wants between two reads that are made one: a header of a chunk has one, or
+/// few.
 pub(crate) const GAP_BLOCKS_MAX: u64 = 2;
 
 /// An I/O that the volume wants.
@@ -32,14 +35,16 @@ impl Wanted {
         self.at.0 + self.blocks
     }
 
-    /// Whether it goes on where the other ends, or, if it is read, so near that the gap is read with it.
+    /// Whether it goes on where the other ends, or, if it is read, so near that the gap is read
+    /// with it.
     fn follows(&self, other: &Wanted, gap_max: u64) -> bool {
         let gap_max = if self.write.is_some() { 0 } else { gap_max };
         (other.end()..=other.end() + gap_max).contains(&self.at.0)
     }
 }
 
-/// Wanted I/Os in groups of neighbours, each in the order of the device and not empty. Reads are neighbours across so many blocks.
+/// Wanted I/Os in groups of neighbours, each in the order of the device and not empty. Reads are
+/// neighbours across so many blocks.
 pub(crate) fn join(mut wanted: Vec<Wanted>, gap_max: u64) -> Vec<Vec<Wanted>> {
     wanted.sort_by_key(|one| (one.slot, one.write.is_some(), one.urgency, one.at));
     let mut groups: Vec<Vec<Wanted>> = Vec::new();

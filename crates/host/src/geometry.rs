@@ -6,22 +6,28 @@ use pantile_format::FormatError;
 use pantile_format::volume::{RECORD_BLOCKS_MAX, Superblock, VolumeId};
 use pantile_volume::{Geometry, NewVolume, Policy, Slot};
 
-/// Chunks are at most so long: long enough for a disk to stream, short enough for a header to stay small in memory.
+/// Chunks are at most so long: long enough for a disk to stream, short enough for a header to stay
+/// small in memory.
 const CHUNK_BYTES_MAX: u64 = 256 << 10;
 
-/// A volume has at least so many stripes, if need be of shorter elements, so that merging has something to choose from.
+/// A volume has at least so many stripes, if need be of shorter elements, so that merging has
+/// something to choose from.
 const STRIPES_WANTED: u64 = 128;
 
-/// Blocks that the log may hold: each costs about 100 bytes of memory, and 17 in every snapshot on every device where its row is full.
+/// Blocks that the log may hold: each costs about 100 bytes of memory, and 17 in every snapshot on
+/// every device where its row is full.
 const LOG_BLOCKS_MAX: u64 = 1 << 20;
 
-/// The same, times devices: what a snapshot of a log of full rows writes to all of them stays near 300 MB.
+/// The same, times devices: what a snapshot of a log of full rows writes to all of them stays near
+/// 300 MB.
 const LOG_BLOCKS_BY_DEVICES_MAX: u64 = 1 << 24;
 
-/// Blocks of a record for all but the stripes that it switches: its head, and the states of the devices.
+/// Blocks of a record for all but the stripes that it switches: its head, and the states of the
+/// devices.
 const RECORD_OTHER_BLOCKS: u64 = 2;
 
-/// Spare places hold so much at least, if that is no more than an eighth of the volume: what is written ahead of a commit lies there.
+/// Spare places hold so much at least, if that is no more than an eighth of the volume: what is
+/// written ahead of a commit lies there.
 const SPARE_BYTES_MIN: u64 = 128 << 20;
 
 /// Rows of the log, at least.
@@ -33,7 +39,8 @@ pub(crate) struct Wanted<'c> {
     pub(crate) code: &'c Code,
     pub(crate) policy: Policy,
     pub(crate) volume: VolumeId,
-    /// Bytes that epochs of delayed parity may write over at a time, beside what every volume has room for.
+    /// Bytes that epochs of delayed parity may write over at a time, beside what every volume has
+    /// room for.
     pub(crate) epoch_bytes: u64,
 }
 
@@ -42,7 +49,8 @@ impl Wanted<'_> {
     fn numbers(&self, element_blocks: u32, stripes: u64) -> NewVolume {
         let mut new = numbers(self.code, self.policy, self.volume, element_blocks, stripes);
         if self.epoch_bytes > 0 && self.policy == Policy::Wcl {
-            // A range that begins within a stripe ends within one more; there are no more than the volume has.
+            // A range that begins within a stripe ends within one more; there are no more than the
+            // volume has.
             let most = stripes.min(self.most_epoch_stripes());
             let places = (self.epoch_bytes.div_ceil(self.stripe_bytes(element_blocks)) + 1).min(most);
             new.spare_stripes = new.spare_stripes.saturating_add(places.try_into().unwrap_or(u32::MAX));
@@ -58,7 +66,8 @@ impl Wanted<'_> {
         self.code.data().len() as u64 * u64::from(element_blocks) * BLOCK as u64
     }
 
-    /// The most bytes that epochs may write over, whatever room there is: their stripes are named in one record.
+    /// The most bytes that epochs may write over, whatever room there is: their stripes are named
+    /// in one record.
     pub(crate) fn most_epoch_bytes(&self, element_blocks: u32) -> u64 {
         (self.most_epoch_stripes() - 1).saturating_mul(self.stripe_bytes(element_blocks))
     }
@@ -95,13 +104,15 @@ pub(crate) fn for_user_bytes(wanted: &Wanted<'_>, user_bytes: u64) -> Result<Geo
     Geometry::new(wanted.numbers(element_blocks, stripes))
 }
 
-/// What a volume holds at the most: a stripe has a number of 32 bits, and some of the places for stripes are spare.
+/// What a volume holds at the most: a stripe has a number of 32 bits, and some of the places for
+/// stripes are spare.
 pub(crate) fn most_user_bytes(code: &Code) -> u64 {
     let per_stripe = code.data().len() as u64 * u64::from(element_blocks(code, u64::MAX)) * BLOCK as u64;
     (u64::from(u32::MAX) / 32 * 31).saturating_mul(per_stripe)
 }
 
-/// The largest volume that fits devices of these lengths, by slot; `None` if not even the smallest does.
+/// The largest volume that fits devices of these lengths, by slot; `None` if not even the smallest
+/// does.
 pub(crate) fn for_devices(wanted: &Wanted<'_>, len_bytes: &[u64]) -> Option<Geometry> {
     let code = wanted.code;
     let blocks = |slot: usize| len_bytes[slot] / BLOCK as u64;
@@ -149,7 +160,8 @@ fn element_blocks(code: &Code, user_blocks: u64) -> u32 {
     element as u32
 }
 
-/// The numbers of a new volume whose elements and stripes are given: its log, its journal and the places beside its stripes.
+/// The numbers of a new volume whose elements and stripes are given: its log, its journal and the
+/// places beside its stripes.
 pub fn numbers(
     code: &Code,
     policy: Policy,

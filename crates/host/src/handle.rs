@@ -1,11 +1,13 @@
-//! What a client of a running volume holds: reads and writes of any range of bytes, by any number of threads at once.
+//! What a client of a running volume holds: reads and writes of any range of bytes, by any number
+//! of threads at once.
 //!
-//! The volume knows whole blocks. A write that begins or ends within one reads it, changes it, and writes it back; from its read to its
-//! write nobody else may write that block, or what they wrote would be undone. [`Gate`] sees to that. Everything else needs no
-//! lock, because the engine takes requests in the order in which they come.
+//! The volume knows whole blocks. A write that begins or ends within one reads it, changes it, and
+//! writes it back; from its read to its write nobody else may write that block, or what they wrote
+//! would be undone. [`Gate`] sees to that. Everything else needs no lock, because the engine takes
+//! requests in the order in which they come.
 //!
-//! Bound: writes under way, and what the engine has not made durable of them, lie in memory of a bounded pool. When it is
-//! empty the writer waits, and the engine is told to make room.
+//! Bound: writes under way, and what the engine has not made durable of them, lie in memory of a
+//! bounded pool. When it is empty the writer waits, and the engine is told to make room.
 
 use crate::HostError;
 use crate::direct::Direct;
@@ -28,7 +30,8 @@ const PIECE_BLOCKS: u64 = 256;
 /// How long a writer waits for memory before it tells the engine to make room.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// How long it waits in all, beside its flushes: they end when a device that hangs is given up, or when one that is short of space has some.
+/// How long it waits in all, beside its flushes: they end when a device that hangs is given up, or
+/// when one that is short of space has some.
 const MEMORY_DEADLINE: Duration = Duration::from_secs(300);
 
 /// A client's end of a running volume. Cheap to clone; all clones are one.
@@ -78,11 +81,15 @@ impl Handle {
         self.read_by_engine(offset, into)
     }
 
-    /// The same for a buffer that is given away and comes back filled: the fastest way to read much. Where whole blocks are wanted, devices read into it what they have
-    /// side by side, and nothing of that is copied: everything of codes of one row, such as raid6 and cauchy; less of array codes.
+    /// The same for a buffer that is given away and comes back filled: the fastest way to read
+    /// much. Where whole blocks are wanted, devices read into it what they have side by side, and
+    /// nothing of that is copied: everything of codes of one row, such as raid6 and cauchy; less of
+    /// array codes.
     ///
-    /// What comes back is of the same length, but may be another buffer, of no pool, if a device was too late. Then the one that was given stays with the volume until the
-    /// device has answered, or for ever if the volume ends before it does. So it may after an error, behind which none comes back.
+    /// What comes back is of the same length, but may be another buffer, of no pool, if a device
+    /// was too late. Then the one that was given stays with the volume until the device has
+    /// answered, or for ever if the volume ends before it does. So it may after an error, behind
+    /// which none comes back.
     pub fn read_buffer(&self, offset: u64, buffer: AlignedBuf) -> Result<AlignedBuf, HostError> {
         let len = buffer.len();
         let long = self.begin_read(offset, len)?;
@@ -155,7 +162,8 @@ impl Handle {
         if durable { self.flush() } else { Ok(()) }
     }
 
-    /// Says that a range is not needed any more. Whole blocks of it read as zeros afterwards, the rest stays.
+    /// Says that a range is not needed any more. Whole blocks of it read as zeros afterwards, the
+    /// rest stays.
     pub fn trim(&self, offset: u64, len: u64) -> Result<(), HostError> {
         self.check(offset, len)?;
         self.forget(whole_blocks(offset, offset + len))
@@ -166,9 +174,11 @@ impl Handle {
         self.ask(Ask::Flush).wait().map(drop)
     }
 
-    /// Which parts of a range hold something and which are holes, in order: lengths in bytes, and whether it is a hole.
+    /// Which parts of a range hold something and which are holes, in order: lengths in bytes, and
+    /// whether it is a hole.
     ///
-    /// Nothing is read. What is called a hole reads as zeros; a block that is partly in the range counts with its kind.
+    /// Nothing is read. What is called a hole reads as zeros; a block that is partly in the range
+    /// counts with its kind.
     pub fn extents(&self, offset: u64, len: u64) -> Result<Vec<(u64, bool)>, HostError> {
         self.check(offset, len)?;
         if self.epoch.is_some() {
@@ -210,7 +220,8 @@ impl Handle {
         let end = offset + len;
         let mut under_way = Vec::new();
         for blocks in pieces(blocks_of(offset, end)) {
-            // Memory first: whoever holds a block exclusively may not wait for those who hold memory and wait for the block.
+            // Memory first: whoever holds a block exclusively may not wait for those who hold
+            // memory and wait for the block.
             let mut data = self.memory((blocks.end - blocks.start) as usize * BLOCK)?;
             let first = blocks.start * BLOCK as u64;
             let (from, to) = (offset.max(first), end.min(blocks.end * BLOCK as u64));
@@ -265,7 +276,8 @@ impl Handle {
         }
     }
 
-    /// Begins an epoch of delayed parity: from now on only its own requests write to what it holds, and nobody else sees them before its end.
+    /// Begins an epoch of delayed parity: from now on only its own requests write to what it holds,
+    /// and nobody else sees them before its end.
     ///
     /// Errors: `EpochsOverlap`; `NoEpochs` for a volume that is written in place.
     pub fn begin(&self, options: &EpochOptions) -> Result<Epoch, HostError> {
@@ -377,7 +389,8 @@ struct Held<'g> {
 }
 
 impl Gate {
-    /// Gives a request to the engine when nobody holds one of its blocks. `submit` only leaves a message.
+    /// Gives a request to the engine when nobody holds one of its blocks. `submit` only leaves a
+    /// message.
     fn pass<T>(&self, blocks: Range<u64>, submit: impl FnOnce() -> T) -> T {
         let mut held = lock(&self.held);
         while held.range(blocks.clone()).next().is_some() {

@@ -1,4 +1,5 @@
-//! What is wrong with a volume, as values: one place finds it, and words, JSON, the verdict and every exit status are made of it.
+//! What is wrong with a volume, as values: one place finds it, and words, JSON, the verdict and
+//! every exit status are made of it.
 
 use crate::control::{
     DeviceReport, DeviceWord, EventReport, RangeReport, RangeWord, ScrubReport, ServerReport, StatusReport,
@@ -142,7 +143,8 @@ pub fn when(at: i64) -> String {
         return "at a time that is not known".into();
     }
     let (days, seconds) = (at.div_euclid(86_400), at.rem_euclid(86_400));
-    // Days since 0000-03-01, in eras of 400 years: H. Hinnant, "chrono-compatible low-level date algorithms".
+    // Days since 0000-03-01, in eras of 400 years: H. Hinnant, "chrono-compatible low-level date
+    // algorithms".
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
     let day_of_era = days.rem_euclid(146_097);
@@ -239,7 +241,8 @@ pub(crate) fn of_devices(devices: &[DeviceReport], only_looks: bool) -> Vec<Find
     findings
 }
 
-/// What the last scrub has found and not made good. What could not be made good is told as data lost, too, where it is data.
+/// What the last scrub has found and not made good. What could not be made good is told as data
+/// lost, too, where it is data.
 pub(crate) fn of_scrub(scrub: &ScrubReport) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut say =

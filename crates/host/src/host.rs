@@ -1,4 +1,5 @@
-//! A running volume: opened on devices, served to clients, looked at and told what to do by its operator.
+//! A running volume: opened on devices, served to clients, looked at and told what to do by its
+//! operator.
 
 use crate::claim::Beating;
 use crate::direct::{Direct, SharedVolume};
@@ -23,22 +24,25 @@ pub struct HostOptions {
     pub write_bytes: usize,
     /// Memory for reads under way.
     pub read_bytes: usize,
-    /// Whether devices are read more than is asked for where that is faster: the headers between chunks, and, 16 MiB at most, what comes
-    /// behind what is read from front to back. Not for whoever counts what the volume needs.
+    /// Whether devices are read more than is asked for where that is faster: the headers between
+    /// chunks, and, 16 MiB at most, what comes behind what is read from front to back. Not for
+    /// whoever counts what the volume needs.
     pub reads_more: bool,
     /// Memory kept for reuse by the engine.
     pub kept_bytes: usize,
     /// A device that owes something and does not answer anything for so long is given up.
     pub device_deadline: Duration,
-    /// Nobody asks for anything for so long: what is in memory is made durable then, and what is in the log goes home. Nobody writes for so long: the
-    /// devices are told that what was flushed is durable.
+    /// Nobody asks for anything for so long: what is in memory is made durable then, and what is in
+    /// the log goes home. Nobody writes for so long: the devices are told that what was flushed is
+    /// durable.
     pub idle_after: Duration,
     /// Bytes a second that rebuild and scrub may read and write; `None`: as fast as it goes.
     pub background_bytes_per_s: Option<u64>,
-    /// Whether reads go around a device that takes far longer than the others. Without it what is read depends on nothing but
-    /// what is asked.
+    /// Whether reads go around a device that takes far longer than the others. Without it what is
+    /// read depends on nothing but what is asked.
     pub goes_around_slow: bool,
-    /// A device that takes far longer than the others for so long is given up, if another may still be lost then; `None`: it is not.
+    /// A device that takes far longer than the others for so long is given up, if another may still
+    /// be lost then; `None`: it is not.
     pub evicts_slow_after: Option<Duration>,
     /// Threads for long computations.
     pub workers: usize,
@@ -89,8 +93,8 @@ pub struct Host {
 impl Host {
     /// Opens a volume on its devices, by slot, and serves it.
     ///
-    /// `fresh`: 16 random bytes.
-    /// Errors: what the engine says of the devices, one that is too short, one device in two slots, no threads.
+    /// `fresh`: 16 random bytes. Errors: what the engine says of the devices, one that is too
+    /// short, one device in two slots, no threads.
     pub fn open(
         geometry: Geometry,
         devices: Vec<Option<Arc<dyn Device>>>,
@@ -110,7 +114,8 @@ impl Host {
         Host::begin(geometry, devices, nobody, options, |geometry, there, _| Volume::look(geometry, there))
     }
 
-    /// Opens the devices of a volume to be read: nothing is written to them, ever, so that they need not be writable.
+    /// Opens the devices of a volume to be read: nothing is written to them, ever, so that they
+    /// need not be writable.
     pub fn open_to_read(
         geometry: Geometry,
         devices: Vec<Option<Arc<dyn Device>>>,
@@ -165,7 +170,8 @@ impl Host {
         }
     }
 
-    /// Whether it has ended by a fault of its own: every request since says [`HostError::Stopped`], and it has to be opened anew.
+    /// Whether it has ended by a fault of its own: every request since says [`HostError::Stopped`],
+    /// and it has to be opened anew.
     pub fn has_panicked(&self) -> bool {
         self.panicked.load(Ordering::Acquire)
     }
@@ -205,7 +211,8 @@ impl Host {
         self.call(move |engine| engine.attach(slot, device, found))
     }
 
-    /// Lets a slot go on with another device that holds what its device does, as [`Engine::exchange`] says.
+    /// Lets a slot go on with another device that holds what its device does, as
+    /// [`Engine::exchange`] says.
     pub(crate) fn exchange(
         &self,
         slot: Slot,
@@ -265,7 +272,8 @@ impl Host {
         })
     }
 
-    /// Bytes a second that rebuild and scrub may read and write from now on; `None`: as fast as it goes.
+    /// Bytes a second that rebuild and scrub may read and write from now on; `None`: as fast as it
+    /// goes.
     pub fn set_throttle(&self, bytes_per_s_max: Option<u64>) -> Result<(), HostError> {
         self.call(move |engine| {
             engine.set_throttle(bytes_per_s_max);
@@ -273,7 +281,8 @@ impl Host {
         })
     }
 
-    /// Ends in order: what was answered is made durable, the devices are closed. Devices that are short of space get as long as they may hang.
+    /// Ends in order: what was answered is made durable, the devices are closed. Devices that are
+    /// short of space get as long as they may hang.
     ///
     /// Errors: it could not be made durable; it has ended all the same.
     pub fn stop(&self) -> Result<(), HostError> {
@@ -303,7 +312,8 @@ impl Host {
         });
     }
 
-    /// Ends at once, as a crash of the process would: what was not flushed may be lost. Waits until the devices are closed.
+    /// Ends at once, as a crash of the process would: what was not flushed may be lost. Waits until
+    /// the devices are closed.
     pub fn kill(&self) {
         let thread = lock(&self.thread).take();
         let Some(thread) = thread else { return };

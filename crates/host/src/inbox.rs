@@ -50,7 +50,8 @@ impl Inbox {
         lock(&self.state)
     }
 
-    /// Leaves a message. After the engine has stopped it is dropped, and with it the answer that it asked for.
+    /// Leaves a message. After the engine has stopped it is dropped, and with it the answer that it
+    /// asked for.
     pub(crate) fn push(&self, message: Message) {
         let mut state = self.lock();
         if state.closed {
@@ -80,7 +81,8 @@ impl Inbox {
     }
 }
 
-/// A place for one result, of which the engine fills in one end and another thread waits at the other.
+/// A place for one result, of which the engine fills in one end and another thread waits at the
+/// other.
 pub(crate) struct Awaited<T>(Arc<Place<T>>);
 
 /// The end that is filled in. Dropped without, it says [`HostError::Stopped`].

@@ -1,7 +1,9 @@
-//! How long each device takes: the last few reads and writes, whoever asked for them, and which device is slow beside the others.
+//! How long each device takes: the last few reads and writes, whoever asked for them, and which
+//! device is slow beside the others.
 //!
-//! What counts is the median of the last [`KEPT`]: one that is late now and then is not slow, and one that has recovered is soon seen to have. A device
-//! that reads go around would never be seen to recover, so the engine reads a block of it now and then ([`crate::engine`]).
+//! What counts is the median of the last [`KEPT`]: one that is late now and then is not slow, and
+//! one that has recovered is soon seen to have. A device that reads go around would never be seen
+//! to recover, so the engine reads a block of it now and then ([`crate::engine`]).
 //!
 //! Cost: an atomic addition and a store for each operation of a device.
 
@@ -18,7 +20,8 @@ const LEAST: u64 = 8;
 /// A read that takes this much longer than those of the others is worth going around.
 const LATE_US: u32 = 2000;
 
-/// Below this nobody counts how many times as long another takes: the system's own times are not steadier.
+/// Below this nobody counts how many times as long another takes: the system's own times are not
+/// steadier.
 const FLOOR_US: u32 = 100;
 
 /// A device is slow from so many times as long as the others on, and not any more below so many.
@@ -63,7 +66,8 @@ impl Latencies {
         Latencies { slots, begun: Instant::now(), alarmed_ms: AtomicU64::new(0) }
     }
 
-    /// Notes how long a device took; whether that is so long, and nobody was told for a while, that somebody should look.
+    /// Notes how long a device took; whether that is so long, and nobody was told for a while, that
+    /// somebody should look.
     pub(crate) fn note(&self, slot: Slot, kind: Kind, took: Duration) -> bool {
         let Some(kinds) = self.slots.get(slot.0 as usize) else { return false };
         let last = &kinds[kind as usize];
@@ -97,9 +101,11 @@ impl Latencies {
         Some(Latency { median_us: us[us.len() / 2], worst_us: us[us.len() - 1] })
     }
 
-    /// How many times as long as the others a device takes for a read; 1: it is not slow, or nobody knows.
+    /// How many times as long as the others a device takes for a read; 1: it is not slow, or nobody
+    /// knows.
     ///
-    /// `others`: devices of the volume; the one itself does not count. `was_slow`: what was found last, so that one on the edge does not come and go.
+    /// `others`: devices of the volume; the one itself does not count. `was_slow`: what was found
+    /// last, so that one on the edge does not come and go.
     pub(crate) fn times(&self, slot: Slot, others: impl Iterator<Item = Slot>, was_slow: bool) -> u32 {
         let median = |slot| self.of(slot, Kind::Read).map(|latency| latency.median_us);
         let Some(own) = median(slot) else { return 1 };

@@ -1,10 +1,13 @@
 //! Runs a volume on real devices: performs what the engine decides.
 //!
-//! [`Host`] has one thread that owns the engine of `pantile_volume`, an I/O pool of `pantile_device`, and the memory that the engine knows
-//! by number. [`Handle`] is what clients read and write through. [`Folder`] says where the devices of a volume are; [`Service`] is
-//! a running volume with its folder, which obeys an operator's [`Order`]s, in process or over the control socket.
+//! [`Host`] has one thread that owns the engine of `pantile_volume`, an I/O pool of
+//! `pantile_device`, and the memory that the engine knows by number. [`Handle`] is what clients
+//! read and write through. [`Folder`] says where the devices of a volume are; [`Service`] is a
+//! running volume with its folder, which obeys an operator's [`Order`]s, in process or over the
+//! control socket.
 //!
-//! What is deliberately not here: redundancy (the engine decides), protocols (front ends speak them).
+//! What is deliberately not here: redundancy (the engine decides), protocols (front ends speak
+//! them).
 #![forbid(unsafe_code)]
 
 mod ahead;

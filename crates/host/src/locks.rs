@@ -1,7 +1,8 @@
 //! Locks that outlive whoever panicked under them.
 //!
-//! What these locks guard is a set, a count or a queue that is changed in single steps, so that a panic leaves nothing half done, and whoever comes
-//! next may go on. Where several things have to fit each other, as in [`crate::Service`], the owner of the lock puts them in order first.
+//! What these locks guard is a set, a count or a queue that is changed in single steps, so that a
+//! panic leaves nothing half done, and whoever comes next may go on. Where several things have to
+//! fit each other, as in [`crate::Service`], the owner of the lock puts them in order first.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

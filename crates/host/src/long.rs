@@ -1,15 +1,18 @@
 //! Whose a long read is: its reader's, who goes to the devices, or the engine's, who reads ahead.
 //!
-//! One who reads alone waits for each read, so the devices stand still while they look at what they got, unless somebody reads ahead. Several who read at
-//! a time keep devices at work by themselves, and the engine's thread does less than they do. Two may be either: two who read on their own, or one who
-//! has two requests under way; they are the engine's while what it reads ahead is asked for.
+//! One who reads alone waits for each read, so the devices stand still while they look at what they
+//! got, unless somebody reads ahead. Several who read at a time keep devices at work by themselves,
+//! and the engine's thread does less than they do. Two may be either: two who read on their own, or
+//! one who has two requests under way; they are the engine's while what it reads ahead is asked
+//! for.
 
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// Others that wait at the same time who make a crowd of a reader.
 const CROWD: usize = 2;
 
-/// Long reads behind one in a crowd that are not the engine's either: of a crowd, too, somebody is alone now and then.
+/// Long reads behind one in a crowd that are not the engine's either: of a crowd, too, somebody is
+/// alone now and then.
 const CROWDED_FOR: u32 = 32;
 
 /// Long reads of one or two that are left to the engine behind one that it has read ahead of.
@@ -46,7 +49,8 @@ impl LongReads {
 }
 
 impl LongRead<'_> {
-    /// Whether it is to be asked of the engine. Asked once for each read: those that are counted are used up by it.
+    /// Whether it is to be asked of the engine. Asked once for each read: those that are counted
+    /// are used up by it.
     pub(crate) fn is_left(&self) -> bool {
         if self.others >= CROWD {
             self.all.crowded.store(CROWDED_FOR, Ordering::Relaxed);

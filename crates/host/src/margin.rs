@@ -1,6 +1,7 @@
 //! How much more may be lost: what an operator wants to know first when a device has died.
 //!
-//! Counted on the code itself, given what is lost, and by the engine's own rule ([`Bearing`]): what is counted here is served.
+//! Counted on the code itself, given what is lost, and by the engine's own rule ([`Bearing`]): what
+//! is counted here is served.
 
 use pantile_code::Code;
 use pantile_format::volume::Placement;
@@ -23,7 +24,8 @@ pub struct Margin {
     pub survives: bool,
     /// Any so many more devices may fail.
     pub any_more: u32,
-    /// The first number of devices of which not every set may fail; `None`: not counted, there are too many sets.
+    /// The first number of devices of which not every set may fail; `None`: not counted, there are
+    /// too many sets.
     pub next: Option<NextLoss>,
 }
 
@@ -113,7 +115,8 @@ mod tests {
         assert!(!gone.survives && gone.next.is_none());
     }
 
-    /// Codes that bear some sets beyond their promise: without turning, the numbers are those of the proof.
+    /// Codes that bear some sets beyond their promise: without turning, the numbers are those of
+    /// the proof.
     #[test]
     fn the_count_is_that_of_the_proof() {
         for spec in ["shec:6,4,3", "lrc:4,2,2", "raidp:4", "mirror:3", "dcode:5"] {

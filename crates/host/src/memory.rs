@@ -1,7 +1,7 @@
 //! The blocks of memory that the engine names: shared, never changed once filled, never copied.
 //!
-//! One read of many blocks is one buffer, of which each block is a part; so is one write of a user, and all that one computation makes.
-//! A buffer goes back when the last of its blocks does.
+//! One read of many blocks is one buffer, of which each block is a part; so is one write of a user,
+//! and all that one computation makes. A buffer goes back when the last of its blocks does.
 
 use pantile_device::{AlignedBuf, BufferPool, Segment};
 use pantile_volume::{BLOCK_BYTES, BufferId, ENGINE_BUFFERS, Operand};
@@ -64,7 +64,8 @@ impl Block {
 
 /// Buffers for the engine. There is always one: those beyond the bound are not kept for reuse.
 ///
-/// The bound cannot be waited for here, because what the engine writes is what frees the memory of its users.
+/// The bound cannot be waited for here, because what the engine writes is what frees the memory of
+/// its users.
 #[derive(Clone, Debug)]
 pub(crate) struct Buffers {
     kept: BufferPool,
@@ -166,7 +167,8 @@ impl Table {
         }
     }
 
-    /// A buffer that was never filled, because the action that makes it failed, may be released as well.
+    /// A buffer that was never filled, because the action that makes it failed, may be released as
+    /// well.
     pub(crate) fn release(&mut self, id: BufferId) {
         if id.0 >= ENGINE_BUFFERS {
             self.engines.remove(id);

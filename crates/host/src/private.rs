@@ -1,8 +1,10 @@
-//! Files and sockets that only their owner may open, from the moment that they are there and whatever the umask says.
+//! Files and sockets that only their owner may open, from the moment that they are there and
+//! whatever the umask says.
 //!
-//! A lock that others may open is a lock that others may take: `flock` asks for no more than a descriptor. So the lock of a
-//! volume and the log of its server, which is locked as long as anybody serves, are files of mode 0600. Those of a volume that was
-//! made by an older program get that mode when their owner opens them.
+//! A lock that others may open is a lock that others may take: `flock` asks for no more than a
+//! descriptor. So the lock of a volume and the log of its server, which is locked as long as
+//! anybody serves, are files of mode 0600. Those of a volume that was made by an older program get
+//! that mode when their owner opens them.
 
 use rustix::fs::OFlags;
 use std::fs::{DirBuilder, File, Permissions};
@@ -13,10 +15,12 @@ use std::path::Path;
 
 const OWNER_ALONE: u32 = 0o600;
 
-/// Opens a file for reading and writing, makes it if it is not there, and takes from everybody but its owner what rights they have on it.
+/// Opens a file for reading and writing, makes it if it is not there, and takes from everybody but
+/// its owner what rights they have on it.
 ///
-/// A link is not followed, or whoever may make names in the folder could choose what is locked or written.
-/// Errors: what the system says; not that the file is another's, whose mode only its owner can change.
+/// A link is not followed, or whoever may make names in the folder could choose what is locked or
+/// written. Errors: what the system says; not that the file is another's, whose mode only its owner
+/// can change.
 pub fn open_private(path: &Path, append: bool) -> std::io::Result<File> {
     // A pipe in the place of the file must not keep the process waiting.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
@@ -30,7 +34,8 @@ pub fn open_private(path: &Path, append: bool) -> std::io::Result<File> {
     let mode = found.mode() & 0o777;
     if mode & !OWNER_ALONE != 0 {
         match file.set_permissions(Permissions::from_mode(mode & OWNER_ALONE)) {
-            // Somebody whom the owner lets write to it: the owner will take that back, nobody else may.
+            // Somebody whom the owner lets write to it: the owner will take that back, nobody else
+            // may.
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {}
             result => result?,
         }
@@ -54,8 +59,9 @@ pub(crate) fn create_dir(path: &Path) -> std::io::Result<()> {
 
 /// Listens at a path, in place of whatever stands there, for its owner alone from the start.
 ///
-/// `bind` makes a name before its mode can be set, so the socket is made in a folder that is closed to others and renamed from there.
-/// The way there is no longer than `path` if the name that `path` ends with has ten bytes or more.
+/// `bind` makes a name before its mode can be set, so the socket is made in a folder that is closed
+/// to others and renamed from there. The way there is no longer than `path` if the name that `path`
+/// ends with has ten bytes or more.
 pub(crate) fn listen_private(path: &Path) -> std::io::Result<UnixListener> {
     let folder = path.with_file_name(".private");
     let aside = folder.join("s");

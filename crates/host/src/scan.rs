@@ -1,11 +1,14 @@
-//! A volume whose superblocks, or maps, are gone on more devices than its code bears: found again by what its chunks say of themselves.
+//! A volume whose superblocks, or maps, are gone on more devices than its code bears: found again
+//! by what its chunks say of themselves.
 //!
-//! First the superblocks alone are made again, in thought: a device is known by its chunks, and a superblock that is left on any other says everything
-//! else. If the journal and a snapshot then tell where everything lies, that is all that is written. Only if they do not are the maps made anew
-//! of the chunks, without what lived in the log ([`pantile_volume::maps_anew`]).
+//! First the superblocks alone are made again, in thought: a device is known by its chunks, and a
+//! superblock that is left on any other says everything else. If the journal and a snapshot then
+//! tell where everything lies, that is all that is written. Only if they do not are the maps made
+//! anew of the chunks, without what lived in the log ([`pantile_volume::maps_anew`]).
 //!
-//! Invariant: nothing is written but by [`Plan::carry_out`]. Killed at any moment it can be begun again: the superblock that is left is
-//! overwritten last on its device, and the maps that it refers to never.
+//! Invariant: nothing is written but by [`Plan::carry_out`]. Killed at any moment it can be begun
+//! again: the superblock that is left is overwritten last on its device, and the maps that it
+//! refers to never.
 
 use crate::folder::{
     CLOSING, fresh_history, geometry_of, newest_superblock, newest_superblock_of, open_as, open_to_look,
@@ -190,7 +193,8 @@ fn chunks_of(device: &dyn Device, geometry: &Geometry) -> BTreeMap<Slot, Vec<Chu
     found
 }
 
-/// Whether the volume could be opened with what is to be written, and its maps are of the time of its chunks.
+/// Whether the volume could be opened with what is to be written, and its maps are of the time of
+/// its chunks.
 fn tells_all(geometry: &Geometry, here: &BTreeMap<Slot, Looked>, again: &Anew) -> bool {
     let mut devices: Vec<Option<Arc<dyn Device>>> = vec![None; geometry.slots()];
     for (slot, looked) in here {
@@ -203,7 +207,8 @@ fn tells_all(geometry: &Geometry, here: &BTreeMap<Slot, Looked>, again: &Anew) -
         return false;
     };
     let Ok(report) = host.report() else { return false };
-    // A session gives generations behind all that those before it can have given, and one that came to nothing leaves no chunks.
+    // A session gives generations behind all that those before it can have given, and one that came
+    // to nothing leaves no chunks.
     let most = 2 * (u64::from(geometry.physical_stripes()) + u64::from(geometry.log_rows()));
     let newest =
         here.values().flat_map(|looked| &looked.chunks).map(|chunk| chunk.generation).max().unwrap_or(0);

@@ -1,6 +1,7 @@
 //! A volume with its folder: obeys orders, takes spares, remembers what is where.
 //!
-//! The same whether the volume is served (orders come over the control socket) or opened for one command.
+//! The same whether the volume is served (orders come over the control socket) or opened for one
+//! command.
 
 mod mishap;
 mod replacing;
@@ -53,7 +54,8 @@ pub struct Service {
     only_looks: bool,
     /// It is served to be read only.
     reads_only: bool,
-    /// Of a volume that is only looked at: a claim that is held, and whether its claimant is known to serve or not.
+    /// Of a volume that is only looked at: a claim that is held, and whether its claimant is known
+    /// to serve or not.
     claimed: Option<(Option<bool>, Claim)>,
     state: Mutex<State>,
     ending: Mutex<bool>,
@@ -110,7 +112,8 @@ impl State {
         self.samples.clear();
     }
 
-    /// Closes devices that the volume does without because they ran separately: nothing is written to them until their operator says so.
+    /// Closes devices that the volume does without because they ran separately: nothing is written
+    /// to them until their operator says so.
     fn leave_those_apart(&mut self, host: &Host) {
         let apart = host.report().map(|report| report.status.apart).unwrap_or_default();
         for (slot, history) in apart {
@@ -148,8 +151,8 @@ impl Service {
         Ok(service)
     }
 
-    /// Opens the volume of a folder to see how it stands: nothing is written to its devices. Of orders only the one for its status makes
-    /// sense.
+    /// Opens the volume of a folder to see how it stands: nothing is written to its devices. Of
+    /// orders only the one for its status makes sense.
     pub fn look(mut folder: Folder) -> Result<Service, FolderError> {
         let (host, opened) = folder.look()?;
         let claims = claim::held(&opened.devices, &opened.superblock, None);
@@ -160,7 +163,8 @@ impl Service {
         Ok(Service { claimed, ..Service::with(folder, (host, None), opened, true) })
     }
 
-    /// Opens the volume of a folder to be read: nothing is written, so that neither its devices nor the folder need be writable.
+    /// Opens the volume of a folder to be read: nothing is written, so that neither its devices nor
+    /// the folder need be writable.
     pub fn start_to_read(mut folder: Folder, options: Option<HostOptions>) -> Result<Service, FolderError> {
         let (host, opened) = folder.host_to_read(options.clone())?;
         Ok(Service { reads_only: true, ..Service::with(folder, (host, options), opened, true) })
@@ -213,7 +217,8 @@ impl Service {
         self.lock().serves = Some((Instant::now(), deaths));
     }
 
-    /// Whether a device that is far slower than the others is given up, if another may still be lost then.
+    /// Whether a device that is far slower than the others is given up, if another may still be
+    /// lost then.
     pub fn evict_slow(&self, evicts_slow: bool) -> Result<(), FolderError> {
         self.lock().evicts_slow = evicts_slow;
         Ok(self.host().set_evicts_slow_after(evicts_slow.then_some(EVICTED_AFTER))?)
@@ -224,8 +229,9 @@ impl Service {
         lock(&self.running).clone()
     }
 
-    /// Looks after devices until the end is asked for: spares for what is lost, and what the folder says of it. `false`: the volume has ended by a
-    /// fault of its own, and only another process can open it anew.
+    /// Looks after devices until the end is asked for: spares for what is lost, and what the folder
+    /// says of it. `false`: the volume has ended by a fault of its own, and only another process
+    /// can open it anew.
     pub fn wait_for_end(&self) -> bool {
         let mut ending = lock(&self.ending);
         while !*ending {
@@ -287,7 +293,8 @@ impl Service {
         })
     }
 
-    /// Does what it is told. An order that panics is a fault of this program: it is said so, and nothing else ends.
+    /// Does what it is told. An order that panics is a fault of this program: it is said so, and
+    /// nothing else ends.
     pub fn obey(&self, order: &Order) -> Answer {
         self.mishaps.guard(Part::Orders, || self.obey_it(order)).unwrap_or_else(Answer::own_fault)
     }
@@ -444,7 +451,8 @@ impl Service {
         Ok(format!("Device {device} is out of the volume."))
     }
 
-    /// Refuses to take out a device if more could not be read without it than cannot be read with it.
+    /// Refuses to take out a device if more could not be read without it than cannot be read with
+    /// it.
     fn check_survived(&self, slot: Slot) -> Result<(), FolderError> {
         let report = self.host().report()?;
         let devices = || report.status.devices.iter();
@@ -486,7 +494,8 @@ impl Service {
         let report = self.host().report()?;
         check_strange(&state, &report, path)?;
         if !report.members[slot.0 as usize].attached {
-            // One that was given up may be the one that is given now: not to be in use by ourselves.
+            // One that was given up may be the one that is given now: not to be in use by
+            // ourselves.
             state.devices[slot.0 as usize] = None;
         }
         if let Some(one) = state.replacements.get(&slot.0) {
@@ -503,7 +512,8 @@ impl Service {
         }
         let new: Arc<dyn Device> = Arc::new(open_soon(path, Instant::now() + CLOSING)?);
         let found = match takes_part(&report, slot) {
-            // The device itself is here: what says that it is that one is a copy, and nobody recorded what it lacks.
+            // The device itself is here: what says that it is that one is a copy, and nobody
+            // recorded what it lacks.
             true => Found::Blank,
             false => self.found(&state, slot, &*new)?,
         };
@@ -558,10 +568,12 @@ impl Service {
         Err(FolderError::Lacking { here, gone })
     }
 
-    /// Opens a volume that has failed anew, from the devices that are here, as a start of the server would.
+    /// Opens a volume that has failed anew, from the devices that are here, as a start of the
+    /// server would.
     ///
-    /// What was written and not flushed is lost with the engine that failed: it had been answered, so no client of it may be told that it is
-    /// durable. Handles of before say [`HostError::Stopped`] for ever; clients that connect anew get others.
+    /// What was written and not flushed is lost with the engine that failed: it had been answered,
+    /// so no client of it may be told that it is durable. Handles of before say
+    /// [`HostError::Stopped`] for ever; clients that connect anew get others.
     ///
     /// Errors: the volume would not open. It stays as it was: what can still be read is.
     fn revive(&self, state: &mut State) -> Result<(), FolderError> {
@@ -610,7 +622,8 @@ impl Service {
             return Ok(Found::Blank);
         };
         let goes_on = newest.history == held.history || newest.ancestors.contains(&held.history);
-        // What took part in this session has its superblock. One without is a copy of an earlier time: it lacks more than was recorded.
+        // What took part in this session has its superblock. One without is a copy of an earlier
+        // time: it lacks more than was recorded.
         let is_itself = !state.used.contains(&slot.0) || held.session == newest.session;
         Ok(if held.slot == slot && goes_on && is_itself { Found::Stale } else { Found::Blank })
     }
@@ -707,7 +720,8 @@ impl Service {
                     let found = self.found(&state, slot, &*device)?;
                     match found == Found::Stale || place.joining {
                         true => {
-                            // The name may be that of another device by now, which nobody has offered.
+                            // The name may be that of another device by now, which nobody has
+                            // offered.
                             if newest_superblock_of(&*device, &self.geometry).is_none() {
                                 check_no_volume(&*device)?;
                             }
@@ -746,8 +760,8 @@ impl Service {
         Ok(text + &back)
     }
 
-    /// Spares for what is lost; what has joined is said to have; samples for rates. To be called now and then by whoever
-    /// does not [`wait_for_end`](Self::wait_for_end).
+    /// Spares for what is lost; what has joined is said to have; samples for rates. To be called
+    /// now and then by whoever does not [`wait_for_end`](Self::wait_for_end).
     pub fn look_after(&self) {
         if !self.only_looks {
             // It is said by the status, and looked after again next time.
@@ -773,7 +787,8 @@ impl Service {
             } else if device.state == DeviceState::Lost {
                 state.devices[slot.0 as usize] = None;
                 if report.status.failed {
-                    // Nothing can be rebuilt on it, and the folder would forget where the device was that has to come back.
+                    // Nothing can be rebuilt on it, and the folder would forget where the device
+                    // was that has to come back.
                     continue;
                 }
                 let Some((path, spare)) = state.spares.pop() else { continue };

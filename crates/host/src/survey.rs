@@ -1,6 +1,7 @@
 //! What can be said of a volume that cannot be opened: what each path of its folder holds.
 //!
-//! Only superblocks are read. Whether a device lacks anything the maps know, and they cannot be had.
+//! Only superblocks are read. Whether a device lacks anything the maps know, and they cannot be
+//! had.
 
 use crate::control::{DeviceReport, DeviceWord, StatusReport, Verdict};
 use crate::folder::{as_another_one, geometry_of, newest_superblock, newest_superblock_of, open_to_look};

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// The longest that one step may put off the next: a large I/O under a small rate must not stop all.
+/// The longest that one step may put off the next: a large I/O under a small rate must not stop
+/// all.
 const STEP_MAX: Duration = Duration::from_secs(10);
 
 /// A rate, and when it allows the next step.

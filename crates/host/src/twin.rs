@@ -1,19 +1,23 @@
 //! A device that still works and the one that is to take its place, as one device.
 //!
-//! The volume goes on with the old device while the new one becomes a copy of it, byte for byte: places on a device mean the same on both. Reads
-//! go to the old device first. A write goes to the old device, and, where the copy has passed, to the new one. So the old device has everything
-//! at every moment, and nothing is as near to being lost as it would be without it.
+//! The volume goes on with the old device while the new one becomes a copy of it, byte for byte:
+//! places on a device mean the same on both. Reads go to the old device first. A write goes to the
+//! old device, and, where the copy has passed, to the new one. So the old device has everything at
+//! every moment, and nothing is as near to being lost as it would be without it.
 //!
-//! Superblocks are copied last. Until then the new device is nobody's: a crash leaves the old device in the volume and beside it one that
-//! says nothing. [`Twin::finish`] holds writes back, copies the superblocks, flushes the new device, and only then lets its caller write down
-//! that the new device is the one; from then on the old device is neither read nor written. A crash before that leaves the old device, one
-//! after it the new one.
+//! Superblocks are copied last. Until then the new device is nobody's: a crash leaves the old
+//! device in the volume and beside it one that says nothing. [`Twin::finish`] holds writes back,
+//! copies the superblocks, flushes the new device, and only then lets its caller write down that
+//! the new device is the one; from then on the old device is neither read nor written. A crash
+//! before that leaves the old device, one after it the new one.
 //!
-//! Invariants: `copied` never shrinks; no write and no copy overlap in time and place; what is copied and was written before an acknowledged
-//! flush of the volume is on the old device until the new one is named, and durable on the new one when it is.
+//! Invariants: `copied` never shrinks; no write and no copy overlap in time and place; what is
+//! copied and was written before an acknowledged flush of the volume is on the old device until the
+//! new one is named, and durable on the new one when it is.
 //!
-//! What fails on the new device ends the replacement and harms nobody: the old device goes on alone. What fails on the old one is an error of the
-//! twin's, as it would be without the other; a read of what is copied is then answered by the new device.
+//! What fails on the new device ends the replacement and harms nobody: the old device goes on
+//! alone. What fails on the old one is an error of the twin's, as it would be without the other; a
+//! read of what is copied is then answered by the new device.
 
 use crate::memory::BLOCK;
 use pantile_device::{AlignedBuf, Device, DeviceError, Identity, Part, PartMut, Remedy};
@@ -36,7 +40,8 @@ pub(crate) enum Phase {
     Copies,
     /// The new device is the volume's.
     Retired,
-    /// The old device is the volume's for good: the new one failed, or (`None`) nobody could write down that it is the one.
+    /// The old device is the volume's for good: the new one failed, or (`None`) nobody could write
+    /// down that it is the one.
     Abandoned(Option<DeviceError>),
 }
 
@@ -50,7 +55,8 @@ pub(crate) enum Bug {
     NamesUnflushed,
     /// Superblocks are copied with everything else.
     CopiesSuperblocksFirst,
-    /// From the first step on only the new device is written to, as if the old one had been taken out.
+    /// From the first step on only the new device is written to, as if the old one had been taken
+    /// out.
     DropsTheOld,
 }
 
@@ -103,8 +109,8 @@ struct Writing<'t> {
 struct Finishing<'t>(&'t Twin);
 
 impl Twin {
-    /// `len_bytes`: what the volume uses of the devices, neither of which is shorter. `withheld`: where superblocks lie, in bytes, one block each.
-    /// The new device has none.
+    /// `len_bytes`: what the volume uses of the devices, neither of which is shorter. `withheld`:
+    /// where superblocks lie, in bytes, one block each. The new device has none.
     pub(crate) fn new(
         old: Arc<dyn Device>,
         new: Arc<dyn Device>,
@@ -145,12 +151,14 @@ impl Twin {
         state.phase == Phase::Copies && state.copied == self.len_bytes
     }
 
-    /// Blocks that the old device could not read when they were copied. They are zeros on the new one, which is as bad and is found so.
+    /// Blocks that the old device could not read when they were copied. They are zeros on the new
+    /// one, which is as bad and is found so.
     pub(crate) fn unreadable_blocks(&self) -> u64 {
         self.unreadable.load(Ordering::Relaxed)
     }
 
-    /// Copies the next [`STEP_BYTES`]. By one thread at a time, and not before writes to the old device have ended that did not pass the twin.
+    /// Copies the next [`STEP_BYTES`]. By one thread at a time, and not before writes to the old
+    /// device have ended that did not pass the twin.
     ///
     /// Errors: the old device does not answer. The place is tried again by the next step.
     pub(crate) fn step(&self) -> Result<Step, DeviceError> {
@@ -190,11 +198,12 @@ impl Twin {
         step
     }
 
-    /// Makes the new device the volume's. `name` writes down that it is, so that it survives a crash; while it runs nothing is written.
+    /// Makes the new device the volume's. `name` writes down that it is, so that it survives a
+    /// crash; while it runs nothing is written.
     ///
-    /// Returns whether the new device is the volume's from now on. If it is not, the old one is: the new one failed, or writes under way do not end,
-    /// and then it may be tried again.
-    /// Errors: those of `name`; the old device is the volume's, and the new one says nothing.
+    /// Returns whether the new device is the volume's from now on. If it is not, the old one is:
+    /// the new one failed, or writes under way do not end, and then it may be tried again. Errors:
+    /// those of `name`; the old device is the volume's, and the new one says nothing.
     pub(crate) fn finish<E>(&self, name: impl FnOnce() -> Result<(), E>) -> Result<bool, E> {
         if !self.is_copied() {
             return Ok(false);
@@ -312,7 +321,8 @@ impl Twin {
         Ok(bytes)
     }
 
-    /// Writes a copy, but for superblocks. What is zeros already is left alone: a new device may be sparse.
+    /// Writes a copy, but for superblocks. What is zeros already is left alone: a new device may be
+    /// sparse.
     fn write_copy(&self, offset: u64, bytes: &AlignedBuf) -> Result<(), DeviceError> {
         if bytes.iter().all(|&byte| byte == 0) {
             let mut there = AlignedBuf::zeroed(bytes.len());

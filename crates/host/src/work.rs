@@ -1,7 +1,8 @@
-//! Computations over blocks: sums over GF(2^8) and checksums, and the threads that do the long ones.
+//! Computations over blocks: sums over GF(2^8) and checksums, and the threads that do the long
+//! ones.
 //!
-//! Sums over the same operands become one pass over them (the parities of a stripe, say), as long as no sum uses what
-//! another one of the same pass makes.
+//! Sums over the same operands become one pass over them (the parities of a stripe, say), as long
+//! as no sum uses what another one of the same pass makes.
 
 use crate::locks::{lock, wait};
 use crate::memory::{BLOCK, Block, Buffers};
@@ -23,13 +24,15 @@ pub(crate) fn checksum(volume: VolumeId, seed: Seed, content: &[u8]) -> u64 {
 /// Coefficients by output and source.
 type Matrix = Vec<Vec<u8>>;
 
-/// Compiled matrices, shared by all workers. A volume has few of them: its parities, and one for each pattern of losses met.
+/// Compiled matrices, shared by all workers. A volume has few of them: its parities, and one for
+/// each pattern of losses met.
 #[derive(Default)]
 pub(crate) struct Matrices {
     compiled: Mutex<HashMap<Matrix, Arc<Dot>>>,
 }
 
-/// Beyond this many the matrices are forgotten and compiled again: bounded, whatever patterns of losses are met.
+/// Beyond this many the matrices are forgotten and compiled again: bounded, whatever patterns of
+/// losses are met.
 const MATRICES_MAX: usize = 1024;
 
 impl Matrices {
@@ -96,7 +99,8 @@ impl Task {
             let runs = runs(&pass, &work.sums, &have);
             let mut outputs: Vec<Vec<&mut [u8]>> = runs.iter().map(|_| Vec::new()).collect();
             let (mut rest, mut order) = (&mut buffer[..], Vec::new());
-            // What is made in one place of its groups lies side by side: the blocks of one parity, which go to one device.
+            // What is made in one place of its groups lies side by side: the blocks of one parity,
+            // which go to one device.
             for place in 0..pass.iter().map(Vec::len).max().unwrap_or(0) {
                 for (run, outputs) in runs.iter().zip(&mut outputs) {
                     let groups = pass[run.groups.clone()].iter().filter_map(|group| group.get(place));
@@ -131,8 +135,8 @@ impl Task {
     }
 }
 
-/// Groups that follow each other, have the same coefficients, and of whose operands each lies behind that of the group before in memory: they are
-/// done as one, of longer blocks.
+/// Groups that follow each other, have the same coefficients, and of whose operands each lies
+/// behind that of the group before in memory: they are done as one, of longer blocks.
 struct Run {
     groups: Range<usize>,
     matrix: Matrix,
@@ -163,7 +167,8 @@ fn coefficients(sum: &Sum, terms: &[(Operand, pantile_gf::Gf)]) -> Vec<u8> {
     sum.terms.iter().map(|(_, coefficient)| coefficient.0).collect()
 }
 
-/// The sums as passes of groups: a group has one list of operands, a pass uses only what earlier passes made.
+/// The sums as passes of groups: a group has one list of operands, a pass uses only what earlier
+/// passes made.
 fn passes(sums: &[Sum]) -> Vec<Vec<Vec<usize>>> {
     let mut level_of: FxHashMap<BufferId, usize> = FxHashMap::default();
     let mut groups: FxHashMap<(usize, Vec<Operand>), (usize, usize)> = FxHashMap::default();
@@ -277,7 +282,8 @@ mod tests {
         Block::all_of(buffer).remove(0)
     }
 
-    /// Sums that use sums, zeros, no operands at all and the same operands: against the definition, byte by byte.
+    /// Sums that use sums, zeros, no operands at all and the same operands: against the definition,
+    /// byte by byte.
     #[test]
     fn sums_are_what_the_definition_says() {
         let inputs: Vec<Block> = (0..4).map(painted).collect();
@@ -330,7 +336,8 @@ mod tests {
         }
     }
 
-    /// Blocks that lie side by side in both sources are done as one, up to where one source lies elsewhere; what is made lies parity by parity.
+    /// Blocks that lie side by side in both sources are done as one, up to where one source lies
+    /// elsewhere; what is made lies parity by parity.
     #[test]
     fn blocks_side_by_side_are_done_as_one() {
         let column = |seed: usize| {

@@ -1,5 +1,5 @@
-//! A device that is short of space is no lost one: what is on it can be read. It is given up only if it can be spared, together with all others that
-//! are short.
+//! A device that is short of space is no lost one: what is on it can be read. It is given up only
+//! if it can be spared, together with all others that are short.
 //!
 //! A file of its own: what takes too long is a fault here, so little else may run beside it.
 
@@ -100,8 +100,8 @@ fn read(host: &Host) -> Vec<u8> {
     found
 }
 
-/// The file system below all devices is full for longer than their patience: nobody is given up, everything is read, whoever flushes waits, and
-/// goes on when there is room.
+/// The file system below all devices is full for longer than their patience: nobody is given up,
+/// everything is read, whoever flushes waits, and goes on when there is room.
 #[test]
 fn devices_that_cannot_be_spared_are_kept_and_read() {
     for policy in [Policy::Wcl, Policy::Inplace] {
@@ -154,7 +154,8 @@ fn devices_that_can_be_spared_are_given_up() {
     });
 }
 
-/// Of three one finds room: the patience with the others begins then, since they are about to find some, too; and ends.
+/// Of three one finds room: the patience with the others begins then, since they are about to find
+/// some, too; and ends.
 #[test]
 fn patience_begins_when_the_others_have_room() {
     let (world, host) = World::new(Policy::Wcl);
@@ -176,7 +177,8 @@ fn patience_begins_when_the_others_have_room() {
     }
 }
 
-/// A stop waits for room no longer than its patience, and says what it could not do. What was flushed is there afterwards.
+/// A stop waits for room no longer than its patience, and says what it could not do. What was
+/// flushed is there afterwards.
 #[test]
 fn a_stop_does_not_wait_for_space_for_ever() {
     let (world, host) = World::new(Policy::Wcl);
@@ -230,7 +232,8 @@ fn what_was_flushed_outlasts_a_crash_without_space() {
     world.check_reopened(&world.flushed);
 }
 
-/// Whoever opens the volume is told at once, since it cannot be opened without these; none of them is given up.
+/// Whoever opens the volume is told at once, since it cannot be opened without these; none of them
+/// is given up.
 #[test]
 fn an_opening_without_space_is_refused_and_gives_nobody_up() {
     let (world, host) = World::new(Policy::Wcl);
@@ -301,8 +304,9 @@ fn take_room(path: &Path) {
     }
 }
 
-/// A volume whose devices are sparse files of one file system, served as everybody's is. The file system is really full, twice: room comes after longer
-/// than the patience, and then it does not, and the server is told to stop.
+/// A volume whose devices are sparse files of one file system, served as everybody's is. The file
+/// system is really full, twice: room comes after longer than the patience, and then it does not,
+/// and the server is told to stop.
 #[test]
 #[ignore = "mounts file systems: for root, and by './test heavy'"]
 fn a_volume_on_a_full_file_system_is_read_and_stops() {

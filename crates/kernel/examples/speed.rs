@@ -1,17 +1,19 @@
 //! How fast each tier of this machine computes dot products, beside the limit that memory sets.
 //!
-//! `cargo run --release -p pantile-kernel --example speed -- [--sizes 4096,65536,1048576] [--codes 10x4,...]
-//! [--stores auto|cached|streaming] [--tiers avx2,...] [--layouts aligned,staggered] [--repeats 9] [--dense]`
+//! `cargo run --release -p pantile-kernel --example speed -- [--sizes 4096,65536,1048576] [--codes
+//! 10x4,...] [--stores auto|cached|streaming] [--tiers avx2,...] [--layouts aligned,staggered]
+//! [--repeats 9] [--dense]`
 //!
-//! Unit: GB/s (10^9) of source bytes, that is sources x length / time. Time is CPU time of this thread, so other
-//! jobs disturb only what is shared: caches and memory. Contenders are interleaved within every repeat; the median
-//! is printed, and the spread (interquartile range over median) of the widest contender per line.
-//! The *limit* reads the same sources, XORs them with wide vectors and writes the same outputs: what remains when a
-//! product is free. The best of cached and streaming stores counts. 4 KiB and 64 KiB use one set of buffers; larger
-//! ones rotate over 512 MiB, so they come from memory.
-//! Layouts: *aligned* puts every buffer at a page boundary, *staggered* is [`Arena`] (huge pages if it is large).
-//! By default the first row is ones and the rest is dense (encoding with a Cauchy matrix so normalised, decoding in
-//! syndrome form); with `--dense` no row is.
+//! Unit: GB/s (10^9) of source bytes, that is sources x length / time. Time is CPU time of this
+//! thread, so other jobs disturb only what is shared: caches and memory. Contenders are interleaved
+//! within every repeat; the median is printed, and the spread (interquartile range over median) of
+//! the widest contender per line. The *limit* reads the same sources, XORs them with wide vectors
+//! and writes the same outputs: what remains when a product is free. The best of cached and
+//! streaming stores counts. 4 KiB and 64 KiB use one set of buffers; larger ones rotate over 512
+//! MiB, so they come from memory. Layouts: *aligned* puts every buffer at a page boundary,
+//! *staggered* is [`Arena`] (huge pages if it is large). By default the first row is ones and the
+//! rest is dense (encoding with a Cauchy matrix so normalised, decoding in syndrome form); with
+//! `--dense` no row is.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::hint::black_box;
@@ -99,7 +101,8 @@ impl Cell {
             .collect();
         type Contender<'a> = Box<dyn Fn(&[*const u8], &[*mut u8]) + 'a>;
         let len = self.len;
-        // SAFETY (all three): every set of buffers is valid for `len` bytes, and its buffers are disjoint.
+        // SAFETY (all three): every set of buffers is valid for `len` bytes, and its buffers are
+        // disjoint.
         let mut contenders: Vec<Contender> = vec![
             Box::new(|from, to| unsafe { limit::xor(from, to, len, false) }),
             Box::new(|from, to| unsafe { limit::xor(from, to, len, true) }),
@@ -237,7 +240,8 @@ fn cpu_ns() -> u64 {
 mod limit {
     /// # Safety
     ///
-    /// Pointers valid for `len`, a multiple of 256; outputs aligned to 64 and disjoint from everything.
+    /// Pointers valid for `len`, a multiple of 256; outputs aligned to 64 and disjoint from
+    /// everything.
     pub unsafe fn xor(from: &[*const u8], to: &[*mut u8], len: usize, streaming: bool) {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx512f") {

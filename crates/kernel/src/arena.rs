@@ -1,11 +1,12 @@
 //! Buffers of one length, laid out so that a kernel can read many of them at once.
 //!
-//! Streams whose addresses are equal modulo 4 KiB fight for the same set of the first-level cache: 16 streams
-//! at page boundaries halve the speed of every kernel measured. The pitch here is an odd multiple of 256 bytes,
-//! so 16 consecutive buffers start at 16 different places modulo 4 KiB.
+//! Streams whose addresses are equal modulo 4 KiB fight for the same set of the first-level cache:
+//! 16 streams at page boundaries halve the speed of every kernel measured. The pitch here is an odd
+//! multiple of 256 bytes, so 16 consecutive buffers start at 16 different places modulo 4 KiB.
 //!
-//! Invariants: `pitch >= len`, `pitch % 512 == 256`, buffer i is the bytes `i * pitch .. i * pitch + len` of one
-//! allocation, all of it initialised; buffer 0 starts a page, every buffer starts a cache line.
+//! Invariants: `pitch >= len`, `pitch % 512 == 256`, buffer i is the bytes `i * pitch .. i *
+//! pitch + len` of one allocation, all of it initialised; buffer 0 starts a page, every buffer starts a
+//! cache line.
 
 use std::alloc::{self, Layout};
 use std::ptr::NonNull;
@@ -13,7 +14,8 @@ use std::ptr::NonNull;
 /// Buffer 0 starts a page.
 const PAGE_BYTES: usize = 4096;
 
-/// A large arena starts a huge page, and asks for them: ten or more streams of small pages exhaust the TLB.
+/// A large arena starts a huge page, and asks for them: ten or more streams of small pages exhaust
+/// the TLB.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Equal-length buffers, zeroed, page-aligned as a whole and staggered among themselves.
@@ -25,7 +27,8 @@ pub struct Arena {
     pitch: usize,
 }
 
-// SAFETY: the arena owns its allocation; shared access only reads it and exclusive access needs `&mut`.
+// SAFETY: the arena owns its allocation; shared access only reads it and exclusive access needs
+// `&mut`.
 unsafe impl Send for Arena {}
 // SAFETY: as above; `&Arena` gives out `&[u8]` only.
 unsafe impl Sync for Arena {}
@@ -33,8 +36,8 @@ unsafe impl Sync for Arena {}
 impl Arena {
     /// `buffers` zeroed buffers of `len` bytes.
     ///
-    /// Panics if the whole does not fit the address space; aborts through the allocator's hook if there is no
-    /// memory, as a `Vec` does.
+    /// Panics if the whole does not fit the address space; aborts through the allocator's hook if
+    /// there is no memory, as a `Vec` does.
     pub fn new(buffers: usize, len: usize) -> Arena {
         let pitch = pitch(len).expect("a buffer of an arena fits the address space");
         let size = buffers.checked_mul(pitch).expect("an arena fits the address space").max(1);
@@ -65,7 +68,8 @@ impl Arena {
 
     /// Buffer `i`. Panics if there is none.
     pub fn get(&self, i: usize) -> &[u8] {
-        // SAFETY: `start` checks i, so the range lies in the initialised allocation; it is borrowed shared.
+        // SAFETY: `start` checks i, so the range lies in the initialised allocation; it is borrowed
+        // shared.
         unsafe { std::slice::from_raw_parts(self.start(i), self.len) }
     }
 
@@ -88,8 +92,8 @@ impl Arena {
 
     /// Disjoint shared and mutable views in one borrow, in the order of the two lists.
     ///
-    /// Panics if an index is out of range, is written twice, or is both read and written. Reading one buffer
-    /// twice is allowed.
+    /// Panics if an index is out of range, is written twice, or is both read and written. Reading
+    /// one buffer twice is allowed.
     pub fn split(&mut self, read: &[usize], write: &[usize]) -> (Vec<&[u8]>, Vec<&mut [u8]>) {
         let mut written = vec![false; self.count];
         for &i in write {
@@ -98,9 +102,10 @@ impl Arena {
         for &i in read {
             assert!(!written[i], "buffer {i} is to be read and written");
         }
-        // SAFETY: every index is below `count` (else the lines above panicked), so each range is initialised
-        // memory of ours. Ranges of different indices are disjoint because pitch >= len. No index is in `write`
-        // twice or in both lists, so no mutable view overlaps another view; `&mut self` keeps all others out.
+        // SAFETY: every index is below `count` (else the lines above panicked), so each range is
+        // initialised memory of ours. Ranges of different indices are disjoint because pitch >=
+        // len. No index is in `write` twice or in both lists, so no mutable view overlaps another
+        // view; `&mut self` keeps all others out.
         let shared =
             read.iter().map(|&i| unsafe { std::slice::from_raw_parts(self.start(i), self.len) }).collect();
         let exclusive =
@@ -136,14 +141,15 @@ fn pitch(len: usize) -> Option<usize> {
 
 #[cfg(all(target_os = "linux", not(miri)))]
 fn advise_huge_pages(base: NonNull<u8>, size: usize) {
-    // Declared here rather than through the libc crate: one function whose C signature POSIX-like systems have
-    // kept for decades, in the C library that std links on this target in any case.
+    // Declared here rather than through the libc crate: one function whose C signature POSIX-like
+    // systems have kept for decades, in the C library that std links on this target in any case.
     unsafe extern "C" {
         fn madvise(address: *mut std::ffi::c_void, length: usize, advice: i32) -> i32;
     }
     const MADV_HUGEPAGE: i32 = 14;
-    // Only a hint: a kernel without huge pages refuses it, and nothing but speed depends on the answer.
-    // SAFETY: the range is memory of ours, page-aligned, and the advice never changes its contents.
+    // Only a hint: a kernel without huge pages refuses it, and nothing but speed depends on the
+    // answer. SAFETY: the range is memory of ours, page-aligned, and the advice never changes its
+    // contents.
     unsafe { madvise(base.as_ptr().cast(), size, MADV_HUGEPAGE) };
 }
 

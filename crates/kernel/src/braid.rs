@@ -1,14 +1,17 @@
-//! XOR programs whose sums registers hold all at once, and finish link by link: what straight-line code is made of.
+//! XOR programs whose sums registers hold all at once, and finish link by link: what straight-line
+//! code is made of.
 //!
-//! Held and swept sums ([`crate::sum_graph`]) form a grid: a row per swept and a column per held sum. The whole grid is code
-//! ([`BraidCode`](crate::dispatch::BraidCode)), made for the program once it is worth it: every cell has instructions of its own, and nothing is looked
-//! up but pointers. More held sums than [`Vectors::held_most`] are swept in *batches*, between which the sums of rows wait in slots, as do those
-//! held sums that are not of the last batch. What needs other sums (the zig-zag of a double recovery) is then finished in *links*,
-//! one for each held sum and for each swept sum that needs others, in an order in which each mostly adds the link before it, which is
-//! still in registers.
+//! Held and swept sums ([`crate::sum_graph`]) form a grid: a row per swept and a column per held
+//! sum. The whole grid is code ([`BraidCode`](crate::dispatch::BraidCode)), made for the program
+//! once it is worth it: every cell has instructions of its own, and nothing is looked up but
+//! pointers. More held sums than [`Vectors::held_most`] are swept in *batches*, between which the
+//! sums of rows wait in slots, as do those held sums that are not of the last batch. What needs
+//! other sums (the zig-zag of a double recovery) is then finished in *links*, one for each held sum
+//! and for each swept sum that needs others, in an order in which each mostly adds the link before
+//! it, which is still in registers.
 //!
-//! Invariants: each buffer that lies in a swept and in a held sum is read once; each target is stored once for each slice
-//! of two vectors; a slot is written before it is read.
+//! Invariants: each buffer that lies in a swept and in a held sum is read once; each target is
+//! stored once for each slice of two vectors; a slot is written before it is read.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,7 +19,8 @@ use std::ops::Range;
 use crate::sum_graph::{NONE, SumGraph};
 use crate::sums::SharedSums;
 
-/// The vectors of an engine. Two are a slice of a sum; two such pairs are for what is swept and for what is read, and all others for held sums.
+/// The vectors of an engine. Two are a slice of a sum; two such pairs are for what is swept and for
+/// what is read, and all others for held sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Vectors {
     /// 16 registers of 256 bits.
@@ -46,8 +50,9 @@ impl Vectors {
     }
 }
 
-/// Sums and their terms, so that the code fits a cache of instructions of 32 KiB: 45 bytes for each buffer, most of which are terms of two. Code that
-/// streams has 65 to 70, and no longer fits from some 480 buffers on (the widest: 42 KB); it waits for memory.
+/// Sums and their terms, so that the code fits a cache of instructions of 32 KiB: 45 bytes for each
+/// buffer, most of which are terms of two. Code that streams has 65 to 70, and no longer fits from
+/// some 480 buffers on (the widest: 42 KB); it waits for memory.
 const TERMS_MOST: usize = 1280;
 
 /// A buffer, by its number in [`Braid::buffers`], or a slot.
@@ -147,7 +152,8 @@ impl Braid {
             return None;
         }
         let mut drafts = drafts(&mut graph, &held, &swept);
-        // Columns stand in the order in which they are finished, which is as good as any. The last batch is full.
+        // Columns stand in the order in which they are finished, which is as good as any. The last
+        // batch is full.
         let columns: Vec<usize> = drafts.iter().map(|draft| draft.sum).filter(|&sum| is_held[sum]).collect();
         let batches = batches(columns.len(), vectors.held_most());
         let last_batch = batches[batches.len() - 1].clone();
@@ -230,7 +236,8 @@ impl Braid {
     }
 }
 
-/// The batches of so many columns: the last one as large as can be, for what waits for it costs a store and a load.
+/// The batches of so many columns: the last one as large as can be, for what waits for it costs a
+/// store and a load.
 fn batches(columns: usize, held_most: usize) -> Vec<Range<usize>> {
     let mut ends = vec![columns];
     while let Some(&end) = ends.last().filter(|&&end| end > held_most) {
@@ -240,7 +247,8 @@ fn batches(columns: usize, held_most: usize) -> Vec<Range<usize>> {
     ends.iter().scan(0, |start, &end| Some(std::mem::replace(start, end)..end)).collect()
 }
 
-/// For each row, the columns of the last batch that need its sum as it is swept. These columns need it no more.
+/// For each row, the columns of the last batch that need its sum as it is swept. These columns need
+/// it no more.
 fn forwards(
     graph: &mut SumGraph<'_>,
     drafts: &mut [Draft],
@@ -338,12 +346,14 @@ fn braid_byte(braid: &Braid, buffers: &mut [u8]) {
 
 #[cfg(all(test, not(miri)))]
 pub(crate) mod tests {
-    //! The braid itself, carried out a byte at a time, so that every machine can test it. Nothing here is unsafe, and Miri would take minutes.
+    //! The braid itself, carried out a byte at a time, so that every machine can test it. Nothing
+    //! here is unsafe, and Miri would take minutes.
 
     use super::*;
     use crate::sum_graph::tests::{contents, steps};
 
-    /// A zig-zag of some links: row and column sums of a square, each with the sum before, from the other side.
+    /// A zig-zag of some links: row and column sums of a square, each with the sum before, from the
+    /// other side.
     pub(crate) fn zig_zag(n: usize, links: usize) -> Vec<(usize, Vec<usize>)> {
         let of = |i: usize| -> Vec<usize> {
             if i.is_multiple_of(2) {

@@ -21,7 +21,8 @@ use crate::update::Change;
 use crate::xor_rows::{self, XorRows};
 use crate::{Tier, portable};
 
-/// What is made by the engine of a tier; `None` if that is the portable one, or this machine lacks it. For functions that return an option.
+/// What is made by the engine of a tier; `None` if that is the portable one, or this machine lacks
+/// it. For functions that return an option.
 macro_rules! made_by_engine {
     ($tier:expr, $kind:ident, $engine:ident => $made:expr) => {
         match $tier {
@@ -45,7 +46,8 @@ macro_rules! made_by_engine {
     };
 }
 
-/// Does something with what was made, by whichever engine, or by the portable one where that makes such things.
+/// Does something with what was made, by whichever engine, or by the portable one where that makes
+/// such things.
 macro_rules! with_made {
     ($made:expr, $kind:ident $(or $portable:ident)?, $it:ident => $done:expr) => {
         match $made {
@@ -93,8 +95,9 @@ impl Program {
     ///
     /// # Safety
     ///
-    /// `source(s)` for every source of a row and `output(o)` for every row are valid for reads and for writes of
-    /// `len` bytes; outputs overlap neither sources nor one another, and are initialised if `mode` accumulates.
+    /// `source(s)` for every source of a row and `output(o)` for every row are valid for reads and
+    /// for writes of `len` bytes; outputs overlap neither sources nor one another, and are
+    /// initialised if `mode` accumulates.
     pub(crate) unsafe fn run(
         &self,
         mode: Mode,
@@ -254,7 +257,8 @@ impl Changer {
     }
 }
 
-/// The kernel of a tier for states of these kinds, with the factors of these classes where it looks at them; `None` if it has none, or this machine not the tier.
+/// The kernel of a tier for states of these kinds, with the factors of these classes where it looks
+/// at them; `None` if it has none, or this machine not the tier.
 pub(crate) fn horner_engine(
     tier: Tier,
     planes: usize,
@@ -374,26 +378,30 @@ pub(crate) struct Sweep {
     tier: Tier,
 }
 
-/// What a vector loop does with rows: `visits` slices of its width. The table is left at what follows.
+/// What a vector loop does with rows: `visits` slices of its width. The table is left at what
+/// follows.
 ///
 /// # Safety
 ///
-/// The machine has the instructions. The table has the places of the rows. Buffers are valid for reads and writes of
-/// all slices and apart from one another, slots for those of one slice; goals that nothing reads again are aligned to a
-/// vector if the loop streams.
+/// The machine has the instructions. The table has the places of the rows. Buffers are valid for
+/// reads and writes of all slices and apart from one another, slots for those of one slice; goals
+/// that nothing reads again are aligned to a vector if the loop streams.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(crate) type RowLoop = unsafe fn(&XorRows, &mut [*mut u8], usize);
 
-/// What a vector loop does with a change: what is new takes the place of what was, and the difference is added to each target, on the bytes of the walk, which are of its width, from byte
+/// What a vector loop does with a change: what is new takes the place of what was, and the
+/// difference is added to each target, on the bytes of the walk, which are of its width, from byte
 /// number `from` of each packet on. Packets of what is new begin so many bytes apart.
 ///
 /// # Safety
 ///
-/// The machine has the instructions. The changed buffer and the targets are valid for reads and writes of those bytes and what is new for reads of as many, and all are apart.
+/// The machine has the instructions. The changed buffer and the targets are valid for reads and
+/// writes of those bytes and what is new for reads of as many, and all are apart.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 type SpreadLoop = unsafe fn(*mut u8, &[*mut u8], (*const u8, usize), usize, Walk);
 
-/// Gives each loop, the widest first, the slices of its width that others have left of every packet; where what none takes begins.
+/// Gives each loop, the widest first, the slices of its width that others have left of every
+/// packet; where what none takes begins.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn by_width<L: Copy>(loops: &[(L, usize)], walk: Walk, mut run: impl FnMut(L, usize, Walk)) -> usize {
     let mut from = 0;
@@ -418,18 +426,21 @@ impl Sweep {
         if self.tier == Tier::Avx512Gfni { Vectors::Zmm } else { Vectors::Ymm }
     }
 
-    /// Whether code can be expected to be had, as far as is known: what nobody will execute need not be thought out.
+    /// Whether code can be expected to be had, as far as is known: what nobody will execute need
+    /// not be thought out.
     pub(crate) fn has_code(self) -> bool {
         cfg!(all(target_arch = "x86_64", not(miri))) && Executable::is_to_be_had()
     }
 
-    /// A braid for its vectors as code; `None` if the system lets nothing be executed that was written.
+    /// A braid for its vectors as code; `None` if the system lets nothing be executed that was
+    /// written.
     pub(crate) fn code(self, braid: &Braid) -> Option<BraidCode> {
         assert_eq!(braid.vectors, self.vectors(), "the machine may lack the others");
         BraidCode::new(braid)
     }
 
-    /// A braid or a straight line for columns of packets; `None` also if packets are not whole slices, or columns too long for an instruction to reach.
+    /// A braid or a straight line for columns of packets; `None` also if packets are not whole
+    /// slices, or columns too long for an instruction to reach.
     pub(crate) fn packet_code(self, form: Form, packets: &Packets) -> Option<PacketCode> {
         assert_eq!(vectors_of(form), self.vectors(), "the machine may lack the others");
         PacketCode::new(form, packets)
@@ -439,8 +450,8 @@ impl Sweep {
     ///
     /// # Safety
     ///
-    /// The table has the places of the rows. Every buffer is valid for reads and writes of `len` bytes and apart from
-    /// the others, every slot for `SLICE_BYTES_MOST`.
+    /// The table has the places of the rows. Every buffer is valid for reads and writes of `len`
+    /// bytes and apart from the others, every slot for `SLICE_BYTES_MOST`.
     pub(crate) unsafe fn run(self, rows: &XorRows, table: &mut [*mut u8], streaming: bool, len: usize) {
         #[cfg_attr(
             not(all(target_arch = "x86_64", not(miri))),
@@ -455,7 +466,8 @@ impl Sweep {
             for (sweep, bytes) in self.row_loops(streaming) {
                 let visits = left / bytes;
                 if visits > 0 {
-                    // SAFETY: the caller's promise; the tier is available, and alignment was looked at.
+                    // SAFETY: the caller's promise; the tier is available, and alignment was looked
+                    // at.
                     unsafe { sweep(rows, table, visits) };
                     left -= visits * bytes;
                 }
@@ -467,16 +479,19 @@ impl Sweep {
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]
         let _ = streaming;
         if left > 0 {
-            // SAFETY: the caller's promise; the table stands at the bytes that are left, fewer than a vector has.
+            // SAFETY: the caller's promise; the table stands at the bytes that are left, fewer than
+            // a vector has.
             unsafe { xor_rows::run_bytes(rows, table, left) };
         }
     }
 
-    /// Puts what is new in the place of what was, and adds the difference to each target, on the bytes of a walk. `new` has the packets one after another.
+    /// Puts what is new in the place of what was, and adds the difference to each target, on the
+    /// bytes of a walk. `new` has the packets one after another.
     ///
     /// # Safety
     ///
-    /// The changed buffer and the targets are valid for reads and writes of those bytes, and apart from one another and from `new`, which has as many.
+    /// The changed buffer and the targets are valid for reads and writes of those bytes, and apart
+    /// from one another and from `new`, which has as many.
     pub(crate) unsafe fn spread(self, changed: *mut u8, targets: &[*mut u8], new: *const u8, walk: Walk) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         let from = {

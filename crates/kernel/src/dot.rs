@@ -7,7 +7,8 @@ use crate::dispatch::{self, Program};
 
 /// A sparse or dense matrix of coefficients, outputs x sources, compiled for one tier.
 ///
-/// Immutable, `Send + Sync` and reusable: build it once per matrix, apply it to any number of stripes.
+/// Immutable, `Send + Sync` and reusable: build it once per matrix, apply it to any number of
+/// stripes.
 #[derive(Debug)]
 pub struct Dot {
     program: Program,
@@ -22,7 +23,8 @@ pub struct Dot {
 /// How outputs are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Stores {
-    /// Streaming if sources and outputs together exceed what a second-level cache holds, cached below that.
+    /// Streaming if sources and outputs together exceed what a second-level cache holds, cached
+    /// below that.
     #[default]
     Auto,
     /// Through the cache: for outputs that are read again at once.
@@ -31,7 +33,8 @@ pub enum Stores {
     Streaming,
 }
 
-/// Auto streams above this footprint, unless an architecture knows better: the largest second-level cache of the machines in NOTES.md.
+/// Auto streams above this footprint, unless an architecture knows better: the largest second-level
+/// cache of the machines in NOTES.md.
 pub(crate) const STREAMING_FOOTPRINT_BYTES: usize = 2 << 20;
 
 impl Stores {
@@ -55,7 +58,8 @@ pub(crate) enum Mode {
 }
 
 impl Dot {
-    /// The matrix whose row o is the (source index, coefficient) pairs `rows[o]`, for [`Tier::best`].
+    /// The matrix whose row o is the (source index, coefficient) pairs `rows[o]`, for
+    /// [`Tier::best`].
     ///
     /// Coefficients of one source in one row are summed; those that are zero are dropped.
     /// Errors: `SourceOutOfRange` if a pair names a source at or past `sources`.
@@ -107,9 +111,10 @@ impl Dot {
 
     /// `outputs[o] = sum of coefficient * sources[s]`.
     ///
-    /// Shape: every slice of one length; any length, any alignment. A row without coefficients gives zeros.
-    /// Errors: a count or a length is wrong; nothing is written then.
-    /// Cost: no lock, and no allocation after the first run on a thread. One pass over the sources for up to eight dense outputs.
+    /// Shape: every slice of one length; any length, any alignment. A row without coefficients
+    /// gives zeros. Errors: a count or a length is wrong; nothing is written then. Cost: no lock,
+    /// and no allocation after the first run on a thread. One pass over the sources for up to eight
+    /// dense outputs.
     pub fn apply(&self, sources: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), ShapeError> {
         self.run_checked(Mode::Apply, sources, outputs)
     }
@@ -125,9 +130,9 @@ impl Dot {
     ///
     /// # Safety
     ///
-    /// Every source is valid for reads and every output for writes of `len` bytes; the `len` bytes of an output
-    /// overlap neither a source's nor another output's. Sources may overlap one another. Outputs need not be
-    /// initialised.
+    /// Every source is valid for reads and every output for writes of `len` bytes; the `len` bytes
+    /// of an output overlap neither a source's nor another output's. Sources may overlap one
+    /// another. Outputs need not be initialised.
     pub unsafe fn apply_raw(&self, sources: &[*const u8], outputs: &[*mut u8], len: usize) {
         // SAFETY: the caller's promise is what `run_raw` asks for.
         unsafe { self.run_raw(Mode::Apply, sources, outputs, len) }
@@ -140,8 +145,9 @@ impl Dot {
         outputs: &mut [&mut [u8]],
     ) -> Result<(), ShapeError> {
         let len = self.check_shape(sources, outputs)?;
-        // SAFETY: the shape was checked: both counts are the program's and every slice is `len` bytes long. Slices
-        // are valid, and `&mut` keeps outputs apart from sources and from one another.
+        // SAFETY: the shape was checked: both counts are the program's and every slice is `len`
+        // bytes long. Slices are valid, and `&mut` keeps outputs apart from sources and from one
+        // another.
         unsafe {
             self.program.run(
                 mode,

@@ -1,9 +1,11 @@
 //! What an instruction set gives: kernels, and what they are asked to do.
 //!
-//! An [`Engine`] picks a kernel by the shape of a computation and by where its streams come from and go to; `schedule.rs` makes passes of rows,
-//! `solve.rs` systems, and `terms.rs` calls the kernels of both.
+//! An [`Engine`] picks a kernel by the shape of a computation and by where its streams come from
+//! and go to; `schedule.rs` makes passes of rows, `solve.rs` systems, and `terms.rs` calls the
+//! kernels of both.
 //!
-//! Invariants: kernels of one shape give the same bytes; a kernel that stores past the cache is given aligned outputs.
+//! Invariants: kernels of one shape give the same bytes; a kernel that stores past the cache is
+//! given aligned outputs.
 
 use crate::fft::{FftKernel, Finish};
 use crate::terms::FewStreams;
@@ -11,11 +13,12 @@ use crate::terms::FewStreams;
 /// Outputs of one pass: what 16 or 32 vector registers hold beside the sources.
 pub(crate) const MAX_OUTPUTS: usize = 8;
 
-/// Sources of one kernel call. Far beyond it the streams outnumber what the TLB holds: 120 streams from memory lose
-/// a quarter; below it groups only cost.
+/// Sources of one kernel call. Far beyond it the streams outnumber what the TLB holds: 120 streams
+/// from memory lose a quarter; below it groups only cost.
 pub(crate) const MAX_SOURCES: usize = 64;
 
-/// An instruction set that can run passes. A value of the type is the witness that the machine has it.
+/// An instruction set that can run passes. A value of the type is the witness that the machine has
+/// it.
 pub(crate) trait Engine: Copy {
     /// A coefficient as the kernels want it.
     type Coefficient: Copy;
@@ -26,10 +29,12 @@ pub(crate) trait Engine: Copy {
     /// The alignment that streaming stores need.
     const STREAM_ALIGN_BYTES: usize;
 
-    /// Whether a source that all sums take as it is comes first, so that a kernel need not multiply it: worth it where products bound the speed.
+    /// Whether a source that all sums take as it is comes first, so that a kernel need not multiply
+    /// it: worth it where products bound the speed.
     const PLAIN_FIRST: bool = false;
 
-    /// The cost of a vector of a source in one pass more that reads it, in the same halves: of loading it, and what a pass has to do for that.
+    /// The cost of a vector of a source in one pass more that reads it, in the same halves: of
+    /// loading it, and what a pass has to do for that.
     fn load_cost(self) -> usize {
         2
     }
@@ -37,30 +42,35 @@ pub(crate) trait Engine: Copy {
     /// Prepares a coefficient.
     fn coefficient(c: u8) -> Self::Coefficient;
 
-    /// The kernel for sums of this shape. If `streaming`, stores go past the cache and outputs must be aligned to `STREAM_ALIGN_BYTES`.
+    /// The kernel for sums of this shape. If `streaming`, stores go past the cache and outputs must
+    /// be aligned to `STREAM_ALIGN_BYTES`.
     fn kernel(self, streaming: bool, shape: Summing) -> Kernel<Self::Coefficient>;
 
-    /// As [`Engine::kernel`], for a kernel that solves before it stores ([`Job::solution`]); `None` if the engine has none
-    /// for so many outputs.
+    /// As [`Engine::kernel`], for a kernel that solves before it stores ([`Job::solution`]); `None`
+    /// if the engine has none for so many outputs.
     fn solving_kernel(self, _streaming: bool, _shape: Solving) -> Option<Kernel<Self::Coefficient>> {
         None
     }
 
-    /// The kernel for a system whose last output is what the others leave of a sum of ones, over all that it reads ([`Job::rest`]): as many products, and none of sums that were just made. Stores as those of
-    /// [`Engine::kernel`]. `None` if the engine solves such systems as fast, or has none for so many outputs.
+    /// The kernel for a system whose last output is what the others leave of a sum of ones, over
+    /// all that it reads ([`Job::rest`]): as many products, and none of sums that were just made.
+    /// Stores as those of [`Engine::kernel`]. `None` if the engine solves such systems as fast, or
+    /// has none for so many outputs.
     fn expanded_kernel(self, _streaming: bool, _outputs: usize) -> Option<Kernel<Self::Coefficient>> {
         None
     }
 
-    /// The kernel for two outputs, the first of ones, whose second has one power of 2 less of each source than of the source before it, and the last
-    /// as it is: a doubling of the sum for each source takes the place of a product, and nobody looks at the coefficients. What `start` has of the second output
-    /// is doubled, too. `None` if products are as cheap.
+    /// The kernel for two outputs, the first of ones, whose second has one power of 2 less of each
+    /// source than of the source before it, and the last as it is: a doubling of the sum for each
+    /// source takes the place of a product, and nobody looks at the coefficients. What `start` has
+    /// of the second output is doubled, too. `None` if products are as cheap.
     fn doubling_kernel(self, _streaming: bool) -> Option<Kernel<Self::Coefficient>> {
         None
     }
 
-    /// As [`Engine::kernel`], for streams that lie far and are too many to be followed: the kernel fetches them itself, or leaves the processor more to see of
-    /// them. `None` if the engine has none for so many outputs.
+    /// As [`Engine::kernel`], for streams that lie far and are too many to be followed: the kernel
+    /// fetches them itself, or leaves the processor more to see of them. `None` if the engine has
+    /// none for so many outputs.
     fn far_kernel(self, _streaming: bool, _shape: Summing) -> Option<Kernel<Self::Coefficient>> {
         None
     }
@@ -70,19 +80,23 @@ pub(crate) trait Engine: Copy {
         None
     }
 
-    /// As [`Engine::kernel`] with cached stores, for sources from memory whose sums stay in the cache, as groups leave them for one another: the kernel fetches
-    /// what it reads next. `None` if the engine has none for so many outputs.
+    /// As [`Engine::kernel`] with cached stores, for sources from memory whose sums stay in the
+    /// cache, as groups leave them for one another: the kernel fetches what it reads next. `None`
+    /// if the engine has none for so many outputs.
     fn group_kernel(self, _shape: Summing) -> Option<Kernel<Self::Coefficient>> {
         None
     }
 
-    /// The kernel of an update: source 1 takes the place of source 0, which is valid for writes, and each output has its coefficient of what that changes added to
-    /// it; the first one without a product if `ones`. It starts from its outputs, and no two buffers overlap. `None` if the engine has none for so many outputs.
+    /// The kernel of an update: source 1 takes the place of source 0, which is valid for writes,
+    /// and each output has its coefficient of what that changes added to it; the first one without
+    /// a product if `ones`. It starts from its outputs, and no two buffers overlap. `None` if the
+    /// engine has none for so many outputs.
     fn change_kernel(self, _outputs: usize, _ones: bool) -> Option<Kernel<Self::Coefficient>> {
         None
     }
 
-    /// The kernel of an [additive FFT](crate::fft) of 4 or 8 points, which stores past the cache if `streaming`; `None` if the engine has none.
+    /// The kernel of an [additive FFT](crate::fft) of 4 or 8 points, which stores past the cache if
+    /// `streaming`; `None` if the engine has none.
     fn fft_kernel(
         self,
         _streaming: bool,
@@ -92,7 +106,8 @@ pub(crate) trait Engine: Copy {
         None
     }
 
-    /// As [`Engine::fft_kernel`], for columns that lie far and are too many to be followed; `None` if that one serves.
+    /// As [`Engine::fft_kernel`], for columns that lie far and are too many to be followed; `None`
+    /// if that one serves.
     fn far_fft_kernel(
         self,
         _streaming: bool,
@@ -139,9 +154,10 @@ pub(crate) struct Solving {
 ///
 /// # Safety
 ///
-/// Every pointer of the job that is not null where it may be is valid for `len` bytes: sources and `start` for reads, outputs for writes. An output
-/// overlaps no source and no other output; `start[o]` is `outputs[o]` or overlaps no output. The machine has the
-/// engine that made the kernel, and the job has the shape that the engine made it for.
+/// Every pointer of the job that is not null where it may be is valid for `len` bytes: sources and
+/// `start` for reads, outputs for writes. An output overlaps no source and no other output;
+/// `start[o]` is `outputs[o]` or overlaps no output. The machine has the engine that made the
+/// kernel, and the job has the shape that the engine made it for.
 pub(crate) type Kernel<C> = unsafe fn(&Job<'_, C>);
 
 /// `outputs[o] = start[o] + sum over t of coefficient(t, o) * sources[t]`.
@@ -152,13 +168,16 @@ pub(crate) struct Job<'a, C> {
     pub(crate) rest: &'a [*const u8],
     /// Term by term, the coefficients of the outputs in order (without the output of ones).
     pub(crate) coefficients: &'a [C],
-    /// Whether the first source is added to each sum as it is. Its coefficients are ones all the same.
+    /// Whether the first source is added to each sum as it is. Its coefficients are ones all the
+    /// same.
     pub(crate) first_is_plain: bool,
-    /// The sums so far; `None` means zero, and so does null to the kernels of an engine that solves, if they do not double.
+    /// The sums so far; `None` means zero, and so does null to the kernels of an engine that
+    /// solves, if they do not double.
     pub(crate) start: Option<&'a [*const u8; MAX_OUTPUTS]>,
     /// For kernels that solve: output by output, what it has of each sum.
     pub(crate) solution: &'a [C],
-    /// For kernels that solve, expanded or not: the outputs that are taken from sum 0 to leave the last output.
+    /// For kernels that solve, expanded or not: the outputs that are taken from sum 0 to leave the
+    /// last output.
     pub(crate) taken: u32,
     /// Where the sums go. Entries past the number of outputs are not read.
     pub(crate) outputs: &'a [*mut u8; MAX_OUTPUTS],
@@ -170,7 +189,8 @@ pub(crate) struct Job<'a, C> {
 pub(crate) mod tests {
     use super::*;
 
-    /// An engine that follows so few streams, whose kernels say that they were called and touch nothing.
+    /// An engine that follows so few streams, whose kernels say that they were called and touch
+    /// nothing.
     #[derive(Clone, Copy)]
     pub(crate) struct SaysWho(pub(crate) FewStreams);
 
@@ -225,7 +245,8 @@ pub(crate) mod tests {
         fn fence(self) {}
     }
 
-    /// The kernels that something calls over buffers that begin `pitch` bytes apart, the first of them with a page.
+    /// The kernels that something calls over buffers that begin `pitch` bytes apart, the first of
+    /// them with a page.
     pub(crate) fn calls(pitch: usize, run: impl FnOnce(&dyn Fn(usize) -> *mut u8)) -> Vec<&'static str> {
         run(&|i| std::ptr::without_provenance_mut((1 << 20) + i * pitch));
         CALLED.take()

@@ -2,18 +2,20 @@
 //!
 //! Processors that must be told when code was written (x86 need not be) would have to be told here.
 //!
-//! Invariants: pages are written first and executed then, at no time both; nothing is written after that.
+//! Invariants: pages are written first and executed then, at no time both; nothing is written after
+//! that.
 
 use std::io::ErrorKind;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// The environment variable that, set to anything, has no code made: for systems that end a process which tries to execute what it wrote.
+/// The environment variable that, set to anything, has no code made: for systems that end a process
+/// which tries to execute what it wrote.
 const NO_CODE_VARIABLE: &str = "PANTILE_NO_CODE";
 
-/// Pieces of code at once, in the whole process: each keeps up to 72 KiB, or a block. Whoever keeps more
-/// programs than this, for many patterns of losses, has the others done without code.
+/// Pieces of code at once, in the whole process: each keeps up to 72 KiB, or a block. Whoever keeps
+/// more programs than this, for many patterns of losses, has the others done without code.
 const PIECES_MOST: usize = 2048;
 
 static PIECES: AtomicUsize = AtomicUsize::new(0);
@@ -21,7 +23,8 @@ static PIECES: AtomicUsize = AtomicUsize::new(0);
 /// Whether the system has ever refused to have something executed that was written.
 static IS_REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// What is asked of the system at once, for several pieces: a piece with a mapping of its own takes 9 us, of which a block leaves 2 (Zen 3, in a virtual machine).
+/// What is asked of the system at once, for several pieces: a piece with a mapping of its own takes
+/// 9 us, of which a block leaves 2 (Zen 3, in a virtual machine).
 const BLOCK_BYTES: usize = 64 * 1024;
 
 /// The system's pages, of which each is written or executed.
@@ -99,12 +102,14 @@ fn pages(len: usize) -> Option<(Arc<Block>, NonNull<u8>)> {
 }
 
 impl Executable {
-    /// Whether code can be expected to get memory, as far as is known: what nobody will execute need not be thought out.
+    /// Whether code can be expected to get memory, as far as is known: what nobody will execute
+    /// need not be thought out.
     pub(crate) fn is_to_be_had() -> bool {
         !is_unwanted() && !IS_REFUSED.load(Ordering::Relaxed) && PIECES.load(Ordering::Relaxed) < PIECES_MOST
     }
 
-    /// `None` if the system gives no memory that may be executed, there are [`PIECES_MOST`], or [`NO_CODE_VARIABLE`] is set, for which nothing is tried.
+    /// `None` if the system gives no memory that may be executed, there are [`PIECES_MOST`], or
+    /// [`NO_CODE_VARIABLE`] is set, for which nothing is tried.
     pub(crate) fn new(code: &[u8]) -> Option<Executable> {
         if is_unwanted() {
             return None;
@@ -157,7 +162,8 @@ impl Drop for Executable {
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod system {
-    //! Declared here rather than through the libc crate: three functions whose C signatures POSIX fixes, and numbers of Linux on x86-64.
+    //! Declared here rather than through the libc crate: three functions whose C signatures POSIX
+    //! fixes, and numbers of Linux on x86-64.
 
     use std::ffi::c_void;
     use std::io;
@@ -186,7 +192,8 @@ mod system {
         NonNull::new(at.cast::<u8>()).filter(|start| start.addr().get() != usize::MAX)
     }
 
-    /// Of whole pages of ours, which can then be executed and no longer be written; `false` if the system does not allow that.
+    /// Of whole pages of ours, which can then be executed and no longer be written; `false` if the
+    /// system does not allow that.
     pub(super) fn let_execute(start: NonNull<u8>, len: usize) -> io::Result<()> {
         // SAFETY: the pages are ours, and what was written to them is code.
         match unsafe { mprotect(start.as_ptr().cast(), len, READ | EXECUTE) } {
@@ -197,7 +204,8 @@ mod system {
 
     /// Of what `map` gave, with the same length, and nobody uses.
     pub(super) fn give_back(start: NonNull<u8>, len: usize) {
-        // SAFETY: the mapping is ours. A system that has no room to note the gap keeps the pages; nobody can help that here.
+        // SAFETY: the mapping is ours. A system that has no room to note the gap keeps the pages;
+        // nobody can help that here.
         unsafe { munmap(start.as_ptr().cast(), len) };
     }
 }

@@ -1,7 +1,9 @@
 //! A system over all that it reads: each output a sum of products of sources and of starts.
 //!
-//! A system that is solved ([`crate::solve`]) has as many products, for what it saves of the sources it spends on the sums, and reads each of them again as soon as it
-//! is made. Where a product is two look-ups and registers are few, that is what bounds it. One output is what the others leave of the sum of ones, here as there.
+//! A system that is solved ([`crate::solve`]) has as many products, for what it saves of the
+//! sources it spends on the sums, and reads each of them again as soon as it is made. Where a
+//! product is two look-ups and registers are few, that is what bounds it. One output is what the
+//! others leave of the sum of ones, here as there.
 //!
 //! Invariants: the outputs are those of the system.
 
@@ -30,9 +32,11 @@ pub(crate) struct Expanded<C> {
 }
 
 impl<C: Copy> Expanded<C> {
-    /// `ones` is the sum of ones, `rows` the outputs in the order in which they will be given, the last of them what those `taken` leave of that sum.
+    /// `ones` is the sum of ones, `rows` the outputs in the order in which they will be given, the
+    /// last of them what those `taken` leave of that sum.
     ///
-    /// `None` if the engine has no kernel for so many outputs, or takes as many sources in no single call.
+    /// `None` if the engine has no kernel for so many outputs, or takes as many sources in no
+    /// single call.
     pub(crate) fn new<E: Engine<Coefficient = C>>(
         engine: E,
         system: &System<'_>,
@@ -85,7 +89,8 @@ impl<C: Copy> Expanded<C> {
     ///
     /// # Safety
     ///
-    /// As `Solve::run`, with the outputs in the order that this was made for, and aligned if the kernel streams.
+    /// As `Solve::run`, with the outputs in the order that this was made for, and aligned if the
+    /// kernel streams.
     #[inline]
     pub(crate) unsafe fn run(
         &self,
@@ -99,7 +104,8 @@ impl<C: Copy> Expanded<C> {
         for (pointer, &source) in pointers.iter_mut().zip(&self.sources) {
             pointer.write(buffer(source as usize).cast_const());
         }
-        // SAFETY: the loop wrote every element of the slice, and MaybeUninit<T> has the layout of T.
+        // SAFETY: the loop wrote every element of the slice, and MaybeUninit<T> has the layout of
+        // T.
         let pointers = unsafe { &*(&raw const *pointers as *const [*const u8]) };
         let (sources, rest) = pointers.split_at(self.in_ones);
         // SAFETY: the caller's promise; the job has the shape that the kernel was asked for.

@@ -1,13 +1,17 @@
-//! The additive FFT of four or eight points over columns: what lets a Reed-Solomon code whose points lie in cosets of a subspace do with a fraction of the products of
-//! a dense matrix.
+//! The additive FFT of four or eight points over columns: what lets a Reed-Solomon code whose
+//! points lie in cosets of a subspace do with a fraction of the products of a dense matrix.
 //!
-//! Columns are taken in *groups* of T = 4 or 8, the values of a polynomial of degree less than T at y + 0, y + 1, y + b, y + b + 1 (and the same with b' added). log2 T levels of
-//! T / 2 butterflies, (lo, hi) -> (lo + f (lo + hi), lo + hi), turn them into its coefficients in the basis of Lin, Chung and Han: 1, X, X^2 + X, X (X^2 + X) for T = 4.
-//! That is a product for a column where T = 4, and three for two columns where T = 8. The coefficients of all groups add up to T *states*, in registers; every column is
-//! read once. Outputs are the values of the states at the points of the *origin*, the coset of 0, or rows of coefficients of the states: what is lost.
+//! Columns are taken in *groups* of T = 4 or 8, the values of a polynomial of degree less than T at
+//! y + 0, y + 1, y + b, y + b + 1 (and the same with b' added). log2 T levels of T / 2 butterflies,
+//! (lo, hi) -> (lo + f (lo + hi), lo + hi), turn them into its coefficients in the basis of Lin,
+//! Chung and Han: 1, X, X^2 + X, X (X^2 + X) for T = 4. That is a product for a column where T = 4,
+//! and three for two columns where T = 8. The coefficients of all groups add up to T *states*, in
+//! registers; every column is read once. Outputs are the values of the states at the points of the
+//! *origin*, the coset of 0, or rows of coefficients of the states: what is lost.
 //!
-//! Nothing here relies on what the points are: any factors are carried out as told above, and [`Fft::expanded`] is what they come to. Kernels want those of the
-//! origin as they are in a Cantor basis, b^2 + b = 1 and b'^2 + b' = b: most are zero then.
+//! Nothing here relies on what the points are: any factors are carried out as told above, and
+//! [`Fft::expanded`] is what they come to. Kernels want those of the origin as they are in a Cantor
+//! basis, b^2 + b = 1 and b'^2 + b' = b: most are zero then.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -44,7 +48,8 @@ pub struct Fft {
 pub struct FftGroup {
     /// The buffers, point by point; `None` is a column of zeros.
     pub columns: [Option<usize>; POINTS_MOST],
-    /// The factors of butterflies, level by level. Those of level 0 are of neighbours; each later one is of pairs that lie twice as far apart as those before.
+    /// The factors of butterflies, level by level. Those of level 0 are of neighbours; each later
+    /// one is of pairs that lie twice as far apart as those before.
     pub factors: [u8; FACTORS_MOST],
 }
 
@@ -57,7 +62,8 @@ pub enum FftOutputs {
     Solved(Vec<(usize, [u8; POINTS_MOST])>),
 }
 
-/// The butterflies of a group of so many points, from level 0 on: the places of lo and hi, and which factor.
+/// The butterflies of a group of so many points, from level 0 on: the places of lo and hi, and
+/// which factor.
 pub(crate) fn butterflies(points: usize) -> impl DoubleEndedIterator<Item = (usize, usize, usize)> {
     (0..points.ilog2()).flat_map(move |level| {
         let (distance, first_factor) = (1 << level, points - (points >> level));
@@ -146,7 +152,8 @@ impl Fft {
         (1..=self.points).contains(&self.writes().count())
     }
 
-    /// The factors of the origin that are not zero, if they are those of a Cantor basis: b, and of eight points b' and b' + b as well.
+    /// The factors of the origin that are not zero, if they are those of a Cantor basis: b, and of
+    /// eight points b' and b' + b as well.
     fn origin_factors(&self) -> Option<&[u8]> {
         match (self.points, &self.origin.factors) {
             (4, [0, _, 0, ..]) => Some(&self.origin.factors[1..2]),
@@ -165,11 +172,13 @@ pub(crate) enum Finish {
     Values,
     /// Rows of coefficients; of four points.
     Rows,
-    /// Four rows, the last of which is what the others leave of the last state and has no coefficients.
+    /// Four rows, the last of which is what the others leave of the last state and has no
+    /// coefficients.
     RowsAndWhatIsLeft,
 }
 
-/// Where a kernel reads a column: `mask` is all ones, and at zeros, of which there are only as many as a visit reads, nothing.
+/// Where a kernel reads a column: `mask` is all ones, and at zeros, of which there are only as many
+/// as a visit reads, nothing.
 #[derive(Clone, Copy)]
 pub(crate) struct Column {
     base: *const u8,
@@ -202,9 +211,11 @@ impl Column {
 ///
 /// # Safety
 ///
-/// Columns that are not zeros and pointers that are not null where they may be are valid for `len` bytes, those of `outputs` for writes; these overlap nothing, except that
-/// `start` may be `outputs`. They are aligned to [`Engine::STREAM_ALIGN_BYTES`] if the kernel stores past the cache. The machine has the engine that made the kernel, and
-/// the job has its points, and what it finishes.
+/// Columns that are not zeros and pointers that are not null where they may be are valid for `len`
+/// bytes, those of `outputs` for writes; these overlap nothing, except that `start` may be
+/// `outputs`. They are aligned to [`Engine::STREAM_ALIGN_BYTES`] if the kernel stores past the
+/// cache. The machine has the engine that made the kernel, and the job has its points, and what it
+/// finishes.
 pub(crate) type FftKernel<C> = unsafe fn(&FftJob<'_, C>);
 
 /// What a kernel of T points is given.
@@ -215,8 +226,9 @@ pub(crate) struct FftJob<'a, C> {
     pub(crate) whole_factors: &'a [C],
     /// T / 2 columns of each group that has no others.
     pub(crate) halves: &'a [Column],
-    /// T / 2 - 1 of each, as of a group of so many points, and then that by which its coefficients go into the first half of the states: that of the last level, and 1 more for
-    /// the first half of a group.
+    /// T / 2 - 1 of each, as of a group of so many points, and then that by which its coefficients
+    /// go into the first half of the states: that of the last level, and 1 more for the first half
+    /// of a group.
     pub(crate) half_factors: &'a [C],
     /// The four at the origin, if there are any; of four points.
     pub(crate) at_origin: Option<&'a [Column; POINTS]>,
@@ -406,7 +418,8 @@ impl<E: Engine> Butterflies<E> {
                         len: n,
                     };
                     let kernel = if is_last { self.finish[usize::from(streaming)] } else { self.states };
-                    // SAFETY: the caller's promise, for n bytes from `at`; scratch is ours and apart, and the part before wrote what is read of it.
+                    // SAFETY: the caller's promise, for n bytes from `at`; scratch is ours and
+                    // apart, and the part before wrote what is read of it.
                     unsafe { self.run_part(kernel, part, |i| buffer(i).wrapping_add(at)) };
                 }
             }
@@ -495,7 +508,8 @@ impl<E: Engine> std::fmt::Debug for Butterflies<E> {
 
 #[cfg(all(test, target_arch = "x86_64", not(miri)))]
 mod tests {
-    //! Columns some at a time, as on processors that follow few streams, and past the cache, give what the steps give.
+    //! Columns some at a time, as on processors that follow few streams, and past the cache, give
+    //! what the steps give.
 
     use super::*;
     use crate::arch::x86_64::{Kind, tests::on};
@@ -510,7 +524,8 @@ mod tests {
         FftGroup { columns: [None; POINTS_MOST], factors }
     }
 
-    /// So many groups, of which every third lacks a column and every fifth a half; values, or so many rows.
+    /// So many groups, of which every third lacks a column and every fifth a half; values, or so
+    /// many rows.
     fn fft(points: usize, groups: usize, rows: Option<usize>) -> Fft {
         let column = |g: usize, i: usize| match (g % 3, g % 5) {
             (2, _) if i == 1 => None,

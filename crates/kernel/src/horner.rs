@@ -1,12 +1,16 @@
-//! Horner's rule over columns: parities made of powers, also where an element is two or three bytes in as many planes.
+//! Horner's rule over columns: parities made of powers, also where an element is two or three bytes
+//! in as many planes.
 //!
-//! A *state* per parity is carried from the last column to the first: state = step * state + column. The step is a byte's
-//! product on every plane, a shift of the planes with a product for each, or the product with the root of a quadratic
-//! polynomial; so a column costs one product per plane and state (two planes of the quadratic step: two), however large
-//! the powers would be. Engines to which a product by one or two is less have kernels for the [`classes`] of factors that codes have. All states of all planes stay in registers, and every column is read once.
+//! A *state* per parity is carried from the last column to the first: state = step * state +
+//! column. The step is a byte's product on every plane, a shift of the planes with a product for
+//! each, or the product with the root of a quadratic polynomial; so a column costs one product per
+//! plane and state (two planes of the quadratic step: two), however large the powers would be.
+//! Engines to which a product by one or two is less have kernels for the [`classes`] of factors
+//! that codes have. All states of all planes stay in registers, and every column is read once.
 //!
-//! A lost column is a column of zeros. Then the states are sums that a small matrix turns into what was lost: the
-//! second half, while they are still in registers if the engine can, or else over tiles of scratch.
+//! A lost column is a column of zeros. Then the states are sums that a small matrix turns into what
+//! was lost: the second half, while they are still in registers if the engine can, or else over
+//! tiles of scratch.
 
 use crate::dot::Mode;
 use crate::scratch::with_scratch;
@@ -19,10 +23,12 @@ pub(crate) const STATES: usize = 4;
 /// Planes of an element at most.
 pub(crate) const PLANES_MOST: usize = 3;
 
-/// Bytes of a tile of every state when there is something to solve: 12 of them and the outputs fill half a cache.
+/// Bytes of a tile of every state when there is something to solve: 12 of them and the outputs fill
+/// half a cache.
 const TILE_BYTES: usize = 1024;
 
-/// The same where few columns are read at a time: 12 of them fill a tenth of a second-level cache. 4 KiB are as good, 16 lose a sixth.
+/// The same where few columns are read at a time: 12 of them fill a tenth of a second-level cache.
+/// 4 KiB are as good, 16 lose a sixth.
 const FEW_TILE_BYTES: usize = 8 * 1024;
 
 /// What a state is multiplied by from column to column.
@@ -53,7 +59,8 @@ pub enum HornerStep {
 pub struct Horner {
     /// Planes of an element: 2 or 3.
     pub planes: usize,
-    /// The buffers of each column, plane by plane, the column of power 0 first; `None` is a column of zeros.
+    /// The buffers of each column, plane by plane, the column of power 0 first; `None` is a column
+    /// of zeros.
     pub columns: Vec<Option<Vec<usize>>>,
     /// The step of each state; there are four.
     pub steps: Vec<HornerStep>,
@@ -109,13 +116,15 @@ const fn kinds(of: [u32; STATES]) -> u32 {
     of[0] | of[1] << 4 | of[2] << 8 | of[3] << 12
 }
 
-/// The kinds that kernels have: of two planes, whose last state is multiplied by the root of a quadratic polynomial; of three, whose last two are shifted by
-/// one plane and by two; the same, by two and by one.
+/// The kinds that kernels have: of two planes, whose last state is multiplied by the root of a
+/// quadratic polynomial; of three, whose last two are shifted by one plane and by two; the same, by
+/// two and by one.
 pub(crate) const SQUARE: u32 = kinds([ONE, BYTE, BYTE, QUADRATIC]);
 pub(crate) const CUBE: u32 = kinds([ONE, BYTE, SHIFT_1, SHIFT_2]);
 pub(crate) const CUBE_BACK: u32 = kinds([ONE, BYTE, SHIFT_2, SHIFT_1]);
 
-/// Which plane of a state a step of such a kind makes plane `t` of. The other planes of a quadratic step than the first have the first added.
+/// Which plane of a state a step of such a kind makes plane `t` of. The other planes of a quadratic
+/// step than the first have the first added.
 pub(crate) const fn plane_before(kind: u32, t: usize, planes: usize) -> usize {
     match kind {
         ONE | BYTE => t,
@@ -125,11 +134,13 @@ pub(crate) const fn plane_before(kind: u32, t: usize, planes: usize) -> usize {
     }
 }
 
-/// The class of a factor, for kernels to which a product by one or by two is less work: two bits per plane of each state.
+/// The class of a factor, for kernels to which a product by one or by two is less work: two bits
+/// per plane of each state.
 pub(crate) const UNIT: u32 = 1;
 pub(crate) const TWO: u32 = 2;
 
-/// The classes of factors; those that are not [`UNIT`] or [`TWO`] are alike, and so are those of planes that are none.
+/// The classes of factors; those that are not [`UNIT`] or [`TWO`] are alike, and so are those of
+/// planes that are none.
 pub(crate) const fn classes(planes: usize, factors: [[u8; PLANES_MOST]; STATES]) -> u32 {
     let (mut classes, mut i) = (0, 0);
     while i < STATES * PLANES_MOST {
@@ -166,8 +177,9 @@ pub(crate) type Planes<P> = [P; STATES * PLANES_MOST];
 ///
 /// # Safety
 ///
-/// Pointers that are not null are valid for `len` bytes, those of `states` or of the solution's outputs for writes; these overlap nothing, except that `start` may be
-/// `states`. There are as many planes as the kernel was chosen for; stores are aligned to a vector if the kernel streams.
+/// Pointers that are not null are valid for `len` bytes, those of `states` or of the solution's
+/// outputs for writes; these overlap nothing, except that `start` may be `states`. There are as
+/// many planes as the kernel was chosen for; stores are aligned to a vector if the kernel streams.
 pub(crate) type HornerKernel = unsafe fn(&HornerJob<'_>);
 
 /// What a kernel is given.
@@ -196,7 +208,8 @@ pub(crate) struct Solution<'a> {
     pub(crate) left: usize,
     /// Bit p: state p is in use.
     pub(crate) uses: u32,
-    /// For each plane of each other block, one per plane of each state in use, as the engine takes them.
+    /// For each plane of each other block, one per plane of each state in use, as the engine takes
+    /// them.
     pub(crate) matrices: &'a [u64],
 }
 
@@ -236,7 +249,8 @@ struct AtOnce {
 }
 
 impl AtOnce {
-    /// `None` if the engine has no such kernels, or the outputs are no blocks, or more than there are states.
+    /// `None` if the engine has no such kernels, or the outputs are no blocks, or more than there
+    /// are states.
     fn new(engine: &HornerEngine, planes: usize, rows: &[(usize, Vec<u8>)]) -> Option<AtOnce> {
         let kernels = engine.solving?;
         let states = STATES * planes;
@@ -261,7 +275,8 @@ impl AtOnce {
     }
 }
 
-/// The block that blocks before it leave of the first state, which is a plain sum: of lost columns of data the last. As many as there are blocks: none.
+/// The block that blocks before it leave of the first state, which is a plain sum: of lost columns
+/// of data the last. As many as there are blocks: none.
 fn left_block(planes: usize, rows: &[&[u8]]) -> usize {
     let total =
         |block: usize, t: usize, s: usize| (0..=block).fold(0, |total, b| total ^ rows[b * planes + t][s]);
@@ -343,7 +358,8 @@ impl Carried {
 
     /// # Safety
     ///
-    /// Every buffer that is read or written is valid for `len` bytes; those written overlap nothing.
+    /// Every buffer that is read or written is valid for `len` bytes; those written overlap
+    /// nothing.
     pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
         let mut columns = [[std::ptr::null(); PLANES_MOST]; COLUMNS_MOST];
         for (pointers, column) in columns.iter_mut().zip(&self.columns) {
@@ -396,7 +412,8 @@ impl Carried {
         }
     }
 
-    /// Tile by tile, with states in scratch: so that something can be made of them, or carried over columns some at a time.
+    /// Tile by tile, with states in scratch: so that something can be made of them, or carried over
+    /// columns some at a time.
     ///
     /// # Safety
     ///
@@ -438,8 +455,8 @@ impl Carried {
                     let start = if g == 0 { &NOTHING } else { &so_far };
                     let adds = if is_last { &adds } else { &NOTHING };
                     let job = HornerJob { start, ..self.job(columns, adds, to, n) };
-                    // SAFETY: the caller's promise, for n bytes from `at`; the scratch is ours and apart, and the group before wrote
-                    // what is read of it.
+                    // SAFETY: the caller's promise, for n bytes from `at`; the scratch is ours and
+                    // apart, and the group before wrote what is read of it.
                     unsafe { kernel(&job) };
                 }
                 if let To::Solved { dot, outputs, .. } = &self.to {
@@ -484,8 +501,9 @@ const COLUMNS_MOST: usize = 256;
 
 #[cfg(all(test, target_arch = "x86_64", not(miri)))]
 mod tests {
-    //! Columns some at a time, as on machines that follow few streams, and solutions made of states in registers give what all at once
-    //! and states in scratch give. The factors are such as every engine has a kernel for.
+    //! Columns some at a time, as on machines that follow few streams, and solutions made of states
+    //! in registers give what all at once and states in scratch give. The factors are such as every
+    //! engine has a kernel for.
 
     use super::*;
     use crate::arch::x86_64::{Kind, tests::on};

@@ -1,9 +1,10 @@
 //! Moves bytes fast and exactly like the portable version.
 //!
-//! One idea: everything that an erasure code does to bytes is a matrix of GF(2^8) coefficients times a column of
-//! buffers. A [`Dot`] is such a matrix compiled once for one instruction set; applying it allocates nothing.
-//! Beside it live the few scans that callers need (where bytes stop being zero, plain XOR, equality) and the
-//! [`Arena`], which lays buffers out so that many streams do not fight for one cache set.
+//! One idea: everything that an erasure code does to bytes is a matrix of GF(2^8) coefficients
+//! times a column of buffers. A [`Dot`] is such a matrix compiled once for one instruction set;
+//! applying it allocates nothing. Beside it live the few scans that callers need (where bytes stop
+//! being zero, plain XOR, equality) and the [`Arena`], which lays buffers out so that many streams
+//! do not fight for one cache set.
 //!
 //! ```
 //! use pantile_kernel::Dot;
@@ -17,8 +18,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! It knows nothing of codes, of data and parity, or of I/O. The portable tier is the specification: every other
-//! tier must give the same bytes for every length and alignment. This room is one of the few with `unsafe`.
+//! It knows nothing of codes, of data and parity, or of I/O. The portable tier is the
+//! specification: every other tier must give the same bytes for every length and alignment. This
+//! room is one of the few with `unsafe`.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 #![allow(

@@ -1,8 +1,10 @@
-//! What kernels are measured with: a clock that stands still while others run, and the limit that they are held against.
+//! What kernels are measured with: a clock that stands still while others run, and the limit that
+//! they are held against.
 //!
-//! The limit of a computation is an XOR kernel that reads every source once and writes every output once, in the same
-//! buffers: it does no arithmetic worth the name, so what it takes is the price of moving the bytes. No single order of
-//! moving them is the best everywhere, so there are several, and the limit is the fastest of them.
+//! The limit of a computation is an XOR kernel that reads every source once and writes every output
+//! once, in the same buffers: it does no arithmetic worth the name, so what it takes is the price
+//! of moving the bytes. No single order of moving them is the best everywhere, so there are
+//! several, and the limit is the fastest of them.
 
 use crate::order::reading_order;
 use crate::{ShapeError, Stores};
@@ -39,9 +41,11 @@ pub fn thread_cpu_ns() -> u64 {
 /// The order in which a limit moves its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitOrder {
-    /// All sources slice by slice, their sum to every output; else each output has its own share of the sources.
+    /// All sources slice by slice, their sum to every output; else each output has its own share of
+    /// the sources.
     pub shared: bool,
-    /// One output after another over the whole length; else all of them slice by slice. Only if not shared.
+    /// One output after another over the whole length; else all of them slice by slice. Only if not
+    /// shared.
     pub in_sequence: bool,
     /// Outputs go past the cache.
     pub streaming: bool,
@@ -83,8 +87,9 @@ impl XorLimit {
         XorLimit { buffers, sources: sources.to_vec(), outputs: outputs.to_vec(), adds: false }
     }
 
-    /// The limit of what is read and written, in columns of `rows` buffers each, moved as that many whole columns: nothing reads fewer streams. `None` if
-    /// it does not come to whole columns, or to more than there are.
+    /// The limit of what is read and written, in columns of `rows` buffers each, moved as that many
+    /// whole columns: nothing reads fewer streams. `None` if it does not come to whole columns, or
+    /// to more than there are.
     pub fn of_columns(columns: usize, rows: usize, reads: usize, writes: usize) -> Option<XorLimit> {
         let whole =
             |buffers: usize| buffers.is_multiple_of(rows).then(|| buffers.checked_div(rows)).flatten();
@@ -100,8 +105,8 @@ impl XorLimit {
         XorLimit { adds: true, ..XorLimit::new(buffers, sources, outputs) }
     }
 
-    /// The orders that are worth a try for buffers of `len` bytes, where outputs are stored so. [`Stores::Auto`]: also past the cache from half of the
-    /// footprint on above which programs do.
+    /// The orders that are worth a try for buffers of `len` bytes, where outputs are stored so.
+    /// [`Stores::Auto`]: also past the cache from half of the footprint on above which programs do.
     pub fn orders(&self, len: usize, stores: Stores) -> Vec<LimitOrder> {
         let order = |shared, in_sequence, streaming| LimitOrder {
             shared,
@@ -124,8 +129,8 @@ impl XorLimit {
 
     /// Reads every source and writes every output once. The outputs are not what anybody wants.
     ///
-    /// Bytes past the last multiple of 64 are left alone; outputs that are not aligned to 64 are not streamed.
-    /// Errors: a count or a length is wrong; nothing is written then.
+    /// Bytes past the last multiple of 64 are left alone; outputs that are not aligned to 64 are
+    /// not streamed. Errors: a count or a length is wrong; nothing is written then.
     pub fn run(&self, order: LimitOrder, buffers: &mut [&mut [u8]]) -> Result<(), ShapeError> {
         if buffers.len() != self.buffers {
             return Err(ShapeError::BufferCount { have: buffers.len(), need: self.buffers });
@@ -152,8 +157,8 @@ impl XorLimit {
             };
             let sweep = |range: std::ops::Range<usize>, start: usize, end: usize| {
                 for (from, to) in range.map(share) {
-                    // SAFETY: every pointer is to a buffer of `len >= end` bytes, and outputs are apart from
-                    // everything, by the check in `new`.
+                    // SAFETY: every pointer is to a buffer of `len >= end` bytes, and outputs are
+                    // apart from everything, by the check in `new`.
                     unsafe { sum(from, to, start, end, how) };
                 }
             };
@@ -173,7 +178,8 @@ impl XorLimit {
 /// What a limit that goes slice by slice reads of a buffer at a time.
 const SLICE_BYTES: usize = 512;
 
-/// So many sources leave nothing to gain by reading more of each at a time: a line of each fits a set of any first-level cache.
+/// So many sources leave nothing to gain by reading more of each at a time: a line of each fits a
+/// set of any first-level cache.
 const FEW_SOURCES: usize = 8;
 
 /// How a limit sums.
@@ -195,7 +201,8 @@ struct How {
 ///
 /// # Safety
 ///
-/// All pointers are valid for `end` bytes, outputs for writes and apart from everything; aligned as `how` says.
+/// All pointers are valid for `end` bytes, outputs for writes and apart from everything; aligned as
+/// `how` says.
 unsafe fn sum(from: &[*mut u8], to: &[*mut u8], start: usize, end: usize, how: How) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {

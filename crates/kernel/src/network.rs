@@ -1,12 +1,18 @@
-//! Networks of butterflies: additive FFTs of up to 256 points over the columns of a stripe, carried out tile by tile.
+//! Networks of butterflies: additive FFTs of up to 256 points over the columns of a stripe, carried
+//! out tile by tile.
 //!
-//! A [`Network`] is a list of transforms between *slots*, lines of its own that are as long as a tile, and the buffers of a stripe. Each transform has T points, a power of
-//! two, and log2 T levels of T / 2 butterflies, (lo, hi) -> (lo + f (lo + hi), lo + hi) from values to coefficients, and back. Up to four levels are done while columns are in
-//! registers, so a transform of 128 points reads and writes its slots twice where it has 448 products to do. All slots of a tile stay in the caches.
+//! A [`Network`] is a list of transforms between *slots*, lines of its own that are as long as a
+//! tile, and the buffers of a stripe. Each transform has T points, a power of two, and log2 T
+//! levels of T / 2 butterflies, (lo, hi) -> (lo + f (lo + hi), lo + hi) from values to
+//! coefficients, and back. Up to four levels are done while columns are in registers, so a
+//! transform of 128 points reads and writes its slots twice where it has 448 products to do. All
+//! slots of a tile stay in the caches.
 //!
-//! As in [`crate::fft`] nothing relies on what the points are. Where the first factor of each level is zero, as it is at the coset of 0, its products are left out.
+//! As in [`crate::fft`] nothing relies on what the points are. Where the first factor of each level
+//! is zero, as it is at the coset of 0, its products are left out.
 //!
-//! Invariants: a run reads no slot that it has not written, and no buffer that a later step writes; every buffer is written once. What is left of a tile is done like a whole one.
+//! Invariants: a run reads no slot that it has not written, and no buffer that a later step writes;
+//! every buffer is written once. What is left of a tile is done like a whole one.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -29,8 +35,9 @@ const LEVELS_MOST: u32 = 4;
 /// Lanes of a kernel at most.
 pub(crate) const LANES_MOST: usize = 1 << LEVELS_MOST;
 
-/// What the slots of a tile may fill if it is not shorter than the shortest: few slots stay in the first-level cache, many in the second, which is the lesser evil: what a
-/// step does beside bytes costs more. NOTES.md has the figures.
+/// What the slots of a tile may fill if it is not shorter than the shortest: few slots stay in the
+/// first-level cache, many in the second, which is the lesser evil: what a step does beside bytes
+/// costs more. NOTES.md has the figures.
 const SLOTS_BYTES: usize = 64 * 1024;
 
 /// The shortest tile, and the longest.
@@ -46,8 +53,9 @@ pub struct Network {
     pub steps: Vec<NetworkStep>,
 }
 
-/// One step of a [`Network`]. T is one more than its factors, which are those of level 0, T / 2 of them, then of each later level half as many: factor j of level i is
-/// of the butterflies of points that lie 2^i apart, from point j 2^(i+1) on.
+/// One step of a [`Network`]. T is one more than its factors, which are those of level 0, T / 2 of
+/// them, then of each later level half as many: factor j of level i is of the butterflies of points
+/// that lie 2^i apart, from point j 2^(i+1) on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetworkStep {
     /// From values at T points to coefficients.
@@ -93,7 +101,8 @@ pub enum Lanes {
 }
 
 impl NetworkStep {
-    /// The slots that are read, from the first to the one after the last: what comes in, and what is added to.
+    /// The slots that are read, from the first to the one after the last: what comes in, and what
+    /// is added to.
     fn slots_read(&self) -> impl Iterator<Item = Range<usize>> {
         let firsts = match self {
             NetworkStep::Inverse { from, to, adds, .. } => {
@@ -222,9 +231,11 @@ impl Network {
         Ok((0..buffers).filter(|&i| read[i] || written[i]).count())
     }
 
-    /// How many products of one sum of products take as long, for each byte of a buffer; whoever has such sums for the same outputs can choose.
+    /// How many products of one sum of products take as long, for each byte of a buffer; whoever
+    /// has such sums for the same outputs can choose.
     ///
-    /// An estimate: measured in the first-level and second-level caches, codes of 24 to 256 columns, within a third (NOTES.md).
+    /// An estimate: measured in the first-level and second-level caches, codes of 24 to 256
+    /// columns, within a third (NOTES.md).
     pub fn products_of_sums(&self, tier: Tier) -> usize {
         let (of_product, of_lane) = match tier {
             Tier::Portable => (24, 12),
@@ -263,8 +274,10 @@ impl Network {
 ///
 /// # Safety
 ///
-/// What the kernel reads is valid for reads and what it writes for writes of `len` bytes: slots of `from` and `to`, and of buffers from `at` on. What is written overlaps nothing
-/// but what is read at the same lane. The machine has the engine that made the kernel; outputs are aligned to 64 bytes if it stores past the cache.
+/// What the kernel reads is valid for reads and what it writes for writes of `len` bytes: slots of
+/// `from` and `to`, and of buffers from `at` on. What is written overlaps nothing but what is read
+/// at the same lane. The machine has the engine that made the kernel; outputs are aligned to 64
+/// bytes if it stores past the cache.
 pub(crate) type NetworkKernel<C> = unsafe fn(&NetworkJob<'_, C>);
 
 /// What a kernel is given. Which of the places it looks at depends on what it is for.
@@ -327,7 +340,8 @@ pub(crate) enum To {
     Past,
 }
 
-/// An instruction set that can run networks. A value of the type is the witness that the machine has it.
+/// An instruction set that can run networks. A value of the type is the witness that the machine
+/// has it.
 pub(crate) trait NetworkEngine: Copy {
     /// A factor as the kernels want it.
     type Factor: Copy;
@@ -338,8 +352,9 @@ pub(crate) trait NetworkEngine: Copy {
     /// Prepares a factor.
     fn factor(f: u8) -> Self::Factor;
 
-    /// From values in buffers or in slots to coefficients in slots, which may be added to what is there; `zeros` says that the first factor of each level is zero, which a
-    /// kernel need not look at.
+    /// From values in buffers or in slots to coefficients in slots, which may be added to what is
+    /// there; `zeros` says that the first factor of each level is zero, which a kernel need not
+    /// look at.
     fn inverse(self, levels: u32, buffers: bool, adds: bool, zeros: bool) -> NetworkKernel<Self::Factor>;
 
     /// And back, from slots.
@@ -367,7 +382,8 @@ pub(crate) struct Flights<E: NetworkEngine> {
     past: Vec<usize>,
 }
 
-/// A buffer of a pass. Each is asked for once in a run: to ask for it again would end what the pointer before may do.
+/// A buffer of a pass. Each is asked for once in a run: to ask for it again would end what the
+/// pointer before may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     None,
@@ -406,7 +422,8 @@ impl<'a> Side<'a> {
     }
 }
 
-/// How many levels each pass of so many takes: as few passes as may be, and none much smaller than others.
+/// How many levels each pass of so many takes: as few passes as may be, and none much smaller than
+/// others.
 fn levels_of_passes(levels: u32, most: u32) -> impl DoubleEndedIterator<Item = (u32, u32)> {
     let passes = levels.div_ceil(most);
     (0..passes).map(move |pass| {
@@ -539,7 +556,8 @@ impl<E: NetworkEngine> Flights<E> {
         }
     }
 
-    /// The kernels of one pass of a transform: each with its first lane and how far the next one is, where its factors are noted, and whether the first ones are zero.
+    /// The kernels of one pass of a transform: each with its first lane and how far the next one
+    /// is, where its factors are noted, and whether the first ones are zero.
     fn pass_of(
         &mut self,
         points: usize,
@@ -616,7 +634,8 @@ impl<E: NetworkEngine> Flights<E> {
     ///
     /// # Safety
     ///
-    /// Every buffer is valid for reads, and those that are written for writes of `len` bytes; they are apart from one another.
+    /// Every buffer is valid for reads, and those that are written for writes of `len` bytes; they
+    /// are apart from one another.
     pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
         let streaming = streaming && self.past.iter().all(|&output| buffer(output).addr().is_multiple_of(64));
         let tile = self.tile_bytes();
@@ -648,8 +667,9 @@ impl<E: NetworkEngine> Flights<E> {
                         ahead: tile,
                         len: n,
                     };
-                    // SAFETY: buffers by the caller's promise, `at + n <= len`; slots are lines of scratch, `tile >= n` bytes each. Outputs are aligned if the kernel stores past the cache: tiles
-                    // are multiples of 64 bytes.
+                    // SAFETY: buffers by the caller's promise, `at + n <= len`; slots are lines of
+                    // scratch, `tile >= n` bytes each. Outputs are aligned if the kernel stores
+                    // past the cache: tiles are multiples of 64 bytes.
                     unsafe { pass.kernels[usize::from(streaming)](&job) };
                 }
             }
@@ -781,7 +801,8 @@ unsafe fn portable_scale<const SLOTS: bool, const TO_SLOTS: bool>(job: &NetworkJ
         }
         let plus = job.column(lane);
         for i in 0..job.len {
-            // SAFETY: what is read is valid for `len` bytes and what is written for writes of them, by the caller's promise.
+            // SAFETY: what is read is valid for `len` bytes and what is written for writes of them,
+            // by the caller's promise.
             unsafe {
                 let from = if SLOTS { *job.slot(lane).wrapping_add(i) } else { 0 };
                 *to.wrapping_add(i) = product(factor, from ^ *plus.wrapping_add(i));
@@ -810,7 +831,8 @@ mod tests {
         }
     }
 
-    /// By any tier, and under Miri: what is transformed there and back, added to and scaled is what it was, past the end of a tile and of a vector.
+    /// By any tier, and under Miri: what is transformed there and back, added to and scaled is what
+    /// it was, past the end of a tile and of a vector.
     #[test]
     fn there_and_back_is_where_it_began() {
         let sizes = [(2usize, TILE_BYTES_MOST + 70), (8, 333), (32, 333)];

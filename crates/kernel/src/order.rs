@@ -1,18 +1,21 @@
 //! The order in which kernels read their sources.
 //!
-//! A loop over sources reads all of them by the same few instructions. Processors watch what an instruction reads, and
-//! when its addresses rise by equal steps they fetch what would come next. The buffers of a stripe mostly lie equally
-//! far apart: read in their order they look like one such stride, and what is fetched ahead is of buffers that are read
-//! anyway, or of none, while the lines that do come next are left to be waited for. So sources are read in an order
-//! without equal steps, as in Welch's Costas arrays: the powers of a primitive root modulo a prime, less those that are
-//! no source. From memory that is up to three times as fast (NOTES.md, Zen 5), and costs nothing.
+//! A loop over sources reads all of them by the same few instructions. Processors watch what an
+//! instruction reads, and when its addresses rise by equal steps they fetch what would come next.
+//! The buffers of a stripe mostly lie equally far apart: read in their order they look like one
+//! such stride, and what is fetched ahead is of buffers that are read anyway, or of none, while the
+//! lines that do come next are left to be waited for. So sources are read in an order without equal
+//! steps, as in Welch's Costas arrays: the powers of a primitive root modulo a prime, less those
+//! that are no source. From memory that is up to three times as fast (NOTES.md, Zen 5), and costs
+//! nothing.
 //!
-//! Invariants: each source once, the first of them first; no step twice in a row, whether a loop takes one source per
-//! round or two.
+//! Invariants: each source once, the first of them first; no step twice in a row, whether a loop
+//! takes one source per round or two.
 
 use crate::engine::MAX_SOURCES;
 
-/// The numbers below `count`, in the order in which sources are read. Longer lists are ordered piece by piece.
+/// The numbers below `count`, in the order in which sources are read. Longer lists are ordered
+/// piece by piece.
 pub(crate) fn reading_order(count: usize) -> impl Iterator<Item = usize> + Clone {
     (0..count).map(move |i| {
         let (before, at) = (i / MAX_SOURCES * MAX_SOURCES, i % MAX_SOURCES);
@@ -51,8 +54,8 @@ const fn order(count: usize) -> [u8; MAX_SOURCES] {
     }
 }
 
-/// The powers of `root` modulo `modulus` up to `count`, less one; `None` if they are not all numbers below the modulus,
-/// as only those of a primitive root of a prime are.
+/// The powers of `root` modulo `modulus` up to `count`, less one; `None` if they are not all
+/// numbers below the modulus, as only those of a primitive root of a prime are.
 const fn powers(modulus: usize, root: usize, count: usize) -> Option<[u8; MAX_SOURCES]> {
     let mut order = [0; MAX_SOURCES];
     let (mut power, mut found, mut exponent) = (1, 0, 0);
@@ -88,7 +91,8 @@ const fn has_equal_steps(order: &[u8; MAX_SOURCES], count: usize, lag: usize) ->
 mod tests {
     use super::*;
 
-    /// Wherever it begins to go wrong, kernels give the same bytes and are slow: nothing else would tell.
+    /// Wherever it begins to go wrong, kernels give the same bytes and are slow: nothing else would
+    /// tell.
     #[test]
     fn each_source_is_read_once_the_first_first_and_no_step_twice_in_a_row() {
         for count in 0..=3 * MAX_SOURCES + 7 {

@@ -1,12 +1,14 @@
-//! Buffers that share columns, interleaved: a column has a *packet* of its first buffer, one of its second, and so on, then the next packet of
-//! its first.
+//! Buffers that share columns, interleaved: a column has a *packet* of its first buffer, one of its
+//! second, and so on, then the next packet of its first.
 //!
-//! A column of an array code has a dozen buffers. With each of them in one piece, a stripe of 13 columns is 169 streams, of which a pass takes a line or two at
-//! a time: more than a processor follows, a pointer to look up for each, and as many places that may fall on one set of a cache. In
-//! packets it is 13 streams, each read from its beginning to its end, and where a buffer lies in its column is known when a program
-//! is compiled.
+//! A column of an array code has a dozen buffers. With each of them in one piece, a stripe of 13
+//! columns is 169 streams, of which a pass takes a line or two at a time: more than a processor
+//! follows, a pointer to look up for each, and as many places that may fall on one set of a cache.
+//! In packets it is 13 streams, each read from its beginning to its end, and where a buffer lies in
+//! its column is known when a program is compiled.
 //!
-//! Invariants: every column has as many packets of each of its buffers as every other one; bytes of a buffer keep their order.
+//! Invariants: every column has as many packets of each of its buffers as every other one; bytes of
+//! a buffer keep their order.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -17,7 +19,8 @@ use crate::program::{Program, ProgramError, check_count};
 /// A line of the cache, of every processor that there are kernels for.
 pub(crate) const LINE_BYTES: usize = 64;
 
-/// The bytes of each buffer that a loop takes: `bytes` of every one of so many packets, which begin `pitch` bytes apart.
+/// The bytes of each buffer that a loop takes: `bytes` of every one of so many packets, which begin
+/// `pitch` bytes apart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Walk {
     pub(crate) packets: usize,
@@ -38,8 +41,8 @@ pub struct Packets {
 impl Packets {
     /// Columns of so many buffers each, in packets of `bytes` bytes.
     ///
-    /// Buffers are numbered column by column. Programs of XORs are fastest with multiples of 128 bytes.
-    /// Errors: more columns or buffers than a program takes.
+    /// Buffers are numbered column by column. Programs of XORs are fastest with multiples of 128
+    /// bytes. Errors: more columns or buffers than a program takes.
     pub fn new(rows: &[usize], bytes: NonZeroUsize) -> Result<Packets, ProgramError> {
         check_count(rows.len())?;
         check_count(rows.iter().fold(0usize, |sum, &rows| sum.saturating_add(rows)))?;
@@ -73,13 +76,15 @@ impl Packets {
         (column as usize, row as usize)
     }
 
-    /// What a column has of one packet of each of its buffers, in bytes. Panics if there is no such column.
+    /// What a column has of one packet of each of its buffers, in bytes. Panics if there is no such
+    /// column.
     pub fn group_bytes(&self, column: usize) -> usize {
         self.rows[column].saturating_mul(self.bytes.get())
     }
 
-    /// Walks over so many packets of every buffer, each from the packet with its number: one, or one for each packet where columns have more and fewer buffers, so that packets of
-    /// a buffer are not equally far apart.
+    /// Walks over so many packets of every buffer, each from the packet with its number: one, or
+    /// one for each packet where columns have more and fewer buffers, so that packets of a buffer
+    /// are not equally far apart.
     pub(crate) fn walks(&self, groups: usize) -> (usize, Walk) {
         let mut rows = self.rows.iter().filter(|&&rows| rows > 0);
         let first = rows.next().copied().unwrap_or(0);
@@ -109,8 +114,8 @@ impl Packets {
 
     /// The packets of a buffer in such columns.
     ///
-    /// Errors: the number of columns is wrong; a column is no whole number of packets of each of its buffers, or of more or fewer than
-    /// the first one that has any.
+    /// Errors: the number of columns is wrong; a column is no whole number of packets of each of
+    /// its buffers, or of more or fewer than the first one that has any.
     pub fn groups(&self, columns: &[impl AsRef<[u8]>]) -> Result<usize, ShapeError> {
         if columns.len() != self.rows.len() {
             return Err(ShapeError::BufferCount { have: columns.len(), need: self.rows.len() });
@@ -167,8 +172,9 @@ impl PacketProgram {
     pub fn run(&self, columns: &mut [&mut [u8]]) -> Result<(), ShapeError> {
         let groups = self.packets.groups(columns)?;
         let base = columns.as_mut_ptr();
-        // SAFETY: `column` is called with numbers of columns only, of which there are as many as slices, by `groups`. Each call borrows that one slice anew, and
-        // the pointer stays valid because nothing else touches the slices until we return.
+        // SAFETY: `column` is called with numbers of columns only, of which there are as many as
+        // slices, by `groups`. Each call borrows that one slice anew, and the pointer stays valid
+        // because nothing else touches the slices until we return.
         let column = move |c: usize| unsafe { (*base.add(c)).as_mut_ptr() };
         // SAFETY: columns are apart from one another, and hold so many groups.
         unsafe { self.program.run_packets(&self.packets, column, groups) };

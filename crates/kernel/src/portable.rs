@@ -1,15 +1,16 @@
 //! The specification: GF(2^8) products without any instruction that a processor might lack.
 //!
-//! Every other tier must produce exactly these bytes; everything here can be checked by eye. The field is GF(2)\[x\]
-//! modulo x^8 + x^4 + x^3 + x^2 + 1 (0x11d), a byte's bit i is the coefficient of x^i. Invariant:
-//! `product(c, x) == LOW[c][x & 15] ^ HIGH[c][x >> 4]`, because multiplying by c is linear over GF(2) and
-//! x = (x & 15) + (x & 0xf0).
+//! Every other tier must produce exactly these bytes; everything here can be checked by eye. The
+//! field is GF(2)\[x\] modulo x^8 + x^4 + x^3 + x^2 + 1 (0x11d), a byte's bit i is the coefficient
+//! of x^i. Invariant: `product(c, x) == LOW[c][x & 15] ^ HIGH[c][x >> 4]`, because multiplying by c
+//! is linear over GF(2) and x = (x & 15) + (x & 0xf0).
 //!
-//! A sum of products is computed by Horner's rule over the bits of the coefficients: from bit 7 down, the sum so far is
-//! doubled, and every source whose coefficient has the bit is added. That takes XORs and seven doublings for any number
-//! of sources, on tiles of bytes that compilers turn into whatever vectors there are; a byte at a time, by table, for
-//! what is left. It deliberately knows no schedule: rows are evaluated in the order in which the caller wrote them, so
-//! that a mistake in the schedule of the fast tiers cannot be shared with their judge.
+//! A sum of products is computed by Horner's rule over the bits of the coefficients: from bit 7
+//! down, the sum so far is doubled, and every source whose coefficient has the bit is added. That
+//! takes XORs and seven doublings for any number of sources, on tiles of bytes that compilers turn
+//! into whatever vectors there are; a byte at a time, by table, for what is left. It deliberately
+//! knows no schedule: rows are evaluated in the order in which the caller wrote them, so that a
+//! mistake in the schedule of the fast tiers cannot be shared with their judge.
 
 use crate::dot::Mode;
 
@@ -41,7 +42,8 @@ pub(crate) struct Rows(Vec<Row>);
 struct Row {
     /// Sources, each with its coefficient.
     terms: Vec<(usize, u8)>,
-    /// For each bit, from 7 down, the sources whose coefficient has it; none before the highest bit of any.
+    /// For each bit, from 7 down, the sources whose coefficient has it; none before the highest bit
+    /// of any.
     by_bit: Vec<Vec<usize>>,
 }
 
@@ -139,8 +141,8 @@ const fn nibble_products(shift: u32) -> [[u8; 16]; 256] {
     let mut table = [[0; 16]; 256];
     let mut c = 0;
     while c < 256 {
-        // c * (n << shift) is the sum of c * x^(bit + shift) over the bits of n, so row n follows from row
-        // n without its highest bit.
+        // c * (n << shift) is the sum of c * x^(bit + shift) over the bits of n, so row n follows
+        // from row n without its highest bit.
         let mut power = c as u8;
         let mut step = 0;
         while step < shift {
@@ -162,7 +164,8 @@ const fn nibble_products(shift: u32) -> [[u8; 16]; 256] {
     table
 }
 
-/// 2 times x: its highest bit, if it has one, comes back as x^8. As a mask and not as a product, which vectors lack.
+/// 2 times x: its highest bit, if it has one, comes back as x^8. As a mask and not as a product,
+/// which vectors lack.
 #[inline(always)]
 const fn double(x: u8) -> u8 {
     (x << 1) ^ ((x.cast_signed() >> 7).cast_unsigned() & REDUCTION)

@@ -1,10 +1,12 @@
-//! Whole computations: steps over the buffers of a stripe, compiled once, run in place on any number of stripes.
+//! Whole computations: steps over the buffers of a stripe, compiled once, run in place on any
+//! number of stripes.
 //!
-//! Steps that read mostly the same buffers become one [`Dot`]; a program of XORs alone is carried out in the form that pays (`xor.rs`).
-//! What a step writes, later steps may read.
+//! Steps that read mostly the same buffers become one [`Dot`]; a program of XORs alone is carried
+//! out in the form that pays (`xor.rs`). What a step writes, later steps may read.
 //!
-//! Invariants: a run allocates nothing but the scratch of its thread, once, and what a program of XORs is made into, once for each of its forms, for which it
-//! also takes a lock that no run holds longer than to take or map some pages; it writes the targets of its steps and no other buffer.
+//! Invariants: a run allocates nothing but the scratch of its thread, once, and what a program of
+//! XORs is made into, once for each of its forms, for which it also takes a lock that no run holds
+//! longer than to take or map some pages; it writes the targets of its steps and no other buffer.
 
 use std::fmt;
 
@@ -18,8 +20,8 @@ use crate::solve::System;
 use crate::xor::Xor;
 use crate::{Dot, DotError, ShapeError, Stores, Tier};
 
-/// Bytes of every buffer that all stages work on before the next: what one stage writes is still near when the next
-/// reads it.
+/// Bytes of every buffer that all stages work on before the next: what one stage writes is still
+/// near when the next reads it.
 const TILE_BYTES: usize = 16 * 1024;
 
 /// Buffers of a program: far more than any code has cells, and few enough to be noted one by one.
@@ -48,7 +50,8 @@ pub struct Program {
     stores: Stores,
 }
 
-/// One stage needs no list: a recovery that is needed once should not wait for its plan longer than for its bytes.
+/// One stage needs no list: a recovery that is needed once should not wait for its plan longer than
+/// for its bytes.
 #[derive(Debug)]
 enum Stages {
     One(Stage),
@@ -77,7 +80,8 @@ struct Group {
 impl Program {
     /// The steps, for [`Tier::best`], over `buffers` buffers.
     ///
-    /// Errors: a step names a buffer that does not exist, writes what was written or read before, or reads its target.
+    /// Errors: a step names a buffer that does not exist, writes what was written or read before,
+    /// or reads its target.
     pub fn new(buffers: usize, steps: &[Step]) -> Result<Program, ProgramError> {
         Program::with_tier(Tier::best(), buffers, steps)
     }
@@ -94,7 +98,8 @@ impl Program {
         Ok(Program { stages, tier, buffers, streams, stores: Stores::Auto })
     }
 
-    /// The outputs of a system, for [`Tier::best`]: fewer products than its steps have, where the tier can solve it.
+    /// The outputs of a system, for [`Tier::best`]: fewer products than its steps have, where the
+    /// tier can solve it.
     ///
     /// Errors: the system is not whole; else as [`Program::new`], for the steps that it comes to.
     pub fn solving(buffers: usize, system: &System<'_>) -> Result<Program, ProgramError> {
@@ -126,7 +131,8 @@ impl Program {
         })
     }
 
-    /// What Horner's rule gives, for [`Tier::best`]; `None` if the tier has no kernel for it, and steps must do.
+    /// What Horner's rule gives, for [`Tier::best`]; `None` if the tier has no kernel for it, and
+    /// steps must do.
     ///
     /// Errors: as [`Program::new`], or a step shifts by no plane or by all.
     pub fn horner(buffers: usize, horner: &Horner) -> Result<Option<Program>, ProgramError> {
@@ -158,9 +164,11 @@ impl Program {
         }))
     }
 
-    /// What an additive FFT gives, for [`Tier::best`]; `None` if the tier has no kernels for it, and steps must do: [`Fft::expanded`].
+    /// What an additive FFT gives, for [`Tier::best`]; `None` if the tier has no kernels for it,
+    /// and steps must do: [`Fft::expanded`].
     ///
-    /// Errors: it has not 4 or 8 points, no output, or more outputs than points; else as [`Program::new`].
+    /// Errors: it has not 4 or 8 points, no output, or more outputs than points; else as
+    /// [`Program::new`].
     pub fn fft(buffers: usize, fft: &Fft) -> Result<Option<Program>, ProgramError> {
         Program::fft_with_tier(Tier::best(), buffers, fft)
     }
@@ -186,7 +194,8 @@ impl Program {
 
     /// What a network of transforms gives, for [`Tier::best`].
     ///
-    /// Errors: a step has not the lanes that it needs, or reads a slot that was not written; slots of one step overlap; else as [`Program::new`].
+    /// Errors: a step has not the lanes that it needs, or reads a slot that was not written; slots
+    /// of one step overlap; else as [`Program::new`].
     pub fn network(buffers: usize, network: &Network) -> Result<Program, ProgramError> {
         Program::network_with_tier(Tier::best(), buffers, network)
     }
@@ -252,8 +261,9 @@ impl Program {
         }
         let streaming = self.stores.streams(self.streams, len);
         let base = buffers.as_mut_ptr();
-        // SAFETY: `buffer` is called with numbers below `buffers.len()` only, which `check` saw to. Each call borrows
-        // that one slice anew, and the pointer stays valid because nothing else touches the slices until we return.
+        // SAFETY: `buffer` is called with numbers below `buffers.len()` only, which `check` saw to.
+        // Each call borrows that one slice anew, and the pointer stays valid because nothing else
+        // touches the slices until we return.
         let buffer = move |i: usize| unsafe { (*base.add(i)).as_mut_ptr() };
         // SAFETY: every buffer is valid for `len` bytes, and they are apart from one another.
         unsafe { self.run_stages(streaming, buffer, len) };
@@ -278,8 +288,9 @@ impl Program {
     ///
     /// # Safety
     ///
-    /// The packets have as many buffers as the program. `column(c)` is valid for reads and writes of `groups` packets of each buffer of the column, and apart from the
-    /// others, for every column.
+    /// The packets have as many buffers as the program. `column(c)` is valid for reads and writes
+    /// of `groups` packets of each buffer of the column, and apart from the others, for every
+    /// column.
     pub(crate) unsafe fn run_packets(
         &self,
         packets: &Packets,
@@ -304,7 +315,8 @@ impl Program {
 
     /// # Safety
     ///
-    /// `buffer(i)` is valid for reads and writes of `len` bytes and apart from the others, for every buffer of a step.
+    /// `buffer(i)` is valid for reads and writes of `len` bytes and apart from the others, for
+    /// every buffer of a step.
     #[inline]
     unsafe fn run_stages(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8 + Copy, len: usize) {
         let stages = match &self.stages {
@@ -342,7 +354,8 @@ impl Stage {
 
     /// # Safety
     ///
-    /// `buffer(i)` is valid for reads and writes of `len` bytes and apart from the others, for every buffer of a step.
+    /// `buffer(i)` is valid for reads and writes of `len` bytes and apart from the others, for
+    /// every buffer of a step.
     #[inline]
     unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8 + Copy, len: usize) {
         match self {
@@ -415,7 +428,8 @@ fn groups(steps: &[Step]) -> Vec<Vec<&Step>> {
     groups
 }
 
-/// Whether a step may be computed with a group: it uses none of its results, and mostly its sources.
+/// Whether a step may be computed with a group: it uses none of its results, and mostly its
+/// sources.
 fn belong_together(group: &[&Step], step: &Step) -> bool {
     let uses = |buffer: usize| step.terms.iter().any(|term| term.0 == buffer);
     if group.iter().any(|other| uses(other.target)) {
@@ -715,7 +729,8 @@ mod tests {
         if !Tier::Avx512Gfni.is_available() {
             return println!("this machine has no AVX-512: left out");
         }
-        // Two halves of twelve buffers summed, two sums of products of all of them, and one of results.
+        // Two halves of twelve buffers summed, two sums of products of all of them, and one of
+        // results.
         let sum = |target: usize, from: std::ops::Range<usize>| Step {
             target,
             terms: from.map(|i| (i, 1)).collect(),

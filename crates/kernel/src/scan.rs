@@ -1,10 +1,11 @@
 //! Where bytes stop being zero, whether they are equal, and plain XOR.
 //!
-//! Written as folds over blocks, a shape that the compiler turns into vector code on every target. On x86-64 the
-//! same code is compiled a second time for AVX2, which needs no intrinsics and cannot differ. A block is examined
-//! byte by byte only once it is known to hold the answer.
+//! Written as folds over blocks, a shape that the compiler turns into vector code on every target.
+//! On x86-64 the same code is compiled a second time for AVX2, which needs no intrinsics and cannot
+//! differ. A block is examined byte by byte only once it is known to hold the answer.
 
-/// What one step of a scan looks at: four cache lines, so that the test for zero is a small part of it.
+/// What one step of a scan looks at: four cache lines, so that the test for zero is a small part of
+/// it.
 const BLOCK_BYTES: usize = 256;
 
 /// Calls the AVX2 copy of `$body` if the machine has AVX2, and `$body` itself if not.
@@ -25,7 +26,8 @@ macro_rules! widest {
     }};
 }
 
-/// Offset of the first non-zero byte at or after `from`; `None` if there is none, or if `from` is past the end.
+/// Offset of the first non-zero byte at or after `from`; `None` if there is none, or if `from` is
+/// past the end.
 pub fn first_nonzero(bytes: &[u8], from: usize) -> Option<usize> {
     let rest = bytes.get(from..)?;
     let clean = leading_zero_bytes(rest);
@@ -34,8 +36,8 @@ pub fn first_nonzero(bytes: &[u8], from: usize) -> Option<usize> {
 
 /// First offset at or after `from` at which any of `buffers` is non-zero.
 ///
-/// Shape: the buffers may differ in length; a short one counts as zero past its end.
-/// Cost: one pass over each buffer up to the answer, in pages, so that a late answer in one buffer does not make
+/// Shape: the buffers may differ in length; a short one counts as zero past its end. Cost: one pass
+/// over each buffer up to the answer, in pages, so that a late answer in one buffer does not make
 /// the others be read to their end first.
 pub fn first_nonzero_any(buffers: &[&[u8]], from: usize) -> Option<usize> {
     const WINDOW_BYTES: usize = 4096;

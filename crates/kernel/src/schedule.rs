@@ -1,11 +1,13 @@
 //! From rows of coefficients to passes of a vector engine: what every instruction set shares.
 //!
-//! A *pass* computes up to [`MAX_OUTPUTS`] outputs in one sweep over the union of their sources, with all sums in
-//! registers. Rows share a pass if reading the sources once saves more than the zero coefficients cost that fill
-//! the gaps. A row of ones over the whole pass comes first and is plain XOR.
+//! A *pass* computes up to [`MAX_OUTPUTS`] outputs in one sweep over the union of their sources,
+//! with all sums in registers. Rows share a pass if reading the sources once saves more than the
+//! zero coefficients cost that fill the gaps. A row of ones over the whole pass comes first and is
+//! plain XOR.
 //!
-//! One pass takes the whole length at once; several take it tile by tile, so that the sources that they share stay in the first-level
-//! cache. How a pass reads streams that are many is told in `terms.rs`.
+//! One pass takes the whole length at once; several take it tile by tile, so that the sources that
+//! they share stay in the first-level cache. How a pass reads streams that are many is told in
+//! `terms.rs`.
 //!
 //! Invariants: each output belongs to exactly one pass or is empty.
 
@@ -36,7 +38,8 @@ struct Pass<E: Engine> {
     streaming: Kernel<E::Coefficient>,
     /// The cached and the streaming one for streams that lie far.
     far: [Option<Kernel<E::Coefficient>>; 2],
-    /// The same of kernels that double, for outputs that are not added to; sources stand in their order.
+    /// The same of kernels that double, for outputs that are not added to; sources stand in their
+    /// order.
     doubling: Option<[Kernel<E::Coefficient>; 2]>,
     sources: Vec<usize>,
     coefficients: Vec<E::Coefficient>,
@@ -87,7 +90,8 @@ impl<E: Engine> Schedule<E> {
         }
         match &self.passes[..] {
             [] => {}
-            // SAFETY: the caller promises what buffers are valid for, their disjointness and, by `Mode`, initialisation.
+            // SAFETY: the caller promises what buffers are valid for, their disjointness and, by
+            // `Mode`, initialisation.
             [pass] => unsafe { pass.run(self.engine, mode, streaming, source, output, len) },
             // SAFETY: as above.
             _ => unsafe { self.run_tiles(mode, streaming, source, output, len) },
@@ -116,8 +120,9 @@ impl<E: Engine> Schedule<E> {
         while at < len {
             let n = tile.min(len - at);
             for pass in &self.passes {
-                // SAFETY: every buffer is valid for `len >= at + n` bytes, so the moved pointers stay inside and
-                // are valid for n bytes. The caller promises the disjointness and, by `Mode`, initialisation.
+                // SAFETY: every buffer is valid for `len >= at + n` bytes, so the moved pointers
+                // stay inside and are valid for n bytes. The caller promises the disjointness and,
+                // by `Mode`, initialisation.
                 unsafe {
                     pass.run(self.engine, mode, streaming, |s| source(s).add(at), |o| output(o).add(at), n)
                 };
@@ -209,7 +214,8 @@ impl<E: Engine> Pass<E> {
             Some(kernels) => (kernels, kernels[0], [None; 2]),
             None => ([self.cached, self.streaming], self.group, self.far),
         };
-        // A short call takes as long as what is done before the kernel: only calls that stream look at what only they need.
+        // A short call takes as long as what is done before the kernel: only calls that stream look
+        // at what only they need.
         let is_past = streaming && outputs.iter().all(|pointer| pointer.addr() % E::STREAM_ALIGN_BYTES == 0);
         let terms = Terms {
             sources: &self.sources,
@@ -233,13 +239,15 @@ impl<E: Engine> Pass<E> {
                 (Some(&start), self.outputs.len())
             }
         };
-        // SAFETY: the caller's promise, restated for the gathered pointers. The engine that made the kernels is a witness of its
-        // instructions, and coefficients were laid out for the same shape.
+        // SAFETY: the caller's promise, restated for the gathered pointers. The engine that made
+        // the kernels is a witness of its instructions, and coefficients were laid out for the same
+        // shape.
         unsafe { terms.run(engine, streaming, (start, starts), &outputs, source, len) };
     }
 }
 
-/// Whether coefficients are 1, 2, 4 and so on from the first to the last, or from the last to the first; `None`: neither.
+/// Whether coefficients are 1, 2, 4 and so on from the first to the last, or from the last to the
+/// first; `None`: neither.
 fn rises_by_doubling(row: &[(usize, u8)]) -> Option<bool> {
     let powers = || std::iter::successors(Some(1), |&power| Some(product(power, 2)));
     let coefficients = || row.iter().map(|term| term.1);
@@ -310,7 +318,8 @@ impl Cluster {
         }
     }
 
-    /// In halves of a vector load: each source is loaded once, and multiplied for each row; XOR costs one half.
+    /// In halves of a vector load: each source is loaded once, and multiplied for each row; XOR
+    /// costs one half.
     fn cost<E: Engine>(&self, engine: E) -> usize {
         let sources: usize = self.union.iter().map(|word| word.count_ones() as usize).sum();
         let plain = usize::from(self.longest_ones == sources);
@@ -341,8 +350,9 @@ impl<E: Engine> std::fmt::Debug for Schedule<E> {
 
 #[cfg(test)]
 mod tests {
-    //! The schedule under a scalar engine, so that every machine and Miri can test it, and under every engine of
-    //! this machine taken for one that follows few streams and for one that follows many.
+    //! The schedule under a scalar engine, so that every machine and Miri can test it, and under
+    //! every engine of this machine taken for one that follows few streams and for one that follows
+    //! many.
 
     use super::*;
     use crate::engine::Job;
@@ -651,7 +661,8 @@ mod tests {
                 2 => std::ptr::null(),
                 _ => memory[(20 + o) * 400 + o..].as_ptr(),
             });
-            // SAFETY: every buffer is 400 bytes long and begins less than 64 bytes later, so that it is valid for the length; outputs begin a line.
+            // SAFETY: every buffer is 400 bytes long and begins less than 64 bytes later, so that
+            // it is valid for the length; outputs begin a line.
             unsafe {
                 kernel(&Job {
                     sources: &pointers,
@@ -743,7 +754,8 @@ mod tests {
                 let schedule = Schedule::new(SaysWho(few), rows);
                 calls(pitch, |at| {
                     let (source, output) = (|s| at(s).cast_const(), |o| at(sources + o));
-                    // SAFETY: the kernels of this engine touch nothing, and no pointer is moved but by wrapping.
+                    // SAFETY: the kernels of this engine touch nothing, and no pointer is moved but
+                    // by wrapping.
                     unsafe { schedule.run(Mode::Apply, streaming, source, output, len) };
                 })
             };

@@ -17,10 +17,11 @@ thread_local! {
     static SCRATCH: Cell<Scratch> = const { Cell::new(Scratch { table: Vec::new(), lines: Vec::new() }) };
 }
 
-/// Calls `use_it` with `places` pointers and `bytes` bytes, both of unknown content. Allocates only when this thread
-/// has not needed so much before.
+/// Calls `use_it` with `places` pointers and `bytes` bytes, both of unknown content. Allocates only
+/// when this thread has not needed so much before.
 pub(crate) fn with_scratch(places: usize, bytes: usize, use_it: impl FnOnce(&mut [*mut u8], &mut [Line])) {
-    // Taken out while in use, so that nothing borrows the cell; gone while the thread ends, then a fresh one does.
+    // Taken out while in use, so that nothing borrows the cell; gone while the thread ends, then a
+    // fresh one does.
     let mut scratch = SCRATCH.try_with(Cell::take).unwrap_or_default();
     let lines = bytes.div_ceil(size_of::<Line>());
     if scratch.table.len() < places {

@@ -1,9 +1,11 @@
 //! Sums of products, and a small system solved before anything is stored: how an MDS code decodes.
 //!
-//! Lost buffers follow from as many parities: the sum of what is left under each parity, the parity itself added, is the
-//! same sum over the lost ones; its matrix is m x m. Solved in registers, (k - m) m + m^2 products take the place of the
-//! k m of final coefficients for each source; a parity of ones saves m of the k - m and, because the last lost buffer is
-//! what the others leave of it, m of the m^2. With such a parity it is (m - 1) k either way, and some engines are faster with final coefficients ([`crate::expand`]).
+//! Lost buffers follow from as many parities: the sum of what is left under each parity, the parity
+//! itself added, is the same sum over the lost ones; its matrix is m x m. Solved in registers, (k -
+//! m) m + m^2 products take the place of the k m of final coefficients for each source; a parity of
+//! ones saves m of the k - m and, because the last lost buffer is what the others leave of it, m of
+//! the m^2. With such a parity it is (m - 1) k either way, and some engines are faster with final
+//! coefficients ([`crate::expand`]).
 
 use crate::engine::{Engine, Kernel, MAX_OUTPUTS, Solving, Summing};
 use crate::expand::Expanded;
@@ -13,7 +15,8 @@ use crate::terms::{Terms, far_kernel, group_kernel};
 
 /// Outputs that follow from as many sums, all of the same sources.
 ///
-/// Borrowed, and flat: a recovery that is planned for one stripe must not take longer to compile than to run.
+/// Borrowed, and flat: a recovery that is planned for one stripe must not take longer to compile
+/// than to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct System<'a> {
     /// Buffers that enter every sum.
@@ -72,7 +75,8 @@ pub(crate) struct Solve<E: Engine> {
     /// Sums, and outputs.
     count: usize,
     sources: Vec<usize>,
-    /// Those of the sums, `width` for each source, and then the solution; none if an expanded system takes every run.
+    /// Those of the sums, `width` for each source, and then the solution; none if an expanded
+    /// system takes every run.
     coefficients: Vec<E::Coefficient>,
     first_is_plain: bool,
     width: usize,
@@ -87,7 +91,8 @@ pub(crate) struct Solve<E: Engine> {
 }
 
 impl<E: Engine> Solve<E> {
-    /// `None` if the engine has no kernel for such a system, which is whole. Boxed where it is made: to move what was just written takes longer than to write it.
+    /// `None` if the engine has no kernel for such a system, which is whole. Boxed where it is
+    /// made: to move what was just written takes longer than to write it.
     pub(crate) fn new(engine: E, system: &System<'_>) -> Option<Box<Solve<E>>> {
         assert!(system.is_whole(), "whoever compiles a system looks at its shape first");
         let count = system.starts.len();
@@ -172,7 +177,8 @@ impl<E: Engine> Solve<E> {
     ///
     /// # Safety
     ///
-    /// Every buffer of the system is valid for reads, outputs for writes of `len` bytes; outputs overlap nothing.
+    /// Every buffer of the system is valid for reads, outputs for writes of `len` bytes; outputs
+    /// overlap nothing.
     #[inline]
     pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
         let mut start = [std::ptr::null(); MAX_OUTPUTS];
@@ -212,7 +218,8 @@ impl<E: Engine> Solve<E> {
             taken: self.taken,
         };
         let start = (Some(&start), self.started);
-        // SAFETY: the caller's promise; the engine is a witness of its instructions, and the job has the kernel's shape.
+        // SAFETY: the caller's promise; the engine is a witness of its instructions, and the job
+        // has the kernel's shape.
         unsafe { terms.run(self.engine, streaming, start, &outputs, |s| buffer(s).cast_const(), len) };
         if streaming {
             self.engine.fence();
@@ -229,10 +236,12 @@ impl<E: Engine> std::fmt::Debug for Solve<E> {
     }
 }
 
-/// An output that is the sum `ones` less other outputs, and a bit for each of these; the last one that can be had so.
+/// An output that is the sum `ones` less other outputs, and a bit for each of these; the last one
+/// that can be had so.
 ///
-/// The rows of all outputs that enter the sum of ones with a start add up to that sum: x_1 + .. + x_m = s, so the rows
-/// of the solution do too. Which outputs these are is found by trying all sets of them, of which there are few.
+/// The rows of all outputs that enter the sum of ones with a start add up to that sum: x_1 + .. +
+/// x_m = s, so the rows of the solution do too. Which outputs these are is found by trying all sets
+/// of them, of which there are few.
 fn by_sum(system: &System<'_>, ones: usize) -> Option<(usize, u32)> {
     let count = system.outputs.len();
     if count > 6 {
@@ -250,7 +259,8 @@ fn by_sum(system: &System<'_>, ones: usize) -> Option<(usize, u32)> {
 
 #[cfg(all(test, target_arch = "x86_64", not(miri)))]
 mod tests {
-    //! Systems solved in groups of sources, on this machine taken for one that follows few streams and for one that follows many.
+    //! Systems solved in groups of sources, on this machine taken for one that follows few streams
+    //! and for one that follows many.
 
     use super::*;
     use crate::arch::x86_64::Kind;
@@ -281,7 +291,8 @@ mod tests {
                 solution: &vec![2; count * count],
             };
             let solve = Solve::new(SaysWho(FEW_STREAMS), &system).unwrap();
-            // SAFETY: the kernels of this engine touch nothing, and no pointer is moved but by wrapping.
+            // SAFETY: the kernels of this engine touch nothing, and no pointer is moved but by
+            // wrapping.
             calls(pitch, |at| unsafe { solve.run(streaming, at, len) })
         };
         let apart = |len: usize| len + 256;
@@ -303,7 +314,8 @@ mod tests {
     #[test]
     fn what_a_sum_of_ones_leaves_is_expanded_where_that_is_faster() {
         let Some(engine) = Avx2::new() else { return println!("this machine has no AVX2: left out") };
-        // Whether runs through the cache take it expanded, and those past it; and whether any is left to be solved.
+        // Whether runs through the cache take it expanded, and those past it; and whether any is
+        // left to be solved.
         let ways = |sources: usize, count: usize, has_zeros: bool, adds_up: bool| {
             let mut solution: Vec<u8> = (0..count * count).map(|i| (i * 11 + 2) as u8).collect();
             solution[1] *= u8::from(!has_zeros);
@@ -350,7 +362,8 @@ mod tests {
             (20, 4, 131_073),
             (66, 2, 17_000),
         ] {
-            // The second sum is of ones; one sum in three has no start. Some take the first source as it is.
+            // The second sum is of ones; one sum in three has no start. Some take the first source
+            // as it is.
             let coefficient = |sum: usize, t: usize| match sum == 1 || t == 0 && sources % 3 == 2 {
                 true => 1,
                 false => (sum * 41 + t * 13) as u8 | 2,

@@ -1,14 +1,18 @@
 //! XOR programs as a straight line: sum after sum, with registers for what is needed again soonest.
 //!
-//! Bit-matrix codes have buffers that lie in ten sums and more, so no grid has few enough held sums to take them all in one sweep
-//! ([`crate::braid`]). Here each sum is computed by itself. What it reads stays in a register if it is read again before whatever the register would hold
-//! instead; which that is, is known, because the order of the sums is. What is not in a register is read from memory by the instruction that
-//! adds it. A sum that is no buffer is written, to a slot, only if it has to leave its register.
+//! Bit-matrix codes have buffers that lie in ten sums and more, so no grid has few enough held sums
+//! to take them all in one sweep ([`crate::braid`]). Here each sum is computed by itself. What it
+//! reads stays in a register if it is read again before whatever the register would hold instead;
+//! which that is, is known, because the order of the sums is. What is not in a register is read
+//! from memory by the instruction that adds it. A sum that is no buffer is written, to a slot, only
+//! if it has to leave its register.
 //!
-//! A slice is one vector, so that each register holds a value of its own: 16 values instead of 8 are worth more than whole lines, which the
-//! first-level cache keeps from one slice to the next. Code that stores past the caches takes two, one after the other, if it needs two for a line.
+//! A slice is one vector, so that each register holds a value of its own: 16 values instead of 8
+//! are worth more than whole lines, which the first-level cache keeps from one slice to the next.
+//! Code that stores past the caches takes two, one after the other, if it needs two for a line.
 //!
-//! Invariants: each buffer is stored once for each slice; a slot is written before it is read, and used again only when its sum is.
+//! Invariants: each buffer is stored once for each slice; a slot is written before it is read, and
+//! used again only when its sum is.
 
 use crate::braid::{Place, Target, Vectors};
 use crate::dispatch::counting;
@@ -35,8 +39,9 @@ pub(crate) enum Op {
     Store(Register, Target),
 }
 
-/// What instructions on a vector cost, in parts of 0.027 ns: found on a Zen 3 at 3.5 GHz, where loads, stores and sums add up, by leaving those of each kind out
-/// of a program of 1175 (bit matrix of 16 + 4 columns, vectors of 32 bytes).
+/// What instructions on a vector cost, in parts of 0.027 ns: found on a Zen 3 at 3.5 GHz, where
+/// loads, stores and sums add up, by leaving those of each kind out of a program of 1175 (bit
+/// matrix of 16 + 4 columns, vectors of 32 bytes).
 pub(crate) mod cost {
     pub(crate) const MOVE: usize = 1;
     pub(crate) const SUM: usize = 3;
@@ -73,7 +78,8 @@ impl Straight {
             return None;
         }
         let worth = Worth::of(shared);
-        // How much an order looks back decides what it finds together. Which is best depends on the sums.
+        // How much an order looks back decides what it finds together. Which is best depends on the
+        // sums.
         let registers = vectors.registers();
         let tried = [registers / 2, registers * 3 / 4, registers].map(|reach| {
             let order = counting(
@@ -125,8 +131,11 @@ impl Op {
     }
 }
 
-/// Whether what is read lies in more than three sums on average, common parts being sums of their own. Array codes have two and a little more, which a braid takes at least as well, for it touches each buffer once: Zen 3, packets of 128
-/// bytes, 64 KiB staggered, encode: D-Code(13) 0.79 to 0.88 of the limit, as a line 0.73 to 0.82; EVENODD(13) both 0.80 to 0.87; bit matrix of 6 + 3 columns 12 and 29 GB/s.
+/// Whether what is read lies in more than three sums on average, common parts being sums of their
+/// own. Array codes have two and a little more, which a braid takes at least as well, for it
+/// touches each buffer once: Zen 3, packets of 128 bytes, 64 KiB staggered, encode: D-Code(13) 0.79
+/// to 0.88 of the limit, as a line 0.73 to 0.82; EVENODD(13) both 0.80 to 0.87; bit matrix of 6 + 3
+/// columns 12 and 29 GB/s.
 pub(crate) fn is_dense(shared: &SharedSums) -> bool {
     let terms: usize = shared.sums().iter().map(|sum| sum.terms.len()).sum();
     let made = shared.sums().iter().filter(|sum| (sum.out as usize) < shared.buffers().len()).count();
@@ -169,7 +178,8 @@ struct Worth {
 }
 
 impl Worth {
-    /// Without parts that cost more than they save: a part of t terms in u sums takes t + u terms where there would be t u, and a store.
+    /// Without parts that cost more than they save: a part of t terms in u sums takes t + u terms
+    /// where there would be t u, and a store.
     fn of(shared: &SharedSums) -> Worth {
         let (sums, buffers) = (shared.sums(), shared.buffers());
         let mut sets = Sets::of(sums, shared.places());
@@ -195,13 +205,15 @@ impl Worth {
         Worth { lists, sets: sets.of_rows(kept()) }
     }
 
-    /// Sums in an order in which each mostly adds what those before it did: next is always the one, of those that can be computed, most of whose terms are
-    /// among the `reach` places that were used last.
+    /// Sums in an order in which each mostly adds what those before it did: next is always the one,
+    /// of those that can be computed, most of whose terms are among the `reach` places that were
+    /// used last.
     ///
     /// Cost: O(sums^2) sums looked at.
     #[inline(always)]
     fn order(&self, reach: usize) -> Vec<usize> {
-        // As sets: places that are not made yet, those that were used last, those that one sum is left to read.
+        // As sets: places that are not made yet, those that were used last, those that one sum is
+        // left to read.
         const UNMADE: usize = 0;
         const NEAR: usize = 1;
         const SINGLE: usize = 2;
@@ -291,7 +303,8 @@ struct Allocation {
     slots: u32,
     registers: usize,
     ops: Vec<Op>,
-    /// Lists that are used again: terms of a sum that a register holds, those that are read with when that will be again, and those that are in no register.
+    /// Lists that are used again: terms of a sum that a register holds, those that are read with
+    /// when that will be again, and those that are in no register.
     held: Vec<u32>,
     read: Vec<(u32, u32)>,
     far: Vec<u32>,
@@ -356,7 +369,8 @@ impl Allocation {
         }
     }
 
-    /// The register that is needed last, of those that hold neither a term of the sum nor it, and when that is.
+    /// The register that is needed last, of those that hold neither a term of the sum nor it, and
+    /// when that is.
     fn least_needed(&self) -> Option<(u32, Register)> {
         let apart = (0..self.registers).filter(|register| (self.free | self.pinned) >> register & 1 == 0);
         apart.map(|register| (self.due[register], register as Register)).max()
@@ -418,7 +432,8 @@ impl Allocation {
                 }
             }
         }
-        // The sum begins in the register of a term that nobody else needs, in a free one, or in that which is needed last.
+        // The sum begins in the register of a term that nobody else needs, in a free one, or in
+        // that which is needed last.
         let begun = self.held.iter().position(|&t| self.next_use(t) == NEVER);
         let begun = begun.map(|at| self.held.swap_remove(at));
         let to = match begun {
@@ -437,7 +452,8 @@ impl Allocation {
         };
         self.vacate(to);
         self.hold(to, out);
-        // What is read again soon is kept, the soonest first; nothing that this sum adds leaves its register for that.
+        // What is read again soon is kept, the soonest first; nothing that this sum adds leaves its
+        // register for that.
         self.read.sort_unstable();
         for at in 0..self.read.len() {
             let (next, term) = self.read[at];
@@ -502,7 +518,8 @@ mod tests {
     use super::*;
     use crate::sum_graph::tests::{contents, steps};
 
-    /// What the code of a straight line does for one byte of every buffer, with rubbish in registers and slots to begin with.
+    /// What the code of a straight line does for one byte of every buffer, with rubbish in
+    /// registers and slots to begin with.
     fn line_byte(straight: &Straight, buffers: &mut [u8]) {
         let mut registers = vec![0xa5u8; straight.vectors.registers()];
         let mut slots = vec![0x5au8; straight.slots];
@@ -578,7 +595,8 @@ mod tests {
             check(&random(seed, buffers, sums, 1 + seed as usize % 5));
         }
         if !cfg!(miri) {
-            // Ten columns of eight rows and four parities, half of all terms; and more than fit registers in one sum.
+            // Ten columns of eight rows and four parities, half of all terms; and more than fit
+            // registers in one sum.
             check(&random(7, 80, 32, 2));
             check(&[(100, (0..100).collect()), (101, (0..100).collect()), (102, (0..99).collect())]);
         }
@@ -600,7 +618,8 @@ mod tests {
 
     #[test]
     fn a_part_that_saves_nothing_is_no_sum() {
-        // Two terms in two sums cost as much each on their own; in three sums they do not, nor three terms in two.
+        // Two terms in two sums cost as much each on their own; in three sums they do not, nor
+        // three terms in two.
         let sums = |steps: &[(usize, Vec<usize>)]| {
             let shared = SharedSums::new(steps);
             Worth::of(&shared).lists.outs.len()

@@ -1,9 +1,11 @@
-//! Sums as a graph: which sum makes a place, which sums read it, and which sums are best held in registers.
+//! Sums as a graph: which sum makes a place, which sums read it, and which sums are best held in
+//! registers.
 //!
-//! An array code adds most buffers to two sums each. Computed sum by sum, every buffer is fetched twice. So the sums
-//! are parted into two sets such that a buffer lies in one sum of each, if possible: sums that are *held*, all at once,
-//! in registers, and sums that are *swept*, one after the other. Where a held and a swept sum share a buffer, they
-//! meet: the buffer is loaded once and added to both ([`crate::braid`]).
+//! An array code adds most buffers to two sums each. Computed sum by sum, every buffer is fetched
+//! twice. So the sums are parted into two sets such that a buffer lies in one sum of each, if
+//! possible: sums that are *held*, all at once, in registers, and sums that are *swept*, one after
+//! the other. Where a held and a swept sum share a buffer, they meet: the buffer is loaded once and
+//! added to both ([`crate::braid`]).
 
 use crate::sums::{SharedSums, Sum};
 use std::collections::HashMap;
@@ -74,7 +76,8 @@ impl<'s> SumGraph<'s> {
         self.sums[sum].terms.iter().any(|&t| self.made_by[t as usize].is_some())
     }
 
-    /// Which sums to hold: neighbours of swept ones, where sums with a common source are neighbours.
+    /// Which sums to hold: neighbours of swept ones, where sums with a common source are
+    /// neighbours.
     pub(crate) fn held(&self) -> Vec<bool> {
         let mut neighbours = vec![Vec::new(); self.sums.len()];
         for place in (0..self.buffers).filter(|&place| self.made_by[place as usize].is_none()) {
@@ -141,8 +144,9 @@ impl<'s> SumGraph<'s> {
     }
 }
 
-/// Moves sums of a component to the other side as long as more buffers then lie in a sum of either: a local maximum
-/// cut. Where two sides suffice nothing is left to move, and each buffer is met once.
+/// Moves sums of a component to the other side as long as more buffers then lie in a sum of either:
+/// a local maximum cut. Where two sides suffice nothing is left to move, and each buffer is met
+/// once.
 ///
 /// Cost: each move meets one buffer more, so there are no more moves than shared buffers.
 fn cut(neighbours: &[Vec<usize>], component: &[usize], side: &mut [Option<bool>]) {
@@ -177,7 +181,8 @@ pub(crate) mod tests {
     use super::*;
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// Rows and diagonals that hold the row sums: what RDP's encoding looks like. With `chain`, each sum needs the one before.
+    /// Rows and diagonals that hold the row sums: what RDP's encoding looks like. With `chain`,
+    /// each sum needs the one before.
     pub(crate) fn steps(rows: usize, columns: usize, chain: bool) -> Vec<(usize, Vec<usize>)> {
         let first = rows * columns;
         let mut steps: Vec<(usize, Vec<usize>)> =
@@ -215,7 +220,8 @@ pub(crate) mod tests {
         (have, wanted)
     }
 
-    /// `m` columns of dense sums of `k`, each of `rows` buffers; the last sum has one more term, the one before it.
+    /// `m` columns of dense sums of `k`, each of `rows` buffers; the last sum has one more term,
+    /// the one before it.
     pub(crate) fn dense(k: usize, m: usize, rows: usize) -> Vec<(usize, Vec<usize>)> {
         let mixed = |number: usize| (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let is_term = |target: usize, source: usize| {

@@ -23,7 +23,8 @@ pub(crate) struct SharedSums {
 }
 
 impl SharedSums {
-    /// `steps`: each a target and the buffers whose sum it is, in an order in which they can be done.
+    /// `steps`: each a target and the buffers whose sum it is, in an order in which they can be
+    /// done.
     pub(crate) fn new(steps: &[(usize, Vec<usize>)]) -> SharedSums {
         let (buffers, place_of) = numbered(steps);
         let place = |buffer: usize| place_of[buffer];
@@ -88,9 +89,11 @@ pub(crate) fn odd(mut terms: Vec<u32>) -> Vec<u32> {
 /// Work on common parts that a program is worth, in words of 64 places that are compared.
 const SHARING_EFFORT: usize = 1 << 24;
 
-/// Computes once what several sums have in common, the largest common part first. New sums are numbered from `next`.
+/// Computes once what several sums have in common, the largest common part first. New sums are
+/// numbered from `next`.
 ///
-/// Cost: O(sums^2) comparisons of bit sets, and O(sums) more for each sum that a common part changes.
+/// Cost: O(sums^2) comparisons of bit sets, and O(sums) more for each sum that a common part
+/// changes.
 fn shared(sums: Vec<Sum>, next: u32) -> Vec<Sum> {
     shared_within(SHARING_EFFORT, sums, next)
 }
@@ -115,7 +118,8 @@ struct CommonParts {
     outs: Vec<u32>,
     /// The terms of each sum.
     sets: Sets,
-    /// For each sum the most terms that it shares with one before it, and the first such; 1 if it shares fewer than 2.
+    /// For each sum the most terms that it shares with one before it, and the first such; 1 if it
+    /// shares fewer than 2.
     most: Vec<(u32, usize)>,
     /// The number of the next new sum.
     next: u32,
@@ -171,7 +175,8 @@ impl CommonParts {
         (self.outs, self.sets)
     }
 
-    /// The largest common part, and the first two sums that have it; `None` if no two share two terms.
+    /// The largest common part, and the first two sums that have it; `None` if no two share two
+    /// terms.
     #[inline(always)]
     fn largest(&self) -> Option<(u32, usize, usize)> {
         let larger = |largest: (u32, usize, usize), (b, &(size, a)): (usize, &(u32, usize))| {
@@ -340,7 +345,8 @@ fn count(set: &[u64]) -> u32 {
     count
 }
 
-/// In a loop: what iterators are made of may be compiled on its own, and without the instruction that counts bits.
+/// In a loop: what iterators are made of may be compiled on its own, and without the instruction
+/// that counts bits.
 #[inline(always)]
 fn count_common(a: &[u64], b: &[u64]) -> u32 {
     let mut count = 0;

@@ -1,12 +1,13 @@
 //! The terms of a pass or of a system, over streams that may be many and far away.
 //!
 //! Two traversals, chosen per call because they depend on lengths and places:
-//! * few streams: the whole length at once, by a kernel that fetches what it reads next where streams come from
-//!   behind the second-level cache and are too many for the prefetchers;
-//! * more sources than [`MAX_SOURCES`], or more streams than the prefetchers of some processors follow: groups of
-//!   sources, with the partial sums of a tile in scratch.
+//! * few streams: the whole length at once, by a kernel that fetches what it reads next where
+//!   streams come from behind the second-level cache and are too many for the prefetchers;
+//! * more sources than [`MAX_SOURCES`], or more streams than the prefetchers of some processors
+//!   follow: groups of sources, with the partial sums of a tile in scratch.
 //!
-//! Invariants: every byte of an output is stored through its own pointer exactly once per call; scratch is written before it is read.
+//! Invariants: every byte of an output is stored through its own pointer exactly once per call;
+//! scratch is written before it is read.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -14,8 +15,9 @@ use std::ops::Range;
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS, MAX_SOURCES, Summing};
 use crate::scratch::with_scratch;
 
-/// How processors read what streams whose prefetchers lose the thread of many streams: groups few enough to be followed, for many pages at a
-/// time, with the sums in a quarter of a second-level cache. Measured on Zen 4, where such groups gain up to 100 %; NOTES.md has the figures.
+/// How processors read what streams whose prefetchers lose the thread of many streams: groups few
+/// enough to be followed, for many pages at a time, with the sums in a quarter of a second-level
+/// cache. Measured on Zen 4, where such groups gain up to 100 %; NOTES.md has the figures.
 pub(crate) const FEW_STREAMS: FewStreams = FewStreams {
     most: 13,
     most_apart: 16,
@@ -34,7 +36,8 @@ pub(crate) const SUMS_BYTES: usize = 256 * 1024;
 /// Groups of sources that are merely many.
 pub(crate) const WIDE: Groups = Groups { reads: MAX_SOURCES, tile_bytes: 2048 };
 
-/// Streams taken together over a tile of the length: sources, and with the first of them the sums so far.
+/// Streams taken together over a tile of the length: sources, and with the first of them the sums
+/// so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Groups {
     pub(crate) reads: usize,
@@ -46,18 +49,22 @@ pub(crate) struct Groups {
 pub(crate) struct FewStreams {
     /// Streams that it follows while it reads them, wherever they begin.
     pub(crate) most: usize,
-    /// As many if they begin at different places of their pages, so that few of their lines share a set of the first-level cache.
+    /// As many if they begin at different places of their pages, so that few of their lines share a
+    /// set of the first-level cache.
     pub(crate) most_apart: usize,
     /// The same of kernels that double ([`Engine::doubling_kernel`]).
     pub(crate) most_apart_doubling: usize,
-    /// Shorter streams are read as they come: finding those of each group anew takes longer than it gains.
+    /// Shorter streams are read as they come: finding those of each group anew takes longer than it
+    /// gains.
     pub(crate) len_least: usize,
     pub(crate) groups: Groups,
     /// Streams that it follows while they come from afar, apart as above.
     pub(crate) most_far: usize,
-    /// As many need not be apart for that, where outputs are stored through the cache and past it: its first-level cache keeps a line of each.
+    /// As many need not be apart for that, where outputs are stored through the cache and past it:
+    /// its first-level cache keeps a line of each.
     pub(crate) ways: [usize; 2],
-    /// Streams are far if they are more bytes than these together: where they do not stay in a second-level cache they lie behind it, though not in memory.
+    /// Streams are far if they are more bytes than these together: where they do not stay in a
+    /// second-level cache they lie behind it, though not in memory.
     pub(crate) far_bytes: usize,
     /// Streams that are more bytes together than these come from farther still, and are followed.
     pub(crate) most_far_bytes: usize,
@@ -79,13 +86,15 @@ pub(crate) fn far_kernel<E: Engine>(
     engine.few_streams().filter(|few| streams > few.most_far).and_then(|_| kernel())
 }
 
-/// The kernel of groups that stream. Who follows many streams has groups of very many, which prefetchers are left to.
+/// The kernel of groups that stream. Who follows many streams has groups of very many, which
+/// prefetchers are left to.
 pub(crate) fn group_kernel<E: Engine>(engine: E, shape: Summing) -> Kernel<E::Coefficient> {
     let fetching = engine.few_streams().and_then(|_| engine.group_kernel(shape));
     fetching.unwrap_or_else(|| engine.kernel(false, shape))
 }
 
-/// What kernels take in one call or in several: the terms of a pass, or of a system that is solved at the end.
+/// What kernels take in one call or in several: the terms of a pass, or of a system that is solved
+/// at the end.
 pub(crate) struct Terms<'a, C> {
     pub(crate) sources: &'a [usize],
     /// As in a [`Job`].
@@ -168,7 +177,8 @@ impl<C> Terms<'_, C> {
         let tile = groups.tile_bytes.min(SUMS_BYTES / self.outputs.next_power_of_two());
         with_scratch(0, self.outputs * tile, |_, lines| {
             let first = lines.as_mut_ptr().cast::<u8>();
-            // Pointers past the outputs are never used, so all are moved by wrapping; so are starts that are null and stay so.
+            // Pointers past the outputs are never used, so all are moved by wrapping; so are starts
+            // that are null and stay so.
             let sums: [*mut u8; MAX_OUTPUTS] = std::array::from_fn(|o| first.wrapping_add(o * tile));
             let sums_so_far = sums.map(|pointer| pointer.cast_const());
             let mut at = 0;
@@ -185,9 +195,10 @@ impl<C> Terms<'_, C> {
                     let begin = if g == 0 { tile_start.as_ref() } else { Some(&sums_so_far) };
                     let (kernel, target) =
                         if g + 1 == count { (self.finish, &tile_outputs) } else { (self.sum, &sums) };
-                    // SAFETY: sources are valid for `len >= at + n` bytes; targets and starts for n bytes: the outputs by the
-                    // caller's promise, scratch because n <= tile, and it was written by the group before whenever it is
-                    // read (g > 0). Scratch is ours, so it overlaps nothing of the caller's.
+                    // SAFETY: sources are valid for `len >= at + n` bytes; targets and starts for n
+                    // bytes: the outputs by the caller's promise, scratch because n <= tile, and it
+                    // was written by the group before whenever it is read (g > 0). Scratch is ours,
+                    // so it overlaps nothing of the caller's.
                     unsafe { self.run_some(kernel, range, begin, target, |s| source(s).wrapping_add(at), n) };
                 }
                 at += n;
@@ -216,7 +227,8 @@ impl<C> Terms<'_, C> {
         for (pointer, &s) in pointers.iter_mut().zip(indices) {
             pointer.write(source(s));
         }
-        // SAFETY: the loop wrote every element of the slice, and MaybeUninit<T> has the layout of T.
+        // SAFETY: the loop wrote every element of the slice, and MaybeUninit<T> has the layout of
+        // T.
         let sources = unsafe { &*(&raw const *pointers as *const [*const u8]) };
         let coefficients = &self.coefficients[range.start * self.width..range.end * self.width];
         let (solution, taken) = (self.solution, self.taken);
@@ -238,8 +250,9 @@ impl<C> Terms<'_, C> {
     }
 }
 
-/// Whether the processor loses the thread of so many streams that lie far: of `streams` buffers, from which there are so many reads. Those that share sets of the
-/// first-level cache would evict what is fetched.
+/// Whether the processor loses the thread of so many streams that lie far: of `streams` buffers,
+/// from which there are so many reads. Those that share sets of the first-level cache would evict
+/// what is fetched.
 #[inline(never)]
 pub(crate) fn are_lost(
     engine: impl Engine,
@@ -257,7 +270,8 @@ pub(crate) fn are_lost(
     })
 }
 
-/// The groups in which the processor follows so many reads, if it does not follow all of them at once.
+/// The groups in which the processor follows so many reads, if it does not follow all of them at
+/// once.
 #[inline(never)]
 pub(crate) fn groups_that_gain(
     engine: impl Engine,

@@ -24,10 +24,11 @@ pub enum Tier {
 impl Tier {
     const ALL: [Tier; 4] = [Tier::Portable, Tier::Avx2, Tier::Avx2Gfni, Tier::Avx512Gfni];
 
-    /// The tier that `PANTILE_KERNEL` forces, or else the fastest that this machine has. Decided once per process.
+    /// The tier that `PANTILE_KERNEL` forces, or else the fastest that this machine has. Decided
+    /// once per process.
     ///
-    /// A forced name that is unknown or unavailable is ignored here; [`Tier::forced`] reports it, and a program
-    /// that lets its users set the variable should ask once at its start.
+    /// A forced name that is unknown or unavailable is ignored here; [`Tier::forced`] reports it,
+    /// and a program that lets its users set the variable should ask once at its start.
     pub fn best() -> Tier {
         static BEST: OnceLock<Tier> = OnceLock::new();
         *BEST.get_or_init(|| match Tier::forced() {

@@ -8,7 +8,8 @@ use crate::scan::xor_into;
 use crate::scratch::with_scratch;
 use crate::{Dot, ProgramError, ShapeError, Tier};
 
-/// Bytes of a tile where steps follow one another: the old content, the new one and eight targets of it lie in the first-level cache together.
+/// Bytes of a tile where steps follow one another: the old content, the new one and eight targets
+/// of it lie in the first-level cache together.
 const TILE_BYTES: usize = 2048;
 
 /// Replaces one buffer and adds coefficients times the change to others.
@@ -58,7 +59,8 @@ impl<E: Engine> Change<E> {
     ///
     /// # Safety
     ///
-    /// All are valid for `len` bytes, `changed` and targets for reads and writes, and no two overlap.
+    /// All are valid for `len` bytes, `changed` and targets for reads and writes, and no two
+    /// overlap.
     #[inline]
     pub(crate) unsafe fn run(
         &self,
@@ -80,7 +82,8 @@ impl<E: Engine> Change<E> {
             outputs: &outputs,
             len,
         };
-        // SAFETY: the caller's promise; the engine that made the kernel is a witness of its instructions, and the job has the shape that it was made for.
+        // SAFETY: the caller's promise; the engine that made the kernel is a witness of its
+        // instructions, and the job has the shape that it was made for.
         unsafe { (self.kernel)(&job) };
     }
 }
@@ -92,14 +95,16 @@ impl<E: Engine> std::fmt::Debug for Change<E> {
 }
 
 impl Update {
-    /// The update of buffer `changed` of `buffers`; `targets` are other buffers, each once, with their coefficients.
+    /// The update of buffer `changed` of `buffers`; `targets` are other buffers, each once, with
+    /// their coefficients.
     ///
     /// Errors: a buffer that does not exist, a target that is named twice or changed itself.
     pub fn new(buffers: usize, changed: usize, targets: &[(usize, u8)]) -> Result<Update, ProgramError> {
         Update::with_tier(Tier::best(), buffers, changed, targets)
     }
 
-    /// As [`Update::new`], for a tier of the caller's choice. Errors: also if this machine lacks the tier.
+    /// As [`Update::new`], for a tier of the caller's choice. Errors: also if this machine lacks
+    /// the tier.
     pub fn with_tier(
         tier: Tier,
         buffers: usize,
@@ -130,9 +135,9 @@ impl Update {
 
     /// Writes `new` to the changed buffer, and adds what that changes to every target.
     ///
-    /// Shape: buffers and `new` of one length; any length, any alignment.
-    /// Errors: a count or a length is wrong; nothing is written then.
-    /// Cost: no allocation, no lock; one pass over the old and the new content and over the targets.
+    /// Shape: buffers and `new` of one length; any length, any alignment. Errors: a count or a
+    /// length is wrong; nothing is written then. Cost: no allocation, no lock; one pass over the
+    /// old and the new content and over the targets.
     pub fn run(&self, buffers: &mut [&mut [u8]], new: &[u8]) -> Result<(), ShapeError> {
         if buffers.len() != self.buffers {
             return Err(ShapeError::BufferCount { have: buffers.len(), need: self.buffers });
@@ -144,16 +149,20 @@ impl Update {
             }
         }
         let base = buffers.as_mut_ptr();
-        // SAFETY: called with the changed buffer and targets only, which exist; each call borrows that one slice anew.
+        // SAFETY: called with the changed buffer and targets only, which exist; each call borrows
+        // that one slice anew.
         let buffer = |i: usize| unsafe { (*base.add(i)).as_mut_ptr() };
-        // SAFETY: these are as long as `new`, and borrowed exclusively beside it, so no two overlap: no target is named twice or is the changed buffer.
+        // SAFETY: these are as long as `new`, and borrowed exclusively beside it, so no two
+        // overlap: no target is named twice or is the changed buffer.
         unsafe { self.change(buffer, new) };
         Ok(())
     }
 
-    /// As [`Update::run`], of buffers that lie in columns of packets. `new` is the new content in one piece.
+    /// As [`Update::run`], of buffers that lie in columns of packets. `new` is the new content in
+    /// one piece.
     ///
-    /// Errors: as [`Packets::groups`]; the columns have not as many buffers as this was made for; `new` is not as long as a buffer. Nothing is written then.
+    /// Errors: as [`Packets::groups`]; the columns have not as many buffers as this was made for;
+    /// `new` is not as long as a buffer. Nothing is written then.
     pub fn run_packets(
         &self,
         packets: &Packets,
@@ -168,7 +177,8 @@ impl Update {
             return Err(ShapeError::SourceLen { index: 0, have: new.len(), need: groups * bytes });
         }
         let base = columns.as_mut_ptr();
-        // SAFETY: called with columns that exist, by `groups`; each call borrows that one slice anew.
+        // SAFETY: called with columns that exist, by `groups`; each call borrows that one slice
+        // anew.
         let column = |c: usize| unsafe { (*base.add(c)).as_mut_ptr() };
         if let Some(sweep) = self.plain {
             let (walks, walk) = packets.walks(groups);
@@ -180,7 +190,8 @@ impl Update {
                         .zip(&self.targets)
                         .for_each(|(place, &target)| *place = buffer(target));
                     let new = new[group * bytes..].as_ptr();
-                    // SAFETY: packets lie in their columns, by `groups`; no target is named twice or is the changed buffer, and `new` is borrowed beside them.
+                    // SAFETY: packets lie in their columns, by `groups`; no target is named twice
+                    // or is the changed buffer, and `new` is borrowed beside them.
                     unsafe { sweep.spread(buffer(self.changed), targets, new, walk) };
                 }
             });
@@ -195,7 +206,8 @@ impl Update {
 
     /// # Safety
     ///
-    /// The changed buffer and every target are valid for reads and writes of as many bytes as `new` has, and apart from one another and from `new`.
+    /// The changed buffer and every target are valid for reads and writes of as many bytes as `new`
+    /// has, and apart from one another and from `new`.
     unsafe fn change(&self, buffer: impl Fn(usize) -> *mut u8, new: &[u8]) {
         match &self.how {
             // SAFETY: the caller's promise.
@@ -207,7 +219,8 @@ impl Update {
         }
     }
 
-    /// Tile by tile: the old content becomes the change, the change goes to the targets, the new content takes its place.
+    /// Tile by tile: the old content becomes the change, the change goes to the targets, the new
+    /// content takes its place.
     ///
     /// # Safety
     ///
@@ -220,8 +233,8 @@ impl Update {
                 unsafe { std::slice::from_raw_parts_mut(buffer(self.changed).add(start), new.len()) };
             xor_into(changed, new);
             let source = changed.as_ptr();
-            // SAFETY: every target is long enough, is written once and is not the changed buffer; the changed buffer is only
-            // read meanwhile.
+            // SAFETY: every target is long enough, is written once and is not the changed buffer;
+            // the changed buffer is only read meanwhile.
             unsafe {
                 let target = |o: usize| buffer(self.targets[o]).add(start);
                 dot.run_streaming(Mode::Accumulate, false, |_| source, target, new.len());

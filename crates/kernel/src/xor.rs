@@ -1,12 +1,13 @@
 //! Programs of XORs alone, in the form that pays.
 //!
-//! A program begins as rows, made in microseconds: each sum on its own, what several share once ([`crate::xor_rows`]).
-//! Once it has done work enough to be worth more, it becomes code of its own where the system lets code be made
-//! ([`crate::braid`], [`crate::straight`]). A pattern of losses that is met once is done before its code would be there;
-//! one that is met all day has it after some milliseconds.
+//! A program begins as rows, made in microseconds: each sum on its own, what several share once
+//! ([`crate::xor_rows`]). Once it has done work enough to be worth more, it becomes code of its own
+//! where the system lets code be made ([`crate::braid`], [`crate::straight`]). A pattern of losses
+//! that is met once is done before its code would be there; one that is met all day has it after
+//! some milliseconds.
 //!
-//! Invariants: the bytes do not depend on the form; who runs a program never waits for another thread that makes one of
-//! its forms.
+//! Invariants: the bytes do not depend on the form; who runs a program never waits for another
+//! thread that makes one of its forms.
 
 use crate::braid::Braid;
 use crate::dispatch::{BraidCode, Form, PacketCode, Sweep};
@@ -18,8 +19,9 @@ use crate::xor_rows::{SLICE_BYTES_MOST, XorRows};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes read and written by rows after which code is made. That takes 60 us for D-Code(13), most of them the system's
-/// for new pages: what code saves over rows in 8 to 12 MiB of chunks of 64 KiB.
+/// Bytes read and written by rows after which code is made. That takes 60 us for D-Code(13), most
+/// of them the system's for new pages: what code saves over rows in 8 to 12 MiB of chunks of 64
+/// KiB.
 const CODE_AFTER_BYTES: u64 = 8 << 20;
 
 /// Sums compiled for one engine.
@@ -49,8 +51,8 @@ enum Code {
 }
 
 impl Xor {
-    /// `steps`: each a target and the buffers whose sum it is, in an order in which they can be done; they read or write
-    /// `streams` buffers.
+    /// `steps`: each a target and the buffers whose sum it is, in an order in which they can be
+    /// done; they read or write `streams` buffers.
     pub(crate) fn new(steps: Steps, streams: usize, sweep: Sweep) -> Xor {
         Xor {
             steps,
@@ -94,10 +96,11 @@ impl Xor {
         let Some(packets) = &self.packets else {
             return braid().and_then(|braid| self.sweep.code(&braid)).map_or(Code::None, Code::Pieces);
         };
-        // A straight line for what is dense, and for sums that no buffer meets in. For columns of packets alone: a line
-        // touches buffers four times and more, and those in one piece that begin at the same place of their pages fight
-        // for one set of the first-level cache then. A bit matrix of 10 + 4 columns, 64 KiB, runs at 2 GB/s as a line
-        // (16 where columns are staggered) and at 5 as a braid (12).
+        // A straight line for what is dense, and for sums that no buffer meets in. For columns of
+        // packets alone: a line touches buffers four times and more, and those in one piece that
+        // begin at the same place of their pages fight for one set of the first-level cache then. A
+        // bit matrix of 10 + 4 columns, 64 KiB, runs at 2 GB/s as a line (16 where columns are
+        // staggered) and at 5 as a braid (12).
         let braid = if is_dense(sums) { None } else { braid() };
         let straight = if braid.is_none() { Straight::new(sums, vectors) } else { None };
         let form = braid.as_ref().map(Form::Braid).or(straight.as_ref().map(Form::Straight));
@@ -136,7 +139,8 @@ impl Xor {
             let columns = (0..packets.columns()).map(|c| column(c).cast_const());
             // What is stored past the cache are whole lines.
             let by_lines = streaming && packets.has_lines(columns);
-            // SAFETY: the caller's promise; code is made for tiers of this machine only, and streams by lines.
+            // SAFETY: the caller's promise; code is made for tiers of this machine only, and
+            // streams by lines.
             return unsafe { code.run(by_lines, column, groups) };
         }
         for group in 0..groups {
@@ -149,7 +153,8 @@ impl Xor {
     ///
     /// # Safety
     ///
-    /// `buffer(i)` is valid for reads and writes of `len` bytes and apart from the others, for every buffer of a step.
+    /// `buffer(i)` is valid for reads and writes of `len` bytes and apart from the others, for
+    /// every buffer of a step.
     pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8 + Copy, len: usize) {
         match self.code(len) {
             Some(Code::Pieces(code)) if len >= code.slice_bytes() => {

@@ -1,10 +1,13 @@
-//! Sums one after the other, in a loop over small slices of all buffers: how XORs run until they have code of their own.
+//! Sums one after the other, in a loop over small slices of all buffers: how XORs run until they
+//! have code of their own.
 //!
-//! Each sum is a *row*: a list of sources and one target. What several sums have in common (EVENODD's adjuster) is a sum
-//! of its own in a slot, and a row adds the sum of the row before while that is still in registers.
+//! Each sum is a *row*: a list of sources and one target. What several sums have in common
+//! (EVENODD's adjuster) is a sum of its own in a slot, and a row adds the sum of the row before
+//! while that is still in registers.
 //!
-//! Invariants: all rows are done for one slice of the buffers, of [`SLICE_BYTES_MOST`] at most, before the next slice; a
-//! slot is written before it is read; every target is stored once per slice.
+//! Invariants: all rows are done for one slice of the buffers, of [`SLICE_BYTES_MOST`] at most,
+//! before the next slice; a slot is written before it is read; every target is stored once per
+//! slice.
 
 use crate::sum_graph::{NONE, SumGraph};
 use crate::sums::SharedSums;
@@ -91,7 +94,8 @@ impl XorRows {
     }
 }
 
-/// Carries out the rows on `len` bytes at the places of the table, a byte at a time: for what vectors leave over.
+/// Carries out the rows on `len` bytes at the places of the table, a byte at a time: for what
+/// vectors leave over.
 ///
 /// # Safety
 ///
@@ -115,7 +119,8 @@ pub(crate) unsafe fn run_bytes(program: &XorRows, table: &[*mut u8], len: usize)
 
 #[cfg(test)]
 mod tests {
-    //! The rows themselves, carried out a byte at a time, so that every machine and Miri can test them.
+    //! The rows themselves, carried out a byte at a time, so that every machine and Miri can test
+    //! them.
 
     use super::*;
     use crate::sum_graph::tests::{contents, steps};

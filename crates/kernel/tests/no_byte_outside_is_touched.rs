@@ -1,8 +1,9 @@
-//! Claim: no kernel reads or writes a byte outside its buffers, at any small length, at either end of a page.
+//! Claim: no kernel reads or writes a byte outside its buffers, at any small length, at either end
+//! of a page.
 //!
-//! Every buffer ends where a page begins, or begins where a page ends, that may not be touched: a load or a store
-//! one byte too far ends the process. Where Miri cannot be had this is what covers the vector tiers; it covers the portable
-//! one and the helpers as well.
+//! Every buffer ends where a page begins, or begins where a page ends, that may not be touched: a
+//! load or a store one byte too far ends the process. Where Miri cannot be had this is what covers
+//! the vector tiers; it covers the portable one and the helpers as well.
 //!
 //! A file of its own: whoever ends the process is named by the program that has ended.
 
@@ -44,15 +45,17 @@ impl Fenced {
         Fenced { base, count, bytes }
     }
 
-    /// Buffers of `len` bytes that end, or that begin, at a forbidden page, if `shift` is nothing: as many bytes before it or behind it for the first, twice
-    /// as many for the second, and so on up to a page.
+    /// Buffers of `len` bytes that end, or that begin, at a forbidden page, if `shift` is nothing:
+    /// as many bytes before it or behind it for the first, twice as many for the second, and so on
+    /// up to a page.
     fn views(&mut self, len: usize, at_end: bool, shift: usize) -> Vec<&mut [u8]> {
         let start = |i: usize| {
             let shift = i * shift % PAGE_BYTES;
             let inside = if at_end { self.bytes - len - shift } else { shift };
             self.base.wrapping_add(PAGE_BYTES + i * (self.bytes + PAGE_BYTES) + inside)
         };
-        // SAFETY: each view lies in pages of its own, which are readable, writable and zeroed at first.
+        // SAFETY: each view lies in pages of its own, which are readable, writable and zeroed at
+        // first.
         (0..self.count).map(|i| unsafe { std::slice::from_raw_parts_mut(start(i), len) }).collect()
     }
 }
@@ -74,7 +77,8 @@ fn everywhere(count: usize, mut each: impl FnMut(&mut [&mut [u8]])) {
     }
 }
 
-/// The same with lengths from `len` on, which take other ways, over buffers that begin together in their pages or apart.
+/// The same with lengths from `len` on, which take other ways, over buffers that begin together in
+/// their pages or apart.
 fn from_len_on(count: usize, len: usize, mut each: impl FnMut(&mut [&mut [u8]])) {
     let mut fenced = Fenced::new(count, len.next_multiple_of(PAGE_BYTES) + 2 * PAGE_BYTES);
     for len in [0, 1, 63, 64, 65, 127, 128, 129, 200, 255, 256, 257, 511].map(|more| len + more) {
@@ -128,7 +132,8 @@ fn by_programs_of_every_kind() {
         .map(|r| xor(16 + r, (0..4).skip(usize::from(r == 2)).map(|c| 4 * r + c)))
         .chain((0..4).map(|c| xor(20 + c, (0..5).skip(usize::from(c == 1)).map(|r| c + 4 * r))))
         .collect();
-    // Links of both kinds; rows that wait in registers, in slots where these are too few, and from one batch for the next.
+    // Links of both kinds; rows that wait in registers, in slots where these are too few, and from
+    // one batch for the next.
     let zig_zags = [4, 9, 15].map(|side| zig_zag(side, 2 * side));
     for tier in Tier::available() {
         for stores in STORES {
@@ -223,7 +228,8 @@ fn network(points: usize) -> Network {
     Network { slots: 2 * points, steps }
 }
 
-/// An FFT of whole groups but for one that has a column less and one that is a half, of four columns at the origin, and of what it makes. Where a tier has no kernels, its steps do.
+/// An FFT of whole groups but for one that has a column less and one that is a half, of four
+/// columns at the origin, and of what it makes. Where a tier has no kernels, its steps do.
 fn transform(tier: Tier, points: usize, groups: usize, rows: Option<usize>) -> Program {
     let column = |g: usize, i: usize| match g {
         1 if i == 2 => None,
@@ -257,7 +263,8 @@ fn transform(tier: Tier, points: usize, groups: usize, rows: Option<usize>) -> P
     made.unwrap_or_else(|| Program::with_tier(tier, output(points), &steps()).unwrap())
 }
 
-/// What a system has beside products: a sum of ones; an output that is what others leave of it; zeros and ones in the solution.
+/// What a system has beside products: a sum of ones; an output that is what others leave of it;
+/// zeros and ones in the solution.
 const KINDS: [(bool, bool, bool); 5] = [
     (false, false, false),
     (true, false, false),
@@ -327,7 +334,8 @@ fn by_programs_for_columns_of_packets() {
             for (groups, program) in (0..4).flat_map(|groups| [(groups, &first), (groups, &lasting)]) {
                 for (at_end, shift) in places {
                     let len = |c: usize| groups * packets.group_bytes(c);
-                    // As long as the last column, of which all but that one have a part, at the same end.
+                    // As long as the last column, of which all but that one have a part, at the
+                    // same end.
                     let views = fenced.views(len(rows.len() - 1), at_end, shift);
                     let mut columns: Vec<&mut [u8]> = views
                         .into_iter()
@@ -365,7 +373,8 @@ fn by_changes_in_columns_of_packets() {
 
 #[test]
 fn by_what_reads_many_streams_from_far_away() {
-    // Groups and tiles, where the processor follows few streams; more than the second-level cache has.
+    // Groups and tiles, where the processor follows few streams; more than the second-level cache
+    // has.
     for (sources, stores, len) in [(20, Stores::Streaming, 20_000), (16, Stores::Cached, 50_000)] {
         for tier in Tier::available().into_iter().filter(|&tier| tier != Tier::Portable) {
             for count in 2..=4 {

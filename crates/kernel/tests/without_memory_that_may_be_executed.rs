@@ -1,4 +1,5 @@
-//! A process that must not execute what it wrote, as systemd's `MemoryDenyWriteExecute` has it, computes the same by other ways.
+//! A process that must not execute what it wrote, as systemd's `MemoryDenyWriteExecute` has it,
+//! computes the same by other ways.
 //!
 //! A file of its own: what is forbidden here, is forbidden for the whole process and for good.
 #![cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]

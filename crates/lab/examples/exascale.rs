@@ -1,4 +1,5 @@
-//! Events per second of the exascale simulation on one core, by the time of this thread: `cargo run --release -p pantile-lab --example exascale`.
+//! Events per second of the exascale simulation on one core, by the time of this thread: `cargo run
+//! --release -p pantile-lab --example exascale`.
 
 use pantile_kernel::measure::thread_cpu_ns;
 use pantile_lab::exascale::{Device, Log, Network, Placement, Run, Scheme, simulate};

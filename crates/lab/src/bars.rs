@@ -1,4 +1,5 @@
-//! Bars as SVG text: what each device bears, stacked by cause, and how much of something remains, with a remark.
+//! Bars as SVG text: what each device bears, stacked by cause, and how much of something remains,
+//! with a remark.
 
 use crate::figure::{Picture, WIDTH_MOST, colour, cut, escape, number, width_of};
 use std::fmt::Write;
@@ -10,7 +11,8 @@ pub struct Stacks {
     pub title: String,
     /// What to know when reading it.
     pub caption: String,
-    /// What is stacked, from the bottom: the legend. Each has a colour of its own; those that nowhere occur are not shown.
+    /// What is stacked, from the bottom: the legend. Each has a colour of its own; those that
+    /// nowhere occur are not shown.
     pub parts: Vec<String>,
     /// The groups.
     pub panels: Vec<Panel>,

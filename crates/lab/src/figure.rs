@@ -1,7 +1,9 @@
-//! Pictures as SVG text: charts, heat maps. Each carries its data, so that a table can stand beneath it.
+//! Pictures as SVG text: charts, heat maps. Each carries its data, so that a table can stand
+//! beneath it.
 //!
-//! Text and axes take the colour of the page around them, so that a picture is right on a dark screen and on paper; series
-//! have colours of even lightness and a mark of their own each. No font, script or network is needed.
+//! Text and axes take the colour of the page around them, so that a picture is right on a dark
+//! screen and on paper; series have colours of even lightness and a mark of their own each. No
+//! font, script or network is needed.
 
 use crate::bars::{Shares, Stacks, open};
 use crate::matrix::Matrix;
@@ -128,7 +130,8 @@ pub(crate) fn colour(i: usize) -> String {
     format!("#{red:02x}{green:02x}{blue:02x}")
 }
 
-/// The width of the page's column: a wider picture would be made smaller, and its text too small to read.
+/// The width of the page's column: a wider picture would be made smaller, and its text too small to
+/// read.
 pub(crate) const WIDTH_MOST: f64 = 900.0;
 
 /// About how wide a text is, in pixels, at 12 px.

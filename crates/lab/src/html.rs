@@ -1,4 +1,5 @@
-//! Reports as one self-contained page: inline pictures, their data beneath, every number, the command that made it.
+//! Reports as one self-contained page: inline pictures, their data beneath, every number, the
+//! command that made it.
 
 use crate::figure::{escape, number};
 use crate::{Figure, Measure, Report};

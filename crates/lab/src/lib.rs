@@ -1,20 +1,22 @@
 //! Questions with a table and a picture as the answer: which code for my disks and my workload?
 //!
-//! The lab counts plans, the same that a volume executes; it has no engine and no codes of its own. An experiment is a
-//! function from its options to a [`Report`]: what was asked, by which convention it was counted, a list of
-//! [`Measure`]s (each with the published value beside ours, if there is one), and [`Figure`]s. [`page()`] prints reports as one
-//! self-contained page.
+//! The lab counts plans, the same that a volume executes; it has no engine and no codes of its own.
+//! An experiment is a function from its options to a [`Report`]: what was asked, by which
+//! convention it was counted, a list of [`Measure`]s (each with the published value beside ours, if
+//! there is one), and [`Figure`]s. [`page()`] prints reports as one self-contained page.
 //!
 //! * [`durability`]: how likely a code loses data;
 //! * [`papers`]: the evaluations of four papers, run again;
 //! * [`replay`]: one trace, many codes, on the user's own workload;
 //! * [`exascale`]: the simulation of the fifth, on write cache layers;
-//! * [`figure`]: charts and heat maps; [`bars`]: loads and shares; [`matrix`]: the stripe with what is lost;
+//! * [`figure`]: charts and heat maps; [`bars`]: loads and shares; [`matrix`]: the stripe with what
+//!   is lost;
 //! * [`delayed`]: what delayed parity buys and what it can lose, in one page;
 //! * [`html`]: the page.
 //!
-//! Everything is a function of its inputs and a seed: no clock, no threads that change a number. Only the throughput
-//! tables of [`papers::raidq`] and the volumes of [`papers::executed`] and, in a folder, of [`delayed`] measure this machine, and say so.
+//! Everything is a function of its inputs and a seed: no clock, no threads that change a number.
+//! Only the throughput tables of [`papers::raidq`] and the volumes of [`papers::executed`] and, in
+//! a folder, of [`delayed`] measure this machine, and say so.
 #![forbid(unsafe_code)]
 
 pub mod bars;

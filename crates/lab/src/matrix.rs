@@ -22,7 +22,8 @@ const GAP: f64 = 3.0;
 const LEFT: f64 = 34.0;
 
 impl Matrix {
-    /// The stripe whose columns are lost; none if they cannot be recovered, or if nobody could read the picture.
+    /// The stripe whose columns are lost; none if they cannot be recovered, or if nobody could read
+    /// the picture.
     pub fn new(code: &Code, columns: &[usize]) -> Option<Matrix> {
         const CELLS_MOST: usize = 900;
         if code.cell_count() > CELLS_MOST || columns.is_empty() {

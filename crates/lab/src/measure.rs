@@ -80,7 +80,8 @@ pub struct Report {
     pub title: String,
     /// What went in beside the words of the command: files, by name and content.
     pub inputs: Vec<(String, String)>,
-    /// What is asked, of which source, by which convention it is counted, and what came out: paragraphs.
+    /// What is asked, of which source, by which convention it is counted, and what came out:
+    /// paragraphs.
     pub text: Vec<String>,
     /// Every number.
     pub measures: Vec<Measure>,

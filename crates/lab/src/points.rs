@@ -153,7 +153,8 @@ impl Picture for Points {
             way.collect::<String>()
         );
         let mut taken: Vec<[f64; 4]> = drawn.iter().map(|p| around(at_x(p.x), at_y(p.y))).collect();
-        // The line of the front is in the way of names as well: it goes across at the height of the one, then up to the other.
+        // The line of the front is in the way of names as well: it goes across at the height of the
+        // one, then up to the other.
         for pair in front.windows(2) {
             let ([x0, y0], [x1, y1]) =
                 ([at_x(pair[0].x), at_y(pair[0].y)], [at_x(pair[1].x), at_y(pair[1].y)]);

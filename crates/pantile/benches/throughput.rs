@@ -1,6 +1,7 @@
 //! Encode, rebuild and location on one core, in bytes of user data per second.
 //!
-//! `cargo bench -p pantile --bench throughput`. A printed table, not a test: medians of nine interleaved repeats.
+//! `cargo bench -p pantile --bench throughput`. A printed table, not a test: medians of nine
+//! interleaved repeats.
 
 use pantile::{CellIndex, CellSet, Codec, Costs};
 use std::time::Instant;

@@ -1,4 +1,5 @@
-//! Choosing a code for ten disks or so: space, what is proved to survive, and what the rebuild of one disk reads.
+//! Choosing a code for ten disks or so: space, what is proved to survive, and what the rebuild of
+//! one disk reads.
 //!
 //!     cargo run --release -p pantile --example choose_a_code
 use pantile::plan::{ProveOptions, prove};

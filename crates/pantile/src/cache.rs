@@ -1,15 +1,16 @@
 //! What was made once per key, found again behind a lock, within a bound of bytes.
 //!
-//! Who keeps a value has its size from the value: an estimate, by the terms of a program and the cells of a code. A program of
-//! XORs that has run for some MiB has code besides, of which there is a bound of its own (pantile-kernel).
+//! Who keeps a value has its size from the value: an estimate, by the terms of a program and the
+//! cells of a code. A program of XORs that has run for some MiB has code besides, of which there is
+//! a bound of its own (pantile-kernel).
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, RwLock};
 
-/// Of a term of a program, as a step of its plan and compiled. D-Code(45) and D-Code(64), two columns lost: 34 with all that
-/// comes per step and per cell.
+/// Of a term of a program, as a step of its plan and compiled. D-Code(45) and D-Code(64), two
+/// columns lost: 34 with all that comes per step and per cell.
 pub(crate) const TERM_BYTES: usize = 32;
 
 /// Of a value and its key, whatever their size.
@@ -20,7 +21,8 @@ pub(crate) trait Weight {
     fn weight_bytes(&self) -> usize;
 }
 
-/// Values made once per key. It is emptied when full: patterns of losses in use are few, and remaking one is cheap.
+/// Values made once per key. It is emptied when full: patterns of losses in use are few, and
+/// remaking one is cheap.
 ///
 /// Invariant: the sum of the weights is at most `bytes_most`, or there is one value alone.
 #[derive(Debug)]

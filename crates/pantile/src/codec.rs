@@ -15,14 +15,16 @@ use smallvec::SmallVec;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// What each cache may fill: the recoveries of all pairs of columns of D-Code(24), or 40 of D-Code(64).
+/// What each cache may fill: the recoveries of all pairs of columns of D-Code(24), or 40 of
+/// D-Code(64).
 pub(crate) const CACHE_BYTES_MOST: usize = 16 << 20;
 
 /// Encodes, reconstructs, updates and checks stripes of one code.
 ///
-/// What it makes for a pattern of losses it keeps, up to about 64 MiB in all, shared with its clones: 16 MiB each of recoveries
-/// of whole columns found without a lock, of others of these, of [`Codec::recovery`] and of [`Codec::checker`]. The first are
-/// kept for good; the others are dropped, all of a kind, when there is no more room. A handle keeps what it is for.
+/// What it makes for a pattern of losses it keeps, up to about 64 MiB in all, shared with its
+/// clones: 16 MiB each of recoveries of whole columns found without a lock, of others of these, of
+/// [`Codec::recovery`] and of [`Codec::checker`]. The first are kept for good; the others are
+/// dropped, all of a kind, when there is no more room. A handle keeps what it is for.
 #[derive(Clone)]
 pub struct Codec {
     inner: Arc<Inner>,
@@ -93,7 +95,8 @@ impl<P: AsRef<Program>> Recovery<P> {
             let Some(Unplanned { code, lost }) = &self.request else {
                 unreachable!("a recovery has its plan or can make it")
             };
-            // What the program reads determines every cell in one way only, so that a plan from these cells reads what the program needs.
+            // What the program reads determines every cell in one way only, so that a plan from
+            // these cells reads what the program needs.
             let unread = unread(code, lost);
             let wanted: Vec<CellIndex> = lost.iter().collect();
             let costs = Costs::uniform();
@@ -105,14 +108,14 @@ impl<P: AsRef<Program>> Recovery<P> {
         })
     }
 
-    /// Makes now what is made, otherwise, once the recovery has run for some MiB (code of its own for a program of XORs): for one
-    /// that will.
+    /// Makes now what is made, otherwise, once the recovery has run for some MiB (code of its own
+    /// for a program of XORs): for one that will.
     pub fn prepare(&self) {
         self.program.as_ref().prepare();
     }
 
-    /// The cells whose buffers [`Recovery::run`] overwrites with their true content, ascending: the wanted cells that the plan
-    /// does not read, and what is computed on the way to them.
+    /// The cells whose buffers [`Recovery::run`] overwrites with their true content, ascending: the
+    /// wanted cells that the plan does not read, and what is computed on the way to them.
     ///
     /// The latter may be lost or not: a cell that survives may cost less to compute than to read.
     pub fn written(&self) -> Vec<CellIndex> {
@@ -130,9 +133,10 @@ impl<P: AsRef<Program>> Recovery<P> {
 impl Recovery {
     /// Computes the wanted cells in place, from the cells that the plan reads.
     ///
-    /// The buffers of the cells in [`Recovery::written`] are overwritten; no other buffer is changed.
-    /// Errors: buffers that are not a stripe of the code; nothing is then written.
-    /// Cost: no lock and no allocation after the first run on a thread, but for what a program of XORs is made into in its first runs, unless [`Recovery::prepare`] made it.
+    /// The buffers of the cells in [`Recovery::written`] are overwritten; no other buffer is
+    /// changed. Errors: buffers that are not a stripe of the code; nothing is then written. Cost:
+    /// no lock and no allocation after the first run on a thread, but for what a program of XORs is
+    /// made into in its first runs, unless [`Recovery::prepare`] made it.
     pub fn run(&self, cells: &mut [&mut [u8]]) -> Result<(), StripeError> {
         Ok(self.program.run(cells)?)
     }
@@ -154,8 +158,8 @@ pub(crate) fn laid_out(program: Program, packets: &Packets) -> PacketProgram {
 impl Recovery<PacketProgram> {
     /// Computes the wanted cells in place, from the cells that the plan reads, packet by packet.
     ///
-    /// As with cells, nothing else is changed. Errors: buffers that are not the columns that this was made for; nothing is then written.
-    /// Cost: as of cells.
+    /// As with cells, nothing else is changed. Errors: buffers that are not the columns that this
+    /// was made for; nothing is then written. Cost: as of cells.
     pub fn run(&self, columns: &mut [&mut [u8]]) -> Result<(), StripeError> {
         self.program.run(columns).map_err(StripeError::of_columns)
     }
@@ -253,20 +257,22 @@ impl From<PlanError> for RecoverError {
 }
 
 impl Codec {
-    /// A codec for the code; also for one that is for study only, which must not store: whoever stores asks
-    /// [`Code::check_stores`] first.
+    /// A codec for the code; also for one that is for study only, which must not store: whoever
+    /// stores asks [`Code::check_stores`] first.
     ///
     /// Cost: one pass over its equations; programs are made when first used.
     pub fn new(code: &Code) -> Codec {
         Codec::storing(code, Stores::Auto)
     }
 
-    /// The same code with another policy of stores. What it computes does not depend on that; its programs are made anew.
+    /// The same code with another policy of stores. What it computes does not depend on that; its
+    /// programs are made anew.
     ///
-    /// Unless told otherwise, a codec decides by the size of a stripe: one that a second-level cache can hold is taken for one that is there.
-    /// Whoever encodes or rebuilds small stripes that were not touched before, and sends on what comes out, says [`Stores::Streaming`]: what is
-    /// read is fetched ahead, and what is written goes past the caches. That gains a fifth to a half of the speed
-    /// (Ice Lake); `pantile bench --cold` measures what is reached.
+    /// Unless told otherwise, a codec decides by the size of a stripe: one that a second-level
+    /// cache can hold is taken for one that is there. Whoever encodes or rebuilds small stripes
+    /// that were not touched before, and sends on what comes out, says [`Stores::Streaming`]: what
+    /// is read is fetched ahead, and what is written goes past the caches. That gains a fifth to a
+    /// half of the speed (Ice Lake); `pantile bench --cold` measures what is reached.
     pub fn with_stores(&self, stores: Stores) -> Codec {
         Codec::storing(self.code(), stores)
     }
@@ -296,7 +302,8 @@ impl Codec {
         PacketCodec::new(self, packet_bytes)
     }
 
-    /// A codec for the code that a spec names; as with [`Codec::new`], whoever stores asks its [`Code::check_stores`].
+    /// A codec for the code that a spec names; as with [`Codec::new`], whoever stores asks its
+    /// [`Code::check_stores`].
     pub fn parse(spec: &str) -> Result<Codec, CodeError> {
         Code::parse(spec).map(|code| Codec::new(&code))
     }
@@ -361,7 +368,8 @@ impl Codec {
         Ok(self.encoder().1.run(cells)?)
     }
 
-    /// The cheapest way to have `wanted` while `lost` cannot be read; planned and compiled once per request.
+    /// The cheapest way to have `wanted` while `lost` cannot be read; planned and compiled once per
+    /// request.
     ///
     /// Errors: too much is lost; a cell is not one of the code, or wanted twice.
     pub fn recovery(
@@ -391,16 +399,17 @@ impl Codec {
 
     /// The recovery of whole columns from the others in memory: what [`Codec::reconstruct`] runs.
     ///
-    /// It is made to compute fast, and may read more than [`Codec::recovery`], which is made to read little.
-    /// Planned and compiled once per set of columns, then found without a lock if they are given ascending: cheap enough for
-    /// every stripe, and a caller that keeps the handle pays nothing. A codec keeps a thousand sets so; those that come after
-    /// are found behind a lock.
+    /// It is made to compute fast, and may read more than [`Codec::recovery`], which is made to
+    /// read little. Planned and compiled once per set of columns, then found without a lock if they
+    /// are given ascending: cheap enough for every stripe, and a caller that keeps the handle pays
+    /// nothing. A codec keeps a thousand sets so; those that come after are found behind a lock.
     /// Errors: too many columns are lost, or the code lacks one of them.
     pub fn decoder(&self, lost: &[usize]) -> Result<Arc<Recovery>, PlanError> {
         self.inner.columns.get(lost, |lost| self.decoder_anew(lost))
     }
 
-    /// As [`Codec::decoder`], planned and compiled anew, and not kept: for losses that do not come again, and to measure.
+    /// As [`Codec::decoder`], planned and compiled anew, and not kept: for losses that do not come
+    /// again, and to measure.
     pub fn decoder_anew(&self, lost: &[usize]) -> Result<Recovery, PlanError> {
         let code = self.code();
         let columns = code.columns();
@@ -432,7 +441,8 @@ impl Codec {
 
     /// Recomputes the given columns from the others, in place.
     ///
-    /// Errors: too many are lost, the code lacks one of them, or the buffers are not a stripe; nothing is then written.
+    /// Errors: too many are lost, the code lacks one of them, or the buffers are not a stripe;
+    /// nothing is then written.
     pub fn reconstruct(&self, cells: &mut [&mut [u8]], lost: &[usize]) -> Result<(), RecoverError> {
         element_len(self.code(), cells)?;
         match self.inner.columns.known(lost) {
@@ -442,10 +452,12 @@ impl Codec {
         Ok(())
     }
 
-    /// Replaces the content of one data cell and adds the change to every parity cell that it reaches.
+    /// Replaces the content of one data cell and adds the change to every parity cell that it
+    /// reaches.
     ///
-    /// `position` counts in user order. The stripe must have been true before; all parity cells must be at hand.
-    /// Errors: no such position, buffers that are not a stripe, or `new` of another length; nothing is then written.
+    /// `position` counts in user order. The stripe must have been true before; all parity cells
+    /// must be at hand. Errors: no such position, buffers that are not a stripe, or `new` of
+    /// another length; nothing is then written.
     pub fn update(&self, cells: &mut [&mut [u8]], position: usize, new: &[u8]) -> Result<(), StripeError> {
         let code = self.code();
         let need = element_len(code, cells)?;

@@ -1,11 +1,16 @@
-//! Codes whose points lie in cosets of a subspace, found in their equations: what an additive FFT can encode and decode.
+//! Codes whose points lie in cosets of a subspace, found in their equations: what an additive FFT
+//! can encode and decode.
 //!
-//! T = 4, 8 .. 128, b_0 = 1, and b_i^2 + b_i = b_{i-1}; x_0 .. x_{T-1} are the sums of some of b_0, b_1 .., numbered by the bits of their number. A code of one row and
-//! more than T / 2 parities, at most T, such that parity r of a data column at y is s(y) / (x_r + y), s being X^2 + X, applied log2 T times.
-//! Nothing is asked of the family: y follows from the first two coefficients of a column, b_i from another, and all are compared.
+//! T = 4, 8 .. 128, b_0 = 1, and b_i^2 + b_i = b_{i-1}; x_0 .. x_{T-1} are the sums of some of b_0,
+//! b_1 .., numbered by the bits of their number. A code of one row and more than T / 2 parities, at
+//! most T, such that parity r of a data column at y is s(y) / (x_r + y), s being X^2 + X, applied
+//! log2 T times. Nothing is asked of the family: y follows from the first two coefficients of a
+//! column, b_i from another, and all are compared.
 //!
-//! The columns of a coset are a group of the kernel's [`Fft`], and so are the parities, at the coset of 0: the states of all columns of a stripe add up to zero. So the
-//! states of what is read are those of what is not, of which there are T. Four of them are solved by a 4 x 4 system. What more points take is in `transforms.rs`.
+//! The columns of a coset are a group of the kernel's [`Fft`], and so are the parities, at the
+//! coset of 0: the states of all columns of a stripe add up to zero. So the states of what is read
+//! are those of what is not, of which there are T. Four of them are solved by a 4 x 4 system. What
+//! more points take is in `transforms.rs`.
 
 use pantile_code::{CellIndex, Code};
 use pantile_gf::{Gf, eliminate};
@@ -24,7 +29,8 @@ const SOLVED_POINTS: usize = 4;
 /// Lost columns from which on the FFT may take less time than sums of products.
 const LOST_LEAST: usize = 4;
 
-/// Instructions for a vector of each column of a group, of half a group, and for all that comes after, where four columns are lost (AVX-512).
+/// Instructions for a vector of each column of a group, of half a group, and for all that comes
+/// after, where four columns are lost (AVX-512).
 const OF_WHOLE: usize = 13;
 const OF_HALF: usize = 8;
 const OF_STATES: usize = 36;
@@ -125,7 +131,8 @@ impl Cosets {
         self.xs.len()
     }
 
-    /// The program that computes every parity; `None` if this machine has no kernels for it, or sums of products take less time.
+    /// The program that computes every parity; `None` if this machine has no kernels for it, or
+    /// sums of products take less time.
     pub(crate) fn encoder(&self, code: &Code) -> Option<Program> {
         match self.points() > STATES_MOST {
             true => self.by_transforms(code, &CellSet::of_columns(code, &[])),
@@ -140,7 +147,8 @@ impl Cosets {
         self.program(code, |_| true, [None; STATES_MOST], FftOutputs::Values(outputs))
     }
 
-    /// The program that recovers everything lost; `None` as above, or if sums of products take less time, or too much is lost.
+    /// The program that recovers everything lost; `None` as above, or if sums of products take less
+    /// time, or too much is lost.
     ///
     /// Reads all data left and the first parities left, as many as data are lost.
     pub(crate) fn decoder(&self, code: &Code, lost: &CellSet) -> Option<Program> {
@@ -203,7 +211,8 @@ impl Cosets {
         self.program(code, |cell| !is_lost(cell), at_origin, FftOutputs::Solved(rows))
     }
 
-    /// Whether four lost columns, of which some are data, cost less by way of states than by sums of products.
+    /// Whether four lost columns, of which some are data, cost less by way of states than by sums
+    /// of products.
     fn is_faster(&self, is_lost: impl Fn(CellIndex) -> bool) -> bool {
         let left_in =
             |columns: &[Option<CellIndex>]| columns.iter().flatten().filter(|&&cell| !is_lost(cell)).count();
@@ -239,7 +248,8 @@ impl Cosets {
         }
     }
 
-    /// A factor of the coset whose first point is y, in the order of a transform; 0 beyond its last.
+    /// A factor of the coset whose first point is y, in the order of a transform; 0 beyond its
+    /// last.
     ///
     /// Of level i, T / 2^(i+1) of them: y taken i times by X^2 + X, plus every other x.
     pub(crate) fn factor(&self, y: Gf, mut index: usize) -> u8 {
@@ -255,7 +265,8 @@ impl Cosets {
 
     /// What a column at z adds to each state, of four.
     ///
-    /// The polynomial that is 1 at z and 0 at the other points of its coset is the product over the levels i of 1 + z_i + X_i, z and X taken i times by X^2 + X.
+    /// The polynomial that is 1 at z and 0 at the other points of its coset is the product over the
+    /// levels i of 1 + z_i + X_i, z and X taken i times by X^2 + X.
     fn states_of(&self, z: Gf) -> Points<Gf> {
         let of_level = [z, halved(z)].map(|z| z + Gf::ONE);
         std::array::from_fn(|state| {

@@ -35,17 +35,18 @@
 //!
 //! # Shapes
 //!
-//! A stripe is one buffer per cell, all of one length, numbered by [`CellIndex`]: column by column, each from row 0.
-//! For a code of one row per column that is one buffer per column. [`split_columns`] cuts column buffers into cells.
-//! Equations hold byte by byte, so any byte range of a stripe is a stripe. Whoever stores whole columns of an array
-//! code can interleave their elements ([`Codec::in_packets`]): a column is then one stream, and all is faster but
-//! changes of single elements.
+//! A stripe is one buffer per cell, all of one length, numbered by [`CellIndex`]: column by column,
+//! each from row 0. For a code of one row per column that is one buffer per column.
+//! [`split_columns`] cuts column buffers into cells. Equations hold byte by byte, so any byte range
+//! of a stripe is a stripe. Whoever stores whole columns of an array code can interleave their
+//! elements ([`Codec::in_packets`]): a column is then one stream, and all is faster but changes of
+//! single elements.
 //!
 //! # Cost
 //!
-//! Plans are compiled once per pattern of losses and kept, within bounds that [`Codec`] names; a codec is cheap to clone
-//! and share between threads. What was compiled is immutable, and that for whole columns is found without a lock;
-//! [`Codec::decoder`] gives it as a handle.
+//! Plans are compiled once per pattern of losses and kept, within bounds that [`Codec`] names; a
+//! codec is cheap to clone and share between threads. What was compiled is immutable, and that for
+//! whole columns is found without a lock; [`Codec::decoder`] gives it as a handle.
 #![forbid(unsafe_code)]
 
 mod cache;

@@ -1,13 +1,16 @@
-//! Clean, or where the lie is: checks over every byte, a search where they fail, repair where it is certain.
+//! Clean, or where the lie is: checks over every byte, a search where they fail, repair where it is
+//! certain.
 //!
-//! Evidence is judged over a whole stretch of bytes that fail a check, never a byte at a time. One set of columns must
-//! explain every byte of the stretch; one byte that it does not explain refutes it for all of them. How much it proves
-//! that a set explains so many bytes is derived in [`pantile_plan::Locator`]'s module; what proves less than
-//! [`EVIDENCE_BITS_LEAST`] bits is reported and not called certain. Nor is anything certain in a stripe of which something
-//! else is in doubt.
+//! Evidence is judged over a whole stretch of bytes that fail a check, never a byte at a time. One
+//! set of columns must explain every byte of the stretch; one byte that it does not explain refutes
+//! it for all of them. How much it proves that a set explains so many bytes is derived in
+//! [`pantile_plan::Locator`]'s module; what proves less than [`EVIDENCE_BITS_LEAST`] bits is
+//! reported and not called certain. Nor is anything certain in a stripe of which something else is
+//! in doubt.
 //!
-//! A stretch ends where at least [`GRANULE_BYTES`] bytes in a row satisfy their checks, and where a stripe does: buffers that hold several
-//! stripes one behind the other are judged one by one ([`Checker::locate_in_stripes`]).
+//! A stretch ends where at least [`GRANULE_BYTES`] bytes in a row satisfy their checks, and where a
+//! stripe does: buffers that hold several stripes one behind the other are judged one by one
+//! ([`Checker::locate_in_stripes`]).
 
 use crate::cache::{Cache, TERM_BYTES, VALUE_BYTES, Weight};
 use crate::stripe::{StripeError, element_len};
@@ -31,10 +34,11 @@ pub enum Verdict {
     Located {
         /// The columns, ascending.
         columns: Vec<usize>,
-        /// A larger error looks so with a chance of at most one in 2 to this power; zero where as many other columns could
-        /// always be the wrong ones: 2e + f > d - 1.
+        /// A larger error looks so with a chance of at most one in 2 to this power; zero where as
+        /// many other columns could always be the wrong ones: 2e + f > d - 1.
         evidence_bits: u32,
-        /// Whether that is at least [`EVIDENCE_BITS_LEAST`], and so it is for everything else that is wrong in the stripe.
+        /// Whether that is at least [`EVIDENCE_BITS_LEAST`], and so it is for everything else that
+        /// is wrong in the stripe.
         certain: bool,
     },
     /// Different columns would explain it equally well.
@@ -56,7 +60,8 @@ impl Verdict {
 /// A byte range, the same in every element, in which the stripe does not satisfy its equations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Offsets within an element. The first and the last byte fail a check; bytes between may be clean.
+    /// Offsets within an element. The first and the last byte fail a check; bytes between may be
+    /// clean.
     pub range: Range<usize>,
     /// What explains it.
     pub verdict: Verdict,
@@ -83,10 +88,12 @@ struct Hypothesis {
     terms: usize,
 }
 
-/// Room for the hypotheses of a small code: all pairs of columns of a code of one row and 10 of them.
+/// Room for the hypotheses of a small code: all pairs of columns of a code of one row and 10 of
+/// them.
 const HYPOTHESES_BYTES_LEAST: usize = 64 * 1024;
 
-/// Of a locator: the coefficient of each cell in each check, and the terms of the checks, here and compiled.
+/// Of a locator: the coefficient of each cell in each check, and the terms of the checks, here and
+/// compiled.
 fn locator_bytes(locator: &Locator) -> usize {
     const CELL_BYTES: usize = 48;
     let terms: usize = locator.checks().iter().map(Vec::len).sum();
@@ -134,7 +141,8 @@ impl Checker {
         &self.locator
     }
 
-    /// The offset of the first byte at which the stripe does not satisfy its equations; `None` if it does.
+    /// The offset of the first byte at which the stripe does not satisfy its equations; `None` if
+    /// it does.
     ///
     /// Erased cells are not looked at. A code without a check left finds nothing.
     pub fn first_fault(&self, cells: &[&[u8]]) -> Result<Option<usize>, StripeError> {
@@ -150,17 +158,19 @@ impl Checker {
         Ok(None)
     }
 
-    /// Every byte range that does not satisfy the equations, ascending, with its verdict; empty if the stripe is clean.
+    /// Every byte range that does not satisfy the equations, ascending, with its verdict; empty if
+    /// the stripe is clean.
     ///
-    /// The checks are computed over every byte. The search for columns runs once per stretch, and its answer is checked on
-    /// every byte of it.
-    /// Cost: as encoding where the stripe is clean; elsewhere also a search per stretch.
+    /// The checks are computed over every byte. The search for columns runs once per stretch, and
+    /// its answer is checked on every byte of it. Cost: as encoding where the stripe is clean;
+    /// elsewhere also a search per stretch.
     pub fn locate(&self, cells: &[&[u8]]) -> Result<Vec<Finding>, StripeError> {
         self.locate_in_stripes(cells, usize::MAX)
     }
 
-    /// As [`Checker::locate`], for buffers that hold several stripes one behind the other: each has so many bytes of every cell,
-    /// and is judged by itself. No range reaches over the border of a stripe.
+    /// As [`Checker::locate`], for buffers that hold several stripes one behind the other: each has
+    /// so many bytes of every cell, and is judged by itself. No range reaches over the border of a
+    /// stripe.
     ///
     /// Panics if a stripe has no bytes.
     pub fn locate_in_stripes(
@@ -192,13 +202,14 @@ impl Checker {
         Ok(without_doubtful_stripes(found.findings, stripe_bytes))
     }
 
-    /// Corrects the located findings in place; those of which `accept` says no are left alone. Who accepts others than certain
-    /// ones guesses, and should say so.
+    /// Corrects the located findings in place; those of which `accept` says no are left alone. Who
+    /// accepts others than certain ones guesses, and should say so.
     ///
-    /// Each range is checked anew, as a whole: where the columns do not explain every byte of it, because the stripe was written
-    /// since or is another one, nothing of the range is changed. Nor is it where the columns' cells are not determined by the checks.
-    /// Returns the number of bytes of elements in the ranges, or parts of them, in which something was corrected.
-    /// Errors: buffers that are not a stripe, or a finding that lies outside them; nothing is then written.
+    /// Each range is checked anew, as a whole: where the columns do not explain every byte of it,
+    /// because the stripe was written since or is another one, nothing of the range is changed. Nor
+    /// is it where the columns' cells are not determined by the checks. Returns the number of bytes
+    /// of elements in the ranges, or parts of them, in which something was corrected. Errors:
+    /// buffers that are not a stripe, or a finding that lies outside them; nothing is then written.
     pub fn correct(
         &self,
         cells: &mut [&mut [u8]],
@@ -223,7 +234,8 @@ impl Checker {
             };
             let views: Vec<&[u8]> = cells.iter().map(|cell| &**cell).collect();
             let explained = |tile: Range<usize>| self.errors(&views, &tile, &hypothesis.residual, dot);
-            // One tile is looked at once; of several none is written before all have been looked at.
+            // One tile is looked at once; of several none is written before all have been looked
+            // at.
             let mut first = match tiles().count() {
                 1 => explained(finding.range.clone()),
                 _ if tiles().all(|tile| explained(tile).is_some()) => None,
@@ -245,7 +257,8 @@ impl Checker {
         Ok(corrected)
     }
 
-    /// What was added to the cells that `corrections` are for; `None` if that is not all that is wrong.
+    /// What was added to the cells that `corrections` are for; `None` if that is not all that is
+    /// wrong.
     fn errors(
         &self,
         cells: &[&[u8]],
@@ -373,7 +386,8 @@ impl Found<'_> {
             let Some(at) = self.checker.first_unexplained(columns, syndromes, part.clone(), residues) else {
                 return;
             };
-            // Each part of the stretch may have some of the columns wrong, as long as they are few enough together.
+            // Each part of the stretch may have some of the columns wrong, as long as they are few
+            // enough together.
             stretch.known = match (&stretch.known, explain(at)) {
                 (Known::Columns(columns), Explanation::Located { columns: more, certain: true }) => {
                     let mut all = [columns.clone(), more].concat();
@@ -421,7 +435,8 @@ fn failing(syndromes: &[&[u8]], part: Range<usize>) -> (usize, usize) {
     (count, last)
 }
 
-/// The end of the part from `first` in each granule of which some byte fails a check, and which ends at `most` at the latest.
+/// The end of the part from `first` in each granule of which some byte fails a check, and which
+/// ends at `most` at the latest.
 fn part_end(syndromes: &[&[u8]], first: usize, most: usize) -> usize {
     let len = syndromes[0].len().min(most);
     let mut end = len.min((first / GRANULE_BYTES + 1) * GRANULE_BYTES);

@@ -1,12 +1,14 @@
 //! Columns in which the elements of an array code are interleaved.
 //!
-//! With each element in one piece a stripe of D-Code(13) is 169 buffers, and a pass over it goes through all of them at once. In packets it is 13:
-//! each column is a packet of its first element, one of its second, and so on, then the next packet of the first. Equations hold byte by
-//! byte, so the code is the same; only where a byte of an element lies is not. It is the layout that bit-matrix codes of other libraries have, too, where
-//! the length of a packet is known as the packet size, and the one in which Pantile's (`crs`) are fast.
+//! With each element in one piece a stripe of D-Code(13) is 169 buffers, and a pass over it goes
+//! through all of them at once. In packets it is 13: each column is a packet of its first element,
+//! one of its second, and so on, then the next packet of the first. Equations hold byte by byte, so
+//! the code is the same; only where a byte of an element lies is not. It is the layout that
+//! bit-matrix codes of other libraries have, too, where the length of a packet is known as the
+//! packet size, and the one in which Pantile's (`crs`) are fast.
 //!
-//! For whoever stores whole columns (an object store, a file of shards). A block device wants its blocks in one piece, for
-//! a block that lies in many packets is many elements to update.
+//! For whoever stores whole columns (an object store, a file of shards). A block device wants its
+//! blocks in one piece, for a block that lies in many packets is many elements to update.
 
 use crate::cache::Cache;
 use crate::codec::{
@@ -22,15 +24,18 @@ use std::sync::{Arc, OnceLock};
 
 /// Bytes of a packet, unless there is a reason for others.
 ///
-/// Stripes in a second-level cache are fastest with 512 to 1024 (Ice Lake: 82 to 92 GB/s of D-Code(13) and RDP(14), with 128 bytes 59 to 94), stripes from memory with 128
-/// (13 to 16, with 512 11 to 13). On Zen 3 (AVX2) 64 are as good or better, most of all from memory. Multiples of 128 are what code is made for, with AVX2 those of 64, for bit matrices (`crs`) half of either; others
-/// work, at 1 or 2 GB/s where they are shorter.
+/// Stripes in a second-level cache are fastest with 512 to 1024 (Ice Lake: 82 to 92 GB/s of
+/// D-Code(13) and RDP(14), with 128 bytes 59 to 94), stripes from memory with 128 (13 to 16, with
+/// 512 11 to 13). On Zen 3 (AVX2) 64 are as good or better, most of all from memory. Multiples of
+/// 128 are what code is made for, with AVX2 those of 64, for bit matrices (`crs`) half of either;
+/// others work, at 1 or 2 GB/s where they are shorter.
 pub const DEFAULT_PACKET_BYTES: usize = 512;
 
 /// Encodes, reconstructs and updates stripes of one code whose columns are packets.
 ///
-/// A stripe is one buffer per column, each of its rows times a whole number of packets, as many for every row.
-/// What it makes for a pattern of losses it keeps, within bounds as those that [`Codec`] names; cheap to clone and share.
+/// A stripe is one buffer per column, each of its rows times a whole number of packets, as many for
+/// every row. What it makes for a pattern of losses it keeps, within bounds as those that [`Codec`]
+/// names; cheap to clone and share.
 ///
 /// ```
 /// use pantile::Codec;
@@ -84,7 +89,8 @@ impl PacketCodec {
         self.inner.codec.code()
     }
 
-    /// The codec of stripes with each cell in one piece, which plans for this one: for whatever is done with the cells of [`PacketCodec::cells`].
+    /// The codec of stripes with each cell in one piece, which plans for this one: for whatever is
+    /// done with the cells of [`PacketCodec::cells`].
     pub fn codec(&self) -> &Codec {
         &self.inner.codec
     }
@@ -136,7 +142,8 @@ impl PacketCodec {
 
     /// Recomputes the given columns from the others, in place.
     ///
-    /// Errors: too many are lost, the code lacks one of them, or the buffers are not its columns; nothing is then written.
+    /// Errors: too many are lost, the code lacks one of them, or the buffers are not its columns;
+    /// nothing is then written.
     pub fn reconstruct(&self, columns: &mut [&mut [u8]], lost: &[usize]) -> Result<(), RecoverError> {
         self.inner.packets.groups(columns).map_err(StripeError::of_columns)?;
         match self.inner.columns.known(lost) {
@@ -146,15 +153,16 @@ impl PacketCodec {
         Ok(())
     }
 
-    /// As [`Codec::update`]. `new` is the new content of the cell in one piece: its first packet, its second, and so on.
+    /// As [`Codec::update`]. `new` is the new content of the cell in one piece: its first packet,
+    /// its second, and so on.
     pub fn update(&self, columns: &mut [&mut [u8]], position: usize, new: &[u8]) -> Result<(), StripeError> {
         let Inner { codec, packets, .. } = &*self.inner;
         let cell = data_cell(codec.code(), position)?;
         codec.updating(position, cell).run_packets(packets, columns, new).map_err(StripeError::of_columns)
     }
 
-    /// One packet of each cell: a stripe of [`PacketCodec::codec`], for all else that can be done with one (checks, changes of a part, the
-    /// recovery of single cells).
+    /// One packet of each cell: a stripe of [`PacketCodec::codec`], for all else that can be done
+    /// with one (checks, changes of a part, the recovery of single cells).
     ///
     /// Errors: buffers that are not columns of the code in packets, or there are fewer packets.
     pub fn cells<'b>(

@@ -1,9 +1,9 @@
-//! Codes whose parities are made of powers, found in their equations: what Horner's rule can encode and decode, and of which one or two lost columns are
-//! sums that need no plan.
+//! Codes whose parities are made of powers, found in their equations: what Horner's rule can encode
+//! and decode, and of which one or two lost columns are sums that need no plan.
 //!
-//! A code of d = 2 or 3 rows, data columns 0 .. k - 1 and four parity columns, such that parity p of column i is G_p^i,
-//! a d x d matrix over GF(2^8) that the kernel knows by its form (RAIDq over GF(2^16) and GF(2^24)). Nothing is asked of
-//! the family: the generator is compared.
+//! A code of d = 2 or 3 rows, data columns 0 .. k - 1 and four parity columns, such that parity p
+//! of column i is G_p^i, a d x d matrix over GF(2^8) that the kernel knows by its form (RAIDq over
+//! GF(2^16) and GF(2^24)). Nothing is asked of the family: the generator is compared.
 
 use pantile_code::{Cell, Code};
 use pantile_gf::{Gf, Matrix};
@@ -13,8 +13,9 @@ use pantile_plan::CellSet;
 /// Parity columns of such a code.
 const PARITIES: usize = 4;
 
-/// Lost columns up to which sums of what is left take fewer products than all states: of one there are none, of two those of one output. Zen 3, AVX2, 64 KiB,
-/// share of the limit: 0.7 and 0.46 where states have 0.25 and 0.23; of four 0.12 and 0.17.
+/// Lost columns up to which sums of what is left take fewer products than all states: of one there
+/// are none, of two those of one output. Zen 3, AVX2, 64 KiB, share of the limit: 0.7 and 0.46
+/// where states have 0.25 and 0.23; of four 0.12 and 0.17.
 const SUMMED_MOST: usize = 2;
 
 /// The powers behind a code.
@@ -75,10 +76,11 @@ impl Plank {
         self.program(code, columns, HornerOutputs::States(parities))
     }
 
-    /// The program that recovers whole columns, among them one of data; `None` as above for more than two, or for other losses.
+    /// The program that recovers whole columns, among them one of data; `None` as above for more
+    /// than two, or for other losses.
     ///
-    /// Reads all data left and the first parity columns left, as many as data columns are lost; of one lost column a plan
-    /// may read less.
+    /// Reads all data left and the first parity columns left, as many as data columns are lost; of
+    /// one lost column a plan may read less.
     pub(crate) fn decoder(&self, code: &Code, lost: &CellSet) -> Option<Program> {
         let columns = lost.columns(code);
         if lost.len() != columns.len() * self.planes || columns.len() > PARITIES {
@@ -146,8 +148,9 @@ impl Plank {
         }
     }
 
-    /// Each output over the cells of columns and over what is added: the state of parity p is the sum over columns i of G_p^i. If that of a parity of plain sums
-    /// is among them, the last lost column of data is what the others leave of it.
+    /// Each output over the cells of columns and over what is added: the state of parity p is the
+    /// sum over columns i of G_p^i. If that of a parity of plain sums is among them, the last lost
+    /// column of data is what the others leave of it.
     fn sums(
         &self,
         columns: &[Option<Vec<usize>>],

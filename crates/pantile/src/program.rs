@@ -1,7 +1,7 @@
 //! A plan made ready to run: its steps as a program of the kernel over the cells of a stripe.
 //!
-//! The recovery of whole columns of an MDS code of one row is not compiled from steps: the kernel solves the m x m system
-//! itself, for less than the final coefficients of every step would cost.
+//! The recovery of whole columns of an MDS code of one row is not compiled from steps: the kernel
+//! solves the m x m system itself, for less than the final coefficients of every step would cost.
 
 use crate::stripe::StripeError;
 use pantile_code::Code;
@@ -25,8 +25,9 @@ pub(crate) fn compile(code: &Code, steps: &[pantile_plan::Step]) -> Program {
     }
 }
 
-/// What a program does not read that recovers everything lost without a plan: what is lost, and of the parities left all but the first, as
-/// many as data are lost. The other cells are independent and determine the stripe.
+/// What a program does not read that recovers everything lost without a plan: what is lost, and of
+/// the parities left all but the first, as many as data are lost. The other cells are independent
+/// and determine the stripe.
 pub(crate) fn unread(code: &Code, lost: &CellSet) -> CellSet {
     let data_lost = code.data().iter().filter(|&&cell| lost.contains(cell)).count();
     let mut unread = lost.clone();
@@ -52,17 +53,19 @@ fn zeros<'a, T: Copy, const N: usize>(
     many
 }
 
-/// What a recovery of a code of one row knows and wants, by position in the lists of data and parities of the code.
+/// What a recovery of a code of one row knows and wants, by position in the lists of data and
+/// parities of the code.
 struct Loss {
     known: Few<usize, 32>,
     unknown: Few<usize, 8>,
-    /// The parities whose sums are formed: first those that are used, as many as data are unknown if so many are left; then
-    /// the lost ones.
+    /// The parities whose sums are formed: first those that are used, as many as data are unknown
+    /// if so many are left; then the lost ones.
     rows: Few<usize, 8>,
 }
 
 impl Loss {
-    /// Of nothing. Filled where it lies: to move lists that were just written costs a quarter of the plan.
+    /// Of nothing. Filled where it lies: to move lists that were just written costs a quarter of
+    /// the plan.
     fn new() -> Loss {
         Loss { known: Few::new(), unknown: Few::new(), rows: Few::new() }
     }
@@ -87,8 +90,9 @@ impl Loss {
         !self.unknown.is_empty() && self.rows.len() == lost
     }
 
-    /// Writes each lost cell in terms of the sums, a line for each: first data, then parities. `false` if the sums that
-    /// can be had do not determine the data. There must be parities enough.
+    /// Writes each lost cell in terms of the sums, a line for each: first data, then parities.
+    /// `false` if the sums that can be had do not determine the data. There must be parities
+    /// enough.
     fn solve(&self, code: &Code, solution: &mut [u8]) -> bool {
         let (used, count) = (self.unknown.len(), self.rows.len());
         let coefficient = |row: usize, position: usize| code.generator().get(row, position);
@@ -120,14 +124,15 @@ impl Loss {
     }
 }
 
-/// The program that recovers everything lost from the first cells that are left, if the code is MDS and of one row, and
-/// two cells or more are lost.
+/// The program that recovers everything lost from the first cells that are left, if the code is MDS
+/// and of one row, and two cells or more are lost.
 ///
-/// The reads are those of the plan at uniform costs: all data left, then the first parities left. Sources: the sum under
-/// parity a of what is left is the sum over the lost data u of g_au x_u; x = A^-1 S with A the m x m matrix of these g.
+/// The reads are those of the plan at uniform costs: all data left, then the first parities left.
+/// Sources: the sum under parity a of what is left is the sum over the lost data u of g_au x_u; x =
+/// A^-1 S with A the m x m matrix of these g.
 ///
-/// Cost: m^3 + (k + m) m products, and for most codes three allocations: a recovery that is needed once should not wait for its
-/// plan longer than for its bytes.
+/// Cost: m^3 + (k + m) m products, and for most codes three allocations: a recovery that is needed
+/// once should not wait for its plan longer than for its bytes.
 pub(crate) fn solving(code: &Code, lost: &CellSet) -> Option<Program> {
     if !code.claim().mds || code.cell_count() != code.columns() || code.rows_max() > 1 || lost.len() < 2 {
         return None;

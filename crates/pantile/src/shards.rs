@@ -1,11 +1,14 @@
-//! Shards: whole columns as somebody who embeds a code stores them, one buffer or one stream for each.
+//! Shards: whole columns as somebody who embeds a code stores them, one buffer or one stream for
+//! each.
 //!
-//! A shard is the cells of one column, in row order, each of one *element length*: for a code of one row per column the
-//! shard is its one cell. User data fill the data cells in user order, the first element length of bytes the first
-//! cell, and so on; behind the end of the data there are zeros. A stream of more data than one stripe is cut into
-//! stripes, and a shard is then its part of each stripe, one after the other.
+//! A shard is the cells of one column, in row order, each of one *element length*: for a code of
+//! one row per column the shard is its one cell. User data fill the data cells in user order, the
+//! first element length of bytes the first cell, and so on; behind the end of the data there are
+//! zeros. A stream of more data than one stripe is cut into stripes, and a shard is then its part
+//! of each stripe, one after the other.
 //!
-//! Who knows the code, the element length and the length of the data can read shards back; nothing else is stored.
+//! Who knows the code, the element length and the length of the data can read shards back; nothing
+//! else is stored.
 
 use crate::codec::{Codec, RecoverError};
 use crate::stripe::{StripeError, split_columns};
@@ -29,7 +32,8 @@ pub enum ShardError {
         column: usize,
         /// Its length in bytes.
         have: usize,
-        /// What it must be: rows times the element length, which the first shard that is there decides.
+        /// What it must be: rows times the element length, which the first shard that is there
+        /// decides.
         need: usize,
     },
     /// No shard is there that says how long elements are.
@@ -47,7 +51,8 @@ pub enum ShardError {
     Plan(PlanError),
     /// Reading the data, or writing it.
     Data(io::Error),
-    /// Reading a shard, or writing it; the end of a shard before the end of the data is `UnexpectedEof`.
+    /// Reading a shard, or writing it; the end of a shard before the end of the data is
+    /// `UnexpectedEof`.
     Shard {
         /// The column.
         column: usize,
@@ -141,7 +146,8 @@ impl Codec {
 
     /// Puts data together from all shards of a stripe, as many bytes as were split.
     ///
-    /// Errors: the shards are not one stripe of the code, or hold fewer bytes. Parity is not looked at.
+    /// Errors: the shards are not one stripe of the code, or hold fewer bytes. Parity is not looked
+    /// at.
     pub fn join<S: AsRef<[u8]>>(&self, shards: &[S], data_len: usize) -> Result<Vec<u8>, ShardError> {
         let element = self.element_len_of(shards.iter().map(|shard| Some(shard.as_ref().len())))?;
         let have = self.code().data().len() * element;
@@ -159,8 +165,9 @@ impl Codec {
 
     /// Makes the shards that are lost (`None`) anew from those that are there.
     ///
-    /// Errors: as many are lost that the code cannot make them; the shards are not of one stripe. Nothing is changed then.
-    /// Cost: memory for the lost shards; plan and program are kept for the next call with the same ones lost.
+    /// Errors: as many are lost that the code cannot make them; the shards are not of one stripe.
+    /// Nothing is changed then. Cost: memory for the lost shards; plan and program are kept for the
+    /// next call with the same ones lost.
     pub fn restore(&self, shards: &mut [Option<Vec<u8>>]) -> Result<(), ShardError> {
         let element = self.element_len_of(shards.iter().map(|shard| shard.as_ref().map(Vec::len)))?;
         let lost: Vec<usize> = (0..shards.len()).filter(|&column| shards[column].is_none()).collect();
@@ -176,9 +183,9 @@ impl Codec {
 
     /// Whether all shards of a stripe are there and fit one another.
     ///
-    /// `false` says that at least one of them is wrong; [`Codec::checker`] says which, where that can be known.
-    /// Errors: the shards are not of one stripe.
-    /// Cost: one encoding's worth of products; no copy.
+    /// `false` says that at least one of them is wrong; [`Codec::checker`] says which, where that
+    /// can be known. Errors: the shards are not of one stripe. Cost: one encoding's worth of
+    /// products; no copy.
     pub fn verify<S: AsRef<[u8]>>(&self, shards: &[S]) -> Result<bool, ShardError> {
         let element = self.element_len_of(shards.iter().map(|shard| Some(shard.as_ref().len())))?;
         let cell = |cell: pantile_code::CellIndex| {
@@ -190,11 +197,12 @@ impl Codec {
         Ok(checker.first_fault(&cells).map_err(of_shards)?.is_none())
     }
 
-    /// Encodes a stream: reads data to its end and writes each shard's part of stripe after stripe; the bytes of data.
+    /// Encodes a stream: reads data to its end and writes each shard's part of stripe after stripe;
+    /// the bytes of data.
     ///
-    /// Shape: one writer per column. The last stripe is filled up with zeros; no data make no stripe.
-    /// Errors: reading or writing fails; what was written by then stays.
-    /// Cost: memory for one stripe.
+    /// Shape: one writer per column. The last stripe is filled up with zeros; no data make no
+    /// stripe. Errors: reading or writing fails; what was written by then stays. Cost: memory for
+    /// one stripe.
     pub fn encode_stream(
         &self,
         data: &mut dyn Read,
@@ -222,10 +230,12 @@ impl Codec {
         }
     }
 
-    /// Decodes a stream: reads shards stripe by stripe, makes the lost ones (`None`) anew and writes `data_len` bytes.
+    /// Decodes a stream: reads shards stripe by stripe, makes the lost ones (`None`) anew and
+    /// writes `data_len` bytes.
     ///
-    /// Errors: too much is lost, a shard ends before the data do, reading or writing fails; what was written by then stays.
-    /// Cost: memory for one stripe. Shards that decoding does not need are read all the same, so that all stay in step.
+    /// Errors: too much is lost, a shard ends before the data do, reading or writing fails; what
+    /// was written by then stays. Cost: memory for one stripe. Shards that decoding does not need
+    /// are read all the same, so that all stay in step.
     pub fn decode_stream(
         &self,
         shards: &mut [Option<&mut dyn Read>],

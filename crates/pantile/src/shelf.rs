@@ -1,8 +1,9 @@
 //! What was made once per set of columns, found again without a lock.
 //!
-//! A hash table of linked lists in which every link is written once and never again: to look something up is to follow
-//! pointers that no writer moves. So nothing is ever thrown away, and therefore the number of entries is bounded, and what
-//! they fill; what finds no room is not kept here.
+//! A hash table of linked lists in which every link is written once and never again: to look
+//! something up is to follow pointers that no writer moves. So nothing is ever thrown away, and
+//! therefore the number of entries is bounded, and what they fill; what finds no room is not kept
+//! here.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -12,7 +13,8 @@ const LISTS: usize = 64;
 /// 1024 patterns are all pairs of 45 columns. More would make the lists long.
 const ENTRIES_MOST: usize = 1024;
 
-/// What the values may fill: as many recoveries of a code of one row; of D-Code(45), where one is 170 KiB, a hundred.
+/// What the values may fill: as many recoveries of a code of one row; of D-Code(45), where one is
+/// 170 KiB, a hundred.
 const BYTES_MOST: usize = 16 << 20;
 
 /// Values by set of columns, as the columns are written.
@@ -52,7 +54,8 @@ impl<V> Shelf<V> {
         None
     }
 
-    /// Keeps a value of so many bytes, unless there is one already or no room. Whether there is one now.
+    /// Keeps a value of so many bytes, unless there is one already or no room. Whether there is one
+    /// now.
     pub(crate) fn put(&self, columns: &[usize], value: Arc<V>, bytes: usize) -> bool {
         let entries = self.entries.fetch_add(1, Ordering::Relaxed);
         let filled = self.bytes.fetch_add(bytes, Ordering::Relaxed);

@@ -1,20 +1,27 @@
-//! Codes whose points lie in cosets of more than eight points, encoded and decoded by transforms of all of them.
+//! Codes whose points lie in cosets of more than eight points, encoded and decoded by transforms of
+//! all of them.
 //!
-//! **Encoding.** The coefficients of the groups of data add up to those of a polynomial whose values at the origin are the parities.
+//! **Encoding.** The coefficients of the groups of data add up to those of a polynomial whose
+//! values at the origin are the parities.
 //!
-//! **Decoding.** E are the points of lost data and of all parities that are not read, T in all; L(X) is the product of X + e over E, and V the coset of 0. A stripe is such that at
-//! each x of V what the columns of data at y add, s(y) / (x + y) times each, is the parity there. So S(x), the sum of the parity that is read at x and of what the data that are left
-//! add, is what the lost data add. S L has on V the values of
+//! **Decoding.** E are the points of lost data and of all parities that are not read, T in all;
+//! L(X) is the product of X + e over E, and V the coset of 0. A stripe is such that at each x of V
+//! what the columns of data at y add, s(y) / (x + y) times each, is the parity there. So S(x), the
+//! sum of the parity that is read at x and of what the data that are left add, is what the lost
+//! data add. S L has on V the values of
 //!
 //! ```text
 //! N(X) = sum over the lost data at e of c_e s(e) L(X) / (X + e),     N(e) = c_e s(e) L'(e),     deg N < T
 //! ```
 //!
-//! where parities that are not read need no values, since L is zero there. So S at V, times L, to coefficients, to values on each coset in which data are lost, over s(e) L'(e):
-//! that is what was lost, with T points for each transform instead of as many as the code has columns. Lost parities are encoded then.
+//! where parities that are not read need no values, since L is zero there. So S at V, times L, to
+//! coefficients, to values on each coset in which data are lost, over s(e) L'(e): that is what was
+//! lost, with T points for each transform instead of as many as the code has columns. Lost parities
+//! are encoded then.
 //!
-//! Source: the polynomials and transforms of docs/codes/lch.md; that a product with the locator of erasures takes N from its values is Forney's algorithm at known places (G. D.
-//! Forney, "On decoding BCH codes", 1965), with values on a subspace in place of syndromes.
+//! Source: the polynomials and transforms of docs/codes/lch.md; that a product with the locator of
+//! erasures takes N from its values is Forney's algorithm at known places (G. D. Forney, "On
+//! decoding BCH codes", 1965), with values on a subspace in place of syndromes.
 
 use crate::cosets::{Coset, Cosets};
 use pantile_code::{CellIndex, Code};
@@ -23,9 +30,11 @@ use pantile_kernel::{Lanes, Network, NetworkStep, Program, Tier};
 use pantile_plan::CellSet;
 
 impl Cosets {
-    /// The program that recovers everything lost, or computes every parity if nothing is; `None` if sums of products take less time.
+    /// The program that recovers everything lost, or computes every parity if nothing is; `None` if
+    /// sums of products take less time.
     ///
-    /// There are as many parities as cells are lost. Reads all data left and the first parities left, as many as data are lost.
+    /// There are as many parities as cells are lost. Reads all data left and the first parities
+    /// left, as many as data are lost.
     pub(crate) fn by_transforms(&self, code: &Code, lost: &CellSet) -> Option<Program> {
         let network = self.network(code, lost);
         let (k, m) = (code.data().len(), code.parity().len());
@@ -52,7 +61,8 @@ impl Cosets {
         Network { slots: work.slots, steps: work.steps }
     }
 
-    /// Writes lost data, from the states of the data that are left; if these are `kept`, adds what was recovered to them.
+    /// Writes lost data, from the states of the data that are left; if these are `kept`, adds what
+    /// was recovered to them.
     fn recover(&self, work: &mut Work<'_>, is_lost: &impl Fn(CellIndex) -> bool, kept: bool) {
         let lost_of = |coset: &Coset| buffers(&coset.columns, is_lost);
         let with_losses: Vec<&Coset> =
@@ -159,7 +169,8 @@ impl Work<'_> {
         }
     }
 
-    /// Where the values of the states at the origin are, if there are states; these stay if they are `kept`.
+    /// Where the values of the states at the origin are, if there are states; these stay if they
+    /// are `kept`.
     fn values_of_states(&mut self, kept: bool) -> Option<usize> {
         if !self.has_states {
             return None;
@@ -172,7 +183,8 @@ impl Work<'_> {
 
 #[cfg(test)]
 mod tests {
-    //! As the definition says, whatever the tier chooses: by transforms, which are asked for here even where sums take less time.
+    //! As the definition says, whatever the tier chooses: by transforms, which are asked for here
+    //! even where sums take less time.
 
     use super::*;
 

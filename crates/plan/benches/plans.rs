@@ -1,6 +1,7 @@
 //! How long a first plan takes, beside the bound that a read path sets.
 //!
-//! `cargo bench -p pantile-plan --bench plans`. A printed table, not a test: medians of repeats on one core.
+//! `cargo bench -p pantile-plan --bench plans`. A printed table, not a test: medians of repeats on
+//! one core.
 
 use pantile_code::{CellIndex, Code};
 use pantile_plan::{CellSet, Costs, Effort, Optimality, Planner, Request};

@@ -1,22 +1,30 @@
-//! Recovery of as many cells as a code of XORs has equations, or fewer by its first equations, by an elimination over bits.
+//! Recovery of as many cells as a code of XORs has equations, or fewer by its first equations, by
+//! an elimination over bits.
 //!
-//! When as many cells are lost as there are equations, each of them is one sum of survivors and no other: nothing is to be searched but the
-//! order of the steps, in which a cell that was made may stand for a part of the next one's sum. Along sparse equations
-//! [`crate::chain`] finds it. In a bit matrix (`crs`) each equation has many lost cells, and one combination after another is needed.
+//! When as many cells are lost as there are equations, each of them is one sum of survivors and no
+//! other: nothing is to be searched but the order of the steps, in which a cell that was made may
+//! stand for a part of the next one's sum. Along sparse equations [`crate::chain`] finds it. In a
+//! bit matrix (`crs`) each equation has many lost cells, and one combination after another is
+//! needed.
 //!
 //! 1. One elimination gives each lost cell as its sum of survivors.
-//! 2. If the shortest of these sums sets off a chain of single equations to the last cell, that is the plan (EVENODD's adjuster).
-//! 3. Otherwise the shortest sum is taken, again and again. With each cell that is made there are more sums in which nothing is missing: that
-//!    by which it was made, what it is in terms of survivors alone, and each equation of the code of which it was the last cell to be made.
-//!    Whichever of them, added to the sum of a cell that is still to be made, leaves fewer terms is added. An equation that has up to
-//!    three cells left to make is offered to each of these as a sum, too, with what the others are in terms of cells at hand.
-//! 4. If each shortest sum sets off a chain at least a part of the way, and that way to the last cell has no more terms, it is taken instead.
+//! 2. If the shortest of these sums sets off a chain of single equations to the last cell, that is
+//!    the plan (EVENODD's adjuster).
+//! 3. Otherwise the shortest sum is taken, again and again. With each cell that is made there are
+//!    more sums in which nothing is missing: that by which it was made, what it is in terms of
+//!    survivors alone, and each equation of the code of which it was the last cell to be made.
+//!    Whichever of them, added to the sum of a cell that is still to be made, leaves fewer terms is
+//!    added. An equation that has up to three cells left to make is offered to each of these as a
+//!    sum, too, with what the others are in terms of cells at hand.
+//! 4. If each shortest sum sets off a chain at least a part of the way, and that way to the last
+//!    cell has no more terms, it is taken instead.
 //!
-//! Measured beside what was done before (2 and 4 without a condition, an elimination over all equations for each combination), 14454 requests of
-//! 72 codes, up to 150 sets of columns of each size and random cells: 1,494 plans differ and have 0.76 to 0.99 of the terms, by code; 6 of them
-//! have more, by 0.1 to 1.8 %.
-//! Time on Zen 3: 2.8 us instead of 16 (crs:6+3,w=4), 3.9 instead of 33 (crs:10+4,w=4), 17 instead of 370 (crs:16+4). Equations of up to three missing
-//! cells and not two take 0.1 to 0.4 % fewer terms, and 2 to 5 % more time.
+//! Measured beside what was done before (2 and 4 without a condition, an elimination over all
+//! equations for each combination), 14454 requests of 72 codes, up to 150 sets of columns of each
+//! size and random cells: 1,494 plans differ and have 0.76 to 0.99 of the terms, by code; 6 of them
+//! have more, by 0.1 to 1.8 %. Time on Zen 3: 2.8 us instead of 16 (crs:6+3,w=4), 3.9 instead of 33
+//! (crs:10+4,w=4), 17 instead of 370 (crs:16+4). Equations of up to three missing cells and not two
+//! take 0.1 to 0.4 % fewer terms, and 2 to 5 % more time.
 
 use crate::chain::Progress;
 use crate::{Combination, Step};
@@ -50,15 +58,17 @@ pub(crate) const UNUSED: u32 = 1 << 30;
 pub(crate) enum Chains {
     /// Along all equations: all are used.
     Tried,
-    /// Where fewer columns of a bit matrix are lost than may be, they would make up to 1 % more terms, with `orig` up to 5, and take a third to two
-    /// thirds of the time.
+    /// Where fewer columns of a bit matrix are lost than may be, they would make up to 1 % more
+    /// terms, with `orig` up to 5, and take a third to two thirds of the time.
     Untried,
 }
 
-/// Makes all lost cells, of which there are at most as many as equations that are used. `fresh` has made nothing yet; `touching` has the
-/// equations of each cell, `missing` of each equation the number of its lost cells, and [`UNUSED`] with it if it is not to be used.
+/// Makes all lost cells, of which there are at most as many as equations that are used. `fresh` has
+/// made nothing yet; `touching` has the equations of each cell, `missing` of each equation the
+/// number of its lost cells, and [`UNUSED`] with it if it is not to be used.
 ///
-/// `None` if the equations do not determine them, or the code has more cells than rows of bits are made for.
+/// `None` if the equations do not determine them, or the code has more cells than rows of bits are
+/// made for.
 pub(crate) fn finish<'c>(
     fresh: Progress<'c>,
     equations: &BitEquations,
@@ -121,8 +131,8 @@ fn finish_in<'c, const W: usize>(
     Some(fresh)
 }
 
-/// Takes the shortest sum, makes all that single equations then yield, takes the shortest sum of what is left, and so on; and how many sums that took.
-/// `greedy` has taken none yet.
+/// Takes the shortest sum, makes all that single equations then yield, takes the shortest sum of
+/// what is left, and so on; and how many sums that took. `greedy` has taken none yet.
 ///
 /// `None` if a sum sets nothing off.
 fn along_chains<'c, const W: usize>(
@@ -223,10 +233,11 @@ impl<const W: usize> Row<W> {
     }
 }
 
-/// Each lost cell without any other, in the order of `lost`, then sums without any; `None` if the equations do not determine them.
+/// Each lost cell without any other, in the order of `lost`, then sums without any; `None` if the
+/// equations do not determine them.
 ///
-/// Where there are more equations than lost cells the sums depend on which of them are used up: of those that have the cell, that which
-/// `pick` finds in a list and names by its place.
+/// Where there are more equations than lost cells the sums depend on which of them are used up: of
+/// those that have the cell, that which `pick` finds in a list and names by its place.
 fn eliminate<const W: usize>(
     mut rows: Vec<Row<W>>,
     lost: &[CellIndex],
@@ -236,7 +247,8 @@ fn eliminate<const W: usize>(
         let found = i + pick(rows.get(i..)?, cell)?;
         rows.swap(i, found);
         let pivot = rows[i];
-        // Every other row has the cell or not as a coin falls: to add nothing is faster than to guess.
+        // Every other row has the cell or not as a coin falls: to add nothing is faster than to
+        // guess.
         for row in &mut rows {
             let mask = 0u64.wrapping_sub(row.has(cell).into());
             row.0.iter_mut().zip(&pivot.0).for_each(|(x, &y)| *x ^= y & mask);
@@ -285,7 +297,8 @@ struct Greedy<'a, const W: usize> {
     touching: &'a [Vec<u32>],
     /// For each equation, how many of its cells are to be made.
     missing: Vec<u32>,
-    /// The steps there were when it was tried as a sum last, 0 if it was not since a cell of it was made.
+    /// The steps there were when it was tried as a sum last, 0 if it was not since a cell of it was
+    /// made.
     offered_at: Vec<usize>,
     steps: usize,
     open: Vec<Open<W>>,
@@ -381,7 +394,8 @@ impl<'a, const W: usize> Greedy<'a, W> {
         Some((cell, sum))
     }
 
-    /// Tries the equations that have few cells left to make, as sums of each of these and what the others are.
+    /// Tries the equations that have few cells left to make, as sums of each of these and what the
+    /// others are.
     fn offer_equations(&mut self) {
         const FEW: usize = 3;
         for (e, equation) in self.equations.iter().enumerate() {

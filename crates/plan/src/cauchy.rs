@@ -1,22 +1,28 @@
-//! Codes that are MDS because their generator is a Cauchy matrix, up to factors of rows and columns: a proof without a single set of columns.
+//! Codes that are MDS because their generator is a Cauchy matrix, up to factors of rows and
+//! columns: a proof without a single set of columns.
 //!
-//! Let no coefficient g_ij of parity i and data j be zero, and let the matrix of their inverses have rank 2: 1 / g_ij = u_i . v_j with u_i and v_j of two coordinates. Cauchy's
-//! determinant, written without division, says of any n rows and n columns
+//! Let no coefficient g_ij of parity i and data j be zero, and let the matrix of their inverses
+//! have rank 2: 1 / g_ij = u_i . v_j with u_i and v_j of two coordinates. Cauchy's determinant,
+//! written without division, says of any n rows and n columns
 //!
 //! ```text
 //! det [1 / (u_i . v_j)]  =  product over i < i' of [u_i u_i']  x  product over j < j' of [v_j v_j']  /  product over i, j of (u_i . v_j)
 //! ```
 //!
-//! up to the sign, where [a b] = a_1 b_2 - a_2 b_1. So no minor is zero if no two rows of the inverses are proportional, and no two columns; and a systematic code whose minors are
-//! all different from zero survives any m lost columns. Where no coordinate is zero this is 1 / (x_i + y_j) with factors; points at infinity are in it, too.
+//! up to the sign, where [a b] = a_1 b_2 - a_2 b_1. So no minor is zero if no two rows of the
+//! inverses are proportional, and no two columns; and a systematic code whose minors are all
+//! different from zero survives any m lost columns. Where no coordinate is zero this is 1 / (x_i +
+//! y_j) with factors; points at infinity are in it, too.
 //!
-//! All systematic Reed-Solomon codes of two parities and more are so, and what is made of them by scaling columns (R. M. Roth, G. Seroussi, "On generator matrices of MDS codes", 1985); nothing is asked of
-//! the family here, so that a matrix that only looks like one is not taken for it.
+//! All systematic Reed-Solomon codes of two parities and more are so, and what is made of them by
+//! scaling columns (R. M. Roth, G. Seroussi, "On generator matrices of MDS codes", 1985); nothing
+//! is asked of the family here, so that a matrix that only looks like one is not taken for it.
 
 use pantile_code::Code;
 use pantile_gf::{Gf, Matrix};
 
-/// Whether any so many columns as there are parities may be lost, by Cauchy's determinant. `false` says nothing.
+/// Whether any so many columns as there are parities may be lost, by Cauchy's determinant. `false`
+/// says nothing.
 ///
 /// Cost: some operations for each coefficient.
 pub(crate) fn is_cauchy(code: &Code) -> bool {
@@ -26,7 +32,8 @@ pub(crate) fn is_cauchy(code: &Code) -> bool {
     has_one_row && k > 1 && m > 1 && encodes(code) && no_minor_is_zero(code.generator())
 }
 
-/// Whether the equations say each parity, and nothing else: a code that was built by hand may have others.
+/// Whether the equations say each parity, and nothing else: a code that was built by hand may have
+/// others.
 fn encodes(code: &Code) -> bool {
     let (equations, parity) = (code.equations(), code.parity());
     let coefficient = |i: usize, j: usize| equations[i].coefficient(parity[j]);
@@ -39,13 +46,15 @@ fn no_minor_is_zero(generator: &Matrix) -> bool {
     if (0..rows).any(|i| generator.row(i).iter().any(|g| g.is_zero())) {
         return false;
     }
-    // Rows r_i of the inverses, each over its first element: r_i = r_0 + f_i b, b being what r_1 has beyond r_0, if the rank is 2.
+    // Rows r_i of the inverses, each over its first element: r_i = r_0 + f_i b, b being what r_1
+    // has beyond r_0, if the rank is 2.
     let inverse = |i: usize, j: usize| generator.get(i, 0) / generator.get(i, j);
     let beyond = |i: usize, j: usize| inverse(i, j) + inverse(0, j);
     let Some(pivot) = (1..columns).find(|&j| !beyond(1, j).is_zero()) else { return false };
     let factor = |i: usize| beyond(i, pivot) / beyond(1, pivot);
     let has_rank_2 = (0..rows).all(|i| (0..columns).all(|j| beyond(i, j) == factor(i) * beyond(1, j)));
-    // Rows are proportional if these factors are equal; columns, if what is beyond relates to row 0 alike.
+    // Rows are proportional if these factors are equal; columns, if what is beyond relates to row 0
+    // alike.
     has_rank_2
         && are_distinct((0..rows).map(factor))
         && are_distinct((0..columns).map(|j| beyond(1, j) / inverse(0, j)))

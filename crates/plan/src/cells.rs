@@ -95,7 +95,8 @@ impl CellSet {
 
 /// What reading one cell costs, by column; 1 unless set.
 ///
-/// A slow or dying device is made expensive, not forbidden: a plan goes around it where that is cheaper in sum.
+/// A slow or dying device is made expensive, not forbidden: a plan goes around it where that is
+/// cheaper in sum.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Costs {
     /// Columns that cost something else than 1.

@@ -1,15 +1,19 @@
-//! Recovery along the code's own sparse equations: each lost cell from one equation whose other cells are at hand.
+//! Recovery along the code's own sparse equations: each lost cell from one equation whose other
+//! cells are at hand.
 //!
-//! This is how array codes are meant to be decoded (D-Code's zig-zag: n - 3 additions per lost element), and what
-//! makes plans for hundreds of cells cheap to find. Three pieces:
+//! This is how array codes are meant to be decoded (D-Code's zig-zag: n - 3 additions per lost
+//! element), and what makes plans for hundreds of cells cheap to find. Three pieces:
 //!
-//! * [`peel`]: Knuth's generalisation of Dijkstra's algorithm to equations. The label of a cell is the cheapest sum of
-//!   reads that yields it, counting a shared read twice; cells already at hand are free. Wanted cells are taken one
-//!   after another, so later ones share what earlier ones read.
-//! * When no single equation helps, two are added so that one lost cell remains (EVENODD's adjuster); when that does
-//!   not help either, the caller supplies a combination from [`crate::dual`].
-//! * [`choose`]: if every wanted cell has equations that need no other lost cell, the choice among them that
-//!   minimises the union of reads, by branch and bound (the hybrid recovery of RDP, X-Code and D-Code).
+//! * [`peel`]: Knuth's generalisation of Dijkstra's algorithm to equations. The label of a cell is
+//!   the cheapest sum of reads that yields it, counting a shared read twice; cells already at hand
+//!   are free. Wanted cells are taken one after another, so later ones share what earlier ones
+//!   read.
+//! * When no single equation helps, two are added so that one lost cell remains (EVENODD's
+//!   adjuster); when that does not help either, the caller supplies a combination from
+//!   [`crate::dual`].
+//! * [`choose`]: if every wanted cell has equations that need no other lost cell, the choice among
+//!   them that minimises the union of reads, by branch and bound (the hybrid recovery of RDP,
+//!   X-Code and D-Code).
 //!
 //! What it finds is an upper bound on the best cost; it proves nothing.
 
@@ -87,13 +91,17 @@ impl<'c> Progress<'c> {
         rest
     }
 
-    /// Makes these cells, each by whichever equation has come to lack it alone, if that makes all of them; `lacking` has for each equation how many of them it has. For who has lost as many cells as there are
-    /// equations, reads all that is left in any case and uses each equation once: in whatever order, the terms are as many.
+    /// Makes these cells, each by whichever equation has come to lack it alone, if that makes all
+    /// of them; `lacking` has for each equation how many of them it has. For who has lost as many
+    /// cells as there are equations, reads all that is left in any case and uses each equation
+    /// once: in whatever order, the terms are as many.
     ///
-    /// `false` if some are left, and then neither the steps nor `lacking` are of use. Cost: some nanoseconds for each term.
+    /// `false` if some are left, and then neither the steps nor `lacking` are of use. Cost: some
+    /// nanoseconds for each term.
     pub(crate) fn peel_all(&mut self, missing: &[CellIndex], lacking: &mut [u32]) -> bool {
         self.steps.reserve(missing.len());
-        // A chain is followed to its end before the next one begins: whoever reads the plan sees it.
+        // A chain is followed to its end before the next one begins: whoever reads the plan sees
+        // it.
         let mut next: Vec<u32> = Vec::with_capacity(lacking.len());
         next.extend((0..lacking.len() as u32).rev().filter(|&e| lacking[e as usize] == 1));
         while let Some(e) = next.pop() {
@@ -175,8 +183,8 @@ struct Open {
 }
 
 impl Open {
-    /// Shared cells count as often as they are used, so that along a chain the labels may double and double again; one
-    /// too large to be told from another is still less than none.
+    /// Shared cells count as often as they are used, so that along a chain the labels may double
+    /// and double again; one too large to be told from another is still less than none.
     fn add(&mut self, cost: u64) {
         self.sum = self.sum.saturating_add(cost).min(UNREACHED - 1);
     }
@@ -199,7 +207,8 @@ struct Labelled {
     producer: u32,
 }
 
-/// An equation with what is left of it when the cells at hand are known, and in a round those that were reached.
+/// An equation with what is left of it when the cells at hand are known, and in a round those that
+/// were reached.
 #[derive(Clone, Copy)]
 struct Left {
     at_hand: Open,
@@ -207,7 +216,8 @@ struct Left {
     round: u32,
 }
 
-/// The cheapest way to each cell, as far as the cheapest of the wanted ones; kept up while cells come to hand, and spread anew from there in each round.
+/// The cheapest way to each cell, as far as the cheapest of the wanted ones; kept up while cells
+/// come to hand, and spread anew from there in each round.
 struct Labels {
     cells: Vec<Labelled>,
     equations: Vec<Left>,
@@ -274,7 +284,8 @@ impl Labels {
         (cell.round == self.round).then_some(cell.label)
     }
 
-    /// Labels cells anew, the cheapest first, up to all that cost what the cheapest wanted one does, or less; that cost.
+    /// Labels cells anew, the cheapest first, up to all that cost what the cheapest wanted one
+    /// does, or less; that cost.
     fn spread(&mut self, progress: &Progress<'_>) -> Option<u64> {
         let Labels { cells, equations, at_once, wanted, heap, round } = self;
         *round += 1;
@@ -316,8 +327,8 @@ impl Labels {
     }
 }
 
-/// For each wanted cell, the equations that contain no other lost cell: single ones, and sums of two that share lost
-/// cells. `None` if some wanted cell has none.
+/// For each wanted cell, the equations that contain no other lost cell: single ones, and sums of
+/// two that share lost cells. `None` if some wanted cell has none.
 pub(crate) fn recipes(
     code: &Code,
     touching: &[Vec<u32>],
@@ -395,7 +406,8 @@ fn solved(terms: &[(CellIndex, Gf)], cell: CellIndex) -> Combination {
     terms.iter().filter(|t| t.0 != cell).map(|t| (t.0, t.1 * scale)).collect()
 }
 
-/// The choice of one recipe per wanted cell whose union of reads costs least, within `nodes` steps of search.
+/// The choice of one recipe per wanted cell whose union of reads costs least, within `nodes` steps
+/// of search.
 ///
 /// Returns the index of the recipe for each wanted cell. Cells in `read` are free.
 pub(crate) fn choose(
@@ -482,8 +494,9 @@ impl Choice<'_> {
         }
     }
 
-    /// Threshold accepting, for what a search cut short leaves on the table: one or two choices are changed at random,
-    /// and a loss is accepted up to a threshold that falls to nothing. The seed is fixed: same request, same plan.
+    /// Threshold accepting, for what a search cut short leaves on the table: one or two choices are
+    /// changed at random, and a loss is accepted up to a threshold that falls to nothing. The seed
+    /// is fixed: same request, same plan.
     fn improve(&mut self, start: &[u64]) {
         let open: Vec<usize> = (0..self.options.len()).filter(|&cell| self.options[cell].len() > 1).collect();
         if self.nodes > 0 || open.is_empty() {

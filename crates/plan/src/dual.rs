@@ -1,18 +1,21 @@
-//! The space of all equations that hold on a stripe, narrowed to those usable for a repair, and the exact search in it.
+//! The space of all equations that hold on a stripe, narrowed to those usable for a repair, and the
+//! exact search in it.
 //!
-//! The equations of a code span the dual code. A cell w can be had from a set R of cells exactly when some equation
-//! has a non-zero coefficient at w and all its other cells in R. So a repair is a choice, for each wanted lost
-//! cell, of one equation that is 1 there and 0 on every other lost cell; its reads are the union of their supports.
-//! All choices differ by equations that vanish on every lost cell. [`Space`] keeps one representative per wanted
-//! cell and a basis of that difference, and [`search`] walks it: exclude a cell (which uses up one basis equation)
-//! or pay for it, until nothing is left to choose. Each node is itself a valid repair, so the search can stop at
-//! any time with its best; if it runs to the end, no repair of any form is cheaper.
+//! The equations of a code span the dual code. A cell w can be had from a set R of cells exactly
+//! when some equation has a non-zero coefficient at w and all its other cells in R. So a repair is
+//! a choice, for each wanted lost cell, of one equation that is 1 there and 0 on every other lost
+//! cell; its reads are the union of their supports. All choices differ by equations that vanish on
+//! every lost cell. [`Space`] keeps one representative per wanted cell and a basis of that
+//! difference, and [`search`] walks it: exclude a cell (which uses up one basis equation) or pay
+//! for it, until nothing is left to choose. Each node is itself a valid repair, so the search can
+//! stop at any time with its best; if it runs to the end, no repair of any form is cheaper.
 //!
-//! A wanted cell that is not lost may be read or computed. It enters as a copy of itself that is lost, with the equation
-//! copy + cell = 0 added; reading the cell is then one choice among the others.
+//! A wanted cell that is not lost may be read or computed. It enters as a copy of itself that is
+//! lost, with the equation copy + cell = 0 added; reading the cell is then one choice among the
+//! others.
 //!
-//! The search is a matroid question (which sets span which cells), so for codes whose coefficients are all 1 it
-//! runs on bits: the matroid does not change when the field grows.
+//! The search is a matroid question (which sets span which cells), so for codes whose coefficients
+//! are all 1 it runs on bits: the matroid does not change when the field grows.
 
 use crate::Combination;
 use pantile_code::{CellIndex, Code};
@@ -95,10 +98,12 @@ pub(crate) struct Space<W> {
 }
 
 impl<W: Word> Space<W> {
-    /// Narrows the equations of the code to those that vanish on the lost cells, but for one wanted cell each.
+    /// Narrows the equations of the code to those that vanish on the lost cells, but for one wanted
+    /// cell each.
     ///
-    /// `copied` are wanted cells that are not lost; the copy of the i-th has the number of cells plus i, and is wanted.
-    /// Errors: the wanted cells that no equation yields, and the number of lost cells that were determined.
+    /// `copied` are wanted cells that are not lost; the copy of the i-th has the number of cells
+    /// plus i, and is wanted. Errors: the wanted cells that no equation yields, and the number of
+    /// lost cells that were determined.
     pub(crate) fn new(
         code: &Code,
         lost: &[CellIndex],
@@ -149,7 +154,8 @@ impl<W: Word> Space<W> {
         Ok(space)
     }
 
-    /// The number of independent combinations of `wanted` that hold while these and `unwanted` are lost.
+    /// The number of independent combinations of `wanted` that hold while these and `unwanted` are
+    /// lost.
     pub(crate) fn determined(code: &Code, unwanted: &[CellIndex], wanted: &[CellIndex]) -> usize {
         match Space::<W>::new(code, unwanted, &[], &[]) {
             Ok(mut space) => wanted.iter().filter(|cell| space.exclude(cell.usize())).count(),
@@ -178,7 +184,8 @@ impl<W: Word> Space<W> {
         }
     }
 
-    /// Makes the cheapest free row with a coefficient at `cell` the only row that has one; its index.
+    /// Makes the cheapest free row with a coefficient at `cell` the only row that has one; its
+    /// index.
     fn pivot(&mut self, cell: usize) -> Option<usize> {
         let found = (self.wanted.len()..self.count())
             .filter(|&r| !W::coefficient(self.row(r), cell).is_zero())
@@ -198,7 +205,8 @@ impl<W: Word> Space<W> {
         Some(found)
     }
 
-    /// Takes a cell out of all rows at the price of one free row; `false`, unchanged, if no free row has it.
+    /// Takes a cell out of all rows at the price of one free row; `false`, unchanged, if no free
+    /// row has it.
     fn exclude(&mut self, cell: usize) -> bool {
         let Some(found) = self.pivot(cell) else { return false };
         let last = self.count() - 1;
@@ -214,7 +222,8 @@ impl<W: Word> Space<W> {
         support
     }
 
-    /// The combination for each wanted cell: target and terms. The target of a copy is its number, see [`Space::new`].
+    /// The combination for each wanted cell: target and terms. The target of a copy is its number,
+    /// see [`Space::new`].
     pub(crate) fn combinations(&self) -> Vec<(CellIndex, Combination)> {
         (0..self.wanted.len()).map(|i| self.combination(i)).collect()
     }
@@ -240,7 +249,8 @@ impl<W: Word> Space<W> {
 pub(crate) struct Found<W> {
     /// The cheapest repair below the given limit, if there is one.
     pub(crate) best: Option<Space<W>>,
-    /// Whether the whole space was walked, so that no repair is cheaper than `best` (or than the limit given).
+    /// Whether the whole space was walked, so that no repair is cheaper than `best` (or than the
+    /// limit given).
     pub(crate) complete: bool,
     /// A lower bound that holds in any case: the cells that no choice avoids.
     pub(crate) forced: u64,
@@ -280,8 +290,8 @@ struct Walk<'p, W> {
 impl<W: Word> Walk<'_, W> {
     /// Walks all choices below this one; `false` if the nodes ran out.
     ///
-    /// `paid` are the cells that this branch has decided to read, at `cost`; neither they nor cells of price 0 are
-    /// branched on again.
+    /// `paid` are the cells that this branch has decided to read, at `cost`; neither they nor cells
+    /// of price 0 are branched on again.
     fn visit(&mut self, space: Space<W>, paid: &mut Vec<u64>, mut cost: u64) -> bool {
         let mut bought = Vec::new();
         let result = loop {

@@ -1,17 +1,22 @@
-//! Evidence for a tolerance that somebody else can check: what an independent program needs to be convinced.
+//! Evidence for a tolerance that somebody else can check: what an independent program needs to be
+//! convinced.
 //!
-//! Any t columns may be lost exactly if the equations, restricted to the cells of any t columns, have full rank. What
-//! shows it is one of two things:
+//! Any t columns may be lost exactly if the equations, restricted to the cells of any t columns,
+//! have full rank. What shows it is one of two things:
 //!
-//! * **Sets.** For each set of t columns, in ascending order, as many equations as it has cells, whose square matrix of
-//!   coefficients on these cells is invertible. A set within a set that survives survives.
-//! * **Cauchy.** Vectors u_i and v_j of two coordinates with 1 / g_ij = u_i . v_j for every coefficient of the generator, no
-//!   two u proportional and no two v: no minor is zero then, by Cauchy's determinant ([`crate::cauchy`]).
+//! * **Sets.** For each set of t columns, in ascending order, as many equations as it has cells,
+//!   whose square matrix of coefficients on these cells is invertible. A set within a set that
+//!   survives survives.
+//! * **Cauchy.** Vectors u_i and v_j of two coordinates with 1 / g_ij = u_i . v_j for every
+//!   coefficient of the generator, no two u proportional and no two v: no minor is zero then, by
+//!   Cauchy's determinant ([`crate::cauchy`]).
 //!
-//! What shows that t is not more is a codeword: values, not all zero, of the cells of t + 1 columns that fit all equations
-//! with zeros everywhere else. Nobody who has lost these columns can tell it from a stripe of zeros.
+//! What shows that t is not more is a codeword: values, not all zero, of the cells of t + 1 columns
+//! that fit all equations with zeros everywhere else. Nobody who has lost these columns can tell it
+//! from a stripe of zeros.
 //!
-//! The evidence is found by elimination, and checked by determinants and sums: `reference/check_certificate.py`.
+//! The evidence is found by elimination, and checked by determinants and sums:
+//! `reference/check_certificate.py`.
 
 use crate::cauchy;
 use pantile_code::{CellIndex, Code};
@@ -28,7 +33,8 @@ pub enum Evidence {
         /// v_j, data cell by data cell in user order.
         data: Vec<[Gf; 2]>,
     },
-    /// For each set of columns, ascending, the numbers of the equations; all of them if there are no more.
+    /// For each set of columns, ascending, the numbers of the equations; all of them if there are
+    /// no more.
     Sets(Vec<Vec<usize>>),
     /// The sets have as many cells as there are equations: all of them, for every set.
     SquareSets,
@@ -80,8 +86,8 @@ impl std::error::Error for EvidenceError {}
 
 /// Evidence that any `lost` columns may be lost.
 ///
-/// Errors: a set does not survive, or there are more than `sets_most` sets and no theorem that decides them.
-/// Cost: an elimination for each set.
+/// Errors: a set does not survive, or there are more than `sets_most` sets and no theorem that
+/// decides them. Cost: an elimination for each set.
 pub fn evidence(code: &Code, lost: usize, sets_most: u64) -> Result<Evidence, EvidenceError> {
     if lost <= code.parity().len() && cauchy::is_cauchy(code) {
         return Ok(of_cauchy(code.generator()));
@@ -114,7 +120,8 @@ pub fn evidence(code: &Code, lost: usize, sets_most: u64) -> Result<Evidence, Ev
     Ok(if is_square { Evidence::SquareSets } else { Evidence::Sets(sets) })
 }
 
-/// A codeword within some set of `lost` columns, the first that there is; `None` if all survive or there are more sets than allowed.
+/// A codeword within some set of `lost` columns, the first that there is; `None` if all survive or
+/// there are more sets than allowed.
 pub fn codeword(code: &Code, lost: usize, sets_most: u64) -> Option<Codeword> {
     if lost > code.columns() || choose(code.columns() as u64, lost as u64) > sets_most {
         // The first set will do where every set has more cells than there are equations.
@@ -124,7 +131,8 @@ pub fn codeword(code: &Code, lost: usize, sets_most: u64) -> Option<Codeword> {
     Sets::new(code.columns(), lost).find_map(|columns| of_kernel(code, columns))
 }
 
-/// 1 / g_ij = u_i . v_j: what is beyond the first row's inverses is f_i times one row ([`crate::cauchy`]).
+/// 1 / g_ij = u_i . v_j: what is beyond the first row's inverses is f_i times one row
+/// ([`crate::cauchy`]).
 fn of_cauchy(generator: &Matrix) -> Evidence {
     let one_over = |i: usize, j: usize| Gf::ONE / generator.get(i, j);
     let inverse = |i: usize, j: usize| generator.get(i, 0) / generator.get(i, j);
@@ -145,8 +153,8 @@ fn cells_of(code: &Code, columns: &[usize]) -> Vec<CellIndex> {
 /// Values of the cells of these columns that fit all equations, if there are any but zeros.
 fn of_kernel(code: &Code, columns: Vec<usize>) -> Option<Codeword> {
     let cells = cells_of(code, &columns);
-    // One row per cell: its coefficients, and which cells it is the sum of. A row that is eliminated to zero says how
-    // its cells add up to nothing.
+    // One row per cell: its coefficients, and which cells it is the sum of. A row that is
+    // eliminated to zero says how its cells add up to nothing.
     let count = code.equations().len();
     let mut rows: Vec<Vec<Gf>> = Vec::new();
     for (place, &cell) in cells.iter().enumerate() {

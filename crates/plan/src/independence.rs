@@ -1,13 +1,18 @@
-//! Whether a set of columns may be lost: whether the vectors that its cells have in the equations are independent.
+//! Whether a set of columns may be lost: whether the vectors that its cells have in the equations
+//! are independent.
 //!
-//! Two tests that answer alike; which is the cheaper depends on the code and is tried out, see [`Blocks::cheaper_test`]:
+//! Two tests that answer alike; which is the cheaper depends on the code and is tried out, see
+//! [`Blocks::cheaper_test`]:
 //!
-//! * dense: an elimination that grows and shrinks by one column, so that sets with a common beginning share its work;
-//! * sparse: a cell that is the only lost one of some equation is independent of all others and goes out with that
-//!   equation, again and again; only what is left when no such cell remains is eliminated. In array codes and mirrored
-//!   ones that is nothing or little, where the dense test would carry thousands of equations.
+//! * dense: an elimination that grows and shrinks by one column, so that sets with a common
+//!   beginning share its work;
+//! * sparse: a cell that is the only lost one of some equation is independent of all others and
+//!   goes out with that equation, again and again; only what is left when no such cell remains is
+//!   eliminated. In array codes and mirrored ones that is nothing or little, where the dense test
+//!   would carry thousands of equations.
 //!
-//! Both count their work in steps of about a nanosecond, so that a limit of work does not depend on the machine.
+//! Both count their work in steps of about a nanosecond, so that a limit of work does not depend on
+//! the machine.
 
 use pantile_code::{CellIndex, Code};
 use pantile_gf::{Gf, Matrix};
@@ -59,8 +64,8 @@ impl Blocks {
         self.columns.len()
     }
 
-    /// The test that costs less per set when sets of so many columns are walked, and what it costs: the mean over a
-    /// few sets drawn from a fixed seed.
+    /// The test that costs less per set when sets of so many columns are walked, and what it costs:
+    /// the mean over a few sets drawn from a fixed seed.
     pub(crate) fn cheaper_test(&self, lost: usize) -> (TestKind, u64) {
         const SETS: u64 = 8;
         // One set says enough where a set is that much work.
@@ -105,8 +110,9 @@ impl Blocks {
         }
     }
 
-    /// The number of data columns, if they are the powers of one block-diagonal matrix and parity columns are unit
-    /// blocks: then any set of columns and the same set with all data columns shifted survive alike.
+    /// The number of data columns, if they are the powers of one block-diagonal matrix and parity
+    /// columns are unit blocks: then any set of columns and the same set with all data columns
+    /// shifted survive alike.
     pub(crate) fn shiftable(&self) -> Option<usize> {
         let k = self.data_columns;
         if self.is_xor || k < 3 || k == self.count() {
@@ -182,7 +188,8 @@ impl Test<'_> {
         self.truncate(0);
     }
 
-    /// Adds a column to a survivable set; `false` if the loss is then fatal, and the caller goes back to a mark.
+    /// Adds a column to a survivable set; `false` if the loss is then fatal, and the caller goes
+    /// back to a mark.
     pub(crate) fn push(&mut self, column: usize) -> bool {
         match self {
             Test::Dense(dense) => dense.add(column),
@@ -193,7 +200,8 @@ impl Test<'_> {
         }
     }
 
-    /// The length of the shortest beginning of `order` that is fatal, `None` if all of it may be lost.
+    /// The length of the shortest beginning of `order` that is fatal, `None` if all of it may be
+    /// lost.
     ///
     /// The first `known` columns are known to be survivable.
     pub(crate) fn first_fatal(&mut self, order: &[usize], known: usize) -> Option<usize> {
@@ -288,7 +296,8 @@ fn add_bytes(basis: &mut Vec<(usize, Vec<Gf>)>, vector: &[Gf], work: &mut u64) -
 pub(crate) struct Sparse<'b> {
     blocks: &'b Blocks,
     set: Vec<usize>,
-    /// For each equation the number of its lost cells and the XOR of their numbers: of a single one, its number.
+    /// For each equation the number of its lost cells and the XOR of their numbers: of a single
+    /// one, its number.
     unknown: Vec<(u32, u32)>,
     /// The equations that some lost cell stands in.
     touched: Vec<u32>,
@@ -338,7 +347,8 @@ impl Sparse<'_> {
     fn are_independent(&mut self, rest: &[u32]) -> bool {
         let mut open = 0;
         for &equation in &self.touched {
-            // From here on the second number is the place of the equation among those that are left.
+            // From here on the second number is the place of the equation among those that are
+            // left.
             let unknown = &mut self.unknown[equation as usize];
             if unknown.0 > 0 {
                 unknown.1 = open;

@@ -1,9 +1,10 @@
 //! Decides what to read and what to compute, as data that can be printed, counted and checked.
 //!
-//! Everything here is computed from a [`Code`](pantile_code::Code) alone, by programs that do not know its family:
+//! Everything here is computed from a [`Code`](pantile_code::Code) alone, by programs that do not
+//! know its family:
 //!
-//! * [`Planner::recover`]: the cheapest reads that yield the wanted cells while others are lost, with the
-//!   combination for each, and how good "cheapest" is;
+//! * [`Planner::recover`]: the cheapest reads that yield the wanted cells while others are lost,
+//!   with the combination for each, and how good "cheapest" is;
 //! * [`Planner::way_out`]: where that is refused, what would have to come back;
 //! * [`Planner::encode`]: the parity cells from the data;
 //! * [`Planner::update`]: the cheapest way to keep parity true through a small write;
@@ -12,7 +13,8 @@
 //! * [`Locator`]: which columns lie, from what the equations do not add up to;
 //! * [`search_fourth_generators`]: better generators for RAIDq's fourth parity.
 //!
-//! What is deliberately not here: bytes, time, CPU features. A plan holds for every byte of an element alike.
+//! What is deliberately not here: bytes, time, CPU features. A plan holds for every byte of an
+//! element alike.
 #![forbid(unsafe_code)]
 
 mod bits;

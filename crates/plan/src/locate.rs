@@ -1,46 +1,55 @@
 //! Which columns lie: the search that explains what the equations do not add up to.
 //!
-//! Read every column that is there and form the *checks*: combinations of the equations that contain no erased cell.
-//! On an intact stripe every check is zero. If columns E are wrong, the check values (the syndrome) of a byte lie in
-//! the space spanned by what the cells of E contribute to the checks. So E explains a syndrome exactly when the
-//! syndrome lies in that space, and the question is which small E do.
+//! Read every column that is there and form the *checks*: combinations of the equations that
+//! contain no erased cell. On an intact stripe every check is zero. If columns E are wrong, the
+//! check values (the syndrome) of a byte lie in the space spanned by what the cells of E contribute
+//! to the checks. So E explains a syndrome exactly when the syndrome lies in that space, and the
+//! question is which small E do.
 //!
-//! With column distance d (any d - 1 columns may be lost) and f erased columns, any two explanations of at most
-//! e columns each, 2e + f <= d - 1, are the same: the answer is unique and certain. Beyond that an answer can still be
-//! unique, but a different set of the same size, on other bytes, could have looked the same; it is reported as not
-//! certain and is never repaired without being told to.
+//! With column distance d (any d - 1 columns may be lost) and f erased columns, any two
+//! explanations of at most e columns each, 2e + f <= d - 1, are the same: the answer is unique and
+//! certain. Beyond that an answer can still be unique, but a different set of the same size, on
+//! other bytes, could have looked the same; it is reported as not certain and is never repaired
+//! without being told to.
 //!
-//! The search is per syndrome, that is per byte; callers that work on long buffers search once per stretch and check
-//! the answer on every byte with [`Locator::residual`], which is as cheap as encoding.
+//! The search is per syndrome, that is per byte; callers that work on long buffers search once per
+//! stretch and check the answer on every byte with [`Locator::residual`], which is as cheap as
+//! encoding.
 //!
 //! # How likely is a mistake
 //!
-//! "At most e columns are wrong" is an assumption. More columns may be wrong, and look like fewer: of rs:4+2 a pair of
-//! wrong columns looks like one other column at one byte in 64. One byte therefore proves little, and a stretch of bytes
-//! that one set explains proves more the longer it is. Let
+//! "At most e columns are wrong" is an assumption. More columns may be wrong, and look like fewer:
+//! of rs:4+2 a pair of wrong columns looks like one other column at one byte in 64. One byte
+//! therefore proves little, and a stretch of bytes that one set explains proves more the longer it
+//! is. Let
 //!
 //! * t = d - 1 be the tolerance, f the columns with erased cells, s = t - f what is left of it;
-//! * H be an explanation of e <= s / 2 columns, T the columns that are wrong in truth, n those of which cells are read;
+//! * H be an explanation of e <= s / 2 columns, T the columns that are wrong in truth, n those of
+//!   which cells are read;
 //! * the mistake be that H explains a byte at which a column outside H is wrong.
 //!
-//! The cells of any s columns that have none erased are independent in the checks, also beside columns of which some are
-//! erased. So if H explains an error of T, then T has at least s + 1 - e columns outside H of which no cell is erased:
-//! fewer would be independent of H and contribute something that H does not. Choose s - e of them, and let the errors of
-//! all other columns be what they are. The cells of the chosen columns and of H are independent, so at most one choice of
-//! values in the chosen columns makes the rest of the syndrome fall into the space of H. If each of the chosen columns has, in at least one of its cells, a
-//! value that is equally likely to be any of the 255 that are not zero, and independent of the others, the chance is at most
+//! The cells of any s columns that have none erased are independent in the checks, also beside
+//! columns of which some are erased. So if H explains an error of T, then T has at least s + 1 - e
+//! columns outside H of which no cell is erased: fewer would be independent of H and contribute
+//! something that H does not. Choose s - e of them, and let the errors of all other columns be what
+//! they are. The cells of the chosen columns and of H are independent, so at most one choice of
+//! values in the chosen columns makes the rest of the syndrome fall into the space of H. If each of
+//! the chosen columns has, in at least one of its cells, a value that is equally likely to be any
+//! of the 255 that are not zero, and independent of the others, the chance is at most
 //!
 //! ```text
 //! 255^-(s - e) for one H at one byte,   C(n, e) * 255^-((s - e) * b) for any H at b bytes.
 //! ```
 //!
-//! s - e is the number of redundant equations: those that are left when e columns are located. For MDS codes of one row and
-//! the smallest larger error, s + 1 - e columns, it is attained but for the first factor: H must then lie outside T, which
-//! leaves C(n - (s + 1 - e), e) choices. For rs:4+2, s = 2 and e = 1, that is 4 * 255^-b. The tests count all such errors of
-//! one byte, and draw those of some bytes.
+//! s - e is the number of redundant equations: those that are left when e columns are located. For
+//! MDS codes of one row and the smallest larger error, s + 1 - e columns, it is attained but for
+//! the first factor: H must then lie outside T, which leaves C(n - (s + 1 - e), e) choices. For
+//! rs:4+2, s = 2 and e = 1, that is 4 * 255^-b. The tests count all such errors of one byte, and
+//! draw those of some bytes.
 //!
-//! What the bound does not cover: errors that depend on each other. Two data blocks of equal coefficients in a parity
-//! that were exchanged cancel in it at every byte, and can look like one wrong column however long they are.
+//! What the bound does not cover: errors that depend on each other. Two data blocks of equal
+//! coefficients in a parity that were exchanged cancel in it at every byte, and can look like one
+//! wrong column however long they are.
 
 use crate::{CellSet, Combination, PlanError};
 use pantile_code::{CellIndex, Code};
@@ -93,11 +102,13 @@ pub struct Locator {
     spare: usize,
 }
 
-/// What is true with a greater chance of a mistake than one in 2 to this power is not repaired without being asked to.
+/// What is true with a greater chance of a mistake than one in 2 to this power is not repaired
+/// without being asked to.
 pub const EVIDENCE_BITS_LEAST: u32 = 40;
 
 impl Locator {
-    /// A locator for stripes of `code` of which `erased` cannot be read, any `tolerance` columns of which may be lost.
+    /// A locator for stripes of `code` of which `erased` cannot be read, any `tolerance` columns of
+    /// which may be lost.
     ///
     /// Errors: `erased` is a set of another code.
     /// Cost: one elimination of equations x cells.
@@ -167,10 +178,12 @@ impl Locator {
         self.errors_certain
     }
 
-    /// What it proves that one set of `columns` columns explains each of `bytes` bytes that fail a check: a larger error does so
-    /// with a chance of at most 2 to the power of minus this, rounded down. The head of this module derives it.
+    /// What it proves that one set of `columns` columns explains each of `bytes` bytes that fail a
+    /// check: a larger error does so with a chance of at most 2 to the power of minus this, rounded
+    /// down. The head of this module derives it.
     ///
-    /// Zero beyond [`Locator::errors_certain`], where other sets of the size exist that explain as much.
+    /// Zero beyond [`Locator::errors_certain`], where other sets of the size exist that explain as
+    /// much.
     pub fn evidence_bits(&self, columns: usize, bytes: usize) -> u32 {
         if columns == 0 || columns > self.errors_certain {
             return 0;
@@ -183,9 +196,9 @@ impl Locator {
 
     /// Explains one syndrome: the values of the checks at one byte.
     ///
-    /// Searches sets of one column, then two, up to [`Locator::errors_certain`] (and single columns in any case).
-    /// Panics if there is not one value per check.
-    /// Cost: n^e small eliminations for e wrong columns.
+    /// Searches sets of one column, then two, up to [`Locator::errors_certain`] (and single columns
+    /// in any case). Panics if there is not one value per check. Cost: n^e small eliminations for e
+    /// wrong columns.
     pub fn explain(&self, syndrome: &[Gf]) -> Explanation {
         assert_eq!(syndrome.len(), self.checks.len(), "one value per check");
         if syndrome.iter().all(|s| s.is_zero()) {
@@ -214,7 +227,8 @@ impl Locator {
         Explanation::Unlocatable
     }
 
-    /// Combinations of the checks that are zero exactly where the given columns explain the syndrome.
+    /// Combinations of the checks that are zero exactly where the given columns explain the
+    /// syndrome.
     ///
     /// Each is a list of (check, coefficient).
     pub fn residual(&self, columns: &[usize]) -> Vec<CheckCombination> {
@@ -234,7 +248,8 @@ impl Locator {
 
     /// What was added to each cell of the given columns, as a combination of the checks.
     ///
-    /// `None` if the columns' cells are not independent in the checks, so that their values are not determined.
+    /// `None` if the columns' cells are not independent in the checks, so that their values are not
+    /// determined.
     pub fn corrections(&self, columns: &[usize]) -> Option<Vec<(CellIndex, CheckCombination)>> {
         let vectors = self.vectors(columns);
         let mut rows = identity(self.checks.len());
@@ -278,9 +293,11 @@ fn sparse(row: &[Gf]) -> CheckCombination {
     row.iter().enumerate().filter(|(_, c)| !c.is_zero()).map(|(i, &c)| (i, c)).collect()
 }
 
-/// Finds the sets of exactly `size` more columns that explain what is left of a syndrome; stops at two.
+/// Finds the sets of exactly `size` more columns that explain what is left of a syndrome; stops at
+/// two.
 ///
-/// Choosing a column removes its vectors from everything: from the rest of the syndrome and from the columns after it.
+/// Choosing a column removes its vectors from everything: from the rest of the syndrome and from
+/// the columns after it.
 fn sets_that_explain(
     columns: &[(usize, Vec<Vec<Gf>>)],
     syndrome: &[Gf],

@@ -31,9 +31,8 @@ pub enum Optimality {
 
 /// What to read and what to compute from it.
 ///
-/// Invariants: reads are ascending and never lost; each step uses only cells read or computed by an earlier step;
-/// every output is read or computed.
-/// Units: cells; valid for any element length.
+/// Invariants: reads are ascending and never lost; each step uses only cells read or computed by an
+/// earlier step; every output is read or computed. Units: cells; valid for any element length.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The cells to read, ascending.
@@ -68,7 +67,8 @@ impl Plan {
 
     /// Whether the plan keeps its invariants and every step follows from the equations of the code.
     ///
-    /// Cost: every step is expanded to the data cells through the generator; for tests and for `explain`.
+    /// Cost: every step is expanded to the data cells through the generator; for tests and for
+    /// `explain`.
     pub fn is_sound(&self, code: &Code, lost: &CellSet) -> bool {
         let generator = code.generator();
         let mut row_of = vec![usize::MAX; code.cell_count()];

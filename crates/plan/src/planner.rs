@@ -2,18 +2,20 @@
 //!
 //! Four solvers; each is general, none asks for the family:
 //!
-//! 1. One row per column and a code that claims to be MDS: any k surviving cells do, fewer never do, so the k
-//!    cheapest are exact, and only an m x m system is solved.
+//! 1. One row per column and a code that claims to be MDS: any k surviving cells do, fewer never
+//!    do, so the k cheapest are exact, and only an m x m system is solved.
 //! 2. Along the code's own sparse equations ([`crate::chain`]): fast at any size, few additions.
-//! 3. Over all equations of the code ([`crate::dual`]): exact where its search ends within the effort allowed, which
-//!    it does for codes of one row and small array codes.
-//! 4. By an elimination over bits ([`crate::bits`]): of a code of XORs that lost as many cells as it has equations, where single
-//!    equations do not yield all of them.
+//! 3. Over all equations of the code ([`crate::dual`]): exact where its search ends within the
+//!    effort allowed, which it does for codes of one row and small array codes.
+//! 4. By an elimination over bits ([`crate::bits`]): of a code of XORs that lost as many cells as
+//!    it has equations, where single equations do not yield all of them.
 //!
-//! The cheaper of 2 and 3 is the plan. If as many cells are lost and wanted as there are equations, every plan reads the same, and nothing is
-//! searched: 2, each equation as soon as it lacks one cell, and where that needs combinations 4 or, in a code of products, 2 with these.
+//! The cheaper of 2 and 3 is the plan. If as many cells are lost and wanted as there are equations,
+//! every plan reads the same, and nothing is searched: 2, each equation as soon as it lacks one
+//! cell, and where that needs combinations 4 or, in a code of products, 2 with these.
 //!
-//! Nor does [`Planner::decode`] search for two columns and more of a code of XORs whose equations are dense: it takes the first equations that are enough, and 4.
+//! Nor does [`Planner::decode`] search for two columns and more of a code of XORs whose equations
+//! are dense: it takes the first equations that are enough, and 4.
 
 use crate::bits::{self, BitEquations, Chains};
 use crate::chain::{Progress, choose, recipes};
@@ -43,7 +45,8 @@ pub enum Effort {
     Fast,
     /// For a person who asks: up to so many steps of search.
     Thorough {
-        /// Steps of about a microsecond; in a code of many equations and cells a step counts for more.
+        /// Steps of about a microsecond; in a code of many equations and cells a step counts for
+        /// more.
         nodes: usize,
     },
 }
@@ -104,9 +107,11 @@ pub struct Planner {
     is_xor: bool,
     /// One row per column, and any k cells determine all: the uniform matroid.
     is_uniform: bool,
-    /// Whether it is a code of XORs of which an equation has three cells or more of one column, once a decoder was planned.
+    /// Whether it is a code of XORs of which an equation has three cells or more of one column,
+    /// once a decoder was planned.
     is_dense: OnceLock<bool>,
-    /// The steps of [`Planner::encode`], once they were asked for: every write is compared with them.
+    /// The steps of [`Planner::encode`], once they were asked for: every write is compared with
+    /// them.
     encoding: OnceLock<Vec<Step>>,
     /// The equations of a code of XORs, once a recovery needed combinations of them.
     in_bits: OnceLock<BitEquations>,
@@ -139,7 +144,8 @@ impl Planner {
         self.is_xor
     }
 
-    /// Plans the recovery of `wanted` without reading `lost`, at the least cost that the effort finds.
+    /// Plans the recovery of `wanted` without reading `lost`, at the least cost that the effort
+    /// finds.
     ///
     /// Wanted cells that are not lost are read, unless the others yield them for less.
     /// Errors: too much is lost, or the request is not one of this code; nothing is partly planned.
@@ -171,11 +177,13 @@ impl Planner {
         Ok(Plan { reads, steps, outputs: request.wanted.to_vec(), cost, optimality })
     }
 
-    /// Plans the recovery of everything lost for one who has all that is left at hand: with few additions, and soon.
+    /// Plans the recovery of everything lost for one who has all that is left at hand: with few
+    /// additions, and soon.
     ///
-    /// Of two columns and more of a code of XORs whose equations are dense it may read more than [`Planner::recover`] does; else it is what that gives at uniform
-    /// costs with [`Effort::Fast`].
-    /// Errors: as of that. Cost: of such columns some microseconds, tens of them with 32 equations and more; else as of that.
+    /// Of two columns and more of a code of XORs whose equations are dense it may read more than
+    /// [`Planner::recover`] does; else it is what that gives at uniform costs with
+    /// [`Effort::Fast`]. Errors: as of that. Cost: of such columns some microseconds, tens of them
+    /// with 32 equations and more; else as of that.
     pub fn decode(&self, lost: &CellSet) -> Result<Plan, PlanError> {
         lost.check(&self.code)?;
         if let Some(plan) = self.by_first_equations(lost) {
@@ -187,19 +195,25 @@ impl Planner {
 
     /// Solver 4 where fewer cells are lost than there are equations, and these are dense.
     ///
-    /// Of the parities left as many are read as data are lost, the first, and each equation of another one is left out: there is one way then.
-    /// The first equations of bit matrices are the shortest. If the code has no more than two columns of parities, all equations are used.
+    /// Of the parities left as many are read as data are lost, the first, and each equation of
+    /// another one is left out: there is one way then. The first equations of bit matrices are the
+    /// shortest. If the code has no more than two columns of parities, all equations are used.
     ///
-    /// `None` where this gains nothing or is no way: a single column is lost, or as many cells as there are equations; no equation has three cells of one column; a
-    /// parity to be left out stands in several equations; those left do not determine the lost cells.
+    /// `None` where this gains nothing or is no way: a single column is lost, or as many cells as
+    /// there are equations; no equation has three cells of one column; a parity to be left out
+    /// stands in several equations; those left do not determine the lost cells.
     ///
-    /// Measured beside [`Planner::recover`] on Zen 3 (36 bit matrices with `w` of 3 to 8, up to 40 sets of columns of each size): 2 to 35 us
-    /// instead of 36 to 5000. Two columns and more take 3 to 37 % fewer terms (`orig` matrices 12 to 25 %) and up to 4 % more reads; decoders of 64-byte packets and columns of 64 KiB take 0.77 to
-    /// 1.0 of the time. A single column takes 8 to 43 % fewer terms, but 8 to 40 % more reads, and where it comes from beyond the second-level cache 1.1 to 1.3 of the time (crs:12+4, crs:20+4): who lost one disk
-    /// decodes all of it, and waits 1 ms once for the plan that reads less.
+    /// Measured beside [`Planner::recover`] on Zen 3 (36 bit matrices with `w` of 3 to 8, up to 40
+    /// sets of columns of each size): 2 to 35 us instead of 36 to 5000. Two columns and more take 3
+    /// to 37 % fewer terms (`orig` matrices 12 to 25 %) and up to 4 % more reads; decoders of
+    /// 64-byte packets and columns of 64 KiB take 0.77 to 1.0 of the time. A single column takes 8
+    /// to 43 % fewer terms, but 8 to 40 % more reads, and where it comes from beyond the
+    /// second-level cache 1.1 to 1.3 of the time (crs:12+4, crs:20+4): who lost one disk decodes
+    /// all of it, and waits 1 ms once for the plan that reads less.
     ///
-    /// Along the first equations of codes whose equations are sparse a column takes up to 25 % fewer terms and up to 41 % more reads, and 0.96 to 1.5
-    /// of the time (evenodd:13, rdp:14, liber8tion:6): these are left as they are.
+    /// Along the first equations of codes whose equations are sparse a column takes up to 25 %
+    /// fewer terms and up to 41 % more reads, and 0.96 to 1.5 of the time (evenodd:13, rdp:14,
+    /// liber8tion:6): these are left as they are.
     fn by_first_equations(&self, lost: &CellSet) -> Option<Plan> {
         let count = self.code.equations().len();
         if lost.len() >= count || lost.columns(&self.code).len() < 2 || !self.is_dense() {
@@ -226,7 +240,8 @@ impl Planner {
         let progress = bits::finish(fresh, equations, &self.touching, lost_of, &wanted, chains)?;
         let mut reads = Vec::with_capacity(progress.read.len());
         reads.extend(progress.read.iter());
-        // Data are independent, so that each lost cell of them takes a read; a better bound would take longer than the plan.
+        // Data are independent, so that each lost cell of them takes a read; a better bound would
+        // take longer than the plan.
         let (cost, at_least) = (reads.len() as u64, data_lost as u64);
         let optimality = match cost == at_least {
             true => Optimality::Exact,
@@ -240,7 +255,8 @@ impl Planner {
         *self.is_dense.get_or_init(|| self.is_xor && self.code.equations().iter().any(has_dense))
     }
 
-    /// Refuses a request with cells of another code, or with one wanted twice, as [`Planner::recover`] does.
+    /// Refuses a request with cells of another code, or with one wanted twice, as
+    /// [`Planner::recover`] does.
     pub fn check(&self, request: &Request<'_>) -> Result<(), PlanError> {
         request.lost.check(&self.code)?;
         let mut seen = CellSet::empty(&self.code);
@@ -264,8 +280,8 @@ impl Planner {
 
     /// Plans the computation of every parity cell from the data cells.
     ///
-    /// Shape: reads all data; one step per parity cell, along the code's own equations where they allow it (RDP's
-    /// diagonals use its row parities), else from the data alone.
+    /// Shape: reads all data; one step per parity cell, along the code's own equations where they
+    /// allow it (RDP's diagonals use its row parities), else from the data alone.
     pub fn encode(&self) -> Plan {
         Plan {
             reads: CellSet::of_cells(&self.code, self.code.data()).iter().collect(),
@@ -276,7 +292,8 @@ impl Planner {
         }
     }
 
-    /// The steps of the encoding. Cost: made once; of a code of thousands of cells that takes a tenth of a second.
+    /// The steps of the encoding. Cost: made once; of a code of thousands of cells that takes a
+    /// tenth of a second.
     pub(crate) fn encoding(&self) -> &[Step] {
         self.encoding.get_or_init(|| self.make_encoding())
     }
@@ -396,11 +413,13 @@ impl Planner {
         Ok((read, steps))
     }
 
-    /// Solvers 2 and 4 where as many cells are lost as there are equations, and all of them are wanted.
+    /// Solvers 2 and 4 where as many cells are lost as there are equations, and all of them are
+    /// wanted.
     ///
-    /// Every plan reads the same: all cells left that stand in an equation. If the lost cells are determined, those left are as many as data cells and
-    /// may have any content. Let one of them change alone: some lost cell changes with it, or no equation would have it; and a plan that does
-    /// not read it does not see that. Nor do sums of equations read a cell that is in none.
+    /// Every plan reads the same: all cells left that stand in an equation. If the lost cells are
+    /// determined, those left are as many as data cells and may have any content. Let one of them
+    /// change alone: some lost cell changes with it, or no equation would have it; and a plan that
+    /// does not read it does not see that. Nor do sums of equations read a cell that is in none.
     fn only_way(
         &self,
         request: &Request<'_>,
@@ -430,9 +449,10 @@ impl Planner {
 
     /// Solvers 2 and 3, whichever finds the cheaper plan.
     ///
-    /// Wanted cells that are there and cost no more than any other are read for certain: whatever set yields them, one of
-    /// its cells can be exchanged for each of them at no loss. Of such cells only an independent set is read; the others
-    /// follow from it. Wanted cells on dearer columns may be read or computed.
+    /// Wanted cells that are there and cost no more than any other are read for certain: whatever
+    /// set yields them, one of its cells can be exchanged for each of them at no loss. Of such
+    /// cells only an independent set is read; the others follow from it. Wanted cells on dearer
+    /// columns may be read or computed.
     fn cheapest_known(
         &self,
         request: &Request<'_>,
@@ -494,7 +514,8 @@ impl Planner {
         Ok((best.read, best.steps, optimality))
     }
 
-    /// Splits cells into a largest independent set, data before parity, and those that follow from it.
+    /// Splits cells into a largest independent set, data before parity, and those that follow from
+    /// it.
     fn independent(&self, cells: Vec<CellIndex>) -> (Vec<CellIndex>, Vec<CellIndex>) {
         let (mut chosen, parity): (Vec<CellIndex>, Vec<CellIndex>) =
             cells.into_iter().partition(|&cell| !self.code.is_parity(cell));
@@ -519,8 +540,8 @@ impl Planner {
         chosen.len()
     }
 
-    /// What the missing cells must cost at the least: one read for each that is independent of the others and of
-    /// what is read for certain, at the least price.
+    /// What the missing cells must cost at the least: one read for each that is independent of the
+    /// others and of what is read for certain, at the least price.
     fn rank_bound(&self, missing: &[CellIndex], certain: &CellSet, open: &[u64], unread: &CellSet) -> u64 {
         let least = self
             .code
@@ -584,7 +605,8 @@ impl Planner {
         Draft { cost: read.iter().map(|cell| open[cell.usize()]).sum(), read, steps }
     }
 
-    /// Solver 3. A solution below the limit if it finds one, whether the search was complete, and a lower bound.
+    /// Solver 3. A solution below the limit if it finds one, whether the search was complete, and a
+    /// lower bound.
     #[allow(clippy::type_complexity)]
     fn over_all<W: Word>(
         &self,
@@ -595,8 +617,8 @@ impl Planner {
         lost: &[CellIndex],
         limit: u64,
     ) -> (Option<(Vec<(CellIndex, Combination)>, bool)>, u64) {
-        // Each level of the search keeps a copy of the space: beyond this it would take more memory than it is worth, and
-        // find little; the chain's plan stands.
+        // Each level of the search keeps a copy of the space: beyond this it would take more memory
+        // than it is worth, and find little; the chain's plan stands.
         const WORDS_MOST: usize = 1 << 14;
         let words = self.code.equations().len() * self.code.cell_count().div_ceil(W::CELLS);
         // A step in a larger space takes longer: the effort is one of time, not of steps.
@@ -670,8 +692,9 @@ impl Planner {
         }
     }
 
-    /// Combinations of equations for cells that no single equation yields: the shortest alone, after which single
-    /// equations may go on; of a large code, where each elimination takes long, all.
+    /// Combinations of equations for cells that no single equation yields: the shortest alone,
+    /// after which single equations may go on; of a large code, where each elimination takes long,
+    /// all.
     fn combinations(
         &self,
         rest: &[CellIndex],
@@ -701,9 +724,10 @@ impl Planner {
 
     /// The cut-set bound: what a group of columns must yield because the others do not.
     ///
-    /// If the survivors outside a pair of columns leave u of the missing cells undetermined, at least u cells of the
-    /// pair are read. Averaged over all pairs, each column is in as many; so the reads cost at least
-    /// sum(u * cheapest of the pair) / (columns - 1), and likewise for single columns.
+    /// If the survivors outside a pair of columns leave u of the missing cells undetermined, at
+    /// least u cells of the pair are read. Averaged over all pairs, each column is in as many; so
+    /// the reads cost at least sum(u * cheapest of the pair) / (columns - 1), and likewise for
+    /// single columns.
     fn cut_bound(&self, missing: &[CellIndex], price: &[u64], lost: &[CellIndex]) -> u64 {
         let gone = CellSet::of_cells(&self.code, lost);
         let columns: Vec<usize> = (0..self.code.columns())

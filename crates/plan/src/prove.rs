@@ -1,19 +1,22 @@
 //! Which sets of lost columns are survivable: counted, with witnesses, as a certificate.
 //!
-//! A set of columns is survivable exactly when the equations, restricted to its cells, have full rank: the vectors
-//! that the cells of the set have in the equations are linearly independent. Sets are walked depth first, so that a
-//! set is tested by adding one column's vectors to an elimination already done, and a set with a fatal subset is
-//! never visited.
+//! A set of columns is survivable exactly when the equations, restricted to its cells, have full
+//! rank: the vectors that the cells of the set have in the equations are linearly independent. Sets
+//! are walked depth first, so that a set is tested by adding one column's vectors to an elimination
+//! already done, and a set with a fatal subset is never visited.
 //!
-//! A level (all sets of t columns) is counted exactly unless it has more sets, or costs more work, than the options
-//! allow; then a seeded sample is drawn and the level says so, with the bound that the sample supports. One draw serves all
-//! levels: the first t columns of a random order are a random set of t, and an order is survivable up to some length.
+//! A level (all sets of t columns) is counted exactly unless it has more sets, or costs more work,
+//! than the options allow; then a seeded sample is drawn and the level says so, with the bound that
+//! the sample supports. One draw serves all levels: the first t columns of a random order are a
+//! random set of t, and an order is survivable up to some length.
 //!
-//! Three things make large levels small. A code whose generator is a Cauchy matrix survives any loss of as many columns as there are parities, by a theorem (`cauchy.rs`), so that
-//! none of these sets is looked at. Codes whose data columns are powers of one matrix (the Plank codes of RAIDq)
-//! look the same after a shift of all data columns; only sets that contain the first data column are then visited, and
-//! each is counted with its shifts. And whatever is contained in a survivable set is survivable: where a higher level
-//! has fewer sets, as in mirrors, it is walked first, and if all of it survives, so do all levels below.
+//! Three things make large levels small. A code whose generator is a Cauchy matrix survives any
+//! loss of as many columns as there are parities, by a theorem (`cauchy.rs`), so that none of these
+//! sets is looked at. Codes whose data columns are powers of one matrix (the Plank codes of RAIDq)
+//! look the same after a shift of all data columns; only sets that contain the first data column
+//! are then visited, and each is counted with its shifts. And whatever is contained in a survivable
+//! set is survivable: where a higher level has fewer sets, as in mirrors, it is walked first, and
+//! if all of it survives, so do all levels below.
 
 use crate::cauchy::is_cauchy;
 use crate::independence::{Blocks, Test, TestKind, random_order};
@@ -28,7 +31,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 pub enum Method {
     /// Every set, or one of each class of sets that a shift of the data columns makes equal.
     Exact,
-    /// So many sets drawn at random; with 95 % confidence the share of fatal sets is at most `fatal_share_most`.
+    /// So many sets drawn at random; with 95 % confidence the share of fatal sets is at most
+    /// `fatal_share_most`.
     Sampled {
         /// Sets drawn, with repetition.
         drawn: u64,
@@ -83,19 +87,21 @@ pub struct Certificate {
     pub fatal: Vec<Vec<usize>>,
     /// How many of the smallest size there are (of a sample: were met).
     pub fatal_count: u64,
-    /// Any so many columns may be lost, by Cauchy's determinant: no minor of the generator is zero. 0: it says nothing.
+    /// Any so many columns may be lost, by Cauchy's determinant: no minor of the generator is zero.
+    /// 0: it says nothing.
     pub tolerance_by_cauchy: usize,
     /// Whether shift invariance was used.
     pub by_shift: bool,
     /// Whether levels were decided by one above them, all of which survives.
     pub by_inclusion: bool,
-    /// Whether higher levels were left out: because the options said so, which may have left no set to be drawn, or because
-    /// the caller ended the proof.
+    /// Whether higher levels were left out: because the options said so, which may have left no set
+    /// to be drawn, or because the caller ended the proof.
     pub cut: bool,
 }
 
 impl Certificate {
-    /// Any so many columns may be lost, proved exactly: by levels, or by a theorem that says so of more than were asked for.
+    /// Any so many columns may be lost, proved exactly: by levels, or by a theorem that says so of
+    /// more than were asked for.
     pub fn tolerance(&self) -> usize {
         let by_levels = self.levels.iter().take_while(|level| level.all_survive()).count();
         by_levels.max(self.tolerance_by_cauchy)
@@ -112,12 +118,13 @@ impl Certificate {
 pub struct ProveOptions {
     /// The highest level; `None`: until nothing survives.
     pub lost_most: Option<usize>,
-    /// Whether sets are counted that a theorem decides: for whoever trusts nothing but counting, and to judge the theorem.
+    /// Whether sets are counted that a theorem decides: for whoever trusts nothing but counting,
+    /// and to judge the theorem.
     pub counts_all: bool,
     /// A level with more sets (after shift invariance) than this is sampled.
     pub sets_most: u64,
-    /// Steps, each of about a nanosecond of one core: a level that would take more is sampled, and a sample that has taken
-    /// more is not drawn any further.
+    /// Steps, each of about a nanosecond of one core: a level that would take more is sampled, and
+    /// a sample that has taken more is not drawn any further.
     pub work_most: u64,
     /// Sets drawn for the sampled levels, at the most.
     pub sample: u64,
@@ -146,10 +153,10 @@ impl Default for ProveOptions {
 
 /// Proves which sets of columns are survivable.
 ///
-/// `progress` is told the level, the sets done and the sets in all, at the start of each level and often while it is
-/// counted; it may be called from several threads, and ends the proof by answering `false`: the levels finished so far
-/// are then returned with `cut` set.
-/// Cost: at most `work_most` steps per counted level, and for the sample of all others together.
+/// `progress` is told the level, the sets done and the sets in all, at the start of each level and
+/// often while it is counted; it may be called from several threads, and ends the proof by
+/// answering `false`: the levels finished so far are then returned with `cut` set. Cost: at most
+/// `work_most` steps per counted level, and for the sample of all others together.
 pub fn prove(
     code: &Code,
     options: &ProveOptions,
@@ -299,7 +306,8 @@ impl Proof<'_> {
         *self.costs.entry(lost).or_insert_with(|| blocks.cheaper_test(lost))
     }
 
-    /// Decides one level. `None` if the caller ended the proof, or the options allow no set of it to be looked at.
+    /// Decides one level. `None` if the caller ended the proof, or the options allow no set of it
+    /// to be looked at.
     fn level(&mut self, lost: usize) -> Option<(Outcome, Method)> {
         let sets = self.sets(lost);
         if lost <= self.all_survive {
@@ -327,7 +335,8 @@ impl Proof<'_> {
         Some((outcome, method))
     }
 
-    /// Walks the levels above that have fewer sets than this one, down from the highest, until all of one survives.
+    /// Walks the levels above that have fewer sets than this one, down from the highest, until all
+    /// of one survives.
     fn look_above(&mut self, lost: usize) -> Option<()> {
         if lost <= self.all_survive || self.walked.contains_key(&lost) || self.fatal_met {
             return Some(());
@@ -393,10 +402,11 @@ impl Proof<'_> {
         Some((Outcome { survived: sample.drawn - fatal_count, fatal, fatal_count }, method))
     }
 
-    /// Draws random orders, for this level and all above it, until there are enough or the work is done. `None` if there is
-    /// none to be drawn: of nothing, nothing can be said.
+    /// Draws random orders, for this level and all above it, until there are enough or the work is
+    /// done. `None` if there is none to be drawn: of nothing, nothing can be said.
     fn draw(&mut self, lost: usize) -> Option<Sample> {
-        // Between rounds the work is compared with its limit, so that the number drawn does not depend on the threads.
+        // Between rounds the work is compared with its limit, so that the number drawn does not
+        // depend on the threads.
         const ROUND: u64 = 512;
         let (kind, _) = self.cost(lost);
         let asked = self.options.lost_most.unwrap_or(usize::MAX);
@@ -647,7 +657,8 @@ impl Visitor<'_> {
     }
 }
 
-/// The number of sets made from this one by shifting its data columns, which start at column 0 if there are any.
+/// The number of sets made from this one by shifting its data columns, which start at column 0 if
+/// there are any.
 fn shifts(set: &[usize], data: usize) -> usize {
     set.iter().rfind(|&&c| c < data).map_or(1, |&last| data - last)
 }

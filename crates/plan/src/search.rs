@@ -1,8 +1,9 @@
 //! Better generators for Plank-type codes, by exhaustion.
 //!
-//! RAIDq's fourth parity is the sum of X^i d_i with X^2 = bX + c over GF(2^8); how many data columns it carries beside
-//! [1, a, a^1/2] depends on b and c alone. The paper chose X^2 = a^3 X + 1 (92). All 65,025 pairs are tried here, on all
-//! cores; the pairs that are no field are passed over.
+//! RAIDq's fourth parity is the sum of X^i d_i with X^2 = bX + c over GF(2^8); how many data
+//! columns it carries beside [1, a, a^1/2] depends on b and c alone. The paper chose X^2 = a^3 X +
+//! 1 (92). All 65,025 pairs are tried here, on all cores; the pairs that are no field are passed
+//! over.
 
 use pantile_code::plank::limit_of_fourth_generator_from;
 use pantile_gf::Gf;
@@ -21,11 +22,12 @@ pub struct FourthGenerator {
     pub limit: usize,
 }
 
-/// Finds the `top` best polynomials, the best first, equals by b and c; `norm_one` tries c = 1 only.
+/// Finds the `top` best polynomials, the best first, equals by b and c; `norm_one` tries c = 1
+/// only.
 ///
-/// `progress` is told how many of how many were tried, from several threads; answering `false` ends the search, and
-/// nothing is returned. The result does not depend on the number of threads.
-/// Cost: about a second and a half of one core for all pairs.
+/// `progress` is told how many of how many were tried, from several threads; answering `false` ends
+/// the search, and nothing is returned. The result does not depend on the number of threads. Cost:
+/// about a second and a half of one core for all pairs.
 pub fn search_fourth_generators(
     norm_one: bool,
     top: usize,
@@ -51,7 +53,8 @@ pub fn search_fourth_generators(
                 found.push(FourthGenerator { b, c, limit });
                 found.sort_by_key(|f| Reverse(f.limit));
                 if let Some(bound) = top.checked_sub(1).and_then(|last| found.get(last)).map(|f| f.limit) {
-                    // Equals of the last one stay, so that b and c decide and not the order of the cores.
+                    // Equals of the last one stay, so that b and c decide and not the order of the
+                    // cores.
                     found.retain(|f| f.limit >= bound);
                     least.store(bound, Ordering::Relaxed);
                 }

@@ -2,14 +2,16 @@
 //!
 //! Three strategies, the textbook's:
 //!
-//! * read-modify-write: read the old content of what is written and of every affected parity; add the change;
-//! * reconstruct-write: read the rest of what each affected parity covers and compute it anew, along the code's own
-//!   equations (an unaffected parity on the right-hand side is read, not recomputed);
+//! * read-modify-write: read the old content of what is written and of every affected parity; add
+//!   the change;
+//! * reconstruct-write: read the rest of what each affected parity covers and compute it anew,
+//!   along the code's own equations (an unaffected parity on the right-hand side is read, not
+//!   recomputed);
 //! * full stripe: everything is new, nothing is read.
 //!
-//! The cheapest in reads plus writes is planned; mixtures of strategies per parity are not considered, as no array
-//! does that. With cells lost, the old content that a strategy needs of them is recovered by a [`Plan`]; lost cells
-//! are not written.
+//! The cheapest in reads plus writes is planned; mixtures of strategies per parity are not
+//! considered, as no array does that. With cells lost, the old content that a strategy needs of
+//! them is recovered by a [`Plan`]; lost cells are not written.
 
 use crate::{CellSet, Costs, Effort, Plan, PlanError, Planner, Request};
 use pantile_code::CellIndex;
@@ -64,8 +66,8 @@ pub struct UpdatePlan {
 impl Planner {
     /// Plans a write to the given data cells while `lost` cannot be read or written.
     ///
-    /// Errors: every strategy needs old content that cannot be had; a cell is not a data cell of the code.
-    /// Cost: one pass over the generator and up to two recovery plans.
+    /// Errors: every strategy needs old content that cannot be had; a cell is not a data cell of
+    /// the code. Cost: one pass over the generator and up to two recovery plans.
     pub fn update(
         &self,
         written: &[CellIndex],

@@ -1,25 +1,28 @@
-//! What would have to come back where a recovery is refused: the largest parts of the losses that are survivable.
+//! What would have to come back where a recovery is refused: the largest parts of the losses that
+//! are survivable.
 
 use crate::dual::Space;
 use crate::{CellSet, PlanError, Planner, Request};
 use pantile_code::CellIndex;
 use pantile_gf::{Gf, choose};
 
-/// Which of the columns with lost cells must come back, so that the wanted cells can be had without the others.
+/// Which of the columns with lost cells must come back, so that the wanted cells can be had without
+/// the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WayOut {
     /// The columns with lost cells, ascending.
     pub lost: Vec<usize>,
     /// So many of them are enough; none fewer, if `is_exact`.
     pub back: usize,
-    /// Sets of `back` columns that are enough, ascending: the first few, or one where any is enough.
+    /// Sets of `back` columns that are enough, ascending: the first few, or one where any is
+    /// enough.
     pub enough: Vec<Vec<usize>>,
     /// How many such sets there are, if `is_exact`.
     pub enough_count: u64,
     /// Whether every set of `back` of them is enough.
     pub any: bool,
-    /// Whether all sets of `back` columns and of fewer were tried. Otherwise `enough` has one set, from which no column can
-    /// be left out.
+    /// Whether all sets of `back` columns and of fewer were tried. Otherwise `enough` has one set,
+    /// from which no column can be left out.
     pub is_exact: bool,
 }
 
@@ -41,13 +44,15 @@ impl Planner {
         let code = self.code();
         let lost = request.lost.columns(code);
         let least = self.back_least(request, &lost);
-        // Not fewer by counting, and any so many by the claim: so it is with MDS codes, however many are lost.
+        // Not fewer by counting, and any so many by the claim: so it is with MDS codes, however
+        // many are lost.
         if lost.len() - least <= code.claim().tolerance && least > 0 {
             let enough_count = choose(lost.len() as u64, least as u64);
             let enough = vec![lost[..least].to_vec()];
             return Ok(WayOut { lost, back: least, enough, enough_count, any: true, is_exact: true });
         }
-        // One elimination is about so many steps of a nanosecond; two seconds are not too long for an answer.
+        // One elimination is about so many steps of a nanosecond; two seconds are not too long for
+        // an answer.
         let rows = code.equations().len() as u64;
         let one = rows * rows * code.cell_count() as u64 / if self.is_xor() { 64 } else { 1 };
         let mut tries = (2_000_000_000 / one.max(1)).clamp(lost.len() as u64, 20_000);
@@ -89,8 +94,8 @@ impl Planner {
         })
     }
 
-    /// So many lost columns must come back by counting alone: if all that is lost is wanted, no more cells may stay lost
-    /// than there are equations.
+    /// So many lost columns must come back by counting alone: if all that is lost is wanted, no
+    /// more cells may stay lost than there are equations.
     fn back_least(&self, request: &Request<'_>, lost: &[usize]) -> usize {
         let wanted = CellSet::of_cells(self.code(), request.wanted);
         if request.lost.iter().any(|cell| !wanted.contains(cell)) {

@@ -1,9 +1,11 @@
 //! Sources that come and go, where each has columns of its own.
 //!
-//! A source that is named and not known gets a column that no source has; if there is none, the code gets more data columns first, by a
-//! commit of its own that changes nothing but what the shards are called: old parity is right for the wider code, whose new columns hold
-//! zeros. Then the new source is sealed like new files of any source. A source that is to be forgotten is emptied like one whose files were
-//! removed, and leaves the list by a last commit. Killed between these commits, the next seal goes on from where it was.
+//! A source that is named and not known gets a column that no source has; if there is none, the
+//! code gets more data columns first, by a commit of its own that changes nothing but what the
+//! shards are called: old parity is right for the wider code, whose new columns hold zeros. Then
+//! the new source is sealed like new files of any source. A source that is to be forgotten is
+//! emptied like one whose files were removed, and leaves the list by a last commit. Killed between
+//! these commits, the next seal goes on from where it was.
 
 use crate::SealError;
 use crate::bound::{Bound, bind, data_columns, widened};
@@ -27,10 +29,11 @@ pub(crate) struct Arrangement {
     pub(crate) forgotten: Vec<usize>,
 }
 
-/// Brings the sources of a tree into the order that the set has: those of the set, then those that are new, which get columns. Nothing is
-/// done where sources share columns.
+/// Brings the sources of a tree into the order that the set has: those of the set, then those that
+/// are new, which get columns. Nothing is done where sources share columns.
 ///
-/// Errors: `SourceNotNamed` if one of the set is missing and is not to be forgotten; `TooFewColumns` if the code cannot have more.
+/// Errors: `SourceNotNamed` if one of the set is missing and is not to be forgotten;
+/// `TooFewColumns` if the code cannot have more.
 pub(crate) fn arrange(
     set: &Set<'_>,
     options: &SealOptions,
@@ -82,7 +85,8 @@ fn name_alone(sources: &mut [Source]) {
     }
 }
 
-/// Gives the set a code with more data columns. The set must be opened anew afterwards: its shards are of other columns.
+/// Gives the set a code with more data columns. The set must be opened anew afterwards: its shards
+/// are of other columns.
 pub(crate) fn widen(
     set: &mut Set<'_>,
     code: &Code,

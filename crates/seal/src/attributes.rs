@@ -1,12 +1,15 @@
 //! Extended attributes and ACLs: what is sealed of them, and what a file gets back.
 //!
-//! An ACL is stored as the system keeps it, as an attribute. The mode of a file that has one shows the mask of the ACL where the group's
-//! bits are: restored without its ACL, the file would give its group what the mask allows to others. So whoever restores a mode restores the
-//! ACL first, and where that cannot be, the group gets no more than the ACL gave it.
+//! An ACL is stored as the system keeps it, as an attribute. The mode of a file that has one shows
+//! the mask of the ACL where the group's bits are: restored without its ACL, the file would give
+//! its group what the mask allows to others. So whoever restores a mode restores the ACL first, and
+//! where that cannot be, the group gets no more than the ACL gave it.
 //!
-//! Invariant: nobody may do more with what is restored than with what was sealed, or with what stood there before it was healed.
+//! Invariant: nobody may do more with what is restored than with what was sealed, or with what
+//! stood there before it was healed.
 //!
-//! `security.*` and `trusted.*` are given back as far as the system lets, which it lets root; what is not given is told.
+//! `security.*` and `trusted.*` are given back as far as the system lets, which it lets root; what
+//! is not given is told.
 
 use crate::disk::{Disk, DiskFile};
 use crate::names::shown;
@@ -83,8 +86,9 @@ pub(crate) fn of_fields(fields: &Fields) -> Vec<Attribute> {
         .collect()
 }
 
-/// Gives something that was made anew exactly these attributes, and returns the mode that it may have: less than `mode` where its ACL cannot
-/// be given. What is not given is noted under the path that it will have.
+/// Gives something that was made anew exactly these attributes, and returns the mode that it may
+/// have: less than `mode` where its ACL cannot be given. What is not given is noted under the path
+/// that it will have.
 ///
 /// Its content must be written and its owner set already: both take attributes away.
 pub(crate) fn give(
@@ -100,7 +104,8 @@ pub(crate) fn give(
     for name in [ACL, DEFAULT_ACL] {
         let is_there = inherited.iter().any(|(there, _)| there == name);
         if is_there && !attributes.iter().any(|(given, _)| given == name) {
-            // Where it cannot be taken away, the bits of the group stay its mask: with none of them it gives nothing to anybody.
+            // Where it cannot be taken away, the bits of the group stay its mask: with none of them
+            // it gives nothing to anybody.
             if made.remove(name).is_err() && name == ACL {
                 mode &= !0o070;
             }

@@ -1,10 +1,12 @@
-//! Originals that become durable together: written under temporary names, synced as a whole, then named one by one.
+//! Originals that become durable together: written under temporary names, synced as a whole, then
+//! named one by one.
 //!
-//! Invariant: a file gets its name only when its content is durable, so that whoever is killed or loses power at any moment
-//! finds under each path what was there or the whole new file. What is left under temporary names the next `heal` removes.
+//! Invariant: a file gets its name only when its content is durable, so that whoever is killed or
+//! loses power at any moment finds under each path what was there or the whole new file. What is
+//! left under temporary names the next `heal` removes.
 //!
-//! One sync of the file system costs as much as that of one small file, but also writes what other programs have not written
-//! back: a few files are therefore synced one by one.
+//! One sync of the file system costs as much as that of one small file, but also writes what other
+//! programs have not written back: a few files are therefore synced one by one.
 
 use crate::SealError;
 use crate::disk::{Disk, DiskFile, DiskSystem, Meta, MetaKind};
@@ -56,7 +58,8 @@ pub(crate) struct Batch<'d> {
     bytes: u64,
     /// Directories in which names were given that are not durable yet.
     dirs: BTreeSet<PathBuf>,
-    /// The file systems written to, by their number; `None` where each file must be synced for itself.
+    /// The file systems written to, by their number; `None` where each file must be synced for
+    /// itself.
     systems: BTreeMap<u64, Option<Box<dyn DiskSystem>>>,
 }
 
@@ -74,7 +77,8 @@ impl<'d> Batch<'d> {
         stray(dir, self.set, Some(NO_COLUMN - 1 - self.waiting.len()))
     }
 
-    /// Makes the next file; it is written after this only, so that its file system tells of every fault in writing it.
+    /// Makes the next file; it is written after this only, so that its file system tells of every
+    /// fault in writing it.
     pub(crate) fn create(&mut self, dir: &Path, temp: &Path) -> Result<Box<dyn DiskFile>, SealError> {
         let io = |e| SealError::io("creating", temp, e);
         let file = self.disk.create(temp).map_err(io)?;
@@ -100,8 +104,9 @@ impl<'d> Batch<'d> {
         self.sync_names(&dirs, &mut tell);
     }
 
-    /// Makes durable what waits, and names it. That the names are durable is for the [`end`](Batch::end) alone: until then what
-    /// was there may come back after a loss of power, as a whole.
+    /// Makes durable what waits, and names it. That the names are durable is for the
+    /// [`end`](Batch::end) alone: until then what was there may come back after a loss of power, as
+    /// a whole.
     pub(crate) fn finish(&mut self, mut tell: impl FnMut(Outcome)) {
         let waiting = std::mem::take(&mut self.waiting);
         if waiting.is_empty() {

@@ -1,13 +1,16 @@
-//! Sources that are disks: beside the originals, each of several sources has data columns of its own.
+//! Sources that are disks: beside the originals, each of several sources has data columns of its
+//! own.
 //!
-//! A disk that is lost takes with it what lies on it, and no more than one column for each source is lost with t sources. So a code that
-//! bears the loss of any t columns brings back any t sources, whatever their sizes; parity is as long as the longest of them. Columns that
-//! no source has are blocks of zeros: room for sources to come, which costs nothing.
+//! A disk that is lost takes with it what lies on it, and no more than one column for each source
+//! is lost with t sources. So a code that bears the loss of any t columns brings back any t
+//! sources, whatever their sizes; parity is as long as the longest of them. Columns that no source
+//! has are blocks of zeros: room for sources to come, which costs nothing.
 //!
-//! Invariant: the blocks of a file lie on lanes of the columns of its source, and no two sources share a column.
+//! Invariant: the blocks of a file lie on lanes of the columns of its source, and no two sources
+//! share a column.
 //!
-//! What is not done here: sources that share all columns, as one source does, and as version 1 of the format has it, are placed by
-//! [`Apart`](crate::grid::Apart).
+//! What is not done here: sources that share all columns, as one source does, and as version 1 of
+//! the format has it, are placed by [`Apart`](crate::grid::Apart).
 
 use crate::SealError;
 use crate::grid::Geometry;
@@ -21,7 +24,8 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
-    /// `None` if the sources share all columns. A set that says otherwise of some of them, or what cannot be, counts as one that does.
+    /// `None` if the sources share all columns. A set that says otherwise of some of them, or what
+    /// cannot be, counts as one that does.
     pub(crate) fn of(geometry: &Geometry, mode: Mode, sources: &[Source]) -> Option<Bound> {
         let code = geometry.codec.code();
         let mut taken = vec![false; code.columns()];
@@ -81,8 +85,8 @@ fn too_few(code: &Code, sources: usize) -> SealError {
     SealError::TooFewColumns { spec: code.spec().into(), columns, sources }
 }
 
-/// The same code with so many data columns, if it does not change what was encoded before: all coefficients stay, and the new columns stand
-/// behind the old data columns.
+/// The same code with so many data columns, if it does not change what was encoded before: all
+/// coefficients stay, and the new columns stand behind the old data columns.
 ///
 /// Errors: the code has no such form, or other coefficients with more columns.
 pub(crate) fn widened(code: &Code, columns: usize) -> Result<Code, SealError> {
@@ -97,7 +101,8 @@ pub(crate) fn widened(code: &Code, columns: usize) -> Result<Code, SealError> {
     (columns > have).then(wider).flatten().ok_or_else(|| too_few(code, columns))
 }
 
-/// Whether a code is another one with so many more data columns, of the same coefficients, behind its data columns.
+/// Whether a code is another one with so many more data columns, of the same coefficients, behind
+/// its data columns.
 fn continues(code: &Code, wider: &Code, more: usize) -> bool {
     let have = data_columns(code);
     let is_ahead = have.iter().enumerate().all(|(i, &column)| column as usize == i);
@@ -160,7 +165,8 @@ mod tests {
             .collect()
     }
 
-    /// Whatever files come and go on whatever sources, after any t sources and shards are lost whole everything follows from the rest.
+    /// Whatever files come and go on whatever sources, after any t sources and shards are lost
+    /// whole everything follows from the rest.
     #[test]
     fn any_t_sources_and_shards_that_are_lost_come_back() {
         for (spec, count) in [
@@ -215,7 +221,8 @@ mod tests {
                     }
                 }
             }
-            // What a source has in a stripe is at most all its lanes; what a shard has is the parity of its column.
+            // What a source has in a stripe is at most all its lanes; what a shard has is the
+            // parity of its column.
             let shards: Vec<usize> = geometry.stored_columns().collect();
             let tolerance = code.claim().tolerance;
             for lost in choices(count + shards.len(), tolerance) {

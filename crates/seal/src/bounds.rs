@@ -1,7 +1,9 @@
-//! What is read of a set that somebody else may have made: how much memory and how much work it may cost.
+//! What is read of a set that somebody else may have made: how much memory and how much work it may
+//! cost.
 //!
-//! A shard says how long its manifest is and by which code it was made. Both are claims of whoever wrote it, so both are
-//! held against a limit before anything is spent, and against what is really stored.
+//! A shard says how long its manifest is and by which code it was made. Both are claims of whoever
+//! wrote it, so both are held against a limit before anything is spent, and against what is really
+//! stored.
 
 use crate::SealError;
 use crate::disk::DiskFile;
@@ -9,14 +11,17 @@ use pantile::Code;
 use pantile::code::Budget;
 use pantile_format::{CodeRecord, FormatError, Part};
 
-/// The longest manifest that is read: of some seven million files. Decoded it takes up to five times as much memory.
+/// The longest manifest that is read: of some seven million files. Decoded it takes up to five
+/// times as much memory.
 pub const MANIFEST_BYTES_MAX: u64 = 1 << 30;
 
-/// The most bytes of tables and of copies of a manifest, all copies together, of which the good parts are put together. They may have
-/// holes, as what a disk that dies leaves of them, so that what is stored is no bound.
+/// The most bytes of tables and of copies of a manifest, all copies together, of which the good
+/// parts are put together. They may have holes, as what a disk that dies leaves of them, so that
+/// what is stored is no bound.
 pub const COMBINED_BYTES_MAX: u64 = 256 << 20;
 
-/// The most bytes of one stripe, which is held in memory as a whole: 64 times what is chosen unless a block length was asked for.
+/// The most bytes of one stripe, which is held in memory as a whole: 64 times what is chosen unless
+/// a block length was asked for.
 pub const STRIPE_BYTES_MAX: u64 = 4 << 30;
 
 /// How much may be spent on one set.

@@ -1,7 +1,8 @@
 //! One commit: from a state of the set to the next, by way of the journal.
 //!
-//! New stripes and the new meta area lie where nothing live is; they are written and synced first. Blocks of existing
-//! stripes and headers go into the journal. Its rename is the commit, of everything at once.
+//! New stripes and the new meta area lie where nothing live is; they are written and synced first.
+//! Blocks of existing stripes and headers go into the journal. Its rename is the commit, of
+//! everything at once.
 
 use crate::disk::{DiskFile, set_back};
 use crate::first::{Encoder, Output};
@@ -46,9 +47,11 @@ pub(crate) struct Commit<'s> {
 }
 
 impl Commit<'_> {
-    /// Brings the set to the state that the manifest describes; checksums of what is read are noted in it.
+    /// Brings the set to the state that the manifest describes; checksums of what is read are noted
+    /// in it.
     ///
-    /// Errors: nothing is changed, or it is `Unfinished`: then whoever opens the set next finishes it.
+    /// Errors: nothing is changed, or it is `Unfinished`: then whoever opens the set next finishes
+    /// it.
     pub(crate) fn run(
         &self,
         set: &mut Set<'_>,
@@ -58,7 +61,8 @@ impl Commit<'_> {
     ) -> Result<(), SealError> {
         self.check_room(set, &manifest)?;
         if meta_is_in_the_way(set, manifest.stripes) {
-            // The meta area moves behind the stripes to come; nothing else changes, not even when the set was sealed.
+            // The meta area moves behind the stripes to come; nothing else changes, not even when
+            // the set was sealed.
             let began = set.sealed_at.unwrap_or(self.began);
             let moved = Commit { slots: &[], reserve_stripes: manifest.stripes, began, wider: None };
             let mut same = set.manifest.clone();
@@ -123,7 +127,8 @@ impl Commit<'_> {
             table.resize(rows * manifest.stripes as usize, Crc64(0));
             meta.tables.push((column, table));
         }
-        // Whoever is killed from here on leaves shards that look younger than they are; their length shows it.
+        // Whoever is killed from here on leaves shards that look younger than they are; their
+        // length shows it.
         for output in outputs {
             let live = set.shards[output.column].as_ref().and_then(|shard| shard.header.file_len());
             let longer = live.map_or(Ok(()), |len| output.file.set_len(len.saturating_add(1)));
@@ -176,7 +181,8 @@ impl Commit<'_> {
         Ok((headers, meta))
     }
 
-    /// Refuses what would not fit: new stripes, the journal, and the new meta areas beside the live ones.
+    /// Refuses what would not fit: new stripes, the journal, and the new meta areas beside the live
+    /// ones.
     fn check_room(&self, set: &Set<'_>, manifest: &Manifest) -> Result<(), SealError> {
         let geometry = &set.geometry;
         let block = manifest.block_len.bytes();
@@ -218,7 +224,8 @@ fn meta_is_in_the_way(set: &Set<'_>, stripes: u64) -> bool {
         })
 }
 
-/// The first place for a meta area that lies behind the blocks of so many stripes and beside the live one.
+/// The first place for a meta area that lies behind the blocks of so many stripes and beside the
+/// live one.
 fn place(set: &Set<'_>, column: usize, stripes: u64, len: u64) -> u64 {
     let header = header_of(&set.manifest, &set.geometry, column);
     let end = header.block_offset(stripes, 0);
@@ -319,7 +326,8 @@ impl Changing<'_, '_> {
                 let read = read_file_blocks(self.set.world.disk, path, entry, block, run.block, bytes)
                     .map_err(|e| SealError::source("reading", path, e))?;
                 self.report.source_bytes_read += read.bytes;
-                // A file that changed since it was scanned is sealed as read, and will be reported as changed.
+                // A file that changed since it was scanned is sealed as read, and will be reported
+                // as changed.
                 let found: Vec<Crc64> = bytes.chunks_exact(block).map(Crc64::of).collect();
                 for (block, found) in (run.block..).zip(found) {
                     if let EntryKind::File { crcs, .. } = &mut entry.kind
@@ -333,11 +341,11 @@ impl Changing<'_, '_> {
         Ok(new)
     }
 
-    /// Adds the change to the parity that it reaches; `None` if old content is not known to be as it was sealed, or if
-    /// encoding again reads less. The parity cells that changed.
+    /// Adds the change to the parity that it reaches; `None` if old content is not known to be as
+    /// it was sealed, or if encoding again reads less. The parity cells that changed.
     ///
-    /// Added to parity, an error of the old content would let the equations blame the new block, which is right: without
-    /// checksums only the whole stripe tells whether there is one.
+    /// Added to parity, an error of the old content would let the equations blame the new block,
+    /// which is right: without checksums only the whole stripe tells whether there is one.
     fn add_delta(&self, window: &mut Window, changed: &[CellIndex], new: &Arena) -> Option<Vec<CellIndex>> {
         let (set, geometry) = (self.set, &self.set.geometry);
         let code = geometry.codec.code();
@@ -351,7 +359,8 @@ impl Changing<'_, '_> {
             .map(|(_, &cell)| cell)
             .collect();
         let cheaper = changed.len() + reached.len() <= geometry.lanes.len() - changed.len();
-        // Beside the originals a file that changed has its old content nowhere; one that is still there is judged like any block.
+        // Beside the originals a file that changed has its old content nowhere; one that is still
+        // there is judged like any block.
         let is_there = |run: Run| {
             set.originals[run.entry].as_ref().is_some_and(|original| original.status == FileStatus::Unchanged)
         };
@@ -379,10 +388,11 @@ impl Changing<'_, '_> {
         Some(reached)
     }
 
-    /// Computes all parity from the new content and the other blocks, repaired in memory where they are damaged.
+    /// Computes all parity from the new content and the other blocks, repaired in memory where they
+    /// are damaged.
     ///
-    /// Errors: `TooMuchLost` if another block of a stripe cannot be had; `NeedsHeal` if, without checksums, the old
-    /// stripe contradicts its equations or is not there to be asked.
+    /// Errors: `TooMuchLost` if another block of a stripe cannot be had; `NeedsHeal` if, without
+    /// checksums, the old stripe contradicts its equations or is not there to be asked.
     fn encode_again(
         &self,
         window: &mut Window,
@@ -396,7 +406,8 @@ impl Changing<'_, '_> {
         if !set.judge {
             self.check_others(window)?;
         }
-        // What satisfied the equations is not read again: only that very content is known to be right.
+        // What satisfied the equations is not read again: only that very content is known to be
+        // right.
         if !(0..window.count()).all(|i| others.iter().all(|&cell| window.have[i].contains(cell))) {
             set.obtain(window, &others)?;
         }
@@ -418,8 +429,9 @@ impl Changing<'_, '_> {
         Ok(code.parity().to_vec())
     }
 
-    /// Without checksums: whether what is left of the old stripes satisfies its equations. In mode full nothing may be
-    /// missing: with every block that is lost the equations tell less of the others.
+    /// Without checksums: whether what is left of the old stripes satisfies its equations. In mode
+    /// full nothing may be missing: with every block that is lost the equations tell less of the
+    /// others.
     fn check_others(&self, window: &mut Window) -> Result<(), SealError> {
         let set = self.set;
         let all: Vec<CellIndex> = set.geometry.codec.code().cells().collect();

@@ -1,7 +1,8 @@
 //! What every shard has a copy of, read from the good parts of all of them.
 //!
-//! The manifest is equal in all shards of a generation. As long as one copy is whole, that one is read; if none is, the pieces of which any
-//! copy is good make it (version 2), or the places at which the copies differ are decided by the checksum of the whole (version 1).
+//! The manifest is equal in all shards of a generation. As long as one copy is whole, that one is
+//! read; if none is, the pieces of which any copy is good make it (version 2), or the places at
+//! which the copies differ are decided by the checksum of the whole (version 1).
 
 use crate::bounds::COMBINED_BYTES_MAX;
 use crate::disk::DiskFile;
@@ -10,10 +11,12 @@ use pantile_format::{
     Crc64, HEADER_BYTES, Manifest, PIECE_BYTES, ShardHeader, combine, combine_pieces, pieces_of,
 };
 
-/// The manifest of shards of one generation of a set, none of which has a whole copy; of as many of the copies as are read together.
+/// The manifest of shards of one generation of a set, none of which has a whole copy; of as many of
+/// the copies as are read together.
 pub(crate) fn combined(shards: &[&Candidate]) -> Option<Manifest> {
     let described = |shard: &&Candidate| shard.header.as_ref().ok().map(|(header, _)| header.clone());
-    // Shards that were made anew may have stored the same manifest otherwise: the most frequent one first.
+    // Shards that were made anew may have stored the same manifest otherwise: the most frequent one
+    // first.
     let mut kinds: Vec<(ShardHeader, usize)> = Vec::new();
     for header in shards.iter().filter_map(described) {
         let is_same = |kind: &&mut (ShardHeader, usize)| {
@@ -60,8 +63,8 @@ fn combined_of(shards: &[&Candidate], header: &ShardHeader) -> Option<Manifest> 
     manifest_under(&by_pieces.or_else(|| combine(&views, is_good))?, header).ok()
 }
 
-/// Reads bytes piece by piece; `None` for one that cannot be read, or lies behind the end of the file. `None` if nothing can be so long: never
-/// more memory than the file is long is taken.
+/// Reads bytes piece by piece; `None` for one that cannot be read, or lies behind the end of the
+/// file. `None` if nothing can be so long: never more memory than the file is long is taken.
 pub(crate) fn read_pieces(
     file: &dyn DiskFile,
     at: u64,
@@ -80,7 +83,8 @@ pub(crate) fn read_pieces(
     Some((0..pieces_of(len)).map(piece).collect())
 }
 
-/// Where the last copy of the header may lie: at the end, or a byte before it while a change is under way.
+/// Where the last copy of the header may lie: at the end, or a byte before it while a change is
+/// under way.
 pub(crate) fn last_copies(file: &dyn DiskFile) -> Vec<Vec<u8>> {
     let Ok(meta) = file.meta() else { return Vec::new() };
     let copy = |behind: u64| {

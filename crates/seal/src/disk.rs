@@ -1,8 +1,10 @@
-//! The file layer: everything that touches the disk passes through [`Disk`], so that tests can count, fail and crash.
+//! The file layer: everything that touches the disk passes through [`Disk`], so that tests can
+//! count, fail and crash.
 //!
-//! A path is a name below a *root*: a directory that the person named, or to which a shard that she named leads, opened once
-//! by [`Disk::root`]. What lies below no root is not there; what lies below a root that was opened to be read cannot be
-//! changed. So a command that only looks cannot write, whatever a set, a link or another user makes of its names.
+//! A path is a name below a *root*: a directory that the person named, or to which a shard that she
+//! named leads, opened once by [`Disk::root`]. What lies below no root is not there; what lies
+//! below a root that was opened to be read cannot be changed. So a command that only looks cannot
+//! write, whatever a set, a link or another user makes of its names.
 
 use pantile_format::Timestamp;
 use std::io;
@@ -23,7 +25,8 @@ pub struct FileId {
     pub inode: u64,
 }
 
-/// What tells a directory from any other that has its path before or after, also after the next start of the system.
+/// What tells a directory from any other that has its path before or after, also after the next
+/// start of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Which file it is.
@@ -77,21 +80,25 @@ pub enum MetaKind {
 
 /// What the work needs of a file system. Nothing is durable before `sync` or `sync_dir` returned.
 ///
-/// Below a root no symbolic link is followed, not even the last name of a path. A disk serves one command.
+/// Below a root no symbolic link is followed, not even the last name of a path. A disk serves one
+/// command.
 pub trait Disk: Send + Sync {
     /// Opens a directory as a root, or gives a root more access; its path without links.
     ///
     /// Links on the way to it are followed if they belong to the user who runs this, or to root.
     fn root(&self, path: &Path, access: Access) -> io::Result<PathBuf>;
-    /// As [`root`](Disk::root), to write; the directory and those above it are made if they are not there.
+    /// As [`root`](Disk::root), to write; the directory and those above it are made if they are not
+    /// there.
     fn make_root(&self, path: &Path) -> io::Result<PathBuf>;
-    /// Removes what [`make_root`](Disk::make_root) made of directories for a path, as far as they are empty.
+    /// Removes what [`make_root`](Disk::make_root) made of directories for a path, as far as they
+    /// are empty.
     fn unmake_root(&self, path: &Path);
     /// Opens a file to read it. What is no regular file can be described, not read.
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// Opens a file to read and write it.
     fn open_write(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
-    /// Makes an empty file in place of whatever is there, readable for its owner alone until told otherwise.
+    /// Makes an empty file in place of whatever is there, readable for its owner alone until told
+    /// otherwise.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// Renames a file over another.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -113,7 +120,8 @@ pub trait Disk: Send + Sync {
     fn make_link(&self, target: &Path, path: &Path) -> io::Result<()>;
     /// Sets the permission bits of a directory and the time of modification of a directory or link.
     fn set_meta(&self, path: &Path, mode: u32, mtime: Timestamp) -> io::Result<()>;
-    /// The extended attributes of a file or directory, in any order; none where the file system has no such thing.
+    /// The extended attributes of a file or directory, in any order; none where the file system has
+    /// no such thing.
     fn attributes(&self, path: &Path) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>>;
     /// Sets an extended attribute of a directory, or removes it.
     fn set_attribute(&self, path: &Path, name: &[u8], value: Option<&[u8]>) -> io::Result<()>;
@@ -125,8 +133,8 @@ pub trait Disk: Send + Sync {
     fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>>;
     /// What tells a directory from others.
     fn identity(&self, path: &Path) -> io::Result<Identity>;
-    /// Keeps other commands that write from a directory, by a file of this user in it, until what is returned is dropped; `None` where
-    /// nobody can write or nothing can be locked.
+    /// Keeps other commands that write from a directory, by a file of this user in it, until what
+    /// is returned is dropped; `None` where nobody can write or nothing can be locked.
     ///
     /// Errors: `WouldBlock` if another command works there.
     fn lock(&self, dir: &Path) -> io::Result<Option<Box<dyn Held>>>;
@@ -138,7 +146,8 @@ pub trait Disk: Send + Sync {
 
 /// An open file system.
 pub trait DiskSystem: Send + Sync {
-    /// Makes everything durable that was written to it, and every name given in it, since it was opened.
+    /// Makes everything durable that was written to it, and every name given in it, since it was
+    /// opened.
     ///
     /// Cost: what other programs have not written back yet is written too.
     fn sync(&self) -> io::Result<()>;
@@ -167,16 +176,18 @@ pub trait DiskFile: Send + Sync {
     fn set_attribute(&self, name: &[u8], value: Option<&[u8]>) -> io::Result<()>;
     /// Gives it an owner and a group.
     fn set_owner(&self, owner: u32, group: u32) -> io::Result<()>;
-    /// Gives a file that was created another name in the directory in which it was created, instead of whatever has that name.
+    /// Gives a file that was created another name in the directory in which it was created, instead
+    /// of whatever has that name.
     fn give_name(&self, path: &Path) -> io::Result<()>;
-    /// Whether bytes were stored for all of a range: it has no hole. A file system that cannot tell says that they were.
+    /// Whether bytes were stored for all of a range: it has no hole. A file system that cannot tell
+    /// says that they were.
     fn is_stored(&self, _at: u64, _len: u64) -> bool {
         true
     }
 }
 
-/// Where a path leads: to itself, or along its links to a file that may not be there. The directories that links lead to become
-/// roots to be read.
+/// Where a path leads: to itself, or along its links to a file that may not be there. The
+/// directories that links lead to become roots to be read.
 pub(crate) fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
     const LINKS_MOST: usize = 40;
     let mut path = path.to_path_buf();
@@ -193,8 +204,8 @@ pub(crate) fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("its links lead in a circle"))
 }
 
-/// Sets the time of modification of an open file back to one that is earlier. Best effort: where that cannot be, more is read again
-/// than must be, or less is found to be touched.
+/// Sets the time of modification of an open file back to one that is earlier. Best effort: where
+/// that cannot be, more is read again than must be, or less is found to be touched.
 pub(crate) fn set_back(file: &dyn DiskFile, mtime: Timestamp) {
     if let Ok(meta) = file.meta()
         && mtime < meta.mtime
@@ -203,7 +214,8 @@ pub(crate) fn set_back(file: &dyn DiskFile, mtime: Timestamp) {
     }
 }
 
-/// A path without links and dots, so that two spellings of one place are equal; as it is if there is nothing there.
+/// A path without links and dots, so that two spellings of one place are equal; as it is if there
+/// is nothing there.
 pub(crate) fn spelt_one_way(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
 }

@@ -1,4 +1,5 @@
-//! What the loss of a source, or of a device with all that lies on it, would cost where the files themselves are the data.
+//! What the loss of a source, or of a device with all that lies on it, would cost where the files
+//! themselves are the data.
 
 use crate::disk::Disk;
 use crate::grid::{Geometry, stretches};
@@ -10,10 +11,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// What the loss of each source would cost, and of each device on which more than one source or shard lies. Shards are those that are known,
-/// with their columns.
+/// What the loss of each source would cost, and of each device on which more than one source or
+/// shard lies. Shards are those that are known, with their columns.
 ///
-/// Cost: linear in the extents for each source, and a plan for each set of lanes that files of it have in a stripe.
+/// Cost: linear in the extents for each source, and a plan for each set of lanes that files of it
+/// have in a stripe.
 pub(crate) fn disk_losses(
     disk: &dyn Disk,
     geometry: &Geometry,
@@ -89,7 +91,8 @@ fn loss(geometry: &Geometry, manifest: &Manifest, sources: &[usize], columns: &[
     }
 }
 
-/// Those of some lanes that do not follow from the rest of a stripe, if parity cells are lost with them.
+/// Those of some lanes that do not follow from the rest of a stripe, if parity cells are lost with
+/// them.
 fn gone(geometry: &Geometry, lanes: &[u32], parity: &[CellIndex]) -> Vec<u32> {
     let mut lost = CellSet::empty(geometry.codec.code());
     let cell = |lane: u32| geometry.lanes[lane as usize];

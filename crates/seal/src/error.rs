@@ -8,7 +8,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a command did not do what it was asked for. Nothing that was there before is lost by any of them.
+/// Why a command did not do what it was asked for. Nothing that was there before is lost by any of
+/// them.
 #[derive(Debug)]
 pub enum SealError {
     /// The system refused something.
@@ -81,8 +82,9 @@ pub enum SealError {
     },
     /// Nothing was named to be sealed.
     NoSources,
-    /// A source is not there, is neither file nor directory, or is empty although files of it are sealed: most likely
-    /// it is not mounted, and the sealed files are not to be forgotten for that.
+    /// A source is not there, is neither file nor directory, or is empty although files of it are
+    /// sealed: most likely it is not mounted, and the sealed files are not to be forgotten for
+    /// that.
     BadSource {
         /// The path.
         path: PathBuf,
@@ -185,14 +187,16 @@ pub enum SealError {
         /// What was given in its place.
         given: PathBuf,
     },
-    /// Files were touched since they were sealed and hold something else, though their size and time of modification are as they were.
+    /// Files were touched since they were sealed and hold something else, though their size and
+    /// time of modification are as they were.
     Disguised {
         /// The first of them.
         first: Vec<PathBuf>,
         /// How many there are.
         count: usize,
     },
-    /// Files have other times of modification than were sealed, the size that was, and all blocks but few hold what was: damaged or changed.
+    /// Files have other times of modification than were sealed, the size that was, and all blocks
+    /// but few hold what was: damaged or changed.
     RotOrChange {
         /// The first of them.
         first: Vec<PathBuf>,

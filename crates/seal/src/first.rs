@@ -1,4 +1,5 @@
-//! Sealing for the first time: temporary shards are written stripe by stripe, and named all at once by a journal.
+//! Sealing for the first time: temporary shards are written stripe by stripe, and named all at once
+//! by a journal.
 
 use crate::bound::{Bound, bind, data_columns, widened};
 use crate::disk::{Disk, DiskFile, set_back};
@@ -206,7 +207,8 @@ pub(crate) fn describe(
     report
 }
 
-/// Checksums of all blocks, not yet known. A file of holes may have more blocks than fit into memory.
+/// Checksums of all blocks, not yet known. A file of holes may have more blocks than fit into
+/// memory.
 fn make_checksums(geometry: &Geometry, manifest: &mut Manifest) -> Result<(), SealError> {
     if !manifest.checksums {
         return Ok(());
@@ -350,8 +352,8 @@ fn changed_meanwhile(world: World<'_>, manifest: &Manifest) -> Vec<String> {
 }
 
 impl Encoder<'_> {
-    /// Reads the files of new stripes, computes parity and checksums, and writes everything to the shards; the bytes
-    /// read.
+    /// Reads the files of new stripes, computes parity and checksums, and writes everything to the
+    /// shards; the bytes read.
     pub(crate) fn encode(
         &self,
         stripes: std::ops::Range<u64>,
@@ -379,7 +381,8 @@ impl Encoder<'_> {
         Ok(bytes_read)
     }
 
-    /// Reads the data cells from the sources and notes the checksums of their blocks; the bytes of files read.
+    /// Reads the data cells from the sources and notes the checksums of their blocks; the bytes of
+    /// files read.
     fn fill(&self, window: &mut Window, entries: &mut [Entry]) -> Result<u64, SealError> {
         let block = self.geometry.block();
         let part = window.bytes(0..window.count());

@@ -186,8 +186,8 @@ impl Allocator {
         Allocator { free, stripes: stripes + more }
     }
 
-    /// For files of sources that have lanes of their own: the source of each, and its blocks. As many stripes are appended as the source
-    /// needs that needs most.
+    /// For files of sources that have lanes of their own: the source of each, and its blocks. As
+    /// many stripes are appended as the source needs that needs most.
     pub(crate) fn new_bound(grid: &Grid, stripes: u64, bound: &Bound, files: &[(u32, u64)]) -> Allocator {
         let mut free = grid.free(stripes);
         let mut needed: BTreeMap<u32, u64> = BTreeMap::new();
@@ -211,7 +211,8 @@ impl Allocator {
         Allocator { free, stripes: stripes + more }
     }
 
-    /// So many blocks on some of the lanes: the shortest free run that holds them all, or else the next ones in order.
+    /// So many blocks on some of the lanes: the shortest free run that holds them all, or else the
+    /// next ones in order.
     pub(crate) fn take_on(&mut self, mut blocks: u64, lanes: &[u32]) -> Vec<Extent> {
         let mut taken = Vec::new();
         while blocks > 0 {
@@ -273,7 +274,8 @@ impl Apart {
         Apart { columns, most: code.claim().tolerance.max(1) }
     }
 
-    /// The runs of stripes in which extents have blocks in `most` columns or more, with these columns.
+    /// The runs of stripes in which extents have blocks in `most` columns or more, with these
+    /// columns.
     fn full(&self, extents: &[Extent]) -> Vec<(Range<u64>, Vec<usize>)> {
         let all = stretches(extents).into_iter();
         let with_columns = all.map(|(range, lanes)| {
@@ -309,11 +311,11 @@ pub(crate) fn stretches(extents: &[Extent]) -> Vec<(Range<u64>, Vec<u32>)> {
 }
 
 impl Allocator {
-    /// As [`take`](Self::take), but so that a file that has these extents already never has blocks in more columns of a
-    /// stripe than it may; new stripes are appended for that.
+    /// As [`take`](Self::take), but so that a file that has these extents already never has blocks
+    /// in more columns of a stripe than it may; new stripes are appended for that.
     ///
-    /// A file that is too large for the grid, whatever its place, is put anywhere: parity does not bear its loss, and
-    /// `exposed` says so.
+    /// A file that is too large for the grid, whatever its place, is put anywhere: parity does not
+    /// bear its loss, and `exposed` says so.
     pub(crate) fn take_apart(&mut self, mut blocks: u64, had: &[Extent], apart: &Apart) -> Vec<Extent> {
         let had_blocks: u64 = had.iter().map(|extent| extent.count).sum();
         let fits_one = |free: &Extent| free.count >= blocks;
@@ -350,7 +352,8 @@ impl Allocator {
         taken
     }
 
-    /// The shortest free piece outside the columns that are `full` that holds so many blocks, or else the longest.
+    /// The shortest free piece outside the columns that are `full` that holds so many blocks, or
+    /// else the longest.
     fn best_apart(
         &self,
         blocks: u64,
@@ -404,7 +407,8 @@ pub(crate) fn exposed(geometry: &Geometry, entries: &[Entry]) -> Vec<usize> {
     (0..entries.len()).filter(is_exposed).collect()
 }
 
-/// The block length for a set of so many bytes: about 65,536 blocks, and a stripe of at most 64 MiB.
+/// The block length for a set of so many bytes: about 65,536 blocks, and a stripe of at most 64
+/// MiB.
 pub(crate) fn choose_block_len(bytes: u64, cells: usize) -> BlockLen {
     let wanted = bytes.div_ceil(65_536).max(1).next_power_of_two();
     let most = (64u64 << 20) / cells as u64;

@@ -1,4 +1,5 @@
-//! Repairing what a scan found: shards made anew, rotten originals put right, each by a temporary file and a rename.
+//! Repairing what a scan found: shards made anew, rotten originals put right, each by a temporary
+//! file and a rename.
 
 use crate::SealError;
 use crate::attributes::{self, Made, give};
@@ -63,7 +64,8 @@ pub(crate) fn heal(
     };
     let mut columns = columns_to_write(set, &report.found, &damage);
     if report.found.losses.is_some() {
-        // Whose journal lies elsewhere can still have what is lost here, with these shards as they are.
+        // Whose journal lies elsewhere can still have what is lost here, with these shards as they
+        // are.
         let kept = [set.waiting.clone(), set.newer()].concat();
         columns.retain(|column| !kept.contains(column));
     }
@@ -144,7 +146,8 @@ fn verdict(report: HealReport) -> Result<HealReport, SealError> {
     }
 }
 
-/// Takes shards of a later state from those that are written: if the others of that state come back, it is there again.
+/// Takes shards of a later state from those that are written: if the others of that state come
+/// back, it is there again.
 fn keep_newer(set: &Set<'_>, columns: &mut Vec<usize>, report: &mut HealReport) {
     let Some(newer) = set.newer_state() else { return };
     let have = set.manifest.generation.0;
@@ -168,7 +171,8 @@ fn keep_newer(set: &Set<'_>, columns: &mut Vec<usize>, report: &mut HealReport) 
 
 /// Opens the sources to write, if that may be.
 ///
-/// Errors: `SourcesNotNamed` if originals would be read or written for repair that only the set names.
+/// Errors: `SourcesNotNamed` if originals would be read or written for repair that only the set
+/// names.
 fn open_sources(set: &Set<'_>, needs_heal: bool) -> Result<(), SealError> {
     let is_there = |source: &PathBuf| set.world.disk.meta(source).is_ok();
     if set.trust.may_be_written() {
@@ -236,7 +240,8 @@ fn columns_to_write(set: &Set<'_>, found: &VerifyReport, damage: &Damage) -> Vec
                 |cells: &&Vec<CellIndex>| cells.iter().any(|&c| set.geometry.place[c.usize()].0 == column);
             let gone = damage.unrecoverable.values().filter(own).count() as u64;
             let lost = set.shards[column].is_none();
-            // Without checksums nothing marks a block that could not be had, or that rests on doubtful ones.
+            // Without checksums nothing marks a block that could not be had, or that rests on
+            // doubtful ones.
             let marked = set.manifest.checksums || (gone == 0 && (damage.doubtful.is_empty() || !lost));
             marked && (gone < stripes || stripes == 0)
         })
@@ -282,7 +287,8 @@ fn heal_shards(
 /// A shard that is to be made anew.
 struct Replacement {
     column: usize,
-    /// A change was prepared in the shard that is there: whatever lies behind its blocks stays where it is.
+    /// A change was prepared in the shard that is there: whatever lies behind its blocks stays
+    /// where it is.
     is_prepared: bool,
     /// What is replaced: where a link leads, not the link.
     path: PathBuf,
@@ -305,7 +311,8 @@ fn replacement(
         let named = found.file_name().and_then(|file| column_of(file, &set.names.name));
         named.is_some_and(|named| named != column)
     };
-    // What stands in a shard's place may be the copy of another shard; it is moved aside, not replaced.
+    // What stands in a shard's place may be the copy of another shard; it is moved aside, not
+    // replaced.
     let copy = |path: &Path| {
         let copy =
             set.superfluous.iter().find(|copy| copy.status.is_usable() && Path::new(&copy.path) == path);
@@ -400,7 +407,8 @@ fn replacement(
 enum Behind {
     /// What stands at this path: where it was looked for, or what a link leads to.
     This(PathBuf),
-    /// A link that leads to something else than a shard of this set: whoever put it there does not say where others write.
+    /// A link that leads to something else than a shard of this set: whoever put it there does not
+    /// say where others write.
     Stranger,
 }
 
@@ -428,7 +436,8 @@ fn behind_link(set: &Set<'_>, column: usize, path: &Path) -> Result<Behind, Stri
         Ok(file) => read_header(&*file).is_ok_and(|(header, _)| {
             header.set == set.manifest.set && (header.column.0 as usize == column || is_read())
         }),
-        // Nothing is there: then she must have named the directory, or it must be her set and her link, to a shard by its name.
+        // Nothing is there: then she must have named the directory, or it must be her set and her
+        // link, to a shard by its name.
         Err(error) => {
             let is_hers = || disk.meta(path).is_ok_and(|link| is_own(&link));
             let is_shard = to.file_name() == set.names.shard(column).file_name();
@@ -538,8 +547,8 @@ fn give_up(
     }
 }
 
-/// Copies what lies behind the blocks of a shard: its meta area, and what a change has appended that may be decided. What
-/// cannot be read is lost.
+/// Copies what lies behind the blocks of a shard: its meta area, and what a change has appended
+/// that may be decided. What cannot be read is lost.
 fn copy_behind_blocks(shard: &Shard, to: &dyn DiskFile) -> std::io::Result<()> {
     const PIECE_BYTES: usize = 1 << 20;
     let mut at = shard.header.body_end().unwrap_or(BODY_OFFSET);
@@ -573,8 +582,8 @@ fn forget_doubtful(window: &mut Window, damage: &Damage) {
     }
 }
 
-/// Writes the columns' blocks and notes their checksums. A block that cannot be had keeps its checksum, or gets the one
-/// that says that nothing is known, so that it stays known as lost.
+/// Writes the columns' blocks and notes their checksums. A block that cannot be had keeps its
+/// checksum, or gets the one that says that nothing is known, so that it stays known as lost.
 fn write_window(
     set: &Set<'_>,
     window: &mut Window,
@@ -592,7 +601,8 @@ fn write_window(
                 let stripe = window.stripes.start + i as u64;
                 if !have {
                     let bytes = window.bytes(i..i + 1);
-                    // What stands there now may be nearly right: it stays for whoever wants to look at it.
+                    // What stands there now may be nearly right: it stays for whoever wants to look
+                    // at it.
                     let kept = set.shards[output.column].as_ref().zip(set.geometry.place[cell.usize()].1);
                     let buffer = &mut window.arena.get_mut(cell.usize())[bytes];
                     buffer.fill(0);
@@ -601,7 +611,8 @@ fn write_window(
                     }
                 }
                 if set.manifest.checksums && set.geometry.lane_of[cell.usize()].is_none() {
-                    // A block that was only copied keeps its checksum: it may be wrong without anybody knowing.
+                    // A block that was only copied keeps its checksum: it may be wrong without
+                    // anybody knowing.
                     let crc = match have && (set.judge || window.lost[i].contains(cell)) {
                         true => Crc64::of(window.block(cell, i)),
                         false => set.expected(cell, stripe).unwrap_or(Crc64::UNKNOWN),
@@ -806,7 +817,8 @@ fn heal_file(
     let dir = make_parents(set, &set.sources[entry.source as usize], path)?;
     let size = match &entry.kind {
         EntryKind::Dir => {
-            // Private until everything is in it: what it may inherit is for others to see only then.
+            // Private until everything is in it: what it may inherit is for others to see only
+            // then.
             disk.make_private_dir(path).map_err(|e| SealError::io("creating", path, e))?;
             return Ok(Done::Dir);
         }
@@ -826,9 +838,9 @@ fn heal_file(
         Ok((file, there, blocks))
     });
     let (file, there, blocks) = done.inspect_err(|_| drop(disk.remove(&temp)))?;
-    // Rot leaves no trace in times. What does may be the work of a program that sets the time of modification back, or lie in
-    // another directory, which was renamed to this.
-    // Only her own record tells her time, and only shards that nobody else can write tell her content.
+    // Rot leaves no trace in times. What does may be the work of a program that sets the time of
+    // modification back, or lie in another directory, which was renamed to this. Only her own
+    // record tells her time, and only shards that nobody else can write tell her content.
     let is_kept = there.is_some_and(|there| {
         let is_since = |at| there.ctime >= at || moved_at.is_some_and(|changed_at| changed_at >= at);
         let since_record = set.trust.recorded.is_none_or(is_since);
@@ -839,7 +851,8 @@ fn heal_file(
     Ok(Done::Waits)
 }
 
-/// Writes an original to a temporary file; what is there in its place, and how many blocks were computed.
+/// Writes an original to a temporary file; what is there in its place, and how many blocks were
+/// computed.
 fn write_original(
     set: &Set<'_>,
     index: usize,

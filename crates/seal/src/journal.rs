@@ -1,9 +1,10 @@
 //! The journal on disk: written before the shards are changed, obeyed by whoever finds it.
 //!
-//! A commit is the rename of the journal to its final name. Applying it is idempotent. Headers are written last and
-//! one copy at a time, each after a sync, so that every shard always has one good header: of the state before, or
-//! after. A shard whose header is of neither state is not touched. A journal stays until every shard that it names is
-//! of the state after: one that is away now may come back, of the state before.
+//! A commit is the rename of the journal to its final name. Applying it is idempotent. Headers are
+//! written last and one copy at a time, each after a sync, so that every shard always has one good
+//! header: of the state before, or after. A shard whose header is of neither state is not touched.
+//! A journal stays until every shard that it names is of the state after: one that is away now may
+//! come back, of the state before.
 
 use crate::bounds::{Bounds, Codes, read_stored};
 use crate::disk::{Disk, DiskFile, set_back};
@@ -87,8 +88,9 @@ impl<'w> JournalWriter<'w> {
         Ok(())
     }
 
-    /// Makes it durable and gives it its name: from here on the change will happen. Its time of modification becomes that of the
-    /// shards: what was changed since `began` is not known to be what was sealed.
+    /// Makes it durable and gives it its name: from here on the change will happen. Its time of
+    /// modification becomes that of the shards: what was changed since `began` is not known to be
+    /// what was sealed.
     pub(crate) fn commit(mut self, began: Timestamp) -> Result<(), SealError> {
         self.record(RecordKind::End, &[], 8)?;
         let crc = self.crc.crc().0.to_le_bytes();
@@ -130,18 +132,20 @@ pub(crate) fn set_of_journal(disk: &dyn Disk, path: &Path) -> Option<SetId> {
     header.ok().map(|header| header.set)
 }
 
-/// Whether there are shards by whose names a journal may be of their set, beside it or in these directories.
+/// Whether there are shards by whose names a journal may be of their set, beside it or in these
+/// directories.
 pub(crate) fn has_shards(disk: &dyn Disk, path: &Path, dirs: &[PathBuf]) -> Result<bool, SealError> {
     Ok(!find_shards(disk, path, dirs)?.is_empty())
 }
 
-/// Does what a journal says to the shards beside it and in these directories, and removes it when all that it names have it; else the
-/// first column that has not, and the journal stays.
+/// Does what a journal says to the shards beside it and in these directories, and removes it when
+/// all that it names have it; else the first column that has not, and the journal stays.
 ///
-/// Shards that are away, or that missed an earlier commit, are left as they are: those may come back, these are lost, and
-/// healed later. If one is among these that was made anew of the state before, by somebody who did not see the journal, the others do not suffice for the
-/// state after, and none has it yet, then none is touched: together they may have the state before.
-/// Errors: `BadJournal` if it is damaged; nothing is then changed.
+/// Shards that are away, or that missed an earlier commit, are left as they are: those may come
+/// back, these are lost, and healed later. If one is among these that was made anew of the state
+/// before, by somebody who did not see the journal, the others do not suffice for the state after,
+/// and none has it yet, then none is touched: together they may have the state before. Errors:
+/// `BadJournal` if it is damaged; nothing is then changed.
 pub(crate) fn replay(world: &World<'_>, path: &Path, dirs: &[PathBuf]) -> Result<Option<Column>, SealError> {
     let disk = world.disk;
     let mut replay = match prepare(world, path, dirs)? {
@@ -163,7 +167,8 @@ pub(crate) fn replay(world: &World<'_>, path: &Path, dirs: &[PathBuf]) -> Result
     Ok(lacking)
 }
 
-/// Whether a journal tells of anything that is still to be done to shards that are there. Nothing is written.
+/// Whether a journal tells of anything that is still to be done to shards that are there. Nothing
+/// is written.
 ///
 /// Errors: as [`replay`].
 pub(crate) fn is_to_be_done(world: &World<'_>, path: &Path, dirs: &[PathBuf]) -> Result<bool, SealError> {
@@ -198,7 +203,8 @@ fn prepare<'w>(world: &World<'w>, path: &Path, dirs: &[PathBuf]) -> Result<Prepa
 
 /// As [`replay`], of the journal of a commit, whose shards were all there a moment ago.
 ///
-/// Errors: also if one of them does not have the new state now. Another journal must not take the place of this one.
+/// Errors: also if one of them does not have the new state now. Another journal must not take the
+/// place of this one.
 pub(crate) fn finish(world: &World<'_>, path: &Path) -> Result<(), SealError> {
     let Some(column) = replay(world, path, &[])? else { return Ok(()) };
     let shards = find_shards(world.disk, path, &[])?;
@@ -207,7 +213,8 @@ pub(crate) fn finish(world: &World<'_>, path: &Path) -> Result<(), SealError> {
     Err(SealError::io("giving the new state to", shard, std::io::Error::other(why)))
 }
 
-/// The columns that a journal names, each with the header that its shard has afterwards; none for one that is made.
+/// The columns that a journal names, each with the header that its shard has afterwards; none for
+/// one that is made.
 type After = BTreeMap<u32, Option<ShardHeader>>;
 
 /// Reads the whole journal once: structure and checksum.
@@ -253,7 +260,8 @@ fn check(disk: &dyn Disk, path: &Path) -> Result<(JournalHeader, After), SealErr
     }
 }
 
-/// The shards beside a journal or else in other directories, by the column in their names, temporary ones included.
+/// The shards beside a journal or else in other directories, by the column in their names,
+/// temporary ones included.
 fn find_shards(
     disk: &dyn Disk,
     journal: &Path,
@@ -314,7 +322,8 @@ impl Replay<'_> {
     fn state_of(&self, file: &dyn DiskFile, column: u32) -> State {
         let Ok((found, all_good)) = read_front(file) else { return State::Away };
         let after = self.after.get(&column).and_then(Option::as_ref);
-        // A commit that gives the code more columns makes it the shard of another one, under the name that it has.
+        // A commit that gives the code more columns makes it the shard of another one, under the
+        // name that it has.
         if found.set != self.header.set || (found.column.0 != column && after != Some(&found)) {
             return State::Away;
         }
@@ -323,7 +332,8 @@ impl Replay<'_> {
             (generation, Some(after)) if generation == now && found == *after && !all_good => State::Before,
             (generation, Some(after)) if generation == now && found != *after => State::Healed,
             (generation, _) if generation == now => State::After,
-            // What a commit appended before its journal tells the shard that it was made for from one made anew.
+            // What a commit appended before its journal tells the shard that it was made for from
+            // one made anew.
             (generation, Some(after)) if generation == before && has_meta(file, after) => State::Before,
             _ => State::Away,
         }
@@ -334,9 +344,10 @@ impl Replay<'_> {
         self.after.keys().copied().find(|&column| self.state(column) == state).map(Column)
     }
 
-    /// Refuses a journal of which any record does something else than a commit does: blocks of stripes that are there before and
-    /// after, whole headers of the state after, and the length that these say. A commit makes a shard as long as it has to be before
-    /// it is decided, so that a journal never writes behind the end.
+    /// Refuses a journal of which any record does something else than a commit does: blocks of
+    /// stripes that are there before and after, whole headers of the state after, and the length
+    /// that these say. A commit makes a shard as long as it has to be before it is decided, so that
+    /// a journal never writes behind the end.
     fn check_layout(&self, path: &Path) -> Result<(), SealError> {
         let mut stream = Stream::open(self.disk, path)?;
         stream.header()?;
@@ -412,7 +423,8 @@ impl Replay<'_> {
         (found.set == self.header.set && (found.column.0 == column || after == Some(&found))).then_some(found)
     }
 
-    /// The first shard that was made anew of the state before, since what the commit appended is not there.
+    /// The first shard that was made anew of the state before, since what the commit appended is
+    /// not there.
     fn made_anew(&self) -> Option<u32> {
         let before = self.header.generation.0.wrapping_sub(1);
         let is_before = |column: u32| self.found(column).is_some_and(|found| found.generation.0 == before);
@@ -426,7 +438,8 @@ impl Replay<'_> {
         self.after.keys().any(|&column| has_it(column))
     }
 
-    /// Whether the shards that have the state after, or would, are enough to have it, as far as one of them tells of the code.
+    /// Whether the shards that have the state after, or would, are enough to have it, as far as one
+    /// of them tells of the code.
     fn suffices(&self) -> bool {
         let codec = self.after.iter().find_map(|(&column, header)| {
             let header = header.as_ref()?;
@@ -460,7 +473,8 @@ impl Replay<'_> {
                 }
             }
             RecordKind::Write | RecordKind::Zero => {
-                // A header must never be ahead of what it describes, nor both its copies be in flight.
+                // A header must never be ahead of what it describes, nor both its copies be in
+                // flight.
                 let header = targets.iter().find(|target| target.offset < BODY_OFFSET);
                 let copy = header.map(|target| target.offset / HEADER_BYTES);
                 if copy.is_some() && copy != self.header_copy {

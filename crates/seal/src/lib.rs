@@ -1,12 +1,14 @@
 //! Protects real files with shards: seal, verify, heal, unseal.
 //!
-//! A *set* is one sealed collection of files. [`seal`] writes one shard per column of a code; a shard describes
-//! itself and the whole set. In mode *full* the shards hold the data too, and [`unseal`] restores the tree from any
-//! sufficient part of them; in mode *beside* they hold parity only, and the original files are the data. [`verify`]
-//! finds what is missing or silently wrong, [`heal`] repairs it, and [`seal`] run again writes only what changed.
+//! A *set* is one sealed collection of files. [`seal`] writes one shard per column of a code; a
+//! shard describes itself and the whole set. In mode *full* the shards hold the data too, and
+//! [`unseal`] restores the tree from any sufficient part of them; in mode *beside* they hold parity
+//! only, and the original files are the data. [`verify`] finds what is missing or silently wrong,
+//! [`heal`] repairs it, and [`seal`] run again writes only what changed.
 //!
-//! What always holds, killed at any moment: the state before or the state after is there in full; a file that was
-//! changed since sealing is never repaired back; nothing damaged is blessed with new parity.
+//! What always holds, killed at any moment: the state before or the state after is there in full; a
+//! file that was changed since sealing is never repaired back; nothing damaged is blessed with new
+//! parity.
 //!
 //! ```no_run
 //! use pantile_seal::*;
@@ -18,7 +20,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The format is `docs/shard-format.md`; this crate reads and writes it through [`disk::Disk`] alone.
+//! The format is `docs/shard-format.md`; this crate reads and writes it through [`disk::Disk`]
+//! alone.
 #![forbid(unsafe_code)]
 
 mod arrange;
@@ -70,7 +73,8 @@ pub use report::{
     StripeFinding, StripeVerdict, Superfluous, Unfinished, UnsealReport, VerifyReport,
 };
 
-/// A path as reports have it: a byte that is no UTF-8 is written `\xHH`, and so is a backslash that would look like it.
+/// A path as reports have it: a byte that is no UTF-8 is written `\xHH`, and so is a backslash that
+/// would look like it.
 pub fn path_text(path: impl AsRef<std::path::Path>) -> String {
     names::shown_path(&path)
 }
@@ -103,7 +107,8 @@ pub fn unseal(options: &UnsealOptions, progress: &mut dyn Progress) -> Result<Un
     System::new().world().unseal(options, progress)
 }
 
-/// Writes a pin of a set: digests of all that it holds now, to be kept where nobody who can write to the set can.
+/// Writes a pin of a set: digests of all that it holds now, to be kept where nobody who can write
+/// to the set can.
 ///
 /// [`SetPaths::pin`] holds a set against it. Errors: `NeedsHeal` if a block is not what was sealed.
 /// Cost: every block is read; 32 bytes of pin for each.

@@ -1,7 +1,8 @@
 //! One command that writes at a time in a directory, by a file there that only its owner can open.
 //!
-//! An advisory lock on the directory itself could be had by whoever may read it, and would keep the owner out. Who only reads takes no lock at all:
-//! she does not begin while somebody writes, and what changed while she read she notices in the end.
+//! An advisory lock on the directory itself could be had by whoever may read it, and would keep the
+//! owner out. Who only reads takes no lock at all: she does not begin while somebody writes, and
+//! what changed while she read she notices in the end.
 
 use crate::SealError;
 use crate::disk::{Access, Disk, FileId, Held};
@@ -18,7 +19,8 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// Locks one more directory that is written to. What is returned is to be held as well; what this has already stays as it is.
+    /// Locks one more directory that is written to. What is returned is to be held as well; what
+    /// this has already stays as it is.
     ///
     /// Errors: as [`lock`].
     pub(crate) fn with(&self, disk: &dyn Disk, dir: &Path) -> Result<Lock, SealError> {
@@ -26,12 +28,13 @@ impl Lock {
     }
 }
 
-/// Locks directories, and those in which the shards that are links there, or among the paths that were named, really lie.
+/// Locks directories, and those in which the shards that are links there, or among the paths that
+/// were named, really lie.
 ///
-/// Whoever is told the one and whoever is told the other exclude each other. A file system that knows no locks is not a
-/// reason to refuse the work, nor is a directory behind a link that is not there or cannot be written to. A directory that is
-/// named by two paths is one. Nobody waits for a lock, and all take them in one order, so that of two who want the same ones the
-/// first gets them.
+/// Whoever is told the one and whoever is told the other exclude each other. A file system that
+/// knows no locks is not a reason to refuse the work, nor is a directory behind a link that is not
+/// there or cannot be written to. A directory that is named by two paths is one. Nobody waits for a
+/// lock, and all take them in one order, so that of two who want the same ones the first gets them.
 pub(crate) fn lock(disk: &dyn Disk, dirs: &[PathBuf], named: &[PathBuf]) -> Result<Lock, SealError> {
     lock_beside(&Lock::default(), disk, dirs, named)
 }
@@ -97,7 +100,8 @@ fn lock_all(
     Ok(Lock { held })
 }
 
-/// The directories in which shards lie that are links. What a link leads to and is no shard is nobody's to lock.
+/// The directories in which shards lie that are links. What a link leads to and is no shard is
+/// nobody's to lock.
 fn behind(disk: &dyn Disk, dirs: &[PathBuf], named: &[PathBuf]) -> BTreeSet<PathBuf> {
     let listed = dirs.iter().flat_map(|dir| behind_links(disk, dir));
     let named = named.iter().filter_map(|path| led_to(disk, path));

@@ -44,10 +44,11 @@ impl Meta {
         table.unwrap_or_default().iter().flat_map(|crc| crc.0.to_le_bytes()).collect()
     }
 
-    /// Writes the meta area into every shard, where `place(column, end of blocks, length)` says; the headers that will make it live. In
-    /// version 2 the last copy of the header is part of it.
+    /// Writes the meta area into every shard, where `place(column, end of blocks, length)` says;
+    /// the headers that will make it live. In version 2 the last copy of the header is part of it.
     ///
-    /// `geometry` is that of the manifest; where it has more columns than the shards that are there, those of parity move behind them.
+    /// `geometry` is that of the manifest; where it has more columns than the shards that are
+    /// there, those of parity move behind them.
     pub(crate) fn write(
         &self,
         manifest: &Manifest,

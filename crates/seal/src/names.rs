@@ -36,7 +36,8 @@ impl Names {
         self.file(&format!(".{column:0digits$}{SHARD}"))
     }
 
-    /// The name of a shard with so many digits more: another spelling of the same column, which no shard has for good.
+    /// The name of a shard with so many digits more: another spelling of the same column, which no
+    /// shard has for good.
     pub(crate) fn with_digits_more(&self, column: usize, more: usize) -> OsString {
         let digits = self.columns.saturating_sub(1).max(10).ilog10() as usize + 1 + more;
         let name = self.file(&format!(".{column:0digits$}{SHARD}"));
@@ -55,9 +56,11 @@ pub(crate) fn temp(path: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// The temporary file of a set in a directory that is not its own; of a column, if it becomes a shard there.
+/// The temporary file of a set in a directory that is not its own; of a column, if it becomes a
+/// shard there.
 ///
-/// Its length does not depend on the file that it becomes, whose name may have all the bytes that a name can.
+/// Its length does not depend on the file that it becomes, whose name may have all the bytes that a
+/// name can.
 pub(crate) fn stray(dir: &Path, set: SetId, column: Option<usize>) -> PathBuf {
     let column = column.map(|column| format!(".{column}")).unwrap_or_default();
     dir.join(format!("{STRAY}{set}{column}{TEMP}"))
@@ -109,8 +112,8 @@ pub(crate) fn path_of(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
 
-/// A name as text. Different names have different texts: a byte that is no UTF-8 is written `\xHH`, and so is a backslash that
-/// would look like the beginning of that.
+/// A name as text. Different names have different texts: a byte that is no UTF-8 is written `\xHH`,
+/// and so is a backslash that would look like the beginning of that.
 pub(crate) fn shown(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

@@ -29,10 +29,12 @@ impl Progress for Silent {
     fn advance(&mut self, _bytes: u64) {}
 }
 
-/// What to seal, where to, and by which code. `None` means: as the set has it, or the default for a new one.
+/// What to seal, where to, and by which code. `None` means: as the set has it, or the default for a
+/// new one.
 #[derive(Clone)]
 pub struct SealOptions {
-    /// Directories and files. One directory is the root itself; several sources are kept apart by their names.
+    /// Directories and files. One directory is the root itself; several sources are kept apart by
+    /// their names.
     pub sources: Vec<PathBuf>,
     /// The directory of the shards; created if it is not there.
     pub out: PathBuf,
@@ -44,23 +46,30 @@ pub struct SealOptions {
     pub mode: Option<Mode>,
     /// Whether each block has a checksum (the default).
     pub checksums: Option<bool>,
-    /// Bytes of a block, a power of two from 4096 to 1048576; chosen from the size of the data unless given.
+    /// Bytes of a block, a power of two from 4096 to 1048576; chosen from the size of the data
+    /// unless given.
     pub block_len: Option<u64>,
-    /// The sources are those that were sealed, in another place now. Otherwise another place is refused: another tree of the
-    /// same name would take the place of the one that was sealed.
+    /// The sources are those that were sealed, in another place now. Otherwise another place is
+    /// refused: another tree of the same name would take the place of the one that was sealed.
     pub moved: bool,
     /// Where this user's records of what she sealed lie; none is written unless given.
     pub records: Option<PathBuf>,
-    /// Reads every file, and takes one that holds something else than was sealed for changed. Otherwise those are not read whose size and times are as they
-    /// were; and one that was touched since without another size or time of modification, and holds something else, is refused: damaged or changed.
+    /// Reads every file, and takes one that holds something else than was sealed for changed.
+    /// Otherwise those are not read whose size and times are as they were; and one that was touched
+    /// since without another size or time of modification, and holds something else, is refused:
+    /// damaged or changed.
     pub read_all: bool,
-    /// Sources of the set that are not named are to be forgotten. Otherwise they must be named, where each has a column of its own.
+    /// Sources of the set that are not named are to be forgotten. Otherwise they must be named,
+    /// where each has a column of its own.
     pub forget: bool,
-    /// Beside originals, several sources share all data columns, as one source does, and do not have a column each. Of a new set only.
+    /// Beside originals, several sources share all data columns, as one source does, and do not
+    /// have a column each. Of a new set only.
     pub shared: bool,
-    /// The version of the format. An older set is brought to a newer one only if asked, never back; a new set gets the newest.
+    /// The version of the format. An older set is brought to a newer one only if asked, never back;
+    /// a new set gets the newest.
     pub version: Option<Version>,
-    /// Takes a file of the size that was sealed, of which all blocks but few hold what was sealed, for changed; `read_all` does so too. Otherwise it is refused: damaged or changed.
+    /// Takes a file of the size that was sealed, of which all blocks but few hold what was sealed,
+    /// for changed; `read_all` does so too. Otherwise it is refused: damaged or changed.
     pub accept_changes: bool,
     /// As [`SetPaths::effort`], of the set that is there.
     pub effort: Option<u64>,
@@ -74,7 +83,8 @@ pub struct SealOptions {
     pub dry_run: bool,
 }
 
-/// How many files of a source may be gone before sealing is refused: it is more likely not mounted then.
+/// How many files of a source may be gone before sealing is refused: it is more likely not mounted
+/// then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RemovedMax {
     /// Half of them, or ten; and in a directory that is empty now, ten.
@@ -122,13 +132,14 @@ pub struct SetPaths {
     pub name: Option<String>,
     /// Where the sources are now, if not where they were sealed: one for each, in their order.
     pub sources: Vec<PathBuf>,
-    /// A pin that the set must fit: a manifest that does not is refused, a block that does not is lost.
+    /// A pin that the set must fit: a manifest that does not is refused, a block that does not is
+    /// lost.
     pub pin: Option<PathBuf>,
-    /// How much work the set may make, in steps of about a microsecond, where it may be somebody else's; the least there is
-    /// unless given. See docs/security.md.
+    /// How much work the set may make, in steps of about a microsecond, where it may be somebody
+    /// else's; the least there is unless given. See docs/security.md.
     pub effort: Option<u64>,
-    /// Where this user's records of what she sealed lie. Originals are written to only if `sources` names them, or if a record says
-    /// that she sealed the set here and from where.
+    /// Where this user's records of what she sealed lie. Originals are written to only if `sources`
+    /// names them, or if a record says that she sealed the set here and from where.
     pub records: Option<PathBuf>,
 }
 
@@ -159,7 +170,8 @@ pub struct HealOptions {
     pub out: Option<PathBuf>,
     /// Writes over shards of a later state, of which too few are there.
     pub yes: bool,
-    /// Without checksums: repairs also what one set of columns explains, although it proves less than is otherwise asked for.
+    /// Without checksums: repairs also what one set of columns explains, although it proves less
+    /// than is otherwise asked for.
     pub guess: bool,
     /// Mode beside: heals these originals alone, and reads no more than that needs.
     pub select: Select,

@@ -1,9 +1,10 @@
 //! Pins: what a set must hold, as digests that a person keeps elsewhere.
 //!
-//! Checksums find accidents; whoever writes to the shards can make them fit. A pin holds the BLAKE3 digest of the manifest
-//! and of every block of one state of the set. Held against it, a set is judged block by block: one that has another digest is
-//! lost, whatever its checksum says, and what is computed in its place counts only if it has the digest. A manifest that is not
-//! the pinned one is refused before anything else is done with it.
+//! Checksums find accidents; whoever writes to the shards can make them fit. A pin holds the BLAKE3
+//! digest of the manifest and of every block of one state of the set. Held against it, a set is
+//! judged block by block: one that has another digest is lost, whatever its checksum says, and what
+//! is computed in its place counts only if it has the digest. A manifest that is not the pinned one
+//! is refused before anything else is done with it.
 //!
 //! Memory: the digests of one window of stripes. The file is `docs/pin-format.md`.
 
@@ -30,7 +31,8 @@ pub(crate) struct Pin {
 impl Pin {
     /// Opens a pin of the state that a manifest describes.
     ///
-    /// Errors: it is no pin, is damaged, or is of another state; or the manifest is not what was pinned.
+    /// Errors: it is no pin, is damaged, or is of another state; or the manifest is not what was
+    /// pinned.
     pub(crate) fn open(
         disk: &dyn Disk,
         path: &Path,
@@ -77,7 +79,8 @@ impl Pin {
         Ok(Pin { header, file })
     }
 
-    /// For each block of a cell in some stripes whether it is what was pinned. What the pin cannot be asked about is not.
+    /// For each block of a cell in some stripes whether it is what was pinned. What the pin cannot
+    /// be asked about is not.
     pub(crate) fn fits(&self, cell: CellIndex, stripes: Range<u64>, blocks: &[u8]) -> Vec<bool> {
         let block = self.header.block_len.bytes() as usize;
         let mut digests = vec![0; blocks.len() / block * DIGEST_BYTES as usize];
@@ -114,7 +117,8 @@ fn digest_of(file: &dyn DiskFile, len: u64) -> std::io::Result<[u8; DIGEST_BYTES
 
 /// Writes a pin of the set as it is, in place of whatever file has the name.
 ///
-/// Reads every block. Errors: `NeedsHeal` if one is not what was sealed, which must not be pinned as if it was.
+/// Reads every block. Errors: `NeedsHeal` if one is not what was sealed, which must not be pinned
+/// as if it was.
 pub(crate) fn pin(set: &Set<'_>, path: &Path, progress: &mut dyn Progress) -> Result<PinReport, SealError> {
     let disk = set.world.disk;
     let path = &place(disk, path, Access::Write).map_err(|e| SealError::io("opening", path, e))?;

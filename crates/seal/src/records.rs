@@ -1,12 +1,15 @@
-//! What this user sealed on this machine: a file for each set in a directory of hers, which nobody else can write.
+//! What this user sealed on this machine: a file for each set in a directory of hers, which nobody
+//! else can write.
 //!
-//! A set names the places of its originals, and whoever made it may have named any place. A record says which directories these
-//! were when the set was sealed here. It fits as long as they are the same: a path that leads elsewhere now, by a link or
-//! because something else was put there, does not fit, and neither does anything on another machine.
+//! A set names the places of its originals, and whoever made it may have named any place. A record
+//! says which directories these were when the set was sealed here. It fits as long as they are the
+//! same: a path that leads elsewhere now, by a link or because something else was put there, does
+//! not fit, and neither does anything on another machine.
 //!
-//! A record is a text: a line for the format, then a line for each source, with the number of its inode and the time at which
-//! that was made, or the number of its device where the file system does not keep that time. It is written anew by each seal, and
-//! its time of modification is when that began.
+//! A record is a text: a line for the format, then a line for each source, with the number of its
+//! inode and the time at which that was made, or the number of its device where the file system
+//! does not keep that time. It is written anew by each seal, and its time of modification is when
+//! that began.
 
 use crate::disk::{Access, Disk, Identity, Meta, MetaKind};
 use crate::names::{parent, temp};

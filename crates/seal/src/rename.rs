@@ -1,7 +1,9 @@
-//! Giving shards their own names back: a lost one is made anew under its own name, and the journal knows them by it.
+//! Giving shards their own names back: a lost one is made anew under its own name, and the journal
+//! knows them by it.
 //!
-//! Invariant: every step renames one shard to a name that nothing has and under which a shard of this set is looked for,
-//! so that whoever is killed between two steps leaves all of them to be found, and the next one goes on.
+//! Invariant: every step renames one shard to a name that nothing has and under which a shard of
+//! this set is looked for, so that whoever is killed between two steps leaves all of them to be
+//! found, and the next one goes on.
 
 use crate::SealError;
 use crate::names::{column_of, parent};
@@ -9,9 +11,9 @@ use crate::report::Renamed;
 use crate::set::Set;
 use std::path::{Path, PathBuf};
 
-/// Renames the shards that bear the name of another column; with `all`, those in the set's directory that are called
-/// anything else as well. What stands under a shard's own name and is not a shard that is renamed stays, and so does
-/// that shard.
+/// Renames the shards that bear the name of another column; with `all`, those in the set's
+/// directory that are called anything else as well. What stands under a shard's own name and is not
+/// a shard that is renamed stays, and so does that shard.
 pub(crate) fn give_names_back(set: &mut Set<'_>, all: bool) -> Result<Vec<Renamed>, SealError> {
     let before: Vec<Option<PathBuf>> =
         set.shards.iter().map(|shard| shard.as_ref().map(|shard| shard.path.clone())).collect();
@@ -45,7 +47,8 @@ fn own_name(set: &Set<'_>, column: usize, all: bool) -> Option<PathBuf> {
     })
 }
 
-/// A shard whose own name belongs to one whose own name belongs to one ... that has the name of the first.
+/// A shard whose own name belongs to one whose own name belongs to one ... that has the name of the
+/// first.
 fn circle(set: &Set<'_>, wrong: &[(usize, PathBuf)]) -> Option<usize> {
     let path = |column: usize| set.shards[column].as_ref().map(|shard| shard.path.as_path());
     let holder = |name: &Path| wrong.iter().find(|(column, _)| path(*column) == Some(name));
@@ -63,7 +66,8 @@ fn circle(set: &Set<'_>, wrong: &[(usize, PathBuf)]) -> Option<usize> {
     wrong.iter().find(returns).map(|(column, _)| *column)
 }
 
-/// A free name beside a shard that is still one of its column: its number with more digits than any shard's has.
+/// A free name beside a shard that is still one of its column: its number with more digits than any
+/// shard's has.
 fn parked_name(set: &Set<'_>, column: usize) -> PathBuf {
     let dir = set.shards[column].as_ref().map_or_else(|| set.names.dir.clone(), |shard| parent(&shard.path));
     let name = |more: usize| dir.join(set.names.with_digits_more(column, more));

@@ -1,7 +1,8 @@
 //! Originals that have another name now: their content is there, so they are not lost.
 //!
-//! A file is recognised as `seal` recognises it: nothing lies at its path, a path that was not sealed holds a file of its
-//! size, and every block of that has the checksum that was sealed. Without checksums nothing tells, and nothing is recognised.
+//! A file is recognised as `seal` recognises it: nothing lies at its path, a path that was not
+//! sealed holds a file of its size, and every block of that has the checksum that was sealed.
+//! Without checksums nothing tells, and nothing is recognised.
 
 use crate::SealError;
 use crate::options::Progress;
@@ -15,7 +16,8 @@ use std::path::{Path, PathBuf};
 
 /// Finds the originals that were renamed and lets them be read at their new paths.
 ///
-/// Reads the files of paths that were not sealed, as far as a missing file has their size and their start.
+/// Reads the files of paths that were not sealed, as far as a missing file has their size and their
+/// start.
 pub(crate) fn find_renamed(set: &mut Set<'_>, progress: &mut dyn Progress) -> Result<(), SealError> {
     if set.manifest.mode != Mode::Beside || !set.judge {
         return Ok(());

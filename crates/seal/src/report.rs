@@ -37,16 +37,18 @@ pub struct SetInfo {
     pub file_bytes: u64,
     /// Every shard that should be there.
     pub shards: Vec<ShardReport>,
-    /// Journals of changes that were decided and are not finished; a command that writes finishes them.
+    /// Journals of changes that were decided and are not finished; a command that writes finishes
+    /// them.
     pub pending: Vec<String>,
-    /// Mode beside: files that are too large for the code, so that parity alone does not bring them back if they are lost
-    /// as a whole; the first 100.
+    /// Mode beside: files that are too large for the code, so that parity alone does not bring them
+    /// back if they are lost as a whole; the first 100.
     pub exposed: Vec<String>,
     /// The number of all such files.
     pub exposed_count: u64,
     /// Mode beside: what the loss of each source and of each device would cost.
     pub disk_losses: Vec<DiskLoss>,
-    /// Mode beside: whether one of several sources would not come back whole if it were lost, which the code suggests.
+    /// Mode beside: whether one of several sources would not come back whole if it were lost, which
+    /// the code suggests.
     pub disks_unborne: bool,
 }
 
@@ -67,7 +69,8 @@ pub struct ShardReport {
     pub misnamed: Option<String>,
 }
 
-/// A file that holds a shard of the set beside the one that counts, such as a copy. Nothing is written to it.
+/// A file that holds a shard of the set beside the one that counts, such as a copy. Nothing is
+/// written to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Superfluous {
     /// Where it lies.
@@ -101,7 +104,8 @@ pub enum ShardStatus {
     Good,
     /// One copy of its header is damaged; nothing is lost.
     HeaderCopyDamaged,
-    /// Its copy of the manifest or its check table is damaged; its blocks are judged by what is left.
+    /// Its copy of the manifest or its check table is damaged; its blocks are judged by what is
+    /// left.
     MetaDamaged,
     /// It is not there.
     Missing,
@@ -122,7 +126,8 @@ pub enum ShardStatus {
         /// Its generation.
         generation: u64,
     },
-    /// It has a later commit than the newest state that what is there suffices for: the others of that state are missing.
+    /// It has a later commit than the newest state that what is there suffices for: the others of
+    /// that state are missing.
     Newer {
         /// Its generation.
         generation: u64,
@@ -166,8 +171,9 @@ pub enum FileStatus {
     New,
     /// It looks unchanged, but its content is not what was sealed.
     Rotten,
-    /// It has another time of modification and the size that was sealed, and so few of its blocks hold something else that it may be damaged
-    /// as well as changed. It is never repaired back, and sealed anew only if that is asked for.
+    /// It has another time of modification and the size that was sealed, and so few of its blocks
+    /// hold something else that it may be damaged as well as changed. It is never repaired back,
+    /// and sealed anew only if that is asked for.
     RotOrChange,
     /// What was sealed lies under another path of the sources now, whole.
     Renamed,
@@ -207,9 +213,11 @@ pub enum StripeVerdict {
     Located {
         /// The columns.
         columns: Vec<u64>,
-        /// A larger error looks so with a chance of at most one in 2 to this power; zero if it proves nothing.
+        /// A larger error looks so with a chance of at most one in 2 to this power; zero if it
+        /// proves nothing.
         evidence_bits: u32,
-        /// Whether that is enough, and so it is for everything else in the stripe; only then is anything repaired unasked.
+        /// Whether that is enough, and so it is for everything else in the stripe; only then is
+        /// anything repaired unasked.
         certain: bool,
     },
     /// Different columns would explain it equally well.
@@ -244,7 +252,8 @@ pub struct Losses {
     pub enough_count: u64,
     /// Mode beside: what holds the lost blocks of the worst stripe, shards and files.
     pub holders: Vec<String>,
-    /// Mode beside: sets of holders of which each would be enough, the first 16; `enough` are their columns.
+    /// Mode beside: sets of holders of which each would be enough, the first 16; `enough` are their
+    /// columns.
     pub enough_holders: Vec<Vec<String>>,
     /// A change that was cut off, or was perhaps, and whose journal does not lie where was looked.
     pub unfinished: Option<Unfinished>,
@@ -261,15 +270,17 @@ pub struct NewerState {
     pub lack: Vec<u64>,
 }
 
-/// A change of a set that some of its shards wait for. Its journal lies in the directory that was sealed into, where there
-/// may be links to the shards that were named; a command that is told that directory finishes it.
+/// A change of a set that some of its shards wait for. Its journal lies in the directory that was
+/// sealed into, where there may be links to the shards that were named; a command that is told that
+/// directory finishes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unfinished {
     /// The name of its journal.
     pub journal: String,
     /// The generation to which it leads.
     pub generation: u64,
-    /// The columns of the shards that have it; with none it is perhaps not decided, and there is no journal.
+    /// The columns of the shards that have it; with none it is perhaps not decided, and there is no
+    /// journal.
     pub have: Vec<u64>,
     /// Those of the shards that wait for it.
     pub lack: Vec<u64>,
@@ -280,7 +291,8 @@ pub struct Unfinished {
 pub struct DiskLoss {
     /// The sources that would be lost, by the paths that were sealed.
     pub sources: Vec<String>,
-    /// The device that they all lie on, by the number that the system gives it; `None` for the loss of one source.
+    /// The device that they all lie on, by the number that the system gives it; `None` for the loss
+    /// of one source.
     pub device: Option<u64>,
     /// Shards that lie on the device, too.
     pub shards: u64,
@@ -290,7 +302,8 @@ pub struct DiskLoss {
     pub files_lost: u64,
 }
 
-/// Whether some source of several would not come back whole, though the code bears the loss of a column.
+/// Whether some source of several would not come back whole, though the code bears the loss of a
+/// column.
 pub(crate) fn is_unborne(losses: &[DiskLoss], tolerance: usize) -> bool {
     let mut single = losses.iter().filter(|loss| loss.device.is_none());
     tolerance > 0 && single.clone().count() > 1 && single.any(|loss| loss.files_lost > 0)
@@ -368,7 +381,8 @@ pub struct SealReport {
     pub generation: u64,
     /// Whether the set is new.
     pub first_time: bool,
-    /// The code that was given, or that the set had, where it got more data columns for more sources.
+    /// The code that was given, or that the set had, where it got more data columns for more
+    /// sources.
     pub widened_from: Option<String>,
     /// Files now sealed.
     pub files: u64,
@@ -380,7 +394,8 @@ pub struct SealReport {
     pub changed: u64,
     /// Paths that are no longer there.
     pub removed: u64,
-    /// Files, among those added, whose content was sealed under a path that is gone; it was not sealed anew.
+    /// Files, among those added, whose content was sealed under a path that is gone; it was not
+    /// sealed anew.
     pub renamed: u64,
     /// Files that were not read because size and time of modification were the same.
     pub unchanged: u64,
@@ -400,7 +415,8 @@ pub struct SealReport {
     pub shard_bytes: u64,
     /// Bytes of all shards that hold parity, and manifests.
     pub shards: Vec<String>,
-    /// Files that changed while they were read; they are sealed as read and will be reported as changed. The first 100.
+    /// Files that changed while they were read; they are sealed as read and will be reported as
+    /// changed. The first 100.
     pub changed_meanwhile: Vec<String>,
     /// Paths that are neither file, directory nor link, and were left out. The first 100.
     pub skipped: Vec<String>,
@@ -408,20 +424,22 @@ pub struct SealReport {
     pub strays: Vec<String>,
     /// Paths that a pattern leaves out; what lies in a directory that is left out is not counted.
     pub excluded: u64,
-    /// Directories on which another file system is mounted, of which only that they are there was sealed. The first 100.
+    /// Directories on which another file system is mounted, of which only that they are there was
+    /// sealed. The first 100.
     pub other_systems: Vec<String>,
     /// Whether nothing was written, and this is what would be done.
     pub dry_run: bool,
     /// With `dry_run` every path that would be sealed anew or forgotten.
     pub changes: Vec<PathChange>,
-    /// Mode beside: files that are too large for the code, so that parity alone does not bring them back if they are lost
-    /// as a whole; the first 100.
+    /// Mode beside: files that are too large for the code, so that parity alone does not bring them
+    /// back if they are lost as a whole; the first 100.
     pub exposed: Vec<String>,
     /// The number of all such files.
     pub exposed_count: u64,
     /// Mode beside: what the loss of each source and of each device would cost.
     pub disk_losses: Vec<DiskLoss>,
-    /// Mode beside: whether one of several sources would not come back whole if it were lost, which the code suggests.
+    /// Mode beside: whether one of several sources would not come back whole if it were lost, which
+    /// the code suggests.
     pub disks_unborne: bool,
 }
 
@@ -480,14 +498,15 @@ pub struct VerifyReport {
     pub renamed: Vec<Renamed>,
     /// If there are shards of a later state, and not enough of them: which.
     pub newer: Option<NewerState>,
-    /// Mode beside: files that are too large for the code, so that parity alone does not bring them back if they are lost
-    /// as a whole; the first 100.
+    /// Mode beside: files that are too large for the code, so that parity alone does not bring them
+    /// back if they are lost as a whole; the first 100.
     pub exposed: Vec<String>,
     /// The number of all such files.
     pub exposed_count: u64,
     /// Mode beside: what the loss of each source and of each device would cost.
     pub disk_losses: Vec<DiskLoss>,
-    /// Mode beside: whether one of several sources would not come back whole if it were lost, which the code suggests.
+    /// Mode beside: whether one of several sources would not come back whole if it were lost, which
+    /// the code suggests.
     pub disks_unborne: bool,
 }
 
@@ -511,7 +530,8 @@ pub struct HealReport {
     pub found: VerifyReport,
     /// Shards that bore the name of another column and got their own back.
     pub shards_renamed: Vec<Renamed>,
-    /// Files that stood in the place of a shard and were moved aside: shards of other sets, and copies of other shards.
+    /// Files that stood in the place of a shard and were moved aside: shards of other sets, and
+    /// copies of other shards.
     pub moved_aside: Vec<Renamed>,
     /// Shards that were made anew or repaired, by path.
     pub shards_written: Vec<String>,
@@ -523,7 +543,8 @@ pub struct HealReport {
     pub stripes_guessed: u64,
     /// Files that have changed since and were therefore left alone, by path.
     pub left_changed: Vec<String>,
-    /// What files held that were healed although something had been done to them since they were sealed: beside each, under these names.
+    /// What files held that were healed although something had been done to them since they were
+    /// sealed: beside each, under these names.
     pub kept_aside: Vec<String>,
     /// Blocks that are wrong but could not be put right.
     pub blocks_left: u64,
@@ -552,7 +573,8 @@ pub struct UnsealReport {
     pub blocks_reconstructed: u64,
     /// Without checksums no block can be judged alone: whether that was so.
     pub unchecked: bool,
-    /// Without checksums: whether so many shards are lost that no equation is left, and silent damage would not show.
+    /// Without checksums: whether so many shards are lost that no equation is left, and silent
+    /// damage would not show.
     pub blind: bool,
     /// Attributes and ACLs that could not be given to what was restored.
     pub not_kept: Vec<NotDone>,

@@ -84,7 +84,8 @@ fn seal_into(
     done
 }
 
-/// Brings a set up to date, in as many commits as it takes to give the code the columns that it needs.
+/// Brings a set up to date, in as many commits as it takes to give the code the columns that it
+/// needs.
 fn reseal(
     world: World<'_>,
     options: &SealOptions,

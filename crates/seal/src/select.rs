@@ -1,8 +1,9 @@
 //! Which paths are meant: patterns in the words of a `.gitignore`, and paths by their names.
 //!
-//! A pattern without a slash is a name at any depth, one with a slash a path from the top; `*` stops at a slash, `**` does
-//! not; one that ends in a slash is a directory. What lies in a directory that is meant is meant with it. Of several patterns
-//! the last that fits counts, and one that begins with `!` takes back.
+//! A pattern without a slash is a name at any depth, one with a slash a path from the top; `*`
+//! stops at a slash, `**` does not; one that ends in a slash is a directory. What lies in a
+//! directory that is meant is meant with it. Of several patterns the last that fits counts, and one
+//! that begins with `!` takes back.
 
 use crate::SealError;
 use crate::disk::spelt_one_way;

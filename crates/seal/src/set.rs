@@ -1,4 +1,5 @@
-//! Finding and opening a set: which shards belong to it, in which state each is, and the manifest they agree on.
+//! Finding and opening a set: which shards belong to it, in which state each is, and the manifest
+//! they agree on.
 
 use crate::bounds::{Bounds, Codes};
 use crate::copies::combined;
@@ -53,12 +54,14 @@ pub(crate) struct Set<'w> {
     pub(crate) waiting: Vec<usize>,
     /// By entry; filled where originals are looked at.
     pub(crate) originals: Vec<Option<Original>>,
-    /// When the set was sealed last, by the times of the shards that have the state; `None` if none is there.
+    /// When the set was sealed last, by the times of the shards that have the state; `None` if none
+    /// is there.
     ///
-    /// A file that was changed in any way since may hold something else, whatever its time of modification says; so may one below a
-    /// directory that was changed. It is asked before anything is written. Shards that were copied may look younger than they are, never
-    /// older. A time in the future tells of a clock that was wrong, and a shard that is longer than it should be of a change that was
-    /// cut off: then everything may have been changed since.
+    /// A file that was changed in any way since may hold something else, whatever its time of
+    /// modification says; so may one below a directory that was changed. It is asked before
+    /// anything is written. Shards that were copied may look younger than they are, never older. A
+    /// time in the future tells of a clock that was wrong, and a shard that is longer than it
+    /// should be of a change that was cut off: then everything may have been changed since.
     pub(crate) sealed_at: Option<Timestamp>,
     /// Where the sources are now.
     pub(crate) sources: Vec<PathBuf>,
@@ -220,12 +223,14 @@ impl<'w> Set<'w> {
         Ok(opened)
     }
 
-    /// Keeps all others from a directory that is written to, while what is returned is held: temporary files of all commands have one name.
+    /// Keeps all others from a directory that is written to, while what is returned is held:
+    /// temporary files of all commands have one name.
     pub(crate) fn lock(&self, dir: &Path) -> Result<Lock, SealError> {
         self.lock.with(self.world.disk, dir)
     }
 
-    /// Refuses to judge, and to write, where files of the set are there that cannot be opened now: they may be as good as ever.
+    /// Refuses to judge, and to write, where files of the set are there that cannot be opened now:
+    /// they may be as good as ever.
     pub(crate) fn refuse_if_closed(&mut self) -> Result<(), SealError> {
         for index in 0..self.manifest.entries.len() {
             let Some(original) = &self.originals[index] else { continue };
@@ -266,7 +271,8 @@ impl<'w> Set<'w> {
         id(dir).is_some_and(|found| self.dirs.iter().any(|named| id(named) == Some(found)))
     }
 
-    /// Whether nobody but this user can have changed the shards: then what they say of her files is what she sealed.
+    /// Whether nobody but this user can have changed the shards: then what they say of her files is
+    /// what she sealed.
     pub(crate) fn is_hers_alone(&self) -> bool {
         let is_ours =
             |meta: io::Result<Meta>, kind| meta.is_ok_and(|meta| crate::records::is_ours(&meta, kind));
@@ -300,8 +306,9 @@ impl<'w> Set<'w> {
         found.into_iter().for_each(|(column, found)| self.assign_column(column, found));
     }
 
-    /// The file that bears the name of the column tells how its shard is: what is said of it is not said of a copy. If it
-    /// cannot be used another one is read in its place, and what is not needed at all is superfluous.
+    /// The file that bears the name of the column tells how its shard is: what is said of it is not
+    /// said of a copy. If it cannot be used another one is read in its place, and what is not
+    /// needed at all is superfluous.
     fn assign_column(&mut self, column: usize, mut found: Vec<(Candidate, ShardStatus)>) {
         let rank = |status: &ShardStatus| match status {
             ShardStatus::Good => 0,
@@ -400,7 +407,8 @@ impl<'w> Set<'w> {
         Some(NewerState { generation: latest, have: wide(have), lack: wide(lack) })
     }
 
-    /// The path that a shard should have, if it bears the name of another column or another spelling of its own.
+    /// The path that a shard should have, if it bears the name of another column or another
+    /// spelling of its own.
     pub(crate) fn misnamed(&self, column: usize, path: &Path) -> Option<PathBuf> {
         let own = self.names.shard(column);
         let (file, own) = (path.file_name()?, own.file_name()?);
@@ -482,8 +490,8 @@ impl<'w> Set<'w> {
         }
     }
 
-    /// Whether an original that has another time than was sealed may be rotten as well as changed: it has the size that was sealed, and so
-    /// many of its blocks hold something else.
+    /// Whether an original that has another time than was sealed may be rotten as well as changed:
+    /// it has the size that was sealed, and so many of its blocks hold something else.
     pub(crate) fn is_rot_or_change(&self, entry: usize, different: u64) -> bool {
         let EntryKind::File { size, .. } = self.manifest.entries[entry].kind else { return false };
         let there =
@@ -493,8 +501,8 @@ impl<'w> Set<'w> {
             && is_rot_or_change(different, self.manifest.block_len.blocks(size))
     }
 
-    /// When an entry may last have been moved with a directory on the way to it from its source; the directory of the shards, to which
-    /// sealing itself writes, is left out.
+    /// When an entry may last have been moved with a directory on the way to it from its source;
+    /// the directory of the shards, to which sealing itself writes, is left out.
     pub(crate) fn moved_at(&self, entry: usize) -> Option<Timestamp> {
         let entry = &self.manifest.entries[entry];
         let root = &self.sources[entry.source as usize];
@@ -548,7 +556,8 @@ impl<'w> Set<'w> {
         self.status.iter().map(report).collect()
     }
 
-    /// What the loss of each source and device would cost, and whether that of a source is more than the code suggests.
+    /// What the loss of each source and device would cost, and whether that of a source is more
+    /// than the code suggests.
     pub(crate) fn disk_losses(&self) -> (Vec<DiskLoss>, bool) {
         let shards: Vec<(usize, PathBuf)> =
             self.status.iter().map(|(&column, (path, _))| (column, path.clone())).collect();
@@ -629,8 +638,8 @@ pub(crate) fn restored_path(manifest: &Manifest, entry: usize) -> Vec<u8> {
     parts.join(&b'/')
 }
 
-/// Locks the directories, with those that links to shards lead to, for a command that writes, and does what journals there say; or only
-/// lists those that tell of something that is not done.
+/// Locks the directories, with those that links to shards lead to, for a command that writes, and
+/// does what journals there say; or only lists those that tell of something that is not done.
 fn finish_journals(
     world: World<'_>,
     dirs: &[PathBuf],
@@ -700,7 +709,8 @@ fn finish_journals(
     Ok((held, Vec::new()))
 }
 
-/// Whether a text is the UUID of a set, or so many of its first digits that nobody gives them by chance.
+/// Whether a text is the UUID of a set, or so many of its first digits that nobody gives them by
+/// chance.
 fn is_uuid(set: SetId, text: &str) -> bool {
     const DIGITS_LEAST: usize = 8;
     text.len() >= DIGITS_LEAST && set.to_string().starts_with(text)
@@ -769,7 +779,8 @@ fn directories(disk: &dyn Disk, paths: &[PathBuf], access: Access) -> Result<Vec
     Ok(dirs)
 }
 
-/// Opens a directory, or that in which a file lies, as a root; whether it is a directory. A link to one is as good.
+/// Opens a directory, or that in which a file lies, as a root; whether it is a directory. A link to
+/// one is as good.
 fn open_root(disk: &dyn Disk, path: &Path, access: Access) -> Result<bool, SealError> {
     let failed = |e| SealError::io("opening", path, e);
     let error = match disk.root(path, access) {
@@ -841,7 +852,8 @@ pub(crate) fn sets_in(disk: &dyn Disk, dir: &Path) -> Vec<(String, Vec<PathBuf>)
     found
 }
 
-/// The one set that is meant, and its manifest of the newest generation that can be restored from what is there.
+/// The one set that is meant, and its manifest of the newest generation that can be restored from
+/// what is there.
 fn choose(
     candidates: &[Candidate],
     paths: &SetPaths,
@@ -863,13 +875,15 @@ fn choose(
     let of_first = candidates.iter().filter(|c| c.set() == manifests.first().map(|(_, m)| m.set));
     let columns: Vec<usize> =
         of_first.filter_map(|c| column_of(c.path.file_name()?, &manifests.first()?.1.name)).collect();
-    // A stray shard of another set in the place of one of this set's is a fault of this set, to be reported.
+    // A stray shard of another set in the place of one of this set's is a fault of this set, to be
+    // reported.
     let strays = |manifest: &Manifest| {
         let own = |c: &&Candidate| c.set() == Some(manifest.set);
         candidates.iter().filter(own).all(|c| {
             let file = c.path.file_name();
             let column = file.and_then(|file| column_of(file, &manifests[0].1.name));
-            // Beside a shard that this set has, it is no stray but part of another set that was named.
+            // Beside a shard that this set has, it is no stray but part of another set that was
+            // named.
             column.is_some_and(|column| !columns.contains(&column))
         })
     };
@@ -906,7 +920,8 @@ fn choose(
     Ok((manifest, set))
 }
 
-/// The manifest of the newest generation that what is there suffices for; of the newest if none does.
+/// The manifest of the newest generation that what is there suffices for; of the newest if none
+/// does.
 fn newest(shards: &[&Candidate], bounds: Bounds, codes: &mut Codes) -> Result<Manifest, FormatError> {
     let mut generations: BTreeMap<u64, Vec<&Candidate>> = BTreeMap::new();
     for &shard in shards {
@@ -958,7 +973,8 @@ fn home(candidates: &[Candidate], set: SetId) -> PathBuf {
 
 /// Where the sources are now.
 ///
-/// Errors: their number is not that of the set, or one that was named is not there; the parent is enough for a file.
+/// Errors: their number is not that of the set, or one that was named is not there; the parent is
+/// enough for a file.
 fn sources(disk: &dyn Disk, manifest: &Manifest, moved: &[PathBuf]) -> Result<Vec<PathBuf>, SealError> {
     if moved.is_empty() {
         let sealed: Vec<PathBuf> =

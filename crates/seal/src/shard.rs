@@ -1,4 +1,5 @@
-//! One file that is a shard, or looks like one: what its header, its manifest and its checksums say, and what a change has prepared in it.
+//! One file that is a shard, or looks like one: what its header, its manifest and its checksums
+//! say, and what a change has prepared in it.
 
 use crate::bounds::{Bounds, COMBINED_BYTES_MAX, MANIFEST_BYTES_MAX, read_stored};
 use crate::copies::{last_copies, read_pieces};
@@ -17,7 +18,8 @@ pub(crate) struct Shard {
     pub(crate) path: PathBuf,
     pub(crate) file: Box<dyn DiskFile>,
     pub(crate) header: ShardHeader,
-    /// One checksum per parity block, [`Crc64::UNKNOWN`] where the table is damaged; `None` if it is damaged as a whole.
+    /// One checksum per parity block, [`Crc64::UNKNOWN`] where the table is damaged; `None` if it
+    /// is damaged as a whole.
     pub(crate) checks: Option<Vec<Crc64>>,
     /// Whether no part of the table is damaged.
     pub(crate) checks_whole: bool,
@@ -32,7 +34,8 @@ impl Shard {
 
 /// Reads the header; whether all its copies are good and equal.
 ///
-/// If no copy at the start is good, the one at the end counts, and if that is none, either, what the good parts of all of them say.
+/// If no copy at the start is good, the one at the end counts, and if that is none, either, what
+/// the good parts of all of them say.
 pub(crate) fn read_header(file: &dyn DiskFile) -> Result<(ShardHeader, bool), FormatError> {
     let error = match read_front(file) {
         Ok((header, all_good)) => {
@@ -66,7 +69,8 @@ fn copy_at(file: &dyn DiskFile, at: u64) -> Vec<u8> {
     bytes
 }
 
-/// Reads the header by the copies at the start of the shard alone, which a commit writes; whether they are good and equal.
+/// Reads the header by the copies at the start of the shard alone, which a commit writes; whether
+/// they are good and equal.
 ///
 /// Of two good copies that differ the newer counts: a commit writes one after the other.
 pub(crate) fn read_front(file: &dyn DiskFile) -> Result<(ShardHeader, bool), FormatError> {
@@ -160,7 +164,8 @@ impl Candidate {
             return Err(FormatError::NotPantile { part: Part::Manifest });
         };
         bounds.check_manifest(header.manifest_len)?;
-        // The beginning says the length once more: what is not a manifest is refused before its length is spent.
+        // The beginning says the length once more: what is not a manifest is refused before its
+        // length is spent.
         let begin = (header.meta_offset, Manifest::BEGIN_BYTES.min(header.manifest_len));
         let begin = read_stored(&**file, begin, self.len, Part::Manifest)?;
         match Manifest::announced(&begin) {
@@ -175,7 +180,8 @@ impl Candidate {
         manifest_under(&bytes, header)
     }
 
-    /// The check table, and whether all of it is good. What is not is [`Crc64::UNKNOWN`] where the piece table tells which part that is.
+    /// The check table, and whether all of it is good. What is not is [`Crc64::UNKNOWN`] where the
+    /// piece table tells which part that is.
     pub(crate) fn checks(&self) -> Option<(Vec<Crc64>, bool)> {
         let (header, _) = self.header.as_ref().ok()?;
         let file = &**self.file.as_ref()?;
@@ -227,8 +233,9 @@ pub(crate) fn manifest_under(bytes: &[u8], header: &ShardHeader) -> Result<Manif
     agree.then_some(manifest).ok_or(FormatError::Invalid { part: Part::Manifest, field: "set", rule })
 }
 
-/// Whether an error of opening or describing a file says something of this process or of the moment, and nothing of what the file holds:
-/// too little memory, too many open files, no permission, a disk that does not answer.
+/// Whether an error of opening or describing a file says something of this process or of the
+/// moment, and nothing of what the file holds: too little memory, too many open files, no
+/// permission, a disk that does not answer.
 pub(crate) fn is_for_now(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let errors = [Errno::IO, Errno::NOMEM, Errno::NFILE, Errno::MFILE];
@@ -241,8 +248,8 @@ pub(crate) fn open_shard(disk: &dyn Disk, path: &Path) -> io::Result<Box<dyn Dis
     disk.open(&resolve(disk, path)?)
 }
 
-/// Opens the shard that a path is, or that its links lead to, to write to it, if it is the one that is meant: only then becomes the directory
-/// that a link leads to one that is written to.
+/// Opens the shard that a path is, or that its links lead to, to write to it, if it is the one that
+/// is meant: only then becomes the directory that a link leads to one that is written to.
 pub(crate) fn open_shard_to_write(
     disk: &dyn Disk,
     path: &Path,
@@ -261,8 +268,9 @@ pub(crate) fn open_shard_to_write(
     if file.meta()?.id == seen.meta()?.id { Ok(file) } else { Err(other()) }
 }
 
-/// Whether a shard has the manifest of the generation after its own: a change was prepared in it, and may be decided. It
-/// lies right behind the live meta area, or where a stripe would begin, before that or behind it.
+/// Whether a shard has the manifest of the generation after its own: a change was prepared in it,
+/// and may be decided. It lies right behind the live meta area, or where a stripe would begin,
+/// before that or behind it.
 fn holds_next(file: &dyn DiskFile, header: &ShardHeader, len: u64) -> bool {
     const PLACES_MOST: u64 = 1 << 16;
     let (Some(end), Some(live_end)) = (header.body_end(), header.file_len()) else { return false };
@@ -273,8 +281,9 @@ fn holds_next(file: &dyn DiskFile, header: &ShardHeader, len: u64) -> bool {
     [live_end].into_iter().chain(stripes).any(|at| is_next_at(file, header, (at, len), &mut left_bytes))
 }
 
-/// Whether the manifest of the next generation lies at a place of which nothing is known. Only what begins as that one does is
-/// read whole, and of many such beginnings no more than `left_bytes` in all.
+/// Whether the manifest of the next generation lies at a place of which nothing is known. Only what
+/// begins as that one does is read whole, and of many such beginnings no more than `left_bytes` in
+/// all.
 fn is_next_at(
     file: &dyn DiskFile,
     header: &ShardHeader,
@@ -302,7 +311,8 @@ pub(crate) fn is_called_shard(name: &OsStr) -> bool {
     name.as_encoded_bytes().ends_with(SHARD.as_bytes())
 }
 
-/// Where the shards lie that are links in a directory. What is no link, or leads nowhere, is left out.
+/// Where the shards lie that are links in a directory. What is no link, or leads nowhere, is left
+/// out.
 pub(crate) fn behind_links(disk: &dyn Disk, dir: &Path) -> Vec<PathBuf> {
     let names = disk.list(dir).unwrap_or_default();
     let shards = names.into_iter().filter(|name| is_called_shard(name.as_os_str()));

@@ -1,9 +1,11 @@
 //! The files of this system, reached through opened directories alone.
 //!
-//! A root is opened once; from then on only its descriptor counts. A path below it is walked by the kernel from that descriptor
-//! (`openat2`, beneath it and through no link), or where a kernel or a sandbox does not have that call name by name. What is
-//! done to a file is done through its descriptor, or by its name in the opened directory that it lies in. Whoever exchanges
-//! names meanwhile can therefore make the work fail, or be done to what is his, but not lead it anywhere else.
+//! A root is opened once; from then on only its descriptor counts. A path below it is walked by the
+//! kernel from that descriptor (`openat2`, beneath it and through no link), or where a kernel or a
+//! sandbox does not have that call name by name. What is done to a file is done through its
+//! descriptor, or by its name in the opened directory that it lies in. Whoever exchanges names
+//! meanwhile can therefore make the work fail, or be done to what is his, but not lead it anywhere
+//! else.
 //!
 //! Deliberately not here: what may be written. That is decided by whoever opens a root.
 
@@ -127,7 +129,8 @@ impl SystemDisk {
         self.beneath(root.as_fd(), &below, flags)
     }
 
-    /// Opens what lies beneath a directory, through no link. With `PATH` a link that stands at the end is opened itself.
+    /// Opens what lies beneath a directory, through no link. With `PATH` a link that stands at the
+    /// end is opened itself.
     fn beneath(&self, dir: BorrowedFd<'_>, below: &Path, flags: OFlags) -> io::Result<OwnedFd> {
         const TRIES_MOST: usize = 100;
         let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
@@ -168,7 +171,8 @@ impl SystemDisk {
     fn add_root(&self, names: [PathBuf; 2], dir: OwnedFd, access: Access) {
         let dir = Arc::new(dir);
         let mut roots = self.roots.write().unwrap_or_else(PoisonError::into_inner);
-        // The first descriptor of a directory stays: what its path leads to later is another matter.
+        // The first descriptor of a directory stays: what its path leads to later is another
+        // matter.
         let dir = names.iter().find_map(|name| Some(Arc::clone(&roots.get(name)?.dir))).unwrap_or(dir);
         for name in names {
             let root = roots.entry(name).or_insert_with(|| Root { dir: Arc::clone(&dir), access });
@@ -207,8 +211,8 @@ fn plain(path: &Path) -> PathBuf {
     path.components().filter(|part| *part != Component::CurDir).collect()
 }
 
-/// A path without links, if all those on the way belong to the user who runs this or to root: whoever may put a link there must not be able
-/// to lead somebody else away.
+/// A path without links, if all those on the way belong to the user who runs this or to root:
+/// whoever may put a link there must not be able to lead somebody else away.
 ///
 /// Between this and the opening nothing is followed any more.
 pub(crate) fn real_path(path: &Path) -> io::Result<PathBuf> {
@@ -381,7 +385,8 @@ impl Disk for SystemDisk {
     }
 
     fn attributes(&self, path: &Path) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        // A descriptor that only searches tells no attributes; the path of the descriptor does, and asks for no right to read.
+        // A descriptor that only searches tells no attributes; the path of the descriptor does, and
+        // asks for no right to read.
         let seen = self.open_at(path, Access::Read, OFlags::PATH)?;
         let path = format!("/proc/self/fd/{}", seen.as_raw_fd());
         let names = |buffer: &mut Vec<u8>| rustix::fs::listxattr(&path, spare_capacity(buffer));

@@ -1,15 +1,16 @@
 //! Times of modification on file systems of different resolution.
 //!
-//! A file that is copied with its time to a file system that keeps whole seconds, or two of them, gets its time cut. It
-//! was not changed by that. A time is therefore held to be the same if one is the other, cut to a resolution that file
-//! systems and programs have. The coarsest one at which it can have been cut is seen in the time itself: all below it is zero.
+//! A file that is copied with its time to a file system that keeps whole seconds, or two of them,
+//! gets its time cut. It was not changed by that. A time is therefore held to be the same if one is
+//! the other, cut to a resolution that file systems and programs have. The coarsest one at which it
+//! can have been cut is seen in the time itself: all below it is zero.
 
 use pantile_format::Timestamp;
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
 
-/// Nanoseconds of the resolutions that times are kept in: NTFS; what programs store in microseconds and milliseconds; exFAT; ext3, HFS+,
-/// tar, rsync's protocol; FAT.
+/// Nanoseconds of the resolutions that times are kept in: NTFS; what programs store in microseconds
+/// and milliseconds; exFAT; ext3, HFS+, tar, rsync's protocol; FAT.
 const RESOLUTIONS: [i128; 6] = [100, 1000, 1_000_000, 10_000_000, NANOS_PER_SECOND, 2 * NANOS_PER_SECOND];
 
 /// Whether a file that had the time `sealed` has it still where times may be cut.
@@ -23,7 +24,8 @@ pub(crate) fn is_same_time(sealed: Timestamp, now: Timestamp) -> bool {
 /// Blocks that differ in a file that may be rotten as well as changed: at most one in so many.
 const FEW_OF: u64 = 16;
 
-/// Whether so few blocks of a file of the size that was sealed differ that nobody can tell damage from a change.
+/// Whether so few blocks of a file of the size that was sealed differ that nobody can tell damage
+/// from a change.
 pub(crate) fn is_rot_or_change(different: u64, blocks: u64) -> bool {
     different > 0 && different.saturating_mul(FEW_OF) <= blocks
 }

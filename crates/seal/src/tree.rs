@@ -1,4 +1,5 @@
-//! Looking at the sources: what is there now, in an order in which directories come before what they hold.
+//! Looking at the sources: what is there now, in an order in which directories come before what
+//! they hold.
 
 use crate::disk::{Access, Disk, Meta, MetaKind, now};
 use crate::names::{LOCK, is_own, parent, path_of, set_of, stray_of};
@@ -21,9 +22,11 @@ pub(crate) struct Tree {
     pub(crate) entries: Vec<Entry>,
     /// When each entry was last changed in any way, or may have been moved with a directory.
     ///
-    /// What lies in a directory that is renamed lies elsewhere then, and only the directory and the one that it is in show it.
+    /// What lies in a directory that is renamed lies elsewhere then, and only the directory and the
+    /// one that it is in show it.
     pub(crate) ctimes: Vec<Timestamp>,
-    /// Paths that are neither file, directory nor link, and what other sets have in the directory of the shards.
+    /// Paths that are neither file, directory nor link, and what other sets have in the directory
+    /// of the shards.
     pub(crate) skipped: Vec<PathBuf>,
     /// Temporary files of sets, left by a command that was killed; they are no part of the tree.
     pub(crate) strays: Vec<PathBuf>,
@@ -33,8 +36,8 @@ pub(crate) struct Tree {
     pub(crate) other_systems: Vec<PathBuf>,
 }
 
-/// What the walk leaves out. Where the directory of the shards lies within a source: the files of sets there, and the directory itself if it
-/// holds nothing else.
+/// What the walk leaves out. Where the directory of the shards lies within a source: the files of
+/// sets there, and the directory itself if it holds nothing else.
 pub(crate) struct Own {
     pub(crate) out: PathBuf,
     pub(crate) name: Vec<u8>,
@@ -72,7 +75,8 @@ pub(crate) fn sources(world: &World<'_>, paths: &[PathBuf]) -> Result<Vec<(PathB
     if sources.is_empty() { Err(SealError::NoSources) } else { Ok(sources) }
 }
 
-/// Opens a source, or for a file the directory that it lies in, to be read; its path without links, and whether it is a directory.
+/// Opens a source, or for a file the directory that it lies in, to be read; its path without links,
+/// and whether it is a directory.
 fn open_source(disk: &dyn Disk, path: &Path) -> Result<(PathBuf, bool), SealError> {
     let bad = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
@@ -103,8 +107,9 @@ pub(crate) struct Moves {
 }
 
 impl Moves {
-    /// On through a directory. Renaming changes it, and the one that it is in; a file that comes or goes in it does not change that, but its source is in one
-    /// of which nothing is known: that one was renamed if its times differ, for who changes what is in it changes both at once.
+    /// On through a directory. Renaming changes it, and the one that it is in; a file that comes or
+    /// goes in it does not change that, but its source is in one of which nothing is known: that
+    /// one was renamed if its times differ, for who changes what is in it changes both at once.
     pub(crate) fn through(self, dir: &Meta) -> Moves {
         let own = match self.changed_at {
             Some(parent) => Some(dir.ctime.min(parent)),
@@ -135,8 +140,8 @@ impl Tree {
     }
 
     fn visit(&mut self, disk: &dyn Disk, source: u32, root: &Path, own: &Own) -> Result<(), SealError> {
-        // Paths below the source that are still to be looked at, and what is known of the directories above; the next one is
-        // taken from the end.
+        // Paths below the source that are still to be looked at, and what is known of the
+        // directories above; the next one is taken from the end.
         let mut todo: Vec<(Vec<u8>, Moves)> = vec![(Vec::new(), Moves::default())];
         let mut device = None;
         while let Some((path, above)) = todo.pop() {
@@ -173,7 +178,8 @@ impl Tree {
             if kind == EntryKind::Dir && is_mounted && own.one_file_system {
                 self.other_systems.push(full.clone());
             } else if kind == EntryKind::Dir {
-                // Sealing itself writes to the directory of the shards, and who renames that renames the shards with it.
+                // Sealing itself writes to the directory of the shards, and who renames that
+                // renames the shards with it.
                 let here = if full == own.out { above } else { above.through(&meta) };
                 let mut names = disk.list(&full).map_err(|e| SealError::io("reading", &full, e))?;
                 if full == own.out {
@@ -217,7 +223,8 @@ impl Tree {
 }
 
 impl Own {
-    /// Takes the files of sets out of the names in the directory of the shards; those of other sets than this.
+    /// Takes the files of sets out of the names in the directory of the shards; those of other sets
+    /// than this.
     fn leave_out(&self, names: &mut Vec<PathBuf>) -> Vec<PathBuf> {
         let sets: BTreeSet<Vec<u8>> = names.iter().filter_map(|name| set_of(name.as_os_str())).collect();
         let is_of_set =
@@ -230,13 +237,16 @@ impl Own {
     }
 }
 
-/// Waits until the clock is past the times of modification, so that a later change shows in a later time.
+/// Waits until the clock is past the times of modification, so that a later change shows in a later
+/// time.
 ///
-/// A file that is read within one tick of the clock of its last change could be changed again with the same time,
-/// and the change would look like rot. File systems that keep whole seconds have ticks of up to two of them.
+/// A file that is read within one tick of the clock of its last change could be changed again with
+/// the same time, and the change would look like rot. File systems that keep whole seconds have
+/// ticks of up to two of them.
 ///
-/// One tick passes in any case: files are stamped by a clock that may be that far behind the one that said when the walk began, and what is changed
-/// after it was read must not look older than that.
+/// One tick passes in any case: files are stamped by a clock that may be that far behind the one
+/// that said when the walk began, and what is changed after it was read must not look older than
+/// that.
 pub(crate) fn let_times_pass<'e>(files: impl Iterator<Item = &'e Entry>) {
     const TICK: Duration = Duration::from_millis(20);
     const COARSE_TICK: Duration = Duration::from_secs(2);

@@ -21,7 +21,8 @@ pub(crate) const SETUID_SETGID: u32 = 0o6000;
 #[derive(Default)]
 pub(crate) struct Restored {
     pub(crate) reconstructed: u64,
-    /// Stripes whose block of the file cannot be had, with what is lost in them; these bytes were not handed over.
+    /// Stripes whose block of the file cannot be had, with what is lost in them; these bytes were
+    /// not handed over.
     pub(crate) gone: Vec<(Range<u64>, CellSet)>,
 }
 
@@ -81,10 +82,11 @@ pub(crate) fn restore(
     Ok(restored)
 }
 
-/// Restores the whole tree, as far as it can be had; one file that cannot be does not stop the others.
+/// Restores the whole tree, as far as it can be had; one file that cannot be does not stop the
+/// others.
 ///
-/// Without checksums the equations are asked first: what they locate with certainty is repaired on the way, and a file of
-/// which they say that something is wrong, but not what, is not restored.
+/// Without checksums the equations are asked first: what they locate with certainty is repaired on
+/// the way, and a file of which they say that something is wrong, but not what, is not restored.
 ///
 /// Errors: `NotRestored` if anything is missing in the end, with the reason of the worst case.
 pub(crate) fn unseal(
@@ -148,7 +150,8 @@ struct Unsealing<'a, 'w> {
     made: Vec<usize>,
     /// Whether an earlier run was cut off.
     unfinished: bool,
-    /// While it lies there, directories that are open to their owner alone are unfinished: this run's, or those of one that was cut off.
+    /// While it lies there, directories that are open to their owner alone are unfinished: this
+    /// run's, or those of one that was cut off.
     mark: PathBuf,
     is_marked: bool,
     /// What the equations say where there are no checksums.
@@ -254,7 +257,8 @@ impl Unsealing<'_, '_> {
         Ok(())
     }
 
-    /// Says that this run has begun to write. Where it may not, its directories may be finished by nobody.
+    /// Says that this run has begun to write. Where it may not, its directories may be finished by
+    /// nobody.
     fn put_mark(&mut self) {
         if !self.is_marked {
             self.is_marked = self.set.world.disk.create(&self.mark).is_ok();
@@ -278,8 +282,8 @@ impl Unsealing<'_, '_> {
         SealError::InTheWay { path: path.to_path_buf(), asked: self.options.overwrite || is_other }
     }
 
-    /// Makes something at a path. A directory of an earlier run that its owner may not write to, as it was sealed, is opened to
-    /// its owner before, and finished once more at the end.
+    /// Makes something at a path. A directory of an earlier run that its owner may not write to, as
+    /// it was sealed, is opened to its owner before, and finished once more at the end.
     fn in_opened<T>(
         &mut self,
         path: &Path,
@@ -412,7 +416,8 @@ impl Unsealing<'_, '_> {
         there.kind == MetaKind::File && there.size == size
     }
 
-    /// Whether a file that holds the right content is as it was sealed in all else; if it is to be overwritten, that is put right.
+    /// Whether a file that holds the right content is as it was sealed in all else; if it is to be
+    /// overwritten, that is put right.
     fn is_dressed(&mut self, index: usize, path: &Path) -> bool {
         if !self.options.overwrite {
             return true;
@@ -424,7 +429,8 @@ impl Unsealing<'_, '_> {
             || file.set_meta(mode, mtime).is_ok()
     }
 
-    /// Compares a file that is there already with what was sealed, as far as that can be had; nothing is written.
+    /// Compares a file that is there already with what was sealed, as far as that can be had;
+    /// nothing is written.
     fn compare(
         &mut self,
         index: usize,
@@ -461,7 +467,8 @@ impl Unsealing<'_, '_> {
         self.report.not_restored.push(NotDone { path, reason: reason.into() });
     }
 
-    /// Times of directories come last: every file made in one sets its time anew, and so does the mark that is taken from the target.
+    /// Times of directories come last: every file made in one sets its time anew, and so does the
+    /// mark that is taken from the target.
     fn finish(mut self) -> Result<UnsealReport, SealError> {
         let disk = self.set.world.disk;
         let mut made = std::mem::take(&mut self.made);
@@ -496,7 +503,8 @@ impl Unsealing<'_, '_> {
     }
 }
 
-/// The directory of a path, made if it is not there, as long as everything above it below `root` is a real directory.
+/// The directory of a path, made if it is not there, as long as everything above it below `root` is
+/// a real directory.
 pub(crate) fn make_parents(set: &Set<'_>, root: &Path, path: &Path) -> Result<PathBuf, SealError> {
     let dir = parent(path);
     let mut above: Vec<&Path> = dir.ancestors().take_while(|above| above.starts_with(root)).collect();

@@ -1,11 +1,13 @@
 //! Sealing again: only what changed is read, computed and written, in one commit.
 //!
-//! A changed file keeps its blocks and gets others as it grows; a file that was only renamed keeps all of them; new
-//! files take what was free before, then new stripes. Everything that can refuse the work, such as a file that cannot
-//! be read or too little room, is asked before anything is written, and everything is read before the one rename
-//! that commits the whole change: killed or failing at any moment, the set is the whole old tree or the whole new one.
+//! A changed file keeps its blocks and gets others as it grows; a file that was only renamed keeps
+//! all of them; new files take what was free before, then new stripes. Everything that can refuse
+//! the work, such as a file that cannot be read or too little room, is asked before anything is
+//! written, and everything is read before the one rename that commits the whole change: killed or
+//! failing at any moment, the set is the whole old tree or the whole new one.
 //!
-//! Invariant: parity is never computed from a block that is not known to be what was sealed or what is sealed now.
+//! Invariant: parity is never computed from a block that is not known to be what was sealed or what
+//! is sealed now.
 
 use crate::SealError;
 use crate::arrange::{Arrangement, arrange, forget, widen};
@@ -44,11 +46,13 @@ struct Plan {
     stripes: u64,
     /// When the tree was looked at.
     began: Timestamp,
-    /// Whether files were read that proved to be as they were sealed: a commit saves the next time from reading them.
+    /// Whether files were read that proved to be as they were sealed: a commit saves the next time
+    /// from reading them.
     read_in_vain: bool,
 }
 
-/// Brings a set up to date; `None` if its code got more columns for more sources, and the set must be opened and updated once more.
+/// Brings a set up to date; `None` if its code got more columns for more sources, and the set must
+/// be opened and updated once more.
 pub(crate) fn update(
     mut set: Set<'_>,
     options: &SealOptions,
@@ -187,7 +191,8 @@ fn check_settings(set: &Set<'_>, options: &SealOptions, tree: &Tree) -> Result<(
     Ok(())
 }
 
-/// Refuses files that the journal, which knows shards by their names, would take for one or find in the place of one.
+/// Refuses files that the journal, which knows shards by their names, would take for one or find in
+/// the place of one.
 fn check_names(set: &Set<'_>) -> Result<(), SealError> {
     for (column, shard) in set.shards.iter().enumerate() {
         let (Some(shard), name) = (shard, set.names.shard(column)) else { continue };
@@ -243,8 +248,8 @@ impl Plan {
             began: tree.began,
             read_in_vain: false,
         };
-        // Times of modification can be set, and with two files of one size exchanged nothing else shows. Without checksums
-        // there is nothing to compare what is read with.
+        // Times of modification can be set, and with two files of one size exchanged nothing else
+        // shows. Without checksums there is nothing to compare what is read with.
         let sealed_at = set.sealed_at.filter(|_| set.judge);
         let is_touched = |ctime: &Timestamp| sealed_at.is_some_and(|at| *ctime >= at);
         let to_be_read: Vec<bool> =
@@ -290,7 +295,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Refuses to forget more files than was asked for: most likely what they lie on is not mounted.
+    /// Refuses to forget more files than was asked for: most likely what they lie on is not
+    /// mounted.
     fn check_removed(
         &self,
         set: &Set<'_>,
@@ -401,7 +407,8 @@ impl Plan {
         self.slots.is_empty() && unchanged(manifest, before) && !self.read_in_vain
     }
 
-    /// Takes from `fresh` and `gone` the files whose content was sealed under another path: they keep their blocks.
+    /// Takes from `fresh` and `gone` the files whose content was sealed under another path: they
+    /// keep their blocks.
     ///
     /// Without checksums nothing tells that the content is the same, and they are sealed anew.
     fn find_moved(
@@ -640,7 +647,8 @@ fn append(extents: &mut Vec<Extent>, new: Extent) {
     }
 }
 
-/// The checksums of a file's blocks as it is now; `None` as soon as there is no `hope` in those read so far.
+/// The checksums of a file's blocks as it is now; `None` as soon as there is no `hope` in those
+/// read so far.
 fn scan_file(
     set: &Set<'_>,
     entry: &Entry,

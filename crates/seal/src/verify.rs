@@ -26,7 +26,8 @@ const FILES_SHOWN: usize = 100;
 /// What a scan found wrong, beyond columns that are lost as a whole.
 #[derive(Default)]
 pub(crate) struct Damage {
-    /// By stripe: cells that are wrong or cannot be read, among those of shards and originals that are there.
+    /// By stripe: cells that are wrong or cannot be read, among those of shards and originals that
+    /// are there.
     pub(crate) cells: BTreeMap<u64, CellSet>,
     /// Without checksums: stripes in which something is wrong that cannot be told.
     pub(crate) doubtful: BTreeSet<u64>,
@@ -43,7 +44,8 @@ pub(crate) struct Damage {
     /// The lost cells of the worst stripe, and how many of them are unrecoverable.
     worst: Option<(CellSet, usize)>,
     worst_stripe: Option<u64>,
-    /// The lost cells that were asked about last, and those of them that do not follow from what is left.
+    /// The lost cells that were asked about last, and those of them that do not follow from what is
+    /// left.
     asked: Option<(CellSet, Vec<CellIndex>)>,
 }
 
@@ -55,7 +57,8 @@ pub(crate) fn scan(
     scan_part(set, None, progress)
 }
 
-/// As [`scan`], or of some originals beside their parity alone: no more stripes are read than they lie on.
+/// As [`scan`], or of some originals beside their parity alone: no more stripes are read than they
+/// lie on.
 pub(crate) fn scan_part(
     set: &mut Set<'_>,
     chosen: Option<&[usize]>,
@@ -112,7 +115,8 @@ pub(crate) fn find_damage(
 }
 
 impl Damage {
-    /// Forgets what is lost of others than some entries. That it is lost still counts where these are computed.
+    /// Forgets what is lost of others than some entries. That it is lost still counts where these
+    /// are computed.
     fn keep(&mut self, set: &Set<'_>, entries: &[usize]) {
         self.files.retain(|entry, _| entries.binary_search(entry).is_ok());
         let own = |stripe: u64, cell: &CellIndex| {
@@ -139,7 +143,8 @@ impl Damage {
         extents.iter().filter_map(first).min()
     }
 
-    /// Without checksums: asks the equations, and counts as lost what they locate with certainty, or with `set.guess` what they locate.
+    /// Without checksums: asks the equations, and counts as lost what they locate with certainty,
+    /// or with `set.guess` what they locate.
     fn locate(&mut self, set: &Set<'_>, window: &mut Window) -> Result<(), SealError> {
         for group in window.groups(|i| window.lost[i].clone()) {
             let erased = window.lost[group.start].clone();
@@ -378,8 +383,8 @@ pub(crate) fn losses_of(set: &Set<'_>, lost: &CellSet, stripe: u64, files: &[usi
     damage.losses(set).unwrap_or_else(|| unreachable!("a worst stripe was given"))
 }
 
-/// The smallest sets of holders of which each, brought back, would be enough; if some thousand tries find none, one
-/// set from which none can be left out.
+/// The smallest sets of holders of which each, brought back, would be enough; if some thousand
+/// tries find none, one set from which none can be left out.
 fn advice(set: &Set<'_>, lost: &CellSet, holders: &[Holder]) -> Vec<Vec<usize>> {
     const TRIES_MOST: usize = 4000;
     let is_enough = |back: &[usize]| {
@@ -449,7 +454,8 @@ fn is_accepted(set: &Set<'_>, finding: &Finding) -> bool {
     finding.verdict.is_certain() || (set.guess && matches!(finding.verdict, Verdict::Located { .. }))
 }
 
-/// The blocks that findings may change. Their bytes, not checksums: who wrote them may have made those fit.
+/// The blocks that findings may change. Their bytes, not checksums: who wrote them may have made
+/// those fit.
 fn blocks_of(
     geometry: &Geometry,
     cells: &[&[u8]],
@@ -547,7 +553,8 @@ fn report(set: &Set<'_>, damage: &Damage, chosen: Option<&[usize]>, bytes_read: 
         generation: set.manifest.generation.0,
         by_checksums: set.judge,
         by_pin: set.pin.is_some(),
-        // What the equations say of any place is never clean, whatever the other parts of the report say.
+        // What the equations say of any place is never clean, whatever the other parts of the
+        // report say.
         clean: shards_good
             && originals_good
             && (chosen.is_some() || damage.cells.is_empty())

@@ -1,7 +1,9 @@
-//! A window: the blocks of all cells of some consecutive stripes in memory, and what is known of each.
+//! A window: the blocks of all cells of some consecutive stripes in memory, and what is known of
+//! each.
 //!
-//! `have` are blocks whose content is in the buffer and right; `lost` are blocks that cannot be read, or are not what
-//! was sealed. Reading is judged at once: by checksum, or without checksums by having been readable at all.
+//! `have` are blocks whose content is in the buffer and right; `lost` are blocks that cannot be
+//! read, or are not what was sealed. Reading is judged at once: by checksum, or without checksums
+//! by having been readable at all.
 
 use crate::grid::Run;
 use crate::names::path_of;
@@ -91,7 +93,8 @@ struct Reading<'b> {
 }
 
 impl Set<'_> {
-    /// Reads cells of some stripes of the window and notes which blocks are right. Cells known to be lost are left out.
+    /// Reads cells of some stripes of the window and notes which blocks are right. Cells known to
+    /// be lost are left out.
     pub(crate) fn read(&self, window: &mut Window, cells: &[CellIndex], part: Range<usize>) {
         let bytes = window.bytes(part.clone());
         let first = window.stripes.start + part.start as u64;
@@ -176,12 +179,13 @@ impl Set<'_> {
         good
     }
 
-    /// Reads blocks of an original in one piece, and one by one where something cannot be read: one sector that is
-    /// unreadable costs its block, not all that were asked for with it.
+    /// Reads blocks of an original in one piece, and one by one where something cannot be read: one
+    /// sector that is unreadable costs its block, not all that were asked for with it.
     fn read_run(&self, path: &Path, run: Run, bytes: &mut [u8], good: &mut [bool]) {
         let entry = &self.manifest.entries[run.entry];
         match read_source(self, path, entry, run.block, bytes) {
-            // A part of the file may be there still: where there are checksums they judge its blocks.
+            // A part of the file may be there still: where there are checksums they judge its
+            // blocks.
             Ok(read) => good.fill(read.whole || self.knows_blocks()),
             // Then there is nothing to be read block by block.
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
@@ -216,7 +220,8 @@ impl Set<'_> {
         }
     }
 
-    /// Has `want` in the window wherever it is possible: reads it, and computes what is lost from the cheapest others.
+    /// Has `want` in the window wherever it is possible: reads it, and computes what is lost from
+    /// the cheapest others.
     ///
     /// Afterwards a wanted block that is not in `have` does not follow from what is left.
     pub(crate) fn obtain(&self, window: &mut Window, want: &[CellIndex]) -> Result<(), SealError> {
@@ -238,7 +243,8 @@ impl Set<'_> {
             self.read(window, &reads, group.clone());
             let as_before = |i: &usize| window.lost[*i] == lost;
             if !group.clone().all(|i| as_before(&i)) {
-                // Something that the plan reads turned out to be lost too: plan again, part by part.
+                // Something that the plan reads turned out to be lost too: plan again, part by
+                // part.
                 let parts = window.groups(|i| window.lost[i].clone());
                 let parts = parts.into_iter().map(|p| p.start.max(group.start)..p.end.min(group.end));
                 todo.extend(parts.filter(|p| p.start < p.end));

@@ -1,8 +1,9 @@
 //! What a block holds: 16 bytes that stand for data, or 4096 real bytes of metadata.
 //!
-//! Either has [`SECTORS`] sectors, the pieces that a crash keeps or drops: 2 of the 16 bytes, or 512 of the 4096. The 16 bytes mean
-//! the block in which each sector is its 2 bytes over and over; so the two forms can be mixed, sector by sector, without
-//! inventing anything. A block has exactly one [`Content`]: what can be said in 16 bytes is.
+//! Either has [`SECTORS`] sectors, the pieces that a crash keeps or drops: 2 of the 16 bytes, or
+//! 512 of the 4096. The 16 bytes mean the block in which each sector is its 2 bytes over and over;
+//! so the two forms can be mixed, sector by sector, without inventing anything. A block has exactly
+//! one [`Content`]: what can be said in 16 bytes is.
 
 use std::sync::Arc;
 
@@ -52,7 +53,8 @@ impl Content {
         Content(Form::Data(data))
     }
 
-    /// The block as data. A sector of metadata gives two bytes of its hash: something, and the same each time.
+    /// The block as data. A sector of metadata gives two bytes of its hash: something, and the same
+    /// each time.
     pub fn data(&self) -> Data {
         match &self.0 {
             Form::Data(data) => *data,
@@ -80,7 +82,8 @@ impl Content {
         }
     }
 
-    /// The checksum of the block under a seed: CRC-64/NVME over volume, slot, address, generation and content.
+    /// The checksum of the block under a seed: CRC-64/NVME over volume, slot, address, generation
+    /// and content.
     pub fn checksum(&self, volume: &[u8; 16], seed: Seed) -> u64 {
         data_checksum(&self.data(), volume, seed)
     }

@@ -1,7 +1,8 @@
 //! What a crash leaves on a device: by chance, or every possibility in turn.
 //!
-//! Each sector of a block ends as it was durable or as any write that was not flushed left it, independent of all other
-//! sectors. So writes are torn between sectors, dropped, and reordered where they overlap; a sector is never torn.
+//! Each sector of a block ends as it was durable or as any write that was not flushed left it,
+//! independent of all other sectors. So writes are torn between sectors, dropped, and reordered
+//! where they overlap; a sector is never torn.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +18,8 @@ enum Manner {
     WholeWrites,
     WholeBlocks,
     Sectors,
-    /// Like sectors, but a sector may also hold an older write although a newer one was kept elsewhere.
+    /// Like sectors, but a sector may also hold an older write although a newer one was kept
+    /// elsewhere.
     Reordered,
 }
 
@@ -74,7 +76,8 @@ impl Disk {
         }
     }
 
-    /// Every different device that a crash could leave, or how many there are if that is more than `most`.
+    /// Every different device that a crash could leave, or how many there are if that is more than
+    /// `most`.
     pub fn crash_states(&self, grain: Grain, most: u64) -> Result<CrashStates, TooManyStates> {
         let mut base = self.clone();
         let candidates = base.take_candidates();
@@ -106,7 +109,8 @@ pub struct CrashStates {
     states: u64,
 }
 
-/// Some sectors of a block that go together, and the versions they may have; never two that look alike.
+/// Some sectors of a block that go together, and the versions they may have; never two that look
+/// alike.
 #[derive(Clone, Debug)]
 struct Choice {
     at: u64,

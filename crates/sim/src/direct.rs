@@ -1,7 +1,8 @@
-//! Users who read devices themselves: the engine tells them where blocks lie, and what they find there counts if it has the checksums.
+//! Users who read devices themselves: the engine tells them where blocks lie, and what they find
+//! there counts if it has the checksums.
 //!
-//! Between the question and the look anything may happen. What was read is held to the model as any answer is, and what does not count is asked
-//! of the engine after all, under the same name.
+//! Between the question and the look anything may happen. What was read is held to the model as any
+//! answer is, and what does not count is asked of the engine after all, under the same name.
 
 use pantile_volume::{Event, Lookup, Mixture, RequestId, Seed, Source, Stretch};
 
@@ -21,7 +22,8 @@ pub(crate) struct DirectRead {
 }
 
 impl DirectRead {
-    /// What was asked for, once all stretches are found; `None`: something that was computed is not what it should be.
+    /// What was asked for, once all stretches are found; `None`: something that was computed is not
+    /// what it should be.
     pub(crate) fn answer(&self, volume: &[u8; 16]) -> Option<Vec<Option<Data>>> {
         let mixed = |mixture: &Mixture, index: u32| {
             let mut total = [0; 16];

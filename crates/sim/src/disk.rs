@@ -1,11 +1,14 @@
-//! One fake device: what it would hold after a crash, what is still in its cache, and what is wrong with it.
+//! One fake device: what it would hold after a crash, what is still in its cache, and what is wrong
+//! with it.
 //!
-//! A write is *in flight* from [`Disk::begin_write`] until it lands; then it is *unflushed*: reads see it, a crash may take it. A
-//! flush makes durable what had landed when it was given, and nothing else: a real device may do more, the worst does not.
-//! A read that overlaps a write in flight sees either, sector by sector.
+//! A write is *in flight* from [`Disk::begin_write`] until it lands; then it is *unflushed*: reads
+//! see it, a crash may take it. A flush makes durable what had landed when it was given, and
+//! nothing else: a real device may do more, the worst does not. A read that overlaps a write in
+//! flight sees either, sector by sector.
 //!
-//! A block is *damaged* from a fault until a later write of it is durable. That is the device's own truth about what it
-//! was asked to hold, which the budget of faults counts; it knows nothing of stripes.
+//! A block is *damaged* from a fault until a later write of it is durable. That is the device's own
+//! truth about what it was asked to hold, which the budget of faults counts; it knows nothing of
+//! stripes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +21,8 @@ use crate::{Content, Random, content::SECTORS};
 pub struct Disk {
     blocks: u64,
     present: bool,
-    /// Whether a block that is cut off while it is written may be of before and after; else it is of one of them.
+    /// Whether a block that is cut off while it is written may be of before and after; else it is
+    /// of one of them.
     tears: bool,
     durable: BTreeMap<u64, Content>,
     /// What landed and is not flushed: versions of each block, ascending.
@@ -303,7 +307,8 @@ impl Disk {
         candidates
     }
 
-    /// Sets a block after a crash: `chosen[i]` says from which version sector i is, `None` for what was durable.
+    /// Sets a block after a crash: `chosen[i]` says from which version sector i is, `None` for what
+    /// was durable.
     pub(crate) fn settle_sectors(&mut self, at: u64, versions: &[Version], chosen: [Option<usize>; SECTORS]) {
         if chosen == [None; SECTORS] {
             return;

@@ -1,8 +1,10 @@
 //! What users of epochs of delayed parity may expect.
 //!
-//! Each epoch has a view of its own: a model that begins as that of all others and takes the epoch's requests. An end puts what the
-//! view has written into the model of the others, all at once: from the time it is asked they may be seen, from its answer they must
-//! be, and a crash before the answer leaves all of them or none. An abort, a crash before the end was asked, and a refused end leave nothing.
+//! Each epoch has a view of its own: a model that begins as that of all others and takes the
+//! epoch's requests. An end puts what the view has written into the model of the others, all at
+//! once: from the time it is asked they may be seen, from its answer they must be, and a crash
+//! before the answer leaves all of them or none. An abort, a crash before the end was asked, and a
+//! refused end leave nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -33,7 +35,8 @@ pub(crate) struct View {
     pub(crate) closing: bool,
     /// What the last end that was refused called lost and was not written since.
     pub(crate) lost: BTreeSet<u64>,
-    /// When it was said. What was asked before may give what a device still gave before it was lost.
+    /// When it was said. What was asked before may give what a device still gave before it was
+    /// lost.
     lost_since: Tick,
 }
 
@@ -99,7 +102,8 @@ impl Model {
         versions.iter().filter(|version| !is_old(version.over)).map(|version| version.content).collect()
     }
 
-    /// An answer to a request of an epoch, or one that an epoch led to; `None`: it is like any other.
+    /// An answer to a request of an epoch, or one that an epoch led to; `None`: it is like any
+    /// other.
     pub(crate) fn answered_of_epoch(
         &mut self,
         id: RequestId,
@@ -152,7 +156,8 @@ impl Model {
         match told {
             Told::Failed(Failure::Busy { .. }) => {
                 self.forget_request(id);
-                // An epoch holds whole stripes, so one that is beginning may hold more than was asked for.
+                // An epoch holds whole stripes, so one that is beginning may hold more than was
+                // asked for.
                 let busy = self.epochs.open.values().any(|view| overlaps(&view.range))
                     || !self.epochs.beginning.is_empty();
                 let failure = || Failure::Busy { epoch: EpochId(0) };

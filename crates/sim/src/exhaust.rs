@@ -1,7 +1,9 @@
-//! A small world exhaustively: a power failure after every step, with every subset of what was not flushed.
+//! A small world exhaustively: a power failure after every step, with every subset of what was not
+//! flushed.
 //!
-//! Where a point has more states than the bound, sectors give way to blocks, and blocks to chance; [`Exhausted`] says how often, so
-//! that nobody takes a sample for a proof. If the promise allows a loss, each device in turn is lost with the power, too.
+//! Where a point has more states than the bound, sectors give way to blocks, and blocks to chance;
+//! [`Exhausted`] says how often, so that nobody takes a sample for a proof. If the promise allows a
+//! loss, each device in turn is lost with the power, too.
 
 use crate::run::Run;
 use crate::{Config, Disk, Engine, Failure, Grain, Kill, Random, Refusal, Start};
@@ -28,9 +30,11 @@ impl std::ops::AddAssign for Exhausted {
     }
 }
 
-/// Runs the requests of one seed without faults, and opens every state that a power failure could leave after each step.
+/// Runs the requests of one seed without faults, and opens every state that a power failure could
+/// leave after each step.
 ///
-/// Cost: up to `states_most` openings for each step, times one more than the devices if one may be lost.
+/// Cost: up to `states_most` openings for each step, times one more than the devices if one may be
+/// lost.
 #[allow(clippy::result_large_err, reason = "one a run")]
 pub fn exhaust<E: Engine>(
     seed: u64,
@@ -61,7 +65,8 @@ pub fn exhaust<E: Engine>(
     }
 }
 
-/// All that a power failure could leave of these devices, or a sample. Devices that do not tear blocks are not torn.
+/// All that a power failure could leave of these devices, or a sample. Devices that do not tear
+/// blocks are not torn.
 fn states(disks: &[Disk], most: u64, random: &mut Random, done: &mut Exhausted) -> Vec<Vec<Disk>> {
     let tear = disks.iter().all(Disk::tears);
     if let Some(states) = product(disks, Grain::Sector, most).filter(|_| tear) {

@@ -1,9 +1,10 @@
 //! What goes wrong beside crashes, always within what the code promises.
 //!
-//! The budget knows no stripes: the caller says which addresses stand and fall together (a [`Promise`]'s `group_of`). In each group at
-//! most `tolerance` devices are affected at a time. A device is affected as a whole while it is gone, and, after it came back or
-//! refused a write, or could no longer be known as a member, until an engine started since then is clean; it is affected in a group
-//! while a block there is damaged.
+//! The budget knows no stripes: the caller says which addresses stand and fall together (a
+//! [`Promise`]'s `group_of`). In each group at most `tolerance` devices are affected at a time. A
+//! device is affected as a whole while it is gone, and, after it came back or refused a write, or
+//! could no longer be known as a member, until an engine started since then is clean; it is
+//! affected in a group while a block there is damaged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +17,8 @@ use crate::{Config, Disk, Lie, Random, World};
 pub struct Promise {
     /// Devices that may be affected at a time.
     pub tolerance: u32,
-    /// The group of an address: blocks whose damage adds up are in one. One group for all is always right, and the mildest.
+    /// The group of an address: blocks whose damage adds up are in one. One group for all is always
+    /// right, and the mildest.
     pub group_of: fn(DeviceBlock) -> u64,
 }
 
@@ -46,7 +48,8 @@ pub enum Fault {
     Slow,
     /// A device that is gone, or refused a write, is there again while the engine runs, as it was.
     Returns,
-    /// A device that is gone is there again, empty: while the engine runs, or when it is started again.
+    /// A device that is gone is there again, empty: while the engine runs, or when it is started
+    /// again.
     Replaced,
 }
 
@@ -77,17 +80,21 @@ pub(crate) struct Faults {
     rarity: u64,
     /// Whether empty devices come in the place of those that are gone.
     replaces: bool,
-    /// Affected as a whole, and the session in which it happened; `None` if that session knows of it and sees to it.
+    /// Affected as a whole, and the session in which it happened; `None` if that session knows of
+    /// it and sees to it.
     suspects: BTreeMap<Slot, Option<u32>>,
-    /// Not known as a member by most of what says so, and since when: an engine that looks may make them anew.
+    /// Not known as a member by most of what says so, and since when: an engine that looks may make
+    /// them anew.
     beheaded: BTreeMap<Slot, u32>,
-    /// Came empty, and no engine was clean since: whoever looks at them again sees that they were never all of a member.
+    /// Came empty, and no engine was clean since: whoever looks at them again sees that they were
+    /// never all of a member.
     blank: BTreeSet<Slot>,
     done: BTreeMap<Fault, u32>,
 }
 
 impl Faults {
-    /// A seed has a random part of the kinds at a random rate, because rare combinations need the others to be quiet.
+    /// A seed has a random part of the kinds at a random rate, because rare combinations need the
+    /// others to be quiet.
     pub(crate) fn new(config: &Config, mut random: Random) -> Faults {
         let (promise, heads, among) = (config.promise, config.heads.clone(), &config.faults);
         let share = random.between(1, 4);
@@ -195,7 +202,8 @@ impl Faults {
         self.note(if found == Found::Stale { Fault::Returns } else { Fault::Replaced });
     }
 
-    /// While nobody runs. A device that does not come up again after a power failure is the usual case, not the rare one.
+    /// While nobody runs. A device that does not come up again after a power failure is the usual
+    /// case, not the rare one.
     pub(crate) fn strike_at_kill(&mut self, world: &mut World, session: u32) {
         if self.kinds.contains(&Fault::Gone) && self.random.chance(1, 2) {
             let slot = Slot(self.random.below(world.disks().len() as u64) as u32);

@@ -1,15 +1,19 @@
 //! A world to fail in: virtual time, fake devices, faults, and one seed that decides everything.
 //!
-//! [`run_seed`] drives an [`Engine`] through a random load of requests, faults and crashes and holds every answer to a
-//! [`Model`] of what the user may expect. The same seed gives the same run, byte for byte; the hash of its [`Trace`] says so.
+//! [`run_seed`] drives an [`Engine`] through a random load of requests, faults and crashes and
+//! holds every answer to a [`Model`] of what the user may expect. The same seed gives the same run,
+//! byte for byte; the hash of its [`Trace`] says so.
 //!
-//! The idea is that of FoundationDB's simulation and TigerBeetle's simulated storage: the engine does no I/O, so the world that
-//! does it for the engine may be as bad as real ones are, thousands of times a minute, and can be had back for a look.
+//! The idea is that of FoundationDB's simulation and TigerBeetle's simulated storage: the engine
+//! does no I/O, so the world that does it for the engine may be as bad as real ones are, thousands
+//! of times a minute, and can be had back for a look.
 //!
-//! What is promised is never exceeded: faults are drawn within a [`Promise`]. Everything else a device may do, it does: writes in
-//! flight tear between sectors, unflushed ones are dropped and reordered, flushes cover nothing that they need not.
+//! What is promised is never exceeded: faults are drawn within a [`Promise`]. Everything else a
+//! device may do, it does: writes in flight tear between sectors, unflushed ones are dropped and
+//! reordered, flushes cover nothing that they need not.
 //!
-//! Deliberately not here: bytes of real size (16 stand for 4096), the engine's own formats, and any knowledge of stripes.
+//! Deliberately not here: bytes of real size (16 stand for 4096), the engine's own formats, and any
+//! knowledge of stripes.
 #![forbid(unsafe_code)]
 
 mod breach;
@@ -59,7 +63,8 @@ pub trait Engine {
         true
     }
 
-    /// Whether all that it can repair is repaired and durable: nothing to rebuild, to catch up or to write anew.
+    /// Whether all that it can repair is repaired and durable: nothing to rebuild, to catch up or
+    /// to write anew.
     fn is_clean(&self) -> bool {
         true
     }

@@ -1,8 +1,9 @@
 //! The buffers that the driver holds for the engine, and the rules of their use.
 //!
-//! A buffer exists from the action that makes it, or from the write that hands it over, until it is released; it exists also if the
-//! action fails, but then holds nothing. What an action uses must be *filled* when the action is given (the one that fills it
-//! reported done), because actions are performed in any order; and it must not be released before that is reported.
+//! A buffer exists from the action that makes it, or from the write that hands it over, until it is
+//! released; it exists also if the action fails, but then holds nothing. What an action uses must
+//! be *filled* when the action is given (the one that fills it reported done), because actions are
+//! performed in any order; and it must not be released before that is reported.
 
 use std::collections::BTreeMap;
 

@@ -1,12 +1,14 @@
 //! What a user may expect: for each block the contents that a read may give now, and after a crash.
 //!
-//! Every write and trim makes a *version* of each of its blocks, with the time it was asked and the time it was answered. Version w
-//! *follows* v if v was over before w was asked. A read may give v unless some w follows v and was over before the read
-//! was asked. A crash may leave v unless some durable w follows v. So requests may overlap in any way.
+//! Every write and trim makes a *version* of each of its blocks, with the time it was asked and the
+//! time it was answered. Version w *follows* v if v was over before w was asked. A read may give v
+//! unless some w follows v and was over before the read was asked. A crash may leave v unless some
+//! durable w follows v. So requests may overlap in any way.
 //!
-//! A version is durable when a flush is answered that was asked after the version was answered, or when its own write was
-//! durable. After a crash nobody knows which of the versions left is there, until a read tells: then it stays that one.
-//! A version that a read gives is thereby over, and follows all that were answered before that read was asked.
+//! A version is durable when a flush is answered that was asked after the version was answered, or
+//! when its own write was durable. After a crash nobody knows which of the versions left is there,
+//! until a read tells: then it stays that one. A version that a read gives is thereby over, and
+//! follows all that were answered before that read was asked.
 //!
 //! Blocks stand alone: a request of many blocks that is not answered may be there in part.
 
@@ -52,12 +54,14 @@ pub(crate) struct Version {
     pub(crate) survived: bool,
     /// It came with the end of an epoch: it is there with all others of that end, or none is.
     pub(crate) end: Option<RequestId>,
-    /// It was written after such an end had been asked for, which need not have been answered: it may be there however the end went.
+    /// It was written after such an end had been asked for, which need not have been answered: it
+    /// may be there however the end went.
     pub(crate) since: bool,
 }
 
 impl Version {
-    /// Whether it was written since an end of an epoch that is not decided, and tells nothing of it.
+    /// Whether it was written since an end of an epoch that is not decided, and tells nothing of
+    /// it.
     pub(crate) fn is_since(&self) -> bool {
         self.request.is_some() || self.since
     }

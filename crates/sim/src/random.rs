@@ -1,7 +1,7 @@
 //! The only source of chance: one number in, the same choices out, on every machine.
 //!
-//! The generator is splitmix64 (Steele, Lea, Flood 2014). No floating point, so that no mathematics library can make two machines
-//! choose differently.
+//! The generator is splitmix64 (Steele, Lea, Flood 2014). No floating point, so that no mathematics
+//! library can make two machines choose differently.
 
 /// A stream of choices.
 #[derive(Clone, Debug)]
@@ -34,7 +34,8 @@ impl Random {
         self.below(among) < of
     }
 
-    /// A number in `0..bound` whose order of magnitude is uniform: small ones are hot, much as in Zipf's law.
+    /// A number in `0..bound` whose order of magnitude is uniform: small ones are hot, much as in
+    /// Zipf's law.
     pub fn skewed(&mut self, bound: u64) -> u64 {
         let magnitude = self.below(u64::from(u64::BITS - bound.leading_zeros()) + 1);
         self.below(bound.min(1 << magnitude.min(63)))
@@ -45,7 +46,8 @@ impl Random {
         if among.is_empty() { None } else { Some(&among[self.below(among.len() as u64) as usize]) }
     }
 
-    /// A stream of its own, so that more choices in one part of the world do not shift those of another.
+    /// A stream of its own, so that more choices in one part of the world do not shift those of
+    /// another.
     pub fn fork(&mut self) -> Random {
         Random(self.bits())
     }
@@ -58,7 +60,8 @@ pub(crate) fn mix(mut value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// A hash of bytes. Not a CRC: that of a block which ends in its own CRC is the same for all such blocks.
+/// A hash of bytes. Not a CRC: that of a block which ends in its own CRC is the same for all such
+/// blocks.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
     bytes.chunks(8).fold(bytes.len() as u64, |hash, chunk| {
         let mut word = [0; 8];

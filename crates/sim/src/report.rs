@@ -100,7 +100,8 @@ pub enum Cause {
         /// Steps, or actions in one step.
         steps: u64,
     },
-    /// Nothing is under way, all devices are there, and the engine is not clean, or says so although a scrub finds more.
+    /// Nothing is under way, all devices are there, and the engine is not clean, or says so
+    /// although a scrub finds more.
     NotClean,
     /// A scrub did not come to its end, although nothing is under way.
     ScrubNotDone(Option<Box<ScrubStatus>>),

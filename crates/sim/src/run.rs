@@ -1,4 +1,5 @@
-//! One seed from beginning to end: load, faults and kills; then peace, and everything must be there.
+//! One seed from beginning to end: load, faults and kills; then peace, and everything must be
+//! there.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,8 +26,9 @@ pub struct Config {
     pub user_blocks: u64,
     /// What the code bears.
     pub promise: Promise,
-    /// By slot, the blocks by which a device is known as a member. An engine that finds most of them damaged may make it anew, so that
-    /// it lacks what the others have long after they are written again.
+    /// By slot, the blocks by which a device is known as a member. An engine that finds most of
+    /// them damaged may make it anew, so that it lacks what the others have long after they are
+    /// written again.
     pub heads: Vec<Vec<DeviceBlock>>,
     /// Requests before peace comes.
     pub requests: u32,
@@ -36,8 +38,9 @@ pub struct Config {
     pub faults: Vec<Fault>,
     /// About the most kills of a seed; some have none.
     pub kills_most: u32,
-    /// Whether crashes and losses take turns: no crash while a device is away or the engine has something to repair, no loss before it is
-    /// ready again. Also what a volume that does not bear both together may be asked to bear.
+    /// Whether crashes and losses take turns: no crash while a device is away or the engine has
+    /// something to repair, no loss before it is ready again. Also what a volume that does not bear
+    /// both together may be asked to bear.
     pub in_turns: bool,
     /// Steps within which the engine must be ready, come to rest, or be clean.
     pub steps_most: u64,
@@ -45,7 +48,8 @@ pub struct Config {
     pub buffers_kept: usize,
     /// Whether the engine scrubs: at any time, and at the end, to leave nothing bad.
     pub scrubs: bool,
-    /// Whether the engine is told at any time that nobody asks for anything, and that nobody writes.
+    /// Whether the engine is told at any time that nobody asks for anything, and that nobody
+    /// writes.
     pub idles: bool,
     /// Whether users read devices themselves where the engine tells them what lies there.
     pub direct_reads: bool,
@@ -84,7 +88,8 @@ impl Config {
 
 /// What an engine is made from.
 pub struct Start<'a> {
-    /// What the devices hold. For a new volume all are zeros, and what is put here is durable at once.
+    /// What the devices hold. For a new volume all are zeros, and what is put here is durable at
+    /// once.
     pub disks: &'a mut [Disk],
     /// 0 for a new volume; else the volume is to be opened.
     pub session: u32,
@@ -109,7 +114,8 @@ pub fn run_seed<E: Engine>(
     Err(run.failure(cause))
 }
 
-/// Runs many seeds on some threads, and adds up what they did; the failure with the least seed if any fails.
+/// Runs many seeds on some threads, and adds up what they did; the failure with the least seed if
+/// any fails.
 #[allow(clippy::result_large_err, reason = "one a run")]
 pub fn run_seeds<E: Engine>(
     seeds: Range<u64>,
@@ -159,7 +165,8 @@ pub fn each_seed(
     Ok(total)
 }
 
-/// What the devices hold and what a user may expect after the requests of a seed, without faults, all flushed.
+/// What the devices hold and what a user may expect after the requests of a seed, without faults,
+/// all flushed.
 #[allow(clippy::result_large_err, reason = "one a run")]
 pub fn prepare<E: Engine>(
     seed: u64,
@@ -182,7 +189,8 @@ pub fn prepare<E: Engine>(
     }
 }
 
-/// Opens a volume on devices as they are, in peace, reads all of it, and gives the devices as they are then.
+/// Opens a volume on devices as they are, in peace, reads all of it, and gives the devices as they
+/// are then.
 #[allow(clippy::result_large_err, reason = "one a run")]
 pub fn open_and_read<E: Engine>(
     seed: u64,
@@ -218,7 +226,8 @@ pub(crate) struct Run<'a, E, M> {
     session: u32,
     /// About so many kills while requests are made.
     kills: u64,
-    /// The next block of those that are read one after the other after some kills, so that all is known of what came up.
+    /// The next block of those that are read one after the other after some kills, so that all is
+    /// known of what came up.
     audit: Option<u64>,
     /// Steps until the next kill, once that is certain.
     kill_in: Option<u64>,
@@ -226,7 +235,8 @@ pub(crate) struct Run<'a, E, M> {
     scrub_rarity: Option<u64>,
     /// When the engine is told that nobody writes.
     stills: Option<Random>,
-    /// When devices are called slow, and how slow. Of its own, so that nothing else of a run depends on it.
+    /// When devices are called slow, and how slow. Of its own, so that nothing else of a run
+    /// depends on it.
     paces: Random,
     stats: Stats,
 }
@@ -363,13 +373,15 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         self.until(Weather::Calm, |run| run.ready() && !run.model.has_epochs())
     }
 
-    /// Nothing goes wrong any more. All devices come back, and the volume becomes clean; then it bears what it promises.
+    /// Nothing goes wrong any more. All devices come back, and the volume becomes clean; then it
+    /// bears what it promises.
     fn peace(&mut self) -> Result<(), Cause> {
         self.calm();
         if self.config.faults.contains(&Fault::Returns) && self.random.chance(1, 2) {
             self.until(Weather::Calm, |run| run.ready() && run.world.is_idle())?;
             let away = self.faults.all_away(&self.world);
-            // All are there before the first is told of: what the engine does then may be on any of them.
+            // All are there before the first is told of: what the engine does then may be on any of
+            // them.
             away.iter().for_each(|&(slot, found)| self.put_back(slot, found));
             for (slot, found) in away {
                 self.tell_back(slot, found)?;
@@ -402,8 +414,8 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         self.read_all()
     }
 
-    /// A scrub with repair leaves nothing bad, however much was before, within the promise. So the next scrub finds nothing,
-    /// and from then on no device counts as damaged.
+    /// A scrub with repair leaves nothing bad, however much was before, within the promise. So the
+    /// next scrub finds nothing, and from then on no device counts as damaged.
     fn leave_nothing_bad(&mut self) -> Result<(), Cause> {
         // What is written and nothing maps to yet is no scrub's matter, and could rot unseen.
         self.ask_and_rest(&Ask::Flush)?;
@@ -438,7 +450,8 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         status.clone().filter(is_done).ok_or_else(|| Cause::ScrubNotDone(status.map(Box::new)))
     }
 
-    /// A device is there again, and the engine is told; first that it was gone, in case it does not know.
+    /// A device is there again, and the engine is told; first that it was gone, in case it does not
+    /// know.
     fn bring_back(&mut self, slot: Slot, found: Found) -> Result<(), Cause> {
         self.put_back(slot, found);
         self.tell_back(slot, found)
@@ -528,7 +541,8 @@ impl<'a, E: Engine, M: FnMut(Start<'_>) -> Result<E, Refusal>> Run<'a, E, M> {
         self.tell(event)
     }
 
-    /// A user looks at a device, for one stretch of what they want, or at what they have found; whether one did.
+    /// A user looks at a device, for one stretch of what they want, or at what they have found;
+    /// whether one did.
     fn look(&mut self) -> Result<bool, Cause> {
         let nothing_else = self.world.is_idle();
         let Some(direct) = &mut self.direct else { return Ok(false) };

@@ -1,7 +1,8 @@
 //! Devices, memory and time: performs actions in an order and at a speed that the seed decides.
 //!
-//! Every action given waits until its time has come; [`World::step`] performs the one whose time comes first and gives the event.
-//! A reply and a release are performed at once. What the engine does against the rules of its driver is a [`Breach`].
+//! Every action given waits until its time has come; [`World::step`] performs the one whose time
+//! comes first and gives the event. A reply and a release are performed at once. What the engine
+//! does against the rules of its driver is a [`Breach`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -186,7 +187,8 @@ pub enum Lie {
 /// How everything ends at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kill {
-    /// The process dies; the devices keep their caches, and writes in flight end one way or another.
+    /// The process dies; the devices keep their caches, and writes in flight end one way or
+    /// another.
     Process,
     /// The power fails: caches are lost by the rule of crashes.
     Power,
@@ -275,8 +277,10 @@ impl World {
         }
     }
 
-    /// From now on every device does one thing at a time, in the order in which it was given, and each takes as long as `service_ns`
-    /// says of the device, its kind, its first block and how many there are; a computation takes no time. So a run measures time, and has no chance in it.
+    /// From now on every device does one thing at a time, in the order in which it was given, and
+    /// each takes as long as `service_ns` says of the device, its kind, its first block and how
+    /// many there are; a computation takes no time. So a run measures time, and has no chance in
+    /// it.
     pub fn serve(&mut self, service_ns: impl FnMut(Slot, IoKind, DeviceBlock, u64) -> u64 + 'static) {
         let free_at_ns = vec![self.now_ns; self.disks.len()];
         self.served = Some(Served { service_ns: Box::new(service_ns), free_at_ns, worked_ns: 0 });
@@ -377,7 +381,8 @@ impl World {
         }
     }
 
-    /// Takes an action of the engine. An answer is given at once, everything else happens in later steps.
+    /// Takes an action of the engine. An answer is given at once, everything else happens in later
+    /// steps.
     pub fn perform(&mut self, action: Action) -> Result<Option<Answer>, Breach> {
         match action {
             Action::Read { io, slot, at, into, generation, urgency } => {
@@ -489,7 +494,8 @@ impl World {
         &self.volume
     }
 
-    /// What a user finds who reads a device without the engine; `None`: not in full, or not what it should be.
+    /// What a user finds who reads a device without the engine; `None`: not in full, or not what it
+    /// should be.
     pub fn look(&mut self, stretch: &Stretch) -> Option<Vec<Data>> {
         let disk = &self.disks[stretch.slot.0 as usize];
         let found = disk.read(stretch.at, u64::from(stretch.blocks()), &mut self.random);
@@ -572,7 +578,8 @@ impl World {
         }
     }
 
-    /// Performs what is due next, and gives the event; `None` if nothing waits. A write does as the lie says.
+    /// Performs what is due next, and gives the event; `None` if nothing waits. A write does as the
+    /// lie says.
     pub fn step(&mut self, lie: Lie) -> Option<Event> {
         let ((due_ns, order), pending) = self.pending.pop_first()?;
         self.now_ns = self.now_ns.max(due_ns);
@@ -679,7 +686,8 @@ impl World {
         made.iter().for_each(|(&buffer, &data)| self.memory.fill(buffer, Some(data)));
     }
 
-    /// A device is pulled out. With `told`, an event says so at some time; without, inputs and outputs find it gone.
+    /// A device is pulled out. With `told`, an event says so at some time; without, inputs and
+    /// outputs find it gone.
     pub fn pull_out(&mut self, slot: Slot, told: bool) {
         self.trace.line(format_args!(
             "{} pull out {}{}",
@@ -693,8 +701,8 @@ impl World {
         }
     }
 
-    /// A device is there again, with what it held, or an empty one in its place. For a time when nothing is under way on it; an
-    /// engine that runs is to be told by the caller.
+    /// A device is there again, with what it held, or an empty one in its place. For a time when
+    /// nothing is under way on it; an engine that runs is to be told by the caller.
     pub fn put_back(&mut self, slot: Slot, found: Found) {
         self.trace.line(format_args!("{} put back {}, {found:?}", self.now_ns, slot.0));
         let disk = &mut self.disks[slot.0 as usize];

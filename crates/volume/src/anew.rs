@@ -1,10 +1,14 @@
-//! A volume whose superblocks or maps are gone on more devices than the code bears, although the data are whole: what its chunks say of themselves.
+//! A volume whose superblocks or maps are gone on more devices than the code bears, although the
+//! data are whole: what its chunks say of themselves.
 //!
-//! A chunk's header names volume, slot, physical and logical stripe, column and generation under a checksum, so that a device without any superblock
-//! is known by its chunks, and the stripe table can be made of them: of each logical stripe the newest generation of which enough chunks are there.
+//! A chunk's header names volume, slot, physical and logical stripe, column and generation under a
+//! checksum, so that a device without any superblock is known by its chunks, and the stripe table
+//! can be made of them: of each logical stripe the newest generation of which enough chunks are
+//! there.
 //!
-//! What cannot be known: what lived only in the log, which does not say whose blocks it holds; whether a stripe was trimmed, or its last
-//! write forgotten by a crash. Such stripes come back. Nothing is decided here of what the journal can still say: whoever calls tries that first.
+//! What cannot be known: what lived only in the log, which does not say whose blocks it holds;
+//! whether a stripe was trimmed, or its last write forgotten by a crash. Such stripes come back.
+//! Nothing is decided here of what the journal can still say: whoever calls tries that first.
 
 use crate::journal::definition_bytes;
 use crate::maps::{Mapping, Maps};
@@ -16,7 +20,8 @@ use pantile_format::volume::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The writes of a stripe by generation and place, the newest first, and the devices that have their chunk of each.
+/// The writes of a stripe by generation and place, the newest first, and the devices that have
+/// their chunk of each.
 type Writes = BTreeMap<std::cmp::Reverse<(u64, u32)>, BTreeSet<Slot>>;
 
 /// Sessions and records are numbered on behind all that devices without a superblock may know of.
@@ -35,7 +40,8 @@ pub struct ChunkFound {
     pub generation: u64,
 }
 
-/// What is to be written to make a volume that can be opened, in steps: each is durable on all devices before the next begins.
+/// What is to be written to make a volume that can be opened, in steps: each is durable on all
+/// devices before the next begins.
 #[derive(Clone, Debug)]
 pub struct Anew {
     /// The steps: slot, first block and bytes of each write.
@@ -50,7 +56,8 @@ pub struct Anew {
     pub behind: Vec<Slot>,
 }
 
-/// The superblocks of devices that have lost theirs, made from one that is left: what the volume knew stays as it is.
+/// The superblocks of devices that have lost theirs, made from one that is left: what the volume
+/// knew stays as it is.
 pub fn superblocks_again(geometry: &Geometry, left: &Superblock, of: &[Slot]) -> Anew {
     let mut anew =
         Anew { steps: Vec::new(), stripes: 0, older: Vec::new(), lost: Vec::new(), behind: Vec::new() };
@@ -82,7 +89,8 @@ fn superblock_steps(
     steps.into_iter().filter(|step| !step.is_empty()).collect()
 }
 
-/// Maps made of chunks alone, for devices of which `here` are given; `left`: the newest superblock that is left of any.
+/// Maps made of chunks alone, for devices of which `here` are given; `left`: the newest superblock
+/// that is left of any.
 ///
 /// The log begins empty. `fresh`: drawn at random; it becomes the history.
 pub fn maps_anew(
@@ -131,8 +139,8 @@ pub fn maps_anew(
     for slot in slots().filter(|slot| !here.contains(slot)) {
         maps.members[slot.0 as usize] = MemberState::Lost { missed_from: Generation(0) };
     }
-    // Those that lack something are caught up, the nearest to whole first, as long as the volume can do without them meanwhile. What others lack is found
-    // when it is read or scrubbed.
+    // Those that lack something are caught up, the nearest to whole first, as long as the volume
+    // can do without them meanwhile. What others lack is found when it is read or scrubbed.
     let mut behind: Vec<(u64, Slot)> = lacked.into_iter().map(|(slot, first)| (first, slot)).collect();
     behind.sort_unstable();
     let mut away = maps.absent();

@@ -9,11 +9,12 @@ pub const BLOCK_BYTES: u64 = pantile_format::volume::BLOCK_BYTES as u64;
 
 /// One block of memory that the driver holds.
 ///
-/// Those below [`ENGINE_BUFFERS`](crate::ENGINE_BUFFERS) are named by the driver and come with writes, the others by the volume. A buffer that an
-/// action makes exists until it is released, whether the action succeeds or not; only then may its name be used again.
+/// Those below [`ENGINE_BUFFERS`](crate::ENGINE_BUFFERS) are named by the driver and come with
+/// writes, the others by the volume. A buffer that an action makes exists until it is released,
+/// whether the action succeeds or not; only then may its name be used again.
 ///
-/// The lower 32 bits of a name that the volume gives are a number below that of the most buffers that ever existed at a time, of which no two
-/// that exist have the same: an index for tables.
+/// The lower 32 bits of a name that the volume gives are a number below that of the most buffers
+/// that ever existed at a time, of which no two that exist have the same: an index for tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BufferId(pub u64);
 
@@ -29,14 +30,17 @@ pub struct JobId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId(pub u64);
 
-/// Names an epoch of delayed parity: its session's number times a million, and its own. Never used twice.
+/// Names an epoch of delayed parity: its session's number times a million, and its own. Never used
+/// twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EpochId(pub u64);
 
-/// What makes the checksum of a block differ from that of the same bytes elsewhere or at another time.
+/// What makes the checksum of a block differ from that of the same bytes elsewhere or at another
+/// time.
 ///
-/// The checksum is [`block_checksum`](pantile_format::volume::block_checksum): CRC-64/NVME over volume id (16 bytes; given to
-/// the driver once), slot (4), address (8) and generation (8), little-endian, then the content.
+/// The checksum is [`block_checksum`](pantile_format::volume::block_checksum): CRC-64/NVME over
+/// volume id (16 bytes; given to the driver once), slot (4), address (8) and generation (8),
+/// little-endian, then the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seed {
     /// The device.
@@ -75,8 +79,8 @@ pub enum Request {
     },
     /// Answers when everything answered before it would survive a crash.
     Flush,
-    /// Begins an epoch of delayed parity over the stripes that these blocks touch; answered with [`Reply::Begun`] when nothing of them is
-    /// dirty any more.
+    /// Begins an epoch of delayed parity over the stripes that these blocks touch; answered with
+    /// [`Reply::Begun`] when nothing of them is dirty any more.
     Begin {
         /// The first block.
         first: UserBlock,
@@ -85,14 +89,16 @@ pub enum Request {
         /// Blocks whose parity may be owed; beyond it writers wait until some is made.
         owed_blocks_max: u64,
     },
-    /// A read, write, trim or flush of an epoch. A flush answers when the epoch's data are on the devices; parity stays owed.
+    /// A read, write, trim or flush of an epoch. A flush answers when the epoch's data are on the
+    /// devices; parity stays owed.
     Within {
         /// The epoch.
         epoch: EpochId,
         /// What.
         request: Box<Request>,
     },
-    /// Makes what is owed and seals the epoch: answered when all of it would survive a crash and everybody sees it.
+    /// Makes what is owed and seals the epoch: answered when all of it would survive a crash and
+    /// everybody sees it.
     End {
         /// The epoch.
         epoch: EpochId,
@@ -102,7 +108,8 @@ pub enum Request {
         /// The epoch.
         epoch: EpochId,
     },
-    /// Makes parity of what was written up to a number of [`EpochStatus`](crate::EpochStatus), in advance. Answered when it is begun.
+    /// Makes parity of what was written up to a number of [`EpochStatus`](crate::EpochStatus), in
+    /// advance. Answered when it is begun.
     Advance {
         /// The epoch.
         epoch: EpochId,
@@ -120,24 +127,30 @@ pub enum Event {
     IoDone(IoId, IoResult),
     /// A computation is done.
     Computed(JobId, Computed),
-    /// A device is not there any more (pulled out, failed by its operator, or declared dead by the driver).
+    /// A device is not there any more (pulled out, failed by its operator, or declared dead by the
+    /// driver).
     DeviceGone(Slot),
     /// A device answers in a slot that was lost. The volume catches it up by itself.
     DeviceCame(Slot, Found),
     /// What the scrub should do.
     Scrub(Scrub),
-    /// It is about to be stopped: what serves only one that goes on is put away, and the next flush waits for that. Marks of stripes that
-    /// are of one time are taken away, how far a rebuild is gets into a record, and one says that the last change is durable.
+    /// It is about to be stopped: what serves only one that goes on is put away, and the next flush
+    /// waits for that. Marks of stripes that are of one time are taken away, how far a rebuild is
+    /// gets into a record, and one says that the last change is durable.
     Settle,
-    /// A device takes so many times as long for a read as the others do; 1: as long. Reads go around it where that costs less.
+    /// A device takes so many times as long for a read as the others do; 1: as long. Reads go
+    /// around it where that costs less.
     Pace(Slot, u32),
-    /// Nobody has written for a while, whoever reads: if nothing on the devices says that the last change is durable, a record says so, and
-    /// no later opening takes it for one that a crash cut off.
+    /// Nobody has written for a while, whoever reads: if nothing on the devices says that the last
+    /// change is durable, a record says so, and no later opening takes it for one that a crash cut
+    /// off.
     Still,
-    /// Nobody has asked for anything for a while; that it is still, too. Until somebody does, what is in memory is made durable, and stripes with
-    /// much in the log are merged, so that the next burst finds room; while a device is lost or rebuilt the log stays.
+    /// Nobody has asked for anything for a while; that it is still, too. Until somebody does, what
+    /// is in memory is made durable, and stripes with much in the log are merged, so that the next
+    /// burst finds room; while a device is lost or rebuilt the log stays.
     Idle,
-    /// Make a volume of version 1 one of version 2. Nothing happens where it is one, or where the text of its code leaves no room.
+    /// Make a volume of version 1 one of version 2. Nothing happens where it is one, or where the
+    /// text of its code leaves no room.
     Upgrade,
     /// A person has looked at suspect blocks of this range and calls them good.
     Checked {
@@ -153,7 +166,8 @@ pub enum Event {
 pub enum Found {
     /// Nothing of use: all of it is made anew.
     Blank,
-    /// What it held when it was lost, of this volume, in this slot, and of a history that this one goes on from.
+    /// What it held when it was lost, of this volume, in this slot, and of a history that this one
+    /// goes on from.
     Stale,
 }
 
@@ -307,7 +321,8 @@ pub enum Action {
 /// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// The content of each block; `None` is zeros. The driver copies it before it performs a later `Release`.
+    /// The content of each block; `None` is zeros. The driver copies it before it performs a later
+    /// `Release`.
     Read(Vec<Option<BufferId>>),
     /// Done.
     Done,
@@ -372,7 +387,8 @@ pub enum Failure {
         /// The first block behind it.
         end: UserBlock,
     },
-    /// Blocks of the epoch lay on devices that were lost, or rotted, before their parity was made. Nothing else is lost.
+    /// Blocks of the epoch lay on devices that were lost, or rotted, before their parity was made.
+    /// Nothing else is lost.
     EpochLost {
         /// The epoch.
         epoch: EpochId,

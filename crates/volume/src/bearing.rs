@@ -1,7 +1,8 @@
 //! Which devices may be lost: by the equations, not by their number.
 //!
-//! A set of devices may be lost if, of every stripe, what lies on them can be had from the others: the equations, restricted
-//! to the cells of the set, have full rank. Where columns are turned from stripe to stripe, that has to hold for every turn.
+//! A set of devices may be lost if, of every stripe, what lies on them can be had from the others:
+//! the equations, restricted to the cells of the set, have full rank. Where columns are turned from
+//! stripe to stripe, that has to hold for every turn.
 
 use crate::Slot;
 use pantile_code::Code;

@@ -1,15 +1,16 @@
 //! Making memory durable: one commit at a time, each one atomic change of the maps.
 //!
-//! A commit takes what is sealed, or as much of it as the log and the free stripes hold, and goes through four phases:
+//! A commit takes what is sealed, or as much of it as the log and the free stripes hold, and goes
+//! through four phases:
 //!
 //! 1. gather: what is current of the stripes that are merged is fetched;
 //! 2. compute: parity and the checksum of every block;
 //! 3. write: data, parity, headers, log blocks and the record, all at once;
 //! 4. flush: every device that is present, once.
 //!
-//! Then the maps are switched, what was replaced is freed, and memory is released. Nothing that the maps point to is
-//! overwritten before the record that replaces it is durable: new stripes and rows come from the free ones, and what this
-//! commit frees is free for the next.
+//! Then the maps are switched, what was replaced is freed, and memory is released. Nothing that the
+//! maps point to is overwritten before the record that replaces it is durable: new stripes and rows
+//! come from the free ones, and what this commit frees is free for the next.
 
 mod sealing;
 
@@ -31,12 +32,13 @@ const MEMBER_BYTES: u64 = 40;
 /// Stripes merged by one commit for no other reason than to empty the log.
 const MERGES_MOST: usize = 8;
 
-/// While nobody asks for anything, stripes are merged that have at least this part of their blocks in the log: of a stripe of 15 MiB more
-/// than a block or two, which may be written again before there is need of their room.
+/// While nobody asks for anything, stripes are merged that have at least this part of their blocks
+/// in the log: of a stripe of 15 MiB more than a block or two, which may be written again before
+/// there is need of their room.
 const PUT_AWAY_SHARE: u64 = 32;
 
-/// Blocks of stripes that one commit reads to write them as a whole, unless it is one stripe: 32 MiB. Each is in memory until the
-/// commit ends.
+/// Blocks of stripes that one commit reads to write them as a whole, unless it is one stripe: 32
+/// MiB. Each is in memory until the commit ends.
 const GATHER_BLOCKS_MOST: usize = 8192;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,7 +164,8 @@ struct RowWrite {
 impl Engine {
     /// User blocks that one row of copies holds.
     ///
-    /// Each block has a copy on a device that is there: any t + 1 have one while no more than t are lost, else only those do.
+    /// Each block has a copy on a device that is there: any t + 1 have one while no more than t are
+    /// lost, else only those do.
     fn copies_per_row(&self) -> usize {
         let (slots, lost, tolerance) =
             (self.geometry.slots(), self.maps.absent().len(), self.geometry.tolerance());
@@ -170,7 +173,8 @@ impl Engine {
         (devices / (tolerance + 1)).max(1)
     }
 
-    /// Of so many blocks, those that go to full rows of the log code: none where what is written could not be had.
+    /// Of so many blocks, those that go to full rows of the log code: none where what is written
+    /// could not be had.
     fn coded(&self, blocks: usize) -> usize {
         let full = self.planners.row.code().data().len();
         let bears = self.planners.rows_bear.bears(&self.maps.absent());
@@ -182,8 +186,8 @@ impl Engine {
         coded / full + (blocks - coded).div_ceil(self.copies_per_row())
     }
 
-    /// Stripes that are written as a whole for a reason other than what is dirty: those that did not verify, and, if the log
-    /// runs low or is put away, those with the most in it.
+    /// Stripes that are written as a whole for a reason other than what is dirty: those that did
+    /// not verify, and, if the log runs low or is put away, those with the most in it.
     fn forced(&self) -> BTreeSet<u32> {
         let mut forced = self.repair.clone();
         let is_low = self.log_is_low();
@@ -204,8 +208,9 @@ impl Engine {
         (blocks * BLOCK_BYTES).saturating_sub(members + RECORD_HEAD_BYTES as u64 + size_of::<u64>() as u64)
     }
 
-    /// Chooses what the commit takes, and where it goes: stripes that are dirty as a whole, or that must be written anew, to free
-    /// places; the rest to the log; when that has no room, home by merging, the fullest first; what then is left waits.
+    /// Chooses what the commit takes, and where it goes: stripes that are dirty as a whole, or that
+    /// must be written anew, to free places; the rest to the log; when that has no room, home by
+    /// merging, the fullest first; what then is left waits.
     fn begin_commit(&mut self) {
         let per_stripe = self.geometry.stripe_blocks() as usize;
         let free_rows = self.maps.free_rows.len().saturating_sub(self.pinned_rows.len());
@@ -317,10 +322,12 @@ impl Engine {
         let is_empty = commit.stripes.is_empty() && commit.rows.is_empty() && commit.taken.is_empty();
         let is_empty = is_empty && commit.ahead.is_empty();
         if is_empty && !commit.members_changed {
-            // What is in the log is not worth it, or can go nowhere: enough until somebody has asked for something again.
+            // What is in the log is not worth it, or can go nowhere: enough until somebody has
+            // asked for something again.
             self.idle = false;
-            // No room for anything: the log and the free stripes are held by reads under way; it is tried again after them. Unless
-            // nothing is under way: then what is dirty can go nowhere, because broken stripes hold the log.
+            // No room for anything: the log and the free stripes are held by reads under way; it is
+            // tried again after them. Unless nothing is under way: then what is dirty can go
+            // nowhere, because broken stripes hold the log.
             self.failed |= !waiting.is_empty() && self.is_idle() && !self.broken.is_empty();
             self.give_up_if_failed();
             return;
@@ -363,10 +370,11 @@ impl Engine {
         Dirty { blocks, unmapped, staged, unstaged: BTreeSet::new() }
     }
 
-    /// Writes stripes and rows of the last record again, because a device that is present lacks a part of them.
+    /// Writes stripes and rows of the last record again, because a device that is present lacks a
+    /// part of them.
     ///
-    /// Called while a volume is opened, before anything else is written: the state before the record is still whole, so
-    /// that it can be returned to if this does not succeed.
+    /// Called while a volume is opened, before anything else is written: the state before the
+    /// record is still whole, so that it can be returned to if this does not succeed.
     pub(crate) fn begin_again(
         &mut self,
         stripes: &[u32],
@@ -471,7 +479,8 @@ impl Engine {
                 .map(|c| self.geometry.row_slot(row, c))
                 .filter(|slot| self.maps.is_present(*slot))
                 .collect();
-            // Copies go to devices that are there first; with too few of them the rest is lost at once, within t.
+            // Copies go to devices that are there first; with too few of them the rest is lost at
+            // once, within t.
             let absent =
                 (0..columns).map(|c| self.geometry.row_slot(row, c)).filter(|s| !present.contains(s));
             let absent: Vec<Slot> = absent.collect();
@@ -496,7 +505,8 @@ impl Engine {
         rows
     }
 
-    /// Gets the blocks of stripes that are written as a whole: from what is taken, else from where they lie.
+    /// Gets the blocks of stripes that are written as a whole: from what is taken, else from where
+    /// they lie.
     pub(crate) fn gather(&mut self, wanted: Vec<(UserBlock, Requester)>) {
         let mut elsewhere = Vec::new();
         for (block, requester) in wanted {
@@ -542,8 +552,9 @@ impl Engine {
         self.phase_part_done();
     }
 
-    /// A stripe that was to be merged has a block that cannot be had: what was taken waits on, the stripe stays as it is and is
-    /// called broken. What is written to it goes to the log from now on.
+    /// A stripe that was to be merged has a block that cannot be had: what was taken waits on, the
+    /// stripe stays as it is and is called broken. What is written to it goes to the log from now
+    /// on.
     pub(crate) fn undo_commit(&mut self) {
         let Some(commit) = self.commit.take() else { return };
         let mut lost = Vec::new();
@@ -763,7 +774,8 @@ impl Engine {
         let Some(mut commit) = self.commit.take() else { return };
         let per_stripe = self.geometry.stripe_blocks();
         for change in &commit.changes {
-            // The member states in the record are those of when it was written; newer ones stay. Notes count since they were made.
+            // The member states in the record are those of when it was written; newer ones stay.
+            // Notes count since they were made.
             if !matches!(change, Change::Member { .. } | Change::Note(_)) {
                 self.maps.apply(change);
             }
@@ -772,7 +784,8 @@ impl Engine {
         self.journal_under_way = 0;
         self.is_provisional &= !commit.has_record;
         let newest = commit.changes.iter().filter_map(Change::generation).max();
-        // One that maps nothing says that all before it are durable, and there is nothing that it could lack.
+        // One that maps nothing says that all before it are durable, and there is nothing that it
+        // could lack.
         self.unproven = if commit.has_record { newest.is_some() } else { self.unproven };
         self.recorded_generation = self.recorded_generation.max(newest.map_or(0, |newest| newest + 1));
         if commit.again {

@@ -1,6 +1,7 @@
 //! Blocks in memory, by logical stripe: what is dirty, sealed or taken by a commit.
 //!
-//! A stripe's blocks lie side by side in the order of their places. A user who writes in order appends; whoever takes a stripe takes one list.
+//! A stripe's blocks lie side by side in the order of their places. A user who writes in order
+//! appends; whoever takes a stripe takes one list.
 
 use crate::Operand;
 use std::collections::BTreeMap;

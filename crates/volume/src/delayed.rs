@@ -1,14 +1,17 @@
 //! Epochs of delayed parity: who writes where, what is owed, and how an epoch ends.
 //!
-//! An epoch holds a range of whole stripes. What it writes goes to stripes of its own in free places ([`crate::owed`]), data only; the maps
-//! know nothing of it. So a crash or an abort needs no work, others read what was there before, and nothing that is committed shares a
-//! stripe with what has no parity. The end makes what is owed and switches all stripes with one record.
+//! An epoch holds a range of whole stripes. What it writes goes to stripes of its own in free
+//! places ([`crate::owed`]), data only; the maps know nothing of it. So a crash or an abort needs
+//! no work, others read what was there before, and nothing that is committed shares a stripe with
+//! what has no parity. The end makes what is owed and switches all stripes with one record.
 //!
-//! Invariants: a logical stripe is in at most one epoch; nobody else has anything dirty in it; what is owed stays below the epoch's budget, but
-//! for the write that has just exceeded it and is not answered, and for stripes that cannot be made whole because something is lost;
-//! the stripes of an epoch fit one record, and leave those places free that commits need.
+//! Invariants: a logical stripe is in at most one epoch; nobody else has anything dirty in it; what
+//! is owed stays below the epoch's budget, but for the write that has just exceeded it and is not
+//! answered, and for stripes that cannot be made whole because something is lost; the stripes of an
+//! epoch fit one record, and leave those places free that commits need.
 //!
-//! Deliberately not here: clocks. The driver says when to make parity in advance, and ends or aborts who has been silent.
+//! Deliberately not here: clocks. The driver says when to make parity in advance, and ends or
+//! aborts who has been silent.
 
 mod ending;
 mod within;

@@ -1,7 +1,7 @@
 //! The engine: requests, memory, and who waits for what.
 //!
-//! What a user reads is, newest first: dirty memory, memory of the commit under way, the log, the stripe, zeros. Writes are
-//! answered from memory; [`crate::commit`] makes them durable.
+//! What a user reads is, newest first: dirty memory, memory of the commit under way, the log, the
+//! stripe, zeros. Writes are answered from memory; [`crate::commit`] makes them durable.
 
 mod owner;
 
@@ -33,7 +33,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// Dirty blocks that start a commit although nobody waits for one: 16 MiB.
 pub const DIRTY_BLOCKS_MARK: usize = 4096;
 
-/// Blocks in memory, dirty or being made durable, beyond which writes are answered only when there are fewer: 128 MiB.
+/// Blocks in memory, dirty or being made durable, beyond which writes are answered only when there
+/// are fewer: 128 MiB.
 pub const DIRTY_BLOCKS_MOST: usize = 8 * DIRTY_BLOCKS_MARK;
 
 /// Buffers that the engine names start here; the driver's own stay below.
@@ -42,7 +43,8 @@ pub const ENGINE_BUFFERS: u64 = 1 << 63;
 /// Chunk headers kept in memory, beside those in use.
 const HEADERS_MOST: usize = 1 << 15;
 
-/// Content in memory: newest writes and trims that are not in a commit yet, or that one commit takes.
+/// Content in memory: newest writes and trims that are not in a commit yet, or that one commit
+/// takes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dirty {
     /// `Zeros` for a block trimmed by itself.
@@ -113,11 +115,14 @@ pub(crate) struct Engine {
     headers_most: usize,
     /// Dirty blocks that start a commit.
     pub(crate) dirty_mark: usize,
-    /// Logical stripes with a block that did not verify, until a record says that they are written anew.
+    /// Logical stripes with a block that did not verify, until a record says that they are written
+    /// anew.
     pub(crate) repair: BTreeSet<u32>,
-    /// Logical stripes of which more is bad than the code can bear: they are not merged, what can be read of them is.
+    /// Logical stripes of which more is bad than the code can bear: they are not merged, what can
+    /// be read of them is.
     pub(crate) broken: BTreeSet<u32>,
-    /// Devices that have come and take part from the next moment on in which nothing is being made durable.
+    /// Devices that have come and take part from the next moment on in which nothing is being made
+    /// durable.
     pub(crate) arrivals: BTreeMap<Slot, Found>,
     /// Those of them that have never had a snapshot: they get the text of the code, too.
     pub(crate) blank: BTreeSet<Slot>,
@@ -129,7 +134,8 @@ pub(crate) struct Engine {
     pub(crate) snapshot_wanted: bool,
     /// And all three superblocks of each device are to be written with it.
     pub(crate) snapshot_everywhere: bool,
-    /// The last record maps something and is durable, and nothing on the devices says so: an opening believes it only if what it maps is there.
+    /// The last record maps something and is durable, and nothing on the devices says so: an
+    /// opening believes it only if what it maps is there.
     pub(crate) unproven: bool,
     /// If so, a record is to say it, because nobody writes.
     pub(crate) proof_wanted: bool,
@@ -140,12 +146,14 @@ pub(crate) struct Engine {
     pub(crate) counts: Vec<DeviceCounts>,
     /// A device's state has changed and no record says so yet.
     pub(crate) members_changed: bool,
-    /// The session has written neither record nor snapshot, and a device that is not here may have a record that it does not know: with that
-    /// device the next session would go on from there, and whatever this one told anybody would be undone.
+    /// The session has written neither record nor snapshot, and a device that is not here may have
+    /// a record that it does not know: with that device the next session would go on from there,
+    /// and whatever this one told anybody would be undone.
     pub(crate) is_provisional: bool,
     /// Requests that came before anybody is served.
     pub(crate) early: Vec<(RequestId, Request)>,
-    /// More devices are gone than the code can bear, or the volume is open to be read only: nothing is written.
+    /// More devices are gone than the code can bear, or the volume is open to be read only: nothing
+    /// is written.
     pub(crate) failed: bool,
     /// It was opened without a session: nothing may be written, whatever devices could.
     pub(crate) reads_only: bool,
@@ -165,7 +173,8 @@ pub(crate) struct Engine {
     pub(crate) history_is_open: bool,
     /// Devices that were here when the volume was opened, ran separately and take no part.
     pub(crate) apart: Vec<(Slot, HistoryId)>,
-    /// While the volume is opened: the first generation of the last record, which a device may lack.
+    /// While the volume is opened: the first generation of the last record, which a device may
+    /// lack.
     pub(crate) opening_since: Option<u64>,
     /// While the last record is verified: what the headers of the chunks that it wrote must be.
     pub(crate) digests: BTreeMap<(u32, Slot), Crc64>,
@@ -253,7 +262,8 @@ impl Engine {
         })
     }
 
-    /// Enters a new session, whose superblock the caller makes durable before anything else is written.
+    /// Enters a new session, whose superblock the caller makes durable before anything else is
+    /// written.
     pub(crate) fn enter_session(&mut self, superblock: Superblock) {
         self.digests.clear();
         if !self.planted.is(Bug::GivesGenerationsAgain) {
@@ -282,7 +292,8 @@ impl Engine {
         self.counter = self.counter.max(counter);
     }
 
-    /// A device does not answer, or holds nothing, when the volume is opened: it misses what is written from a generation on.
+    /// A device does not answer, or holds nothing, when the volume is opened: it misses what is
+    /// written from a generation on.
     pub(crate) fn missing_at_start(&mut self, slot: Slot, since: u64) {
         self.lose_member(slot, since);
     }
@@ -312,7 +323,8 @@ impl Engine {
         self.ios.is_empty() && self.jobs.is_empty() && reads
     }
 
-    /// Whether every device has all that it should have, as far as anybody has looked, and records say so.
+    /// Whether every device has all that it should have, as far as anybody has looked, and records
+    /// say so.
     pub(crate) fn is_clean(&self) -> bool {
         let present = self.maps.has_all_members();
         let told = !self.members_changed || self.planted.is(Bug::AnswersBeforeLossIsRecorded);
@@ -321,7 +333,8 @@ impl Engine {
         present && recorded && self.repair.is_empty() && self.broken.is_empty() && !self.failed
     }
 
-    /// What devices hold is known, and nothing is written to them: requests to read are served from now on.
+    /// What devices hold is known, and nothing is written to them: requests to read are served from
+    /// now on.
     pub(crate) fn only_read(&mut self) {
         self.digests.clear();
         (self.opening_since, self.verify_lost) = (None, 0);
@@ -393,7 +406,8 @@ impl Engine {
         self.members_changed |= self.has_unrecorded_notes();
     }
 
-    /// Begins to make the volume one of version 2; a snapshot does it, and all three superblocks of every device.
+    /// Begins to make the volume one of version 2; a snapshot does it, and all three superblocks of
+    /// every device.
     fn upgrade(&mut self) {
         let second = Second::new(self.superblock.definition);
         if self.superblock.second.is_none() && second.is_some() && !self.noting.upgrades {
@@ -512,7 +526,8 @@ impl Engine {
         }
     }
 
-    /// Takes so many new contents, which a function gives by index, and stages the stripes that are dirty as a whole then.
+    /// Takes so many new contents, which a function gives by index, and stages the stripes that are
+    /// dirty as a whole then.
     fn put(&mut self, first: UserBlock, count: u64, content: impl Fn(usize) -> Operand) {
         let per_stripe = self.geometry.stripe_blocks();
         let mut index = 0;
@@ -575,7 +590,8 @@ impl Engine {
         Some((read.epoch?, read.first))
     }
 
-    /// Finds the newest content of blocks, in memory or on the devices; runs of a stripe are read together.
+    /// Finds the newest content of blocks, in memory or on the devices; runs of a stripe are read
+    /// together.
     pub(crate) fn resolve_all(&mut self, wanted: Vec<(UserBlock, Requester)>) {
         let blocks = || wanted.iter().map(|&(block, _)| block);
         let (Some(first), Some(last)) = (blocks().min(), blocks().max()) else { return };
@@ -832,7 +848,8 @@ impl Engine {
     }
 
     pub(crate) fn keep_sums(&mut self, physical: u32, slot: Slot, sums: ChunkSums) {
-        // The oldest go first, but none of a stripe that somebody reads: the reader holds blocks against them.
+        // The oldest go first, but none of a stripe that somebody reads: the reader holds blocks
+        // against them.
         for _ in 0..self.sums_order.len() {
             if self.sums.len() < self.headers_most {
                 break;

@@ -1,7 +1,8 @@
 //! Which ranges hold something and which read as zeros because nothing was written there.
 //!
-//! Told from the maps and memory alone, nothing is read: a range is called a hole only if it is one, and a block of zeros that somebody wrote is
-//! data. Cost: the stripes of the range, and the blocks of those with something in memory or in the log.
+//! Told from the maps and memory alone, nothing is read: a range is called a hole only if it is
+//! one, and a block of zeros that somebody wrote is data. Cost: the stripes of the range, and the
+//! blocks of those with something in memory or in the log.
 
 use crate::Operand;
 use crate::UserBlock;
@@ -17,7 +18,8 @@ pub struct Extent {
 }
 
 impl Engine {
-    /// The extents of a range, in order, no two neighbours of one kind; cut at the end of the volume.
+    /// The extents of a range, in order, no two neighbours of one kind; cut at the end of the
+    /// volume.
     pub(crate) fn extents(&self, first: UserBlock, count: u64) -> Vec<Extent> {
         let end = first.0.saturating_add(count).min(self.geometry.user_blocks());
         let mut extents: Vec<Extent> = Vec::new();

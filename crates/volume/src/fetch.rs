@@ -1,9 +1,11 @@
-//! Getting one block: from where it lies if it verifies there, else from the others of its codeword.
+//! Getting one block: from where it lies if it verifies there, else from the others of its
+//! codeword.
 //!
-//! A block in a stripe and the blocks at the same offset of the stripe's other cells are a codeword of the volume's code; a
-//! block in the log is in a codeword of the log code, or one of t + 1 copies. A fetch reads the cheapest set that yields
-//! the block with what is lost right now. Every block read is held against its checksum under the generation of
-//! the map; one that fails is lost like one on a dead device, and the rest is planned again.
+//! A block in a stripe and the blocks at the same offset of the stripe's other cells are a codeword
+//! of the volume's code; a block in the log is in a codeword of the log code, or one of t + 1
+//! copies. A fetch reads the cheapest set that yields the block with what is lost right now. Every
+//! block read is held against its checksum under the generation of the map; one that fails is lost
+//! like one on a dead device, and the rest is planned again.
 
 use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::maps::{Mapping, RowKind};
@@ -64,8 +66,8 @@ pub(crate) enum Requester {
     },
 }
 
-/// Fetches under way of those that wait for their turn. Where the block itself is bad each reads as many others as the code needs: with
-/// 64 devices these hold 64 MiB.
+/// Fetches under way of those that wait for their turn. Where the block itself is bad each reads as
+/// many others as the code needs: with 64 devices these hold 64 MiB.
 const LATER_FETCHES: usize = 256;
 
 /// Blocks under way of stripes that are verified as a whole: 32 MiB, or one stripe.
@@ -120,7 +122,8 @@ pub(crate) struct Fetch {
     lost: CellSet,
     /// Cells on slow devices, counted as lost as long as the block can be had without them.
     avoided: CellSet,
-    /// Cells on devices that did not have them when that was last asked. A device that is rebuilt has them later.
+    /// Cells on devices that did not have them when that was last asked. A device that is rebuilt
+    /// has them later.
     absent: CellSet,
     have: BTreeMap<CellIndex, BufferId>,
     /// Reads under way.
@@ -309,8 +312,8 @@ impl Engine {
         CellSet::of_cells(code, &code.cells().filter(is_absent).collect::<Vec<CellIndex>>())
     }
 
-    /// The cells of a row of the log that lie on slow devices, for a user who wants one. Blocks of stripes are read together, and come here only if
-    /// something was wrong.
+    /// The cells of a row of the log that lie on slow devices, for a user who wants one. Blocks of
+    /// stripes are read together, and come here only if something was wrong.
     fn slow_cells(&self, word: &Word, requester: Requester) -> CellSet {
         let code = self.planner(word).code();
         let is_avoided = matches!((word, requester), (Word::Row { .. }, Requester::User(..)));
@@ -318,7 +321,8 @@ impl Engine {
         CellSet::of_cells(code, &code.cells().filter(is_slow).collect::<Vec<CellIndex>>())
     }
 
-    /// A block cannot be had without cells on slow devices: they count as there, and are read. `false`: none were avoided.
+    /// A block cannot be had without cells on slow devices: they count as there, and are read.
+    /// `false`: none were avoided.
     fn reads_slow_cells(&mut self, id: FetchId) -> bool {
         let Some(fetch) = self.fetches.get_mut(&id) else { return false };
         let had_some = !fetch.avoided.is_empty();
@@ -516,8 +520,8 @@ impl Engine {
         counts.checksum_errors += u64::from(matches!(result, IoResult::Bytes(_)) && !is_good);
     }
 
-    /// A block that should be good was not: its stripe, or the stripes of all blocks of its log row, are written anew by the
-    /// next commit.
+    /// A block that should be good was not: its stripe, or the stripes of all blocks of its log
+    /// row, are written anew by the next commit.
     fn suspect(&mut self, word: &Word) {
         match word {
             Word::Stripe { logical, mapping, .. } => self.suspect_stripe(*logical, *mapping),
@@ -590,7 +594,8 @@ impl Engine {
         }
     }
 
-    /// The block cannot be had where it was looked for. If it has moved meanwhile, or a device has it that had not, it is looked for again.
+    /// The block cannot be had where it was looked for. If it has moved meanwhile, or a device has
+    /// it that had not, it is looked for again.
     fn abandon(&mut self, id: FetchId) {
         let Some(fetch) = self.fetches.get(&id) else { return };
         if !fetch.asked.is_empty() || fetch.headers > 0 {
@@ -610,7 +615,8 @@ impl Engine {
         let absent = self.absent_cells(&fetch.word);
         let returned: Vec<CellIndex> = fetch.absent.iter().filter(|&cell| !absent.contains(cell)).collect();
         if !moved && !returned.is_empty() {
-            // A device has been rebuilt since, and may be what makes up for one that was lost since.
+            // A device has been rebuilt since, and may be what makes up for one that was lost
+            // since.
             if let Some(fetch) = self.fetches.get_mut(&id) {
                 returned.iter().for_each(|&cell| fetch.lost.remove(cell));
                 absent.iter().for_each(|cell| fetch.lost.insert(cell));

@@ -1,4 +1,5 @@
-//! Which device and block holds what: the code laid over the zones that `pantile_format::volume` lays on a device.
+//! Which device and block holds what: the code laid over the zones that `pantile_format::volume`
+//! lays on a device.
 
 use crate::{Bearing, DeviceBlock, Slot, UserBlock};
 use pantile_code::{CellIndex, Code, CodeError};
@@ -25,7 +26,8 @@ pub struct Geometry {
     pub placement: Placement,
     /// How writes become durable.
     pub policy: Policy,
-    /// By slot, as if each device ended where it may. They differ only where columns have unlike numbers of rows.
+    /// By slot, as if each device ended where it may. They differ only where columns have unlike
+    /// numbers of rows.
     zones: Vec<Zones>,
 }
 
@@ -40,7 +42,8 @@ pub struct NewVolume {
     pub element_blocks: u32,
     /// Stripes of the user's address space.
     pub logical_stripes: u32,
-    /// Places for stripes beyond those: what writing and merging move through. `Policy::Inplace` uses none.
+    /// Places for stripes beyond those: what writing and merging move through. `Policy::Inplace`
+    /// uses none.
     pub spare_stripes: u32,
     /// Rows of the log. `Policy::Inplace` uses none.
     pub log_rows: u32,
@@ -138,7 +141,8 @@ impl Geometry {
 
     /// The code of a log row: one block per device, at least the volume's tolerance.
     ///
-    /// The volume's own if it has one row per column, else an extended Cauchy code (Reed-Solomon beyond six parities).
+    /// The volume's own if it has one row per column, else an extended Cauchy code (Reed-Solomon
+    /// beyond six parities).
     pub fn log_code(&self) -> Result<Code, CodeError> {
         let (n, t) = (self.slots(), self.tolerance());
         match self.code.rows_max() {
@@ -241,7 +245,8 @@ pub(crate) struct Planners {
 }
 
 impl Planners {
-    /// The cheapest way to the cells of a stripe that are wanted, once for each pattern; `None` if there is none.
+    /// The cheapest way to the cells of a stripe that are wanted, once for each pattern; `None` if
+    /// there is none.
     pub(crate) fn recover_in_stripe(
         &mut self,
         lost: &CellSet,

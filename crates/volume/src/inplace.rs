@@ -1,23 +1,32 @@
-//! The second policy: every stripe has one place, and small writes change it there. The textbook's, and the baseline of every comparison.
+//! The second policy: every stripe has one place, and small writes change it there. The textbook's,
+//! and the baseline of every comparison.
 //!
 //! Logical stripe L lies in physical stripe L. There is no log. A commit is one of three:
 //!
-//! * of the record alone: members, trims, and the *marks* of stripes that the next one writes in place; durable before that begins;
-//! * of data: of each stripe that is dirty, unpinned and marked or unmapped, the blocks that are dirty. Old contents are read and
-//!   verified as the cheapest [`UpdatePlan`] says, parity and checksums are computed, and data, parity and headers are written
-//!   where they lie; then one round of flushes. The generation stays, and there is no record;
-//! * of stripes written as a whole at their place with a new generation and a record, by the machinery of [`crate::commit`]: those
-//!   that were unmapped, that lack a device (so that generations still say what it missed), or that did not verify.
+//! * of the record alone: members, trims, and the *marks* of stripes that the next one writes in
+//!   place; durable before that begins;
+//! * of data: of each stripe that is dirty, unpinned and marked or unmapped, the blocks that are
+//!   dirty. Old contents are read and verified as the cheapest [`UpdatePlan`] says, parity and
+//!   checksums are computed, and data, parity and headers are written where they lie; then one
+//!   round of flushes. The generation stays, and there is no record;
+//! * of stripes written as a whole at their place with a new generation and a record, by the
+//!   machinery of [`crate::commit`]: those that were unmapped, that lack a device (so that
+//!   generations still say what it missed), or that did not verify.
 //!
-//! The last two go together. While a stripe is written no user reads it from the devices, because what is read may be of two times.
+//! The last two go together. While a stripe is written no user reads it from the devices, because
+//! what is read may be of two times.
 //!
-//! After a crash a stripe that is marked may be of before or after each of its writes, block by block. Before requests are answered its
-//! data is read *raw*, whatever its checksums say, and written again with parity and headers that fit. What that means:
+//! After a crash a stripe that is marked may be of before or after each of its writes, block by
+//! block. Before requests are answered its data is read *raw*, whatever its checksums say, and
+//! written again with parity and headers that fit. What that means:
 //!
-//! * **the write hole**: what a lost device held of a marked stripe is computed from parity that may be of another time. It may
-//!   come out wrong, also in blocks that nobody wrote, and nothing notices. [`Status::write_hole_stripes`](crate::Status) counts such stripes;
-//! * a block that is torn, that rotted, or whose last write was lost is taken for what was written, if its stripe was marked;
-//! * the generation of a stripe does not change with a write in place: if a device loses the writes of a block *and* of its header, both old ones fit.
+//! * **the write hole**: what a lost device held of a marked stripe is computed from parity that
+//!   may be of another time. It may come out wrong, also in blocks that nobody wrote, and nothing
+//!   notices. [`Status::write_hole_stripes`](crate::Status) counts such stripes;
+//! * a block that is torn, that rotted, or whose last write was lost is taken for what was written,
+//!   if its stripe was marked;
+//! * the generation of a stripe does not change with a write in place: if a device loses the writes
+//!   of a block *and* of its header, both old ones fit.
 //!
 //! Invariant: a stripe that is not marked is on the devices as the maps say, whole and of one time.
 
@@ -35,7 +44,8 @@ use pantile_plan::{CellSet, Content, Costs, Plan, UpdatePlan};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Commits of data after which the mark of a stripe that none of them wrote is taken away with the next record.
+/// Commits of data after which the mark of a stripe that none of them wrote is taken away with the
+/// next record.
 const MARK_KEPT_COMMITS: u64 = 16;
 
 /// Blocks read at a time to write stripes as a whole: 16 MiB.
@@ -49,7 +59,8 @@ const PLANS_MOST: usize = 1024;
 pub(crate) struct Inplace {
     /// The next record takes away the marks of all stripes that are of one time.
     settles: bool,
-    /// Stripes that were marked when the volume was opened and are not written again yet. Requests wait for that.
+    /// Stripes that were marked when the volume was opened and are not written again yet. Requests
+    /// wait for that.
     resync: BTreeSet<u32>,
     /// Stripes that the commit under way writes.
     locked: BTreeSet<u32>,
@@ -57,8 +68,8 @@ pub(crate) struct Inplace {
     awaited: BTreeSet<u32>,
     /// Reads of users that wait for such stripes.
     held: Vec<(UserBlock, Requester)>,
-    /// Stripes of which a device that was lost meanwhile may lack the last write, although their generation says it has it. They
-    /// are written as a whole before that device may come back.
+    /// Stripes of which a device that was lost meanwhile may lack the last write, although their
+    /// generation says it has it. They are written as a whole before that device may come back.
     unsure: BTreeSet<u32>,
     /// By stripe, the last commit that wrote it in place.
     touched: BTreeMap<u32, u64>,
@@ -221,7 +232,8 @@ impl Engine {
     fn commit_record(&mut self, touched: &BTreeSet<u32>, new_marks: &BTreeSet<u32>) {
         let mut commit = Commit::new(self.maps.generation);
         commit.members_changed = std::mem::take(&mut self.members_changed);
-        // A run of trims takes two entries of 24 bytes, a run of marks one of 32; a stripe is a run at worst.
+        // A run of trims takes two entries of 24 bytes, a run of marks one of 32; a stripe is a run
+        // at worst.
         let room = self.record_room();
         let (trims, marks, clears) = (room / 2 / 48, room / 4 / 32, room / 4 / 32);
         let mut trimmed = std::mem::take(&mut self.sealed.unmapped);
@@ -610,7 +622,8 @@ impl Engine {
         suspect
     }
 
-    /// Everything is durable, or a device was lost: then what was written in place waits on, and is written as a whole.
+    /// Everything is durable, or a device was lost: then what was written in place waits on, and is
+    /// written as a whole.
     pub(crate) fn inplace_finished(&mut self, commit: &mut Commit) {
         let part = std::mem::take(&mut commit.inplace);
         for stripe in &commit.stripes {

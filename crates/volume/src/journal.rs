@@ -1,7 +1,7 @@
 //! The journal ring, and the snapshots that let it be overwritten.
 //!
-//! Invariant: the blocks from the oldest record that the newest durable snapshot does not contain up to the head are never
-//! overwritten.
+//! Invariant: the blocks from the oldest record that the newest durable snapshot does not contain
+//! up to the head are never overwritten.
 
 use crate::engine::{Engine, IoOwner};
 use crate::fetch::ChunkSums;
@@ -21,7 +21,8 @@ const SNAPSHOT_BLOCKS: usize = 4096;
 /// The longest write of a snapshot: 1 MiB.
 const SNAPSHOT_WRITE_BLOCKS: usize = 256;
 
-/// A snapshot under way. Nothing is committed meanwhile, so that it is made from the maps as it is written.
+/// A snapshot under way. Nothing is committed meanwhile, so that it is made from the maps as it is
+/// written.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     phase: SnapshotPhase,
@@ -50,13 +51,15 @@ enum SnapshotPhase {
     /// If all three are to be written.
     WriteOther,
     FlushOther,
-    /// Not flushed, unless all three are to be written: whatever flushes next does, and the superblock in its turn is durable.
+    /// Not flushed, unless all three are to be written: whatever flushes next does, and the
+    /// superblock in its turn is durable.
     WriteCopy,
     FlushCopy,
 }
 
 impl Engine {
-    /// The next record: what is to be written where, one run or two around the end of the ring. Moves the head behind it.
+    /// The next record: what is to be written where, one run or two around the end of the ring.
+    /// Moves the head behind it.
     ///
     /// One commit runs at a time, so the record before is durable.
     pub(crate) fn write_record(&mut self, changes: &[Change]) -> Vec<(DeviceBlock, Vec<u8>)> {
@@ -79,7 +82,8 @@ impl Engine {
         runs
     }
 
-    /// Whether a snapshot must come before the next record: less than half of the ring is certain to be free.
+    /// Whether a snapshot must come before the next record: less than half of the ring is certain
+    /// to be free.
     pub(crate) fn journal_is_low(&self) -> bool {
         2 * self.journal_used > self.geometry.journal_blocks() && !self.planted.is(Bug::OverrunsJournal)
     }
@@ -112,7 +116,8 @@ impl Engine {
         (bytes, digest)
     }
 
-    /// The checksums in a header, if it is the one that the map asks for, and while the last record is verified the one that it says.
+    /// The checksums in a header, if it is the one that the map asks for, and while the last record
+    /// is verified the one that it says.
     pub(crate) fn chunk_sums(
         &self,
         bytes: &[u8],
@@ -154,7 +159,8 @@ impl Engine {
             generation: self.maps.generation,
             superblock: self.superblock.clone(),
             on: self.present(),
-            // A device that has just come may have torn ones, and what it does not have is zeros: a scrub would take them for bad.
+            // A device that has just come may have torn ones, and what it does not have is zeros: a
+            // scrub would take them for bad.
             everywhere: std::mem::take(&mut self.snapshot_everywhere) || !self.blank.is_empty(),
             state: state.as_ref().map(|(_, _, reference)| *reference),
         });
@@ -175,7 +181,8 @@ impl Engine {
         self.snapshot_part_done();
     }
 
-    /// The state for the next snapshot: where it goes, its bytes, and what the superblock will say of it; `None` in version 1.
+    /// The state for the next snapshot: where it goes, its bytes, and what the superblock will say
+    /// of it; `None` in version 1.
     fn state_of_now(&mut self) -> Option<(DeviceBlock, Vec<u8>, StateRef)> {
         let notes = self.notes_for_snapshot()?;
         let second = self.second_to_be()?;
@@ -242,8 +249,8 @@ impl Engine {
         self.act(Action::Write { io, slot, at, pieces, urgency: Urgency::User });
     }
 
-    /// The superblock in its turn, or its copy at the end. Never both at once: of three places one is being written at the most, so that a
-    /// crash and a bad block together leave one.
+    /// The superblock in its turn, or its copy at the end. Never both at once: of three places one
+    /// is being written at the most, so that a crash and a bad block together leave one.
     fn write_superblocks(&mut self, superblock: &Superblock, copies: bool) {
         let lost = self.maps.absent();
         for slot in self.present() {

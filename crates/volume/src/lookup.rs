@@ -1,11 +1,13 @@
 //! Where blocks lie, told without beginning anything: for drivers that read them themselves.
 //!
-//! A [`Lookup`] is true at the moment it is given, and needs not stay so: what it names may be written over right after. That is why it says
-//! the checksums. Content that has them was the newest at some moment since the question, so it is a right answer to a read that was asked
+//! A [`Lookup`] is true at the moment it is given, and needs not stay so: what it names may be
+//! written over right after. That is why it says the checksums. Content that has them was the
+//! newest at some moment since the question, so it is a right answer to a read that was asked
 //! before; content that has not is no answer at all, and whoever got it makes an ordinary request.
 //!
-//! What lies on a device that is lost is told as a sum of what lies on others, by the plan that reads of the engine made for the same cells. Sources
-//! that have their checksums are of one stripe and one generation, so their sum is what the device had.
+//! What lies on a device that is lost is told as a sum of what lies on others, by the plan that
+//! reads of the engine made for the same cells. Sources that have their checksums are of one stripe
+//! and one generation, so their sum is what the device had.
 
 use crate::engine::Engine;
 use crate::maps::{Mapping, RowKind};
@@ -110,7 +112,8 @@ struct Making {
 }
 
 impl Engine {
-    /// Where blocks lie, if the newest content of each lies on devices that have it and memory has the checksums.
+    /// Where blocks lie, if the newest content of each lies on devices that have it and memory has
+    /// the checksums.
     pub(crate) fn lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
         // A volume that puts things away goes on until it gets a request.
         if (self.failed && !self.reads_only) || self.idle || self.serves_nobody() || count == 0 {
@@ -248,7 +251,8 @@ impl Engine {
         Some(made)
     }
 
-    /// Adds blocks of cells that are to be read, those that lie side by side as one: where each cell's first is.
+    /// Adds blocks of cells that are to be read, those that lie side by side as one: where each
+    /// cell's first is.
     fn add_stretches(
         &self,
         mapping: Mapping,

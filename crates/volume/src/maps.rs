@@ -1,8 +1,8 @@
 //! The maps: what the volume knows, and the changes that a record makes to it.
 //!
-//! Invariants, checked by [`Maps::check`]: a physical stripe has at most one logical owner and its owner maps to it; the
-//! live count of a log row is the number of user blocks mapped to it; a row without live blocks is free; a generation
-//! is used once.
+//! Invariants, checked by [`Maps::check`]: a physical stripe has at most one logical owner and its
+//! owner maps to it; the live count of a log row is the number of user blocks mapped to it; a row
+//! without live blocks is free; a generation is used once.
 
 use crate::notes::Notes;
 use crate::{Geometry, Slot, UserBlock};
@@ -267,7 +267,8 @@ impl Maps {
         self.stripe_blocks
     }
 
-    /// Whether a volume may write a record of these changes: what it writes lies where nothing lay before it, or, in place, the same.
+    /// Whether a volume may write a record of these changes: what it writes lies where nothing lay
+    /// before it, or, in place, the same.
     pub(crate) fn may_become(&self, changes: &[Change]) -> bool {
         let (mut places, mut rows) = (BTreeSet::new(), BTreeSet::new());
         changes.iter().all(|change| match change {
@@ -365,7 +366,8 @@ impl Maps {
         !matches!(self.members[slot.0 as usize], MemberState::Lost { .. })
     }
 
-    /// Whether a device has its part of something written with a generation; `logical` for stripes, `None` for log rows.
+    /// Whether a device has its part of something written with a generation; `logical` for stripes,
+    /// `None` for log rows.
     pub(crate) fn has(&self, slot: Slot, generation: u64, logical: Option<u32>) -> bool {
         // What is no stripe lies before no cursor.
         let logical = LogicalStripe(logical.map_or(u64::MAX, u64::from));
@@ -382,7 +384,8 @@ impl Maps {
         (0..self.members.len() as u32).map(Slot).filter(|&slot| !self.is_present(slot)).collect()
     }
 
-    /// Asserts the invariants; cheap enough for the simulation, not for every commit of a large volume.
+    /// Asserts the invariants; cheap enough for the simulation, not for every commit of a large
+    /// volume.
     pub(crate) fn check(&self, geometry: &Geometry) {
         let mut owned = BTreeSet::new();
         for (_, mapping) in self.stripes.mapped() {

@@ -1,15 +1,21 @@
 //! Members: devices that come back or are new, and making again what they lack.
 //!
-//! A device that comes takes part from a moment on in which nothing is being made durable: it becomes *rebuilding*, misses the
-//! generations from its loss up to that moment, and gets the maps as a snapshot. From then on it has every record and whatever is
-//! written. What it lacks is made again where the maps say that it lies, log rows first, then stripes in order, several devices together:
+//! A device that comes takes part from a moment on in which nothing is being made durable: it
+//! becomes *rebuilding*, misses the generations from its loss up to that moment, and gets the maps
+//! as a snapshot. From then on it has every record and whatever is written. What it lacks is made
+//! again where the maps say that it lies, log rows first, then stripes in order, several devices
+//! together:
 //!
-//! * nothing that the maps point to is overwritten: on this device these places hold nothing of use;
+//! * nothing that the maps point to is overwritten: on this device these places hold nothing of
+//!   use;
 //! * places are pinned while they are written, so that none becomes another's meanwhile;
-//! * stripes are read, made and written at the same time, as many as the window holds; a flush now and then goes on beside them;
-//! * the cursor moves behind stripes that are written and flushed, and gets into a record now and then, so that a restart goes on there.
+//! * stripes are read, made and written at the same time, as many as the window holds; a flush now
+//!   and then goes on beside them;
+//! * the cursor moves behind stripes that are written and flushed, and gets into a record now and
+//!   then, so that a restart goes on there.
 //!
-//! A stripe that a commit writes meanwhile is written to the device like to any other and needs no rebuilding.
+//! A stripe that a commit writes meanwhile is written to the device like to any other and needs no
+//! rebuilding.
 
 use crate::engine::{Engine, IoOwner, JobOwner};
 use crate::fetch::Requester;
@@ -30,7 +36,8 @@ const WINDOW_BLOCKS: u64 = 2048;
 /// Blocks made again between two flushes: 16 MiB.
 const FLUSHED_BLOCKS: u64 = 1 << 12;
 
-/// Blocks made again between two records of the cursor: 32 MiB, so much is made once more after a crash. A record costs a flush.
+/// Blocks made again between two records of the cursor: 32 MiB, so much is made once more after a
+/// crash. A record costs a flush.
 const RECORDED_BLOCKS: u64 = 1 << 13;
 
 /// Making again what devices lack.
@@ -103,7 +110,8 @@ impl Engine {
         let known = self.maps.members.get(slot.0 as usize);
         if matches!(known, Some(MemberState::Lost { .. })) {
             self.arrivals.insert(slot, found);
-            // Where it has to wait for a superblock first, whoever flushes waits with it: an end in order lets it in.
+            // Where it has to wait for a superblock first, whoever flushes waits with it: an end in
+            // order lets it in.
             self.members_changed |= is_closed(&self.superblock);
         }
     }
@@ -296,7 +304,8 @@ impl Engine {
         }
     }
 
-    /// Flushes what was made again, now and then and at the end; whether the cursor has moved already.
+    /// Flushes what was made again, now and then and at the end; whether the cursor has moved
+    /// already.
     fn flush_rebuild(&mut self) -> bool {
         let ends = self.geometry.logical_stripes();
         let cursor = self.rebuilding().iter().map(|&(_, cursor)| cursor).min().unwrap_or(ends);
@@ -331,7 +340,8 @@ impl Engine {
         }
         let generation = stripe.mapping.generation;
         let Some(content) = stripe.content.iter().copied().collect::<Option<Vec<Operand>>>() else {
-            // More is lost than can be made again. What of it is data that cannot be had is found when it is to be written anew.
+            // More is lost than can be made again. What of it is data that cannot be had is found
+            // when it is to be written anew.
             if !self.broken.contains(&logical) {
                 self.repair.insert(logical);
             }

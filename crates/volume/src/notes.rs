@@ -1,13 +1,18 @@
-//! What happened to the volume and what is wrong with it: kept in memory as it is, and on the devices as notes of records.
+//! What happened to the volume and what is wrong with it: kept in memory as it is, and on the
+//! devices as notes of records.
 //!
-//! A note counts in memory at once. It gets into the next record that is written, or, where somebody must be able to rely on it, one is
-//! written for it. A snapshot takes all of them (the state), so that none is owed afterwards. A volume of version 1 keeps them in memory only.
+//! A note counts in memory at once. It gets into the next record that is written, or, where
+//! somebody must be able to rely on it, one is written for it. A snapshot takes all of them (the
+//! state), so that none is owed afterwards. A volume of version 1 keeps them in memory only.
 //!
-//! * *Events* and what is known of *devices*: every loss with its reason, every return; errors counted on a device as long as it is that device.
-//! * *Ranges* that are lost: blocks that could not be had when they were read or to be written anew. What writes them anew says so by itself,
-//!   because the record that maps them does ([`crate::maps::Maps::apply`]).
-//! * Ranges that are suspect: what was computed from parity that may be of another time (the write hole of [`crate::inplace`]). The note is in the record that
-//!   takes away the stripe's mark. Written since is not suspect any more once that is noted, which nobody waits for.
+//! * *Events* and what is known of *devices*: every loss with its reason, every return; errors
+//!   counted on a device as long as it is that device.
+//! * *Ranges* that are lost: blocks that could not be had when they were read or to be written
+//!   anew. What writes them anew says so by itself, because the record that maps them does
+//!   ([`crate::maps::Maps::apply`]).
+//! * Ranges that are suspect: what was computed from parity that may be of another time (the write
+//!   hole of [`crate::inplace`]). The note is in the record that takes away the stripe's mark.
+//!   Written since is not suspect any more once that is noted, which nobody waits for.
 //! * The last *scrub*, so that a restart goes on with it.
 
 use crate::engine::Engine;
@@ -100,7 +105,8 @@ impl Notes {
         }
     }
 
-    /// Makes one of ranges that touch and are alike, and, while there are more than there is room for, of those that lie nearest.
+    /// Makes one of ranges that touch and are alike, and, while there are more than there is room
+    /// for, of those that lie nearest.
     fn join(&mut self) {
         loop {
             let pairs = self.ranges.iter().zip(self.ranges.iter().skip(1));
@@ -111,7 +117,8 @@ impl Notes {
             }
             let Some((end, kind, since)) = self.ranges.remove(&second) else { return };
             if let Some(range) = self.ranges.get_mut(&first) {
-                // Of a suspect and a lost one both are suspect: what cannot be read is told when it is read.
+                // Of a suspect and a lost one both are suspect: what cannot be read is told when it
+                // is read.
                 *range = (end, if differ { RangeKind::Suspect } else { kind }, range.2.min(since));
             }
         }
@@ -327,7 +334,8 @@ impl Engine {
         }
     }
 
-    /// Blocks that were computed from parity of a stripe that a crash caught, in the record that says that it is of one time again.
+    /// Blocks that were computed from parity of a stripe that a crash caught, in the record that
+    /// says that it is of one time again.
     pub(crate) fn note_suspect(&mut self, blocks: &[UserBlock]) -> Vec<Change> {
         let since = self.noting.now;
         let mut notes = Vec::new();
@@ -363,7 +371,8 @@ impl Engine {
 
     /// Notes for the record that is about to be written.
     pub(crate) fn notes_for_record(&mut self) -> Vec<Change> {
-        // While a volume is upgraded its records are those of version 1: the state takes what is owed.
+        // While a volume is upgraded its records are those of version 1: the state takes what is
+        // owed.
         if self.superblock.second.is_none() {
             return Vec::new();
         }
@@ -380,7 +389,8 @@ impl Engine {
         changes
     }
 
-    /// All notes, for the snapshot that is about to be written; `None` in version 1. No record owes any of them any more.
+    /// All notes, for the snapshot that is about to be written; `None` in version 1. No record owes
+    /// any of them any more.
     pub(crate) fn notes_for_snapshot(&mut self) -> Option<Vec<Note>> {
         if !self.keeps_notes() {
             return None;

@@ -1,20 +1,26 @@
 //! Opening: from what the devices hold to an engine that serves.
 //!
-//! 1. Read the superblocks and the journal of every device. The newest superblock counts, but a session that has written
-//!    neither record nor snapshot has changed nothing and counts no more than the session it began from: it may be on a device
-//!    that the others went on without. A device whose session did change something that the newest does not go on from
-//!    ran separately: the volume does without it, or is not opened ([`lineage`]).
-//!    Rings are read a few at a time and piece by piece; only their whole records are kept, each once ([`crate::rings`]).
-//! 2. Read the newest snapshot from any device that has it whole and replay the records that follow in sequence, each at the block behind
-//!    the one before. Records from `first_record` of the newest session on must be of that session; of older ones the highest
-//!    session counts: what a crash made us forget can never come back.
-//! 3. All but the last record were durable before the last was written. The last is durable only if what it maps is there:
-//!    every block that it wrote, on every device that is present, is read and held against its checksum. If a block cannot
-//!    be had even from the others, the record is forgotten. If it can, the record counts once it and all of its stripes and
-//!    rows are on every device that is present, written again, byte for byte: until then nothing of the state before it has been touched.
-//! 4. What was found is flushed, and a new session begins: its superblock is durable on every device that is present before anything
-//!    else is written; then its copies are. If a device is missing it may bring a record that nobody has heard of, as long as the session has
-//!    written nothing (see 1); so that such a session is not undone with what it was read from, it writes a record before it serves.
+//! 1. Read the superblocks and the journal of every device. The newest superblock counts, but a
+//!    session that has written neither record nor snapshot has changed nothing and counts no more
+//!    than the session it began from: it may be on a device that the others went on without. A
+//!    device whose session did change something that the newest does not go on from ran separately:
+//!    the volume does without it, or is not opened ([`lineage`]). Rings are read a few at a time
+//!    and piece by piece; only their whole records are kept, each once ([`crate::rings`]).
+//! 2. Read the newest snapshot from any device that has it whole and replay the records that follow
+//!    in sequence, each at the block behind the one before. Records from `first_record` of the
+//!    newest session on must be of that session; of older ones the highest session counts: what a
+//!    crash made us forget can never come back.
+//! 3. All but the last record were durable before the last was written. The last is durable only if
+//!    what it maps is there: every block that it wrote, on every device that is present, is read
+//!    and held against its checksum. If a block cannot be had even from the others, the record is
+//!    forgotten. If it can, the record counts once it and all of its stripes and rows are on every
+//!    device that is present, written again, byte for byte: until then nothing of the state before
+//!    it has been touched.
+//! 4. What was found is flushed, and a new session begins: its superblock is durable on every
+//!    device that is present before anything else is written; then its copies are. If a device is
+//!    missing it may bring a record that nobody has heard of, as long as the session has written
+//!    nothing (see 1); so that such a session is not undone with what it was read from, it writes a
+//!    record before it serves.
 
 mod blank;
 mod error;
@@ -93,7 +99,8 @@ pub(crate) struct Opening {
     geometry: Geometry,
     phase: Phase,
     gone: Vec<bool>,
-    /// By slot, those that are this volume's, each with the turn that it was found at; the copy at the end has none.
+    /// By slot, those that are this volume's, each with the turn that it was found at; the copy at
+    /// the end has none.
     superblocks: Vec<Vec<(Option<u64>, Superblock)>>,
     /// By slot, whether the device has a superblock of another volume or for another slot.
     others: Vec<bool>,
@@ -134,7 +141,8 @@ pub(crate) struct Opening {
     apart: Vec<(Slot, HistoryId)>,
     /// Devices that records call lost.
     away: Vec<Slot>,
-    /// Some device had no superblock in front that is whole: one of the two places stays as it was found.
+    /// Some device had no superblock in front that is whole: one of the two places stays as it was
+    /// found.
     leaves_torn: bool,
     error: Option<OpenError>,
     /// Ends when the maps are known, before anything is written.
@@ -296,13 +304,15 @@ impl Opening {
             ) => {
                 self.lost(slot);
             }
-            // A device that cannot take the new session's superblock would be taken for one of the session before.
+            // A device that cannot take the new session's superblock would be taken for one of the
+            // session before.
             (Reading::Begin(slot), IoResult::MediaError) => self.lost(slot),
             _ => {}
         }
     }
 
-    /// A device does not answer any more: it takes part again when the driver says so, and not by itself at the end.
+    /// A device does not answer any more: it takes part again when the driver says so, and not by
+    /// itself at the end.
     fn went(&mut self, slot: Slot) {
         self.gone[slot.0 as usize] = true;
         self.blank.retain(|blank| *blank != slot);
@@ -391,7 +401,8 @@ impl Opening {
             let known = known.iter().map(|known| &known.superblock);
             known.filter(|block| apart.iter().all(|(slot, _)| *slot != block.slot))
         };
-        // Sessions that changed nothing are gone on from, too: what was begun is never begun again under the same name.
+        // Sessions that changed nothing are gone on from, too: what was begun is never begun again
+        // under the same name.
         let is_new = |history: &HistoryId| newest.history != *history && !newest.ancestors.contains(history);
         let begun: BTreeSet<HistoryId> = blocks().map(|block| block.history).filter(is_new).collect();
         let behind = newest.ancestors.len().min(2);
@@ -446,9 +457,10 @@ impl Opening {
         are_enough
     }
 
-    /// Devices that the maps count on and that are of a time before: copies, or put back from a backup. A session begins with its superblock
-    /// on every device that takes part; a device without that of the newest session that has changed anything was not there. What it lacks
-    /// is not known, so all of it is made anew.
+    /// Devices that the maps count on and that are of a time before: copies, or put back from a
+    /// backup. A session begins with its superblock on every device that takes part; a device
+    /// without that of the newest session that has changed anything was not there. What it lacks is
+    /// not known, so all of it is made anew.
     fn older(&self, maps: &Maps) -> Vec<Slot> {
         let counts = |slot: &Slot| match maps.members[slot.0 as usize] {
             MemberState::Present => true,
@@ -477,8 +489,9 @@ impl Opening {
         }
         let absent = engine.maps.absent();
         if absent.len() > self.geometry.tolerance() && engine.verify_failed() {
-            // It may have been flushed, and lie in the log on devices that are not here, or nothing that is left could tell it from one
-            // that was forgotten: nothing is forgotten on a guess.
+            // It may have been flushed, and lie in the log on devices that are not here, or nothing
+            // that is left could tell it from one that was forgotten: nothing is forgotten on a
+            // guess.
             let have = self.geometry.slots() - absent.len();
             let need = self.geometry.slots() - self.geometry.tolerance();
             self.actions.extend(std::iter::from_fn(|| engine.next_action()));
@@ -520,7 +533,8 @@ impl Opening {
 
     fn begin_session(&mut self) {
         let (Some(newest), Some(engine)) = (&self.newest, &self.engine) else { return };
-        // Behind all that the session before can have given: what its maps have, and one commit that was forgotten.
+        // Behind all that the session before can have given: what its maps have, and one commit
+        // that was forgotten.
         let given = engine.maps.generation.max(self.seen.floor);
         let most = 2 * (u64::from(self.geometry.physical_stripes()) + u64::from(self.geometry.log_rows()));
         let absent = engine.maps.absent();
@@ -550,12 +564,14 @@ impl Opening {
         engine.enter_session(superblock);
         // From here on names are given here until the engine serves.
         self.counter = engine.counter();
-        // What was found may lie in a cache only, if the process died and the devices did not; then the place that is not written now
-        // would not be there after a power failure, nor the two that are.
+        // What was found may lie in a cache only, if the process died and the devices did not; then
+        // the place that is not written now would not be there after a power failure, nor the two
+        // that are.
         self.flush(Phase::FlushFound);
     }
 
-    /// Whether none of the devices that a session begins without can have the newest history: see [`lineage`].
+    /// Whether none of the devices that a session begins without can have the newest history: see
+    /// [`lineage`].
     fn nobody_has_the_history(&self, newest: &Superblock, absent: &[Slot]) -> bool {
         let of_it = self.superblocks.iter().flatten().map(|(_, superblock)| superblock);
         let mut of_it = of_it.filter(|superblock| superblock.history == newest.history);

@@ -1,16 +1,20 @@
 //! A stripe of an epoch: its data where nothing maps to, its parity owed until it is *settled*.
 //!
-//! Blocks lie at their home cells in a free place and are overwritten there. The checksums of what was written are in memory alone, so
-//! what is read back is verified. One thing is done with a stripe at a time:
+//! Blocks lie at their home cells in a free place and are overwritten there. The checksums of what
+//! was written are in memory alone, so what is read back is verified. One thing is done with a
+//! stripe at a time:
 //!
 //! * *write*: what is dirty goes to its cells;
-//! * *fill*: all data are in memory: parity is computed and kept in memory, data and headers are written as one. If none of the
-//!   data is on a device yet, it is a *settle*: parity goes with them;
-//! * *settle*: what is missing is fetched (memory, the epoch's own cells, what was committed before), what is lost is computed if there is
-//!   parity of it, parity is made unless memory has it, and everything is written that a present device lacks, headers too.
+//! * *fill*: all data are in memory: parity is computed and kept in memory, data and headers are
+//!   written as one. If none of the data is on a device yet, it is a *settle*: parity goes with
+//!   them;
+//! * *settle*: what is missing is fetched (memory, the epoch's own cells, what was committed
+//!   before), what is lost is computed if there is parity of it, parity is made unless memory has
+//!   it, and everything is written that a present device lacks, headers too.
 //!
-//! Invariant: `held` means that the device has the block as it is now, written and reported; a block that is neither held nor in memory
-//! nor computable is *lost*, and then the stripe cannot be settled until the block is written again.
+//! Invariant: `held` means that the device has the block as it is now, written and reported; a
+//! block that is neither held nor in memory nor computable is *lost*, and then the stripe cannot be
+//! settled until the block is written again.
 
 mod losses;
 mod settle;
@@ -52,7 +56,8 @@ pub(crate) struct Owed {
     content: Vec<Option<Operand>>,
     /// What the epoch has; of other blocks what was there before counts.
     known: Vec<bool>,
-    /// What the epoch has written of that; the rest was filled in from before, and can be had from there again.
+    /// What the epoch has written of that; the rest was filled in from before, and can be had from
+    /// there again.
     own: Vec<bool>,
     held: Vec<bool>,
     pub(crate) sums: Vec<Option<u64>>,
@@ -72,7 +77,8 @@ pub(crate) struct Owed {
     pub(crate) settled: bool,
     activity: Option<Activity>,
     waiting: Vec<(crate::RequestId, usize)>,
-    /// What a lost device had of it is to stay in memory, because its parity is about to be spoiled.
+    /// What a lost device had of it is to stay in memory, because its parity is about to be
+    /// spoiled.
     pub(crate) recalled: bool,
     /// Nobody wants it any more.
     pub(crate) dropped: bool,
@@ -140,7 +146,8 @@ impl Owed {
         self.activity.as_ref().is_some_and(writes)
     }
 
-    /// A block cannot be had from where it was. One that was filled in is as before it was; how many of them that makes.
+    /// A block cannot be had from where it was. One that was filled in is as before it was; how
+    /// many of them that makes.
     fn lose(&mut self, at: usize) -> u64 {
         if self.own[at] {
             self.lost.insert(at);
@@ -273,9 +280,11 @@ impl Engine {
         before.into_iter().for_each(|operand| self.release_operand(operand));
     }
 
-    /// Whether a stripe may be written to. Where parity or headers have been written, all its data must be in memory first: a lost device's
-    /// are known by parity alone, which the write spoils; and all are written again under a new generation, or old data with their old
-    /// header could pass for the new ones on a device that lost both writes. If they are not there, they are being read.
+    /// Whether a stripe may be written to. Where parity or headers have been written, all its data
+    /// must be in memory first: a lost device's are known by parity alone, which the write spoils;
+    /// and all are written again under a new generation, or old data with their old header could
+    /// pass for the new ones on a device that lost both writes. If they are not there, they are
+    /// being read.
     pub(crate) fn recall(&mut self, id: OwedId) -> bool {
         let data = self.data_indexes();
         let Some(owed) = self.delayed.stripes.get_mut(&id) else { return true };
@@ -309,7 +318,8 @@ impl Engine {
         }
     }
 
-    /// The data of a stripe change: what was made of them does not count any more, and is owed again.
+    /// The data of a stripe change: what was made of them does not count any more, and is owed
+    /// again.
     fn spoil_parity(&mut self, id: OwedId) {
         let data: BTreeSet<usize> = match self.delayed.stripes.get(&id) {
             Some(owed) if owed.has_parity || owed.settled || owed.wrote_header => {
@@ -331,7 +341,8 @@ impl Engine {
         }
         owed.headers.fill(false);
         if std::mem::take(&mut owed.wrote_header) && !keeps {
-            // From here on it is another stripe in the same place; what was read for this is in memory.
+            // From here on it is another stripe in the same place; what was read for this is in
+            // memory.
             owed.generation = generation;
             self.maps.generation += 1;
             for &at in &data {
@@ -439,7 +450,8 @@ impl Engine {
         self.delayed.stripes.get_mut(&id)?.activity.as_mut().map(what)
     }
 
-    /// Nobody wants a stripe any more. Its place is free when all that is under way has been reported.
+    /// Nobody wants a stripe any more. Its place is free when all that is under way has been
+    /// reported.
     pub(crate) fn drop_owed(&mut self, id: OwedId) {
         let Some(owed) = self.delayed.stripes.get_mut(&id) else { return };
         owed.dropped = true;
@@ -481,7 +493,8 @@ impl Engine {
         }
     }
 
-    /// What a planted bug does: anybody may have the place of a stripe that something is under way to.
+    /// What a planted bug does: anybody may have the place of a stripe that something is under way
+    /// to.
     fn let_place_go(&mut self, id: OwedId) {
         let Some(owed) = self.delayed.stripes.get_mut(&id) else { return };
         owed.placeless = true;

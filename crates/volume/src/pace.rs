@@ -1,11 +1,14 @@
 //! Devices that answer more slowly than the others, and reads that go around them.
 //!
-//! Whoever drives the volume measures devices and says how many times as long as the others one takes. A read of what lies on a slow device costs
-//! as much; the code's cheapest plan without the device costs one for each cell that it reads. The cheaper way is taken. A device that is gone
-//! around is not lost: it is written like any other, what others cannot give is read from it, and nothing that is stored knows of it.
+//! Whoever drives the volume measures devices and says how many times as long as the others one
+//! takes. A read of what lies on a slow device costs as much; the code's cheapest plan without the
+//! device costs one for each cell that it reads. The cheaper way is taken. A device that is gone
+//! around is not lost: it is written like any other, what others cannot give is read from it, and
+//! nothing that is stored knows of it.
 //!
-//! Only reads of users go around. What the volume writes again, verifies or scrubs is read where it lies, however long that takes. What is computed
-//! is held against its checksum where memory has the chunk's header, as what a lost device held is.
+//! Only reads of users go around. What the volume writes again, verifies or scrubs is read where it
+//! lies, however long that takes. What is computed is held against its checksum where memory has
+//! the chunk's header, as what a lost device held is.
 
 use crate::Slot;
 use crate::engine::Engine;
@@ -28,8 +31,9 @@ impl Engine {
         }
     }
 
-    /// What of a stripe is to be computed although it is there: the cells that are gone and those on slow devices, if that costs less for what is
-    /// wanted than to read them; else those that are gone.
+    /// What of a stripe is to be computed although it is there: the cells that are gone and those
+    /// on slow devices, if that costs less for what is wanted than to read them; else those that
+    /// are gone.
     pub(crate) fn avoided_cells(
         &mut self,
         mapping: Mapping,
@@ -63,7 +67,8 @@ impl Engine {
         }
     }
 
-    /// The cells that are gone or on slow devices, and those of them that are wanted; `None`: nothing that is wanted is on a slow device or gone.
+    /// The cells that are gone or on slow devices, and those of them that are wanted; `None`:
+    /// nothing that is wanted is on a slow device or gone.
     fn could_avoid(
         &self,
         mapping: Mapping,
@@ -83,7 +88,8 @@ impl Engine {
         (!made.is_empty()).then_some((avoided, made))
     }
 
-    /// Whether a plan that reads no slow device costs less than to read what is wanted where it lies, and what is gone by `through`.
+    /// Whether a plan that reads no slow device costs less than to read what is wanted where it
+    /// lies, and what is gone by `through`.
     fn is_cheaper(
         &self,
         mapping: Mapping,

@@ -1,7 +1,8 @@
-//! Bugs on purpose: each breaks one rule that keeps what was flushed, and the simulation must find it.
+//! Bugs on purpose: each breaks one rule that keeps what was flushed, and the simulation must find
+//! it.
 //!
-//! Only the feature `planted-bugs` lets a volume have one. Without it [`Planted::is`] is never true, and what follows it is not
-//! compiled into anything.
+//! Only the feature `planted-bugs` lets a volume have one. Without it [`Planted::is`] is never
+//! true, and what follows it is not compiled into anything.
 
 /// A rule that is broken on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -18,7 +19,8 @@ pub enum Bug {
     DropsChecksum,
     /// Checksums are seeded with no generation, and headers of any generation count.
     ForgetsGeneration,
-    /// Requests are answered although a device was lost and no record says so; the next record for another reason does.
+    /// Requests are answered although a device was lost and no record says so; the next record for
+    /// another reason does.
     AnswersBeforeLossIsRecorded,
     /// The cursor of a rebuild moves when its writes are done, and nothing flushes them.
     MovesCursorBeforeFlush,
@@ -38,26 +40,30 @@ pub enum Bug {
     AnswersBeforeFlush,
     /// Scrub calls everything clean.
     ScrubSeesNothing,
-    /// Whoever looks up where a block lies is told of the devices although memory has something newer.
+    /// Whoever looks up where a block lies is told of the devices although memory has something
+    /// newer.
     LooksPastMemory,
     /// The record that says of another that it is durable is written beside it.
     ProvesTooEarly,
-    /// An epoch ends before the writes of its parity have been reported, so that no flush covers them. With epochs only, as those
-    /// below, and not in [`Bug::ALL`] but in [`Bug::OF_EPOCHS`].
+    /// An epoch ends before the writes of its parity have been reported, so that no flush covers
+    /// them. With epochs only, as those below, and not in [`Bug::ALL`] but in [`Bug::OF_EPOCHS`].
     EndsBeforeParity,
     /// The record of an end leaves out the last stripe.
     EndsInPart,
     /// Others may write to what an epoch holds.
     LetsOthersWrite,
-    /// The place of a stripe of an epoch that is aborted is free although its last write is not reported.
+    /// The place of a stripe of an epoch that is aborted is free although its last write is not
+    /// reported.
     FreesEpochTooEarly,
     /// What a lost device alone had of an epoch is not called lost.
     ForgetsEpochLosses,
     /// Parity that was made in advance counts although the data have changed.
     KeepsStaleParity,
-    /// A session that begins without a device that may have the history keeps it. Shown by volumes that run in two places, and not in [`Bug::ALL`].
+    /// A session that begins without a device that may have the history keeps it. Shown by volumes
+    /// that run in two places, and not in [`Bug::ALL`].
     KeepsHistory,
-    /// Stripes are written in place without a mark. Of the policy that does so, and not in [`Bug::ALL`].
+    /// Stripes are written in place without a mark. Of the policy that does so, and not in
+    /// [`Bug::ALL`].
     ForgetsMark,
 }
 

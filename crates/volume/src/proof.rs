@@ -1,8 +1,11 @@
-//! The proof that what was flushed is durable: a record of nothing behind the last one that maps something.
+//! The proof that what was flushed is durable: a record of nothing behind the last one that maps
+//! something.
 //!
-//! An opening believes a record that another follows; the last one only if what it maps is there, because a crash may have cut it off. So
-//! when nobody writes any more a record without entries follows it: written when the flushes of the one before have ended it is true wherever it
-//! is whole, and as the last record it has nothing that it could lack. What cannot be read of the one before is lost then, and not undone.
+//! An opening believes a record that another follows; the last one only if what it maps is there,
+//! because a crash may have cut it off. So when nobody writes any more a record without entries
+//! follows it: written when the flushes of the one before have ended it is true wherever it is
+//! whole, and as the last record it has nothing that it could lack. What cannot be read of the one
+//! before is lost then, and not undone.
 
 use crate::commit::Commit;
 use crate::engine::Engine;
@@ -13,8 +16,8 @@ impl Engine {
         self.unproven && self.proof_wanted && !self.is_resyncing()
     }
 
-    /// If it is wanted, writes a record of nothing. What it says is its number: the record before it was durable, whatever can be read of what
-    /// that mapped. Nothing is being made durable.
+    /// If it is wanted, writes a record of nothing. What it says is its number: the record before
+    /// it was durable, whatever can be read of what that mapped. Nothing is being made durable.
     pub(crate) fn prove(&mut self) {
         if !self.owes_proof() {
             return;

@@ -1,7 +1,9 @@
-//! What the journals of all devices hold: the records that are whole, each once, with the devices that have it.
+//! What the journals of all devices hold: the records that are whole, each once, with the devices
+//! that have it.
 //!
-//! The devices of a volume hold the same records, so that what is kept of all rings together is hardly more than what one has, however
-//! many devices there are. A ring itself is held only until its records have been found.
+//! The devices of a volume hold the same records, so that what is kept of all rings together is
+//! hardly more than what one has, however many devices there are. A ring itself is held only until
+//! its records have been found.
 
 use crate::{BLOCK_BYTES, Geometry, Slot};
 use pantile_format::volume::{Record, RecordHead};
@@ -23,7 +25,8 @@ pub(crate) struct Rings {
 }
 
 impl Rings {
-    /// Takes the records of a device's ring. What could not be read of it is zeros, and so is in no record.
+    /// Takes the records of a device's ring. What could not be read of it is zeros, and so is in no
+    /// record.
     ///
     /// Records end where others have overwritten them, so every block may be the first of one.
     pub(crate) fn take(&mut self, slot: Slot, ring: &[u8], geometry: &Geometry) {

@@ -1,13 +1,16 @@
-//! Scrub: everything that the maps point to, and what says where they are, is read and judged; what is bad is named, and on wish written anew.
+//! Scrub: everything that the maps point to, and what says where they are, is read and judged; what
+//! is bad is named, and on wish written anew.
 //!
-//! First come superblocks, journals and snapshots ([`metadata`]), then the log, then stripes. A scrub with repair ends with a snapshot, behind which
-//! no record counts, and with all three superblocks written: what it found bad of them is good then, without a word about each.
+//! First come superblocks, journals and snapshots ([`metadata`]), then the log, then stripes. A
+//! scrub with repair ends with a snapshot, behind which no record counts, and with all three
+//! superblocks written: what it found bad of them is good then, without a word about each.
 //!
-//! A stripe is judged in two steps. First by checksums: a block that is not what its chunk's header says, or a header that is not what
-//! the maps say, names the device. Only if all of them are right, by the code: parity is computed from the data and must have the checksums of
-//! the parity that was written. If it has not, memory or a computation was wrong when the stripe was written; the columns are
-//! tried one by one for the one that explains it alone: one such column is *located*, several are *ambiguous*, none is
-//! *unlocatable*.
+//! A stripe is judged in two steps. First by checksums: a block that is not what its chunk's header
+//! says, or a header that is not what the maps say, names the device. Only if all of them are
+//! right, by the code: parity is computed from the data and must have the checksums of the parity
+//! that was written. If it has not, memory or a computation was wrong when the stripe was written;
+//! the columns are tried one by one for the one that explains it alone: one such column is
+//! *located*, several are *ambiguous*, none is *unlocatable*.
 
 mod kept;
 mod metadata;
@@ -43,7 +46,8 @@ pub(crate) struct Scrubbing {
     /// Cells of rows that are read: their buffer, checksum and generation.
     rows: BTreeMap<(u32, usize), RowCheck>,
     outstanding: usize,
-    /// What was written ahead up to this name is recorded before the scrub begins, or nobody would look at it.
+    /// What was written ahead up to this name is recorded before the scrub begins, or nobody would
+    /// look at it.
     barrier: u64,
     /// Stripes that it has found bad and that are written anew.
     flagged: BTreeSet<u32>,
@@ -255,7 +259,8 @@ impl Engine {
         wanted.into_iter().for_each(|(logical, mapping)| self.check_stripe(logical, mapping));
     }
 
-    /// Everything of a stripe has been read. `bad`: devices with something that is not what it should be, and whether any of that could be read.
+    /// Everything of a stripe has been read. `bad`: devices with something that is not what it
+    /// should be, and whether any of that could be read.
     pub(crate) fn stripe_checked(
         &mut self,
         logical: u32,
@@ -374,7 +379,8 @@ impl Engine {
         self.stripe_judged(logical, repair);
     }
 
-    /// All checksums are right and the equations are not: tries each column as the one that is wrong.
+    /// All checksums are right and the equations are not: tries each column as the one that is
+    /// wrong.
     fn try_columns(&mut self, logical: u32, mapping: Mapping) {
         let blocks = match self.scrubbing.as_ref().and_then(|scrub| scrub.checking.get(&logical)) {
             Some(checking) => checking.blocks.clone(),

@@ -1,8 +1,9 @@
 //! Reading many blocks of one stripe together: few inputs, one plan.
 //!
-//! A span reads runs of consecutive blocks and, at the same time, the headers that have their checksums. Cells on devices that are
-//! lost are computed by the cheapest plan for just these cells. When all is well everything is delivered; when any block is
-//! not what it should be, the stripe is noted as suspect and every block that is wanted is fetched for itself
+//! A span reads runs of consecutive blocks and, at the same time, the headers that have their
+//! checksums. Cells on devices that are lost are computed by the cheapest plan for just these
+//! cells. When all is well everything is delivered; when any block is not what it should be, the
+//! stripe is noted as suspect and every block that is wanted is fetched for itself
 //! ([`crate::fetch`]), with its own set of losses.
 
 use crate::engine::{Engine, IoOwner, JobOwner};
@@ -36,7 +37,8 @@ pub(crate) struct Target {
 #[derive(Clone, Debug)]
 enum Purpose {
     Deliver(Vec<Target>),
-    /// Every block of every device that should have its part is read; what is bad is told to the scrub, nothing is delivered.
+    /// Every block of every device that should have its part is read; what is bad is told to the
+    /// scrub, nothing is delivered.
     Check,
 }
 
@@ -44,7 +46,8 @@ enum Purpose {
 #[derive(Debug)]
 struct Run {
     slot: Slot,
-    /// The first, counted from the first block of the first cell of the stripe: cells count column by column.
+    /// The first, counted from the first block of the first cell of the stripe: cells count column
+    /// by column.
     first: u32,
     /// The first, counted from the first of the column.
     in_column: u32,
@@ -74,12 +77,14 @@ pub(crate) struct Span {
     /// In the order of the stripe.
     runs: Vec<Run>,
     outstanding: usize,
-    /// Devices of which a block or header could not be read or is not what it should be, and whether any of that could be read.
+    /// Devices of which a block or header could not be read or is not what it should be, and
+    /// whether any of that could be read.
     bad: BTreeMap<Slot, bool>,
 }
 
 impl Span {
-    /// Blocks that were read, from one on that is counted as in [`Run::first`], as far as they lie side by side.
+    /// Blocks that were read, from one on that is counted as in [`Run::first`], as far as they lie
+    /// side by side.
     fn read_from(&self, number: u32) -> &[BufferId] {
         let behind = self.runs.partition_point(|run| run.first <= number);
         let Some(run) = behind.checked_sub(1).map(|run| &self.runs[run]) else { return &[] };
@@ -112,7 +117,8 @@ impl Engine {
             unreachable!("unmapped blocks are zeros and are not read")
         };
         let gone = self.lost_cells(logical, mapping);
-        // What is verified is to be there, and what is written again is to be what was there, however slow.
+        // What is verified is to be there, and what is written again is to be what was there,
+        // however slow.
         let are_users = targets.iter().all(|t| matches!(t.requester, Requester::User(..)));
         let lost = match are_users {
             true => self.avoided_cells(mapping, gone, &targets.iter().map(|t| t.place.0).collect()),
@@ -371,7 +377,8 @@ impl Engine {
         self.act(Action::Compute { job, work: Compute { sums, checksums } });
     }
 
-    /// What a lost device held has been computed. Where memory still knows what it must be, it is held against that.
+    /// What a lost device held has been computed. Where memory still knows what it must be, it is
+    /// held against that.
     pub(crate) fn span_computed(&mut self, id: SpanId, computed: &Computed) {
         let Some(span) = self.spans.get(&id) else { return };
         let Computed::Checksums(sums) = computed;

@@ -1,13 +1,17 @@
-//! Stripes that are written ahead of the commit that maps them, so that devices are busy while a user still writes.
+//! Stripes that are written ahead of the commit that maps them, so that devices are busy while a
+//! user still writes.
 //!
-//! A stripe that is dirty as a whole gets a free place, parity and checksums at once, and is written there. Nothing maps to it yet. The
-//! commit that takes it finds it written and only names it in its record; the commit's flush covers it, because it takes none whose
-//! writes have not all been reported. While so much is under way that reads would wait for it, stripes wait to be staged, and commits leave
-//! them to that: a commit that wrote them all at once would leave devices idle until it had encoded them. A stripe that is written to or trimmed before a commit takes it is *dropped*: its place becomes
-//! free again when the last write is reported, and its generation is never used.
+//! A stripe that is dirty as a whole gets a free place, parity and checksums at once, and is
+//! written there. Nothing maps to it yet. The commit that takes it finds it written and only names
+//! it in its record; the commit's flush covers it, because it takes none whose writes have not all
+//! been reported. While so much is under way that reads would wait for it, stripes wait to be
+//! staged, and commits leave them to that: a commit that wrote them all at once would leave devices
+//! idle until it had encoded them. A stripe that is written to or trimmed before a commit takes it
+//! is *dropped*: its place becomes free again when the last write is reported, and its generation
+//! is never used.
 //!
-//! Invariants: a place is pinned while a staged stripe has it; a device that is lost misses the generations of all staged stripes; no device is
-//! admitted while there are any.
+//! Invariants: a place is pinned while a staged stripe has it; a device that is lost misses the
+//! generations of all staged stripes; no device is admitted while there are any.
 
 use crate::engine::{Dirty, Engine, IoOwner, JobOwner};
 use crate::{Action, BufferId, Compute, Computed, DeviceBlock, Operand, Piece, Seed, Slot, Sum, Urgency};
@@ -15,18 +19,21 @@ use pantile_format::Crc64;
 use pantile_format::volume::Policy;
 use std::collections::BTreeMap;
 
-/// Places beyond those of the user's stripes that staging leaves to merging, so that a commit can always go on.
+/// Places beyond those of the user's stripes that staging leaves to merging, so that a commit can
+/// always go on.
 pub(crate) const PLACES_LEFT: usize = 2;
 
-/// Stripes whose writes are under way at a time are bounded by these blocks, 16 MiB: with fewer a device that answers many writes at once stands
-/// still until the next are computed; more make none faster, and a flush waits for all of them, while those who write fill memory and wait
-/// for the flush. They are bounded by a quarter of the spare places, too.
+/// Stripes whose writes are under way at a time are bounded by these blocks, 16 MiB: with fewer a
+/// device that answers many writes at once stands still until the next are computed; more make none
+/// faster, and a flush waits for all of them, while those who write fill memory and wait for the
+/// flush. They are bounded by a quarter of the spare places, too.
 const UNDER_WAY_BLOCKS: u64 = 4096;
 
 /// But for this many: every device has some chunks to write while parity of the next is made.
 const UNDER_WAY_STRIPES: u64 = 16;
 
-/// Stripes that are written ahead are worth a flush when they have this part of what starts a commit: 4 MiB.
+/// Stripes that are written ahead are worth a flush when they have this part of what starts a
+/// commit: 4 MiB.
 const WRITTEN_SHARE: usize = 4;
 
 /// Names a staged stripe within the engine.
@@ -60,7 +67,8 @@ impl Staged {
 }
 
 impl Engine {
-    /// A stripe of what is dirty was written to: it is written ahead if it is dirty as a whole, now or later.
+    /// A stripe of what is dirty was written to: it is written ahead if it is dirty as a whole, now
+    /// or later.
     pub(crate) fn stage_if_whole(&mut self, logical: u32) {
         if self.dirty.blocks.stripe(logical).len() as u64 == self.geometry.stripe_blocks()
             && self.stage_place().is_some()
@@ -70,7 +78,8 @@ impl Engine {
         }
     }
 
-    /// Writes ahead what waits for it, what is sealed first, as long as devices have not too much to do.
+    /// Writes ahead what waits for it, what is sealed first, as long as devices have not too much
+    /// to do.
     pub(crate) fn drive_staging(&mut self) {
         while !self.stages_wait() {
             let sealed = self.sealed.unstaged.first().map(|&logical| (Memory::Sealed, logical));
@@ -105,7 +114,8 @@ impl Engine {
         }
     }
 
-    /// Whether so many places are taken that a commit should give some back, and it is worth a flush.
+    /// Whether so many places are taken that a commit should give some back, and it is worth a
+    /// flush.
     pub(crate) fn stages_need_commit(&self) -> bool {
         self.are_worth_a_flush(self.staged.len()) && 2 * self.staged.len() >= self.stage_places()
     }
@@ -160,8 +170,9 @@ impl Engine {
         self.act(Action::Compute { job, work });
     }
 
-    /// Generations that may be given before a record or a snapshot has one as high: an opening does not give those again that a crash
-    /// made us forget, and it knows only how many there can have been.
+    /// Generations that may be given before a record or a snapshot has one as high: an opening does
+    /// not give those again that a crash made us forget, and it knows only how many there can have
+    /// been.
     pub(crate) fn generations_left(&self) -> u64 {
         let issued = self.maps.generation.saturating_sub(self.recorded_generation);
         let many = u64::from(self.geometry.physical_stripes()) + u64::from(self.geometry.log_rows());
@@ -230,7 +241,8 @@ impl Engine {
         Some(staged)
     }
 
-    /// The blocks of a stripe by cell and offset, those that hold parity, and the work that makes these and the checksums of all.
+    /// The blocks of a stripe by cell and offset, those that hold parity, and the work that makes
+    /// these and the checksums of all.
     pub(crate) fn encoded(
         &mut self,
         physical: u32,
@@ -269,7 +281,8 @@ impl Engine {
         (blocks, parity, Compute { sums, checksums })
     }
 
-    /// The writes of a stripe's chunks to the devices that are present, and the digests of their headers by slot.
+    /// The writes of a stripe's chunks to the devices that are present, and the digests of their
+    /// headers by slot.
     #[allow(clippy::type_complexity)]
     pub(crate) fn chunk_writes(
         &self,

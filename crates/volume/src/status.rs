@@ -62,7 +62,8 @@ pub struct BadMetadata {
     pub definition: bool,
 }
 
-/// How far a scrub is and what it has found, in stripes, in blocks of the log, and by device in what says where they are.
+/// How far a scrub is and what it has found, in stripes, in blocks of the log, and by device in
+/// what says where they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScrubStatus {
     /// Logical stripes that are judged.
@@ -149,7 +150,8 @@ pub struct EpochStatus {
     pub owed_blocks: u64,
     /// So many may be.
     pub owed_blocks_max: u64,
-    /// The number of the newest write, and of the oldest whose parity is owed: whoever has a clock can tell its age.
+    /// The number of the newest write, and of the oldest whose parity is owed: whoever has a clock
+    /// can tell its age.
     pub newest: u64,
     /// `None`: none is owed.
     pub oldest: Option<u64>,
@@ -168,7 +170,8 @@ pub struct Status {
     pub dirty_blocks: u64,
     /// Epochs of delayed parity that are open.
     pub epochs: Vec<EpochStatus>,
-    /// Stripes of epochs, open or ended, whose parity was written in vain: their data changed afterwards, or they were aborted.
+    /// Stripes of epochs, open or ended, whose parity was written in vain: their data changed
+    /// afterwards, or they were aborted.
     pub wasted_stripes: u64,
     /// Blocks of epochs in memory, parity included.
     pub epoch_blocks_in_memory: u64,
@@ -188,24 +191,29 @@ pub struct Status {
     pub broken_stripes: u64,
     /// Logical stripes that wait to be written anew because something in them did not verify.
     pub suspect_stripes: u64,
-    /// Logical stripes that were perhaps being written in place if the volume ends now: they are read raw and written again then.
+    /// Logical stripes that were perhaps being written in place if the volume ends now: they are
+    /// read raw and written again then.
     pub marked_stripes: u64,
-    /// Stripes that were marked at a crash and of which a device was lost: what it held of them was computed from parity that
-    /// may have been of another time, and may be wrong. Since the volume was opened.
+    /// Stripes that were marked at a crash and of which a device was lost: what it held of them was
+    /// computed from parity that may have been of another time, and may be wrong. Since the volume
+    /// was opened.
     pub write_hole_stripes: u64,
     /// Blocks written to devices that came, since they came.
     pub rebuilt_blocks: u64,
     /// The scrub, if there was one since the volume was opened.
     pub scrub: Option<ScrubStatus>,
-    /// More devices were lost than the code can bear: nothing more is written until the volume is opened again.
+    /// More devices were lost than the code can bear: nothing more is written until the volume is
+    /// opened again.
     pub failed: bool,
     /// The next generation: no durable write has it or one above it.
     pub next_generation: u64,
     /// It was opened to be read only: nothing is written, and nothing is wrong with that.
     pub reads_only: bool,
-    /// Devices that were here when the volume was opened, ran separately and take no part, and their histories.
+    /// Devices that were here when the volume was opened, ran separately and take no part, and
+    /// their histories.
     pub apart: Vec<(Slot, HistoryId)>,
-    /// The version of the volume's format: 1, which keeps nothing of what follows when it is stopped, or 2.
+    /// The version of the volume's format: 1, which keeps nothing of what follows when it is
+    /// stopped, or 2.
     pub version: u32,
     /// Blocks that are lost or suspect, from the lowest on.
     pub ranges: Vec<RangeNote>,
@@ -220,7 +228,8 @@ pub struct Status {
 pub struct Losses {
     /// Whether the equations bear it: all stripes can be had, and what is written can.
     pub bears: bool,
-    /// Blocks in the log that cannot be had: it bears as many losses as the code bears of any devices, and perhaps not these.
+    /// Blocks in the log that cannot be had: it bears as many losses as the code bears of any
+    /// devices, and perhaps not these.
     pub log_blocks: u64,
 }
 
@@ -254,7 +263,8 @@ impl Engine {
         Losses { bears, log_blocks }
     }
 
-    /// Whether no more is lost without these devices than is already. Cost: looks through the log only if the stripes bear more losses than it.
+    /// Whether no more is lost without these devices than is already. Cost: looks through the log
+    /// only if the stripes bear more losses than it.
     pub(crate) fn can_spare(&self, also: &[Slot]) -> bool {
         let all: Vec<Slot> = self.absent_with(also).into_iter().collect();
         self.planners.stripes_bear.bears(&all) && self.losses(also).log_blocks <= self.losses(&[]).log_blocks

@@ -1,7 +1,9 @@
-//! The maps in the words of the format: changes as entries of a record, all of it as a snapshot, one block as a superblock.
+//! The maps in the words of the format: changes as entries of a record, all of it as a snapshot,
+//! one block as a superblock.
 //!
-//! No byte is defined here; `pantile_format::volume` does that. What is read here fits the maps: rows have the cells that
-//! their kind has, no physical stripe has two owners, no block is twice in the log.
+//! No byte is defined here; `pantile_format::volume` does that. What is read here fits the maps:
+//! rows have the cells that their kind has, no physical stripe has two owners, no block is twice in
+//! the log.
 
 use crate::maps::{Change, LogPlace, Mapping, Maps, Row, RowCell, RowKind};
 use crate::{BLOCK_BYTES, Geometry, Slot, UserBlock};
@@ -12,8 +14,8 @@ use pantile_format::volume::{
 use pantile_format::{Crc64, Generation};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Generations, sessions and records are counted from 1, and no volume counts to here: whoever writes more lies, and could make a
-/// count go around.
+/// Generations, sessions and records are counted from 1, and no volume counts to here: whoever
+/// writes more lies, and could make a count go around.
 pub(crate) const NUMBERS_END: u64 = 1 << 62;
 
 pub(crate) fn entry(change: &Change, geometry: &Geometry) -> Entry {
@@ -38,8 +40,8 @@ pub(crate) fn entry(change: &Change, geometry: &Geometry) -> Entry {
     }
 }
 
-/// What a decoded entry changes; `None` if it is a log write that cannot be one of this code, a stripe in a place that is not its own, or of
-/// a generation that no volume has.
+/// What a decoded entry changes; `None` if it is a log write that cannot be one of this code, a
+/// stripe in a place that is not its own, or of a generation that no volume has.
 pub(crate) fn change(entry: &Entry, geometry: &Geometry) -> Option<Change> {
     Some(match entry {
         Entry::StripeSwitch(switch)
@@ -130,8 +132,8 @@ fn row(write: &LogWrite, geometry: &Geometry) -> Option<Row> {
     (row.live() > 0).then_some(row)
 }
 
-/// Makes the blocks of a snapshot little by little from maps that do not change meanwhile, but for the members, which are taken at
-/// once.
+/// Makes the blocks of a snapshot little by little from maps that do not change meanwhile, but for
+/// the members, which are taken at once.
 #[derive(Debug)]
 pub(crate) struct SnapshotWriter {
     encoder: Option<SnapshotEncoder>,
@@ -255,7 +257,8 @@ impl SnapshotReader {
     }
 }
 
-/// The superblock of one device, made from that of any: they differ in the slot, its chunks and whom it calls lost.
+/// The superblock of one device, made from that of any: they differ in the slot, its chunks and
+/// whom it calls lost.
 pub(crate) fn superblock_of(slot: Slot, lost: &[Slot], geometry: &Geometry, any: &Superblock) -> Superblock {
     Superblock {
         slot,

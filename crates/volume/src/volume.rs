@@ -44,10 +44,11 @@ enum Inner {
 }
 
 impl Volume {
-    /// Begins to open a volume whose devices hold what [`format_volume`](crate::format_volume) or an earlier life wrote.
+    /// Begins to open a volume whose devices hold what [`format_volume`](crate::format_volume) or
+    /// an earlier life wrote.
     ///
-    /// `there`: by slot, whether the device answers. `fresh`: drawn at random for this opening; it becomes the volume's
-    /// history if not all devices take part.
+    /// `there`: by slot, whether the device answers. `fresh`: drawn at random for this opening; it
+    /// becomes the volume's history if not all devices take part.
     pub fn open(geometry: Geometry, there: &[bool], fresh: HistoryId) -> Volume {
         let opening = Box::new(Opening::new(geometry, there, fresh));
         let mut volume = Volume {
@@ -62,9 +63,11 @@ impl Volume {
         volume
     }
 
-    /// Reads what the devices hold and writes nothing, so that [`Volume::status`] can tell. No request is served.
+    /// Reads what the devices hold and writes nothing, so that [`Volume::status`] can tell. No
+    /// request is served.
     ///
-    /// What the last crash left undone is seen as if it were done: the last change counts although nobody has looked whether it is whole.
+    /// What the last crash left undone is seen as if it were done: the last change counts although
+    /// nobody has looked whether it is whole.
     pub fn look(geometry: Geometry, there: &[bool]) -> Volume {
         let mut opening = Box::new(Opening::new(geometry, there, HistoryId([0; 16])));
         opening.only_looks = true;
@@ -80,12 +83,14 @@ impl Volume {
         volume
     }
 
-    /// Opens a volume to be read only: no session is begun, and nothing is written, ever. So it can be had from media that cannot be written, or that
-    /// have no room.
+    /// Opens a volume to be read only: no session is begun, and nothing is written, ever. So it can
+    /// be had from media that cannot be written, or that have no room.
     ///
-    /// What was flushed is read, as far as the code bears what is lost. The last change counts if what it maps can be had, as when it is opened
-    /// otherwise; what devices lack of it is not written again but computed whenever it is read. In place (policy `inplace`) stripes that were being written
-    /// at a crash are not made whole: blocks of them that are of neither time cannot be read.
+    /// What was flushed is read, as far as the code bears what is lost. The last change counts if
+    /// what it maps can be had, as when it is opened otherwise; what devices lack of it is not
+    /// written again but computed whenever it is read. In place (policy `inplace`) stripes that
+    /// were being written at a crash are not made whole: blocks of them that are of neither time
+    /// cannot be read.
     pub fn open_to_read(geometry: Geometry, there: &[bool]) -> Volume {
         let mut volume = Volume::look(geometry, there);
         match &mut volume.inner {
@@ -95,7 +100,8 @@ impl Volume {
         volume
     }
 
-    /// Breaks a rule from now on, to see whether a test finds it. To be called before the first event.
+    /// Breaks a rule from now on, to see whether a test finds it. To be called before the first
+    /// event.
     #[cfg(feature = "planted-bugs")]
     pub fn plant(&mut self, bug: crate::Bug) {
         if let Inner::Opening(opening) = &mut self.inner {
@@ -103,26 +109,29 @@ impl Volume {
         }
     }
 
-    /// Keeps no more chunk headers in memory than these, beside those in use: fewer cost more reads. It serves.
+    /// Keeps no more chunk headers in memory than these, beside those in use: fewer cost more
+    /// reads. It serves.
     pub fn keep_headers(&mut self, most: usize) {
         if let Inner::Serving(engine) = &mut self.inner {
             engine.keep_headers(most);
         }
     }
 
-    /// Keeps no more data of epochs in memory than these blocks, and as many of parity: fewer cost reads before an end. To be called before the
-    /// first event.
+    /// Keeps no more data of epochs in memory than these blocks, and as many of parity: fewer cost
+    /// reads before an end. To be called before the first event.
     pub fn keep_epoch_blocks(&mut self, most: usize) {
         self.epoch_blocks = Some(most);
     }
 
-    /// Begins to make what is dirty durable at so many blocks, although nobody waits for it, and answers no write beyond eight times as many: fewer cost
-    /// more flushes. To be called before the first event.
+    /// Begins to make what is dirty durable at so many blocks, although nobody waits for it, and
+    /// answers no write beyond eight times as many: fewer cost more flushes. To be called before
+    /// the first event.
     pub fn commit_at(&mut self, dirty_blocks: usize) {
         self.dirty_mark = Some(dirty_blocks);
     }
 
-    /// Says what time it is, in seconds since 1970: what happens from now on happens then. The volume has no clock; untold it says 0.
+    /// Says what time it is, in seconds since 1970: what happens from now on happens then. The
+    /// volume has no clock; untold it says 0.
     pub fn tell_time(&mut self, now: i64) {
         self.now = now;
         match &mut self.inner {
@@ -132,7 +141,8 @@ impl Volume {
         }
     }
 
-    /// Says why a device is about to be called gone: with a reason, and the number of the system's error or 0.
+    /// Says why a device is about to be called gone: with a reason, and the number of the system's
+    /// error or 0.
     pub fn tell_why(&mut self, slot: Slot, reason: Reason, errno: i32) {
         if let Inner::Serving(engine) = &mut self.inner {
             engine.tell_why(slot, reason, errno);
@@ -212,7 +222,8 @@ impl Volume {
         }
     }
 
-    /// Whether these devices may be lost, too: the volume serves on, and what can be had with them can be had without. `None` unless it serves.
+    /// Whether these devices may be lost, too: the volume serves on, and what can be had with them
+    /// can be had without. `None` unless it serves.
     pub fn can_spare(&self, also: &[Slot]) -> Option<bool> {
         match &self.inner {
             Inner::Serving(engine) | Inner::Looking(engine) => Some(engine.can_spare(also)),
@@ -228,8 +239,9 @@ impl Volume {
         }
     }
 
-    /// Where blocks lie, if a driver can read all of them without a request: their newest content lies on devices that have it, or is a sum of what
-    /// does, and memory has the checksums. What is read there counts only if it has these checksums; else the blocks are to be asked for
+    /// Where blocks lie, if a driver can read all of them without a request: their newest content
+    /// lies on devices that have it, or is a sum of what does, and memory has the checksums. What
+    /// is read there counts only if it has these checksums; else the blocks are to be asked for
     /// with a [`Request::Read`]. Cost: some searches in the maps for each cell, no I/O.
     pub fn lookup(&self, first: UserBlock, count: u32) -> Option<Lookup> {
         match &self.inner {
@@ -238,7 +250,8 @@ impl Volume {
         }
     }
 
-    /// Whether every device has all that it should have, as far as anybody has looked, and records say so.
+    /// Whether every device has all that it should have, as far as anybody has looked, and records
+    /// say so.
     pub fn is_clean(&self) -> bool {
         matches!(&self.inner, Inner::Serving(engine) if engine.is_clean())
     }

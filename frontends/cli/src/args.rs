@@ -17,7 +17,8 @@ use std::path::Path;
 
 /// The code that an argument names: a spec, or the path of a code file.
 ///
-/// A text is a path if it contains a slash, ends in `.code`, or names a file that is there and is no spec.
+/// A text is a path if it contains a slash, ends in `.code`, or names a file that is there and is
+/// no spec.
 ///
 /// A file costs no more than `reading` allows.
 pub fn code(text: &str, reading: Reading) -> Result<Code, Failure> {
@@ -36,7 +37,8 @@ pub fn code(text: &str, reading: Reading) -> Result<Code, Failure> {
 /// How much work a text may make that somebody else may have written.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct Reading {
-    /// How much work a code file or a set may make, in steps of about a microsecond; 1000000 unless more is given.
+    /// How much work a code file or a set may make, in steps of about a microsecond; 1000000 unless
+    /// more is given.
     #[arg(long, value_name = "STEPS", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     pub effort: Option<u64>,
 }
@@ -71,7 +73,8 @@ fn code_file(path: &Path, reading: Reading) -> Result<Code, Failure> {
     })
 }
 
-/// What a path is, if it is neither a file nor a directory: to open it may wait for ever, or set something off.
+/// What a path is, if it is neither a file nor a directory: to open it may wait for ever, or set
+/// something off.
 fn no_file(path: &Path) -> Option<&'static str> {
     // What the shell has opened, as for <(command), has a writer already.
     if ["/dev/fd", "/dev/stdin", "/proc/self/fd"].iter().any(|opened| path.starts_with(opened)) {
@@ -201,7 +204,8 @@ fn twice(what: &str, name: &str) -> Failure {
     Failure::Input(format!("{what} names {name} twice; name everything once"))
 }
 
-/// Reads `0,3` and `1-2` as devices of codes that may differ in their number; each code checks them for itself.
+/// Reads `0,3` and `1-2` as devices of codes that may differ in their number; each code checks them
+/// for itself.
 pub fn devices(what: &str, text: &str) -> Result<Vec<usize>, Failure> {
     /// No code has more columns.
     const MOST: usize = 1 << 16;

@@ -1,10 +1,11 @@
 //! Names for what a code contains: groups, labels, symbols, and the equations behind a step.
 //!
-//! The papers draw an array code with a number for one set of parity groups and a letter for another: two equations
-//! of one set have no cell in common, so within a set a label says everything. [`Labels`] finds such sets for any
-//! code: equations whose parity lies in one column of parities belong together, and a set takes in whatever has no
-//! cell in common with what it holds, first come first served. A code of one row per column has one letter per
-//! equation instead, as nobody thinks of P and Q in any other way.
+//! The papers draw an array code with a number for one set of parity groups and a letter for
+//! another: two equations of one set have no cell in common, so within a set a label says
+//! everything. [`Labels`] finds such sets for any code: equations whose parity lies in one column
+//! of parities belong together, and a set takes in whatever has no cell in common with what it
+//! holds, first come first served. A code of one row per column has one letter per equation
+//! instead, as nobody thinks of P and Q in any other way.
 
 use pantile::code::Equation;
 use pantile::gf::{Gf, Matrix};
@@ -62,7 +63,8 @@ impl Labels {
         Labels { of, sets: sets.iter().map(Vec::len).collect(), touching, defines, defined_by }
     }
 
-    /// The equations that contain a cell, as drawn in it: the defining one first, the others by their labels.
+    /// The equations that contain a cell, as drawn in it: the defining one first, the others by
+    /// their labels.
     pub fn in_cell(&self, cell: CellIndex) -> Vec<usize> {
         let own = self.defined_by[cell.usize()];
         own.into_iter()
@@ -71,7 +73,8 @@ impl Labels {
     }
 }
 
-/// Which parity cell each equation defines: its own where the construction says so, else the first that is free.
+/// Which parity cell each equation defines: its own where the construction says so, else the first
+/// that is free.
 fn defined_cells(code: &Code) -> Vec<Option<CellIndex>> {
     let equations = code.equations();
     let own = |i: usize| {
@@ -93,7 +96,8 @@ fn defined_cells(code: &Code) -> Vec<Option<CellIndex>> {
 fn disjoint_sets(code: &Code, defines: &[Option<CellIndex>]) -> Vec<Vec<usize>> {
     let only_parity: Vec<bool> =
         (0..code.columns()).map(|c| code.column_cells(c).all(|cell| code.is_parity(cell))).collect();
-    // A unit is kept together: all equations whose parity lies in one column of nothing but parities.
+    // A unit is kept together: all equations whose parity lies in one column of nothing but
+    // parities.
     let mut units: Vec<(Option<usize>, Vec<usize>)> = Vec::new();
     for (i, cell) in defines.iter().enumerate() {
         let column = cell.map(|cell| code.column_of(cell)).filter(|&c| only_parity[c] && code.rows(c) > 1);
@@ -167,7 +171,8 @@ pub fn sum(code: &Code, terms: &[(CellIndex, Gf)], most: usize) -> String {
     }
 }
 
-/// An equation solved for the cell that it defines: that cell and the sum, data first; else zero and the sum.
+/// An equation solved for the cell that it defines: that cell and the sum, data first; else zero
+/// and the sum.
 ///
 /// Data comes in user order, because that is how a reader looks for it in the drawing.
 pub fn solved(
@@ -191,8 +196,9 @@ pub fn solved(
 
 /// Says which equations of the code a step of a plan adds up.
 ///
-/// The equations determine the parity cells, so what a step has on them decides the combination: the step's
-/// coefficients on the parity cells times the inverse of the equations' coefficients there.
+/// The equations determine the parity cells, so what a step has on them decides the combination:
+/// the step's coefficients on the parity cells times the inverse of the equations' coefficients
+/// there.
 pub struct Behind<'c> {
     code: &'c Code,
     inverse: Option<Matrix>,

@@ -1,4 +1,5 @@
-//! How a run ends: the verdict of a run that worked, and the one line that a run that did not leaves behind.
+//! How a run ends: the verdict of a run that worked, and the one line that a run that did not
+//! leaves behind.
 
 use clap::CommandFactory;
 use clap::error::ErrorKind;
@@ -14,7 +15,8 @@ pub enum Verdict {
     Good,
     /// The question was answered, and the answer is bad: status 1.
     Bad,
-    /// The user ended the run; what was finished until then has been printed: status 130, as shells have it.
+    /// The user ended the run; what was finished until then has been printed: status 130, as shells
+    /// have it.
     Interrupted,
 }
 
@@ -97,7 +99,8 @@ fn sentence(text: &str) -> String {
     characters.into_iter().collect()
 }
 
-/// Makes a fault of our own one line too; status 101 tells it apart, RUST_BACKTRACE=1 still shows the way to it.
+/// Makes a fault of our own one line too; status 101 tells it apart, RUST_BACKTRACE=1 still shows
+/// the way to it.
 pub fn shorten_panics() {
     if std::env::var_os("RUST_BACKTRACE").is_none() {
         std::panic::set_hook(Box::new(|panic| {
@@ -129,7 +132,8 @@ fn asked_command() -> String {
     command_of(&words, crate::commands::Cli::command())
 }
 
-/// Options before the command, and their values, are passed over; what follows a command is one of its own or none.
+/// Options before the command, and their values, are passed over; what follows a command is one of
+/// its own or none.
 fn command_of(words: &[String], mut command: clap::Command) -> String {
     let mut path = command.get_name().to_string();
     let mut is_top = true;
@@ -146,8 +150,8 @@ fn command_of(words: &[String], mut command: clap::Command) -> String {
     path
 }
 
-/// Clap's paragraphs in one line: the fault, its tips, and where the help is. Of a value that cannot be, clap does not say
-/// of which command it is.
+/// Clap's paragraphs in one line: the fault, its tips, and where the help is. Of a value that
+/// cannot be, clap does not say of which command it is.
 fn usage_line(rendered: &str, asked: &str) -> String {
     let mut line = String::new();
     let mut help = match rendered.contains("\n\nUsage: ") {
@@ -165,7 +169,8 @@ fn usage_line(rendered: &str, asked: &str) -> String {
         } else if let Some(fault) = text.strip_prefix("error: ") {
             line.push_str(fault.trim_end_matches('.'));
         } else if text.contains("as a value, use '-- ") {
-            // Clap's advice for a value that begins with a dash: it would make of it an argument of its own.
+            // Clap's advice for a value that begins with a dash: it would make of it an argument of
+            // its own.
         } else if text.starts_with("tip: ") || text.starts_with("[possible") {
             line.push_str(&format!("; {}", text.replace(" tip: ", "; ").trim_start_matches("tip: ")));
         }

@@ -6,7 +6,8 @@ use std::path::Path;
 
 /// Writes a file whole or not at all: into another beside it, which then takes its name.
 ///
-/// A link stays a link. What is no file, such as a device, and a link that leads to nothing have no content to lose.
+/// A link stays a link. What is no file, such as a device, and a link that leads to nothing have no
+/// content to lose.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let before = match std::fs::metadata(path) {
         Ok(meta) if !meta.is_file() => return std::fs::write(path, bytes),

@@ -7,8 +7,8 @@ static ASKED: AtomicBool = AtomicBool::new(false);
 
 /// From here on the first of them asks, and the second ends the process at once.
 ///
-/// Where no handler can be had the default stays: each ends the process. So it does where hangups are ignored, as `nohup` has it:
-/// they stay so.
+/// Where no handler can be had the default stays: each ends the process. So it does where hangups
+/// are ignored, as `nohup` has it: they stay so.
 pub fn listen() {
     if ignores_hangups() {
         return;
@@ -20,7 +20,8 @@ pub fn listen() {
     });
 }
 
-/// Whether this process was started so that it outlives its terminal; where the system does not tell, it was not.
+/// Whether this process was started so that it outlives its terminal; where the system does not
+/// tell, it was not.
 fn ignores_hangups() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,5 +1,5 @@
-//! Shapes that several answers share. Every JSON answer starts with `output_version`; a change that could break a
-//! reader raises it, a new field does not.
+//! Shapes that several answers share. Every JSON answer starts with `output_version`; a change that
+//! could break a reader raises it, a new field does not.
 
 use pantile::gf::Gf;
 use pantile::{CellIndex, Code};
@@ -51,13 +51,14 @@ pub fn claim(code: &Code) -> ClaimJson {
     ClaimJson { tolerance: code.claim().tolerance, mds: code.claim().mds }
 }
 
-/// A number as people want to read it in JSON: six digits after the point are more than any of them means.
+/// A number as people want to read it in JSON: six digits after the point are more than any of them
+/// means.
 pub fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
 
-/// The value as text for programs that people look at too: one line per field, and one per entry of a list of
-/// objects or lists; anything deeper stays on its line.
+/// The value as text for programs that people look at too: one line per field, and one per entry of
+/// a list of objects or lists; anything deeper stays on its line.
 pub fn text(value: &impl Serialize) -> String {
     let mut out = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut out, Lines { open: Vec::new() });
@@ -82,7 +83,8 @@ enum Open {
 }
 
 impl Lines {
-    /// An entry of an array in a field of the answer: if it is itself a list or an object, it gets a line.
+    /// An entry of an array in a field of the answer: if it is itself a list or an object, it gets
+    /// a line.
     fn begin(&mut self, out: &mut (impl Write + ?Sized), opened: Open) -> io::Result<()> {
         if let [Open::Object, Open::Array { has_lines }] = &mut self.open[..] {
             *has_lines = true;

@@ -1,10 +1,10 @@
 //! The `pantile` command: arguments become calls of the facade, results become text or JSON.
 //!
-//! It translates and nothing more. Every number it prints was computed by `pantile` and its crates; what is decided
-//! here is words, order, width and colour. Three rules hold for every command:
+//! It translates and nothing more. Every number it prints was computed by `pantile` and its crates;
+//! what is decided here is words, order, width and colour. Three rules hold for every command:
 //!
-//! * standard output carries the answer and nothing else, so that it can be piped; progress and faults go to
-//!   standard error;
+//! * standard output carries the answer and nothing else, so that it can be piped; progress and
+//!   faults go to standard error;
 //! * a fault is one line that says what is wrong, what the limit is and what to do ([`failure`]);
 //! * the exit status says which kind of answer it is ([`failure::Failure`], [`failure::Verdict`]).
 #![forbid(unsafe_code)]

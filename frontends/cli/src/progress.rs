@@ -1,7 +1,8 @@
-//! What a long run says on standard error while it works: a live line on a terminal, else a line every few seconds.
+//! What a long run says on standard error while it works: a live line on a terminal, else a line
+//! every few seconds.
 //!
-//! A short run says nothing. The line comes from a thread of its own, so that a computation that reports rarely is not
-//! silent for long: two seconds at most.
+//! A short run says nothing. The line comes from a thread of its own, so that a computation that
+//! reports rarely is not silent for long: two seconds at most.
 
 use crate::terminal::Terminal;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -85,7 +86,8 @@ impl Progress {
                 bar.set_style(style("{msg} {bar:20} {human_pos} of {human_len} {prefix}, {eta} left"));
                 bar.set_prefix(unit);
             }
-            // What is shown changes with the tick; drawing at each report would cost more than what is reported.
+            // What is shown changes with the tick; drawing at each report would cost more than what
+            // is reported.
             if bar.message() != message {
                 bar.set_message(message.clone());
             }

@@ -1,4 +1,5 @@
-//! What the commands on sealed sets share: which set, progress, what an error means for the exit status, tables.
+//! What the commands on sealed sets share: which set, progress, what an error means for the exit
+//! status, tables.
 
 use crate::args::Reading;
 use crate::describe::count;
@@ -29,13 +30,15 @@ pub struct SetArgs {
     /// The directory of the shards, or shards by their paths, in any number and order.
     #[arg(required = true, value_name = "DIR|SHARD", num_args = 1..)]
     paths: Vec<PathBuf>,
-    /// The name of the set, where shards of several lie together; or its UUID, of which the first 8 digits are enough.
+    /// The name of the set, where shards of several lie together; or its UUID, of which the first 8
+    /// digits are enough.
     #[arg(long, value_name = "NAME|UUID")]
     name: Option<OsString>,
     /// Where a sealed source is now, if it was moved; give one for each, in the order of sealing.
     #[arg(long = "source", value_name = "PATH")]
     sources: Vec<PathBuf>,
-    /// A pin that 'seal --pin' wrote and you kept elsewhere: what does not have its digests is refused, or counts as lost.
+    /// A pin that 'seal --pin' wrote and you kept elsewhere: what does not have its digests is
+    /// refused, or counts as lost.
     #[arg(long, value_name = "FILE")]
     pin: Option<PathBuf>,
     #[command(flatten)]
@@ -61,7 +64,8 @@ impl SetArgs {
 /// Which paths of a set a command works on.
 #[derive(Args, Clone)]
 pub struct IncludeArgs {
-    /// Only what fits a pattern as in a .gitignore, such as '*.raw' or photos/2026/; may be given several times.
+    /// Only what fits a pattern as in a .gitignore, such as '*.raw' or photos/2026/; may be given
+    /// several times.
     #[arg(long, value_name = "PATTERN")]
     include: Vec<String>,
 }
@@ -135,8 +139,8 @@ impl<'r, T: Serialize> Versioned<'r, T> {
     }
 }
 
-/// Shows phases: a bar on a terminal, else a line for each on standard error, and one whenever nothing was said for two
-/// seconds.
+/// Shows phases: a bar on a terminal, else a line for each on standard error, and one whenever
+/// nothing was said for two seconds.
 pub struct Shown {
     lively: Lively,
 }
@@ -235,7 +239,8 @@ impl Progress for Shown {
         match &self.lively {
             Lively::Nothing => {}
             Lively::Bar(bar) => {
-                // The lengths come last but where there is none: no other phase's words are shown with them.
+                // The lengths come last but where there is none: no other phase's words are shown
+                // with them.
                 if total_bytes > 0 {
                     bar.set_length(total_bytes);
                 }
@@ -276,7 +281,8 @@ impl Progress for Shown {
     }
 }
 
-/// A name in a text: what a terminal would obey, or what would hide how the name is read, is shown as an escape.
+/// A name in a text: what a terminal would obey, or what would hide how the name is read, is shown
+/// as an escape.
 pub fn name(text: &str) -> String {
     let turns = |c: char| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
     let mut out = String::with_capacity(text.len());
@@ -297,7 +303,8 @@ pub fn failure(error: &SealError) -> Failure {
 fn verdict(error: &SealError, text: String) -> Failure {
     match error {
         SealError::NotRestored { why, .. } => verdict(why, text),
-        // A path that is not there, or is not what it should be, is an argument that cannot be right.
+        // A path that is not there, or is not what it should be, is an argument that cannot be
+        // right.
         SealError::Io { error, .. } if error.kind() == ErrorKind::NotFound => {
             Failure::Input(format!("{text}; name a path that is there"))
         }
@@ -315,7 +322,8 @@ fn verdict(error: &SealError, text: String) -> Failure {
         | SealError::NoShardOpens { .. }
         | SealError::NotHealed { .. }
         | SealError::Unfinished { .. } => Failure::System(text),
-        // What is no shard at all, or one of a newer version, was the wrong thing to name; a damaged one is a loss.
+        // What is no shard at all, or one of a newer version, was the wrong thing to name; a
+        // damaged one is a loss.
         SealError::NoGoodShard {
             error: FormatError::NotPantile { .. } | FormatError::Newer { .. }, ..
         } => Failure::Input(text),
@@ -590,7 +598,8 @@ pub fn verification(report: &VerifyReport, hint: &Hint, terminal: &Terminal) -> 
         (true, _) if report.disks_unborne => {
             "Verdict: clean, but one of the sources would not come back whole if it were lost.".to_string()
         }
-        // The shards of a set that holds the data are what is judged; the originals may be wherever they are.
+        // The shards of a set that holds the data are what is judged; the originals may be wherever
+        // they are.
         (true, _) if report.files.iter().any(|file| file.status == FileStatus::Missing) => {
             "Verdict: clean; all shards are there and right, so that originals that are missing can be unsealed."
                 .to_string()
@@ -697,7 +706,8 @@ fn file_status(status: FileStatus) -> &'static str {
     }
 }
 
-/// As [`disk_losses`], where there are several sources: one alone is lost with its disk, which is what parity beside it means.
+/// As [`disk_losses`], where there are several sources: one alone is lost with its disk, which is
+/// what parity beside it means.
 pub fn several_disk_losses(losses: &[DiskLoss]) -> String {
     let sources = losses.iter().filter(|loss| loss.device.is_none()).count();
     if sources > 1 { disk_losses(losses) } else { String::new() }

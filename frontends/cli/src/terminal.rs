@@ -7,7 +7,8 @@ use serde::Serialize;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
 
-/// Columns of text when nobody is looking, so that output in files and tests does not depend on a window.
+/// Columns of text when nobody is looking, so that output in files and tests does not depend on a
+/// window.
 const WIDTH_WITHOUT_TERMINAL: usize = 100;
 
 /// When to colour.

@@ -1,4 +1,5 @@
-//! What the commands on volumes share: the way to a volume, served or not, what a fault means for the exit status, the status text.
+//! What the commands on volumes share: the way to a volume, served or not, what a fault means for
+//! the exit status, the status text.
 
 use crate::describe::count;
 use crate::failure::{Failure, Outcome, Verdict};
@@ -23,7 +24,8 @@ use std::time::{Duration, Instant};
 /// How long a volume may be between being served and not.
 const BETWEEN: Duration = Duration::from_secs(10);
 
-/// What a server says, in the folder. It is locked as long as there is a server, or somebody who starts it again.
+/// What a server says, in the folder. It is locked as long as there is a server, or somebody who
+/// starts it again.
 pub const SERVE_LOG: &str = "serve.log";
 
 /// What the line there begins with that says why there is no server any more.
@@ -104,7 +106,8 @@ fn reach_by(
     }
 }
 
-/// Whether there is a server, or somebody who is about to start one: not for others to open the volume.
+/// Whether there is a server, or somebody who is about to start one: not for others to open the
+/// volume.
 pub fn is_kept(root: &Path) -> bool {
     let log = open_log(root);
     log.is_ok_and(|log| matches!(log.try_lock_shared(), Err(TryLockError::WouldBlock)))
@@ -194,7 +197,8 @@ impl Reached {
         }
     }
 
-    /// Waits until `is_done`, showing `line` on standard error; Ctrl-C ends the wait, not the work of a server.
+    /// Waits until `is_done`, showing `line` on standard error; Ctrl-C ends the wait, not the work
+    /// of a server.
     pub fn wait(
         &self,
         terminal: &Terminal,

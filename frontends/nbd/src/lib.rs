@@ -1,10 +1,12 @@
 //! Serves a volume over NBD: a plug-in of nbdkit, which does the protocol.
 //!
-//! nbdkit's process holds the volume; `volume=FOLDER` says which. Its threads read and write through one
-//! [`Handle`](pantile_host::Handle), side by side. Orders come over the control socket, which is opened with the volume.
+//! nbdkit's process holds the volume; `volume=FOLDER` says which. Its threads read and write
+//! through one [`Handle`](pantile_host::Handle), side by side. Orders come over the control socket,
+//! which is opened with the volume.
 //!
-//! A fault while the volume is opened is told on standard error in a line that begins with `pantile-fault ` and goes on as an
-//! [`Answer`] in JSON, for the command that waits for the server.
+//! A fault while the volume is opened is told on standard error in a line that begins with
+//! `pantile-fault ` and goes on as an [`Answer`] in JSON, for the command that waits for the
+//! server.
 //!
 //! This is the entry module: the table that nbdkit asks for is made by a macro that needs `unsafe`.
 
@@ -35,7 +37,8 @@ const ESHUTDOWN: i32 = 108;
 const BETWEEN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// How long nbdkit has to end by itself once the volume is put away: what is under way is refused by then, and a moment to say so is enough.
+/// How long nbdkit has to end by itself once the volume is put away: what is under way is refused
+/// by then, and a moment to say so is enough.
 const LEAVING: Duration = Duration::from_secs(1);
 
 /// nbdkit calls functions without a place for data of ours before the first client comes.
@@ -80,7 +83,8 @@ struct Connection {
 }
 
 impl Connection {
-    /// Waits until a request of so many bytes may be worked on. Errors: it is longer than any may be.
+    /// Waits until a request of so many bytes may be worked on. Errors: it is longer than any may
+    /// be.
     fn begin(&self, len: usize) -> Result<Permit<'_>> {
         match len as u64 <= REQUEST_BYTES_MAX {
             true => Ok(self.admitted.take(len as u64)),
@@ -196,7 +200,8 @@ impl Server for Connection {
                 Error::new(EIO, error.to_string())
             })?;
             if state().stays {
-                // nbdkit in the foreground asks for a signal when its parent ends. It is asked for by this thread, the first.
+                // nbdkit in the foreground asks for a signal when its parent ends. It is asked for
+                // by this thread, the first.
                 rustix::process::set_parent_process_death_signal(None)
                     .map_err(|errno| Error::new(errno.raw_os_error(), errno.to_string()))?;
             }
@@ -205,7 +210,8 @@ impl Server for Connection {
             say(SERVING);
             let wait = move || {
                 if !service.wait_for_end() {
-                    // Nobody can be served any more. Whoever started this process starts another, as after any fault of its own.
+                    // Nobody can be served any more. Whoever started this process starts another,
+                    // as after any fault of its own.
                     say(
                         "pantile: the volume has ended by a fault of pantile itself; what was flushed is safe, please report it",
                     );
@@ -213,7 +219,8 @@ impl Server for Connection {
                 }
                 // Whoever starts a server again that died reads that this one was not to live.
                 say(TOLD_TO_STOP);
-                // Now, not in `unload`: nbdkit calls that when the last client has left, and one that is idle need never leave.
+                // Now, not in `unload`: nbdkit calls that when the last client has left, and one
+                // that is idle need never leave.
                 put_away();
                 nbdkit::shutdown();
                 std::thread::sleep(LEAVING);
@@ -396,7 +403,8 @@ fn start(
     service.evict_slow(evicts_slow)?;
     match ControlServer::start(folder, service.clone()) {
         Ok(control) => Ok(Running { service, control: Some(control) }),
-        // A folder that cannot be written has no place for a socket; 'pantile status' looks by itself then.
+        // A folder that cannot be written has no place for a socket; 'pantile status' looks by
+        // itself then.
         Err(error) if reads_only => {
             say(&format!("pantile: takes no orders: {error}"));
             Ok(Running { service, control: None })
@@ -428,7 +436,8 @@ fn answer(what: impl FnOnce() -> std::result::Result<(), HostError>) -> Result<(
     })
 }
 
-/// A panic must not pass through nbdkit, which would end with all clients: it is a failure of one request.
+/// A panic must not pass through nbdkit, which would end with all clients: it is a failure of one
+/// request.
 fn guarded<T>(what: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(what))
         .unwrap_or_else(|_| Err(Error::new(EIO, "a fault of pantile itself, not of yours; please report it")))

@@ -1,24 +1,25 @@
-//! Cauchy Reed-Solomon by bit matrices: k + m columns of w rows, only XORs, the chunks of Jerasure's `cauchy_good` and
-//! `cauchy_orig`.
+//! Cauchy Reed-Solomon by bit matrices: k + m columns of w rows, only XORs, the chunks of
+//! Jerasure's `cauchy_good` and `cauchy_orig`.
 //!
-//! Multiplication by an element e of GF(2^w) is linear over bits: row r, column x of its matrix is bit r of e a^x. So
-//! each coefficient of an m x k matrix over GF(2^w) becomes w x w bits, and row r of parity i is the XOR of all rows x
-//! of data columns j whose bit is set.
+//! Multiplication by an element e of GF(2^w) is linear over bits: row r, column x of its matrix is
+//! bit r of e a^x. So each coefficient of an m x k matrix over GF(2^w) becomes w x w bits, and row
+//! r of parity i is the XOR of all rows x of data columns j whose bit is set.
 //!
-//! - `orig`: the coefficient of data j in parity i is 1 / (i xor (m + j)). The numbers i and m + j all differ, so it is a
-//!   Cauchy matrix as long as k + m <= 2^w.
-//! - Otherwise with fewer XORs: each column divided by its first coefficient, so that row 0 is ones; then each other row
-//!   divided by that one of its coefficients which leaves the fewest ones in its bits, the first of equals, and by none
-//!   unless that is fewer than before. For m = 2 the second row is instead the k elements with the fewest ones, the smaller
-//!   first of equals; Jerasure has it as tables of numbers. Up to 2^w - 1 data columns have different ones.
+//! - `orig`: the coefficient of data j in parity i is 1 / (i xor (m + j)). The numbers i and m + j
+//!   all differ, so it is a Cauchy matrix as long as k + m <= 2^w.
+//! - Otherwise with fewer XORs: each column divided by its first coefficient, so that row 0 is
+//!   ones; then each other row divided by that one of its coefficients which leaves the fewest ones
+//!   in its bits, the first of equals, and by none unless that is fewer than before. For m = 2 the
+//!   second row is instead the k elements with the fewest ones, the smaller first of equals;
+//!   Jerasure has it as tables of numbers. Up to 2^w - 1 data columns have different ones.
 //!
-//! Any m columns may be lost. No square minor of a Cauchy matrix is zero, nor after rows and columns are scaled; nor has
-//! the matrix of m = 2 one, whose second row is of different elements, none 0. Matrices of elements add and multiply as
-//! the elements do, so a square of blocks is invertible over bits as its minor is over GF(2^w); and 0 and 1 are the same
-//! in GF(2^8).
+//! Any m columns may be lost. No square minor of a Cauchy matrix is zero, nor after rows and
+//! columns are scaled; nor has the matrix of m = 2 one, whose second row is of different elements,
+//! none 0. Matrices of elements add and multiply as the elements do, so a square of blocks is
+//! invertible over bits as its minor is over GF(2^w); and 0 and 1 are the same in GF(2^8).
 //!
-//! Source: J. Bloemer et al., "An XOR-based erasure-resilient coding scheme" (1995); J. S. Plank, L. Xu, "Optimizing
-//! Cauchy Reed-Solomon codes" (2006); Jerasure 2, cauchy.c.
+//! Source: J. Bloemer et al., "An XOR-based erasure-resilient coding scheme" (1995); J. S. Plank,
+//! L. Xu, "Optimizing Cauchy Reed-Solomon codes" (2006); Jerasure 2, cauchy.c.
 
 use super::{Family, Width};
 use crate::parts::bit_matrices::bit_matrices;
@@ -36,8 +37,9 @@ pub(super) const FAMILY: Family = Family {
     build,
 };
 
-/// The most parities: there are w equations for each, and a recovery is planned among the sums of all equations. With 16
-/// and w = 8 the first plan for one lost column takes about a second, with 128 most of a minute.
+/// The most parities: there are w equations for each, and a recovery is planned among the sums of
+/// all equations. With 16 and w = 8 the first plan for one lost column takes about a second, with
+/// 128 most of a minute.
 const MOST_PARITIES: usize = 16;
 
 /// Coefficients over GF(2^w), one list per parity.

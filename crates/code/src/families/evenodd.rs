@@ -1,16 +1,17 @@
-//! EVENODD: p + 2 disks of p - 1 rows, p prime, with a row parity and an adjusted diagonal parity disk.
+//! EVENODD: p + 2 disks of p - 1 rows, p prime, with a row parity and an adjusted diagonal parity
+//! disk.
 //!
 //! Disk p is the row parity, disk p + 1 the diagonal parity.
 //!
-//! Row i of disk p + 1 is diagonal i of the data disks XOR S, where S is the diagonal p - 1 that has no row
-//! of its own. So a write to a cell of S changes every diagonal parity; RDP avoids that by sending the row
-//! parity through the diagonals instead. The proof is a zigzag as for RDP, after S is found as the XOR of
-//! both parity disks.
+//! Row i of disk p + 1 is diagonal i of the data disks XOR S, where S is the diagonal p - 1 that
+//! has no row of its own. So a write to a cell of S changes every diagonal parity; RDP avoids that
+//! by sending the row parity through the diagonals instead. The proof is a zigzag as for RDP, after
+//! S is found as the XOR of both parity disks.
 //!
 //! Fewer disks: the highest data disks are left out (`parts/chains.rs`), for any number from 3 on.
 //!
-//! Source: M. Blaum, J. Brady, J. Bruck, J. Menon, "EVENODD: an efficient scheme for tolerating double disk
-//! failures in RAID architectures" (IEEE Trans. Computers 44, 1995).
+//! Source: M. Blaum, J. Brady, J. Bruck, J. Menon, "EVENODD: an efficient scheme for tolerating
+//! double disk failures in RAID architectures" (IEEE Trans. Computers 44, 1995).
 
 use super::{Family, Width};
 use crate::parts::chains::{Chains, Construction, array};

@@ -1,14 +1,15 @@
 //! HDP: p - 1 disks of p - 1 rows, p prime, with parities on both diagonals to balance the load.
 //!
-//! \[i\]\[i\] is the XOR of the whole of row i, the anti-diagonal parity in it included; \[i\]\[p-2-i\] is
-//! the XOR of \[2i + j + 2\]\[j\], rows mod p, over the j for which that row exists and other than p - 2 -
-//! i. Every write changes three parities, which is the price of having no parity disk at this size.
+//! \[i\]\[i\] is the XOR of the whole of row i, the anti-diagonal parity in it included;
+//! \[i\]\[p-2-i\] is the XOR of \[2i + j + 2\]\[j\], rows mod p, over the j for which that row
+//! exists and other than p - 2 - i. Every write changes three parities, which is the price of
+//! having no parity disk at this size.
 //!
 //! Fewer disks: no disk holds only data, so the last ones are shortened away with promotion
 //! (`parts/chains.rs`), for any number from 4 on.
 //!
-//! Source: C. Wu et al., "HDP code: a horizontal-diagonal parity code to optimize I/O load balancing in
-//! RAID-6" (DSN 2011).
+//! Source: C. Wu et al., "HDP code: a horizontal-diagonal parity code to optimize I/O load
+//! balancing in RAID-6" (DSN 2011).
 
 use super::{Family, Width};
 use crate::parts::chains::{Chains, Construction, array};

@@ -1,12 +1,14 @@
-//! Plank's Liber8tion code: k + 2 columns of 8 rows, k up to 8, only XORs; Jerasure's and Ceph's `liber8tion`.
+//! Plank's Liber8tion code: k + 2 columns of 8 rows, k up to 8, only XORs; Jerasure's and Ceph's
+//! `liber8tion`.
 //!
-//! Row r of P is the XOR of the rows r. Row r of Q has one element of each data column j, by a permutation of the column, and
-//! one row for each j but the first has an element more: the fewest that are possible, as in a Liberation code, for which 8
-//! rows are none. No rule for these matrices is known. Plank found them by a search, so the tolerance is counted when a code
-//! is built.
+//! Row r of P is the XOR of the rows r. Row r of Q has one element of each data column j, by a
+//! permutation of the column, and one row for each j but the first has an element more: the fewest
+//! that are possible, as in a Liberation code, for which 8 rows are none. No rule for these
+//! matrices is known. Plank found them by a search, so the tolerance is counted when a code is
+//! built.
 //!
-//! Source: J. S. Plank, "The RAID-6 Liber8Tion code" (International Journal of High Performance Computing Applications 23,
-//! 2009); Jerasure 2, liberation.c.
+//! Source: J. S. Plank, "The RAID-6 Liber8Tion code" (International Journal of High Performance
+//! Computing Applications 23, 2009); Jerasure 2, liberation.c.
 
 use super::{Family, Width};
 use crate::parts::bit_matrices::minimum_density;
@@ -26,8 +28,8 @@ pub(super) const FAMILY: Family = Family {
 
 const WORD: usize = 8;
 
-/// For each data column but the first, whose rows are as they are: its element in row 0, 1, .. 7 of Q, one digit each; then a
-/// row of Q and the element that it has besides.
+/// For each data column but the first, whose rows are as they are: its element in row 0, 1, .. 7 of
+/// Q, one digit each; then a row of Q and the element that it has besides.
 const MATRICES: [(u32, usize, usize); WORD - 1] = [
     (0o73026154, 4, 7),
     (0o62407315, 1, 3),

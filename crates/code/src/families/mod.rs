@@ -1,6 +1,7 @@
-//! The families, one file each. To add one: write `families/NAME.rs` with a `pub(super) const FAMILY:
-//! Family`, name it in the list below, add its page to `docs/codes` and its vectors: nothing else names families, and
-//! every feature works for it. `docs/codes/README.md` has the steps; tests say which one is missing.
+//! The families, one file each. To add one: write `families/NAME.rs` with a `pub(super) const
+//! FAMILY: Family`, name it in the list below, add its page to `docs/codes` and its vectors:
+//! nothing else names families, and every feature works for it. `docs/codes/README.md` has the
+//! steps; tests say which one is missing.
 
 use crate::{Arguments, Code, CodeError};
 
@@ -12,9 +13,11 @@ pub struct Family {
     pub summary: &'static str,
     /// The forms of its spec.
     pub forms: &'static [&'static str],
-    /// Specs to try, the first of them first. Every law suite runs on them, and the judge has vectors for each.
+    /// Specs to try, the first of them first. Every law suite runs on them, and the judge has
+    /// vectors for each.
     pub examples: &'static [&'static str],
-    /// More specs, of every form and of codes so small that all sets of their columns can be lost: for law suites.
+    /// More specs, of every form and of codes so small that all sets of their columns can be lost:
+    /// for law suites.
     pub small: &'static [&'static str],
     /// Which code of the family a number of disks names.
     pub width: Width,
@@ -77,7 +80,8 @@ impl std::fmt::Display for WidthError {
 impl std::error::Error for WidthError {}
 
 impl Family {
-    /// The spec of the code of this family on so many disks. Whether it exists is asked by parsing it.
+    /// The spec of the code of this family on so many disks. Whether it exists is asked by parsing
+    /// it.
     ///
     /// Errors: the number does not decide which code is meant, or leaves no disk for data.
     pub fn spec_on(&self, disks: usize) -> Result<String, WidthError> {
@@ -115,8 +119,8 @@ pub fn families() -> &'static [Family] {
     FAMILIES
 }
 
-/// Refuses `w=16` and `w=32`, options under which Ceph's plugins compute in a larger field; `w=8` says
-/// nothing new.
+/// Refuses `w=16` and `w=32`, options under which Ceph's plugins compute in a larger field; `w=8`
+/// says nothing new.
 fn refuse_wide_words(arguments: &mut Arguments) -> Result<(), CodeError> {
     match arguments.value("w").as_deref() {
         None | Some("8") => Ok(()),

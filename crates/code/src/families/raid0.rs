@@ -1,5 +1,5 @@
-//! Striping without redundancy: k data columns and no equation. Every lost column loses data; the tolerance
-//! is 0.
+//! Striping without redundancy: k data columns and no equation. Every lost column loses data; the
+//! tolerance is 0.
 
 use super::{Family, Width};
 use crate::parts::MOST_COLUMNS;

@@ -1,5 +1,5 @@
-//! RAIDq: three or four parities made of powers, P_p = sum of g_p^i D_i, so that encoding is Horner's rule
-//! with a few fixed multipliers, and the first two parities stay RAID-6's P and Q.
+//! RAIDq: three or four parities made of powers, P_p = sum of g_p^i D_i, so that encoding is
+//! Horner's rule with a few fixed multipliers, and the first two parities stay RAID-6's P and Q.
 //!
 //! | form | generators | data columns up to |
 //! | --- | --- | --- |
@@ -17,20 +17,20 @@
 //! | `k+4,cbrt=paper` | the same with the paper's root a^1/3 = a^85 Y | 63 |
 //! | `k+4,sixth` | 1, a^1/2, a^1/6, a^1/3 with a^1/6 = a^-1/2 Y^2 | 63 |
 //!
-//! X lies in GF(2^16) and Y in GF(2^24). Instead of a second field a column has 2 or 3 rows over GF(2^8),
-//! row t the coefficient of X^t, and a power of a generator acts on the rows as a matrix: X (lo, hi) = (c
-//! hi, lo + b hi), Y (c0, c1, c2) = (a c2, c0, c1). Generators from GF(2^8) act on every row alike, so
-//! those parities stay byte-identical to RAID-6's.
+//! X lies in GF(2^16) and Y in GF(2^24). Instead of a second field a column has 2 or 3 rows over
+//! GF(2^8), row t the coefficient of X^t, and a power of a generator acts on the rows as a matrix:
+//! X (lo, hi) = (c hi, lo + b hi), Y (c0, c1, c2) = (a c2, c0, c1). Generators from GF(2^8) act on
+//! every row alike, so those parities stay byte-identical to RAID-6's.
 //!
-//! Limits: MDS exactly up to the numbers in the table, which [`plank`](crate::plank) computes; the first
-//! vanishing minor beyond is the certificate in the refusal. 125 and 164 are the best of all 32,640
-//! polynomials X^2 + bX + c with c = 1 and over all.
+//! Limits: MDS exactly up to the numbers in the table, which [`plank`](crate::plank) computes; the
+//! first vanishing minor beyond is the certificate in the refusal. 125 and 164 are the best of all
+//! 32,640 polynomials X^2 + bX + c with c = 1 and over all.
 //!
 //! Source: M.-S. Chen, B.-Y. Yang, C.-M. Cheng, "RAIDq: a software-friendly, multiple-parity RAID"
-//! (HotStorage 2013). Errata: it calls the X form "not an MDS code", which is so for general k only; it
-//! gives 27 as the limit of 1, b, b^2, b^3, which is so for generators b only; its a^1/3 = 0x00d600 is a^85
-//! Y, one of three roots, while Y = 0x000100 itself is the one whose multiplication is a shift (the default
-//! here).
+//! (HotStorage 2013). Errata: it calls the X form "not an MDS code", which is so for general k
+//! only; it gives 27 as the limit of 1, b, b^2, b^3, which is so for generators b only; its a^1/3 =
+//! 0x00d600 is a^85 Y, one of three roots, while Y = 0x000100 itself is the one whose
+//! multiplication is a shift (the default here).
 
 use super::{Family, Width};
 use crate::plank::{self, Element, Tower};

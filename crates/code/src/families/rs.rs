@@ -1,24 +1,25 @@
 //! Reed-Solomon with the three coefficient matrices that existing systems write with.
 //!
-//! - `cauchy1` (default), ISA-L's `gf_gen_cauchy1_matrix` and Ceph's `isa` cauchy: 1 / ((k + r) xor j). The
-//!   numbers k + r and j are all distinct, so it is a Cauchy matrix and MDS for every k + m <= 256.
-//! - `jerasure`, Ceph's `jerasure` and `shec` plugins: [`reed_sol_van`], MDS by construction for k + m <=
-//!   256.
-//! - `vandermonde`, ISA-L's `gf_gen_rs_matrix` and Ceph's `isa` reed_sol_van: (2^r)^j. **Not** MDS for all
-//!   sizes.
+//! - `cauchy1` (default), ISA-L's `gf_gen_cauchy1_matrix` and Ceph's `isa` cauchy: 1 / ((k + r) xor
+//!   j). The numbers k + r and j are all distinct, so it is a Cauchy matrix and MDS for every k + m
+//!   <= 256.
+//! - `jerasure`, Ceph's `jerasure` and `shec` plugins: [`reed_sol_van`], MDS by construction for
+//!   k + m <= 256.
+//! - `vandermonde`, ISA-L's `gf_gen_rs_matrix` and Ceph's `isa` reed_sol_van: (2^r)^j. **Not** MDS
+//!   for all sizes.
 //!
-//! The entry 2^(rj) is symmetric in r and j, so k and m may change places in the question which sizes are
-//! MDS:
+//! The entry 2^(rj) is symmetric in r and j, so k and m may change places in the question which
+//! sizes are MDS:
 //!
-//! - With k or m up to 3 every minor is one of powers {0, 1, 2} of distinct elements, non-zero up to the
-//!   order 255.
-//! - With 4 rows the minors on powers {0, 1, 3} need 1 + 2^j + 2^l != 0; the first failure is 1 + 2^10 +
-//!   2^21, so at most 21 on the other side.
+//! - With k or m up to 3 every minor is one of powers {0, 1, 2} of distinct elements, non-zero up
+//!   to the order 255.
+//! - With 4 rows the minors on powers {0, 1, 3} need 1 + 2^j + 2^l != 0; the first failure is 1 +
+//!   2^10 + 2^21, so at most 21 on the other side.
 //! - 5 x 5 has no vanishing minor, 5 x 6 has; and 6 x 6 contains it.
 //!
-//! So the limit is 21 for m = 4, 5 for m = 5, 4 for m = 6..21, and 3 from there on; larger sizes are
-//! refused with a set of columns that would be fatal. ISA-L documents the hazard and leaves it to the
-//! caller; its own bounds (m <= 4, k <= 21 for m = 4) agree.
+//! So the limit is 21 for m = 4, 5 for m = 5, 4 for m = 6..21, and 3 from there on; larger sizes
+//! are refused with a set of columns that would be fatal. ISA-L documents the hazard and leaves it
+//! to the caller; its own bounds (m <= 4, k <= 21 for m = 4) agree.
 //!
 //! Codes of Ceph over GF(2^16) and GF(2^32) are not carried: see `refuse_wide_words`.
 
@@ -67,8 +68,8 @@ fn isa_vandermonde(r: usize, j: usize) -> Gf {
     Gf::alpha_pow((r * j) as i64)
 }
 
-/// The most data columns for which ISA-L's Vandermonde rows are MDS; the derivation is at the head of this
-/// file.
+/// The most data columns for which ISA-L's Vandermonde rows are MDS; the derivation is at the head
+/// of this file.
 fn vandermonde_limit(m: usize) -> usize {
     match m {
         1..=3 => 256 - m,
@@ -96,7 +97,8 @@ fn refuse_beyond_limit(arguments: &Arguments, k: usize, m: usize) -> Result<(), 
     })
 }
 
-/// The first vanishing 3 x 3 minor of the last data column; smaller ones do not exist within 256 columns.
+/// The first vanishing 3 x 3 minor of the last data column; smaller ones do not exist within 256
+/// columns.
 fn vanishing_minor(k: usize, m: usize) -> Option<([usize; 3], [usize; 3])> {
     let rows = (0..m).flat_map(move |a| (a + 1..m).flat_map(move |b| (b + 1..m).map(move |c| [a, b, c])));
     let columns = (0..k).flat_map(move |a| (a + 1..k).map(move |b| [a, b, k - 1])).filter(|c| c[1] < c[2]);

@@ -1,33 +1,37 @@
-//! Shingled erasure codes: each parity covers only some neighbouring data chunks, and the ranges overlap
-//! like shingles, so that a lost chunk is repaired from few others.
+//! Shingled erasure codes: each parity covers only some neighbouring data chunks, and the ranges
+//! overlap like shingles, so that a lost chunk is repaired from few others.
 //!
 //! Two definitions of the ranges are in use, and both are here.
 //!
-//! - `shec:k,m,l`, the paper's: parity i covers the l data chunks from ceil(i k / m) on, cyclically.
-//! - `shec:k,m,c=C`, Ceph's plugin `shec`: C is the number of chunks that may always be lost. `single`
-//!   gives parity i the chunks floor(i k / m) .. floor((i + C) k / m) - 1. The default technique `multiple`
-//!   splits the m parities into two such groups, (m1, c1) and (m2, c2), tried in Ceph's order; the first
-//!   with the strictly least recovery cost wins. Here the cost is compared as a fraction with common
-//!   denominator k + m, in integers, which decides as Ceph does.
+//! - `shec:k,m,l`, the paper's: parity i covers the l data chunks from ceil(i k / m) on,
+//!   cyclically.
+//! - `shec:k,m,c=C`, Ceph's plugin `shec`: C is the number of chunks that may always be lost.
+//!   `single` gives parity i the chunks floor(i k / m) .. floor((i + C) k / m) - 1. The default
+//!   technique `multiple` splits the m parities into two such groups, (m1, c1) and (m2, c2), tried
+//!   in Ceph's order; the first with the strictly least recovery cost wins. Here the cost is
+//!   compared as a fraction with common denominator k + m, in integers, which decides as Ceph does.
 //!
-//! Coefficients in both: [`reed_sol_van`] of (k, m), set to zero outside the range; nothing is renormalised.
+//! Coefficients in both: [`reed_sol_van`] of (k, m), set to zero outside the range; nothing is
+//! renormalised.
 //!
-//! Limits: Ceph's for its form (k <= 12, k + m <= 20, C <= m <= k); l <= k, m <= k, k + m <= 256 for the
-//! paper's.
+//! Limits: Ceph's for its form (k <= 12, k + m <= 20, C <= m <= k); l <= k, m <= k, k + m <= 256
+//! for the paper's.
 //!
-//! Claims. Ceph's form: C, except for nine layouts that lose some set of C columns, for which it is C - 1
-//! (`WEAKER`). Zeroing entries of a matrix without vanishing minors can make one vanish, and does there:
-//! shec:10,7,c=6,single cannot recover columns {1,3,5,11,14,16}, in Ceph either. Both the claims and the
-//! list are counted set by set, over all 602 layouts within the limits
-//! (`tests/code/claims_are_true_where_small.rs`). The paper's form promises nothing by construction:
-//! `shec:5,3,3` has a fatal pair. Its tolerance is counted when it is built: it is at most the number of
-//! parities that cover a data chunk (lose the chunk and all of them), and sets are tried up to there,
-//! within a bound on the work; of a wide code the level reached is claimed. With l = k, or C = m, every
-//! parity covers everything and the code is Reed-Solomon, MDS by construction.
+//! Claims. Ceph's form: C, except for nine layouts that lose some set of C columns, for which it is
+//! C - 1 (`WEAKER`). Zeroing entries of a matrix without vanishing minors can make one vanish, and
+//! does there: shec:10,7,c=6,single cannot recover columns {1,3,5,11,14,16}, in Ceph either. Both
+//! the claims and the list are counted set by set, over all 602 layouts within the limits
+//! (`tests/code/claims_are_true_where_small.rs`). The paper's form promises nothing by
+//! construction: `shec:5,3,3` has a fatal pair. Its tolerance is counted when it is built: it is at
+//! most the number of parities that cover a data chunk (lose the chunk and all of them), and sets
+//! are tried up to there, within a bound on the work; of a wide code the level reached is claimed.
+//! With l = k, or C = m, every parity covers everything and the code is Reed-Solomon, MDS by
+//! construction.
 //!
-//! Source: T. Miyamae, T. Nakao, K. Shiozawa, "Erasure code with shingled local parity groups for efficient
-//! recovery from multiple disk failures" (HotDep 2014). The paper shifts by ceil and Ceph by floor: mirror
-//! images. The paper's (6,4,3) is `shec:6,4,c=2,single` seen in a mirror, not Ceph's `k=6 m=4 c=3`.
+//! Source: T. Miyamae, T. Nakao, K. Shiozawa, "Erasure code with shingled local parity groups for
+//! efficient recovery from multiple disk failures" (HotDep 2014). The paper shifts by ceil and Ceph
+//! by floor: mirror images. The paper's (6,4,3) is `shec:6,4,c=2,single` seen in a mirror, not
+//! Ceph's `k=6 m=4 c=3`.
 
 use super::{Family, Width, refuse_wide_words};
 use crate::parts::reed_sol_van::reed_sol_van;
@@ -118,7 +122,8 @@ fn floor_ranges(k: usize, m: usize, c: usize) -> impl Iterator<Item = (usize, us
     (0..m).map(move |i| (i * k / m, (i + c) * k / m - i * k / m))
 }
 
-/// Ceph's choice for the technique `multiple`: the groups (parities, losses) with the least recovery cost.
+/// Ceph's choice for the technique `multiple`: the groups (parities, losses) with the least
+/// recovery cost.
 fn cheapest_groups(k: usize, m: usize, c: usize) -> Vec<(usize, usize)> {
     let mut best: Option<(usize, Vec<(usize, usize)>)> = None;
     for c1 in 0..=c / 2 {
@@ -137,8 +142,8 @@ fn cheapest_groups(k: usize, m: usize, c: usize) -> Vec<(usize, usize)> {
     best.expect("c1 = 0 always offers the single group").1
 }
 
-/// The sum of all widths and, over data chunks, of the smallest width that covers it: Ceph's measure times
-/// k + m.
+/// The sum of all widths and, over data chunks, of the smallest width that covers it: Ceph's
+/// measure times k + m.
 fn recovery_cost(k: usize, groups: &[(usize, usize)]) -> usize {
     let ranges: Vec<(usize, usize)> = groups.iter().flat_map(|&(m, c)| floor_ranges(k, m, c)).collect();
     let smallest = |j: usize| {

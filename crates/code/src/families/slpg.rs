@@ -1,17 +1,18 @@
-//! Simple local parity groups: k / l groups that know nothing of each other, the m parities dealt out to
-//! them in turn.
+//! Simple local parity groups: k / l groups that know nothing of each other, the m parities dealt
+//! out to them in turn.
 //!
-//! Parity i covers group i mod G with the coefficients of [`reed_sol_van`] of (k, m). It is what the SHEC
-//! paper compares itself with: the same number of parities of the same length, not shingled.
+//! Parity i covers group i mod G with the coefficients of [`reed_sol_van`] of (k, m). It is what
+//! the SHEC paper compares itself with: the same number of parities of the same length, not
+//! shingled.
 //!
-//! Claim: each group is a Reed-Solomon code of its own, with a part of a matrix that has no vanishing
-//! minor, so it tolerates exactly as many losses as it has parities. The weakest group has floor(m / G),
-//! and that is the tolerance; it is MDS only if there is one group.
+//! Claim: each group is a Reed-Solomon code of its own, with a part of a matrix that has no
+//! vanishing minor, so it tolerates exactly as many losses as it has parities. The weakest group
+//! has floor(m / G), and that is the tolerance; it is MDS only if there is one group.
 //!
 //! Limits: l divides k; k + m <= 256. With m < G some group has no parity and the tolerance is 0.
 //!
-//! Source: Miyamae, Nakao, Shiozawa (HotDep 2014), figure 3: slpg:6,4,3 loses data in 20 of 120 triples,
-//! shec:6,4,3 in 10.
+//! Source: Miyamae, Nakao, Shiozawa (HotDep 2014), figure 3: slpg:6,4,3 loses data in 20 of 120
+//! triples, shec:6,4,3 in 10.
 
 use super::{Family, Width};
 use crate::parts::one_row;

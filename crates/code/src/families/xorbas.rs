@@ -1,23 +1,25 @@
 //! Xorbas: Reed-Solomon to which XOR locals are added, with coefficients such that the Reed-Solomon
 //! parities need no local of their own.
 //!
-//! The g = m - s Reed-Solomon parities are defined by the parity checks sum_j a^(r j) c_j = 0, r = 0..g-1,
-//! over the data and themselves (j counts both). Check 0 is the row of ones, so with S_q = XOR of group q,
-//! S_1 + .. + S_s equals the sum of the Reed-Solomon parities: they form a group whose local is implied,
-//! and a lost one of them is repaired from the other g - 1 and the s locals.
+//! The g = m - s Reed-Solomon parities are defined by the parity checks sum_j a^(r j) c_j = 0, r =
+//! 0..g-1, over the data and themselves (j counts both). Check 0 is the row of ones, so with S_q =
+//! XOR of group q, S_1 + .. + S_s equals the sum of the Reed-Solomon parities: they form a group
+//! whose local is implied, and a lost one of them is repaired from the other g - 1 and the s
+//! locals.
 //!
-//! Claims. Any g losses are survived by construction: of the k + g Reed-Solomon columns any g may be lost,
-//! and locals follow from data. If a group has g + 1 columns or more (l > g), their loss is fatal (the
-//! local check of that group is what check 0 says there), so g is exact; with smaller groups more may be
-//! survived, and the tolerance is counted when the code is built, within a bound on the work. xorbas:10,6,5
-//! tolerates 4 (distance 5), the paper's figure.
+//! Claims. Any g losses are survived by construction: of the k + g Reed-Solomon columns any g may
+//! be lost, and locals follow from data. If a group has g + 1 columns or more (l > g), their loss
+//! is fatal (the local check of that group is what check 0 says there), so g is exact; with smaller
+//! groups more may be survived, and the tolerance is counted when the code is built, within a bound
+//! on the work. xorbas:10,6,5 tolerates 4 (distance 5), the paper's figure.
 //!
-//! Limits: l divides k, g >= 2 (with g = 1 the only Reed-Solomon parity would be the sum of the locals), k
+//! Limits: l divides k, g >= 2 (with g = 1 the only Reed-Solomon parity would be the sum of the
+//! locals), k
 //! + g <= 255 (powers of a repeat after that).
 //!
-//! Source: M. Sathiamoorthy et al., "XORing elephants: novel erasure codes for big data" (VLDB 2013).
-//! Theorem 5 there proves existence for general sizes; the explicit form for all c_i = 1 is its section
-//! 2.1, and that is what is built for every size.
+//! Source: M. Sathiamoorthy et al., "XORing elephants: novel erasure codes for big data" (VLDB
+//! 2013). Theorem 5 there proves existence for general sizes; the explicit form for all c_i = 1 is
+//! its section 2.1, and that is what is built for every size.
 
 use super::{Family, Width};
 use crate::parts::{MOST_COLUMNS, tolerance};

@@ -1,17 +1,20 @@
-//! Codes of bit matrices: columns of w rows, only XORs, whose columns in packets are the chunks of Jerasure.
+//! Codes of bit matrices: columns of w rows, only XORs, whose columns in packets are the chunks of
+//! Jerasure.
 //!
-//! A matrix of w x w bits for each parity i and data column j says which rows of the column are in which row of the parity.
-//! The user's elements go column by column, because that is the order of a chunk of Jerasure's: w packets, one of each row,
-//! again and again.
+//! A matrix of w x w bits for each parity i and data column j says which rows of the column are in
+//! which row of the parity. The user's elements go column by column, because that is the order of a
+//! chunk of Jerasure's: w packets, one of each row, again and again.
 //!
-//! Minimum density codes have two parities, the first the XOR of the rows. Their matrices X_j of the second are those for
-//! which any two columns may be lost with as few ones as that is possible with, k w + k - 1. With P and one data column, or
-//! with two data columns i and j, that is the case when X_j and X_i + X_j are invertible.
+//! Minimum density codes have two parities, the first the XOR of the rows. Their matrices X_j of
+//! the second are those for which any two columns may be lost with as few ones as that is possible
+//! with, k w + k - 1. With P and one data column, or with two data columns i and j, that is the
+//! case when X_j and X_i + X_j are invertible.
 
 use super::chains::is_prime;
 use crate::{Arguments, CodeBuilder, CodeError, Hint};
 
-/// The code in which row r of parity i is the XOR of the rows `ones(i, r, j)` of each data column j.
+/// The code in which row r of parity i is the XOR of the rows `ones(i, r, j)` of each data column
+/// j.
 pub(crate) fn bit_matrices<Rows: IntoIterator<Item = usize>>(
     (k, m): (usize, usize),
     word: usize,
@@ -25,7 +28,8 @@ pub(crate) fn bit_matrices<Rows: IntoIterator<Item = usize>>(
     code
 }
 
-/// The code whose first parity is the XOR of each row; in row r of its second are the rows `ones(r, j)` of data column j.
+/// The code whose first parity is the XOR of each row; in row r of its second are the rows `ones(r,
+/// j)` of data column j.
 pub(crate) fn minimum_density(
     k: usize,
     word: usize,
@@ -45,7 +49,8 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    /// Takes k and then w, of which the least that has k rows is left out; both, and the canonical spec's arguments.
+    /// Takes k and then w, of which the least that has k rows is left out; both, and the canonical
+    /// spec's arguments.
     pub(crate) fn take(&self, arguments: &mut Arguments) -> Result<(usize, usize, String), CodeError> {
         let more = "use raid6, rs or cauchy for more";
         let k = arguments.count("k, the number of data columns,", 1, COLUMNS_MAX, more)?;
@@ -80,5 +85,6 @@ impl Words {
 /// The most data columns, about as many as array codes have.
 const COLUMNS_MAX: usize = 64;
 
-/// The most rows, as in Ceph. With so many and more than 20 data columns a first plan for two of them is dense and takes seconds.
+/// The most rows, as in Ceph. With so many and more than 20 data columns a first plan for two of
+/// them is dense and takes seconds.
 const WORD_MAX: usize = 257;

@@ -1,10 +1,11 @@
 //! The extended Cauchy matrix whose first two rows are RAID-6's P and Q.
 //!
-//! With x_i = a^-i, y_0 = 0 and y_j = a^j, the matrix 1/(x_i + y_j), j = 0..4, is Cauchy as long as all x_i
-//! and y_j differ: then every square minor is non-zero. The powers a^-i, i = 0..250, are 251 of the 255
-//! non-zero elements, and the four they leave out are exactly a^1 .. a^4; with zero that is the whole
-//! field, hence 251 columns and five such rows. A row of ones above keeps all minors non-zero (it is the
-//! Cauchy row of y = infinity), and so does scaling each row to begin with 1. The row y_0 becomes a^i.
+//! With x_i = a^-i, y_0 = 0 and y_j = a^j, the matrix 1/(x_i + y_j), j = 0..4, is Cauchy as long as
+//! all x_i and y_j differ: then every square minor is non-zero. The powers a^-i, i = 0..250, are
+//! 251 of the 255 non-zero elements, and the four they leave out are exactly a^1 .. a^4; with zero
+//! that is the whole field, hence 251 columns and five such rows. A row of ones above keeps all
+//! minors non-zero (it is the Cauchy row of y = infinity), and so does scaling each row to begin
+//! with 1. The row y_0 becomes a^i.
 
 use pantile_gf::{Gf, Matrix};
 

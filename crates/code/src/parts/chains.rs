@@ -1,24 +1,25 @@
 //! XOR array codes as lists of chains, and how they are shortened to any number of columns.
 //!
-//! A *chain* is a parity cell and the members that it is the XOR of; a member may be the parity cell of
-//! another chain. A construction exists for primes. For another number of columns the next larger one is
-//! shortened, which means: keep only the codewords that are zero in some columns, and do not store those
-//! columns. Any two lost columns are then still recoverable, because the missing ones are known.
+//! A *chain* is a parity cell and the members that it is the XOR of; a member may be the parity
+//! cell of another chain. A construction exists for primes. For another number of columns the next
+//! larger one is shortened, which means: keep only the codewords that are zero in some columns, and
+//! do not store those columns. Any two lost columns are then still recoverable, because the missing
+//! ones are known.
 //!
 //! 1. A column of data only is simply left out of every chain.
-//! 2. After those the last column goes (of H-Code the last but one). A column that holds parity leaves, for
-//!    each of its parity cells, a *constraint*: the sum of the other members is zero. One data member of
-//!    each constraint is *promoted*: it becomes parity, the sum of the rest.
+//! 2. After those the last column goes (of H-Code the last but one). A column that holds parity
+//!    leaves, for each of its parity cells, a *constraint*: the sum of the other members is zero.
+//!    One data member of each constraint is *promoted*: it becomes parity, the sum of the rest.
 //!
-//! The choice of the promoted cells is part of what is stored on disk, hence exact: data cells that stand
-//! in one constraint only, so that the resulting chains are acyclic, with the least sum over data cells of
-//! the parity cells that change with them; among equals the lexicographically first (constraints in chain
-//! order, cells by row, column).
+//! The choice of the promoted cells is part of what is stored on disk, hence exact: data cells that
+//! stand in one constraint only, so that the resulting chains are acyclic, with the least sum over
+//! data cells of the parity cells that change with them; among equals the lexicographically first
+//! (constraints in chain order, cells by row, column).
 //!
-//! Cost: what a promotion does to the parity cells is an XOR with a combination of the constraints, so for
-//! r linked constraints the 2^r possible sizes of each parity cell are counted once, by bit masks, and a
-//! choice is priced by table look-ups. Constraints that reach no common cell do not influence each other
-//! and are decided one by one.
+//! Cost: what a promotion does to the parity cells is an XOR with a combination of the constraints,
+//! so for r linked constraints the 2^r possible sizes of each parity cell are counted once, by bit
+//! masks, and a choice is priced by table look-ups. Constraints that reach no common cell do not
+//! influence each other and are decided one by one.
 
 use crate::{Arguments, Claim, Code, CodeBuilder, CodeError, Hint};
 
@@ -37,8 +38,8 @@ pub(crate) struct Construction {
     pub least_prime: usize,
     /// Columns that hold only data, in the order in which they are dropped.
     pub data_only: fn(usize) -> Vec<usize>,
-    /// So many of the last columns are never dropped; when no column of data only is left, the last before
-    /// them is.
+    /// So many of the last columns are never dropped; when no column of data only is left, the last
+    /// before them is.
     pub last_kept: usize,
 }
 
@@ -66,7 +67,8 @@ impl Construction {
     }
 }
 
-/// Takes the arguments of an array code: the number of columns, and whether the bare construction is wanted.
+/// Takes the arguments of an array code: the number of columns, and whether the bare construction
+/// is wanted.
 ///
 /// The bare construction at a prime is the code itself, so `raw` is then dropped.
 pub(crate) fn array(arguments: &mut Arguments, least: usize, raw: bool) -> Result<(usize, bool), CodeError> {
@@ -84,8 +86,8 @@ pub(crate) fn array(arguments: &mut Arguments, least: usize, raw: bool) -> Resul
     Ok((n, bare && !(n >= 5 && is_prime(n))))
 }
 
-/// The bare construction at a number that is not prime. One lost column is survived, because every chain
-/// has at most one cell in it.
+/// The bare construction at a number that is not prime. One lost column is survived, because every
+/// chain has at most one cell in it.
 pub(crate) fn raw(construction: &Construction, n: usize) -> Code {
     let mut code = (construction.chains)(n).builder();
     code.study_only("the construction holds for primes only, and this one has fatal pairs of columns");
@@ -136,7 +138,8 @@ impl Chains {
         Chains { rows: self.rows, columns: self.columns - 1, chains: chains.collect() }
     }
 
-    /// Step 2: the column holds zeros, and a data cell takes over for each parity cell that lay there.
+    /// Step 2: the column holds zeros, and a data cell takes over for each parity cell that lay
+    /// there.
     fn without_parity_column(&self, column: usize) -> Chains {
         let rest =
             |members: &[Cell]| members.iter().copied().filter(|m| m.1 != column).collect::<Vec<Cell>>();
@@ -298,8 +301,9 @@ impl Promotion {
 
     /// Whether the promoted cells can be computed one after another.
     ///
-    /// The kept chains are acyclic and a promoted cell stands in one constraint, so a circle leads from
-    /// constraint to constraint, each reaching the next one's cell (or its own) through a parity cell.
+    /// The kept chains are acyclic and a promoted cell stands in one constraint, so a circle leads
+    /// from constraint to constraint, each reaching the next one's cell (or its own) through a
+    /// parity cell.
     fn is_acyclic(&self, group: &[usize], choice: &[usize]) -> bool {
         let mut waiting: u32 = (1 << choice.len()) - 1;
         let needs = |i: usize, j: usize| self.through[group[i]].contains(choice[j]);
@@ -357,15 +361,16 @@ impl Solver<'_> {
 
 /// What a choice of promoted cells costs, by table look-ups.
 ///
-/// The promoted cells are the solution of the group's constraints, so each is a sum S of some of them (less
-/// itself), and a parity cell that contained promoted cells becomes its old sum plus the S of each of them.
-/// All of these are the old sum plus one of the 2^r combinations of constraints.
+/// The promoted cells are the solution of the group's constraints, so each is a sum S of some of
+/// them (less itself), and a parity cell that contained promoted cells becomes its old sum plus the
+/// S of each of them. All of these are the old sum plus one of the 2^r combinations of constraints.
 struct Prices {
     /// For each constraint of the group its sum.
     expanded: Vec<Cells>,
     /// The size of each combination of constraints.
     sizes: Vec<i64>,
-    /// For each parity cell that contains a candidate: how much it grows with each combination added.
+    /// For each parity cell that contains a candidate: how much it grows with each combination
+    /// added.
     growth: Vec<Vec<i64>>,
     /// For each cell the entries of `growth` that contain it.
     parities: Vec<Vec<u32>>,
@@ -401,7 +406,8 @@ impl Prices {
         prices
     }
 
-    /// The sum over data cells of the parity cells that change with them, up to a constant of the group.
+    /// The sum over data cells of the parity cells that change with them, up to a constant of the
+    /// group.
     fn of(&self, choice: &[usize]) -> i64 {
         let combinations = self.solve(choice);
         let mut price = 0;
@@ -419,10 +425,12 @@ impl Prices {
         price
     }
 
-    /// For each promoted cell the combination of constraints that contains it and no other promoted cell.
+    /// For each promoted cell the combination of constraints that contains it and no other promoted
+    /// cell.
     fn solve(&self, choice: &[usize]) -> [usize; GROUP_MAX] {
         let r = choice.len();
-        // Row j: which promoted cells constraint j contains, and above bit r which constraints were added up.
+        // Row j: which promoted cells constraint j contains, and above bit r which constraints were
+        // added up.
         let mut rows = [0usize; GROUP_MAX];
         for (j, sum) in self.expanded.iter().enumerate() {
             let held = (0..r).filter(|&i| sum.contains(choice[i])).fold(0, |mask, i| mask | 1 << i);
@@ -470,7 +478,8 @@ mod tests {
         made
     }
 
-    /// Parity cells that change with each data cell, summed over data cells; `None` if the chains run in a circle.
+    /// Parity cells that change with each data cell, summed over data cells; `None` if the chains
+    /// run in a circle.
     fn update_cost(chains: &Chains) -> Option<u32> {
         let mut sums: Vec<Option<Cells>> = vec![None; chains.chains.len()];
         for _ in 0..=sums.len() {

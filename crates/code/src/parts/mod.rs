@@ -1,5 +1,5 @@
-//! What more than one family is made of: coefficient matrices, points, small fields, bit matrices, chains of array codes, and
-//! proof by enumeration.
+//! What more than one family is made of: coefficient matrices, points, small fields, bit matrices,
+//! chains of array codes, and proof by enumeration.
 
 pub(crate) mod bit_matrices;
 pub(crate) mod cantor;

@@ -1,11 +1,12 @@
-//! The matrix `reed_sol_van` of Plank's jerasure library, which Ceph's jerasure and shec plugins write with.
+//! The matrix `reed_sol_van` of Plank's jerasure library, which Ceph's jerasure and shec plugins
+//! write with.
 //!
-//! An extended Vandermonde matrix of k + m rows - the first (1,0,..,0), the last (0,..,0,1), row i between
-//! them i^0, i^1, ... - is brought by column operations to the identity in its top k rows. Any k of its
-//! rows stay independent, so the m rows below have no singular square minor, and dividing columns and then
-//! rows by non-zero elements so that the first parity row and the first column become 1 keeps that. The
-//! order of the operations does not change the result of the elimination, but the two scalings do, and this
-//! is jerasure's.
+//! An extended Vandermonde matrix of k + m rows - the first (1,0,..,0), the last (0,..,0,1), row i
+//! between them i^0, i^1, ... - is brought by column operations to the identity in its top k rows.
+//! Any k of its rows stay independent, so the m rows below have no singular square minor, and
+//! dividing columns and then rows by non-zero elements so that the first parity row and the first
+//! column become 1 keeps that. The order of the operations does not change the result of the
+//! elimination, but the two scalings do, and this is jerasure's.
 
 use pantile_gf::{Gf, Matrix};
 

@@ -1,7 +1,9 @@
-//! GF(2^w), w = 2 .. 8, for the coefficients of bit matrices: a number is a polynomial, bit x its coefficient of a^x.
+//! GF(2^w), w = 2 .. 8, for the coefficients of bit matrices: a number is a polynomial, bit x its
+//! coefficient of a^x.
 //!
-//! The matrix of an element e has the bits of e a^x in column x, so it takes the bits of v to those of e v. The
-//! polynomials are those of gf-complete, on which Jerasure computes; a = 2 generates every non-zero element of each.
+//! The matrix of an element e has the bits of e a^x in column x, so it takes the bits of v to those
+//! of e v. The polynomials are those of gf-complete, on which Jerasure computes; a = 2 generates
+//! every non-zero element of each.
 //!
 //! These fields are not subfields of GF(2^8), and need not be: what a code takes from here is bits.
 

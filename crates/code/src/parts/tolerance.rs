@@ -1,22 +1,22 @@
 //! Proof of a tolerance by trying every set of columns, within a bound on the work.
 //!
-//! A set of columns may be lost exactly when the columns of the parity-check matrix that belong to its
-//! cells are independent. A depth-first walk over the sets keeps one [`Echelon`] and inserts only the cells
-//! of the newest column, so a set costs one reduction, and a dependent set ends the walk: nothing larger
-//! can be tolerated.
+//! A set of columns may be lost exactly when the columns of the parity-check matrix that belong to
+//! its cells are independent. A depth-first walk over the sets keeps one [`Echelon`] and inserts
+//! only the cells of the newest column, so a set costs one reduction, and a dependent set ends the
+//! walk: nothing larger can be tolerated.
 
 use crate::{Claim, Code};
 use pantile_gf::{Echelon, Gf, choose};
 
-/// The products of two symbols that one proof may cost, a few milliseconds: enough for all triples of 30
-/// one-row columns.
+/// The products of two symbols that one proof may cost, a few milliseconds: enough for all triples
+/// of 30 one-row columns.
 pub(crate) const WORK_MAX: u64 = 3_000_000;
 
 /// The largest t for which every set of t columns was shown to be survivable, from `known` on.
 ///
-/// `known` is what the construction guarantees. The walk stops at a fatal set, at `most`, or when the next
-/// level would cost more than what is left of `work`; the answer is then the level reached, which may be
-/// below the truth.
+/// `known` is what the construction guarantees. The walk stops at a fatal set, at `most`, or when
+/// the next level would cost more than what is left of `work`; the answer is then the level
+/// reached, which may be below the truth.
 pub(crate) fn proven(code: &Code, known: usize, most: usize, mut work: u64) -> usize {
     let columns = check_columns(code);
     let equations = code.equations().len() as u64;

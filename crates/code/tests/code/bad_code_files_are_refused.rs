@@ -1,5 +1,5 @@
-//! Code files: good ones are read as the reference reads them, bad ones are refused with their line, and
-//! nothing panics.
+//! Code files: good ones are read as the reference reads them, bad ones are refused with their
+//! line, and nothing panics.
 
 use crate::common::{hold, json, list, text, vectors};
 use pantile_code::{Code, CodeError, families};
@@ -216,8 +216,8 @@ proptest! {
         let _ = Code::from_text(&String::from_utf8_lossy(&bytes));
     }
 
-    /// A valid file with bytes replaced, lines swapped, dropped or doubled: an error or a code that reads
-    /// back.
+    /// A valid file with bytes replaced, lines swapped, dropped or doubled: an error or a code that
+    /// reads back.
     #[test]
     fn mutated_files_never_panic(
         which in 0..GOOD.len(),

@@ -1,5 +1,5 @@
-//! The chunks are those that Jerasure, and Ceph with it, encodes by bit matrices: w packets, one of each row, again and
-//! again.
+//! The chunks are those that Jerasure, and Ceph with it, encodes by bit matrices: w packets, one of
+//! each row, again and again.
 
 use crate::common::{chunks, digest, json, list, number, pattern, text};
 use pantile_code::Code;

@@ -1,5 +1,5 @@
-//! A claim is a promise: every set of columns up to the tolerance is tried, for all small codes of all
-//! families, and where a code claims to be MDS one more lost column is fatal.
+//! A claim is a promise: every set of columns up to the tolerance is tried, for all small codes of
+//! all families, and where a code claims to be MDS one more lost column is fatal.
 
 use pantile_code::{Claim, Code, CodeError, Purpose, Width, families};
 use pantile_gf::{Echelon, Gf};
@@ -106,7 +106,8 @@ fn minimum_density_codes() {
     }
 }
 
-/// What Ceph writes where a profile has no w: two data columns may be lost, of three and more not always.
+/// What Ceph writes where a profile has no w: two data columns may be lost, of three and more not
+/// always.
 #[test]
 fn blaum_roth_with_seven_rows_is_not_mds() {
     let pairs = [(0, 2), (0, 4), (1, 4), (2, 4), (1, 5), (2, 5), (0, 6), (2, 6), (4, 6)];
@@ -128,8 +129,8 @@ fn blaum_roth_with_seven_rows_is_not_mds() {
     }
 }
 
-/// Fewer data columns have the first of the same matrices, so the widest code of each word decides for all; of the longest word
-/// a dozen of its matrices.
+/// Fewer data columns have the first of the same matrices, so the widest code of each word decides
+/// for all; of the longest word a dozen of its matrices.
 #[test]
 fn matrices_of_minimum_density_are_invertible_one_by_one_and_in_pairs() {
     let primes = (3..=67).filter(|n| (2..*n).all(|d| n % d > 0));
@@ -162,7 +163,8 @@ fn plus(a: &Bits, b: &Bits) -> Bits {
     std::array::from_fn(|i| a[i] ^ b[i])
 }
 
-/// For each data column the rows of its matrix in the second parity; the first parity must be the XOR of each row.
+/// For each data column the rows of its matrix in the second parity; the first parity must be the
+/// XOR of each row.
 fn matrices_of_q(code: &Code) -> Vec<Vec<Bits>> {
     let (word, k) = (code.rows_max(), code.columns() - 2);
     let rows_of = |equation: usize| {
@@ -373,7 +375,8 @@ fn raidp_small() {
     }
 }
 
-/// The coefficients depend on the numbers of the disks and not on N, so the largest N decides for all.
+/// The coefficients depend on the numbers of the disks and not on N, so the largest N decides for
+/// all.
 #[test]
 fn raidp_at_its_limit() {
     let code = Code::parse("raidp:64,stack=2").unwrap();

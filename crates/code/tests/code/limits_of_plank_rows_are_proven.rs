@@ -1,5 +1,5 @@
-//! The limits of `raidq` are those that the reference finds, by another scan, and no polynomial X^2 + bX +
-//! c does better.
+//! The limits of `raidq` are those that the reference finds, by another scan, and no polynomial
+//! X^2 + bX + c does better.
 
 use crate::common::{json, list, number, text};
 use pantile_code::plank::{self, Tower, VanishingMinor};

@@ -1,5 +1,5 @@
-//! A spec is canonical when printed, means the same when parsed again, and anything else is an error, never
-//! a panic.
+//! A spec is canonical when printed, means the same when parsed again, and anything else is an
+//! error, never a panic.
 
 use crate::common::{json, list, text};
 use pantile_code::{Code, CodeError, CodeSpec, Family, Width, families};
@@ -272,7 +272,8 @@ proptest! {
     }
 }
 
-/// Good specs with bytes changed, left out, doubled, swapped or taken from another: an error or a canonical code.
+/// Good specs with bytes changed, left out, doubled, swapped or taken from another: an error or a
+/// canonical code.
 #[test]
 fn mutated_specs_are_an_error_or_canonical() {
     let good = good();
@@ -313,7 +314,8 @@ fn mutated_specs_are_an_error_or_canonical() {
 
 #[test]
 fn a_proof_past_the_middle_ends_where_it_costs_too_much() {
-    // The tolerance known is more than half of the columns: the sets of one more are few, or far too many to walk.
+    // The tolerance known is more than half of the columns: the sets of one more are few, or far
+    // too many to walk.
     for (spec, tolerance) in [("xorbas:4,100,2", 98), ("xorbas:2,80,1", 78), ("xorbas:60,150,1", 90)] {
         let code = Code::parse(spec).unwrap_or_else(|error| panic!("{spec}: {error}"));
         assert_eq!(code.claim().tolerance, tolerance, "{spec}");

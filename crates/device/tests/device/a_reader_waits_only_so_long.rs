@@ -1,7 +1,7 @@
 //! What a reader reads, what it leaves to a pool, and what it does when nobody answers.
 //!
-//! Where the system has no io_uring for us there is no reader, and where the temporary folder has no direct I/O nothing that one reads: then
-//! a test says so and ends.
+//! Where the system has no io_uring for us there is no reader, and where the temporary folder has
+//! no direct I/O nothing that one reads: then a test says so and ends.
 
 use pantile_device::{
     AlignedBuf, Device, Faulty, FileDevice, Layer, Layered, MemoryDevice, Mode, NotRead, READER_PARTS_MAX,
@@ -21,7 +21,8 @@ const NEVER: Duration = Duration::MAX;
 /// What a reader's buffers hold before it reads.
 const UNREAD: u8 = 0xee;
 
-/// A reader, and a file that it can read from its device; none, said aloud, where the system has no such thing.
+/// A reader, and a file that it can read from its device; none, said aloud, where the system has no
+/// such thing.
 fn reader_of(path: &Path, len_bytes: u64) -> Option<(Reader, FileDevice)> {
     let file = FileDevice::create(path, len_bytes).unwrap();
     let reader = Reader::new();

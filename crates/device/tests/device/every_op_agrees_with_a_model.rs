@@ -1,5 +1,5 @@
-//! Random operations on every kind of device, checked against a plain vector; seeds are printed and replayable
-//! (`PANTILE_SEED=n cargo test -p pantile-device`).
+//! Random operations on every kind of device, checked against a plain vector; seeds are printed and
+//! replayable (`PANTILE_SEED=n cargo test -p pantile-device`).
 
 use pantile_device::*;
 use std::path::Path;

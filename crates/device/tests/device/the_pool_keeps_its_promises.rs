@@ -20,7 +20,8 @@ struct Door {
     log: Mutex<Vec<(OpKind, u64, &'static str)>>,
 }
 
-/// Opens the gate when the test ends, however it ends: a pool that is dropped waits for its devices.
+/// Opens the gate when the test ends, however it ends: a pool that is dropped waits for its
+/// devices.
 struct Gate(Arc<Gated>);
 
 impl Drop for Gate {
@@ -111,7 +112,8 @@ fn threads_on_their_own_ranges_find_what_they_wrote() {
         let path = dir.path().join(index.to_string());
         pool.attach(Arc::new(FileDevice::create(path, 4 << 20).unwrap())).unwrap();
     }
-    // One submits and one takes back, side by side: 8 lanes of 64 KiB on each device, each written, read, checked.
+    // One submits and one takes back, side by side: 8 lanes of 64 KiB on each device, each written,
+    // read, checked.
     let rounds = 60;
     let mut generation = [[0u8; 8]; 3];
     let byte = |device: usize, lane: usize, generation: u8| (device * 80 + lane * 10) as u8 ^ generation;
@@ -233,7 +235,8 @@ fn a_flush_begins_after_what_it_covers_and_those_that_wait_are_one() {
     pool.attach(device.0.clone()).unwrap();
     pool.submit(flush(0, 0)).unwrap();
     device.until_begun(1);
-    // While flush 0 runs, a write is done and its completion taken: only a flush begun later covers it.
+    // While flush 0 runs, a write is done and its completion taken: only a flush begun later covers
+    // it.
     device.set(true);
     assert_eq!(tokens(&pool, 1), [0]);
     device.set(false);
@@ -256,7 +259,8 @@ fn every_flush_covers_the_writes_taken_back_before_it() {
         let pool = IoPool::new(options(4, 1, 64));
         let device = Gate::new(true);
         pool.attach(device.0.clone()).unwrap();
-        // Writes are numbered by their places; of each flush, the log at its submission and its completion.
+        // Writes are numbered by their places; of each flush, the log at its submission and its
+        // completion.
         let (mut written, mut waiting, mut done) = (0, Vec::new(), Vec::new());
         for token in 0..300 {
             if rng.u32(0..3) == 0 {

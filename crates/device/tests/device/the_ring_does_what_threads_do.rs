@@ -1,4 +1,5 @@
-//! A pool that leaves reads and writes of files to the system, beside one that has a thread for each: the same bytes, the same errors.
+//! A pool that leaves reads and writes of files to the system, beside one that has a thread for
+//! each: the same bytes, the same errors.
 //!
 //! Where the system has no io_uring for us both are the same, and nothing here fails.
 
@@ -40,7 +41,8 @@ fn written(offset_bytes: u64, len: usize, byte: u8) -> Op {
     Op::Write { offset_bytes, parts: vec![Segment::whole(buffer)] }
 }
 
-/// Random reads and writes of many pieces, some in the background, against a model; two files of the same operations end alike.
+/// Random reads and writes of many pieces, some in the background, against a model; two files of
+/// the same operations end alike.
 #[test]
 fn both_write_and_read_the_same_bytes() {
     let dir = tempfile::tempdir().unwrap();
@@ -85,7 +87,8 @@ fn both_write_and_read_the_same_bytes() {
     assert!(files[0] == files[1]);
 }
 
-/// Past the end, not aligned, and of a file that was cut: what a thread says, to the last field. Without direct I/O nothing has to be aligned.
+/// Past the end, not aligned, and of a file that was cut: what a thread says, to the last field.
+/// Without direct I/O nothing has to be aligned.
 #[test]
 fn both_say_the_same_of_what_cannot_be_done() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,9 +1,10 @@
 //! The header of a chunk: whose it is, and a checksum for each of its blocks.
 //!
-//! It stands before the elements and is written with them in one go, so that a full-stripe write needs no second I/O
-//! and touches nothing that others use. It says what the chunk is, so that a volume whose maps are lost can be read by
-//! a scan. Whether it is the chunk that was wanted, the reader decides: by its generation, which comes from the stripe
-//! table, and for the newest writes by its digest, which comes from the journal.
+//! It stands before the elements and is written with them in one go, so that a full-stripe write
+//! needs no second I/O and touches nothing that others use. It says what the chunk is, so that a
+//! volume whose maps are lost can be read by a scan. Whether it is the chunk that was wanted, the
+//! reader decides: by its generation, which comes from the stripe table, and for the newest writes
+//! by its digest, which comes from the journal.
 
 use super::{
     BLOCK_BYTES, CHUNK_BLOCKS_MAX, LogicalStripe, PhysicalStripe, Slot, UNCHANGED, VolumeId, check_start,
@@ -16,7 +17,8 @@ const MAGIC_BYTES: &[u8; 8] = b"PANTCHNK";
 const FIXED_BYTES: usize = 64;
 
 layout! {
-    /// The header of a chunk. The checksums of its blocks follow, then zeros, then a CRC at the end of the last block.
+    /// The header of a chunk. The checksums of its blocks follow, then zeros, then a CRC at the end
+    /// of the last block.
     CHUNK_LAYOUT {
         MAGIC: "magic" @ 0 + 8, "`PANTCHNK`";
         VERSION: "version" @ 8 + 4, "format version, 1";
@@ -80,10 +82,11 @@ impl ChunkHeader {
 
     /// Reads a header at the front of `bytes`, which may go on behind it.
     ///
-    /// It is a header of the volume; that it is the one that was wanted, the caller compares: slot, physical and
-    /// logical stripe, generation, column, and the number of checksums.
+    /// It is a header of the volume; that it is the one that was wanted, the caller compares: slot,
+    /// physical and logical stripe, generation, column, and the number of checksums.
     ///
-    /// Errors: no magic, a newer version, cut off, a checksum that does not fit, another volume, or no blocks.
+    /// Errors: no magic, a newer version, cut off, a checksum that does not fit, another volume, or
+    /// no blocks.
     pub fn decode(bytes: &[u8], volume: VolumeId) -> Result<ChunkHeader, FormatError> {
         let part = Part::ChunkHeader;
         check_start(part, MAGIC_BYTES, UNCHANGED, bytes, BLOCK_BYTES as u64)?;
@@ -110,7 +113,8 @@ impl ChunkHeader {
         })
     }
 
-    /// The header's CRC, which the record of its write carries. Costs an encoding; see [`ChunkHeader::digest_of`].
+    /// The header's CRC, which the record of its write carries. Costs an encoding; see
+    /// [`ChunkHeader::digest_of`].
     pub fn digest(&self) -> Crc64 {
         ChunkHeader::digest_of(&self.encode())
     }

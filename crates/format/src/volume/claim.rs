@@ -1,7 +1,8 @@
 //! The claim: who serves the volume, for others who can reach the same devices. Since version 2.
 //!
-//! One block of its own on each device, outside the turns of the superblocks: it is written again every 2 s without a flush, and
-//! says nothing that a later opening relies on but "somebody may be there". Torn or unreadable it is none.
+//! One block of its own on each device, outside the turns of the superblocks: it is written again
+//! every 2 s without a flush, and says nothing that a later opening relies on but "somebody may be
+//! there". Torn or unreadable it is none.
 
 use super::{
     BLOCK_BYTES, Session, VOLUME_VERSION, VolumeId, check_start, must_be_volume, must_be_zero, seal, unseal,
@@ -98,7 +99,8 @@ impl Claim {
 
     /// Reads a claim at the front of `bytes`.
     ///
-    /// Errors: no magic, a newer version, cut off, a checksum that does not fit, another volume, or fields that cannot be so.
+    /// Errors: no magic, a newer version, cut off, a checksum that does not fit, another volume, or
+    /// fields that cannot be so.
     pub fn decode(bytes: &[u8], volume: VolumeId) -> Result<Claim, FormatError> {
         let invalid = |field, rule| FormatError::Invalid { part: PART, field, rule };
         let version = check_start(PART, MAGIC_BYTES, VOLUME_VERSION, bytes, BLOCK_BYTES as u64)?;

@@ -1,7 +1,9 @@
-//! The entries of a record: what one change of the maps can be. A snapshot is made of some of them, too.
+//! The entries of a record: what one change of the maps can be. A snapshot is made of some of them,
+//! too.
 //!
-//! Every entry begins with its kind and its length. Whether an entry fits the volume's [`Shape`] is checked apart from
-//! its bytes, by [`Entry::check`], so that encoder and decoder ask the same rules.
+//! Every entry begins with its kind and its length. Whether an entry fits the volume's [`Shape`] is
+//! checked apart from its bytes, by [`Entry::check`], so that encoder and decoder ask the same
+//! rules.
 
 use super::note::{KINDS as NOTE_KINDS, Note};
 use super::{LogRow, LogicalStripe, PhysicalStripe, Shape, Slot, UserBlock, get_u16, must_be_zero};
@@ -105,7 +107,8 @@ layout! {
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// A logical stripe was written as a whole to a physical one. The log's blocks of it stay; see `LogForget`.
+    /// A logical stripe was written as a whole to a physical one. The log's blocks of it stay; see
+    /// `LogForget`.
     StripeSwitch(StripeSwitch),
     /// Logical stripes are mapped no more: they read as zeros. The log's blocks of them stay.
     Unmap {
@@ -147,14 +150,16 @@ pub struct StripeSwitch {
     pub physical: PhysicalStripe,
     /// Of the write.
     pub generation: Generation,
-    /// By slot, the digest of its chunk's header; `None`: not written there. As many as there are devices.
+    /// By slot, the digest of its chunk's header; `None`: not written there. As many as there are
+    /// devices.
     pub digests: Vec<Option<Crc64>>,
 }
 
 /// Blocks of one row of the log, written at once.
 ///
-/// Cells with parity among them are a row of the log code, of which slot s holds column (s - row) mod n; without, every
-/// block is there as often as its number stands in it. A cell that a lost device should hold is named like the others, since it can be computed.
+/// Cells with parity among them are a row of the log code, of which slot s holds column (s - row)
+/// mod n; without, every block is there as often as its number stands in it. A cell that a lost
+/// device should hold is named like the others, since it can be computed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogWrite {
     /// The row.
@@ -183,8 +188,8 @@ pub enum Holds {
     User(UserBlock),
     /// Parity of the row.
     Parity,
-    /// No user's block: zeros that fill the row, or one that was forgotten. It is named because the parity of its row
-    /// covers it.
+    /// No user's block: zeros that fill the row, or one that was forgotten. It is named because the
+    /// parity of its row covers it.
     Unused,
 }
 
@@ -207,7 +212,8 @@ pub enum MemberState {
         /// The first generation that it missed.
         missed_from: Generation,
     },
-    /// It takes what is written, and misses `missed_from..missed_until` except where the cursor has passed.
+    /// It takes what is written, and misses `missed_from..missed_until` except where the cursor has
+    /// passed.
     Rebuilding {
         /// The first generation that it missed.
         missed_from: Generation,
@@ -320,12 +326,14 @@ impl Entry {
         }
     }
 
-    /// Whether an entry, its head at least, is of a kind that a reader may pass over without knowing it.
+    /// Whether an entry, its head at least, is of a kind that a reader may pass over without
+    /// knowing it.
     pub(super) fn may_be_ignored(bytes: &[u8]) -> bool {
         get_u16(KIND, bytes) >= KIND_MAY_IGNORE
     }
 
-    /// Reads an entry that is exactly these bytes. Whether it fits the volume's shape is not looked at.
+    /// Reads an entry that is exactly these bytes. Whether it fits the volume's shape is not looked
+    /// at.
     pub(super) fn decode(part: Part, bytes: &[u8]) -> Result<Entry, FormatError> {
         let invalid = |field, rule| FormatError::Invalid { part, field, rule };
         let count = usize::from(get_u16(COUNT, bytes));

@@ -1,20 +1,23 @@
 //! One definition of every byte that a volume stores on its devices.
 //!
-//! What is stored: a [`Superblock`] says what the volume is; a [`ChunkHeader`] stands before every chunk and says whose
-//! it is; a [`Record`] is one atomic change of the maps; a [`Snapshot`](SnapshotEncoder) is the maps at one record;
-//! [`State`] is what happened and what is wrong, beside the snapshot since version 2; a [`Claim`] tells other hosts who serves
-//! the volume; [`Zones`] says where all of it lies. `docs/volume-format.md` prints the same tables, and a test compares the page
-//! with them. The design and its reasons are in `docs/decisions/0001-volume.md`.
+//! What is stored: a [`Superblock`] says what the volume is; a [`ChunkHeader`] stands before every
+//! chunk and says whose it is; a [`Record`] is one atomic change of the maps; a
+//! [`Snapshot`](SnapshotEncoder) is the maps at one record; [`State`] is what happened and what is
+//! wrong, beside the snapshot since version 2; a [`Claim`] tells other hosts who serves the volume;
+//! [`Zones`] says where all of it lies. `docs/volume-format.md` prints the same tables, and a test
+//! compares the page with them. The design and its reasons are in `docs/decisions/0001-volume.md`.
 //!
-//! Invariants of everything that decodes: it belongs to the volume that was asked for; it lies within the volume's
-//! [`Shape`]; bytes without a meaning are zero; encoding it again gives the same bytes.
+//! Invariants of everything that decodes: it belongs to the volume that was asked for; it lies
+//! within the volume's [`Shape`]; bytes without a meaning are zero; encoding it again gives the
+//! same bytes.
 //!
-//! What a decoder cannot see, because it would need all maps at once, is the reader's: that no two logical stripes name
-//! one physical stripe, and that no two cells of the log claim one user's block.
+//! What a decoder cannot see, because it would need all maps at once, is the reader's: that no two
+//! logical stripes name one physical stripe, and that no two cells of the log claim one user's
+//! block.
 //!
-//! A CRC must never cover bytes that end in their own CRC: the register is then the same whatever they say, so that a
-//! checksum over them would not tell one valid piece from another. Hence one CRC per structure, and chains where
-//! several belong together.
+//! A CRC must never cover bytes that end in their own CRC: the register is then the same whatever
+//! they say, so that a checksum over them would not tell one valid piece from another. Hence one
+//! CRC per structure, and chains where several belong together.
 
 mod chunk;
 mod claim;
@@ -51,8 +54,8 @@ use crate::layout::Field;
 use crate::{Crc64, CrcStream, FormatError, Generation, Part, SetId};
 use std::fmt;
 
-/// The newest version of a volume that this program reads; new volumes get it. A structure that has not changed since
-/// version 1 says 1 in every volume.
+/// The newest version of a volume that this program reads; new volumes get it. A structure that has
+/// not changed since version 1 says 1 in every volume.
 pub const VOLUME_VERSION: u32 = 2;
 
 /// What structures say that version 2 left as they were.
@@ -70,7 +73,8 @@ pub const ELEMENT_BLOCKS_MAX: u32 = 1 << 10;
 /// Blocks of a chunk without its header, at most: 256 MiB.
 pub const CHUNK_BLOCKS_MAX: u64 = 1 << 16;
 
-/// Physical stripes, at most: a snapshot names one by 4 bytes, of which the largest value says "unmapped".
+/// Physical stripes, at most: a snapshot names one by 4 bytes, of which the largest value says
+/// "unmapped".
 pub const STRIPES_MAX: u64 = u32::MAX as u64;
 
 /// Blocks of the user's address space, at most: 1 EiB, so that the log names one by 6 bytes.
@@ -83,7 +87,8 @@ pub const DEVICE_BLOCKS_MAX: u64 = 1 << 51;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct VolumeId(pub [u8; 16]);
 
-/// Drawn anew whenever the set of members that are trusted changes; members of two histories are never mixed.
+/// Drawn anew whenever the set of members that are trusted changes; members of two histories are
+/// never mixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HistoryId(pub [u8; 16]);
 
@@ -131,8 +136,8 @@ impl fmt::Display for HistoryId {
     }
 }
 
-/// The checksum of a block in the data or log zone: CRC-64/NVME over volume id (16 bytes), slot (4), address (8) and
-/// generation (8), little-endian, then the content.
+/// The checksum of a block in the data or log zone: CRC-64/NVME over volume id (16 bytes), slot
+/// (4), address (8) and generation (8), little-endian, then the content.
 ///
 /// The same bytes elsewhere, on another device or of another time have another checksum.
 pub fn block_checksum(
@@ -157,7 +162,8 @@ pub fn block_checksum(
 const MAGIC_BYTES: usize = 8;
 const VERSION_END: usize = 12;
 
-/// Refuses what is not the structure, cut off before `need` bytes, or of a version not known here; gives the version.
+/// Refuses what is not the structure, cut off before `need` bytes, or of a version not known here;
+/// gives the version.
 ///
 /// A newer format may keep its checksum elsewhere: its version is believed without one.
 fn check_start(part: Part, magic: &[u8; 8], known: u32, bytes: &[u8], need: u64) -> Result<u32, FormatError> {

@@ -1,7 +1,9 @@
-//! Notes: what happened to a volume and what is wrong with it, as entries of records and of the state beside a snapshot. Since version 2.
+//! Notes: what happened to a volume and what is wrong with it, as entries of records and of the
+//! state beside a snapshot. Since version 2.
 //!
-//! A note says how something is from now on, whole, so that reading one twice changes nothing; events alone add up. None
-//! of them says where data lie: a reader that lost them all would read the same bytes and know less about them.
+//! A note says how something is from now on, whole, so that reading one twice changes nothing;
+//! events alone add up. None of them says where data lie: a reader that lost them all would read
+//! the same bytes and know less about them.
 //!
 //! Times are seconds since 1970, signed, of the clock of whoever noted them; 0: not known.
 

@@ -1,12 +1,13 @@
 //! A record of the journal: one atomic change of the maps.
 //!
-//! A record is whole blocks: a head, entries, zeros, a CRC over all of it. It takes effect whole or not at all. Its
-//! entries take effect in their order. Numbers are consecutive. From the first record of the newest session on, only
-//! records of that session count; of those before, of one number, that of the highest session below it. So a record that was
-//! forgotten once never comes back.
+//! A record is whole blocks: a head, entries, zeros, a CRC over all of it. It takes effect whole or
+//! not at all. Its entries take effect in their order. Numbers are consecutive. From the first
+//! record of the newest session on, only records of that session count; of those before, of one
+//! number, that of the highest session below it. So a record that was forgotten once never comes
+//! back.
 //!
-//! A record names what was written (the digest of each chunk's header, the checksum of each block of the log), because
-//! it is written together with it: it is valid only if what it maps is there.
+//! A record names what was written (the digest of each chunk's header, the checksum of each block
+//! of the log), because it is written together with it: it is valid only if what it maps is there.
 
 use super::{
     BLOCK_BYTES, Entry, RecordNumber, Session, Shape, UNCHANGED, VOLUME_VERSION, VolumeId, check_start,
@@ -15,7 +16,8 @@ use super::{
 use crate::layout::layout;
 use crate::{FormatError, Part};
 
-/// Blocks of a record, at most: 16 MiB, enough for 1.6 GiB of blocks that are each alone in their row of the log.
+/// Blocks of a record, at most: 16 MiB, enough for 1.6 GiB of blocks that are each alone in their
+/// row of the log.
 pub const RECORD_BLOCKS_MAX: u32 = 1 << 12;
 
 /// Bytes before the first entry.
@@ -117,8 +119,8 @@ impl Record {
 
     /// Looks at the first block of a record: which it may be, and how much to read for it.
     ///
-    /// Errors: no magic, a newer version, cut off, another volume, or numbers that cannot be so. The checksum, which
-    /// stands at the record's end, is not looked at.
+    /// Errors: no magic, a newer version, cut off, another volume, or numbers that cannot be so.
+    /// The checksum, which stands at the record's end, is not looked at.
     pub fn peek(block: &[u8], volume: VolumeId) -> Result<RecordHead, FormatError> {
         check_start(Part::Record, MAGIC_BYTES, VOLUME_VERSION, block, RECORD_HEAD_BYTES as u64)?;
         must_be_volume(Part::Record, VOLUME.get(block), volume)?;
@@ -138,9 +140,9 @@ impl Record {
 
     /// Reads a record at the front of `bytes`, which may go on behind it.
     ///
-    /// Errors: no magic, a newer version, cut off, a checksum that does not fit, another volume, or an entry that
-    /// cannot be one of a volume of this shape.
-    /// Cost: linear in the record; never more memory than a few times its bytes.
+    /// Errors: no magic, a newer version, cut off, a checksum that does not fit, another volume, or
+    /// an entry that cannot be one of a volume of this shape. Cost: linear in the record; never
+    /// more memory than a few times its bytes.
     pub fn decode(bytes: &[u8], volume: VolumeId, shape: &Shape) -> Result<Record, FormatError> {
         let part = Part::Record;
         let head = Record::peek(bytes, volume)?;

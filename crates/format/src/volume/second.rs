@@ -1,7 +1,8 @@
 //! What version 2 adds to a superblock: feature bits, and where state and claim lie.
 //!
-//! Both lie in what version 1 leaves of the definition area, so that a volume of version 1 becomes one of version 2
-//! without moving anything; a volume whose code has a longer text stays of version 1.
+//! Both lie in what version 1 leaves of the definition area, so that a volume of version 1 becomes
+//! one of version 2 without moving anything; a volume whose code has a longer text stays of version
+//! 1.
 
 use super::zones::{DEFINITION_START, JOURNAL_START};
 use super::{BLOCK_BYTES, BlockRun, DefinitionRef, DeviceBlock};
@@ -24,7 +25,8 @@ pub struct Features {
 impl Features {
     /// Among `must_refuse`: records may patch stripes in place. Reserved; not built here.
     pub const PATCHES: u64 = 1 << 0;
-    /// Among `must_refuse`: a device may be on its way to replace one that still works. Reserved; not built here.
+    /// Among `must_refuse`: a device may be on its way to replace one that still works. Reserved;
+    /// not built here.
     pub const REPLACEMENT: u64 = 1 << 1;
     /// What this program knows of `read_only`.
     pub const KNOWN_READ_ONLY: u64 = 0;

@@ -1,10 +1,11 @@
 //! A snapshot: the maps at one record, as a stream of blocks that needs memory for one piece of it.
 //!
-//! The stream is a head, the members by slot, the stripe table by logical stripe, the log by row. It is cut into
-//! pieces of 1 MiB (the last one shorter), each with a head that says whose it is and a CRC, so that each piece may be
-//! read from any device that holds it whole. The head of a piece carries the CRC of the piece before it: so the CRC of
-//! the last piece, which the superblock holds, depends on every byte. (A second CRC over the pieces would not: see the
-//! module's description.)
+//! The stream is a head, the members by slot, the stripe table by logical stripe, the log by row.
+//! It is cut into pieces of 1 MiB (the last one shorter), each with a head that says whose it is
+//! and a CRC, so that each piece may be read from any device that holds it whole. The head of a
+//! piece carries the CRC of the piece before it: so the CRC of the last piece, which the superblock
+//! holds, depends on every byte. (A second CRC over the pieces would not: see the module's
+//! description.)
 
 use super::entry::{LONE_CELL_BYTES, MEMBER_BYTES};
 use super::{
@@ -26,11 +27,13 @@ const HEAD_BYTES: usize = 24;
 const STRIPE_BYTES: usize = 12;
 /// In place of a physical stripe: a run of logical stripes that are not mapped.
 const UNMAPPED: u32 = u32::MAX;
-/// Beside the generation of a mapped stripe: it is marked. A place of its own would make the snapshots of every volume longer.
+/// Beside the generation of a mapped stripe: it is marked. A place of its own would make the
+/// snapshots of every volume longer.
 const MARKED: u64 = 1 << 63;
 
 layout! {
-    /// The head of a piece. Its part of the stream follows, then zeros, then a CRC at the end of its last block.
+    /// The head of a piece. Its part of the stream follows, then zeros, then a CRC at the end of
+    /// its last block.
     PIECE_HEAD_LAYOUT {
         MAGIC: "magic" @ 0 + 8, "`PANTSNAP`";
         VERSION: "version" @ 8 + 4, "format version, 1";
@@ -45,7 +48,8 @@ layout! {
 }
 
 layout! {
-    /// The head of the stream. The members follow, as in records, then the stripe table, then the log.
+    /// The head of the stream. The members follow, as in records, then the stripe table, then the
+    /// log.
     SNAPSHOT_LAYOUT {
         NEXT_GENERATION: "next generation" @ 0 + 8, "above all that stand in the maps";
         STRIPES: "logical stripes" @ 8 + 8, "stripes of the table";
@@ -75,7 +79,8 @@ pub struct SnapshotHead {
     pub next_generation: Generation,
 }
 
-/// One piece of the maps. All members come first, by slot; then mapped stripes, by logical stripe; then the log, by row.
+/// One piece of the maps. All members come first, by slot; then mapped stripes, by logical stripe;
+/// then the log, by row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SnapshotItem {
     /// A member's state.
@@ -174,7 +179,8 @@ impl Order {
     }
 }
 
-/// Makes the blocks of a snapshot from items that are pushed; holds at most one piece and what was not taken yet.
+/// Makes the blocks of a snapshot from items that are pushed; holds at most one piece and what was
+/// not taken yet.
 #[derive(Debug)]
 pub struct SnapshotEncoder {
     head: SnapshotHead,
@@ -375,8 +381,8 @@ impl SnapshotDecoder {
         }
     }
 
-    /// The block of the snapshot that is to be pushed next; `None` after the last. After an error it is the first of
-    /// the piece that was refused.
+    /// The block of the snapshot that is to be pushed next; `None` after the last. After an error
+    /// it is the first of the piece that was refused.
     pub fn wanted(&self) -> Option<u32> {
         let block = self.accepted + (self.piece.len() / BLOCK_BYTES) as u32;
         (block < self.reference.blocks).then_some(block)

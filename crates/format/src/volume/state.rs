@@ -1,6 +1,8 @@
-//! The state: all notes that count at one record, beside the snapshot of the maps at that record. Since version 2.
+//! The state: all notes that count at one record, beside the snapshot of the maps at that record.
+//! Since version 2.
 //!
-//! It is one structure of a few blocks: a head, notes, zeros, a CRC over all of it. The records behind the snapshot go on from it.
+//! It is one structure of a few blocks: a head, notes, zeros, a CRC over all of it. The records
+//! behind the snapshot go on from it.
 
 use super::note::{DEVICE_BYTES, EVENT_BYTES, RANGE_BYTES, SCRUB_BYTES};
 use super::record::decode_entries;
@@ -53,7 +55,8 @@ pub struct StateRoom {
 }
 
 impl StateRoom {
-    /// In places of so many blocks, of a volume of so many devices: two thirds of what the devices leave for ranges.
+    /// In places of so many blocks, of a volume of so many devices: two thirds of what the devices
+    /// leave for ranges.
     pub fn of(state_blocks: u32, devices: u32) -> StateRoom {
         let bytes = state_blocks as usize * BLOCK_BYTES;
         let fixed = HEAD_BYTES + 8 + SCRUB_BYTES + devices as usize * DEVICE_BYTES;
@@ -96,10 +99,12 @@ impl State {
         (bytes, crc)
     }
 
-    /// Reads a state at the front of `bytes`, which may go on behind it; entries that may be ignored are.
+    /// Reads a state at the front of `bytes`, which may go on behind it; entries that may be
+    /// ignored are.
     ///
-    /// Errors: no magic, a newer version, cut off, a checksum that does not fit, another volume, or a note that cannot be
-    /// one of a volume of this shape. That it is the one of the superblock the caller sees by its CRC, which is given, too.
+    /// Errors: no magic, a newer version, cut off, a checksum that does not fit, another volume, or
+    /// a note that cannot be one of a volume of this shape. That it is the one of the superblock
+    /// the caller sees by its CRC, which is given, too.
     pub fn decode(bytes: &[u8], volume: VolumeId, shape: &Shape) -> Result<(State, Crc64), FormatError> {
         let invalid = |field, rule| FormatError::Invalid { part: PART, field, rule };
         check_start(PART, MAGIC_BYTES, VOLUME_VERSION, bytes, HEAD_BYTES as u64)?;

@@ -1,8 +1,8 @@
 //! The superblock: what the volume is, which device of it this one is, and where its maps begin.
 //!
-//! It is written in turns to blocks 0 and 1, so that a torn write leaves the one before, and copied to the last block.
-//! The newest counts: the highest update counter among those that decode. It holds nothing that a commit changes; the
-//! maps are in the snapshot and in the records behind it.
+//! It is written in turns to blocks 0 and 1, so that a torn write leaves the one before, and copied
+//! to the last block. The newest counts: the highest update counter among those that decode. It
+//! holds nothing that a commit changes; the maps are in the snapshot and in the records behind it.
 
 use super::{
     BLOCK_BYTES, Features, HistoryId, PhysicalStripe, RecordNumber, Second, Session, Shape, Slot, StateRef,
@@ -78,7 +78,8 @@ layout! {
 pub enum Placement {
     /// Slot s holds column s of every stripe.
     Fixed,
-    /// Column c lies in slot (c + physical stripe) mod n, so that parity is spread over all devices.
+    /// Column c lies in slot (c + physical stripe) mod n, so that parity is spread over all
+    /// devices.
     Rotate,
 }
 
@@ -136,10 +137,12 @@ pub struct SnapshotRef {
 pub struct Superblock {
     /// The volume.
     pub volume: VolumeId,
-    /// Drawn anew whenever the volume is opened without all of its devices, so that devices which ran separately differ.
+    /// Drawn anew whenever the volume is opened without all of its devices, so that devices which
+    /// ran separately differ.
     pub history: HistoryId,
-    /// The histories that this one goes on from, the newest first; at most [`Superblock::ANCESTORS_MOST`], older ones are
-    /// forgotten. A device with one of them was left behind; one with another history ran separately.
+    /// The histories that this one goes on from, the newest first; at most
+    /// [`Superblock::ANCESTORS_MOST`], older ones are forgotten. A device with one of them was left
+    /// behind; one with another history ran separately.
     pub ancestors: Vec<HistoryId>,
     /// This device.
     pub slot: Slot,
@@ -147,19 +150,22 @@ pub struct Superblock {
     pub update: u64,
     /// Counts the times that the volume was opened for writing.
     pub session: Session,
-    /// The newest session that had written a record or a snapshot when this one began; what this session goes on from.
+    /// The newest session that had written a record or a snapshot when this one began; what this
+    /// session goes on from.
     ///
-    /// A session that has written neither has changed nothing: its superblock, which only one device may have, counts no more
-    /// than its base.
+    /// A session that has written neither has changed nothing: its superblock, which only one
+    /// device may have, counts no more than its base.
     pub base: Session,
     /// The first generation that this session may give.
     ///
-    /// It lies behind all that an earlier session can have given, so that no generation is used twice although
-    /// the last records of a session may be forgotten.
+    /// It lies behind all that an earlier session can have given, so that no generation is used
+    /// twice although the last records of a session may be forgotten.
     pub generation_floor: Generation,
-    /// The first record of this session: from it on only records of this session count, before it only others.
+    /// The first record of this session: from it on only records of this session count, before it
+    /// only others.
     ///
-    /// So a record that was forgotten when the session began cannot come back, even if the session wrote none.
+    /// So a record that was forgotten when the session began cannot come back, even if the session
+    /// wrote none.
     pub first_record: RecordNumber,
     /// When the volume was made: seconds since 1970.
     pub created: i64,
@@ -171,7 +177,8 @@ pub struct Superblock {
     pub code_version: u32,
     /// The digest of the code's shape and equations.
     pub fingerprint: u64,
-    /// Length and checksum of the code's text in the definition area, for a code that no family names.
+    /// Length and checksum of the code's text in the definition area, for a code that no family
+    /// names.
     pub definition: Option<DefinitionRef>,
     /// The numbers from which all addresses follow.
     pub shape: Shape,
@@ -179,7 +186,8 @@ pub struct Superblock {
     pub placement: Placement,
     /// How the volume writes.
     pub policy: Policy,
-    /// The maps; `None`: the volume was just made, nothing is mapped, replay begins with record 1 at block 0.
+    /// The maps; `None`: the volume was just made, nothing is mapped, replay begins with record 1
+    /// at block 0.
     pub snapshot: Option<SnapshotRef>,
     /// The devices that are lost, ascending; never this one.
     pub lost: Vec<Slot>,
@@ -203,7 +211,8 @@ impl Superblock {
     /// Earlier histories that are remembered.
     pub const ANCESTORS_MOST: usize = ANCESTORS.len as usize / size_of::<HistoryId>();
 
-    /// Whether it can be a volume's; what this accepts, [`Superblock::encode`] writes and [`Superblock::decode`] reads.
+    /// Whether it can be a volume's; what this accepts, [`Superblock::encode`] writes and
+    /// [`Superblock::decode`] reads.
     ///
     /// Errors: `Invalid` with the field that cannot be so.
     pub fn check(&self) -> Result<(), FormatError> {
@@ -304,8 +313,8 @@ impl Superblock {
 
     /// Reads a superblock at the front of `bytes`.
     ///
-    /// Errors: no magic, a newer version, features that must be known, cut off, a checksum that does not fit, or fields that
-    /// contradict each other.
+    /// Errors: no magic, a newer version, features that must be known, cut off, a checksum that
+    /// does not fit, or fields that contradict each other.
     pub fn decode(bytes: &[u8]) -> Result<Superblock, FormatError> {
         let invalid = |field, rule| FormatError::Invalid { part: PART, field, rule };
         let version = check_start(PART, MAGIC_BYTES, VOLUME_VERSION, bytes, BLOCK_BYTES as u64)?;

@@ -1,8 +1,9 @@
 //! Where everything lies on a device: computed from the numbers of the superblock, stored nowhere.
 //!
-//! All addresses are in blocks. A device is two superblocks, the definition area, the journal, two snapshots, the log,
-//! the data and, in its last block, a copy of the superblock. The zones touch: nothing is aligned to more than a block,
-//! because a chunk, its header included, is not a power of two long anyway.
+//! All addresses are in blocks. A device is two superblocks, the definition area, the journal, two
+//! snapshots, the log, the data and, in its last block, a copy of the superblock. The zones touch:
+//! nothing is aligned to more than a block, because a chunk, its header included, is not a power of
+//! two long anyway.
 
 use super::{
     BLOCK_BYTES, CHUNK_BLOCKS_MAX, ChunkHeader, DEVICE_BLOCKS_MAX, DEVICES_MAX, DeviceBlock,
@@ -19,8 +20,8 @@ pub(super) const JOURNAL_START: u64 = 16;
 /// Blocks of the journal, at least.
 const JOURNAL_BLOCKS_MIN: u32 = 16;
 
-/// The longest journal: 256 MiB, which an opening holds in memory of one device at a time; four times what any volume of this
-/// program has.
+/// The longest journal: 256 MiB, which an opening holds in memory of one device at a time; four
+/// times what any volume of this program has.
 const JOURNAL_BLOCKS_MAX: u32 = 1 << 16;
 
 /// The numbers of a volume from which all addresses follow.
@@ -31,8 +32,9 @@ const JOURNAL_BLOCKS_MAX: u32 = 1 << 16;
 pub struct Shape {
     /// Devices, and columns of the code: 1 to [`DEVICES_MAX`].
     pub devices: u32,
-    /// Elements of a chunk on this device: the stored cells of its column. The one number here that may differ between
-    /// the devices of a volume, where the columns of the code do and each stays on its device.
+    /// Elements of a chunk on this device: the stored cells of its column. The one number here that
+    /// may differ between the devices of a volume, where the columns of the code do and each stays
+    /// on its device.
     pub rows: u32,
     /// Data cells of a stripe.
     pub data_cells: u32,
@@ -102,8 +104,8 @@ impl Shape {
         self.logical_stripes * self.stripe_user_blocks()
     }
 
-    /// Blocks that a snapshot of the fullest maps takes: every stripe mapped, every block of the log in use and
-    /// written alone.
+    /// Blocks that a snapshot of the fullest maps takes: every stripe mapped, every block of the
+    /// log in use and written alone.
     pub fn snapshot_blocks_needed(&self) -> u64 {
         snapshot::blocks_needed(self)
     }
@@ -171,7 +173,8 @@ pub enum Place {
     Unused,
 }
 
-/// The addresses of a device of known length. Only those of chunks may differ between the devices of a volume.
+/// The addresses of a device of known length. Only those of chunks may differ between the devices
+/// of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Zones {
     shape: Shape,
@@ -202,7 +205,8 @@ impl Zones {
         &self.shape
     }
 
-    /// Where the superblock with this update counter is written: in turns, so that the one before survives.
+    /// Where the superblock with this update counter is written: in turns, so that the one before
+    /// survives.
     pub fn superblock(&self, update: u64) -> DeviceBlock {
         DeviceBlock(update % 2)
     }
@@ -212,7 +216,8 @@ impl Zones {
         DeviceBlock(self.device_blocks - 1)
     }
 
-    /// The text of a code that no family names; in version 2 state and claim, too: see [`Second`](super::Second).
+    /// The text of a code that no family names; in version 2 state and claim, too: see
+    /// [`Second`](super::Second).
     pub fn definition(&self) -> BlockRun {
         BlockRun { first: DeviceBlock(DEFINITION_START), blocks: JOURNAL_START - DEFINITION_START }
     }
@@ -222,7 +227,8 @@ impl Zones {
         BlockRun { first: DeviceBlock(JOURNAL_START), blocks: self.shape.journal_blocks.into() }
     }
 
-    /// Where a record of so many blocks lies that begins at a block of the ring: one run, or two around its end.
+    /// Where a record of so many blocks lies that begins at a block of the ring: one run, or two
+    /// around its end.
     ///
     /// Panics if it begins behind the ring or is longer than it.
     pub fn record(&self, at: u32, blocks: u32) -> (BlockRun, Option<BlockRun>) {

@@ -1,4 +1,5 @@
-//! Claim: every table of `docs/shard-format.md` and `docs/pin-format.md` is the table that the code encodes and decodes by.
+//! Claim: every table of `docs/shard-format.md` and `docs/pin-format.md` is the table that the code
+//! encodes and decodes by.
 //!
 //! With `PANTILE_BLESS=1` the tables of the pages are written anew.
 

@@ -1,4 +1,5 @@
-//! Changed, cut off, swapped, foreign and random bytes are errors, never another value and never a panic.
+//! Changed, cut off, swapped, foreign and random bytes are errors, never another value and never a
+//! panic.
 
 use crate::volume_common::*;
 use pantile_format::volume::*;
@@ -270,7 +271,8 @@ fn with_entry(entry: Entry, offset: usize, len: usize, value: u64) -> Result<Rec
 fn a_record_whose_fields_cannot_be_so_is_refused() {
     let max = u64::MAX;
     let entries = record().entries;
-    // The entry, the table, the field, how far the table begins behind the entry, the value, the field refused.
+    // The entry, the table, the field, how far the table begins behind the entry, the value, the
+    // field refused.
     for (entry, table, name, value, field) in [
         (0, ENTRY_HEAD_LAYOUT, "kind", 0, "kind"),
         (0, ENTRY_HEAD_LAYOUT, "kind", 6, "length"),
@@ -434,7 +436,8 @@ fn a_snapshot_whose_fields_cannot_be_so_is_refused() {
     let members = 64 + 24;
     let table = members + 5 * 40;
     let (bytes, reference) = small_snapshot();
-    // In the table of `snapshot_items`: 0 1 2 - 4 5 6 7 8 - (9..12) 12 ..., so entry 3 is a run of 1.
+    // In the table of `snapshot_items`: 0 1 2 - 4 5 6 7 8 - (9..12) 12 ..., so entry 3 is a run of
+    // 1.
     let at = |entry: usize| table + 12 * entry;
     let entries = (0..32u64).filter(|l| l % 7 != 3 && !(9..12).contains(l)).count() + 5;
     let log = at(entries);
@@ -558,7 +561,8 @@ fn a_stream_that_ends_too_early_is_refused() {
     let (good, reference) = small_snapshot();
     let end = 64 + u32::from_le_bytes(good[56..60].try_into().unwrap()) as usize;
     let table = 64 + 24 + 5 * 40;
-    // In the middle of the head, a member, an entry of the table, a log write; between two that must come.
+    // In the middle of the head, a member, an entry of the table, a log write; between two that
+    // must come.
     for cut in [64 + 23, 64 + 24, table - 1, table, table + 12, table + 18, end - 16, end - 1] {
         let mut bytes = good.clone();
         put(&mut bytes, PIECE_HEAD_LAYOUT, "payload", cut as u64 - 64);
@@ -659,7 +663,8 @@ proptest! {
         }
     }
 
-    /// The checksum is made to fit, so that every check behind it is reached. What is accepted says what is there.
+    /// The checksum is made to fit, so that every check behind it is reached. What is accepted says
+    /// what is there.
     #[test]
     fn random_changes_under_a_fitting_checksum_never_panic(
         changes in proptest::collection::vec((any::<prop::sample::Index>(), prop_oneof![0..9u8, any::<u8>()]), 1..6),
@@ -674,7 +679,8 @@ proptest! {
             reseal(&mut bytes);
             match read(&bytes) {
                 Ok(again) => {
-                    // An entry of a kind that may be ignored is passed over, so that the number of entries differs.
+                    // An entry of a kind that may be ignored is passed over, so that the number of
+                    // entries differs.
                     let is_list = matches!(part, Part::Record | Part::State);
                     let ignores = is_list && again[56..60] != bytes[56..60];
                     prop_assert!(ignores || again == bytes, "{part} was read as what it is not");

@@ -1,4 +1,5 @@
-//! What is encoded decodes to the same, for any structure of a volume, and has the length that was promised.
+//! What is encoded decodes to the same, for any structure of a volume, and has the length that was
+//! promised.
 
 use crate::volume_common::*;
 use pantile_format::volume::*;

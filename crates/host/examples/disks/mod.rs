@@ -1,5 +1,5 @@
-//! Disks for benchmarks: memory that does one thing at a time, half a millisecond to get to another place, 1 GB/s from there, half a
-//! millisecond for a flush.
+//! Disks for benchmarks: memory that does one thing at a time, half a millisecond to get to another
+//! place, 1 GB/s from there, half a millisecond for a flush.
 #![allow(dead_code, reason = "each benchmark uses its part")]
 
 use pantile_code::Code;

@@ -1,5 +1,6 @@
-//! The claim, written again every period: read first, in case another has taken the volume, and no flush. It goes to the devices like all else and
-//! is waited for by nobody, so that a device that hangs keeps the others' claims from nothing.
+//! The claim, written again every period: read first, in case another has taken the volume, and no
+//! flush. It goes to the devices like all else and is waited for by nobody, so that a device that
+//! hangs keeps the others' claims from nothing.
 
 use super::Engine;
 use super::transfers::write_op;
@@ -39,7 +40,8 @@ impl Engine {
         Some(next)
     }
 
-    /// A claim was read: it is written again, unless it is another's; or it was written. Gives back what is no claim.
+    /// A claim was read: it is written again, unless it is another's; or it was written. Gives back
+    /// what is no claim.
     pub(super) fn claim_done(&mut self, completion: Completion) -> Option<Completion> {
         if completion.token < CLAIM_TOKENS {
             return Some(completion);
@@ -50,7 +52,8 @@ impl Engine {
         if completion.result.is_ok()
             && let Some(other) = claiming.other(&buffer[..BLOCK])
         {
-            // Nothing more is written: what this server holds of the volume is not how it is any more.
+            // Nothing more is written: what this server holds of the volume is not how it is any
+            // more.
             let _ = self.taken.set(other);
             self.stop = true;
             return None;

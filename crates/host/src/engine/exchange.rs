@@ -1,7 +1,7 @@
 //! Another device of the same content for a slot, while the volume uses the slot.
 //!
-//! From one moment on everything is asked of the new device. What had been asked of the one before ends there, so that it stays with the pool
-//! until it owes nothing.
+//! From one moment on everything is asked of the new device. What had been asked of the one before
+//! ends there, so that it stays with the pool until it owes nothing.
 
 use super::{Engine, Share};
 use crate::HostError;
@@ -12,8 +12,9 @@ use std::sync::Arc;
 impl Engine {
     /// Lets a slot go on with another device, which holds at this moment what its device does.
     ///
-    /// `is_read_directly`: whether readers may go to the new device past the engine; else they go on with the one before, which then must
-    /// hold everything that the new one does for as long as the new one is in the slot.
+    /// `is_read_directly`: whether readers may go to the new device past the engine; else they go
+    /// on with the one before, which then must hold everything that the new one does for as long as
+    /// the new one is in the slot.
     pub(crate) fn exchange(
         &mut self,
         slot: Slot,

@@ -1,6 +1,8 @@
-//! Looks which devices are slow beside the others, tells the volume, which reads around them, and takes them out if that is wished.
+//! Looks which devices are slow beside the others, tells the volume, which reads around them, and
+//! takes them out if that is wished.
 //!
-//! A device that is gone around is read now and then all the same, a block of its superblock, or nobody would see that it is well again.
+//! A device that is gone around is read now and then all the same, a block of its superblock, or
+//! nobody would see that it is well again.
 
 use super::Engine;
 use crate::latency::Kind;
@@ -9,10 +11,12 @@ use pantile_device::{DeviceError, Op, OpKind, Priority, Request as IoRequest, Si
 use pantile_volume::{Event, Slot};
 use std::time::{Duration, Instant};
 
-/// What the names of reads begin with that are only there to see how long they take. Names of the volume are counted from 1.
+/// What the names of reads begin with that are only there to see how long they take. Names of the
+/// volume are counted from 1.
 pub(super) const PROBE: u64 = 1 << 62;
 
-/// A device is taken out for being slow only if it takes this long for a read: less is nobody's reason to lose a margin.
+/// A device is taken out for being slow only if it takes this long for a read: less is nobody's
+/// reason to lose a margin.
 const EVICTED_US: u32 = 100_000;
 
 /// ETIMEDOUT.
@@ -92,7 +96,8 @@ impl Engine {
         }
     }
 
-    /// Takes a device out that has been slow for long enough, if that is wished and the volume can spare it and one more.
+    /// Takes a device out that has been slow for long enough, if that is wished and the volume can
+    /// spare it and one more.
     fn evict_if_slow(&mut self, slot: Slot, now: Instant) {
         let Some(after) = self.evicts_slow_after else { return };
         let member = &self.members[slot.0 as usize];

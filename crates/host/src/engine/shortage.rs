@@ -1,15 +1,19 @@
-//! Devices that are short of something: of space below them, or of memory that the system has none of. What is on them can be read, so they are
-//! not lost.
+//! Devices that are short of something: of space below them, or of memory that the system has none
+//! of. What is on them can be read, so they are not lost.
 //!
-//! What fails for want of something is tried again after a pause, for as long as it takes. A device is given up only if the volume can spare it
-//! together with all others that are short, and could for as long as a device may take: then writes go on without it. Beyond that whoever writes or
-//! flushes waits until there is room, and what is there is read meanwhile. A full file system below all devices is the usual case: to give
-//! them up one after another would take away what every one of them holds.
+//! What fails for want of something is tried again after a pause, for as long as it takes. A device
+//! is given up only if the volume can spare it together with all others that are short, and could
+//! for as long as a device may take: then writes go on without it. Beyond that whoever writes or
+//! flushes waits until there is room, and what is there is read meanwhile. A full file system below
+//! all devices is the usual case: to give them up one after another would take away what every one
+//! of them holds.
 //!
-//! Invariant: what is durable and could be had before a device is given up here can be had afterwards, unless somebody opens or stops the volume.
-//! They do not wait for ever: a device gets its patience then and no more. That harms nothing that is there: a volume that has failed records
-//! nothing, and the next opening finds what a crash would have left. Whoever opens a volume that cannot do without those that are short is refused
-//! after a moment, before any of them is given up: an opening may end at any step, as by a crash.
+//! Invariant: what is durable and could be had before a device is given up here can be had
+//! afterwards, unless somebody opens or stops the volume. They do not wait for ever: a device gets
+//! its patience then and no more. That harms nothing that is there: a volume that has failed
+//! records nothing, and the next opening finds what a crash would have left. Whoever opens a volume
+//! that cannot do without those that are short is refused after a moment, before any of them is
+//! given up: an opening may end at any step, as by a crash.
 
 use super::{Engine, Member};
 use crate::HostError;
@@ -18,8 +22,8 @@ use pantile_volume::{Bearing, Slot};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How long whoever opens a volume waits for room that the volume cannot be opened without: ten tries. What is full for longer is full until somebody
-/// sees to it, who wants to know.
+/// How long whoever opens a volume waits for room that the volume cannot be opened without: ten
+/// tries. What is full for longer is full until somebody sees to it, who wants to know.
 const OPENING_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What a device is short of something for.
@@ -70,7 +74,8 @@ impl Member {
 }
 
 impl Engine {
-    /// From now on devices that are short of something get their patience and no more: somebody waits for the end.
+    /// From now on devices that are short of something get their patience and no more: somebody
+    /// waits for the end.
     pub(crate) fn hurry(&mut self) {
         self.hurries = true;
     }
@@ -91,7 +96,8 @@ impl Engine {
         for slot in short {
             let member = &mut self.members[slot.0 as usize];
             if !can_go {
-                // The patience begins when the others have room: this one is about to have some, too.
+                // The patience begins when the others have room: this one is about to have some,
+                // too.
                 member.shortage.spared_since = None;
             } else if now.saturating_duration_since(member.shortage.tries_since(now)) > self.deadline {
                 let error = member.error.clone();

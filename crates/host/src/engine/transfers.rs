@@ -1,6 +1,8 @@
-//! What the engine has to do with devices: what the volume wants of them becomes few and long I/Os, and what came of each is told to it.
+//! What the engine has to do with devices: what the volume wants of them becomes few and long I/Os,
+//! and what came of each is told to it.
 //!
-//! An I/O of several parts ends for each of them; where it cannot be done as a whole, each is tried alone.
+//! An I/O of several parts ends for each of them; where it cannot be done as a whole, each is tried
+//! alone.
 
 use super::pace::PROBE;
 use super::{Engine, INLINE_BYTES_MAX};
@@ -14,7 +16,8 @@ use pantile_volume::{BufferId, DeviceBlock, Event, IoId, IoResult, Piece, Seed, 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a request waits that the system was short of something for (space, memory) before it is tried again.
+/// How long a request waits that the system was short of something for (space, memory) before it is
+/// tried again.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
 
 /// What an I/O is for.
@@ -183,8 +186,9 @@ impl Engine {
         match remedy {
             Remedy::RepairRange => match self.joined.remove(&token) {
                 Some(parts) => self.each_alone(parts, device, priority, op),
-                // What cannot be written is made good nowhere: the volume counts the device as lost. It is closed, so that another, or itself
-                // when it is well again, can take the slot.
+                // What cannot be written is made good nowhere: the volume counts the device as
+                // lost. It is closed, so that another, or itself when it is well again, can take
+                // the slot.
                 None if matches!(op, Op::Write { .. }) => self.drop_device(slot, Some(error)),
                 None => self.io_over(IoId(token), IoResult::MediaError),
             },

@@ -1,11 +1,13 @@
-//! Panics of what runs beside the volume: orders, and the care for its devices. Each is an end of itself and of nothing else.
+//! Panics of what runs beside the volume: orders, and the care for its devices. Each is an end of
+//! itself and of nothing else.
 //!
-//! A panic that unwinds to here is counted, for the status; what it panicked of stands on standard error, where the standard library says it.
-//! It may have poisoned the lock on what the service remembers: whoever takes that next puts it in order, from the folder and from what the volume
+//! A panic that unwinds to here is counted, for the status; what it panicked of stands on standard
+//! error, where the standard library says it. It may have poisoned the lock on what the service
+//! remembers: whoever takes that next puts it in order, from the folder and from what the volume
 //! says, as an opening does ([`Service::put_in_order`]).
 //!
-//! A panic of the volume's engine is another matter: what it had in memory is gone, and only another opening makes it anew
-//! ([`Service::wait_for_end`]).
+//! A panic of the volume's engine is another matter: what it had in memory is gone, and only
+//! another opening makes it anew ([`Service::wait_for_end`]).
 
 use super::{Service, State};
 use std::any::Any;
@@ -58,7 +60,8 @@ impl Mishaps {
 }
 
 impl Service {
-    /// Makes what the service remembers fit the folder and the volume again: a panic may have cut off any change of it between two steps.
+    /// Makes what the service remembers fit the folder and the volume again: a panic may have cut
+    /// off any change of it between two steps.
     pub(super) fn put_in_order(&self, state: &mut State) {
         if let Some(folder) = &mut state.folder {
             folder.read_again();

@@ -1,8 +1,10 @@
-//! Replacing a device that still works: it stays in the volume until the new one is a copy of it ([`crate::twin`]).
+//! Replacing a device that still works: it stays in the volume until the new one is a copy of it
+//! ([`crate::twin`]).
 //!
-//! The folder has a line for it, so that what a stop or a crash cut off begins again at the next start; the line of the slot names the old
-//! device until the copy is whole, and the new one from then on, by one renaming of the file. If the old device is lost meanwhile, the new one takes
-//! its place as a spare would.
+//! The folder has a line for it, so that what a stop or a crash cut off begins again at the next
+//! start; the line of the slot names the old device until the copy is whole, and the new one from
+//! then on, by one renaming of the file. If the old device is lost meanwhile, the new one takes its
+//! place as a spare would.
 
 use super::{Service, State};
 use crate::folder::{CLOSING, check_no_volume, wipe};
@@ -17,7 +19,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long a copy waits before it looks again whether writes have ended that the twin did not see, or whether the old device answers again.
+/// How long a copy waits before it looks again whether writes have ended that the twin did not see,
+/// or whether the old device answers again.
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// A replacement under way. Dropped, its copying ends.
@@ -52,7 +55,8 @@ impl Drop for Replacement {
         *self.control.stops.lock().expect("nothing panics under the lock") = true;
         self.control.told.notify_all();
         let Some(copier) = self.copier.take() else { return };
-        // Its devices are closed with it. One that hangs is not waited for: the copier ends when the device answers, and does nothing more.
+        // Its devices are closed with it. One that hangs is not waited for: the copier ends when
+        // the device answers, and does nothing more.
         let until = Instant::now() + CLOSING;
         while !copier.is_finished() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
@@ -97,7 +101,8 @@ fn superblocks(geometry: &Geometry, slot: Slot) -> Vec<u64> {
 }
 
 impl Service {
-    /// Begins to make a device a copy of one that works, and takes its place when it is. It holds no superblock.
+    /// Begins to make a device a copy of one that works, and takes its place when it is. It holds
+    /// no superblock.
     pub(super) fn begin_replacing(
         &self,
         state: &mut State,
@@ -214,7 +219,8 @@ impl Service {
         state.devices[slot.0 as usize] = Some(one.new.clone());
         // Until it succeeds the twin goes on, and asks the new device alone.
         let _ = self.host().exchange(slot, one.new.clone(), true);
-        // Nobody reads it any more; that it cannot be written is no harm: it is older from the next session on.
+        // Nobody reads it any more; that it cannot be written is no harm: it is older from the next
+        // session on.
         let _ = wipe(&*one.old);
         if one.twin.unreadable_blocks() > 0 {
             // What could not be copied is made of the others.

@@ -1,4 +1,5 @@
-//! How a volume is, as it is said to its operator: of each device, of what is under way, and what is wrong in words.
+//! How a volume is, as it is said to its operator: of each device, of what is under way, and what
+//! is wrong in words.
 
 use super::{Service, State};
 use crate::control::{
@@ -196,8 +197,8 @@ fn progress(samples: &VecDeque<(Instant, u64, u64)>, done: u64, total: u64) -> R
     report
 }
 
-/// Stripes that have lost data, as far as is known. Where the devices keep nothing of it the folder does: what was found before counts until a scrub has
-/// looked at everything.
+/// Stripes that have lost data, as far as is known. Where the devices keep nothing of it the folder
+/// does: what was found before counts until a scrub has looked at everything.
 pub(super) fn damaged(folder: &Folder, report: &Report, stripe_bytes: u64) -> u64 {
     let found = report.status.broken_stripes;
     if report.status.version >= 2 {

@@ -1,4 +1,5 @@
-//! A replacement that a crash cuts off after every operation, in a world of two devices of which each keeps of what was not flushed what it likes.
+//! A replacement that a crash cuts off after every operation, in a world of two devices of which
+//! each keeps of what was not flushed what it likes.
 
 use super::*;
 use pantile_device::{Fault, Faulty, MemoryDevice, OpKind};

@@ -1,4 +1,5 @@
-//! Which device is which: whatever it is called, wherever its superblock is left, whoever else says that he is the same.
+//! Which device is which: whatever it is called, wherever its superblock is left, whoever else says
+//! that he is the same.
 
 use crate::common::folders::*;
 use crate::common::painted;
@@ -91,7 +92,8 @@ fn a_volume_is_assembled_whatever_its_devices_are_called() {
     service.stop().expect("it stops");
 }
 
-/// The superblock is the truth; what is changed later in the folder is changed for the device that was found, not for the line it was found by.
+/// The superblock is the truth; what is changed later in the folder is changed for the device that
+/// was found, not for the line it was found by.
 #[test]
 fn devices_in_another_order_are_taken_out_and_replaced_one_by_one() {
     let (folder, root, service) = served();
@@ -195,7 +197,8 @@ fn a_copy_of_an_earlier_time_is_not_taken_for_the_device() {
     service.stop().expect("it stops");
 }
 
-/// It has the newest superblock and yet lacks what was written since it was made, which no record tells.
+/// It has the newest superblock and yet lacks what was written since it was made, which no record
+/// tells.
 #[test]
 fn a_copy_of_a_device_that_is_here_is_made_anew() {
     let (folder, root, service) = served();
@@ -221,7 +224,8 @@ fn a_copy_of_a_device_that_is_here_is_made_anew() {
     service.stop().expect("it stops");
 }
 
-/// The text of a code of one's own lies on every device: one that is whole is enough, and the others are written again.
+/// The text of a code of one's own lies on every device: one that is whole is enough, and the
+/// others are written again.
 #[test]
 fn a_code_of_ones_own_is_read_from_any_device() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -267,7 +271,8 @@ fn a_code_of_ones_own_is_read_from_any_device() {
     );
 }
 
-/// Devices that were given are longer than the volume needs, some by far; the copy of the superblock lies where the volume ends.
+/// Devices that were given are longer than the volume needs, some by far; the copy of the
+/// superblock lies where the volume ends.
 #[test]
 fn a_device_whose_front_was_overwritten_is_found_by_its_end() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -312,7 +317,8 @@ fn a_device_whose_front_was_overwritten_is_found_by_its_end() {
     service.stop().expect("it stops");
 }
 
-/// A copy of an earlier time under another device's path hides no device that is whole, whichever line comes first, and both are named.
+/// A copy of an earlier time under another device's path hides no device that is whole, whichever
+/// line comes first, and both are named.
 #[test]
 fn of_two_that_are_the_same_device_the_newer_is_used() {
     let (folder, root, service) = served();
@@ -369,7 +375,8 @@ fn of_two_that_are_the_same_device_the_newer_is_used() {
     service.stop().expect("it stops");
 }
 
-/// A copy that was made before the volume was served again is older for certain; one that was made since is not, and nothing is guessed.
+/// A copy that was made before the volume was served again is older for certain; one that was made
+/// since is not, and nothing is guessed.
 #[test]
 fn of_two_copies_the_newer_is_assembled_and_equal_ones_are_refused() {
     let (folder, root, service) = served();

@@ -124,7 +124,8 @@ fn a_device_that_comes_back_is_caught_up() {
     let data = painted(4, 2_000_000);
     service.handle().write(0, &data, true).expect("it writes");
     done(service.obey(&Order::Fail { device: 4, lose_data: false }));
-    // It is of this volume, but not of this slot: not to be caught up, and not to be overwritten unasked.
+    // It is of this volume, but not of this slot: not to be caught up, and not to be overwritten
+    // unasked.
     let other = root.join("device-04.pantile");
     let answer = service.obey(&Order::Replace { device: 3, path: other.clone(), overwrite: false });
     assert!(matches!(&answer, Answer::Fault { kind: FaultKind::Input, .. }), "{answer:?}");
@@ -139,8 +140,8 @@ fn a_device_that_comes_back_is_caught_up() {
     service.stop().expect("it stops");
 }
 
-/// It takes part only when what is being made durable is, such as the loss of the one before; whoever waits for its rebuild must not be told
-/// that it is lost.
+/// It takes part only when what is being made durable is, such as the loss of the one before;
+/// whoever waits for its rebuild must not be told that it is lost.
 #[test]
 fn a_device_that_has_come_is_not_called_lost_until_it_takes_part() {
     let (folder, root, service) = served();
@@ -234,7 +235,8 @@ fn a_device_is_taken_out_only_for_one_that_can_take_its_place() {
     refused(&folder.path().join("nowhere"), true);
     std::fs::write(folder.path().join("text"), vec![7; len as usize]).expect("a file");
     refused(&folder.path().join("text"), false);
-    // The last devices that the code can be without are gone; one that stays until the new one is whole can be replaced all the same.
+    // The last devices that the code can be without are gone; one that stays until the new one is
+    // whole can be replaced all the same.
     done(service.obey(&Order::Fail { device: 4, lose_data: false }));
     done(service.obey(&Order::Fail { device: 5, lose_data: false }));
     let good = file(folder.path().join("good"), len);
@@ -247,7 +249,8 @@ fn a_device_is_taken_out_only_for_one_that_can_take_its_place() {
     service.stop().expect("it stops");
 }
 
-/// RAIDP bears many sets beyond those that it promises: what status counts is served, written to and opened again.
+/// RAIDP bears many sets beyond those that it promises: what status counts is served, written to
+/// and opened again.
 #[test]
 fn what_the_equations_bear_is_served_and_what_they_do_not_is_not_taken_out() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -375,7 +378,8 @@ fn orders_reach_a_served_volume_over_its_socket() {
     drop(Folder::open(&root).expect("it is free"));
 }
 
-/// A lie that is found makes the volume degraded until it is repaired, a warning as long as it runs, and nothing after that.
+/// A lie that is found makes the volume degraded until it is repaired, a warning as long as it
+/// runs, and nothing after that.
 #[test]
 fn a_device_that_lied_is_named_also_when_nothing_is_wrong_any_more() {
     let (_folder, root, service) = served();
@@ -417,7 +421,8 @@ fn a_device_that_lied_is_named_also_when_nothing_is_wrong_any_more() {
     service.stop().expect("it stops");
 }
 
-/// No device knows of data that cannot be had any more; the folder does, whoever asks, until a scrub finds nothing.
+/// No device knows of data that cannot be had any more; the folder does, whoever asks, until a
+/// scrub finds nothing.
 #[test]
 fn data_that_are_lost_are_not_forgotten() {
     let (_folder, root, service) = served();
@@ -484,7 +489,8 @@ fn a_volume_that_is_killed_at_work_can_be_opened_at_once() {
     }
 }
 
-/// Lines that are nearly orders, or nothing like it; none that would end the volume or take a device out.
+/// Lines that are nearly orders, or nothing like it; none that would end the volume or take a
+/// device out.
 ///
 /// `FUZZ_SEEDS=100000` tries more, `FUZZ_FIRST=7 FUZZ_SEEDS=1` one again.
 #[test]
@@ -548,14 +554,15 @@ fn whatever_is_said_over_the_socket_the_volume_goes_on() {
     service.stop().expect("it stops");
 }
 
-/// What was not flushed is lost with the engine that failed, so nobody who wrote it may be told that it is durable.
+/// What was not flushed is lost with the engine that failed, so nobody who wrote it may be told
+/// that it is durable.
 #[test]
 fn a_failed_volume_serves_again_when_a_device_is_put_back() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().join("v");
     create(&root);
-    // Nothing is begun by itself, however slow the machine is: a device that is taken out while it flushes is in use until it has, and could not be put
-    // back sooner.
+    // Nothing is begun by itself, however slow the machine is: a device that is taken out while it
+    // flushes is in use until it has, and could not be put back sooner.
     let options = HostOptions { idle_after: Duration::from_secs(3600), ..HostOptions::for_devices(6) };
     let service = Service::start(Folder::open(&root).expect("a folder"), Some(options)).expect("it opens");
     let old = service.handle();
@@ -567,7 +574,8 @@ fn a_failed_volume_serves_again_when_a_device_is_put_back() {
         service.obey(&Order::Replace { device, path: path.to_path_buf(), overwrite: false })
     };
     let fail = |device| done(service.obey(&Order::Fail { device, lose_data: true }));
-    // These lack what is written without them only once that is recorded; and the second is not taken out while the first is being recorded on it.
+    // These lack what is written without them only once that is recorded; and the second is not
+    // taken out while the first is being recorded on it.
     for device in [1, 3] {
         fail(device);
         old.flush().expect("it flushes");
@@ -585,7 +593,8 @@ fn a_failed_volume_serves_again_when_a_device_is_put_back() {
     );
     done(service.obey(&Order::AddSpare { path: blank.clone(), overwrite: false }));
     assert_eq!(status(&service).spares, std::slice::from_ref(&blank));
-    // Neither one that lacks what was written without it, nor one too few of the others is enough, and it is said.
+    // Neither one that lacks what was written without it, nor one too few of the others is enough,
+    // and it is said.
     for device in [3, 5] {
         let answer = replace(device, &path(device));
         let says = |text: &str| text.contains("not back in service") && text.contains("bring back");
@@ -696,7 +705,8 @@ fn stripes_that_fell_into_the_write_hole_are_told() {
     let service = start(&root);
     assert!(tells(&service), "{:?}", status(&service).wrong);
     service.stop().expect("it stops");
-    // No other opening forgets it, nor what is written elsewhere; what is written there is what was written.
+    // No other opening forgets it, nor what is written elsewhere; what is written there is what was
+    // written.
     let service = start(&root);
     let ranges = status(&service).ranges;
     assert!(tells(&service) && ranges.iter().all(|range| range.is == RangeWord::Suspect), "{ranges:?}");

@@ -1,4 +1,5 @@
-//! Any bytes written anywhere are read back: against a model, by many threads, after a stop, after a crash, without devices.
+//! Any bytes written anywhere are read back: against a model, by many threads, after a stop, after
+//! a crash, without devices.
 
 use crate::common::{
     format, geometry, geometry_of, memory, memory_with_faulty, open, open_with, painted, until,
@@ -79,8 +80,8 @@ fn every_range_of_bytes_is_read_back() {
     }
 }
 
-/// shec:4,3,2 bears any loss and many pairs. What was flushed last may lie on the two that are lost: then nothing is decided
-/// without them, and nothing is forgotten.
+/// shec:4,3,2 bears any loss and many pairs. What was flushed last may lie on the two that are
+/// lost: then nothing is decided without them, and nothing is forgotten.
 #[test]
 fn what_was_flushed_last_is_not_forgotten_on_a_guess() {
     let geometry = geometry("shec:4,3,2");
@@ -103,7 +104,8 @@ fn what_was_flushed_last_is_not_forgotten_on_a_guess() {
                 let (mut first, mut second) = (vec![0; large.len()], [0; 4096]);
                 host.handle().read(0, &mut first).expect("it reads");
                 assert!(first == large, "without {a} and {b}");
-                // It may be lost, with more devices gone than the log bears, and it may not be another's or nothing.
+                // It may be lost, with more devices gone than the log bears, and it may not be
+                // another's or nothing.
                 if host.handle().read(2_000_000, &mut second).is_ok() {
                     assert!(second[..] == small, "without {a} and {b}");
                 }
@@ -124,7 +126,8 @@ fn what_was_flushed_last_is_not_forgotten_on_a_guess() {
     host.stop().expect("it stops");
 }
 
-/// Opens a volume with all devices, waits until each has what it should, and ends it as a crash would.
+/// Opens a volume with all devices, waits until each has what it should, and ends it as a crash
+/// would.
 fn return_of(geometry: &Geometry, devices: &[Option<Arc<dyn Device>>]) {
     let host = open(geometry, devices).expect("it opens");
     while !host.is_clean().expect("it serves") {
@@ -161,7 +164,8 @@ fn holes_are_told_from_data() {
     host.stop().expect("it stops");
 }
 
-/// Eight threads write bytes of their own into the same blocks, while a ninth writes whole blocks beside them.
+/// Eight threads write bytes of their own into the same blocks, while a ninth writes whole blocks
+/// beside them.
 #[test]
 fn writers_of_one_block_do_not_undo_each_other() {
     let geometry = geometry("raid6:4");
@@ -174,7 +178,8 @@ fn writers_of_one_block_do_not_undo_each_other() {
             let handle = host.handle();
             scope.spawn(move || {
                 for round in 1..=rounds {
-                    // Every eighth piece of 512 bytes of 8 blocks, with pieces across the ends of blocks.
+                    // Every eighth piece of 512 bytes of 8 blocks, with pieces across the ends of
+                    // blocks.
                     for piece in 0..8u64 {
                         let at = 300 + (piece * 8 + thread) * 512;
                         handle.write(at, &[round + thread as u8; 512], false).expect("it writes");
@@ -190,7 +195,8 @@ fn writers_of_one_block_do_not_undo_each_other() {
     }
 }
 
-/// Whole blocks and parts of them, written at the same time: the part is from before or after, the rest is never old.
+/// Whole blocks and parts of them, written at the same time: the part is from before or after, the
+/// rest is never old.
 #[test]
 fn a_whole_block_is_not_undone_by_a_part_of_it() {
     let geometry = geometry("raid6:4");
@@ -311,7 +317,8 @@ impl Layer for Gate {
     }
 }
 
-/// A block has two copies. While the one is read, because the other's device is gone, that device comes back and the one that is read goes.
+/// A block has two copies. While the one is read, because the other's device is gone, that device
+/// comes back and the one that is read goes.
 #[test]
 fn a_read_outlasts_the_return_of_a_device_and_the_loss_of_the_next() {
     let geometry = geometry("raid5:2");
@@ -359,7 +366,8 @@ fn a_read_outlasts_the_return_of_a_device_and_the_loss_of_the_next() {
     host.stop().expect("it stops");
 }
 
-/// Whoever reads from front to back is read ahead for, and sees what was written in the meantime all the same; by an epoch, too.
+/// Whoever reads from front to back is read ahead for, and sees what was written in the meantime
+/// all the same; by an epoch, too.
 #[test]
 fn what_is_read_ahead_is_what_was_written_last() {
     let geometry = geometry_of("raid6:4", 600, Policy::Wcl);
@@ -404,7 +412,8 @@ fn what_is_read_ahead_is_what_was_written_last() {
     host.stop().expect("it stops");
 }
 
-/// While nobody asks for anything, what was written becomes durable without a flush, and the log is emptied.
+/// While nobody asks for anything, what was written becomes durable without a flush, and the log is
+/// emptied.
 #[test]
 fn an_idle_volume_puts_away_what_it_has() {
     let geometry = geometry("raid6:4");
@@ -475,8 +484,8 @@ fn errors_of_devices_do_not_reach_the_reader() {
     }
 }
 
-/// The usual way for a disk to die: it reads, and does not write any more. It is closed and the error is told, and the slot is free for another
-/// or, when it is well again, for itself.
+/// The usual way for a disk to die: it reads, and does not write any more. It is closed and the
+/// error is told, and the slot is free for another or, when it is well again, for itself.
 #[test]
 fn a_device_that_cannot_write_leaves_its_slot() {
     let geometry = geometry("raid6:4");
@@ -523,7 +532,8 @@ fn a_bad_place_spoils_only_what_lies_there() {
     let mut found = vec![0; data.len()];
     host.handle().read(0, &mut found).expect("it reads");
     assert!(found == data);
-    // Each asked for what lies there: the run of the chunk, the block alone, and the repair, which may be under way.
+    // Each asked for what lies there: the run of the chunk, the block alone, and the repair, which
+    // may be under way.
     let found_bad = errors();
     assert!(matches!((found_bad.media_errors, found_bad.checksum_errors), (1..=4, 0)), "{found_bad:?}");
     faulty.heal();
@@ -603,7 +613,8 @@ fn wrong_requests_and_devices_are_refused() {
     assert!(matches!(open(&geometry, &devices), Err(HostError::Device(_))));
 }
 
-/// A stop leaves no marks: what rots afterwards is told from what was written, where stripes are written in place.
+/// A stop leaves no marks: what rots afterwards is told from what was written, where stripes are
+/// written in place.
 #[test]
 fn a_volume_in_place_that_was_stopped_knows_what_rots() {
     let geometry = geometry_of("raid6:4", 48, pantile_volume::Policy::Inplace);

@@ -1,4 +1,5 @@
-//! A device that takes far longer than the others is seen to, and reads go around it for as long as it does.
+//! A device that takes far longer than the others is seen to, and reads go around it for as long as
+//! it does.
 
 use crate::common::{Devices, format, geometry, memory, open_with, painted, until};
 use pantile_device::{Device, DeviceError, Layer, Layered, MemoryDevice, OpKind, Operation};
@@ -83,7 +84,8 @@ fn reads_go_around_a_device_that_is_slow_until_it_is_not() {
     let before = lazy.layer().reads.load(Relaxed);
     read_some(&host, &data, 600, 2);
     let read = lazy.layer().reads.load(Relaxed) - before;
-    // A sixth of the blocks lie there. What is left is to see whether it is still slow, a few times a second.
+    // A sixth of the blocks lie there. What is left is to see whether it is still slow, a few times
+    // a second.
     assert!(read < 50, "{read} reads of a device that is slow");
     assert_eq!(host.report().expect("it serves").status.devices[SLOW].state, DeviceState::Present);
     lazy.layer().is_slow.store(false, Relaxed);

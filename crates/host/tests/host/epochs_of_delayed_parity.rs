@@ -1,4 +1,5 @@
-//! Epochs through a host: what others see, who may write, what ends one, and a program that is killed in the middle of a checkpoint.
+//! Epochs through a host: what others see, who may write, what ends one, and a program that is
+//! killed in the middle of a checkpoint.
 
 use crate::common::{format, geometry, memory, open, painted, until};
 use pantile_code::Code;
@@ -183,7 +184,8 @@ fn an_epoch_ends_with_its_connection() {
     service.stop().expect("it stops");
 }
 
-/// The example is killed at many moments; each time it finds a checkpoint that is all of one step, and never one before the last it said was sealed.
+/// The example is killed at many moments; each time it finds a checkpoint that is all of one step,
+/// and never one before the last it said was sealed.
 #[test]
 fn a_checkpoint_program_that_is_killed_recovers() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -217,7 +219,8 @@ fn a_checkpoint_program_that_is_killed_recovers() {
     }
 }
 
-/// What is written over needs a second place; a volume has as many as were asked for when it was made.
+/// What is written over needs a second place; a volume has as many as were asked for when it was
+/// made.
 #[test]
 fn a_volume_made_for_epochs_lets_one_write_over_so_much() {
     let written_over = |epoch_bytes: u64| -> Result<(), HostError> {

@@ -1,4 +1,5 @@
-//! What keeps others from a volume can be opened by its owner alone, from the moment that it is there.
+//! What keeps others from a volume can be opened by its owner alone, from the moment that it is
+//! there.
 
 use crate::common::folders::*;
 use pantile_host::{CONTROL_SOCKET, ControlServer, Folder, FolderError, open_private};
@@ -55,7 +56,8 @@ fn a_link_in_the_place_of_the_lock_is_not_followed() {
     assert_eq!(of_others(&elsewhere), 0o066, "what the link leads to is as it was");
 }
 
-/// Between `bind` and a change of the mode anybody could connect, so the name is looked at without a pause while it is made 300 times.
+/// Between `bind` and a change of the mode anybody could connect, so the name is looked at without
+/// a pause while it is made 300 times.
 #[test]
 fn the_control_socket_is_its_owners_alone_from_the_start() {
     let (_folder, root, service) = served();

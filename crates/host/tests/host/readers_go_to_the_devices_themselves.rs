@@ -1,4 +1,5 @@
-//! Short reads do not pass the engine's thread, nor do long ones of several who read at a time, and nobody can tell but by the clock: they see what was written last, whatever happens to it and to
+//! Short reads do not pass the engine's thread, nor do long ones of several who read at a time, and
+//! nobody can tell but by the clock: they see what was written last, whatever happens to it and to
 //! the devices meanwhile.
 
 use crate::common::{Devices, format, geometry, geometry_of, open, open_with, painted};
@@ -62,8 +63,9 @@ fn numbered(number: u64) -> Vec<u8> {
     block
 }
 
-/// One writer for each of some blocks counts up, others read them: never a number that is older than one that was answered before the read, never
-/// one that nobody has begun to write. Meanwhile stripes are written whole, merged, flushed and trimmed.
+/// One writer for each of some blocks counts up, others read them: never a number that is older
+/// than one that was answered before the read, never one that nobody has begun to write. Meanwhile
+/// stripes are written whole, merged, flushed and trimmed.
 #[test]
 fn readers_beside_writers_see_what_was_written_last() {
     for (code, policy) in [("raid6:4", Policy::Wcl), ("dcode:5", Policy::Wcl), ("raid5:3", Policy::Inplace)] {
@@ -149,7 +151,8 @@ fn readers_beside_writers_see_what_was_written_last() {
     }
 }
 
-/// All of it in any pieces, once memory knows the checksums; then with a device lost, with a device back, and trimmed.
+/// All of it in any pieces, once memory knows the checksums; then with a device lost, with a device
+/// back, and trimmed.
 #[test]
 fn what_is_read_is_the_same_whoever_reads_it() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -224,7 +227,8 @@ fn what_is_read_is_the_same_whoever_reads_it() {
     host.stop().expect("it stops");
 }
 
-/// The engine reads ahead of one who reads in order. When there are more they go to the devices, as if it had not.
+/// The engine reads ahead of one who reads in order. When there are more they go to the devices, as
+/// if it had not.
 #[test]
 fn a_crowd_is_not_read_ahead_of() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -259,7 +263,8 @@ fn a_crowd_is_not_read_ahead_of() {
     assert!(went > wanted / 2, "{went} of {wanted} went to the devices");
 }
 
-/// A reader who finds something else than was written asks the engine, which counts it, makes it anew, and puts it right.
+/// A reader who finds something else than was written asks the engine, which counts it, makes it
+/// anew, and puts it right.
 #[test]
 fn what_lies_is_seen_and_repaired() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -294,7 +299,8 @@ fn what_lies_is_seen_and_repaired() {
     assert_eq!(errors(&host), counted);
 }
 
-/// A file that does not answer those who go around the engine: they get the end of a pipe that nobody writes to.
+/// A file that does not answer those who go around the engine: they get the end of a pipe that
+/// nobody writes to.
 struct Hangs {
     pipe: PipeReader,
     hangs: AtomicBool,
@@ -311,8 +317,9 @@ impl Layer for Hangs {
     }
 }
 
-/// Who waits for a device that hangs is served after a while by the others or by the engine, the device is left to the engine, and the volume can be stopped
-/// while the device still has not answered, or when it has.
+/// Who waits for a device that hangs is served after a while by the others or by the engine, the
+/// device is left to the engine, and the volume can be stopped while the device still has not
+/// answered, or when it has.
 #[test]
 fn a_device_that_is_late_is_left_to_the_engine() {
     for (answers, gives_away) in [(true, false), (true, true), (false, true)] {

@@ -1,5 +1,5 @@
-//! Volumes that the build of commit 7fa41de made, in format version 1: every later build opens, repairs and writes them, and leaves them what they
-//! are.
+//! Volumes that the build of commit 7fa41de made, in format version 1: every later build opens,
+//! repairs and writes them, and leaves them what they are.
 
 use crate::common::folders::*;
 use crate::common::images::{Expected, OF_VERSION_1, device_path, unpack};

@@ -1,4 +1,5 @@
-//! What a volume says of itself is what is so: after a restart, of what was lost and why, of a scrub, of its version.
+//! What a volume says of itself is what is so: after a restart, of what was lost and why, of a
+//! scrub, of its version.
 
 use crate::common::folders::*;
 use crate::common::images::{OF_VERSION_1, device_path, unpack};
@@ -125,7 +126,8 @@ fn a_volume_of_version_1_is_upgraded_when_it_is_asked_for_and_has_what_it_had() 
     }
 }
 
-/// The same history, an earlier session: a copy of the time before is not what the volume counts on.
+/// The same history, an earlier session: a copy of the time before is not what the volume counts
+/// on.
 #[test]
 fn assembling_says_of_a_device_of_an_earlier_session_that_it_is_one() {
     let (folder, root) = filled();

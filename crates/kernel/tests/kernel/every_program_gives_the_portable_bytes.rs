@@ -1,5 +1,5 @@
-//! Claim: for every program, length, alignment and store policy, every tier of this machine writes exactly the bytes
-//! that the portable tier writes, step by step, and no byte beside them.
+//! Claim: for every program, length, alignment and store policy, every tier of this machine writes
+//! exactly the bytes that the portable tier writes, step by step, and no byte beside them.
 
 // Miri has no tier to compare with.
 #![cfg(not(miri))]
@@ -89,7 +89,8 @@ fn compare(
     }
 }
 
-/// A code in which each buffer lies in a row and in a diagonal; the diagonals hold the row parities as well.
+/// A code in which each buffer lies in a row and in a diagonal; the diagonals hold the row parities
+/// as well.
 fn rows_and_diagonals(rows: usize, columns: usize) -> (usize, Vec<Step>) {
     let data = |row: usize, column: usize| row * columns + column;
     let first = rows * columns;
@@ -262,7 +263,8 @@ fn an_update_is_the_sum_of_the_change_at_every_length() {
     let paint = |seed: usize, len: usize| (0..len).map(|i| ((i * 7 + seed) % 251) as u8).collect::<Vec<u8>>();
     let coefficients = [1u8, 0x8e, 0, 2, 0xff, 1, 0x1d, 3, 9];
     for tier in Tier::available() {
-        // All numbers of targets, of which the first one, a later one or none takes the change as it is, and one nothing.
+        // All numbers of targets, of which the first one, a later one or none takes the change as
+        // it is, and one nothing.
         for (outputs, first) in (0..=9).flat_map(|outputs| [(outputs, 0), (outputs, 3), (outputs, 6)]) {
             let targets: Vec<(usize, u8)> =
                 (0..outputs).map(|o| (o + 2, coefficients[(first + o) % coefficients.len()])).collect();
@@ -309,8 +311,10 @@ impl Parts {
     }
 }
 
-/// A system of `outputs` over `sources` sources; one sum in four has no start. Of every second one all sums take the first source as it is,
-/// and most of the solution is zero or one. With `ones`, one sum is of ones; with `adds_up`, the first outputs add up to it as lost buffers under a parity do.
+/// A system of `outputs` over `sources` sources; one sum in four has no start. Of every second one
+/// all sums take the first source as it is, and most of the solution is zero or one. With `ones`,
+/// one sum is of ones; with `adds_up`, the first outputs add up to it as lost buffers under a
+/// parity do.
 fn random_system(random: &mut Random, sources: usize, outputs: usize, ones: bool, adds_up: usize) -> Parts {
     let at = random.below(outputs);
     let plain = if random.below(2) == 0 { outputs } else { 0 };
@@ -589,7 +593,8 @@ fn factors(points: usize, y: u8) -> [u8; 7] {
     factors
 }
 
-/// The values at x of the polynomials 1, X, X^2 + X, .. of the basis of Lin, Chung and Han: products of X taken some times by X^2 + X.
+/// The values at x of the polynomials 1, X, X^2 + X, .. of the basis of Lin, Chung and Han:
+/// products of X taken some times by X^2 + X.
 fn basis(points: usize, x: u8) -> [u8; 8] {
     let taken = [x, halved(x), halved(halved(x))];
     std::array::from_fn(|i| {
@@ -598,15 +603,17 @@ fn basis(points: usize, x: u8) -> [u8; 8] {
     })
 }
 
-/// The steps that an FFT of the group that begins with y, of such and of the origin stands for, from the definition: a column at a point z adds to the states the coefficients of the
-/// polynomial that is 1 at z and 0 at the other points of its group.
+/// The steps that an FFT of the group that begins with y, of such and of the origin stands for,
+/// from the definition: a column at a point z adds to the states the coefficients of the polynomial
+/// that is 1 at z and 0 at the other points of its group.
 fn steps_of_fft(fft: &Fft, ys: &[u8]) -> Vec<Step> {
     let points = fft.points;
     let xs = subspace(points);
     let mut states: Vec<Vec<(usize, u8)>> = vec![Vec::new(); points];
     for (group, &y) in fft.groups.iter().chain([&fft.origin]).zip(ys.iter().chain([&0])) {
         assert_eq!(group.factors, factors(points, y), "the group of {y}");
-        // Coefficients from values: the inverse of the matrix of values of the basis, column by column by elimination.
+        // Coefficients from values: the inverse of the matrix of values of the basis, column by
+        // column by elimination.
         let mut rows: Vec<Vec<u8>> = (0..points)
             .map(|i| {
                 let values = basis(points, y ^ xs[i]);

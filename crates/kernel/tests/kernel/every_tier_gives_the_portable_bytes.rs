@@ -1,5 +1,5 @@
-//! Claim: for every matrix, length, alignment, store policy and mode, every tier of this machine writes exactly the
-//! bytes that the portable tier writes, and no byte beside them.
+//! Claim: for every matrix, length, alignment, store policy and mode, every tier of this machine
+//! writes exactly the bytes that the portable tier writes, and no byte beside them.
 
 // Miri has no tier to compare with; it runs the unit tests of the schedule instead.
 #![cfg(not(miri))]
@@ -37,7 +37,8 @@ impl Random {
         }
     }
 
-    /// Rows in which a coefficient is present with probability `percent`; some are all ones, some are empty.
+    /// Rows in which a coefficient is present with probability `percent`; some are all ones, some
+    /// are empty.
     fn rows(&mut self, sources: usize, outputs: usize, percent: usize) -> Rows {
         (0..outputs)
             .map(|_| {
@@ -54,7 +55,8 @@ impl Random {
     }
 }
 
-/// Memory painted by the distance from a page boundary, so that equal calls paint equal buffers and guards.
+/// Memory painted by the distance from a page boundary, so that equal calls paint equal buffers and
+/// guards.
 struct Painted {
     memory: Vec<u8>,
     page: usize,
@@ -165,7 +167,8 @@ fn check(sources: usize, rows: &Rows, layout: &Layout, stores: &[Stores], what: 
             let mut out = outputs();
             let from: Vec<*const u8> = data.views().iter().map(|view| view.as_ptr()).collect();
             let to: Vec<*mut u8> = out.views_mut().iter_mut().map(|view| view.as_mut_ptr()).collect();
-            // SAFETY: the pointers come from views of `len` bytes; the outputs lie in memory of their own.
+            // SAFETY: the pointers come from views of `len` bytes; the outputs lie in memory of
+            // their own.
             unsafe { dot.apply_raw(&from, &to, layout.len) };
             assert!(out.views() == applied.views(), "{what}: apply_raw differs");
             out.check_guards(7, &what);

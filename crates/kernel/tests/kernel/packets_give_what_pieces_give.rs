@@ -1,5 +1,6 @@
-//! Claim: on columns of packets every program and every update writes, on every tier of this machine, what the portable tier writes to the same buffers
-//! in one piece each, and no byte beside them; and columns that are none are refused.
+//! Claim: on columns of packets every program and every update writes, on every tier of this
+//! machine, what the portable tier writes to the same buffers in one piece each, and no byte beside
+//! them; and columns that are none are refused.
 
 // Miri has no tier to compare with.
 #![cfg(not(miri))]
@@ -201,7 +202,8 @@ fn for_zig_zags_and_products() {
 
 #[test]
 fn an_update_goes_to_every_packet() {
-    // Products; a change added as it is, in columns of as many rows, and of more and fewer; to more targets than one kernel takes, and to none.
+    // Products; a change added as it is, in columns of as many rows, and of more and fewer; to more
+    // targets than one kernel takes, and to none.
     let products: &[(usize, u8)] = &[(0, 1), (4, 0x8e), (8, 3)];
     let many: Vec<(usize, u8)> = (4..16).map(|target| (target, 1)).collect();
     let none: &[(usize, u8)] = &[];

@@ -49,7 +49,8 @@ const FREE: [(&str, &[Use]); 4] = [
 ];
 
 impl Compared {
-    /// Runs both. With a folder also real volumes on throttled files there, which takes seconds of this machine.
+    /// Runs both. With a folder also real volumes on throttled files there, which takes seconds of
+    /// this machine.
     ///
     /// Errors: those of [`driven`] and [`executed`].
     pub fn new(code: &Code, folder: Option<&Path>) -> Result<Compared, CheckError> {

@@ -1,9 +1,12 @@
-//! One page for a person who asks: what does delayed parity buy, what exactly can be lost, and for how long?
+//! One page for a person who asks: what does delayed parity buy, what exactly can be lost, and for
+//! how long?
 //!
-//! Four reports: the answer ([`NAME`]); the paper's figure 3, simulated ([`crate::exascale`]); what a real volume was measured to do
-//! ([`record`]: the committed record, with the circumstances that it names); and both held together ([`compared`]).
+//! Four reports: the answer ([`NAME`]); the paper's figure 3, simulated ([`crate::exascale`]); what
+//! a real volume was measured to do ([`record`]: the committed record, with the circumstances that
+//! it names); and both held together ([`compared`]).
 //!
-//! Every bound that is printed is the constant or the default that the volume uses, and the lines of the program are those of the example.
+//! Every bound that is printed is the constant or the default that the volume uses, and the lines
+//! of the program are those of the example.
 
 pub mod compared;
 pub mod record;
@@ -33,7 +36,8 @@ pub struct Options {
     pub record: String,
     /// The codes for which simulation and volume are held together.
     pub codes: Vec<pantile::Code>,
-    /// A folder for throttled files, on which real volumes do the same; they are some 300 MB, and it takes seconds of this machine.
+    /// A folder for throttled files, on which real volumes do the same; they are some 300 MB, and
+    /// it takes seconds of this machine.
     pub folder: Option<PathBuf>,
 }
 

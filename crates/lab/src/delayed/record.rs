@@ -1,7 +1,9 @@
-//! What a real volume was measured to do with checkpoints: the text that `crates/host/examples/delayed` prints and `benches/volume` keeps.
+//! What a real volume was measured to do with checkpoints: the text that
+//! `crates/host/examples/delayed` prints and `benches/volume` keeps.
 //!
-//! Lines before the table say under what circumstances; the table has a heading and a row for each code and size of a piece. Ratios are computed from
-//! the rates again, so that a record cannot contradict itself.
+//! Lines before the table say under what circumstances; the table has a heading and a row for each
+//! code and size of a piece. Ratios are computed from the rates again, so that a record cannot
+//! contradict itself.
 
 use crate::Report;
 use crate::figure::{Figure, Heat, HeatRow, Listing, number};

@@ -1,8 +1,9 @@
-//! One array: what each set of lost columns means. How long its rebuild takes, which further losses are fatal, how likely the
-//! rebuild meets an unreadable sector that the code cannot do without.
+//! One array: what each set of lost columns means. How long its rebuild takes, which further losses
+//! are fatal, how likely the rebuild meets an unreadable sector that the code cannot do without.
 //!
-//! A set of lost cells is recoverable exactly when the vectors that they have in the equations are independent; so a column is
-//! fatal beside a set if its vectors are not independent of the set's, and so is a single cell.
+//! A set of lost cells is recoverable exactly when the vectors that they have in the equations are
+//! independent; so a column is fatal beside a set if its vectors are not independent of the set's,
+//! and so is a single cell.
 
 use super::disks::Disks;
 use pantile::gf::{Echelon, Gf};
@@ -55,7 +56,8 @@ pub(crate) struct Array<'c> {
     /// Sets of one size are alike: one row per column, and any k columns determine all.
     pub is_alike: bool,
     vectors: Vectors,
-    /// Where plans of all sets would take too long: the mean of some, by the number of columns lost.
+    /// Where plans of all sets would take too long: the mean of some, by the number of columns
+    /// lost.
     mean_hours: HashMap<usize, Vec<f64>>,
     known: RwLock<HashMap<Columns, Arc<Loss>>>,
 }
@@ -183,8 +185,9 @@ impl<'c> Array<'c> {
         (if is_top { Fatal::All } else { Fatal::Some(fatal) }, vulnerable)
     }
 
-    /// Whether the reads decide, so that a plan is needed: where nothing limits their sum, and no disk that is read holds more than
-    /// the largest that is written, writing takes longest whatever is read.
+    /// Whether the reads decide, so that a plan is needed: where nothing limits their sum, and no
+    /// disk that is read holds more than the largest that is written, writing takes longest
+    /// whatever is read.
     fn is_planned(&self, lost: &[u16]) -> bool {
         let is_lost = |column: &usize| lost.binary_search(&(*column as u16)).is_ok();
         let of = |is_written: bool| {
@@ -194,7 +197,8 @@ impl<'c> Array<'c> {
         self.disks.repair_bytes_per_s.is_some() || of(false) > of(true)
     }
 
-    /// Hours to rebuild the first `of` of the lost columns at once: the slowest of the disks read, the disks written, and the limit of all.
+    /// Hours to rebuild the first `of` of the lost columns at once: the slowest of the disks read,
+    /// the disks written, and the limit of all.
     fn hours(&self, lost: &[u16], of: usize) -> f64 {
         let rows_max = self.code.rows_max() as f64;
         let rebuilt: Vec<usize> = lost[..of].iter().map(|&c| c.into()).collect();
@@ -258,7 +262,8 @@ impl Vectors {
         }
     }
 
-    /// Vectors of bytes are mostly zeros, and a step that would add nothing is left out; of bits that is not worth asking.
+    /// Vectors of bytes are mostly zeros, and a step that would add nothing is left out; of bits
+    /// that is not worth asking.
     fn skipped(&self) -> usize {
         match self {
             Vectors::Bits(_) => 1,

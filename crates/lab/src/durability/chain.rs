@@ -1,9 +1,11 @@
 //! A Markov chain in continuous time with loss as its end, solved without a subtraction.
 //!
-//! Rates of an array differ by twenty orders of magnitude, and a textbook elimination would find the way to a loss as the
-//! difference of two nearly equal numbers. Here states are taken out one by one, as Grassmann, Taksar and Heyman (1985) do
-//! for stationary distributions: a diagonal is never stored, it is the sum of the rates out of its state. Every operation
-//! adds, multiplies or divides numbers that are not negative, so each result has nearly all its digits, however rare the loss.
+//! Rates of an array differ by twenty orders of magnitude, and a textbook elimination would find
+//! the way to a loss as the difference of two nearly equal numbers. Here states are taken out one
+//! by one, as Grassmann, Taksar and Heyman (1985) do for stationary distributions: a diagonal is
+//! never stored, it is the sum of the rates out of its state. Every operation adds, multiplies or
+//! divides numbers that are not negative, so each result has nearly all its digits, however rare
+//! the loss.
 
 /// States 0, 1, ..., of which 0 is the start, and two ways to end.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,7 +38,8 @@ impl Chain {
     /// Cost: states^3.
     pub fn mean_time(&self) -> (f64, f64) {
         let (mut rates, mut losses) = (self.rates.clone(), self.losses.clone());
-        // What one visit of a state costs, with the visits of the states already taken out that follow it.
+        // What one visit of a state costs, with the visits of the states already taken out that
+        // follow it.
         let mut visit = vec![1.0; rates.len()];
         for gone in (1..rates.len()).rev() {
             // The last state that is left, and what leads to others from it.
@@ -67,9 +70,10 @@ impl Chain {
 
     /// The probability of a loss within the time.
     ///
-    /// The time is halved until a step is short, the step is a sum of powers of a matrix of probabilities, and squared again as often:
-    /// sums and products of numbers that are not negative. Where the chain is so quick that this takes more than 2^26 steps it
-    /// has forgotten its start long before, and the loss comes like a Poisson event.
+    /// The time is halved until a step is short, the step is a sum of powers of a matrix of
+    /// probabilities, and squared again as often: sums and products of numbers that are not
+    /// negative. Where the chain is so quick that this takes more than 2^26 steps it has forgotten
+    /// its start long before, and the loss comes like a Poisson event.
     pub fn loss_within(&self, time: f64) -> f64 {
         const HALVINGS_MOST: f64 = 26.0;
         let states = self.rates.len();
@@ -196,7 +200,8 @@ mod tests {
                     close(mean, form, 1e-4, "RAID-6");
                 }
             }
-            // Two copies: 3 lambda + mu over 2 lambda^2. Three: mu^2 over 6 lambda^3 where repair is quick.
+            // Two copies: 3 lambda + mu over 2 lambda^2. Three: mu^2 over 6 lambda^3 where repair
+            // is quick.
             let (two, _) = one_by_one(2, 1, lambda, mu).mean_time();
             close(two, (3.0 * lambda + mu) / (2.0 * lambda * lambda), 1e-13, "two copies");
             if mu / lambda > 1e6 {
@@ -229,7 +234,8 @@ mod tests {
             let second = one_by_one(2, 1, rate, 0.0).loss_within(time);
             close(second, (-(-x).exp_m1()).powi(2), 1e-10, "both of two");
         }
-        // With repair: the two-state equation solved by its eigenvalues, where that loses no digits.
+        // With repair: the two-state equation solved by its eigenvalues, where that loses no
+        // digits.
         let (l, mu, n, t) = (0.02f64, 0.5, 5.0, 10.0);
         let (a, b) = (n * l, (n - 1.0) * l);
         let (sum, root) = (a + b + mu, ((a + b + mu).powi(2) - 4.0 * a * b).sqrt());
@@ -245,12 +251,14 @@ mod tests {
         let (mean, _) = chain.mean_time();
         let within = chain.loss_within(year);
         assert!(within < 1e-40, "{within:e}");
-        // The first loss cannot come before some repairs could have ended: a ten-millionth of the time is missing.
+        // The first loss cannot come before some repairs could have ended: a ten-millionth of the
+        // time is missing.
         close(within, year / mean, 1e-6, "a year");
         let (mean, _) = one_by_one(8, 4, lambda, 1e-2).mean_time();
         let within = one_by_one(8, 4, lambda, 1e-2).loss_within(year);
         let missing = 1.0 - within * mean / year;
-        // The last step waits for four holding times of about 1 / mu each, less those that a repair cuts short.
+        // The last step waits for four holding times of about 1 / mu each, less those that a repair
+        // cuts short.
         assert!((0.01..0.06).contains(&missing), "{missing}");
     }
 }

@@ -3,12 +3,14 @@
 /// Hours of a mean year.
 pub const HOURS_PER_YEAR: f64 = 8766.0;
 
-/// How long an unreadable sector waits where nothing scrubs: the half of five years, the life of a disk.
+/// How long an unreadable sector waits where nothing scrubs: the half of five years, the life of a
+/// disk.
 const UNSCRUBBED_HOURS: f64 = 5.0 * HOURS_PER_YEAR / 2.0;
 
 /// The disks of an array, all alike, and what is done when one fails.
 ///
-/// Each column of a code is a disk of its own that fails by itself; a column of fewer rows than the longest is so much smaller.
+/// Each column of a code is a disk of its own that fails by itself; a column of fewer rows than the
+/// longest is so much smaller.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Disks {
     /// The probability that a disk fails within a year, above 0 and below 1.
@@ -63,11 +65,13 @@ impl Disks {
         self.repair_bytes_per_s.map_or(0.0, |limit| disks * self.len_bytes / limit / 3600.0)
     }
 
-    /// The mean number of unreadable sectors that a rebuild meets on the contents of one whole disk.
+    /// The mean number of unreadable sectors that a rebuild meets on the contents of one whole
+    /// disk.
     ///
-    /// Those of the rebuild's own read, and those that users' reads have left since the last scrub, half an interval ago in the mean
-    /// (Elerath and Pecht, IEEE Trans. Computers 58(3), 2009: errors per byte read times bytes read per hour). A sector counts as one bit
-    /// of the rate, which is how the rate is specified.
+    /// Those of the rebuild's own read, and those that users' reads have left since the last scrub,
+    /// half an interval ago in the mean (Elerath and Pecht, IEEE Trans. Computers 58(3), 2009:
+    /// errors per byte read times bytes read per hour). A sector counts as one bit of the rate,
+    /// which is how the rate is specified.
     pub fn unreadable_per_disk(&self) -> f64 {
         let age_hours =
             self.scrub_hours.map_or(UNSCRUBBED_HOURS, |hours| (hours / 2.0).min(UNSCRUBBED_HOURS));

@@ -1,10 +1,12 @@
 //! From sets of columns to the chain over their number.
 //!
-//! Level f stands for all sets of f columns that may be lost. Where every set of a level can be looked at, each has the weight with which
-//! failures lead to it from the level below, one not rebuilt in time for longer a greater one: the chain then loses data exactly as often as the
-//! array does that knows its sets. Sets of the same rebuild time have the same weight, and the share of fatal steps is then the one
-//! that the proof's counts give: with s(f) sets of f columns that survive, 1 - s(f+1) (f+1) / (s(f) (n-f)). Where there are too
-//! many sets, the share is taken from these counts, and the time is the mean of a seeded sample.
+//! Level f stands for all sets of f columns that may be lost. Where every set of a level can be
+//! looked at, each has the weight with which failures lead to it from the level below, one not
+//! rebuilt in time for longer a greater one: the chain then loses data exactly as often as the
+//! array does that knows its sets. Sets of the same rebuild time have the same weight, and the
+//! share of fatal steps is then the one that the proof's counts give: with s(f) sets of f columns
+//! that survive, 1 - s(f+1) (f+1) / (s(f) (n-f)). Where there are too many sets, the share is taken
+//! from these counts, and the time is the mean of a seeded sample.
 
 use super::array::Array;
 use super::chain::Chain;
@@ -57,7 +59,8 @@ pub(super) fn levels(array: &mut Array<'_>, certificate: &Certificate, seed: u64
             _ => {
                 let sets = drawn(array, lost, seed);
                 if sets.is_empty() {
-                    // Hardly any set survives: none that was drawn. The next loss is taken for fatal.
+                    // Hardly any set survives: none that was drawn. The next loss is taken for
+                    // fatal.
                     array.top = lost - 1;
                     if let Some(last) = levels.last_mut() {
                         let last: &mut Level = last;
@@ -152,7 +155,8 @@ fn is_affordable(array: &Array<'_>, lost: usize) -> bool {
     sets.saturating_mul(array.work(lost)) <= WORK_MOST
 }
 
-/// Sets of so many columns that may be lost, drawn evenly: 40 to 1000 are tried, as the work allows.
+/// Sets of so many columns that may be lost, drawn evenly: 40 to 1000 are tried, as the work
+/// allows.
 fn drawn(array: &Array<'_>, lost: usize, seed: u64) -> Vec<(Vec<u16>, f64)> {
     let tries = (WORK_MOST / 4 / array.work(lost)).clamp(40, 1000);
     let mut random = Random::new(seed ^ ((lost as u64) << 32));
@@ -178,7 +182,8 @@ fn counted_share(certificate: &Certificate, lost: usize) -> Option<f64> {
     Some((1.0 - survived(lost + 1)? / here).clamp(0.0, 1.0))
 }
 
-/// The chain over the number of lost columns and, where spares are counted, of disks that stand ready.
+/// The chain over the number of lost columns and, where spares are counted, of disks that stand
+/// ready.
 pub(super) fn chain(array: &Array<'_>, levels: &[Level]) -> Chain {
     let disks = array.disks;
     let Some(spares) = disks.spares else {
@@ -192,10 +197,12 @@ pub(super) fn chain(array: &Array<'_>, levels: &[Level]) -> Chain {
         }
         return chain;
     };
-    // Of n + spares disks n - f work, some stand ready, the others are on order. No more can be ready than are not at work.
+    // Of n + spares disks n - f work, some stand ready, the others are on order. No more can be
+    // ready than are not at work.
     let ready_most = spares + levels.len() - 1;
     let state = |f: usize, ready: usize| f * (ready_most + 1) + ready;
-    // State 0 is where the array starts: whole, with every spare ready; numbers count what is missing.
+    // State 0 is where the array starts: whole, with every spare ready; numbers count what is
+    // missing.
     let numbered = |f: usize, ready: usize| match f {
         0 => spares - ready,
         _ => state(f, ready),

@@ -1,13 +1,18 @@
-//! How likely is it that a code loses data, on which disks, with which repair? Two ways, each with what it leaves out.
+//! How likely is it that a code loses data, on which disks, with which repair? Two ways, each with
+//! what it leaves out.
 //!
-//! * exact counts of fatal sets and rebuild times from plans, in a Markov chain over the number of lost columns ([`Chain`]);
-//! * the same disks by chance, with the sets of columns themselves and rare events made frequent ([`Simulated`]).
+//! * exact counts of fatal sets and rebuild times from plans, in a Markov chain over the number of
+//!   lost columns ([`Chain`]);
+//! * the same disks by chance, with the sets of columns themselves and rare events made frequent
+//!   ([`Simulated`]).
 //!
-//! Model: each column is a disk; disks fail by themselves at a constant rate; all columns that are lost and have a spare
-//! are rebuilt at once, by one plan, in a time whose distribution is exponential; a further failure begins the rebuild anew.
-//! A rebuild that meets an unreadable sector which the code cannot do without is a loss of data, if only of that sector.
-//! Deliberately not here: failures with a common cause, bad batches, wear, operators, faults of the software. They make real
-//! losses far more frequent than twelve nines; the numbers compare codes, they promise nothing.
+//! Model: each column is a disk; disks fail by themselves at a constant rate; all columns that are
+//! lost and have a spare are rebuilt at once, by one plan, in a time whose distribution is
+//! exponential; a further failure begins the rebuild anew. A rebuild that meets an unreadable
+//! sector which the code cannot do without is a loss of data, if only of that sector. Deliberately
+//! not here: failures with a common cause, bad batches, wear, operators, faults of the software.
+//! They make real losses far more frequent than twelve nines; the numbers compare codes, they
+//! promise nothing.
 
 mod array;
 mod chain;
@@ -80,7 +85,8 @@ pub struct Durability {
 }
 
 impl Durability {
-    /// Losses per PB (10^15 bytes) of user data and year, so that arrays of different sizes compare.
+    /// Losses per PB (10^15 bytes) of user data and year, so that arrays of different sizes
+    /// compare.
     pub fn losses_per_pb_year(&self) -> f64 {
         HOURS_PER_YEAR / self.hours / (self.data_bytes / 1e15)
     }
@@ -126,7 +132,8 @@ fn states(top: usize, spares: usize) -> usize {
     (top + 1).saturating_mul(spares.saturating_add(top + 1))
 }
 
-/// Levels beyond the tolerance that are looked at; to lose more columns at once counts as a loss of data.
+/// Levels beyond the tolerance that are looked at; to lose more columns at once counts as a loss of
+/// data.
 const LEVELS_BEYOND: usize = 3;
 
 /// Examines one code.
@@ -428,7 +435,8 @@ const PAPER: [(&str, f64); 5] = [
     ("shec:7,4,3", 1.65e-10),
 ];
 
-/// What rebuild time the printed losses need on these disks: another for each code, and none that a disk can keep.
+/// What rebuild time the printed losses need on these disks: another for each code, and none that a
+/// disk can keep.
 fn paper(report: &mut Report, found: &[Durability], options: &Options) {
     let mut needed = Vec::new();
     for one in found {
@@ -437,7 +445,8 @@ fn paper(report: &mut Report, found: &[Durability], options: &Options) {
         report
             .measure(&case, "annual loss, without sectors", annual(one, options, 1.0), Some(published))
             .note = Some("the paper gives neither MTBF nor MTTR".into());
-        // Quicker rebuilds by one factor, until the printed value is met: by halving, for the loss grows with the time.
+        // Quicker rebuilds by one factor, until the printed value is met: by halving, for the loss
+        // grows with the time.
         let (mut low, mut high) = (-20.0f64, 3.0f64);
         for _ in 0..80 {
             let middle = f64::midpoint(low, high);

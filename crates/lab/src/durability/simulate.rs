@@ -1,23 +1,29 @@
-//! The same by chance: sets of columns, not their number, with failures made frequent and weighed accordingly.
+//! The same by chance: sets of columns, not their number, with failures made frequent and weighed
+//! accordingly.
 //!
-//! The array is simulated in cycles, each from the failure that finds it whole to its being whole again. The mean time to loss is the mean
-//! length of a cycle over the probability that it ends in a loss. Failures come first in a fixed share of the steps
-//! instead of their own small one, and the weight of a cycle is the product of true over simulated probabilities (balanced
-//! failure biasing: Shahabuddin 1994). At each step the probability of a loss by the next event is added, with the weight, and the cycle goes
-//! on as if there were none: no cycle has to meet the rare event itself. The lengths come from cycles without bias.
+//! The array is simulated in cycles, each from the failure that finds it whole to its being whole
+//! again. The mean time to loss is the mean length of a cycle over the probability that it ends in
+//! a loss. Failures come first in a fixed share of the steps instead of their own small one, and
+//! the weight of a cycle is the product of true over simulated probabilities (balanced failure
+//! biasing: Shahabuddin 1994). At each step the probability of a loss by the next event is added,
+//! with the weight, and the cycle goes on as if there were none: no cycle has to meet the rare
+//! event itself. The lengths come from cycles without bias.
 //!
-//! **From cycles to a probability.** While the array is whole, failures come like Poisson events, at rate r. Each begins a cycle that
-//! ends in a loss with probability p, after L hours, or leaves it whole again after B hours. So the time spent whole before the fatal failure
-//! is exponential with rate r p; what passes meanwhile is that time and the B of the other failures. With V(t) for the time spent whole
-//! within t, a loss comes in time with probability E[1 - exp(-r p V(T - L))]. With m for the mean of a cycle, both parts,
+//! **From cycles to a probability.** While the array is whole, failures come like Poisson events,
+//! at rate r. Each begins a cycle that ends in a loss with probability p, after L hours, or leaves
+//! it whole again after B hours. So the time spent whole before the fatal failure is exponential
+//! with rate r p; what passes meanwhile is that time and the B of the other failures. With V(t) for
+//! the time spent whole within t, a loss comes in time with probability E[1 - exp(-r p V(T - L))].
+//! With m for the mean of a cycle, both parts,
 //!
-//! * E V(t) is t / (r m), and more by what the last B reaches beyond t: 0 to E[B^2] / (r m^2) (Lorden's bound), half of it in the long
-//!   run, which is what is added here;
-//! * exp(-r p V) at its mean is too small a chance to survive (Jensen), by at most a share p E[B^2] / m^2 of the exponent, and
-//!   p E[L^2] / (2 m^2) for the spread of L: from the martingale exp(g Z - r p V) of the time Z, while g B is small for the g near p / m.
+//! * E V(t) is t / (r m), and more by what the last B reaches beyond t: 0 to E[B^2] / (r m^2)
+//!   (Lorden's bound), half of it in the long run, which is what is added here;
+//! * exp(-r p V) at its mean is too small a chance to survive (Jensen), by at most a share p E[B^2]
+//!   / m^2 of the exponent, and p E[L^2] / (2 m^2) for the spread of L: from the martingale exp(g
+//!   Z - r p V) of the time Z, while g B is small for the g near p / m.
 //!
-//! The interval is that of chance, widened by these bounds: no approximation stands behind it that it does not hold. Tests hold it to a
-//! chain that is exact.
+//! The interval is that of chance, widened by these bounds: no approximation stands behind it that
+//! it does not hold. Tests hold it to a chain that is exact.
 
 use super::array::Array;
 use crate::parallel;
@@ -37,7 +43,8 @@ pub struct Estimate {
 impl Estimate {
     /// A value with a relative standard error.
     fn around(value: f64, error: f64) -> Estimate {
-        // The interval of the logarithm: neither end can be negative, and it serves the inverse as well.
+        // The interval of the logarithm: neither end can be negative, and it serves the inverse as
+        // well.
         let factor = (1.96 * error).exp();
         Estimate { value, least: value / factor, most: value * factor }
     }
@@ -63,10 +70,12 @@ const BLOCK: usize = 1000;
 const STEPS_MOST: usize = 20_000;
 /// What weights start from, so that the squares of the rarest losses can still be written.
 const SCALE: f64 = 1e140;
-/// Simulated share of failures below the level at which the first losses are fatal, and from there on.
+/// Simulated share of failures below the level at which the first losses are fatal, and from there
+/// on.
 const BIAS: [f64; 2] = [0.8, 0.3];
 
-/// Simulates so many cycles. `None` if some cycle does not end: failures are too frequent for the rebuilds.
+/// Simulates so many cycles. `None` if some cycle does not end: failures are too frequent for the
+/// rebuilds.
 pub(super) fn simulate(
     array: &Array<'_>,
     cycles: usize,
@@ -162,7 +171,8 @@ struct Cycle {
     late_squared: f64,
     /// Its mean length, given which steps it took.
     hours: f64,
-    /// The mean square of the hours from the first failure to its being whole again; 0 if it ends in a loss.
+    /// The mean square of the hours from the first failure to its being whole again; 0 if it ends
+    /// in a loss.
     busy_squared: f64,
 }
 

@@ -1,16 +1,21 @@
-//! One small configuration twice: in the simulation, and on the volume's own engine over devices of the same service times.
+//! One small configuration twice: in the simulation, and on the volume's own engine over devices of
+//! the same service times.
 //!
-//! Writers write a block each, round after round, every write durable; a round fills one stripe, and with delayed parity it is an epoch. The
-//! engine runs on the devices of `pantile_sim`'s world, one queue each and virtual time, so every number here is exact and the same
-//! on every machine. What the devices do is told apart by what it is for ([`Use`]):
+//! Writers write a block each, round after round, every write durable; a round fills one stripe,
+//! and with delayed parity it is an epoch. The engine runs on the devices of `pantile_sim`'s world,
+//! one queue each and virtual time, so every number here is exact and the same on every machine.
+//! What the devices do is told apart by what it is for ([`Use`]):
 //!
-//! * *data* and *parity*, read and written: what the paper's model counts, too. One request at a time both sides do the same, operation for
-//!   operation and block for block, but for two things: the volume's log needs no old parity (the model's wcl reads it), and epochs keep
-//!   their data in memory ([`Memory::Kept`]; with [`Memory::None`] the end reads back what the model reads);
-//! * *headers* (checksums of chunks), *records* (of the journal, on every device) and *flushes*: what a volume that keeps its word does and the
-//!   model leaves out. How many there are follows from the numbers of the setup ([`terms`]).
+//! * *data* and *parity*, read and written: what the paper's model counts, too. One request at a
+//!   time both sides do the same, operation for operation and block for block, but for two things:
+//!   the volume's log needs no old parity (the model's wcl reads it), and epochs keep their data in
+//!   memory ([`Memory::Kept`]; with [`Memory::None`] the end reads back what the model reads);
+//! * *headers* (checksums of chunks), *records* (of the journal, on every device) and *flushes*:
+//!   what a volume that keeps its word does and the model leaves out. How many there are follows
+//!   from the numbers of the setup ([`terms`]).
 //!
-//! `raid0` is a volume of the code `raid0` and `std` one of the policy `inplace`. Not compared: moving data back, since no log fills here.
+//! `raid0` is a volume of the code `raid0` and `std` one of the policy `inplace`. Not compared:
+//! moving data back, since no log fills here.
 
 use super::model::{Device, Log, Network, Placement, Run, Scheme};
 use super::service::ServiceTimes;
@@ -47,7 +52,8 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Half a millisecond to a place and for a flush, then 1 GB/s, as the benchmarks of volumes have it.
+    /// Half a millisecond to a place and for a flush, then 1 GB/s, as the benchmarks of volumes
+    /// have it.
     pub fn small(code: Code) -> Setup {
         let half = Duration::from_micros(500);
         let throttle = Throttle { positioning: half, bytes_per_s: 1_000_000_000, flush: half, lanes: 1 };
@@ -140,7 +146,8 @@ impl Use {
 
 /// Operations of devices and the blocks that they move.
 ///
-/// An operation that moves blocks of several uses is one of the first of them in the order data, parity, header.
+/// An operation that moves blocks of several uses is one of the first of them in the order data,
+/// parity, header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amount {
     /// Operations.
@@ -202,19 +209,23 @@ impl Ran {
 /// How requests come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Coming {
-    /// The next when the one before is answered: nothing is gathered. Every operation begins with positioning.
+    /// The next when the one before is answered: nothing is gathered. Every operation begins with
+    /// positioning.
     OneByOne,
-    /// Every writer has one under way: the volume makes durable together what waits together. An operation that begins where the device's last
-    /// one ended needs no positioning, as on the devices of the benchmarks; in the simulation the cache zone is sequential.
+    /// Every writer has one under way: the volume makes durable together what waits together. An
+    /// operation that begins where the device's last one ended needs no positioning, as on the
+    /// devices of the benchmarks; in the simulation the cache zone is sequential.
     AtOnce,
 }
 
 /// Which blocks the writers of a round write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Layout {
-    /// Neighbours, which fill a stripe: a checkpoint of one file. Epochs are of this kind here and in the paper, whose applications have a row each.
+    /// Neighbours, which fill a stripe: a checkpoint of one file. Epochs are of this kind here and
+    /// in the paper, whose applications have a row each.
     Together,
-    /// Every writer has a stripe of its own: the paper's "each client its own region", and servers by chance.
+    /// Every writer has a stripe of its own: the paper's "each client its own region", and servers
+    /// by chance.
     Apart,
 }
 
@@ -227,7 +238,8 @@ pub enum Memory {
     None,
 }
 
-/// Devices of a code, at the most: records go to all of them, and requests to come in proportion, so that time goes with the square and more.
+/// Devices of a code, at the most: records go to all of them, and requests to come in proportion,
+/// so that time goes with the square and more.
 const COLUMNS_MOST: usize = 16;
 
 /// Why there is no answer.
@@ -298,12 +310,15 @@ impl From<FormatError> for CheckError {
     }
 }
 
-/// What a volume does for one request at a time that the model does not do, by use: operations and blocks.
+/// What a volume does for one request at a time that the model does not do, by use: operations and
+/// blocks.
 ///
-/// With N writes, R rounds, n devices, d of them data and q parity, E blocks in an element: a write in place changes 1 + q headers, and one in E
-/// lies beside its header, so that both are one operation; a stripe is marked with a record before its first write in place; a write to the log has a
-/// record of its own; an end writes every header, those of parity together with it, and one record. Records go to all devices, and all
-/// are flushed after each, and after each write; within an epoch only the device that was written.
+/// With N writes, R rounds, n devices, d of them data and q parity, E blocks in an element: a write
+/// in place changes 1 + q headers, and one in E lies beside its header, so that both are one
+/// operation; a stripe is marked with a record before its first write in place; a write to the log
+/// has a record of its own; an end writes every header, those of parity together with it, and one
+/// record. Records go to all devices, and all are flushed after each, and after each write; within
+/// an epoch only the device that was written.
 pub fn terms(setup: &Setup, scheme: Scheme) -> BTreeMap<Use, Amount> {
     let (writes, rounds, element) =
         (setup.writes(), u64::from(setup.rounds()), u64::from(setup.element_blocks));
@@ -332,7 +347,8 @@ pub fn terms(setup: &Setup, scheme: Scheme) -> BTreeMap<Use, Amount> {
     terms.into_iter().map(|(of, ops, blocks)| (of, Amount { ops, blocks })).collect()
 }
 
-/// The run in the simulation: as many clients, in one application, on as many servers, and a network that takes no time.
+/// The run in the simulation: as many clients, in one application, on as many servers, and a
+/// network that takes no time.
 ///
 /// What is done does not depend on how requests come; how long it takes does.
 pub fn simulated(setup: &Setup, scheme: Scheme, coming: Coming, seed: u64) -> Ran {
@@ -423,7 +439,8 @@ fn geometry(setup: &Setup, scheme: Scheme) -> Result<Geometry, CheckError> {
 
 /// The run on the volume's engine.
 ///
-/// Errors: no volume has this shape; the engine did what it may not do, which would be a fault of it.
+/// Errors: no volume has this shape; the engine did what it may not do, which would be a fault of
+/// it.
 pub fn driven(
     setup: &Setup,
     scheme: Scheme,
@@ -445,9 +462,11 @@ pub fn driven(
     Ok(driver.ran)
 }
 
-/// The same, one request at a time, on a real volume: a host with its threads and buffers, and a throttled file for each device in a folder.
+/// The same, one request at a time, on a real volume: a host with its threads and buffers, and a
+/// throttled file for each device in a folder.
 ///
-/// Says what the devices counted and the seconds that it took on this machine; devices are slow only while it is measured.
+/// Says what the devices counted and the seconds that it took on this machine; devices are slow
+/// only while it is measured.
 ///
 /// Errors: no volume has this shape; files cannot be made; the volume failed.
 pub fn executed(setup: &Setup, scheme: Scheme, folder: &Path) -> Result<(Totals, f64), CheckError> {
@@ -468,7 +487,8 @@ pub fn executed(setup: &Setup, scheme: Scheme, folder: &Path) -> Result<(Totals,
         disks[slot.0 as usize].write_at(at.0 * BLOCK_BYTES, &[buffer.whole()])?;
     }
     let there = disks.iter().map(|disk| Some(Arc::clone(disk) as Arc<dyn pantile_device::Device>)).collect();
-    // What is written when nobody has asked for a while is not of the scheme, and a busy machine may well be that slow.
+    // What is written when nobody has asked for a while is not of the scheme, and a busy machine
+    // may well be that slow.
     let idle_after = Duration::from_secs(3600);
     let options =
         HostOptions { idle_after, goes_around_slow: false, ..HostOptions::for_devices(disks.len()) };
@@ -785,9 +805,10 @@ fn write(block: u64) -> Ask {
 /// Writers of a checkpoint in [`checkpoint`], as the benchmark of volumes has them.
 const CHECKPOINT_WRITERS: u64 = 32;
 
-/// A checkpoint of so many pieces on the volume's engine, written as the benchmark does (`crates/host/examples/delayed`): a volume of 512 MiB whose
-/// range was never written, elements of 64 KiB, 32 writers, each piece durable when it is answered; with delayed parity one epoch, its end
-/// counted in. In virtual time: what the devices allow, without the processor's part.
+/// A checkpoint of so many pieces on the volume's engine, written as the benchmark does
+/// (`crates/host/examples/delayed`): a volume of 512 MiB whose range was never written, elements of
+/// 64 KiB, 32 writers, each piece durable when it is answered; with delayed parity one epoch, its
+/// end counted in. In virtual time: what the devices allow, without the processor's part.
 ///
 /// Errors: those of [`driven`].
 pub fn checkpoint(code: &Code, scheme: Scheme, piece_blocks: u32, pieces: u64) -> Result<Ran, CheckError> {

@@ -1,12 +1,16 @@
-//! The exascale simulation of the Write Cache Layer paper, built again: many light clients, hundreds of servers, parity between servers.
+//! The exascale simulation of the Write Cache Layer paper, built again: many light clients,
+//! hundreds of servers, parity between servers.
 //!
-//! Discrete events in integer time; one seed, the same run. A *cell* is a level of redundancy, a kind of device, a way of scaling and a
-//! number of clients, `raid5-hdd-weak-80000`; what is measured is how much faster raid0, the cache layer and delayed parity
-//! write than a standard RAID does in the same cell. Each run goes on until the 95 % interval of its throughput is
-//! below 2 %, or its limit; several seeds give the interval of the ratios.
+//! Discrete events in integer time; one seed, the same run. A *cell* is a level of redundancy, a
+//! kind of device, a way of scaling and a number of clients, `raid5-hdd-weak-80000`; what is
+//! measured is how much faster raid0, the cache layer and delayed parity write than a standard RAID
+//! does in the same cell. Each run goes on until the 95 % interval of its throughput is below 2 %,
+//! or its limit; several seeds give the interval of the ratios.
 //!
-//! What the paper leaves open is decided here and named: service times are a position and a rate (it had tables measured by
-//! replaying, which are not public; [`ServiceTimes`] reads such a table from fio's log), links are serial, applications have 147 clients (250,000 / 1,700, the paper's own numbers).
+//! What the paper leaves open is decided here and named: service times are a position and a rate
+//! (it had tables measured by replaying, which are not public; [`ServiceTimes`] reads such a table
+//! from fio's log), links are serial, applications have 147 clients (250,000 / 1,700, the paper's
+//! own numbers).
 
 pub mod cross_check;
 mod model;
@@ -181,7 +185,8 @@ impl Options {
 }
 
 impl Options {
-    /// Whether nothing is asked for that the paper did not simulate, so that its numbers may stand beside ours.
+    /// Whether nothing is asked for that the paper did not simulate, so that its numbers may stand
+    /// beside ours.
     fn is_the_papers(&self) -> bool {
         let devices = self.devices.iter().all(|device| device.service.is_none());
         let place = self.placement == Placement::Random && self.log == Log::Random && !self.move_back;
@@ -227,12 +232,14 @@ fn run_of(options: &Options, cell: &Cell, scheme: Scheme) -> Run {
         batches_most: 200,
         events_most: options.events_most,
     };
-    // A batch is half a cycle of the closed loop, and not shorter than an epoch's end: a unit is read, sent and a parity written.
+    // A batch is half a cycle of the closed loop, and not shorter than an epoch's end: a unit is
+    // read, sent and a parity written.
     run.batch_ns = (run.cycle_ns() / 2).max(4 * run.device.mean_ns(true, run.unit_bytes.into()));
     run
 }
 
-/// Runs every cell for each size of a write, and draws the ratios by size for the most clients. Cases end in the size.
+/// Runs every cell for each size of a write, and draws the ratios by size for the most clients.
+/// Cases end in the size.
 pub fn sweep(options: &Options, sizes: &[u32], progress: &(dyn Fn(u64, u64) + Sync)) -> Report {
     let mut report = Report::new(NAME, "Write Cache Layer at exascale: sizes of writes");
     say(&mut report, options);

@@ -37,7 +37,8 @@ impl Scheme {
 pub struct Device {
     /// As cases name it.
     pub name: &'static str,
-    /// Mean time before the first byte; single ones are uniform between half and one and a half of it.
+    /// Mean time before the first byte; single ones are uniform between half and one and a half of
+    /// it.
     pub position_ns: u64,
     /// Bytes per second.
     pub read_bytes_per_s: u64,
@@ -185,8 +186,8 @@ pub fn parities_of(code: &Code) -> Vec<u32> {
 }
 
 impl Run {
-    /// Device time of one write of a client and the reads before it, all devices together, in nanoseconds: what a batch must be longer
-    /// than.
+    /// Device time of one write of a client and the reads before it, all devices together, in
+    /// nanoseconds: what a batch must be longer than.
     pub fn device_ns_per_write(&self) -> u64 {
         let bytes = u64::from(self.write_bytes);
         let (read, write) = (self.device.mean_ns(false, bytes), self.device.mean_ns(true, bytes));

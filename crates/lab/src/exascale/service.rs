@@ -1,8 +1,11 @@
-//! Service times as measured: a latency log of fio, read into one distribution for each direction and block size.
+//! Service times as measured: a latency log of fio, read into one distribution for each direction
+//! and block size.
 //!
-//! The paper's devices were tables of this kind. A log has lines of `time, nanoseconds, direction, bytes, ..` (fio's `write_lat_log`; 0 reads,
-//! 1 writes, others are passed over). A time between two sizes that were measured is found between them, quantile by quantile; beyond
-//! the largest it grows as between the two largest, or in proportion if only one was measured; below the smallest it is the smallest's.
+//! The paper's devices were tables of this kind. A log has lines of `time, nanoseconds, direction,
+//! bytes, ..` (fio's `write_lat_log`; 0 reads, 1 writes, others are passed over). A time between
+//! two sizes that were measured is found between them, quantile by quantile; beyond the largest it
+//! grows as between the two largest, or in proportion if only one was measured; below the smallest
+//! it is the smallest's.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -77,7 +80,8 @@ impl std::error::Error for ServiceError {}
 impl ServiceTimes {
     /// Reads a log.
     ///
-    /// Errors: a line that is none; fewer than 100 reads or writes of every size; more than 20 million samples.
+    /// Errors: a line that is none; fewer than 100 reads or writes of every size; more than 20
+    /// million samples.
     pub fn parse(mut log: impl BufRead) -> Result<ServiceTimes, ServiceError> {
         let mut samples: [BTreeMap<u64, Vec<u64>>; 2] = Default::default();
         let mut count = 0;

@@ -1,18 +1,22 @@
 //! One run: clients, servers with queues and devices, links; events in integer nanoseconds.
 //!
-//! Every client has at most one request under way. Where it stands is in the inputs and outputs that are queued for it; so memory is a few
-//! bytes per client and 24 bytes per queued input or output, and few events are pending at a time.
+//! Every client has at most one request under way. Where it stands is in the inputs and outputs
+//! that are queued for it; so memory is a few bytes per client and 24 bytes per queued input or
+//! output, and few events are pending at a time.
 //!
-//! Links are serial, so what is sent to a server comes in the order in which it was sent: it is queued at once, with the time at which it
-//! will be there. Only a server without work needs to be woken for it, and a busy one costs no pending event.
+//! Links are serial, so what is sent to a server comes in the order in which it was sent: it is
+//! queued at once, with the time at which it will be there. Only a server without work needs to be
+//! woken for it, and a busy one costs no pending event.
 //!
 //! The chains, per write of a client (q parities):
 //!
 //! * raid0: write data;
-//! * std: read old data, write data, then at every parity's server side by side: read old parity, write parity;
-//! * wcl: write data into the cache zone, and at the same time at every parity's server: read parity, write parity;
-//! * delayed: all clients of an application write; when the last has, every unit that they filled is read and sent to the parities'
-//!   servers, and each parity is written once; then all go on.
+//! * std: read old data, write data, then at every parity's server side by side: read old parity,
+//!   write parity;
+//! * wcl: write data into the cache zone, and at the same time at every parity's server: read
+//!   parity, write parity;
+//! * delayed: all clients of an application write; when the last has, every unit that they filled
+//!   is read and sent to the parities' servers, and each parity is written once; then all go on.
 
 use super::model::{Device, Log, Placement, Run, Scheme};
 use pantile_sim::Random;
@@ -53,7 +57,8 @@ pub struct Outcome {
     pub per_server: Vec<u64>,
     /// When the last event was, in nanoseconds from the beginning.
     pub ended_ns: u64,
-    /// Events: inputs and outputs that came to a server, that a device did, and everything that clients and applications did.
+    /// Events: inputs and outputs that came to a server, that a device did, and everything that
+    /// clients and applications did.
     pub events: u64,
 }
 
@@ -145,7 +150,8 @@ struct Agenda {
 impl Agenda {
     fn note(&mut self, at: u64, event: Event) {
         self.noted += 1;
-        // The low bits of the count: more than so many events are not noted for one nanosecond, and if they are, the order is still one.
+        // The low bits of the count: more than so many events are not noted for one nanosecond, and
+        // if they are, the order is still one.
         self.pending.push(Reverse((at, (self.noted & 0x1fff) << 51 | event.pack())));
     }
 
@@ -173,7 +179,8 @@ impl Queue {
         self.coming.push_back((at, io));
     }
 
-    /// What is made here and now: before all that is still on its way, of which there may be very much.
+    /// What is made here and now: before all that is still on its way, of which there may be very
+    /// much.
     fn push_here(&mut self, now: u64, io: Io) {
         while let Some(&(at, io)) = self.coming.front()
             && at <= now
@@ -428,7 +435,8 @@ impl<'r> World<'r> {
         }
     }
 
-    /// When bytes that leave now have come: through the sender's link and the receiver's, each serving one at a time.
+    /// When bytes that leave now have come: through the sender's link and the receiver's, each
+    /// serving one at a time.
     fn transfer(&mut self, from: Option<u16>, to: Option<u16>, bytes: u64) -> u64 {
         let network = &self.run.network;
         let bytes = bytes + network.header_bytes;
@@ -444,7 +452,8 @@ impl<'r> World<'r> {
         match to {
             Some(server) => {
                 let free = &mut self.servers[server as usize].in_free;
-                // Both ends work at once on a long message: the receiver is busy for its length, not after it.
+                // Both ends work at once on a long message: the receiver is busy for its length,
+                // not after it.
                 *free = came.max(*free + ns_of(bytes, network.server_bytes_per_s));
                 *free
             }

@@ -1,9 +1,10 @@
 //! Section IV of the D-Code paper: load balancing factor and I/O cost.
 //!
-//! 2000 tuples <S, L, T>; each is a read or a write of L elements from element S of the stripe, done T times. L(i) is the
-//! number of accesses to disk i, LF = max L(i) / min L(i), Cost = sum L(i). The paper does not say what a write is; of
-//! sixteen readings one reproduces its numbers: the new elements and each affected parity element once, per stripe
-//! touched, and no read of what was there ([`Convention::Paper`]).
+//! 2000 tuples <S, L, T>; each is a read or a write of L elements from element S of the stripe,
+//! done T times. L(i) is the number of accesses to disk i, LF = max L(i) / min L(i), Cost = sum
+//! L(i). The paper does not say what a write is; of sixteen readings one reproduces its numbers:
+//! the new elements and each affected parity element once, per stripe touched, and no read of what
+//! was there ([`Convention::Paper`]).
 
 use super::requests::{LEN_MOST, all, pieces};
 use super::rivals::{PRIMES, Rival};
@@ -24,7 +25,8 @@ pub enum Convention {
     Paper,
     /// The same twice: the old content is read before.
     Rmw,
-    /// The cheapest of read-modify-write, reconstruct-write and full stripe: what the volume executes.
+    /// The cheapest of read-modify-write, reconstruct-write and full stripe: what the volume
+    /// executes.
     Min,
 }
 
@@ -171,7 +173,8 @@ fn tuples(random: &mut Random, workload: Workload) -> Vec<Tuple> {
     (0..TUPLES).map(|_| tuple()).collect()
 }
 
-/// Loads of one list; with rotation, each tuple hits a stripe of its own whose map is turned by as many disks.
+/// Loads of one list; with rotation, each tuple hits a stripe of its own whose map is turned by as
+/// many disks.
 fn monte_carlo(accesses: &Accesses, tuples: &[Tuple], random: Option<&mut Random>) -> Vec<f64> {
     let mut loads = vec![0u64; accesses.disks];
     let mut random = random;

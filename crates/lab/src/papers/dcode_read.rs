@@ -1,8 +1,9 @@
 //! Section V of the D-Code paper: reads of a healthy array and of one that has lost a disk.
 //!
-//! The model that reproduces the paper's measurements: each element costs its disk one constant service time, disks work
-//! side by side, so that a request takes as long as its busiest disk; speed is elements over time, summed over all
-//! requests of 1 to 20 elements from every start. Degraded speed is the mean over every disk that holds data.
+//! The model that reproduces the paper's measurements: each element costs its disk one constant
+//! service time, disks work side by side, so that a request takes as long as its busiest disk;
+//! speed is elements over time, summed over all requests of 1 to 20 elements from every start.
+//! Degraded speed is the mean over every disk that holds data.
 
 use super::requests::{all, pieces};
 use super::rivals::{PRIMES, Rival};
@@ -152,7 +153,8 @@ impl<'c> Reads<'c> {
     }
 }
 
-/// What the paper prints of D-Code against another, in per cent: healthy array, healthy per disk, degraded, degraded per disk.
+/// What the paper prints of D-Code against another, in per cent: healthy array, healthy per disk,
+/// degraded, degraded per disk.
 fn published(rival: Rival, p: usize) -> [Option<f64>; 4] {
     match (rival, p) {
         (Rival::Rdp, 5) => [Some(21.3), Some(45.6), Some(-2.3), Some(17.1)],

@@ -1,9 +1,11 @@
-//! Section V of the D-Code paper on a real volume: the same requests, read through the engine from devices in memory that
-//! are as slow as the model's disks: each element costs its device one service time, and nothing else costs anything.
+//! Section V of the D-Code paper on a real volume: the same requests, read through the engine from
+//! devices in memory that are as slow as the model's disks: each element costs its device one
+//! service time, and nothing else costs anything.
 //!
-//! The measured speed stands beside the time that the volume's own plans should take on the volume's own layout (stripes
-//! turn from one to the next, which the paper's do not), and beside the paper's model. It measures this machine in one
-//! respect only: what is lost to waking up late, which is why a service time is long.
+//! The measured speed stands beside the time that the volume's own plans should take on the
+//! volume's own layout (stripes turn from one to the next, which the paper's do not), and beside
+//! the paper's model. It measures this machine in one respect only: what is lost to waking up late,
+//! which is why a service time is long.
 
 use super::dcode_read::{NAME, ReadPlanner, Reads};
 use super::requests::{LEN_MOST, pieces};
@@ -96,7 +98,8 @@ const BLOCK_BYTES: u64 = 4096;
 const ELEMENT_BLOCKS: u32 = 4;
 const ELEMENT_BYTES: u64 = BLOCK_BYTES * ELEMENT_BLOCKS as u64;
 
-/// Enough for the longest request from the last element of a stripe on, and for stripes to be turned differently.
+/// Enough for the longest request from the last element of a stripe on, and for stripes to be
+/// turned differently.
 const STRIPES: u32 = 16;
 
 fn geometry(code: &Code) -> Result<Geometry, FormatError> {
@@ -178,7 +181,8 @@ fn planned(geometry: &Geometry, planner: &Planner, lost: Option<usize>, start: u
     loads.into_iter().max().unwrap_or(0)
 }
 
-/// Elements, service times by plan, and service times measured, summed over the requests of one state.
+/// Elements, service times by plan, and service times measured, summed over the requests of one
+/// state.
 struct Ran {
     elements: u64,
     planned: u64,
@@ -225,7 +229,8 @@ fn state(code: &Code, lost: Option<usize>, options: &Options) -> Result<Ran, Exe
 
 /// Reads volumes of every code, and adds what was found to the report of the model.
 ///
-/// `progress` is told what is done and of how much. Cost: some three minutes with the options as they are by default.
+/// `progress` is told what is done and of how much. Cost: some three minutes with the options as
+/// they are by default.
 pub fn add(report: &mut Report, options: &Options, progress: &dyn Fn(u64, u64)) -> Result<(), ExecuteError> {
     debug_assert_eq!(report.experiment, NAME);
     report.say(format!(

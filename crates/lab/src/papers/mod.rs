@@ -1,7 +1,8 @@
-//! The evaluations of the papers, run again: each published number beside ours, by a convention that is named.
+//! The evaluations of the papers, run again: each published number beside ours, by a convention
+//! that is named.
 //!
-//! Sources: D-Code (Fu, Shu; IPDPS 2015), RAIDq, SHEC (Miyamae, Nakao, Shiozawa; HotDep 2014) and RAIDP. The fifth, on write cache
-//! layers, has a simulator of its own.
+//! Sources: D-Code (Fu, Shu; IPDPS 2015), RAIDq, SHEC (Miyamae, Nakao, Shiozawa; HotDep 2014) and
+//! RAIDP. The fifth, on write cache layers, has a simulator of its own.
 
 pub mod dcode_load;
 pub mod dcode_read;

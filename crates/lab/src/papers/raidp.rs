@@ -1,7 +1,9 @@
-//! The RAIDP paper: layout, recovery time, network and storage, what stacked and weighted add-ons bear.
+//! The RAIDP paper: layout, recovery time, network and storage, what stacked and weighted add-ons
+//! bear.
 //!
-//! Reads are those of plans. Times are bytes through the recovering node over a bandwidth: the calculation that reproduces the
-//! slides' table; it is inferred, the paper's own model is not public.
+//! Reads are those of plans. Times are bytes through the recovering node over a bandwidth: the
+//! calculation that reproduces the slides' table; it is inferred, the paper's own model is not
+//! public.
 
 use crate::Report;
 use crate::figure::{Figure, Heat, HeatRow};
@@ -17,7 +19,8 @@ pub const NAME: &str = "raidp";
 const NODES: usize = 16;
 const SUPERCHUNK_BYTES: f64 = 6.0 * 1024.0 * 1024.0 * 1024.0;
 
-/// Bytes per second: a TCP stream's share of 1 Gb/s, and the one constant that is fitted, at 10 Gb/s.
+/// Bytes per second: a TCP stream's share of 1 Gb/s, and the one constant that is fitted, at 10
+/// Gb/s.
 const BYTES_PER_S_1: f64 = 0.941e9 / 8.0;
 const BYTES_PER_S_10: f64 = 6.2e9 / 8.0;
 
@@ -172,7 +175,8 @@ fn traffic(report: &mut Report) {
         Some("the slides: about 800 GB".into());
     report.measure("two replicas", "stored bytes per byte", 2.0, None);
     report.measure("three replicas", "stored bytes per byte", 3.0, None);
-    // 100 GB written: each replica but the first goes over the network, with the slides' overhead of 5 %.
+    // 100 GB written: each replica but the first goes over the network, with the slides' overhead
+    // of 5 %.
     for (name, replicas, published) in
         [("RAIDP", 2.0, Some(105.0)), ("three replicas", 3.0, Some(209.0)), ("two replicas", 2.0, None)]
     {
@@ -187,7 +191,8 @@ fn traffic(report: &mut Report) {
         }
     }
     report.measure("RAIDP : three replicas", "network when writing", 0.5, Some(105.0 / 209.0));
-    // One block, by the plan: what an update in place reads and writes; what is appended has no old content.
+    // One block, by the plan: what an update in place reads and writes; what is appended has no old
+    // content.
     let nothing = CellSet::empty(&code);
     if let Ok(plan) = Planner::new(&code).update(&code.data()[..1], &nothing, &Costs::uniform()) {
         let on_disk = |cell: &&CellIndex| code.column_of(**cell) < NODES;
@@ -240,7 +245,8 @@ fn tolerance(report: &mut Report, threads: usize) {
     }));
 }
 
-/// Fewer than N - 1 superchunks per disk: only some classes of the circulant layout, so that disks share at most one.
+/// Fewer than N - 1 superchunks per disk: only some classes of the circulant layout, so that disks
+/// share at most one.
 fn partial(report: &mut Report) {
     for classes in 1..=4usize {
         let code = circulant(9, classes);

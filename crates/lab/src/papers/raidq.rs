@@ -1,7 +1,9 @@
-//! The RAIDq paper: how many data disks each construction bears, and its throughput tables on this machine.
+//! The RAIDq paper: how many data disks each construction bears, and its throughput tables on this
+//! machine.
 //!
-//! The limits are exact and found anew: the rows are powers, so a vanishing minor can be shifted to start at data disk 0,
-//! and the first one ends the code. The tables measure this machine: medians of interleaved turns of thread time.
+//! The limits are exact and found anew: the rows are powers, so a vanishing minor can be shifted to
+//! start at data disk 0, and the first one ends the code. The tables measure this machine: medians
+//! of interleaved turns of thread time.
 
 use crate::Report;
 use crate::figure::{Figure, Heat, HeatRow};
@@ -324,8 +326,8 @@ fn errors(report: &mut Report) {
     report.measure("Table 4, encode", "MB/s", bytes / encode * 1e3, Some(3187.0));
 }
 
-/// R = sum of a^(i/2) D_i as the paper has it from hardware for P and Q: Q of the even disks plus a^1/2 times Q of the
-/// odd ones, in two passes; beside one pass with the coefficients of R.
+/// R = sum of a^(i/2) D_i as the paper has it from hardware for P and Q: Q of the even disks plus
+/// a^1/2 times Q of the odd ones, in two passes; beside one pass with the coefficients of R.
 fn two_passes(report: &mut Report) {
     let half = Gf(0x85);
     let power = |base: Gf, n: usize| (0..n).fold(Gf::ONE, |x, _| x * base);

@@ -29,8 +29,8 @@ pub fn reads_of(code: &Code, effort: Effort) -> (Vec<usize>, bool) {
     (reads, is_exact)
 }
 
-/// The closed form for a column that holds data, known to be the fewest reads, and that of the conventional way (one
-/// family of chains).
+/// The closed form for a column that holds data, known to be the fewest reads, and that of the
+/// conventional way (one family of chains).
 fn closed_forms(rival: Rival, p: usize) -> Option<(usize, usize)> {
     Some(match rival {
         Rival::DCode | Rival::XCode => ((3 * p * p + 13 - 8 * p) / 4, p * p + 3 - 3 * p),

@@ -1,5 +1,5 @@
-//! Requests of the D-Code paper: S uniform over the data elements of a stripe, L uniform from 1 to 20; a request that runs past
-//! the last element goes on at element 0 of the next stripe.
+//! Requests of the D-Code paper: S uniform over the data elements of a stripe, L uniform from 1 to
+//! 20; a request that runs past the last element goes on at element 0 of the next stripe.
 
 use std::ops::Range;
 

@@ -8,7 +8,8 @@ use pantile::{CellIndex, CellSet, Code, Costs, Effort};
 /// The name of the experiment.
 pub const NAME: &str = "shec";
 
-/// Rows of tables 1 and 2: k, m, l, annual probability of loss, recovery overhead of one and of two failures.
+/// Rows of tables 1 and 2: k, m, l, annual probability of loss, recovery overhead of one and of two
+/// failures.
 const TABLES: [(usize, usize, usize, f64, f64, f64); 5] = [
     (4, 2, 4, 1.44e-17, 1.00, 1.00),
     (4, 3, 3, 1.60e-18, 0.75, 1.00),
@@ -146,7 +147,8 @@ fn tables(report: &mut Report) {
             durability / weight
         ));
     }
-    // Ratios between codes of the same first fatal level do not need MTBF and MTTR, under the plain model.
+    // Ratios between codes of the same first fatal level do not need MTBF and MTTR, under the plain
+    // model.
     for (a, b) in [(1, 0), (2, 0), (4, 3)] {
         let (first, second) = (&fatal_weight[a], &fatal_weight[b]);
         let case = format!("{} : {}", first.0, second.0);
@@ -211,7 +213,8 @@ fn figure_3_and_4(report: &mut Report, threads: usize) {
     )));
 }
 
-/// The patterns that section 2.2 goes through: Figures 2 and 3. Columns are the data chunks, then the parities.
+/// The patterns that section 2.2 goes through: Figures 2 and 3. Columns are the data chunks, then
+/// the parities.
 fn examples(report: &mut Report) {
     let reads = |spec: &str, lost: &[usize], wanted: &[usize]| {
         let code = parse(spec);
@@ -291,7 +294,8 @@ fn sweep(report: &mut Report, threads: usize) {
     )));
 }
 
-/// Figure 6: overhead by failures of codes of about the same durability, and RS(5,3) beside SHEC(5,3,3).
+/// Figure 6: overhead by failures of codes of about the same durability, and RS(5,3) beside
+/// SHEC(5,3,3).
 fn equal_durability(report: &mut Report) {
     let codes = [
         ("RS(10,4)", "rs:10+4"),

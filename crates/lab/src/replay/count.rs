@@ -1,15 +1,18 @@
-//! One code under a trace: the blocks that each device reads and writes, by cause, as the policy `inplace` of a volume has it.
+//! One code under a trace: the blocks that each device reads and writes, by cause, as the policy
+//! `inplace` of a volume has it.
 //!
-//! Requests are taken one at a time, each durable before the next, on a volume that has been written once: a read reads its blocks; a
-//! write does, for every offset in the elements, what [`Planner::update`] says of the cells that it changes at that offset.
-//! With devices lost, the lost cells of a read come by the cheapest plan for just these cells, over all offsets from the first to
-//! the last that is wanted of any; and a stripe that is written is written as a whole, so that a device that returns can be told
-//! what it missed. Both are what the volume does.
+//! Requests are taken one at a time, each durable before the next, on a volume that has been
+//! written once: a read reads its blocks; a write does, for every offset in the elements, what
+//! [`Planner::update`] says of the cells that it changes at that offset. With devices lost, the
+//! lost cells of a read come by the cheapest plan for just these cells, over all offsets from the
+//! first to the last that is wanted of any; and a stripe that is written is written as a whole, so
+//! that a device that returns can be told what it missed. Both are what the volume does.
 //!
-//! All offsets of one request in one stripe change one of three sets of consecutive cells. So nothing is planned per request:
-//! how often each set was read and written is counted, and multiplied by its plan at the end; of a degraded volume, how often each
-//! range of blocks was. Of a code with very many sets only those that occur are kept, and multiplied whenever there are too many: the
-//! memory is bounded, whatever the code and the trace.
+//! All offsets of one request in one stripe change one of three sets of consecutive cells. So
+//! nothing is planned per request: how often each set was read and written is counted, and
+//! multiplied by its plan at the end; of a degraded volume, how often each range of blocks was. Of
+//! a code with very many sets only those that occur are kept, and multiplied whenever there are too
+//! many: the memory is bounded, whatever the code and the trace.
 
 use super::counts::{BLOCK_BYTES, Blocks, Cause, Counts};
 use super::trace::Request;
@@ -41,11 +44,14 @@ pub struct Counter {
     /// Reads and writes, how often: by set of cells and turn.
     reads: Tally<u64>,
     writes: Tally<u64>,
-    /// Chunks of stripes that were written to: by the set of all cells of the write, which decides whose headers are.
+    /// Chunks of stripes that were written to: by the set of all cells of the write, which decides
+    /// whose headers are.
     touched: BTreeMap<Key, u64>,
-    /// Of a degraded volume: ranges of blocks, how often and what they cost (none if they cannot be had).
+    /// Of a degraded volume: ranges of blocks, how often and what they cost (none if they cannot be
+    /// had).
     ranges: HashMap<Range, (u64, Option<u64>)>,
-    /// What is read for the lost cells among the wanted ones, by turn and lost cells; none if they cannot be had.
+    /// What is read for the lost cells among the wanted ones, by turn and lost cells; none if they
+    /// cannot be had.
     ways: HashMap<(u32, Vec<CellIndex>), Option<Vec<CellIndex>>>,
     /// Blocks that a read or write of a set costs and one, known once asked: 0 not yet.
     cost_of_read: Tally<u32>,
@@ -170,7 +176,8 @@ impl Counter {
         columns
     }
 
-    /// The number of a set: those that begin at `first` stand after those that begin before, data, data - 1, .. of them.
+    /// The number of a set: those that begin at `first` stand after those that begin before, data,
+    /// data - 1, .. of them.
     fn index(&self, (first, count): Cells) -> usize {
         let (first, count) = (first as usize, count as usize);
         self.before(first) + count - 1
@@ -191,7 +198,8 @@ impl Counter {
         (low as u32, (index - self.before(low) + 1) as u32)
     }
 
-    /// Counts a request; a block that is written in part is read first. Cost: some additions per stripe that it touches.
+    /// Counts a request; a block that is written in part is read first. Cost: some additions per
+    /// stripe that it touches.
     pub fn push(&mut self, request: &Request) {
         let end_byte = request.offset + request.len;
         let (begin, end) = (request.offset / BLOCK_BYTES, end_byte.div_ceil(BLOCK_BYTES));
@@ -224,7 +232,8 @@ impl Counter {
         cost
     }
 
-    /// The blocks `from..to` of a stripe: the offsets fall into at most three classes of the same cells.
+    /// The blocks `from..to` of a stripe: the offsets fall into at most three classes of the same
+    /// cells.
     fn part(&mut self, from: u64, to: u64, turn: u32, is_write: bool) -> Option<u64> {
         if !self.lost.is_empty() {
             return self.degraded_part((from, to, turn, is_write));
@@ -320,7 +329,8 @@ impl Counter {
         planned
     }
 
-    /// What is read for these lost cells of a stripe that is turned by so much; none if they cannot be had.
+    /// What is read for these lost cells of a stripe that is turned by so much; none if they cannot
+    /// be had.
     fn way(&mut self, turn: u32, lost: &CellSet, missing: Vec<CellIndex>) -> Option<Vec<CellIndex>> {
         if missing.is_empty() {
             return Some(Vec::new());

@@ -14,11 +14,13 @@ pub enum Cause {
     ReadModifyWrite,
     /// Parity.
     Parity,
-    /// Reads instead of lost data; data that is read and written again because its stripe lacks a device.
+    /// Reads instead of lost data; data that is read and written again because its stripe lacks a
+    /// device.
     Degraded,
     /// What a device that came lacks: read from the others, made, and written to it.
     Rebuild,
-    /// Data that leaves the log for its stripe, and data that is read and written again because it shares that stripe.
+    /// Data that leaves the log for its stripe, and data that is read and written again because it
+    /// shares that stripe.
     MoveBack,
     /// Checksums of the chunks that are written, and read where memory has them no more.
     Checksums,
@@ -77,7 +79,8 @@ pub struct Counts {
     pub devices: Vec<BTreeMap<Cause, Blocks>>,
     /// Requests that could not be served: what they needed is lost.
     pub refused: u64,
-    /// Requests by the blocks that they cost, as powers of two: `[i]` counts those of less than 2^i blocks and at least half.
+    /// Requests by the blocks that they cost, as powers of two: `[i]` counts those of less than 2^i
+    /// blocks and at least half.
     pub blocks_per_request: [u64; 32],
     /// Parts of requests written by each strategy, by offset.
     pub strategies: BTreeMap<&'static str, u64>,

@@ -1,16 +1,20 @@
 //! One code under a trace: what the volume's own engine does to its devices.
 //!
-//! [`Counter`](super::Counter) multiplies plans, which suffices where every write is made durable by itself. What the policy `wcl` reads and
-//! writes depends on what is dirty together, what the log holds and when it is emptied; what a rebuild does, on what is written meanwhile.
-//! So the engine of `pantile_volume` is driven here: it takes the trace as requests, and every action that it gives is counted and
-//! answered at once. There are no bytes: the checksum of a block is a function of where and of which generation it is, so that it is
-//! always the right one.
+//! [`Counter`](super::Counter) multiplies plans, which suffices where every write is made durable
+//! by itself. What the policy `wcl` reads and writes depends on what is dirty together, what the
+//! log holds and when it is emptied; what a rebuild does, on what is written meanwhile. So the
+//! engine of `pantile_volume` is driven here: it takes the trace as requests, and every action that
+//! it gives is counted and answered at once. There are no bytes: the checksum of a block is a
+//! function of where and of which generation it is, so that it is always the right one.
 //!
-//! Circumstances, under which a real volume does the same block for block: one request at a time, the next when the volume does nothing
-//! any more; a flush after every so many requests; a rebuild as fast as it can go, or so many blocks of it per request. A volume that gets
-//! its next request while it still writes gathers more at a time: what is counted here is then the most that it can cost.
+//! Circumstances, under which a real volume does the same block for block: one request at a time,
+//! the next when the volume does nothing any more; a flush after every so many requests; a rebuild
+//! as fast as it can go, or so many blocks of it per request. A volume that gets its next request
+//! while it still writes gathers more at a time: what is counted here is then the most that it can
+//! cost.
 //!
-//! It begins as a volume that was written once, from the first block to the last, and whose log is empty.
+//! It begins as a volume that was written once, from the first block to the last, and whose log is
+//! empty.
 
 use super::ReplayError;
 use super::counts::{BLOCK_BYTES, Blocks, Cause, Counts};
@@ -28,7 +32,8 @@ use pantile_volume::{
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
-/// Stripes of the largest volume that is driven: what the engine knows of so many takes some 100 MB.
+/// Stripes of the largest volume that is driven: what the engine knows of so many takes some 100
+/// MB.
 pub const STRIPES_MOST: u64 = 1 << 21;
 
 /// Blocks of one request to the engine; a host cuts longer ones.
@@ -43,7 +48,8 @@ pub struct Circumstances {
     pub lost: Vec<usize>,
     /// That request.
     pub lost_at: u64,
-    /// Before this request, after a flush, an empty device comes in place of the first of them; when it is rebuilt, one for the next.
+    /// Before this request, after a flush, an empty device comes in place of the first of them;
+    /// when it is rebuilt, one for the next.
     pub rebuilt_at: Option<u64>,
     /// Blocks of the rebuild that are read and written per request; all of it at once without.
     pub rebuild_pace: Option<u64>,
@@ -71,7 +77,8 @@ pub struct Ending {
     pub requests_beyond: u64,
 }
 
-/// A volume of a policy that holds so many bytes: as `pantile create` would number it, of these elements.
+/// A volume of a policy that holds so many bytes: as `pantile create` would number it, of these
+/// elements.
 ///
 /// Errors: no volume has this shape, or it has more than [`STRIPES_MOST`] stripes.
 pub fn geometry(
@@ -279,7 +286,8 @@ impl Driven {
         self.volume.handle(Event::Request(id, request));
     }
 
-    /// Does what the volume wants until it wants nothing; of a rebuild only what a request waits for.
+    /// Does what the volume wants until it wants nothing; of a rebuild only what a request waits
+    /// for.
     fn serve(&mut self) {
         self.act();
         while !self.unanswered.is_empty() {
@@ -303,7 +311,8 @@ impl Driven {
         self.settle();
     }
 
-    /// After a flush: else it would be a matter of chance which stripes are written anew for other reasons before the rebuild looks at them.
+    /// After a flush: else it would be a matter of chance which stripes are written anew for other
+    /// reasons before the rebuild looks at them.
     fn bring_back(&mut self) {
         self.flush();
         self.to_come = self.circumstances.lost.iter().copied().collect();

@@ -1,6 +1,7 @@
 //! Made-up traces: the D-Code paper's tuples, hot spots, streams, checkpoint bursts.
 //!
-//! The same options and seed give the same requests on every machine: there is no floating point in here.
+//! The same options and seed give the same requests on every machine: there is no floating point in
+//! here.
 
 use super::trace::Request;
 use pantile_sim::Random;
@@ -8,14 +9,16 @@ use pantile_sim::Random;
 /// What requests are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// The D-Code paper's <S, L, T>: S uniform, L uniform from 1 to 20 elements, done T times in a row, T uniform from 1 to 10
-    /// (the paper's 1000 only scales its sums).
+    /// The D-Code paper's <S, L, T>: S uniform, L uniform from 1 to 20 elements, done T times in a
+    /// row, T uniform from 1 to 10 (the paper's 1000 only scales its sums).
     Tuples,
-    /// Places as in Zipf's law with exponent 1: every order of magnitude of the space is hit equally often.
+    /// Places as in Zipf's law with exponent 1: every order of magnitude of the space is hit
+    /// equally often.
     Zipf,
     /// One stream from the first byte to the last and again.
     Sequential,
-    /// Every 10 seconds 16 writers write their own region from its start, side by side; in between single reads.
+    /// Every 10 seconds 16 writers write their own region from its start, side by side; in between
+    /// single reads.
     Checkpoint,
 }
 

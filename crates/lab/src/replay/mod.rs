@@ -1,10 +1,12 @@
 //! One trace, many codes: what each would do to the disks.
 //!
-//! A [`trace`] is read once, streaming. Where every write is durable before the next, in place, a code has a [`Counter`] that counts the
-//! plans a volume would execute, and a [`Window`] per delay that counts what gathering writes saves. Under all other circumstances it has a
-//! [`Driven`] volume: the engine itself, without devices. [`generate`] makes traces up.
+//! A [`trace`] is read once, streaming. Where every write is durable before the next, in place, a
+//! code has a [`Counter`] that counts the plans a volume would execute, and a [`Window`] per delay
+//! that counts what gathering writes saves. Under all other circumstances it has a [`Driven`]
+//! volume: the engine itself, without devices. [`generate`] makes traces up.
 //!
-//! The address space of a trace is that of the volume, from byte 0; a code's volume is as long as it must be.
+//! The address space of a trace is that of the volume, from byte 0; a code's volume is as long as
+//! it must be.
 
 pub mod count;
 pub mod counts;
@@ -158,7 +160,8 @@ pub struct Seen {
 
 const BAD_SHOWN: usize = 10;
 
-/// Requests that are handed to all counters at a time, and how many at least of codes whose plans take long.
+/// Requests that are handed to all counters at a time, and how many at least of codes whose plans
+/// take long.
 const BATCH: usize = 1 << 16;
 const BATCH_LEAST: usize = 1 << 10;
 
@@ -171,7 +174,8 @@ const BATCH_BYTES: u64 = 1 << 36;
 /// The same where the engine is driven, block by block.
 const BATCH_BYTES_DRIVEN: u64 = 1 << 28;
 
-/// The volume that a code would be: long enough for any trace, as the shape of stripes is all that counts.
+/// The volume that a code would be: long enough for any trace, as the shape of stripes is all that
+/// counts.
 pub fn geometry(code: &Code, element_bytes: u64) -> Result<Geometry, FormatError> {
     Geometry::new(NewVolume {
         volume: VolumeId(*b"pantile-the-lab-"),
@@ -226,7 +230,8 @@ impl Lane {
         }
     }
 
-    /// Adds what was found to what is known of the code: nothing yet, or its counts, to which windows are added.
+    /// Adds what was found to what is known of the code: nothing yet, or its counts, to which
+    /// windows are added.
     fn finish(self, code: &Code, known: Option<Replayed>) -> Replayed {
         let (counts, ending) = match (self, known) {
             (Lane::Window(window), Some(known)) => return known.with(window.finish()),
@@ -277,8 +282,9 @@ fn lanes(code: &Code, options: &Options) -> Result<Vec<Lane>, ReplayError> {
 
 /// Replays a trace on every code.
 ///
-/// `progress` is told requests so far and ends the replay by answering `false`; what was counted by then is returned.
-/// Errors: a code that cannot be used, or a trace that cannot be read; bad lines are no errors, they are counted.
+/// `progress` is told requests so far and ends the replay by answering `false`; what was counted by
+/// then is returned. Errors: a code that cannot be used, or a trace that cannot be read; bad lines
+/// are no errors, they are counted.
 pub fn run<R: BufRead>(
     trace: &mut Trace<R>,
     codes: &[Code],
@@ -494,7 +500,8 @@ fn tolerance(report: &mut Report, replayed: &[Replayed], options: &Options) {
         let tolerance = certificate.tolerance();
         report.measure(code.spec(), "any so many devices may be lost, proved", tolerance as f64, None);
         for level in &certificate.levels {
-            // From the last level without loss on: what is below it says no more. A theorem may know of more levels than were looked at.
+            // From the last level without loss on: what is below it says no more. A theorem may
+            // know of more levels than were looked at.
             if level.lost < tolerance.min(certificate.levels.len()) {
                 continue;
             }

@@ -7,8 +7,8 @@
 //! | fio iolog 3 | `fio version 3 iolog`, then `TIME file write OFFSET LEN` | microseconds (fio 3.33) |
 //! | CloudPhysics vscsi 1, 2 | records of 32 or 40 bytes, sectors of 512 bytes | microseconds |
 //!
-//! Reading is streaming: a trace of any length takes the memory of one line. A line that cannot be read is an item of its own
-//! with its number and text, and reading goes on after it.
+//! Reading is streaming: a trace of any length takes the memory of one line. A line that cannot be
+//! read is an item of its own with its number and text, and reading goes on after it.
 
 use std::fmt;
 use std::io::{self, BufRead, Read};
@@ -117,7 +117,8 @@ pub struct Trace<R> {
     from: io::Chain<io::Cursor<Vec<u8>>, R>,
     format: Format,
     line: Vec<u8>,
-    /// The line is longer than a trace has: `line` is its beginning, and the rest of it is passed over.
+    /// The line is longer than a trace has: `line` is its beginning, and the rest of it is passed
+    /// over.
     is_cut: bool,
     /// Lines or records so far.
     number: u64,
@@ -130,9 +131,11 @@ pub struct Trace<R> {
 impl<R: BufRead> Trace<R> {
     /// Looks at the beginning.
     ///
-    /// Errors: it cannot be read, or is of no known format. An empty file is an MSR trace without requests.
+    /// Errors: it cannot be read, or is of no known format. An empty file is an MSR trace without
+    /// requests.
     pub fn open(mut from: R) -> Result<Trace<R>, TraceError> {
-        // A pipe gives what its writer has written so far: one read may be a part of the first line.
+        // A pipe gives what its writer has written so far: one read may be a part of the first
+        // line.
         let mut begin = Vec::new();
         from.by_ref().take(BEGIN_BYTES).read_to_end(&mut begin)?;
         let format = recognise(&begin)?;
@@ -363,7 +366,8 @@ fn recognise(begin: &[u8]) -> Result<Format, TraceError> {
     if begin.is_empty() || (is_text && commas >= 5) {
         return Ok(Format::Msr);
     }
-    // The version is the high byte of the second half-word of both kinds of records, at different places.
+    // The version is the high byte of the second half-word of both kinds of records, at different
+    // places.
     let version = |at: usize, len: usize, version: u8| {
         let records = begin.chunks_exact(len).take(8);
         begin.len() >= len && records.into_iter().all(|record| record[at + 1] == version)
@@ -396,7 +400,8 @@ impl<W: io::Write> Writer<W> {
         Ok(Writer { to, format, count: 0, last_us: 0 })
     }
 
-    /// Adds a request; times do not go back. vscsi knows sectors of 512 bytes only: offsets and lengths are rounded up to them.
+    /// Adds a request; times do not go back. vscsi knows sectors of 512 bytes only: offsets and
+    /// lengths are rounded up to them.
     pub fn push(&mut self, request: &Request) -> io::Result<()> {
         let Request { at_us, offset, len, is_write } = *request;
         let verb = if is_write { "write" } else { "read" };

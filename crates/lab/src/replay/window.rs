@@ -7,7 +7,8 @@ use pantile::plan::Planner;
 use pantile::{CellIndex, CellSet, Code, Costs};
 use std::collections::HashMap;
 
-/// Gathers the writes of so many requests, then counts each stripe once: per offset, the cheapest plan for all its new cells.
+/// Gathers the writes of so many requests, then counts each stripe once: per offset, the cheapest
+/// plan for all its new cells.
 pub struct Window {
     requests: u64,
     seen: u64,
@@ -28,7 +29,8 @@ pub struct Window {
 /// Bytes of plans kept; random writes have many patterns.
 const PLAN_BYTES_MOST: usize = 8 << 20;
 
-/// Bytes of stripes gathered; with more, they are written early. 32 MiB is 16 GiB of stripes of 96 blocks.
+/// Bytes of stripes gathered; with more, they are written early. 32 MiB is 16 GiB of stripes of 96
+/// blocks.
 const DIRTY_BYTES_MOST: usize = 32 << 20;
 
 /// Bytes of an entry of a map beside its bits.

@@ -1,4 +1,5 @@
-//! The page answers what it promises: what is bought, what can be lost, what was measured, and both sides held together.
+//! The page answers what it promises: what is bought, what can be lost, what was measured, and both
+//! sides held together.
 
 use pantile::Code;
 use pantile_lab::delayed::{DelayedError, Options, record, run};

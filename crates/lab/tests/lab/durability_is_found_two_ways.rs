@@ -1,4 +1,5 @@
-//! Durability against published closed forms, and the Markov chain against chance: importance-sampled, and as it comes.
+//! Durability against published closed forms, and the Markov chain against chance:
+//! importance-sampled, and as it comes.
 
 use pantile::Code;
 use pantile_lab::durability::{Disks, Durability, Examined, HOURS_PER_YEAR, Options, examine, run};
@@ -152,7 +153,8 @@ fn chain_and_chance_agree() {
 
 #[test]
 fn no_error_but_chance_is_left_out_of_the_interval() {
-    // One column lost, and the next is fatal: chance has little to say, and taking losses for Poisson events would be off by more.
+    // One column lost, and the next is fatal: chance has little to say, and taking losses for
+    // Poisson events would be off by more.
     for (afr, years, bytes_per_s) in
         [(0.6, 1.0, 150e6), (0.6, 0.05, 150e6), (0.9, 1.0, 20e6), (0.3, 30.0, 50e6)]
     {

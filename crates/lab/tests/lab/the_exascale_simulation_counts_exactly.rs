@@ -1,4 +1,5 @@
-//! Operations per write are exact integers; ratios are those of the source and of another program, small and at the same load.
+//! Operations per write are exact integers; ratios are those of the source and of another program,
+//! small and at the same load.
 
 use pantile_lab::exascale::{
     CLIENTS_PER_APP, Device, Level, Log, Network, Options, Outcome, Placement, Run, Scaling, Scheme,
@@ -52,7 +53,8 @@ fn every_scheme_does_what_its_chain_says() {
                     assert!(near(o.parity_reads, q) && near(o.parity_writes, q), "{o:?}");
                 }
                 Scheme::Delayed => {
-                    // 600 clients are four applications of 150: 19 units each, read once an epoch; a parity is written once.
+                    // 600 clients are four applications of 150: 19 units each, read once an epoch;
+                    // a parity is written once.
                     let (epochs, units) = (o.epochs, (150u64 * (128 << 10)).div_ceil(1 << 20));
                     assert_eq!(done, epochs * 150);
                     assert!((epochs * units..=(epochs + 4) * units).contains(&o.data_reads), "{o:?}");
@@ -75,7 +77,8 @@ fn moving_back_costs_a_read_and_a_write_of_each() {
     assert!(o.move_back > o.acknowledged && o.move_back <= 2 * o.acknowledged, "{o:?}");
 }
 
-/// Half of all requests read: a request costs the mean of both, and what reads cost is the same whatever the scheme.
+/// Half of all requests read: a request costs the mean of both, and what reads cost is the same
+/// whatever the scheme.
 #[test]
 fn reads_take_their_share_and_lessen_what_redundancy_costs() {
     let mixed = |scheme| simulate(&Run { reads_per_mille: 500, ..run_of(scheme, 1, 600) }, 1);
@@ -121,7 +124,8 @@ fn striping_makes_one_server_hot_where_parity_is_not_delayed() {
     assert!(busiest(Placement::Random) < 2.0 && busiest(Placement::Striped) > 8.0);
 }
 
-/// The acceptance numbers: device-bound ratios, and delayed parity that climbs with the number of clients.
+/// The acceptance numbers: device-bound ratios, and delayed parity that climbs with the number of
+/// clients.
 #[test]
 fn the_shape_of_figure_3_is_there() {
     let options = Options {

@@ -1,4 +1,5 @@
-//! The simulation does what a real volume does, operation for operation, but for what is named; and where both disagree, by how much.
+//! The simulation does what a real volume does, operation for operation, but for what is named; and
+//! where both disagree, by how much.
 
 use pantile::Code;
 use pantile_device::Throttle;
@@ -29,7 +30,8 @@ fn elapsed(setup: &Setup, scheme: Scheme) -> f64 {
     (1..=5).map(|seed| simulated(setup, scheme, Coming::AtOnce, seed).elapsed_ns as f64).sum::<f64>() / 5.0
 }
 
-/// One request at a time: equal operations and blocks of data and parity, and the rest is what the terms say, to the last block.
+/// One request at a time: equal operations and blocks of data and parity, and the rest is what the
+/// terms say, to the last block.
 #[test]
 fn the_volume_does_what_the_model_counts_and_what_is_named() {
     for spec in ["raid5:4", "raid6:6", "raidq:8+3"] {
@@ -81,8 +83,9 @@ fn ratios_of_device_time_are_those_of_the_model() {
     }
 }
 
-/// Writers at once: `std` takes as long as the simulation says, within 20 %, where headers, records and flushes take no time: the volume
-/// reads data and parity together, and a commit waits for its slowest device. It does the same work to the operation.
+/// Writers at once: `std` takes as long as the simulation says, within 20 %, where headers, records
+/// and flushes take no time: the volume reads data and parity together, and a commit waits for its
+/// slowest device. It does the same work to the operation.
 #[test]
 fn a_standard_raid_takes_as_long_as_the_simulation_says() {
     for spec in ["raid5:4", "raid6:6", "raidq:8+3"] {
@@ -98,9 +101,11 @@ fn a_standard_raid_takes_as_long_as_the_simulation_says() {
     }
 }
 
-/// Where the simulation and the volume disagree, with everything charged, writers at once. The model has every write make its own parity; the volume
-/// makes durable together what waits together. So `wcl` is two to four times what the model says against a `std` whose writers are apart; and
-/// where they are neighbours `std` gathers, too, and `wcl` and `delayed` gain 1.3 to 1.5, whatever the code.
+/// Where the simulation and the volume disagree, with everything charged, writers at once. The
+/// model has every write make its own parity; the volume makes durable together what waits
+/// together. So `wcl` is two to four times what the model says against a `std` whose writers are
+/// apart; and where they are neighbours `std` gathers, too, and `wcl` and `delayed` gain 1.3 to
+/// 1.5, whatever the code.
 #[test]
 fn what_waits_together_is_what_the_model_leaves_out() {
     for (spec, wcl_model, delayed_model, wcl_apart, delayed_apart) in
@@ -119,7 +124,8 @@ fn what_waits_together_is_what_the_model_leaves_out() {
         near(apart / wcl, wcl_apart, "wcl/std, writers apart");
         near(apart / delayed, delayed_apart, "delayed/std, writers apart");
         assert!((1.2..=1.6).contains(&(together / wcl)) && (1.4..=1.5).contains(&(together / delayed)));
-        // What is gathered: the first of a round alone, then the others, in rows of the log that are full, and copies of what is left.
+        // What is gathered: the first of a round alone, then the others, in rows of the log that
+        // are full, and copies of what is left.
         let (d, q) = (setup.code.data().len() as u64, setup.code.parity().len() as u64);
         let left = u64::from(setup.writers()) - 1;
         let parity = q + left / d * q + left % d * q;
@@ -128,7 +134,8 @@ fn what_waits_together_is_what_the_model_leaves_out() {
     }
 }
 
-/// The world's devices are those of a host: on files, with its threads, the same reads, writes and flushes, and blocks of them.
+/// The world's devices are those of a host: on files, with its threads, the same reads, writes and
+/// flushes, and blocks of them.
 #[test]
 fn a_real_volume_on_throttled_files_does_the_same() {
     let mut setup = setup("raid5:4");
@@ -143,7 +150,8 @@ fn a_real_volume_on_throttled_files_does_the_same() {
     }
 }
 
-/// Checkpoints of the benchmark, by what the devices allow: delayed parity is worth having for small pieces and for large ones, and reads nothing back.
+/// Checkpoints of the benchmark, by what the devices allow: delayed parity is worth having for
+/// small pieces and for large ones, and reads nothing back.
 #[test]
 fn delayed_parity_gains_with_pieces_of_either_size() {
     for spec in ["raid5:5", "raid6:6"] {

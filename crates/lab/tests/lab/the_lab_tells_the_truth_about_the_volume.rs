@@ -1,4 +1,5 @@
-//! What `lab replay` predicts is what the devices of a real volume count: blocks read and written on each, number for number.
+//! What `lab replay` predicts is what the devices of a real volume count: blocks read and written
+//! on each, number for number.
 
 use pantile_code::Code;
 use pantile_device::{AlignedBuf, Device, DeviceError, FileDevice, Layer, Layered, OpKind, Operation};
@@ -119,7 +120,8 @@ fn trace(geometry: &Geometry, requests: u64, seed: u64) -> Vec<Request> {
     made.iter().enumerate().map(cut).collect()
 }
 
-/// Reads nothing ahead, and takes nobody for idle who has to wait for a processor: what is written then is not predicted.
+/// Reads nothing ahead, and takes nobody for idle who has to wait for a processor: what is written
+/// then is not predicted.
 fn options(devices: usize) -> HostOptions {
     let idle_after = Duration::from_secs(3600);
     HostOptions {
@@ -145,7 +147,8 @@ fn check(code: &str, lost: &[usize], requests: u64) {
     for &slot in lost {
         host.fail(Slot(slot as u32)).expect("failed");
     }
-    // All stripes are marked as being written: that is the journal's business and not counted, but a record of its own.
+    // All stripes are marked as being written: that is the journal's business and not counted, but
+    // a record of its own.
     handle.flush().expect("flushed");
     devices.iter().for_each(|device| _ = device.layer().take());
     let mut counter = Counter::new(&geometry, lost).expect("survivable");
@@ -214,8 +217,8 @@ fn rest(host: &Host) {
     }
 }
 
-/// Writes every stripe of a new volume, then replays a trace on it: from the first write on every block of every device counts, those of
-/// the journal, too.
+/// Writes every stripe of a new volume, then replays a trace on it: from the first write on every
+/// block of every device counts, those of the journal, too.
 fn check_driven(code: &str, policy: Policy, circumstances: &Circumstances, requests: u64) -> Counts {
     let geometry = geometry(code, policy);
     let folder = tempfile::tempdir().expect("a folder");
@@ -247,8 +250,9 @@ fn check_driven(code: &str, policy: Policy, circumstances: &Circumstances, reque
             rest(&host);
             for &slot in &slots {
                 let device = &devices[slot.0 as usize];
-                // What the volume writes because a device has come is written before the rebuild, as it is on a disk that has time for one
-                // thing: of a rebuild that ends before its beginning is on record, one record tells.
+                // What the volume writes because a device has come is written before the rebuild,
+                // as it is on a disk that has time for one thing: of a rebuild that ends before its
+                // beginning is on record, one record tells.
                 host.set_throttle(Some(1)).expect("it runs");
                 host.attach(slot, Arc::clone(device) as Arc<dyn Device>, Found::Blank).expect("it comes");
                 while host.report().is_ok_and(|report| report.ios > report.ios_waiting) {

@@ -1,4 +1,5 @@
-//! Every experiment against an independent program's values, and the published numbers within stated distances.
+//! Every experiment against an independent program's values, and the published numbers within
+//! stated distances.
 
 use pantile_lab::papers::dcode_load::{Accesses, Convention};
 use pantile_lab::papers::dcode_read::{ReadPlanner, Reads};
@@ -68,7 +69,8 @@ fn rebuild_reads_are_at_most_those_of_another_program() {
         let (reads, _) = recovery::reads_of(&rival.code(p), pantile::Effort::Fast);
         let theirs = numbers(&golden["recovery"][&key]);
         for (disk, (&ours, theirs)) in reads.iter().zip(theirs).enumerate() {
-            // The other program takes one chain per element; of EVENODD combined equations read less.
+            // The other program takes one chain per element; of EVENODD combined equations read
+            // less.
             assert!(ours as f64 <= theirs, "{key}, disk {disk}: {ours}, not {theirs}");
             assert!(rival == Rival::EvenOdd || ours as f64 == theirs, "{key}, disk {disk}");
         }

@@ -1,4 +1,5 @@
-//! Traces: every format is recognised and read as it was written, bad lines are told and skipped, counts are those of a plain count.
+//! Traces: every format is recognised and read as it was written, bad lines are told and skipped,
+//! counts are those of a plain count.
 
 use pantile_lab::replay::generate::{Pattern, Synthetic};
 use pantile_lab::replay::{
@@ -153,7 +154,8 @@ fn what_is_no_trace_is_refused_and_no_bytes_do_harm() {
 #[test]
 fn raid_5_counts_are_those_of_the_textbook() {
     textbook(4, 5000);
-    // Four million sets of cells and turns: those that occur are kept, and settled when there are too many.
+    // Four million sets of cells and turns: those that occur are kept, and settled when there are
+    // too many.
     textbook(200, 80_000);
 }
 

@@ -1,5 +1,5 @@
-//! Two ways to replay a trace in place agree, cause by cause: plans multiplied, and the engine driven. And what begins as if it had been
-//! written is what has been.
+//! Two ways to replay a trace in place agree, cause by cause: plans multiplied, and the engine
+//! driven. And what begins as if it had been written is what has been.
 
 use pantile_code::Code;
 use pantile_lab::replay::generate::{Pattern, Synthetic};
@@ -33,8 +33,8 @@ fn run(mut driven: Driven, requests: &[Request]) -> Counts {
     driven.finish().0
 }
 
-/// By device and cause, but for the journal and for the headers that are read when memory does not have them yet: where plans are counted,
-/// it has them.
+/// By device and cause, but for the journal and for the headers that are read when memory does not
+/// have them yet: where plans are counted, it has them.
 fn told_apart(counts: &Counts) -> Vec<Vec<(Cause, Blocks)>> {
     let of = |device: &std::collections::BTreeMap<Cause, Blocks>| {
         let known = |(&cause, &blocks): (&Cause, &Blocks)| match cause {

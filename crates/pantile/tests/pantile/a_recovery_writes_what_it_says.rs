@@ -1,4 +1,5 @@
-//! What a recovery changes is what it says: true content in the cells that it names, nothing anywhere else.
+//! What a recovery changes is what it says: true content in the cells that it names, nothing
+//! anywhere else.
 
 use crate::common::*;
 use pantile::{CellIndex, CellSet, Codec, Costs, Recovery};

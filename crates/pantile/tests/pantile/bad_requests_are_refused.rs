@@ -1,4 +1,5 @@
-//! What names a cell, a column or a byte that is not there is an error that says so, and nothing is written.
+//! What names a cell, a column or a byte that is not there is an error that says so, and nothing is
+//! written.
 
 use crate::common::{painted, views};
 use pantile::plan::{Planner, Request};
@@ -104,7 +105,8 @@ fn what_lies_outside_a_stripe_is_not_written() {
         let correct = |cells: &mut Vec<Vec<u8>>, findings: &[Finding]| {
             checker.correct(&mut views(cells), findings, |_| true)
         };
-        // The first is of this stripe and wrong in nothing: it must not be corrected before the second is seen.
+        // The first is of this stripe and wrong in nothing: it must not be corrected before the
+        // second is seen.
         cells[0][5] ^= 1;
         let changed = cells.clone();
         for end in [LEN + 1, usize::MAX] {

@@ -1,5 +1,5 @@
-//! Claim: a decoder of a bit matrix gives back what was encoded, of every set of columns that may be lost, from the cells that its plan reads
-//! and no others.
+//! Claim: a decoder of a bit matrix gives back what was encoded, of every set of columns that may
+//! be lost, from the cells that its plan reads and no others.
 
 use crate::common::*;
 use pantile::{CellSet, Codec};

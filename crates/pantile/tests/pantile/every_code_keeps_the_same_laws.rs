@@ -1,8 +1,9 @@
 //! One law suite for every family and for 200 code files with random equations.
 //!
-//! For each code: the proof says which sets of columns are survivable; every survivable set is lost and recovered,
-//! every fatal set is refused with nothing written; recovery plans are sound and their outputs right for lost cells of
-//! any shape; small writes keep parity true by every strategy; a flipped byte is found.
+//! For each code: the proof says which sets of columns are survivable; every survivable set is lost
+//! and recovered, every fatal set is refused with nothing written; recovery plans are sound and
+//! their outputs right for lost cells of any shape; small writes keep parity true by every
+//! strategy; a flipped byte is found.
 
 use crate::common::*;
 use pantile::kernel::Tier;
@@ -182,7 +183,8 @@ fn update_plans_keep_parity_true_healthy_and_degraded() {
             let mut new = old.clone();
             written.iter().for_each(|c| new[c.usize()][0] = random.next() as u8);
             codec.encode(&mut views(&mut new)).unwrap();
-            // Old content as the plan reads or recovers it; new content as the user gave it or a step made it.
+            // Old content as the plan reads or recovers it; new content as the user gave it or a
+            // step made it.
             let mut had = vec![None; code.cell_count()];
             plan.old.reads.iter().for_each(|c| had[c.usize()] = Some(Gf(old[c.usize()][0])));
             for step in &plan.old.steps {

@@ -1,5 +1,6 @@
-//! Two or three wrong columns look like one other column at some bytes. Claims: a stretch with one byte that refutes that is
-//! never repaired, whole blocks never wrongly, and short stretches are mistaken no more often than derived.
+//! Two or three wrong columns look like one other column at some bytes. Claims: a stretch with one
+//! byte that refutes that is never repaired, whole blocks never wrongly, and short stretches are
+//! mistaken no more often than derived.
 
 use crate::common::Random;
 use pantile::{CellSet, Checker, Codec, Finding, Verdict};
@@ -7,7 +8,8 @@ use std::ops::Range;
 
 const SPECS: [&str; 5] = ["rs:4+2", "raid6:4", "rs:4+3", "shec:6,4,3", "dcode:7"];
 
-/// Errors in many stripes that lie one behind the other. What is right is zero, which every code has for a stripe.
+/// Errors in many stripes that lie one behind the other. What is right is zero, which every code
+/// has for a stripe.
 struct Trial {
     codec: Codec,
     stripe_bytes: usize,
@@ -17,7 +19,8 @@ struct Trial {
 }
 
 impl Trial {
-    /// The same `bytes` bytes of each stripe are wrong in as many columns, in one cell of each or in all of them.
+    /// The same `bytes` bytes of each stripe are wrong in as many columns, in one cell of each or
+    /// in all of them.
     fn new(
         spec: &str,
         (stripes, stripe_bytes): (usize, usize),
@@ -56,7 +59,8 @@ impl Trial {
         self.codec.checker(&CellSet::empty(self.codec.code())).unwrap()
     }
 
-    /// Of the stripes, those that a set of columns explains which is not the wrong one; those of which this is called certain.
+    /// Of the stripes, those that a set of columns explains which is not the wrong one; those of
+    /// which this is called certain.
     fn mistakes(&self) -> (u64, u64) {
         let (mut looks_so, mut certain) = (0, 0);
         for finding in self.locate(&self.checker()) {
@@ -205,7 +209,8 @@ fn nothing_is_certain_in_a_stripe_of_which_something_is_in_doubt() {
     let findings = locate(&codec, &cells, 4096);
     let certain: Vec<(usize, bool)> =
         findings.iter().map(|finding| (finding.range.start, finding.verdict.is_certain())).collect();
-    // In the first stripe two columns are wrong at one byte; in the second three bytes prove too little.
+    // In the first stripe two columns are wrong at one byte; in the second three bytes prove too
+    // little.
     assert_eq!(
         certain,
         [(0, false), (2048, false), (4096, false), (5000, false), (8192, true)],

@@ -135,7 +135,8 @@ fn different_columns_at_different_offsets_are_told_apart() {
 
 #[test]
 fn what_was_written_after_it_was_located_is_not_corrected() {
-    // Short and longer than a tile; the second lie is at the far end, so that a correction tile by tile has begun.
+    // Short and longer than a tile; the second lie is at the far end, so that a correction tile by
+    // tile has begun.
     for (spec, len) in [("rs:4+2", LEN), ("dcode:7", LEN), ("rs:6+4", 70_000)] {
         let codec = Codec::parse(spec).unwrap();
         let checker = codec.checker(&CellSet::empty(codec.code())).unwrap();
@@ -192,7 +193,8 @@ fn one_parity_sees_a_lie_and_cannot_name_it() {
 
 #[test]
 fn one_lie_too_many_is_seen_and_never_repaired_with_certainty_at_odd_tolerance() {
-    // With three parities two liars are beyond location but within detection: no third column explains them.
+    // With three parities two liars are beyond location but within detection: no third column
+    // explains them.
     let codec = Codec::parse("rs:6+3").unwrap();
     let whole = painted(&codec, LEN, 8);
     let mut random = Random(3);

@@ -1,10 +1,12 @@
-//! Claim: a code in packets does to each packet what it does to a stripe whose cells are that packet of each: encode, recover any columns that can be, update, refuse.
-//! For every family and for code files with random equations.
+//! Claim: a code in packets does to each packet what it does to a stripe whose cells are that
+//! packet of each: encode, recover any columns that can be, update, refuse. For every family and
+//! for code files with random equations.
 
 use crate::common::*;
 use pantile::{CellIndex, CellSet, Code, Codec, Costs, PacketCodec, PlanError, RecoverError, StripeError};
 
-/// Columns of so many packets, whose bytes are all different from packet to packet, encoded packet by packet.
+/// Columns of so many packets, whose bytes are all different from packet to packet, encoded packet
+/// by packet.
 fn encoded(codec: &PacketCodec, groups: usize) -> Vec<Vec<u8>> {
     let mut columns = empty(codec, groups);
     for group in 0..groups {

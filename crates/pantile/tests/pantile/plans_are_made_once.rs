@@ -1,4 +1,5 @@
-//! A pattern of losses that comes again is planned and compiled once, however it is written and however many there are.
+//! A pattern of losses that comes again is planned and compiled once, however it is written and
+//! however many there are.
 
 use pantile::{CellIndex, CellSet, Codec, Costs, Recovery};
 use std::sync::{Arc, Weak};

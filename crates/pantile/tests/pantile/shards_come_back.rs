@@ -1,5 +1,6 @@
-//! Claim: what is split into shards is joined again, with as many shards lost as the code bears; streams give the same
-//! shards as stripes; a changed byte is seen; what is no stripe is refused, and nothing is changed then.
+//! Claim: what is split into shards is joined again, with as many shards lost as the code bears;
+//! streams give the same shards as stripes; a changed byte is seen; what is no stripe is refused,
+//! and nothing is changed then.
 
 use crate::common::*;
 use pantile::{Codec, ShardError};

@@ -1,4 +1,5 @@
-//! Claim: docs/speed.md and README.md's table of speed are what the committed records say, losing cells included.
+//! Claim: docs/speed.md and README.md's table of speed are what the committed records say, losing
+//! cells included.
 
 #![cfg(not(miri))]
 

@@ -1,4 +1,5 @@
-//! Where as many cells are lost as there are equations there is one way back, and it is found without a search.
+//! Where as many cells are lost as there are equations there is one way back, and it is found
+//! without a search.
 
 use crate::cheapest_means_cheapest::{Random, brute_force};
 use pantile_code::{CellIndex, Code};
@@ -21,7 +22,8 @@ fn recover(planner: &Planner, lost: &CellSet, costs: &Costs) -> Result<Plan, Pla
     planner.recover(&Request { lost, wanted: &wanted, costs, effort: Effort::Fast })
 }
 
-/// A stripe of 64 codewords over bits: the data are random, each parity is the sum that the generator says.
+/// A stripe of 64 codewords over bits: the data are random, each parity is the sum that the
+/// generator says.
 pub fn stripe(code: &Code, random: &mut Random) -> Vec<u64> {
     let mut cells = vec![0; code.cell_count()];
     for &cell in code.data() {
@@ -91,15 +93,16 @@ fn bit_matrices_are_recovered_from_all_that_is_left() {
             let lost = CellSet::of_columns(&code, &columns);
             let plan = recover(&planner, &lost, &Costs::uniform()).unwrap();
             assert_recovers(&code, &plan, &lost, &stripe);
-            // A survivor that no lost cell needs could change alone with one column less than may be lost.
+            // A survivor that no lost cell needs could change alone with one column less than may
+            // be lost.
             assert_eq!(plan.reads.len(), code.data().len(), "{spec} {columns:?}");
             assert_eq!((plan.cost, plan.optimality), (plan.reads.len() as u64, Optimality::Exact));
         }
     }
 }
 
-/// Over all losses of as many columns as may be lost. The second number is what it was when combinations were sought one after another, each
-/// by an elimination of its own.
+/// Over all losses of as many columns as may be lost. The second number is what it was when
+/// combinations were sought one after another, each by an elimination of its own.
 #[test]
 fn additions_do_not_grow() {
     for (spec, most, before) in [
@@ -170,7 +173,8 @@ fn what_is_not_determined_is_refused() {
     assert_eq!(refused, 9);
 }
 
-/// Sets of cells that are no columns, at unequal costs, held against every set of cells that could be read.
+/// Sets of cells that are no columns, at unequal costs, held against every set of cells that could
+/// be read.
 #[test]
 fn no_set_of_reads_costs_less() {
     let mut random = Random(5);

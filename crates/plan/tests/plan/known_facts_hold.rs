@@ -1,4 +1,5 @@
-//! The numbers that the papers and an independent program agree on, from `vectors/facts.json`, and the closed forms.
+//! The numbers that the papers and an independent program agree on, from `vectors/facts.json`, and
+//! the closed forms.
 
 use pantile_code::{CellIndex, Code};
 use pantile_plan::{CellSet, Costs, Effort, Optimality, Planner, ProveOptions, Request, prove};

@@ -1,4 +1,5 @@
-//! How often a larger error looks like a smaller one at a byte: all errors counted where they are few enough, others drawn.
+//! How often a larger error looks like a smaller one at a byte: all errors counted where they are
+//! few enough, others drawn.
 
 use pantile_code::{CellIndex, Code};
 use pantile_gf::Gf;
@@ -16,8 +17,8 @@ fn sets(n: usize, size: usize) -> Vec<Vec<usize>> {
     all.map(|set| (0..n).filter(|i| set >> i & 1 == 1).collect()).collect()
 }
 
-/// Of the errors of exactly `wrong` columns, with the value of the first fixed (all others are multiples), how many one column
-/// explains, and how many there are.
+/// Of the errors of exactly `wrong` columns, with the value of the first fixed (all others are
+/// multiples), how many one column explains, and how many there are.
 fn count_mistakes(spec: &str, wrong: usize) -> (u64, u64) {
     let code = Code::parse(spec).unwrap();
     let locator = Locator::new(&code, code.claim().tolerance, &CellSet::empty(&code)).unwrap();
@@ -89,7 +90,8 @@ fn the_evidence_of_a_stretch_is_what_the_derivation_says() {
     }
 }
 
-/// The bound holds for codes of many rows and few terms too, of whose wrong columns one cell alone may be wrong.
+/// The bound holds for codes of many rows and few terms too, of whose wrong columns one cell alone
+/// may be wrong.
 #[test]
 fn drawn_errors_of_sparse_codes_are_mistaken_no_more_often_than_derived() {
     let mut state = 11u64;

@@ -10,7 +10,8 @@ fn certificate(spec: &str, options: &ProveOptions) -> pantile_plan::Certificate 
 
 #[test]
 fn shift_invariance_counts_what_the_full_walk_counts() {
-    // A custom copy of the code has another spec but the same equations; scaling one parity hides the invariance.
+    // A custom copy of the code has another spec but the same equations; scaling one parity hides
+    // the invariance.
     for spec in ["raidq:12+4", "raidq:24+4,x=08.01", "raidq:9+4,cbrt", "raidq:14+3", "raidq:9+4,powers"] {
         let code = Code::parse(spec).unwrap();
         let by_shift = prove(&code, &ProveOptions::default(), &|_, _, _| true);
@@ -27,7 +28,8 @@ fn shift_invariance_counts_what_the_full_walk_counts() {
     }
 }
 
-/// The same equation with every term on the right-hand side multiplied by a: another parity, the same code.
+/// The same equation with every term on the right-hand side multiplied by a: another parity, the
+/// same code.
 fn double(line: &str) -> String {
     let (left, right) = line.split_once(" = ").unwrap();
     let terms: Vec<String> = right
@@ -102,7 +104,8 @@ fn a_proof_can_be_limited_and_ended() {
     assert!(calls.load(Ordering::Relaxed) >= 3);
 }
 
-/// The parts of the level are each less work than is worth a report; together they are reported all the same.
+/// The parts of the level are each less work than is worth a report; together they are reported all
+/// the same.
 #[test]
 fn progress_is_told_within_a_level_of_many_small_parts() {
     let within = AtomicU64::new(0);
@@ -124,14 +127,16 @@ fn a_code_without_redundancy_survives_nothing() {
 
 #[test]
 fn wide_codes_are_proven_through_a_higher_level_with_fewer_sets() {
-    // Level 100 has more sets than there are atoms; but the last level that can survive has as many as columns.
+    // Level 100 has more sets than there are atoms; but the last level that can survive has as many
+    // as columns.
     for (spec, tolerance) in [("mirror:258", 257), ("rs:1+255", 255), ("mirror:3", 2), ("rs:2+200", 200)] {
         let certificate = certificate(spec, &ProveOptions { counts_all: true, ..ProveOptions::default() });
         assert_eq!((certificate.tolerance(), certificate.is_exact()), (tolerance, true), "{spec}");
         assert!(!certificate.cut && certificate.by_inclusion == (spec != "mirror:3"), "{spec}");
         assert_eq!(certificate.fatal[0], (0..=tolerance).collect::<Vec<_>>(), "{spec}");
     }
-    // Fatal sets in the higher level: it says nothing of the lower ones, and is counted once, at its turn.
+    // Fatal sets in the higher level: it says nothing of the lower ones, and is counted once, at
+    // its turn.
     let text = "pantile-code 1\nname weak-mirror\ncolumns 12\nrows 1\n[0][2] = [0][0]\n".to_string();
     let copies: String = (3..12).map(|c| format!("[0][{c}] = [0][1]\n")).collect();
     let weak = Code::from_text(&(text + &copies)).unwrap();

@@ -1,5 +1,5 @@
-//! Claim: where several sources are sealed beside their files, each is a disk: any t of them that are lost whole come back, whatever their
-//! sizes.
+//! Claim: where several sources are sealed beside their files, each is a disk: any t of them that
+//! are lost whole come back, whatever their sizes.
 
 use crate::common::*;
 use pantile_seal::*;
@@ -55,7 +55,8 @@ fn lose_and_heal(place: &Place, disks: &[PathBuf], tolerance: usize, what: &str)
             // What is mounted in its place is empty.
             fs::create_dir(&disks[i]).unwrap();
         }
-        // Another directory is in the place of what was sealed: who heals says that it is the right one.
+        // Another directory is in the place of what was sealed: who heals says that it is the right
+        // one.
         let set = SetPaths { sources: disks.to_vec(), ..place.set() };
         heal(&HealOptions { set, ..Default::default() }, &mut Silent)
             .unwrap_or_else(|error| panic!("{what}, {lost:?} lost: {error}"));
@@ -119,7 +120,8 @@ fn files_that_come_grow_and_move_stay_on_the_columns_of_their_source() {
             write(&disk.join(format!("new{round}")), &seed.bytes(len));
             write(&disk.join("f01"), &seed.bytes(20_000 * (round as usize + 1)));
         }
-        // From one disk to another: its content was sealed, but on the columns of the disk that it left.
+        // From one disk to another: its content was sealed, but on the columns of the disk that it
+        // left.
         fs::rename(disks[0].join(format!("new{round}")), disks[2].join(format!("moved{round}"))).unwrap();
         seal(&options, &mut Silent).unwrap();
         lose_and_heal(&place, &disks, 2, &format!("round {round}"));
@@ -190,7 +192,8 @@ fn one_source_alone_and_shared_columns_are_as_before() {
     assert!(matches!(error, SealError::OtherSources { .. }), "{error}");
 }
 
-/// As sets were sealed before each source had a column of its own: what a lost disk would cost is said, and is more than the code suggests.
+/// As sets were sealed before each source had a column of its own: what a lost disk would cost is
+/// said, and is more than the code suggests.
 #[test]
 fn what_a_lost_disk_would_cost_is_said_of_sets_whose_sources_share_columns() {
     for (version, shared) in [(Version::V1, false), (Version::V2, true)] {

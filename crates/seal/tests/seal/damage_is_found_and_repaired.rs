@@ -1,5 +1,5 @@
-//! Claims: whatever is wrong with shards or originals is found and named, repaired where that is certain, and left
-//! alone where a person changed it.
+//! Claims: whatever is wrong with shards or originals is found and named, repaired where that is
+//! certain, and left alone where a person changed it.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
@@ -429,7 +429,8 @@ fn a_delta_is_never_taken_from_a_damaged_block() {
         write(&place.tree().join(name), &seed.bytes(8 * 4096));
     }
     seal(&place.options("rs:6+2"), &mut Silent).unwrap();
-    // The old content of the block that changes, a parity that it reaches, and a block that is not asked for.
+    // The old content of the block that changes, a parity that it reaches, and a block that is not
+    // asked for.
     for (column, stripe) in [(0, 1), (6, 2), (3, 4)] {
         flip(&place.shard(column), BODY + stripe * 4096 + 9);
     }
@@ -666,7 +667,8 @@ fn other_paths_than_those_sealed_are_told_from_a_set_that_is_not_there() {
         assert!(text.contains(&sealed) && text.contains("in this order"), "{text}");
         assert!(!text.contains("leave"), "{text}");
     }
-    // The first path names the set: by another one it is not found, but it is said that it is there.
+    // The first path names the set: by another one it is not found, but it is said that it is
+    // there.
     for names in [&["two", "one"][..], &["three", "one", "two"]] {
         let text = seal(&options(names), &mut Silent).unwrap_err().to_string();
         assert!(text.contains(&format!("but 'one', sealed from {sealed}")), "{text}");
@@ -784,7 +786,8 @@ fn reports_are_json_and_back() {
     assert_eq!(serde_json::from_str::<VerifyReport>(&text).unwrap(), report);
 }
 
-/// The limit that the pages tell: beside the files, what a changed file held is not there to be asked.
+/// The limit that the pages tell: beside the files, what a changed file held is not there to be
+/// asked.
 #[test]
 fn without_checksums_beside_the_files_rot_shows_as_long_as_an_equation_is_left() {
     for (changed, shows) in [(&["a"][..], true), (&["a", "b"], false)] {

@@ -1,5 +1,6 @@
-//! Claims: without checksums nothing is written in a stripe of which something is in doubt; what the equations contradict is never
-//! called clean, whatever the checksums say; and a guess is made only if it was asked for.
+//! Claims: without checksums nothing is written in a stripe of which something is in doubt; what
+//! the equations contradict is never called clean, whatever the checksums say; and a guess is made
+//! only if it was asked for.
 
 use crate::common::*;
 use pantile_format::Crc64;

@@ -1,5 +1,6 @@
-//! Claim: killed after any number of operations, with unsynced writes kept, dropped or torn, the state before or the
-//! state after is there in full. And the test would notice: planted bugs are caught.
+//! Claim: killed after any number of operations, with unsynced writes kept, dropped or torn, the
+//! state before or the state after is there in full. And the test would notice: planted bugs are
+//! caught.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
@@ -43,7 +44,8 @@ fn change_tree(place: &Place) {
     write(&place.tree().join("empty"), b"");
 }
 
-/// Copies a directory of plain files and directories, with times. (A child process would inherit locks of other tests.)
+/// Copies a directory of plain files and directories, with times. (A child process would inherit
+/// locks of other tests.)
 fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let (from, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
@@ -76,7 +78,8 @@ fn contents(picture: Picture) -> Picture {
     picture.into_iter().filter(|(_, text)| text.starts_with("file")).collect()
 }
 
-/// Runs `act` from one start with a crash after every number of operations; `judge` looks at what is left.
+/// Runs `act` from one start with a crash after every number of operations; `judge` looks at what
+/// is left.
 fn crash_everywhere(
     start: &Place,
     faults: Faults,
@@ -257,7 +260,8 @@ fn a_source_that_is_added_by_a_killed_seal_is_in_or_out_and_can_be_added_again()
     assert!(seen.iter().all(|&n| n > 3), "{seen:?}");
 }
 
-/// Whoever looks at the set while more shards than may be lost are not there yet, must not lose them for good.
+/// Whoever looks at the set while more shards than may be lost are not there yet, must not lose
+/// them for good.
 #[test]
 fn a_seal_again_that_is_killed_waits_for_shards_that_are_away() {
     let (start, old, new) = changed_set("rs:3+2", Mode::Full);
@@ -433,7 +437,8 @@ fn what_has_the_name_of_a_journal_is_said_before_a_first_seal_and_not_touched() 
     place.assert_restores();
 }
 
-/// A sealed tree in which a file was renamed since, beside other changes if so wanted; the tree before and after.
+/// A sealed tree in which a file was renamed since, beside other changes if so wanted; the tree
+/// before and after.
 fn renamed_set(mode: Mode, others: bool) -> (Place, Picture, Picture) {
     let place = Place::new();
     small_tree(&place);
@@ -542,7 +547,8 @@ fn a_heal_that_is_killed_loses_nothing() {
     seal(&start.options("rs:3+2"), &mut Silent).unwrap();
     let tree = contents(picture(&start.tree()));
     fs::remove_file(start.shard(1)).unwrap();
-    // One block each of three more, in different stripes: what replaces them must be durable before it does.
+    // One block each of three more, in different stripes: what replaces them must be durable before
+    // it does.
     for (column, stripe) in [(0, 0), (3, 1), (4, 2)] {
         flip(&start.shard(column), pantile_format::BODY_OFFSET + stripe * 4096 + 7);
     }
@@ -620,7 +626,8 @@ fn healing_an_original_that_is_killed_leaves_the_file_as_it_was_or_whole() {
     assert!(seen > 5, "{seen}");
 }
 
-/// Files that are healed as one batch, in more directories than are synced one by one: rotten and lost ones.
+/// Files that are healed as one batch, in more directories than are synced one by one: rotten and
+/// lost ones.
 fn many_broken_originals() -> (Place, Picture) {
     let start = Place::new();
     for i in 0..12 {
@@ -883,7 +890,8 @@ fn a_journal_does_not_undo_what_was_healed_without_it() {
     assert!(tried > 3 && left > 0, "{tried} tried, {left} left alone");
 }
 
-/// Whoever does not know where the journal lies must not make it useless, and hears of it if it is needed.
+/// Whoever does not know where the journal lies must not make it useless, and hears of it if it is
+/// needed.
 #[test]
 fn what_heals_without_the_journal_does_not_undo_it() {
     for (mode, lost) in [

@@ -1,5 +1,6 @@
-//! Claim: what every shard has a copy of is read from the good parts of all copies: headers, manifests and check tables of which no copy is
-//! whole are as good as whole ones as long as each part is good somewhere.
+//! Claim: what every shard has a copy of is read from the good parts of all copies: headers,
+//! manifests and check tables of which no copy is whole are as good as whole ones as long as each
+//! part is good somewhere.
 
 use crate::common::*;
 use pantile_format::{ShardHeader, Version};
@@ -66,7 +67,8 @@ fn manifests_of_which_no_copy_is_whole_still_tell_everything() {
 
 #[test]
 fn more_damage_than_choices_can_be_tried_for_is_borne_by_pieces() {
-    // Every other piece of one shard and the others of the second, each in many places; the third has none of it.
+    // Every other piece of one shard and the others of the second, each in many places; the third
+    // has none of it.
     let place = sealed("raid5:2", Version::V2, 400);
     for column in 0..3 {
         let header = header(&place, column);

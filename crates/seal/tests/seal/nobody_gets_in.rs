@@ -1,5 +1,6 @@
-//! Claim: what somebody else made, or does meanwhile, leads nobody to write, read or wait beyond what she asked for: sets that name
-//! paths, links in the place of shards, journals, names that are exchanged, locks.
+//! Claim: what somebody else made, or does meanwhile, leads nobody to write, read or wait beyond
+//! what she asked for: sets that name paths, links in the place of shards, journals, names that are
+//! exchanged, locks.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
@@ -70,7 +71,8 @@ fn who_names_the_source_has_it_repaired_and_what_is_replaced_is_kept_whatever_th
     let aside = place.tree().join("b.before-heal");
     assert_eq!(healed.kept_aside, [aside.display().to_string()]);
     assert!(fs::read(&aside).unwrap() == rotten);
-    // By her own record, and with shards that nobody else can write, nothing but rot can have been there.
+    // By her own record, and with shards that nobody else can write, nothing but rot can have been
+    // there.
     rot(&place, &place.tree().join("a"), 100);
     assert!(place.heal().unwrap().kept_aside.is_empty());
     // Who may write to the shards may say that anything is rotten.

@@ -1,4 +1,5 @@
-//! Claims: what is odd about one file, one shard or one name does not stop the work on the others, and is named.
+//! Claims: what is odd about one file, one shard or one name does not stop the work on the others,
+//! and is named.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;
@@ -41,7 +42,8 @@ fn without_checksums_nothing_corrupt_is_restored_as_if_it_were_right() {
         assert!(report.blocks_reconstructed > 0 && report.unchecked, "{code}");
         assert_same_trees(&place.tree(), &place.target());
     }
-    // One parity: something is wrong, nobody can tell where. Only the files of that stripe are not restored.
+    // One parity: something is wrong, nobody can tell where. Only the files of that stripe are not
+    // restored.
     let place = sealed("raid5:4", Mode::Full, false);
     flip(&place.shard(2), BODY + 100);
     let Err(SealError::NotRestored { why, report }) = place.unseal() else { panic!("restored") };
@@ -275,7 +277,8 @@ fn a_shard_behind_a_link_is_changed_and_healed_where_it_lies() {
         assert!(is_link(column) && place.verify().clean, "{column}");
     }
     place.assert_restores();
-    // A link that dangles, on a disk that is there: the shard is made anew where it leads, if it leads to a shard by its name.
+    // A link that dangles, on a disk that is there: the shard is made anew where it leads, if it
+    // leads to a shard by its name.
     for (column, disk) in disks.iter().enumerate() {
         fs::remove_file(disk.join(format!("of column {column}"))).unwrap();
         fs::remove_file(place.shard(column)).unwrap();
@@ -338,7 +341,8 @@ fn who_names_the_links_and_who_names_the_shards_keep_each_other_out() {
     seal(&place.again(), &mut meanwhile).unwrap();
     assert!(matches!(seen, Some(Err(SealError::Busy { .. }))), "{seen:?}");
     assert!(matches!(healed, Some(Err(SealError::Busy { .. }))), "{healed:?}");
-    // The other way round nobody waits for who only reads, and she hears of it; readers let each other in.
+    // The other way round nobody waits for who only reads, and she hears of it; readers let each
+    // other in.
     let (mut sealed, mut seen) = (None, None);
     write(&place.tree().join("two more"), &Seed(6).bytes(50_000));
     let mut meanwhile = Meanwhile(Some(|| {
@@ -359,7 +363,8 @@ fn who_names_the_links_and_who_names_the_shards_keep_each_other_out() {
     unseal(&options, &mut Silent).unwrap();
 }
 
-/// Two that healed to one directory, or restored to one in which shards lie, wrote to one temporary file.
+/// Two that healed to one directory, or restored to one in which shards lie, wrote to one temporary
+/// file.
 #[test]
 fn two_that_write_to_one_directory_keep_each_other_out() {
     let place = sealed("rs:3+2", Mode::Full, true);
@@ -431,7 +436,8 @@ fn a_good_shard_under_the_name_of_a_lost_one_is_not_replaced() {
     let Err(SealError::NotHealed { report }) = place.heal() else { panic!("healed") };
     assert!(report.not_healed[0].reason.contains("column 4 has this name"), "{report:?}");
     assert!(fs::read(place.shard(2)).unwrap() == good);
-    // A broken one under the name of another, which it replaced: both are made anew under their own.
+    // A broken one under the name of another, which it replaced: both are made anew under their
+    // own.
     let place = sealed("raid6:4", Mode::Full, true);
     let whole = shards(&place.out());
     fs::File::options().write(true).open(place.shard(1)).unwrap().set_len(10_000).unwrap();
@@ -497,7 +503,8 @@ fn shards_that_were_moved_are_asked_for_where_sealing_looks_for_them() {
     assert!(found.clean && found.superfluous.is_empty(), "{found:?}");
 }
 
-/// Gives the first shard the name of the second, the second that of the third, and the last that of the first.
+/// Gives the first shard the name of the second, the second that of the third, and the last that of
+/// the first.
 fn rotate_names(place: &Place, columns: &[usize]) {
     let aside = place.dir.path().join("aside");
     let last = columns.len() - 1;
@@ -660,7 +667,8 @@ fn beside_its_parity_any_one_file_comes_back_after_a_long_life_unless_it_is_name
             let found = place.verify();
             assert!(found.clean, "{code}: {found:?}");
             assert_eq!(found.exposed_count as usize, found.exposed.len());
-            // At most nine blocks, where two columns have five stripes at least: each has room to lie apart.
+            // At most nine blocks, where two columns have five stripes at least: each has room to
+            // lie apart.
             assert!(code != "rs:6+2" || (found.stripes >= 5 && found.exposed.is_empty()), "{found:?}");
             let mut came_back = 0;
             for i in 0..14 {

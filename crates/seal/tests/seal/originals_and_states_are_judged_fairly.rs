@@ -1,5 +1,6 @@
-//! Claims: what is lost is no more than what cannot be read; a time that was cut is no change; what may be rot is not taken for a
-//! change; a renamed file is not lost; and a newer state is not written over because too few of its shards are there.
+//! Claims: what is lost is no more than what cannot be read; a time that was cut is no change; what
+//! may be rot is not taken for a change; a renamed file is not lost; and a newer state is not
+//! written over because too few of its shards are there.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;

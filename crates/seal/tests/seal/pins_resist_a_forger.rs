@@ -1,5 +1,5 @@
-//! Claims: what was forged under checksums that fit does not fit a pin; it is named, healed from what fits, and refused where it says what the
-//! set is. A pin is read with suspicion, too.
+//! Claims: what was forged under checksums that fit does not fit a pin; it is named, healed from
+//! what fits, and refused where it says what the set is. A pin is read with suspicion, too.
 
 use crate::common::*;
 use pantile_format::{Crc64, FormatError, HEADER_BYTES, Manifest, ShardHeader};

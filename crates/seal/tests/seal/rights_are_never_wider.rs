@@ -1,4 +1,5 @@
-//! Claim: extended attributes and ACLs are sealed, restored and kept by healing, and nobody may do more with what is restored than before.
+//! Claim: extended attributes and ACLs are sealed, restored and kept by healing, and nobody may do
+//! more with what is restored than before.
 
 use crate::common::*;
 use pantile_seal::*;

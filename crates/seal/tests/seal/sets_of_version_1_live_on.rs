@@ -1,5 +1,6 @@
-//! Claim: sets that the build of commit 7fa41de sealed, in version 1 of the format, are verified, restored, healed, brought up to date and,
-//! if asked, upgraded; without being asked they stay of version 1.
+//! Claim: sets that the build of commit 7fa41de sealed, in version 1 of the format, are verified,
+//! restored, healed, brought up to date and, if asked, upgraded; without being asked they stay of
+//! version 1.
 //!
 //! `vectors/sets/make.sh` says how they were made.
 
@@ -19,7 +20,8 @@ fn vectors() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors/sets")
 }
 
-/// Copies a tree without its times. No other program does it: a child holds the locks of other tests until it is another program.
+/// Copies a tree without its times. No other program does it: a child holds the locks of other
+/// tests until it is another program.
 fn copy(from: &Path, to: &Path) {
     let meta = fs::symlink_metadata(from).unwrap();
     if meta.is_symlink() {

@@ -1,7 +1,8 @@
-//! Claim: a set whose headers and manifest say what cannot be, under checksums that fit, is refused or worked on, without a panic and
-//! without a file outside the place that was named.
+//! Claim: a set whose headers and manifest say what cannot be, under checksums that fit, is refused
+//! or worked on, without a panic and without a file outside the place that was named.
 //!
-//! `FUZZ_SEEDS=100000` tries more, `FUZZ_FIRST=7 FUZZ_SEEDS=1` one again; `tools/fuzz.sh` goes on for as long as is wanted.
+//! `FUZZ_SEEDS=100000` tries more, `FUZZ_FIRST=7 FUZZ_SEEDS=1` one again; `tools/fuzz.sh` goes on
+//! for as long as is wanted.
 
 use crate::common::*;
 use pantile_format::{Crc64, HEADER_BYTES, ShardHeader};

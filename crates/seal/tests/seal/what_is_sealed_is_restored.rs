@@ -1,4 +1,5 @@
-//! Claims: whatever is sealed by whatever code is restored to the bit; any losses within the code's tolerance do not matter.
+//! Claims: whatever is sealed by whatever code is restored to the bit; any losses within the code's
+//! tolerance do not matter.
 
 use crate::common::*;
 use pantile_seal::*;

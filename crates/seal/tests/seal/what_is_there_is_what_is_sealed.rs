@@ -1,5 +1,6 @@
-//! Claim: a set holds what lies in its sources, all of it and nothing else: no other tree of the same name, no file that only looks as it
-//! did, and what lies beside the shards, too. What somebody did to a file is never undone without a trace, and what is restored is as open to
+//! Claim: a set holds what lies in its sources, all of it and nothing else: no other tree of the
+//! same name, no file that only looks as it did, and what lies beside the shards, too. What
+//! somebody did to a file is never undone without a trace, and what is restored is as open to
 //! others as it was, not for a moment more.
 
 use crate::common::fault::{FaultDisk, Faults};
@@ -138,7 +139,8 @@ fn files_that_were_exchanged_under_the_same_times_are_not_taken_for_unchanged() 
         let all = SealOptions { read_all: true, ..again.clone() };
         let report = seal(&all, &mut Silent);
         if mode == Mode::Beside {
-            // Both blocks of a stripe are gone with their old content: parity is made anew where that is borne.
+            // Both blocks of a stripe are gone with their old content: parity is made anew where
+            // that is borne.
             report.unwrap();
         } else {
             assert_eq!(report.unwrap().changed, 2);

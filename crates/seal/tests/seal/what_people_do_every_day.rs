@@ -1,4 +1,5 @@
-//! Claim: one file or folder can be had, healed and listed; what would be done is what is done; what is not meant is left out.
+//! Claim: one file or folder can be had, healed and listed; what would be done is what is done;
+//! what is not meant is left out.
 
 use crate::common::fault::{FaultDisk, Faults};
 use crate::common::*;

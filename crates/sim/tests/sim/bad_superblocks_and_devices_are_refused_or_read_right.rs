@@ -1,5 +1,6 @@
-//! What is wrong with devices before a volume is opened: it is refused with a reason, or all of it reads right; never a panic, never a
-//! wrong byte, and nothing is written to a device of another volume.
+//! What is wrong with devices before a volume is opened: it is refused with a reason, or all of it
+//! reads right; never a panic, never a wrong byte, and nothing is written to a device of another
+//! volume.
 
 #![allow(clippy::needless_range_loop, reason = "the slot is what is tried, the disks are changed by it")]
 
@@ -45,7 +46,8 @@ impl Made {
         sim::open_and_read(1, make, &self.real.config, disks, self.model.clone()).map_err(Box::new)
     }
 
-    /// Opens and reads everything; panics with what was done to the devices unless it is refused or right.
+    /// Opens and reads everything; panics with what was done to the devices unless it is refused or
+    /// right.
     fn ends(&self, disks: Vec<Disk>, what: &dyn std::fmt::Debug) -> End {
         match self.open(disks) {
             Ok(_) => End::Right,
@@ -133,8 +135,9 @@ fn truncated_devices() {
             match (count, made.open(disks)) {
                 (_, Ok(_)) => right += 1,
                 (..=2, Err(failure)) => panic!("{count} devices end at {blocks}: {failure}"),
-                // More than the code bears: refused as a whole or block by block, or the last record is taken for one that a power
-                // failure stopped (docs/simulation.md); never what nobody wrote.
+                // More than the code bears: refused as a whole or block by block, or the last
+                // record is taken for one that a power failure stopped (docs/simulation.md); never
+                // what nobody wrote.
                 (_, Err(failure)) => match failure.cause {
                     Cause::NotOpened { .. } | Cause::Wrong(sim::Wrong::Failed { .. }) => refused += 1,
                     Cause::Wrong(sim::Wrong::Content {
@@ -198,7 +201,8 @@ fn devices_of_another_volume_are_not_written_to() {
     }
 }
 
-/// A copy of a device, put back when the others have gone on: what it lacks nobody recorded as missing.
+/// A copy of a device, put back when the others have gone on: what it lacks nobody recorded as
+/// missing.
 #[test]
 fn a_device_from_a_backup_is_made_anew_and_more_than_the_code_bears_are_refused() {
     hush();
@@ -244,7 +248,8 @@ fn a_device_from_a_backup_is_made_anew_and_more_than_the_code_bears_are_refused(
     }
 }
 
-/// Whenever it happens while a volume is opened: what is read then is what was flushed, or nothing is.
+/// Whenever it happens while a volume is opened: what is read then is what was flushed, or nothing
+/// is.
 #[test]
 fn more_devices_than_the_code_bears_go_while_it_is_opened() {
     hush();
@@ -276,8 +281,9 @@ fn more_devices_than_the_code_bears_go_while_it_is_opened() {
     assert!(refused > 20, "{refused} refused, {after} opened before");
 }
 
-/// A session that is begun and comes to nothing leaves its superblock on a device that is away then, and the next one has the same number. When the
-/// device is back it has run alone no more than before, whenever the opening that it comes back to is cut off.
+/// A session that is begun and comes to nothing leaves its superblock on a device that is away
+/// then, and the next one has the same number. When the device is back it has run alone no more
+/// than before, whenever the opening that it comes back to is cut off.
 #[test]
 fn a_device_of_a_session_that_came_to_nothing_has_not_run_separately() {
     for steps in 0.. {

@@ -1,5 +1,5 @@
-//! The simulation is not blind: a bug planted in each mechanism that keeps what was flushed makes some seed fail, and the same seeds
-//! pass without it.
+//! The simulation is not blind: a bug planted in each mechanism that keeps what was flushed makes
+//! some seed fail, and the same seeds pass without it.
 
 use crate::real::{Real, SHAPES, Shape, WEATHERS, hush};
 use pantile_sim::{Failure, Fault, Stats, each_seed};
@@ -47,8 +47,9 @@ impl Worlds {
 /// Codes of restless worlds.
 const RESTLESS: [&str; 4] = ["mirror:2", "raid5:2", "mirror:3", "raid6:2"];
 
-/// Few places, whole stripes only, and a crash every few requests. Where devices lose writes, what a forgotten record wrote lies where the
-/// next session writes the same stripe, and is not overwritten; where they come and go, every step of a rebuild is a last one.
+/// Few places, whole stripes only, and a crash every few requests. Where devices lose writes, what
+/// a forgotten record wrote lies where the next session writes the same stripe, and is not
+/// overwritten; where they come and go, every step of a rebuild is a last one.
 fn restless(code: &'static str, faults: &[Fault]) -> Real {
     let shape = Shape {
         code,
@@ -75,8 +76,9 @@ fn run(worlds: &[Real], seed: u64) -> Result<Stats, Failure> {
     worlds[(seed % worlds.len() as u64) as usize].run(seed)
 }
 
-/// Seeds within which a bug is caught: its chance is one in hundreds, or in some thousands of what is done within milliseconds. What needs many is looked for
-/// from where it was found when this was written.
+/// Seeds within which a bug is caught: its chance is one in hundreds, or in some thousands of what
+/// is done within milliseconds. What needs many is looked for from where it was found when this was
+/// written.
 fn seeds(bug: Bug) -> Range<u64> {
     match bug {
         Bug::GivesGenerationsAgain => 1350..9000,

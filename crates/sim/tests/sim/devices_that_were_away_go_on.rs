@@ -1,5 +1,6 @@
-//! A device that was away comes back after any number of openings; one that ran separately is left as it is where the volume can do without it, and
-//! nothing is opened where either side could have been flushed to.
+//! A device that was away comes back after any number of openings; one that ran separately is left
+//! as it is where the volume can do without it, and nothing is opened where either side could have
+//! been flushed to.
 
 use crate::real::hand::Hand;
 use crate::real::{Shape, hush};
@@ -71,7 +72,8 @@ fn a_device_is_caught_up_however_often_the_volume_was_opened_without_it() {
     }
 }
 
-/// Another device comes and goes, again and again, while one is away: each loss is a history, and all of them are remembered.
+/// Another device comes and goes, again and again, while one is away: each loss is a history, and
+/// all of them are remembered.
 #[test]
 fn the_losses_of_others_are_remembered_while_a_device_is_away() {
     let mut hand = Hand::new(&SHAPE);
@@ -91,7 +93,8 @@ fn the_losses_of_others_are_remembered_while_a_device_is_away() {
     assert_eq!(hand.read(), hand.filled_with(2));
 }
 
-/// Side A has devices 0 to 2, side B has 2 and 3: each could be opened alone, but of B only device 3 is put in.
+/// Side A has devices 0 to 2, side B has 2 and 3: each could be opened alone, but of B only device
+/// 3 is put in.
 #[test]
 fn a_volume_opens_without_a_device_that_ran_separately_and_leaves_it_as_it_is() {
     for b_is_opened_more_often in [false, true] {
@@ -146,8 +149,9 @@ fn sides_that_could_both_have_been_flushed_to_are_refused() {
     assert!(!halves_are_refused(Some(Bug::KeepsHistory)), "a history that is never drawn anew shows nothing");
 }
 
-/// A device is let in after it was away, and everything stops after any step of that. Then either half is opened alone. Whatever is said to be durable
-/// on both is never taken for one: they are refused together; and if one could not be written alone, the other is what counts.
+/// A device is let in after it was away, and everything stops after any step of that. Then either
+/// half is opened alone. Whatever is said to be durable on both is never taken for one: they are
+/// refused together; and if one could not be written alone, the other is what counts.
 #[test]
 fn no_step_of_letting_a_device_in_hides_that_halves_ran_separately() {
     hush();

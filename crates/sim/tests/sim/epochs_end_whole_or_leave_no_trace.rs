@@ -1,5 +1,5 @@
-//! Epochs of delayed parity in the world that fails on purpose: an end is seen as a whole or not at all, nobody else is touched, and what a
-//! lost device costs is said.
+//! Epochs of delayed parity in the world that fails on purpose: an end is seen as a whole or not at
+//! all, nobody else is touched, and what a lost device costs is said.
 //!
 //! `SIM_FIRST=7 SIM_SEEDS=1` runs that seed again, `SIM_SEEDS=20000` so many.
 
@@ -11,7 +11,8 @@ use pantile_sim::{self as sim, Ask, Data, Exhausted, Failure, Stats, Told, World
 use pantile_volume::{Bug, EpochId, Event, Slot, UserBlock, Volume};
 use std::collections::BTreeSet;
 
-/// Every shape in every weather, with more places in some, because epochs need them, and less memory in most, because what is in memory is not lost.
+/// Every shape in every weather, with more places in some, because epochs need them, and less
+/// memory in most, because what is in memory is not lost.
 fn worlds(bug: Option<Bug>) -> Vec<Real> {
     let world = |(index, (faults, shape)): (usize, (&&[sim::Fault], &Shape))| {
         let spare_stripes = shape.spare_stripes + [0, 4, 12][index % 3];
@@ -70,7 +71,8 @@ fn an_epoch_ends_as_a_whole_and_costs_nobody_else_anything() {
     }
 }
 
-/// The end of an epoch is not answered yet, because a device is just let in, and somebody writes to what the epoch held. A crash leaves that.
+/// The end of an epoch is not answered yet, because a device is just let in, and somebody writes to
+/// what the epoch held. A crash leaves that.
 #[test]
 fn what_is_written_behind_an_end_may_be_there_before_its_answer() {
     hush();
@@ -80,7 +82,8 @@ fn what_is_written_behind_an_end_may_be_there_before_its_answer() {
     }
 }
 
-/// A power failure tears a superblock and its copy, which were written together, and the one before has rotted: the device was as good as lost.
+/// A power failure tears a superblock and its copy, which were written together, and the one before
+/// has rotted: the device was as good as lost.
 const TEARS_A_SUPERBLOCK: u64 = 46_670;
 
 #[test]
@@ -91,7 +94,8 @@ fn a_crash_and_a_bad_block_leave_a_superblock() {
     }
 }
 
-/// Devices that come, go and are slow, and no crashes: rebuilds overlap with reads more often than in other worlds.
+/// Devices that come, go and are slow, and no crashes: rebuilds overlap with reads more often than
+/// in other worlds.
 fn restless() -> Vec<Real> {
     let bears_one = ["mirror", "raid5", "raid0"];
     let shapes = SHAPES.iter().filter(|shape| !bears_one.iter().any(|kind| shape.code.starts_with(kind)));
@@ -196,7 +200,8 @@ fn lost_of(told: &Told) -> BTreeSet<u64> {
     }
 }
 
-/// Each device in turn: what it alone had is named, block by block; nothing else is lost; written again it can be sealed.
+/// Each device in turn: what it alone had is named, block by block; nothing else is lost; written
+/// again it can be sealed.
 fn losses_are_exact(code: &'static str, bug: Option<Bug>) {
     let slots = Bench::new(code, None).real.geometry.slots() as u32;
     let mut losses = 0;
@@ -281,7 +286,8 @@ fn bugs_planted_in_epochs_are_caught_and_without_them_the_same_seeds_pass() {
     println!("without a bug, seeds 0 to {last} pass");
 }
 
-/// Power failures after every step of small scripts with epochs, with every subset of what was not flushed up to a bound.
+/// Power failures after every step of small scripts with epochs, with every subset of what was not
+/// flushed up to a bound.
 #[test]
 fn no_power_failure_leaves_a_part_of_an_epoch() {
     hush();

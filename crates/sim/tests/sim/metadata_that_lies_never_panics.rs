@@ -1,7 +1,9 @@
-//! Metadata that says what cannot be, under checksums that fit: a volume is refused or served, and never panics, hangs, or breaks the
-//! rules towards its driver. What users read then is not judged: whoever makes checksums fit can also write other data.
+//! Metadata that says what cannot be, under checksums that fit: a volume is refused or served, and
+//! never panics, hangs, or breaks the rules towards its driver. What users read then is not judged:
+//! whoever makes checksums fit can also write other data.
 //!
-//! `FUZZ_SEEDS=100000` tries more, `FUZZ_FIRST=7 FUZZ_SEEDS=1` one again; `tools/fuzz.sh` goes on for as long as is wanted.
+//! `FUZZ_SEEDS=100000` tries more, `FUZZ_FIRST=7 FUZZ_SEEDS=1` one again; `tools/fuzz.sh` goes on
+//! for as long as is wanted.
 
 use crate::real::{Driven, Real, Shape, hush, number};
 use pantile_format::Crc64;
@@ -206,7 +208,8 @@ fn use_it(config: &Config, real: &Real, disks: Vec<Disk>, random: &mut Random) -
     is_opened
 }
 
-/// A count that went around, a record that maps a place in use to another stripe, and one that frees it twice.
+/// A count that went around, a record that maps a place in use to another stripe, and one that
+/// frees it twice.
 const FAILED_ONCE: [u64; 3] = [1200, 16_692, 19_492];
 
 #[test]

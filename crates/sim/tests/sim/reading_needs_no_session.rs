@@ -1,4 +1,5 @@
-//! A volume that is opened to be read only gives what an opening with a session would, wherever everything stopped, and writes nothing.
+//! A volume that is opened to be read only gives what an opening with a session would, wherever
+//! everything stopped, and writes nothing.
 
 use crate::real::Shape;
 use crate::real::hand::Hand;

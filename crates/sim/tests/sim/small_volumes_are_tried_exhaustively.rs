@@ -1,5 +1,6 @@
-//! The volume itself in small worlds: a power failure after every step of a few requests, with every subset of what was not flushed
-//! where that is not too many, with all devices and with each of them lost.
+//! The volume itself in small worlds: a power failure after every step of a few requests, with
+//! every subset of what was not flushed where that is not too many, with all devices and with each
+//! of them lost.
 
 use crate::real::{Real, Shape, hush, number};
 use pantile_sim::{Exhausted, Failure, exhaust};

@@ -1,4 +1,5 @@
-//! The world is neither blind nor unjust: a sound toy passes every seed, and each planted bug is caught within a stated number.
+//! The world is neither blind nor unjust: a sound toy passes every seed, and each planted bug is
+//! caught within a stated number.
 
 use crate::common::{Bug, Toy};
 use pantile_sim::{Breach, Cause, Config, Failure, Fault, Stats, Verdict, Wrong, run_seed, run_seeds};

@@ -1,8 +1,9 @@
 //! The policy `inplace`: what it keeps, at what cost, and what it cannot keep.
 //!
-//! It keeps what was flushed through crashes while all devices are there, and through losses, returns and replacements of devices
-//! while nothing crashes, on devices that write a block whole or not at all. Through both together it does not: the write hole, which
-//! a test here falls into. That is what the other policy is for.
+//! It keeps what was flushed through crashes while all devices are there, and through losses,
+//! returns and replacements of devices while nothing crashes, on devices that write a block whole
+//! or not at all. Through both together it does not: the write hole, which a test here falls into.
+//! That is what the other policy is for.
 
 use crate::real::{hush, number, rest};
 use pantile_code::Code;
@@ -181,7 +182,8 @@ fn what_was_flushed_survives_lost_devices_while_nothing_crashes() {
     all_pass(&worlds(&[Fault::Gone, Fault::Slow, Fault::Refused, Fault::Returns, Fault::Replaced], 0, None));
 }
 
-/// Each is borne alone, and one after the other: a crash of a volume that was whole, a loss, a return, a crash again.
+/// Each is borne alone, and one after the other: a crash of a volume that was whole, a loss, a
+/// return, a crash again.
 #[test]
 fn what_was_flushed_survives_crashes_and_losses_that_take_turns() {
     all_pass(&in_turns(None));
@@ -216,7 +218,8 @@ fn without_marks_a_crash_in_the_middle_of_a_write_is_not_healed() {
     }
 }
 
-/// A volume so small that every state after a power failure can be tried, in which all devices stay.
+/// A volume so small that every state after a power failure can be tried, in which all devices
+/// stay.
 #[allow(clippy::result_large_err, reason = "one a run")]
 fn exhausted(code: &str, bug: Option<Bug>, seed: u64) -> Result<Exhausted, sim::Failure> {
     let mut small = Worlds { bug, ..Worlds::with(geometry_of(code, 1, 16, 3), &[], 0) };
@@ -227,8 +230,9 @@ fn exhausted(code: &str, bug: Option<Bug>, seed: u64) -> Result<Exhausted, sim::
     sim::exhaust(seed, |start| small.make(start), &small.config, number("SIM_STATES", 64))
 }
 
-/// A power failure after every step, with every subset of the blocks that were not flushed where that is not too many.
-/// `SIM_STATES=4096` tries more subsets at each step, `SIM_SEEDS=10` more scripts.
+/// A power failure after every step, with every subset of the blocks that were not flushed where
+/// that is not too many. `SIM_STATES=4096` tries more subsets at each step, `SIM_SEEDS=10` more
+/// scripts.
 #[test]
 fn no_power_failure_of_a_small_volume_loses_what_was_flushed() {
     hush();
@@ -244,7 +248,8 @@ fn no_power_failure_of_a_small_volume_loses_what_was_flushed() {
     println!("{}", failure.expect("a stripe without a mark is not healed").cause);
 }
 
-/// A block that nobody wrote to changes. It is what the policy cannot keep, and this fails on the day that it can.
+/// A block that nobody wrote to changes. It is what the policy cannot keep, and this fails on the
+/// day that it can.
 #[test]
 fn a_crash_with_a_device_lost_falls_into_the_write_hole() {
     let cause = first_failure(&worlds(&[Fault::Gone], 8, None), 2000);
@@ -327,8 +332,9 @@ impl Bench {
     }
 }
 
-/// A write of 4 KiB in RAID-5 is two reads and two writes, and two writes of headers; the first in a stripe costs a round
-/// of records more, and the first since the volume was opened two reads of headers.
+/// A write of 4 KiB in RAID-5 is two reads and two writes, and two writes of headers; the first in
+/// a stripe costs a round of records more, and the first since the volume was opened two reads of
+/// headers.
 #[test]
 fn a_small_write_in_raid5_is_two_reads_and_two_writes_and_two_of_headers() {
     let mut bench = Bench::new("raid5:4");
@@ -342,7 +348,8 @@ fn a_small_write_in_raid5_is_two_reads_and_two_writes_and_two_of_headers() {
     assert_eq!(bench.cost_of(&[1]).0, [2, 2, 2 + 2 + 5, 5 + 5], "cold and without a mark");
     assert_eq!(bench.cost_of(&[1]).0, [2, 0, 2 + 2, 5], "warm and with a mark");
     assert_eq!(bench.cost_of(&[2]).0, [2, 0, 2 + 2, 5], "another block of the stripe");
-    // Three of four cells: one is read and parity made anew. Of three chunks the headers are not known yet.
+    // Three of four cells: one is read and parity made anew. Of three chunks the headers are not
+    // known yet.
     assert_eq!(bench.cost_of(&[1, 5, 9]).0, [1, 3, 4 + 4, 5]);
     assert_eq!(bench.cost_of(&[1, 5, 9]).0, [1, 0, 4 + 4, 5]);
     // Behind its header a block needs no write of its own.
@@ -413,7 +420,8 @@ fn stripes_that_were_made_whole_from_perhaps_older_parity_are_counted() {
     }
 }
 
-/// What was computed from parity of a stripe that a crash caught is suspect, block for block, until it is written or a person calls it good.
+/// What was computed from parity of a stripe that a crash caught is suspect, block for block, until
+/// it is written or a person calls it good.
 #[test]
 fn what_a_crash_made_doubtful_stays_suspect_until_it_is_written_or_called_good() {
     for code in CODES {
@@ -474,7 +482,8 @@ fn stripes_that_rest_are_not_marked_for_ever() {
     assert_eq!(bench.status().marked_stripes, 0);
 }
 
-/// An epoch needs free places, and this policy has none: it is refused, and nothing of the volume is touched or held.
+/// An epoch needs free places, and this policy has none: it is refused, and nothing of the volume
+/// is touched or held.
 #[test]
 fn epochs_are_refused_and_leave_nothing_behind() {
     let mut bench = Bench::new("raid5:4");

@@ -1,6 +1,8 @@
-//! The volume itself in the world that fails on purpose: nothing that was flushed is lost, and every run ends clean.
+//! The volume itself in the world that fails on purpose: nothing that was flushed is lost, and
+//! every run ends clean.
 //!
-//! One number is a whole run: which shape of volume, in which weather, and every choice of the world. `tools/simulate.sh` runs many.
+//! One number is a whole run: which shape of volume, in which weather, and every choice of the
+//! world. `tools/simulate.sh` runs many.
 
 #![allow(clippy::result_large_err, reason = "one a run")]
 
@@ -58,7 +60,8 @@ fn nothing_that_was_flushed_is_lost() {
     }
 }
 
-/// Seeds that failed once, when the world and the engine were as they are but for the fault. `docs/simulation.md` says what each showed.
+/// Seeds that failed once, when the world and the engine were as they are but for the fault.
+/// `docs/simulation.md` says what each showed.
 const FAILED_ONCE: [u64; 3] = [2094, 2213, 405_154];
 
 #[test]

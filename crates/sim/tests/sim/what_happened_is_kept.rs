@@ -1,5 +1,6 @@
-//! What a volume says of itself outlives power failures: what was lost and why, how far a scrub was, which data are lost or suspect. And a volume of
-//! version 1, which keeps none of it, becomes one of version 2 as a whole or not at all.
+//! What a volume says of itself outlives power failures: what was lost and why, how far a scrub
+//! was, which data are lost or suspect. And a volume of version 1, which keeps none of it, becomes
+//! one of version 2 as a whole or not at all.
 
 #![allow(clippy::result_large_err, reason = "one a run")]
 
@@ -27,7 +28,8 @@ fn called(status: &Status, kind: RangeKind) -> Vec<u64> {
     ranges.flat_map(|range| range.first.0..range.first.0 + range.count).collect()
 }
 
-/// Whatever of it is done when the power fails: the volume opens, has all that it had, is of one version, and can be upgraded (again).
+/// Whatever of it is done when the power fails: the volume opens, has all that it had, is of one
+/// version, and can be upgraded (again).
 #[test]
 fn an_upgrade_that_the_power_cuts_off_anywhere_leaves_one_version_and_all_data() {
     hush();
@@ -68,7 +70,8 @@ fn an_upgrade_that_the_power_cuts_off_anywhere_leaves_one_version_and_all_data()
     assert!(of_version[1] > 20 && of_version[2] > 20, "{of_version:?}");
 }
 
-/// Every weather, with volumes of version 1 that are upgraded early, late or never in each of their sessions.
+/// Every weather, with volumes of version 1 that are upgraded early, late or never in each of their
+/// sessions.
 #[test]
 fn volumes_that_are_upgraded_at_any_time_lose_nothing() {
     hush();
@@ -88,7 +91,8 @@ fn volumes_that_are_upgraded_at_any_time_lose_nothing() {
     }
 }
 
-/// A volume of version 1 is written by this program for as long as nobody upgrades it, and stays what it is.
+/// A volume of version 1 is written by this program for as long as nobody upgrades it, and stays
+/// what it is.
 #[test]
 fn nothing_of_version_2_gets_into_a_volume_of_version_1() {
     for code in CODES {
@@ -164,7 +168,8 @@ fn lost_blocks_are_listed_exactly_until_they_are_written_again_whatever_fails_me
     }
 }
 
-/// A scrub with repair ends when what it found is written anew, and says what it could and could not do.
+/// A scrub with repair ends when what it found is written anew, and says what it could and could
+/// not do.
 #[test]
 fn a_scrub_says_apart_what_it_repaired_and_what_it_could_not() {
     for (losses, repaired, left) in [(1, 1, 0), (2, 1, 0), (3, 0, 1)] {

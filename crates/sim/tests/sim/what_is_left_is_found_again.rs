@@ -1,5 +1,5 @@
-//! Superblocks that are gone on more devices than the code bears are made again from one that is left, and maps that are gone on all from what the
-//! chunks say of themselves.
+//! Superblocks that are gone on more devices than the code bears are made again from one that is
+//! left, and maps that are gone on all from what the chunks say of themselves.
 
 use crate::real::Shape;
 use crate::real::hand::Hand;

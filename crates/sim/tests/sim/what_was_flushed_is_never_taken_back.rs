@@ -1,5 +1,6 @@
-//! What more than t devices cannot read any more is lost, and never becomes what it was before: once a flush was answered and the volume has been
-//! stopped, or left alone for a moment, it knows of its last record that it was durable.
+//! What more than t devices cannot read any more is lost, and never becomes what it was before:
+//! once a flush was answered and the volume has been stopped, or left alone for a moment, it knows
+//! of its last record that it was durable.
 
 use crate::real::hand::Hand;
 use crate::real::{Shape, hush};
@@ -32,7 +33,8 @@ const CODES: [&str; 10] = [
 const OLD: Data = [1; 16];
 const NEW: Data = [2; 16];
 
-/// What is written last: all stripes, one block (copies in the log), or as many as fill rows of the log.
+/// What is written last: all stripes, one block (copies in the log), or as many as fill rows of the
+/// log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
     Stripes,
@@ -52,7 +54,8 @@ impl Written {
     }
 }
 
-/// A volume of [`OLD`], of which a part is [`NEW`], durable, and in the last record. And the devices before that.
+/// A volume of [`OLD`], of which a part is [`NEW`], durable, and in the last record. And the
+/// devices before that.
 fn written(code: &'static str, written: Written) -> (Hand, Vec<Disk>) {
     let mut hand = Hand::new(&Shape { code, ..SHAPE });
     hand.fill(OLD[0]);
@@ -83,7 +86,8 @@ enum Damage {
 impl Damage {
     const ALL: [Damage; 3] = [Damage::Unreadable, Damage::Rot, Damage::GoneAndOneBlock];
 
-    /// Does it to the first t + 1 devices with something new; `false`: there are not so many, or the code bears it.
+    /// Does it to the first t + 1 devices with something new; `false`: there are not so many, or
+    /// the code bears it.
     fn strike(self, hand: &mut Hand, before: &[Disk]) -> bool {
         let tolerance = hand.real.geometry.tolerance();
         let found = (0..before.len()).map(|slot| (slot, changed(hand, before, slot)));
@@ -176,7 +180,8 @@ fn what_cannot_be_read_is_lost_and_not_what_it_was_before() {
     assert!(tried > 300 && lost > tried / 2, "{tried} cases, {lost} with something lost");
 }
 
-/// The same damage right after the flush: nothing tells the last record from one that a crash cut off, so the state before it is given.
+/// The same damage right after the flush: nothing tells the last record from one that a crash cut
+/// off, so the state before it is given.
 #[test]
 fn a_record_that_nothing_says_was_durable_is_taken_back() {
     hush();
@@ -191,8 +196,8 @@ fn a_record_that_nothing_says_was_durable_is_taken_back() {
     }
 }
 
-/// The power fails after any number of steps of commits that begin while a proof is wanted, and of the proof: nothing is lost, and all that is
-/// new is there once the flush was answered.
+/// The power fails after any number of steps of commits that begin while a proof is wanted, and of
+/// the proof: nothing is lost, and all that is new is there once the flush was answered.
 #[test]
 fn what_was_not_flushed_is_not_made_to_count() {
     hush();

@@ -26,17 +26,20 @@ impl Engine {
             return;
         }
         if self.is_provisional && self.members_changed && self.journal_has_blocks(FIRST_RECORD_BLOCKS) {
-            // The session counts from its first record on. A snapshot that it wrote before would lie where one lies that a device may refer to that
-            // is not here, and be in the way of all others when that device is the newest again.
+            // The session counts from its first record on. A snapshot that it wrote before would
+            // lie where one lies that a device may refer to that is not here, and be in the way of
+            // all others when that device is the newest again.
             self.members_changed = false;
             self.commit = Some(Commit::of_members(self.maps.generation));
             self.phase_part_done();
             return;
         }
-        // Nobody takes part before all that is written ahead is recorded, and all that a device may lack is written anew.
+        // Nobody takes part before all that is written ahead is recorded, and all that a device may
+        // lack is written anew.
         let may_admit = self.arrivals.is_empty() || (self.staged.is_empty() && self.may_admit());
         if !self.arrivals.is_empty() && may_admit && is_closed(&self.superblock) {
-            // Before any of them gets a superblock of this history the others say that it may have one.
+            // Before any of them gets a superblock of this history the others say that it may have
+            // one.
             self.history_is_open = true;
             self.begin_snapshot();
             return;
@@ -84,8 +87,9 @@ impl Engine {
 
     /// How much of what is dirty should be made durable, although nobody waits for it.
     ///
-    /// Stripes that are being written ahead are left to that, and those that are dirty in part may soon be whole: a commit that took them now would put
-    /// them into the log, and its flush would wait for writes that it does not cover.
+    /// Stripes that are being written ahead are left to that, and those that are dirty in part may
+    /// soon be whole: a commit that took them now would put them into the log, and its flush would
+    /// wait for writes that it does not cover.
     fn amount_to_seal(&self) -> Amount {
         if !self.above_mark() {
             return Amount::Nothing;
@@ -124,8 +128,8 @@ impl Engine {
         }
     }
 
-    /// Everything sealed is durable: answers those who wait for it, unless a device was lost and no record says so yet, or one is to say
-    /// that the last is durable.
+    /// Everything sealed is durable: answers those who wait for it, unless a device was lost and no
+    /// record says so yet, or one is to say that the last is durable.
     pub(super) fn answer_sealed(&mut self) {
         let is_told = !self.members_changed || self.planted.is(Bug::AnswersBeforeLossIsRecorded);
         if is_told && !self.owes_proof() {
@@ -147,7 +151,8 @@ impl Engine {
         !self.maps.log.is_empty() && self.maps.free_rows.len() < self.geometry.log_rows() as usize / 4
     }
 
-    /// Whether the log is emptied although it is not low, because nobody asks for anything; a rebuild goes first.
+    /// Whether the log is emptied although it is not low, because nobody asks for anything; a
+    /// rebuild goes first.
     pub(super) fn log_is_put_away(&self) -> bool {
         let rows = self.geometry.log_rows() as usize;
         let is_used = !self.maps.log.is_empty() && self.maps.free_rows.len() < rows - rows / 8;

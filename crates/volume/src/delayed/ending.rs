@@ -1,4 +1,5 @@
-//! How an epoch ends: rounds of making what is owed, and the record that switches all of its stripes.
+//! How an epoch ends: rounds of making what is owed, and the record that switches all of its
+//! stripes.
 
 use super::{Ended, Epoch, Round, SETTLING_BLOCKS_MOST};
 use crate::commit::Commit;
@@ -110,7 +111,8 @@ impl Engine {
         waiting.into_iter().for_each(|id| self.refuse_within(id, Failure::NotDurable));
     }
 
-    /// Makes parity of the oldest stripes that are due: all of an epoch that ends, else what is beyond the budget or old.
+    /// Makes parity of the oldest stripes that are due: all of an epoch that ends, else what is
+    /// beyond the budget or old.
     fn settle_what_is_due(&mut self, epoch: EpochId) {
         let blocks = self.geometry.code.cell_count() as u64 * u64::from(self.geometry.element_blocks());
         loop {
@@ -212,7 +214,8 @@ impl Engine {
         }
     }
 
-    /// Something of a stripe is written, or nobody wants it any more: a flush may wait for it, or for what was written meanwhile.
+    /// Something of a stripe is written, or nobody wants it any more: a flush may wait for it, or
+    /// for what was written meanwhile.
     pub(crate) fn round_of(&mut self, epoch: EpochId, owed: OwedId) {
         let Some(Epoch { round: Some(round), .. }) = self.delayed.epochs.get_mut(&epoch) else { return };
         let Some(&version) = round.stripes.get(&owed) else { return };
@@ -280,7 +283,8 @@ impl Engine {
         self.delayed.epochs.iter().find(|(_, known)| is_ready(known)).map(|(&id, _)| id)
     }
 
-    /// A commit of nothing but the record of an end. Everything that it names was reported written; its flush covers it.
+    /// A commit of nothing but the record of an end. Everything that it names was reported written;
+    /// its flush covers it.
     pub(crate) fn begin_end(&mut self, epoch: EpochId) {
         let Some(known) = self.delayed.epochs.get_mut(&epoch) else { return };
         known.state = EpochState::Sealing;

@@ -161,7 +161,8 @@ impl Engine {
         (!fits).then_some(Failure::EpochFull { epoch, stripes: room / each })
     }
 
-    /// Finds places for stripes that an epoch has not written yet. `None`: not now, but when what is under way is done.
+    /// Finds places for stripes that an epoch has not written yet. `None`: not now, but when what
+    /// is under way is done.
     fn make_stripes(&mut self, epoch: EpochId, logicals: &BTreeSet<u32>) -> Result<(), Option<Failure>> {
         let known = self.delayed.epochs.get(&epoch).ok_or(Some(Failure::NoSuchEpoch { epoch }))?;
         let new: BTreeSet<u32> =

@@ -17,8 +17,8 @@ pub struct Birth {
     pub created: i64,
 }
 
-/// The first blocks of a new volume's devices, to be written and flushed before it is opened. It is of version 2, or, where the text of its code leaves
-/// no room for that, of version 1.
+/// The first blocks of a new volume's devices, to be written and flushed before it is opened. It is
+/// of version 2, or, where the text of its code leaves no room for that, of version 1.
 ///
 /// Errors: `Invalid` with what no superblock can say: a name or a code that is too long.
 pub fn format_volume(

@@ -18,7 +18,8 @@ pub enum OpenError {
         /// Devices that answer and are of an earlier time than the newest: they do not count.
         older: Vec<Slot>,
     },
-    /// Whether the last change was flushed cannot be told: more devices are missing than its copies can bear.
+    /// Whether the last change was flushed cannot be told: more devices are missing than its copies
+    /// can bear.
     Undecided {
         /// Devices that answer.
         have: usize,

@@ -122,7 +122,8 @@ impl Opening {
         }
     }
 
-    /// Asks the next device for the state that goes with the snapshot; `false`: it is there, or nobody is left to ask.
+    /// Asks the next device for the state that goes with the snapshot; `false`: it is there, or
+    /// nobody is left to ask.
     fn read_state(&mut self) -> bool {
         let newest = self.newest.as_ref();
         let reference = newest.and_then(|n| Some((n.snapshot?.area, n.second?, n.second?.state?)));
@@ -152,13 +153,15 @@ impl Opening {
         }
     }
 
-    /// Blocks from one place of the ring up to another. Records never fill it, so that equal places mean none.
+    /// Blocks from one place of the ring up to another. Records never fill it, so that equal places
+    /// mean none.
     pub(super) fn ring_blocks(&self, from: u32, to: u32) -> u32 {
         let blocks = self.geometry.journal_blocks();
         (to + blocks - from) % blocks
     }
 
-    /// The record of this number at a block of the ring, from any device that has it whole, and what it changes.
+    /// The record of this number at a block of the ring, from any device that has it whole, and
+    /// what it changes.
     fn record_at(&self, at: u32, number: u64, newest: &Superblock) -> Option<(&Kept, Record, Vec<Change>)> {
         let shape = self.geometry.shape();
         let mut best: Option<(&Kept, Record, Vec<Change>)> = None;
@@ -184,7 +187,8 @@ impl Opening {
         let (Some(newest), Some(mut maps)) = (self.newest.clone(), self.base.take()) else { return };
         let (mut number, mut head) = newest.snapshot.map_or((0, 0), |s| (s.record.0, s.replay_at));
         let mut last: Option<(Kept, u32, Vec<Change>)> = None;
-        // The last record is applied when it is known to be the last, so that the maps before it need not be kept for each.
+        // The last record is applied when it is known to be the last, so that the maps before it
+        // need not be kept for each.
         while let Some((kept, record, changes)) = self.record_at(head, number + 1, &newest) {
             let after = self.geometry.common().record_after(head, record.len_blocks() as u32);
             last.iter().flat_map(|(_, _, changes)| changes).for_each(|change| maps.apply(change));
@@ -201,13 +205,14 @@ impl Opening {
         };
         last.iter().flat_map(|(_, _, changes)| changes).for_each(|change| maps.apply(change));
         self.rings = Rings::default();
-        // What the last record says of members is true even if it is forgotten: it is about what was written before it. But then no
-        // record says so.
+        // What the last record says of members is true even if it is forgotten: it is about what
+        // was written before it. But then no record says so.
         self.unrecorded = before.0.members != maps.members;
         before.0.members.clone_from(&maps.members);
         self.away = maps.absent();
         if RecordNumber(number + 1) < newest.first_record {
-            // The session was begun after more than is here: the devices that are here do not reach it.
+            // The session was begun after more than is here: the devices that are here do not reach
+            // it.
             self.error = Some(OpenError::NoSnapshot);
             return;
         }
@@ -247,11 +252,13 @@ impl Opening {
         }
         self.before = Some(before);
         self.phase = Phase::Verify;
-        // Also if an earlier opening has done so: a device that is here now may not have been there then, and no record says so.
+        // Also if an earlier opening has done so: a device that is here now may not have been there
+        // then, and no record says so.
         if let Some((kept, at, _)) = &last {
             let runs = record_runs(self.geometry.common(), *at, &kept.bytes);
-            // One that is lost gets a snapshot when it comes back. Until then a record may make it look as if it had gone on alone: its superblock
-            // may be of a session that was begun with it, came to nothing, and had the number of the one that wrote the record.
+            // One that is lost gets a snapshot when it comes back. Until then a record may make it
+            // look as if it had gone on alone: its superblock may be of a session that was begun
+            // with it, came to nothing, and had the number of the one that wrote the record.
             for slot in engine.present().into_iter().filter(|slot| !kept.on.contains(slot)) {
                 self.copies.extend(runs.iter().map(|(at, bytes)| (slot, *at, bytes.clone())));
             }

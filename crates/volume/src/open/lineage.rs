@@ -1,30 +1,42 @@
-//! Who goes on from whom: which devices are of one volume still, and when a volume gets another history.
+//! Who goes on from whom: which devices are of one volume still, and when a volume gets another
+//! history.
 //!
-//! Each superblock names the history of its device and the histories before it. A device whose history is neither the newest one nor among those before
-//! it has run separately: it has written what the others have not, or they what it has not, and nothing can make one of the two.
+//! Each superblock names the history of its device and the histories before it. A device whose
+//! history is neither the newest one nor among those before it has run separately: it has written
+//! what the others have not, or they what it has not, and nothing can make one of the two.
 //!
-//! *When a history is drawn anew.* Only when the volume is opened without a device that may have the one before, because only such a device could be
-//! opened elsewhere and go on from it, too. A device that was away already when the history was drawn, and has been since, cannot: so a volume that
-//! is opened a thousand times without it keeps one history all the while, and a device that comes back after any number of openings
-//! finds its own among the ancestors. What is remembered of a history is therefore one ancestor for each time that a device was lost, not for each
-//! opening; there is room for 126 of them while any of these devices is still away. Beyond that a device is taken for one that ran separately.
+//! *When a history is drawn anew.* Only when the volume is opened without a device that may have
+//! the one before, because only such a device could be opened elsewhere and go on from it, too. A
+//! device that was away already when the history was drawn, and has been since, cannot: so a volume
+//! that is opened a thousand times without it keeps one history all the while, and a device that
+//! comes back after any number of openings finds its own among the ancestors. What is remembered of
+//! a history is therefore one ancestor for each time that a device was lost, not for each opening;
+//! there is room for 126 of them while any of these devices is still away. Beyond that a device is
+//! taken for one that ran separately.
 //!
-//! *How it is known that nobody away has a history.* The superblocks say so: while no device has been lost or let in since a history was drawn the
-//! first ancestor stands twice ([`is_closed`]), and all of them name those that were away as lost. Every superblock of this history on every device that is
-//! here has to say it. The double is taken away ([`open_up`]) with the first superblock that names another loss, and before any device is let in. An
-//! older build draws a history at every opening without all devices and writes no double, so that it is never believed to have said what it does not know.
+//! *How it is known that nobody away has a history.* The superblocks say so: while no device has
+//! been lost or let in since a history was drawn the first ancestor stands twice ([`is_closed`]),
+//! and all of them name those that were away as lost. Every superblock of this history on every
+//! device that is here has to say it. The double is taken away ([`open_up`]) with the first
+//! superblock that names another loss, and before any device is let in. An older build draws a
+//! history at every opening without all devices and writes no double, so that it is never believed
+//! to have said what it does not know.
 //!
-//! Example: 6 devices, history A. Opened without 3: B is drawn, ancestors `A A`, and 3 is lost. Opened so 300 times: B all the while. Device 3 comes,
-//! with history A: it goes on, and is caught up. First a superblock with the ancestors `A` is durable, then 3 gets one. Opened without 5: C, `B B A`.
+//! Example: 6 devices, history A. Opened without 3: B is drawn, ancestors `A A`, and 3 is lost.
+//! Opened so 300 times: B all the while. Device 3 comes, with history A: it goes on, and is caught
+//! up. First a superblock with the ancestors `A` is durable, then 3 gets one. Opened without 5: C,
+//! `B B A`.
 //!
-//! *What is used when devices ran separately.* If exactly one of the sides could be opened alone, that one is, and the devices of the others are left as they
-//! are and named. If several could, each may have been flushed to, and a person has to choose: nothing is opened.
+//! *What is used when devices ran separately.* If exactly one of the sides could be opened alone,
+//! that one is, and the devices of the others are left as they are and named. If several could,
+//! each may have been flushed to, and a person has to choose: nothing is opened.
 
 use super::OpenError;
 use crate::{Bearing, Geometry, Slot};
 use pantile_format::volume::{HistoryId, Session, Superblock};
 
-/// Whether no device that is away can have the history of a superblock: none was lost or let in since it was drawn but those that it calls lost.
+/// Whether no device that is away can have the history of a superblock: none was lost or let in
+/// since it was drawn but those that it calls lost.
 pub(crate) fn is_closed(superblock: &Superblock) -> bool {
     matches!(&superblock.ancestors[..], [first, second, ..] if first == second)
 }
@@ -36,7 +48,8 @@ pub(crate) fn open_up(superblock: &mut Superblock) {
     }
 }
 
-/// History and ancestors of a session that begins without some devices, one of which may have the history before it.
+/// History and ancestors of a session that begins without some devices, one of which may have the
+/// history before it.
 pub(super) fn drawn(before: &Superblock, fresh: HistoryId) -> (HistoryId, Vec<HistoryId>) {
     let mut before = before.clone();
     open_up(&mut before);
@@ -60,15 +73,16 @@ impl Known {
         (if self.is_established { session } else { base }, session, update)
     }
 
-    /// Whether what another device has written is among what this one goes on from; what has changed nothing is of every side.
+    /// Whether what another device has written is among what this one goes on from; what has
+    /// changed nothing is of every side.
     fn goes_on_from(&self, other: &Known) -> bool {
         let (own, history) = (&self.superblock, &other.superblock.history);
         !other.is_established || own.history == *history || own.ancestors.contains(history)
     }
 }
 
-/// The newest superblock of the side that an opening would use, and the devices of the others; for who has superblocks alone, and takes every session for one
-/// that changed something.
+/// The newest superblock of the side that an opening would use, and the devices of the others; for
+/// who has superblocks alone, and takes every session for one that changed something.
 ///
 /// Errors: those of an opening.
 pub fn choose_side(
@@ -100,9 +114,11 @@ pub(super) struct Chosen {
     pub(super) apart: Vec<(Slot, HistoryId)>,
 }
 
-/// Chooses the side that a volume is opened from; `bears`: whether the code bears the loss of all devices but these.
+/// Chooses the side that a volume is opened from; `bears`: whether the code bears the loss of all
+/// devices but these.
 ///
-/// Errors: `NotThere` without any superblock, `RanSeparately` if no side could be opened alone, or several could.
+/// Errors: `NotThere` without any superblock, `RanSeparately` if no side could be opened alone, or
+/// several could.
 pub(super) fn choose(known: &[Known], bears: impl Fn(&[Slot]) -> bool) -> Result<Chosen, OpenError> {
     let mut heads: Vec<&Known> = Vec::new();
     let mut by_level: Vec<&Known> = known.iter().collect();

@@ -59,7 +59,8 @@ impl Engine {
         }
     }
 
-    /// Devices take part again: they lack what they should have of stripes that were settled without them.
+    /// Devices take part again: they lack what they should have of stripes that were settled
+    /// without them.
     pub(crate) fn admitted_to_owed(&mut self) {
         let ids: Vec<OwedId> = self.delayed.stripes.keys().copied().collect();
         let present = self.present();

@@ -24,8 +24,9 @@ impl Engine {
         let Some(owed) = self.delayed.stripes.get(&id) else { return };
         let is_whole = data.iter().all(|&at| owed.content[at].is_some());
         if owed.is_idle() && is_whole && !owed.has_parity && !owed.dirty.is_empty() {
-            // All of it goes to the devices now: parity goes with it, chunk after chunk, which costs no positioning. Where a part is there already
-            // parity waits for the end: then headers lie apart from what is written, and whoever waits would wait for them.
+            // All of it goes to the devices now: parity goes with it, chunk after chunk, which
+            // costs no positioning. Where a part is there already parity waits for the end: then
+            // headers lie apart from what is written, and whoever waits would wait for them.
             let at_once = owed.dirty.len() == data.len();
             self.begin_activity(id, if at_once { Kind::Settle } else { Kind::Fill });
             self.encode_owed(id);
@@ -64,7 +65,8 @@ impl Engine {
         self.owed_part_done(id);
     }
 
-    /// The writes of what is being done: blocks that are dirty, and after a computation what else a device lacks.
+    /// The writes of what is being done: blocks that are dirty, and after a computation what else a
+    /// device lacks.
     pub(super) fn write_activity(&mut self, id: OwedId, encoded: bool) {
         let data: BTreeSet<usize> = self.data_indexes().into_iter().collect();
         let Some(owed) = self.delayed.stripes.get(&id) else { return };
@@ -169,7 +171,8 @@ impl Engine {
                     self.delayed.memory.count_data(None, owed.content[at]);
                 }
             }
-            // What a lost device should hold, and what was computed of it, stays in memory until all is settled.
+            // What a lost device should hold, and what was computed of it, stays in memory until
+            // all is settled.
             for &at in
                 data.iter().filter(|&&at| owed.known[at] && !owed.held[at] && !owed.dirty.contains(&at))
             {
@@ -274,7 +277,8 @@ impl Engine {
     /// A stripe of which every device that is present has everything is settled, and leaves memory.
     pub(crate) fn settled_if_so(&mut self, id: OwedId) {
         if self.delayed.stripes.get(&id).is_some_and(|owed| owed.has_parity && !owed.recalled) {
-            // Data that were written go; those that a lost device should have can be computed once parity is written.
+            // Data that were written go; those that a lost device should have can be computed once
+            // parity is written.
             self.release_held(id);
         }
         let Some(owed) = self.delayed.stripes.get(&id) else { return };

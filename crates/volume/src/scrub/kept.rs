@@ -28,7 +28,8 @@ impl Scrubbing {
 }
 
 impl Engine {
-    /// How the last scrub stands: of this session, or as the devices tell of it. One that a stop or a crash has cut off waits.
+    /// How the last scrub stands: of this session, or as the devices tell of it. One that a stop or
+    /// a crash has cut off waits.
     pub(crate) fn scrub_status(&self) -> Option<ScrubStatus> {
         let Some(scrub) = &self.scrubbing else {
             let total = u64::from(self.geometry.logical_stripes());
@@ -101,7 +102,8 @@ impl Engine {
         note.into_iter().for_each(|note| self.note(Note::Scrub(note), true));
     }
 
-    /// Goes on with a scrub that a stop or a crash has cut off; from the front, if it had not come to the stripes.
+    /// Goes on with a scrub that a stop or a crash has cut off; from the front, if it had not come
+    /// to the stripes.
     pub(crate) fn resume_scrub(&mut self) {
         let Some(note) = self.maps.notes.scrub else { return };
         if !matches!(note.state, ScrubState::Running | ScrubState::Paused) {

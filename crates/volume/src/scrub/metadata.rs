@@ -1,12 +1,16 @@
-//! The part of a scrub that looks at what a device has beside stripes and log: superblocks, journal, snapshot, and the text of the code.
+//! The part of a scrub that looks at what a device has beside stripes and log: superblocks,
+//! journal, snapshot, and the text of the code.
 //!
-//! After an opening, and after a device has come, all three superblocks of every device that is present are whole: the opening writes two of
-//! them, a device that comes gets three, and where an opening finds both places in front bad the snapshot that follows writes all of them. A place that
-//! a power failure tore is therefore written again before anybody judges it, and one that is bad has been spoiled since. The newest place in front and
-//! the copy must say what the engine says; the other one must be whole.
+//! After an opening, and after a device has come, all three superblocks of every device that is
+//! present are whole: the opening writes two of them, a device that comes gets three, and where an
+//! opening finds both places in front bad the snapshot that follows writes all of them. A place
+//! that a power failure tore is therefore written again before anybody judges it, and one that is
+//! bad has been spoiled since. The newest place in front and the copy must say what the engine
+//! says; the other one must be whole.
 //!
-//! Of the journal the records behind the snapshot are judged: each must be whole, in its place, and the same as on the other devices. Older ones
-//! nobody needs. What is written anew while it is read, by a snapshot, is not judged.
+//! Of the journal the records behind the snapshot are judged: each must be whole, in its place, and
+//! the same as on the other devices. Older ones nobody needs. What is written anew while it is
+//! read, by a snapshot, is not judged.
 
 use crate::engine::{Engine, IoOwner};
 use crate::journal::definition_bytes;
@@ -111,7 +115,8 @@ impl Engine {
                 let parts = self.present().into_iter().flat_map(|slot| kinds.map(|kind| (slot, kind)));
                 self.go_on_with(Stage::Parts(None, parts.collect()));
             }
-            // Nobody asked for them, or they are being written: what was read may be of before and after.
+            // Nobody asked for them, or they are being written: what was read may be of before and
+            // after.
             Stage::Superblocks(_) => {
                 if self.snapshot.is_some() || self.snapshot_wanted {
                     self.go_on_with(Stage::Superblocks(None));
@@ -180,7 +185,8 @@ impl Engine {
         self.scrub_part_done();
     }
 
-    /// Three blocks of each device, and nobody throttles them: they are not to be outrun by snapshots for ever.
+    /// Three blocks of each device, and nobody throttles them: they are not to be outrun by
+    /// snapshots for ever.
     fn ask_for_superblocks(&mut self) {
         for slot in self.present() {
             let zones = self.geometry.zones(slot);
@@ -209,7 +215,8 @@ impl Engine {
         }
     }
 
-    /// Whether a device has the superblock that it should have: in its newest place in front (0), in the copy (1), and in the other place (2).
+    /// Whether a device has the superblock that it should have: in its newest place in front (0),
+    /// in the copy (1), and in the other place (2).
     fn is_superblock_of(&self, slot: Slot, index: usize, found: &Superblock) -> bool {
         let (newest, now) = (&self.superblock, (self.superblock.session, self.superblock.update));
         let its = (found.session, found.update);
@@ -290,7 +297,8 @@ impl Engine {
         self.found_bad(slot, verdict, |bad| bad.mark(kind));
     }
 
-    /// The records that lie one behind the other, if all of them are whole and may be those that a replay takes.
+    /// The records that lie one behind the other, if all of them are whole and may be those that a
+    /// replay takes.
     fn records_in(&self, bytes: &[u8], first: u64, last: u64) -> Option<Vec<(u64, Session)>> {
         let mut records = Vec::new();
         let mut at = 0;
@@ -312,7 +320,8 @@ impl Engine {
         Some(records)
     }
 
-    /// A device that has a record of an older session than another has one that was forgotten, and lost the write of the one that counts.
+    /// A device that has a record of an older session than another has one that was forgotten, and
+    /// lost the write of the one that counts.
     fn compare_records(&mut self) {
         let Some(scrub) = &mut self.scrubbing else { return };
         let records = std::mem::take(&mut scrub.metadata.records);

@@ -13,8 +13,9 @@ use std::path::PathBuf;
 
 /// Find the devices of a volume among some, and make its folder anew
 ///
-/// Answers: the machine is new, the disks have other names; how do I get my volume back? The superblocks say what belongs together and in
-/// which order. Nothing is written to the devices, but with --scan-stripes --yes.
+/// Answers: the machine is new, the disks have other names; how do I get my volume back? The
+/// superblocks say what belongs together and in which order. Nothing is written to the devices, but
+/// with --scan-stripes --yes.
 #[derive(Args)]
 #[command(after_long_help = "\
 Devices that hold nothing of a volume are left out and named; devices of two volumes are refused, and so are devices that
@@ -33,7 +34,8 @@ pub struct Assemble {
     /// The new folder; named after the volume in the directory where you are unless given.
     #[arg(long, value_name = "VOL")]
     into: Option<PathBuf>,
-    /// Find devices without a superblock by their chunks, and the maps, too, if nothing else tells of them.
+    /// Find devices without a superblock by their chunks, and the maps, too, if nothing else tells
+    /// of them.
     #[arg(long)]
     scan_stripes: bool,
     /// Write what --scan-stripes has found out to the devices.
@@ -138,7 +140,8 @@ impl Assemble {
 }
 
 impl Assemble {
-    /// Says what can be made again, and makes it if that is wished; `None`: the devices can be assembled now.
+    /// Says what can be made again, and makes it if that is wished; `None`: the devices can be
+    /// assembled now.
     fn scan(&self, terminal: &Terminal) -> Result<Option<Verdict>, Failure> {
         let failure = |error| volumes::failure(&error);
         let plan = Plan::of(&self.devices).map_err(failure)?;

@@ -14,9 +14,9 @@ use serde::Serialize;
 
 /// Measure how fast codes encode, decode and update on one core of this machine
 ///
-/// Answers: what will my processor do with this code, and how far is that from what it could do? Each line is one
-/// operation on stripes in one layout; its limit is an XOR kernel of the same run that reads and writes exactly the same
-/// bytes in the same place.
+/// Answers: what will my processor do with this code, and how far is that from what it could do?
+/// Each line is one operation on stripes in one layout; its limit is an XOR kernel of the same run
+/// that reads and writes exactly the same bytes in the same place.
 #[derive(Args)]
 #[command(after_long_help = "\
 Columns:
@@ -49,14 +49,15 @@ pub struct Bench {
     /// Columns and cells that are lost when decoding; by default as many columns as the code bears.
     #[arg(long, value_name = "LOST")]
     lost: Option<String>,
-    /// Stripes come from memory, however small, and what is encoded and decoded goes past the caches.
+    /// Stripes come from memory, however small, and what is encoded and decoded goes past the
+    /// caches.
     #[arg(long)]
     cold: bool,
     /// Elements of a column are interleaved, by packets of so many bytes.
     #[arg(long, value_name = "SIZE", value_parser = args::size)]
     packet: Option<u64>,
-    /// Print JSON: a list of {"code", "chunk_len_bytes", "op", "layout", "kernel", "bytes_per_s", "xor_limit_bytes_per_s",
-    /// "limit_share"}, with "packet_len_bytes" if there are packets.
+    /// Print JSON: a list of {"code", "chunk_len_bytes", "op", "layout", "kernel", "bytes_per_s",
+    /// "xor_limit_bytes_per_s", "limit_share"}, with "packet_len_bytes" if there are packets.
     #[arg(long)]
     json: bool,
 }
@@ -183,7 +184,8 @@ impl Subject {
         self.codec.code()
     }
 
-    /// As a caller would decode: whole columns by the decoder, single cells by the cheapest recovery.
+    /// As a caller would decode: whole columns by the decoder, single cells by the cheapest
+    /// recovery.
     fn recovery(&self) -> Result<std::sync::Arc<pantile::Recovery>, pantile::PlanError> {
         match self.lost_columns() {
             Some(columns) => self.codec.decoder(&columns),
@@ -201,7 +203,8 @@ impl Subject {
         self.lost.iter().collect()
     }
 
-    /// One operation in one layout; nothing if the code has none such. Turns are taken with every order of the limit.
+    /// One operation in one layout; nothing if the code has none such. Turns are taken with every
+    /// order of the limit.
     fn measure(&self, op: &'static str, stripes: &mut Stripes) -> Option<Line> {
         let code = self.code();
         let data_len = code.data().len() * self.element_len;
@@ -291,8 +294,8 @@ impl Subject {
         }
     }
 
-    /// What a plan reads and writes, each cell in one piece. In packets also as many whole columns, if it is that many: cells in one piece are more
-    /// streams than packets are.
+    /// What a plan reads and writes, each cell in one piece. In packets also as many whole columns,
+    /// if it is that many: cells in one piece are more streams than packets are.
     fn limits(&self, plan: &Plan) -> Option<Vec<Limit>> {
         let code = self.code();
         let reads: Vec<usize> = plan.reads.iter().map(|cell| cell.usize()).collect();
@@ -316,7 +319,8 @@ impl Subject {
         Limit { xor, len: self.element_len, of_cells: true }
     }
 
-    /// What an update of the first data element reads and writes: the new content stands in for a cell that it leaves alone.
+    /// What an update of the first data element reads and writes: the new content stands in for a
+    /// cell that it leaves alone.
     fn update_limit(&self) -> Option<Limit> {
         let code = self.code();
         let changed = code.data()[0];
@@ -349,7 +353,8 @@ struct Stripes {
 }
 
 enum Memory {
-    /// Columns start pages: the buffer, where the first page of it starts, and from column to column.
+    /// Columns start pages: the buffer, where the first page of it starts, and from column to
+    /// column.
     Aligned { bytes: Vec<u8>, start: usize, pitch: usize },
     /// One arena per stripe.
     Staggered(Vec<Arena>),
@@ -375,7 +380,8 @@ impl Stripes {
         Stripes { layout: if staggered { "staggered" } else { "aligned" }, memory, count, next: 0 }
     }
 
-    /// Calls on stripe after stripe for a turn, of columns or cut into cells, which is not counted; nanoseconds per call.
+    /// Calls on stripe after stripe for a turn, of columns or cut into cells, which is not counted;
+    /// nanoseconds per call.
     fn turn(&mut self, subject: &Subject, cuts: bool, mut call: impl FnMut(&mut [&mut [u8]])) -> f64 {
         let (mut spent, mut calls) = (0, 0u64);
         // A short call is made often, so that the clock does not count.

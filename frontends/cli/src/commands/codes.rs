@@ -10,8 +10,9 @@ use serde::Serialize;
 
 /// List the code families
 ///
-/// Answers: which codes are there, what is each good for, and how is it written? One line per family: its name, an
-/// example to try with the other commands, the forms of its arguments, and what it is for.
+/// Answers: which codes are there, what is each good for, and how is it written? One line per
+/// family: its name, an example to try with the other commands, the forms of its arguments, and
+/// what it is for.
 #[derive(Args)]
 #[command(after_long_help = "\
 In the forms, k counts data columns, m parity columns, n all columns of an array code.

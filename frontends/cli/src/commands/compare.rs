@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Compare codes by space, tolerance, update cost, rebuild reads and encoding work
 ///
-/// Answers: which of these codes suits my disks? Each line is one code; every number is counted from its equations
-/// and plans, the same ones that store data, not taken from a paper.
+/// Answers: which of these codes suits my disks? Each line is one code; every number is counted
+/// from its equations and plans, the same ones that store data, not taken from a paper.
 #[derive(Args)]
 #[command(after_long_help = "\
 Columns:
@@ -50,7 +50,8 @@ pub struct Compare {
     /// Prove how many columns may be lost, on all cores; up to one more than is claimed.
     #[arg(long)]
     prove: bool,
-    /// How long to look for cheaper rebuilds: fast, thorough, or a number of search steps per column.
+    /// How long to look for cheaper rebuilds: fast, thorough, or a number of search steps per
+    /// column.
     #[arg(long, value_name = "EFFORT", default_value = "fast", value_parser = args::effort)]
     effort: Effort,
     /// Plan the rebuild of every column, however large the stripe is.
@@ -193,8 +194,8 @@ fn line(code: &Code, rebuild: Rebuild, proved: Option<Proved>) -> Line {
     }
 }
 
-/// Columns of the same height with as many parity cells, which cost about the same to rebuild: all of them, and those
-/// that are planned.
+/// Columns of the same height with as many parity cells, which cost about the same to rebuild: all
+/// of them, and those that are planned.
 struct Alike {
     columns: Vec<usize>,
     planned: Vec<usize>,
@@ -202,7 +203,8 @@ struct Alike {
 
 /// The columns in groups, and of each group those that there is time for, evenly spread.
 fn alike(code: &Code, all: bool) -> Vec<Alike> {
-    // A plan takes about as long as the stripe has cells: all columns are planned up to a stripe of 39 by 39.
+    // A plan takes about as long as the stripe has cells: all columns are planned up to a stripe of
+    // 39 by 39.
     const CELLS_MOST: usize = 60_000;
     const OF_EACH_LEAST: usize = 2;
     let mut groups: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
@@ -222,7 +224,8 @@ fn alike(code: &Code, all: bool) -> Vec<Alike> {
     groups.into_values().map(|columns| Alike { planned: spread(&columns), columns }).collect()
 }
 
-/// Plans the rebuild of each column, or of as many as there is time for, on all cores. `None` if the user ended it.
+/// Plans the rebuild of each column, or of as many as there is time for, on all cores. `None` if
+/// the user ended it.
 fn rebuild(code: &Code, effort: Effort, all: bool, progress: &Progress) -> Option<Rebuild> {
     let planner = Planner::new(code);
     let costs = Costs::uniform();
@@ -285,7 +288,8 @@ fn rebuild(code: &Code, effort: Effort, all: bool, progress: &Progress) -> Optio
 fn proved(code: &Code, progress: &Progress) -> Proved {
     let options = ProveOptions {
         lost_most: Some(code.claim().tolerance + 1),
-        // A line of a table is not worth the work of a proof: a second or so of one core for each level.
+        // A line of a table is not worth the work of a proof: a second or so of one core for each
+        // level.
         sets_most: 5_000_000,
         work_most: 1_000_000_000,
         fatal_most: 1,

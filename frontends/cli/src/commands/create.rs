@@ -17,8 +17,9 @@ const CODE_OF_FILES: &str = "raid6:4";
 
 /// Make a fault-tolerant volume out of disks, partitions or files
 ///
-/// Answers: how do I get a disk that survives disks? Give devices, or a size for a volume of files in the folder VOL. The
-/// code must be proved to bear what it claims; devices that are in use or hold something are refused.
+/// Answers: how do I get a disk that survives disks? Give devices, or a size for a volume of files
+/// in the folder VOL. The code must be proved to bear what it claims; devices that are in use or
+/// hold something are refused.
 #[derive(Args)]
 #[command(after_long_help = "\
 Sizes are bytes, or 4K, 1M, 1G, 1T (powers of 1024). Nothing is synchronised at first: a volume of any size is made at once.
@@ -45,8 +46,8 @@ pub struct Create {
     /// Make files in VOL for a volume of at least so many bytes.
     #[arg(long, value_name = "SIZE", value_parser = args::size)]
     size: Option<u64>,
-    /// How writes become durable: wcl moves what is written and never overwrites, inplace changes it where it lies and may
-    /// spoil it, unnoticed, after a crash with a device missing.
+    /// How writes become durable: wcl moves what is written and never overwrites, inplace changes
+    /// it where it lies and may spoil it, unnoticed, after a crash with a device missing.
     #[arg(long, value_name = "POLICY", value_parser = args::policy, default_value = "wcl")]
     policy: Policy,
     /// Room for epochs of delayed parity that write over so many bytes of what is there already.

@@ -14,9 +14,11 @@ use std::path::{Path, PathBuf};
 
 /// Write a checkpoint now and its parity later: epochs of delayed parity
 ///
-/// Answers: how do I write a checkpoint as fast as to disks without parity, and lose at most the checkpoint? Between start and end only data are
-/// written; end makes the parity and seals all of it at once. Until then nobody else sees it, and a crash or an abort leaves what was there before. Of a device
-/// that is lost meanwhile only the epoch can lose anything, and says what (end is refused then).
+/// Answers: how do I write a checkpoint as fast as to disks without parity, and lose at most the
+/// checkpoint? Between start and end only data are written; end makes the parity and seals all of
+/// it at once. Until then nobody else sees it, and a crash or an abort leaves what was there
+/// before. Of a device that is lost meanwhile only the epoch can lose anything, and says what (end
+/// is refused then).
 #[derive(Args)]
 #[command(after_long_help = "\
 The volume must be served. A writer is a client of NBD that connects to the export epoch-NUMBER, or of the library.
@@ -37,8 +39,9 @@ enum What {
     Start(Start),
     /// Seal an epoch: make the parity that is owed
     ///
-    /// Answers: is my checkpoint safe? Makes the parity that is owed, and answers when all of the epoch would survive a crash and the loss of devices; refused,
-    /// with the ranges, if a device took some of it along.
+    /// Answers: is my checkpoint safe? Makes the parity that is owed, and answers when all of the
+    /// epoch would survive a crash and the loss of devices; refused, with the ranges, if a device
+    /// took some of it along.
     #[command(after_long_help = "\
 Exit status: 0 done, 2 refused: nothing has changed.
 
@@ -47,7 +50,8 @@ Examples:
     End(Close),
     /// Leave everything as it was before an epoch
     ///
-    /// Answers: how do I get rid of a checkpoint? What the epoch wrote is forgotten, and others may write there again.
+    /// Answers: how do I get rid of a checkpoint? What the epoch wrote is forgotten, and others may
+    /// write there again.
     #[command(after_long_help = "\
 Exit status: 0 done, 2 refused: nothing has changed.
 
@@ -59,7 +63,8 @@ Examples:
 
 /// Begin an epoch
 ///
-/// Answers: where do I write to? Prints its number and its URI. It holds whole stripes: a range is widened to them. Others are refused there (EPERM: NBD has no EBUSY) until it ends.
+/// Answers: where do I write to? Prints its number and its URI. It holds whole stripes: a range is
+/// widened to them. Others are refused there (EPERM: NBD has no EBUSY) until it ends.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -111,7 +116,8 @@ struct Close {
 
 /// Show the epochs that are open: what is owed, and what is lost
 ///
-/// Answers: what would it cost if a device died now? Bytes and stripes without parity, and the age of the oldest.
+/// Answers: what would it cost if a device died now? Bytes and stripes without parity, and the age
+/// of the oldest.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status: 0 nothing is lost, 1 something of an epoch is.

@@ -16,8 +16,9 @@ const DATA_BYTES: usize = 40 << 20;
 
 /// See a volume survive what kills others, in a temporary folder
 ///
-/// Answers: does it really work? Makes a volume of six files, serves it over NBD, writes real data, kills two disks and the server, reads everything
-/// back, rebuilds both disks, changes a byte behind the volume's back, and finds and mends it. Every step is a command that you could type.
+/// Answers: does it really work? Makes a volume of six files, serves it over NBD, writes real data,
+/// kills two disks and the server, reads everything back, rebuilds both disks, changes a byte
+/// behind the volume's back, and finds and mends it. Every step is a command that you could type.
 #[derive(Args)]
 #[command(after_long_help = "\
 nbdkit and nbdcopy must be installed (Debian: apt-get install nbdkit libnbd-bin).
@@ -128,7 +129,8 @@ impl Stage<'_> {
         print(&format!("\n{}\n", self.terminal.bold(text)))
     }
 
-    /// Runs a command of this program, shows it and what it says, and holds its status against what the story expects.
+    /// Runs a command of this program, shows it and what it says, and holds its status against what
+    /// the story expects.
     fn command(&self, arguments: &[&str], expected: &[i32]) -> Result<String, Failure> {
         print(&format!("{}\n", self.terminal.dim(format!("$ pantile {}", arguments.join(" ")))))?;
         let (status, text) = self.quietly(arguments)?;

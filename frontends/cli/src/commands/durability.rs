@@ -8,9 +8,11 @@ use crate::terminal::Terminal;
 use clap::Args;
 use pantile_lab::durability::{Disks, HOURS_PER_YEAR, Options, run};
 
-/// Answers: which code is safe enough on my disks? Each column of a code is a disk. Fatal sets are counted by proof and rebuild times come from plans; a Markov chain and, from the
-/// sets themselves, a Monte Carlo with importance sampling make of them the mean time to data loss and the probability of a loss.
-/// Failures with a common cause are left out: the numbers compare codes, they promise nothing.
+/// Answers: which code is safe enough on my disks? Each column of a code is a disk. Fatal sets are
+/// counted by proof and rebuild times come from plans; a Markov chain and, from the sets
+/// themselves, a Monte Carlo with importance sampling make of them the mean time to data loss and
+/// the probability of a loss. Failures with a common cause are left out: the numbers compare codes,
+/// they promise nothing.
 #[derive(Args)]
 #[command(after_long_help = "\
 Sizes are powers of 1024. Times are written 90m, 24h, 14d or 1y.
@@ -35,7 +37,8 @@ pub struct Durability {
     /// Bytes per second that a disk reads or writes for a rebuild.
     #[arg(long, value_name = "SIZE", default_value = "150M", allow_negative_numbers = true, value_parser = some_bytes)]
     speed: f64,
-    /// Bytes per second that all reads of a rebuild may take together (default: the disks alone are the limit).
+    /// Bytes per second that all reads of a rebuild may take together (default: the disks alone are
+    /// the limit).
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = some_bytes)]
     repair_bandwidth: Option<f64>,
     /// Disks that stand ready; 'immediate': there is always one.
@@ -50,7 +53,8 @@ pub struct Durability {
     /// Time in which every sector is read once and mended; 'never'.
     #[arg(long, value_name = "TIME", default_value = "14d", allow_negative_numbers = true, value_parser = scrub)]
     scrub: Scrub,
-    /// Bytes that users read from each disk in a year: they find and leave the sectors that scrubbing mends.
+    /// Bytes that users read from each disk in a year: they find and leave the sectors that
+    /// scrubbing mends.
     #[arg(long, value_name = "SIZE", default_value = "100T", allow_negative_numbers = true, value_parser = args::size)]
     disk_reads: u64,
     /// The time in which a loss counts.

@@ -12,8 +12,9 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-/// Answers: what do a write cache layer and delayed parity buy hundreds of thousands of clients? Cases are named level, device,
-/// scaling, clients; quantities are throughput over a standard RAID's.
+/// Answers: what do a write cache layer and delayed parity buy hundreds of thousands of clients?
+/// Cases are named level, device, scaling, clients; quantities are throughput over a standard
+/// RAID's.
 #[derive(Args)]
 #[command(after_long_help = "\
 Cases: raid5-hdd-weak-80000; quantities: raid0/std, wcl/std, delayed/std, with 95 % intervals over the seeds.
@@ -43,13 +44,15 @@ pub struct Exascale {
     /// Ways of scaling.
     #[arg(long, value_delimiter = ',', value_name = "SCALING", value_enum)]
     scalings: Vec<ScalingName>,
-    /// Bytes of a write, whatever the scaling says; of several, each is simulated, and cases end in it.
+    /// Bytes of a write, whatever the scaling says; of several, each is simulated, and cases end in
+    /// it.
     #[arg(long, value_delimiter = ',', value_name = "BYTES", value_parser = args::size)]
     write: Vec<u64>,
     /// Requests that read instead of writing, in per cent.
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=99))]
     reads: u32,
-    /// Devices by service times that were measured: a latency log of fio (write_lat_log), with reads and writes.
+    /// Devices by service times that were measured: a latency log of fio (write_lat_log), with
+    /// reads and writes.
     #[arg(long, value_name = "FILE", conflicts_with = "devices")]
     service: Option<PathBuf>,
     /// Where writes go.

@@ -17,9 +17,9 @@ use std::fmt::Write;
 
 /// Explain a recovery step by step, in words and symbols
 ///
-/// Answers: when these columns are gone, how does each of their elements come back, from what, and in which order?
-/// Each step names the parity groups it follows from (see 'pantile show') and uses only what was read or what an
-/// earlier step brought back.
+/// Answers: when these columns are gone, how does each of their elements come back, from what, and
+/// in which order? Each step names the parity groups it follows from (see 'pantile show') and uses
+/// only what was read or what an earlier step brought back.
 #[derive(Args)]
 #[command(after_long_help = "\
 Units: elements. An element of any length is recovered alike, byte by byte.

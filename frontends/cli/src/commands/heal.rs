@@ -11,9 +11,10 @@ use std::path::PathBuf;
 
 /// Repair what is missing or damaged, as far as the code can
 ///
-/// Answers: make it whole again. Damaged blocks are put right where they lie, lost shards are made anew; a file that
-/// you have changed since sealing is never touched, and what a file held that was touched without another time of
-/// modification is kept beside it. Whatever can be repaired is, also when not everything can be.
+/// Answers: make it whole again. Damaged blocks are put right where they lie, lost shards are made
+/// anew; a file that you have changed since sealing is never touched, and what a file held that was
+/// touched without another time of modification is kept beside it. Whatever can be repaired is,
+/// also when not everything can be.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status: 0 whole again, 1 (--dry-run) there is something to repair, 2 not all could be repaired.
@@ -35,7 +36,8 @@ Examples:
 pub struct Heal {
     #[command(flatten)]
     set: SetArgs,
-    /// Originals beside their parity to be healed alone, files or directories; no more is read than that needs.
+    /// Originals beside their parity to be healed alone, files or directories; no more is read than
+    /// that needs.
     #[arg(last = true, value_name = "PATH")]
     only: Vec<PathBuf>,
     #[command(flatten)]
@@ -49,7 +51,8 @@ pub struct Heal {
     /// Write over shards that are newer than the state that can be had, too.
     #[arg(long)]
     yes: bool,
-    /// Without checksums: also repair what is probably wrong, where so little is wrong that it is not certain.
+    /// Without checksums: also repair what is probably wrong, where so little is wrong that it is
+    /// not certain.
     #[arg(long, conflicts_with = "dry_run")]
     guess: bool,
     /// Where shards that are lost entirely are made anew; where the others lie unless given.

@@ -10,8 +10,9 @@ use std::fmt::Write;
 
 /// Say which sealed set lies there and which of its shards are present
 ///
-/// Answers: what is in these shards? Only headers and one manifest are read; 'pantile verify' reads everything. Nothing is
-/// written: a change that was cut off after it was decided is named, and not finished.
+/// Answers: what is in these shards? Only headers and one manifest are read; 'pantile verify' reads
+/// everything. Nothing is written: a change that was cut off after it was decided is named, and not
+/// finished.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

@@ -1,11 +1,15 @@
-//! `pantile keep-served`: what `pantile serve` leaves behind to start a server again that died of a fault of its own.
+//! `pantile keep-served`: what `pantile serve` leaves behind to start a server again that died of a
+//! fault of its own.
 //!
-//! No command for people: hidden from the help. Its standard output and standard error are the log of the server, and stay locked as long as
-//! it or the server lives. A server that was told to stop, that was killed, or that ended by itself is not started again, and one that
-//! dies again and again is given up. Why there is no server any more is its last line in the log, for `pantile status`.
+//! No command for people: hidden from the help. Its standard output and standard error are the log
+//! of the server, and stay locked as long as it or the server lives. A server that was told to
+//! stop, that was killed, or that ended by itself is not started again, and one that dies again and
+//! again is given up. Why there is no server any more is its last line in the log, for `pantile
+//! status`.
 //!
-//! nbdkit before 1.34 aborts when a client goes away while an answer to it is under way ([`died_of_a_client`]). That is no fault of the volume,
-//! it takes a client each time, and clients can be many: such a server is started again at once, however often it happens.
+//! nbdkit before 1.34 aborts when a client goes away while an answer to it is under way
+//! ([`died_of_a_client`]). That is no fault of the volume, it takes a client each time, and clients
+//! can be many: such a server is started again at once, however often it happens.
 
 use crate::commands::serve;
 use crate::failure::{Failure, Outcome, Verdict};
@@ -20,11 +24,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a process that does something impossible dies of. Others mean that somebody wanted it to end.
+/// What a process that does something impossible dies of. Others mean that somebody wanted it to
+/// end.
 const OWN_FAULTS: [(i32, &str); 5] =
     [(4, "SIGILL"), (6, "SIGABRT"), (7, "SIGBUS"), (8, "SIGFPE"), (11, "SIGSEGV")];
 
-/// A server that dies so often within so long is given up: it would die again, and its clients are better told.
+/// A server that dies so often within so long is given up: it would die again, and its clients are
+/// better told.
 const DEATHS_MAX: usize = 5;
 const WITHIN: Duration = Duration::from_secs(60);
 
@@ -59,7 +65,8 @@ impl KeepServed {
             };
             let was_told_to_stop = has_said(&log, from, pantile_host::TOLD_TO_STOP);
             let Some(fault) = own_fault(ended).filter(|_| !was_told_to_stop) else {
-                // A start that was refused is told to whoever asked for it, and ends no server that was.
+                // A start that was refused is told to whoever asked for it, and ends no server that
+                // was.
                 let has_served =
                     deaths.in_all + deaths.by_clients > 0 || has_said(&log, from, pantile_host::SERVING);
                 if let Some(why) = why(ended).filter(|_| has_served && !was_told_to_stop) {
@@ -126,8 +133,8 @@ fn why(ended: ExitStatus) -> Option<String> {
     }
 }
 
-/// Whether a server has said a line since `from`: that it serves, or that it was told to stop; then it is not wanted any more, whatever it died
-/// of.
+/// Whether a server has said a line since `from`: that it serves, or that it was told to stop; then
+/// it is not wanted any more, whatever it died of.
 fn has_said(log: &Path, from: u64, said: &str) -> bool {
     says(log, from, |line| line == said.as_bytes())
 }
@@ -140,8 +147,9 @@ fn says(log: &Path, from: u64, is_it: impl FnMut(Vec<u8>) -> bool) -> bool {
     BufReader::new(file).split(b'\n').map_while(Result::ok).any(is_it)
 }
 
-/// Whether a server that served died of a client that went away: of nbdkit's own assertion about the socket of its connection. nbdkit closes the
-/// socket at the first answer that cannot be sent, and before 1.34 the next answer that was under way asserts that it is open.
+/// Whether a server that served died of a client that went away: of nbdkit's own assertion about
+/// the socket of its connection. nbdkit closes the socket at the first answer that cannot be sent,
+/// and before 1.34 the next answer that was under way asserts that it is open.
 fn died_of_a_client(log: &Path, from: u64, fault: &str) -> bool {
     fault == "SIGABRT"
         && has_said(log, from, pantile_host::SERVING)

@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 
 /// Run the experiments of the papers again, each published number beside ours
 ///
-/// Answers: are the papers right, and what would they say of my codes? The lab counts the plans that volumes execute.
+/// Answers: are the papers right, and what would they say of my codes? The lab counts the plans
+/// that volumes execute.
 #[derive(Args)]
 #[command(after_long_help = "\
 JSON: a list of {\"experiment\", \"case\", \"quantity\", \"published\", \"measured\", \"deviation\"}; published is null where no paper \
@@ -35,7 +36,8 @@ pub struct Lab {
 
 #[derive(Subcommand)]
 enum What {
-    /// D-Code, section IV: load balancing factor and I/O cost of array codes under reads and small writes
+    /// D-Code, section IV: load balancing factor and I/O cost of array codes under reads and small
+    /// writes
     DcodeLoad(DcodeLoad),
     /// D-Code, section V: read speed of a healthy array and of one that lost a disk
     DcodeRead(DcodeRead),
@@ -53,11 +55,13 @@ enum What {
     Replay(replay::Replay),
     /// The Write Cache Layer paper's simulation: what a cache layer and delayed parity buy
     Exascale(exascale::Exascale),
-    /// What delayed parity buys, what exactly can be lost, and for how long: model, real volume, both held together
+    /// What delayed parity buys, what exactly can be lost, and for how long: model, real volume,
+    /// both held together
     Delayed(lab_delayed::LabDelayed),
     /// Make a trace up: the D-Code paper's tuples, hot spots, a stream, checkpoint bursts
     Generate(replay::Generate),
-    /// How likely codes are to lose data on your disks: exact fatal sets in a Markov chain, and a Monte Carlo
+    /// How likely codes are to lose data on your disks: exact fatal sets in a Markov chain, and a
+    /// Monte Carlo
     Durability(Box<durability::Durability>),
 }
 
@@ -94,10 +98,12 @@ struct DcodeLoad {
 struct DcodeRead {
     #[command(flatten)]
     shown: Shown,
-    /// Read real volumes of devices in memory as well, as slow as the model's disks: about three minutes.
+    /// Read real volumes of devices in memory as well, as slow as the model's disks: about three
+    /// minutes.
     #[arg(long)]
     execute: bool,
-    /// Milliseconds that an element takes with --execute: the longer, the less waking up late matters.
+    /// Milliseconds that an element takes with --execute: the longer, the less waking up late
+    /// matters.
     #[arg(long, value_name = "MS", default_value_t = 16, requires = "execute", value_parser = clap::value_parser!(u64).range(1..=1000))]
     service: u64,
 }

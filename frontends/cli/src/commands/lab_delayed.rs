@@ -11,8 +11,9 @@ use pantile_lab::exascale;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Answers: what does delayed parity buy, what exactly can be lost, and for how long? In the paper's model (figure 3), on a real volume
-/// (the measured record), and where the two agree and where not.
+/// Answers: what does delayed parity buy, what exactly can be lost, and for how long? In the
+/// paper's model (figure 3), on a real volume (the measured record), and where the two agree and
+/// where not.
 #[derive(Args)]
 #[command(after_long_help = "\
 Cases: raid5-hdd-weak-80000 of the simulation; 'raid5:5 4 KiB' of the record; codes of the cross-check.
@@ -32,7 +33,8 @@ pub struct LabDelayed {
     /// A measured record in place of the committed one: what the example 'delayed' prints.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// Run real volumes on throttled files in this folder as well, and remove them: some 10 s and 300 MB.
+    /// Run real volumes on throttled files in this folder as well, and remove them: some 10 s and
+    /// 300 MB.
     #[arg(long, value_name = "FOLDER")]
     execute: Option<PathBuf>,
     #[command(flatten)]

@@ -9,8 +9,8 @@ use std::fmt::Write;
 
 /// List what is sealed in a set
 ///
-/// Answers: is that file in there, and as of when? Only headers and one manifest are read. A change that was cut off after it was
-/// decided is finished first.
+/// Answers: is that file in there, and as of when? Only headers and one manifest are read. A change
+/// that was cut off after it was decided is finished first.
 #[derive(Args)]
 #[command(after_long_help = "\
 Permissions, bytes, time of the last change (UTC) and path, directories before what they hold. The paths are those that \
@@ -74,7 +74,8 @@ fn permissions(mode: u32) -> String {
     text.into_iter().collect()
 }
 
-/// Seconds since 1970 as a date and time of day, UTC. Source: Hinnant, "chrono-compatible low-level date algorithms".
+/// Seconds since 1970 as a date and time of day, UTC. Source: Hinnant, "chrono-compatible low-level
+/// date algorithms".
 fn time(seconds: i64) -> String {
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     // From the first of March of the year 0, so that the day of a leap year comes last.

@@ -13,8 +13,9 @@ use std::path::PathBuf;
 
 /// Take a device out of a volume
 ///
-/// Answers: how do I get rid of a disk that goes bad? Its data are had from the others from then on; it does not come back by itself. A spare takes its place at once.
-/// Refused, with the devices that may go, if data could not be read without it.
+/// Answers: how do I get rid of a disk that goes bad? Its data are had from the others from then
+/// on; it does not come back by itself. A spare takes its place at once. Refused, with the devices
+/// that may go, if data could not be read without it.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -37,9 +38,11 @@ pub struct Fail {
 
 /// Put a device into a volume in place of one that is lost
 ///
-/// Answers: here is the new disk, what now? The device that was there before, brought back, is caught up by what it has missed; any other is made anew from the rest. One
-/// that still works stays in the volume until the new one is a copy of it: nothing is nearer to being lost meanwhile, and a stop or a crash leaves the old one in its place, whose copy
-/// begins again at the next start.
+/// Answers: here is the new disk, what now? The device that was there before, brought back, is
+/// caught up by what it has missed; any other is made anew from the rest. One that still works
+/// stays in the volume until the new one is a copy of it: nothing is nearer to being lost
+/// meanwhile, and a stop or a crash leaves the old one in its place, whose copy begins again at the
+/// next start.
 #[derive(Args)]
 #[command(after_long_help = "\
 On a volume that is not served the rebuild begins and goes on when it is served or rebuilt.
@@ -68,7 +71,8 @@ pub struct Replace {
 
 /// Keep a device ready for the next loss
 ///
-/// Answers: who replaces a disk while I sleep? A spare takes the place of a device that is lost, at once and by itself.
+/// Answers: who replaces a disk while I sleep? A spare takes the place of a device that is lost, at
+/// once and by itself.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -90,8 +94,9 @@ pub struct AddSpare {
 
 /// Give a spare back
 ///
-/// Answers: I need that disk elsewhere; how do I take it back? The volume lets go of it, and it takes the place of nothing any more. One that
-/// already took the place of a device is that device: 'pantile fail' takes it out.
+/// Answers: I need that disk elsewhere; how do I take it back? The volume lets go of it, and it
+/// takes the place of nothing any more. One that already took the place of a device is that device:
+/// 'pantile fail' takes it out.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -110,8 +115,9 @@ pub struct RemoveSpare {
 
 /// Bring back lost devices that answer again, and set how fast a volume is rebuilt
 ///
-/// Answers: how do I bring back what was unplugged, and how do I slow a rebuild down? It begins by itself when a device comes; this tells how fast it may be, tries lost devices again, and on a volume that is not
-/// served, or with --wait, waits until everything is whole.
+/// Answers: how do I bring back what was unplugged, and how do I slow a rebuild down? It begins by
+/// itself when a device comes; this tells how fast it may be, tries lost devices again, and on a
+/// volume that is not served, or with --wait, waits until everything is whole.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status: 0 everything is whole (or the rebuild has begun), 1 devices are still lost after the wait, or something else is wrong, 2 data are lost.
@@ -185,7 +191,8 @@ impl Rebuild {
             return volumes::print_done(&text, served, self.json);
         }
         let report = report?;
-        // Devices can be whole and the volume not: the same findings as those of 'pantile status' say so.
+        // Devices can be whole and the volume not: the same findings as those of 'pantile status'
+        // say so.
         if let (0, Some(worst)) = (report.margin.lost.len(), worst_beyond_warnings(&report)) {
             let text = format!("Every device is whole, and the volume is not: {}", worst.text);
             volumes::print_done(&text, served, self.json)?;
@@ -200,7 +207,8 @@ impl Rebuild {
     }
 }
 
-/// Over when no device is being rebuilt, and what was found bad on the way is written anew or given up.
+/// Over when no device is being rebuilt, and what was found bad on the way is written anew or given
+/// up.
 fn is_rebuilt(report: &StatusReport) -> bool {
     let is_whole = |device: &DeviceReport| {
         device.state != DeviceWord::Rebuilding && (device.replacement.is_none() || device.problem.is_some())

@@ -1,4 +1,5 @@
-//! One file per command; this one holds what they have in common: the top of the help and the way to them.
+//! One file per command; this one holds what they have in common: the top of the help and the way
+//! to them.
 
 mod assemble;
 mod bench;
@@ -47,7 +48,8 @@ Exit status:
 A code is written family:arguments, such as raid6:8, rs:10+4, dcode:7 or shec:6,4,3, or it is the path of a code \
 file. 'pantile codes' lists the families; 'pantile COMMAND --help' explains a command with examples.";
 
-/// Keeps data alive on disks that die: codes to look at, prove and compare, plans to count, files to protect, volumes to serve.
+/// Keeps data alive on disks that die: codes to look at, prove and compare, plans to count, files
+/// to protect, volumes to serve.
 #[derive(Parser)]
 #[command(name = "pantile", version, after_help = STATUS, max_term_width = 100, subcommand_required = true)]
 #[command(arg_required_else_help = true, disable_help_subcommand = false)]
@@ -139,7 +141,8 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
-    /// Of a line of a shell what each `pantile` in it is given: words without quotes, up to a pipe, a redirection or a remark.
+    /// Of a line of a shell what each `pantile` in it is given: words without quotes, up to a pipe,
+    /// a redirection or a remark.
     fn calls(line: &str) -> Vec<Vec<&str>> {
         let line = line.trim_start().split("  ").next().unwrap_or_default();
         let parts =

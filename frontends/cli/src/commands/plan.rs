@@ -17,9 +17,9 @@ use std::fmt::Write;
 
 /// Plan a recovery or a small write, and count what it reads, computes and writes
 ///
-/// Answers: with these columns gone and those slow, which elements do I read to get what I want, at what cost, and is
-/// there a cheaper way? Or, with --write: a user writes these elements; what is read, computed and written to keep
-/// the parity true, and which strategy costs least?
+/// Answers: with these columns gone and those slow, which elements do I read to get what I want, at
+/// what cost, and is there a cheaper way? Or, with --write: a user writes these elements; what is
+/// read, computed and written to keep the parity true, and which strategy costs least?
 #[derive(Args)]
 #[command(after_long_help = "\
 Units: elements; reading one costs 1 unless --cost says otherwise. A dear column is avoided where that is cheaper in \
@@ -39,17 +39,20 @@ pub struct PlanCommand {
     /// What cannot be read: columns (1,4 or 0-2), cells (row.column, such as 3.0), or both.
     #[arg(long, value_name = "LIST", required_unless_present_any = ["write", "want"], allow_hyphen_values = true)]
     lost: Option<String>,
-    /// What to obtain: 'lost' (all lost cells, the default), 'data' (all data cells: those that are there are read, the lost
-    /// ones computed, lost parity is not), or a list of columns and cells, lost or not.
+    /// What to obtain: 'lost' (all lost cells, the default), 'data' (all data cells: those that are
+    /// there are read, the lost ones computed, lost parity is not), or a list of columns and cells,
+    /// lost or not.
     #[arg(long, value_name = "LIST", conflicts_with = "write", allow_hyphen_values = true)]
     want: Option<String>,
-    /// What reading one element of a column costs, where not 1: whole numbers from 0 to 1000000, such as 0=5,3-4=2.
+    /// What reading one element of a column costs, where not 1: whole numbers from 0 to 1000000,
+    /// such as 0=5,3-4=2.
     #[arg(long, value_name = "COLUMN=COST", allow_hyphen_values = true)]
     cost: Option<String>,
     /// How long to look for a cheaper plan: fast, thorough, or a number of search steps.
     #[arg(long, value_name = "EFFORT", default_value = "thorough", value_parser = args::effort)]
     effort: Effort,
-    /// Plan a write instead: the written data elements by their place in user order, such as 0-3 or 5,9.
+    /// Plan a write instead: the written data elements by their place in user order, such as 0-3 or
+    /// 5,9.
     #[arg(long, value_name = "LIST", allow_hyphen_values = true)]
     write: Option<String>,
     /// Print JSON: reads, cost, optimality, steps.

@@ -21,10 +21,10 @@ use std::path::{Path, PathBuf};
 
 /// Count which sets of lost columns a code survives
 ///
-/// Answers: how many columns may I lose, and which sets are fatal? Level by level, from one lost column up, every
-/// set of columns is decided from the equations alone, whatever the code claims: one by one, or, where the
-/// coefficients are a Cauchy matrix, by a theorem. A level with too many sets is sampled, and says so, with the share
-/// of fatal sets that the sample cannot rule out.
+/// Answers: how many columns may I lose, and which sets are fatal? Level by level, from one lost
+/// column up, every set of columns is decided from the equations alone, whatever the code claims:
+/// one by one, or, where the coefficients are a Cauchy matrix, by a theorem. A level with too many
+/// sets is sampled, and says so, with the share of fatal sets that the sample cannot rule out.
 #[derive(Args)]
 #[command(after_long_help = "\
 Units: sets of columns. A fatal set of the smallest size is a witness: losing exactly these columns loses data. \
@@ -55,7 +55,8 @@ pub struct Prove {
     /// Sample a level that has more sets than this.
     #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = 20_000_000)]
     sets: u64,
-    /// Sample a level that takes more work than this, in steps of about a nanosecond of one core; a sample ends there too.
+    /// Sample a level that takes more work than this, in steps of about a nanosecond of one core; a
+    /// sample ends there too.
     #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = 20_000_000_000)]
     work: u64,
     /// How many sets to draw for a sampled level, if --work allows them.
@@ -67,7 +68,8 @@ pub struct Prove {
     /// How many witnesses to keep (the text shows the first twenty; JSON shows all).
     #[arg(long, allow_negative_numbers = true, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(0..=100_000))]
     witnesses: u64,
-    /// Write what an auditor checks with a program of her own: matrix, claim, and for each set of columns a witness.
+    /// Write what an auditor checks with a program of her own: matrix, claim, and for each set of
+    /// columns a witness.
     #[arg(long, value_name = "FILE")]
     certificate: Option<PathBuf>,
     /// Print JSON: levels, witnesses, method, verdict.
@@ -144,7 +146,8 @@ impl Prove {
             work_most: self.work,
             sample: self.sample,
             seed: self.seed,
-            // One is always kept: it marks the level of the smallest fatal sets, whose number is reported.
+            // One is always kept: it marks the level of the smallest fatal sets, whose number is
+            // reported.
             fatal_most: (self.witnesses as usize).max(1),
             threads: threads(),
         }
@@ -180,7 +183,8 @@ struct CodewordJson {
     cells: Vec<[usize; 3]>,
 }
 
-/// Writes the certificate of a tolerance that was proved, beside any file of the name and then in its place.
+/// Writes the certificate of a tolerance that was proved, beside any file of the name and then in
+/// its place.
 fn write_certificate(path: &Path, code: &Code, tolerance: usize, sets_most: u64) -> Result<(), Failure> {
     let evidence = match evidence(code, tolerance, sets_most) {
         Ok(Evidence::Cauchy { parities, data }) => {

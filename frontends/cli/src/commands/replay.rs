@@ -23,7 +23,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Answers: which code for my workload? Blocks that each device reads and writes, by cause: the plans that a volume executes.
+/// Answers: which code for my workload? Blocks that each device reads and writes, by cause: the
+/// plans that a volume executes.
 #[derive(Args)]
 #[command(after_long_help = "\
 Traces are recognised by content: MSR Cambridge CSV, fio iolog 2 and 3, CloudPhysics vscsi 1 and 2; '-' is standard input. A line that \
@@ -39,7 +40,8 @@ Examples:
 pub struct Replay {
     /// The trace, or '-'.
     trace: PathBuf,
-    /// The codes, separated by commas that a code's own arguments may follow: raid6:6,shec:4,3,2,dcode:7.
+    /// The codes, separated by commas that a code's own arguments may follow:
+    /// raid6:6,shec:4,3,2,dcode:7.
     #[arg(long, value_name = "CODES")]
     codes: String,
     #[command(flatten)]
@@ -50,7 +52,8 @@ pub struct Replay {
     /// Bytes of an element, a power of two from 4K to 4M.
     #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = args::size)]
     element: u64,
-    /// How writes become durable: in place one by one, or wcl, whose engine is then driven with the trace.
+    /// How writes become durable: in place one by one, or wcl, whose engine is then driven with the
+    /// trace.
     #[arg(long, value_name = "POLICY", value_parser = args::policy, default_value = "inplace")]
     policy: Policy,
     /// Requests from flush to flush [default: 1 in place, 64 with wcl].
@@ -190,7 +193,8 @@ impl Replay {
             ReplayError::Trace(error) => Failure::System(named(&error)),
         })?;
         if ended.into_inner() {
-            // Numbers of a part of the trace look like those of all of it, in a picture and in JSON most of all.
+            // Numbers of a part of the trace look like those of all of it, in a picture and in JSON
+            // most of all.
             return Err(Failure::Interrupted(format!(
                 "the replay was ended after {} requests, before the end of the trace; nothing is printed or written",
                 seen.requests
@@ -246,7 +250,8 @@ impl Replay {
         })
     }
 
-    /// Bytes of a volume that is driven: as told, or as far as the trace reaches, which is read once more for it.
+    /// Bytes of a volume that is driven: as told, or as far as the trace reaches, which is read
+    /// once more for it.
     fn space(&self) -> Result<u64, Failure> {
         if let Some(space) = self.space {
             return Ok(space);

@@ -12,8 +12,9 @@ use std::path::PathBuf;
 
 /// Read everything that a volume holds and verify it
 ///
-/// Answers: does anything rot where nobody looks? Superblocks, journals and the maps of every device are read, every block is held
-/// against its checksum, every stripe against its equations. With --repair what is bad is written anew from the rest.
+/// Answers: does anything rot where nobody looks? Superblocks, journals and the maps of every
+/// device are read, every block is held against its checksum, every stripe against its equations.
+/// With --repair what is bad is written anew from the rest.
 #[derive(Args)]
 #[command(after_long_help = "\
 A served volume is scrubbed in the background: 'pantile status' shows how far, 'pantile rebuild --throttle' sets how fast.

@@ -13,9 +13,11 @@ use std::path::PathBuf;
 
 /// Protect files with shards, or bring an existing set up to date
 ///
-/// Answers: how do I make these files survive lost disks and silent damage? Seal writes one shard per column of the
-/// code into a directory; move the shards to different disks, and leave a symbolic link to each in the directory. Run
-/// again, it finds them there by their names, reads what has changed since and writes only that. With --beside the shards hold parity only, and the original files stay the data.
+/// Answers: how do I make these files survive lost disks and silent damage? Seal writes one shard
+/// per column of the code into a directory; move the shards to different disks, and leave a
+/// symbolic link to each in the directory. Run again, it finds them there by their names, reads
+/// what has changed since and writes only that. With --beside the shards hold parity only, and the
+/// original files stay the data.
 #[derive(Args)]
 #[command(after_long_help = "\
 Sizes are bytes, or 4K, 1M, 1G, 1T (powers of 1024). Killed at any moment, the set is what it was before or what it is \
@@ -51,41 +53,47 @@ pub struct Seal {
     /// Bytes of a block, a power of two from 4K to 1M; chosen from the amount of data unless given.
     #[arg(long, value_name = "SIZE", value_parser = args::size)]
     block: Option<u64>,
-    /// The name of the set; that of the first path unless given, of what it leads to if it is a link.
+    /// The name of the set; that of the first path unless given, of what it leads to if it is a
+    /// link.
     #[arg(long, value_name = "NAME")]
     name: Option<OsString>,
     /// The paths are what was sealed, in another place now.
     #[arg(long)]
     moved: bool,
-    /// Read every file, and seal anew what holds something else than was sealed, whatever its size and times say.
+    /// Read every file, and seal anew what holds something else than was sealed, whatever its size
+    /// and times say.
     #[arg(long)]
     read_all: bool,
-    /// Forget the sources of the set that are not named; each of several sources beside which parity is written has a column of its own.
+    /// Forget the sources of the set that are not named; each of several sources beside which
+    /// parity is written has a column of its own.
     #[arg(long)]
     forget: bool,
-    /// With --beside, let several sources share all columns of a new set, as one does: parity is shorter, and a source that is lost as a
-    /// whole, as with its disk, does not come back.
+    /// With --beside, let several sources share all columns of a new set, as one does: parity is
+    /// shorter, and a source that is lost as a whole, as with its disk, does not come back.
     #[arg(long, requires = "beside")]
     shared: bool,
-    /// Bring a set that an older pantile sealed to the newest version of the format; older programs cannot read it then.
+    /// Bring a set that an older pantile sealed to the newest version of the format; older programs
+    /// cannot read it then.
     #[arg(long)]
     upgrade: bool,
-    /// Seal also files of which all blocks but few are as sealed, and which may be damaged as well as changed.
+    /// Seal also files of which all blocks but few are as sealed, and which may be damaged as well
+    /// as changed.
     #[arg(long)]
     accept_changes: bool,
-    /// Write digests of all that is sealed to a file, to be kept where nobody who can write to the shards can: checksums find
-    /// accidents and do not resist a forger, --pin of verify and heal does.
+    /// Write digests of all that is sealed to a file, to be kept where nobody who can write to the
+    /// shards can: checksums find accidents and do not resist a forger, --pin of verify and heal
+    /// does.
     #[arg(long, value_name = "FILE")]
     pin: Option<PathBuf>,
-    /// Leave out what fits a pattern as in a .gitignore at the top of each PATH, such as '*.tmp' or /cache/; may be given several
-    /// times, and again the next time.
+    /// Leave out what fits a pattern as in a .gitignore at the top of each PATH, such as '*.tmp' or
+    /// /cache/; may be given several times, and again the next time.
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
     /// Leave out what lies on another file system than its PATH.
     #[arg(long)]
     one_file_system: bool,
-    /// How many files of a PATH may be forgotten because they are gone: a number, or a share such as 30%. Unless given, ten, or
-    /// half of them, but ten of a directory that is empty now.
+    /// How many files of a PATH may be forgotten because they are gone: a number, or a share such
+    /// as 30%. Unless given, ten, or half of them, but ten of a directory that is empty now.
     #[arg(long, value_name = "N|P%", value_parser = removed_max)]
     removed_max: Option<RemovedMax>,
     /// Only say what would be done; write nothing.

@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Search for constructions that hold more columns
 ///
-/// Answers: is there a better generator than the one in the paper? Every candidate is tried, so the answer is final.
+/// Answers: is there a better generator than the one in the paper? Every candidate is tried, so the
+/// answer is final.
 #[derive(Args)]
 pub struct Search {
     #[command(subcommand)]
@@ -26,9 +27,10 @@ pub struct Search {
 enum What {
     /// Fourth generators of RAIDq: X with X^2 = bX + c
     ///
-    /// Rows [1, a, a^1/2, X] give four parities whose first two are RAID-6's P and Q. How many data columns they hold
-    /// depends on X in GF(2^16), that is on b and c in GF(2^8). The paper's X^2 = a^3 X + 1 holds 92; this search tries
-    /// all irreducible polynomials and lists those that hold the most. The best hold 164, and 125 with c = 1.
+    /// Rows [1, a, a^1/2, X] give four parities whose first two are RAID-6's P and Q. How many data
+    /// columns they hold depends on X in GF(2^16), that is on b and c in GF(2^8). The paper's X^2 =
+    /// a^3 X + 1 holds 92; this search tries all irreducible polynomials and lists those that hold
+    /// the most. The best hold 164, and 125 with c = 1.
     #[command(after_long_help = "\
 Units: data columns, at most so many with any 4 of all columns lost. Takes about a second, on all cores.
 

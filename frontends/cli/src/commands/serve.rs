@@ -18,11 +18,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Requests of one connection that are worked on at a time; each has a thread of nbdkit, and a buffer as long as its longest request.
+/// Requests of one connection that are worked on at a time; each has a thread of nbdkit, and a
+/// buffer as long as its longest request.
 const THREADS: u64 = 16;
 
-/// The longest request that clients are told of: what all threads of all connections may have in their buffers at a time is the
-/// bound on all bytes. At least a few blocks, at most what NBD has where nothing else was agreed on.
+/// The longest request that clients are told of: what all threads of all connections may have in
+/// their buffers at a time is the bound on all bytes. At least a few blocks, at most what NBD has
+/// where nothing else was agreed on.
 fn request_bytes(outstanding_bytes: u64, connections: u64) -> u64 {
     let most = (outstanding_bytes / (connections * THREADS)).clamp(64 << 10, 32 << 20);
     if most.is_power_of_two() { most } else { most.next_power_of_two() / 2 }
@@ -31,11 +33,13 @@ fn request_bytes(outstanding_bytes: u64, connections: u64) -> u64 {
 /// How long a volume may take to open.
 const DEADLINE: Duration = Duration::from_secs(600);
 
-/// How long another command may have begun to serve the volume before it does, and how often it is looked at.
+/// How long another command may have begun to serve the volume before it does, and how often it is
+/// looked at.
 const BETWEEN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What the line begins with by which the server, or who keeps it, tells why it does not serve; an [`Answer`] follows.
+/// What the line begins with by which the server, or who keeps it, tells why it does not serve; an
+/// [`Answer`] follows.
 pub const FAULT: &str = "pantile-fault ";
 
 /// The plug-in's file.
@@ -43,9 +47,9 @@ const PLUGIN: &str = "libpantile_nbd.so";
 
 /// Serve a volume to NBD clients
 ///
-/// Answers: how do I use it? Any NBD client will do: qemu, nbdcopy, nbdfuse, fio, the kernel's. Starts nbdkit with the
-/// volume in its process, waits until it serves, prints the URI, and returns; 'pantile stop' ends it. A server that dies of
-/// a fault of its own is started again.
+/// Answers: how do I use it? Any NBD client will do: qemu, nbdcopy, nbdfuse, fio, the kernel's.
+/// Starts nbdkit with the volume in its process, waits until it serves, prints the URI, and
+/// returns; 'pantile stop' ends it. A server that dies of a fault of its own is started again.
 #[derive(Args)]
 #[command(after_long_help = "\
 nbdkit must be installed (Debian: apt-get install nbdkit). The plug-in libpantile_nbd.so is looked for beside this program, in
@@ -71,10 +75,12 @@ pub struct Serve {
     /// Serve over TCP instead.
     #[arg(long, value_name = "HOST:PORT", requires = "tls_certificates")]
     tcp: Option<String>,
-    /// TLS with the certificates in this folder (ca-cert.pem, server-cert.pem, server-key.pem); clients need one, too.
+    /// TLS with the certificates in this folder (ca-cert.pem, server-cert.pem, server-key.pem);
+    /// clients need one, too.
     #[arg(long, value_name = "DIR")]
     tls_certificates: Option<PathBuf>,
-    /// Give up a device that takes far longer than the others for ten seconds, if another may still be lost then.
+    /// Give up a device that takes far longer than the others for ten seconds, if another may still
+    /// be lost then.
     #[arg(long)]
     evict_slow: bool,
     /// Serve it to be read only: nothing is written to its devices, which need not be writable.
@@ -108,12 +114,14 @@ impl Serve {
         // Says what is wrong before a server is started, and that no other has the folder.
         let log_path = root.join(volumes::SERVE_LOG);
         let log = loop {
-            // Of two that begin at once one locks the log, and the other waits here until the first serves.
+            // Of two that begin at once one locks the log, and the other waits here until the first
+            // serves.
             if volumes::take(&root, begun)?.is_some() {
                 match lock_log(&log_path) {
                     Ok(Some(log)) if volumes::take(&root, begun)?.is_some() => break Some(log),
                     Ok(_) => {}
-                    // A folder that cannot be written: nobody starts this server again, who could say so.
+                    // A folder that cannot be written: nobody starts this server again, who could
+                    // say so.
                     Err(_) if self.read_only && self.foreground => break None,
                     Err(error) => return Err(error),
                 }
@@ -128,7 +136,8 @@ impl Serve {
         };
         fits(&root.join(CONTROL_SOCKET), "serve it by a shorter path, such as a symbolic link")?;
         let plugin = plugin()?;
-        // In the background by our own means: nbdkit's would close standard error before the volume is opened.
+        // In the background by our own means: nbdkit's would close standard error before the volume
+        // is opened.
         let mut told: Vec<OsString> =
             ["--foreground", "--threads", &THREADS.to_string()].map(OsString::from).to_vec();
         let (uri, socket) = self.listen(&mut told, &root)?;
@@ -230,7 +239,8 @@ fn fits(socket: &Path, what_to_do: &str) -> Result<(), Failure> {
     }
 }
 
-/// Opens the log of a server, locked for as long as anything has it open, so as long as the server lives; `None`: another has it.
+/// Opens the log of a server, locked for as long as anything has it open, so as long as the server
+/// lives; `None`: another has it.
 fn lock_log(path: &Path) -> Result<Option<File>, Failure> {
     let file = open_private(path, true).map_err(|error| match error.kind() {
         ErrorKind::InvalidInput => {
@@ -301,7 +311,8 @@ fn plugin() -> Result<PathBuf, Failure> {
     })
 }
 
-/// The socket listens before the volume is opened, the control socket answers after. Gives the server's process.
+/// The socket listens before the volume is opened, the control socket answers after. Gives the
+/// server's process.
 fn wait_until_served(keeper: &mut Child, root: &Path, log: &Path) -> Result<u32, Failure> {
     let begun = Instant::now();
     loop {

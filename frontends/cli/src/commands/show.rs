@@ -17,10 +17,10 @@ use std::path::PathBuf;
 
 /// Draw the stripe of a code, with its equations
 ///
-/// Answers: where does my data lie, where does the parity, and which elements does each parity protect? Columns are
-/// devices, rows are the elements of one chunk. A data cell shows its place in user order and the labels of the
-/// parity groups it belongs to; a parity cell shows P= and the label of its own group. Cells with the same label add
-/// up to zero.
+/// Answers: where does my data lie, where does the parity, and which elements does each parity
+/// protect? Columns are devices, rows are the elements of one chunk. A data cell shows its place in
+/// user order and the labels of the parity groups it belongs to; a parity cell shows P= and the
+/// label of its own group. Cells with the same label add up to zero.
 #[derive(Args)]
 #[command(after_long_help = "\
 Sets of groups that have no cell in common are numbered 1 2 3, lettered A B C, then a b c; coefficients other than 1 \

@@ -9,8 +9,10 @@ use std::path::PathBuf;
 
 /// Say what is wrong with a volume and how much more may be lost
 ///
-/// Answers: is it well, and if not, how near is the end? First what is wrong, then how many devices may still fail, counted on
-/// the code given what is lost; then devices, rebuild and scrub. Of a volume that cannot be opened: why, and what each path holds. Nothing is written: of a volume that is not served, superblocks and journals are read.
+/// Answers: is it well, and if not, how near is the end? First what is wrong, then how many devices
+/// may still fail, counted on the code given what is lost; then devices, rebuild and scrub. Of a
+/// volume that cannot be opened: why, and what each path holds. Nothing is written: of a volume
+/// that is not served, superblocks and journals are read.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status: 0 clean, 1 degraded, or whole and a device has erred or nobody stopped the last server, 2 failed.
@@ -41,7 +43,8 @@ impl Status {
         let reached = match volumes::look_or_survey(&self.folder)? {
             Ok(reached) => reached,
             Err((report, why)) => {
-                // What is known of it is printed all the same; why it cannot be opened says how the run ends.
+                // What is known of it is printed all the same; why it cannot be opened says how the
+                // run ends.
                 let printed = volumes::print_status(&self.folder, &report, false, self.json, terminal);
                 return match printed {
                     Err(Failure::System(broken)) => Err(Failure::System(broken)),

@@ -12,7 +12,8 @@ const DEADLINE: Duration = Duration::from_secs(120);
 
 /// End the server of a volume, when everything is durable
 ///
-/// Answers: how do I put it away? What was written is made durable first; the devices are free when the command returns.
+/// Answers: how do I put it away? What was written is made durable first; the devices are free when
+/// the command returns.
 #[derive(Args)]
 #[command(after_long_help = "\
 Clients that are still connected lose their connection.
@@ -33,7 +34,8 @@ impl Stop {
         let begun = Instant::now();
         let told = loop {
             match order(&self.folder, &Order::Stop).map_err(|error| volumes::failure(&error))? {
-                // Whoever starts the server again does so without having been asked: it has to be told.
+                // Whoever starts the server again does so without having been asked: it has to be
+                // told.
                 None if volumes::is_kept(&self.folder) => volumes::between(&self.folder, begun)?,
                 told => break told,
             }

@@ -11,8 +11,9 @@ use std::path::PathBuf;
 
 /// Restore the sealed files from any sufficient part of the shards
 ///
-/// Answers: give me my files back. Any shards that the code can do with are enough, in any order and from any
-/// directories; what is missing or damaged is computed from the others, and every block is checked on the way.
+/// Answers: give me my files back. Any shards that the code can do with are enough, in any order
+/// and from any directories; what is missing or damaged is computed from the others, and every
+/// block is checked on the way.
 #[derive(Args)]
 #[command(after_long_help = "\
 Files that are there already with the same content are left as they are; others in the way are not replaced without \

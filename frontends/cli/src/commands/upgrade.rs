@@ -9,9 +9,10 @@ use std::path::PathBuf;
 
 /// Make a volume of format version 1 one of version 2
 ///
-/// Answers: how does my old volume remember what happened to it? One of version 2 keeps on its devices why they were lost, what they did wrong, how far a
-/// scrub was, and which data are lost or suspect; and it tells other hosts who serves it. No data are moved. Cut off at any moment, it is of one version or
-/// the other. Programs of before cannot open it any more.
+/// Answers: how does my old volume remember what happened to it? One of version 2 keeps on its
+/// devices why they were lost, what they did wrong, how far a scrub was, and which data are lost or
+/// suspect; and it tells other hosts who serves it. No data are moved. Cut off at any moment, it is
+/// of one version or the other. Programs of before cannot open it any more.
 #[derive(Args)]
 #[command(after_long_help = "\
 New volumes are of version 2. A volume whose code file is longer than 20480 bytes stays of version 1.
@@ -29,8 +30,10 @@ pub struct Upgrade {
 
 /// Say that suspect data are good
 ///
-/// Answers: I have compared them with a copy; how do I get rid of the warning? After a crash with a device missing a volume of policy inplace cannot tell whether what that
-/// device held is right, and calls it suspect until it is written again or a person says that it is good. Lost data stay lost.
+/// Answers: I have compared them with a copy; how do I get rid of the warning? After a crash with a
+/// device missing a volume of policy inplace cannot tell whether what that device held is right,
+/// and calls it suspect until it is written again or a person says that it is good. Lost data stay
+/// lost.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:

@@ -8,9 +8,12 @@ use pantile_seal::{VerifyOptions, verify};
 
 /// Read a sealed set and say what is missing, damaged or changed
 ///
-/// Answers: is everything still there and right, and if not, can it be repaired? Every block is read and judged by
-/// its checksum; with --ignore-checksums, or where there are none, by the equations of the code, which locate silent
-/// damage without knowing anything about the content. Checksums find accidents; they do not resist a forger. Nothing is written: while a change that was cut off after it was decided is not finished, nothing is judged (status 1), and 'pantile heal' finishes it.
+/// Answers: is everything still there and right, and if not, can it be repaired? Every block is
+/// read and judged by its checksum; with --ignore-checksums, or where there are none, by the
+/// equations of the code, which locate silent damage without knowing anything about the content.
+/// Checksums find accidents; they do not resist a forger. Nothing is written: while a change that
+/// was cut off after it was decided is not finished, nothing is judged (status 1), and 'pantile
+/// heal' finishes it.
 #[derive(Args)]
 #[command(after_long_help = "\
 Exit status: 0 clean, 1 damaged and repairable, 2 more is lost than the code can bear.

@@ -1,5 +1,6 @@
-//! The stripe drawn in characters: rows and columns as the papers draw them, a number for each data element in user
-//! order, `P=` where a parity lies, and in every cell the labels of the equations that contain it.
+//! The stripe drawn in characters: rows and columns as the papers draw them, a number for each data
+//! element in user order, `P=` where a parity lies, and in every cell the labels of the equations
+//! that contain it.
 
 use crate::describe::{Labels, solved, sum};
 use crate::render::table::hanging;
@@ -83,7 +84,8 @@ impl Drawn {
         let shown: Vec<usize> = other.iter().copied().take(LABELS_MOST).collect();
         let mut text = String::new();
         for (i, &e) in shown.iter().enumerate() {
-            // Numbers and letters tell themselves apart; two labels of one set need a blank between them.
+            // Numbers and letters tell themselves apart; two labels of one set need a blank between
+            // them.
             if i > 0 && (labels.of[e].set == labels.of[shown[i - 1]].set || labels.of[e].set > 3) {
                 text.push(' ');
             }

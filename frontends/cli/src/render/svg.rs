@@ -1,9 +1,9 @@
 //! The stripe as a standalone SVG picture, for documents, talks and printers.
 //!
-//! A cell is tinted in the colour of its group in the first set and carries a chip for every group that it belongs
-//! to; a parity cell is filled with the colour of the group it closes. Colours are even in lightness (OKLCH), so that
-//! they differ on paper by hue and label only, and follow the viewer's light or dark scheme by a media query. The
-//! file needs no font, script or network.
+//! A cell is tinted in the colour of its group in the first set and carries a chip for every group
+//! that it belongs to; a parity cell is filled with the colour of the group it closes. Colours are
+//! even in lightness (OKLCH), so that they differ on paper by hue and label only, and follow the
+//! viewer's light or dark scheme by a media query. The file needs no font, script or network.
 
 use crate::describe::{self, Labels, solved, sum};
 use crate::render::stripe::heading;
@@ -295,7 +295,8 @@ impl<'c> Picture<'c> {
 
     fn chip(&self, out: &mut String, equation: usize, x: usize, y: usize, on_colour: bool) {
         let width = self.chip_width;
-        // Numbered groups have round chips and lettered ones square chips, so that colour is not needed to see it.
+        // Numbered groups have round chips and lettered ones square chips, so that colour is not
+        // needed to see it.
         let radius = if self.labels.of[equation].set == 0 { CHIP_HEIGHT / 2 } else { 3 };
         let class = format!("s{equation}");
         let _ = write!(

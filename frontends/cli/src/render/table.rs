@@ -1,4 +1,5 @@
-//! A plain table: aligned columns, a rule under the head, no frame; it survives being pasted anywhere.
+//! A plain table: aligned columns, a rule under the head, no frame; it survives being pasted
+//! anywhere.
 
 use crate::terminal::Terminal;
 
@@ -97,7 +98,8 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A text wrapped with a hanging indent: the first line starts at `first`, the others at `rest` blanks.
+/// A text wrapped with a hanging indent: the first line starts at `first`, the others at `rest`
+/// blanks.
 pub fn hanging(first: &str, text: &str, rest: usize, width: usize) -> String {
     let lines = wrap(text, width.saturating_sub(rest).max(24));
     let mut out = String::new();

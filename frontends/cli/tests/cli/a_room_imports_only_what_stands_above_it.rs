@@ -1,4 +1,5 @@
-//! ARCHITECTURE.md says of its table that a room imports what stands above it, nothing beside or below it: the `Cargo.toml` files say so, too.
+//! ARCHITECTURE.md says of its table that a room imports what stands above it, nothing beside or
+//! below it: the `Cargo.toml` files say so, too.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -448,7 +448,8 @@ fn bench_has_exactly_the_promised_fields() {
     assert!(one.as_array().is_some_and(|lines| lines.len() == 6));
 }
 
-/// Of an answer to measuring `raid5:2` and `dcode:5` with chunks of 2 KiB, and packets of so many bytes.
+/// Of an answer to measuring `raid5:2` and `dcode:5` with chunks of 2 KiB, and packets of so many
+/// bytes.
 fn check_fields(answer: &Value, packet: Option<u64>) {
     let lines = answer.as_array().expect("a list");
     let of = |line: &Value| {

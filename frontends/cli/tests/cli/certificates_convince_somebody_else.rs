@@ -1,5 +1,5 @@
-//! Claim: what `prove --certificate` writes convinces a program that shares no code with it, for every family; and nothing
-//! that was changed does.
+//! Claim: what `prove --certificate` writes convinces a program that shares no code with it, for
+//! every family; and nothing that was changed does.
 
 use crate::common::*;
 use std::path::Path;

@@ -1,6 +1,7 @@
 //! The drawings and explanations are compared with what a person has looked at.
 //!
-//! After a wanted change: `PANTILE_BLESS=1 cargo test -p pantile-cli drawings_are_kept`, then look at the diff.
+//! After a wanted change: `PANTILE_BLESS=1 cargo test -p pantile-cli drawings_are_kept`, then look
+//! at the diff.
 
 use crate::common::*;
 

@@ -77,7 +77,8 @@ fn wrong_codes() {
     assert!(cases.len() >= 40);
 }
 
-/// Beyond the limit of a construction, the fault is a certificate: the limit and a set that would be fatal.
+/// Beyond the limit of a construction, the fault is a certificate: the limit and a set that would
+/// be fatal.
 #[test]
 fn raidq_beyond_its_limit_says_the_limit_and_a_fatal_set() {
     let run = pantile(&["prove", "raidq:93+4"]);

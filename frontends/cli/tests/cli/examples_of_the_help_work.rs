@@ -1,7 +1,8 @@
 //! The examples of the help do what they say, as far as they need nothing that is not here.
 //!
-//! Left out are those of commands that need disks, a served volume, a set that was sealed, or files of the user's own ([`NEED_MORE`], [`OWN_FILES`]):
-//! that they are understood is tested beside the commands.
+//! Left out are those of commands that need disks, a served volume, a set that was sealed, or files
+//! of the user's own ([`NEED_MORE`], [`OWN_FILES`]): that they are understood is tested beside the
+//! commands.
 
 use crate::common::*;
 use std::fs::File;
@@ -34,7 +35,8 @@ const NEED_MORE: [&str; 21] = [
     "verify",
 ];
 
-/// Examples with these words need a measurement of the user's, or write outside of this test's folder.
+/// Examples with these words need a measurement of the user's, or write outside of this test's
+/// folder.
 const OWN_FILES: [&str; 3] = ["--service", "--record", "--execute"];
 
 /// What is still at work then has understood what it was told.

@@ -1,4 +1,5 @@
-//! Random arguments, seeded and bounded: whatever is typed, the status is documented and a fault is one clean line.
+//! Random arguments, seeded and bounded: whatever is typed, the status is documented and a fault is
+//! one clean line.
 
 use crate::common::*;
 use std::ffi::OsString;

@@ -450,7 +450,8 @@ fn a_refused_seal_leaves_no_folders() {
     }
 }
 
-/// Checksums of all blocks of a file of holes were made before it was asked whether there is room for the blocks.
+/// Checksums of all blocks of a file of holes were made before it was asked whether there is room
+/// for the blocks.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_file_of_holes_that_has_no_room_is_refused_in_little_memory() {
@@ -587,7 +588,8 @@ fn files_in_the_way_are_not_replaced_unasked() {
     place.assert_same_tree("restored");
 }
 
-/// Two sets of one name, one of them with a shard less, were taken for one: the smaller was not mentioned.
+/// Two sets of one name, one of them with a shard less, were taken for one: the smaller was not
+/// mentioned.
 #[test]
 fn two_sets_that_are_named_are_two_sets() {
     let place = Place::new();

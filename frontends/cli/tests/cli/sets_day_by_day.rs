@@ -1,4 +1,5 @@
-//! What people do with sealed files every day, in the words of the command; and every command that it proposes can be run.
+//! What people do with sealed files every day, in the words of the command; and every command that
+//! it proposes can be run.
 
 use crate::common::*;
 use serde_json::Value;

@@ -1,6 +1,7 @@
 //! Every `console` block of docs/cli.md is what the command prints.
 //!
-//! After a wanted change: `PANTILE_BLESS=1 cargo test -p pantile-cli the_reference_shows_real_output`.
+//! After a wanted change: `PANTILE_BLESS=1 cargo test -p pantile-cli
+//! the_reference_shows_real_output`.
 
 use crate::common::*;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! The commands on volumes that nobody serves: the whole life of one, statuses, faults. tests/clients.sh has the served ones.
+//! The commands on volumes that nobody serves: the whole life of one, statuses, faults.
+//! tests/clients.sh has the served ones.
 
 use crate::common::*;
 use std::path::Path;
@@ -19,7 +20,8 @@ fn json_of(folder: &Path, arguments: &str) -> serde_json::Value {
         .unwrap_or_else(|e| panic!("{arguments}: {e}\n{}{}", run.stdout, run.stderr))
 }
 
-/// The status of a volume that cannot be opened: a fault of one line, and what each path holds, for people and programs.
+/// The status of a volume that cannot be opened: a fault of one line, and what each path holds, for
+/// people and programs.
 fn unopened(folder: &Path, vol: &str, says: &[&str], devices: &[(&str, &str)]) {
     let run = at(folder, &format!("status {vol}"));
     for needle in says {

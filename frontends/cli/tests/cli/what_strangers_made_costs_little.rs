@@ -1,7 +1,9 @@
-//! A code file, a set or a trace that somebody else made is refused, or done with, within seconds and within little memory.
+//! A code file, a set or a trace that somebody else made is refused, or done with, within seconds
+//! and within little memory.
 //!
-//! Each is read by a process of its own that may have no more address space than is said, and is ended after ten seconds:
-//! debug builds on busy machines take several times what the limits of docs/security.md are made for.
+//! Each is read by a process of its own that may have no more address space than is said, and is
+//! ended after ten seconds: debug builds on busy machines take several times what the limits of
+//! docs/security.md are made for.
 
 use crate::common::*;
 use pantile_format::{Crc64, Features, Manifest, ShardHeader, Version};
@@ -11,7 +13,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Runs the command with at most so many MiB of address space. Status 124: it was ended for the time that it took.
+/// Runs the command with at most so many MiB of address space. Status 124: it was ended for the
+/// time that it took.
 fn bounded(directory: &Path, mib: u32, arguments: &[&str]) -> Run {
     let output = Command::new("sh")
         .args(["-c", &format!("ulimit -v {}; exec timeout 10 \"$0\" \"$@\"", mib * 1024)])
@@ -33,7 +36,8 @@ fn fault(run: &Run) -> &str {
     run.stderr.lines().last().unwrap_or_default()
 }
 
-/// A code of 14 x 100 cells whose parity cells are sums of each other, 1 MB of text: 2.7 thousand million products.
+/// A code of 14 x 100 cells whose parity cells are sums of each other, 1 MB of text: 2.7 thousand
+/// million products.
 fn tangled() -> String {
     let mut text = "pantile-code 1\nname tangled\ncolumns 14\nrows 100\n".to_string();
     let mut state = 1u64;
@@ -146,7 +150,8 @@ fn a_code_within_a_manifest_costs_no_more_than_one_in_a_file() {
 
 #[test]
 fn beginnings_of_the_next_manifest_are_not_read_whole_without_end() {
-    // 4,000 places of one shard, each of which begins as the manifest of the next generation and claims the rest of the file.
+    // 4,000 places of one shard, each of which begins as the manifest of the next generation and
+    // claims the rest of the file.
     let folder = tempfile::tempdir().expect("a folder");
     let shards = sealed(folder.path());
     for shard in &shards {

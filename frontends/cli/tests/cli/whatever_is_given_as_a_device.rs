@@ -1,5 +1,5 @@
-//! No length, content or kind of file given as a device, as a spare or in a volume's folder panics, hangs, or takes more away than itself: each
-//! try is a process of its own, with five seconds.
+//! No length, content or kind of file given as a device, as a spare or in a volume's folder panics,
+//! hangs, or takes more away than itself: each try is a process of its own, with five seconds.
 
 use crate::common::*;
 use std::io::Read;
@@ -105,7 +105,8 @@ fn kinds() -> Vec<Thing> {
             Box::new(|path: &Path| std::os::unix::fs::symlink("nowhere", path).expect("a link")),
         ),
     ];
-    // null, zero, full, tty, random; a loop device that nothing is attached to, a disk of no driver.
+    // null, zero, full, tty, random; a loop device that nothing is attached to, a disk of no
+    // driver.
     for (kind, major, minor) in [
         ("c", "1", "3"),
         ("c", "1", "5"),

@@ -49,8 +49,8 @@ pub fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes)[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Element `row` of chunk `column`, for every column, from the user's elements: by the generator, cell by
-/// cell.
+/// Element `row` of chunk `column`, for every column, from the user's elements: by the generator,
+/// cell by cell.
 pub fn chunks(code: &Code, elements: &[&[u8]]) -> Vec<Vec<u8>> {
     let element_len = elements.first().map_or(0, |element| element.len());
     let mut cells = vec![vec![0u8; element_len]; code.cell_count()];

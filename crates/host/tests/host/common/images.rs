@@ -1,4 +1,5 @@
-//! Stored images of volumes that an earlier build made: `tests/volumes_of_version_1/make.py` made them.
+//! Stored images of volumes that an earlier build made: `tests/volumes_of_version_1/make.py` made
+//! them.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::path::{Path, PathBuf};
@@ -60,7 +61,8 @@ fn number(bytes: &mut &[u8], len: usize) -> u64 {
     front.iter().rev().fold(0, |sum, &byte| sum << 8 | u64::from(byte))
 }
 
-/// Runs and literals: a byte c below 128 and c + 1 bytes as they are, or a byte c from 128 on and one byte that stands c - 126 times.
+/// Runs and literals: a byte c below 128 and c + 1 bytes as they are, or a byte c from 128 on and
+/// one byte that stands c - 126 times.
 fn unpack_block(mut packed: &[u8], block: &mut [u8]) {
     let mut at = 0;
     while let Some((&control, rest)) = packed.split_first() {

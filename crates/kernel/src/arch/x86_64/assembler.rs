@@ -1,14 +1,18 @@
 //! Machine code made at run time: the few instructions that sums need.
 //!
-//! Vectors are of 256 or of 512 bits; a slice has one of them or two. Registers have fixed duties. Where buffers are anywhere, `rdi` is the table of
-//! pointers, `rax` the position in the buffers, `rdx` their end, `rcx` the slots, `r9` the buffer in use; where code streams, `r8` is what a
-//! slice fetches ahead, `r10` one buffer of it and `r11` where the next tile begins. Where buffers lie in columns of packets, each register but `rsp` and
-//! `rcx`, the slots, is where the code has come to in a column ([`COLUMN_REGISTERS`]); columns for which there is none are on the stack, above what is left to do.
+//! Vectors are of 256 or of 512 bits; a slice has one of them or two. Registers have fixed duties.
+//! Where buffers are anywhere, `rdi` is the table of pointers, `rax` the position in the buffers,
+//! `rdx` their end, `rcx` the slots, `r9` the buffer in use; where code streams, `r8` is what a
+//! slice fetches ahead, `r10` one buffer of it and `r11` where the next tile begins. Where buffers
+//! lie in columns of packets, each register but `rsp` and `rcx`, the slots, is where the code has
+//! come to in a column ([`COLUMN_REGISTERS`]); columns for which there is none are on the stack,
+//! above what is left to do.
 
 use crate::braid::{Place, Vectors};
 
-/// What code that streams fetches ahead. While it works on a tile, it fetches the next one, stream after
-/// stream: so memory sees runs of some lines, where a slice has a line or two of each of a hundred streams.
+/// What code that streams fetches ahead. While it works on a tile, it fetches the next one, stream
+/// after stream: so memory sees runs of some lines, where a slice has a line or two of each of a
+/// hundred streams.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tile {
     /// The cache that it is fetched into. All others between that and memory have it then, too.
@@ -51,7 +55,8 @@ impl Slice {
     }
 }
 
-/// Buffers as pointers, then those that are fetched ahead; the bytes from and to which the code works; the slots.
+/// Buffers as pointers, then those that are fetched ahead; the bytes from and to which the code
+/// works; the slots.
 pub(super) type Entry = unsafe extern "sysv64" fn(*const *mut u8, usize, usize, *mut u8);
 
 /// Columns of packets as pointers; the packets of a buffer, one at least; the slots.
@@ -66,14 +71,17 @@ pub(super) struct Columns {
     pub(super) rows: Vec<usize>,
     /// Whole slices.
     pub(super) packet_bytes: usize,
-    /// If what lies ahead is fetched: by how many bytes the place goes on from which one slice of a packet fetches and the next one does.
+    /// If what lies ahead is fetched: by how many bytes the place goes on from which one slice of a
+    /// packet fetches and the next one does.
     pub(super) fetch_step: Option<i32>,
 }
 
-/// What points to columns, by the numbers of instructions: rax, rdx, rbx, rbp, rsi, r8 to r14, rdi and r15. `rdi` is the table to begin with.
+/// What points to columns, by the numbers of instructions: rax, rdx, rbx, rbp, rsi, r8 to r14, rdi
+/// and r15. `rdi` is the table to begin with.
 const COLUMN_REGISTERS: [u8; 14] = [0, 2, 3, 5, 6, 8, 9, 10, 11, 12, 13, 14, RDI, R15];
 const RDI: u8 = 7;
-/// Of code that fetches, and takes several slices of a packet: by how much more than the slice the place goes on from which a slice fetches.
+/// Of code that fetches, and takes several slices of a packet: by how much more than the slice the
+/// place goes on from which a slice fetches.
 const R14: u8 = 14;
 /// Points to one after the other of those columns that have no register, if there are any.
 const R15: u8 = 15;
@@ -154,7 +162,8 @@ enum Operand {
     Slot(i32),
 }
 
-/// A vector instruction: the prefix as a number (1 is 66, 2 is F3), whether its elements have 64 bits where that is asked, the opcode.
+/// A vector instruction: the prefix as a number (1 is 66, 2 is F3), whether its elements have 64
+/// bits where that is asked, the opcode.
 #[derive(Clone, Copy)]
 struct Vector(u8, bool, u8);
 
@@ -279,7 +288,8 @@ impl Assembler {
         self.bytes
     }
 
-    /// Fetches the next tile of one of the buffers that a slice fetches ahead: of code that was begun with this tile.
+    /// Fetches the next tile of one of the buffers that a slice fetches ahead: of code that was
+    /// begun with this tile.
     pub(super) fn fetch(&mut self, tile: &Tile, which: usize) {
         assert!(which < tile.of_slice, "the table has no more pointers for a slice");
         self.put(&[0x4d, 0x8b, 0x90]).number(8 * which as i32); // mov r10, [r8 + ..]
@@ -292,8 +302,9 @@ impl Assembler {
         }
     }
 
-    /// Fetches the line of a column that is so many bytes from where its packets begin, and for each slice after the first of these as much further on as
-    /// the columns say: of code for columns that fetches.
+    /// Fetches the line of a column that is so many bytes from where its packets begin, and for
+    /// each slice after the first of these as much further on as the columns say: of code for
+    /// columns that fetches.
     pub(super) fn fetch_line(&mut self, level: Level, column: usize, at: i32) {
         let (has_index, base) = match &self.buffers {
             Buffers::InColumns(c) => {
@@ -391,7 +402,8 @@ impl Assembler {
         self.put(&number.to_le_bytes());
     }
 
-    /// An instruction for each vector of a place. `first` is the other source of an instruction that has two.
+    /// An instruction for each vector of a place. `first` is the other source of an instruction
+    /// that has two.
     fn with_place(&mut self, vector: Vector, group: Group, first: Option<Group>, place: Place) {
         let count = self.slice.count;
         let operands = match place {
@@ -608,7 +620,8 @@ mod tests {
         assert_eq!((&code[..3], &code[3..64], &code[64..]), (&bytes[..3], &[0x90; 61][..], &bytes[3..]));
     }
 
-    /// Code for 15 columns of 7 buffers: some of those that have registers, and both that have none.
+    /// Code for 15 columns of 7 buffers: some of those that have registers, and both that have
+    /// none.
     fn code_of_columns(vectors: Vectors) -> Vec<u8> {
         let cells = vec![(0, 0), (8, 2), (12, 1), (14, 0), (13, 5), (13, 6), (9, 1)];
         let mut code = Assembler::of_columns(

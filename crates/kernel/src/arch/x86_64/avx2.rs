@@ -1,7 +1,9 @@
-//! AVX2 without GFNI: a product is two table look-ups of 16 entries, `vpshufb` by the low and by the high nibbles.
+//! AVX2 without GFNI: a product is two table look-ups of 16 entries, `vpshufb` by the low and by
+//! the high nibbles.
 //!
-//! The nibbles of a source are split once and shared by all outputs. Sixteen registers: M times C sums, 2 C
-//! nibbles, the mask, and a table and a product in flight; the tables come from the first-level cache.
+//! The nibbles of a source are split once and shared by all outputs. Sixteen registers: M times C
+//! sums, 2 C nibbles, the mask, and a table and a product in flight; the tables come from the
+//! first-level cache.
 
 use std::arch::x86_64::*;
 
@@ -29,8 +31,9 @@ const VECTOR: usize = 32;
 /// Columns of a visit, by the number of its outputs.
 const COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 4, 3, 2, 2, 1, 1, 1, 1];
 
-/// The same where they are stored past the cache, which has to be by whole lines: what is left of a line when others come between it and the rest is written to memory
-/// on its own. Two outputs gain up to 1.8 times what three columns reach, five and six twice what one does.
+/// The same where they are stored past the cache, which has to be by whole lines: what is left of a
+/// line when others come between it and the rest is written to memory on its own. Two outputs gain
+/// up to 1.8 times what three columns reach, five and six twice what one does.
 const PAST_COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 4, 2, 2, 2, 2, 2, 2, 2];
 
 /// The same for a plain sum of sources from the cache that are more than [`WAYS`].
@@ -45,8 +48,10 @@ const DOUBLED: usize = 4;
 /// What is added to a doubled byte whose highest bit was set.
 const OVERFLOW: u8 = portable::product(128, 2);
 
-/// What a sum that is doubled has added to it, from first to last. A look-up gives zero for a byte whose highest bit is set, so it finds [`OVERFLOW`] for
-/// all others: each doubling adds one too many, and of this, which is a third of it, leaves this. A comparison and a mask would be an instruction more.
+/// What a sum that is doubled has added to it, from first to last. A look-up gives zero for a byte
+/// whose highest bit is set, so it finds [`OVERFLOW`] for all others: each doubling adds one too
+/// many, and of this, which is a third of it, leaves this. A comparison and a mask would be an
+/// instruction more.
 const KEPT: u8 = portable::product(OVERFLOW, 0xf4);
 
 const _: () = assert!(portable::product(KEPT, 3) == OVERFLOW);
@@ -64,8 +69,8 @@ impl Avx2 {
     }
 }
 
-/// As [`super::stores`], for so many sums of products. Zen 3 loses by storing several past the cache, a line or less of each in turn: page-aligned, a sixth
-/// to a half.
+/// As [`super::stores`], for so many sums of products. Zen 3 loses by storing several past the
+/// cache, a line or less of each in turn: page-aligned, a sixth to a half.
 fn stores(streaming: bool, outputs: usize) -> u8 {
     match Kind::of_this_processor() {
         Kind::Zen3 if streaming && outputs > 1 => CACHED_LATER,
@@ -73,9 +78,12 @@ fn stores(streaming: bool, outputs: usize) -> u8 {
     }
 }
 
-/// Whether sums of products that [`stores`] keeps in the cache are better stored past it if their many sources lie apart. Zen 3, 1 MiB staggered, two columns of raid6:16 solved, share of the limit in three runs: through the
-/// cache by three vectors 0.60, 0.65, 0.61, by two 0.91, 0.90, 0.84, past it by two 1.05, 0.90, 1.21; page-aligned 0.90, 0.96, 0.92; 0.93, 0.77, 0.83; 0.92, 0.76, 0.82. (4,2) is alike, but has too few streams to be asked:
-/// staggered 0.79, 0.83, 1.04, page-aligned 0.86, 0.79, 0.74.
+/// Whether sums of products that [`stores`] keeps in the cache are better stored past it if their
+/// many sources lie apart. Zen 3, 1 MiB staggered, two columns of raid6:16 solved, share of the
+/// limit in three runs: through the cache by three vectors 0.60, 0.65, 0.61, by two 0.91, 0.90,
+/// 0.84, past it by two 1.05, 0.90, 1.21; page-aligned 0.90, 0.96, 0.92; 0.93, 0.77, 0.83; 0.92,
+/// 0.76, 0.82. (4,2) is alike, but has too few streams to be asked: staggered 0.79, 0.83, 1.04,
+/// page-aligned 0.86, 0.79, 0.74.
 fn is_stored_past_apart(streaming: bool, outputs: usize) -> bool {
     streaming && outputs == 2 && Kind::of_this_processor() == Kind::Zen3
 }
@@ -114,8 +122,10 @@ fn product((low_table, high_table): (__m256i, __m256i), (low, high): (__m256i, _
     _mm256_xor_si256(_mm256_shuffle_epi8(low_table, low), _mm256_shuffle_epi8(high_table, high))
 }
 
-/// Columns with a product added, unless it is nothing; if looking, as it is if it is the sum itself. Lost parities have such products, and the branches go
-/// the same way in each visit. The first is looked for everywhere: three that are solved without it are 13 % slower, for what the compiler makes of them.
+/// Columns with a product added, unless it is nothing; if looking, as it is if it is the sum
+/// itself. Lost parities have such products, and the branches go the same way in each visit. The
+/// first is looked for everywhere: three that are solved without it are 13 % slower, for what the
+/// compiler makes of them.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn with_product<const C: usize, const FORM: u8>(
@@ -275,7 +285,8 @@ define_change!(
 
 /// # Safety
 ///
-/// As [`Kernel`], for M outputs, the first of them of ones if `ONES`; outputs aligned to [`VECTOR`] where `STORES` go past the cache.
+/// As [`Kernel`], for M outputs, the first of them of ones if `ONES`; outputs aligned to [`VECTOR`]
+/// where `STORES` go past the cache.
 #[target_feature(enable = "avx2")]
 unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8, const FORM: u8>(
     job: &Job<'_, Tables>,
@@ -360,8 +371,8 @@ unsafe fn visit_doubled<const C: usize, const STORES: u8>(job: &Job<'_, Tables>,
         }
     }
     doubled = doubled.map(|d| _mm256_xor_si256(d, kept));
-    // SAFETY: both outputs are valid for the columns; streaming stores are aligned because the outputs are and `at` is a
-    // multiple of VECTOR.
+    // SAFETY: both outputs are valid for the columns; streaming stores are aligned because the
+    // outputs are and `at` is a multiple of VECTOR.
     unsafe {
         partial::store::<C, STORES>(job.outputs[0], at, live, plain);
         partial::store::<C, STORES>(job.outputs[1], at, live, doubled);
@@ -372,7 +383,8 @@ unsafe fn visit_doubled<const C: usize, const STORES: u8>(job: &Job<'_, Tables>,
 ///
 /// # Safety
 ///
-/// As [`dot`]; `at + (C - 1) * VECTOR + live <= len`, and `live` is VECTOR unless C is 1 and STORES is SHORT.
+/// As [`dot`]; `at + (C - 1) * VECTOR + live <= len`, and `live` is VECTOR unless C is 1 and STORES
+/// is SHORT.
 #[inline]
 #[target_feature(enable = "avx2")]
 unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: u8, const FORM: u8>(
@@ -385,7 +397,8 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
     if let Some(start) = job.start {
         for_each_output!(o < M {
             if !start[o].is_null() {
-                // SAFETY: `start` has M pointers that are valid or null, and the columns lie inside, by the caller's promise.
+                // SAFETY: `start` has M pointers that are valid or null, and the columns lie
+                // inside, by the caller's promise.
                 sums[o] = unsafe { partial::load::<C, CACHED>(start[o], at, live) };
             }
         });
@@ -406,8 +419,8 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
         }
     }
     for &source in sources {
-        // SAFETY: the source is valid for the columns. `tables` walks over the coefficients, of which there are M
-        // (less one if ONES) per source.
+        // SAFETY: the source is valid for the columns. `tables` walks over the coefficients, of
+        // which there are M (less one if ONES) per source.
         unsafe {
             let x = partial::load::<C, STORES>(source, at, live);
             let split = x.map(|x| nibbles(x, nibble));
@@ -460,8 +473,8 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
     }
     if FORM == PLAIN {
         for_each_output!(o < M {
-            // SAFETY: the M outputs are valid for the columns; streaming stores are aligned because the outputs are and
-            // `at` is a multiple of VECTOR.
+            // SAFETY: the M outputs are valid for the columns; streaming stores are aligned because
+            // the outputs are and `at` is a multiple of VECTOR.
             unsafe { partial::store::<C, STORES>(job.outputs[o], at, live, sums[o]) };
         });
         return;
@@ -481,7 +494,8 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
         } else {
             let mut solved = [_mm256_setzero_si256(); C];
             let row = &job.solution[o * M..(o + 1) * M];
-            // Up to three are written out: the compiler leaves sums in registers then. Four are too many for them, and a loop is faster.
+            // Up to three are written out: the compiler leaves sums in registers then. Four are too
+            // many for them, and a loop is faster.
             if M < 4 {
                 for_each_output!(j < M {
                     solved = with_product::<C, FORM>(solved, &row[j], sums[j], split[j]);
@@ -502,8 +516,9 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
     });
 }
 
-/// The kernel that carries states of these kinds over elements of `planes` planes, for the factors that RAIDq has: most are one or two, and a plane that is
-/// moved or doubled costs one to four instructions where a product costs nine. Where all are products, sums of many rows are as fast.
+/// The kernel that carries states of these kinds over elements of `planes` planes, for the factors
+/// that RAIDq has: most are one or two, and a plane that is moved or doubled costs one to four
+/// instructions where a product costs nine. Where all are products, sums of many rows are as fast.
 pub(crate) fn horner(planes: usize, kinds_of_states: u32, classes_of_factors: u32) -> Option<HornerEngine> {
     macro_rules! kernels {
         ($d:literal, $kinds:ident, $classes:ident) => {{
@@ -527,12 +542,14 @@ pub(crate) fn horner(planes: usize, kinds_of_states: u32, classes_of_factors: u3
     })
 }
 
-/// Whether any plane of a state is doubled: all of them carry [`KEPT`] then, whose doubling leaves it where it is.
+/// Whether any plane of a state is doubled: all of them carry [`KEPT`] then, whose doubling leaves
+/// it where it is.
 const fn is_doubled(classes: u32, p: usize) -> bool {
     class_of(classes, p, 0) == TWO || class_of(classes, p, 1) == TWO || class_of(classes, p, 2) == TWO
 }
 
-/// Whether no state that is doubled has a product by something else, or a sum of two planes, in which [`KEPT`] would not stay what it is.
+/// Whether no state that is doubled has a product by something else, or a sum of two planes, in
+/// which [`KEPT`] would not stay what it is.
 const fn can_be_kept(planes: usize, kinds: u32, classes: u32) -> bool {
     let mut i = 0;
     while i < STATES * planes {
@@ -632,7 +649,8 @@ unsafe fn carry_visit<const D: usize, const K: u32, const F: u32, const STORES: 
                 let [y] = unsafe { partial::load::<1, CACHED>(job.adds[p * D + t], at, live) };
                 state[p][t] = _mm256_xor_si256(state[p][t], y);
             }
-            // SAFETY: there is a pointer for each plane of each state, valid for the live bytes, and aligned if the kernel stores past the cache.
+            // SAFETY: there is a pointer for each plane of each state, valid for the live bytes,
+            // and aligned if the kernel stores past the cache.
             unsafe { partial::store::<1, STORES>(job.states[p * D + t], at, live, [state[p][t]]) };
         }
     });

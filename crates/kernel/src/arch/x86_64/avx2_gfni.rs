@@ -1,7 +1,7 @@
 //! AVX2 with GFNI: one affine transformation per product, for machines without 64-byte vectors.
 //!
-//! Sixteen registers: M outputs times C columns of sums, C of the source, one matrix and one product. There is no
-//! sum of three, so sources are taken one at a time.
+//! Sixteen registers: M outputs times C columns of sums, C of the source, one matrix and one
+//! product. There is no sum of three, so sources are taken one at a time.
 
 use std::arch::x86_64::*;
 
@@ -25,7 +25,8 @@ const VECTOR: usize = 32;
 /// Columns of a visit, by the number of its outputs.
 const COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 4, 4, 3, 2, 2, 2, 1, 1];
 
-/// The same where they are stored past the cache, by whole lines (`avx2.rs`): three outputs gain a tenth to two thirds.
+/// The same where they are stored past the cache, by whole lines (`avx2.rs`): three outputs gain a
+/// tenth to two thirds.
 const PAST_COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 4, 4, 2, 2, 2, 2, 2, 2];
 
 /// Columns of a visit of an additive FFT of four points, and of eight.
@@ -107,7 +108,8 @@ define_change!(
 
 /// # Safety
 ///
-/// As [`Kernel`], for M outputs, the first of them of ones if `ONES`; outputs aligned to [`VECTOR`] unless `STORES` is [`CACHED`].
+/// As [`Kernel`], for M outputs, the first of them of ones if `ONES`; outputs aligned to [`VECTOR`]
+/// unless `STORES` is [`CACHED`].
 #[target_feature(enable = "avx2,gfni")]
 unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8, const FORM: u8>(
     job: &Job<'_, u64>,
@@ -135,7 +137,8 @@ unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8
 ///
 /// # Safety
 ///
-/// As [`dot`]; `at + (C - 1) * VECTOR + live <= len`, and `live` is VECTOR unless C is 1 and STORES is SHORT.
+/// As [`dot`]; `at + (C - 1) * VECTOR + live <= len`, and `live` is VECTOR unless C is 1 and STORES
+/// is SHORT.
 #[inline]
 #[target_feature(enable = "avx2,gfni")]
 unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: u8, const FORM: u8>(
@@ -147,15 +150,16 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
     if let Some(start) = job.start {
         for_each_output!(o < M {
             if !start[o].is_null() {
-                // SAFETY: `start` has M pointers that are valid or null, and the columns lie inside, by the caller's promise.
+                // SAFETY: `start` has M pointers that are valid or null, and the columns lie
+                // inside, by the caller's promise.
                 sums[o] = unsafe { partial::load::<C, CACHED>(start[o], at, live) };
             }
         });
     }
     let mut matrices = job.coefficients.as_ptr();
     for &source in job.sources {
-        // SAFETY: the source is valid for the columns. `matrices` walks over the coefficients, of which there are
-        // M (less one if ONES) per source.
+        // SAFETY: the source is valid for the columns. `matrices` walks over the coefficients, of
+        // which there are M (less one if ONES) per source.
         unsafe {
             let x = partial::load::<C, STORES>(source, at, live);
             for_each_output!(o < M {
@@ -175,8 +179,8 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
     }
     if FORM == PLAIN {
         for_each_output!(o < M {
-            // SAFETY: the M outputs are valid for the columns; streaming stores are aligned because the outputs are and
-            // `at` is a multiple of VECTOR.
+            // SAFETY: the M outputs are valid for the columns; streaming stores are aligned because
+            // the outputs are and `at` is a multiple of VECTOR.
             unsafe { partial::store::<C, STORES>(job.outputs[o], at, live, sums[o]) };
         });
         return;
@@ -206,8 +210,9 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
     });
 }
 
-/// The kernels that carry states of these kinds over elements of `planes` planes: a vector of each, of which states fill half of the registers, or three quarters. That is half
-/// a line of each plane, which does not go past the cache.
+/// The kernels that carry states of these kinds over elements of `planes` planes: a vector of each,
+/// of which states fill half of the registers, or three quarters. That is half a line of each
+/// plane, which does not go past the cache.
 pub(crate) fn horner(planes: usize, kinds_of_states: u32, classes_of_factors: u32) -> Option<HornerEngine> {
     macro_rules! kernels {
         ($d:literal, $kinds:ident, $classes:ident) => {

@@ -1,10 +1,13 @@
-//! AVX-512 with GFNI: one affine transformation per product, two products folded into a sum by one `vpternlogq`.
+//! AVX-512 with GFNI: one affine transformation per product, two products folded into a sum by one
+//! `vpternlogq`.
 //!
-//! A visit takes C columns of 64 bytes from each source, so that one fetched line draws its neighbours in and the
-//! broadcast of a coefficient is shared by C products. M outputs times C columns is at most 16 registers of sums;
-//! a pair of sources takes 2 C, two matrices and two products take 4: C = 4 up to M = 4, C = 2 up to M = 8. Where hardware follows few streams,
-//! those from behind the cache are taken by two columns, which lets it follow some more. Where the second-level cache wants a line of each stream in turn
-//! (Ice Lake), few sources are taken so, with all of their matrices in registers.
+//! A visit takes C columns of 64 bytes from each source, so that one fetched line draws its
+//! neighbours in and the broadcast of a coefficient is shared by C products. M outputs times C
+//! columns is at most 16 registers of sums; a pair of sources takes 2 C, two matrices and two
+//! products take 4: C = 4 up to M = 4, C = 2 up to M = 8. Where hardware follows few streams, those
+//! from behind the cache are taken by two columns, which lets it follow some more. Where the
+//! second-level cache wants a line of each stream in turn (Ice Lake), few sources are taken so,
+//! with all of their matrices in registers.
 
 use std::arch::x86_64::*;
 
@@ -33,8 +36,9 @@ const COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 4, 4, 4, 4, 2, 2, 2, 2];
 /// The same for sources that hardware is to follow.
 const FEW_COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 2, 2, 2, 2, 2, 2, 2, 2];
 
-/// The same for sources from the cache that are more than [`WAYS`] (Zen 4), or where what a visit does beside vectors tells: they are computed as fast as they are
-/// read (Zen 5), or two threads of a core share what issues instructions (Ice Lake).
+/// The same for sources from the cache that are more than [`WAYS`] (Zen 4), or where what a visit
+/// does beside vectors tells: they are computed as fast as they are read (Zen 5), or two threads of
+/// a core share what issues instructions (Ice Lake).
 const WIDE_COLUMNS: [usize; MAX_OUTPUTS + 1] = [0, 8, 8, 6, 4, 3, 2, 2, 2];
 
 /// Columns of a visit to what wider ones leave.
@@ -67,8 +71,10 @@ impl Engine for Avx512Gfni {
 
     const MULTIPLY_COST: usize = 2;
 
-    /// Ice Lake: rows that share few sources are faster in one pass, with products by zero. 64 KiB, lrc:12,2,2 24 -> 33 GB/s, shec:6,4,3 31 -> 40, from memory 9.8 -> 12.5, 8.6 -> 11.1.
-    /// Four rows of five sources each beside two of twenty lose a quarter in the first-level cache by that, and are left apart.
+    /// Ice Lake: rows that share few sources are faster in one pass, with products by zero. 64 KiB,
+    /// lrc:12,2,2 24 -> 33 GB/s, shec:6,4,3 31 -> 40, from memory 9.8 -> 12.5, 8.6 -> 11.1. Four
+    /// rows of five sources each beside two of twenty lose a quarter in the first-level cache by
+    /// that, and are left apart.
     fn load_cost(self) -> usize {
         match Kind::of_this_processor() {
             Kind::IceLake => 5,
@@ -99,8 +105,10 @@ impl Engine for Avx512Gfni {
         kernel.unwrap_or_else(|| unreachable!("a pass has 1 to 8 outputs"))
     }
 
-    /// Looking costs a dense solution 4 %. Who reads from behind L2 waits for lines, not products. While it solves two or three, Zen 4 asks for too few lines, and gains
-    /// 2 to 8 % if it is told which; of more page-aligned buffers than the first-level cache has ways these would evict one another, and visits are wide instead.
+    /// Looking costs a dense solution 4 %. Who reads from behind L2 waits for lines, not products.
+    /// While it solves two or three, Zen 4 asks for too few lines, and gains 2 to 8 % if it is told
+    /// which; of more page-aligned buffers than the first-level cache has ways these would evict
+    /// one another, and visits are wide instead.
     fn solving_kernel(self, streaming: bool, shape: Solving) -> Option<Kernel<u64>> {
         match super::stores(streaming) {
             PAST_NEXT => pick_solving!(shape, PAST_NEXT by FEW_COLUMNS, 0; 2 3 4),
@@ -125,9 +133,10 @@ impl Engine for Avx512Gfni {
         }
     }
 
-    /// With one or two outputs a kernel of Zen 4 waits for lines whoever asks for them, and loses, and so does Ice Lake. Zen 5 gains by asking for what it stores past
-    /// the cache; where it stores into it two columns are what gains. What Ice Lake stores past the cache comes from its third one: nearer than memory, so it is
-    /// asked for later.
+    /// With one or two outputs a kernel of Zen 4 waits for lines whoever asks for them, and loses,
+    /// and so does Ice Lake. Zen 5 gains by asking for what it stores past the cache; where it
+    /// stores into it two columns are what gains. What Ice Lake stores past the cache comes from
+    /// its third one: nearer than memory, so it is asked for later.
     fn far_kernel(self, streaming: bool, shape: Summing) -> Option<Kernel<u64>> {
         match (Kind::of_this_processor(), streaming) {
             (Kind::Zen5, true) => pick_dot!(shape, PAST_LATER by COLUMNS; 1 2 3 4),
@@ -139,7 +148,8 @@ impl Engine for Avx512Gfni {
         }
     }
 
-    /// Where half of the products are left out, a visit of two columns is over before the lines that it asked for are there.
+    /// Where half of the products are left out, a visit of two columns is over before the lines
+    /// that it asked for are there.
     fn far_solving_kernel(self, streaming: bool, shape: Solving) -> Option<Kernel<u64>> {
         match (Kind::of_this_processor(), streaming) {
             (Kind::Zen5, true) => pick_solving!(shape, PAST_LATER by COLUMNS, 0; 2 3 4),
@@ -173,7 +183,8 @@ impl Engine for Avx512Gfni {
         }
     }
 
-    /// On Ice Lake as other kernels: staggered chunks of 64 KiB of 12 and 16 columns gain 10 % and more.
+    /// On Ice Lake as other kernels: staggered chunks of 64 KiB of 12 and 16 columns gain 10 % and
+    /// more.
     fn far_fft_kernel(self, streaming: bool, points: usize, finish: Finish) -> Option<FftKernel<u64>> {
         match (Kind::of_this_processor(), streaming) {
             (Kind::IceLake, true) => pick_fft!(points, finish, PAST_LATER by FFT_COLUMNS),
@@ -217,7 +228,8 @@ define_change!(
 
 /// # Safety
 ///
-/// As [`Kernel`], for M outputs, the first of them of ones if `ONES`; outputs aligned to [`VECTOR`] if `STORES` go past the cache.
+/// As [`Kernel`], for M outputs, the first of them of ones if `ONES`; outputs aligned to [`VECTOR`]
+/// if `STORES` go past the cache.
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
 unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8, const FORM: u8>(
     job: &Job<'_, u64>,
@@ -250,7 +262,8 @@ unsafe fn dot<const M: usize, const C: usize, const ONES: bool, const STORES: u8
 ///
 /// # Safety
 ///
-/// As [`dot`]; `at + C * VECTOR <= len`, or C is 1, STORES is CACHED and `mask` has bit i only if at + i < len.
+/// As [`dot`]; `at + C * VECTOR <= len`, or C is 1, STORES is CACHED and `mask` has bit i only if
+/// at + i < len.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
 unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: u8, const FORM: u8>(
@@ -263,7 +276,8 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
     if let Some(start) = job.start {
         for_each_output!(o < M {
             if !start[o].is_null() {
-                // SAFETY: `start` has M pointers that are valid or null, and the columns lie inside, by the caller's promise.
+                // SAFETY: `start` has M pointers that are valid or null, and the columns lie
+                // inside, by the caller's promise.
                 sums[o] = unsafe { load::<C, CACHED>(start[o], at, mask) };
             }
         });
@@ -293,12 +307,13 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
             matrices = matrices.add(2 * width);
         };
     }
-    // SAFETY: both pointers walk over their slices: 2 sources and 2 * width coefficients per round, of which there
-    // are sources.len() / 2, then once 1 and width if the number is odd; the slices are exactly that long. The
-    // loads stay inside the sources by the caller's promise.
+    // SAFETY: both pointers walk over their slices: 2 sources and 2 * width coefficients per round,
+    // of which there are sources.len() / 2, then once 1 and width if the number is odd; the slices
+    // are exactly that long. The loads stay inside the sources by the caller's promise.
     unsafe {
         let mut rounds = job.sources.len() / 2;
-        // Two streams that take turns in one instruction are what prefetchers follow worst: see `order.rs`.
+        // Two streams that take turns in one instruction are what prefetchers follow worst: see
+        // `order.rs`.
         if rounds == 2 {
             take_two!();
             rounds = 1;
@@ -324,8 +339,9 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
     }
     if FORM == PLAIN {
         for_each_output!(o < M {
-            // SAFETY: the M outputs are valid for the columns, or for the bytes of the mask; streaming stores are
-            // aligned because the outputs are and `at` is a multiple of VECTOR.
+            // SAFETY: the M outputs are valid for the columns, or for the bytes of the mask;
+            // streaming stores are aligned because the outputs are and `at` is a multiple of
+            // VECTOR.
             unsafe { store::<C, STORES>(job.outputs[o], at, mask, sums[o]) };
         });
         return;
@@ -366,7 +382,8 @@ unsafe fn visit<const M: usize, const C: usize, const ONES: bool, const STORES: 
 
 /// # Safety
 ///
-/// `pointer + at` is valid for writes of C vectors, or of the bytes of the mask if C is 1; aligned if STORES go past the cache.
+/// `pointer + at` is valid for writes of C vectors, or of the bytes of the mask if C is 1; aligned
+/// if STORES go past the cache.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn store<const C: usize, const STORES: u8>(
@@ -427,20 +444,23 @@ unsafe fn load_column<const C: usize, const STORES: u8>(pointer: *const u8, c: u
     }
 }
 
-/// Vectors of each plane that [`carry`] takes at a time, by the planes: what leaves a register for each state of each plane, for each plane of a column, and for
-/// the factors of three planes, of which twice as many vectors would spill a third.
+/// Vectors of each plane that [`carry`] takes at a time, by the planes: what leaves a register for
+/// each state of each plane, for each plane of a column, and for the factors of three planes, of
+/// which twice as many vectors would spill a third.
 const CARRIED: [usize; 4] = [0, 0, 2, 1];
 
 /// The same on Zen 5, where a vector of three planes at a time was not measured.
 const CARRIED_ZEN5: usize = 2;
 
-/// Columns that are read at a time from memory, by their planes, each by an instruction of its own: so many streams that they are still followed. What has to be
-/// taken in one order cannot be read in one that does not mislead the processor (`order.rs`). Two planes gain nothing on Zen 4, and lose on Ice Lake, which gains 5 %
-/// from three in the cache.
+/// Columns that are read at a time from memory, by their planes, each by an instruction of its own:
+/// so many streams that they are still followed. What has to be taken in one order cannot be read
+/// in one that does not mislead the processor (`order.rs`). Two planes gain nothing on Zen 4, and
+/// lose on Ice Lake, which gains 5 % from three in the cache.
 const WRITTEN_OUT: [usize; 4] = [0, 0, 1, 4];
 const WRITTEN_OUT_ZEN5: [usize; 4] = [0, 0, 6, 5];
 
-/// The kernels that carry states of these kinds over elements of `planes` planes. For the factors of RAIDq products by one are left out: Ice Lake encodes 3 to 15 % faster.
+/// The kernels that carry states of these kinds over elements of `planes` planes. For the factors
+/// of RAIDq products by one are left out: Ice Lake encodes 3 to 15 % faster.
 pub(crate) fn horner(planes: usize, kinds_of_states: u32, classes_of_factors: u32) -> Option<HornerEngine> {
     macro_rules! kernels {
         ($d:literal, $kinds:ident, $classes:ident) => {{

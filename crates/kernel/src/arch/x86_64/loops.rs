@@ -1,12 +1,15 @@
-//! Loops that are written once for vectors of 32 and of 64 bytes: of [`crate::update`], of [`crate::horner`] and of [`crate::fft`].
+//! Loops that are written once for vectors of 32 and of 64 bytes: of [`crate::update`], of
+//! [`crate::horner`] and of [`crate::fft`].
 
-/// Defines `change::<M, ONES>`, the kernel of [`Engine::change_kernel`](crate::engine::Engine::change_kernel): visits of so many columns, then single ones,
-/// then what is left. `live` is how an engine says which bytes count.
+/// Defines `change::<M, ONES>`, the kernel of
+/// [`Engine::change_kernel`](crate::engine::Engine::change_kernel): visits of so many columns, then
+/// single ones, then what is left. `live` is how an engine says which bytes count.
 macro_rules! define_change {
     ($feature:literal, $coefficient:ty, $columns:literal, $load:path, $store:path, $live:ty, $whole:expr, |$left:ident| $rest:expr, $xor:ident, |$x:ident, $c:ident| $product:expr) => {
         /// # Safety
         ///
-        /// As [`Kernel`], for M outputs and two sources, of which the first is valid for writes; no two buffers of the job overlap.
+        /// As [`Kernel`], for M outputs and two sources, of which the first is valid for writes; no
+        /// two buffers of the job overlap.
         #[target_feature(enable = $feature)]
         unsafe fn change<const M: usize, const ONES: bool>(job: &Job<'_, $coefficient>) {
             assert_eq!((job.sources.len(), job.coefficients.len()), (2, M - usize::from(ONES)));
@@ -40,7 +43,8 @@ macro_rules! define_change {
             at: usize,
             live: $live,
         ) {
-            // SAFETY: the caller's promise: two sources, M outputs and as many coefficients, less one if ONES.
+            // SAFETY: the caller's promise: two sources, M outputs and as many coefficients, less
+            // one if ONES.
             unsafe {
                 let changed = *job.sources.get_unchecked(0);
                 let new = $load(*job.sources.get_unchecked(1), at, live);
@@ -69,14 +73,15 @@ macro_rules! define_change {
     };
 }
 
-/// Defines `carry::<D, C, U, K, F, STORES, SOLVES>`, a [`HornerKernel`](crate::horner::HornerKernel) for products by matrices: visits of C vectors of each plane, then
-/// single ones, then what is left. `live` is as in [`define_change`].
+/// Defines `carry::<D, C, U, K, F, STORES, SOLVES>`, a
+/// [`HornerKernel`](crate::horner::HornerKernel) for products by matrices: visits of C vectors of
+/// each plane, then single ones, then what is left. `live` is as in [`define_change`].
 macro_rules! define_carry {
     ($feature:literal, $again:path, $load:path, $store:path, $live:ty, $whole:expr, |$left:ident| $rest:expr, $zero:ident, $xor:ident, |$a:ident, $b:ident, $d:ident| $xor3:expr, |$x:ident, $c:ident| $product:expr) => {
         /// # Safety
         ///
-        /// As [`HornerKernel`], for D planes, states of the kinds K and factors of the classes F; U columns are written out. The states are stored, or the solution made of
-        /// them.
+        /// As [`HornerKernel`], for D planes, states of the kinds K and factors of the classes F; U
+        /// columns are written out. The states are stored, or the solution made of them.
         #[target_feature(enable = $feature)]
         unsafe fn carry<
             const D: usize,
@@ -113,7 +118,8 @@ macro_rules! define_carry {
 
         /// # Safety
         ///
-        /// As [`carry`]; C vectors from `at`, or the live bytes of one, lie inside. Stores past the cache have whole ones.
+        /// As [`carry`]; C vectors from `at`, or the live bytes of one, lie inside. Stores past the
+        /// cache have whole ones.
         #[inline]
         #[target_feature(enable = $feature)]
         unsafe fn carry_visit<
@@ -158,7 +164,8 @@ macro_rules! define_carry {
                         }
                     }
                     if !SOLVES {
-                        // SAFETY: there is a pointer for each plane of each state, valid for the live bytes.
+                        // SAFETY: there is a pointer for each plane of each state, valid for the
+                        // live bytes.
                         unsafe { $store(job.states[p * D + t], at, live, state[p][t]) };
                     }
                 }
@@ -179,7 +186,8 @@ macro_rules! define_carry {
                         for_each_state!(p {
                             if solution.uses & 1 << p != 0 {
                                 for s in 0..D {
-                                    // SAFETY: there is one per plane of each state in use, for each plane of each block that has products.
+                                    // SAFETY: there is one per plane of each state in use, for each
+                                    // plane of each block that has products.
                                     let $c = unsafe { *matrices };
                                     matrices = matrices.wrapping_add(1);
                                     for c in 0..C {
@@ -233,7 +241,8 @@ macro_rules! carry_column {
     };
 }
 
-/// Defines `fft::<C, STORES, FINISH>` and `fft8::<C, STORES, FINISH>`, [`FftKernel`](crate::fft::FftKernel)s of four and of eight points: visits of C vectors of each
+/// Defines `fft::<C, STORES, FINISH>` and `fft8::<C, STORES, FINISH>`,
+/// [`FftKernel`](crate::fft::FftKernel)s of four and of eight points: visits of C vectors of each
 /// column, then single ones, then what is left. `live` is as in [`define_change`].
 macro_rules! define_fft {
     ($feature:literal, $coefficient:ty, $again:path, $load_column:path, $store:path, $live:ty, $whole:expr, |$left:ident| $rest:expr, $zero:ident, $xor:ident, |$a:ident, $b:ident, $d:ident| $xor3:expr, |$x:ident, $m:ident| $product:expr) => {
@@ -242,7 +251,8 @@ macro_rules! define_fft {
 
         /// # Safety
         ///
-        /// As [`fft`]; C vectors from `at`, or the live bytes of one, lie inside. Stores past the cache have whole ones.
+        /// As [`fft`]; C vectors from `at`, or the live bytes of one, lie inside. Stores past the
+        /// cache have whole ones.
         #[inline]
         #[target_feature(enable = $feature)]
         unsafe fn fft_visit<const C: usize, const STORES: u8, const FINISH: u8>(
@@ -330,7 +340,8 @@ macro_rules! define_fft {
             if FINISH == VALUES || FINISH == STATES_ALONE {
                 for_each_state!(p {
                     if FINISH == STATES_ALONE || !job.outputs[p].is_null() {
-                        // SAFETY: there are four outputs; what is there is valid for the live bytes, and aligned if STORES go past the cache.
+                        // SAFETY: there are four outputs; what is there is valid for the live
+                        // bytes, and aligned if STORES go past the cache.
                         unsafe { $store(job.outputs[p], at, live, states[p]) };
                     }
                 });
@@ -426,7 +437,8 @@ macro_rules! define_fft {
             }
             for_each_output!(p < POINTS_MOST {
                 if FINISH == STATES_ALONE || !job.outputs[p].is_null() {
-                    // SAFETY: there are eight outputs; what is there is valid for the live bytes, and aligned if STORES go past the cache.
+                    // SAFETY: there are eight outputs; what is there is valid for the live bytes,
+                    // and aligned if STORES go past the cache.
                     unsafe { $store(job.outputs[p], at, live, states[p]) };
                 }
             });
@@ -460,8 +472,10 @@ macro_rules! define_fft {
     };
 }
 
-/// Defines `inverse::<P, BUFFERS, ADDS, ZEROS>`, `forward::<P, TO, ZEROS>` and `scale::<SLOTS, TO>`, [`NetworkKernel`](crate::network::NetworkKernel)s of P lanes, and a
-/// [`NetworkEngine`](crate::network::NetworkEngine) that has them for up to so many levels: vector by vector, which have nothing to do with one another. `live` is as in [`define_change`].
+/// Defines `inverse::<P, BUFFERS, ADDS, ZEROS>`, `forward::<P, TO, ZEROS>` and `scale::<SLOTS,
+/// TO>`, [`NetworkKernel`](crate::network::NetworkKernel)s of P lanes, and a
+/// [`NetworkEngine`](crate::network::NetworkEngine) that has them for up to so many levels: vector
+/// by vector, which have nothing to do with one another. `live` is as in [`define_change`].
 macro_rules! define_network {
     ($engine:ident, $levels:literal $(, $most:literal)?; $feature:literal, $coefficient:ty, $load:ident, $store:ident, $past:expr, $live:ty, $whole:expr, |$left:ident| $rest:expr, $zero:ident, $xor:ident, |$x:ident, $m:ident| $product:expr) => {
         impl NetworkEngine for $engine {
@@ -631,7 +645,8 @@ macro_rules! define_network {
             for_each_lane!(i < P {
                 let to = targets[i];
                 if TO == TO_SLOTS || !to.is_null() {
-                    // SAFETY: what is there is valid for the live bytes, and aligned if a whole vector goes past the cache.
+                    // SAFETY: what is there is valid for the live bytes, and aligned if a whole
+                    // vector goes past the cache.
                     unsafe {
                         if TO == TO_PAST && STORES != SHORT {
                             $store::<1, PAST>(to, at, live, [v[i]]);
@@ -655,7 +670,8 @@ macro_rules! define_network {
                 }
                 let (from, plus) = (job.slot(lane), job.column(lane));
                 each_vector!(job.len, $whole, |$left| $rest, |at, live| {
-                    // SAFETY: what is read and written is valid for the live bytes, and aligned if a whole vector goes past the cache.
+                    // SAFETY: what is read and written is valid for the live bytes, and aligned if
+                    // a whole vector goes past the cache.
                     unsafe {
                         let [plus] = $load::<1, STORES>(plus, at, live);
                         let $x = if SLOTS { $xor($load::<1, STORES>(from, at, live)[0], plus) } else { plus };
@@ -671,8 +687,8 @@ macro_rules! define_network {
     };
 }
 
-/// Does something to each whole vector of so many bytes, and to what is left: at a place, of which so much is live, STORES being as kernels that store through the cache
-/// have it.
+/// Does something to each whole vector of so many bytes, and to what is left: at a place, of which
+/// so much is live, STORES being as kernels that store through the cache have it.
 macro_rules! each_vector {
     ($len:expr, $whole:expr, |$left:ident| $rest:expr, |$at:ident, $live:ident| $done:expr) => {
         let mut $at = 0;
@@ -698,7 +714,8 @@ macro_rules! for_each_lane {
     };
 }
 
-/// The butterflies of 2, 4, 8 or 16 lanes, level by level, from level 0 on or back: the lanes of each and which factor, written out.
+/// The butterflies of 2, 4, 8 or 16 lanes, level by level, from level 0 on or back: the lanes of
+/// each and which factor, written out.
 macro_rules! each_level {
     ($points:ident, $way:tt, |$lo:ident, $hi:ident, $f:ident| $body:expr) => {
         if $points == 2 {
@@ -763,7 +780,8 @@ macro_rules! fly_back {
     };
 }
 
-/// From four values to four coefficients, by the factors of both pairs and of the two pairs of pairs.
+/// From four values to four coefficients, by the factors of both pairs and of the two pairs of
+/// pairs.
 macro_rules! four_butterflies {
     ($v0:ident, $v1:ident, $v2:ident, $v3:ident, [$f0:expr, $f1:expr, $f2:expr], $xor:ident, |$x:ident, $m:ident| $product:expr) => {
         butterfly!($v0, $v1, $f0, $xor, |$x, $m| $product);
@@ -773,7 +791,8 @@ macro_rules! four_butterflies {
     };
 }
 
-/// Adds the coefficients of half of a group: as they are to the second half of the states, and times a factor to the first.
+/// Adds the coefficients of half of a group: as they are to the second half of the states, and
+/// times a factor to the first.
 macro_rules! add_half {
     ($states:ident, $half:literal, $c:ident, $values:expr, $factor:expr, $xor:ident, |$x:ident, $m:ident| $product:expr; $($i:literal)*) => {
         let (values, $m) = ($values, $factor);

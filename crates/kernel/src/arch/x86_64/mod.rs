@@ -1,7 +1,9 @@
-//! x86-64: 32-byte vectors since 2013 (AVX2), one-instruction products since 2019 (GFNI), 64-byte vectors.
+//! x86-64: 32-byte vectors since 2013 (AVX2), one-instruction products since 2019 (GFNI), 64-byte
+//! vectors.
 
-/// A loop over outputs 0..M that is written out. The compiler stops unrolling nested loops of this size, and then
-/// keeps the sums in memory instead of registers: 31 instead of 55 GB/s with four outputs.
+/// A loop over outputs 0..M that is written out. The compiler stops unrolling nested loops of this
+/// size, and then keeps the sums in memory instead of registers: 31 instead of 55 GB/s with four
+/// outputs.
 macro_rules! for_each_output {
     ($o:ident < $m:ident $body:block) => {
         for_each_output!(@ $o $m $body 0 1 2 3 4 5 6 7)
@@ -15,7 +17,8 @@ macro_rules! for_each_output {
     };
 }
 
-/// The `dot` of a module that stores in a given way, by so many columns for each number of outputs; `None` for numbers that are not named.
+/// The `dot` of a module that stores in a given way, by so many columns for each number of outputs;
+/// `None` for numbers that are not named.
 macro_rules! pick_dot {
     ($shape:expr, $stores:ident by $columns:ident; $($m:literal)*) => {
         match ($shape.outputs, $shape.ones) {
@@ -65,7 +68,8 @@ macro_rules! pick_change {
     };
 }
 
-/// The `fft` or `fft8` of a module that stores in a given way, by so many columns for each number of points; `None` for what it does not finish.
+/// The `fft` or `fft8` of a module that stores in a given way, by so many columns for each number
+/// of points; `None` for what it does not finish.
 macro_rules! pick_fft {
     ($points:expr, $finish:expr, $stores:ident by $columns:ident) => {
         match ($points, $finish) {
@@ -122,14 +126,16 @@ use crate::terms::{FEW_STREAMS, FewStreams, Groups};
 
 /// Multiplication by c as the 8 x 8 bit matrix that `vgf2p8affineqb` takes.
 ///
-/// The instruction computes bit i of its result as the parity of `matrix.byte[7 - i] & x`. Bit i of c * x is the sum
-/// over j of x_j times bit i of c * 2^j, so byte 7 - i has bit j = bit i of c * 2^j.
-/// Source: Intel SDM, volume 2, GF2P8AFFINEQB; checked against the portable table by every kernel test.
+/// The instruction computes bit i of its result as the parity of `matrix.byte[7 - i] & x`. Bit i of
+/// c * x is the sum over j of x_j times bit i of c * 2^j, so byte 7 - i has bit j = bit i of c *
+/// 2^j. Source: Intel SDM, volume 2, GF2P8AFFINEQB; checked against the portable table by every
+/// kernel test.
 fn affine_matrix(c: u8) -> u64 {
     AFFINE_MATRICES[usize::from(c)]
 }
 
-/// All of them: a recovery that is planned for one stripe must not take longer to compile than to run.
+/// All of them: a recovery that is planned for one stripe must not take longer to compile than to
+/// run.
 static AFFINE_MATRICES: [u64; 256] = affine_matrices();
 
 const fn affine_matrices() -> [u64; 256] {
@@ -151,17 +157,19 @@ const fn affine_matrices() -> [u64; 256] {
     matrices
 }
 
-/// What a kernel stores: its sums; what follows from them by [`Job::solution`](crate::engine::Job::solution); the same, the last output being what the
-/// others leave of sum 0. Engines may add bits of their own.
+/// What a kernel stores: its sums; what follows from them by
+/// [`Job::solution`](crate::engine::Job::solution); the same, the last output being what the others
+/// leave of sum 0. Engines may add bits of their own.
 const PLAIN: u8 = 0;
 const SOLVED: u8 = 1;
 const LAST_BY_SUM: u8 = 2;
 
-/// A form of its own: all sums but sum 0 are outputs, and the last output is what those taken leave of it ([`crate::expand`]).
+/// A form of its own: all sums but sum 0 are outputs, and the last output is what those taken leave
+/// of it ([`crate::expand`]).
 const EXPANDED: u8 = 8;
 
-/// Added to a form: zeros and ones of the solution are looked for, visit by visit. Where parities are lost with data half of its products are such; whoever
-/// has none loses by looking.
+/// Added to a form: zeros and ones of the solution are looked for, visit by visit. Where parities
+/// are lost with data half of its products are such; whoever has none loses by looking.
 const LOOKING: u8 = 4;
 
 /// What an additive FFT finishes: [`Finish`](crate::fft::Finish).
@@ -183,20 +191,23 @@ const TO_PAST: u8 = 2;
 /// Bytes of a line of any cache, and what goes past it as a whole.
 const LINE: usize = crate::packets::LINE_BYTES;
 
-/// Ways of the first-level cache of Zen 3 and Zen 4: of more page-aligned buffers than that it does not hold a line each. What comes with a line that is read is
-/// evicted before the next visit then; so a visit takes all that it can.
+/// Ways of the first-level cache of Zen 3 and Zen 4: of more page-aligned buffers than that it does
+/// not hold a line each. What comes with a line that is read is evicted before the next visit then;
+/// so a visit takes all that it can.
 const WAYS: usize = 8;
 
 /// The same of Ice Lake.
 const WAYS_ICE_LAKE: usize = 12;
 
-/// How a kernel stores, through the cache or past it, and what it fetches into the first-level cache while it reads: nothing, what its next visit reads,
-/// what one of the visits after it does, or what comes much later.
+/// How a kernel stores, through the cache or past it, and what it fetches into the first-level
+/// cache while it reads: nothing, what its next visit reads, what one of the visits after it does,
+/// or what comes much later.
 const CACHED: u8 = 0;
 const CACHED_NEXT: u8 = 1;
 const CACHED_LATER: u8 = 2;
-/// Through the cache, of less than a vector, where whole ones are taken one at a time, too: these are compiled apart, without what only this needs. A mask costs nothing
-/// (AVX-512, two vectors and more).
+/// Through the cache, of less than a vector, where whole ones are taken one at a time, too: these
+/// are compiled apart, without what only this needs. A mask costs nothing (AVX-512, two vectors and
+/// more).
 const SHORT: u8 = 3;
 const PAST: u8 = 4;
 const PAST_NEXT: u8 = 5;
@@ -208,8 +219,10 @@ const fn is_past(stores: u8) -> bool {
     stores >= PAST
 }
 
-/// How kernels store here. To fetch far ahead helps hardware that follows many streams (Sapphire Rapids: 16 % gained at (16,4) from memory; Ice Lake: 16 to 29), and takes
-/// from hardware that follows few what it has (Zen 4: half is lost at (10,4)). That wants to be told what comes next, not more; or nothing at all (Zen 5).
+/// How kernels store here. To fetch far ahead helps hardware that follows many streams (Sapphire
+/// Rapids: 16 % gained at (16,4) from memory; Ice Lake: 16 to 29), and takes from hardware that
+/// follows few what it has (Zen 4: half is lost at (10,4)). That wants to be told what comes next,
+/// not more; or nothing at all (Zen 5).
 fn stores(streaming: bool) -> u8 {
     match (streaming, Kind::of_this_processor()) {
         (false, _) => CACHED,
@@ -219,7 +232,8 @@ fn stores(streaming: bool) -> u8 {
     }
 }
 
-/// How far ahead a kernel fetches; 0: nothing. What twice as far gains and loses, and `prefetchnta`, is in NOTES.md.
+/// How far ahead a kernel fetches; 0: nothing. What twice as far gains and loses, and
+/// `prefetchnta`, is in NOTES.md.
 const fn fetched_ahead_bytes(stores: u8) -> usize {
     match stores {
         PAST_NEXT | CACHED_NEXT => 128,
@@ -240,13 +254,15 @@ pub(crate) fn fence() {
 pub(crate) enum Kind {
     /// Of Intel and all other makers: follows as many streams as there are.
     SapphireRapids,
-    /// Of Intel, with AVX-512 and less than 2 MiB of second-level cache: follows as many, and has a slow cache behind that.
+    /// Of Intel, with AVX-512 and less than 2 MiB of second-level cache: follows as many, and has a
+    /// slow cache behind that.
     IceLake,
     /// Of AMD, without AVX-512: follows few streams, and has 512 KiB of second-level cache.
     Zen3,
     /// Of AMD, with AVX-512: follows few streams, and has 1 MiB of it.
     Zen4,
-    /// Of AMD, of family 26 or later: follows some more, if they are read in an order that does not mislead it.
+    /// Of AMD, of family 26 or later: follows some more, if they are read in an order that does not
+    /// mislead it.
     Zen5,
 }
 
@@ -281,27 +297,31 @@ impl Kind {
 fn few_streams() -> Option<FewStreams> {
     match Kind::of_this_processor() {
         Kind::SapphireRapids => None,
-        // No groups, but kernels for what lies in its third cache; what is more lies in memory, and is fetched far ahead.
+        // No groups, but kernels for what lies in its third cache; what is more lies in memory, and
+        // is fetched far ahead.
         Kind::IceLake => Some(FewStreams {
             most: usize::MAX,
             ways: [WAYS_ICE_LAKE, usize::MAX],
             most_far_bytes: 10 << 20,
             ..FEW_STREAMS
         }),
-        // Doubling asks for more at once than products do: raid6:16, 1 MiB staggered, all sources at once 5, in groups 11 GB/s.
+        // Doubling asks for more at once than products do: raid6:16, 1 MiB staggered, all sources
+        // at once 5, in groups 11 GB/s.
         Kind::Zen3 => Some(FewStreams {
             most_apart_doubling: FEW_STREAMS.most,
             groups: Groups { tile_bytes: 16 * 1024, ..FEW_STREAMS.groups },
             ..FEW_STREAMS
         }),
         Kind::Zen4 => Some(FEW_STREAMS),
-        // Apart, no groups, but kernels for what lies far; these gain from the first-level cache on.
+        // Apart, no groups, but kernels for what lies far; these gain from the first-level cache
+        // on.
         Kind::Zen5 => Some(FewStreams { most_apart: usize::MAX, most_far: 13, far_bytes: 0, ..FEW_STREAMS }),
     }
 }
 
-/// From which footprint on outputs are stored past the cache if the caller leaves it to us: what the largest second-level cache of our machines holds, or
-/// what this one does where the third is as slow as memory is to store to.
+/// From which footprint on outputs are stored past the cache if the caller leaves it to us: what
+/// the largest second-level cache of our machines holds, or what this one does where the third is
+/// as slow as memory is to store to.
 pub(crate) fn streaming_footprint_bytes() -> usize {
     match Kind::of_this_processor() {
         Kind::IceLake => 5 << 18,
@@ -321,7 +341,8 @@ fn vendor() -> [u8; 12] {
     vendor
 }
 
-/// Which generation of its maker's processors this is. Source: Intel SDM and AMD APM volume 3, CPUID leaf 1.
+/// Which generation of its maker's processors this is. Source: Intel SDM and AMD APM volume 3,
+/// CPUID leaf 1.
 #[allow(unused_unsafe, reason = "as above")]
 fn family() -> u32 {
     // SAFETY: as above.
@@ -332,7 +353,8 @@ fn family() -> u32 {
     }
 }
 
-/// What a processor of Intel says of its second-level cache; 0 if nothing. Source: Intel SDM, CPUID leaf 4.
+/// What a processor of Intel says of its second-level cache; 0 if nothing. Source: Intel SDM, CPUID
+/// leaf 4.
 #[allow(unused_unsafe, reason = "as above")]
 fn second_level_cache_bytes() -> usize {
     // SAFETY: as above.
@@ -344,7 +366,8 @@ fn second_level_cache_bytes() -> usize {
     })
 }
 
-/// Does what counts bits with the instructions for that, if the machine has them. Only what is inlined has them: loops, not iterators.
+/// Does what counts bits with the instructions for that, if the machine has them. Only what is
+/// inlined has them: loops, not iterators.
 #[inline]
 pub(crate) fn counting<R>(work: impl FnOnce() -> R) -> R {
     #[target_feature(enable = "popcnt,bmi1,bmi2")]

@@ -7,7 +7,8 @@ use super::{fetched_ahead_bytes, is_past};
 /// Bytes of a vector.
 const VECTOR: usize = 32;
 
-/// C columns from `pointer + at`; if C is 1, its first `live` bytes followed by zeros. May prefetch what follows.
+/// C columns from `pointer + at`; if C is 1, its first `live` bytes followed by zeros. May prefetch
+/// what follows.
 ///
 /// # Safety
 ///
@@ -39,8 +40,8 @@ pub(super) unsafe fn load_column<const C: usize, const STORES: u8>(
     c: usize,
     live: usize,
 ) -> __m256i {
-    // SAFETY: the caller's promise; a prefetch may name any address. The buffer of the short case is VECTOR
-    // bytes long and live < VECTOR.
+    // SAFETY: the caller's promise; a prefetch may name any address. The buffer of the short case
+    // is VECTOR bytes long and live < VECTOR.
     unsafe {
         let source = pointer.add(c * VECTOR);
         let ahead = const { fetched_ahead_bytes(STORES) };
@@ -61,8 +62,8 @@ pub(super) unsafe fn load_column<const C: usize, const STORES: u8>(
 ///
 /// # Safety
 ///
-/// `pointer + at` is valid for writes of C vectors, or of `live <= VECTOR` bytes if C is 1. Where STORES go past the cache, it
-/// is aligned to VECTOR and `live` is VECTOR.
+/// `pointer + at` is valid for writes of C vectors, or of `live <= VECTOR` bytes if C is 1. Where
+/// STORES go past the cache, it is aligned to VECTOR and `live` is VECTOR.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) unsafe fn store<const C: usize, const STORES: u8>(
@@ -72,7 +73,8 @@ pub(super) unsafe fn store<const C: usize, const STORES: u8>(
     columns: [__m256i; C],
 ) {
     for (c, column) in columns.into_iter().enumerate() {
-        // SAFETY: the caller's promise; the buffer of the short case is VECTOR bytes long and live < VECTOR.
+        // SAFETY: the caller's promise; the buffer of the short case is VECTOR bytes long and live
+        // < VECTOR.
         unsafe {
             let target = pointer.add(at + c * VECTOR);
             if is_past(STORES) {

@@ -1,12 +1,15 @@
-//! The code of [`crate::braid`] and of [`crate::straight`]: AVX2 or AVX-512, assembled for each program once it is worth it.
+//! The code of [`crate::braid`] and of [`crate::straight`]: AVX2 or AVX-512, assembled for each
+//! program once it is worth it.
 //!
-//! A straight line says itself what each instruction is; there is code of it for columns of packets alone. Of a braid, held sum j lies in registers 2j and 2j + 1; the last four are the swept sum and what is read, and later sums of rows in
-//! turn. Where what is, is known while the code is made: cells that are empty have none, a column or a row starts with its first load,
-//! a sum that a register still holds is not loaded again, and rows that are finished late wait in registers that no column needs
-//! before they wait in slots.
+//! A straight line says itself what each instruction is; there is code of it for columns of packets
+//! alone. Of a braid, held sum j lies in registers 2j and 2j + 1; the last four are the swept sum
+//! and what is read, and later sums of rows in turn. Where what is, is known while the code is
+//! made: cells that are empty have none, a column or a row starts with its first load, a sum that a
+//! register still holds is not loaded again, and rows that are finished late wait in registers that
+//! no column needs before they wait in slots.
 //!
-//! Where the system forbids to execute memory that was written (SELinux without `execmem`, `MemoryDenyWriteExecute` of systemd),
-//! there is no code, and [`crate::xor_rows`] do the work.
+//! Where the system forbids to execute memory that was written (SELinux without `execmem`,
+//! `MemoryDenyWriteExecute` of systemd), there is no code, and [`crate::xor_rows`] do the work.
 
 use super::ahead::{AHEAD_MOST, Ahead, Fetch, Spread, fetched, fetched_into};
 use super::assembler::{Assembler, CODE_ALIGN_BYTES, Columns, Entry, Group, PacketEntry, Slice, Tile};
@@ -47,8 +50,10 @@ impl<'a> Form<'a> {
         slots * self.slice().bytes()
     }
 
-    /// The slice of code that streams columns of packets: whole lines, if its own is less and that is not too much code. Where each half of a line goes past the cache on its own, the
-    /// second comes when the first has left. Zen 3, bit matrices of w = 4, 1 MiB, encode: 0.65 of the limit stored to the cache, 0.96 past it by lines.
+    /// The slice of code that streams columns of packets: whole lines, if its own is less and that
+    /// is not too much code. Where each half of a line goes past the cache on its own, the second
+    /// comes when the first has left. Zen 3, bit matrices of w = 4, 1 MiB, encode: 0.65 of the
+    /// limit stored to the cache, 0.96 past it by lines.
     pub(super) fn streaming_slice(self, columns: &Columns) -> Slice {
         let own = self.slice();
         match self {
@@ -99,7 +104,8 @@ struct Functions {
 }
 
 impl Functions {
-    /// `None` if the system gives no memory that may be executed, or the process has as many pieces of code as it may.
+    /// `None` if the system gives no memory that may be executed, or the process has as many pieces
+    /// of code as it may.
     fn new(mut storing: Vec<u8>, streaming: Vec<u8>) -> Option<Functions> {
         let second = storing.len().next_multiple_of(CODE_ALIGN_BYTES);
         storing.resize(second, 0xcc); // int3
@@ -147,13 +153,14 @@ impl Code {
         self.slice_bytes
     }
 
-    /// Carries out the braid on `len` bytes of every buffer. The last slice may begin within the one before it: what it does again comes
-    /// out the same, because whatever a slice makes it makes before it reads it.
+    /// Carries out the braid on `len` bytes of every buffer. The last slice may begin within the
+    /// one before it: what it does again comes out the same, because whatever a slice makes it
+    /// makes before it reads it.
     ///
     /// # Safety
     ///
-    /// The machine has the vectors. `buffer(i)` is valid for reads and writes of `len` bytes, a slice at least, and apart from the
-    /// others, for every buffer of the braid.
+    /// The machine has the vectors. `buffer(i)` is valid for reads and writes of `len` bytes, a
+    /// slice at least, and apart from the others, for every buffer of the braid.
     pub(crate) unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8, len: usize) {
         let slice = self.slice_bytes;
         assert!(len >= slice, "whoever runs code looks whether there is a slice");
@@ -165,8 +172,9 @@ impl Code {
             let (pointers, slots) = (pointers.as_ptr(), slots.as_mut_ptr().cast());
             let function = self.entry(streaming);
             let whole = len / slice * slice;
-            // SAFETY: the caller's promise for the buffers, of which those that are stored past the cache start a line; the slots
-            // are ours, and start one. The code touches nothing else but registers that a function may.
+            // SAFETY: the caller's promise for the buffers, of which those that are stored past the
+            // cache start a line; the slots are ours, and start one. The code touches nothing else
+            // but registers that a function may.
             unsafe { function(pointers, 0, whole, slots) };
             if streaming {
                 super::fence();
@@ -194,8 +202,8 @@ pub(crate) struct PacketCode {
 }
 
 impl PacketCode {
-    /// As [`Code::new`]; `None` also if packets are not whole slices, or a column is so long that an instruction does
-    /// not reach its last buffer.
+    /// As [`Code::new`]; `None` also if packets are not whole slices, or a column is so long that
+    /// an instruction does not reach its last buffer.
     pub(crate) fn new(form: Form, packets: &Packets) -> Option<PacketCode> {
         if !packets.bytes().is_multiple_of(form.slice().bytes()) {
             return None;
@@ -224,8 +232,9 @@ impl PacketCode {
     ///
     /// # Safety
     ///
-    /// The machine has the vectors. `column(c)` is valid for reads and writes of so many packets of each of its buffers, and apart from the others, for every column in
-    /// which a sum has a buffer. What streams has lines: [`Packets::has_lines`].
+    /// The machine has the vectors. `column(c)` is valid for reads and writes of so many packets of
+    /// each of its buffers, and apart from the others, for every column in which a sum has a
+    /// buffer. What streams has lines: [`Packets::has_lines`].
     pub(crate) unsafe fn run(&self, streaming: bool, column: impl Fn(usize) -> *mut u8, groups: usize) {
         if groups == 0 {
             return;
@@ -235,8 +244,10 @@ impl PacketCode {
             // SAFETY: both functions are of this type, and nobody writes to them any more.
             let function =
                 unsafe { std::mem::transmute::<*const u8, PacketEntry>(self.functions.start(streaming)) };
-            // SAFETY: the caller's promise for the columns, which start lines where they are stored past the cache; the slots are ours, and start one. The
-            // code touches nothing else but its stack, of some hundred bytes, and registers that it gives back where a function must.
+            // SAFETY: the caller's promise for the columns, which start lines where they are stored
+            // past the cache; the slots are ours, and start one. The code touches nothing else but
+            // its stack, of some hundred bytes, and registers that it gives back where a function
+            // must.
             unsafe { function(pointers.as_ptr(), groups, slots.as_mut_ptr().cast()) };
             if streaming {
                 super::fence();
@@ -245,7 +256,8 @@ impl PacketCode {
     }
 }
 
-/// What a column may have of one packet of each of its buffers, and of some ahead: within reach of a displacement.
+/// What a column may have of one packet of each of its buffers, and of some ahead: within reach of
+/// a displacement.
 const GROUP_BYTES_MOST: usize = i32::MAX as usize / (3 + AHEAD_MOST);
 
 fn pair_of(column: usize) -> Group {
@@ -289,7 +301,8 @@ fn straightened(straight: &Straight, mut code: Assembler, mut streams: Option<Fe
     let halves = code.slice().count;
     // Not where slices are no whole lines, of which the rest would come too late.
     let stores_past = streams.is_some() && code.slice().bytes().is_multiple_of(LINE);
-    // Where a slice has two vectors, what is made of the first waits in slots past the line's own, and is read there.
+    // Where a slice has two vectors, what is made of the first waits in slots past the line's own,
+    // and is read there.
     let waiting = if halves > 1 { straight.targets() } else { Vec::new() };
     let slot_of = |buffer: usize| waiting.iter().position(|&target| target == buffer);
     let place = |place: Place| match place {
@@ -336,7 +349,8 @@ fn straightened(straight: &Straight, mut code: Assembler, mut streams: Option<Fe
 fn braided(braid: &Braid, code: Assembler, streams: Option<Fetch>) -> Vec<u8> {
     let [row_pair, read_pair] = own_pairs(braid.vectors);
     let mut sums = Sums { row: row_pair, read: read_pair, code, streams, kept: Vec::new() };
-    // Pairs that no batch has columns for: rows may wait there. Beside several batches there are none, for the last is full.
+    // Pairs that no batch has columns for: rows may wait there. Beside several batches there are
+    // none, for the last is full.
     let columns = braid.batches.iter().map(|batch| batch.starts.len()).max().unwrap_or(0);
     let mut free = (columns..).map(pair_of).take_while(|&pair| pair < row_pair).peekable();
     for batch in &braid.batches {
@@ -419,13 +433,15 @@ impl Sums {
         }
     }
 
-    /// Notes that a pair holds what belongs to a place, and nothing else does: a row that nobody outside wants goes back to where it waited.
+    /// Notes that a pair holds what belongs to a place, and nothing else does: a row that nobody
+    /// outside wants goes back to where it waited.
     fn keep(&mut self, place: Place, pair: Group) {
         self.kept.retain(|kept| kept.0 != place);
         self.kept.push((place, pair));
     }
 
-    /// Leaves the sum of a row in the pair of the row, and adds its cells to their columns. What is read first stays where it is read to.
+    /// Leaves the sum of a row in the pair of the row, and adds its cells to their columns. What is
+    /// read first stays where it is read to.
     fn sweep(&mut self, row: &Row, held: &mut [bool]) {
         let (row_pair, read_pair) = (self.row, self.read);
         let mut has_sum = false;

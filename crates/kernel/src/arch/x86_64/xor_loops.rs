@@ -1,5 +1,5 @@
-//! Loops of sums alone, written once for vectors of 32 and of 64 bytes: of [`crate::xor_rows`], and of changes in
-//! packets ([`crate::update`]).
+//! Loops of sums alone, written once for vectors of 32 and of 64 bytes: of [`crate::xor_rows`], and
+//! of changes in packets ([`crate::update`]).
 
 /// Defines `rows::<C, STREAMING>`, a [`RowLoop`](crate::dispatch::RowLoop), and `spread::<C>`, a
 /// [`SpreadLoop`](crate::dispatch::SpreadLoop), both of slices of C vectors.
@@ -32,7 +32,8 @@ macro_rules! define_xor_loops {
         ///
         /// # Safety
         ///
-        /// The places of the table are valid for them; goals that nothing reads again are aligned if STREAMING.
+        /// The places of the table are valid for them; goals that nothing reads again are aligned
+        /// if STREAMING.
         #[inline]
         #[target_feature(enable = $feature)]
         unsafe fn slice_of_rows<const C: usize, const STREAMING: bool>(
@@ -46,8 +47,9 @@ macro_rules! define_xor_loops {
                 if !row.carries {
                     sums = [$zero(); C];
                 }
-                // SAFETY: the words hold what the rows count, and name places of the table. Places of slots are moved
-                // back as `at` advances, so that `at` may be added to every place.
+                // SAFETY: the words hold what the rows count, and name places of the table. Places
+                // of slots are moved back as `at` advances, so that `at` may be added to every
+                // place.
                 unsafe {
                     for _ in 0..row.sources / 2 {
                         let x = table.get_unchecked(*words as usize).wrapping_add(at);

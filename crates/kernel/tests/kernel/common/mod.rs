@@ -19,7 +19,8 @@ const PERIODS: [u8; 2 * 251] = {
     periods
 };
 
-/// Paints bytes with period 251, the first as byte `at` of the painting. A period at a time: painting is most of what these tests do.
+/// Paints bytes with period 251, the first as byte `at` of the painting. A period at a time:
+/// painting is most of what these tests do.
 pub fn paint(bytes: &mut [u8], at: usize) {
     for part in bytes.chunks_mut(251) {
         part.copy_from_slice(&PERIODS[at % 251..][..part.len()]);
@@ -33,7 +34,8 @@ pub fn first_unpainted(bytes: &[u8], at: usize) -> Option<usize> {
     (period..bytes.len()).find(|i| bytes[*i] != ((i + at) % 251) as u8)
 }
 
-/// The zig-zag of a double recovery: row and column sums of a square in turn, each with the one before. The buffers, and the steps.
+/// The zig-zag of a double recovery: row and column sums of a square in turn, each with the one
+/// before. The buffers, and the steps.
 pub fn zig_zag(side: usize, links: usize) -> (usize, Vec<Step>) {
     let data = side * side;
     let steps = (0..links)
@@ -67,8 +69,8 @@ impl Random {
     }
 }
 
-/// Sums of the rows and of the columns of a grid with holes, each with buffers of its own and with results before it: what code is
-/// made of for every program anew.
+/// Sums of the rows and of the columns of a grid with holes, each with buffers of its own and with
+/// results before it: what code is made of for every program anew.
 pub fn random_grid(random: &mut Random) -> (usize, Vec<Step>) {
     let most = [15, 32][random.below(2)];
     let (rows, columns) = (1 + random.below(20), 1 + random.below(most));
@@ -104,7 +106,8 @@ pub fn random_grid(random: &mut Random) -> (usize, Vec<Step>) {
     (first + steps.len(), steps)
 }
 
-/// Sums of many buffers each, which have much in common, and of results before them: what bit matrices are.
+/// Sums of many buffers each, which have much in common, and of results before them: what bit
+/// matrices are.
 pub fn random_bits(random: &mut Random) -> (usize, Vec<Step>) {
     let (buffers, sums) = (1 + random.below(90), 2 + random.below(40));
     let (percent, before) = (15 + random.below(60), random.below(3));
@@ -121,7 +124,8 @@ pub fn random_bits(random: &mut Random) -> (usize, Vec<Step>) {
 
 #[cfg(all(target_os = "linux", not(miri)))]
 pub mod system {
-    //! Declared here rather than through the libc crate: functions whose C signatures POSIX fixes, and numbers of Linux.
+    //! Declared here rather than through the libc crate: functions whose C signatures POSIX fixes,
+    //! and numbers of Linux.
 
     use std::ffi::{c_int, c_void};
 

@@ -1,4 +1,5 @@
-//! What the law suites share: specs of every family, painted stripes, sets of columns, random code files.
+//! What the law suites share: specs of every family, painted stripes, sets of columns, random code
+//! files.
 
 use pantile::code::families;
 use pantile::{Code, Codec};
@@ -65,7 +66,8 @@ pub fn subsets(n: usize, size: usize) -> Vec<Vec<usize>> {
     all
 }
 
-/// The text of a code file with random shape and random equations: some XOR, some dense, some with free equations.
+/// The text of a code file with random shape and random equations: some XOR, some dense, some with
+/// free equations.
 pub fn random_code_file(seed: u64) -> String {
     let mut random = Random(seed.wrapping_mul(0x1234_5678_9abc_def1));
     let columns = random.between(2, 8);

@@ -1,10 +1,11 @@
 //! A file layer over a real directory that counts, fails, fills up, and loses power.
 //!
-//! Operations pass through to the real files at once, so that the code under test sees what a running system shows.
-//! Beside that the layer keeps what is durable: content as of the last sync of each file, names as of the last sync
-//! of their directory. At a crash the real directory is turned into a possible state after it: of the names changed
-//! since the last sync a seeded number of first ones, of the writes since the last sync of each file a seeded choice,
-//! some of them torn.
+//! Operations pass through to the real files at once, so that the code under test sees what a
+//! running system shows. Beside that the layer keeps what is durable: content as of the last sync
+//! of each file, names as of the last sync of their directory. At a crash the real directory is
+//! turned into a possible state after it: of the names changed since the last sync a seeded number
+//! of first ones, of the writes since the last sync of each file a seeded choice, some of them
+//! torn.
 
 use super::Seed;
 use pantile_format::Timestamp;
@@ -191,7 +192,8 @@ impl FaultDisk {
             .sum()
     }
 
-    /// Loses power: what lies below the root becomes one of the states that may be found afterwards.
+    /// Loses power: what lies below the root becomes one of the states that may be found
+    /// afterwards.
     pub fn lose_power(self, seed: u64) {
         let mut seed = Seed(seed);
         let state = self.state.lock().unwrap();
@@ -403,7 +405,8 @@ impl Disk for FaultDisk {
     }
 
     fn add_name(&self, path: &Path, name: &Path) -> io::Result<()> {
-        // The new name is durable at once here: what it is for is that nothing is lost, not that it is there.
+        // The new name is durable at once here: what it is for is that nothing is lost, not that it
+        // is there.
         count(&mut self.state.lock().unwrap(), &self.faults, false)?;
         self.inner.add_name(path, name)
     }

@@ -136,7 +136,8 @@ pub fn age(path: &Path, seconds: u64) {
     fs::File::options().read(true).open(path).unwrap().set_modified(time).unwrap();
 }
 
-/// Everything that is awkward: empty files, one byte, exact blocks, links, deep directories, names that are not UTF-8.
+/// Everything that is awkward: empty files, one byte, exact blocks, links, deep directories, names
+/// that are not UTF-8.
 pub fn awkward_tree(root: &Path, seed: u64) {
     let mut seed = Seed(seed);
     fs::create_dir_all(root.join("deep/er/still/deeper/and/deeper")).unwrap();

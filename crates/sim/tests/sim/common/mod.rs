@@ -1,10 +1,14 @@
-//! A toy volume to try the world with: the same blocks on every device, with room for faults of its own.
+//! A toy volume to try the world with: the same blocks on every device, with room for faults of its
+//! own.
 //!
-//! Each user block has two places on each device: a block of data and, behind it, one of metadata that names block, version and
-//! checksum. A commit writes new versions to the places not in use, flushes every device, then switches. So what is in
-//! use is durable and never overwritten. A superblock, smaller than a sector, holds the session: a device with an older one missed
-//! something, and nothing on it counts. (A loss needs no record: the others go on to newer versions.) Opening takes the newest version of each block that verifies, brings all devices to it,
-//! flushes, and only then begins a session. With one device there is no tolerance, with n devices it is n - 1.
+//! Each user block has two places on each device: a block of data and, behind it, one of metadata
+//! that names block, version and checksum. A commit writes new versions to the places not in use,
+//! flushes every device, then switches. So what is in use is durable and never overwritten. A
+//! superblock, smaller than a sector, holds the session: a device with an older one missed
+//! something, and nothing on it counts. (A loss needs no record: the others go on to newer
+//! versions.) Opening takes the newest version of each block that verifies, brings all devices to
+//! it, flushes, and only then begins a session. With one device there is no tolerance, with n
+//! devices it is n - 1.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -66,7 +70,8 @@ pub struct Toy {
     actions: VecDeque<Action>,
     next: u64,
     ios: BTreeMap<IoId, Purpose>,
-    /// What verified when the volume was opened: (block, place) -> version and the devices that hold it.
+    /// What verified when the volume was opened: (block, place) -> version and the devices that
+    /// hold it.
     found: BTreeMap<(u64, u64), BTreeMap<Slot, Meta>>,
     sessions: BTreeMap<Slot, u64>,
     copies: Vec<Copy>,
@@ -322,7 +327,8 @@ impl Toy {
         if zeros { self.copy(index) } else { self.read_copy(index) }
     }
 
-    /// The only good copy of a version has gone bad since it was found; so nobody was promised that version.
+    /// The only good copy of a version has gone bad since it was found; so nobody was promised that
+    /// version.
     fn forget(&mut self, index: usize) {
         let Copy { block, ref from, ref mut to, .. } = self.copies[index];
         let place = from.place;

@@ -261,7 +261,8 @@ impl Real {
         Ok(())
     }
 
-    /// As worlds were before engines were told that nobody asks, anybody read devices without them, or they committed by themselves: what failed there fails there again.
+    /// As worlds were before engines were told that nobody asks, anybody read devices without them,
+    /// or they committed by themselves: what failed there fails there again.
     pub fn in_the_old_world(mut self) -> Real {
         (self.config.idles, self.config.direct_reads, self.dirty_mark) = (false, false, None);
         self
@@ -292,8 +293,9 @@ thread_local! {
     static IS_HUSHED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Panics of the engine are reported as failures of their seed, not as noise: those of this test, and of the threads without a name that
-/// seeds are shared out to. Other tests of this process are left as they are.
+/// Panics of the engine are reported as failures of their seed, not as noise: those of this test,
+/// and of the threads without a name that seeds are shared out to. Other tests of this process are
+/// left as they are.
 pub fn hush() {
     static HOOK: Once = Once::new();
     IS_HUSHED.set(true);
