@@ -213,36 +213,23 @@ impl Allocator {
 
     /// So many blocks on some of the lanes: the shortest free run that holds them all, or else the
     /// next ones in order.
-    pub(crate) fn take_on(&mut self, mut blocks: u64, lanes: &[u32]) -> Vec<Extent> {
-        let mut taken = Vec::new();
-        while blocks > 0 {
-            let on = |&i: &usize| lanes.contains(&self.free[i].lane.0);
-            let fits = (0..self.free.len()).rev().filter(on).filter(|&i| self.free[i].count >= blocks);
-            let best = fits.take(4096).min_by_key(|&i| self.free[i].count);
-            let Some(at) = best.or_else(|| (0..self.free.len()).rev().find(on)) else {
-                unreachable!("the allocator was made for all blocks that are taken")
-            };
-            let free = &mut self.free[at];
-            let count = free.count.min(blocks);
-            taken.push(Extent { lane: free.lane, first: free.first, count });
-            free.first.0 += count;
-            free.count -= count;
-            if free.count == 0 {
-                self.free.remove(at);
-            }
-            blocks -= count;
-        }
-        taken
+    pub(crate) fn take_on(&mut self, blocks: u64, lanes: &[u32]) -> Vec<Extent> {
+        self.take_where(blocks, |lane| lanes.contains(&lane.0))
     }
 
-    /// So many blocks: the shortest free run that holds them all, or else the next ones in order.
-    pub(crate) fn take(&mut self, mut blocks: u64) -> Vec<Extent> {
+    /// As [`Allocator::take_on`], on any lane.
+    pub(crate) fn take(&mut self, blocks: u64) -> Vec<Extent> {
+        self.take_where(blocks, |_| true)
+    }
+
+    fn take_where(&mut self, mut blocks: u64, allowed: impl Fn(Lane) -> bool) -> Vec<Extent> {
         let mut taken = Vec::new();
         while blocks > 0 {
-            let fits = (0..self.free.len()).rev().filter(|&i| self.free[i].count >= blocks);
+            let on = |&i: &usize| allowed(self.free[i].lane);
+            let fits = (0..self.free.len()).rev().filter(on).filter(|&i| self.free[i].count >= blocks);
             // A first seal takes from the end every time: the search is for updates, and bounded.
             let best = fits.take(4096).min_by_key(|&i| self.free[i].count);
-            let Some(at) = best.or(self.free.len().checked_sub(1)) else {
+            let Some(at) = best.or_else(|| (0..self.free.len()).rev().find(on)) else {
                 unreachable!("the allocator was made for all blocks that are taken")
             };
             let free = &mut self.free[at];

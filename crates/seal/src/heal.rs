@@ -47,21 +47,8 @@ pub(crate) fn heal(
             broken.map(|entry| (entry, set.moved_at(entry))).collect()
         }
     };
-    let mut report = HealReport {
-        left_changed: left_changed(set, &found),
-        found,
-        shards_renamed: Vec::new(),
-        moved_aside: Vec::new(),
-        shards_written: Vec::new(),
-        files_healed: Vec::new(),
-        kept_aside: Vec::new(),
-        blocks_repaired: 0,
-        stripes_guessed: damage.guessed.difference(&damage.doubtful).count() as u64,
-        blocks_left: blocks_left(&damage),
-        not_healed: Vec::new(),
-        not_kept: Vec::new(),
-        strays_removed: remove_strays(set),
-    };
+    let mut report = before_healing(set, found, &damage);
+    report.strays_removed = remove_strays(set);
     let mut columns = columns_to_write(set, &report.found, &damage);
     if report.found.losses.is_some() {
         // Whose journal lies elsewhere can still have what is lost here, with these shards as they
@@ -103,9 +90,15 @@ fn heal_part(
     open_sources(set, found.needs_heal)?;
     let broken = chosen.iter().copied().filter(|&entry| is_to_be_healed(set, entry, &damage));
     let files: Vec<(usize, Option<Timestamp>)> = broken.map(|entry| (entry, set.moved_at(entry))).collect();
-    let mut report = HealReport {
+    let mut report = before_healing(set, found, &damage);
+    heal_files(set, files, &damage, &mut report, progress)?;
+    verdict(report)
+}
+
+/// The report of a heal that has written nothing yet.
+fn before_healing(set: &Set<'_>, found: VerifyReport, damage: &Damage) -> HealReport {
+    HealReport {
         left_changed: left_changed(set, &found),
-        blocks_left: blocks_left(&damage),
         found,
         shards_renamed: Vec::new(),
         moved_aside: Vec::new(),
@@ -114,12 +107,11 @@ fn heal_part(
         kept_aside: Vec::new(),
         blocks_repaired: 0,
         stripes_guessed: damage.guessed.difference(&damage.doubtful).count() as u64,
-        not_kept: Vec::new(),
+        blocks_left: blocks_left(damage),
         not_healed: Vec::new(),
+        not_kept: Vec::new(),
         strays_removed: Vec::new(),
-    };
-    heal_files(set, files, &damage, &mut report, progress)?;
-    verdict(report)
+    }
 }
 
 /// Originals that were changed since they were sealed.

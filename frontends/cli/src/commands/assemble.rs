@@ -8,6 +8,7 @@ use crate::volumes;
 use clap::Args;
 use pantile_host::{Folder, Plan};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -92,6 +93,21 @@ struct LeftOutJson {
     why: String,
 }
 
+fn found_json(devices: &BTreeMap<u32, PathBuf>) -> Vec<FoundJson> {
+    let found = |(&device, path): (&u32, &PathBuf)| FoundJson { device, path: path.display().to_string() };
+    devices.iter().map(found).collect()
+}
+
+fn missing(slots: usize, devices: &BTreeMap<u32, PathBuf>) -> Vec<u32> {
+    (0..slots as u32).filter(|slot| !devices.contains_key(slot)).collect()
+}
+
+fn left_out_json(left_out: &[(PathBuf, String)]) -> Vec<LeftOutJson> {
+    let json =
+        |(path, why): &(PathBuf, String)| LeftOutJson { path: path.display().to_string(), why: why.clone() };
+    left_out.iter().map(json).collect()
+}
+
 impl Assemble {
     pub fn run(self, terminal: &Terminal) -> Outcome {
         if self.scan_stripes
@@ -113,23 +129,18 @@ impl Assemble {
             }
         };
         let (_, found) = found.map_err(|error| volumes::failure(&error))?;
-        let path = |path: &PathBuf| path.display().to_string();
         let answer = AssembleJson {
             output_version: OUTPUT_VERSION,
-            folder: path(&into),
+            folder: into.display().to_string(),
             name: found.superblock.name.clone(),
             volume: found.superblock.volume.to_string(),
             code: found.superblock.spec.clone(),
             slots: found.slots,
-            devices: found.devices.iter().map(|(&device, p)| FoundJson { device, path: path(p) }).collect(),
-            missing: (0..found.slots as u32).filter(|slot| !found.devices.contains_key(slot)).collect(),
+            devices: found_json(&found.devices),
+            missing: missing(found.slots, &found.devices),
             stale: found.stale.clone(),
             enough: found.enough,
-            left_out: found
-                .left_out
-                .iter()
-                .map(|(p, why)| LeftOutJson { path: path(p), why: why.clone() })
-                .collect(),
+            left_out: left_out_json(&found.left_out),
         };
         match self.json {
             true => print_json(&answer)?,
@@ -153,15 +164,14 @@ impl Assemble {
             // What follows says how it stands.
             return Ok(None);
         }
-        let path = |path: &PathBuf| path.display().to_string();
         let answer = ScanJson {
             output_version: OUTPUT_VERSION,
             name: plan.superblock.name.clone(),
             volume: plan.superblock.volume.to_string(),
             code: plan.superblock.spec.clone(),
             slots: plan.slots,
-            devices: plan.devices.iter().map(|(&device, p)| FoundJson { device, path: path(p) }).collect(),
-            missing: (0..plan.slots as u32).filter(|slot| !plan.devices.contains_key(slot)).collect(),
+            devices: found_json(&plan.devices),
+            missing: missing(plan.slots, &plan.devices),
             without_superblock: plan.without_superblock.clone(),
             maps_lost: plan.maps_are_lost,
             stripes: plan.anew.stripes,
@@ -169,9 +179,7 @@ impl Assemble {
             lost: plan.anew.lost.clone(),
             behind: plan.anew.behind.iter().map(|slot| slot.0).collect(),
             written: writes,
-            left_out: (plan.left_out.iter())
-                .map(|(p, why)| LeftOutJson { path: path(p), why: why.clone() })
-                .collect(),
+            left_out: left_out_json(&plan.left_out),
         };
         match self.json {
             true => print_json(&answer)?,
