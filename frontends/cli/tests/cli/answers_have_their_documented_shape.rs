@@ -386,20 +386,29 @@ fn a_reader_that_has_had_enough_is_no_fault() {
 #[test]
 fn ctrl_c_ends_a_proof_with_the_levels_that_are_done() {
     use std::process::{Command, Stdio};
-    let child = Command::new(env!("CARGO_BIN_EXE_pantile"))
-        .args(["prove", "shec:60,30,12", "--sets", "10000000000", "--json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the built command can be run");
-    std::thread::sleep(std::time::Duration::from_millis(1500));
-    let id = child.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &id]).status().is_ok_and(|s| s.success()), "still at work");
-    let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
-    let answer: Value = serde_json::from_slice(&output.stdout).expect("the levels that are done");
-    assert_eq!(answer["complete"], false);
-    assert!(answer["tolerance"].as_array().is_some_and(|levels| !levels.is_empty()));
+    // Also of those who keep it through hangups, which then do not end it.
+    for (before, signals) in [("env", &["-INT"][..]), ("nohup", &["-HUP", "-INT"])] {
+        let child = Command::new(before)
+            .arg(env!("CARGO_BIN_EXE_pantile"))
+            .args(["prove", "shec:60,30,12", "--sets", "10000000000", "--json"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the built command can be run");
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+        let id = child.id().to_string();
+        for signal in signals {
+            let sent = Command::new("kill").args([signal, id.as_str()]).status();
+            assert!(sent.is_ok_and(|s| s.success()), "still at work");
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+        let answer: Value = serde_json::from_slice(&output.stdout).expect("the levels that are done");
+        assert_eq!(answer["complete"], false);
+        assert!(answer["tolerance"].as_array().is_some_and(|levels| !levels.is_empty()));
+    }
 }
 
 /// Numbers of a part of a trace looked like those of all of it.
