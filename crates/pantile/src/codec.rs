@@ -1,15 +1,16 @@
 //! One code, ready for bytes.
 
-use crate::cache::{Cache, TERM_BYTES, VALUE_BYTES, Weight};
+use crate::cache::{Cache, Weight};
 use crate::cosets::Cosets;
 use crate::locate::Checker;
 use crate::packets::PacketCodec;
 use crate::plank::Plank;
-use crate::program::{compile, solving, unread};
+use crate::program::{compile, solving};
+use crate::recovery::{Compiled, Recovery};
 use crate::shelf::Shelf;
 use crate::stripe::{StripeError, element_len};
 use pantile_code::{CellIndex, Code, CodeError};
-use pantile_kernel::{PacketProgram, Packets, Program, Stores, Update};
+use pantile_kernel::{Program, Stores, Update};
 use pantile_plan::{CellSet, Costs, Effort, Plan, PlanError, Planner, Request};
 use smallvec::SmallVec;
 use std::fmt;
@@ -43,146 +44,29 @@ struct Inner {
     /// For each data position: the parity cells that it reaches and the coefficients.
     updates: Vec<OnceLock<Update>>,
     /// The recoveries of whole columns, all of them wanted, at uniform costs.
-    columns: Decoders<Program>,
-    recoveries: Recoveries<Program>,
+    columns: Decoders<Recovery>,
+    recoveries: Recoveries<Recovery>,
     checkers: Cache<CellSet, Checker>,
 }
 
-/// A recovery plan and its program: of a [`Codec`], unless it says otherwise.
-#[derive(Debug)]
-pub struct Recovery<P = Program> {
-    /// Made when first asked for, if the program did not need it.
-    plan: OnceLock<Plan>,
-    /// From which the plan can be made.
-    request: Option<Unplanned>,
-    program: P,
-}
-
-impl<P: AsRef<Program>> Weight for Recovery<P> {
-    /// Also of the plan that is made when asked for: of the most terms that it may have.
-    fn weight_bytes(&self) -> usize {
-        let (terms, steps) = match &self.request {
-            Some(Unplanned { code, lost }) => {
-                let steps = lost.len();
-                ((code.cell_count() - steps) * steps, steps)
-            }
-            None => {
-                let steps = &self.plan().steps;
-                (steps.iter().map(|step| step.terms.len()).sum(), steps.len())
-            }
-        };
-        VALUE_BYTES + terms * TERM_BYTES + steps * STEP_BYTES + self.program.as_ref().buffers() * CELL_BYTES
-    }
-}
-
-/// Of a step of a recovery beside its terms.
-const STEP_BYTES: usize = 128;
-
-/// Of a cell of the code, whether it is read or not.
-const CELL_BYTES: usize = 16;
-
-/// What a program computes that was made without a plan.
-#[derive(Debug)]
-struct Unplanned {
-    code: Code,
-    lost: CellSet,
-}
-
-impl<P: AsRef<Program>> Recovery<P> {
-    /// What is read and computed.
-    pub fn plan(&self) -> &Plan {
-        self.plan.get_or_init(|| {
-            let Some(Unplanned { code, lost }) = &self.request else {
-                unreachable!("a recovery has its plan or can make it")
-            };
-            // What the program reads determines every cell in one way only, so that a plan from
-            // these cells reads what the program needs.
-            let unread = unread(code, lost);
-            let wanted: Vec<CellIndex> = lost.iter().collect();
-            let costs = Costs::uniform();
-            let request = Request { lost: &unread, wanted: &wanted, costs: &costs, effort: Effort::Fast };
-            match Planner::new(code).recover(&request) {
-                Ok(plan) => plan,
-                Err(error) => unreachable!("what was compiled can be planned: {error}"),
-            }
-        })
-    }
-
-    /// Makes now what is made, otherwise, once the recovery has run for some MiB (code of its own
-    /// for a program of XORs): for one that will.
-    pub fn prepare(&self) {
-        self.program.as_ref().prepare();
-    }
-
-    /// The cells whose buffers [`Recovery::run`] overwrites with their true content, ascending: the
-    /// wanted cells that the plan does not read, and what is computed on the way to them.
-    ///
-    /// The latter may be lost or not: a cell that survives may cost less to compute than to read.
-    pub fn written(&self) -> Vec<CellIndex> {
-        match &self.request {
-            Some(Unplanned { lost, .. }) => lost.iter().collect(),
-            None => {
-                let mut written: Vec<CellIndex> = self.plan().steps.iter().map(|step| step.target).collect();
-                written.sort_unstable();
-                written
-            }
-        }
-    }
-}
-
-impl Recovery {
-    /// Computes the wanted cells in place, from the cells that the plan reads.
-    ///
-    /// The buffers of the cells in [`Recovery::written`] are overwritten; no other buffer is
-    /// changed. Errors: buffers that are not a stripe of the code; nothing is then written. Cost:
-    /// no lock and no allocation after the first run on a thread, but for what a program of XORs is
-    /// made into in its first runs, unless [`Recovery::prepare`] made it.
-    pub fn run(&self, cells: &mut [&mut [u8]]) -> Result<(), StripeError> {
-        Ok(self.program.run(cells)?)
-    }
-
-    /// The same recovery for columns of packets.
-    pub(crate) fn in_packets(self, packets: &Packets) -> Recovery<PacketProgram> {
-        Recovery { plan: self.plan, request: self.request, program: laid_out(self.program, packets) }
-    }
-}
-
-/// A program of a code for its columns.
-pub(crate) fn laid_out(program: Program, packets: &Packets) -> PacketProgram {
-    match program.in_packets(packets.clone()) {
-        Ok(program) => program,
-        Err(error) => unreachable!("the columns have the cells of the code: {error}"),
-    }
-}
-
-impl Recovery<PacketProgram> {
-    /// Computes the wanted cells in place, from the cells that the plan reads, packet by packet.
-    ///
-    /// As with cells, nothing else is changed. Errors: buffers that are not the columns that this
-    /// was made for; nothing is then written. Cost: as of cells.
-    pub fn run(&self, columns: &mut [&mut [u8]]) -> Result<(), StripeError> {
-        self.program.run(columns).map_err(StripeError::of_columns)
-    }
-}
-
 /// Recoveries of any cells, made once per request.
-pub(crate) type Recoveries<P> = Cache<(CellSet, Vec<CellIndex>, Costs), Recovery<P>>;
+pub(crate) type Recoveries<R> = Cache<(CellSet, Vec<CellIndex>, Costs), R>;
 
 /// The recoveries of whole columns, made once per set of them.
-pub(crate) struct Decoders<P> {
+pub(crate) struct Decoders<R> {
     /// By columns ascending, found without a lock.
-    shelf: Shelf<Recovery<P>>,
+    shelf: Shelf<R>,
     /// Those for which the shelf has no room.
-    more: Cache<Box<[usize]>, Recovery<P>>,
+    more: Cache<Box<[usize]>, R>,
 }
 
-impl<P: AsRef<Program>> Decoders<P> {
-    pub(crate) fn new() -> Decoders<P> {
+impl<R: Weight> Decoders<R> {
+    pub(crate) fn new() -> Decoders<R> {
         Decoders { shelf: Shelf::default(), more: Cache::new(CACHE_BYTES_MOST) }
     }
 
     /// What is there, without a lock, if the columns are ascending.
-    pub(crate) fn known(&self, lost: &[usize]) -> Option<&Arc<Recovery<P>>> {
+    pub(crate) fn known(&self, lost: &[usize]) -> Option<&Arc<R>> {
         self.shelf.get(lost)
     }
 
@@ -190,8 +74,8 @@ impl<P: AsRef<Program>> Decoders<P> {
     pub(crate) fn get<E>(
         &self,
         lost: &[usize],
-        make: impl FnOnce(&[usize]) -> Result<Recovery<P>, E>,
-    ) -> Result<Arc<Recovery<P>>, E> {
+        make: impl FnOnce(&[usize]) -> Result<R, E>,
+    ) -> Result<Arc<R>, E> {
         if let Some(known) = self.known(lost) {
             return Ok(known.clone());
         }
@@ -211,8 +95,8 @@ impl<P: AsRef<Program>> Decoders<P> {
     fn get_sorted<E>(
         &self,
         lost: &[usize],
-        make: impl FnOnce(&[usize]) -> Result<Recovery<P>, E>,
-    ) -> Result<Arc<Recovery<P>>, E> {
+        make: impl FnOnce(&[usize]) -> Result<R, E>,
+    ) -> Result<Arc<R>, E> {
         if let Some(known) = self.more.find(lost) {
             return Ok(known);
         }
@@ -340,8 +224,7 @@ impl Codec {
 
     /// Of a program that recovers everything lost and was made without a plan.
     fn unplanned(&self, lost: CellSet, program: Program) -> Recovery {
-        let request = Some(Unplanned { code: self.code().clone(), lost });
-        Recovery { plan: OnceLock::new(), request, program: program.with_stores(self.inner.stores) }
+        Recovery(Compiled::unplanned(self.code(), lost, program.with_stores(self.inner.stores)))
     }
 
     fn encoder(&self) -> &(Plan, Program) {
@@ -365,7 +248,7 @@ impl Codec {
     ///
     /// Errors: buffers that are not a stripe; nothing is then written.
     pub fn encode(&self, cells: &mut [&mut [u8]]) -> Result<(), StripeError> {
-        Ok(self.encoder().1.run(cells)?)
+        self.encoder().1.run(cells).map_err(StripeError::of_cells)
     }
 
     /// The cheapest way to have `wanted` while `lost` cannot be read; planned and compiled once per
@@ -436,7 +319,7 @@ impl Codec {
 
     fn compiled(&self, plan: Plan) -> Recovery {
         let program = compile(&self.inner.code, &plan.steps).with_stores(self.inner.stores);
-        Recovery { plan: OnceLock::from(plan), request: None, program }
+        Recovery(Compiled::of_plan(plan, program))
     }
 
     /// Recomputes the given columns from the others, in place.
@@ -465,7 +348,7 @@ impl Codec {
         if new.len() != need {
             return Err(StripeError::NewLength { have: new.len(), need });
         }
-        Ok(self.updating(position, cell).run(cells, new)?)
+        self.updating(position, cell).run(cells, new).map_err(StripeError::of_cells)
     }
 
     /// What carries a change of a data cell, which has that position, to parity.
@@ -519,10 +402,10 @@ mod tests {
             let lost = CellSet::of_columns(codec.code(), &[0]);
             let wanted: Vec<CellIndex> = lost.iter().take(1).collect();
             let stores = |codec: &Codec| {
-                let of_columns = codec.decoder(&[0, 1]).unwrap().program.stores();
-                let cheapest = codec.recovery(&lost, &wanted, &Costs::uniform()).unwrap().program.stores();
+                let of_columns = codec.decoder(&[0, 1]).unwrap().0.program.stores();
+                let cheapest = codec.recovery(&lost, &wanted, &Costs::uniform()).unwrap().0.program.stores();
                 let packets = codec.in_packets(128).unwrap();
-                let in_packets = packets.decoder(&[0, 1]).unwrap().program.as_ref().stores();
+                let in_packets = packets.decoder(&[0, 1]).unwrap().0.program.as_ref().stores();
                 [
                     codec.encoder().1.stores(),
                     of_columns,

@@ -56,22 +56,23 @@ mod locate;
 mod packets;
 mod plank;
 mod program;
+mod recovery;
 mod shards;
 mod shelf;
 mod stripe;
 mod transforms;
 
-pub use codec::{Codec, RecoverError, Recovery};
+pub use codec::{Codec, RecoverError};
 pub use locate::{Checker, Finding, Verdict};
 pub use packets::{DEFAULT_PACKET_BYTES, PacketCodec};
 pub use pantile_code as code;
 pub use pantile_code::{Cell, CellIndex, Code, CodeError, CodeSpec};
 pub use pantile_gf as gf;
-pub use pantile_kernel as kernel;
-pub use pantile_kernel::Stores;
+pub use pantile_kernel::{Arena, Stores, Tier};
 pub use pantile_plan as plan;
 pub use pantile_plan::{
     CellSet, Costs, EVIDENCE_BITS_LEAST, Effort, NotRecoverable, Optimality, Plan, PlanError,
 };
+pub use recovery::{PacketRecovery, Recovery};
 pub use shards::ShardError;
 pub use stripe::{StripeError, split_columns};

@@ -11,9 +11,8 @@
 //! blocks in one piece, for a block that lies in many packets is many elements to update.
 
 use crate::cache::Cache;
-use crate::codec::{
-    CACHE_BYTES_MOST, Codec, Decoders, RecoverError, Recoveries, Recovery, data_cell, laid_out,
-};
+use crate::codec::{CACHE_BYTES_MOST, Codec, Decoders, RecoverError, Recoveries, data_cell};
+use crate::recovery::{PacketRecovery, laid_out};
 use crate::stripe::StripeError;
 use pantile_code::{CellIndex, Code};
 use pantile_kernel::{PacketProgram, Packets};
@@ -60,8 +59,8 @@ struct Inner {
     codec: Codec,
     packets: Packets,
     encode: OnceLock<PacketProgram>,
-    columns: Decoders<PacketProgram>,
-    recoveries: Recoveries<PacketProgram>,
+    columns: Decoders<PacketRecovery>,
+    recoveries: Recoveries<PacketRecovery>,
 }
 
 impl PacketCodec {
@@ -122,7 +121,7 @@ impl PacketCodec {
         lost: &CellSet,
         wanted: &[CellIndex],
         costs: &Costs,
-    ) -> Result<Arc<Recovery<PacketProgram>>, PlanError> {
+    ) -> Result<Arc<PacketRecovery>, PlanError> {
         let Inner { codec, packets, recoveries, .. } = &*self.inner;
         let key = (lost.clone(), wanted.to_vec(), costs.clone());
         recoveries.get(key, |(lost, wanted, costs)| {
@@ -131,12 +130,12 @@ impl PacketCodec {
     }
 
     /// As [`Codec::decoder`].
-    pub fn decoder(&self, lost: &[usize]) -> Result<Arc<Recovery<PacketProgram>>, PlanError> {
+    pub fn decoder(&self, lost: &[usize]) -> Result<Arc<PacketRecovery>, PlanError> {
         self.inner.columns.get(lost, |lost| self.decoder_anew(lost))
     }
 
     /// As [`Codec::decoder_anew`].
-    pub fn decoder_anew(&self, lost: &[usize]) -> Result<Recovery<PacketProgram>, PlanError> {
+    pub fn decoder_anew(&self, lost: &[usize]) -> Result<PacketRecovery, PlanError> {
         Ok(self.inner.codec.decoder_anew(lost)?.in_packets(&self.inner.packets))
     }
 

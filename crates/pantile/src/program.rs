@@ -3,10 +3,9 @@
 //! The recovery of whole columns of an MDS code of one row is not compiled from steps: the kernel
 //! solves the m x m system itself, for less than the final coefficients of every step would cost.
 
-use crate::stripe::StripeError;
 use pantile_code::Code;
 use pantile_gf::{Gf, eliminate};
-use pantile_kernel::{Program, ShapeError, Step, System};
+use pantile_kernel::{Program, Step, System};
 use pantile_plan::CellSet;
 use smallvec::SmallVec;
 
@@ -172,17 +171,5 @@ pub(crate) fn solving(code: &Code, lost: &CellSet) -> Option<Program> {
     match Program::solving(code.cell_count(), &system) {
         Ok(program) => Some(program),
         Err(error) => unreachable!("lost cells are written and others read: {error}"),
-    }
-}
-
-impl From<ShapeError> for StripeError {
-    fn from(error: ShapeError) -> StripeError {
-        match error {
-            ShapeError::BufferCount { have, need } => StripeError::CellCount { have, need },
-            ShapeError::BufferLen { index, have, need } => {
-                StripeError::UnequalLengths { cell: index, have, need }
-            }
-            other => unreachable!("a program counts buffers, not sources and outputs: {other}"),
-        }
     }
 }

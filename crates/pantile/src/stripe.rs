@@ -148,7 +148,18 @@ impl fmt::Display for StripeError {
 impl std::error::Error for StripeError {}
 
 impl StripeError {
-    /// What a kernel says of columns of packets.
+    /// What a program says of buffers that are cells.
+    pub(crate) fn of_cells(error: ShapeError) -> StripeError {
+        match error {
+            ShapeError::BufferCount { have, need } => StripeError::CellCount { have, need },
+            ShapeError::BufferLen { index, have, need } => {
+                StripeError::UnequalLengths { cell: index, have, need }
+            }
+            other => unreachable!("a program counts buffers, not sources and outputs: {other}"),
+        }
+    }
+
+    /// What a program says of columns of packets.
     pub(crate) fn of_columns(error: ShapeError) -> StripeError {
         match error {
             ShapeError::BufferCount { have, need } => StripeError::ColumnCount { have, need },

@@ -17,7 +17,7 @@ use crate::update::grid_of;
 use crate::verify::losses_of;
 use crate::window::{Window, join, read_file_blocks};
 use crate::{SealError, names};
-use pantile::kernel::Arena;
+use pantile::Arena;
 use pantile::{CellIndex, CellSet};
 use pantile_format::{
     Column, Crc64, Entry, EntryKind, HEADER_BYTES, Manifest, Mode, ShardHeader, Target, Timestamp,

@@ -10,7 +10,7 @@ use crate::names::path_of;
 use crate::report::FileStatus;
 use crate::set::Set;
 use crate::{SealError, par};
-use pantile::kernel::Arena;
+use pantile::Arena;
 use pantile::{CellIndex, CellSet, Costs, PlanError};
 use pantile_format::{Crc64, Entry, EntryKind};
 use std::io::ErrorKind;

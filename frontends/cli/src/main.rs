@@ -32,7 +32,7 @@ fn main() -> ExitCode {
         Err(error) => return failure::usage(&error),
     };
     // A kernel that is asked for and not there would else be another in silence.
-    if let Err(error) = pantile::kernel::Tier::forced() {
+    if let Err(error) = pantile::Tier::forced() {
         return failure::Failure::input(error).report();
     }
     let terminal = terminal::Terminal::of_environment(cli.color);

@@ -8,10 +8,10 @@
 use crate::Report;
 use crate::figure::{Figure, Heat, HeatRow};
 use pantile::gf::Gf;
-use pantile::kernel::{Program, Step, Tier};
 use pantile::{CellSet, Codec};
 use pantile_code::plank::{Element, Tower, first_vanishing_minor};
 use pantile_kernel::measure::thread_cpu_ns;
+use pantile_kernel::{Program, Step, Tier};
 
 /// The name of the experiment.
 pub const NAME: &str = "raidq";

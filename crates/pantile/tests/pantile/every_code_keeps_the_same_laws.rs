@@ -6,7 +6,7 @@
 //! strategy; a flipped byte is found.
 
 use crate::common::*;
-use pantile::kernel::Tier;
+use pantile::Tier;
 use pantile::plan::{ProveOptions, prove};
 use pantile::{CellIndex, CellSet, Codec, Costs, PlanError, RecoverError};
 

@@ -7,9 +7,10 @@ use crate::json::rounded;
 use crate::render::table::Table;
 use crate::terminal::{Terminal, print, print_json};
 use clap::Args;
-use pantile::kernel::measure::{LimitOrder, XorLimit, thread_cpu_ns};
-use pantile::kernel::{Arena, PacketProgram, Tier};
-use pantile::{CellIndex, CellSet, Code, Codec, Costs, PacketCodec, Plan, Stores, split_columns};
+use pantile::{
+    Arena, CellIndex, CellSet, Code, Codec, Costs, PacketCodec, Plan, Stores, Tier, split_columns,
+};
+use pantile_kernel::measure::{LimitOrder, XorLimit, thread_cpu_ns};
 use serde::Serialize;
 
 /// Measure how fast codes encode, decode and update on one core of this machine
@@ -287,7 +288,7 @@ impl Subject {
     fn recovery_in_packets(
         &self,
         codec: &PacketCodec,
-    ) -> Result<std::sync::Arc<pantile::Recovery<PacketProgram>>, pantile::PlanError> {
+    ) -> Result<std::sync::Arc<pantile::PacketRecovery>, pantile::PlanError> {
         match self.lost_columns() {
             Some(columns) => codec.decoder(&columns),
             None => codec.recovery(&self.lost, &self.wanted(), &Costs::uniform()),

@@ -1,0 +1,180 @@
+//! Recoveries: what is read and computed to have lost cells again, compiled and ready to run.
+
+use crate::cache::{TERM_BYTES, VALUE_BYTES, Weight};
+use crate::program::unread;
+use crate::stripe::StripeError;
+use pantile_code::{CellIndex, Code};
+use pantile_kernel::{PacketProgram, Packets, Program};
+use pantile_plan::{CellSet, Costs, Effort, Plan, Planner, Request};
+use std::sync::OnceLock;
+
+/// A recovery plan and its program, made by [`Codec::recovery`](crate::Codec::recovery) or
+/// [`Codec::decoder`](crate::Codec::decoder).
+#[derive(Debug)]
+pub struct Recovery(pub(crate) Compiled<Program>);
+
+/// A recovery for columns of packets, made by [`PacketCodec::recovery`](crate::PacketCodec::recovery)
+/// or [`PacketCodec::decoder`](crate::PacketCodec::decoder).
+#[derive(Debug)]
+pub struct PacketRecovery(pub(crate) Compiled<PacketProgram>);
+
+impl Recovery {
+    /// What is read and computed.
+    pub fn plan(&self) -> &Plan {
+        self.0.plan()
+    }
+
+    /// Makes now what is made, otherwise, once the recovery has run for some MiB (code of its own
+    /// for a program of XORs): for one that will.
+    pub fn prepare(&self) {
+        self.0.program.prepare();
+    }
+
+    /// The cells whose buffers [`Recovery::run`] overwrites with their true content, ascending: the
+    /// wanted cells that the plan does not read, and what is computed on the way to them.
+    ///
+    /// The latter may be lost or not: a cell that survives may cost less to compute than to read.
+    pub fn written(&self) -> Vec<CellIndex> {
+        self.0.written()
+    }
+
+    /// Computes the wanted cells in place, from the cells that the plan reads.
+    ///
+    /// The buffers of the cells in [`Recovery::written`] are overwritten; no other buffer is
+    /// changed. Errors: buffers that are not a stripe of the code; nothing is then written. Cost:
+    /// no lock and no allocation after the first run on a thread, but for what a program of XORs is
+    /// made into in its first runs, unless [`Recovery::prepare`] made it.
+    pub fn run(&self, cells: &mut [&mut [u8]]) -> Result<(), StripeError> {
+        self.0.program.run(cells).map_err(StripeError::of_cells)
+    }
+
+    /// The same recovery for columns of packets.
+    pub(crate) fn in_packets(self, packets: &Packets) -> PacketRecovery {
+        let Compiled { plan, request, program } = self.0;
+        PacketRecovery(Compiled { plan, request, program: laid_out(program, packets) })
+    }
+}
+
+impl PacketRecovery {
+    /// As [`Recovery::plan`].
+    pub fn plan(&self) -> &Plan {
+        self.0.plan()
+    }
+
+    /// As [`Recovery::prepare`].
+    pub fn prepare(&self) {
+        self.0.program.prepare();
+    }
+
+    /// As [`Recovery::written`].
+    pub fn written(&self) -> Vec<CellIndex> {
+        self.0.written()
+    }
+
+    /// Computes the wanted cells in place, from the cells that the plan reads, packet by packet.
+    ///
+    /// As with cells, nothing else is changed. Errors: buffers that are not the columns that this
+    /// was made for; nothing is then written. Cost: as of cells.
+    pub fn run(&self, columns: &mut [&mut [u8]]) -> Result<(), StripeError> {
+        self.0.program.run(columns).map_err(StripeError::of_columns)
+    }
+}
+
+/// A program that recovers cells, with its plan or what the plan can be made from.
+#[derive(Debug)]
+pub(crate) struct Compiled<P> {
+    /// Made when first asked for, if the program did not need it.
+    plan: OnceLock<Plan>,
+    /// From which the plan can be made.
+    request: Option<Unplanned>,
+    pub(crate) program: P,
+}
+
+/// What a program computes that was made without a plan.
+#[derive(Debug)]
+struct Unplanned {
+    code: Code,
+    lost: CellSet,
+}
+
+impl<P: AsRef<Program>> Compiled<P> {
+    /// A program and the plan that it was compiled from.
+    pub(crate) fn of_plan(plan: Plan, program: P) -> Compiled<P> {
+        Compiled { plan: OnceLock::from(plan), request: None, program }
+    }
+
+    /// A program that recovers everything lost and was made without a plan.
+    pub(crate) fn unplanned(code: &Code, lost: CellSet, program: P) -> Compiled<P> {
+        Compiled { plan: OnceLock::new(), request: Some(Unplanned { code: code.clone(), lost }), program }
+    }
+
+    fn plan(&self) -> &Plan {
+        self.plan.get_or_init(|| {
+            let Some(Unplanned { code, lost }) = &self.request else {
+                unreachable!("a recovery has its plan or can make it")
+            };
+            // What the program reads determines every cell in one way only, so that a plan from
+            // these cells reads what the program needs.
+            let unread = unread(code, lost);
+            let wanted: Vec<CellIndex> = lost.iter().collect();
+            let costs = Costs::uniform();
+            let request = Request { lost: &unread, wanted: &wanted, costs: &costs, effort: Effort::Fast };
+            match Planner::new(code).recover(&request) {
+                Ok(plan) => plan,
+                Err(error) => unreachable!("what was compiled can be planned: {error}"),
+            }
+        })
+    }
+
+    fn written(&self) -> Vec<CellIndex> {
+        match &self.request {
+            Some(Unplanned { lost, .. }) => lost.iter().collect(),
+            None => {
+                let mut written: Vec<CellIndex> = self.plan().steps.iter().map(|step| step.target).collect();
+                written.sort_unstable();
+                written
+            }
+        }
+    }
+
+    /// Also of the plan that is made when asked for: of the most terms that it may have.
+    fn weight_bytes(&self) -> usize {
+        let (terms, steps) = match &self.request {
+            Some(Unplanned { code, lost }) => {
+                let steps = lost.len();
+                ((code.cell_count() - steps) * steps, steps)
+            }
+            None => {
+                let steps = &self.plan().steps;
+                (steps.iter().map(|step| step.terms.len()).sum(), steps.len())
+            }
+        };
+        VALUE_BYTES + terms * TERM_BYTES + steps * STEP_BYTES + self.program.as_ref().buffers() * CELL_BYTES
+    }
+}
+
+/// Of a step of a recovery beside its terms.
+const STEP_BYTES: usize = 128;
+
+/// Of a cell of the code, whether it is read or not.
+const CELL_BYTES: usize = 16;
+
+impl Weight for Recovery {
+    fn weight_bytes(&self) -> usize {
+        self.0.weight_bytes()
+    }
+}
+
+impl Weight for PacketRecovery {
+    fn weight_bytes(&self) -> usize {
+        self.0.weight_bytes()
+    }
+}
+
+/// A program of a code for its columns.
+pub(crate) fn laid_out(program: Program, packets: &Packets) -> PacketProgram {
+    match program.in_packets(packets.clone()) {
+        Ok(program) => program,
+        Err(error) => unreachable!("the columns have the cells of the code: {error}"),
+    }
+}
