@@ -64,3 +64,7 @@ pub use pantile_volume::{EpochId, Failure, Geometry, Policy, Slot};
 pub use private::open_private;
 pub use scan::Plan;
 pub use service::{Deaths, Service};
+
+/// The text of `examples/checkpoint.rs`, a program that keeps its state in epochs of delayed
+/// parity: for pages that quote it.
+pub const CHECKPOINT_EXAMPLE: &str = include_str!("../examples/checkpoint.rs");

@@ -24,9 +24,6 @@ use std::path::PathBuf;
 /// The name of the experiment.
 pub const NAME: &str = "delayed";
 
-/// The program that a person can copy.
-const EXAMPLE: &str = include_str!("../../../host/examples/checkpoint.rs");
-
 /// What to answer with.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -232,7 +229,8 @@ fn losses(report: &mut Report) -> Listing {
 
 /// The function of the example, without its heading.
 fn three_lines() -> Quote {
-    let from = EXAMPLE.lines().skip_while(|line| !line.starts_with("fn checkpoint("));
+    let from =
+        pantile_host::CHECKPOINT_EXAMPLE.lines().skip_while(|line| !line.starts_with("fn checkpoint("));
     let mut lines: Vec<String> = Vec::new();
     for line in from {
         lines.push(line.to_string());

@@ -13,7 +13,7 @@ use std::fmt;
 pub const NAME: &str = "delayed-record";
 
 /// The record that was committed.
-pub const COMMITTED: &str = include_str!("../../../../benches/volume/delayed.txt");
+pub const COMMITTED: &str = include_str!("../../records/delayed.txt");
 
 /// A record.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Eight ranks of Open MPI keep their state in a served volume (examples/mpi_checkpoint.c): one of them is killed in the middle of
+# an epoch, and the state before is there, whole. About ten seconds.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. tools/setup.sh
+need nbdkit nbdkit
+need mpicc libopenmpi-dev
+need mpirun openmpi-bin
+need pkg-config pkg-config
+pkg-config --exists libnbd || as_root apt-get install -y -qq --no-install-recommends libnbd-dev >/dev/null
+
+cargo build --profile test --quiet --workspace --lib --bins --tests # what `cargo test --workspace` builds, with the same features
+pantile="${CARGO_TARGET_DIR:-$PWD/target}/debug/pantile"
+work=$(mktemp -d)
+vol=$work/vol
+end() {
+    "$pantile" stop "$vol" >/dev/null 2>&1 || true
+    rm -rf "$work"
+}
+trap end EXIT
+fail() { printf 'mpi.sh: %s\n' "$*" >&2; cat "$work/out" >&2; exit 1; }
+# ranks STATUS ARGS...: what eight ranks say lies in $work/out.
+ranks() {
+    local want=$1 have=0
+    shift
+    # All on this machine, whoever runs it and however few processors it has.
+    timeout 60 env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 \
+        OMPI_MCA_mpi_yield_when_idle=1 mpirun -n 8 "$work/checkpoint" "$vol" "$@" >"$work/out" 2>&1 || have=$?
+    [ "$want" = any ] && [ "$have" != 0 ] || [ "$have" = "$want" ] || fail "status $have instead of $want: $*"
+}
+says() { grep -q "$1" "$work/out" || fail "it does not say: $1"; }
+
+say "a program with ranks is built as its head says"
+# shellcheck disable=SC2046
+mpicc -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -O1 examples/mpi_checkpoint.c $(pkg-config --cflags --libs libnbd) -o "$work/checkpoint"
+
+say "three steps, each an epoch that eight ranks write and one seals"
+"$pantile" create "$vol" --code raid6:4 --size 256M >/dev/null
+"$pantile" serve "$vol" >/dev/null
+ranks 0 3
+says 'step 3 is sealed'
+
+say "a rank is killed in the middle of step 5: step 4 is there, whole"
+ranks any 5 5
+says 'step 4 is sealed'
+if grep -q 'step 5 is sealed' "$work/out"; then fail "a step without one of its ranks is sealed"; fi
+ranks 0 check
+says 'all 8 slices are of step 4'
+
+say "they go on from there; a device that is lost meanwhile changes nothing"
+"$pantile" fail "$vol" 1 >/dev/null
+ranks 0 2
+says 'step 6 is sealed'
+ranks 0 check
+says 'all 8 slices are of step 6'
+"$pantile" delayed status "$vol" --json | grep -q '"epochs": \[\]' || { "$pantile" delayed status "$vol" --json >"$work/out"; fail "an epoch is left open"; }
