@@ -398,13 +398,30 @@ pub struct Temporary {
 }
 
 impl Temporary {
+    /// Beside a file that is there or not. A link stays a link; what is no file is not replaced.
     pub fn create(path: &Path) -> Result<Temporary, Failure> {
+        let path = match path.symlink_metadata() {
+            Ok(meta) if meta.is_symlink() => {
+                path.canonicalize().map_err(|error| Failure::file("follow the link", path, &error))?
+            }
+            _ => path.to_path_buf(),
+        };
+        let before = path.metadata().ok();
+        if before.as_ref().is_some_and(|meta| !meta.is_file()) {
+            return Err(Failure::Input(format!(
+                "{} is no file, and only files are replaced",
+                path.display()
+            )));
+        }
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let temp = path.with_file_name(format!(".{name}.pantile-{}.tmp", std::process::id()));
-        match File::create_new(&temp) {
-            Ok(file) => Ok(Temporary { file: Some(file), temp, path: path.to_path_buf() }),
-            Err(error) => Err(Failure::file("create", &temp, &error)),
+        let made = File::create_new(&temp).map_err(|error| Failure::file("create", &temp, &error))?;
+        let mut made = Temporary { file: Some(made), temp, path };
+        if let Some(before) = before {
+            let kept = made.file().set_permissions(before.permissions());
+            kept.map_err(|error| Failure::file("create", &made.temp, &error))?;
         }
+        Ok(made)
     }
 
     /// The file, open for writing.

@@ -155,6 +155,41 @@ fn nothing_is_replaced_unless_asked_and_nothing_else_is_left() {
     assert_eq!(names(&at.join("c")), ["chunk.3", "chunks.txt"]);
 }
 
+/// A link stays a link, and what is no file is not replaced: the system's devices are not.
+#[cfg(unix)]
+#[test]
+fn only_files_are_replaced() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let folder = folder(10_000);
+    let at = folder.path();
+    ok(at, &["encode", "data", "--code", "raid6:2", "--out", "c"]);
+    fs::write(at.join("old"), b"old").expect("a file");
+    fs::set_permissions(at.join("old"), fs::Permissions::from_mode(0o600)).expect("it is ours");
+    symlink("old", at.join("link")).expect("a link");
+    ok(at, &["decode", "c", "--out", "link", "--overwrite"]);
+    assert!(at.join("link").is_symlink());
+    assert_eq!(fs::read(at.join("old")).expect("a file"), data(10_000));
+    assert_eq!(fs::metadata(at.join("old")).expect("a file").permissions().mode() & 0o777, 0o600);
+
+    symlink("nowhere", at.join("broken")).expect("a link");
+    assert_fault(
+        &pantile_in(at, &["decode", "c", "--out", "broken", "--overwrite"]),
+        3,
+        &["broken"],
+        "broken",
+    );
+    assert!(Command::new("mkfifo").arg(at.join("pipe")).status().expect("mkfifo").success());
+    let pipe = pantile_in(at, &["decode", "c", "--out", "pipe", "--overwrite"]);
+    assert_fault(&pipe, 2, &["pipe is no file"], "a pipe");
+    // A chunk that would be waited for is taken for lost.
+    fs::rename(at.join("pipe"), at.join("c/chunk.1")).expect("it moves");
+    let run = ok(at, &["decode", "c", "--out", "back"]);
+    assert!(run.stderr.contains("chunk.1: it is no file"), "{}", run.stderr);
+    let again = pantile_in(at, &["encode", "data", "--code", "raid6:2", "--out", "c", "--overwrite"]);
+    assert_fault(&again, 2, &["chunk.1 is no file"], "a chunk");
+    assert_eq!(names(&at.join("c")).len(), 5);
+}
+
 #[test]
 fn a_chunk_of_another_length_is_taken_for_lost() {
     let folder = folder(100_000);
