@@ -127,6 +127,31 @@ fn standard_streams_are_dashes() {
     assert_eq!(run.stdout, data(300_000));
 }
 
+#[cfg(unix)]
+#[test]
+fn ctrl_c_leaves_nothing_behind() {
+    use std::io::Write;
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut run = Command::new(env!("CARGO_BIN_EXE_pantile"))
+        .args(["encode", "-", "--code", "rs:4+2", "--out", "c"])
+        .current_dir(folder.path())
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the built command can be run");
+    let mut input = run.stdin.take().expect("a pipe");
+    // More than a pipe holds: so it reads, and listens.
+    input.write_all(&data(4 << 20)).expect("it reads");
+    let killed = Command::new("kill").args(["-INT", &run.id().to_string()]).status().expect("kill");
+    assert!(killed.success());
+    while input.write_all(&[0; 4096]).is_ok() {}
+    drop(input);
+    let ended = run.wait_with_output().expect("it ends");
+    assert_eq!(ended.status.code(), Some(130), "{}", String::from_utf8_lossy(&ended.stderr));
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("interrupted; nothing was changed"));
+    assert_eq!(names(&folder.path().join("c")), [""; 0]);
+}
+
 #[test]
 fn nothing_is_replaced_unless_asked_and_nothing_else_is_left() {
     let folder = folder(10_000);
