@@ -25,7 +25,7 @@ def cauchy(spec, k, m):
     return one_row_code(spec, k, extended_cauchy_rows(k, m))
 
 
-# ---------------------------------------------------------------- rs, three matrices
+# ---------------------------------------------------------------- rs, five matrices
 def cauchy1_rows(k, m):
     """Row r is 1/((k+r) xor j): rows and columns are labelled with different bytes."""
     return [[gf.inv((k + r) ^ j) for j in range(k)] for r in range(m)]
@@ -83,12 +83,46 @@ def _swapped(column, i, j):
     return bytes(changed)
 
 
+def backblaze_rows(k, m):
+    """The rows of powers of k, k+1, .. times the inverse of the rows of powers of 0 .. k-1: polynomials of degree below k.
+
+    solve_leading has the k unknown coefficients first; each data value is an unknown of its own behind them.
+    """
+    powers = [bytes(gf.power(i, j) for j in range(k)) for i in range(k + m)]
+    inverse = gf.solve_leading([row + bytes(int(i == j) for j in range(k)) for i, row in enumerate(powers[:k])], k)
+    rows = []
+    for row in powers[k:]:
+        total = bytes(k)
+        for factor, of_data in zip(row, inverse):
+            total = gf.add_scaled(total, factor, of_data)
+        rows.append(list(total))
+    return rows
+
+
+def bch_rows(k, m):
+    """Long division of each x^(m+j) by the product of x + 2^i, i = 0..m-1; the coefficient of x^r is what parity r has of data j."""
+    divisor = [1]
+    for i in range(m):
+        root = gf.power(gf.A, i)
+        divisor = [low ^ gf.mul(root, high) for low, high in zip([0, *divisor], [*divisor, 0])]
+    columns = []
+    for j in range(k):
+        rest = [0] * (m + j) + [1]
+        for top in range(m + j, m - 1, -1):
+            ratio = rest[top]
+            for place, coefficient in enumerate(divisor):
+                rest[top - m + place] ^= gf.mul(ratio, coefficient)
+        columns.append(rest[:m])
+    return [[column[r] for column in columns] for r in range(m)]
+
+
 def rs(spec, k, m, matrix):
-    if k + m > 256:
-        raise CodeError("rs takes at most 256 columns")
+    if k + m > (255 if matrix == "bch" else 256):
+        raise CodeError("rs takes at most 256 columns, 255 with bch")
     if matrix == "vandermonde" and not vandermonde_is_mds(k, m):
         raise CodeError(f"the vandermonde matrix of {k}+{m} has a singular minor; take another matrix")
-    rows = {"cauchy1": cauchy1_rows, "vandermonde": vandermonde_rows, "jerasure": jerasure_rows}[matrix](k, m)
+    rows = {"cauchy1": cauchy1_rows, "vandermonde": vandermonde_rows, "jerasure": jerasure_rows,
+            "backblaze": backblaze_rows, "bch": bch_rows}[matrix](k, m)
     return one_row_code(spec, k, rows)
 
 

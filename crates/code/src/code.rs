@@ -128,6 +128,7 @@ struct Inner {
     equations: Vec<Equation>,
     claim: Claim,
     purpose: Purpose,
+    remark: Option<String>,
     generator: OnceLock<Matrix>,
 }
 
@@ -254,6 +255,11 @@ impl Code {
     /// Whether it may store data.
     pub fn purpose(&self) -> &Purpose {
         &self.inner.purpose
+    }
+
+    /// What its spec could be taken for, and is not; `None` where nothing comes to mind.
+    pub fn remark(&self) -> Option<&str> {
+        self.inner.remark.as_deref()
     }
 
     /// Refuses a code that must not store anything: asked by whoever stores.
@@ -424,6 +430,7 @@ pub struct CodeBuilder {
     order: Option<Vec<CellIndex>>,
     equations: Vec<Equation>,
     purpose: Purpose,
+    remark: Option<String>,
     version: u16,
     /// The first thing that did not fit.
     fault: Option<FileFault>,
@@ -466,6 +473,7 @@ impl CodeBuilder {
             order: None,
             equations: Vec::new(),
             purpose: Purpose::Storage,
+            remark: None,
             version: 1,
             fault,
         }
@@ -557,6 +565,11 @@ impl CodeBuilder {
     /// Says that this code must not store, for a reason; see [`Purpose::Study`].
     pub fn study_only(&mut self, reason: &'static str) {
         self.purpose = Purpose::Study(reason);
+    }
+
+    /// Says what the spec could be taken for; see [`Code::remark`].
+    pub(crate) fn remark(&mut self, text: String) {
+        self.remark = Some(text);
     }
 
     /// The finished code of a user, checked and proven as a code file is
@@ -712,6 +725,7 @@ impl CodeBuilder {
                 equations: self.equations,
                 claim,
                 purpose: self.purpose,
+                remark: self.remark,
                 generator: OnceLock::new(),
             }),
         }

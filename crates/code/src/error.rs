@@ -85,6 +85,26 @@ pub enum CodeError {
         /// Why, and what to use instead.
         reason: &'static str,
     },
+    /// The name of a code in another system's words that cannot be understood.
+    Foreign {
+        /// The name as it was read.
+        name: String,
+        /// What is wrong with it, as a sentence without its full stop.
+        fault: String,
+    },
+    /// This names something that other systems have, where a code of Pantile's own serves.
+    OtherName {
+        /// The name given.
+        name: String,
+        /// What it is.
+        what: &'static str,
+        /// The number of disks that was meant, or one to speak of.
+        disks: usize,
+        /// Any so many of them may be lost.
+        tolerance: usize,
+        /// Codes on as many disks that survive no less, the nearest first.
+        instead: Vec<String>,
+    },
     /// The spec of a code file identifies a code that only the file defines.
     NeedsFile {
         /// The spec as given.
@@ -246,6 +266,13 @@ impl fmt::Display for CodeError {
                 )
             }
             CodeError::NotCarried { what, reason } => write!(out, "{what} is not carried: {reason}."),
+            CodeError::Foreign { name, fault } => write!(out, "'{name}' is not understood: {fault}."),
+            CodeError::OtherName { name, what, disks, tolerance, instead } => write!(
+                out,
+                "'{name}' is {what}, of which any {tolerance} may be lost; for {disks} disks that is {} here, \
+                 where no fewer may be.",
+                instead.join(" or ")
+            ),
             CodeError::NeedsFile { spec } => write!(
                 out,
                 "'{spec}' is defined by a code file, of which this is only the name and fingerprint; give the path of the file."

@@ -12,7 +12,8 @@
 //! carries the canonical spec: positional arguments first, then options, defaults left out.
 
 use crate::families::{Family, families};
-use crate::{Code, CodeError};
+use crate::{Code, CodeError, foreign};
+use std::cmp::Reverse;
 use std::fmt;
 use std::str::FromStr;
 
@@ -47,11 +48,15 @@ impl fmt::Display for CodeSpec {
 
 impl Code {
     /// Builds the code that a spec names; also one that must not store: whoever stores asks
-    /// [`Code::check_stores`].
+    /// [`Code::check_stores`]. The names of other systems are taken as well
+    /// ([`foreign`](crate::foreign)).
     ///
     /// Errors: a [`CodeError`] that says the limit and what to do; nothing is built.
     /// Cost: the construction alone; no proof is run.
     pub fn parse(spec: &str) -> Result<Code, CodeError> {
+        if let Some(known) = foreign::code(spec) {
+            return known;
+        }
         let syntax =
             |part: &str, expected| CodeError::Syntax { spec: spec.into(), part: part.into(), expected };
         let Some((name, rest)) = spec.split_once(':') else {
@@ -88,18 +93,31 @@ fn find(name: &str) -> Option<&'static Family> {
 }
 
 fn unknown(name: &str) -> CodeError {
+    if name == "clay" {
+        return clay();
+    }
+    // Of equally near names the one whose codes survive most, and none that survives nothing: who
+    // mistypes a name must not end with less than was wanted.
+    let survives = |family: &Family| Code::parse(family.examples[0]).map_or(0, |code| code.claim().tolerance);
+    let near = |family: &Family| {
+        let d = distance(name, family.name);
+        (d <= (family.name.len() / 3).clamp(1, 2)).then_some(d)
+    };
     let nearest = families()
         .iter()
-        .map(|f| (distance(name, f.name), f.name))
+        .filter_map(|family| Some((near(family)?, Reverse(survives(family)), family.name)))
+        .filter(|&(_, Reverse(tolerance), _)| tolerance > 0)
         .min()
-        .filter(|&(d, known)| d <= (known.len() / 3).clamp(1, 2))
-        .map(|(_, known)| known);
-    match name {
-        "clay" => CodeError::NotCarried {
-            what: "the Clay code".into(),
-            reason: "its sub-chunks couple planes of one chunk and Ceph removes it; use lrc or shec for cheap repair",
-        },
-        _ => CodeError::UnknownFamily { family: name.into(), nearest },
+        .map(|(_, _, known)| known);
+    CodeError::UnknownFamily { family: name.into(), nearest }
+}
+
+/// What is said of Ceph's Clay.
+pub(crate) fn clay() -> CodeError {
+    CodeError::NotCarried {
+        what: "the Clay code".into(),
+        reason: "its sub-chunks couple planes of one chunk, and Ceph 22 drops it, shec and all techniques of jerasure \
+                 but reed_sol_van; use lrc for cheap repair",
     }
 }
 

@@ -24,6 +24,7 @@
 //! |---|---|
 //! | bytes that shall become one shard per column, and back | [`Codec::split`], [`Codec::restore`], [`Codec::join`], [`Codec::verify`] |
 //! | a stream of any length, in bounded memory | [`Codec::encode_stream`], [`Codec::decode_stream`] |
+//! | chunks as Ceph, HDFS, ISA-L, Jerasure or klauspost have them | [`Chunks`] |
 //! | buffers of your own, one per cell | [`Codec::encode`], [`Codec::reconstruct`] |
 //! | a small write | [`Codec::update`] |
 //! | some cells wanted, reads of different cost | [`Codec::recovery`], which is told by [`Codec::planner`] what to read |
@@ -50,6 +51,7 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod chunks;
 mod codec;
 mod cosets;
 mod locate;
@@ -62,6 +64,7 @@ mod shelf;
 mod stripe;
 mod transforms;
 
+pub use chunks::{ChunkError, Chunks};
 pub use codec::{Codec, RecoverError};
 pub use locate::{Checker, Finding, Verdict};
 pub use packets::{DEFAULT_PACKET_BYTES, PacketCodec};

@@ -197,6 +197,13 @@ impl Codec {
         Ok(checker.first_fault(&cells).map_err(of_shards)?.is_none())
     }
 
+    /// Bytes of the shard of a column that [`Codec::encode_stream`] makes of so many bytes of data.
+    pub fn shard_len(&self, column: usize, element_len: usize, data_len: u64) -> u64 {
+        let stripe = (self.code().data().len() as u64).saturating_mul(element_len as u64).max(1);
+        let stripes = data_len.div_ceil(stripe);
+        stripes.saturating_mul(self.code().rows(column) as u64).saturating_mul(element_len as u64)
+    }
+
     /// Encodes a stream: reads data to its end and writes each shard's part of stripe after stripe;
     /// the bytes of data.
     ///
@@ -320,7 +327,7 @@ impl Codec {
 }
 
 /// Reads until the buffer is full or there is no more; how much that was.
-fn read_up_to(from: &mut dyn Read, into: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn read_up_to(from: &mut dyn Read, into: &mut [u8]) -> io::Result<usize> {
     let mut have = 0;
     while have < into.len() {
         match from.read(&mut into[have..]) {

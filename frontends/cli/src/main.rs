@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod chunks;
 mod commands;
 mod describe;
 mod failure;

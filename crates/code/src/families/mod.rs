@@ -124,11 +124,17 @@ pub fn families() -> &'static [Family] {
 fn refuse_wide_words(arguments: &mut Arguments) -> Result<(), CodeError> {
     match arguments.value("w").as_deref() {
         None | Some("8") => Ok(()),
-        Some(w @ ("16" | "32")) => Err(CodeError::NotCarried {
-            what: format!("{} over GF(2^{w})", arguments.spec()),
-            reason: "one field, GF(2^8), serves every code here and no code within its limits gains by a larger one; \
-                     leave w out",
-        }),
+        Some("16") => Err(wide_words(arguments.spec(), 16)),
+        Some("32") => Err(wide_words(arguments.spec(), 32)),
         Some(other) => Err(arguments.unexpected(format!("w={other}"))),
+    }
+}
+
+/// What is said of a code over the field of 2^w elements.
+pub(crate) fn wide_words(name: &str, w: usize) -> CodeError {
+    CodeError::NotCarried {
+        what: format!("{name} over GF(2^{w})"),
+        reason: "one field, GF(2^8), serves every code here and no code within its limits gains by a larger one; \
+                 leave w out",
     }
 }

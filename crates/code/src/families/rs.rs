@@ -1,12 +1,19 @@
-//! Reed-Solomon with the three coefficient matrices that existing systems write with.
+//! Reed-Solomon with the five coefficient matrices that existing systems write with.
 //!
-//! - `cauchy1` (default), ISA-L's `gf_gen_cauchy1_matrix` and Ceph's `isa` cauchy: 1 / ((k + r) xor
-//!   j). The numbers k + r and j are all distinct, so it is a Cauchy matrix and MDS for every k + m
+//! - `cauchy1` (default), ISA-L's `gf_gen_cauchy1_matrix`, Ceph's `isa` cauchy and Hadoop's `rs`:
+//!   1 / ((k + r) xor j). The numbers k + r and j are all distinct, so it is a Cauchy matrix and MDS for every k + m
 //!   <= 256.
 //! - `jerasure`, Ceph's `jerasure` and `shec` plugins: [`reed_sol_van`], MDS by construction for
 //!   k + m <= 256.
 //! - `vandermonde`, ISA-L's `gf_gen_rs_matrix` and Ceph's `isa` reed_sol_van: (2^r)^j. **Not** MDS
 //!   for all sizes.
+//! - `backblaze`, Backblaze's JavaReedSolomon and klauspost/reedsolomon: data j is the value at j of
+//!   a polynomial of degree below k, parity r its value at k + r. Any k values are a polynomial's,
+//!   so it is MDS for k + m <= 256.
+//! - `bch`, Hadoop's `rs-legacy`: data j is the coefficient of x^(m+j) of a polynomial that has the
+//!   roots 2^0 .. 2^(m-1), parity r that of x^r. A product with m roots in a row has no fewer than
+//!   m + 1 coefficients that are not 0 as long as the 2^i are different, so it is MDS for k + m <=
+//!   255.
 //!
 //! The entry 2^(rj) is symmetric in r and j, so k and m may change places in the question which
 //! sizes are MDS:
@@ -32,36 +39,76 @@ use pantile_gf::{Gf, Matrix};
 pub(super) const FAMILY: Family = Family {
     name: "rs",
     summary: "Reed-Solomon as ISA-L and Ceph write it: any m columns may be lost",
-    forms: &["rs:k+m", "rs:k+m,vandermonde", "rs:k+m,jerasure"],
-    examples: &["rs:6+3", "rs:10+4,vandermonde", "rs:6+4,jerasure"],
+    forms: &["rs:k+m", "rs:k+m,vandermonde", "rs:k+m,jerasure", "rs:k+m,backblaze", "rs:k+m,bch"],
+    examples: &["rs:6+3", "rs:10+4,vandermonde", "rs:6+4,jerasure", "rs:6+3,backblaze", "rs:6+3,bch"],
     small: &["rs:2+1", "rs:10+4", "rs:5+4,vandermonde"],
     width: Width::DataPlus(3),
-    source: "Intel ISA-L erasure_code (cauchy1, rs); Plank's jerasure (reed_sol_van)",
+    source: "Intel ISA-L erasure_code (cauchy1, rs); Plank's jerasure (reed_sol_van); Backblaze JavaReedSolomon; \
+             Hadoop (rs-legacy)",
     build,
 };
+
+const MATRICES: [&str; 5] = ["cauchy1", "vandermonde", "jerasure", "backblaze", "bch"];
 
 fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
     let (k, m) = arguments.sum()?;
     refuse_wide_words(arguments)?;
-    let (cauchy1, vandermonde, jerasure) =
-        (arguments.flag("cauchy1"), arguments.flag("vandermonde"), arguments.flag("jerasure"));
+    let named: Vec<&str> = MATRICES.into_iter().filter(|name| arguments.flag(name)).collect();
     arguments.finish()?;
-    if usize::from(cauchy1) + usize::from(vandermonde) + usize::from(jerasure) > 1 {
-        return Err(arguments.unsuitable("cauchy1, vandermonde and jerasure exclude each other".into()));
+    if named.len() > 1 {
+        return Err(arguments.unsuitable(format!("{} exclude each other", named.join(" and "))));
     }
     arguments.in_range("k, the number of data columns,", k, 1, 255, "k + m is at most 256")?;
     arguments.in_range("m, the number of parity columns,", m, 1, 255, "k + m is at most 256")?;
     arguments.in_range("k + m", k + m, 2, 256, "GF(2^8) has no more elements")?;
-    let (matrix, option) = match (vandermonde, jerasure) {
-        (true, _) => {
+    let name = named.first().copied().unwrap_or("cauchy1");
+    let matrix = match name {
+        "vandermonde" => {
             refuse_beyond_limit(arguments, k, m)?;
-            (Matrix::from_fn(m, k, isa_vandermonde), ",vandermonde")
+            Matrix::from_fn(m, k, isa_vandermonde)
         }
-        (_, true) => (reed_sol_van(k, m), ",jerasure"),
-        _ => (Matrix::from_fn(m, k, |r, j| Gf::ONE / Gf(((k + r) ^ j) as u8)), ""),
+        "jerasure" => reed_sol_van(k, m),
+        "backblaze" => interpolated(k, m),
+        "bch" => {
+            arguments.in_range("k + m", k + m, 2, 255, "2^255 is 2^0; rs:k+m goes further")?;
+            remainders(k, m)
+        }
+        _ => Matrix::from_fn(m, k, |r, j| Gf::ONE / Gf(((k + r) ^ j) as u8)),
     };
+    let option = if name == "cauchy1" { String::new() } else { format!(",{name}") };
     let spec = format!("rs:{k}+{m}{option}");
     Ok(one_row::systematic(&matrix).finish(spec, "rs", Claim { tolerance: m, mds: true }))
+}
+
+/// Values at k, k + 1, .. of the polynomial that has given values at 0 .. k-1, after Lagrange: the
+/// product of (k + r - i) / (j - i) over all i but j.
+fn interpolated(k: usize, m: usize) -> Matrix {
+    let product = |x: usize, but: usize| -> Gf {
+        (0..k).filter(|&i| i != but).fold(Gf::ONE, |product, i| product * Gf((x ^ i) as u8))
+    };
+    Matrix::from_fn(m, k, |r, j| product(k + r, j) / product(j, j))
+}
+
+/// Column j: the remainder of x^(m+j) by (x + 1)(x + 2)(x + 4) .. (x + 2^(m-1)), from its constant
+/// on.
+fn remainders(k: usize, m: usize) -> Matrix {
+    // Without the leading coefficient, which is 1.
+    let mut divisor = vec![Gf::ONE];
+    for i in 0..m {
+        let root = Gf::alpha_pow(i as i64);
+        let times_x = std::iter::once(Gf::ZERO).chain(divisor.iter().copied());
+        let times_root = divisor.iter().map(|&c| root * c).chain(std::iter::once(Gf::ZERO));
+        divisor = times_x.zip(times_root).map(|(a, b)| a + b).collect();
+    }
+    divisor.truncate(m);
+    let mut columns: Vec<Vec<Gf>> = vec![divisor.clone()];
+    while columns.len() < k {
+        let last = &columns[columns.len() - 1];
+        let top = last[m - 1];
+        let times_x = std::iter::once(Gf::ZERO).chain(last.iter().copied());
+        columns.push(times_x.zip(&divisor).map(|(a, &b)| a + top * b).collect());
+    }
+    Matrix::from_fn(m, k, |r, j| columns[j][r])
 }
 
 fn isa_vandermonde(r: usize, j: usize) -> Gf {

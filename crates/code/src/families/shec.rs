@@ -3,7 +3,7 @@
 //!
 //! Two definitions of the ranges are in use, and both are here.
 //!
-//! - `shec:k,m,l`, the paper's: parity i covers the l data chunks from ceil(i k / m) on,
+//! - `shec:k,m,l` (or by name, `shec:k=6,m=4,l=3`), the paper's: parity i covers the l data chunks from ceil(i k / m) on,
 //!   cyclically.
 //! - `shec:k,m,c=C`, Ceph's plugin `shec`: C is the number of chunks that may always be lost.
 //!   `single` gives parity i the chunks floor(i k / m) .. floor((i + C) k / m) - 1. The default
@@ -51,10 +51,20 @@ pub(super) const FAMILY: Family = Family {
 };
 
 fn build(arguments: &mut Arguments) -> Result<Code, CodeError> {
-    let k = arguments.count("k, the number of data columns,", 1, 255, "k + m is at most 256")?;
-    let m = arguments.count("m, the number of parities,", 1, k, "m is at most k")?;
+    let k = match arguments.count_value("k", 1, 255, "k + m is at most 256")? {
+        Some(k) => k,
+        None => arguments.count("k, the number of data columns,", 1, 255, "k + m is at most 256")?,
+    };
+    let m = match arguments.count_value("m", 1, k, "m is at most k")? {
+        Some(m) => m,
+        None => arguments.count("m, the number of parities,", 1, k, "m is at most k")?,
+    };
     refuse_wide_words(arguments)?;
-    match arguments.optional_count() {
+    let l = match arguments.count_value("l", 1, k, "a parity covers each at most once")? {
+        None => arguments.optional_count(),
+        named => named,
+    };
+    match l {
         Some(l) => paper(arguments, k, m, l),
         None => ceph(arguments, k, m),
     }
@@ -65,8 +75,13 @@ fn paper(arguments: &mut Arguments, k: usize, m: usize, l: usize) -> Result<Code
     arguments.in_range("l, the data columns that a parity covers,", l, 1, k, "a parity covers each at most once")?;
     arguments.in_range("k + m", k + m, 2, 256, "GF(2^8) has no more elements")?;
     let ranges: Vec<(usize, usize)> = (0..m).map(|i| ((i * k).div_ceil(m), l)).collect();
-    let code = one_row::systematic(&shingled(k, &ranges));
+    let mut code = one_row::systematic(&shingled(k, &ranges));
     let spec = format!("shec:{k},{m},{l}");
+    let meant = format!("the paper's (k, m, l): a parity covers l={l} data columns");
+    code.remark(match l <= m && is_cephs_size(k, m) {
+        true => format!("{meant}; Ceph's k={k} m={m} c={l} is shec:{k},{m},c={l}"),
+        false => meant,
+    });
     if l == k {
         return Ok(code.finish(spec, "shec", Claim { tolerance: m, mds: true }));
     }
@@ -106,7 +121,16 @@ fn ceph(arguments: &mut Arguments, k: usize, m: usize) -> Result<Code, CodeError
     let spec = format!("shec:{k},{m},c={c}{}", if single { ",single" } else { "" });
     let tolerance = if WEAKER.contains(&(k, m, c, single)) { c - 1 } else { c };
     let claim = Claim { tolerance, mds: c == m };
-    Ok(one_row::systematic(&shingled(k, &ranges)).finish(spec, "shec", claim))
+    let mut code = one_row::systematic(&shingled(k, &ranges));
+    let technique = if single { "single" } else { "multiple" };
+    code.remark(format!(
+        "Ceph's (k, m, c), technique {technique}: c={c} columns are meant to be lost; the paper's l={c} is shec:{k},{m},{c}"
+    ));
+    Ok(code.finish(spec, "shec", claim))
+}
+
+fn is_cephs_size(k: usize, m: usize) -> bool {
+    k <= 12 && k + m <= 20
 }
 
 /// Reed-Solomon coefficients inside each parity's (first, width), cyclically; zero outside.

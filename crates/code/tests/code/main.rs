@@ -9,6 +9,7 @@ mod every_family_has_its_page;
 mod every_vector_is_reproduced;
 mod foreign_chunks_are_reproduced;
 mod limits_of_plank_rows_are_proven;
+mod names_of_others_are_understood;
 mod reading_is_bounded_by_a_budget;
 mod shortening_is_frozen;
 mod specs_print_and_parse;

@@ -57,7 +57,8 @@ fn a_large_set_of_parameters_prints_and_parses() {
     }
     for a in 1..=9 {
         for b in 1..=9 {
-            ["", ",vandermonde", ",jerasure"].iter().for_each(|o| hold(format!("rs:{a}+{b}{o}")));
+            let matrices = ["", ",vandermonde", ",jerasure", ",backblaze", ",bch"];
+            matrices.iter().for_each(|o| hold(format!("rs:{a}+{b}{o}")));
             hold(format!("cauchy:{a}+{b}"));
             hold(format!("lch:{a}+{b}"));
             for o in ["", ",orig"] {

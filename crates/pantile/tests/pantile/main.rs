@@ -2,6 +2,7 @@
 
 mod a_recovery_writes_what_it_says;
 mod bad_requests_are_refused;
+mod chunks_are_those_of_their_system;
 mod common;
 mod decoders_of_dense_codes;
 mod every_code_keeps_the_same_laws;

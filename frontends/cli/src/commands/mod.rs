@@ -7,9 +7,11 @@ mod codes;
 mod compare;
 mod completions;
 mod create;
+mod decode;
 pub mod delayed;
 mod demo;
 mod durability;
+mod encode;
 mod exascale;
 mod explain;
 mod heal;
@@ -72,6 +74,8 @@ pub enum Command {
     Search(search::Search),
     Bench(bench::Bench),
     Lab(lab::Lab),
+    Encode(encode::Encode),
+    Decode(decode::Decode),
     Seal(seal::Seal),
     Verify(verify::Verify),
     Heal(heal::Heal),
@@ -110,6 +114,8 @@ pub fn run(command: Command, terminal: &Terminal) -> Outcome {
         Command::Search(command) => command.run(terminal),
         Command::Bench(command) => command.run(terminal),
         Command::Lab(command) => command.run(terminal),
+        Command::Encode(command) => command.run(terminal),
+        Command::Decode(command) => command.run(terminal),
         Command::Seal(command) => command.run(terminal),
         Command::Verify(command) => command.run(terminal),
         Command::Heal(command) => command.run(terminal),

@@ -346,13 +346,22 @@ impl Read for Counting {
     }
 }
 
-/// The codes of a list; a part without a colon that is no family belongs to the code before it.
+/// The codes of a list; a part without a colon that is neither a family nor another system's name
+/// belongs to the code before it.
 pub fn codes(list: &str, disks: Option<u32>, reading: Reading) -> Result<Vec<Code>, Failure> {
-    let is_family = |part: &str| pantile::code::families().iter().any(|family| family.name == part);
+    let is_name = |part: &str| {
+        pantile::code::families().iter().any(|family| family.name == part) || Code::parse(part).is_ok()
+    };
+    let mut depth = 0;
+    // RS(10,4) is one name.
+    let between = |c: char| {
+        depth += i32::from(c == '(') - i32::from(c == ')');
+        c == ',' && depth <= 0
+    };
     let mut specs: Vec<String> = Vec::new();
-    for part in list.split(',').map(str::trim) {
+    for part in list.split(between).map(str::trim) {
         let begins = part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '.' || c == '/');
-        let is_new = begins && (part.contains([':', '/', '.']) || is_family(part));
+        let is_new = begins && (part.contains([':', '/', '.']) || is_name(part));
         match specs.last_mut() {
             Some(last) if !is_new => *last = format!("{last},{part}"),
             _ => specs.push(part.to_string()),
@@ -478,5 +487,15 @@ mod tests {
         let asked: Vec<&str> =
             pantile::code::families().iter().map(|family| family.name).filter(|name| !takes(name)).collect();
         assert_eq!(asked, ["shec", "lrc", "xorbas", "slpg"], "their groups are a matter of choice");
+    }
+
+    #[test]
+    fn names_of_other_systems_stand_in_lists() -> Result<(), Failure> {
+        let list = "raid6:4,RS-6-3,shec:4,3,c=2,RS(10,4),ceph:plugin=isa k=8 m=3,raid1:2";
+        let specs: Vec<String> =
+            codes(list, None, Reading::default())?.iter().map(|code| code.spec().to_string()).collect();
+        let meant = ["raid6:4", "rs:6+3", "shec:4,3,c=2", "rs:10+4", "rs:8+3,vandermonde", "mirror:2"];
+        assert_eq!(specs, meant);
+        Ok(())
     }
 }

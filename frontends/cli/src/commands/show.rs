@@ -68,6 +68,8 @@ struct ShowJson<'c> {
     storage: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     study_reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remark: Option<&'c str>,
     parities_updated: Spread,
     fingerprint: String,
     order: Vec<CellJson>,
@@ -171,6 +173,9 @@ fn summary(code: &Code, out: &mut String) {
     if add_ons > 0 {
         let _ = writeln!(out, "  add-ons  {add_ons}; a column headed 9+2 is the add-on of column 2");
     }
+    if let Some(remark) = code.remark() {
+        let _ = writeln!(out, "  meaning  {remark}");
+    }
     if let Purpose::Study(reason) = code.purpose() {
         let _ = writeln!(out, "  study    not for storing data: {reason}");
     }
@@ -214,6 +219,7 @@ fn answer<'c>(code: &'c Code, labels: &Labels) -> ShowJson<'c> {
         is_xor: code.is_xor(),
         storage: study_reason.is_none(),
         study_reason,
+        remark: code.remark(),
         parities_updated: Spread { mean: json::rounded(mean), most },
         fingerprint: format!("{:016x}", code.fingerprint()),
         order: json::cells(code, code.data()),

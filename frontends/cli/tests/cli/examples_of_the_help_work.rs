@@ -11,12 +11,13 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Commands that need a volume, disks, a sealed set or what is to be sealed.
-const NEED_MORE: [&str; 21] = [
+const NEED_MORE: [&str; 22] = [
     "add-spare",
     "assemble",
     "call-good",
     "upgrade",
     "create",
+    "decode",
     "delayed",
     "demo",
     "fail",

@@ -1,4 +1,4 @@
-//! Every `console` block of docs/cli.md is what the command prints.
+//! Every `console` block of docs/cli.md and docs/chunks.md is what the command prints.
 //!
 //! After a wanted change: `PANTILE_BLESS=1 cargo test -p pantile-cli
 //! the_reference_shows_real_output`.
@@ -8,18 +8,20 @@ use std::path::Path;
 
 #[test]
 fn every_console_block_is_what_is_printed() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");
-    let page = std::fs::read_to_string(&path).expect("the reference is there");
-    let shown = with_real_output(&page);
-    if std::env::var_os("PANTILE_BLESS").is_some() {
-        std::fs::write(&path, &shown).expect("the reference can be written");
-        return;
+    for (name, least) in [("cli.md", 12), ("chunks.md", 3)] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
+        let page = std::fs::read_to_string(&path).expect("the reference is there");
+        let shown = with_real_output(&page);
+        if std::env::var_os("PANTILE_BLESS").is_some() {
+            std::fs::write(&path, &shown).expect("the reference can be written");
+            continue;
+        }
+        for (i, (written, real)) in page.lines().zip(shown.lines()).enumerate() {
+            assert_eq!(written, real, "docs/{name}, line {}", i + 1);
+        }
+        assert_eq!(page, shown);
+        assert!(page.matches("\n$ pantile ").count() >= least, "docs/{name} has examples");
     }
-    for (i, (written, real)) in page.lines().zip(shown.lines()).enumerate() {
-        assert_eq!(written, real, "docs/cli.md, line {}", i + 1);
-    }
-    assert_eq!(page, shown);
-    assert!(page.matches("\n$ pantile ").count() >= 12, "the reference has examples");
 }
 
 /// The page with what each command of its console blocks prints now.

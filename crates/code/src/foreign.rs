@@ -1,0 +1,604 @@
+//! What other systems call their codes, and how they cut data into chunks of them.
+//!
+//! ```text
+//! ceph:plugin=isa k=8 m=3 technique=cauchy        a Ceph profile; commas do as well as blanks
+//! hdfs:RS-6-3-1024k                               a policy of HDFS or Ozone
+//! isal:cauchy k=10 m=4                            a matrix of ISA-L
+//! jerasure:cauchy_good k=6 m=3 w=8 packetsize=64  a technique of Jerasure
+//! klauspost:RS(10,4)                              a codec of klauspost/reedsolomon
+//! ```
+//!
+//! A [`Profile`] is the code with what these names say beside it: the order of bytes in a column
+//! and the lengths that chunks may have. It is data; who cuts by it is the facade.
+//!
+//! [`Code::parse`] takes all of these names, and three more that say what a code is without saying
+//! whose chunks: `RS(10,4)` and `RS-6-3-1024k` are `rs:k+m`, `raid1:n` is `mirror:n`. Names that
+//! only resemble a code here (`raidz2:6`, `raid10:4`) are answered with codes for as many disks,
+//! none of which survives less than what was asked for ([`CodeError::OtherName`]).
+
+use crate::families::wide_words;
+use crate::parts::reed_sol_van::reed_sol_van;
+use crate::{Code, CodeBuilder, CodeError};
+use pantile_gf::Gf;
+
+/// A code as another system names and stores it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// The name, with one blank between words.
+    pub name: String,
+    /// The code. The bytes of its data columns, one column after another, are the user's.
+    pub code: Code,
+    /// Bytes of a packet, where the rows of a column are interleaved; `None` where there is one
+    /// row.
+    pub packet_bytes: Option<usize>,
+    /// How data become chunks.
+    pub cut: Cut,
+}
+
+/// How a system cuts data into chunks of a code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// Stripe after stripe: the first chunk length of bytes goes to the first data column, the next
+    /// to the second. The last stripe is filled up with zeros.
+    Stripes {
+        /// The length of a chunk that the system takes unless told otherwise.
+        usual: usize,
+        /// Every chunk length is a multiple of this.
+        multiple_of: usize,
+    },
+    /// Stripes of cells of one fixed length of which the last is not filled up: data cells end with
+    /// the data, and parity cells are as long as the first data cell.
+    Cells {
+        /// The length of a cell.
+        cell: usize,
+    },
+    /// One stripe: the data are cut into as many equal pieces as there are data columns, of which
+    /// the last end with zeros.
+    Pieces {
+        /// Every piece is a multiple of this.
+        multiple_of: usize,
+    },
+}
+
+/// The systems whose names are known, as a name begins.
+pub const SYSTEMS: [&str; 5] = ["ceph", "hdfs", "isal", "jerasure", "klauspost"];
+
+impl Profile {
+    /// Reads a name that says whose chunks are meant.
+    ///
+    /// Errors: not such a name; a code that the system or Pantile does not have; an option that
+    /// would change the chunks and is not known.
+    pub fn parse(text: &str) -> Result<Profile, CodeError> {
+        let of_ceph = text.trim_start().starts_with("plugin=");
+        let (system, rest) = match text.split_once(':') {
+            _ if of_ceph => ("ceph", text),
+            Some((system, rest)) => (system.trim(), rest),
+            None if is_policy(text) => ("hdfs", text),
+            None => return Err(unknown_profile(text)),
+        };
+        let words = Words::read(text, rest)?;
+        match system {
+            "ceph" => ceph(words),
+            "hdfs" => hdfs(words),
+            "isal" => isal(words),
+            "jerasure" => jerasure(words),
+            "klauspost" => klauspost(words),
+            _ => Err(unknown_profile(text)),
+        }
+    }
+}
+
+fn unknown_profile(text: &str) -> CodeError {
+    CodeError::Foreign {
+        name: text.into(),
+        fault: format!(
+            "it does not say whose chunks are meant; begin with one of {}, such as 'ceph:plugin=isa k=8 m=3', \
+             hdfs:RS-6-3-1024k or klauspost:RS(10,4)",
+            SYSTEMS.map(|system| format!("{system}:")).join(" ")
+        ),
+    }
+}
+
+/// The code that another system's name means; `None` if the text is no such name.
+pub(crate) fn code(text: &str) -> Option<Result<Code, CodeError>> {
+    let system = text.split_once(':').map(|(system, _)| system);
+    if system.is_some_and(|system| SYSTEMS.contains(&system)) || text.starts_with("plugin=") {
+        return Some(Profile::parse(text).map(|profile| profile.code));
+    }
+    if let Some(copies) = text.strip_prefix("raid1:") {
+        return Some(Code::parse(&format!("mirror:{copies}")));
+    }
+    if is_policy(text) {
+        return Some(policy(text).map(|(code, _)| code));
+    }
+    if let Some((k, m)) = in_brackets(text) {
+        return Some(Code::parse(&format!("rs:{k}+{m}")));
+    }
+    relative(text).map(Err)
+}
+
+/// The words of a name: `key=value`, or alone.
+struct Words {
+    name: String,
+    words: Vec<String>,
+}
+
+impl Words {
+    fn read(name: &str, rest: &str) -> Result<Words, CodeError> {
+        // A comma between brackets is not one between words.
+        let mut depth = 0usize;
+        let split = |c: char| {
+            match c {
+                '(' => depth += 1,
+                ')' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            depth == 0 && (c == ',' || c.is_whitespace())
+        };
+        let words: Vec<String> =
+            rest.split(split).filter(|word| !word.is_empty()).map(str::to_string).collect();
+        let system = name.split_once(':').map(|(system, _)| system.trim());
+        let prefix = match system {
+            Some(system) if !name.trim_start().starts_with("plugin=") => format!("{system}:"),
+            _ if is_policy(name) => "hdfs:".into(),
+            _ => "ceph:".into(),
+        };
+        let words = Words { name: format!("{prefix}{}", words.join(" ")), words };
+        match words.words.is_empty() {
+            true => Err(words.wrong("it names no code".into())),
+            false => Ok(words),
+        }
+    }
+
+    fn wrong(&self, fault: String) -> CodeError {
+        CodeError::Foreign { name: self.name.clone(), fault }
+    }
+
+    /// Takes the value of a key.
+    fn value(&mut self, key: &str) -> Result<Option<String>, CodeError> {
+        let is_it = |word: &String| word.split_once('=').is_some_and(|(name, _)| name == key);
+        let Some(found) = self.words.iter().position(is_it) else { return Ok(None) };
+        let word = self.words.remove(found);
+        if self.words.iter().any(is_it) {
+            return Err(self.wrong(format!("{key} is given twice")));
+        }
+        Ok(word.split_once('=').map(|(_, value)| value.to_string()))
+    }
+
+    /// Takes the value of a key, which is a number from 1 on.
+    fn number(&mut self, key: &str) -> Result<Option<usize>, CodeError> {
+        let Some(value) = self.value(key)? else { return Ok(None) };
+        match plain_number(&value) {
+            Some(number) => Ok(Some(number)),
+            None => {
+                Err(self.wrong(format!("{key} is '{value}', which is no number from 1 to {NUMBER_MOST}")))
+            }
+        }
+    }
+
+    fn needed(&mut self, key: &str) -> Result<usize, CodeError> {
+        self.number(key)?.ok_or_else(|| self.wrong(format!("{key}= is missing")))
+    }
+
+    /// Takes the first word that stands alone and is no shape.
+    fn alone(&mut self) -> Option<String> {
+        let found = self.words.iter().position(|word| !word.contains('=') && shape(word).is_none())?;
+        Some(self.words.remove(found))
+    }
+
+    /// Takes k and m: `k=8 m=3`, `8+3` or `RS(8,3)`.
+    fn shape(&mut self) -> Result<(usize, usize), CodeError> {
+        let found = self.words.iter().enumerate().find_map(|(at, word)| Some((at, shape(word)?)));
+        match found {
+            Some((at, shape)) => {
+                self.words.remove(at);
+                Ok(shape)
+            }
+            None => Ok((self.needed("k")?, self.needed("m")?)),
+        }
+    }
+
+    /// Refuses what was not taken.
+    fn finish(self, code: Code, packet_bytes: Option<usize>, cut: Cut) -> Result<Profile, CodeError> {
+        match self.words.first() {
+            None => Ok(Profile { name: self.name, code, packet_bytes, cut }),
+            Some(word) => Err(self.wrong(format!("'{word}' is not known here; leave it out"))),
+        }
+    }
+}
+
+/// No number in a name is larger; packets of Ceph end there, too.
+const NUMBER_MOST: usize = 1 << 20;
+
+fn plain_number(text: &str) -> Option<usize> {
+    let digits = !text.is_empty() && text.len() < 9 && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|number| digits && (1..=NUMBER_MOST).contains(number))
+}
+
+/// `8+3` or `RS(8,3)`.
+fn shape(word: &str) -> Option<(usize, usize)> {
+    in_brackets(word).or_else(|| sum(word))
+}
+
+fn sum(text: &str) -> Option<(usize, usize)> {
+    let (k, m) = text.split_once('+')?;
+    Some((plain_number(k)?, plain_number(m)?))
+}
+
+/// `RS(10,4)`: data and parity, as klauspost/reedsolomon has it.
+fn in_brackets(text: &str) -> Option<(usize, usize)> {
+    let inner = text.strip_prefix("RS(").or_else(|| text.strip_prefix("rs("))?.strip_suffix(')')?;
+    let (k, m) = inner.split_once(',')?;
+    Some((plain_number(k.trim())?, plain_number(m.trim())?))
+}
+
+/// The plug-ins and techniques of Ceph 16 to 20.
+fn ceph(mut words: Words) -> Result<Profile, CodeError> {
+    let Some(plugin) = words.value("plugin")? else {
+        return Err(words.wrong("plugin= is missing".into()));
+    };
+    // What says where chunks go, and not what is in them.
+    words.words.retain(|word| !["crush-", "ruleset-", "directory="].iter().any(|key| word.starts_with(key)));
+    let unit = words.number("stripe_unit")?;
+    let (code, packet, align) = match plugin.as_str() {
+        "jerasure" => ceph_jerasure(&mut words)?,
+        "isa" => (ceph_isa(&mut words)?, None, 32),
+        "shec" => (ceph_shec(&mut words)?, None, 32),
+        "lrc" => (ceph_lrc(&mut words)?, None, 32),
+        "clay" => return Err(crate::spec::clay()),
+        other => {
+            return Err(
+                words.wrong(format!("there is no plug-in '{other}'; isa, jerasure, shec and lrc are known"))
+            );
+        }
+    };
+    let usual = unit.unwrap_or(4096usize.next_multiple_of(align));
+    if !usual.is_multiple_of(align) {
+        return Err(words.wrong(format!(
+            "a stripe_unit of {usual} bytes is no multiple of {align}, as this profile needs"
+        )));
+    }
+    words.finish(code, packet, Cut::Stripes { usual, multiple_of: align })
+}
+
+/// A code, its packets, and a number: its w, or what chunks are a multiple of.
+type OfJerasure = (Code, Option<usize>, usize);
+
+fn ceph_jerasure(words: &mut Words) -> Result<OfJerasure, CodeError> {
+    let technique = words.value("technique")?.unwrap_or("reed_sol_van".into());
+    let is_per_chunk = match words.value("jerasure-per-chunk-alignment")?.as_deref() {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(other) => {
+            return Err(
+                words.wrong(format!("jerasure-per-chunk-alignment is '{other}', neither true nor false"))
+            );
+        }
+    };
+    let (code, packet, word) = technique_code(words, &technique, Some(2048))?;
+    // Ceph rounds an object up to k chunks of w packets of integers or, per chunk, of vectors.
+    let align = match (is_per_chunk, packet) {
+        (true, None) => word * 16,
+        (true, Some(packet)) if technique.starts_with("cauchy") && (word * packet).is_multiple_of(16) => {
+            word * packet
+        }
+        (true, Some(packet)) if technique.starts_with("cauchy") => {
+            return Err(words.wrong(format!(
+                "with jerasure-per-chunk-alignment and w x packetsize = {} Ceph makes chunks of no whole packets; 16 must divide it",
+                word * packet
+            )));
+        }
+        _ => word * packet.unwrap_or(1) * 4,
+    };
+    Ok((code, packet, align))
+}
+
+/// Ceph's w for liberation and blaum_roth where a profile has none.
+const SEVEN_ROWS: usize = 7;
+
+/// The code of a technique of Jerasure, with its w and its packets, if it has any.
+fn technique_code(
+    words: &mut Words,
+    technique: &str,
+    packet_usual: Option<usize>,
+) -> Result<OfJerasure, CodeError> {
+    let (is_raid6, is_of_bytes, w_usual) = match technique {
+        "reed_sol_van" => (false, true, 8),
+        "reed_sol_r6_op" => (true, true, 8),
+        "cauchy_orig" | "cauchy_good" => (false, false, 8),
+        "liberation" | "blaum_roth" => (true, false, SEVEN_ROWS),
+        "liber8tion" => (true, false, 8),
+        other => {
+            return Err(words.wrong(format!(
+                "there is no technique '{other}'; reed_sol_van, reed_sol_r6_op, cauchy_orig, cauchy_good, liberation, \
+                 blaum_roth and liber8tion are known"
+            )));
+        }
+    };
+    let (k, m) = match is_raid6 && !words.words.iter().any(|word| word.starts_with("m=")) {
+        true => (words.needed("k")?, 2),
+        false => words.shape()?,
+    };
+    if is_raid6 && m != 2 {
+        return Err(words.wrong(format!("{technique} has m=2, not m={m}")));
+    }
+    let w = words.number("w")?.unwrap_or(w_usual);
+    if is_of_bytes && (w == 16 || w == 32) {
+        return Err(wide_words(&words.name, w));
+    }
+    if (is_of_bytes || technique == "liber8tion") && w != 8 {
+        return Err(words.wrong(format!("w={w}; {technique} has w=8 here")));
+    }
+    let packet = match (is_of_bytes, words.number("packetsize")?.or(packet_usual)) {
+        // Ceph takes the key there too, and does not look at it.
+        (true, _) => None,
+        (false, None) => return Err(words.wrong("packetsize= is missing".into())),
+        (false, Some(packet)) if !packet.is_multiple_of(4) => {
+            return Err(words.wrong(format!("packetsize={packet} is no multiple of 4")));
+        }
+        (false, packet) => packet,
+    };
+    let spec = match technique {
+        "reed_sol_van" => format!("rs:{k}+{m},jerasure"),
+        "reed_sol_r6_op" => format!("raid6:{k}"),
+        "cauchy_good" => format!("crs:{k}+{m},w={w}"),
+        "cauchy_orig" => format!("crs:{k}+{m},w={w},orig"),
+        "liberation" => format!("liberation:{k},w={w}"),
+        "blaum_roth" => format!("blaumroth:{k},w={w}"),
+        _ => format!("liber8tion:{k}"),
+    };
+    Ok((Code::parse(&spec)?, packet, w))
+}
+
+fn ceph_isa(words: &mut Words) -> Result<Code, CodeError> {
+    let technique = words.value("technique")?.unwrap_or("reed_sol_van".into());
+    let (k, m) = words.shape()?;
+    let is_vandermonde = match technique.as_str() {
+        "reed_sol_van" => true,
+        "cauchy" => false,
+        other => {
+            return Err(
+                words.wrong(format!("there is no technique '{other}'; reed_sol_van and cauchy are known"))
+            );
+        }
+    };
+    match m {
+        1 => Code::parse(&format!("raid5:{k}")),
+        _ if is_vandermonde && (k > 32 || m > 4) => Err(words
+            .wrong("Ceph has reed_sol_van of isa up to k=32 and m=4; technique=cauchy goes further".into())),
+        _ if is_vandermonde => Code::parse(&format!("rs:{k}+{m},vandermonde")),
+        _ => Code::parse(&format!("rs:{k}+{m}")),
+    }
+}
+
+fn ceph_shec(words: &mut Words) -> Result<Code, CodeError> {
+    let (k, m) = words.shape()?;
+    let c = words.needed("c")?;
+    match words.number("w")? {
+        None | Some(8) => {}
+        Some(w @ (16 | 32)) => return Err(wide_words(&words.name, w)),
+        Some(w) => return Err(words.wrong(format!("w={w}; shec has w=8 here"))),
+    }
+    match words.value("technique")?.as_deref() {
+        None | Some("multiple") => Code::parse(&format!("shec:{k},{m},c={c}")),
+        Some("single") => Code::parse(&format!("shec:{k},{m},c={c},single")),
+        Some(other) => {
+            Err(words.wrong(format!("there is no technique '{other}'; multiple and single are known")))
+        }
+    }
+}
+
+/// (k + m) / l groups, each with its share of data, its share of the global parities and one XOR
+/// over both: columns in the order of Ceph's shards.
+fn ceph_lrc(words: &mut Words) -> Result<Code, CodeError> {
+    for key in ["mapping", "layers"] {
+        if words.value(key)?.is_some() {
+            return Err(words.wrong(format!("{key}= is not read; write the layers down as a code file")));
+        }
+    }
+    let (k, m) = words.shape()?;
+    let l = words.needed("l")?;
+    if k + m > 250 || !(k + m).is_multiple_of(l) {
+        return Err(
+            words.wrong(format!("k + m is {}, which must be a multiple of l={l} and at most 250", k + m))
+        );
+    }
+    let groups = (k + m) / l;
+    if !k.is_multiple_of(groups) || !m.is_multiple_of(groups) {
+        return Err(words.wrong(format!("k={k} and m={m} must be multiples of (k + m) / l = {groups}")));
+    }
+    let columns_of = |first: usize, many: usize| -> Vec<usize> {
+        (0..groups).flat_map(|group| (0..many).map(move |i| group * (l + 1) + first + i)).collect()
+    };
+    let (data, globals) = (columns_of(0, k / groups), columns_of(k / groups, m / groups));
+    let matrix = reed_sol_van(k, m);
+    let mut code = CodeBuilder::uniform(k + m + groups, 1);
+    for (r, &column) in globals.iter().enumerate() {
+        let terms: Vec<((usize, usize), Gf)> =
+            data.iter().enumerate().map(|(j, &of)| ((0, of), matrix.get(r, j))).collect();
+        code.define((0, column), terms);
+    }
+    for local in columns_of(l, 1) {
+        code.define_xor((0, local), (local - l..local).map(|column| (0, column)));
+    }
+    code.finish_checked(&format!("ceph-lrc-{k}-{m}-{l}"))
+}
+
+/// Whether a text is a policy of HDFS, as far as letters go.
+fn is_policy(text: &str) -> bool {
+    let text = text.to_ascii_uppercase();
+    let known = ["RS-LEGACY-", "RS-", "XOR-"].iter().find_map(|codec| text.strip_prefix(codec));
+    known.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// `RS-6-3-1024k`, `RS-LEGACY-6-3-1024k`, `XOR-2-1-1024k`: the code and the bytes of a cell, which
+/// are 1024k where there are none.
+fn policy(text: &str) -> Result<(Code, usize), CodeError> {
+    let wrong = |fault: &str| CodeError::Foreign { name: text.into(), fault: fault.into() };
+    let upper = text.to_ascii_uppercase();
+    let (is_legacy, rest) = match upper.strip_prefix("RS-LEGACY-") {
+        Some(rest) => (true, rest),
+        None => (false, upper.trim_start_matches("RS-").trim_start_matches("XOR-")),
+    };
+    let parts: Vec<&str> = rest.split('-').collect();
+    let (k, m, cell) = match parts[..] {
+        [k, m] => (plain_number(k), plain_number(m), Some(1024)),
+        [k, m, cell] => (plain_number(k), plain_number(m), cell.strip_suffix('K').and_then(plain_number)),
+        _ => (None, None, None),
+    };
+    let (Some(k), Some(m), Some(kib)) = (k, m, cell) else {
+        return Err(wrong("a policy is a codec, data and parity units and a cell, such as RS-6-3-1024k"));
+    };
+    let code = match (upper.starts_with("XOR-"), is_legacy) {
+        (true, _) if m != 1 => return Err(wrong("XOR has one parity unit")),
+        (true, _) => Code::parse(&format!("raid5:{k}"))?,
+        (false, true) => Code::parse(&format!("rs:{k}+{m},bch"))?,
+        (false, false) => Code::parse(&format!("rs:{k}+{m}"))?,
+    };
+    Ok((code, kib * 1024))
+}
+
+fn hdfs(mut words: Words) -> Result<Profile, CodeError> {
+    let Some(name) = words.alone().filter(|name| is_policy(name)) else {
+        return Err(words.wrong("a policy of HDFS is RS-k-m-CELL, RS-LEGACY-k-m-CELL or XOR-k-1-CELL".into()));
+    };
+    let (code, cell) = policy(&name)?;
+    words.finish(code, None, Cut::Cells { cell })
+}
+
+fn isal(mut words: Words) -> Result<Profile, CodeError> {
+    let (k, m) = words.shape()?;
+    let code = match words.alone().as_deref() {
+        Some("cauchy" | "cauchy1") => Code::parse(&format!("rs:{k}+{m}"))?,
+        Some("vand" | "vandermonde" | "rs") => Code::parse(&format!("rs:{k}+{m},vandermonde"))?,
+        _ => {
+            return Err(words.wrong(
+                "the matrix is cauchy (gf_gen_cauchy1_matrix) or vand (gf_gen_rs_matrix), such as isal:cauchy k=10 m=4"
+                    .into(),
+            ));
+        }
+    };
+    words.finish(code, None, Cut::Pieces { multiple_of: 1 })
+}
+
+fn jerasure(mut words: Words) -> Result<Profile, CodeError> {
+    let technique = match words.value("technique")? {
+        Some(technique) => technique,
+        None => words.alone().unwrap_or_default(),
+    };
+    let (code, packet, word) = technique_code(&mut words, &technique, None)?;
+    // Jerasure works in longs of 8 bytes.
+    let multiple_of = match packet {
+        Some(packet) if !packet.is_multiple_of(8) => {
+            return Err(words.wrong(format!("packetsize={packet} is no multiple of 8")));
+        }
+        Some(packet) => word * packet,
+        None => 8,
+    };
+    words.finish(code, packet, Cut::Pieces { multiple_of })
+}
+
+fn klauspost(mut words: Words) -> Result<Profile, CodeError> {
+    let (k, m) = words.shape()?;
+    let matrix = match words.alone().as_deref() {
+        None => ",backblaze",
+        Some("cauchy") => "",
+        Some(other) => {
+            return Err(words.wrong(format!(
+                "there is no matrix '{other}' here; leave it out, or say cauchy for WithCauchyMatrix"
+            )));
+        }
+    };
+    let code = Code::parse(&format!("rs:{k}+{m}{matrix}"))?;
+    words.finish(code, None, Cut::Pieces { multiple_of: 1 })
+}
+
+/// A name that other systems have, where the disks of it are counted: what it is, which number of
+/// disks stands for all, how many losses it survives, and the codes here on as many disks.
+struct Relative {
+    names: &'static [&'static str],
+    what: &'static str,
+    typical: usize,
+    tolerance: usize,
+    instead: fn(usize) -> Vec<String>,
+}
+
+const RELATIVES: &[Relative] = &[
+    Relative {
+        names: &["raid1"],
+        what: "copies",
+        typical: 2,
+        tolerance: 1,
+        instead: |n| vec![format!("mirror:{n}")],
+    },
+    Relative {
+        names: &["raid10", "raid1e", "raid01"],
+        what: "two copies of everything",
+        typical: 4,
+        tolerance: 1,
+        instead: |n| {
+            let copies = format!("lrc:{},{},0", n / 2, n / 2);
+            let dense = format!("raid6:{}", n.saturating_sub(2));
+            if n.is_multiple_of(2) { vec![copies, dense] } else { vec![dense] }
+        },
+    },
+    Relative {
+        names: &["raid2", "raid3", "raid4", "raidz", "raidz1"],
+        what: "one parity",
+        typical: 5,
+        tolerance: 1,
+        instead: |n| vec![format!("raid5:{}", n.saturating_sub(1))],
+    },
+    Relative {
+        names: &["raidz2", "raid-dp"],
+        what: "two parities",
+        typical: 6,
+        tolerance: 2,
+        instead: |n| vec![format!("raid6:{}", n.saturating_sub(2))],
+    },
+    Relative {
+        names: &["raidz3", "raid-tec"],
+        what: "three parities",
+        typical: 8,
+        tolerance: 3,
+        instead: |n| {
+            vec![format!("raidq:{}+3", n.saturating_sub(3)), format!("cauchy:{}+3", n.saturating_sub(3))]
+        },
+    },
+    Relative {
+        names: &["raid50"],
+        what: "two groups of one parity each",
+        typical: 6,
+        tolerance: 1,
+        instead: |n| vec![format!("raid6:{}", n.saturating_sub(2))],
+    },
+    Relative {
+        names: &["raid60"],
+        what: "two groups of two parities each",
+        typical: 8,
+        tolerance: 2,
+        instead: |n| vec![format!("cauchy:{}+4", n.saturating_sub(4))],
+    },
+];
+
+/// The answer to a name that resembles a code, `raidz2` or `raidz2:6`.
+fn relative(text: &str) -> Option<CodeError> {
+    let (name, disks) = match text.split_once(':') {
+        Some((name, disks)) => (name, plain_number(disks)),
+        None => (text, None),
+    };
+    let found = RELATIVES.iter().find(|relative| relative.names.contains(&name))?;
+    let on = |disks: usize| -> Vec<String> {
+        let specs = (found.instead)(disks);
+        specs.into_iter().filter(|spec| Code::parse(spec).is_ok()).collect()
+    };
+    let of_so_many = disks.map(|disks| (disks, on(disks))).filter(|(_, instead)| !instead.is_empty());
+    let (disks, instead) = of_so_many.unwrap_or_else(|| (found.typical, on(found.typical)));
+    Some(CodeError::OtherName {
+        name: text.into(),
+        what: found.what,
+        disks,
+        tolerance: found.tolerance,
+        instead,
+    })
+}

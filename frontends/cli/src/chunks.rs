@@ -1,0 +1,506 @@
+//! Folders of raw chunks: which code, how data were cut, and the small text that says so.
+//!
+//! `docs/chunks.md` is the reference of names and of the text.
+
+use crate::args::{self, Reading};
+use crate::failure::{Failure, note};
+use crate::interrupt;
+use crate::progress::Progress;
+use crate::sets;
+use pantile::code::foreign::Profile;
+use pantile::{Chunks, Code, Codec, ShardError};
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+/// The name of the text that says how chunks were made.
+pub const MADE: &str = "chunks.txt";
+/// The name of the code file beside it, if the code has no other definition.
+const DEFINITION: &str = "chunks.code";
+/// Its first line.
+const FIRST: &str = "pantile-chunks 1";
+/// What is read of it.
+const MADE_BYTES_MOST: u64 = 64 << 10;
+/// The length of a chunk of a stripe, unless another is given: of each cell of a code of many rows.
+const CHUNK_USUAL: usize = 64 << 10;
+/// The most memory for a stripe.
+const STRIPE_BYTES_MOST: usize = 1 << 30;
+
+/// The file of a column. Numbers are not padded: `ceph-erasure-code-tool` and klauspost's examples
+/// have such names.
+pub fn path(folder: &Path, column: usize) -> PathBuf {
+    folder.join(format!("chunk.{column}"))
+}
+
+/// How chunks are made.
+pub struct Layout {
+    /// What was named, as it is written down: `code rs:10+4` or `as ceph:plugin=isa k=8 m=3`.
+    named: Named,
+    cut: Cut,
+}
+
+enum Named {
+    Code,
+    As(String),
+}
+
+enum Cut {
+    /// By Pantile's own rule: elements in user order, the last stripe filled up with zeros.
+    Own { codec: Codec, element: usize },
+    /// As another system does it.
+    Theirs(Chunks),
+}
+
+/// What says which chunks are meant, on the command line.
+#[derive(clap::Args)]
+pub struct LayoutArgs {
+    /// The code: a spec, the name that another system gives it, or the path of a code file.
+    #[arg(long, value_name = "CODE", conflicts_with = "profile")]
+    code: Option<String>,
+    /// Chunks exactly as another system has them, such as 'ceph:plugin=isa k=8 m=3',
+    /// hdfs:RS-6-3-1024k, 'isal:cauchy k=10 m=4', 'jerasure:cauchy_good k=6 m=3 w=8 packetsize=64' or
+    /// 'klauspost:RS(10,4)'.
+    #[arg(long = "as", value_name = "PROFILE", id = "profile")]
+    profile: Option<String>,
+    /// Bytes of a chunk in each stripe; 64K unless given, or what the system takes.
+    #[arg(long, value_name = "SIZE", value_parser = args::size)]
+    chunk: Option<u64>,
+    #[command(flatten)]
+    reading: Reading,
+}
+
+impl LayoutArgs {
+    pub fn is_given(&self) -> bool {
+        self.code.is_some() || self.profile.is_some()
+    }
+
+    /// The chunk length alone says nothing.
+    pub fn has_chunk(&self) -> bool {
+        self.chunk.is_some()
+    }
+
+    pub fn layout(&self) -> Result<Layout, Failure> {
+        let chunk = match self.chunk.map(usize::try_from) {
+            None => None,
+            Some(Ok(chunk)) if chunk <= STRIPE_BYTES_MOST => Some(chunk),
+            Some(_) => {
+                return Err(Failure::Input(format!(
+                    "--chunk: at most {STRIPE_BYTES_MOST} bytes are possible"
+                )));
+            }
+        };
+        match (&self.code, &self.profile) {
+            (Some(code), _) => Layout::own(args::code(code, self.reading)?, chunk),
+            (None, Some(profile)) => Layout::theirs(profile, chunk),
+            (None, None) => Err(Failure::Input(
+                "--code or --as is missing: which code? for example --code rs:10+4 or --as hdfs:RS-6-3-1024k"
+                    .into(),
+            )),
+        }
+    }
+
+    pub fn reading(&self) -> Reading {
+        self.reading
+    }
+}
+
+impl Layout {
+    fn own(code: Code, chunk: Option<usize>) -> Result<Layout, Failure> {
+        let rows = code.rows_max();
+        let chunk = chunk.unwrap_or(CHUNK_USUAL.next_multiple_of(rows));
+        if chunk == 0 || !chunk.is_multiple_of(rows) {
+            return Err(Failure::Input(format!(
+                "--chunk: {chunk} bytes are not {rows} equal elements, one for each row of {code}; take {}",
+                chunk.max(1).next_multiple_of(rows)
+            )));
+        }
+        let element = chunk / rows;
+        if element.saturating_mul(code.cell_count()) > STRIPE_BYTES_MOST {
+            return Err(Failure::Input(format!(
+                "--chunk: {} columns of {chunk} bytes are more than {STRIPE_BYTES_MOST} bytes of memory; take shorter chunks",
+                code.columns()
+            )));
+        }
+        Ok(Layout { named: Named::Code, cut: Cut::Own { codec: Codec::new(&code), element } })
+    }
+
+    fn theirs(profile: &str, chunk: Option<usize>) -> Result<Layout, Failure> {
+        let profile = Profile::parse(profile).map_err(|error| Failure::Input(format!("--as: {error}")))?;
+        let chunks =
+            Chunks::new(&profile, chunk).map_err(|error| Failure::Input(format!("--chunk: {error}")))?;
+        Ok(Layout { named: Named::As(profile.name), cut: Cut::Theirs(chunks) })
+    }
+
+    pub fn code(&self) -> &Code {
+        match &self.cut {
+            Cut::Own { codec, .. } => codec.code(),
+            Cut::Theirs(chunks) => chunks.code(),
+        }
+    }
+
+    /// The name of another system's chunks.
+    pub fn profile(&self) -> Option<&str> {
+        match &self.named {
+            Named::Code => None,
+            Named::As(name) => Some(name),
+        }
+    }
+
+    /// Bytes of a chunk in a stripe; `None` if there is one stripe alone.
+    pub fn chunk(&self) -> Option<usize> {
+        match &self.cut {
+            Cut::Own { codec, element } => Some(element * codec.code().rows_max()),
+            Cut::Theirs(chunks) => chunks.chunk_len(),
+        }
+    }
+
+    /// Bytes of the file of a column.
+    pub fn len_of(&self, column: usize, data_len: u64) -> u64 {
+        match &self.cut {
+            Cut::Own { codec, element } => codec.shard_len(column, *element, data_len),
+            Cut::Theirs(chunks) => chunks.len_of(column, data_len),
+        }
+    }
+
+    pub fn encode(&self, data: &mut dyn Read, chunks: &mut [&mut dyn Write]) -> Result<u64, ShardError> {
+        match &self.cut {
+            Cut::Own { codec, element } => codec.encode_stream(data, chunks, *element),
+            Cut::Theirs(theirs) => theirs.encode(data, chunks),
+        }
+    }
+
+    /// As `encode`, of a file of which the length is known.
+    pub fn encode_file<D: Read + Seek>(
+        &self,
+        data: &mut D,
+        len: u64,
+        chunks: &mut [&mut dyn Write],
+    ) -> Result<u64, ShardError> {
+        match &self.cut {
+            Cut::Theirs(theirs) if theirs.is_one_stripe() => {
+                theirs.encode_at(data, len, chunks).map(|()| len)
+            }
+            _ => self.encode(data, chunks),
+        }
+    }
+
+    pub fn decode(
+        &self,
+        chunks: &mut [Option<&mut dyn Read>],
+        data: &mut dyn Write,
+        len: u64,
+    ) -> Result<(), ShardError> {
+        match &self.cut {
+            Cut::Own { codec, element } => codec.decode_stream(chunks, data, *element, len),
+            Cut::Theirs(theirs) => theirs.decode(chunks, data, len),
+        }
+    }
+
+    /// As `decode`, into a file.
+    pub fn decode_file<D: Write + Seek>(
+        &self,
+        chunks: &mut [Option<&mut dyn Read>],
+        data: &mut D,
+        len: u64,
+    ) -> Result<(), ShardError> {
+        match &self.cut {
+            Cut::Theirs(theirs) => theirs.decode_at(chunks, data, len),
+            Cut::Own { .. } => self.decode(chunks, data, len),
+        }
+    }
+
+    /// The text that says how chunks were made, and that of the code file that it needs.
+    pub fn made(&self, data_len: u64) -> (String, Option<&str>) {
+        let code = self.code();
+        let definition = code.definition().filter(|_| matches!(self.named, Named::Code));
+        let mut text = format!("{FIRST}\n");
+        let _ = match (&self.named, definition) {
+            (Named::As(profile), _) => writeln!(text, "as {profile}"),
+            (Named::Code, Some(_)) => writeln!(text, "code {DEFINITION}"),
+            (Named::Code, None) => writeln!(text, "code {code}"),
+        };
+        let _ = writeln!(text, "equations {:016x}", code.fingerprint());
+        if let Some(chunk) = self.chunk() {
+            let _ = writeln!(text, "chunk {chunk}");
+        }
+        let _ = writeln!(text, "length {data_len}");
+        (text, definition)
+    }
+
+    /// Reads that text: how chunks in a folder were made, and the length of the data. `None` if
+    /// there is none.
+    pub fn read(folder: &Path, reading: Reading) -> Result<Option<(Layout, u64)>, Failure> {
+        let path = folder.join(MADE);
+        let wrong = |what: String| {
+            Failure::Input(format!(
+                "{}: {what}; give --code or --as, --chunk and --length instead",
+                path.display()
+            ))
+        };
+        let text = match small_text(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(wrong(error.to_string())),
+            Err(error) => return Err(Failure::file("read", &path, &error)),
+        };
+        let mut lines = text.lines();
+        let first = lines.next().unwrap_or_default();
+        if first != FIRST {
+            return Err(wrong(match first.starts_with("pantile-chunks ") {
+                true => format!("'{first}' is a version that this program does not read"),
+                false => format!("the first line is not '{FIRST}'"),
+            }));
+        }
+        let (mut named, mut equations, mut chunk, mut length) = (None, None, None, None);
+        for line in lines {
+            let (key, value) = line.split_once(' ').unwrap_or((line, ""));
+            let is_new = match key {
+                "code" | "as" => named.replace((key, value)).is_none(),
+                "equations" => equations.replace(value).is_none(),
+                "chunk" => chunk.replace(value).is_none(),
+                "length" => length.replace(value).is_none(),
+                _ => return Err(wrong(format!("the line '{line}' is not known"))),
+            };
+            if !is_new {
+                return Err(wrong(format!("there are two lines '{key}'")));
+            }
+        }
+        let number = |key: &str, text: &str| -> Result<u64, Failure> {
+            let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            text.parse().ok().filter(|_| is_plain).ok_or_else(|| wrong(format!("'{text}' is no {key}")))
+        };
+        let (Some((kind, name)), Some(length)) = (named, length) else {
+            return Err(wrong("there is no line 'code' or 'as', or no line 'length'".into()));
+        };
+        let length = number("length", length)?;
+        let chunk = chunk.map(|text| number("chunk", text)).transpose()?;
+        let chunk = chunk.map(|chunk| usize::try_from(chunk).unwrap_or(usize::MAX));
+        let layout = match (kind, name) {
+            ("as", profile) => Layout::theirs(profile, chunk)?,
+            (_, DEFINITION) => {
+                Layout::own(args::code(&folder.join(DEFINITION).to_string_lossy(), reading)?, chunk)?
+            }
+            // A spec, and no path of anything else.
+            (_, spec) => Layout::own(Code::parse(spec).map_err(|error| wrong(error.to_string()))?, chunk)?,
+        };
+        let ours = format!("{:016x}", layout.code().fingerprint());
+        match equations.is_none_or(|theirs| theirs == ours) {
+            true => Ok(Some((layout, length))),
+            false => {
+                Err(wrong(format!("the equations of {} are {ours} here, others than those", layout.code())))
+            }
+        }
+    }
+
+    /// Writes the definition of a code that has no other, and then the text.
+    pub fn write_made(&self, folder: &Path, data_len: u64) -> Result<(), Failure> {
+        let (text, definition) = self.made(data_len);
+        let files = definition.map(|text| (DEFINITION, text)).into_iter().chain([(MADE, text.as_str())]);
+        for (name, text) in files {
+            let path = folder.join(name);
+            crate::files::write_whole(&path, text.as_bytes())
+                .map_err(|error| Failure::file("write", &path, &error))?;
+        }
+        Ok(())
+    }
+}
+
+fn small_text(path: &Path) -> io::Result<String> {
+    if !path.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no file"));
+    }
+    let mut text = String::new();
+    File::open(path)?.take(MADE_BYTES_MOST + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > MADE_BYTES_MOST {
+        true => Err(io::Error::new(io::ErrorKind::InvalidData, "it is too long")),
+        false => Ok(text),
+    }
+}
+
+/// A file or stream that tells how far it is, and ends with an error when the user wants to.
+pub struct Watched<'p, F> {
+    file: F,
+    progress: &'p Progress,
+    message: &'p str,
+    at: u64,
+    len: u64,
+}
+
+impl<'p, F> Watched<'p, F> {
+    /// Of a file of so many bytes; 0 if nobody knows.
+    pub fn new(file: F, progress: &'p Progress, message: &'p str, len: u64) -> Watched<'p, F> {
+        interrupt::listen();
+        Watched { file, progress, message, at: 0, len }
+    }
+
+    fn moved(&mut self, bytes: usize) {
+        self.at += bytes as u64;
+        if self.len > 0 {
+            self.progress.set(self.message, "bytes", self.at.min(self.len), self.len);
+        }
+    }
+}
+
+fn go_on() -> io::Result<()> {
+    match interrupt::asked() {
+        true => Err(io::Error::other("interrupted")),
+        false => Ok(()),
+    }
+}
+
+impl<F: Read> Read for Watched<'_, F> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        go_on()?;
+        let read = self.file.read(into)?;
+        self.moved(read);
+        Ok(read)
+    }
+}
+
+impl<F: Write> Write for Watched<'_, F> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        go_on()?;
+        let written = self.file.write(bytes)?;
+        self.moved(written);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl<F: Seek> Seek for Watched<'_, F> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.file.seek(to)
+    }
+}
+
+/// What happened while chunks were made or read, in the words of the user's files.
+pub fn failure(error: ShardError, data: (&str, &Path), folder: &Path, verb: &str) -> Failure {
+    if interrupt::asked() {
+        return Failure::Interrupted("interrupted; nothing was changed".into());
+    }
+    match error {
+        ShardError::Data(error) => Failure::file(data.0, data.1, &error),
+        ShardError::Shard { column, error } => Failure::file(verb, &path(folder, column), &error),
+        ShardError::Plan(error) => Failure::Losses(error.to_string()),
+        other => Failure::input(other),
+    }
+}
+
+/// A temporary file beside the one that it becomes, removed unless it does.
+pub struct Temporary {
+    file: Option<File>,
+    temp: PathBuf,
+    path: PathBuf,
+}
+
+impl Temporary {
+    /// Beside a file that is there or not. A link stays a link; what is no file is not replaced.
+    pub fn create(path: &Path) -> Result<Temporary, Failure> {
+        let path = match path.symlink_metadata() {
+            Ok(meta) if meta.is_symlink() => {
+                path.canonicalize().map_err(|error| Failure::file("follow the link", path, &error))?
+            }
+            _ => path.to_path_buf(),
+        };
+        let before = path.metadata().ok();
+        if before.as_ref().is_some_and(|meta| !meta.is_file()) {
+            return Err(Failure::Input(format!(
+                "{} is no file, and only files are replaced",
+                path.display()
+            )));
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let temp = path.with_file_name(format!(".{name}.pantile-{}.tmp", std::process::id()));
+        let made = File::create_new(&temp).map_err(|error| Failure::file("create", &temp, &error))?;
+        let mut made = Temporary { file: Some(made), temp, path };
+        if let Some(before) = before {
+            let kept = made.file().set_permissions(before.permissions());
+            kept.map_err(|error| Failure::file("create", &made.temp, &error))?;
+        }
+        Ok(made)
+    }
+
+    /// The file, open for writing.
+    pub fn file(&mut self) -> &mut File {
+        self.file.as_mut().expect("it is open until it is named")
+    }
+
+    /// Brings what was written to the disk.
+    pub fn sync(&mut self) -> Result<(), Failure> {
+        self.file().sync_all().map_err(|error| Failure::file("write", &self.path, &error))
+    }
+
+    /// Gives it its name.
+    pub fn name(mut self) -> Result<(), Failure> {
+        std::fs::rename(&self.temp, &self.path).map_err(|error| Failure::file("name", &self.path, &error))?;
+        self.file = None;
+        Ok(())
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if self.file.take().is_some() {
+            // Best effort: the error at hand says more than a second one would.
+            let _ = std::fs::remove_file(&self.temp);
+        }
+    }
+}
+
+/// The chunks of a folder that are there, of the right length, open; and why others are not.
+pub struct Present {
+    pub files: Vec<Option<File>>,
+    /// Columns whose chunk cannot be used, and why.
+    pub lost: Vec<(usize, String)>,
+}
+
+impl Present {
+    /// Of a layout and so many bytes of data. Chunks of another length are as good as lost.
+    pub fn find(folder: &Path, layout: &Layout, data_len: u64) -> Result<Present, Failure> {
+        let mut present = Present { files: Vec::new(), lost: Vec::new() };
+        let mut other_lengths = Vec::new();
+        for column in 0..layout.code().columns() {
+            let (path, need) = (path(folder, column), layout.len_of(column, data_len));
+            let found = path.metadata().and_then(|meta| match meta.is_file() {
+                true => Ok((meta.len(), File::open(&path)?)),
+                false => Err(io::Error::other("it is no file")),
+            });
+            let why = match found {
+                Ok((have, file)) if have == need => {
+                    present.files.push(Some(file));
+                    continue;
+                }
+                Ok((have, _)) => {
+                    other_lengths.push((column, have, need));
+                    format!("it has {have} bytes, not {need}")
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => "it is missing".into(),
+                Err(error) => error.to_string(),
+            };
+            present.files.push(None);
+            present.lost.push((column, why));
+        }
+        let none = present.files.iter().all(Option::is_none);
+        match other_lengths.first() {
+            Some((column, have, need)) if none => Err(Failure::Input(format!(
+                "{} has {have} bytes where these arguments make {need}, and no chunk has the length that they make; \
+                 give the code, --chunk and --length with which it was made",
+                path(folder, *column).display()
+            ))),
+            _ => Ok(present),
+        }
+    }
+
+    /// Says on standard error what is not used.
+    pub fn tell(&self, folder: &Path) {
+        for (column, why) in &self.lost {
+            let path = path(folder, *column);
+            let name = sets::name(&path.to_string_lossy());
+            note(&format!("{name}: {why}; it is computed from the others."));
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! `pantile encode`: raw chunks of a file.
+
+use crate::chunks::{self, Layout, LayoutArgs, MADE, Temporary, Watched};
+use crate::describe::count;
+use crate::failure::{Failure, Outcome, Verdict};
+use crate::json::OUTPUT_VERSION;
+use crate::progress::Progress;
+use crate::sets;
+use crate::terminal::{Terminal, print, print_json};
+use clap::Args;
+use serde::Serialize;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Make raw chunks of a file, one for each column of a code
+///
+/// Answers: give me the chunks that Ceph, HDFS, ISA-L, Jerasure or klauspost would make of this
+/// file, or those of any code here. A small text beside them says how they were made, and
+/// 'pantile decode' needs nothing else. Chunks have no checksums; 'pantile seal' protects files.
+#[derive(Args)]
+#[command(after_long_help = "\
+The chunk of column N is the file chunk.N in the folder of --out, which is made if it is not there; chunks.txt says \
+how they were made. All are written under other names first: what is there before stays whole until all is done. \
+docs/chunks.md has the layouts byte by byte.
+
+Examples:
+  pantile encode trace.csv --code rs:10+4 --chunk 64K --out chunks
+  pantile encode trace.csv --as ceph:plugin=isa,k=4,m=2 --chunk 4K --out like-ceph
+  pantile encode trace.csv --as hdfs:RS-6-3-1024k --out like-hdfs
+  pantile encode - --code raid6:4 --out from-a-pipe")]
+pub struct Encode {
+    /// The file; - for standard input.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    layout: LayoutArgs,
+    /// The folder of the chunks.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Replace chunks that are there.
+    #[arg(long)]
+    overwrite: bool,
+    /// Print JSON: what was made.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct EncodeJson<'a> {
+    output_version: u32,
+    code: &'a str,
+    #[serde(rename = "as")]
+    profile: Option<&'a str>,
+    chunk: Option<usize>,
+    length: u64,
+    chunks: Vec<ChunkJson>,
+}
+
+#[derive(Serialize)]
+struct ChunkJson {
+    column: usize,
+    path: String,
+    bytes: u64,
+}
+
+/// What is encoded.
+enum Source {
+    /// A file of so many bytes.
+    File(File, u64),
+    /// Whatever ends when it ends.
+    Stream(Box<dyn Read>),
+}
+
+impl Encode {
+    pub fn run(self, terminal: &Terminal) -> Outcome {
+        let layout = self.layout.layout()?;
+        layout.code().check_stores().map_err(Failure::input)?;
+        let source = self.source(&layout)?;
+        let columns = layout.code().columns();
+        std::fs::create_dir_all(&self.out).map_err(|error| Failure::file("make", &self.out, &error))?;
+        if !self.overwrite {
+            let paths = (0..columns).map(|column| chunks::path(&self.out, column));
+            refuse_what_is_there(paths.chain([self.out.join(MADE)]))?;
+        }
+        let mut files = Vec::with_capacity(columns);
+        for column in 0..columns {
+            files.push(Temporary::create(&chunks::path(&self.out, column))?);
+        }
+        let len = self.encode(&layout, source, &mut files, terminal)?;
+        for file in &mut files {
+            file.sync()?;
+        }
+        // From here on until the end chunks may be of two makings, and nothing says that they fit.
+        let made = self.out.join(MADE);
+        match std::fs::remove_file(&made) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Failure::file("replace", &made, &error));
+            }
+            _ => {}
+        }
+        files.into_iter().try_for_each(Temporary::name)?;
+        layout.write_made(&self.out, len)?;
+        self.answer(&layout, len)
+    }
+
+    /// What is encoded, open.
+    fn source(&self, layout: &Layout) -> Result<Source, Failure> {
+        let source = if self.file.as_os_str() == "-" {
+            Source::Stream(Box::new(std::io::stdin().lock()))
+        } else {
+            let opened = File::open(&self.file).and_then(|file| Ok((file.metadata()?, file)));
+            let (meta, file) = opened.map_err(|error| not_there(&self.file, &error))?;
+            if meta.is_dir() {
+                return Err(Failure::Input(format!(
+                    "{} is a directory; 'pantile seal' takes those",
+                    self.file.display()
+                )));
+            }
+            match meta.is_file() {
+                true => Source::File(file, meta.len()),
+                false => Source::Stream(Box::new(file)),
+            }
+        };
+        match source {
+            Source::Stream(_) if layout.chunk().is_none() => Err(Failure::Input(
+                "these chunks are pieces of the whole data, whose length must be known first; name a file, or give \
+                 stripes with --chunk"
+                    .into(),
+            )),
+            source => Ok(source),
+        }
+    }
+
+    fn encode(
+        &self,
+        layout: &Layout,
+        source: Source,
+        files: &mut [Temporary],
+        terminal: &Terminal,
+    ) -> Result<u64, Failure> {
+        let message = format!("encoding {}", sets::name(&self.file.to_string_lossy()));
+        let progress = Progress::start(terminal, message.as_str());
+        let mut writers: Vec<&mut dyn Write> =
+            files.iter_mut().map(|file| -> &mut dyn Write { file.file() }).collect();
+        let coded = match source {
+            Source::Stream(stream) => {
+                layout.encode(&mut Watched::new(stream, &progress, &message, 0), &mut writers)
+            }
+            Source::File(file, len) => {
+                layout.encode_file(&mut Watched::new(file, &progress, &message, len), len, &mut writers)
+            }
+        };
+        coded.map_err(|error| chunks::failure(error, ("read", &self.file), &self.out, "write"))
+    }
+
+    fn answer(&self, layout: &Layout, len: u64) -> Outcome {
+        let code = layout.code();
+        let columns = 0..code.columns();
+        if self.json {
+            let chunk = |column| ChunkJson {
+                column,
+                path: chunks::path(&self.out, column).display().to_string(),
+                bytes: layout.len_of(column, len),
+            };
+            print_json(&EncodeJson {
+                output_version: OUTPUT_VERSION,
+                code: code.spec(),
+                profile: layout.profile(),
+                chunk: layout.chunk(),
+                length: len,
+                chunks: columns.map(chunk).collect(),
+            })?;
+            return Ok(Verdict::Good);
+        }
+        let stored: u64 = columns.map(|column| layout.len_of(column, len)).sum();
+        let theirs = layout.profile().map(|profile| format!(" ({profile})")).unwrap_or_default();
+        print(&format!(
+            "{} of {code}{theirs} in {}: {len} bytes of data, {stored} bytes in all. Any {} may be lost.\n",
+            count(code.columns(), "chunk"),
+            sets::name(&self.out.to_string_lossy()),
+            code.claim().tolerance,
+        ))?;
+        Ok(Verdict::Good)
+    }
+}
+
+/// Whatever is there under one of these names is not replaced.
+pub fn refuse_what_is_there(paths: impl IntoIterator<Item = PathBuf>) -> Result<(), Failure> {
+    match paths.into_iter().find(|path| path.symlink_metadata().is_ok()) {
+        None => Ok(()),
+        Some(path) => Err(Failure::Input(format!(
+            "{} is there already; name another place, or give --overwrite to replace it",
+            path.display()
+        ))),
+    }
+}
+
+fn not_there(path: &Path, error: &std::io::Error) -> Failure {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            Failure::Input(format!("there is no file {}; name one, or - for standard input", path.display()))
+        }
+        _ => Failure::file("read", path, error),
+    }
+}
