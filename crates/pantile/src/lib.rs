@@ -25,6 +25,7 @@
 //! | bytes that shall become one shard per column, and back | [`Codec::split`], [`Codec::restore`], [`Codec::join`], [`Codec::verify`] |
 //! | a stream of any length, in bounded memory | [`Codec::encode_stream`], [`Codec::decode_stream`] |
 //! | buffers of your own, one per cell | [`Codec::encode`], [`Codec::reconstruct`] |
+//! | some buffers that must not be written, or are not there | [`Codec::encode_given`], [`Codec::decoder_of`], [`Recovery::run_given`] |
 //! | a small write | [`Codec::update`] |
 //! | some cells wanted, reads of different cost | [`Codec::recovery`], which is told by [`Codec::planner`] what to read |
 //! | whole columns lost, many stripes | [`Codec::decoder`], once, and [`Recovery::run`] for each |
@@ -68,7 +69,7 @@ pub use pantile_code as code;
 pub use pantile_code::{Cell, CellIndex, Code, CodeError, CodeSpec};
 pub use pantile_gf as gf;
 pub use pantile_kernel as kernel;
-pub use pantile_kernel::Stores;
+pub use pantile_kernel::{Buffer, BufferList, Stores, Use};
 pub use pantile_plan as plan;
 pub use pantile_plan::{
     CellSet, Costs, EVIDENCE_BITS_LEAST, Effort, NotRecoverable, Optimality, Plan, PlanError,

@@ -11,9 +11,7 @@
 //! blocks in one piece, for a block that lies in many packets is many elements to update.
 
 use crate::cache::Cache;
-use crate::codec::{
-    CACHE_BYTES_MOST, Codec, Decoders, RecoverError, Recoveries, Recovery, data_cell, laid_out,
-};
+use crate::codec::{Codec, Decoders, RecoverError, Recoveries, Recovery, data_cell, laid_out};
 use crate::stripe::StripeError;
 use pantile_code::{CellIndex, Code};
 use pantile_kernel::{PacketProgram, Packets};
@@ -78,8 +76,8 @@ impl PacketCodec {
                 codec: codec.clone(),
                 packets,
                 encode: OnceLock::new(),
-                columns: Decoders::new(),
-                recoveries: Cache::new(CACHE_BYTES_MOST),
+                columns: Decoders::new(codec.cache_bytes()),
+                recoveries: Cache::new(codec.cache_bytes()),
             }),
         })
     }

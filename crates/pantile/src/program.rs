@@ -182,6 +182,9 @@ impl From<ShapeError> for StripeError {
             ShapeError::BufferLen { index, have, need } => {
                 StripeError::UnequalLengths { cell: index, have, need }
             }
+            ShapeError::BufferGiven { index, is_written } => {
+                StripeError::CellGiven { cell: index, is_written }
+            }
             other => unreachable!("a program counts buffers, not sources and outputs: {other}"),
         }
     }
