@@ -618,7 +618,10 @@ impl Codec {
     ///
     /// Errors: `erased` is a set of another code.
     pub fn checker(&self, erased: &CellSet) -> Result<Arc<Checker>, PlanError> {
-        self.inner.checkers.get(erased.clone(), |erased| Checker::new(&self.inner.code, erased))
+        match self.inner.checkers.find(erased) {
+            Some(known) => Ok(known),
+            None => self.inner.checkers.get(erased.clone(), |erased| Checker::new(&self.inner.code, erased)),
+        }
     }
 }
 
