@@ -55,10 +55,13 @@ extern "C" {
 /* No code has more columns. */
 #define PANTILE_COLUMNS_MOST 258
 
+/* No more of them can be located. */
+#define PANTILE_LOCATED_MOST 129
+
 /* Bytes of a message, with the zero at the end; longer ones are cut at a character. */
 #define PANTILE_MESSAGE_BYTES 1024
 
-/* "No offset", and the user position of a cell of parity. */
+/* "No offset", the user position of a cell of parity, and the usual cache_bytes. */
 #define PANTILE_NONE SIZE_MAX
 
 /* ------------------------------------------------------------------------------------- errors */
@@ -333,7 +336,7 @@ typedef struct pantile_finding {
     int is_certain;
     /* The columns that are wrong, ascending. */
     uint16_t column_count;
-    uint16_t columns[PANTILE_COLUMNS_MOST / 2];
+    uint16_t columns[PANTILE_LOCATED_MOST];
 } pantile_finding;
 
 /* Which columns lie, without checksums: a list of findings, empty if the stripe is true. A column
