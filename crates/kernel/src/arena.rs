@@ -90,6 +90,18 @@ impl Arena {
         self.split(&[], &indices).1
     }
 
+    /// The first `len` bytes of the first `count` buffers, appended to a list, to be written.
+    ///
+    /// For whoever keeps the list. Panics if there are fewer buffers or bytes.
+    pub fn heads_mut<'a>(&'a mut self, count: usize, len: usize, into: &mut Vec<&'a mut [u8]>) {
+        assert!(count <= self.count && len <= self.len, "{count} buffers of {len} bytes");
+        into.extend((0..count).map(|i| {
+            // SAFETY: i < count and len <= pitch, so each range is initialised memory of ours, no
+            // two overlap, and the whole arena is borrowed exclusively for as long.
+            unsafe { std::slice::from_raw_parts_mut(self.start(i), len) }
+        }));
+    }
+
     /// Disjoint shared and mutable views in one borrow, in the order of the two lists.
     ///
     /// Panics if an index is out of range, is written twice, or is both read and written. Reading

@@ -284,6 +284,13 @@ pub enum ShapeError {
         /// The length of the first buffer in bytes.
         need: usize,
     },
+    /// A buffer is not there that is needed, or must not be written and is to be.
+    BufferGiven {
+        /// Which buffer.
+        index: usize,
+        /// Whether it is to be written, and not only to be read.
+        is_written: bool,
+    },
     /// A source differs in length from the first output.
     SourceLen {
         /// Which source.
@@ -327,6 +334,12 @@ impl fmt::Display for ShapeError {
             }
             ShapeError::BufferLen { index, have, need } => {
                 write!(f, "buffer {index} is {have} bytes long, the first is {need}; give one length")
+            }
+            ShapeError::BufferGiven { index, is_written: true } => {
+                write!(f, "buffer {index} is written; give it to be written")
+            }
+            ShapeError::BufferGiven { index, is_written: false } => {
+                write!(f, "buffer {index} is read and was not given; give it to be read")
             }
             ShapeError::SourceLen { index, have, need } => {
                 write!(f, "source {index} is {have} bytes long, the first buffer is {need}; give one length")

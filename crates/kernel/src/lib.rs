@@ -32,6 +32,7 @@ mod arch;
 mod arena;
 #[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
 mod braid;
+mod buffers;
 mod dispatch;
 mod dot;
 #[cfg_attr(not(all(target_arch = "x86_64", not(miri))), allow(dead_code, reason = "no engine runs it here"))]
@@ -71,6 +72,7 @@ mod xor;
 mod xor_rows;
 
 pub use arena::Arena;
+pub use buffers::{Buffer, BufferList, Use};
 pub use dot::{Dot, DotError, ShapeError, Stores};
 pub use fft::{Fft, FftGroup, FftOutputs};
 pub use horner::{Horner, HornerOutputs, HornerStep};

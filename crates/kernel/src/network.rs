@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Range;
 
+use crate::buffers::Uses;
 use crate::portable::product;
 use crate::program::ProgramError;
 use crate::scratch::with_scratch;
@@ -172,12 +173,12 @@ impl NetworkStep {
 
 impl Network {
     /// Checks what a run relies on; the number of buffers in use.
-    pub(crate) fn check(&self, buffers: usize) -> Result<usize, ProgramError> {
+    pub(crate) fn check(&self, buffers: usize) -> Result<Uses, ProgramError> {
         if self.slots > SLOTS_MOST {
             return Err(ProgramError::TooManySlots { have: self.slots, most: SLOTS_MOST });
         }
         let mut has_content = vec![false; self.slots];
-        let (mut read, mut written) = (vec![false; buffers], vec![false; buffers]);
+        let mut uses = Uses::new(buffers);
         for (step, what) in self.steps.iter().enumerate() {
             let lanes = what.lanes();
             let is_transform = !matches!(what, NetworkStep::Scale { .. });
@@ -220,15 +221,15 @@ impl Network {
                 false => Err(ProgramError::BufferOutOfRange { step, buffer, buffers }),
             };
             for buffer in what.buffers_read() {
-                read[in_buffers(buffer)?] = true;
+                uses.add_read(in_buffers(buffer)?);
             }
             for target in what.buffers_written() {
-                if read[in_buffers(target)?] || std::mem::replace(&mut written[target], true) {
+                if !uses.add_written(in_buffers(target)?) {
                     return Err(ProgramError::TargetInUse { step, target });
                 }
             }
         }
-        Ok((0..buffers).filter(|&i| read[i] || written[i]).count())
+        Ok(uses)
     }
 
     /// How many products of one sum of products take as long, for each byte of a buffer; whoever

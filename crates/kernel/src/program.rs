@@ -10,6 +10,7 @@
 
 use std::fmt;
 
+use crate::buffers::{Buffer, Use, Uses};
 use crate::dispatch::{Flight, Solver, Sweep, Transform};
 use crate::dot::Mode;
 use crate::fft::Fft;
@@ -43,10 +44,7 @@ pub struct Step {
 pub struct Program {
     stages: Stages,
     tier: Tier,
-    /// Buffers of a run.
-    buffers: usize,
-    /// Buffers that are read or written.
-    streams: usize,
+    uses: Uses,
     stores: Stores,
 }
 
@@ -90,12 +88,12 @@ impl Program {
     ///
     /// Errors: also if this machine lacks the tier.
     pub fn with_tier(tier: Tier, buffers: usize, steps: &[Step]) -> Result<Program, ProgramError> {
-        let streams = check(buffers, steps)?;
+        let uses = check(buffers, steps)?;
         let stages = match (is_xor_alone(steps), Sweep::new(tier)) {
-            (true, Some(sweep)) => Stages::One(xor_of(steps, streams, sweep)),
+            (true, Some(sweep)) => Stages::One(xor_of(steps, uses.streams(), sweep)),
             _ => stages_of(tier, &groups(steps))?,
         };
-        Ok(Program { stages, tier, buffers, streams, stores: Stores::Auto })
+        Ok(Program { stages, tier, uses, stores: Stores::Auto })
     }
 
     /// The outputs of a system, for [`Tier::best`]: fewer products than its steps have, where the
@@ -121,14 +119,8 @@ impl Program {
             return Program::with_tier(tier, buffers, &steps.collect::<Vec<_>>());
         };
         let reads = system.sources.iter().chain(system.starts.iter().flatten());
-        let streams = check_buffers(buffers, reads.copied(), system.outputs.iter().copied())?;
-        Ok(Program {
-            stages: Stages::One(Stage::Solve(solver)),
-            tier,
-            buffers,
-            streams,
-            stores: Stores::Auto,
-        })
+        let uses = check_buffers(buffers, reads.copied(), system.outputs.iter().copied())?;
+        Ok(Program { stages: Stages::One(Stage::Solve(solver)), tier, uses, stores: Stores::Auto })
     }
 
     /// What Horner's rule gives, for [`Tier::best`]; `None` if the tier has no kernel for it, and
@@ -154,12 +146,11 @@ impl Program {
         }
         let Some(carried) = Carried::new(tier, horner) else { return Ok(None) };
         let (reads, writes) = carried.buffers();
-        let streams = check_buffers(buffers, reads, writes)?;
+        let uses = check_buffers(buffers, reads, writes)?;
         Ok(Some(Program {
             stages: Stages::One(Stage::Horner(Box::new(carried))),
             tier,
-            buffers,
-            streams,
+            uses,
             stores: Stores::Auto,
         }))
     }
@@ -181,15 +172,9 @@ impl Program {
         if !fft.has_outputs() {
             return Err(ProgramError::FftOutputs { have: fft.writes().count(), most: fft.points });
         }
-        let streams = check_buffers(buffers, fft.reads(), fft.writes())?;
+        let uses = check_buffers(buffers, fft.reads(), fft.writes())?;
         let Some(transform) = Transform::new(tier, fft) else { return Ok(None) };
-        Ok(Some(Program {
-            stages: Stages::One(Stage::Fft(transform)),
-            tier,
-            buffers,
-            streams,
-            stores: Stores::Auto,
-        }))
+        Ok(Some(Program { stages: Stages::One(Stage::Fft(transform)), tier, uses, stores: Stores::Auto }))
     }
 
     /// What a network of transforms gives, for [`Tier::best`].
@@ -203,17 +188,11 @@ impl Program {
     /// As [`Program::network`], for a tier of the caller's choice.
     pub fn network_with_tier(tier: Tier, buffers: usize, network: &Network) -> Result<Program, ProgramError> {
         check_count(buffers)?;
-        let streams = network.check(buffers)?;
+        let uses = network.check(buffers)?;
         let Some(flight) = Flight::new(tier, network) else {
             return Err(ProgramError::TierUnavailable { tier });
         };
-        Ok(Program {
-            stages: Stages::One(Stage::Network(flight)),
-            tier,
-            buffers,
-            streams,
-            stores: Stores::Auto,
-        })
+        Ok(Program { stages: Stages::One(Stage::Network(flight)), tier, uses, stores: Stores::Auto })
     }
 
     /// Makes now what is made, otherwise, once the program has run for some MiB: for one that will.
@@ -238,7 +217,12 @@ impl Program {
 
     /// The number of buffers that a run takes.
     pub fn buffers(&self) -> usize {
-        self.buffers
+        self.uses.buffers()
+    }
+
+    /// What a run does with a buffer. Panics if there is no such buffer.
+    pub fn use_of(&self, buffer: usize) -> Use {
+        self.uses.of(buffer)
     }
 
     /// The tier that it was compiled for.
@@ -252,14 +236,12 @@ impl Program {
     /// Errors: a count or a length is wrong; nothing is written then.
     /// Cost: one pass over what is read for a tape and for one group of steps.
     pub fn run(&self, buffers: &mut [&mut [u8]]) -> Result<(), ShapeError> {
-        if buffers.len() != self.buffers {
-            return Err(ShapeError::BufferCount { have: buffers.len(), need: self.buffers });
-        }
+        self.check_count(buffers.len())?;
         let len = buffers.first().map_or(0, |buffer| buffer.len());
         if let Some(index) = buffers.iter().position(|buffer| buffer.len() != len) {
             return Err(ShapeError::BufferLen { index, have: buffers[index].len(), need: len });
         }
-        let streaming = self.stores.streams(self.streams, len);
+        let streaming = self.stores.streams(self.uses.streams(), len);
         let base = buffers.as_mut_ptr();
         // SAFETY: `buffer` is called with numbers below `buffers.len()` only, which `check` saw to.
         // Each call borrows that one slice anew, and the pointer stays valid because nothing else
@@ -268,6 +250,45 @@ impl Program {
         // SAFETY: every buffer is valid for `len` bytes, and they are apart from one another.
         unsafe { self.run_stages(streaming, buffer, len) };
         Ok(())
+    }
+
+    /// As [`Program::run`], with buffers of which each may be used as far as it says and no
+    /// further.
+    ///
+    /// Errors: a count or a length is wrong; a buffer is absent that is read, or not to be written
+    /// that is written ([`Program::use_of`]). Nothing is written then.
+    pub fn run_given(&self, buffers: &mut [Buffer<'_>]) -> Result<(), ShapeError> {
+        self.check_count(buffers.len())?;
+        let mut len = None;
+        for (index, buffer) in buffers.iter().enumerate() {
+            let what = self.uses.of(index);
+            match (what, buffer) {
+                (Use::Unused, _) | (Use::Read, Buffer::Read(_)) | (_, Buffer::Write(_)) => {}
+                _ => return Err(ShapeError::BufferGiven { index, is_written: what == Use::Written }),
+            }
+            let Some(have) = buffer.len_bytes() else { continue };
+            let need = *len.get_or_insert(have);
+            if have != need {
+                return Err(ShapeError::BufferLen { index, have, need });
+            }
+        }
+        let len = len.unwrap_or(0);
+        let streaming = self.stores.streams(self.uses.streams(), len);
+        let base = buffers.as_mut_ptr();
+        // SAFETY: as in `run`.
+        let buffer = move |i: usize| unsafe { (*base.add(i)).as_mut_ptr() };
+        // SAFETY: every buffer that is read or written is there, of `len` bytes, by the check of
+        // `uses`, which holds what the stages do; what is written is borrowed exclusively, and so
+        // apart from all others.
+        unsafe { self.run_stages(streaming, buffer, len) };
+        Ok(())
+    }
+
+    fn check_count(&self, have: usize) -> Result<(), ShapeError> {
+        match have == self.uses.buffers() {
+            true => Ok(()),
+            false => Err(ShapeError::BufferCount { have, need: self.uses.buffers() }),
+        }
     }
 
     /// The same program for columns in which buffers are interleaved.
@@ -298,7 +319,7 @@ impl Program {
         groups: usize,
     ) {
         let len = groups * packets.bytes();
-        let streaming = self.stores.streams(self.streams, len);
+        let streaming = self.stores.streams(self.uses.streams(), len);
         if let Stages::One(Stage::Xor(xor)) = &self.stages {
             // SAFETY: the caller's promise.
             return unsafe { xor.run_packets(streaming, packets, column, groups) };
@@ -315,8 +336,8 @@ impl Program {
 
     /// # Safety
     ///
-    /// `buffer(i)` is valid for reads and writes of `len` bytes and apart from the others, for
-    /// every buffer of a step.
+    /// `buffer(i)` is valid for reads of `len` bytes, for every buffer of a step; if a step writes
+    /// it, for writes, and then it is apart from the others.
     #[inline]
     unsafe fn run_stages(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8 + Copy, len: usize) {
         let stages = match &self.stages {
@@ -354,8 +375,8 @@ impl Stage {
 
     /// # Safety
     ///
-    /// `buffer(i)` is valid for reads and writes of `len` bytes and apart from the others, for
-    /// every buffer of a step.
+    /// `buffer(i)` is valid for reads of `len` bytes, for every buffer of a step; if a step writes
+    /// it, for writes, and then it is apart from the others.
     #[inline]
     unsafe fn run(&self, streaming: bool, buffer: impl Fn(usize) -> *mut u8 + Copy, len: usize) {
         match self {
@@ -450,24 +471,22 @@ fn group_of(tier: Tier, steps: &[&Step]) -> Result<Group, DotError> {
     Ok(Group { dot, outputs: steps.iter().map(|s| s.target).collect(), sources })
 }
 
-/// Checks what a run relies on; the number of buffers in use.
-fn check(buffers: usize, steps: &[Step]) -> Result<usize, ProgramError> {
+/// Checks what a run relies on; what it does with each buffer.
+fn check(buffers: usize, steps: &[Step]) -> Result<Uses, ProgramError> {
     check_count(buffers)?;
-    let mut used = vec![false; buffers];
-    let mut written = vec![false; buffers];
+    let mut uses = Uses::new(buffers);
     for (step, Step { target, terms }) in steps.iter().enumerate() {
         for &buffer in terms.iter().map(|(buffer, _)| buffer).chain([target]) {
             if buffer >= buffers {
                 return Err(ProgramError::BufferOutOfRange { step, buffer, buffers });
             }
         }
-        terms.iter().for_each(|&(buffer, _)| used[buffer] = true);
-        if used[*target] || written[*target] {
+        terms.iter().for_each(|&(buffer, _)| uses.add_read(buffer));
+        if !uses.add_written(*target) {
             return Err(ProgramError::TargetInUse { step, target: *target });
         }
-        written[*target] = true;
     }
-    Ok((0..buffers).filter(|&i| used[i] || written[i]).count())
+    Ok(uses)
 }
 
 pub(crate) fn check_count(buffers: usize) -> Result<(), ProgramError> {
@@ -482,35 +501,22 @@ fn check_buffers(
     buffers: usize,
     reads: impl IntoIterator<Item = usize>,
     writes: impl IntoIterator<Item = usize>,
-) -> Result<usize, ProgramError> {
+) -> Result<Uses, ProgramError> {
     check_count(buffers)?;
-    // A bit each; those of most codes need no memory.
-    let (mut few, mut many) = ([0u64; 8], Vec::new());
-    let used: &mut [u64] = if buffers <= 64 * few.len() {
-        &mut few
-    } else {
-        many.resize(buffers.div_ceil(64), 0);
-        &mut many
+    let in_range = |step: usize, buffer: usize| match buffer < buffers {
+        true => Ok(buffer),
+        false => Err(ProgramError::BufferOutOfRange { step, buffer, buffers }),
     };
-    let mut put = |step: usize, buffer: usize| {
-        if buffer >= buffers {
-            return Err(ProgramError::BufferOutOfRange { step, buffer, buffers });
-        }
-        let before = used[buffer / 64];
-        used[buffer / 64] |= 1 << (buffer % 64);
-        Ok(used[buffer / 64] != before)
-    };
-    let mut streams = 0;
+    let mut uses = Uses::new(buffers);
     for buffer in reads {
-        streams += usize::from(put(0, buffer)?);
+        uses.add_read(in_range(0, buffer)?);
     }
     for (step, target) in writes.into_iter().enumerate() {
-        if !put(step, target)? {
+        if !uses.add_written(in_range(step, target)?) {
             return Err(ProgramError::TargetInUse { step, target });
         }
-        streams += 1;
     }
-    Ok(streams)
+    Ok(uses)
 }
 
 /// Why steps cannot be compiled.

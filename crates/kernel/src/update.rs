@@ -1,5 +1,6 @@
 //! The change of one buffer, added to others in one pass.
 
+use crate::buffers::Buffer;
 use crate::dispatch::{Changer, Sweep};
 use crate::dot::Mode;
 use crate::engine::{Engine, Job, Kernel, MAX_OUTPUTS};
@@ -155,6 +156,64 @@ impl Update {
         // SAFETY: these are as long as `new`, and borrowed exclusively beside it, so no two
         // overlap: no target is named twice or is the changed buffer.
         unsafe { self.change(buffer, new) };
+        Ok(())
+    }
+
+    /// As [`Update::run`], with buffers of which each may be used as far as it says: the changed
+    /// one and the targets are written, the others may be absent.
+    pub fn run_given(&self, buffers: &mut [Buffer<'_>], new: &[u8]) -> Result<(), ShapeError> {
+        self.check_given(buffers, self.targets.iter().copied().chain([self.changed]), new.len())?;
+        let base = buffers.as_mut_ptr();
+        // SAFETY: as in `run`.
+        let buffer = |i: usize| unsafe { (*base.add(i)).as_mut_ptr() };
+        // SAFETY: as in `run`: `check_given` saw that each of them is there to be written, and as
+        // long as `new`.
+        unsafe { self.change(buffer, new) };
+        Ok(())
+    }
+
+    /// Adds a change of the changed buffer, old content plus new, to every target; the changed
+    /// buffer is not touched and may be absent.
+    ///
+    /// Errors and cost: as [`Update::run_given`].
+    pub fn add_change_given(&self, buffers: &mut [Buffer<'_>], change: &[u8]) -> Result<(), ShapeError> {
+        self.check_given(buffers, self.targets.iter().copied(), change.len())?;
+        let base = buffers.as_mut_ptr();
+        for (tile, change) in change.chunks(TILE_BYTES).enumerate() {
+            // What was zero becomes the change.
+            let mut changed = [0; TILE_BYTES];
+            let changed_buffer = changed.as_mut_ptr();
+            let buffer = |i: usize| match i == self.changed {
+                true => changed_buffer,
+                // SAFETY: as in `run`; every target has `TILE_BYTES` times `tile` bytes and more.
+                false => unsafe { (*base.add(i)).as_mut_ptr().add(tile * TILE_BYTES) },
+            };
+            // SAFETY: as in `run_given`; the changed buffer is one of our own, which is as long as
+            // a tile.
+            unsafe { self.change(buffer, change) };
+        }
+        Ok(())
+    }
+
+    /// Refuses buffers of which one that is to be written is not there for it, or not as long as
+    /// the content.
+    fn check_given(
+        &self,
+        buffers: &[Buffer<'_>],
+        written: impl Iterator<Item = usize>,
+        need: usize,
+    ) -> Result<(), ShapeError> {
+        if buffers.len() != self.buffers {
+            return Err(ShapeError::BufferCount { have: buffers.len(), need: self.buffers });
+        }
+        for index in written {
+            let Buffer::Write(bytes) = &buffers[index] else {
+                return Err(ShapeError::BufferGiven { index, is_written: true });
+            };
+            if bytes.len() != need {
+                return Err(ShapeError::BufferLen { index, have: bytes.len(), need });
+            }
+        }
         Ok(())
     }
 

@@ -5,12 +5,12 @@
 //! after another. Nothing is stored beside the chunks: who knows the profile, the length of chunks
 //! and that of the data can read them back.
 
-use crate::codec::{Codec, RecoverError, Recovery};
+use crate::codec::{Codec, RecoverError};
 use crate::packets::PacketCodec;
+use crate::recovery::{PacketRecovery, Recovery};
 use crate::shards::{ShardError, read_up_to};
 use pantile_code::Code;
 use pantile_code::foreign::{Cut, Profile};
-use pantile_kernel::{PacketProgram, Program};
 use pantile_plan::PlanError;
 use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -113,8 +113,8 @@ enum Coder {
 }
 
 enum Decoder {
-    Rows(Arc<Recovery<Program>>),
-    Packets(Arc<Recovery<PacketProgram>>),
+    Rows(Arc<Recovery>),
+    Packets(Arc<PacketRecovery>),
 }
 
 impl Coder {

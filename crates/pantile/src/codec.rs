@@ -10,22 +10,23 @@ use crate::recovery::{Compiled, Recovery};
 use crate::shelf::Shelf;
 use crate::stripe::{StripeError, element_len};
 use pantile_code::{CellIndex, Code, CodeError};
-use pantile_kernel::{Program, Stores, Update};
+use pantile_kernel::{Buffer, Program, Stores, Update, Use};
 use pantile_plan::{CellSet, Costs, Effort, Plan, PlanError, Planner, Request};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// What each cache may fill: the recoveries of all pairs of columns of D-Code(24), or 40 of
-/// D-Code(64).
-pub(crate) const CACHE_BYTES_MOST: usize = 16 << 20;
+/// What each cache may fill unless told otherwise: the recoveries of all pairs of columns of
+/// D-Code(24), or 40 of D-Code(64).
+pub(crate) const CACHE_BYTES_USUAL: usize = 16 << 20;
 
 /// Encodes, reconstructs, updates and checks stripes of one code.
 ///
-/// What it makes for a pattern of losses it keeps, up to about 64 MiB in all, shared with its
-/// clones: 16 MiB each of recoveries of whole columns found without a lock, of others of these, of
-/// [`Codec::recovery`] and of [`Codec::checker`]. The first are kept for good; the others are
-/// dropped, all of a kind, when there is no more room. A handle keeps what it is for.
+/// What it makes for a pattern of losses it keeps, up to about 64 MiB in all unless
+/// [`Codec::with_cache_bytes`] says otherwise, shared with its clones: 16 MiB each of recoveries of
+/// whole columns found without a lock, of others of these, of [`Codec::recovery`] and of
+/// [`Codec::checker`]. The first are kept for good; the others are dropped, all of a kind, when
+/// there is no more room. A handle keeps what it is for.
 #[derive(Clone)]
 pub struct Codec {
     inner: Arc<Inner>,
@@ -36,6 +37,8 @@ struct Inner {
     planner: Planner,
     /// Of every program.
     stores: Stores,
+    /// What each cache may fill.
+    cache_bytes: usize,
     /// The powers behind the code, if there are any.
     plank: OnceLock<Option<Plank>>,
     /// The cosets in which the points of the code lie, if they do.
@@ -61,8 +64,8 @@ pub(crate) struct Decoders<R> {
 }
 
 impl<R: Weight> Decoders<R> {
-    pub(crate) fn new() -> Decoders<R> {
-        Decoders { shelf: Shelf::default(), more: Cache::new(CACHE_BYTES_MOST) }
+    pub(crate) fn new(cache_bytes: usize) -> Decoders<R> {
+        Decoders { shelf: Shelf::new(cache_bytes), more: Cache::new(cache_bytes) }
     }
 
     /// What is there, without a lock, if the columns are ascending.
@@ -88,6 +91,18 @@ impl<R: Weight> Decoders<R> {
         match self.known(&sorted) {
             Some(known) => Ok(known.clone()),
             None => self.get_sorted(&sorted, make),
+        }
+    }
+
+    /// As `get`, of a list that tells one recovery from others, as it is written.
+    pub(crate) fn get_by_key<E>(
+        &self,
+        key: &[usize],
+        make: impl FnOnce(&[usize]) -> Result<R, E>,
+    ) -> Result<Arc<R>, E> {
+        match self.known(key) {
+            Some(known) => Ok(known.clone()),
+            None => self.get_sorted(key, make),
         }
     }
 
@@ -146,7 +161,7 @@ impl Codec {
     ///
     /// Cost: one pass over its equations; programs are made when first used.
     pub fn new(code: &Code) -> Codec {
-        Codec::storing(code, Stores::Auto)
+        Codec::made(code, Stores::Auto, CACHE_BYTES_USUAL)
     }
 
     /// The same code with another policy of stores. What it computes does not depend on that; its
@@ -158,23 +173,38 @@ impl Codec {
     /// is read is fetched ahead, and what is written goes past the caches. That gains a fifth to a
     /// half of the speed (Ice Lake); `pantile bench --cold` measures what is reached.
     pub fn with_stores(&self, stores: Stores) -> Codec {
-        Codec::storing(self.code(), stores)
+        Codec::made(self.code(), stores, self.inner.cache_bytes)
     }
 
-    fn storing(code: &Code, stores: Stores) -> Codec {
+    /// The same code with other bounds on what is kept for patterns of losses: so many bytes of
+    /// each of the four kinds that [`Codec`] names, instead of 16 MiB. Its programs are made anew.
+    ///
+    /// Of a kind without a lock that is full nothing more is kept; of the others at least the last
+    /// one is, however large it is.
+    pub fn with_cache_bytes(&self, bytes_of_each: usize) -> Codec {
+        Codec::made(self.code(), self.inner.stores, bytes_of_each)
+    }
+
+    /// What each cache may fill.
+    pub(crate) fn cache_bytes(&self) -> usize {
+        self.inner.cache_bytes
+    }
+
+    fn made(code: &Code, stores: Stores, cache_bytes: usize) -> Codec {
         let updates = (0..code.data().len()).map(|_| OnceLock::new()).collect();
         Codec {
             inner: Arc::new(Inner {
                 planner: Planner::new(code),
                 code: code.clone(),
                 stores,
+                cache_bytes,
                 plank: OnceLock::new(),
                 cosets: OnceLock::new(),
                 encode: OnceLock::new(),
                 updates,
-                columns: Decoders::new(),
-                recoveries: Cache::new(CACHE_BYTES_MOST),
-                checkers: Cache::new(CACHE_BYTES_MOST),
+                columns: Decoders::new(cache_bytes),
+                recoveries: Cache::new(cache_bytes),
+                checkers: Cache::new(cache_bytes),
             }),
         }
     }
@@ -251,6 +281,14 @@ impl Codec {
         self.encoder().1.run(cells).map_err(StripeError::of_cells)
     }
 
+    /// As [`Codec::encode`], with buffers of which each may be used as far as it says: data are
+    /// read, parities are written.
+    ///
+    /// Errors: also [`StripeError::CellGiven`]; nothing is then written.
+    pub fn encode_given(&self, cells: &mut [Buffer<'_>]) -> Result<(), StripeError> {
+        self.encoder().1.run_given(cells).map_err(StripeError::of_cells)
+    }
+
     /// The cheapest way to have `wanted` while `lost` cannot be read; planned and compiled once per
     /// request.
     ///
@@ -307,6 +345,55 @@ impl Codec {
         Ok(self.compiled(self.inner.planner.decode(&cells)?))
     }
 
+    /// The recovery of some of the lost columns, from others in memory that must not be written.
+    ///
+    /// As [`Codec::decoder`], but of `wanted`, and what is not lost is read and never computed. What
+    /// is written beside the wanted cells ([`Recovery::use_of`]) is of lost columns. Kept with the
+    /// decoders, found without a lock and without an allocation. Errors: as of that, or a wanted
+    /// column is not lost.
+    pub fn decoder_of(&self, lost: &[usize], wanted: &[usize]) -> Result<Arc<Recovery>, PlanError> {
+        let mut key = Key::new();
+        append_ascending(&mut key, lost);
+        let split = key.len();
+        key.push(BETWEEN);
+        append_ascending(&mut key, wanted);
+        self.inner.columns.get_by_key(&key, |key| self.decoder_of_anew(&key[..split], &key[split + 1..]))
+    }
+
+    fn decoder_of_anew(&self, lost: &[usize], wanted: &[usize]) -> Result<Recovery, PlanError> {
+        if let Some(&column) = wanted.iter().find(|column| !lost.contains(column)) {
+            return Err(PlanError::NotLost { column });
+        }
+        if lost == wanted {
+            let decoder = self.decoder_anew(lost)?;
+            let is_written = |cell: &CellIndex| decoder.use_of(*cell) == Use::Written;
+            if self.code().cells().filter(is_written).all(|cell| lost.contains(&self.code().column_of(cell)))
+            {
+                return Ok(decoder);
+            }
+        }
+        let code = self.code();
+        if let Some(&column) = lost.iter().find(|&&column| column >= code.columns()) {
+            return Err(PlanError::NoSuchColumn { column, columns: code.columns() });
+        }
+        let (lost, wanted) = (CellSet::of_columns(code, lost), CellSet::of_columns(code, wanted));
+        let wanted: Vec<CellIndex> = wanted.iter().collect();
+        let costs = Costs::uniform();
+        let request = Request { lost: &lost, wanted: &wanted, costs: &costs, effort: Effort::Fast };
+        let mut plan = self.inner.planner.recover(&request)?;
+        // What is at hand is read instead of computed.
+        let mut at_hand: Vec<CellIndex> = Vec::new();
+        plan.steps.retain(|step| {
+            let is_lost = lost.contains(step.target);
+            at_hand.extend((!is_lost).then_some(step.target));
+            is_lost
+        });
+        plan.cost += at_hand.len() as u64;
+        plan.reads.extend(at_hand);
+        plan.reads.sort_unstable();
+        Ok(self.compiled(plan))
+    }
+
     fn plan_and_compile(
         &self,
         lost: &CellSet,
@@ -351,6 +438,34 @@ impl Codec {
         self.updating(position, cell).run(cells, new).map_err(StripeError::of_cells)
     }
 
+    /// As [`Codec::update`], with buffers of which each may be used as far as it says: the data cell
+    /// and the parities that it reaches are written, the others may be absent.
+    ///
+    /// Errors: also [`StripeError::CellGiven`].
+    pub fn update_given(
+        &self,
+        cells: &mut [Buffer<'_>],
+        position: usize,
+        new: &[u8],
+    ) -> Result<(), StripeError> {
+        let cell = data_cell(self.code(), position)?;
+        self.updating(position, cell).run_given(cells, new).map_err(StripeError::of_cells)
+    }
+
+    /// Adds the change of a data cell, old content plus new, to every parity cell that it reaches;
+    /// the data cell is not touched and may be absent.
+    ///
+    /// For whoever keeps parities elsewhere than data. Errors: as of [`Codec::update_given`].
+    pub fn add_change_given(
+        &self,
+        cells: &mut [Buffer<'_>],
+        position: usize,
+        change: &[u8],
+    ) -> Result<(), StripeError> {
+        let cell = data_cell(self.code(), position)?;
+        self.updating(position, cell).add_change_given(cells, change).map_err(StripeError::of_cells)
+    }
+
     /// What carries a change of a data cell, which has that position, to parity.
     pub(crate) fn updating(&self, position: usize, cell: usize) -> &Update {
         self.inner.updates[position].get_or_init(|| {
@@ -371,8 +486,34 @@ impl Codec {
     ///
     /// Errors: `erased` is a set of another code.
     pub fn checker(&self, erased: &CellSet) -> Result<Arc<Checker>, PlanError> {
-        self.inner.checkers.get(erased.clone(), |erased| Checker::new(&self.inner.code, erased))
+        match self.inner.checkers.find(erased) {
+            Some(known) => Ok(known),
+            None => self.inner.checkers.get(erased.clone(), |erased| Checker::new(&self.inner.code, erased)),
+        }
     }
+}
+
+/// Lost columns and wanted ones, in one list: on the stack, as no code has more than 258 columns.
+type Key = SmallVec<[usize; 1024]>;
+
+/// Between the lost columns and the wanted ones of a key: no column.
+const BETWEEN: usize = usize::MAX;
+
+/// Appends columns in ascending order, each once.
+fn append_ascending(key: &mut Key, columns: &[usize]) {
+    let from = key.len();
+    key.extend_from_slice(columns);
+    key[from..].sort_unstable();
+    let mut last = None;
+    let mut kept = from;
+    for i in from..key.len() {
+        let column = key[i];
+        if last.replace(column) != Some(column) {
+            key[kept] = column;
+            kept += 1;
+        }
+    }
+    key.truncate(kept);
 }
 
 /// The cell of a data position.

@@ -26,6 +26,7 @@
 //! | a stream of any length, in bounded memory | [`Codec::encode_stream`], [`Codec::decode_stream`] |
 //! | chunks as Ceph, HDFS, ISA-L, Jerasure or klauspost have them | [`Chunks`] |
 //! | buffers of your own, one per cell | [`Codec::encode`], [`Codec::reconstruct`] |
+//! | some buffers that must not be written, or are not there | [`Codec::encode_given`], [`Codec::decoder_of`], [`Recovery::run_given`] |
 //! | a small write | [`Codec::update`] |
 //! | some cells wanted, reads of different cost | [`Codec::recovery`], which is told by [`Codec::planner`] what to read |
 //! | whole columns lost, many stripes | [`Codec::decoder`], once, and [`Recovery::run`] for each |
@@ -71,7 +72,7 @@ pub use packets::{DEFAULT_PACKET_BYTES, PacketCodec};
 pub use pantile_code as code;
 pub use pantile_code::{Cell, CellIndex, Code, CodeError, CodeSpec};
 pub use pantile_gf as gf;
-pub use pantile_kernel::{Arena, Stores, Tier};
+pub use pantile_kernel::{Arena, Buffer, BufferList, Stores, Tier, Use};
 pub use pantile_plan as plan;
 pub use pantile_plan::{
     CellSet, Costs, EVIDENCE_BITS_LEAST, Effort, NotRecoverable, Optimality, Plan, PlanError,

@@ -16,8 +16,10 @@ use crate::cache::{Cache, TERM_BYTES, VALUE_BYTES, Weight};
 use crate::stripe::{StripeError, element_len};
 use pantile_code::{CellIndex, Code};
 use pantile_gf::Gf;
-use pantile_kernel::{Arena, Dot, first_nonzero_any, xor_into};
+use pantile_kernel::{Arena, Dot, first_nonzero, first_nonzero_any, xor_into};
 use pantile_plan::{CellSet, CheckCombination, EVIDENCE_BITS_LEAST, Explanation, Locator, PlanError};
+use std::cell::Cell;
+use std::mem::take;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -75,6 +77,45 @@ pub struct Checker {
     checks: Dot,
     /// At most as many bytes as the rest, or [`HYPOTHESES_BYTES_LEAST`].
     explanations: Cache<Vec<usize>, Hypothesis>,
+}
+
+/// What a thread needs to look at a tile, kept from one to the next.
+#[derive(Default)]
+struct Room {
+    syndromes: Option<Arena>,
+    sources: Vec<&'static [u8]>,
+    outputs: Vec<&'static mut [u8]>,
+}
+
+thread_local! {
+    static ROOM: Cell<Room> = const { Cell::new(Room { syndromes: None, sources: Vec::new(), outputs: Vec::new() }) };
+}
+
+impl Room {
+    /// The first byte at which a check of these sources, all of one length of a tile at most, is
+    /// not zero.
+    fn first_nonzero<'c>(&mut self, checks: &Dot, cells: impl Iterator<Item = &'c [u8]>) -> Option<usize> {
+        let count = checks.outputs();
+        if self.syndromes.as_ref().is_none_or(|syndromes| syndromes.count() < count) {
+            self.syndromes = Some(Arena::new(count, TILE_BYTES));
+        }
+        let syndromes = self.syndromes.as_mut()?;
+        let mut sources: Vec<&[u8]> = take(&mut self.sources);
+        sources.extend(cells);
+        let len = sources.first().map_or(0, |source| source.len());
+        let mut outputs: Vec<&mut [u8]> = take(&mut self.outputs);
+        syndromes.heads_mut(count, len, &mut outputs);
+        let Ok(()) = checks.apply(&sources, &mut outputs) else {
+            unreachable!("cells were cut to one length")
+        };
+        let found = outputs.iter().filter_map(|output| first_nonzero(output, 0)).min();
+        // Of empty lists nothing is left to convert, and collecting in place keeps their room.
+        sources.clear();
+        self.sources = sources.into_iter().map(|_| -> &[u8] { &[] }).collect();
+        outputs.clear();
+        self.outputs = outputs.into_iter().map(|_| -> &mut [u8] { &mut [] }).collect();
+        found
+    }
 }
 
 /// A set of columns under suspicion.
@@ -144,18 +185,19 @@ impl Checker {
     /// The offset of the first byte at which the stripe does not satisfy its equations; `None` if
     /// it does.
     ///
-    /// Erased cells are not looked at. A code without a check left finds nothing.
+    /// Erased cells are not looked at. A code without a check left finds nothing. Cost: no
+    /// allocation after the first run on a thread, which keeps room for 32 KiB of each check.
     pub fn first_fault(&self, cells: &[&[u8]]) -> Result<Option<usize>, StripeError> {
         let len = element_len(self.locator.code(), cells)?;
-        let mut syndromes = Arena::new(self.checks.outputs(), TILE_BYTES.min(len));
-        for start in (0..len).step_by(TILE_BYTES) {
-            let end = len.min(start + TILE_BYTES);
-            self.syndromes(cells, start..end, &mut syndromes);
-            if let Some(at) = first_nonzero_any(&heads(&syndromes, end - start), 0) {
-                return Ok(Some(start + at));
-            }
-        }
-        Ok(None)
+        let mut room = ROOM.try_with(Cell::take).unwrap_or_default();
+        let found = (0..len).step_by(TILE_BYTES).find_map(|start| {
+            let tile = start..len.min(start + TILE_BYTES);
+            let at = room.first_nonzero(&self.checks, self.sources.iter().map(|&s| &cells[s][tile.clone()]));
+            at.map(|at| start + at)
+        });
+        // A thread that is ending keeps nothing.
+        let _ = ROOM.try_with(|cell| cell.set(room));
+        Ok(found)
     }
 
     /// Every byte range that does not satisfy the equations, ascending, with its verdict; empty if

@@ -11,7 +11,7 @@
 //! blocks in one piece, for a block that lies in many packets is many elements to update.
 
 use crate::cache::Cache;
-use crate::codec::{CACHE_BYTES_MOST, Codec, Decoders, RecoverError, Recoveries, data_cell};
+use crate::codec::{Codec, Decoders, RecoverError, Recoveries, data_cell};
 use crate::recovery::{PacketRecovery, laid_out};
 use crate::stripe::StripeError;
 use pantile_code::{CellIndex, Code};
@@ -77,8 +77,8 @@ impl PacketCodec {
                 codec: codec.clone(),
                 packets,
                 encode: OnceLock::new(),
-                columns: Decoders::new(),
-                recoveries: Cache::new(CACHE_BYTES_MOST),
+                columns: Decoders::new(codec.cache_bytes()),
+                recoveries: Cache::new(codec.cache_bytes()),
             }),
         })
     }

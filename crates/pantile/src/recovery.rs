@@ -4,7 +4,7 @@ use crate::cache::{TERM_BYTES, VALUE_BYTES, Weight};
 use crate::program::unread;
 use crate::stripe::StripeError;
 use pantile_code::{CellIndex, Code};
-use pantile_kernel::{PacketProgram, Packets, Program};
+use pantile_kernel::{Buffer, PacketProgram, Packets, Program, Use};
 use pantile_plan::{CellSet, Costs, Effort, Plan, Planner, Request};
 use std::sync::OnceLock;
 
@@ -46,6 +46,21 @@ impl Recovery {
     /// made into in its first runs, unless [`Recovery::prepare`] made it.
     pub fn run(&self, cells: &mut [&mut [u8]]) -> Result<(), StripeError> {
         self.0.program.run(cells).map_err(StripeError::of_cells)
+    }
+
+    /// As [`Recovery::run`], with buffers of which each may be used as far as it says: what
+    /// [`Recovery::use_of`] calls unused may be absent, what is read need not be writable.
+    ///
+    /// Errors: also [`StripeError::CellGiven`]; nothing is then written.
+    pub fn run_given(&self, cells: &mut [Buffer<'_>]) -> Result<(), StripeError> {
+        self.0.program.run_given(cells).map_err(StripeError::of_cells)
+    }
+
+    /// What a run does with a cell. Panics if the code has no such cell.
+    ///
+    /// What is written was wanted, or is needed on the way ([`Recovery::written`]).
+    pub fn use_of(&self, cell: CellIndex) -> Use {
+        self.0.program.use_of(cell.usize())
     }
 
     /// The same recovery for columns of packets.

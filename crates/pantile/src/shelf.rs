@@ -13,10 +13,6 @@ const LISTS: usize = 64;
 /// 1024 patterns are all pairs of 45 columns. More would make the lists long.
 const ENTRIES_MOST: usize = 1024;
 
-/// What the values may fill: as many recoveries of a code of one row; of D-Code(45), where one is
-/// 170 KiB, a hundred.
-const BYTES_MOST: usize = 16 << 20;
-
 /// Values by set of columns, as the columns are written.
 pub(crate) struct Shelf<V> {
     lists: [Link<V>; LISTS],
@@ -24,6 +20,8 @@ pub(crate) struct Shelf<V> {
     entries: AtomicUsize,
     /// What they fill.
     bytes: AtomicUsize,
+    /// What they may fill.
+    bytes_most: usize,
 }
 
 type Link<V> = OnceLock<Box<Entry<V>>>;
@@ -34,14 +32,13 @@ struct Entry<V> {
     next: Link<V>,
 }
 
-impl<V> Default for Shelf<V> {
-    fn default() -> Self {
-        let lists = [const { OnceLock::new() }; LISTS];
-        Shelf { lists, entries: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
-    }
-}
-
 impl<V> Shelf<V> {
+    /// An empty one, of which the values may fill so many bytes.
+    pub(crate) fn new(bytes_most: usize) -> Shelf<V> {
+        let lists = [const { OnceLock::new() }; LISTS];
+        Shelf { lists, entries: AtomicUsize::new(0), bytes: AtomicUsize::new(0), bytes_most }
+    }
+
     /// What was put here for these columns. Cost: no lock, no allocation.
     pub(crate) fn get(&self, columns: &[usize]) -> Option<&Arc<V>> {
         let mut link = &self.lists[list_of(columns)];
@@ -59,7 +56,7 @@ impl<V> Shelf<V> {
     pub(crate) fn put(&self, columns: &[usize], value: Arc<V>, bytes: usize) -> bool {
         let entries = self.entries.fetch_add(1, Ordering::Relaxed);
         let filled = self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        if entries >= ENTRIES_MOST || filled.saturating_add(bytes) > BYTES_MOST {
+        if entries >= ENTRIES_MOST || filled.saturating_add(bytes) > self.bytes_most {
             self.give_back(bytes);
             return false;
         }
@@ -97,9 +94,11 @@ fn list_of(columns: &[usize]) -> usize {
 mod tests {
     use super::*;
 
+    const BYTES_MOST: usize = 16 << 20;
+
     #[test]
     fn what_was_put_first_is_found_and_nothing_else() {
-        let shelf = Shelf::default();
+        let shelf = Shelf::new(BYTES_MOST);
         for a in 0..30 {
             for b in 0..a {
                 shelf.put(&[a, b], Arc::new((a, b)), 1);
@@ -116,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_full_shelf_takes_nothing_more_and_keeps_what_it_has() {
-        let shelf = Shelf::default();
+        let shelf = Shelf::new(BYTES_MOST);
         (0..2 * ENTRIES_MOST).for_each(|i| assert_eq!(shelf.put(&[i], Arc::new(i), 1), i < ENTRIES_MOST));
         assert_eq!((0..2 * ENTRIES_MOST).filter(|&i| shelf.get(&[i]).is_some()).count(), ENTRIES_MOST);
         assert!((0..ENTRIES_MOST).all(|i| shelf.get(&[i]).map(|v| **v) == Some(i)));
@@ -124,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_shelf_is_full_by_bytes_too_and_still_takes_what_is_small() {
-        let shelf = Shelf::default();
+        let shelf = Shelf::new(BYTES_MOST);
         let third = BYTES_MOST / 3;
         let taken: Vec<bool> = (0..5).map(|i| shelf.put(&[i], Arc::new(i), third)).collect();
         assert_eq!(taken, [true, true, true, false, false]);
@@ -135,7 +134,7 @@ mod tests {
 
     #[test]
     fn threads_that_put_the_same_see_one_value() {
-        let shelf = Shelf::default();
+        let shelf = Shelf::new(BYTES_MOST);
         std::thread::scope(|scope| {
             for thread in 0..4 {
                 let shelf = &shelf;

@@ -72,6 +72,13 @@ pub enum StripeError {
         /// Data cells of the code.
         data: usize,
     },
+    /// A cell is not there that is needed, or must not be written and is to be.
+    CellGiven {
+        /// The cell.
+        cell: usize,
+        /// Whether it is to be written, and not only to be read.
+        is_written: bool,
+    },
     /// A finding lies outside the cells: it is of another stripe.
     FindingOutside {
         /// The end of its range.
@@ -114,6 +121,12 @@ impl fmt::Display for StripeError {
                     "the code has no data cell {position}: its {data} data cells count from 0, in user order"
                 )
             }
+            StripeError::CellGiven { cell, is_written: true } => {
+                write!(out, "cell {cell} is written; give a buffer that may be")
+            }
+            StripeError::CellGiven { cell, is_written: false } => {
+                write!(out, "cell {cell} is needed and was not given; give its content")
+            }
             StripeError::FindingOutside { end, len } => {
                 write!(
                     out,
@@ -154,6 +167,9 @@ impl StripeError {
             ShapeError::BufferCount { have, need } => StripeError::CellCount { have, need },
             ShapeError::BufferLen { index, have, need } => {
                 StripeError::UnequalLengths { cell: index, have, need }
+            }
+            ShapeError::BufferGiven { index, is_written } => {
+                StripeError::CellGiven { cell: index, is_written }
             }
             other => unreachable!("a program counts buffers, not sources and outputs: {other}"),
         }

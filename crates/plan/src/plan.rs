@@ -207,6 +207,11 @@ pub enum PlanError {
         /// The cell.
         cell: usize,
     },
+    /// A column is wanted from the others and not lost.
+    NotLost {
+        /// The column.
+        column: usize,
+    },
     /// A parity cell stands in the list of written ones.
     ParityWritten {
         /// The cell.
@@ -229,6 +234,9 @@ impl fmt::Display for PlanError {
             }
             PlanError::WantedTwice { cell } => {
                 write!(out, "cell {cell} is wanted twice; name each cell once")
+            }
+            PlanError::NotLost { column } => {
+                write!(out, "column {column} is wanted and not lost; name only lost columns, or name it lost")
             }
             PlanError::ParityWritten { cell } => {
                 write!(

@@ -6,8 +6,8 @@
 
 use crate::common::{Random, number, paint, random_bits, random_grid, xor, zig_zag};
 use pantile_kernel::{
-    Fft, FftGroup, FftOutputs, Horner, HornerOutputs, HornerStep, Program, ProgramError, ShapeError, Step,
-    Stores, System, Tier,
+    Buffer, Fft, FftGroup, FftOutputs, Horner, HornerOutputs, HornerStep, Program, ProgramError, ShapeError,
+    Step, Stores, System, Tier, Update, Use,
 };
 
 /// Bytes around every buffer that must stay as they were painted.
@@ -32,6 +32,16 @@ fn check(
     compare(buffers, Computation::Steps(steps), len, distance, shift, what);
 }
 
+/// Of each buffer as much as the program needs.
+fn given<'b>(program: &Program, views: Vec<&'b mut [u8]>) -> Vec<Buffer<'b>> {
+    let give = |(i, view): (usize, &'b mut [u8])| match program.use_of(i) {
+        Use::Unused => Buffer::Absent,
+        Use::Read => Buffer::Read(view),
+        Use::Written => Buffer::Write(view),
+    };
+    views.into_iter().enumerate().map(give).collect()
+}
+
 /// Runs on every tier over painted buffers and compares, guards included.
 fn compare(
     buffers: usize,
@@ -42,7 +52,7 @@ fn compare(
     what: &str,
 ) {
     assert!(distance >= len + 2 * GUARD_BYTES + 64);
-    let run = |program: &Program| {
+    let run_in = |program: &Program, is_given: bool| {
         let mut memory = vec![0u8; buffers * distance + 8192];
         let page = memory.as_ptr().align_offset(4096);
         paint(&mut memory, 4096 - page);
@@ -57,8 +67,17 @@ fn compare(
             rest = tail;
             passed = start + len;
         }
-        program.run(&mut views).expect("buffers of one length");
+        match is_given {
+            true => program.run_given(&mut given(program, views)).expect("what it needs of one length"),
+            false => program.run(&mut views).expect("buffers of one length"),
+        }
         memory[page..page + buffers * distance].to_vec()
+    };
+    // Whatever it is handed, it writes the same.
+    let run = |program: &Program| {
+        let bytes = run_in(program, false);
+        assert!(bytes == run_in(program, true), "{what}: with less than all to be written");
+        bytes
     };
     let compile = |tier| match computation {
         Computation::Steps(steps) => Program::with_tier(tier, buffers, steps).expect("good steps"),
@@ -257,9 +276,37 @@ fn what_cannot_be_done_is_refused() {
     assert_eq!(b, [2; 6], "nothing is written on error");
 }
 
+/// With nothing but what is written, and of the change alone, an update writes the same.
+fn check_given(
+    update: &Update,
+    targets: &[(usize, u8)],
+    cells: &[Vec<u8>],
+    (new, change): (&[u8], &[u8]),
+    paint: &dyn Fn(usize, usize) -> Vec<u8>,
+) {
+    for has_changed in [true, false] {
+        let mut given: Vec<Vec<u8>> = (0..12).map(|i| paint(i, new.len())).collect();
+        let written = |i: usize| targets.iter().any(|target| target.0 == i) || (has_changed && i == 1);
+        let mut buffers: Vec<Buffer<'_>> = Vec::new();
+        for (i, cell) in given.iter_mut().enumerate() {
+            buffers.push(if written(i) { Buffer::Write(cell) } else { Buffer::Absent });
+        }
+        match has_changed {
+            true => update.run_given(&mut buffers, new).expect("what is written"),
+            false => update.add_change_given(&mut buffers, change).expect("what is written"),
+        }
+        drop(buffers);
+        (0..12)
+            .filter(|&i| has_changed || i != 1)
+            .for_each(|i| assert!(given[i] == cells[i], "{targets:?}, length {}, buffer {i}", new.len()));
+        if !has_changed {
+            assert!(given[1] == paint(1, new.len()), "the changed buffer is left alone");
+        }
+    }
+}
+
 #[test]
 fn an_update_is_the_sum_of_the_change_at_every_length() {
-    use pantile_kernel::Update;
     let paint = |seed: usize, len: usize| (0..len).map(|i| ((i * 7 + seed) % 251) as u8).collect::<Vec<u8>>();
     let coefficients = [1u8, 0x8e, 0, 2, 0xff, 1, 0x1d, 3, 9];
     for tier in Tier::available() {
@@ -276,6 +323,7 @@ fn an_update_is_the_sum_of_the_change_at_every_length() {
                 update.run(&mut views, &new).expect("one length");
                 // What the portable tier makes of the change.
                 let change: Vec<u8> = paint(1, len).iter().zip(&new).map(|(a, b)| a ^ b).collect();
+                check_given(&update, &targets, &cells, (&new, &change), &paint);
                 for (i, cell) in cells.iter().enumerate() {
                     let mut wanted = paint(i, len);
                     if i == 1 {
@@ -756,4 +804,38 @@ fn an_fft_of_other_points_or_outputs_is_refused() {
     assert!(matches!(refused(twice).unwrap_err().1, ProgramError::TargetInUse { target: 2, .. }));
     assert!(matches!(refused(value(1)).unwrap_err().1, ProgramError::TargetInUse { target: 1, .. }));
     assert!(matches!(refused(value(8)).unwrap_err().1, ProgramError::BufferOutOfRange { buffer: 8, .. }));
+}
+
+#[test]
+fn a_program_takes_no_less_than_it_needs_and_no_more() {
+    let steps = [Step { target: 2, terms: vec![(0, 1), (1, 7)] }, Step { target: 3, terms: vec![(2, 5)] }];
+    let program = Program::new(5, &steps).unwrap();
+    let uses: Vec<Use> = (0..5).map(|i| program.use_of(i)).collect();
+    assert_eq!(uses, [Use::Read, Use::Read, Use::Written, Use::Written, Use::Unused]);
+    let (source, other) = ([3u8; 90], [9u8; 90]);
+    let (mut p, mut q) = ([1u8; 90], [2u8; 90]);
+    let mut run = |changed: usize, to: Option<&[u8]>| {
+        let mut given = [
+            Buffer::Read(&source),
+            Buffer::Read(&source),
+            Buffer::Write(&mut p),
+            Buffer::Write(&mut q),
+            Buffer::Absent,
+        ];
+        match to {
+            Some(bytes) => given[changed] = Buffer::Read(bytes),
+            None => given[changed] = Buffer::Absent,
+        }
+        program.run_given(&mut given)
+    };
+    let refused = |index, is_written| Err(ShapeError::BufferGiven { index, is_written });
+    assert_eq!(run(1, None), refused(1, false));
+    assert_eq!(run(2, None), refused(2, true));
+    assert_eq!(run(3, Some(&other)), refused(3, true));
+    assert_eq!(run(1, Some(&other[1..])), Err(ShapeError::BufferLen { index: 1, have: 89, need: 90 }));
+    assert_eq!(run(4, Some(&other[1..])), Err(ShapeError::BufferLen { index: 4, have: 89, need: 90 }));
+    // Nothing was written by then; one buffer may be read as two.
+    assert_eq!(run(4, None), Ok(()));
+    assert!(p[0] == p[89] && p[0] != 1 && q[0] != 2);
+    assert_eq!(program.run_given(&mut []), Err(ShapeError::BufferCount { have: 0, need: 5 }));
 }

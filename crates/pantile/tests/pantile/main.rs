@@ -7,6 +7,7 @@ mod common;
 mod decoders_of_dense_codes;
 mod every_code_keeps_the_same_laws;
 mod evidence_is_judged_over_whole_stretches;
+mod given_buffers_are_enough;
 mod lies_are_located;
 mod packets_keep_the_laws;
 mod plans_are_made_once;

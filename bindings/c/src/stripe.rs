@@ -1,0 +1,310 @@
+//! A stripe as C hands it over: a pointer for each column. Checked here, once, and turned into the
+//! buffers of cells that the facade works on.
+//!
+//! Invariants: a slice is made only of a column whose pointer is not NULL and whose length fits in
+//! memory, only of what the call reads or writes, and exclusively only of what is written, which
+//! overlaps no other column (`check_apart`).
+
+use crate::answer::{Answer, Fault, PantileStatus, list};
+use pantile::{Buffer, BufferList, CellIndex, Code};
+use smallvec::SmallVec;
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::ops::Range;
+
+/// Columns by number, or something of each: no code has more than 258.
+pub(crate) type Columns<T> = SmallVec<[T; 512]>;
+
+/// What a call does with a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Nothing; the pointer is not looked at.
+    None,
+    Read,
+    Write,
+}
+
+/// The columns of a stripe of a code.
+#[derive(Clone, Copy)]
+pub(crate) struct Stripe<'s> {
+    code: &'s Code,
+    columns: &'s [*mut u8],
+    element: usize,
+}
+
+/// Memory that is read or written.
+#[derive(Clone, Copy)]
+pub(crate) struct Span {
+    start: usize,
+    len: usize,
+    is_written: bool,
+    /// The column; `None` for what is passed beside them.
+    column: Option<usize>,
+}
+
+impl Span {
+    /// Of memory beside the columns.
+    pub(crate) fn beside(bytes: *const c_void, len: usize, is_written: bool) -> Span {
+        Span { start: bytes.addr(), len, is_written, column: None }
+    }
+}
+
+impl<'s> Stripe<'s> {
+    /// Errors: another number of columns than the code has; elements of no byte, or of more than
+    /// fit in memory.
+    ///
+    /// # Safety
+    ///
+    /// `columns` is NULL or valid for reads of so many pointers as long as the stripe lasts.
+    pub(crate) unsafe fn new(
+        code: &'s Code,
+        columns: *const *mut c_void,
+        count: usize,
+        element: usize,
+    ) -> Result<Stripe<'s>, Fault> {
+        check_count(code, count)?;
+        check_element(code, element)?;
+        // SAFETY: the caller's promise.
+        let columns = unsafe { list(columns.cast::<*mut u8>(), count, "columns") }?;
+        Ok(Stripe { code, columns, element })
+    }
+
+    pub(crate) fn element(&self) -> usize {
+        self.element
+    }
+
+    pub(crate) fn is_there(&self, column: usize) -> bool {
+        !self.columns[column].is_null()
+    }
+
+    /// The columns that are NULL.
+    pub(crate) fn absent(&self) -> Columns<usize> {
+        (0..self.columns.len()).filter(|&column| !self.is_there(column)).collect()
+    }
+
+    /// Refuses a column that is NULL, or does not fit in memory from where it begins, or overlaps
+    /// something where one of both is written.
+    pub(crate) fn check(&self, access: impl Fn(usize) -> Access, beside: &[Span]) -> Answer {
+        let mut spans: SmallVec<[Span; 512]> = beside.iter().copied().collect();
+        for (column, pointer) in self.columns.iter().enumerate() {
+            let is_written = match access(column) {
+                Access::None => continue,
+                access => access == Access::Write,
+            };
+            if pointer.is_null() {
+                return Err(Fault::new(
+                    PantileStatus::NullPointer,
+                    format!("column {column} is NULL, and it is needed; pass its buffer"),
+                ));
+            }
+            let len = self.code.rows(column) * self.element;
+            spans.push(Span { start: pointer.addr(), len, is_written, column: Some(column) });
+        }
+        check_apart(&mut spans)
+    }
+
+    /// A part of a cell of a column, from `within` of the element.
+    fn pointer(&self, column: usize, row: usize, from: usize) -> *mut u8 {
+        self.columns[column].wrapping_add(row * self.element + from)
+    }
+
+    /// A part of a cell, to be read.
+    ///
+    /// # Safety
+    ///
+    /// `check` was told that the column is read or written, and the caller of C that the columns
+    /// are valid as the header says; nothing writes to it while it is borrowed.
+    pub(crate) unsafe fn read(&self, column: usize, row: usize, within: &Range<usize>) -> &'s [u8] {
+        // SAFETY: the caller's promise: rows x element bytes, of which this is a part.
+        unsafe { std::slice::from_raw_parts(self.pointer(column, row, within.start), within.len()) }
+    }
+
+    /// A part of a cell, to be written.
+    ///
+    /// # Safety
+    ///
+    /// `check` was told that the column is written, and so that it overlaps nothing; this part of
+    /// it is borrowed once only; the caller of C says that the columns are valid as the header says.
+    pub(crate) unsafe fn write(&self, column: usize, row: usize, within: &Range<usize>) -> &'s mut [u8] {
+        // SAFETY: the caller's promise: rows x element bytes, of which this is a part.
+        unsafe { std::slice::from_raw_parts_mut(self.pointer(column, row, within.start), within.len()) }
+    }
+
+    /// Every cell with its column and row, ascending.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = (CellIndex, usize, usize)> + use<'s> {
+        let code = self.code;
+        let places =
+            (0..self.columns.len()).flat_map(|column| (0..code.rows(column)).map(move |row| (column, row)));
+        (0..).map(CellIndex).zip(places).map(|(cell, (column, row))| (cell, column, row))
+    }
+
+    /// Runs something on the cells of a byte range of the elements, some of which the caller of C
+    /// does not give: `give` says what each is, `run` gets the buffers.
+    ///
+    /// What is not given and is written all the same goes to memory of the thread, of which a MiB
+    /// is kept: the range is then done in tiles.
+    pub(crate) fn run(
+        &self,
+        within: Range<usize>,
+        give: impl Fn(CellIndex, usize) -> Given,
+        mut run: impl FnMut(&mut [Buffer<'_>], Range<usize>) -> Answer,
+    ) -> Answer {
+        let aside = self.cells().filter(|&(cell, column, _)| give(cell, column) == Given::Aside).count();
+        let tile = match aside {
+            0 => within.len(),
+            some => (SCRATCH_BYTES / some).clamp(TILE_BYTES_LEAST, within.len().max(TILE_BYTES_LEAST)),
+        };
+        let mut kept = KEPT.try_with(Cell::take).unwrap_or_default();
+        let needed = aside * tile.min(within.len());
+        if kept.scratch.len() < needed {
+            kept.scratch.resize(needed, 0);
+        }
+        let mut answer = Ok(());
+        let mut start = within.start;
+        while start < within.end && answer.is_ok() {
+            let part = start..within.end.min(start.saturating_add(tile));
+            let mut scratch = kept.scratch.chunks_exact_mut(part.len());
+            answer = kept.buffers.with(|buffers| {
+                for (cell, column, row) in self.cells() {
+                    buffers.push(match give(cell, column) {
+                        Given::Nothing => Buffer::Absent,
+                        // SAFETY: whoever says so has had the column checked for it.
+                        Given::Read => Buffer::Read(unsafe { self.read(column, row, &part) }),
+                        // SAFETY: as above; each cell comes once.
+                        Given::Write => Buffer::Write(unsafe { self.write(column, row, &part) }),
+                        Given::Aside => match scratch.next() {
+                            Some(scratch) => Buffer::Write(scratch),
+                            None => unreachable!("there is a tile of scratch for each"),
+                        },
+                    });
+                }
+                run(buffers, part.clone())
+            });
+            start = part.end;
+        }
+        // A thread that is ending keeps nothing.
+        let _ = KEPT.try_with(|cell| cell.set(kept));
+        answer
+    }
+}
+
+/// What a run gets of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Given {
+    Nothing,
+    Read,
+    Write,
+    /// Memory of the thread.
+    Aside,
+}
+
+/// What a thread keeps between calls, so that they allocate nothing.
+#[derive(Default)]
+struct Kept {
+    buffers: BufferList,
+    scratch: Vec<u8>,
+}
+
+thread_local! {
+    static KEPT: Cell<Kept> = const { Cell::new(Kept { buffers: BufferList::new(), scratch: Vec::new() }) };
+}
+
+/// What a thread keeps for cells that the caller does not give, unless there are so many that each
+/// would have less than [`TILE_BYTES_LEAST`].
+const SCRATCH_BYTES: usize = 1 << 20;
+
+/// Less is slow.
+const TILE_BYTES_LEAST: usize = 4096;
+
+/// Refuses memory that is written and overlaps other memory. No allocation, sorts in place.
+fn check_apart(spans: &mut [Span]) -> Answer {
+    spans.sort_unstable_by_key(|span| span.start);
+    // The ends of what was passed so far: of all, and of what is written.
+    let (mut all, mut written): (Option<Span>, Option<Span>) = (None, None);
+    for span in spans.iter().filter(|span| span.len > 0) {
+        let Some(end) = span.start.checked_add(span.len) else {
+            return Err(Fault::bad_argument(format!(
+                "{} of {} bytes ends beyond the address space; pass its length",
+                name(span),
+                span.len
+            )));
+        };
+        let before = if span.is_written { all } else { written };
+        if let Some(before) = before
+            && before.start + before.len > span.start
+        {
+            return Err(Fault::new(
+                PantileStatus::Overlap,
+                format!(
+                    "{} and {} overlap; what is written needs memory of its own",
+                    name(&before),
+                    name(span)
+                ),
+            ));
+        }
+        let reaches = |most: &Option<Span>| most.is_none_or(|most| most.start + most.len < end);
+        if reaches(&all) {
+            all = Some(*span);
+        }
+        if span.is_written && reaches(&written) {
+            written = Some(*span);
+        }
+    }
+    Ok(())
+}
+
+fn name(span: &Span) -> String {
+    span.column.map_or("the memory beside the columns".to_string(), |column| format!("column {column}"))
+}
+
+pub(crate) fn check_count(code: &Code, count: usize) -> Answer {
+    let need = code.columns();
+    match count == need {
+        true => Ok(()),
+        false => Err(Fault::bad_argument(format!(
+            "the code has {need} columns, {count} pointers were given; give one per column"
+        ))),
+    }
+}
+
+pub(crate) fn check_element(code: &Code, element: usize) -> Answer {
+    if element == 0 {
+        return Err(Fault::bad_argument("elements of 0 bytes; give at least 1"));
+    }
+    let most = isize::MAX as usize / code.cell_count();
+    match element <= most {
+        true => Ok(()),
+        false => Err(Fault::bad_argument(format!(
+            "elements of {element} bytes do not fit in memory; give at most {most}"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn apart(spans: &[(usize, usize, bool)]) -> Result<(), PantileStatus> {
+        let mut spans: Vec<Span> = spans
+            .iter()
+            .enumerate()
+            .map(|(i, &(start, len, is_written))| Span { start, len, is_written, column: Some(i) })
+            .collect();
+        check_apart(&mut spans).map_err(|fault| fault.status)
+    }
+
+    #[test]
+    fn only_what_is_written_must_be_apart() {
+        let overlap = Err(PantileStatus::Overlap);
+        assert_eq!(apart(&[]), Ok(()));
+        assert_eq!(apart(&[(0, 10, true), (10, 10, true), (20, 1, false)]), Ok(()));
+        assert_eq!(apart(&[(0, 10, true), (9, 10, false)]), overlap);
+        assert_eq!(apart(&[(9, 10, true), (0, 10, false)]), overlap);
+        assert_eq!(apart(&[(0, 10, false), (5, 10, false), (0, 10, false)]), Ok(()));
+        assert_eq!(apart(&[(0, 100, false), (5, 10, false), (50, 1, true)]), overlap, "behind a short one");
+        assert_eq!(apart(&[(0, 100, true), (5, 10, false)]), overlap);
+        assert_eq!(apart(&[(0, 100, false), (100, 10, true), (20, 90, false)]), overlap);
+        assert_eq!(apart(&[(7, 0, true), (0, 10, true)]), Ok(()), "no byte");
+        assert_eq!(apart(&[(usize::MAX - 3, 5, false)]), Err(PantileStatus::BadArgument));
+    }
+}

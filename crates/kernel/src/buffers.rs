@@ -1,0 +1,182 @@
+//! What a run does with each of its buffers, and buffers that are given for that alone.
+//!
+//! Whoever reads from memory that others read too, or that must not be written, hands over what is
+//! read as such; what is neither read nor written need not be there.
+
+use std::mem::take;
+
+/// What a run may do with a buffer.
+#[derive(Debug)]
+pub enum Buffer<'b> {
+    /// There is none: nothing.
+    Absent,
+    /// Read it. Others may read it, too, and what is read may lie in several buffers.
+    Read(&'b [u8]),
+    /// Read it, and write it.
+    Write(&'b mut [u8]),
+}
+
+impl Buffer<'_> {
+    /// Its length in bytes, if it is there.
+    pub fn len_bytes(&self) -> Option<usize> {
+        match self {
+            Buffer::Absent => None,
+            Buffer::Read(bytes) => Some(bytes.len()),
+            Buffer::Write(bytes) => Some(bytes.len()),
+        }
+    }
+
+    /// To be dereferenced as far as [`Buffer`] says, if at all.
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
+        match self {
+            Buffer::Absent => std::ptr::null_mut(),
+            Buffer::Read(bytes) => bytes.as_ptr().cast_mut(),
+            Buffer::Write(bytes) => bytes.as_mut_ptr(),
+        }
+    }
+}
+
+/// What a program does with a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Nothing.
+    Unused,
+    /// It reads it and does not change it.
+    Read,
+    /// It overwrites it, whatever its content, and may read that then.
+    Written,
+}
+
+/// What a program does with each of its buffers.
+///
+/// Two bits each; those of most codes need no memory of their own.
+#[derive(Debug)]
+pub(crate) struct Uses {
+    buffers: usize,
+    /// Buffers of which a bit is set.
+    streams: usize,
+    few: [u64; FEW_WORDS],
+    /// Instead of these, if they are too few.
+    many: Box<[u64]>,
+}
+
+const FEW_WORDS: usize = 2;
+const PER_WORD: usize = 32;
+const READ: u64 = 1;
+const WRITTEN: u64 = 2;
+
+impl Uses {
+    pub(crate) fn new(buffers: usize) -> Uses {
+        let many = match buffers <= FEW_WORDS * PER_WORD {
+            true => Box::default(),
+            false => vec![0; buffers.div_ceil(PER_WORD)].into_boxed_slice(),
+        };
+        Uses { buffers, streams: 0, few: [0; FEW_WORDS], many }
+    }
+
+    /// The number of buffers.
+    pub(crate) fn buffers(&self) -> usize {
+        self.buffers
+    }
+
+    /// The number of buffers that are read or written.
+    pub(crate) fn streams(&self) -> usize {
+        self.streams
+    }
+
+    /// Adds one that is read.
+    pub(crate) fn add_read(&mut self, buffer: usize) {
+        self.add(buffer, READ);
+    }
+
+    /// Adds one that is written. Whether it was neither read nor written before.
+    pub(crate) fn add_written(&mut self, buffer: usize) -> bool {
+        self.add(buffer, WRITTEN) == 0
+    }
+
+    fn add(&mut self, buffer: usize, bit: u64) -> u64 {
+        let words = if self.many.is_empty() { &mut self.few[..] } else { &mut self.many };
+        let (word, shift) = (&mut words[buffer / PER_WORD], 2 * (buffer % PER_WORD));
+        let before = *word >> shift & (READ | WRITTEN);
+        *word |= bit << shift;
+        self.streams += usize::from(before == 0);
+        before
+    }
+
+    /// Panics if there is no such buffer.
+    pub(crate) fn of(&self, buffer: usize) -> Use {
+        assert!(buffer < self.buffers, "buffer {buffer} of {}", self.buffers);
+        let words = if self.many.is_empty() { &self.few[..] } else { &self.many };
+        match words[buffer / PER_WORD] >> (2 * (buffer % PER_WORD)) & (READ | WRITTEN) {
+            0 => Use::Unused,
+            READ => Use::Read,
+            _ => Use::Written,
+        }
+    }
+}
+
+/// A list of buffers, kept between runs by whoever may not allocate in each.
+///
+/// What it is filled with goes before the borrow ends; the room stays.
+#[derive(Debug, Default)]
+pub struct BufferList {
+    room: Vec<Buffer<'static>>,
+}
+
+impl BufferList {
+    /// Without room.
+    pub const fn new() -> BufferList {
+        BufferList { room: Vec::new() }
+    }
+
+    /// Calls with an empty list that has the room of those before.
+    pub fn with<'b, R>(&mut self, use_it: impl FnOnce(&mut Vec<Buffer<'b>>) -> R) -> R {
+        let mut list: Vec<Buffer<'b>> = take(&mut self.room);
+        let result = use_it(&mut list);
+        list.clear();
+        // Of an empty list nothing is left to convert, and collecting in place keeps its room.
+        self.room = list.into_iter().map(|_| Buffer::Absent).collect();
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uses_are_kept_for_few_buffers_and_for_many() {
+        for buffers in [1, 63, 64, 65, 300] {
+            let mut uses = Uses::new(buffers);
+            for buffer in (0..buffers).filter(|i| i % 3 == 0) {
+                uses.add_read(buffer);
+                uses.add_read(buffer);
+            }
+            for buffer in (0..buffers).filter(|i| i % 3 == 1) {
+                assert!(uses.add_written(buffer) && !uses.add_written(buffer));
+                uses.add_read(buffer);
+            }
+            assert!(!uses.add_written(0));
+            assert_eq!(uses.streams(), (0..buffers).filter(|i| i % 3 < 2).count());
+            let is_so = |i: usize| match i % 3 {
+                _ if i == 0 => Use::Written,
+                0 => Use::Read,
+                1 => Use::Written,
+                _ => Use::Unused,
+            };
+            (0..buffers).for_each(|i| assert_eq!(uses.of(i), is_so(i), "{i} of {buffers}"));
+        }
+    }
+
+    #[test]
+    fn a_list_keeps_its_room() {
+        let mut list = BufferList::new();
+        let bytes = [1, 2, 3];
+        list.with(|buffers| (0..100).for_each(|_| buffers.push(Buffer::Read(&bytes))));
+        let room = list.room.capacity();
+        assert!(room >= 100 && list.room.is_empty());
+        let at = list.room.as_ptr();
+        list.with(|buffers| buffers.push(Buffer::Absent));
+        assert_eq!((list.room.capacity(), list.room.as_ptr()), (room, at));
+    }
+}

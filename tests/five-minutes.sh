@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# From an installed prefix, in an empty folder: what the pages tell people to paste is pasted, compiled and run, and says what the
+# pages say. Bounded: some seconds once Pantile is installed.
+#
+#   tests/five-minutes.sh                 # installs into a temporary folder first
+#   tests/five-minutes.sh /usr/local
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. tools/setup.sh
+need gcc gcc
+need g++ g++
+need pkg-config pkg-config
+here=$PWD
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+prefix=${1:-$work/prefix}
+[ $# -gt 0 ] || tools/install.sh --prefix "$prefix" --profile test
+
+# A page's fenced blocks: a first line that names a file is the file, a block of `console` is what is typed, after "$ ", and what
+# is said then.
+cat >"$work/paste.py" <<'PY'
+import os, re, subprocess, sys
+
+page, prefix = sys.argv[1:]
+text = open(page, encoding="utf-8").read()
+blocks = re.findall(r"^```(\w+)\n(.*?)^```$", text, re.M | re.S)
+environment = dict(os.environ, PREFIX=prefix, LC_ALL="C.UTF-8")
+files = typed = 0
+for kind, block in blocks:
+    name = re.match(r"(?://|/\*|#) (\w+\.\w+)", block)
+    if name:
+        open(name[1], "w", encoding="utf-8").write(block)
+        files += 1
+    if kind != "console":
+        continue
+    for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
+        command, said = part.split("\n", 1)
+        # What is exported stays so for the commands that follow.
+        run = f"{command}\nstatus=$?; env -0 >.environment; exit $status"
+        ran = subprocess.run(["bash", "-c", run], env=environment, capture_output=True, text=True, timeout=60)
+        pairs = open(".environment", encoding="utf-8").read().split("\0")
+        environment = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+        if ran.returncode or ran.stdout + ran.stderr != said:
+            sys.exit(f"{page}: $ {command}\nstatus {ran.returncode}, said:\n{ran.stdout}{ran.stderr}instead of:\n{said}")
+        typed += 1
+if not files or not typed:
+    sys.exit(f"{page}: nothing to paste, or nothing to type")
+print(f"{page}: {files} programs pasted, {typed} commands typed")
+PY
+
+mkdir "$work/c"
+cd "$work/c"
+python3 "$work/paste.py" "$here/docs/c.md" "$prefix"

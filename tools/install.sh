@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Builds and installs Pantile below a folder: the command and its NBD plug-in, the C library, its header and pkg-config file.
+#
+#   tools/install.sh --prefix /usr/local
+#   DESTDIR=/tmp/package tools/install.sh --prefix /usr       # where packages are made
+#   tools/install.sh --prefix DIR --profile test              # what ./test has built, slower to run
+set -euo pipefail
+usage() { sed -n 's/^#   //p' "$0" >&2; exit 2; }
+prefix='' profile=release
+while [ $# -gt 0 ]; do
+    case $1 in
+        --prefix) prefix=${2-} ;;
+        --profile) profile=${2-} ;;
+        *) usage ;;
+    esac
+    shift 2 || usage
+done
+case $prefix in /*) ;; *) echo "--prefix '$prefix': give an absolute path" >&2; usage ;; esac
+
+cd "$(dirname "$0")/.."
+. tools/setup.sh
+cargo build --profile "$profile" --quiet --package pantile-c --package pantile-cli --package pantile-nbd
+case $profile in test | dev) built=debug ;; *) built=$profile ;; esac
+built=${CARGO_TARGET_DIR:-target}/$built
+version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+
+to=${DESTDIR-}$prefix
+install -d "$to/bin" "$to/include" "$to/lib/pantile" "$to/lib/pkgconfig"
+install -m 755 "$built/pantile" "$to/bin/pantile"
+install -m 644 "$built/libpantile_nbd.so" "$to/lib/pantile/libpantile_nbd.so"
+install -m 644 "$built/libpantile_c.so" "$to/lib/libpantile.so.$version"
+ln -sf "libpantile.so.$version" "$to/lib/libpantile.so.${version%%.*}"
+ln -sf "libpantile.so.${version%%.*}" "$to/lib/libpantile.so"
+install -m 644 "$built/libpantile_c.a" "$to/lib/libpantile.a"
+install -m 644 bindings/c/include/pantile.h "$to/include/pantile.h"
+sed "s|@PREFIX@|$prefix|; s|@VERSION@|$version|" bindings/c/pantile.pc.in >"$to/lib/pkgconfig/pantile.pc"
+chmod 644 "$to/lib/pkgconfig/pantile.pc"
+echo "installed below $to: bin/pantile, lib/libpantile.so.${version%%.*}, lib/libpantile.a, include/pantile.h, lib/pkgconfig/pantile.pc"
