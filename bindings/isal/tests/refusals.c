@@ -4,7 +4,7 @@
 #include <string.h>
 #include <isa-l.h>
 
-enum { K = 4, ROWS = 2, LEN = 256 };
+enum { K = 4, ROWS = 2, LEN = 4096 };
 
 int main(int argc, char **argv)
 {
@@ -14,7 +14,8 @@ int main(int argc, char **argv)
     int which = argc > 1 ? atoi(argv[1]) : 0;
     for (int i = 0; i < K + ROWS; i++) {
         array[i] = block[i];
-        memset(block[i], i + 1, LEN);
+        for (int b = 0; b < LEN; b++)
+            block[i][b] = b ? (b * 31 + i) % 251 : i + 1;
         *(i < K ? &data[i] : &coding[i - K]) = block[i];
     }
     gf_gen_cauchy1_matrix(generator, K + ROWS, K);
@@ -34,12 +35,12 @@ int main(int argc, char **argv)
         array[1] = NULL;
         return xor_gen(K + 1, LEN, array) == 1 && pq_check(K + ROWS, LEN, array) == 1 ? 40 : 0;
     }
-    case 5: { /* right: parity over its own sources */
-        unsigned char want[2][LEN];
-        ec_encode_data(LEN, K, ROWS, tables, data, coding);
-        memcpy(want, block[K], sizeof want);
-        ec_encode_data(LEN, K, ROWS, tables, data, data);
-        return memcmp(want, block[0], sizeof want) == 0 ? 40 : 0;
+    case 5: { /* right: parity into the midst of its sources */
+        unsigned char want[ROWS][LEN / 2], *midst[ROWS] = {block[0] + 64, block[1] + 192};
+        unsigned char *apart[ROWS] = {want[0], want[1]};
+        ec_encode_data(LEN / 2, K, ROWS, tables, data, apart);
+        ec_encode_data(LEN / 2, K, ROWS, tables, data, midst);
+        return memcmp(want[0], midst[0], LEN / 2) == 0 && memcmp(want[1], midst[1], LEN / 2) == 0 ? 40 : 0;
     }
     case 6: /* right: nothing to do, nothing touched */
         ec_encode_data(0, K, ROWS, tables, none, none);
