@@ -1,0 +1,169 @@
+//! ISA-L's RAID functions: P, the sum of all sources, and Q, the sum of 2^j times source j.
+//!
+//! `array` lists the sources, then P, then Q. 0 is success; ISA-L's functions say 1 for too few
+//! vectors and for lengths that are no multiple of what they need, and so do these; buffers need no
+//! alignment here.
+
+use std::ffi::{c_int, c_void};
+use std::slice;
+
+use crate::compiled::{Matrix, Origin, first_nonzero};
+use crate::refuse;
+use crate::trace::{Call, count};
+
+/// What is wrong, or 0.
+type Status = c_int;
+
+/// Bytes that a check computes before it looks: a page of each vector stays near.
+const CHECKED_BYTES: usize = 4096;
+
+/// The vectors, and their length: `None`, with a sentence where ISA-L's rules do not say it, if they
+/// are too few or null, or their length is no multiple of `unit`.
+///
+/// # Safety
+///
+/// `array` is null or valid for reads of `vects` pointers.
+unsafe fn vectors<'a>(
+    call: &str,
+    [vects, fewest, len, unit]: [c_int; 4],
+    array: *const *mut c_void,
+) -> Option<(&'a [*mut u8], usize)> {
+    if vects < fewest || len % unit != 0 {
+        return None;
+    }
+    let length = usize::try_from(len).ok()?;
+    if array.is_null() {
+        refuse::say(format_args!("{call}: the array is a null pointer; give {vects} vectors"));
+        return None;
+    }
+    // SAFETY: not null, and the caller's promise.
+    let vectors = unsafe { slice::from_raw_parts(array.cast::<*mut u8>(), vects as usize) };
+    if length > 0
+        && let Some(null) = vectors.iter().position(|vector| vector.is_null())
+    {
+        refuse::say(format_args!("{call}: vector {null} is a null pointer; give {len} bytes"));
+        return None;
+    }
+    Some((vectors, length))
+}
+
+fn as_sources(vectors: &[*mut u8]) -> &[*const u8] {
+    // SAFETY: the two pointers have one layout.
+    unsafe { slice::from_raw_parts(vectors.as_ptr().cast(), vectors.len()) }
+}
+
+/// # Safety
+///
+/// The vectors are valid for `len` bytes.
+unsafe fn generate(call: &'static str, origin: Origin<'_>, parities: usize, vectors: &[*mut u8], len: usize) {
+    let (sources, outputs) = vectors.split_at(vectors.len() - parities);
+    let matrix = Matrix { call, sources: sources.len(), outputs: parities, origin };
+    // SAFETY: the caller's promise.
+    unsafe { matrix.apply(as_sources(sources), outputs, len) }
+}
+
+/// The first byte at which a parity is not what it should be, and which one: P before Q.
+///
+/// # Safety
+///
+/// The vectors are valid for `len` bytes.
+unsafe fn first_mismatch(
+    call: &'static str,
+    origin: Origin<'_>,
+    parities: usize,
+    vectors: &[*mut u8],
+    len: usize,
+) -> Option<(usize, usize)> {
+    let (sources, outputs) = vectors.split_at(vectors.len() - parities);
+    let matrix = Matrix { call, sources: sources.len(), outputs: parities, origin };
+    let mut should = [[0; CHECKED_BYTES]; 2];
+    let made: Vec<*mut u8> = should[..parities].iter_mut().map(|bytes| bytes.as_mut_ptr()).collect();
+    for start in (0..len).step_by(CHECKED_BYTES) {
+        let bytes = CHECKED_BYTES.min(len - start);
+        // SAFETY: `start` is below the length of every vector.
+        let from: Vec<*const u8> =
+            sources.iter().map(|source| unsafe { source.add(start) }.cast_const()).collect();
+        // SAFETY: `bytes` of each source are left, and the results have room for them.
+        unsafe { matrix.apply(&from, &made, bytes) };
+        let mismatch = |parity: usize| {
+            // SAFETY: `bytes` of the parity are left, and `made` was written through these pointers.
+            let (is, should) = unsafe {
+                (
+                    slice::from_raw_parts(outputs[parity].add(start), bytes),
+                    slice::from_raw_parts_mut(made[parity], bytes),
+                )
+            };
+            should.iter_mut().zip(is).for_each(|(should, is)| *should ^= is);
+            first_nonzero(should).map(|at| (start + at, parity))
+        };
+        if let Some(first) = (0..parities).filter_map(mismatch).min() {
+            return Some(first);
+        }
+    }
+    None
+}
+
+macro_rules! raid {
+    ($($call:ident($fewest:literal, $unit:literal) by $verb:ident: $($name:ident)*;)*) => {$($(
+        /// See the module: 0 is success.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(vects: c_int, len: c_int, array: *const *mut c_void) -> Status {
+            count(Call::$call);
+            let call = stringify!($name);
+            // SAFETY: the contract of ISA-L's function.
+            unsafe {
+                match vectors(call, [vects, $fewest, len, $unit], array) {
+                    Some((vectors, len)) => $verb(call, vectors, len),
+                    None => 1,
+                }
+            }
+        }
+    )*)*};
+}
+
+raid! {
+    xor_gen(3, 1) by make_xor: xor_gen xor_gen_base xor_gen_sse xor_gen_avx;
+    pq_gen(4, 32) by make_pq: pq_gen pq_gen_avx2;
+    pq_gen(4, 16) by make_pq: pq_gen_sse pq_gen_avx;
+    pq_gen(4, 1) by make_pq_words: pq_gen_base;
+    xor_check(2, 1) by check_xor: xor_check xor_check_base xor_check_sse;
+    pq_check(4, 16) by check_pq: pq_check pq_check_sse;
+    pq_check(4, 1) by locate_pq: pq_check_base;
+}
+
+unsafe fn make_xor(call: &'static str, vectors: &[*mut u8], len: usize) -> Status {
+    // SAFETY: the caller's promise, here and in the functions that follow.
+    unsafe { generate(call, Origin::Xor, 1, vectors, len) };
+    0
+}
+
+unsafe fn make_pq(call: &'static str, vectors: &[*mut u8], len: usize) -> Status {
+    // SAFETY: as above.
+    unsafe { generate(call, Origin::Pq, 2, vectors, len) };
+    0
+}
+
+/// Whole words of the machine, and nothing after them, as ISA-L's function of this name.
+unsafe fn make_pq_words(call: &'static str, vectors: &[*mut u8], len: usize) -> Status {
+    // SAFETY: as above.
+    unsafe { make_pq(call, vectors, len - len % size_of::<usize>()) }
+}
+
+unsafe fn check_xor(call: &'static str, vectors: &[*mut u8], len: usize) -> Status {
+    // SAFETY: as above.
+    c_int::from(unsafe { first_mismatch(call, Origin::Xor, 1, vectors, len) }.is_some())
+}
+
+unsafe fn check_pq(call: &'static str, vectors: &[*mut u8], len: usize) -> Status {
+    // SAFETY: as above.
+    c_int::from(unsafe { first_mismatch(call, Origin::Pq, 2, vectors, len) }.is_some())
+}
+
+/// The offset of the first byte that is wrong, with the lowest bit set for P and the next for Q.
+unsafe fn locate_pq(call: &'static str, vectors: &[*mut u8], len: usize) -> Status {
+    // SAFETY: as above.
+    match unsafe { first_mismatch(call, Origin::Pq, 2, vectors, len) } {
+        Some((at, parity)) => at as c_int | if parity == 0 { 1 } else { 2 },
+        None => 0,
+    }
+}

@@ -1,0 +1,167 @@
+//! Which coefficients a table stands for.
+//!
+//! Three forms are in use, a table is in one of them as a whole:
+//!
+//! * *nibbles*, 32 bytes a coefficient c: c times 0..16, then c times 0, 16, .. 240. What
+//!   `ec_init_tables` writes here and in every libisal up to 2.30.
+//! * *matrices*, 32 bytes a coefficient: four times the 8 x 8 matrix of bits that `vgf2p8affineqb`
+//!   multiplies by c with. libisal after 2.31 on processors with GFNI.
+//! * *packed matrices*, 8 bytes a coefficient, the rest of the 32 unwritten. libisal 2.31 there.
+//!
+//! A table of nibbles cannot be taken for one of matrices: each word of nibbles has a first byte
+//! that is zero or a zero row where a matrix of a non-zero c, which is invertible, has none, and
+//! zero is written as zeros in every form. Matrices and packed matrices can be confused in one way,
+//! which is refused: four packed coefficients in a row are equal and what follows is zeros.
+
+/// Bytes of a table for each coefficient, whatever the form.
+pub const SLOT_BYTES: usize = 32;
+
+type Slot = [u8; SLOT_BYTES];
+
+/// The table of nibbles of every coefficient.
+static NIBBLES: [Slot; 256] = nibbles_of_all();
+
+/// Each coefficient's matrix as a little-endian word.
+static MATRICES: [[u8; 8]; 256] = matrices_of_all();
+
+/// a times x.
+const fn doubled(a: u8) -> u8 {
+    (a << 1) ^ (if a & 0x80 != 0 { (pantile_gf::POLYNOMIAL & 0xff) as u8 } else { 0 })
+}
+
+/// A product at compile time, by doubling and adding.
+const fn product(mut a: u8, mut b: u8) -> u8 {
+    let mut sum = 0;
+    while b != 0 {
+        if b & 1 != 0 {
+            sum ^= a;
+        }
+        a = doubled(a);
+        b >>= 1;
+    }
+    sum
+}
+
+const fn nibbles_of_all() -> [Slot; 256] {
+    let mut all = [[0; SLOT_BYTES]; 256];
+    let mut c = 0;
+    while c < 256 {
+        let mut nibble = 0;
+        while nibble < 16 {
+            all[c][nibble] = product(c as u8, nibble as u8);
+            all[c][16 + nibble] = product(c as u8, (nibble << 4) as u8);
+            nibble += 1;
+        }
+        c += 1;
+    }
+    all
+}
+
+const fn matrices_of_all() -> [[u8; 8]; 256] {
+    let mut all = [[0; 8]; 256];
+    let mut c = 0;
+    while c < 256 {
+        // Bit j of the row for output bit i says whether c * x^j has bit i; the row of bit 0 is last.
+        let mut i = 0;
+        while i < 8 {
+            let mut j = 0;
+            while j < 8 {
+                all[c][7 - i] |= ((product(c as u8, 1 << j) >> i) & 1) << j;
+                j += 1;
+            }
+            i += 1;
+        }
+        c += 1;
+    }
+    all
+}
+
+/// Writes the table of a coefficient.
+pub fn write(coefficient: u8, slot: &mut Slot) {
+    *slot = NIBBLES[usize::from(coefficient)];
+}
+
+/// The coefficient of a slot of nibbles; `None` if it is something else.
+pub fn from_nibbles(slot: &Slot) -> Option<u8> {
+    (*slot == NIBBLES[usize::from(slot[1])]).then_some(slot[1])
+}
+
+/// The coefficients of a whole table, one for each 32 bytes; `None` if it is of no form that is
+/// known, or of two that say different things.
+pub fn coefficients(table: &[u8]) -> Option<Vec<u8>> {
+    let (slots, _) = table.as_chunks::<SLOT_BYTES>();
+    if let Some(all) = slots.iter().map(from_nibbles).collect() {
+        return Some(all);
+    }
+    if let Some(all) = slots.iter().map(from_matrices).collect::<Option<Vec<u8>>>() {
+        let quarter = slots.len().div_ceil(4);
+        let may_be_packed = slots.len() > 1 && all[quarter..].iter().all(|&c| c == 0);
+        return (!may_be_packed).then_some(all);
+    }
+    let (words, _) = table[..8 * slots.len()].as_chunks::<8>();
+    words.iter().map(from_matrix).collect()
+}
+
+fn from_matrices(slot: &Slot) -> Option<u8> {
+    let (words, _) = slot.as_chunks::<8>();
+    words.iter().all(|word| *word == words[0]).then(|| from_matrix(&words[0]))?
+}
+
+/// The product with 1 is the first column of the matrix.
+fn from_matrix(word: &[u8; 8]) -> Option<u8> {
+    let c = word.iter().fold(0, |c, row| (c << 1) | (row & 1));
+    (MATRICES[usize::from(c)] == *word).then_some(c)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pantile_gf::Gf;
+
+    fn in_matrices(coefficients: &[u8]) -> Vec<u8> {
+        coefficients.iter().flat_map(|&c| MATRICES[usize::from(c)].repeat(4)).collect()
+    }
+
+    fn packed(coefficients: &[u8], rest: u8) -> Vec<u8> {
+        let mut table: Vec<u8> = coefficients.iter().flat_map(|&c| MATRICES[usize::from(c)]).collect();
+        table.resize(SLOT_BYTES * coefficients.len(), rest);
+        table
+    }
+
+    #[test]
+    fn every_coefficient_is_read_in_every_form() {
+        for c in 0..=255 {
+            let all = [c, 7, 142, 1, c ^ 1];
+            let nibbles: Vec<u8> = all.iter().flat_map(|&c| NIBBLES[usize::from(c)]).collect();
+            for table in [nibbles, in_matrices(&all), packed(&all, 0), packed(&all, 0xa5)] {
+                assert_eq!(coefficients(&table).as_deref(), Some(&all[..]));
+            }
+        }
+    }
+
+    #[test]
+    fn a_matrix_multiplies_as_the_field_does() {
+        for c in 0..=255 {
+            for x in 0..=255 {
+                let bit = |i: usize| ((MATRICES[usize::from(c)][7 - i] & x).count_ones() as u8 & 1) << i;
+                assert_eq!((0..8).map(bit).sum::<u8>(), (Gf(c) * Gf(x)).0);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_of_no_form_or_of_two_is_refused() {
+        let mut table = in_matrices(&[3, 4]);
+        table[9] ^= 1;
+        table[40] ^= 1;
+        assert_eq!(coefficients(&table), None);
+        assert_eq!(coefficients(&[0x55; 64]), None);
+        let mut nibbles = NIBBLES[9];
+        nibbles[31] ^= 0x80;
+        assert_eq!(coefficients(&nibbles), None);
+        // Four ones, or a one and three zeros.
+        assert_eq!(coefficients(&packed(&[1, 1, 1, 1], 0)), None);
+        assert_eq!(coefficients(&in_matrices(&[1, 0, 0, 0])), None);
+        assert_eq!(coefficients(&packed(&[1, 1, 1, 1], 0xa5)), Some(vec![1; 4]));
+    }
+}
